@@ -39,5 +39,14 @@ if(MEND_HARDEN AND NOT MEND_SANITIZE AND NOT MEND_COVERAGE)
     $<${optimised}:-fstack-protector-strong>)
   target_link_options(mend_compile INTERFACE LINKER:-z,relro,-z,now,-z,noexecstack)
 endif()
+
+# mend_precompile(NAME HEADER...): headers that most files of NAME include are read once for all. A
+# file that lacks an include is seen only where this is off; a compiler cache has no use for it.
+function(mend_precompile name)
+  if(MEND_PRECOMPILE AND NOT CMAKE_C_COMPILER_LAUNCHER)
+    target_precompile_headers(${name} PRIVATE ${ARGN})
+  endif()
+endfunction()
+
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES C)

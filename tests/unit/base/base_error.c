@@ -119,7 +119,7 @@ typedef struct heard {
     char line[MEND_MESSAGE_BYTES];
 } heard;
 
-static void listen(void *context, mend_log_level level, const char *line)
+static void hear(void *context, mend_log_level level, const char *line)
 {
     heard *what = context;
     what->count++;
@@ -133,7 +133,7 @@ static void listen(void *context, mend_log_level level, const char *line)
 MEND_TEST(base_log, goes_to_the_sink_and_nowhere_else)
 {
     heard what = {0};
-    mend_log_set_sink(listen, &what);
+    mend_log_set_sink(hear, &what);
     mend_log(MEND_LOG_WARNING, "%d of %d", 1, 2);
     EXPECT_INT_EQ(2, what.count);
     EXPECT_STR_EQ("a sink may call Mend", what.line);

@@ -186,7 +186,8 @@ static void expect_ten(mend_world *w, int kind, int how)
 }
 
 KIT_TEST_IN(pool_attainable, includes_what_is_beside_free_chunks_where_the_driver_does_not_say,
-            kit_open_set(w, w->sim_config.memory_bytes = DEVICE_MIB * MEND_MIB,
+            kit_open_set(w, w->sim_config.content = MEND_SIM_CONTENT_NONE,
+                         w->sim_config.memory_bytes = DEVICE_MIB * MEND_MIB,
                          w->placement.chunk_bytes = 10 * MEND_MIB,
                          w->pool_config.host_bytes = MEND_GIB))
 {

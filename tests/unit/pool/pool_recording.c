@@ -124,7 +124,7 @@ static void fill_file(mend_pool *pool, uint64_t i, uint64_t size_bytes)
 /* The blocks from the beginning are known, long after the events that tell of them are gone. */
 MEND_TEST(pool_recording, a_full_file_keeps_the_newest_and_all_that_lives)
 {
-    enum { LIVE = 50, PAIRS = 200000 };
+    enum { LIVE = 50, PAIRS = 60000 };
     mend_world w;
     mend_pool *pool = NULL;
     mend_stats stats = MEND_STATS_INIT;

@@ -94,7 +94,7 @@ KIT_TEST_IN(pool_capture_edges, captures_that_are_over_leave_nothing_behind,
             kit_open_with(w, 32 * MEND_MIB, NULL))
 {
     uint32_t slots = 0;
-    for (int i = 0; i < 50; i++) {
+    for (int i = 0; i < 12; i++) {
         kit_begin_capture(w, S(0));
         kit_leave_in_flight(w, block_bytes, S(0), 10, S(0));
         mend_sim_graph *graph = kit_end_capture(w, S(0));
