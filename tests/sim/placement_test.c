@@ -11,6 +11,8 @@ enum { SEEDS = 16 };
  * creation avoids came to pay for it: up to 8 % fewer calls, up to 4 % more memory held; trims wait
  * more often, and where limits change the driver takes 2 % longer. On 2026-11-27 what is trapped
  * came to be used up: 0.6 % fewer calls in full pools, 0.2 % more memory held beside a collector.
+ * Then moves came to buy more memory: 1 % fewer calls on streams, 1 % more with trims, and 2 % more
+ * memory held and calls made where limits change.
  * The test prints the present table where it fails: who changes the policy on purpose takes that,
  * and says why. */
 static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {
@@ -18,7 +20,7 @@ static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {
     [PLACEMENT_steady_on_streams] = {{20538, 20538, 0, 0, 241, 0, 1391}},
     [PLACEMENT_steady_and_tight] = {{10209, 10209, 0, 0, 8025, 0, 18367}},
     [PLACEMENT_phases] = {{11289, 11289, 0, 0, 237, 0, 1733}},
-    [PLACEMENT_phases_and_room] = {{10762, 10762, 0, 0, 2635, 0, 6742}},
+    [PLACEMENT_phases_and_room] = {{10753, 10753, 0, 0, 2629, 0, 6730}},
     [PLACEMENT_phases_and_tight] = {{10610, 10610, 0, 0, 6085, 0, 14566}},
     [PLACEMENT_phases_and_full] = {{10101, 10101, 0, 2, 5476, 0, 12680}},
     [PLACEMENT_never_the_same] = {{10499, 10499, 0, 0, 1667, 0, 4522}},
@@ -27,13 +29,13 @@ static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {
     [PLACEMENT_small_blocks] = {{14993, 14993, 0, 0, 98, 15, 224}},
     [PLACEMENT_few_calls] = {{10781, 10781, 0, 0, 1039, 0, 3373}},
     [PLACEMENT_little_memory] = {{10301, 10301, 0, 0, 5681, 0, 12727}},
-    [PLACEMENT_streams] = {{12847, 12847, 0, 0, 6066, 0, 15171}},
-    [PLACEMENT_streams_and_full] = {{10282, 10282, 0, 0, 8029, 43, 18276}},
-    [PLACEMENT_trims] = {{12030, 26289, 0, 0, 16218, 196, 43492}},
-    [PLACEMENT_collections] = {{10545, 13800, 0, 0, 10263, 52, 24571}},
+    [PLACEMENT_streams] = {{12770, 12770, 0, 0, 6001, 0, 15036}},
+    [PLACEMENT_streams_and_full] = {{10279, 10279, 0, 0, 7953, 46, 18133}},
+    [PLACEMENT_trims] = {{12076, 26507, 0, 0, 16368, 155, 43895}},
+    [PLACEMENT_collections] = {{10555, 13816, 0, 0, 10242, 48, 24547}},
     [PLACEMENT_compactions] = {{10313, 10313, 20, 0, 6480, 3754, 16201}},
-    [PLACEMENT_limits] = {{12113, 14971, 0, 0, 8415, 0, 21760}},
-    [PLACEMENT_neighbours] = {{10530, 10530, 0, 0, 4006, 0, 9714}},
+    [PLACEMENT_limits] = {{12138, 15278, 0, 0, 8579, 0, 22220}},
+    [PLACEMENT_neighbours] = {{10527, 10527, 0, 0, 4001, 0, 9712}},
 };
 
 static void print_table(const placement_figures *now)

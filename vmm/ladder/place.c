@@ -73,7 +73,10 @@ static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool
         mend_budget_note_lack(heap, plan->refused_bytes);
     }
     if (is_found) {
-        return mend_grow(heap, request, plan, span);
+        const uint64_t moved_bytes = plan->picked_bytes;
+        const mend_outcome outcome = mend_grow(heap, request, plan, span);
+        mend_headroom_note_moves(heap, outcome == MEND_PLACED ? moved_bytes : 0);
+        return outcome;
     }
     return plan->lacks_host_memory ? mend_outcome_without_host_memory() : MEND_NOTHING;
 }
@@ -100,7 +103,7 @@ static mend_outcome build_bridge(mend_heap *heap, const mend_request *request,
     mend_span *none = NULL;
     mend_outcome outcome = MEND_PLACED;
     while (outcome == MEND_PLACED && mend_bridge_plan(heap, request, bridge, &plan)) {
-        outcome = mend_grow(heap, request, &plan, &none);
+        outcome = carry_out(heap, request, true, &plan, &none);
         mend_plan_clear(&plan);
     }
     mend_plan_clear(&plan);

@@ -224,6 +224,7 @@ typedef struct mend_usage_peaks {
 /* Whether to create memory instead of moving chunks. */
 typedef struct mend_headroom {
     uint64_t most_live_bytes;
+    uint64_t moved_bytes;        /* empty chunks that requests moved since the last trim */
     uint64_t window_start_bytes; /* total of allocated bytes when it began */
     bool was_refused;            /* the driver refused a creation in this window */
 } mend_headroom;

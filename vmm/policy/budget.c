@@ -267,14 +267,16 @@ static bool needs_all(const mend_heap *heap)
 }
 
 /* How much may be reserved so that chunks need not move. What is created now can be moved later, so
- * it takes nothing from a later request: only what live blocks trap does. Not without bound: where
- * memory is idle late and in pieces, moves come with each request, whatever is created. And little
- * where the program wants the least memory. */
+ * it takes nothing from a later request: only what live blocks trap does. Moves buy more: a program
+ * that would move for ever creates instead in the end, one that moves little stays small. Not
+ * without bound; and little where the program wants the least memory. */
 static uint64_t most_bytes(const mend_heap *heap)
 {
     const uint64_t live = heap->budget.headroom.most_live_bytes;
     const bool has_more = heap->config.tightness < MEND_TIGHTNESS_LEVELS && !needs_all(heap);
-    return live + percent_of(live, HEADROOM_PERCENT) + (has_more ? live / MORE_OF_LIVE : 0);
+    const uint64_t more = live / MORE_OF_LIVE;
+    const uint64_t bought = mend_min_u64(heap->budget.headroom.moved_bytes / PART_OF_MOVED, more);
+    return live + percent_of(live, HEADROOM_PERCENT) + (has_more ? more + bought : 0);
 }
 
 /* Not where addresses are few: a chunk that moves leaves its own. */
@@ -303,7 +305,16 @@ void mend_headroom_note_refusal(mend_heap *heap)
     heap->budget.headroom.was_refused = true;
 }
 
+/* Not where memory is idle late: then moves come with each request, whatever is created. */
+void mend_headroom_note_moves(mend_heap *heap, uint64_t moved_bytes)
+{
+    if (!mend_streams_have_unfenced(&heap->streams)) {
+        heap->budget.headroom.moved_bytes += moved_bytes;
+    }
+}
+
 void mend_headroom_forget(mend_heap *heap)
 {
     heap->budget.headroom.most_live_bytes = mend_heap_awake_bytes(heap);
+    heap->budget.headroom.moved_bytes = 0;
 }

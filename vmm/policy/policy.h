@@ -148,8 +148,8 @@ void mend_tightness_apply(mend_heap *heap, int tightness);
 /*
  * A program whose sizes never fit the freed memory would move chunks for ever; more memory ends
  * that. So unless pressure is critical, what a request would move is created instead: up to half
- * more than the peak of live bytes, or a little more once the program has needed nearly all of the
- * limit.
+ * more than the peak of live bytes, and up to twice the peak where that much was moved often; or a
+ * little more once the program has needed nearly all of the limit.
  *
  * Guarded by the heap's `grow` lock.
  */
@@ -168,7 +168,10 @@ bool mend_headroom_is_spent(const mend_heap *heap, uint64_t size_bytes);
 /* Called after the driver refused to create it: then it is not asked again in this window. */
 void mend_headroom_note_refusal(mend_heap *heap);
 
-/* Called after a trim: the old peak of live bytes no longer counts. */
+/* Called after a request has moved this much: a part of it may be created from now on. */
+void mend_headroom_note_moves(mend_heap *heap, uint64_t moved_bytes);
+
+/* Called after a trim: the old peak of live bytes no longer counts, nor what was moved. */
 void mend_headroom_forget(mend_heap *heap);
 
 /* ---- plan.c ---------------------------------------------------------------------------------- */

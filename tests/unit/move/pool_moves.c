@@ -47,6 +47,28 @@ MOVES_TEST(pool_moves, the_largest_run_stays_whole, 16 * MEND_MIB, -1)
     EXPECT_U64_EQ(3, mend_world_stats(w).chunks_moved);
 }
 
+/* One of three blocks is replaced by one of another size, again and again. */
+MOVES_TEST(pool_moves, a_program_that_would_move_chunks_for_ever_has_more_created_instead,
+           512 * MEND_MIB, -1)
+{
+    enum { LIVE = 3, SIZES = 7, ROUNDS = 500 };
+    void *blocks[LIVE] = {0};
+    uint64_t moved[2] = {0};
+    uint32_t random = 3;
+    for (int i = 0; i < 2 * ROUNDS; i++) {
+        random = random * 1103515245 + 12345;
+        void **block = &blocks[(random >> 16) % LIVE];
+        if (*block != NULL) {
+            kit_free(w, *block, w->streams[0]);
+        }
+        *block = kit_alloc(w, (MEND_MIB << (random >> 20) % SIZES) + (random >> 24) * 4096,
+                           w->streams[0]);
+        moved[i / ROUNDS] = mend_world_stats(w).chunks_moved;
+    }
+    EXPECT_TRUE(moved[0] > 0);
+    EXPECT_U64_EQ(moved[0], moved[1]);
+}
+
 /* Nearly all of the limit was used. Eight free runs of one and a half chunks lie between live
  * blocks that reach into their first and last chunk; two runs behind them are two whole chunks.
  * They are larger, but leave nothing behind, so their chunks move, and the next blocks of one and a

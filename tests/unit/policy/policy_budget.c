@@ -87,6 +87,33 @@ MEND_TEST(policy_budget, half_more_than_the_peak_may_be_created_to_avoid_moves)
     EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB));
 }
 
+/* A quarter of what was moved, up to another half of the peak; a trim ends it. */
+MEND_TEST(policy_budget, what_was_moved_often_may_be_created_instead)
+{
+    mend_stream_state streams[MEND_STREAM_UNKNOWN + 1] = {0};
+    mend_heap heap = heap_with_peak(100 * MEND_GIB);
+    heap.streams.items = streams;
+    mend_headroom_note_moves(&heap, 4 * MEND_GIB);
+    EXPECT_TRUE(mend_headroom_allows(&heap, 6 * MEND_GIB + MEND_GIB / 4));
+    EXPECT_FALSE(mend_headroom_allows(&heap, 6 * MEND_GIB + MEND_GIB / 2));
+    mend_headroom_note_moves(&heap, 400 * MEND_GIB);
+    EXPECT_TRUE(mend_headroom_allows(&heap, 10 * MEND_GIB + MEND_GIB / 4));
+    EXPECT_FALSE(mend_headroom_allows(&heap, 10 * MEND_GIB + MEND_GIB / 2));
+    mend_headroom_forget(&heap);
+    EXPECT_TRUE(mend_headroom_allows(&heap, 5 * MEND_GIB + MEND_GIB / 4));
+    EXPECT_FALSE(mend_headroom_allows(&heap, 5 * MEND_GIB + MEND_GIB / 2));
+}
+
+MEND_TEST(policy_budget, moves_of_memory_that_is_idle_late_buy_none)
+{
+    mend_stream_state streams[MEND_STREAM_UNKNOWN + 1] = {0};
+    mend_heap heap = heap_with_peak(100 * MEND_GIB);
+    heap.streams.items = streams;
+    streams[MEND_STREAM_UNKNOWN].open = true; /* freed without a stream */
+    mend_headroom_note_moves(&heap, 400 * MEND_GIB);
+    EXPECT_FALSE(mend_headroom_allows(&heap, 5 * MEND_GIB + MEND_GIB / 2));
+}
+
 MEND_TEST(policy_budget, to_avoid_moves_the_limit_is_filled)
 {
     mend_heap heap = heap_with_peak(12 * MEND_GIB);
