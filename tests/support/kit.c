@@ -298,34 +298,6 @@ void kit_fail_at(kit_line at, mend_world *w, const char *call, uint64_t after_ca
     EXPECT_AT(MEND_OK, mend_sim_fail(w->sim, &fault));
 }
 
-int kit_sweep(const char *calls, const kit_fault ways[], size_t way_count,
-              bool (*run)(const kit_fault *fault, const void *context), const void *context)
-{
-    enum { MOST = 1000 };
-    char names[256] = "";
-    int positions = 0;
-    strncpy(names, calls, sizeof(names) - 1);
-    for (char *rest = names, *call; (call = strtok_r(rest, " ", &rest)) != NULL;) {
-        bool is_met = true;
-        for (uint64_t after = 0; is_met && after < MOST; after++) {
-            for (size_t k = 0; k < way_count; k++) {
-                kit_fault fault = {call, after, ways[k].count, ways[k].status};
-                bool met = run(&fault, context);
-                is_met = k == 0 ? met : is_met;
-                if (mend_test_has_failed()) {
-                    mend_test_fail(__FILE__, __LINE__, "%s fails behind %llu, way %zu", call,
-                                   (unsigned long long)after, k);
-                    return positions;
-                }
-            }
-            positions += is_met;
-            EXPECT_TRUE(after > 0 || is_met);
-            EXPECT_TRUE(after + 1 < MOST);
-        }
-    }
-    return positions;
-}
-
 void kit_break_at(kit_line at, mend_world *w, const char *call)
 {
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;

@@ -258,20 +258,6 @@ void kit_release_row_at(kit_line at, mend_world *w, void *blocks[], size_t count
 void kit_fail_at(kit_line at, mend_world *w, const char *call, uint64_t after_calls, uint64_t count,
                  int status);
 
-/*
- * Fails each call of a list ("map unmap") at each position in turn, in each of some ways, until the
- * first way meets no call any more. `run` opens a world of its own with the fault, and says whether
- * it was met. Returns the number of positions; the list may not hold calls that are never made.
- */
-typedef struct kit_fault {
-    const char *call;
-    uint64_t after_calls;
-    uint64_t count;
-    int status;
-} kit_fault;
-int kit_sweep(const char *calls, const kit_fault ways[], size_t way_count,
-              bool (*run)(const kit_fault *fault, const void *context), const void *context);
-
 /* The next call of this name, or of any (NULL), breaks the context for good. */
 #define kit_break(w, call) kit_break_at(KIT_LINE, w, call)
 void kit_break_at(kit_line at, mend_world *w, const char *call);

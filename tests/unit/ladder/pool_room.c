@@ -123,27 +123,6 @@ ROOM_TEST(pool_room, a_capture_takes_what_waits_for_the_context)
     EXPECT_U64_EQ(7 * MEND_MIB, expect_exact(w, MEND_NO_STREAM));
 }
 
-ROOM_TEST(pool_room, is_exact_whatever_the_pool_has_been_through)
-{
-    enum { SLOTS = 24, STEPS = 400 };
-    mend_test_random random = {7};
-    void *blocks[SLOTS] = {NULL};
-    for (int step = 0; step < STEPS && !mend_test_has_failed(); step++) {
-        uint64_t slot = mend_test_random_below(&random, SLOTS);
-        mend_stream stream = w->streams[mend_test_random_below(&random, 2)];
-        if (blocks[slot] != NULL) {
-            kit_free(w, blocks[slot], stream);
-            blocks[slot] = NULL;
-        } else {
-            uint64_t most_bytes = MEND_MIB >> mend_test_random_below(&random, 8);
-            mend_alloc(w->pool, 1 + mend_test_random_below(&random, 3 * most_bytes), stream,
-                       &blocks[slot]);
-        }
-        expect_exact(w, w->streams[mend_test_random_below(&random, 2)]);
-    }
-    mend_world_check(w);
-}
-
 /* Nothing of what is asked is carried out, and mistakes have their errors. */
 ROOM_TEST(pool_room, asking_changes_nothing)
 {

@@ -204,51 +204,6 @@ MEND_TEST(pool_sleep_split, chunks_on_the_host_stay_as_they_are)
     close_mixed(&m);
 }
 
-static const char calls_of_split[] =
-    "create map set_access copy context_synchronize unmap release host_alloc "
-    "stream_synchronize";
-
-/* After a failure the chunk is as it was, or split; every byte is there, and nothing leaks. */
-static bool fail_once(const kit_fault *f, KIT_UNUSED const void *context)
-{
-    mixed m;
-    mend_sleep_report report;
-    if (!open_mixed(&m)) {
-        return false;
-    }
-    const mend_stats before = mend_world_stats(&m.w);
-    kit_fail(&m.w, f->call, f->after_calls, f->count, f->status);
-    const mend_result result = put_first_tag(&m, MEND_KEEP_HOST, &report);
-    const bool is_met =
-        result != MEND_OK || mend_world_stats(&m.w).driver_failures > before.driver_failures;
-    mend_sim_clear_faults(m.w.sim);
-    EXPECT_OK(mend_audit(m.w.pool));
-    EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_DRIVER);
-    EXPECT_TRUE(result == MEND_OK || f->count > 1 || strcmp(f->call, "map") != 0);
-    EXPECT_TRUE(result != MEND_OK || report.shared_bytes + report.host_bytes == PARTS / 2 * PART);
-    const int asleep = count_asleep(&m);
-    EXPECT_TRUE(asleep == 0 || (result == MEND_OK && asleep == PARTS / 2));
-    EXPECT_STATS(&m.w, live_bytes, before.live_bytes);
-    EXPECT_TRUE(result != MEND_OK || mend_world_stats(&m.w).unmapped_blocks == 0);
-    EXPECT_OK(mend_trim(m.w.pool, 0, MEND_TRIM_IDLE, NULL)); /* maps what could not be mapped */
-    EXPECT_STATS(&m.w, unmapped_blocks, 0);
-    verify_second_tag(&m);
-    EXPECT_OK(mend_wake(m.w.pool, NULL, 0, NULL));
-    EXPECT_OK(put_first_tag(&m, MEND_KEEP_HOST, &report));
-    EXPECT_INT_EQ(PARTS / 2, count_asleep(&m));
-    EXPECT_TRUE(mend_world_check(&m.w));
-    close_mixed(&m);
-    return is_met;
-}
-
-MEND_TEST(pool_sleep_split, nothing_is_lost_at_any_refused_call)
-{
-    const kit_fault ways[] = {{.count = 1, .status = MEND_DRIVER_UNKNOWN},
-                              {.count = 2, .status = MEND_DRIVER_UNKNOWN}, /* the way back, too */
-                              {.count = 3, .status = MEND_DRIVER_UNKNOWN}};
-    EXPECT_TRUE(kit_sweep(calls_of_split, ways, 3, fail_once, NULL) > 0);
-}
-
 /* It unmaps the chunk, refuses a part, and refuses to unmap the first part: the chunk is split, and
  * the parts come back later. What slept before sleeps, and the report says how much. */
 MIXED_TEST(pool_sleep_split, what_cannot_go_back_comes_later)

@@ -79,7 +79,6 @@ static void take_over(scene *s)
 }
 
 KIT_SETTING(may_vanish, w->pool_config.streams_may_vanish = 1);
-KIT_SETTING(waits_on_the_host, w->pool_config.allow_stream_waits = -1);
 KIT_SETTING(no_context_events, w->sim_config.has_no_context_events = 1);
 KIT_SETTING(may_vanish_and_none, may_vanish(w), no_context_events(w));
 #define SCENE_TEST(suite, name, opening) KIT_RIG_TEST(suite, name, scene, opening, close_scene(r))
@@ -187,42 +186,6 @@ KIT_RIG_EACH(pool_foreign, a_stream_that_cannot_be_distinguished_is_an_error, in
     mend_world_check(w);
     declare(s, block, s->foreign);
     EXPECT_LEDGER(w, contexts_open, open + 1);
-}
-
-/* Where an event is refused, something else is waited for, or the request fails. */
-static void use_with_fault(const char *call, uint64_t after_calls, void (*configure)(mend_world *))
-{
-    scene s;
-    void *block = NULL;
-    ASSERT_TRUE(open_scene(&s, configure));
-    void *used = use_there(&s);
-    kit_fail(&s.w, call, after_calls, 0, MEND_DRIVER_UNKNOWN);
-    if (mend_free(s.w.pool, used, s.w.streams[0]) != MEND_OK) {
-        kit_free(&s.w, used, s.w.streams[0]);
-    }
-    mend_result result = mend_alloc(s.w.pool, block_bytes, s.w.streams[0], &block);
-    mend_sim_clear_faults(s.w.sim);
-    if (result == MEND_OK) {
-        kit_use(&s.w, s.w.streams[0], block, block_bytes, BRIEF);
-    } else {
-        EXPECT_TRUE(result == MEND_ERROR_DRIVER || result == MEND_ERROR_OUT_OF_MEMORY);
-        take_over(&s);
-    }
-    close_scene(&s);
-}
-
-MEND_TEST(pool_foreign, a_refused_call_never_makes_memory_idle)
-{
-    static const char *calls[] = {"event_create",      "event_record", "event_query",
-                                  "event_synchronize", "stream_wait",  "stream_get_info",
-                                  "context_push"};
-    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        for (uint64_t after = 0; after < 5; after++) {
-            use_with_fault(calls[i], after, NULL);
-            use_with_fault(calls[i], after, waits_on_the_host);
-            use_with_fault(calls[i], after, may_vanish);
-        }
-    }
 }
 
 /* A stream that the pool meets in its capture cannot be identified there; when its group is
