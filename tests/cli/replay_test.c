@@ -151,11 +151,11 @@ static void compare_fit(const char *spec, const char *policy)
 
 MEND_TEST(replay, fit_is_what_a_scan_of_the_whole_grid_finds)
 {
-    compare_fit("stress:checkerboard?live=256MiB", "mend");
-    compare_fit("stress:checkerboard?live=256MiB", "caching");
-    compare_fit("stress:checkerboard?live=256MiB", "expandable");
-    compare_fit("stress:many-streams?live=256MiB&streams=4&turns=8", "caching");
-    compare_fit("stress:many-streams?live=256MiB&streams=4&turns=8", "expandable");
+    compare_fit("stress:checkerboard?live=512MiB", "mend");
+    compare_fit("stress:checkerboard?live=512MiB", "caching");
+    compare_fit("stress:checkerboard?live=512MiB", "expandable");
+    compare_fit("stress:many-streams?live=512MiB&streams=4&turns=8", "caching");
+    compare_fit("stress:many-streams?live=512MiB&streams=4&turns=8", "expandable");
 }
 
 MEND_TEST(replay, nothing_live_has_no_fit)
