@@ -15,7 +15,7 @@ static const char short_trace[] = TRACE_HEAD "0,0,allocate,1,31457280,0\n";
 static const char *const printing[] = {"version",
                                        "help",
                                        "info --device sim",
-                                       "info --device sim --prices",
+                                       "info --device sim --prices --seconds 1",
                                        "info --help",
                                        "replay --help",
                                        "replay --list",
@@ -82,8 +82,8 @@ MEND_TEST(output, a_full_device_behind_a_path_is_reported)
 {
     static const char full[] = "cannot write /dev/full: No space";
     expect_run(2, "replay --timeline /dev/full stress:staircase", NULL, full);
-    expect_run(2, "info --device sim --prices -o /dev/full", NULL, full);
-    expect_run(2, "info --device sim --prices --json /dev/full", NULL, full);
+    expect_run(2, "info --device sim --prices --seconds 1 -o /dev/full", NULL, full);
+    expect_run(2, "info --device sim --prices --seconds 1 --json /dev/full", NULL, full);
 }
 
 static void expect_holds(const fixture_file *file, const char *expected)

@@ -16,12 +16,16 @@ PACKAGE = SOURCE / "api/python/mend"
 
 
 def files_under(folder):
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
 
 
 class Contents(unittest.TestCase):
     def test_modules_headers_and_libraries_are_there(self):
-        expected = {f"mend/{name}" for name in files_under(PACKAGE) if "__pycache__" not in name}
+        expected = {f"mend/{name}" for name in files_under(PACKAGE)}
         headers = SOURCE / "api/include/mend"
         expected |= {f"mend/include/mend/{path.name}" for path in headers.iterdir()}
         sources = SOURCE / "api/torch"

@@ -20,7 +20,10 @@ BEFORE = "import mend\ndevice = mend.simulate(1 << 30)\n"
 AFTER = "\nassert mend.stats()['allocations'] > 0\nassert device.violations == 0\n"
 ENABLED = "\nassert mend.torch.is_enabled()\n"
 AFTER_OF = {"PyTorch 1": ENABLED}
-CLASS = {"CXX": f"{sys.executable} {FAKES}/compiler.py", "FAKE_CLASS": str(FAKES / "libclass.so")}
+CLASS = {
+    "CXX": f"{sys.executable} -S {FAKES}/compiler.py",
+    "FAKE_CLASS": str(FAKES / "libclass.so"),
+}
 MORE = {"Numba": "\nfrom numba import cuda\narray = cuda.Context().memalloc(1000)\n"}
 # The programs that shell lines run.
 PROGRAMS = {

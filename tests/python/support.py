@@ -39,8 +39,9 @@ def environment(**others):
 
 
 def run(program, **variables):
-    """Runs a program in its own process. Returns the finished process."""
-    return start("-c", HELPERS + textwrap.dedent(program), **variables)
+    """Runs a program in its own process, without the packages of this machine, which take longer
+    than most. Returns the finished process."""
+    return start("-S", "-c", HELPERS + textwrap.dedent(program), **variables)
 
 
 def start(*arguments, folder=None, **variables):

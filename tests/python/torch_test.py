@@ -14,7 +14,7 @@ from support import FAKES, TREE, ProgramTest, at_once, start
 
 PRELUDE = "import mend, torch\nimport mend.torch\ndevice = mend.simulate(1 << 30)\n"
 ENABLE = PRELUDE + "mend.torch.enable()\n"
-COMPILER = f"{sys.executable} {FAKES}/compiler.py"
+COMPILER = f"{sys.executable} -S {FAKES}/compiler.py"
 INSTALLED = ["installed for 0 devices"]
 
 WHY = "print(error_of(mend.torch.enable))\nassert not mend.torch.is_enabled()\n"
