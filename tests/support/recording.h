@@ -27,6 +27,10 @@ typedef struct test_recording {
     bool has_ended; /* with the pool */
 } test_recording;
 
+/* Whether they say the same. The bytes behind the last member are nobody's. */
+bool test_events_are_equal(const mend_history_event a[], const mend_history_event b[],
+                           size_t count);
+
 /* False if there is no file, or no block in it, or a number is missing. */
 bool test_recording_read(const char *path, test_recording *r);
 /* Writes one of so many allocations and frees, of 262,144 places: as quick as can be. */

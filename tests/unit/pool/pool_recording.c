@@ -102,7 +102,7 @@ MEND_TEST(pool_recording, it_has_the_events_of_the_history)
     EXPECT_U64_EQ(MEND_TIB, r.failure.numbers[0]);
     EXPECT_STR_EQ(said, r.failure.message);
     EXPECT_TRUE(count > 6 && r.events.count >= count); /* the end of the pool has events, too */
-    EXPECT_TRUE(memcmp(events, r.events.list, count * sizeof(*events)) == 0);
+    EXPECT_TRUE(test_events_are_equal(events, r.events.list, count));
     ASSERT_U64_EQ(1, r.live.count);
     EXPECT_U64_EQ(1000, r.live.list[0].requested_bytes);
     test_recording_clear(&r);

@@ -131,7 +131,7 @@ SNAPSHOT_TEST(has_the_history_behind_the_blocks_that_are_older)
     EXPECT_OK(mend_history_read(w->pool, &cursor, events, sizeof(*events), ROOM, &count));
     ASSERT_TRUE(test_recording_read(file_of(1), &r));
     ASSERT_U64_EQ(count, r.events.count);
-    EXPECT_TRUE(memcmp(events, r.events.list, count * sizeof(*events)) == 0);
+    EXPECT_TRUE(test_events_are_equal(events, r.events.list, count));
     EXPECT_U64_EQ(1, r.run.live_blocks);
     ASSERT_U64_EQ(2, r.live.count);
     EXPECT_PTR_EQ(older, r.live.list[0].address);
