@@ -290,8 +290,7 @@ typedef struct held {
     uint64_t peer_chunk;    /* its largest */
     uint64_t peer_waits;
     uint64_t peer_leaving_bytes;
-    uint64_t most_to_get_bytes; /* free on the device, and beside live blocks of both pools; its own
-                                 * counted twice, because free pieces may serve beside creations */
+    uint64_t most_to_get_bytes; /* free on the device, and beside live blocks of both pools */
     uint64_t owed_bytes;
     uint64_t kept_bytes; /* for compactions */
 } held;
@@ -317,7 +316,7 @@ static held look_at_held(trial *t, int pool)
                   .peer_chunk = trial_largest_chunk(t, peer),
                   .peer_waits = t->pools[peer].pool->heap.streams.host_waits,
                   .peer_leaving_bytes = trial_leaving_bytes(t, peer),
-                  .most_to_get_bytes = trial_ration_room(t) + 2 * beside_live_bytes(t, pool) +
+                  .most_to_get_bytes = trial_ration_room(t) + beside_live_bytes(t, pool) +
                                        beside_live_bytes(t, peer),
                   .owed_bytes = trial_owed_bytes(t),
                   .kept_bytes = mend_budget_kept_bytes(heap),

@@ -208,11 +208,10 @@ static void note_shortage(climb *c)
         .whole_bytes =
             unasked_bytes > 0 ? shortage->device_free_bytes + unasked_bytes : wanted_bytes,
     };
-    /* A driver that refuses what it counts as free does not say how much it would give. */
-    if (heap->budget.attainable.is_known &&
-        (unasked_bytes > 0 || shortage->refused_bytes > shortage->device_free_bytes) &&
+    if (c->need.bytes > 0 && heap->budget.attainable.is_known && heap->device.virtual_memory &&
         !heap->config.helpers->has_callbacks(heap)) {
-        c->need.least_bytes = c->need.bytes - shortage->kept_bytes;
+        const uint64_t bytes = mend_request_missing_bytes(c->request);
+        c->need.least_bytes = bytes - mend_min_u64(shortage->device_free_bytes, bytes);
     }
     c->is_exact = shortage->refused_bytes > 0;
     if (!c->waits_on_host) {

@@ -59,6 +59,12 @@ static inline bool mend_request_makes_chunks(const mend_request *request)
     return request->pages != NULL || request->in_one_chunk;
 }
 
+/* What it needs in all: of pages, those that are not committed. */
+static inline uint64_t mend_request_missing_bytes(const mend_request *request)
+{
+    return request->pages != NULL ? mend_parts_missing_bytes(request->pages) : request->size_bytes;
+}
+
 typedef struct mend_limits {
     uint64_t of_chunks; /* the part of the limit that they may take: without chunks of zeros */
     uint64_t hard;      /* the same, or what the device can give if that is less */

@@ -177,8 +177,7 @@ static uint64_t missing_bytes_of(mend_heap *heap, const mend_request *request)
         mend_driver_scope_close(heap, &scope);
     }
     uint32_t group = stream == MEND_NO_STREAM ? 0 : mend_group_taking(heap, stream);
-    now.size_bytes =
-        request->pages != NULL ? mend_parts_missing_bytes(request->pages) : request->size_bytes;
+    now.size_bytes = mend_request_missing_bytes(request);
     now.group = 0;
     now.zone = 0;
     now.stream = stream == MEND_NO_STREAM ? MEND_STREAM_UNKNOWN

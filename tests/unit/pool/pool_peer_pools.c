@@ -108,6 +108,28 @@ FAMILY_TEST(pool_peer_pools, a_hopeless_request_takes_nothing, open_family(r, 3)
     expect_reserved(r, (uint64_t[]){5, 3, 0}, 2);
 }
 
+KIT_SETTING(pages_of_2_mib, w->sim_config.page_bytes = 2 * MEND_MIB, w->pool_config.tightness = 5);
+
+/* 3,000 KiB are fewer than a free end of 1,500 and a page of the peer pool, though two pages, which
+ * a plan without ends would create, are more. */
+KIT_TEST_IN(pool_peer_pools, a_free_end_and_what_a_peer_pool_has_serve_a_request,
+            kit_open_with(w, 32 * MEND_MIB, pages_of_2_mib))
+{
+    enum { END = 1500 * MEND_KIB };
+    mend_pool *peer = NULL;
+    EXPECT_OK(mend_world_create_pool(w, &peer));
+    leave_idle(peer, 2);
+    kit_free(w, kit_alloc(w, 16 * MEND_MIB, NULL), NULL);
+    kit_alloc(w, 4 * MEND_MIB - END, NULL);
+    void *hole = kit_alloc(w, END, NULL);
+    kit_alloc(w, 12 * MEND_MIB, NULL);
+    kit_free(w, hole, NULL);
+    mend_sim_set_foreign_bytes(w->sim, 0, 14 * MEND_MIB);
+    kit_alloc(w, 3000 * MEND_KIB, NULL);
+    EXPECT_U64_EQ(0, reserved(peer));
+    EXPECT_OK(mend_pool_destroy(peer));
+}
+
 /* As under a limit of the process that the driver does not tell. */
 FAMILY_TEST(pool_peer_pools, a_driver_that_refuses_what_it_counts_as_free_tells_no_lack,
             open_family(r, 2))
