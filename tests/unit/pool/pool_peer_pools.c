@@ -103,9 +103,9 @@ FAMILY_TEST(pool_peer_pools, a_hopeless_request_takes_nothing, open_family(r, 3)
     kit_alloc_from(r->pools[1], 3 * MEND_MIB, NULL);
     leave_idle(r->pools[2], 4);
     expect_none(r->pools[0], 6 * MEND_MIB);
-    expect_reserved(r, (uint64_t[]){0, 3, 4}, 0);
+    expect_reserved(r, (uint64_t[MOST]){0, 3, 4}, 0);
     kit_alloc_from(r->pools[0], 5 * MEND_MIB, NULL);
-    expect_reserved(r, (uint64_t[]){5, 3, 0}, 2);
+    expect_reserved(r, (uint64_t[MOST]){5, 3, 0}, 2);
 }
 
 KIT_SETTING(pages_of_2_mib, w->sim_config.page_bytes = 2 * MEND_MIB, w->pool_config.tightness = 5);
@@ -137,7 +137,7 @@ FAMILY_TEST(pool_peer_pools, a_driver_that_refuses_what_it_counts_as_free_tells_
     leave_idle(r->pools[1], 3);
     kit_fail(w, "create", 0, 3, MEND_DRIVER_OUT_OF_MEMORY);
     kit_alloc(w, 4 * MEND_MIB, NULL);
-    expect_reserved(r, (uint64_t[]){4, 0}, 1);
+    expect_reserved(r, (uint64_t[MOST]){4, 0}, 1);
 }
 
 /* What is asked for, and given back. */
@@ -495,12 +495,12 @@ FAMILY_TEST(pool_peer_pools, what_is_to_stay_free_is_asked_for_too, open_family(
     kit_expect_words("lacks 4.00 MiB"); /* of 2, and of 3 that are to stay free */
     kit_free(w, in_use, NULL);
     EXPECT_OK(mend_wake(careful, NULL, 0, NULL));
-    expect_reserved(r, (const uint64_t[]){3}, 0);
+    expect_reserved(r, (const uint64_t[MOST]){3}, 0);
     EXPECT_OK(mend_free(careful, block, NULL));
     EXPECT_OK(mend_trim(careful, 0, MEND_TRIM_WAIT, NULL));
     leave_idle(w->pool, 7);
     block = kit_alloc_from(careful, 2 * MEND_MIB, NULL);
-    expect_reserved(r, (const uint64_t[]){3}, 0);
+    expect_reserved(r, (const uint64_t[MOST]){3}, 0);
     EXPECT_OK(mend_free(careful, block, NULL));
     EXPECT_OK(mend_pool_destroy(careful));
 }
