@@ -47,6 +47,16 @@ PLAIN_TEST(pool_plain, the_limit_holds_for_what_the_driver_gave, 8 * MEND_MIB)
     kit_alloc(w, 11 * MEND_MIB, NULL);
 }
 
+/* What it holds is whole allocations, of which its blocks and free runs are a part. */
+PLAIN_TEST(pool_plain, a_peer_pool_gives_whole_allocations, 0)
+{
+    mend_pool *peer = NULL;
+    EXPECT_OK(mend_world_create_pool(w, &peer));
+    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 12 * MEND_MIB, NULL), NULL));
+    kit_alloc(w, 12 * MEND_MIB, NULL);
+    EXPECT_OK(mend_pool_destroy(peer));
+}
+
 /* Room for the alignment is part of the step that the driver allocates anyhow. */
 PLAIN_TEST(pool_plain, aligned_blocks_take_no_more_steps, 0)
 {
