@@ -203,6 +203,20 @@ static void print_latency(mend_json *json, const char *key, const mend_replay_la
     mend_json_end_object(json);
 }
 
+/* NULL: not on a simulated device. */
+static void print_by_list(mend_json *json, const char *name, const mend_replay_by_list *times)
+{
+    if (times == NULL) {
+        mend_json_null(json, name);
+        return;
+    }
+    mend_json_begin_object(json, name);
+    for (size_t i = 0; i < MEND_REPLAY_LISTS; i++) {
+        mend_json_number(json, mend_replay_lists[i], times->us[i], 3);
+    }
+    mend_json_end_object(json);
+}
+
 void mend_replay_print_json(FILE *out, const mend_replay_row *row)
 {
     const mend_replay_result *result = row->result;
@@ -235,15 +249,9 @@ void mend_replay_print_json(FILE *out, const mend_replay_row *row)
     mend_json_number(json, "compared_time_us", simulated ? result->compared_time_us : none, 3);
     mend_json_number(json, "compared_time_second_half_us",
                      simulated ? result->compared_time_second_half_us : none, 3);
-    if (simulated) {
-        mend_json_begin_object(json, "driver_time_by_list_us");
-        for (size_t i = 0; i < MEND_REPLAY_LISTS; i++) {
-            mend_json_number(json, mend_replay_lists[i], result->time_us.us[i], 3);
-        }
-        mend_json_end_object(json);
-    } else {
-        mend_json_null(json, "driver_time_by_list_us");
-    }
+    print_by_list(json, "driver_time_by_list_us", simulated ? &result->time_us : NULL);
+    print_by_list(json, "driver_time_second_half_by_list_us",
+                  simulated ? &result->time_second_half_us : NULL);
     print_calls(json, "driver_calls", &result->calls);
     print_calls(json, "driver_calls_second_half", &result->calls_second_half);
     print_latency(json, "alloc_ns", &result->alloc_ns);

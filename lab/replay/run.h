@@ -128,7 +128,8 @@ typedef struct mend_replay_result {
     double driver_time_us;
     double driver_time_second_half_us;
     mend_replay_by_list time_us; /* the same by each built-in list; simulated device only */
-    double compared_time_us;     /* of these, that of mend_replay_compared_costs */
+    mend_replay_by_list time_second_half_us;
+    double compared_time_us; /* of these, that of mend_replay_compared_costs */
     double compared_time_second_half_us;
     mend_replay_calls calls;
     mend_replay_calls calls_second_half;

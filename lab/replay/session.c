@@ -358,9 +358,12 @@ static void take_figures(replay_session *session)
     result->driver_time_second_half_us = traffic.time_us - session->traffic_at_half.time_us;
     size_t compared = mend_replay_compared_list(session->options);
     result->time_us = traffic.by_list;
-    result->compared_time_us = traffic.by_list.us[compared];
-    result->compared_time_second_half_us =
-        result->compared_time_us - session->traffic_at_half.by_list.us[compared];
+    for (size_t i = 0; i < MEND_REPLAY_LISTS; i++) {
+        result->time_second_half_us.us[i] =
+            traffic.by_list.us[i] - session->traffic_at_half.by_list.us[i];
+    }
+    result->compared_time_us = result->time_us.us[compared];
+    result->compared_time_second_half_us = result->time_second_half_us.us[compared];
     result->calls = traffic.calls;
     result->calls_second_half = traffic.calls;
     subtract_calls(&result->calls_second_half, &session->traffic_at_half.calls);
