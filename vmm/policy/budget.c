@@ -72,12 +72,10 @@ static uint64_t used_bytes(const mend_heap *heap)
     return heap->chunks.reserved_bytes - heap->chunks.empty_bytes;
 }
 
-/* Whether a window saw little of the limit left, and much trapped. */
+/* Whether a window saw much trapped, while little of the limit was left. */
 static bool trapped_much(const mend_heap *heap, uint64_t limit, int window)
 {
-    const mend_usage_peaks *peaks = &heap->budget.peaks;
-    return is_near(limit, peaks->used_bytes[window]) &&
-           peaks->trapped_bytes[window] >= percent_of(limit, FULL_PERCENT);
+    return heap->budget.peaks.trapped_bytes[window] >= percent_of(limit, LAST_PERCENT);
 }
 
 static uint64_t trapped_bytes(const mend_heap *heap)
@@ -98,8 +96,7 @@ bool mend_budget_traps_too_much(const mend_heap *heap)
 static bool is_critical(const mend_heap *heap, uint64_t limit)
 {
     bool is_high_again = used_bytes(heap) >= limit - percent_of(limit, AGAIN_PERCENT);
-    return most_used(heap) >= limit - percent_of(limit, FULL_PERCENT) ||
-           trapped_much(heap, limit, 0) || (is_high_again && trapped_much(heap, limit, 1));
+    return trapped_much(heap, limit, 0) || (is_high_again && trapped_much(heap, limit, 1));
 }
 
 mend_pressure mend_budget_pressure(const mend_heap *heap)
@@ -199,13 +196,15 @@ uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *reque
 uint64_t mend_budget_page(const mend_heap *heap, mend_pressure pressure)
 {
     const uint64_t page = heap->device.granularity_bytes;
-    return pressure == MEND_PRESSURE_HIGH ? mend_max_u64(part_of_limit(heap) / PAGES_OF_CHUNK, page)
-                                          : page;
+    const uint64_t limit = mend_budget_limits(heap).now;
+    const bool has_room = room_under(heap, limit) >= percent_of(limit, ROOMY_PERCENT);
+    const uint64_t part = part_of_limit(heap) / (has_room ? PAGES_WITH_ROOM : PAGES_OF_CHUNK);
+    return pressure == MEND_PRESSURE_HIGH ? mend_max_u64(part, page) : page;
 }
 
 uint64_t mend_budget_most_kept_bytes(const mend_heap *heap)
 {
-    uint64_t part = percent_of(heap->config.limit_bytes, FULL_PERCENT);
+    uint64_t part = percent_of(heap->config.limit_bytes, LAST_PERCENT);
     return mend_min_u64(mend_align_up(part, heap->device.granularity_bytes),
                         mend_budget_usual_chunk(heap, MEND_ZONE_LARGE));
 }
@@ -282,7 +281,7 @@ static uint64_t most_bytes(const mend_heap *heap)
 /* Not where addresses are few: a chunk that moves leaves its own. */
 static bool may_reserve(const mend_heap *heap, uint64_t create_bytes)
 {
-    const uint64_t kept = needs_all(heap) ? percent_of(mend_budget_limit(heap), FULL_PERCENT) : 0;
+    const uint64_t kept = needs_all(heap) ? percent_of(mend_budget_limit(heap), LAST_PERCENT) : 0;
     return !mend_space_has_few(&heap->space) &&
            mend_budget_room_bytes(heap) >= create_bytes + kept &&
            heap->chunks.reserved_bytes + create_bytes <= most_bytes(heap);

@@ -29,10 +29,10 @@ enum { DEFAULT_TIGHTNESS = 3 };
 
 /* ---- pressure -------------------------------------------------------------------------------- */
 
-/* Percent of the limit. Pressure is critical once all but FULL_PERCENT was used; or all but
- * NEAR_PERCENT, with FULL_PERCENT trapped beside live blocks: then a broken chunk may be the one
- * that a later request lacks. Headroom leaves FULL_PERCENT for requests that lack memory. */
-enum { FULL_PERCENT = 2, NEAR_PERCENT = 10 };
+/* Percent of the limit. Pressure is critical once LAST_PERCENT was trapped beside live blocks while
+ * all but NEAR_PERCENT was used: then a broken chunk may be the one that a later request lacks.
+ * Headroom leaves LAST_PERCENT for requests that lack memory. */
+enum { LAST_PERCENT = 2, NEAR_PERCENT = 10 };
 
 /* Percent of the limit. While more than this is unused, what the window before trapped makes no
  * pressure critical. */
@@ -84,8 +84,9 @@ enum { LARGER_IF_SLEPT = 2 };
 #define LENT_RUN_BYTES (SMALL_CHUNK_BYTES / 4)
 
 /* While pressure is high, created memory is a multiple of this part of a usual chunk, or of the
- * device's page if that is larger: smaller units cost calls and gain almost nothing. */
-enum { PAGES_OF_CHUNK = 8 };
+ * device's page if that is larger: smaller units cost calls and gain almost nothing. With room,
+ * while ROOMY_PERCENT of the limit are not reserved, the part is larger. */
+enum { PAGES_OF_CHUNK = 8, PAGES_WITH_ROOM = 4, ROOMY_PERCENT = 20 };
 
 /* ---- searches -------------------------------------------------------------------------------- */
 

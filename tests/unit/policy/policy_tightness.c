@@ -19,9 +19,9 @@ static uint64_t usual_mib(int tightness, uint64_t limit_bytes)
     return mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE) / MEND_MIB;
 }
 
-/* Chunks are a part of the limit up to a size; of a usual chunk an eighth is created under high
- * pressure, if that is more than a page of the device; and pressure is low for longer where calls
- * are dear. */
+/* Chunks are a part of the limit up to a size; of a usual chunk a quarter is created under high
+ * pressure, and an eighth once less than a fifth of the limit is left, if that is more than a page
+ * of the device; and pressure is low for longer where calls are dear. */
 MEND_TEST(policy_tightness, each_level_has_its_chunks_and_its_pressure)
 {
     static const struct {
@@ -37,8 +37,11 @@ MEND_TEST(policy_tightness, each_level_has_its_chunks_and_its_pressure)
         EXPECT_U64_EQ(rows[i].mib_of_16_gib, usual_mib(i + 1, 16 * MEND_GIB));
         EXPECT_U64_EQ(rows[i].mib_of_gib, usual_mib(i + 1, MEND_GIB));
         mend_heap heap = heap_of(i + 1, MEND_TIB);
-        heap.chunks.reserved_bytes = MEND_TIB / 4 * 3;
+        heap.chunks.reserved_bytes = MEND_TIB / 5 * 4;
         ASSERT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
+        EXPECT_U64_EQ(usual_mib(i + 1, MEND_TIB) / 4 * MEND_MIB,
+                      mend_budget_page(&heap, MEND_PRESSURE_HIGH));
+        heap.chunks.reserved_bytes += 8;
         EXPECT_U64_EQ(rows[i].page_mib * MEND_MIB, mend_budget_page(&heap, MEND_PRESSURE_HIGH));
         heap = heap_of(i + 1, limit);
         heap.chunks.reserved_bytes = limit / 100 * (100 - rows[i].low_percent) - 1;

@@ -53,11 +53,14 @@ static bool open_filled(full_program *f)
     return !mend_test_has_failed();
 }
 
-/* A large request sees that all is in use, and from then on the pressure is critical. */
+/* A large request sees that all is in use, and six pages trapped behind the last block: from then
+ * on the pressure is critical. */
 static bool open_critical(full_program *f)
 {
     bool is_open = open_filled(f);
-    kit_expect_none(&f->w, PAGE, f->asking, "");
+    kit_free(&f->w, f->blocks[BLOCKS - 1], f->owner);
+    f->blocks[BLOCKS - 1] = kit_alloc(&f->w, 10 * PAGE, f->owner);
+    kit_expect_none(&f->w, 8 * PAGE, f->asking, "");
     return is_open && !mend_test_has_failed();
 }
 
@@ -182,7 +185,7 @@ MEND_TEST(pool_critical_pressure, a_driver_that_refuses_loses_nothing)
     }
 }
 
-/* ---- remade: a pool that uses all of its 64 MiB ---- */
+/* ---- remade: a pool that uses all of its 64 MiB, and traps some ---- */
 
 static bool open_full(full_program *f, uint64_t chunk_bytes, int compact_when_full)
 {
@@ -201,6 +204,11 @@ static bool open_row(full_program *f, int compact_when_full)
 {
     bool is_open = open_full(f, MEND_MIB, compact_when_full);
     fill(f, MEND_MIB, 64);
+    for (int i = 40; i < 56; i += 4) {
+        release(f, i);
+        f->blocks[i] = kit_alloc(&f->w, 640 * MEND_KIB, f->owner);
+    }
+    kit_expect_none(&f->w, MEND_MIB, f->owner, "");
     return is_open;
 }
 
