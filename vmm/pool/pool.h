@@ -94,8 +94,7 @@ bool mend_pool_holds(mend_pool *pool, const void *pointer);
 /*
  * Frees the live block that begins at the pointer, in the order of its own stream, if it has no
  * tag. Fills *info (of full size) with the block, also if it has one; info->base is NULL if no
- * block of this pool begins there. Looks the block up once, and once more if the driver must be
- * asked whether the stream is captured. Results as mend_free.
+ * block of this pool begins there. Results as mend_free.
  */
 mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_info *info);
 
@@ -104,8 +103,6 @@ void mend_pool_statistics(mend_pool *pool, mend_stats *stats);
 
 /* ---- callbacks.c ----------------------------------------------------------------------------- */
 
-/* No lock is held meanwhile. */
-
 void mend_callbacks_init(mend_callbacks *callbacks);
 void mend_callbacks_destroy(mend_callbacks *callbacks);
 
@@ -113,8 +110,6 @@ void mend_callbacks_destroy(mend_callbacks *callbacks);
 extern const mend_helpers mend_pool_helpers;
 
 /* ---- collector.c ----------------------------------------------------------------------------- */
-
-/* The thread that collects a pool's memory for others: see MEND_TRIM_SURPLUS. */
 
 /* mend_trim with MEND_TRIM_SURPLUS. */
 mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
