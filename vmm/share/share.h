@@ -39,14 +39,6 @@ typedef struct mend_token_content {
 static_assert(sizeof(mend_token_content) == sizeof(mend_export_token),
               "a token has no other bytes");
 
-/* What an export consists of. */
-typedef struct mend_fetched {
-    uint64_t count; /* chunks */
-    uint64_t all_bytes;
-    uint64_t offset_bytes; /* from the start of the first chunk to the block */
-    uint64_t size_bytes;   /* of the block */
-} mend_fetched;
-
 /* Whether it has sense: the block lies in the chunks, which are at most 2^20, of 2^60 bytes. */
 bool mend_fetched_is_sound(const mend_fetched *all);
 
