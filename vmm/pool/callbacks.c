@@ -141,9 +141,8 @@ static bool ask_peer_pool(mend_heap *heap, mend_need need, mend_asked *asked, bo
  * driver scope notes the driver's status, if the driver still reports it. */
 static void name_loss(mend_pool *pool)
 {
-    assert(pool->heap.unlocking.lost != MEND_DRIVER_OK);
     mend_driver_scope scope;
-    mend_result result = mend_driver_scope_open(&pool->heap, &scope);
+    const mend_result result = mend_driver_scope_open(&pool->heap, &scope);
     if (result == MEND_OK) {
         mend_driver_scope_close(&pool->heap, &scope);
     }
@@ -200,7 +199,6 @@ static bool call_one(mend_pool *pool, const mend_request *request, const mend_ca
     ++*mend_process_callback_depth();
     assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
     int answer = entry->callback(entry->context, pool, request->requested_bytes, missing_bytes);
-    assert(*mend_process_callback_depth() > 0);
     --*mend_process_callback_depth();
     mend_heap_lock(&pool->heap);
     return answer != 0;
@@ -213,7 +211,6 @@ static mend_outcome call_back(mend_heap *heap, const mend_request *request,
     mend_pool *pool = POOL_OF(heap);
     mend_callbacks *callbacks = &pool->callbacks;
     mend_outcome outcome = MEND_NOTHING;
-    assert(mend_mutex_is_held(&pool->heap.state));
     mend_callback_round round = {.number = ++callbacks->last_round};
     uint64_t last_entry = callbacks->last_entry;
     mend_list_append(&callbacks->rounds, &round.link);
@@ -256,7 +253,6 @@ static uint64_t count_rounds(const mend_callbacks *callbacks, uint64_t last_roun
 static mend_outcome try_behind_callbacks(mend_heap *heap, mend_try_again try_again, void *climb)
 {
     mend_callbacks *callbacks = &POOL_OF(heap)->callbacks;
-    assert(mend_mutex_is_held(&heap->state));
     uint64_t last_round = *mend_process_callback_depth() > 0 ? 0 : callbacks->last_round;
     uint64_t before;
     mend_outcome outcome;
