@@ -75,7 +75,7 @@ static uint64_t claimed_by_pools(const trial *t)
 {
     uint64_t bytes = 0;
     for (int i = 0; i < t->pool_count; i++) {
-        bytes += t->pools[i].pool->ration.slot.claimed_bytes;
+        bytes += t->pools[i].pool->ration.slot.own.claimed_bytes;
     }
     return bytes;
 }
@@ -88,7 +88,7 @@ uint64_t trial_owed_bytes(trial *t)
 
 static uint64_t room_in_file(const trial *t)
 {
-    const uint64_t claimed = claimed_by_pools(t) + t->ration.member.claimed_bytes;
+    const uint64_t claimed = claimed_by_pools(t) + t->ration.member.own.claimed_bytes;
     return t->ration.limit_bytes > claimed ? t->ration.limit_bytes - claimed : 0;
 }
 
@@ -122,8 +122,8 @@ static bool die(trial *t)
 static void offer_part(trial *t, const operation *op)
 {
     mend_limit_slot *member = &t->ration.member;
-    t->ration.idle_bytes = member->claimed_bytes / 256 * op->size;
-    mend_limit_file_offer(member, t->ration.idle_bytes, op->size > 0, member->answered);
+    t->ration.idle_bytes = member->own.claimed_bytes / 256 * op->size;
+    mend_limit_file_offer(member, t->ration.idle_bytes, op->size > 0, member->own.answered);
 }
 
 /* The other process runs while a thread waits, and only then. */
@@ -144,7 +144,7 @@ static void collect_member(trial *t)
         mend_min_u64(mend_limit_file_wanted_by_others(&r->member, &newest), r->idle_bytes);
     r->idle_bytes -= given_bytes;
     mend_limit_file_give(&r->member, given_bytes);
-    mend_limit_file_offer(&r->member, r->idle_bytes, r->member.gives_back, newest);
+    mend_limit_file_offer(&r->member, r->idle_bytes, r->member.own.gives_back, newest);
 }
 
 /* The linker's names: a thread that waits looks at this clock, which stands still in a trial. */
@@ -169,7 +169,7 @@ bool trial_change_member(trial *t, const operation *op)
     if (!has_file(t) || (op->slot % 2 == 1 && !die(t))) {
         return false;
     }
-    const uint64_t had_bytes = member->claimed_bytes;
+    const uint64_t had_bytes = member->own.claimed_bytes;
     if (wanted_bytes < had_bytes) {
         mend_limit_file_give(member, had_bytes - wanted_bytes);
     } else {
@@ -187,7 +187,7 @@ bool trial_change_member(trial *t, const operation *op)
 void trial_end_member(trial *t)
 {
     if (has_file(t)) {
-        mend_limit_file_give(&t->ration.member, t->ration.member.claimed_bytes);
+        mend_limit_file_give(&t->ration.member, t->ration.member.own.claimed_bytes);
         t->ration.idle_bytes = 0;
     }
 }
@@ -205,11 +205,12 @@ void trial_judge_creation(trial *t)
                     held_bytes <= t->device_bytes,
                 "a creation leaves %llu bytes less free than the pools should keep",
                 LLU(held_bytes - t->device_bytes));
-    const uint64_t claimed_bytes = chunk_bytes + t->ration.member.claimed_bytes;
+    const uint64_t claimed_bytes = chunk_bytes + t->ration.member.own.claimed_bytes;
     trial_claim(t, TRIAL_RULE,
                 !has_file(t) || claimed_bytes <= t->ration.limit_bytes + trial_lingering_bytes(t),
                 "the pools hold %llu bytes, another process %llu, and their limit is %llu",
-                LLU(chunk_bytes), LLU(t->ration.member.claimed_bytes), LLU(t->ration.limit_bytes));
+                LLU(chunk_bytes), LLU(t->ration.member.own.claimed_bytes),
+                LLU(t->ration.limit_bytes));
 }
 
 /* A pool claims what it holds, and the file knows all claims. */
@@ -219,7 +220,7 @@ void trial_judge_ration(trial *t)
         return;
     }
     for (int i = 0; i < t->pool_count; i++) {
-        const uint64_t claimed_bytes = t->pools[i].pool->ration.slot.claimed_bytes;
+        const uint64_t claimed_bytes = t->pools[i].pool->ration.slot.own.claimed_bytes;
         const mend_stats stats = trial_stats(t, i);
         const uint64_t held_bytes = stats.reserved_bytes + stats.zero_chunk_bytes;
         trial_claim(t, TRIAL_MODEL, claimed_bytes == held_bytes,

@@ -57,7 +57,7 @@ mend_process_stacks mend_process_own_stacks = {.mutex = LOG_MUTEX_INITIALIZER};
 static void close_shares(void)
 {
     MEND_TREE_EACH(const mend_published, export, by_number, &mend_process_own_shares.published) {
-        for (size_t i = 0; i < export->count; i++) {
+        for (size_t i = 0; i < export->all.count; i++) {
             (void)close(export->chunks[i].file); /* two exports may have one chunk */
         }
     }

@@ -125,14 +125,20 @@ typedef struct mend_shared_chunk {
     uint64_t size_bytes;
 } mend_shared_chunk;
 
+/* What an export consists of. */
+typedef struct mend_fetched {
+    uint64_t count; /* chunks */
+    uint64_t all_bytes;
+    uint64_t offset_bytes; /* from the start of the first chunk to the block */
+    uint64_t size_bytes;   /* of the block */
+} mend_fetched;
+
 /* An export that importers may ask for; its owner keeps it. */
 typedef struct mend_published {
     mend_tree_node by_number;
-    uint64_t number;       /* never 0, never used again */
-    uint64_t offset_bytes; /* from the start of the first chunk to the block */
-    uint64_t size_bytes;   /* of the block */
+    uint64_t number; /* never 0, never used again */
+    mend_fetched all;
     const mend_shared_chunk *chunks;
-    size_t count;
 } mend_published;
 
 /* A connected importer. */

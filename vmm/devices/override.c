@@ -23,7 +23,6 @@ static mend_process_devices *lock(void)
 /* Ends one use, under the mutex. True if it was the last. */
 static bool drop(mend_override *override)
 {
-    assert(mend_mutex_is_held(&mend_process_own_devices.mutex));
     assert(override->holds > 0);
     return --override->holds == 0;
 }
@@ -38,7 +37,6 @@ static bool is_inherited(const mend_override *override)
 static void retire(mend_override *override)
 {
     assert(override->holds == 0 || is_inherited(override));
-    assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
     if (!is_inherited(override) && override->allocator.retired != NULL) {
         override->allocator.retired(override->allocator.handler.ctx);
     }
@@ -49,8 +47,7 @@ static void retire(mend_override *override)
     mend_process_devices *devices = lock();
     assert(atomic_load(&devices->override_count) > 0);
     if (atomic_fetch_sub_explicit(&devices->override_count, 1, memory_order_release) == 1) {
-        mend_pointer_map_clear(&devices->blocks); /* it is empty, and not needed until the next
-                                                   * override */
+        mend_pointer_map_clear(&devices->blocks); /* it is empty */
     }
     mend_mutex_unlock(&devices->mutex);
 }
@@ -70,7 +67,6 @@ void mend_override_let_go(mend_override *override)
 
 static int place_of(int device)
 {
-    assert(device == MEND_ALL_DEVICES || (device >= 0 && device < MEND_DEVICE_LIMIT));
     return device == MEND_ALL_DEVICES ? MEND_DEVICE_LIMIT : device;
 }
 
@@ -151,7 +147,6 @@ mend_result mend_set_allocator(int device, const mend_allocator *allocator)
         atomic_fetch_add_explicit(&devices->override_count, 1, memory_order_relaxed);
     }
     for (int i = first; i <= last; i++) {
-        assert(i <= MEND_DEVICE_LIMIT);
         mend_override *before = devices->override[i];
         devices->override[i] = override;
         if (override != NULL) {
@@ -208,7 +203,6 @@ static bool is_result(int answer)
 static mend_result result_of(const mend_override *override, int answer, mend_result otherwise,
                              const char *what, const mend_thread_error *before)
 {
-    assert(otherwise != MEND_OK);
     mend_thread_error *error = mend_process_error();
     if (answer == MEND_OK) {
         *error = *before;
@@ -245,8 +239,7 @@ static void keep_block(mend_override *override, void *pointer)
     if (is_inherited(override)) {
         return;
     }
-    uint64_t address = (uint64_t)(uintptr_t)pointer;
-    assert(address != 0);
+    const uint64_t address = (uint64_t)(uintptr_t)pointer;
     mend_process_devices *devices = lock();
     mend_pointer_map_end_promise(&devices->blocks);
     bool is_new = mend_pointer_map_find(&devices->blocks, address) == NULL;
@@ -344,7 +337,6 @@ static mend_result release(mend_override *override, void *pointer, uint64_t size
 mend_result mend_override_free(mend_override *override, void *pointer, uint64_t size_bytes,
                                mend_stream stream)
 {
-    assert(pointer != NULL);
     mend_result result = release(override, pointer, size_bytes, stream);
     mend_override_let_go(override);
     return result;
@@ -361,24 +353,22 @@ static mend_result not_supported(mend_override *override, const char *what)
 mend_result mend_override_record_stream(mend_override *override, void *pointer, mend_stream stream)
 {
     const mend_allocator *of = &override->allocator;
-    if (of->record_stream == NULL) {
-        return not_supported(override, "record_stream");
-    }
-    mend_thread_error before = begin_call();
-    int answer = of->record_stream(of->handler.ctx, pointer, stream);
-    return end_call(override, answer, "record_stream", &before);
+    const mend_thread_error before = begin_call();
+    return of->record_stream == NULL
+               ? not_supported(override, "record_stream")
+               : end_call(override, of->record_stream(of->handler.ctx, pointer, stream),
+                          "record_stream", &before);
 }
 
 mend_result mend_override_block_info(mend_override *override, const void *pointer,
                                      mend_block_info *info)
 {
     const mend_allocator *of = &override->allocator;
-    if (of->block_info == NULL) {
-        return not_supported(override, "block_info");
-    }
-    mend_thread_error before = begin_call();
-    int answer = of->block_info(of->handler.ctx, pointer, info);
-    return end_call(override, answer, "block_info", &before);
+    const mend_thread_error before = begin_call();
+    return of->block_info == NULL
+               ? not_supported(override, "block_info")
+               : end_call(override, of->block_info(of->handler.ctx, pointer, info), "block_info",
+                          &before);
 }
 
 mend_result mend_override_trim(mend_override *override, uint64_t keep_bytes, mend_trim_mode mode,

@@ -16,7 +16,6 @@ mend_result mend_devices_check(int device, bool may_be_all)
 
 mend_device_range mend_devices_range(int device)
 {
-    assert(device == MEND_ALL_DEVICES || (device >= 0 && device < MEND_DEVICE_LIMIT));
     return device == MEND_ALL_DEVICES ? (mend_device_range){0, MEND_DEVICE_LIMIT}
                                       : (mend_device_range){device, device + 1};
 }
@@ -34,8 +33,6 @@ mend_pool *mend_devices_pool(int device)
 /* The config for the pool of a device, and the number of config changes so far. */
 static uint64_t read_config(int device, mend_pool_config *config)
 {
-    assert(device >= 0);
-    assert(device < MEND_DEVICE_LIMIT);
     mend_process_devices *devices = &mend_process_own_devices;
     mend_mutex_lock(&devices->mutex);
     *config = devices->device[device].config;
@@ -51,7 +48,6 @@ static uint64_t read_config(int device, mend_pool_config *config)
 /* The caller holds the mutex. */
 static bool have_pool(const mend_process_devices *devices, mend_device_range range)
 {
-    assert(mend_mutex_is_held(&devices->mutex));
     for (int i = range.first; i < range.end; i++) {
         if (atomic_load_explicit(&devices->device[i].pool, memory_order_relaxed) != NULL) {
             return true;
@@ -89,7 +85,6 @@ mend_result mend_set_default_config(int device, const mend_pool_config *given)
  * changed. */
 static bool publish(int device, mend_pool *pool, uint64_t change)
 {
-    assert(pool != NULL);
     mend_process_devices *devices = &mend_process_own_devices;
     _Atomic(mend_pool *) *place = &devices->device[device].pool;
     mend_mutex_lock(&devices->mutex);
@@ -102,11 +97,11 @@ static bool publish(int device, mend_pool *pool, uint64_t change)
     return is_first;
 }
 
-/* Runs without a lock, because creating a pool calls the driver and the log. Threads that come at
- * the same time create one pool each; all but one destroy theirs, which is still empty. */
-static mend_result make_pool(int device, mend_pool **pool)
+/* As mend_pool_for_device; the device is one of the table. Runs without a lock, because creating a
+ * pool calls the driver and the log. Threads that come at the same time create one pool each; all
+ * but one destroy theirs, which is still empty. */
+static mend_result find_pool(int device, mend_pool **pool)
 {
-    assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
     while ((*pool = mend_devices_pool(device)) == NULL) {
         mend_pool_config config;
         uint64_t change = read_config(device, &config);
@@ -116,15 +111,7 @@ static mend_result make_pool(int device, mend_pool **pool)
             mend_pool_destroy(made);
         }
     }
-    assert(*pool != NULL);
     return MEND_OK;
-}
-
-/* As mend_pool_for_device; the device is one of the table. */
-static inline mend_result find_pool(int device, mend_pool **pool)
-{
-    *pool = mend_devices_pool(device);
-    return *pool != NULL ? MEND_OK : make_pool(device, pool);
 }
 
 mend_result mend_pool_for_device(int device, mend_pool **pool)
@@ -194,17 +181,9 @@ static mend_result foreign(const void *pointer)
 
 int mend_devices_free(void *ctx, void *pointer, size_t size_bytes, mend_stream stream)
 {
-    assert(pointer != NULL);
     (void)size_bytes;
     mend_pool *pool = pool_around(device_of(ctx), pointer);
     return (int)(pool != NULL ? mend_free(pool, pointer, stream) : foreign(pointer));
-}
-
-/* No block begins at the pointer. Says what is there instead. */
-__attribute__((noinline)) static mend_result no_block(void *pointer)
-{
-    mend_pool *pool = pool_around(MEND_ALL_DEVICES, pointer);
-    return pool != NULL ? mend_free(pool, pointer, MEND_NO_STREAM) : foreign(pointer);
 }
 
 mend_result mend_devices_free_untagged(void *pointer, mend_block_info *info, int *device)
@@ -217,7 +196,9 @@ mend_result mend_devices_free_untagged(void *pointer, mend_block_info *info, int
             return result;
         }
     }
-    return no_block(pointer);
+    /* No block begins there: says what is there instead. */
+    return (mend_result)mend_devices_free(mend_devices_ctx(MEND_ALL_DEVICES), pointer, 0,
+                                          MEND_NO_STREAM);
 }
 
 int mend_devices_record_stream(void *ctx, void *pointer, mend_stream stream)

@@ -225,8 +225,6 @@ void mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on)
 
 void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
 {
-    assert(heap->frees.early_fences_left > 0);
-    assert(freed_on != MEND_STREAM_UNKNOWN);
     uint64_t epoch_bytes = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE) * CHUNKS_OF_EPOCH;
     /* Only if no thread makes room: such a thread records what it needs, and may be inside a driver
      * call. */
@@ -323,8 +321,6 @@ mend_result mend_block_go_without_users(const mend_heap *heap, mend_result resul
 
 void mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users)
 {
-    assert(mend_mutex_is_held(&heap->state));
-    assert(mend_pointer_map_find(&heap->blocks, span->address) == span);
     assert(users.first != MEND_STREAM_UNKNOWN || users.second == MEND_STREAM_UNKNOWN);
     if (span->is_exported) {
         mend_exports_end(heap, span);
@@ -372,7 +368,6 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
 mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_order order,
                                     uint32_t group, mend_span **span, mend_block_users *users)
 {
-    assert(mend_mutex_is_held(&heap->state));
     *users = (mend_block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     MEND_TRY(find_block(heap, address, span));
     MEND_TRY(
@@ -384,7 +379,6 @@ mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user)
 {
     assert(span->live);
     assert(user != MEND_STREAM_UNKNOWN);
-    assert(user < heap->streams.count);
     for (const mend_wait *at = span->waits.others; at != NULL; at = at->next) {
         if (at->stamp.stream == user && at->stamp.epoch == 0) {
             return MEND_OK;
@@ -410,16 +404,6 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
     MEND_TRY(mend_block_add_user(heap, span, users.first));
     return users.second != MEND_STREAM_UNKNOWN ? mend_block_add_user(heap, span, users.second)
                                                : MEND_OK;
-}
-
-mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address, mend_order order,
-                                    uint32_t group)
-{
-    assert(group != 0);
-    mend_span *span;
-    mend_block_users users;
-    MEND_TRY(mend_block_find_to_free(heap, address, order, group, &span, &users));
-    return mend_block_free_into_runs(heap, span, users);
 }
 
 /* ---- what the history tells ------------------------------------------------------------------ */

@@ -156,12 +156,12 @@ mend_result mend_block_free(mend_heap *heap, mend_span *span, mend_block_users u
 }
 
 /* The unusual cases: bad pointers, streams to be looked up, groups. */
-__attribute__((noinline)) static mend_result free_slowly(mend_heap *heap, uint64_t address,
-                                                         mend_order order)
+__attribute__((noinline)) mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address,
+                                                              mend_order order, uint32_t group)
 {
     mend_span *span;
     mend_block_users users;
-    MEND_TRY(mend_block_find_to_free(heap, address, order, 0, &span, &users));
+    MEND_TRY(mend_block_find_to_free(heap, address, order, group, &span, &users));
     return mend_block_free(heap, span, users);
 }
 
@@ -173,7 +173,7 @@ mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order)
     uint32_t freed_on =
         is_usual ? mend_users_known_stream(heap, order.stream) : MEND_STREAM_UNKNOWN;
     return freed_on != MEND_STREAM_UNKNOWN ? free_block(heap, span, freed_on)
-                                           : free_slowly(heap, address, order);
+                                           : mend_heap_free_in_group(heap, address, order, 0);
 }
 
 mend_span *mend_heap_find(mend_heap *heap, uint64_t address)
@@ -191,5 +191,5 @@ mend_result mend_heap_free_found(mend_heap *heap, mend_span *span, mend_order or
         order.capture == 0 ? mend_users_known_stream(heap, order.stream) : MEND_STREAM_UNKNOWN;
     return freed_on != MEND_STREAM_UNKNOWN
                ? mend_block_free(heap, span, (mend_block_users){freed_on, MEND_STREAM_UNKNOWN})
-               : free_slowly(heap, span->address, order);
+               : mend_heap_free_in_group(heap, span->address, order, 0);
 }

@@ -11,7 +11,7 @@
 
 /* A block to be restored. */
 typedef struct target {
-    mend_group_block block;
+    mend_group_block block; /* first: so targets are compared as blocks */
     uint64_t address;
     uint64_t size_bytes; /* rounded up */
     uint32_t stream;     /* index, in the group */
@@ -24,7 +24,7 @@ typedef struct restoration {
     uint32_t group;
     target *targets; /* by address */
     size_t target_count;
-    uint64_t *live; /* addresses of the group's live blocks */
+    mend_group_block *live; /* the group's live blocks */
     size_t live_count;
     /* The chunks that the group has moved since the checkpoint and that go back, by number: to the
      * old mapping of each, which is still there, because a graph of the group may use it. */
@@ -34,15 +34,6 @@ typedef struct restoration {
 } restoration;
 
 /* ---- the blocks of a group ------------------------------------------------------------------- */
-
-static mend_span *first_of_segment(const mend_tree_node *end)
-{
-    mend_span *span = MEND_CONTAINER_OF(end, mend_span, by_end);
-    while (span->previous != NULL) {
-        span = span->previous;
-    }
-    return span;
-}
 
 /* Whether the group may have live blocks: the mark of each counts as a user on a stream of it. */
 static bool has_blocks(const mend_heap *heap, uint32_t group)
@@ -55,35 +46,27 @@ static bool has_blocks(const mend_heap *heap, uint32_t group)
     return at != MEND_STREAM_UNKNOWN;
 }
 
-static mend_span *next_span(const mend_heap *heap, mend_span *at)
-{
-    if (at != NULL && at->next != NULL) {
-        return at->next;
-    }
-    const mend_tree_node *end = at != NULL ? mend_tree_next(&at->by_end) : NULL;
-    for (int zone = at != NULL ? at->zone + 1 : 0; end == NULL && zone < MEND_ZONE_COUNT; zone++) {
-        end = mend_tree_first(&heap->zones[zone].segment_ends);
-    }
-    return end != NULL ? first_of_segment(end) : NULL;
-}
-
-/* The next live block of the group, in no order; after NULL the first. Reads all blocks of the
+/* Writes as many as there is room for, in no order. Returns their number. Reads all blocks of the
  * pool, but only if the group may have some. */
-static mend_span *next_block(const mend_heap *heap, uint32_t group, mend_span *at)
-{
-    if (at == NULL && !has_blocks(heap, group)) {
-        return NULL;
-    }
-    do {
-        at = next_span(heap, at);
-    } while (at != NULL && !(at->live && mend_group_owns(heap, group, at)));
-    return at;
-}
-
-static size_t count_blocks(const mend_heap *heap, uint32_t group)
+static size_t list(const mend_heap *heap, uint32_t group, mend_group_block *blocks,
+                   size_t block_bytes, size_t capacity)
 {
     size_t count = 0;
-    for (mend_span *at = NULL; (at = next_block(heap, group, at)) != NULL;) {
+    if (!has_blocks(heap, group)) {
+        return 0;
+    }
+    for (size_t i = 0; i < heap->blocks.capacity; i++) {
+        const mend_span *at = heap->blocks.entries[i].value;
+        if (at == NULL || !at->live || !mend_group_owns(heap, group, at)) {
+            continue;
+        }
+        if (count < capacity) {
+            const mend_group_block block = {.pointer = (void *)(uintptr_t)at->address,
+                                            .size_bytes = at->requested_bytes,
+                                            .stream = at->stream,
+                                            .tag = at->tag};
+            mend_element_write(blocks, block_bytes, count, &block, sizeof(block));
+        }
         count++;
     }
     return count;
@@ -100,17 +83,9 @@ void mend_heap_list_group(mend_heap *heap, uint32_t group, mend_group_block *blo
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(group != 0);
-    *count = count_blocks(heap, group);
+    *count = list(heap, group, NULL, block_bytes, 0);
     if (*count > 0 && *count <= capacity) {
-        size_t next = 0;
-        for (mend_span *at = NULL; (at = next_block(heap, group, at)) != NULL;) {
-            const mend_group_block block = {.pointer = (void *)(uintptr_t)at->address,
-                                            .size_bytes = at->requested_bytes,
-                                            .stream = at->stream,
-                                            .tag = at->tag};
-            mend_element_write(blocks, block_bytes, next++, &block, sizeof(block));
-        }
-        assert(next == *count);
+        list(heap, group, blocks, block_bytes, capacity);
         qsort(blocks, *count, block_bytes, compare_blocks);
     }
 }
@@ -127,11 +102,6 @@ static mend_result cannot(mend_result result, const target *t, const char *why)
 static mend_result wrong_block(const target *t, const char *why)
 {
     return cannot(MEND_ERROR_INVALID_ARGUMENT, t, why);
-}
-
-static int compare_targets(const void *first, const void *second)
-{
-    return compare_blocks(&((const target *)first)->block, &((const target *)second)->block);
 }
 
 /* Copies the wanted blocks in the order of their addresses, and checks what needs no heap. */
@@ -154,9 +124,7 @@ static mend_result read_targets(restoration *r, const mend_group_block *blocks, 
             return wrong_block(t, "a block of a group has a stream");
         }
     }
-    if (r->target_count > 0) {
-        qsort(r->targets, r->target_count, sizeof(*r->targets), compare_targets);
-    }
+    qsort(r->targets, r->target_count, sizeof(*r->targets), compare_blocks);
     for (size_t i = 1; i < r->target_count; i++) {
         const target *before = &r->targets[i - 1];
         if (r->targets[i].address - before->address < before->size_bytes) {
@@ -202,10 +170,8 @@ static bool is_kept(const restoration *r, const mend_waits *waits)
 
 static const target *find_target(const restoration *r, uint64_t address)
 {
-    const target key = {.block = {.pointer = (void *)(uintptr_t)address}};
-    return r->target_count > 0
-               ? bsearch(&key, r->targets, r->target_count, sizeof(key), compare_targets)
-               : NULL;
+    const mend_group_block key = {.pointer = (void *)(uintptr_t)address};
+    return bsearch(&key, r->targets, r->target_count, sizeof(*r->targets), compare_blocks);
 }
 
 /* Whether a restoration can use the memory of a span: it is kept for the group, or idle, or of a
@@ -334,18 +300,22 @@ static mend_result check_targets(restoration *r)
     return MEND_OK;
 }
 
+static mend_span *span_of(const restoration *r, const mend_group_block *live)
+{
+    return mend_pointer_map_find(&r->heap->blocks, (uint64_t)(uintptr_t)live->pointer);
+}
+
 static mend_result list_live(restoration *r)
 {
-    const size_t count = count_blocks(r->heap, r->group);
-    r->live = count > 0 ? malloc(count * sizeof(*r->live)) : NULL;
-    if (count > 0 && r->live == NULL) {
+    const size_t count = list(r->heap, r->group, NULL, sizeof(*r->live), 0);
+    r->live = calloc(count + 1, sizeof(*r->live));
+    if (r->live == NULL) {
         return mend_no_host_memory("the blocks of a group");
     }
-    for (mend_span *at = NULL; (at = next_block(r->heap, r->group, at)) != NULL;) {
-        r->most_waits = mend_max_u64(span_waits(at), r->most_waits);
-        r->live[r->live_count++] = at->address;
+    mend_heap_list_group(r->heap, r->group, r->live, sizeof(*r->live), count, &r->live_count);
+    for (size_t i = 0; i < count; i++) {
+        r->most_waits = mend_max_u64(span_waits(span_of(r, &r->live[i])), r->most_waits);
     }
-    assert(r->live_count == count);
     return MEND_OK;
 }
 
@@ -418,10 +388,9 @@ static void take(restoration *r, const target *t)
 static void apply(restoration *r)
 {
     for (size_t i = 0; i < r->live_count; i++) {
-        const target *same = find_target(r, r->live[i]);
+        mend_span *span = span_of(r, &r->live[i]);
+        const target *same = find_target(r, span->address);
         if (same == NULL || !same->is_there) {
-            mend_span *span = mend_pointer_map_find(&r->heap->blocks, r->live[i]);
-            assert(span != NULL);
             let_go(r, span);
         }
     }
@@ -475,10 +444,9 @@ mend_result mend_heap_restore_group(mend_heap *heap, uint32_t group, const mend_
     }
     restoration r = {.heap = heap, .group = group, .target_count = count};
     mend_pointer_map_init(&r.ways_back);
-    r.targets = count > 0 ? calloc(count, sizeof(*r.targets)) : NULL;
-    mend_result result = count > 0 && r.targets == NULL
-                             ? mend_no_host_memory("the blocks of a group")
-                             : restore(&r, blocks, block_bytes);
+    r.targets = calloc(mend_max_u64(count, 1), sizeof(*r.targets));
+    mend_result result = r.targets == NULL ? mend_no_host_memory("the blocks of a group")
+                                           : restore(&r, blocks, block_bytes);
     free(r.targets);
     free(r.live);
     mend_pointer_map_clear(&r.ways_back);

@@ -43,7 +43,8 @@ mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order);
 mend_span *mend_heap_find(mend_heap *heap, uint64_t address);
 mend_result mend_heap_free_found(mend_heap *heap, mend_span *span, mend_order order);
 
-/* The same; the memory stays with the group whose number is given. */
+/* The same by the long way. The memory stays with the group whose number is given; 0: no group is
+ * named. */
 mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address, mend_order order,
                                     uint32_t group);
 /* group 0: whichever takes the stream. */

@@ -44,8 +44,6 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
 {
     assert(mend_is_power_of_two(device->granularity_bytes));
     assert(device->granularity_bytes >= MEND_GRANULE_BYTES);
-    assert(config->limit_bytes <= config->default_limit_bytes ||
-           config->limit_bytes <= device->total_bytes);
     *heap = (mend_heap){.device = *device, .config = *config};
     mend_unlocking_init(&heap->unlocking, driver, &heap->state);
     heap->driver = &heap->unlocking.pass.table;
@@ -66,7 +64,6 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     heap->streams.history = &heap->history;
     uint64_t reserve_bytes = reserve_bytes_of(heap);
     uint64_t growth_bytes = mend_min_u64(GROWTH_BYTES, reserve_bytes / GROWTHS_OF_RESERVE);
-    assert(reserve_bytes > 0);
     mend_space_init(&heap->space, heap->driver, device->granularity_bytes, reserve_bytes,
                     growth_bytes);
     mend_ranges_init(heap);
@@ -110,7 +107,6 @@ static void note(mend_answer *first, mend_answer answer)
 
 static void unmap(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_answer *first)
 {
-    assert(size_bytes > 0);
     mend_status status = MEND_DRIVER_UNKNOWN;
     for (int tries = 0; tries < TRIES && status != MEND_DRIVER_OK; tries++) {
         status = heap->driver->unmap(heap->driver, address, size_bytes);
@@ -131,20 +127,20 @@ static void unmap_zeros(mend_heap *heap, const mend_range *range, mend_answer *f
 
 static void unmap_everything(mend_heap *heap, mend_answer *first)
 {
-    for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL;) {
+    const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0);
+    while (chunk != NULL) {
         const uint64_t address = mend_chunk_mapping_address(chunk);
         uint64_t size_bytes = 0;
-        if (!mend_chunk_has_mapping(chunk)) {
-            chunk = mend_chunk_next(chunk);
-            continue;
-        }
-        while (chunk != NULL && mend_chunk_mapping_address(chunk) == address + size_bytes &&
-               mend_chunk_has_mapping(chunk)) {
-            assert(chunk->size_bytes > 0);
+        for (; chunk != NULL && mend_chunk_mapping_address(chunk) == address + size_bytes &&
+               mend_chunk_has_mapping(chunk);
+             chunk = mend_chunk_next(chunk)) {
             size_bytes += mend_chunk_mapping_bytes(chunk);
+        }
+        if (size_bytes > 0) {
+            unmap(heap, address, size_bytes, first);
+        } else {
             chunk = mend_chunk_next(chunk);
         }
-        unmap(heap, address, size_bytes, first);
     }
     for (mend_retired *at = mend_retire_first(heap); at != NULL; at = mend_retire_next(at)) {
         unmap(heap, at->address, at->size_bytes, first);
@@ -195,7 +191,7 @@ static mend_result wait_for_work(mend_heap *heap, mend_answer *waited)
     for (int tries = 0; tries < TRIES && asked == MEND_ERROR_DRIVER; tries++) {
         asked = mend_streams_find_capture_at_end(&heap->streams, &is_captured);
     }
-    bool is_known = asked != MEND_ERROR_DRIVER;
+    const bool is_known = asked != MEND_ERROR_DRIVER;
     if (!is_known) {
         *waited = MEND_ANSWER(stream_get_info, mend_process_failure()->driver_status);
         return MEND_OK;

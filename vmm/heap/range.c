@@ -36,7 +36,6 @@ static mend_result end_copies(mend_heap *heap)
 static mend_result collect_pages(mend_heap *heap, const mend_range *range, uint64_t from,
                                  uint64_t end)
 {
-    assert(mend_mutex_is_held(&heap->grow));
     if (mend_range_find_frozen(heap, range, from, end) == NULL) {
         return MEND_OK;
     }

@@ -16,10 +16,8 @@ static uint64_t import_at(const mend_heap *heap, uint64_t address)
 /* The size of the chunk that is mapped from an address on; 0: none is. */
 static uint64_t chunk_at(const mend_heap *heap, uint64_t address)
 {
-    mend_chunk key = {.address = address};
-    mend_tree_node *at = mend_tree_at_or_after(&heap->chunks.mapped, &key.by_address);
-    const mend_chunk *chunk = MEND_CONTAINER_OR_NULL(at, mend_chunk, by_address);
-    bool is_there = chunk != NULL && mend_chunk_mapping_address(chunk) == address;
+    const mend_chunk *chunk = mend_chunk_from(&heap->chunks, address);
+    const bool is_there = chunk != NULL && mend_chunk_mapping_address(chunk) == address;
     return is_there ? mend_chunk_mapping_bytes(chunk) : 0;
 }
 

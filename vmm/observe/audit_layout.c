@@ -15,7 +15,7 @@ static bool run_is_right(const mend_audit_walk *a, const mend_zone *zone, const 
     MUST(run->extensible == (last->next == NULL), "run 0x%llx: extensible is wrong",
          MEND_AUDIT_HEX(run->address));
     mend_run key = {.address = run->address, .size_bytes = run->size_bytes};
-    bool in_growth =
+    const bool in_growth =
         mend_tree_at_or_after(&zone->runs_by_growth, &key.by_growth) == &run->by_growth;
     MUST(mend_tree_at_or_after(&zone->runs_by_address, &key.by_address) == &run->by_address &&
              mend_sizes_has(&zone->runs_by_size, run) && in_growth == run->extensible,
@@ -140,8 +140,6 @@ static bool segment_is_right(mend_audit_walk *a, int zone_number, const mend_spa
 
 bool mend_audit_zone(mend_audit_walk *a, int zone_number)
 {
-    assert(zone_number >= 0);
-    assert(zone_number < MEND_ZONE_COUNT);
     const mend_zone *zone = &a->heap->zones[zone_number];
     const mend_cache *cache = &zone->cache;
     size_t runs = 0;

@@ -95,9 +95,9 @@ static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk)
     return true;
 }
 
-/* The sums of each range are those of its chunks, which are neighbours in the tree. What no range
- * with chunks has, none has. */
-static bool sums_are_right(const mend_audit_walk *a, uint64_t bytes_of_ranges)
+/* Each chunk is right, and the sums of each range are those of its chunks, which are neighbours in
+ * the tree. What no range with chunks has, none has. */
+static bool chunks_are_right(const mend_audit_walk *a, uint64_t bytes_of_ranges)
 {
     uint64_t all_bytes = 0;
     const mend_tree_node *at = mend_tree_first(&a->heap->chunks.mapped);
@@ -108,6 +108,9 @@ static bool sums_are_right(const mend_audit_walk *a, uint64_t bytes_of_ranges)
             const bool sleeps = mend_chunk_sleeps(CHUNK_OF(at));
             found.mapped_bytes += sleeps ? 0 : CHUNK_OF(at)->size_bytes;
             found.asleep_live_bytes += sleeps ? CHUNK_OF(at)->live_bytes : 0;
+            if (!chunk_is_right(a, CHUNK_OF(at))) {
+                return false;
+            }
         }
         MUST(sums == NULL || (found.mapped_bytes == sums->mapped_bytes &&
                               found.asleep_live_bytes == sums->asleep_live_bytes),
@@ -143,14 +146,9 @@ bool mend_audit_ranges(const mend_audit_walk *a)
                  range->size_bytes + ranges->space.page_bytes == reservation->size_bytes,
              "the reservation 0x%llx is that of no range", MEND_AUDIT_HEX(reservation->address));
     }
-    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &a->heap->chunks.mapped) {
-        if (!chunk_is_right(a, chunk)) {
-            return false;
-        }
-    }
     MUST(mend_tree_is_valid(&ranges->by_address) &&
              ranges->by_address.count == ranges->space.reservation_count &&
              found.committed == a->live[MEND_ZONE_RANGE].blocks,
          "the counts of ranges and of their pages are wrong");
-    return sums_are_right(a, bytes);
+    return chunks_are_right(a, bytes);
 }

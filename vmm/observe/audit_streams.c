@@ -7,7 +7,6 @@
 
 bool mend_audit_broken(const mend_audit_walk *a, const char *format, ...)
 {
-    assert(a->finding_bytes > 0);
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(a->finding, a->finding_bytes, format, arguments);
@@ -52,11 +51,12 @@ bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t addr
 }
 
 /* Fences are in order, after the passed epoch and before the open one. A group has none before its
- * release. */
+ * release. Each stream's count of users equals the nodes that name it. */
 static bool streams_are_right(const mend_audit_walk *a)
 {
     const mend_streams *streams = &a->heap->streams;
     uint64_t events = streams->idle_event_count + mend_streams_context_events(streams);
+    uint64_t marks = 0;
     for (uint32_t i = 0; i < streams->count; i++) {
         const mend_stream_state *state = &streams->items[i];
         uint64_t epoch = state->passed_epoch;
@@ -81,8 +81,10 @@ static bool streams_are_right(const mend_audit_walk *a)
                  (state->fence_count == 0 && state->passed_epoch < state->first_epoch),
              "stream %u: memory of a group became idle", i);
         events += state->fence_count + state->recordings;
+        marks += state->users * mark_of(i);
     }
     MUST(events == streams->events_held, "the counts of events are wrong");
+    MUST(marks == a->user_marks, "the counts of users of blocks are wrong");
     return true;
 }
 
@@ -94,35 +96,26 @@ static bool is_listed(const mend_streams *streams, uint32_t at, mend_slot_list l
     return at == slot;
 }
 
-static bool is_outside(const mend_stream_state *state)
+static bool belongs(const mend_stream_state *state, mend_slot_list list)
 {
-    return state->group == 0 && !state->is_free_slot;
-}
-
-static bool is_captured(const mend_stream_state *state)
-{
-    return state->seen_captured;
-}
-
-static bool is_unpassed(const mend_stream_state *state)
-{
-    return state->is_unpassed;
+    return list == MEND_SLOTS_CAPTURED   ? state->seen_captured
+           : list == MEND_SLOTS_UNPASSED ? state->is_unpassed
+                                         : state->group == 0 && !state->is_free_slot;
 }
 
 /* Whether the list that [MEND_STREAM_UNKNOWN] begins and ends has all slots that belong there, and
  * no other. */
-static bool has_all(const mend_streams *streams, mend_slot_list list,
-                    bool (*belongs)(const mend_stream_state *state))
+static bool has_all(const mend_streams *streams, mend_slot_list list)
 {
     uint32_t count = 0;
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
-        count += belongs(&streams->items[i]);
+        count += belongs(&streams->items[i], list);
     }
     uint32_t at = MEND_STREAM_UNKNOWN;
     for (uint32_t k = 0, next; k < count; k++, at = next) {
         next = streams->items[at].in[list].next;
         if (next == MEND_STREAM_UNKNOWN || streams->items[next].in[list].previous != at ||
-            !belongs(&streams->items[next])) {
+            !belongs(&streams->items[next], list)) {
             return false;
         }
     }
@@ -134,9 +127,8 @@ static bool has_all(const mend_streams *streams, mend_slot_list list,
 static bool lists_are_right(const mend_audit_walk *a)
 {
     const mend_streams *streams = &a->heap->streams;
-    bool are_right = has_all(streams, MEND_SLOTS_OF_GROUP, is_outside) &&
-                     has_all(streams, MEND_SLOTS_CAPTURED, is_captured) &&
-                     has_all(streams, MEND_SLOTS_UNPASSED, is_unpassed);
+    bool are_right = has_all(streams, MEND_SLOTS_OF_GROUP) &&
+                     has_all(streams, MEND_SLOTS_CAPTURED) && has_all(streams, MEND_SLOTS_UNPASSED);
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count && are_right; i++) {
         const mend_stream_state *state = &streams->items[i];
         const uint64_t key = mend_slots_key(state->handle, state->thread, state->group);
@@ -156,19 +148,7 @@ static bool lists_are_right(const mend_audit_walk *a)
     return true;
 }
 
-/* Each stream's count of users equals the nodes that name it. */
-static bool users_are_right(const mend_audit_walk *a)
-{
-    const mend_streams *streams = &a->heap->streams;
-    uint64_t marks = 0;
-    for (uint32_t i = 0; i < streams->count; i++) {
-        marks += streams->items[i].users * mark_of(i);
-    }
-    MUST(marks == a->user_marks, "the counts of users of blocks are wrong");
-    return true;
-}
-
 bool mend_audit_streams(const mend_audit_walk *a)
 {
-    return streams_are_right(a) && lists_are_right(a) && users_are_right(a);
+    return streams_are_right(a) && lists_are_right(a);
 }

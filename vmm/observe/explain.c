@@ -100,23 +100,19 @@ static void keep(const mend_span *largest[SHOWN], const mend_span *span)
     }
 }
 
-/* Returns the length of the text. */
-static int put_ranges(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
-{
-    const uint64_t ranges = mend_ranges_count(heap);
-    const uint64_t committed_bytes = heap->zones[MEND_ZONE_RANGE].counters.live_bytes;
-    line[0] = '\0';
-    return ranges == 0
-               ? 0
-               : snprintf(line, MEND_REMAINS_BYTES, "%llu ranges, %s committed",
-                          (unsigned long long)ranges, mend_words_amount(committed_bytes).text);
-}
-
 bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
 {
-    uint64_t count = MEND_HEAP_SUM(heap, live_blocks);
+    const uint64_t ranges = mend_ranges_count(heap);
+    const uint64_t count = MEND_HEAP_SUM(heap, live_blocks);
+    const mend_zone *zones = heap->zones;
     const mend_span *largest[SHOWN] = {NULL};
-    int used = put_ranges(heap, line);
+    int used = 0;
+    line[0] = '\0';
+    if (ranges > 0) {
+        used = snprintf(line, MEND_REMAINS_BYTES, "%llu ranges, %s committed",
+                        (unsigned long long)ranges,
+                        mend_words_amount(zones[MEND_ZONE_RANGE].counters.live_bytes).text);
+    }
     if (count == 0) {
         return used > 0;
     }
@@ -126,16 +122,16 @@ bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
             keep(largest, span);
         }
     }
-    mend_amount live = mend_words_amount(heap->zones[MEND_ZONE_SMALL].counters.live_bytes +
-                                         heap->zones[MEND_ZONE_LARGE].counters.live_bytes);
     used += snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used,
                      "%s%llu blocks alive, %s; the largest:", used > 0 ? ", and " : "",
-                     (unsigned long long)count, live.text);
+                     (unsigned long long)count,
+                     mend_words_amount(zones[MEND_ZONE_SMALL].counters.live_bytes +
+                                       zones[MEND_ZONE_LARGE].counters.live_bytes)
+                         .text);
     for (int i = 0; i < SHOWN && largest[i] != NULL; i++) {
-        mend_amount size = mend_words_amount(largest[i]->size_bytes);
         used += snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used, "%s 0x%llx (%s)",
-                         i > 0 ? "," : "", (unsigned long long)largest[i]->address, size.text);
-        assert(used < MEND_REMAINS_BYTES);
+                         i > 0 ? "," : "", (unsigned long long)largest[i]->address,
+                         mend_words_amount(largest[i]->size_bytes).text);
     }
     mend_holder holders[SHOWN] = {0};
     mend_holder suspect = {0};

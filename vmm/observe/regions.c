@@ -29,7 +29,6 @@ static void *pointer_of(uint64_t address)
 
 static void put(region_walk *walk, const mend_region *region)
 {
-    assert(region->size_bytes > 0);
     if (walk->count < walk->capacity) {
         mend_element_write(walk->regions, walk->region_bytes, walk->count, region, sizeof(*region));
     }
@@ -46,8 +45,6 @@ static void end_open(region_walk *walk)
 
 static bool differs(const mend_region *a, const mend_region *b)
 {
-    assert(a->segment == b->segment);
-    assert(a->is_small == b->is_small);
     return a->kind != b->kind || a->is_pinned != b->is_pinned ||
            a->is_for_graphs != b->is_for_graphs || a->stream != b->stream || a->group != b->group ||
            a->is_unmapped != b->is_unmapped || a->is_asleep != b->is_asleep ||
@@ -118,6 +115,15 @@ static mend_region region_at(const region_walk *walk, const mend_span *span)
                          .is_small = span->zone == MEND_ZONE_SMALL};
 }
 
+/* What the chunk says of a region that reaches into it. */
+static void meet_chunk(mend_region *region, const mend_chunk *chunk)
+{
+    region->is_pinned |= mend_chunk_memory(chunk)->pins > 0;
+    region->is_unmapped |= mend_chunk_misses_mapping(chunk);
+    region->is_asleep |= mend_chunk_sleeps(chunk);
+    region->is_on_host |= chunk->memory.backing == MEND_BACKING_HOST;
+}
+
 static void walk_block(region_walk *walk, const mend_span *span)
 {
     mend_region region = region_at(walk, span);
@@ -132,10 +138,7 @@ static void walk_block(region_walk *walk, const mend_span *span)
     set_group(walk->heap, mend_group_number_of(walk->heap, span), &region);
     const mend_chunk *chunk = span->chunk;
     for (; chunk != NULL && chunk->address < mend_span_end(span); chunk = mend_chunk_next(chunk)) {
-        region.is_pinned |= mend_chunk_memory(chunk)->pins > 0;
-        region.is_unmapped |= mend_chunk_misses_mapping(chunk);
-        region.is_asleep |= mend_chunk_sleeps(chunk);
-        region.is_on_host |= chunk->memory.backing == MEND_BACKING_HOST;
+        meet_chunk(&region, chunk);
     }
     end_open(walk);
     put(walk, &region);
@@ -148,16 +151,12 @@ static void walk_free(region_walk *walk, const mend_span *span)
     describe_waits(walk->heap, &span->waits, &region);
     const mend_chunk *chunk = span->chunk;
     for (uint64_t at = span->address; at < mend_span_end(span); chunk = mend_chunk_next(chunk)) {
-        assert(chunk != NULL);
-        assert(at - chunk->address < chunk->size_bytes);
         uint64_t end = mend_min_u64(mend_span_end(span), chunk->address + chunk->size_bytes);
         region.address = pointer_of(at);
         region.size_bytes = end - at;
-        region.is_pinned = mend_chunk_memory(chunk)->pins > 0;
-        region.is_unmapped = mend_chunk_misses_mapping(chunk);
-        region.is_asleep = mend_chunk_sleeps(chunk);
-        region.is_on_host = chunk->memory.backing == MEND_BACKING_HOST;
-        put_free(walk, &region);
+        mend_region part = region;
+        meet_chunk(&part, chunk);
+        put_free(walk, &part);
         at = end;
     }
 }

@@ -102,7 +102,6 @@ static void fill_bytes(const mend_heap *heap, const zone_sums of[MEND_ZONE_COUNT
     stats->copies_host_bytes = heap->keeping.copies_bytes;
     assert(stats->free_bytes + stats->live_bytes ==
            stats->reserved_bytes + stats->asleep_live_bytes + MEND_FAR_SUM(chunks, live_bytes));
-    assert(stats->requested_bytes <= stats->live_bytes);
     assert(stats->free_partial_bytes <= large->free_bytes + ranges->free_bytes);
     assert(stats->free_small_bytes <= small->free_bytes);
     assert(mend_heap_taken_bytes(heap) >= chunks->lost_bytes);
@@ -161,8 +160,6 @@ static void fill_small(const mend_heap *heap, mend_stats *stats)
     X(allocated_bytes);
     X(allocated_requested_bytes);
 #undef X
-    assert(stats->small_live_bytes <= stats->live_bytes);
-    assert(stats->small_reserved_bytes <= stats->reserved_bytes);
     stats->allocated_bytes = MEND_HEAP_SUM(heap, allocated_bytes);
     stats->allocated_requested_bytes = MEND_HEAP_SUM(heap, allocated_requested_bytes);
     stats->created_bytes = heap->chunks.created_bytes;

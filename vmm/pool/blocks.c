@@ -74,7 +74,6 @@ mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
     if (address == 0) {
         return alloc_by_all_means(pool, size_bytes, &usual, order, pointer);
     }
-    assert(address % usual.alignment_bytes == 0);
     *pointer = (void *)(uintptr_t)address;
     return mend_pool_leave(pool, MEND_OK);
 }
@@ -147,7 +146,6 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
 
 static mend_block_info describe(mend_pool *pool, const mend_span *span)
 {
-    assert(span->requested_bytes <= span->size_bytes);
     const uint32_t number = mend_group_number_of(&pool->heap, span);
     const mend_backing backing = mend_layout_backing(&pool->heap, span);
     return (mend_block_info){.struct_size = sizeof(mend_block_info),
@@ -228,12 +226,11 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
     MEND_TRY(mend_pool_look(pool));
     mend_span *span;
     mend_result result = mend_block_around(&pool->heap, (uint64_t)(uintptr_t)pointer, &span);
-    if (result != MEND_OK) {
-        return mend_pool_leave(pool, result);
+    if (result == MEND_OK) {
+        mend_block_info all = describe(pool, span);
+        mend_struct_write(info, &all, sizeof(all));
     }
-    mend_block_info all = describe(pool, span);
-    mend_struct_write(info, &all, sizeof(all));
-    return mend_pool_leave(pool, MEND_OK);
+    return mend_pool_leave(pool, result);
 }
 
 static mend_result change(mend_pool *pool, const void *pointer, uint64_t size_bytes,

@@ -52,7 +52,6 @@ mend_result mend_add_pressure_callback(mend_pool *pool, mend_pressure_callback c
     if (entry == NULL) {
         return mend_publish(mend_no_host_memory("a callback"));
     }
-    assert(callback != NULL);
     *entry = (mend_callback_entry){.callback = callback, .context = context};
     mend_list_init(&entry->runs);
     mend_heap_lock(&pool->heap);
@@ -142,9 +141,8 @@ static bool ask_peer_pool(mend_heap *heap, mend_need need, mend_asked *asked, bo
  * driver scope notes the driver's status, if the driver still reports it. */
 static void name_loss(mend_pool *pool)
 {
-    assert(pool->heap.unlocking.lost != MEND_DRIVER_OK);
     mend_driver_scope scope;
-    mend_result result = mend_driver_scope_open(&pool->heap, &scope);
+    const mend_result result = mend_driver_scope_open(&pool->heap, &scope);
     if (result == MEND_OK) {
         mend_driver_scope_close(&pool->heap, &scope);
     }
@@ -154,9 +152,9 @@ static void name_loss(mend_pool *pool)
 }
 
 /* What a callback hears. The callback before, or another thread, may have decommitted pages, or
- * trimmed the pool: then the driver is asked again. What it says stays here, because the caller
- * does not hold `grow`. What the pool owes to others goes before chunks of a size of their own are
- * created. */
+ * trimmed the pool: then the driver is asked again. The budget is as if it had been in this search,
+ * and before others see it, as it was: the caller does not hold `grow`. What the pool owes to
+ * others goes before chunks of a size of their own are created. */
 static uint64_t missing_bytes_of(mend_heap *heap, const mend_request *request)
 {
     mend_ration *ration = mend_request_makes_chunks(request) ? heap->config.ration : NULL;
@@ -167,7 +165,6 @@ static uint64_t missing_bytes_of(mend_heap *heap, const mend_request *request)
     uint64_t total_bytes = 0;
     uint64_t owed_bytes = 0;
     bool is_told = false;
-    assert(request->requested_bytes > 0);
     if ((!heap->budget.attainable.is_known || ration != NULL) &&
         mend_driver_scope_open(heap, &scope) == MEND_OK) {
         is_told =
@@ -182,16 +179,14 @@ static uint64_t missing_bytes_of(mend_heap *heap, const mend_request *request)
     now.zone = 0;
     now.stream = stream == MEND_NO_STREAM ? MEND_STREAM_UNKNOWN
                                           : mend_streams_lookup(&heap->streams, stream, group);
-    const mend_attainable attainable = heap->budget.attainable;
-    bool keeps_soft_limit = heap->budget.keeps_soft_limit; /* another thread's search may */
-    if (is_told && !attainable.is_known) {
+    const mend_budget budget = heap->budget;
+    if (is_told && !budget.attainable.is_known) {
         heap->budget.attainable =
             (mend_attainable){.is_known = true, .bytes = free_bytes + heap->chunks.reserved_bytes};
     }
     heap->budget.keeps_soft_limit = request->keeps_soft_limit;
-    uint64_t missing_bytes = mend_report_missing_bytes(heap, &now, owed_bytes);
-    heap->budget.keeps_soft_limit = keeps_soft_limit;
-    heap->budget.attainable = attainable;
+    const uint64_t missing_bytes = mend_report_missing_bytes(heap, &now, owed_bytes);
+    heap->budget = budget;
     return missing_bytes;
 }
 
@@ -204,7 +199,6 @@ static bool call_one(mend_pool *pool, const mend_request *request, const mend_ca
     ++*mend_process_callback_depth();
     assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
     int answer = entry->callback(entry->context, pool, request->requested_bytes, missing_bytes);
-    assert(*mend_process_callback_depth() > 0);
     --*mend_process_callback_depth();
     mend_heap_lock(&pool->heap);
     return answer != 0;
@@ -217,7 +211,6 @@ static mend_outcome call_back(mend_heap *heap, const mend_request *request,
     mend_pool *pool = POOL_OF(heap);
     mend_callbacks *callbacks = &pool->callbacks;
     mend_outcome outcome = MEND_NOTHING;
-    assert(mend_mutex_is_held(&pool->heap.state));
     mend_callback_round round = {.number = ++callbacks->last_round};
     uint64_t last_entry = callbacks->last_entry;
     mend_list_append(&callbacks->rounds, &round.link);
@@ -260,7 +253,6 @@ static uint64_t count_rounds(const mend_callbacks *callbacks, uint64_t last_roun
 static mend_outcome try_behind_callbacks(mend_heap *heap, mend_try_again try_again, void *climb)
 {
     mend_callbacks *callbacks = &POOL_OF(heap)->callbacks;
-    assert(mend_mutex_is_held(&heap->state));
     uint64_t last_round = *mend_process_callback_depth() > 0 ? 0 : callbacks->last_round;
     uint64_t before;
     mend_outcome outcome;

@@ -71,7 +71,6 @@ static int period_of(const mend_pool *pool)
 mend_result mend_collector_start(mend_pool *pool)
 {
     mend_collecting *collector = &pool->collector;
-    assert(!collector->runs);
     collector->period_ms = period_of(pool);
     collector->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (collector->bell < 0) {

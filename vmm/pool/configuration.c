@@ -54,7 +54,8 @@ static const char all_keys[] = MEND_CONFIGURATION(X);
 static const char bytes_taken[] = BYTES_TAKEN;
 static const char limit_taken[] = "1% to 100% of the device's memory (90%), or " BYTES_TAKEN;
 
-/* What a kind takes, in words; and of kinds that are numbers, what their fields may be. */
+/* What a kind takes, in words; and of kinds that are numbers, what their fields may be. Only a list
+ * of checks has a comma in it. */
 static const struct {
     const char *takes;
     int64_t least;
@@ -99,7 +100,6 @@ static bool is(slice part, const char *word)
 
 static slice behind(slice part, size_t length)
 {
-    assert(length <= part.length);
     return (slice){part.text + length, part.length - length};
 }
 
@@ -188,30 +188,25 @@ static bool read_limit(slice value, int64_t *read)
 static bool read_peers(slice value, int64_t *read)
 {
     uint64_t peers = is(value, "none") ? MEND_PEERS_NONE : 0;
-    bool is_list = peers == 0 && !is(value, "auto");
-    for (slice rest = value; is_list;) {
+    bool goes_on = peers == 0 && !is(value, "auto");
+    for (slice rest = value; goes_on;) {
         uint64_t device = 0;
-        size_t digits = read_number(rest, LARGEST_PEER, &device);
-        if (digits == 0) {
+        const size_t digits = read_number(rest, LARGEST_PEER, &device);
+        goes_on = digits < rest.length;
+        if (digits == 0 || (goes_on && rest.text[digits] != '+')) {
             return false;
         }
         peers |= UINT64_C(1) << device;
-        rest = behind(rest, digits);
-        if (rest.length == 0) {
-            break;
-        }
-        if (rest.text[0] != '+') {
-            return false;
-        }
-        rest = behind(rest, 1);
+        rest = behind(rest, digits + goes_on);
     }
     *read = (int64_t)peers;
     return true;
 }
 
-static bool is_check(slice word)
+/* The bit of a check; 0: it is none. */
+static int64_t check_of(slice word)
 {
-    return is(word, "poison") || is(word, "guard");
+    return is(word, "poison") ? MEND_CHECK_POISON : is(word, "guard") ? MEND_CHECK_GUARD : 0;
 }
 
 static bool read_checks(slice value, int64_t *read)
@@ -224,8 +219,8 @@ static bool read_checks(slice value, int64_t *read)
             at++;
             word.length++;
         }
-        const int64_t bit = is(word, "poison") ? MEND_CHECK_POISON : MEND_CHECK_GUARD;
-        if (!is_check(word) || (*read & bit) != 0) {
+        const int64_t bit = check_of(word);
+        if (bit == 0 || (*read & bit) != 0) {
             return false;
         }
         *read |= bit;
@@ -237,13 +232,11 @@ static bool read_checks(slice value, int64_t *read)
 static size_t length_of(const char *text)
 {
     size_t length = strcspn(text, ",");
-    const bool is_list = is((slice){text, strcspn(text, ":")}, "check");
-    while (is_list && text[length] == ',') {
+    bool goes_on = is((slice){text, strcspn(text, ":")}, "check");
+    while (goes_on && text[length] == ',') {
         const slice next = {text + length + 1, strcspn(text + length + 1, ",")};
-        if (!is_check(next)) {
-            break;
-        }
-        length += 1 + next.length;
+        goes_on = check_of(next) != 0;
+        length += goes_on ? 1 + next.length : 0;
     }
     return length;
 }

@@ -9,17 +9,7 @@
 
 /*
  * X(key, field of mend_pool_config, kind of value, default, what it means): every key there is.
- * docs/tuning.md shows this table. The kinds:
- *
- * BYTES    up to 2^60, alone a whole number; with KiB, MiB, GiB or TiB also a fraction
- * LIMIT    BYTES, or 1% to 100% of the device's memory, which go to limit_percent
- * SWITCH   on is 1, off is -1
- * LEVEL    0, 1 or 2
- * TIGHTNESS  1 to 5
- * SHARING  off is 0, on is 1, fabric is 2, auto is 3
- * PEERS    auto, none, or numbers of devices joined by + (0+2)
- * LOG      debug, info or warning
- * CHECK    poison, guard, or both joined by + or a comma: the only value with a comma in it
+ * docs/tuning.md shows this table; configuration.c has what each kind takes.
  */
 #define MEND_CONFIGURATION(X)                                                                      \
     X(limit, limit_bytes, LIMIT, "the device's memory", "most physical memory a pool may hold")    \

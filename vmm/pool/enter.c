@@ -88,18 +88,6 @@ mend_result mend_pool_refuse(mend_pool *pool)
     return result;
 }
 
-/* The per-thread handle means a stream of the current context, so the pool's context is pushed. */
-static mend_answer ask_own(const mend_driver *driver, mend_context context, uint64_t *capture)
-{
-    mend_answer answer = MEND_ANSWER(context_push, driver->context_push(driver, context));
-    if (answer.status == MEND_DRIVER_OK) {
-        answer = MEND_ANSWER(stream_get_capture,
-                             driver->stream_get_capture(driver, MEND_STREAM_PER_THREAD, capture));
-        driver->context_pop(driver);
-    }
-    return answer;
-}
-
 /* A context that was lost before is the failure of the call; one that this answer says is lost
  * counts so from the next call on, and this call says what the driver answered. */
 mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_answer answer)
@@ -108,17 +96,15 @@ mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_ans
     assert(status != MEND_DRIVER_OK);
     mend_heap_lock(&pool->heap);
     (void)mend_driver_did(&pool->heap, status);
-    bool is_over = status == MEND_DRIVER_DEINITIALIZED;
-    mend_result result = is_over ? MEND_OK : mend_pool_check_context(pool);
+    const bool is_over = status == MEND_DRIVER_DEINITIALIZED; /* frees must still succeed then */
+    const mend_result result = is_over ? MEND_OK : mend_pool_check_context(pool);
     mend_unlocking_remember(&pool->heap.unlocking, status);
     mend_heap_unlock(&pool->heap);
-    if (is_over) {
-        return MEND_OK; /* frees must still succeed then; other calls fail because the context is
-                         * lost */
+    if (is_over || result != MEND_OK) {
+        return result;
     }
-    MEND_TRY(result);
-    bool is_unknown = answer.call == MEND_CALL_stream_get_capture &&
-                      stream != MEND_STREAM_PER_THREAD && mend_status_is_of_stream(status);
+    const bool is_unknown = answer.call == MEND_CALL_stream_get_capture &&
+                            stream != MEND_STREAM_PER_THREAD && mend_status_is_of_stream(status);
     return mend_publish(mend_refused(
         pool->driver, is_unknown ? MEND_ERROR_UNKNOWN_STREAM : mend_status_result(status),
         answer.call, status,
@@ -126,9 +112,17 @@ mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_ans
         (void *)stream));
 }
 
+/* The per-thread handle means a stream of the current context, so the pool's context is pushed. */
 mend_result mend_pool_ask_own_capture(mend_pool *pool, uint64_t *capture)
 {
-    const mend_answer answer = ask_own(pool->driver, pool->heap.device.context, capture);
+    const mend_driver *driver = pool->driver;
+    mend_answer answer =
+        MEND_ANSWER(context_push, driver->context_push(driver, pool->heap.device.context));
+    if (answer.status == MEND_DRIVER_OK) {
+        answer = MEND_ANSWER(stream_get_capture,
+                             driver->stream_get_capture(driver, MEND_STREAM_PER_THREAD, capture));
+        driver->context_pop(driver);
+    }
     return answer.status == MEND_DRIVER_OK
                ? MEND_OK
                : mend_pool_miss_capture(pool, MEND_STREAM_PER_THREAD, answer);

@@ -27,7 +27,6 @@ static mend_result set_begun(mend_group *group, mend_stream stream, bool is_begu
                              const char *mistake)
 {
     mend_pool *pool = group->pool;
-    assert(pool != NULL);
     MEND_TRY(mend_pool_enter(pool));
     if (is_begun) {
         mend_ladder_close_before_group(&pool->heap);
@@ -62,7 +61,6 @@ mend_result mend_group_destroy(mend_group *group, mend_stream stream)
     MEND_INVALID_IF(group == NULL || stream == MEND_EVERY_STREAM,
                     "mend_group_destroy: group is NULL, or MEND_EVERY_STREAM");
     mend_pool *pool = group->pool;
-    assert(pool != NULL);
     MEND_TRY(mend_pool_enter_all(pool));
     mend_result result = group->is_begun
                              ? mend_pool_invalid("mend_group_destroy: the group was not ended")
@@ -85,7 +83,6 @@ mend_result mend_group_free(mend_group *group, void *pointer, mend_stream stream
         return MEND_OK;
     }
     mend_pool *pool = group->pool;
-    assert(pool != NULL);
     mend_order order;
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
     MEND_TRY(mend_pool_take_to_free(pool));

@@ -112,8 +112,6 @@ static uint64_t limit_of(const mend_pool_config *config, const mend_device_info 
 {
     uint64_t total_bytes = info->total_bytes;
     uint64_t percent = (uint64_t)config->limit_percent;
-    assert(percent <= 100);
-    assert(default_limit_bytes <= total_bytes);
     if (percent != 0) {
         return total_bytes / 100 * percent + total_bytes % 100 * percent / 100;
     }
@@ -130,6 +128,7 @@ static mend_result find_default_limit(const mend_pool_config *config, const mend
                                       uint64_t *limit_bytes)
 {
     const mend_driver *driver = config->driver;
+    const bool is_given = config->limit_bytes != 0 || config->limit_percent != 0;
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
     *limit_bytes = info->total_bytes;
@@ -141,9 +140,8 @@ static mend_result find_default_limit(const mend_pool_config *config, const mend
         answer = MEND_ANSWER(memory_info, driver->memory_info(driver, &free_bytes, &total_bytes));
         driver->context_pop(driver);
     }
-    if (answer.status != MEND_DRIVER_OK &&
-        (config->limit_bytes != 0 || config->limit_percent != 0)) {
-        *limit_bytes = limit_of(config, info, 0); /* the one that is given */
+    if (answer.status != MEND_DRIVER_OK && is_given) {
+        *limit_bytes = limit_of(config, info, 0);
         return MEND_OK;
     }
     if (answer.status != MEND_DRIVER_OK) {
@@ -153,7 +151,6 @@ static mend_result find_default_limit(const mend_pool_config *config, const mend
     }
     free_bytes = mend_min_u64(free_bytes, info->total_bytes);
     *limit_bytes = free_bytes - free_bytes / LEFT_PARTS_OF_HOST;
-    assert(*limit_bytes <= info->total_bytes);
     mend_log(MEND_LOG_INFO,
              "%s uses the memory of the host, of which %llu bytes are free: without a limit a pool "
              "takes "
@@ -175,7 +172,6 @@ static int share_types_of(const mend_pool_config *config, const mend_device_info
 static mend_heap_config heap_config_of(const mend_pool_config *config, const mend_device_info *info,
                                        uint64_t default_limit_bytes)
 {
-    bool names_peers = config->peers != MEND_PEERS_NONE;
     return (mend_heap_config){
         .device = config->device,
         .allow_stream_waits = config->allow_stream_waits >= 0,
@@ -187,7 +183,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .compact_when_full = config->compact_when_full == 1 && info->virtual_memory,
         .rdma = config->rdma >= 0,
         .share_types = share_types_of(config, info),
-        .peers = names_peers ? config->peers : 0,
+        .peers = config->peers != MEND_PEERS_NONE ? config->peers : 0,
         .limit_bytes = limit_of(config, info, default_limit_bytes),
         .default_limit_bytes = default_limit_bytes,
         .soft_limit_bytes = config->soft_limit_bytes,
@@ -254,26 +250,7 @@ static void close_drivers(mend_pool *pool)
     }
 }
 
-/* Makes the heap on the driver, or behind what rations it. */
-static mend_result make_rationed(mend_pool *pool, const mend_pool_config *config,
-                                 const mend_device_info *info, mend_heap_config *heap_config)
-{
-    const mend_driver *memory = memory_of(pool, config, info, heap_config->limit_bytes);
-    mend_result result = mend_ration_open(&pool->ration, memory, config->keep_free_bytes,
-                                          config->limit_file, heap_config->limit_bytes);
-    if (result == MEND_OK) {
-        bool is_rationed = mend_ration_is_on(&pool->ration);
-        heap_config->ration = is_rationed ? &pool->ration : NULL;
-        result = mend_heap_init(&pool->heap, is_rationed ? &pool->ration.pass.table : memory, info,
-                                heap_config);
-    }
-    if (result != MEND_OK) {
-        close_drivers(pool);
-    }
-    return result;
-}
-
-/* Makes the heap on an open device. */
+/* Makes the heap on an open device: on its driver, or behind what rations it. */
 static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
                              const mend_device_info *info)
 {
@@ -284,28 +261,41 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
     MEND_TRY(find_default_limit(config, info, &default_limit_bytes));
     mend_heap_config heap_config = heap_config_of(config, info, default_limit_bytes);
     MEND_TRY(check_limit(&heap_config, info));
-    return make_rationed(pool, config, info, &heap_config);
+    const mend_driver *memory = memory_of(pool, config, info, heap_config.limit_bytes);
+    mend_result result = mend_ration_open(&pool->ration, memory, config->keep_free_bytes,
+                                          config->limit_file, heap_config.limit_bytes);
+    if (result == MEND_OK) {
+        bool is_rationed = mend_ration_is_on(&pool->ration);
+        heap_config.ration = is_rationed ? &pool->ration : NULL;
+        result = mend_heap_init(&pool->heap, is_rationed ? &pool->ration.pass.table : memory, info,
+                                &heap_config);
+    }
+    if (result != MEND_OK) {
+        close_drivers(pool);
+    }
+    return result;
+}
+
+/* What the config asks for beside the heap. */
+static mend_result start_others(mend_pool *pool, const mend_pool_config *config)
+{
+    const uint64_t record_bytes = config->record_bytes != 0 ? config->record_bytes : RECORD_BYTES;
+    const bool is_shown = config->publish == 1 || config->snapshot != NULL;
+    MEND_TRY(config->check != 0 ? mend_checks_start(pool, config->check) : MEND_OK);
+    MEND_TRY(config->collector == 1 ? mend_collector_start(pool) : MEND_OK);
+    MEND_TRY(config->record != NULL ? mend_recorder_start(pool, config->record, record_bytes)
+                                    : MEND_OK);
+    return is_shown ? mend_publisher_open(pool, config->publish == 1, config->snapshot) : MEND_OK;
 }
 
 /* Makes the pool known to others of the process, and starts its threads. On failure it leaves them
  * again, and its heap is destroyed. */
 static mend_result join_process(mend_pool *pool, const mend_pool_config *config)
 {
+    mend_callbacks_init(&pool->callbacks);
     mend_process_join(&pool->member);
     mend_result result = mend_peer_devices_meet(pool);
-    if (result == MEND_OK && config->check != 0) {
-        result = mend_checks_start(pool, config->check);
-    }
-    if (result == MEND_OK && config->collector == 1) {
-        result = mend_collector_start(pool);
-    }
-    if (result == MEND_OK && config->record != NULL) {
-        result = mend_recorder_start(
-            pool, config->record, config->record_bytes != 0 ? config->record_bytes : RECORD_BYTES);
-    }
-    if (result == MEND_OK && (config->publish == 1 || config->snapshot != NULL)) {
-        result = mend_publisher_open(pool, config->publish == 1, config->snapshot);
-    }
+    result = result == MEND_OK ? start_others(pool, config) : result;
     if (result != MEND_OK) {
         const mend_thread_error why = *mend_process_failure(); /* and not what its end fails at */
         mend_collector_stop(pool);
@@ -323,16 +313,8 @@ static mend_result join_process(mend_pool *pool, const mend_pool_config *config)
 /* Opens the device and creates the heap on it. */
 static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
 {
-    assert(config->struct_size == sizeof(*config));
-    assert(config->driver != NULL);
     mend_device_info info = {0};
     MEND_TRY(open_device(config->driver, config->device, &info));
-    mend_result result = make_heap(pool, config, &info);
-    if (result != MEND_OK) {
-        config->driver->device_close(config->driver, config->device);
-        return result;
-    }
-    mend_callbacks_init(&pool->callbacks);
     pool->meets_peers = config->peers == 0;
     pool->driver = config->driver;
     pool->device = config->device;
@@ -340,7 +322,8 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
     pool->idle_ns = config->idle_ms * NS_OF_MS;
     pool->generation = mend_process_generation();
     pool->member = (mend_process_member){.domain = config->driver, .device = config->device};
-    result = join_process(pool, config);
+    mend_result result = make_heap(pool, config, &info);
+    result = result == MEND_OK ? join_process(pool, config) : result;
     if (result != MEND_OK) {
         config->driver->device_close(config->driver, config->device);
         return result;
@@ -414,7 +397,6 @@ mend_result mend_pool_destroy(mend_pool *pool)
     mend_heap_lock(&pool->heap);
     bool has_blocks = mend_observe_remains(&pool->heap, remains);
     mend_heap_unlock(&pool->heap);
-    int device = pool->device;
     const mend_result damage = pool->checks != NULL ? mend_checks_end(pool) : MEND_OK;
     const mend_thread_error found = *mend_process_failure();
     mend_result result = mend_publish(mend_heap_destroy(&pool->heap));
@@ -436,16 +418,17 @@ mend_result mend_pool_destroy(mend_pool *pool)
     free_groups(&pool->heap.groups.list);
     mend_callbacks_destroy(&pool->callbacks);
     close_drivers(pool);
-    free(pool);
     if (damage != MEND_OK) {
-        mend_log(MEND_LOG_WARNING, "device %d: %s", device, found.message);
+        mend_log(MEND_LOG_WARNING, "device %d: %s", pool->device, found.message);
     }
     if (damage != MEND_OK && result == MEND_OK) {
         *mend_process_failure() = found;
         result = mend_publish(damage);
     }
     if (has_blocks) {
-        mend_log(MEND_LOG_WARNING, "the pool on device %d was destroyed with %s", device, remains);
+        mend_log(MEND_LOG_WARNING, "the pool on device %d was destroyed with %s", pool->device,
+                 remains);
     }
+    free(pool);
     return result;
 }

@@ -26,8 +26,6 @@ mend_result mend_peer_devices_check(const mend_pool_config *config, const mend_d
  * it. */
 static mend_result let_use(mend_pool *pool, int device)
 {
-    assert(device >= 0);
-    assert(device < MEND_DEVICE_LIMIT);
     bool can_reach = (pool->heap.device.peers >> device & 1) != 0;
     if (!pool->meets_peers || !can_reach) {
         return MEND_OK;
@@ -36,17 +34,13 @@ static mend_result let_use(mend_pool *pool, int device)
     return mend_pool_leave_all(pool, mend_access_add(&pool->heap, device));
 }
 
+/* Another pool whose context is lost is ignored. */
 static mend_result meet(mend_pool *pool, mend_pool *other)
 {
-    assert(pool->device != other->device);
-    assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
-    mend_result result = let_use(pool, other->device);
-    mend_result there = let_use(other, pool->device);
-    if (there != MEND_OK && there != MEND_ERROR_DEVICE_LOST) { /* a pool whose context is lost is
-                                                                * ignored */
-        result = result == MEND_OK ? there : result;
-    }
-    return result;
+    const mend_result here = let_use(pool, other->device);
+    const mend_result there = let_use(other, pool->device);
+    const bool is_ignored = here != MEND_OK || there == MEND_ERROR_DEVICE_LOST;
+    return is_ignored ? here : there;
 }
 
 mend_result mend_peer_devices_meet(mend_pool *pool)
@@ -93,39 +87,37 @@ mend_result mend_enable_peer(mend_pool *pool, int device)
 
 /* ---- other pools of the device --------------------------------------------------------------- */
 
-/* Whether the pool knows of a capture, or cannot tell. Adds what it has beside live blocks. */
-static bool knows_a_capture(mend_pool *pool, uint64_t *beside_live_bytes)
+/* Whether a pool whose context is there knows of a capture, or cannot tell. */
+static bool knows_a_capture(mend_heap *heap)
 {
-    mend_heap *heap = &pool->heap;
     mend_driver_scope scope;
     bool is_captured = false;
-    mend_heap_lock(heap);
-    *beside_live_bytes += mend_ladder_beside_live_bytes(heap);
-    if (heap->unlocking.lost == MEND_DRIVER_OK) {
-        is_captured = mend_driver_scope_open(heap, &scope) != MEND_OK;
-        if (!is_captured) {
-            const mend_result result =
-                mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
-            is_captured = is_captured || result != MEND_OK;
-            mend_driver_scope_close(heap, &scope);
-        }
+    if (mend_driver_scope_open(heap, &scope) != MEND_OK) {
+        return true;
     }
-    mend_heap_unlock(heap);
-    return is_captured;
+    const mend_result result =
+        mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
+    mend_driver_scope_close(heap, &scope);
+    return is_captured || result != MEND_OK;
 }
 
-/* The same of all pools of the device, the asking one included. */
-static bool one_knows_a_capture(const mend_pool *pool, uint64_t *beside_live_bytes)
+/* Looks at all pools of the device, the asking one included: whether one knows of a capture, and
+ * what they have beside live blocks. */
+static uint64_t look_at_all(const mend_pool *pool, bool *is_captured)
 {
     uint64_t cursor = 0;
-    bool is_captured = false;
+    uint64_t beside_live_bytes = 0;
     mend_process_member *member = NULL;
+    *is_captured = false;
     while ((member = mend_process_visit_next(pool->driver, pool->device, &cursor)) != NULL) {
-        mend_pool *one = MEND_CONTAINER_OF(member, mend_pool, member);
-        is_captured = knows_a_capture(one, beside_live_bytes) || is_captured;
+        mend_heap *heap = &MEND_CONTAINER_OF(member, mend_pool, member)->heap;
+        mend_heap_lock(heap);
+        beside_live_bytes += mend_ladder_beside_live_bytes(heap);
+        *is_captured |= heap->unlocking.lost == MEND_DRIVER_OK && knows_a_capture(heap);
+        mend_heap_unlock(heap);
         mend_process_visit_end(member);
     }
-    return is_captured;
+    return beside_live_bytes;
 }
 
 /* A peer pool whose context is lost gives nothing; that is no failure of this call. While it waits
@@ -149,9 +141,8 @@ static uint64_t trim(mend_pool *peer_pool, mend_need need, bool *gave)
 bool mend_peer_pools_trim_next(mend_pool *pool, mend_need need, mend_asked *asked, bool *gave)
 {
     if (asked->last == 0) {
-        uint64_t beside_live_bytes = 0;
         asked->waiting_bytes = 0;
-        asked->is_captured = one_knows_a_capture(pool, &beside_live_bytes);
+        const uint64_t beside_live_bytes = look_at_all(pool, &asked->is_captured);
         if (need.least_bytes > beside_live_bytes && !pool->ration.has_file) {
             return false;
         }

@@ -94,8 +94,7 @@ bool mend_pool_holds(mend_pool *pool, const void *pointer);
 /*
  * Frees the live block that begins at the pointer, in the order of its own stream, if it has no
  * tag. Fills *info (of full size) with the block, also if it has one; info->base is NULL if no
- * block of this pool begins there. Looks the block up once, and once more if the driver must be
- * asked whether the stream is captured. Results as mend_free.
+ * block of this pool begins there. Results as mend_free.
  */
 mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_info *info);
 
@@ -104,8 +103,6 @@ void mend_pool_statistics(mend_pool *pool, mend_stats *stats);
 
 /* ---- callbacks.c ----------------------------------------------------------------------------- */
 
-/* No lock is held meanwhile. */
-
 void mend_callbacks_init(mend_callbacks *callbacks);
 void mend_callbacks_destroy(mend_callbacks *callbacks);
 
@@ -113,8 +110,6 @@ void mend_callbacks_destroy(mend_callbacks *callbacks);
 extern const mend_helpers mend_pool_helpers;
 
 /* ---- collector.c ----------------------------------------------------------------------------- */
-
-/* The thread that collects a pool's memory for others: see MEND_TRIM_SURPLUS. */
 
 /* mend_trim with MEND_TRIM_SURPLUS. */
 mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
@@ -226,14 +221,20 @@ mend_result mend_pool_check_context(const mend_pool *pool);
 /* The same, and releases the lock. */
 mend_result mend_pool_refuse(mend_pool *pool);
 
+/* Whether the handle is none of a stream that the program created: MEND_EVERY_STREAM,
+ * MEND_NO_STREAM, NULL and the two of the driver are -2 to 2. */
+static inline bool mend_pool_is_special(mend_stream stream)
+{
+    return (uintptr_t)stream + 2 <= 4;
+}
+
 /* Whether the driver must be asked if the stream is captured. Even if the program promises to
- * capture only in groups, it may free other blocks during such a capture. Of the special streams,
- * the legacy one cannot be captured; MEND_NO_STREAM names no stream. */
+ * capture only in groups, it may free other blocks during such a capture. Of the special streams
+ * only the thread's own can be captured. */
 static inline bool mend_pool_may_be_captured(const mend_pool *pool, mend_stream stream)
 {
     bool is_asked = pool->heap.config.capture_checks || mend_heap_has_begun_groups(&pool->heap);
-    /* MEND_EVERY_STREAM, MEND_NO_STREAM, NULL and those of the driver are -2 to 2. */
-    return is_asked && ((uintptr_t)stream + 2 > 4 || stream == MEND_STREAM_PER_THREAD);
+    return is_asked && (!mend_pool_is_special(stream) || stream == MEND_STREAM_PER_THREAD);
 }
 
 /*
@@ -255,7 +256,7 @@ static inline mend_result mend_pool_find_order(mend_pool *pool, mend_stream stre
     if (result != MEND_OK || !mend_pool_may_be_captured(pool, stream)) {
         return result;
     }
-    if ((uintptr_t)stream + 2 <= 4) { /* the thread's own: as above, which is tested once so */
+    if (mend_pool_is_special(stream)) { /* the thread's own; so it is tested once */
         return mend_pool_ask_own_capture(pool, &order->capture);
     }
     const mend_driver *driver = pool->driver;

@@ -173,33 +173,25 @@ static bool find_holders(exposition *e, const mend_heap *heap, mend_holder *to, 
     return are_found;
 }
 
-static void put_holder(exposition *e, const mend_holder *h, unsigned by)
+static void put_holders(exposition *e, bool are_tags, const mend_holder *first, size_t count)
 {
-    char number[32] = "none";
-    const bool is_tag = by == MEND_BY_TAG;
-    const uint64_t key = is_tag ? h->tag : (uint64_t)(uintptr_t)h->stream;
-    if (is_tag || h->stream != MEND_NO_STREAM) {
-        snprintf(number, sizeof(number), is_tag ? "%llu" : "%llx", (unsigned long long)key);
+    const char *kind = are_tags ? "tag" : "stream";
+    if (count > 0) {
+        put_head(e, are_tags ? "tag_live_bytes" : "stream_live_bytes",
+                 are_tags ? "live bytes of blocks and pages with the tag"
+                          : "live bytes of blocks and pages of the stream",
+                 false);
     }
-    const char *name = mend_names_find(is_tag ? MEND_NAME_TAG : MEND_NAME_STREAM, key);
-    const char *kind = is_tag ? "tag" : "stream";
-    print(e, "mend_%s_live_bytes{%s,%s=\"%s\",name=\"", kind, e->labels, kind, number);
-    put_escaped(e, name != NULL ? name : "");
-    print(e, "\"} %llu\n", (unsigned long long)h->live_bytes);
-}
-
-static void put_holders(exposition *e)
-{
-    static const char *const meanings[] = {"live bytes of blocks and pages with the tag",
-                                           "live bytes of blocks and pages of the stream"};
-    const mend_holder *at = e->holders;
-    for (int kind = 0; kind < 2; kind++) {
-        if (e->counts[kind] > 0) {
-            put_head(e, kind == 0 ? "tag_live_bytes" : "stream_live_bytes", meanings[kind], false);
+    for (const mend_holder *h = first; h < first + count; h++) {
+        char number[32] = "none";
+        const uint64_t key = are_tags ? h->tag : (uint64_t)(uintptr_t)h->stream;
+        if (are_tags || h->stream != MEND_NO_STREAM) {
+            snprintf(number, sizeof(number), are_tags ? "%llu" : "%llx", (unsigned long long)key);
         }
-        for (size_t i = 0; i < e->counts[kind]; i++) {
-            put_holder(e, at++, kind == 0 ? MEND_BY_TAG : MEND_BY_STREAM);
-        }
+        const char *name = mend_names_find(are_tags ? MEND_NAME_TAG : MEND_NAME_STREAM, key);
+        print(e, "mend_%s_live_bytes{%s,%s=\"%s\",name=\"", kind, e->labels, kind, number);
+        put_escaped(e, name != NULL ? name : "");
+        print(e, "\"} %llu\n", (unsigned long long)h->live_bytes);
     }
 }
 
@@ -209,7 +201,8 @@ static void put_all(exposition *e, const mend_heap *heap, const mend_stats *stat
     MEND_STATS(X)
 #undef X
     put_scopes(e, heap);
-    put_holders(e);
+    put_holders(e, true, e->holders, e->counts[0]);
+    put_holders(e, false, e->holders + e->counts[0], e->counts[1]);
 }
 
 mend_result mend_stats_prometheus(mend_pool *pool, char *text, size_t text_bytes, size_t *length)

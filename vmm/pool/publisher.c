@@ -154,6 +154,18 @@ static mend_result hear(struct mend_publisher *p, const char *path)
                                    MEND_BELLS);
 }
 
+static mend_result open_all(struct mend_publisher *p, bool publishes, const char *path)
+{
+    p->file = -1;
+    p->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (p->bell < 0) {
+        return mend_failure(MEND_ERROR_SYSTEM, "no bell to publish a pool: %s", strerror(errno));
+    }
+    MEND_TRY(publishes ? open_page(p) : MEND_OK);
+    MEND_TRY(path != NULL ? hear(p, path) : MEND_OK);
+    return mend_publisher_start(p->pool);
+}
+
 mend_result mend_publisher_open(mend_pool *pool, bool publishes, const char *path)
 {
     struct mend_publisher *p = calloc(1, sizeof(*p));
@@ -161,16 +173,8 @@ mend_result mend_publisher_open(mend_pool *pool, bool publishes, const char *pat
         return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed to publish a pool");
     }
     p->pool = pool;
-    p->file = -1;
-    p->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pool->publisher = p;
-    mend_result result = MEND_OK;
-    if (p->bell < 0) {
-        result = mend_failure(MEND_ERROR_SYSTEM, "no bell to publish a pool: %s", strerror(errno));
-    }
-    result = result == MEND_OK && publishes ? open_page(p) : result;
-    result = result == MEND_OK && path != NULL ? hear(p, path) : result;
-    result = result == MEND_OK ? mend_publisher_start(pool) : result;
+    const mend_result result = open_all(p, publishes, path);
     if (result != MEND_OK) {
         mend_publisher_close(pool);
     }

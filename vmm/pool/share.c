@@ -76,7 +76,6 @@ static const char *words_of(mend_result result)
 static mend_result take_chunk(fetching *f, const void *shared, int share_type, uint64_t size_bytes)
 {
     mend_imported_chunk *chunk = &f->import->chunks[f->taken];
-    assert(f->taken < f->import->count);
     if (size_bytes % f->page_bytes != 0) {
         return mend_failure(MEND_ERROR_NOT_SUPPORTED,
                             "a chunk of %llu bytes was exported, but a page of this device has "
@@ -256,11 +255,10 @@ static mend_result find_name(mend_pool *pool, const void *pointer, mend_import_n
     MEND_TRY(mend_pool_enter_all(pool));
     const mend_imported *import =
         mend_imports_find_address(&pool->heap, (uint64_t)(uintptr_t)pointer);
-    if (import == NULL) {
-        return mend_pool_leave_all(pool, no_import(pointer));
+    if (import != NULL) {
+        *name = import->name;
     }
-    *name = import->name;
-    return mend_pool_leave_all(pool, MEND_OK);
+    return mend_pool_leave_all(pool, import != NULL ? MEND_OK : no_import(pointer));
 }
 
 mend_result mend_import_get_state(mend_pool *pool, const void *pointer, mend_import_state *state)
@@ -332,10 +330,8 @@ mend_result mend_import_close(mend_pool *pool, void *pointer, mend_stream stream
     MEND_TRY(mend_pool_enter_all(pool));
     mend_heap *heap = &pool->heap;
     mend_imported *import = mend_imports_find_address(heap, (uint64_t)(uintptr_t)pointer);
-    if (import == NULL) {
-        return mend_pool_leave_all(pool, no_import(pointer));
-    }
-    return mend_pool_leave_all(pool, import->uses > 1
+    return mend_pool_leave_all(pool, import == NULL ? no_import(pointer)
+                                     : import->uses > 1
                                          ? mend_imports_close(heap, import, (mend_stamp){0}, 0)
                                          : close_last(heap, import, order));
 }

@@ -15,9 +15,12 @@ enum { TRY_AGAIN_MS = 5 };
 typedef struct conversation {
     const mend_token_content *token;
     int socket;
-    uint64_t end_ms; /* when the patience ends */
-    bool has_ended;  /* nobody listens for the exporter */
-    bool is_cut;     /* the exporter ended the connection */
+    uint64_t end_ms;  /* when the patience ends */
+    bool has_ended;   /* nobody listens for the exporter */
+    bool is_cut;      /* the exporter ended the connection */
+    mend_fetched all; /* what the first message says of the chunks */
+    uint64_t taken;   /* chunks, */
+    uint64_t taken_bytes;
 } conversation;
 
 static mend_result unreachable(const conversation *talk, const char *what)
@@ -161,56 +164,51 @@ static mend_result receive(conversation *talk, batch *got)
                        : unreachable(talk, "answers with another version of the library");
 }
 
-/* Gives the chunks of a message to the taker, and closes the files. */
-static mend_result pass_on(const conversation *talk, const batch *got, const mend_fetched *all,
-                           uint64_t *taken, uint64_t *taken_bytes, const mend_share_taker *taker)
+static mend_result is_confused(const conversation *talk)
 {
-    mend_result result = MEND_OK;
-    const mend_share_reply *reply = &got->reply;
-    if (got->count == 0 || reply->all.count != all->count || got->count > all->count - *taken) {
-        result = unreachable(talk, "answers what it was not asked for");
-    }
-    for (size_t i = 0; i < got->count && result == MEND_OK; i++) {
-        uint64_t bytes = reply->chunk_bytes[i];
-        result = bytes == 0 || bytes > all->all_bytes - *taken_bytes
-                     ? unreachable(talk, "answers what it was not asked for")
-                     : taker->take(taker->context, got->files[i], bytes);
-        *taken += 1;
-        *taken_bytes += bytes;
-    }
-    close_files(got);
-    return result;
+    return unreachable(talk, "answers what it was not asked for");
 }
 
 /* What the first message says of all of them. */
-static mend_result begin(const conversation *talk, const mend_fetched *all,
-                         const mend_share_taker *taker)
+static mend_result begin(conversation *talk, const mend_fetched *all, const mend_share_taker *taker)
 {
     if (all->count == 0) {
         return unreachable(talk, "does not export it any more: the block was freed");
     }
-    return mend_fetched_is_sound(all) ? taker->begin(taker->context, all)
-                                      : unreachable(talk, "answers what it was not asked for");
+    talk->all = *all;
+    return mend_fetched_is_sound(all) ? taker->begin(taker->context, all) : is_confused(talk);
+}
+
+/* Gives the chunks of a message to the taker. */
+static mend_result pass_on(conversation *talk, const batch *got, const mend_share_taker *taker)
+{
+    const mend_fetched *all = &got->reply.all;
+    MEND_TRY(talk->taken == 0 ? begin(talk, all, taker) : MEND_OK);
+    if (got->count == 0 || all->count != talk->all.count || got->count > all->count - talk->taken) {
+        return is_confused(talk);
+    }
+    for (size_t i = 0; i < got->count; i++) {
+        const uint64_t bytes = got->reply.chunk_bytes[i];
+        if (bytes == 0 || bytes > talk->all.all_bytes - talk->taken_bytes) {
+            return is_confused(talk);
+        }
+        MEND_TRY(taker->take(taker->context, got->files[i], bytes));
+        talk->taken++;
+        talk->taken_bytes += bytes;
+    }
+    return MEND_OK;
 }
 
 static mend_result take_all(conversation *talk, const mend_share_taker *taker)
 {
-    mend_fetched all = {0};
-    uint64_t taken = 0;
-    uint64_t taken_bytes = 0;
     do {
         batch got;
         MEND_TRY(receive(talk, &got));
-        all = taken == 0 ? got.reply.all : all;
-        const mend_result begun = taken == 0 ? begin(talk, &all, taker) : MEND_OK;
-        if (begun != MEND_OK) {
-            close_files(&got);
-            return begun;
-        }
-        MEND_TRY(pass_on(talk, &got, &all, &taken, &taken_bytes, taker));
-    } while (taken < all.count);
-    return taken_bytes == all.all_bytes ? MEND_OK
-                                        : unreachable(talk, "answers what it was not asked for");
+        const mend_result result = pass_on(talk, &got, taker);
+        close_files(&got);
+        MEND_TRY(result);
+    } while (talk->taken < talk->all.count);
+    return talk->taken_bytes == talk->all.all_bytes ? MEND_OK : is_confused(talk);
 }
 
 static mend_result hear_state(conversation *talk, mend_import_state *state)

@@ -14,21 +14,13 @@
 #define MARK UINT64_C(0x326d696c646e656d)
 enum { SLOTS = 63 };
 
-typedef struct slot_content {
-    uint64_t claimed_bytes;
-    uint64_t wanted_bytes;
-    uint64_t idle_bytes; /* at its last collection */
-    uint64_t gives_back;
-    uint64_t answered; /* the newest want that its last collection knew */
-} slot_content;
-
 /* In the numbers of this machine: the file is for processes of one machine. */
 typedef struct file_content {
     uint64_t mark;
     uint64_t limit_bytes;
     uint64_t wants; /* so many were there: the number of the newest */
     uint64_t unused;
-    slot_content slots[SLOTS];
+    mend_limit_claim slots[SLOTS];
 } file_content;
 
 /* The byte whose lock is held while the content is read and changed, and that of a slot. They lie
@@ -76,16 +68,21 @@ static bool takes_slot(int file, int number)
     return set_lock(file, F_WRLCK, BYTE_OF_SLOT(number), false);
 }
 
+/* The same, and the caller does not keep the lock: that of the content keeps others out. */
+static bool is_dead(int file, int number)
+{
+    return takes_slot(file, number) && set_lock(file, F_UNLCK, BYTE_OF_SLOT(number), false);
+}
+
 /* Empties the slots, other than `own`, whose owners have died. True if there was one. */
 static bool bury_dead(int file, int own, file_content *content)
 {
-    const slot_content empty = {0};
+    const mend_limit_claim empty = {0};
     bool any = false;
     for (int i = 0; i < SLOTS; i++) {
         bool is_used = memcmp(&content->slots[i], &empty, sizeof(empty)) != 0;
-        if (i != own && is_used && takes_slot(file, i)) {
+        if (i != own && is_used && is_dead(file, i)) {
             content->slots[i] = empty;
-            set_lock(file, F_UNLCK, BYTE_OF_SLOT(i), false);
             any = true;
         }
     }
@@ -121,12 +118,9 @@ static bool begin(mend_limit_slot *slot, file_content *content)
 
 static void end(mend_limit_slot *slot, file_content *content)
 {
-    const uint64_t wanted_bytes = mend_min_u64(slot->wanted_bytes, slot->limit_bytes);
-    content->slots[slot->number] = (slot_content){.claimed_bytes = slot->claimed_bytes,
-                                                  .wanted_bytes = wanted_bytes,
-                                                  .idle_bytes = slot->idle_bytes,
-                                                  .gives_back = slot->gives_back,
-                                                  .answered = slot->answered};
+    mend_limit_claim *said = &content->slots[slot->number];
+    *said = slot->own;
+    said->wanted_bytes = mend_min_u64(said->wanted_bytes, slot->limit_bytes);
     slot->is_broken = !write_content(slot->file, content);
     set_lock(slot->file, F_UNLCK, BYTE_OF_CONTENT, false);
 }
@@ -135,14 +129,14 @@ bool mend_limit_file_claim(mend_limit_slot *slot, uint64_t bytes)
 {
     file_content content;
     if (!begin(slot, &content)) {
-        slot->claimed_bytes += bytes;
+        slot->own.claimed_bytes += bytes;
         return true;
     }
     bool fits = bytes <= room_in(&content);
     if (!fits && bury_dead(slot->file, slot->number, &content)) {
         fits = bytes <= room_in(&content);
     }
-    slot->claimed_bytes += fits ? bytes : 0;
+    slot->own.claimed_bytes += fits ? bytes : 0;
     end(slot, &content);
     return fits;
 }
@@ -151,8 +145,8 @@ void mend_limit_file_give(mend_limit_slot *slot, uint64_t bytes)
 {
     file_content content;
     bool is_begun = begin(slot, &content);
-    assert(slot->claimed_bytes >= bytes);
-    slot->claimed_bytes -= bytes;
+    assert(slot->own.claimed_bytes >= bytes);
+    slot->own.claimed_bytes -= bytes;
     if (is_begun) {
         end(slot, &content);
     }
@@ -162,17 +156,17 @@ uint64_t mend_limit_file_want(mend_limit_slot *slot, uint64_t bytes)
 {
     file_content content;
     uint64_t want = 0;
-    if (slot->wanted_bytes != bytes && begin(slot, &content)) {
-        content.wants += bytes > slot->wanted_bytes;
+    if (slot->own.wanted_bytes != bytes && begin(slot, &content)) {
+        content.wants += bytes > slot->own.wanted_bytes;
         want = content.wants;
-        slot->wanted_bytes = bytes;
+        slot->own.wanted_bytes = bytes;
         end(slot, &content);
     }
     return want;
 }
 
 /* What the slot may still give back. Before its collections know the want: all that it has. */
-static uint64_t offered_in(const slot_content *slot, uint64_t want)
+static uint64_t offered_in(const mend_limit_claim *slot, uint64_t want)
 {
     uint64_t idle_bytes = slot->answered >= want ? slot->idle_bytes : UINT64_MAX;
     return slot->gives_back != 0 ? mend_min_u64(idle_bytes, slot->claimed_bytes) : 0;
@@ -198,12 +192,12 @@ void mend_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bool give
                            uint64_t answered)
 {
     file_content content;
-    bool is_new = slot->idle_bytes != idle_bytes || slot->gives_back != gives_back ||
-                  slot->answered != answered;
+    const bool is_new = slot->own.idle_bytes != idle_bytes || slot->own.gives_back != gives_back ||
+                        slot->own.answered != answered;
     if (is_new && begin(slot, &content)) {
-        slot->idle_bytes = idle_bytes;
-        slot->gives_back = gives_back;
-        slot->answered = answered;
+        slot->own.idle_bytes = idle_bytes;
+        slot->own.gives_back = gives_back;
+        slot->own.answered = answered;
         end(slot, &content);
     }
 }
@@ -222,7 +216,7 @@ static uint64_t wanted_in(const file_content *content, int own)
 uint64_t mend_limit_file_wanted_by_others(mend_limit_slot *slot, uint64_t *newest)
 {
     file_content content;
-    *newest = slot->answered;
+    *newest = slot->own.answered;
     if (slot->is_broken || (read_content(slot->file, &content) && content.wants == *newest &&
                             wanted_in(&content, slot->number) == 0)) {
         return 0;
@@ -270,13 +264,10 @@ static mend_result join(const char *path, uint64_t limit_bytes, mend_limit_slot 
                             path, SLOTS);
     }
     bury_dead(slot->file, slot->number, &content);
-    content.slots[slot->number] = (slot_content){0};
+    content.slots[slot->number] = (mend_limit_claim){0};
     bool is_alone = true; /* then the limit of the file is this pool's from now on */
     for (int i = 0; i < SLOTS && is_alone; i++) {
-        is_alone = i == slot->number || takes_slot(slot->file, i);
-        if (is_alone && i != slot->number) {
-            set_lock(slot->file, F_UNLCK, BYTE_OF_SLOT(i), false);
-        }
+        is_alone = i == slot->number || is_dead(slot->file, i);
     }
     if (!is_alone && content.limit_bytes != limit_bytes) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,

@@ -57,16 +57,8 @@ static void prepare(const mend_published *export, size_t sent, mend_share_reply 
                     mend_share_files *files)
 {
     int descriptors[MEND_SHARE_BATCH];
-    size_t count = mend_min_u64(export->count - sent, MEND_SHARE_BATCH);
-    assert(count > 0);
-    *reply = (mend_share_reply){.mark = MEND_SHARE_MARK,
-                                .all = {.count = export->count,
-                                        .offset_bytes = export->offset_bytes,
-                                        .size_bytes = export->size_bytes},
-                                .count = count};
-    for (size_t i = 0; i < export->count; i++) {
-        reply->all.all_bytes += export->chunks[i].size_bytes;
-    }
+    const size_t count = mend_min_u64(export->all.count - sent, MEND_SHARE_BATCH);
+    *reply = (mend_share_reply){.mark = MEND_SHARE_MARK, .all = export->all, .count = count};
     for (size_t i = 0; i < count; i++) {
         reply->chunk_bytes[i] = export->chunks[sent + i].size_bytes;
         descriptors[i] = export->chunks[sent + i].file;
@@ -85,7 +77,7 @@ static bool send_some(const mend_published *export, mend_share_visitor *visitor)
     struct iovec content = {&reply, sizeof(reply)};
     struct msghdr message = {.msg_iov = &content, .msg_iovlen = 1};
     if (visitor->asks) {
-        reply.all.count = export != NULL ? export->count : 0;
+        reply.all.count = export != NULL ? export->all.count : 0;
     } else if (export != NULL) {
         prepare(export, visitor->sent, &reply, &files);
         message.msg_control = files.bytes;
@@ -124,9 +116,9 @@ static void attend(mend_process_shares *shares, mend_share_visitor *visitor, uin
         }
         return;
     }
-    while (visitor->sent < export->count && send_some(export, visitor)) {
+    while (visitor->sent < export->all.count && send_some(export, visitor)) {
     }
-    if (visitor->is_here && visitor->sent == export->count) {
+    if (visitor->is_here && visitor->sent == export->all.count) {
         dismiss(visitor);
     }
 }
@@ -248,7 +240,6 @@ static int open_listener(const unsigned char name[MEND_SHARE_NAME_BYTES])
 /* The caller holds the mutex. Returns what the system refused; NULL: nothing. */
 static const char *open_all(mend_process_shares *shares)
 {
-    assert(mend_mutex_is_held(&shares->mutex));
     if (!draw(shares->name, sizeof(shares->name)) || !draw(&shares->key, sizeof(shares->key))) {
         return "random numbers";
     }
@@ -283,10 +274,7 @@ mend_result mend_share_open(void)
 void mend_share_publish(mend_published *export)
 {
     mend_process_shares *shares = &mend_process_own_shares;
-    assert(export->count > 0);
-    assert(export->size_bytes > 0);
     mend_mutex_lock(&shares->mutex);
-    assert(shares->is_open);
     export->number = ++shares->last_number;
     mend_tree_insert(&shares->published, &export->by_number);
     mend_mutex_unlock(&shares->mutex);

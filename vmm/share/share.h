@@ -39,14 +39,6 @@ typedef struct mend_token_content {
 static_assert(sizeof(mend_token_content) == sizeof(mend_export_token),
               "a token has no other bytes");
 
-/* What an export consists of. */
-typedef struct mend_fetched {
-    uint64_t count; /* chunks */
-    uint64_t all_bytes;
-    uint64_t offset_bytes; /* from the start of the first chunk to the block */
-    uint64_t size_bytes;   /* of the block */
-} mend_fetched;
-
 /* Whether it has sense: the block lies in the chunks, which are at most 2^20, of 2^60 bytes. */
 bool mend_fetched_is_sound(const mend_fetched *all);
 
@@ -166,15 +158,20 @@ mend_result mend_share_ask(const mend_token_content *token, uint64_t patience_ms
  * granted from then on, and its `is_broken` is set.
  */
 
+/* What a slot says in the file. */
+typedef struct mend_limit_claim {
+    uint64_t claimed_bytes;
+    uint64_t wanted_bytes;
+    uint64_t idle_bytes; /* at its last collection */
+    uint64_t gives_back;
+    uint64_t answered; /* the newest want that its last collection knew */
+} mend_limit_claim;
+
 typedef struct mend_limit_slot {
     int file;
     int number;
     uint64_t limit_bytes;
-    uint64_t claimed_bytes;
-    uint64_t wanted_bytes; /* may be more than the limit */
-    uint64_t idle_bytes;
-    uint64_t answered;
-    bool gives_back;
+    mend_limit_claim own; /* but that it may want more than the limit */
     bool is_broken;
 } mend_limit_slot;
 

@@ -23,9 +23,8 @@ typedef struct exported {
     mend_extent what;
     bool is_in[MEND_EXPORT_WAYS]; /* the ways in which it is exported: one at least */
     uint64_t fabric_number;       /* of the export by fabric handles */
-    size_t count;                 /* chunks */
-    mend_published published;     /* of the export by file */
-    mend_shared_chunk by_file[];  /* `count` of them */
+    mend_published published;     /* in the process, while it is exported by file */
+    mend_shared_chunk by_file[];  /* for each chunk, then */
 } exported;
 
 MEND_TREE_ORDER(compare_addresses, exported, by_address, what.address);
@@ -75,20 +74,30 @@ static size_t count_chunks(const mend_heap *heap, const mend_extent *what)
     return count;
 }
 
+/* What is exported begins in the mapping of its first chunk. */
 static exported *make(const mend_heap *heap, const mend_extent *what)
 {
     const size_t count = count_chunks(heap, what);
+    const mend_chunk *first = mend_chunk_at(&heap->chunks, what->address);
     exported *export = calloc(1, sizeof(*export) + count * sizeof(export->by_file[0]));
-    if (export != NULL) {
-        export->what = *what;
-        export->count = count;
+    if (export == NULL) {
+        return NULL;
+    }
+    export->what = *what;
+    export->published.chunks = export->by_file;
+    export->published.all =
+        (mend_fetched){.count = count,
+                       .offset_bytes = what->address - mend_chunk_mapping_address(first),
+                       .size_bytes = what->size_bytes};
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what) {
+        export->published.all.all_bytes += mend_chunk_memory(chunk)->size_bytes;
     }
     return export;
 }
 
 /* Takes the block from the first `count` chunks that hold it. */
 static void end_in_chunks(mend_heap *heap, const exported *export, mend_export_way way,
-                          size_t count)
+                          uint64_t count)
 {
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
         if (count-- == 0) {
@@ -111,9 +120,10 @@ static mend_result refused_chunk(mend_heap *heap, const exported *export, mend_e
     return mend_refused(
         heap->driver, MEND_ERROR_SYSTEM, MEND_CALL_export_handle, status,
         "mend_export: the process has too many open files (at most %llu); an exported chunk keeps "
-        "one open, and the block has %zu chunks: raise the limit (ulimit -n), export fewer blocks, "
+        "one open, and the block has %llu chunks: raise the limit (ulimit -n), export fewer "
+        "blocks, "
         "or have larger chunks (mend_pool_config.tightness)",
-        (unsigned long long)limit, export->count);
+        (unsigned long long)limit, (unsigned long long)export->published.all.count);
 }
 
 /* Has a file or fabric handle made for each chunk that has none. */
@@ -145,7 +155,7 @@ static mend_result export_and_pin(mend_heap *heap, const exported *export, mend_
         result =
             mend_pins_add(heap, export->what.address, export->what.size_bytes, MEND_PIN_OF_EXPORT);
         if (result != MEND_OK) {
-            end_in_chunks(heap, export, way, export->count);
+            end_in_chunks(heap, export, way, export->published.all.count);
         }
     }
     mend_driver_scope_close(heap, &scope);
@@ -201,19 +211,9 @@ static mend_result check_way(const mend_heap *heap, const mend_extent *what, men
     return way == MEND_EXPORT_BY_FILE ? mend_share_open() : MEND_OK;
 }
 
-/* Where what is exported begins in the mapping of its first chunk. */
-static uint64_t offset_of(const mend_heap *heap, const mend_extent *what)
-{
-    return what->address - mend_chunk_mapping_address(mend_chunk_at(&heap->chunks, what->address));
-}
-
 static void publish(const mend_heap *heap, exported *export)
 {
     size_t i = 0;
-    export->published = (mend_published){.offset_bytes = offset_of(heap, &export->what),
-                                         .size_bytes = export->what.size_bytes,
-                                         .chunks = export->by_file,
-                                         .count = export->count};
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
         const mend_chunk *memory = mend_chunk_memory(chunk);
         export->by_file[i++] = (mend_shared_chunk){memory->file, memory->size_bytes};
@@ -285,7 +285,6 @@ mend_result mend_exports_add(mend_heap *heap, const mend_extent *what, mend_expo
 
 size_t mend_exports_description_size(const mend_heap *heap, const mend_extent *what)
 {
-    assert(mend_mutex_is_held(&heap->state));
     return mend_description_size(count_chunks(heap, what));
 }
 
@@ -294,17 +293,12 @@ mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void
     exported *export;
     size_t i = 0;
     MEND_TRY(find_or_add(heap, what, MEND_EXPORT_BY_FABRIC, &export));
-    mend_description head = {.number = export->fabric_number,
-                             .all = {.count = export->count,
-                                     .offset_bytes = offset_of(heap, &export->what),
-                                     .size_bytes = export->what.size_bytes}};
+    const mend_description head = {.number = export->fabric_number, .all = export->published.all};
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
         const mend_chunk *memory = mend_chunk_memory(chunk);
         mend_described_chunk described = {.size_bytes = memory->size_bytes};
-        assert(memory->memory.has_fabric);
         memcpy(described.handle, memory->memory.fabric, sizeof(described.handle));
         mend_description_write_chunk(description, i++, &described);
-        head.all.all_bytes += memory->size_bytes;
     }
     mend_description_write_head(description, &head);
     return MEND_OK;
@@ -321,7 +315,7 @@ static void end(mend_heap *heap, exported *export)
     (void)unpinned;
     for (mend_export_way way = 0; way < MEND_EXPORT_WAYS; way++) {
         if (export->is_in[way]) {
-            end_in_chunks(heap, export, way, export->count);
+            end_in_chunks(heap, export, way, export->published.all.count);
         }
     }
     mend_tree_remove(&heap->exports.by_address, &export->by_address);
@@ -377,7 +371,7 @@ static bool names_its_chunks(const mend_heap *heap, const exported *export)
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
         const mend_chunk *memory = mend_chunk_memory(chunk);
         const mend_shared_chunk *file = &export->by_file[count];
-        if (count++ >= export->count || chunk->pins == 0 ||
+        if (count++ >= export->published.all.count || chunk->pins == 0 ||
             (is_by_fabric && !memory->memory.has_fabric) ||
             (is_by_file &&
              (memory->file != file->file || memory->size_bytes != file->size_bytes))) {
@@ -385,7 +379,7 @@ static bool names_its_chunks(const mend_heap *heap, const exported *export)
         }
     }
     return (is_by_file || is_by_fabric) && is_by_fabric == (export->fabric_number != 0) &&
-           export->published.count == (is_by_file ? export->count : 0) && export->count == count;
+           is_by_file == (export->published.number != 0) && export->published.all.count == count;
 }
 
 /* The spans that are marked for it: the block, or each page; 0: one is not. */

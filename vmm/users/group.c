@@ -23,10 +23,10 @@ void mend_group_enter(mend_heap *heap, mend_group *group, mend_pool *pool)
 
 static bool takes(const mend_group *group, mend_stream stream)
 {
-    mend_stream taken = group->watch.handle;
-    bool is_legacy = stream == NULL || stream == MEND_STREAM_LEGACY;
-    bool takes_legacy = taken == NULL || taken == MEND_STREAM_LEGACY;
-    return taken == MEND_EVERY_STREAM || taken == stream || (is_legacy && takes_legacy);
+    const mend_stream taken = group->watch.handle;
+    const bool takes_legacy = taken == NULL || taken == MEND_STREAM_LEGACY;
+    return taken == MEND_EVERY_STREAM || taken == stream ||
+           (takes_legacy && (stream == NULL || stream == MEND_STREAM_LEGACY));
 }
 
 uint32_t mend_group_taking(const mend_heap *heap, mend_stream stream)
@@ -55,7 +55,6 @@ uint32_t mend_group_number_of(const mend_heap *heap, const mend_span *span)
 
 bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *span)
 {
-    assert(number != 0);
     return mend_group_number_of(heap, span) == number;
 }
 
@@ -183,7 +182,6 @@ void mend_group_drop(mend_heap *heap, mend_group *group)
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(heap->groups.count > heap->groups.capture_count || group->capture != 0);
-    assert(heap->groups.count > 0);
     if (mend_history_is_on(&heap->history) && group->capture == 0) {
         mend_history_put_step(&heap->history, (mend_history_event){.kind = MEND_EVENT_GROUP_DESTROY,
                                                                    .stream = MEND_NO_STREAM,
@@ -196,10 +194,9 @@ void mend_group_drop(mend_heap *heap, mend_group *group)
 /* ---- groups of captures ---------------------------------------------------------------------- */
 
 /*
- * Groups of captures. A graph uses its memory again at every launch: memory allocated on a captured
- * stream outside of the program's own groups, or freed or declared there. So the pool makes a group
- * (users/users.h) for each capture that calls it. No other request gets that memory until the
- * driver reports that the graph has ended.
+ * A graph uses its memory again at every launch: memory allocated on a captured stream outside of
+ * the program's own groups, or freed or declared there. So the pool makes a group for each capture
+ * that calls it. No other request gets that memory until the driver reports the end of the graph.
  */
 
 #define GROUP_OF(at) MEND_CONTAINER_OF(at, mend_group, link)
@@ -213,9 +210,7 @@ typedef struct mend_capture_end {
 
 static void leave(mend_capture_end *end)
 {
-    int owners = atomic_fetch_sub(&end->owners, 1);
-    assert(owners > 0);
-    if (owners == 1) {
+    if (atomic_fetch_sub(&end->owners, 1) == 1) {
         free(end);
     }
 }
@@ -249,7 +244,6 @@ static mend_result ask_for_end(mend_heap *heap, mend_stream stream, mend_capture
 
 static mend_result make(mend_heap *heap, mend_order order, mend_group **made)
 {
-    assert(order.capture != 0);
     mend_group *group = malloc(sizeof(*group));
     mend_capture_end *end = calloc(1, sizeof(*end));
     if (end != NULL) {
@@ -284,7 +278,6 @@ mend_result mend_capture_group_find(mend_heap *heap, mend_order order, uint32_t 
     if (found == NULL) {
         MEND_TRY(make(heap, order, &found));
     }
-    assert((found->number & MEND_GROUP_OF_CAPTURE) != 0);
     *number = found->number;
     return MEND_OK;
 }
@@ -303,8 +296,6 @@ void mend_capture_groups_collect_all(mend_heap *heap)
         next = at->next;
         mend_group *group = GROUP_OF(at);
         if (group->end != NULL && atomic_load(&group->end->has_come)) {
-            assert(heap->groups.capture_count > 0);
-            assert(!group->is_begun);
             mend_streams_end_capture(&heap->streams, group->capture);
             if (mend_streams_keep_captured(&heap->streams, group->number) != MEND_OK) {
                 heap->groups.ends_seen = heard - 1; /* the next call looks again */

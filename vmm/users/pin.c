@@ -77,7 +77,6 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
 {
     const uint64_t end = address + size_bytes;
     assert(mend_mutex_is_held(&heap->grow));
-    assert(size_bytes > 0);
     assert(end > address);
     if (!is_mapped(heap, address, end)) {
         return mend_failure(MEND_ERROR_FOREIGN_POINTER,
@@ -128,8 +127,7 @@ mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_by
 void mend_pins_keep_in_one_chunk(mend_heap *heap, mend_span *span)
 {
     assert(mend_mutex_is_held(&heap->grow));
-    assert(span->live);
-    assert(mend_span_is_in_one_chunk(span));
+    assert(span->live && mend_span_is_in_one_chunk(span));
     span->in_one_chunk = true;
     mend_chunk_pin(&heap->chunks, span->chunk);
 }

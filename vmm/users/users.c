@@ -6,8 +6,6 @@
 
 void mend_users_record_fence(mend_heap *heap, uint32_t stream)
 {
-    assert(mend_mutex_is_held(&heap->state));
-    assert(stream < heap->streams.count);
     mend_result result = mend_streams_close_named(&heap->streams, stream);
     if (result != MEND_OK) {
         mend_driver_work_around(heap, result);
@@ -27,7 +25,6 @@ static void collect_slots(mend_heap *heap)
 /* Keeps the slot while its fence is recorded, which releases the lock. */
 static void record_found(mend_heap *heap, uint32_t stream)
 {
-    assert(heap->streams.items[stream].known);
     heap->streams.items[stream].calls++;
     mend_users_record_fence(heap, stream);
     mend_streams_end_call(&heap->streams, stream);
@@ -36,7 +33,6 @@ static void record_found(mend_heap *heap, uint32_t stream)
 mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_t group,
                                     uint32_t *index)
 {
-    assert(mend_mutex_is_held(&heap->state));
     assert(stream != MEND_NO_STREAM);
     collect_slots(heap);
     mend_driver_scope scope;
@@ -92,7 +88,6 @@ mend_result mend_users_forget_stream(mend_heap *heap, mend_stream stream)
     }
     mend_driver_scope scope;
     MEND_TRY(mend_driver_scope_open(heap, &scope));
-    assert(index != MEND_STREAM_UNKNOWN);
     uint64_t id = heap->streams.items[index].id;
     /* One last fence, for memory that was freed and for blocks that the stream still uses. */
     mend_streams_stamp(&heap->streams, index, 0);
@@ -122,7 +117,6 @@ mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32
     MEND_TRY(mend_users_find_stream(heap, order.stream, group, index));
     if (group != 0) {
         mend_stream_state *state = &heap->streams.items[*index];
-        assert(state->group == group);
         state->used_outside |= order.capture == 0;
         state->named_in = order.capture;
         if (is_unwatched(heap, order, group)) {

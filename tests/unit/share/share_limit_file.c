@@ -233,7 +233,7 @@ SCENE_TEST(share_limit_file, a_damaged_file_grants_all)
     EXPECT_TRUE(truncate(r->path, 10) == 0);
     EXPECT_TRUE(mend_limit_file_claim(&r->a, 5 * LIMIT));
     EXPECT_TRUE(r->a.is_broken);
-    EXPECT_U64_EQ(5 * LIMIT + 100, r->a.claimed_bytes);
+    EXPECT_U64_EQ(5 * LIMIT + 100, r->a.own.claimed_bytes);
     mend_limit_file_give(&r->a, 5 * LIMIT);
     EXPECT_U64_EQ(UINT64_MAX, mend_limit_file_look(&r->a, 0).room_bytes);
     EXPECT_U64_EQ(0, wanted_by_others(&r->a));
