@@ -45,9 +45,7 @@ static mend_result done(const exchange *x, mend_answer answer)
 static bool reserve_nodes(exchange *x)
 {
     mend_heap *heap = x->heap;
-    const uint64_t end = x->chunk->address + x->chunk->size_bytes;
-    const size_t spans = mend_remap_count_spans(mend_heap_span_at(heap, x->chunk->address), end);
-    x->nodes = mend_freeze_nodes(heap, 3 * x->count + 1, spans);
+    x->nodes = mend_freeze_nodes(heap, 3 * x->count + 1, mend_freeze_spans(heap, x->chunk));
     return mend_retire_reserve(heap, 2 * x->count) &&
            mend_slab_reserve(&heap->chunks.slab, x->count) &&
            mend_space_reserve_nodes(&heap->space, 2 * x->count + 2) &&
@@ -251,8 +249,7 @@ static mend_result finish(exchange *x)
         install(x, 0, mapped, true);
     } else if (mend_step_unmap_parts(heap, x->parts, mapped, &first, &x->report->driver_calls) ==
                MEND_DRIVER_OK) {
-        const mend_answer back =
-            mend_remap_chunk(heap, x->chunk, mend_heap_span_at(heap, x->chunk->address));
+        const mend_answer back = mend_remap_chunk(heap, x->chunk);
         drop_parts(x);
         mend_step_note_peaks(heap);
         result = back.status == MEND_DRIVER_OK ? mend_driver_refused(heap, answer)

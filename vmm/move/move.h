@@ -83,6 +83,9 @@ mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *ord
 /* Freezing a chunk: no thread takes memory in it any more, and what is freed in it becomes
  * claimed. */
 
+/* The number of spans that overlap a chunk: each may be claimed, and be a run when it thaws. */
+size_t mend_freeze_spans(const mend_heap *heap, const mend_chunk *chunk);
+
 /* The nodes to freeze chunks with this many spans in all, and to thaw them. */
 mend_layout_promise mend_freeze_nodes(const mend_heap *heap, size_t chunks, size_t spans);
 
@@ -97,18 +100,11 @@ void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk);
 void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk);
 
 /* Asks the driver for what a frozen chunk lacks, and thaws the chunk if it lacks nothing any more
- * and is not on the host. `first` is the first span that overlaps the chunk; runs for its spans
- * were promised. */
-mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *first);
+ * and is not on the host. Runs for its spans were promised. */
+mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk);
 
 /* The result if a restore was refused. MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_remap_failed(mend_heap *heap, mend_answer answer);
-
-/* Ends the claims of spans from `first` up to `end`, unless a chunk below is still frozen. */
-void mend_remap_end_claims(mend_heap *heap, mend_span *first, uint64_t end);
-
-/* The number of spans from `first` up to the address. */
-size_t mend_remap_count_spans(const mend_span *first, uint64_t end);
 
 /* ---- grow.c ---------------------------------------------------------------------------------- */
 

@@ -18,12 +18,11 @@
 /* Each span of the chunk may have been freed meanwhile, and then becomes a run. */
 static mend_result restore(mend_heap *heap, mend_chunk *chunk)
 {
-    mend_span *first = mend_heap_span_at(heap, chunk->address);
-    size_t runs = mend_remap_count_spans(first, chunk->address + chunk->size_bytes);
+    const size_t runs = mend_freeze_spans(heap, chunk);
     if (!mend_slab_promise(&heap->nodes.runs, runs)) {
         return mend_no_host_memory("a mapping");
     }
-    const mend_answer answer = mend_remap_chunk(heap, chunk, first);
+    const mend_answer answer = mend_remap_chunk(heap, chunk);
     mend_slab_end_promise(&heap->nodes.runs, runs);
     return answer.status == MEND_DRIVER_OK ? MEND_OK : mend_remap_failed(heap, answer);
 }

@@ -132,7 +132,6 @@ mend_match mend_match_tags(const mend_heap *heap, const uint64_t *tags, size_t t
 /* What a chunk holds, in bytes of blocks. */
 typedef struct contents {
     const mend_span *first;
-    size_t spans;
     uint64_t to_sleep_bytes;
     uint64_t to_stay_bytes;
     uint64_t graphs_bytes; /* free, kept for captured graphs, and to sleep; what of it is to stay
@@ -149,7 +148,6 @@ static contents look_into(const mend_heap *heap, const mend_sleep_options *optio
         found.first = found.first != NULL ? found.first : span;
         uint64_t from = mend_max_u64(span->address, chunk->address);
         uint64_t bytes = mend_min_u64(mend_span_end(span), end) - from;
-        found.spans++;
         if (!span->live) {
             if (mend_is_for_graphs(heap, span)) {
                 *(mend_graphs_sleep(options, span) ? &found.graphs_bytes : &found.to_stay_bytes) +=
@@ -208,7 +206,6 @@ static bool add(mend_selection *selection, const mend_sleep_options *options, me
     kept->has_rule = held->has_rule;
     selection->sleepers[selection->count++] = (mend_cluster){
         .address = chunk->address, .size_bytes = chunk->size_bytes, .chunk = chunk, .kept = kept};
-    selection->spans += held->spans;
     selection->bytes += chunk->size_bytes;
     selection->chosen_bytes += held->to_sleep_bytes;
     return true;
