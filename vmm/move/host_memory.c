@@ -34,8 +34,7 @@ void mend_keep_drop(mend_heap *heap, mend_kept *kept)
     if (kept == NULL) {
         return;
     }
-    mend_sleep_file_leave(kept->file);
-    kept->file = NULL;
+    mend_sleep_file_leave(&kept->file);
     heap->keeping.room_bytes -= kept->room_bytes;
     kept->room_bytes = 0;
     if (free_host(heap, kept->host)) {
@@ -171,8 +170,7 @@ void mend_copies_leave(mend_heap *heap, mend_kept *kept, uint64_t size_bytes)
         mend_keep_drop(heap, kept);
         return;
     }
-    mend_sleep_file_leave(kept->file);
-    kept->file = NULL;
+    mend_sleep_file_leave(&kept->file);
     mend_tree_insert(&keeping->copies, &kept->by_address);
     mend_tree_insert(&keeping->copies_by_room, &kept->by_room);
     keeping->copies_bytes += kept->room_bytes;

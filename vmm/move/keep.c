@@ -98,8 +98,7 @@ void mend_keep_empty(mend_heap *heap, mend_kept *kept)
     kept->host_bytes = 0;
     kept->file_bytes = 0;
     kept->piece_count = 0;
-    mend_sleep_file_leave(kept->file);
-    kept->file = NULL;
+    mend_sleep_file_leave(&kept->file);
     heap->keeping.room_bytes -= kept->room_bytes;
     kept->room_bytes = 0;
     mend_keep_drop_host(heap, kept->host);
@@ -168,14 +167,13 @@ typedef struct keeper {
     uint64_t staged_bytes; /* ... and its size; 0: nothing */
 } keeper;
 
-static mend_result begin(keeper *k, bool has_files, const char *directory)
+static mend_result begin(keeper *k, bool has_files, bool out, const char *directory)
 {
-    if (has_files && directory != NULL) {
+    if (has_files && out) {
         MEND_TRY(mend_sleep_file_open(directory, &k->file));
     }
     for (int i = 0; i < 2 && has_files; i++) {
-        MEND_TRY(
-            mend_keep_take_host(k->heap, MEND_KEEP_STAGE_BYTES, directory != NULL, &k->stages[i]));
+        MEND_TRY(mend_keep_take_host(k->heap, MEND_KEEP_STAGE_BYTES, out, &k->stages[i]));
     }
     mend_status status = k->heap->driver->stream_create(k->heap->driver, &k->stream);
     k->has_stream = status == MEND_DRIVER_OK;
@@ -199,7 +197,7 @@ static void end(keeper *k)
     for (int i = 0; i < 2; i++) {
         mend_keep_drop_host(k->heap, k->stages[i]);
     }
-    mend_sleep_file_leave(k->file);
+    mend_sleep_file_leave(&k->file);
 }
 
 static mend_result copy(keeper *k, uint64_t to, uint64_t from, uint64_t size_bytes)
@@ -220,8 +218,8 @@ static mend_result write_staged(keeper *k)
     uint64_t bytes = k->staged_bytes;
     k->staged_bytes = 0;
     return bytes == 0 ? MEND_OK
-                      : mend_sleep_file_write(k->heap, k->file, k->stages[1 - k->next_stage], bytes,
-                                              k->staged_at);
+                      : mend_sleep_file_pass(k->heap, k->file, k->stages[1 - k->next_stage], NULL,
+                                             bytes, k->staged_at);
 }
 
 /* Copies bytes to a buffer while the other one is written. */
@@ -245,7 +243,7 @@ static mend_result load_part(keeper *k, const mend_kept_file *file, uint64_t add
                              uint64_t size_bytes, uint64_t at)
 {
     void *stage = k->stages[k->next_stage];
-    mend_result result = mend_sleep_file_read(k->heap, file, stage, size_bytes, at);
+    mend_result result = mend_sleep_file_pass(k->heap, file, NULL, stage, size_bytes, at);
     if (result == MEND_OK) {
         result = synchronize(k); /* from here on the other buffer can be read to */
     }
@@ -314,29 +312,18 @@ static mend_result pass_all(keeper *k, const mend_cluster parts[], size_t count,
     return write_staged(k);
 }
 
-static mend_result run(mend_heap *heap, const mend_cluster parts[], size_t count,
-                       const char *directory, bool out)
+mend_result mend_keep_copy(mend_heap *heap, const mend_cluster parts[], size_t count, bool out,
+                           const char *directory)
 {
     keeper k = {.heap = heap};
     bool has_files = false;
     for (size_t i = 0; i < count; i++) {
         has_files = has_files || parts[i].kept->file_bytes > 0;
     }
-    mend_result result = begin(&k, has_files, directory);
+    mend_result result = begin(&k, has_files, out, directory);
     if (result == MEND_OK) {
         result = pass_all(&k, parts, count, out);
     }
     end(&k);
     return result;
-}
-
-mend_result mend_keep_save(mend_heap *heap, const mend_cluster parts[], size_t count,
-                           const char *directory)
-{
-    return run(heap, parts, count, directory, true);
-}
-
-mend_result mend_keep_load(mend_heap *heap, const mend_cluster parts[], size_t count)
-{
-    return run(heap, parts, count, NULL, false);
 }

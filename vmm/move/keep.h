@@ -18,17 +18,15 @@ typedef struct mend_kept_file {
  * MEND_ERROR_OUT_OF_HOST_MEMORY. */
 mend_result mend_sleep_file_open(const char *directory, mend_kept_file **file);
 
-/* Ends one use; the last one closes the file. NULL does nothing. */
-void mend_sleep_file_leave(mend_kept_file *file);
+/* Ends one use, of *file, which is NULL then; the last one closes the file. NULL does nothing. */
+void mend_sleep_file_leave(mend_kept_file **file);
 
 /* Takes space of the disk for more bytes at the end. MEND_ERROR_SYSTEM. */
 mend_result mend_sleep_file_extend(mend_kept_file *file, uint64_t size_bytes);
 
-/* MEND_ERROR_SYSTEM. */
-mend_result mend_sleep_file_write(mend_heap *heap, const mend_kept_file *file, const void *bytes,
-                                  uint64_t size_bytes, uint64_t at);
-mend_result mend_sleep_file_read(mend_heap *heap, const mend_kept_file *file, void *bytes,
-                                 uint64_t size_bytes, uint64_t at);
+/* Writes from `out`, or where that is NULL reads to `in`. MEND_ERROR_SYSTEM. */
+mend_result mend_sleep_file_pass(mend_heap *heap, const mend_kept_file *file, const void *out,
+                                 void *in, uint64_t size_bytes, uint64_t at);
 
 /* ---- keep.c ---------------------------------------------------------------------------------- */
 
@@ -96,13 +94,12 @@ const mend_kept_piece *mend_keep_piece_of(const mend_kept *kept, uint64_t offset
 void mend_keep_count(mend_heap *heap, const mend_kept *kept);
 void mend_keep_uncount(mend_heap *heap, const mend_kept *kept);
 
-/* Copies the pieces of chunks out, those for a file to one in this directory; and back in. What is
+/* Copies the pieces of chunks out, those for a file to one in this directory; or back in. What is
  * planned of each is parts[].kept. Copies may still run after a failure, which
  * mend_step_copies_have_ended tells. MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_NOT_SUPPORTED,
  * MEND_ERROR_SYSTEM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
-mend_result mend_keep_save(mend_heap *heap, const mend_cluster parts[], size_t count,
+mend_result mend_keep_copy(mend_heap *heap, const mend_cluster parts[], size_t count, bool out,
                            const char *directory);
-mend_result mend_keep_load(mend_heap *heap, const mend_cluster parts[], size_t count);
 
 /* ---- host_memory.c --------------------------------------------------------------------------- */
 

@@ -67,7 +67,7 @@ static mend_result read_part(mend_heap *heap, uint64_t address, uint64_t size_by
     uint64_t at = 0;
     MEND_TRY(find_part(heap, address, size_bytes, &kept, &piece, &at, part_bytes));
     if (piece->keep == MEND_KEEP_FILE) {
-        return mend_sleep_file_read(heap, kept->file, host, *part_bytes, at);
+        return mend_sleep_file_pass(heap, kept->file, NULL, host, *part_bytes, at);
     }
     mend_heap_unlock(heap);
     memcpy(host, (const unsigned char *)kept->host + at, (size_t)*part_bytes);

@@ -119,7 +119,7 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
     for (size_t i = 0; i < count; i++) {
         mend_freeze_chunk(heap, sleepers[i].chunk);
     }
-    mend_result result = mend_keep_save(heap, sleepers, count, s->options->directory);
+    mend_result result = mend_keep_copy(heap, sleepers, count, true, s->options->directory);
     if (result == MEND_OK) {
         mend_status status = mend_step_unmap_parts(heap, sleepers, count, &unmapped, &calls);
         result = mend_driver_result(heap, MEND_ANSWER(unmap, status));

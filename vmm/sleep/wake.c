@@ -214,7 +214,7 @@ static mend_result take_map_and_load(waking *w)
     MEND_TRY(take_memory(w));
     MEND_TRY(mend_driver_result(
         w->heap, mend_step_map_parts(w->heap, w->sleepers, w->count, &w->mapped, &calls)));
-    return mend_keep_load(w->heap, w->sleepers, w->count);
+    return mend_keep_copy(w->heap, w->sleepers, w->count, false, NULL);
 }
 
 static mend_result perform(waking *w, mend_wake_report *report)
