@@ -297,11 +297,8 @@ void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk)
     assert(!chunk->is_frozen);
     assert(chunk->pins == 0 && chunk->aliases == 0 && !mend_chunk_is_alias(chunk));
     assert(chunk->address != 0 && chunk->claim.address == 0);
-    if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_leave_empty(chunks, chunk);
-    }
+    mend_chunk_hold(chunks, chunk);
     chunk->is_frozen = true;
-    chunk->holds++;
     chunks->frozen_count++;
 }
 
@@ -311,25 +308,18 @@ void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk)
     assert(chunk->missing == MEND_MISSING_NOTHING);
     assert(chunks->frozen_count > chunks->missing_count);
     chunk->is_frozen = false;
-    chunk->holds--;
-    assert(chunk->holds == mend_chunk_holds(chunk));
     chunks->frozen_count--;
-    if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_enter_empty(chunks, chunk);
-    }
+    mend_chunk_end_hold(chunks, chunk);
 }
 
 static void pin(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(chunk->address != 0);
     assert(chunk->claim.address == 0);
-    if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_leave_empty(chunks, chunk);
-    }
     bool is_first = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
     chunks->pinned_bytes += is_first ? chunk->size_bytes : 0;
+    mend_chunk_hold(chunks, chunk);
     chunk->pins++;
-    chunk->holds++;
     if (mend_chunk_is_far(chunk)) {
         mend_chunk_note_owed(chunks, chunk);
     }
@@ -347,17 +337,13 @@ static void unpin(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(chunk->pins > 0);
     chunk->pins--;
-    chunk->holds--;
-    assert(chunk->holds == mend_chunk_holds(chunk));
     bool was_last = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
     assert(!was_last || chunks->pinned_bytes >= chunk->size_bytes);
     chunks->pinned_bytes -= was_last ? chunk->size_bytes : 0;
     if (mend_chunk_is_far(chunk)) {
         mend_chunk_note_owed(chunks, chunk);
     }
-    if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_enter_empty(chunks, chunk);
-    }
+    mend_chunk_end_hold(chunks, chunk);
 }
 
 void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk)
@@ -420,12 +406,8 @@ void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_w
 
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing)
 {
-    assert(chunk->is_frozen);
     assert(chunk->missing != missing);
-    mend_chunk_count(chunks, chunk, false);
-    chunk->missing = missing;
-    mend_chunk_count(chunks, chunk, true);
-    mend_chunk_note_owed(chunks, chunk);
+    mend_chunk_set_kept(chunks, chunk, chunk->kept, missing);
 }
 
 void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept,
@@ -437,9 +419,7 @@ void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kep
     chunk->kept = kept;
     chunk->missing = missing;
     mend_chunk_count(chunks, chunk, true);
-    if (chunk->live_bytes == 0 || chunk->owed.kind != MEND_OWED_NOTHING) {
-        mend_chunk_note_owed(chunks, chunk);
-    }
+    mend_chunk_note_owed(chunks, chunk);
 }
 
 bool mend_chunks_are_in_order(const mend_chunks *chunks)

@@ -358,6 +358,24 @@ static inline void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk
     chunk->held_by = (mend_stamp){0};
 }
 
+/* One more thing keeps a chunk out of the set of empty ones; and one less, which is gone already.
+ */
+static inline void mend_chunk_hold(mend_chunks *chunks, mend_chunk *chunk)
+{
+    if (mend_chunk_is_empty(chunk)) {
+        mend_chunk_leave_empty(chunks, chunk);
+    }
+    chunk->holds++;
+}
+static inline void mend_chunk_end_hold(mend_chunks *chunks, mend_chunk *chunk)
+{
+    chunk->holds--;
+    assert(chunk->holds == mend_chunk_holds(chunk));
+    if (mend_chunk_is_empty(chunk)) {
+        mend_chunk_enter_empty(chunks, chunk);
+    }
+}
+
 /* Changes the live bytes of a chunk, and updates the set of empty chunks. Less is a large number,
  * as 0 - 512. */
 static inline void mend_chunk_change_live(mend_chunks *chunks, mend_chunk *chunk,
