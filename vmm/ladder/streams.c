@@ -179,7 +179,7 @@ static mend_result wait_while_much(mend_heap *heap, const mend_request *request)
     }
     mend_result result = MEND_OK;
     bool waited = true;
-    mend_streams_begin_host_waits(streams);
+    mend_streams_begin_host_waits(streams, true);
     while (result == MEND_OK && waited && mend_ladder_owes_much(heap, request)) {
         result = mend_streams_wait_oldest(streams, MEND_STREAM_UNKNOWN, false, &waited);
     }

@@ -304,7 +304,6 @@ bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count, size_t mo
 
 /* The same, for a caller that lets others change the heap before it uses the nodes: they stay
  * promised to it until mend_layout_end_promise. */
-bool mend_layout_promise_nodes(mend_heap *heap, size_t chunk_count, mend_layout_promise *promise);
 bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise);
 void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise);
 

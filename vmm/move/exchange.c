@@ -29,7 +29,8 @@ typedef struct exchange {
     mend_layout_promise nodes;
     bool was_frozen; /* before the exchange */
     size_t reservations_before;
-    uint64_t scratch;      /* where the parts are mapped for the copy, one behind the other */
+    int scratch_zone;      /* of blocks: the parts are mapped for the copy ... */
+    uint64_t scratch;      /* ... here, one behind the other */
     size_t scratch_mapped; /* ... so many of them */
 } exchange;
 
@@ -38,6 +39,15 @@ static mend_result done(const exchange *x, mend_answer answer)
 {
     x->report->driver_calls++;
     return mend_driver_result(x->heap, answer);
+}
+
+static uint64_t bytes_of(const mend_cluster parts[], size_t count)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        bytes += parts[i].size_bytes;
+    }
+    return bytes;
 }
 
 /* Nodes of the layout are promised, because other threads take nodes during driver calls. Each part
@@ -87,12 +97,8 @@ static mend_result create(exchange *x)
 static mend_result map_scratch(exchange *x)
 {
     mend_heap *heap = x->heap;
-    const int zone = x->chunk->zone == MEND_ZONE_SMALL ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < x->count; i++) {
-        bytes += x->parts[i].size_bytes;
-    }
-    mend_status status = mend_space_place(&heap->space, zone, bytes, 0, &x->scratch);
+    const uint64_t bytes = bytes_of(x->parts, x->count);
+    mend_status status = mend_space_place(&heap->space, x->scratch_zone, bytes, 0, &x->scratch);
     if (status != MEND_DRIVER_OK) { /* a lack of addresses counts as a lack of memory */
         x->report->lacks_addresses = status == MEND_DRIVER_OUT_OF_MEMORY;
         return status == MEND_DRIVER_OUT_OF_MEMORY
@@ -151,10 +157,7 @@ static mend_result copy(exchange *x)
 static void leave_scratch(exchange *x, bool copies_have_ended)
 {
     mend_heap *heap = x->heap;
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < x->scratch_mapped; i++) {
-        bytes += x->parts[i].size_bytes;
-    }
+    const uint64_t bytes = bytes_of(x->parts, x->scratch_mapped);
     if (bytes == 0) {
         return;
     }
@@ -166,9 +169,8 @@ static void leave_scratch(exchange *x, bool copies_have_ended)
         return;
     }
     uint64_t address = x->scratch;
-    const int zone = x->chunk->zone == MEND_ZONE_SMALL ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
     for (size_t i = 0; i < x->scratch_mapped; i++) {
-        mend_retire_scratch(heap, x->parts[i].chunk, zone, address);
+        mend_retire_scratch(heap, x->parts[i].chunk, x->scratch_zone, address);
         address += x->parts[i].size_bytes;
     }
 }
@@ -301,7 +303,9 @@ mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *ord
                   .parts = order->parts != NULL ? order->parts : &whole,
                   .count = order->parts != NULL ? order->count : 1,
                   .was_frozen = chunk->is_frozen,
-                  .reservations_before = heap->space.reservation_count};
+                  .scratch_zone =
+                      chunk->zone == MEND_ZONE_SMALL ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
+                  .reservations_before = heap->space.reservations_by_address.count};
     if (!reserve_nodes(&x)) {
         return mend_no_host_memory("an exchange of memory");
     }

@@ -83,8 +83,8 @@ static void end_asleep(mend_heap *heap, mend_chunk *chunk)
 static void end_far(mend_heap *heap, mend_chunk *chunk)
 {
     bool is_for_graphs;
-    mend_layout_promise nodes;
-    if (!mend_retire_reserve(heap, 1) || !mend_layout_promise_nodes(heap, 1, &nodes)) {
+    const mend_layout_promise nodes = mend_layout_nodes_for(heap, 1);
+    if (!mend_retire_reserve(heap, 1) || !mend_layout_promise_these(heap, &nodes)) {
         return;
     }
     if (mend_driver_did(heap, heap->driver->release(heap->driver, chunk->memory.handle))) {

@@ -152,8 +152,11 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
         return mend_streams_driver_failed(streams, MEND_CALL_stream_wait, status);
     }
     note_waited(streams, waiter, stamp.stream, fence);
-    mend_history_note_stream(streams->history, MEND_EVENT_STREAM_WAIT,
-                             streams->items[waiter].handle);
+    if (mend_history_is_on(streams->history)) {
+        mend_history_put_step(streams->history,
+                              (mend_history_event){.kind = MEND_EVENT_STREAM_WAIT,
+                                                   .stream = streams->items[waiter].handle});
+    }
     return MEND_LOOK_AGAIN;
 }
 
@@ -163,17 +166,10 @@ static uint64_t last_epoch(const mend_stream_state *state)
     return state->open ? state->open_epoch : state->open_epoch - 1;
 }
 
-void mend_streams_begin_host_waits(mend_streams *streams)
+void mend_streams_begin_host_waits(mend_streams *streams, bool for_all)
 {
     MEND_SLOTS_EACH_AND_UNKNOWN(i, streams) {
-        streams->items[i].due_epoch = last_epoch(&streams->items[i]);
-    }
-}
-
-void mend_streams_begin_chosen_waits(mend_streams *streams)
-{
-    MEND_SLOTS_EACH_AND_UNKNOWN(i, streams) {
-        streams->items[i].due_epoch = 0;
+        streams->items[i].due_epoch = for_all ? last_epoch(&streams->items[i]) : 0;
     }
 }
 

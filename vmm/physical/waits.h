@@ -133,7 +133,7 @@ mend_result mend_waits_make_ready(mend_wait_env env, const mend_waits *waits, ui
 /* Closes the epochs of all stamps, so that a poll can find that they have passed. */
 mend_result mend_waits_close(mend_wait_env env, const mend_waits *waits);
 
-/* Includes these stamps in the current host waits (mend_streams_begin_chosen_waits). */
+/* Includes these stamps in the current host waits (mend_streams_begin_host_waits). */
 void mend_waits_make_due(mend_streams *streams, const mend_waits *waits);
 
 /* Returns the nodes to the slab; the waits are idle then. */
@@ -265,12 +265,9 @@ bool mend_streams_poll(mend_streams *streams);
 mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_stamp stamp);
 
 /* From here on the host waits only for frees made so far, not for those that other threads make
- * during the waits: so the waits end. Does not call the driver. */
-void mend_streams_begin_host_waits(mend_streams *streams);
-
-/* The same, but the host waits only for the stamps given to mend_streams_make_due. Neither calls
- * the driver. */
-void mend_streams_begin_chosen_waits(mend_streams *streams);
+ * during the waits: so the waits end; or, not `for_all`, only for the stamps that are made due.
+ * Neither calls the driver. */
+void mend_streams_begin_host_waits(mend_streams *streams, bool for_all);
 void mend_streams_make_due(mend_streams *streams, mend_stamp stamp);
 
 /*
