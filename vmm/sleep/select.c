@@ -36,7 +36,7 @@ static size_t rule_of(const mend_sleep_options *options, const mend_span *span)
     return at;
 }
 
-bool mend_graphs_sleep(const mend_sleep_options *options, const mend_span *span)
+static bool graphs_sleep(const mend_sleep_options *options, const mend_span *span)
 {
     const size_t rule = rule_of(options, span);
     if (rule < options->rule_count) {
@@ -51,6 +51,12 @@ bool mend_graphs_sleep(const mend_sleep_options *options, const mend_span *span)
         all = all && mend_rule_at(options, i).keep != MEND_KEEP_AWAKE;
     }
     return all;
+}
+
+bool mend_is_to_sleep(const mend_sleep_options *options, const mend_span *span)
+{
+    return span->live ? mend_keep_of(options, span) != MEND_KEEP_AWAKE
+                      : graphs_sleep(options, span);
 }
 
 /* ---- what a call names ----------------------------------------------------------------------- */
@@ -93,10 +99,8 @@ typedef struct naming {
 static bool add_if_named(void *context, const mend_span *span)
 {
     naming *n = context;
-    const bool sleeps =
-        n->options != NULL && (span->live ? mend_keep_of(n->options, span) != MEND_KEEP_AWAKE
-                                          : mend_graphs_sleep(n->options, span));
-    const bool is_named = sleeps || mend_is_tagged(span, n->tags, n->tag_count);
+    const bool is_named = n->options != NULL ? mend_is_to_sleep(n->options, span)
+                                             : mend_is_tagged(span, n->tags, n->tag_count);
     n->bytes += is_named ? span->size_bytes : 0;
     return false;
 }
@@ -148,16 +152,12 @@ static contents look_into(const mend_heap *heap, const mend_sleep_options *optio
         found.first = found.first != NULL ? found.first : span;
         uint64_t from = mend_max_u64(span->address, chunk->address);
         uint64_t bytes = mend_min_u64(mend_span_end(span), end) - from;
-        if (!span->live) {
-            if (mend_is_for_graphs(heap, span)) {
-                *(mend_graphs_sleep(options, span) ? &found.graphs_bytes : &found.to_stay_bytes) +=
-                    bytes;
-                found.has_rule = found.has_rule || rule_of(options, span) < options->rule_count;
-            }
-        } else if (span->lent || mend_keep_of(options, span) == MEND_KEEP_AWAKE) {
-            found.to_stay_bytes += bytes;
-        } else {
-            found.to_sleep_bytes += bytes;
+        const bool sleeps = !span->lent && mend_is_to_sleep(options, span);
+        if (span->live) {
+            *(sleeps ? &found.to_sleep_bytes : &found.to_stay_bytes) += bytes;
+        } else if (mend_is_for_graphs(heap, span)) {
+            *(sleeps ? &found.graphs_bytes : &found.to_stay_bytes) += bytes;
+            found.has_rule = found.has_rule || rule_of(options, span) < options->rule_count;
         }
     }
     return found;

@@ -70,9 +70,10 @@ typedef struct mend_selection {
 /* Whether the block has one of these sleep tags. */
 bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_count);
 
-/* Whether it is free memory that is kept for captured graphs, and whether that is to sleep. */
+/* Whether it is free memory that is kept for captured graphs; and whether that, or a block, is to
+ * sleep. */
 bool mend_is_for_graphs(const mend_heap *heap, const mend_span *span);
-bool mend_graphs_sleep(const mend_sleep_options *options, const mend_span *span);
+bool mend_is_to_sleep(const mend_sleep_options *options, const mend_span *span);
 
 /* Shows all blocks, and memory of graphs, to `look`, by address, until that is true. */
 bool mend_look_at_blocks(const mend_heap *heap, bool (*look)(void *context, const mend_span *),
