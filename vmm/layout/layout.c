@@ -145,8 +145,7 @@ static bool can_join(mend_wait_env env, const mend_span *left, const mend_span *
                 : a.stream == b.stream &&
                       (a.stream != MEND_STREAM_UNKNOWN || a.epoch == b.epoch)) &&
            (left->sleep_tag == right->sleep_tag ||
-            (mend_waits_blocked_by(env.streams, &left->waits, MEND_STREAM_UNKNOWN) &
-             MEND_BLOCKED_BY_GROUPS) == 0);
+            !mend_waits_for_graphs(env.streams, &left->waits));
 }
 
 /* Joins the span before `span` into `span`. The result waits for what either waited for. */
@@ -457,17 +456,11 @@ void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits)
     assert(chunk->address != 0);
     assert(chunk->live_bytes == 0);
     mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
-    assert(run != NULL);
     mend_layout_cut(heap, carve(heap, run, chunk->address, chunk->size_bytes, waits));
     mend_chunk_set_address(&heap->chunks, chunk, chunk->zone, 0);
 }
 
-/* ---- nodes ----------------------------------------------------------------------------------- */
-
-/*
- * Nodes for changes of the layout: all that a change may need is there before it begins, so that no
- * change can fail.
- */
+/* ---- nodes: all that a change may need is there before it begins ----------------------------- */
 
 /* Each part has the waits of the whole: what it has now, the stamps of who frees it and of copies
  * that may run, and one for each stream if it is freed without one. */

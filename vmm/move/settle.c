@@ -29,22 +29,6 @@ static mend_result restore(mend_heap *heap, mend_chunk *chunk)
 
 /* ---- chunks that have lost their last block -------------------------------------------------- */
 
-/* What the memory of the chunk waits for; *for_graphs: a captured graph may use it again. */
-static mend_waits waits_of(mend_heap *heap, const mend_chunk *chunk, bool *for_graphs)
-{
-    mend_waits waits = {0};
-    unsigned holds = 0;
-    MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
-        assert(!span->live);
-        holds |= mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
-        if (mend_chunk_is_far(chunk)) {
-            mend_waits_add_all(mend_heap_wait_env(heap), &waits, &span->waits);
-        }
-    }
-    *for_graphs = (holds & MEND_BLOCKED_BY_GROUPS) != 0;
-    return waits;
-}
-
 static void cut_out(mend_heap *heap, const mend_chunk *chunk)
 {
     const uint64_t end = chunk->address + chunk->size_bytes;
@@ -60,11 +44,9 @@ static void cut_out(mend_heap *heap, const mend_chunk *chunk)
  * may use stays, without contents. */
 static void end_asleep(mend_heap *heap, mend_chunk *chunk)
 {
-    bool is_to_stay;
     mend_kept *kept = chunk->kept;
     mend_space *space = mend_heap_space_at(heap, chunk->address);
-    (void)waits_of(heap, chunk, &is_to_stay);
-    if (is_to_stay) {
+    if (mend_layout_is_for_graphs(heap, chunk)) {
         mend_owe(&heap->chunks.owing, &chunk->owed, MEND_OWED_GRAPHS, chunk->address);
         if (kept->piece_count > 0) {
             mend_keep_empty(heap, kept); /* releases `state`, not the grow lock */
@@ -82,13 +64,15 @@ static void end_asleep(mend_heap *heap, mend_chunk *chunk)
  * ended, its memory goes back. */
 static void end_far(mend_heap *heap, mend_chunk *chunk)
 {
-    bool is_for_graphs;
     const mend_layout_promise nodes = mend_layout_nodes_for(heap, 1);
     if (!mend_retire_reserve(heap, 1) || !mend_layout_promise_these(heap, &nodes)) {
         return;
     }
     if (mend_driver_did(heap, heap->driver->release(heap->driver, chunk->memory.handle))) {
-        mend_waits waits = waits_of(heap, chunk, &is_for_graphs);
+        mend_waits waits = {0};
+        MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
+            mend_waits_add_all(mend_heap_wait_env(heap), &waits, &span->waits);
+        }
         cut_out(heap, chunk);
         heap->chunks.far[chunk->memory.backing].retired_bytes += chunk->size_bytes;
         mend_retire(heap, &(const mend_retired){.address = chunk->address, /* keeps the memory */
@@ -198,8 +182,7 @@ static mend_result settle(mend_heap *heap, mend_owed_kind first, mend_owed_kind 
                           uint32_t asking)
 {
     mend_result result = MEND_OK;
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     for (mend_owed_kind kind = first; kind <= last; kind++) {
         uint64_t at = 0;
         if (kind == MEND_OWED_MAPPING) {

@@ -126,6 +126,13 @@ enum {
 unsigned mend_waits_blocked_by(const mend_streams *streams, const mend_waits *waits,
                                uint32_t stream);
 
+/* Whether captured graphs may still use free memory. */
+static inline bool mend_waits_for_graphs(const mend_streams *streams, const mend_waits *waits)
+{
+    return (mend_waits_blocked_by(streams, waits, MEND_STREAM_UNKNOWN) & MEND_BLOCKED_BY_GROUPS) !=
+           0;
+}
+
 /* Makes `stream` wait on the device for each stamp that is not ready. Errors as
  * mend_streams_make_wait. */
 mend_result mend_waits_make_ready(mend_wait_env env, const mend_waits *waits, uint32_t stream);
@@ -156,14 +163,8 @@ static inline void mend_waits_clear(mend_wait_env env, mend_waits *waits)
  *  - watched streams: those of groups that are begun;
  *  - known streams: those that a call named outside of groups, and did not forget.
  *    If streams may vanish (`verify`), it asks only about the stream that a call names.
- *
- * The third rule can go wrong: if a program destroys such a stream without mend_forget_stream, and
- * did not set streams_may_vanish, the driver reads a stream that no longer exists. The pool learns
- * of any other capture only when the driver refuses an event of the context, or a wait for it,
- * which invalidates the capture. The wait is the last step before out of memory, and only for
- * memory that no event covers. The event comes before growth, where much was freed without a
- * stream; after a refusal not before twice as much was. Unmapping harms no capture: the pool unmaps
- * only idle memory, which no capture has recorded.
+ * It learns of any other capture only when the driver refuses an event of the context, or a wait
+ * for it, which invalidates the capture.
  */
 
 /* Whether the pool can record events and queue waits on a stream. */
@@ -245,9 +246,6 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking);
 /* ---- fence.c --------------------------------------------------------------------------------- */
 
 /*
- * While a stream is captured the pool records nothing on it, queues no wait there, and does not
- * wait for the context: memory that was freed on it stays unavailable until the capture has ended.
- *
  * Poll and wait need the `grow` lock too: calls in which the host waits release `state` meanwhile.
  * So do event_record and stream_wait, which block while the stream's queue is full. Afterwards
  * streams and frees may have changed.
@@ -291,12 +289,8 @@ void mend_streams_await_calls(mend_streams *streams, uint32_t stream, mend_mutex
 
 /* ---- foreign.c ------------------------------------------------------------------------------- */
 
-/*
- * A wait for the pool's own context does not cover such streams. So once there is a stream of
- * another device, memory without an event of its stream waits for several contexts: the pool's own,
- * and those of the devices whose streams the pool has seen. The pool keeps these devices open until
- * it ends.
- */
+/* Once there is a stream of another device, memory without an event of its stream waits for several
+ * contexts: the pool's own, and those of the devices whose streams it has seen, and keeps open. */
 
 /* Decides whether the pool serves a stream whose identity is known: it serves streams of the pool's
  * context, of another device's primary context (which it opens and keeps open), and of green

@@ -20,9 +20,7 @@ bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_coun
 
 bool mend_is_for_graphs(const mend_heap *heap, const mend_span *span)
 {
-    return !span->live &&
-           (mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN) &
-            MEND_BLOCKED_BY_GROUPS) != 0;
+    return !span->live && mend_waits_for_graphs(&heap->streams, &span->waits);
 }
 
 /* The place of the rule for its tag; rule_count: none, or it has no tag. */
@@ -229,8 +227,7 @@ static bool select_chunk(const mend_heap *heap, const mend_sleep_options *option
 mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *options,
                                  mend_selection *selection)
 {
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     *selection = (mend_selection){0};
     selection->sleepers = calloc(heap->chunks.mapped.count + 1, sizeof(selection->sleepers[0]));
     if (selection->sleepers == NULL) {
