@@ -112,7 +112,6 @@ static void add_gap(mend_space *space, mend_reservation *reservation, uint64_t a
 
 static void drop_gap(mend_space *space, mend_gap *gap)
 {
-    assert(gap != NULL);
     mend_tree_remove(&space->gaps, &gap->by_address);
     mend_tree_remove(&space->gaps_by_size, &gap->by_size);
     mend_slab_give(&space->gap_slab, gap);
@@ -166,7 +165,6 @@ void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes)
 {
     mend_reservation *reservation = reservation_of(space, address);
     assert((address | size_bytes) % space->page_bytes == 0);
-    assert(reservation != NULL);
     assert(address - reservation->address < reservation->size_bytes);
     assert(reservation->taken_bytes >= size_bytes);
     assert(space->taken_bytes >= size_bytes);

@@ -73,8 +73,7 @@ static void close_shares(void)
                                                     .published = {.compare = compare_numbers}};
 }
 
-/* Takes the lock in the parent before a fork, whatever the thread holds, and releases it after
- * that. No thread waits for anything while it holds such a lock. */
+/* Whatever the thread holds: no thread waits for anything while it holds such a lock. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&mend_process_own_shares.mutex.mutex);

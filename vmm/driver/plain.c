@@ -76,7 +76,6 @@ static mend_status plain_address_free(const mend_driver *driver, uint64_t addres
     mend_mutex_lock(&plain->mutex);
     plain_range *range = mend_pointer_map_find(&plain->ranges, address);
     mend_mutex_unlock(&plain->mutex);
-    assert(range != NULL);
     (void)size_bytes;
     MEND_TRY_CALL(plain->pass.inner->plain_free(plain->pass.inner, range->allocation));
     mend_mutex_lock(&plain->mutex);

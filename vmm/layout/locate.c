@@ -189,7 +189,6 @@ mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk
     assert(mend_mutex_is_held(&heap->state));
     assert(chunk->address != 0);
     mend_run *run = mend_layout_run_from(&heap->zones[chunk->zone], chunk->address);
-    assert(run != NULL);
     mend_span *span = run->first;
     while (mend_span_end(span) <= chunk->address) {
         span = span->next;

@@ -92,7 +92,6 @@ void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_
 {
     const uint64_t address = mend_range_page_start(range, page);
     mend_run *run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], address);
-    assert(run != NULL);
     assert(range->pages[page] == NULL);
     mend_span *span = mend_layout_take(heap, run, address, range->page_bytes);
     mend_layout_count_alloc(heap, &heap->zones[span->zone], span, range->page_bytes, stream);
@@ -106,7 +105,6 @@ void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_
 void mend_range_free_page(mend_heap *heap, mend_range *range, size_t page)
 {
     mend_span *span = range->pages[page];
-    assert(span != NULL);
     assert(span->size_bytes == range->page_bytes);
     range->pages[page] = NULL;
     range->committed_bytes -= range->page_bytes;

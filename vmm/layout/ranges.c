@@ -181,7 +181,6 @@ static bool is_unsettled(const mend_range *range, unsigned bits)
 void mend_zeros_set(mend_heap *heap, mend_range *range, size_t page, unsigned bits)
 {
     mend_ranges *ranges = &heap->ranges;
-    assert(range->zeros != NULL);
     assert((bits & MEND_ZEROS_MAPPED) == 0 || range->pages[page] == NULL);
     const unsigned before = range->zeros[page];
     const uint64_t was_mapped = (before & MEND_ZEROS_MAPPED) != 0;
@@ -206,13 +205,15 @@ uint64_t mend_zeros_mapping_at(const mend_heap *heap, uint64_t address)
     return range->page_bytes;
 }
 
-size_t mend_zeros_next(const mend_range *range, size_t page, size_t end, size_t *count)
+size_t mend_zeros_next(const mend_range *range, size_t page, size_t end, unsigned mask,
+                       size_t *count)
 {
-    while (page < end && !mend_zeros_are_mapped(range, page)) {
+    while (page < end && (mend_zeros_of(range, page) & mask) != MEND_ZEROS_MAPPED) {
         page++;
     }
     *count = 0;
-    while (page + *count < end && mend_zeros_are_mapped(range, page + *count)) {
+    while (page + *count < end &&
+           (mend_zeros_of(range, page + *count) & mask) == MEND_ZEROS_MAPPED) {
         ++*count;
     }
     return page;

@@ -163,9 +163,10 @@ static inline void mend_zeros_note_commit(mend_heap *heap, mend_range *range, si
 /* The bytes of the mapping of zeros that begins at an address; 0: none does. */
 uint64_t mend_zeros_mapping_at(const mend_heap *heap, uint64_t address);
 
-/* The first page from `page` on, up to `end`, that has a mapping of zeros; `end`: none has. Then
- * *count is the number of such pages from there on. */
-size_t mend_zeros_next(const mend_range *range, size_t page, size_t end, size_t *count);
+/* The first page from `page` on, up to `end`, that of the bits in `mask` has MEND_ZEROS_MAPPED
+ * alone; `end`: none has. Then *count is the number of such pages from there on. */
+size_t mend_zeros_next(const mend_range *range, size_t page, size_t end, unsigned mask,
+                       size_t *count);
 
 /* ---- pages.c --------------------------------------------------------------------------------- */
 

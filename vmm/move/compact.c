@@ -76,7 +76,7 @@ static mend_result measure(compaction *s)
     return MEND_OK;
 }
 
-/* Makes sure that the clusters can be created; gives back empty chunks if necessary. */
+/* Gives back empty chunks if the clusters could not be created otherwise. */
 static mend_result plan(compaction *s)
 {
     mend_heap *heap = s->heap;

@@ -290,8 +290,7 @@ mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *ord
 {
     mend_chunk *chunk = order->chunk;
     mend_cluster whole = {.address = chunk->address, .size_bytes = chunk->size_bytes};
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     assert(chunk->missing == MEND_MISSING_NOTHING);
     assert(chunk->is_frozen == mend_chunk_is_far(chunk));
     assert(order->keeps_memory || mend_retire_holds(heap, chunk->memory.handle) == NULL);

@@ -313,7 +313,6 @@ static mend_span *take_block(const transaction *t, const mend_request *request)
     const uint64_t start = t->plan->base != NULL ? t->plan->start : t->address + offset_bytes;
     uint64_t address = mend_align_up(start, request->alignment_bytes);
     mend_run *run = mend_layout_run_at(&heap->zones[t->zone], address);
-    assert(run != NULL);
     assert(mend_run_end(run) - address >= request->size_bytes);
     if (t->plan->backing != MEND_BACKING_DEVICE) {
         heap->counters.placed_on_host++;
@@ -364,12 +363,7 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
     return outcome;
 }
 
-/* ---- blocks on the host ---------------------------------------------------------------------- */
-
-/*
- * Blocks on the host: a block that finds no memory of the device gets a chunk of its own there
- * (physical/chunk.h), if the program has allowed it.
- */
+/* ---- blocks on the host: each in a chunk of its own ------------------------------------------ */
 
 uint64_t mend_host_chunk_bytes(const mend_heap *heap, uint64_t size_bytes)
 {

@@ -208,8 +208,7 @@ static mend_result map_in_scope(mend_heap *heap, mend_imported *import)
 mend_result mend_imports_map(mend_heap *heap, mend_imported *import)
 {
     mend_driver_scope scope;
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     assert(import->count > 0);
     MEND_TRY(mend_enter(heap, &scope));
     const mend_result result = map_in_scope(heap, import);
@@ -220,8 +219,7 @@ mend_result mend_imports_map(mend_heap *heap, mend_imported *import)
 mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stamp stamp,
                                uint32_t asking)
 {
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     assert(import->uses > 0);
     if (import->uses > 1) {
         import->uses--;

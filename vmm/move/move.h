@@ -30,20 +30,10 @@ mend_result mend_access_add(mend_heap *heap, int device);
 
 /* ---- compact.c ------------------------------------------------------------------------------- */
 
-/*
- * A compaction: copies the live memory of a partly used chunk to chunks no larger than needed,
- * which replace it at the same addresses. The chunk is empty then; pointers and contents stay. All
- * work of the context is done, and the program has promised not to launch any meanwhile.
- *
- * It is an exchange of memory (below): the chunk becomes the clusters of its live pages, for which
- * idle empty chunks of their size are taken, and its old memory is an empty chunk. Meanwhile it is
- * *frozen*: its free memory is claimed, so that no thread takes it, and so is memory that is freed
- * in it (mend_layout_free). Afterwards it is free memory like any other.
- */
-
-/* Compacts one chunk, and counts it in the pass. MEND_ERROR_OUT_OF_MEMORY: there is no other memory
- * to copy to; MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: the heap is
- * unchanged, or some blocks lack their mappings. */
+/* Compacts one chunk, and counts it in the pass: it becomes the clusters of its live pages, by an
+ * exchange of memory (below). MEND_ERROR_OUT_OF_MEMORY: there is no other memory to copy to;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: the heap is unchanged,
+ * or some blocks lack their mappings. */
 mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk);
 
 /* ---- exchange.c ------------------------------------------------------------------------------ */
@@ -79,9 +69,6 @@ mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *ord
                                  mend_exchange_report *report);
 
 /* ---- freeze.c -------------------------------------------------------------------------------- */
-
-/* Freezing a chunk: no thread takes memory in it any more, and what is freed in it becomes
- * claimed. */
 
 /* The number of spans that overlap a chunk: each may be claimed, and be a run when it thaws. */
 size_t mend_freeze_spans(const mend_heap *heap, const mend_chunk *chunk);
@@ -212,13 +199,8 @@ bool mend_driver_did(mend_heap *heap, mend_status status);
  * instead). */
 void mend_driver_work_around(mend_heap *heap, mend_result result);
 
-/*
- * The locks of a heap: `state` alone for calls that free mapped memory serves; both, to make room
- * and to give it back. While a thread holds both to change something, the front cache is closed,
- * and so empty.
- *
- * Order: the grow lock comes before `state`.
- */
+/* The locks of a heap: `state` alone for calls that free mapped memory serves; both, the grow lock
+ * first, to make room and to give it back. */
 
 static inline void mend_heap_lock(mend_heap *heap)
 {
@@ -270,7 +252,7 @@ static inline mend_outcome mend_outcome_without_host_memory(void)
 
 /* ---- retire.c -------------------------------------------------------------------------------- */
 
-/* Reserves nodes for `count` calls of mend_retire_mapping. False if malloc fails. */
+/* Reserves nodes for so many mappings. False if malloc fails. */
 static inline bool mend_retire_reserve(mend_heap *heap, size_t count)
 {
     return mend_slab_reserve(&heap->retire.nodes, count);
@@ -406,8 +388,7 @@ void mend_step_note_peaks(mend_heap *heap);
 
 /*
  * The reserved plus the device's free memory is the *attainable* limit: room, pressure, plans and
- * the sizes of chunks go by it, so that the pool comes to what the device can give as it comes to a
- * limit of that size, and creates no chunks for a hopeless plan. Mend asks the driver (5 us) when a
+ * the sizes of chunks go by it. Mend asks the driver (5 us) when a
  * pool makes room for the first time, each time that half of what was free then is taken, after a
  * refused creation, before callbacks hear what is missing and before a request fails for lack of
  * memory, after a number of allocated bytes, and after a trim, as others may have freed memory.

@@ -57,33 +57,11 @@ bool mend_zeros_end_closed(mend_heap *heap, uint32_t stream);
 /* Lets another device read all zeros. As mend_step_allow_to. */
 mend_status mend_zeros_allow(mend_heap *heap, int device);
 
-/* ---- zeros_chunk.c --------------------------------------------------------------------------- */
-
-/* The caller holds both locks, and a driver scope is open. */
-
-/* The chunk for pages of this size; NULL: there is none. */
-mend_chunk_of_zeros *mend_zeros_find_chunk(const mend_heap *heap, uint64_t page_bytes);
-
-/* The same, created if there is none, and not filled then. Gives free memory back as
- * mend_trim_to_create. Calls the driver. MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_OUT_OF_HOST_MEMORY,
- * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: there is no chunk. */
-mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes,
-                                      mend_chunk_of_zeros **chunk);
-
-/* `count` pages have mappings of the chunk from now on. */
-void mend_zeros_note_mappings(mend_heap *heap, mend_chunk_of_zeros *chunk, uint64_t count);
-
-/* Releases a chunk without mappings, and all of them: the end of each call that may create or
- * unmap. What the driver does not take back is owed. */
+/* Releases a chunk of zeros without mappings. What the driver does not take back is owed. */
 void mend_zeros_release(mend_heap *heap, mend_chunk_of_zeros *chunk);
-void mend_zeros_release_unused(mend_heap *heap);
 
 /* Bytes of chunks of zeros that there are to be again, for pages that have lost their zeros. */
 uint64_t mend_zeros_owed_bytes(const mend_heap *heap);
-
-/* Why memory stayed mapped: what the steps noted that went on in spite of it. MEND_OK: nothing
- * failed. The caller has set mend_process_failure()->result to MEND_OK before these steps. */
-mend_result mend_zeros_why_not_unmapped(mend_heap *heap);
 
 /* Frees the host memory of a heap that ends. Needs no lock. */
 void mend_zeros_clear(mend_heap *heap);

@@ -202,15 +202,10 @@ void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
 
 /* ---- aliases --------------------------------------------------------------------------------- */
 
-/*
- * The end of aliases (physical/chunk.h) that nothing uses: their memory is free at the chunk's own
- * address again, and their mappings retire. A layout change: calls no driver.
- */
-
+/* Their memory is free at the chunk's own address again, and their mappings retire. */
 mend_result mend_dissolve_aliases(mend_heap *heap, bool *any)
 {
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     *any = false;
     mend_owed *next = heap->chunks.owing.count[MEND_OWED_ALIAS] > 0
                           ? mend_owed_from(&heap->chunks.owing, MEND_OWED_ALIAS, 0)

@@ -417,14 +417,11 @@ void mend_chunks_show(mend_chunks *chunks, uint32_t stream);
 
 /* ---- alias.c --------------------------------------------------------------------------------- */
 
-/*
- * An alias is a node in `mapped` with the address and the size of its part. The rest of its mapping
- * takes addresses, and belongs to nothing. It is in no other list, and its bytes are those of its
- * chunk: they are reserved once. While a chunk has an alias, or a transaction makes one, it is
- * held: never empty, so it keeps its mapping; and no compaction chooses it.
- */
+/* The rest of an alias's mapping takes addresses, and belongs to nothing; its bytes are those of
+ * its chunk, reserved once. */
 
-/* Holds a mapped chunk that will have an alias; and ends that. */
+/* Holds a mapped chunk that will have an alias, so that it keeps its mapping, and no compaction
+ * chooses it; and ends that. */
 void mend_chunk_hold_for_alias(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_end_hold_for_alias(mend_chunks *chunks, mend_chunk *chunk);
 

@@ -107,9 +107,10 @@ static const mend_stream_state *find_first(const mend_streams *streams, mend_str
     return NULL;
 }
 
-/* Looks up by handle and identity. The per-thread stream has one handle for all threads. Any other
- * slot with the handle belongs to a stream that was destroyed without mend_forget_stream. The
- * capture status is updated in all groups of the stream. */
+/* Looks up by handle and identity. The per-thread stream has one handle for all threads. A captured
+ * stream has a slot for the pair (handle, capture), until that capture ends. Any other slot with
+ * the handle belongs to a stream that was destroyed without mend_forget_stream. The capture status
+ * is updated in all groups of the stream. */
 static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t group,
                             const mend_stream_info *info, uint32_t *index)
 {

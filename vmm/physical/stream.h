@@ -207,9 +207,7 @@ mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call);
  *
  * The identity of a captured stream cannot be asked for. A new one is known by its handle and its
  * capture, and by its identity from the first time that it is reached without a capture. With
- * `verify`, a slot is made for the pair (handle, capture), until that capture ends. If afterwards
- * the handle means the stream that it meant before the capture, that slot becomes a *double* of the
- * stream's slot. Otherwise nothing tells which stream it was: what it freed waits for the context.
+ * `verify` its slot may become a *double* of the stream's own then.
  *
  * MEND_ERROR_UNKNOWN_STREAM (the stream's context is neither a device's primary one nor a green
  * one, or the driver does not know the stream), MEND_ERROR_CAPTURING (the identity must be
@@ -382,13 +380,9 @@ mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call c
 /* Makes room for `count` elements of an array, zeroed. False if malloc fails: nothing changed. */
 bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t element_bytes);
 
-/*
- * A forgotten stream gives up its slot at once. A stream that was destroyed without
- * mend_forget_stream loses its slot in a collection, which takes the slots that are unused and were
- * not looked up since the collection before. If such a stream still exists, it gets another slot
- * when it is used again. So the number of slots is at most a few times the number of streams in
- * use, however many streams there have been. Nothing here calls the driver.
- */
+/* A stream that was destroyed without mend_forget_stream loses its slot in a collection, which
+ * takes the slots that are unused and were not looked up since the one before: so there are at most
+ * a few times as many as streams in use. Nothing here calls the driver. */
 
 /* The legacy stream has two handles; slots use this one. */
 static inline mend_stream mend_slots_handle(mend_stream handle)

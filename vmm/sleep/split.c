@@ -69,8 +69,7 @@ static mend_result split(mend_heap *heap, const mend_sleep_options *options, men
 mend_result mend_sleep_split(mend_heap *heap, const mend_sleep_options *options,
                              mend_splits *splits)
 {
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     mend_result result = MEND_OK;
     uint64_t behind = 0;
     *splits = (mend_splits){0};
