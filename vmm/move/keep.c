@@ -94,7 +94,7 @@ mend_kept *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *c
 
 void mend_keep_empty(mend_heap *heap, mend_kept *kept)
 {
-    mend_keep_uncount(heap, kept);
+    mend_keep_count(heap, kept, false);
     kept->host_bytes = 0;
     kept->file_bytes = 0;
     kept->piece_count = 0;
@@ -138,19 +138,14 @@ bool mend_keep_has_all(const mend_span *span, uint64_t sleep)
     return has;
 }
 
-void mend_keep_count(mend_heap *heap, const mend_kept *kept)
+void mend_keep_count(mend_heap *heap, const mend_kept *kept, bool begins)
 {
-    heap->keeping.host_bytes += kept->host_bytes;
-    heap->keeping.file_bytes += kept->file_bytes;
-    heap->counters.dropped_bytes += kept->dropped_bytes;
-}
-
-void mend_keep_uncount(mend_heap *heap, const mend_kept *kept)
-{
-    assert(heap->keeping.host_bytes >= kept->host_bytes);
-    assert(heap->keeping.file_bytes >= kept->file_bytes);
-    heap->keeping.host_bytes -= kept->host_bytes;
-    heap->keeping.file_bytes -= kept->file_bytes;
+    const uint64_t one = begins ? 1 : UINT64_MAX; /* which is -1 */
+    assert(begins || (heap->keeping.host_bytes >= kept->host_bytes &&
+                      heap->keeping.file_bytes >= kept->file_bytes));
+    heap->keeping.host_bytes += one * kept->host_bytes;
+    heap->keeping.file_bytes += one * kept->file_bytes;
+    heap->counters.dropped_bytes += begins ? kept->dropped_bytes : 0;
 }
 
 /* ---- the copies of a call -------------------------------------------------------------------- */
@@ -212,7 +207,6 @@ static uint64_t address_of(const void *pointer)
     return (uint64_t)(uintptr_t)pointer;
 }
 
-/* Writes what the other buffer holds. */
 static mend_result write_staged(keeper *k)
 {
     uint64_t bytes = k->staged_bytes;
@@ -281,7 +275,6 @@ static mend_result take_room(keeper *k, mend_kept *kept)
     return result == MEND_OK ? mend_keep_take_room(k->heap, kept) : result;
 }
 
-/* Copies all pieces out, or in. */
 static mend_result pass(keeper *k, const mend_kept *kept, bool out)
 {
     mend_result result = MEND_OK;

@@ -55,7 +55,7 @@ static void end_asleep(mend_heap *heap, mend_chunk *chunk)
         cut_out(heap, chunk);
         mend_space_give(space, chunk->address, chunk->size_bytes);
         mend_chunk_end_aside(&heap->chunks, chunk);
-        mend_keep_uncount(heap, kept);
+        mend_keep_count(heap, kept, false);
         mend_keep_drop(heap, kept); /* releases `state` */
     }
 }
@@ -150,7 +150,7 @@ static mend_result settle_one(mend_heap *heap, mend_owed *owed, uint32_t asking)
         (mend_chunk_is_far(CHUNK_OF(owed)) ? end_far : end_asleep)(heap, CHUNK_OF(owed));
         break;
     case MEND_OWED_HOST_MEMORY:
-        mend_keep_settle(heap, MEND_CONTAINER_OF(owed, mend_kept, owed));
+        mend_keep_drop(heap, MEND_CONTAINER_OF(owed, mend_kept, owed));
         break;
     case MEND_OWED_HANDLES:
         mend_settle_handles(heap, MEND_CONTAINER_OF(owed, mend_imported, owed));

@@ -312,45 +312,33 @@ void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk)
     mend_chunk_end_hold(chunks, chunk);
 }
 
-static void pin(mend_chunks *chunks, mend_chunk *chunk)
-{
-    assert(chunk->address != 0);
-    assert(chunk->claim.address == 0);
-    bool is_first = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
-    chunks->pinned_bytes += is_first ? chunk->size_bytes : 0;
-    mend_chunk_hold(chunks, chunk);
-    chunk->pins++;
-    if (mend_chunk_is_far(chunk)) {
-        mend_chunk_note_owed(chunks, chunk);
-    }
-}
-
 void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk)
 {
-    pin(chunks, chunk);
-    if (mend_chunk_is_alias(chunk)) {
-        pin(chunks, chunk->alias.of);
+    for (; chunk != NULL; chunk = chunk->alias.of) {
+        assert(chunk->address != 0);
+        assert(chunk->claim.address == 0);
+        const bool is_first = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
+        chunks->pinned_bytes += is_first ? chunk->size_bytes : 0;
+        mend_chunk_hold(chunks, chunk);
+        chunk->pins++;
+        if (mend_chunk_is_far(chunk)) {
+            mend_chunk_note_owed(chunks, chunk);
+        }
     }
-}
-
-static void unpin(mend_chunks *chunks, mend_chunk *chunk)
-{
-    assert(chunk->pins > 0);
-    chunk->pins--;
-    bool was_last = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
-    assert(!was_last || chunks->pinned_bytes >= chunk->size_bytes);
-    chunks->pinned_bytes -= was_last ? chunk->size_bytes : 0;
-    if (mend_chunk_is_far(chunk)) {
-        mend_chunk_note_owed(chunks, chunk);
-    }
-    mend_chunk_end_hold(chunks, chunk);
 }
 
 void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk)
 {
-    unpin(chunks, chunk);
-    if (mend_chunk_is_alias(chunk)) {
-        unpin(chunks, chunk->alias.of);
+    for (; chunk != NULL; chunk = chunk->alias.of) {
+        assert(chunk->pins > 0);
+        chunk->pins--;
+        const bool was_last = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
+        assert(!was_last || chunks->pinned_bytes >= chunk->size_bytes);
+        chunks->pinned_bytes -= was_last ? chunk->size_bytes : 0;
+        if (mend_chunk_is_far(chunk)) {
+            mend_chunk_note_owed(chunks, chunk);
+        }
+        mend_chunk_end_hold(chunks, chunk);
     }
 }
 

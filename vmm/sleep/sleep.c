@@ -85,7 +85,7 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
         report->dropped_bytes += at->kept->dropped_bytes;
         report->asleep_bytes += at->size_bytes;
         at->kept->sleep = s->heap->counters.sleeps;
-        mend_keep_count(s->heap, at->kept);
+        mend_keep_count(s->heap, at->kept, true);
         at->chunk = mend_chunk_fall_asleep(chunks, at->chunk, at->kept);
         at->kept = NULL;
     }

@@ -163,7 +163,7 @@ static void wake_up(waking *w, mend_wake_report *report)
         report->file_bytes += kept->file_bytes;
         mend_chunk_wake_up(&heap->chunks, chunk);
         mend_thaw_chunk(heap, chunk);
-        mend_keep_uncount(heap, kept);
+        mend_keep_count(heap, kept, false);
         /* Releases `state`: another thread may use the chunk now. */
         mend_copies_leave(heap, kept, size_bytes);
     }
