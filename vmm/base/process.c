@@ -265,7 +265,6 @@ mend_result mend_process_cuda_driver(mend_result (*load)(const mend_driver **dri
     mend_mutex_lock(&driver_mutex);
     mend_result result = cuda_driver != NULL ? MEND_OK : load(&cuda_driver);
     if (result == MEND_OK) {
-        assert(cuda_driver != NULL);
         *driver = cuda_driver;
     }
     mend_mutex_unlock(&driver_mutex);

@@ -140,7 +140,6 @@ mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_de
     }
     mend_mutex_lock(&cuda->mutex);
     cuda->device[device].opens++;
-    assert(cuda->device[device].opens > 0);
     cuda->device[device].context = found.context;
     mend_mutex_unlock(&cuda->mutex);
     *info = found;

@@ -357,7 +357,6 @@ bool mend_cache_make_room(mend_heap *heap, mend_cache *cache, int zone);
 bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *span,
                             uint64_t run_bytes, uint32_t stream);
 
-/* Removes a span from the list. */
 static inline void mend_cache_remove(mend_cache *cache, mend_span *span)
 {
     assert(span->cached);

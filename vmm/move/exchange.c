@@ -34,7 +34,6 @@ typedef struct exchange {
     size_t scratch_mapped; /* ... so many of them */
 } exchange;
 
-/* Counts a driver call, and notes its failure. */
 static mend_result done(const exchange *x, mend_answer answer)
 {
     x->report->driver_calls++;
@@ -93,7 +92,6 @@ static mend_result create(exchange *x)
     return result;
 }
 
-/* Maps the parts at a scratch address. */
 static mend_result map_scratch(exchange *x)
 {
     mend_heap *heap = x->heap;

@@ -134,7 +134,6 @@ static void claim(transaction *t)
     }
 }
 
-/* Puts the base back into its run. */
 static void end_claim_of_base(transaction *t)
 {
     if (t->base != NULL) {

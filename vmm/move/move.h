@@ -23,17 +23,16 @@ bool mend_access_includes(const mend_heap *heap, int device);
 
 /*
  * Lets the device access all memory of the pool and what it imported, existing mappings included.
- * No driver scope is open. MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST:
- * some mappings may be accessible, and new ones will not be.
+ * No driver scope is open. After a failure some mappings may be accessible, and new ones will not
+ * be. MEND_ERROR_OUT_OF_MEMORY.
  */
 mend_result mend_access_add(mend_heap *heap, int device);
 
 /* ---- compact.c ------------------------------------------------------------------------------- */
 
 /* Compacts one chunk, and counts it in the pass: it becomes the clusters of its live pages, by an
- * exchange of memory (below). MEND_ERROR_OUT_OF_MEMORY: there is no other memory to copy to;
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: the heap is unchanged,
- * or some blocks lack their mappings. */
+ * exchange of memory (below). MEND_ERROR_OUT_OF_MEMORY: there is no other memory to copy to. After
+ * a failure of the driver's some blocks may lack their mappings. */
 mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk);
 
 /* ---- exchange.c ------------------------------------------------------------------------------ */
@@ -60,10 +59,9 @@ typedef struct mend_exchange_report {
 
 /*
  * Exchanges the memory of a mapped chunk without pins, exports, aliases and retired mappings, which
- * lacks nothing and does not sleep. *report also after a failure. Does not make room, and
- * looks at no limit. MEND_ERROR_OUT_OF_MEMORY: the host, or the device, has no room;
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: the chunk is as before,
- * or lacks its mapping.
+ * lacks nothing and does not sleep. *report also after a failure: then the chunk is as before, or
+ * lacks its mapping. Does not make room, and looks at no limit. MEND_ERROR_OUT_OF_MEMORY: the host,
+ * or the device, has no room.
  */
 mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *order,
                                  mend_exchange_report *report);
@@ -90,7 +88,7 @@ void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk);
  * and is not on the host. Runs for its spans were promised. */
 mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk);
 
-/* The result if a restore was refused. MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+/* The result if a restore was refused. */
 mend_result mend_remap_failed(mend_heap *heap, mend_answer answer);
 
 /* ---- grow.c ---------------------------------------------------------------------------------- */
@@ -154,9 +152,8 @@ mend_imported *mend_imports_find_address(const mend_heap *heap, uint64_t address
 
 /*
  * Maps the chunks of an import, whose fields but the addresses are set, adds it to the heap, which
- * then owns it, and releases the handles. Calls the driver. MEND_ERROR_OUT_OF_ADDRESSES,
- * MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST: nothing is mapped, and handles and import are the caller's.
+ * then owns it, and releases the handles. Calls the driver. After a failure nothing is mapped, and
+ * handles and import are the caller's. MEND_ERROR_OUT_OF_ADDRESSES, MEND_ERROR_OUT_OF_MEMORY.
  */
 mend_result mend_imports_map(mend_heap *heap, mend_imported *import);
 
@@ -165,8 +162,7 @@ mend_result mend_imports_map(mend_heap *heap, mend_imported *import);
 void mend_imports_discard(mend_heap *heap, mend_imported *import);
 
 /* Undoes one use. The last one removes the import and retires its mappings, which are idle after
- * the stamp; then unmaps what is idle. `asking` is the stream of the current call.
- * MEND_ERROR_OUT_OF_HOST_MEMORY: nothing changed. Calls the driver, inside an open scope. */
+ * the stamp; then unmaps what is idle, inside an open scope. `asking` is the stream of the call. */
 mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stamp stamp,
                                uint32_t asking);
 
@@ -179,11 +175,10 @@ typedef struct mend_driver_scope {
     mend_capture_mode mode;
 } mend_driver_scope;
 
-/* MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: it is not open. */
 mend_result mend_driver_scope_open(mend_heap *heap, mend_driver_scope *scope);
 void mend_driver_scope_close(mend_heap *heap, mend_driver_scope *scope);
 
-/* The way into a call: opens one, and settles what is owed. As above. */
+/* The way into a call: opens one, and settles what is owed. */
 mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope);
 
 /* Notes a failed driver call, and returns its result. */
@@ -332,8 +327,7 @@ static inline void mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t as
 /* The same for what is owed of ranges. It may create memory, so not while a request lacks that. */
 void mend_settle_ranges(mend_heap *heap);
 
-/* The mappings of live blocks alone. The first failure: MEND_ERROR_OUT_OF_HOST_MEMORY,
- * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+/* The mappings of live blocks alone. Returns the first failure. */
 mend_result mend_settle_mappings(mend_heap *heap);
 
 /* All, without a scope; opens one if anything is owed. */
@@ -366,9 +360,8 @@ mend_answer mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], siz
 mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
                                   size_t *first, uint64_t *calls);
 
-/* Creates a chunk. MEND_ERROR_OUT_OF_MEMORY, which is noted; MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST. Releases an unmapped one as if it had not been created; if the driver
- * refuses, it stays as free memory, or spare on the host. */
+/* Creates a chunk. MEND_ERROR_OUT_OF_MEMORY, which is noted. Releases an unmapped one as if it had
+ * not been created; if the driver refuses, it stays as free memory, or spare on the host. */
 mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing backing,
                              bool is_private, mend_chunk **chunk);
 void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk);
@@ -469,7 +462,7 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
  * plan lacks, and as others get of them: the smallest one that is enough, or several, the largest
  * first. *released is false if there are not enough, or not for the plans that follow, or if not
  * all could be given back. Plans of one request share a walk: what one passed over, the next one
- * does not look at again. Errors as mend_trim_one, or MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * does not look at again.
  */
 typedef struct mend_trim_walk {
     uint64_t later_bytes;             /* what plans lack that follow the first which gives back */

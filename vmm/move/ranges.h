@@ -14,8 +14,7 @@ void mend_ranges_init(mend_heap *heap);
 void mend_ranges_clear(mend_heap *heap);
 
 /* Reserves addresses. `size_bytes` is a multiple of `page_bytes`, which is one of the device's
- * page. Calls the driver. MEND_ERROR_OUT_OF_ADDRESSES, MEND_ERROR_OUT_OF_HOST_MEMORY,
- * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: nothing changed. */
+ * page. Calls the driver. MEND_ERROR_OUT_OF_ADDRESSES. */
 mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t page_bytes,
                                mend_range **range);
 
@@ -27,16 +26,14 @@ void mend_ranges_close(mend_heap *heap, mend_range *range);
 /* The caller holds both locks, and a driver scope is open. */
 
 /* Pages from `from` to `end` that are not committed read as zeros. May wait for the context, and
- * give free memory back for the chunk of zeros. MEND_ERROR_PINNED (free memory with a pin is mapped
- * there), MEND_ERROR_CAPTURING (it would have to wait), MEND_ERROR_OUT_OF_MEMORY,
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: no page is mapped for
- * reading that was not. */
+ * give free memory back for the chunk of zeros. After a failure no page is mapped for reading that
+ * was not. MEND_ERROR_PINNED (free memory with a pin is mapped there), MEND_ERROR_CAPTURING (it
+ * would have to wait), MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_zeros_map(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end);
 
 /* Unmaps the zeros of pages that are to be committed. Waits for the context if there are any.
  * `asking`: the stream of the request. What it unmapped before a failure is lost until it is
- * settled. MEND_ERROR_CAPTURING, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST. */
+ * settled. MEND_ERROR_CAPTURING. */
 mend_result mend_zeros_leave(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
                              uint32_t asking);
 

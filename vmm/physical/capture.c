@@ -171,19 +171,14 @@ void mend_streams_end_capture(mend_streams *streams, uint64_t capture)
     }
 }
 
-/* Whether it was met in its capture, where nobody can tell which device it belongs to. */
-static bool is_unidentified(const mend_stream_state *state)
-{
-    return state->id == 0;
-}
-
+/* Those that were met in their captures, where nobody can tell which device they belong to. */
 bool mend_streams_has_unidentified(const mend_streams *streams, uint32_t group)
 {
-    uint32_t at = mend_slots_first_of(streams, group);
-    while (at != MEND_STREAM_UNKNOWN && !is_unidentified(&streams->items[at])) {
-        at = mend_slots_next_of(streams, at);
+    bool any = false;
+    MEND_SLOTS_EACH(i, streams, group) {
+        any = any || streams->items[i].id == 0;
     }
-    return at != MEND_STREAM_UNKNOWN;
+    return any;
 }
 
 mend_result mend_streams_identify(mend_streams *streams, uint32_t group)
@@ -191,7 +186,7 @@ mend_result mend_streams_identify(mend_streams *streams, uint32_t group)
     MEND_SLOTS_EACH(i, streams, group) {
         mend_reach reach;
         const mend_stream_state *state = &streams->items[i];
-        if (is_unidentified(state) && state->known && !streams->verify) {
+        if (state->id == 0 && state->known && !streams->verify) {
             MEND_TRY(mend_streams_reach(streams, i, &reach));
         }
     }

@@ -166,11 +166,6 @@ bool mend_context_poll(mend_streams *streams)
     return passed > 0;
 }
 
-bool mend_streams_can_record_context(const mend_streams *streams)
-{
-    return !streams->lacks_context_events;
-}
-
 /* Not while the pool knows of a capture, or a group is begun in the process, whose capture may
  * begin at any time. The open epochs are closed first, then each context records its event, and
  * only then the frees wait for these. If one is refused, or a stream of one more context was seen
@@ -181,7 +176,7 @@ mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, 
     bool is_captured = false;
     mend_context_event made = {0};
     *recorded = false;
-    if (!mend_streams_can_record_context(streams)) {
+    if (streams->lacks_context_events) {
         return MEND_OK;
     }
     mend_result result = mend_streams_find_capture(streams, asking, &is_captured);

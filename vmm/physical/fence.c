@@ -160,16 +160,10 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
     return MEND_LOOK_AGAIN;
 }
 
-/* The last epoch with frees: the open one if it has some. */
-static uint64_t last_epoch(const mend_stream_state *state)
-{
-    return state->open ? state->open_epoch : state->open_epoch - 1;
-}
-
 void mend_streams_begin_host_waits(mend_streams *streams, bool for_all)
 {
     MEND_SLOTS_EACH_AND_UNKNOWN(i, streams) {
-        streams->items[i].due_epoch = for_all ? last_epoch(&streams->items[i]) : 0;
+        streams->items[i].due_epoch = for_all ? mend_streams_last_stamp(streams, i).epoch : 0;
     }
 }
 
@@ -181,8 +175,9 @@ void mend_streams_make_due(mend_streams *streams, mend_stamp stamp)
     }
     /* Without a fence the stamp passes with the open epoch; a wait that failed may have begun a new
      * one. */
-    uint64_t epoch = mend_stamp_has_fence(streams, stamp) ? stamp.epoch : last_epoch(state);
-    state->due_epoch = mend_max_u64(epoch, state->due_epoch);
+    stamp = mend_stamp_has_fence(streams, stamp) ? stamp
+                                                 : mend_streams_last_stamp(streams, stamp.stream);
+    mend_raise_u64(&state->due_epoch, stamp.epoch);
     assert(state->due_epoch <= state->open_epoch);
 }
 

@@ -32,7 +32,6 @@ bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t eleme
     }
     memset(moved + *capacity * element_bytes, 0, (larger - *capacity) * element_bytes);
     memcpy(array, &moved, sizeof(moved));
-    assert(larger >= count);
     *capacity = larger;
     return true;
 }
@@ -130,13 +129,6 @@ static uint64_t key_of_pair(const mend_stream_state *state)
     return mend_slots_key(state->handle, state->thread, state->group);
 }
 
-/* Puts the slot at the end of those outside of all groups. */
-static void append_to_none(mend_streams *streams, uint32_t slot)
-{
-    assert(streams->items[slot].group == 0);
-    enter_ring(streams, MEND_SLOTS_OF_GROUP, slot, MEND_STREAM_UNKNOWN);
-}
-
 void mend_slots_enter_unpassed(mend_streams *streams, uint32_t slot)
 {
     mend_stream_state *state = &streams->items[slot];
@@ -164,7 +156,7 @@ void mend_slots_leave_group(mend_streams *streams, uint32_t slot)
     assert(!state->known);
     leave(streams, MEND_SLOTS_OF_GROUP, state->group, slot);
     state->group = 0;
-    append_to_none(streams, slot);
+    enter_ring(streams, MEND_SLOTS_OF_GROUP, slot, MEND_STREAM_UNKNOWN);
     if (state->open || state->fence_count > 0) {
         mend_slots_enter_unpassed(streams, slot);
     }
@@ -199,8 +191,6 @@ static bool grow(mend_streams *streams)
         free(buckets);
         return false;
     }
-    assert(capacity > streams->count);
-    assert(mend_is_power_of_two(bucket_count));
     free(streams->buckets);
     streams->capacity = (uint32_t)capacity;
     streams->buckets = buckets;
@@ -317,7 +307,7 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
     if (group != 0) {
         enter(streams, MEND_SLOTS_OF_GROUP, group, slot);
     } else if (slot != MEND_STREAM_UNKNOWN) {
-        append_to_none(streams, slot);
+        enter_ring(streams, MEND_SLOTS_OF_GROUP, slot, MEND_STREAM_UNKNOWN);
     }
     *index = slot;
     return MEND_OK;

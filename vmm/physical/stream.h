@@ -193,7 +193,6 @@ static inline void mend_streams_look_up_anew(mend_streams *streams)
     streams->last_handle = MEND_NO_STREAM;
 }
 
-/* MEND_ERROR_OUT_OF_HOST_MEMORY. */
 mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
                               mend_context context);
 
@@ -211,8 +210,7 @@ mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call);
  *
  * MEND_ERROR_UNKNOWN_STREAM (the stream's context is neither a device's primary one nor a green
  * one, or the driver does not know the stream), MEND_ERROR_CAPTURING (the identity must be
- * verified, but the stream's capture was invalidated), MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST,
- * MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * verified, but the stream's capture was invalidated).
  */
 mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_t group,
                               uint32_t *index);
@@ -234,23 +232,21 @@ static inline uint32_t mend_streams_lookup(mend_streams *streams, mend_stream ha
                : mend_streams_lookup_other(streams, handle, group);
 }
 
-/* Whether the stamps matter: there is more than one stream, or memory was freed or requested
- * without a stream, or a group holds memory. Memory freed without a stream is not idle before the
- * wait for the context has returned. */
-static inline bool mend_streams_are_several(const mend_streams *streams)
-{
-    const mend_stream_state *unknown = &streams->items[MEND_STREAM_UNKNOWN];
-    return streams->may_be_several &&
-           (streams->count > 2 || streams->serves_any || streams->asks_any || unknown->open ||
-            unknown->awaited[0].epoch != 0 ||
-            (streams->count == 2 && streams->items[1].group != 0));
-}
-
 /* Whether memory that was freed without a stream is not known to be idle. */
 static inline bool mend_streams_have_unfenced(const mend_streams *streams)
 {
     const mend_stream_state *unknown = &streams->items[MEND_STREAM_UNKNOWN];
     return unknown->open || unknown->awaited[0].epoch != 0;
+}
+
+/* Whether the stamps matter: there is more than one stream, or memory was freed or requested
+ * without a stream, or a group holds memory. Memory freed without a stream is not idle before the
+ * wait for the context has returned. */
+static inline bool mend_streams_are_several(const mend_streams *streams)
+{
+    return streams->may_be_several && (streams->count > 2 || streams->serves_any ||
+                                       streams->asks_any || mend_streams_have_unfenced(streams) ||
+                                       (streams->count == 2 && streams->items[1].group != 0));
 }
 
 /* The number of events that cover the context, in all contexts. */
@@ -296,7 +292,7 @@ static inline mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stre
     return (mend_stamp){.epoch = state->open_epoch, .stream = stream};
 }
 
-/* A stamp that covers all that an ended stream did. */
+/* The last stamp with frees: it covers all that an ended stream did. */
 static inline mend_stamp mend_streams_last_stamp(const mend_streams *streams, uint32_t stream)
 {
     assert(stream < streams->count);
@@ -453,8 +449,7 @@ static inline uint32_t mend_slots_next_captured(const mend_streams *streams, uin
     return streams->items[slot].in[MEND_SLOTS_CAPTURED].next;
 }
 
-/* A slot for a new stream: a free one, or a new one. MEND_ERROR_OUT_OF_HOST_MEMORY: nothing
- * changed. */
+/* A slot for a new stream: a free one, or a new one. */
 mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend_stream_info *info,
                            uint32_t group, uint32_t *index);
 

@@ -92,7 +92,6 @@ mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *
     return result;
 }
 
-/* Moves a chunk that may move. */
 static mend_result move(relocation *r, mend_chunk *chunk, uint64_t bytes)
 {
     mend_heap *heap = r->heap;
@@ -188,9 +187,8 @@ static mend_result check(const mend_heap *heap)
         if (at->zone == MEND_ZONE_RANGE && at->live_bytes > 0) {
             return mend_failure(
                 MEND_ERROR_PINNED,
-                "mend_quiesce: memory at 0x%llx was created to be shared, and holds "
-                "pages of a range; put them to sleep (mend_sleep keeps what is in them), or "
-                "decommit them "
+                "mend_quiesce: memory at 0x%llx was created to be shared, and holds pages of a "
+                "range; put them to sleep (mend_sleep keeps what is in them), or decommit them "
                 "first",
                 (unsigned long long)at->address);
         }
@@ -199,8 +197,7 @@ static mend_result check(const mend_heap *heap)
         if (at->pins > 0 || is_mapped_twice) {
             return mend_failure(
                 MEND_ERROR_PINNED,
-                "mend_quiesce: the chunk at 0x%llx was created to be shared, and is "
-                "%s",
+                "mend_quiesce: the chunk at 0x%llx was created to be shared, and is %s",
                 (unsigned long long)at->address,
                 is_mapped_twice
                     ? "mapped at a second address"

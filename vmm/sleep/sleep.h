@@ -90,7 +90,6 @@ typedef struct mend_match {
 mend_match mend_match_rules(const mend_heap *heap, const mend_sleep_options *options);
 mend_match mend_match_tags(const mend_heap *heap, const uint64_t *tags, size_t tag_count);
 
-/* Finds them. MEND_ERROR_OUT_OF_HOST_MEMORY: nothing is selected. */
 mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *options,
                                  mend_selection *selection);
 
@@ -102,7 +101,7 @@ bool mend_is_shared(const mend_heap *heap, const mend_sleep_options *options,
 void mend_selection_clear(mend_heap *heap, mend_selection *selection);
 
 /* The sleep tags that blocks and memory of graphs have, by number; `infos` is freed by the caller.
- * The caller holds both locks. No driver call. MEND_ERROR_OUT_OF_HOST_MEMORY. */
+ * The caller holds both locks. No driver call. */
 mend_result mend_sleep_list_tags(const mend_heap *heap, mend_sleep_tag_info **infos, size_t *count);
 
 /* ---- split.c --------------------------------------------------------------------------------- */
@@ -117,7 +116,7 @@ typedef struct mend_splits {
 } mend_splits;
 
 /* Splits those that can be; gives the pool's empty chunks back if they are in the way of a copy.
- * MEND_ERROR_DEVICE_LOST; MEND_ERROR_DRIVER: a chunk lacks its mapping. */
+ * MEND_ERROR_DRIVER: a chunk lacks its mapping. */
 mend_result mend_sleep_split(mend_heap *heap, const mend_sleep_options *options,
                              mend_splits *splits);
 
