@@ -24,9 +24,7 @@ mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reac
     } else if (status == MEND_DRIVER_INVALID_HANDLE) {
         status = MEND_DRIVER_OK; /* is_same stays false */
     }
-    if (status != MEND_DRIVER_OK) {
-        return mend_streams_driver_failed(streams, call, status);
-    }
+    MEND_TRY(mend_streams_driver_result(streams, call, status));
     if (!is_same) {
         *reach = MEND_REACH_GONE;
     } else {
@@ -41,9 +39,7 @@ static mend_result ask_capture(mend_streams *streams, mend_stream handle, bool *
 {
     mend_stream_info info = {0};
     mend_status status = streams->driver->stream_get_info(streams->driver, handle, &info);
-    if (status != MEND_DRIVER_OK) {
-        return mend_streams_driver_failed(streams, MEND_CALL_stream_get_info, status);
-    }
+    MEND_TRY(mend_streams_driver_result(streams, MEND_CALL_stream_get_info, status));
     *is_captured = info.capture != MEND_CAPTURE_NONE;
     return MEND_OK;
 }
@@ -54,9 +50,7 @@ static mend_result ask_watched(mend_streams *streams, bool *any_stream, bool *is
 {
     *any_stream = false;
     const mend_answer answer = mend_foreign_find_capture(streams, is_captured);
-    if (answer.status != MEND_DRIVER_OK) {
-        return mend_streams_driver_failed(streams, answer.call, answer.status);
-    }
+    MEND_TRY(mend_streams_driver_result(streams, answer.call, answer.status));
     if (*is_captured) {
         return MEND_OK;
     }

@@ -56,12 +56,10 @@ static mend_status create_without_fabric(mend_chunks *chunks, uint64_t size_byte
     mend_chunk_properties without = chunks->properties;
     without.share_types &= ~MEND_SHARE_FABRIC;
     chunks->fabric_retries++;
-    mend_status status = chunks->driver->create(chunks->driver, size_bytes, &without, handle);
-    if (status == MEND_DRIVER_OK) {
-        chunks->properties = without;
-        chunks->fabric_refusal = refusal;
-    }
-    return status;
+    MEND_TRY_CALL(chunks->driver->create(chunks->driver, size_bytes, &without, handle));
+    chunks->properties = without;
+    chunks->fabric_refusal = refusal;
+    return MEND_DRIVER_OK;
 }
 
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_backing backing,
@@ -88,9 +86,7 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_bac
         status = create_without_fabric(chunks, size_bytes, status, &handle);
         as.share_types = chunks->properties.share_types;
     }
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    MEND_TRY_CALL(status);
     mend_chunk *made = mend_chunk_begin(chunks, size_bytes);
     made->memory.handle = handle;
     made->memory.number = chunks->next_number++;
@@ -370,13 +366,11 @@ mend_status mend_chunk_export(mend_chunks *chunks, mend_chunk *chunk, mend_expor
 {
     assert(mend_chunk_can_export(chunk, way));
     assert(chunk->address != 0);
-    mend_status status = make_exportable(chunks->driver, chunk, way);
-    if (status == MEND_DRIVER_OK) {
-        chunks->exported_bytes += mend_chunk_is_exported(chunk) ? 0 : chunk->size_bytes;
-        chunk->memory.was_exported = true;
-        chunk->exports[way]++;
-    }
-    return status;
+    MEND_TRY_CALL(make_exportable(chunks->driver, chunk, way));
+    chunks->exported_bytes += mend_chunk_is_exported(chunk) ? 0 : chunk->size_bytes;
+    chunk->memory.was_exported = true;
+    chunk->exports[way]++;
+    return MEND_DRIVER_OK;
 }
 
 void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_way way)

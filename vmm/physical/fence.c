@@ -148,9 +148,7 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
         drop_fence(streams, of_capture, at);
         return MEND_LOOK_AGAIN;
     }
-    if (status != MEND_DRIVER_OK) {
-        return mend_streams_driver_failed(streams, MEND_CALL_stream_wait, status);
-    }
+    MEND_TRY(mend_streams_driver_result(streams, MEND_CALL_stream_wait, status));
     note_waited(streams, waiter, stamp.stream, fence);
     if (mend_history_is_on(streams->history)) {
         mend_history_put_step(streams->history,
@@ -247,9 +245,7 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, boo
         *waited = true;
         return MEND_OK;
     }
-    if (status != MEND_DRIVER_OK) {
-        return mend_streams_driver_failed(streams, MEND_CALL_event_synchronize, status);
-    }
+    MEND_TRY(mend_streams_driver_result(streams, MEND_CALL_event_synchronize, status));
     *waited = true;
     mend_streams_note_host_waits(streams, 1);
     assert(streams->items[oldest].fences[0].event == event);

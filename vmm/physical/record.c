@@ -35,9 +35,7 @@ mend_result mend_streams_take_event(mend_streams *streams, mend_context context,
         mend_foreign_leave(streams, context);
     }
     streams->events_held += status == MEND_DRIVER_OK;
-    return status == MEND_DRIVER_OK
-               ? MEND_OK
-               : mend_streams_driver_failed(streams, MEND_CALL_event_create, status);
+    return mend_streams_driver_result(streams, MEND_CALL_event_create, status);
 }
 
 void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_context context)
@@ -138,9 +136,9 @@ static mend_result record(mend_streams *streams, mend_event event, uint32_t reco
     }
     mend_streams_end_call(streams, recorder);
     *is_outside = info.capture == MEND_CAPTURE_NONE;
-    return answer.status == MEND_DRIVER_OK || is_of_capture(answer.status)
+    return is_of_capture(answer.status)
                ? MEND_OK
-               : mend_streams_driver_failed(streams, answer.call, answer.status);
+               : mend_streams_driver_result(streams, answer.call, answer.status);
 }
 
 /*

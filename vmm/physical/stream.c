@@ -7,11 +7,13 @@
 #include "base/error.h"
 #include "physical/waits.h"
 
-mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call call,
+mend_result mend_streams_driver_result(mend_streams *streams, mend_driver_call call,
                                        mend_status status)
 {
     assert(call < MEND_DRIVER_CALL_COUNT);
-    assert(status != MEND_DRIVER_OK);
+    if (status == MEND_DRIVER_OK) {
+        return MEND_OK;
+    }
     return mend_refused(streams->driver, mend_status_result(status), call, status,
                         "%s failed while ordering memory between streams",
                         mend_driver_call_name(call));
@@ -159,7 +161,7 @@ static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_in
     const mend_driver *driver = streams->driver;
     mend_status status = driver->stream_get_info(driver, handle, info);
     if (mend_status_is_fatal(status)) {
-        return mend_streams_driver_failed(streams, MEND_CALL_stream_get_info, status);
+        return mend_streams_driver_result(streams, MEND_CALL_stream_get_info, status);
     }
     if (status != MEND_DRIVER_OK) {
         const mend_result result = mend_status_is_of_stream(status) ? MEND_ERROR_UNKNOWN_STREAM
@@ -176,9 +178,7 @@ static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_in
     if (info->id != 0) { /* otherwise the identity is unknown until the capture ends */
         status = mend_foreign_admit(streams, info, &is_admitted, &refused);
     }
-    if (status != MEND_DRIVER_OK) {
-        return mend_streams_driver_failed(streams, refused, status);
-    }
+    MEND_TRY(mend_streams_driver_result(streams, refused, status));
     return is_admitted ? MEND_OK
                        : mend_failure(MEND_ERROR_UNKNOWN_STREAM,
                                       "the stream %p belongs to another context than its device's "

@@ -367,8 +367,8 @@ void mend_streams_release_group(mend_streams *streams, uint32_t group);
 mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,
                                const mend_stream_info *info, bool *is_same, mend_driver_call *call);
 
-/* Notes a failed driver call, and returns its result. */
-mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call call,
+/* The result of a driver call: notes a failure. */
+mend_result mend_streams_driver_result(mend_streams *streams, mend_driver_call call,
                                        mend_status status);
 
 /* ---- slots.c --------------------------------------------------------------------------------- */
