@@ -115,9 +115,7 @@ mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_de
 {
     mend_cuda *cuda = mend_cuda_of(driver);
     const mend_cu_functions *functions = &cuda->functions;
-    if (cuda->init_status != MEND_DRIVER_OK) {
-        return cuda->init_status;
-    }
+    MEND_TRY_CALL(cuda->init_status);
     mend_cu_device ordinal = 0;
     mend_status status = functions->cuDeviceGet(&ordinal, device);
     if (status != MEND_DRIVER_OK || device >= MEND_CUDA_DEVICE_LIMIT) {

@@ -62,21 +62,15 @@ static mend_result allow(mend_heap *heap, uint64_t address, uint64_t size_bytes,
 /* The caller holds `grow`, so nothing is mapped or unmapped meanwhile. */
 static mend_result allow_all(mend_heap *heap, int device)
 {
-    mend_result result = MEND_OK;
-    for (const mend_chunk *at = mend_chunk_from(&heap->chunks, 0);
-         at != NULL && result == MEND_OK;) {
+    for (const mend_chunk *at = mend_chunk_from(&heap->chunks, 0); at != NULL;) {
         const uint64_t address = mend_chunk_mapping_address(at);
         const uint64_t bytes = stretch_from(&at);
-        result = bytes > 0 ? allow(heap, address, bytes, device) : MEND_OK;
+        MEND_TRY(bytes > 0 ? allow(heap, address, bytes, device) : MEND_OK);
     }
-    const mend_tree_node *at = mend_tree_first(&heap->imports.by_address);
-    for (; at != NULL && result == MEND_OK; at = mend_tree_next(at)) {
-        const mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, by_address);
-        result = allow(heap, import->mapped_at, import->all_bytes, device);
+    MEND_TREE_EACH(const mend_imported, import, by_address, &heap->imports.by_address) {
+        MEND_TRY(allow(heap, import->mapped_at, import->all_bytes, device));
     }
-    return result == MEND_OK
-               ? mend_driver_result(heap, MEND_ANSWER(set_access, mend_zeros_allow(heap, device)))
-               : result;
+    return mend_driver_result(heap, MEND_ANSWER(set_access, mend_zeros_allow(heap, device)));
 }
 
 mend_result mend_access_add(mend_heap *heap, int device)

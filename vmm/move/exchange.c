@@ -79,17 +79,16 @@ static void freeze(exchange *x)
 
 static mend_result create(exchange *x)
 {
-    mend_result result = MEND_OK;
-    for (size_t i = 0; i < x->count && result == MEND_OK; i++) {
+    for (size_t i = 0; i < x->count; i++) {
         mend_cluster *part = &x->parts[i];
         if (part->chunk == NULL) {
             x->report->driver_calls++;
-            result = mend_step_create(x->heap, part->size_bytes, x->order->backing,
-                                      x->order->is_private, &part->chunk);
-            part->is_created = result == MEND_OK;
+            MEND_TRY(mend_step_create(x->heap, part->size_bytes, x->order->backing,
+                                      x->order->is_private, &part->chunk));
+            part->is_created = true;
         }
     }
-    return result;
+    return MEND_OK;
 }
 
 static mend_result map_scratch(exchange *x)
@@ -139,14 +138,13 @@ static mend_result copy_part(exchange *x, const mend_cluster *part, uint64_t tar
 static mend_result copy(exchange *x)
 {
     const mend_driver *driver = x->heap->driver;
-    mend_result result = MEND_OK;
     uint64_t target = x->scratch;
-    for (size_t i = 0; i < x->count && result == MEND_OK; i++) {
-        result = copy_part(x, &x->parts[i], target);
+    for (size_t i = 0; i < x->count; i++) {
+        MEND_TRY(copy_part(x, &x->parts[i], target));
         target += x->parts[i].size_bytes;
     }
-    return result != MEND_OK || x->report->copied_bytes == 0
-               ? result
+    return x->report->copied_bytes == 0
+               ? MEND_OK
                : done(x, MEND_ANSWER(context_synchronize, driver->context_synchronize(driver)));
 }
 

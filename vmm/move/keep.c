@@ -219,17 +219,13 @@ static mend_result write_staged(keeper *k)
 /* Copies bytes to a buffer while the other one is written. */
 static mend_result save_part(keeper *k, uint64_t address, uint64_t size_bytes, uint64_t at)
 {
-    mend_result result = synchronize(k); /* the other buffer is full */
-    if (result == MEND_OK) {
-        result = copy(k, address_of(k->stages[k->next_stage]), address, size_bytes);
-    }
-    if (result == MEND_OK) {
-        result = write_staged(k);
-    }
+    MEND_TRY(synchronize(k)); /* the other buffer is full */
+    MEND_TRY(copy(k, address_of(k->stages[k->next_stage]), address, size_bytes));
+    MEND_TRY(write_staged(k));
     k->staged_at = at;
     k->staged_bytes = size_bytes;
     k->next_stage = 1 - k->next_stage;
-    return result;
+    return MEND_OK;
 }
 
 /* Reads bytes to a buffer while the other one is copied. */
@@ -237,57 +233,51 @@ static mend_result load_part(keeper *k, const mend_kept_file *file, uint64_t add
                              uint64_t size_bytes, uint64_t at)
 {
     void *stage = k->stages[k->next_stage];
-    mend_result result = mend_sleep_file_pass(k->heap, file, NULL, stage, size_bytes, at);
-    if (result == MEND_OK) {
-        result = synchronize(k); /* from here on the other buffer can be read to */
-    }
+    MEND_TRY(mend_sleep_file_pass(k->heap, file, NULL, stage, size_bytes, at));
+    MEND_TRY(synchronize(k)); /* from here on the other buffer can be read to */
     k->next_stage = 1 - k->next_stage;
-    return result == MEND_OK ? copy(k, address, address_of(stage), size_bytes) : result;
+    return copy(k, address, address_of(stage), size_bytes);
 }
 
 /* One piece, through the buffers. `file` is NULL to save. */
 static mend_result pass_piece(keeper *k, uint64_t address, const mend_kept_piece *piece,
                               const mend_kept_file *file)
 {
-    mend_result result = MEND_OK;
-    for (uint64_t done = 0; done < piece->size_bytes && result == MEND_OK;) {
-        uint64_t bytes = mend_min_u64(piece->size_bytes - done, MEND_KEEP_STAGE_BYTES);
-        result = file == NULL ? save_part(k, address + done, bytes, piece->at + done)
-                              : load_part(k, file, address + done, bytes, piece->at + done);
-        done += bytes;
+    for (uint64_t done = 0; done < piece->size_bytes; done += MEND_KEEP_STAGE_BYTES) {
+        const uint64_t bytes = mend_min_u64(piece->size_bytes - done, MEND_KEEP_STAGE_BYTES);
+        MEND_TRY(file == NULL ? save_part(k, address + done, bytes, piece->at + done)
+                              : load_part(k, file, address + done, bytes, piece->at + done));
     }
-    return result;
+    return MEND_OK;
 }
 
 /* Room for what is kept: memory of the host, and a part of the file. */
 static mend_result take_room(keeper *k, mend_kept *kept)
 {
-    mend_result result = MEND_OK;
     if (kept->file_bytes > 0) {
         for (size_t i = 0; i < kept->piece_count; i++) {
             bool is_in_file = kept->pieces[i].keep == MEND_KEEP_FILE;
             kept->pieces[i].at += is_in_file ? k->file->size_bytes : 0;
         }
-        result = mend_sleep_file_extend(k->file, kept->file_bytes);
+        MEND_TRY(mend_sleep_file_extend(k->file, kept->file_bytes));
         kept->file = k->file;
         kept->file->uses++;
     }
-    return result == MEND_OK ? mend_keep_take_room(k->heap, kept) : result;
+    return mend_keep_take_room(k->heap, kept);
 }
 
 static mend_result pass(keeper *k, const mend_kept *kept, bool out)
 {
-    mend_result result = MEND_OK;
-    for (size_t i = 0; i < kept->piece_count && result == MEND_OK; i++) {
+    for (size_t i = 0; i < kept->piece_count; i++) {
         const mend_kept_piece *piece = &kept->pieces[i];
         const uint64_t address = kept->address + piece->offset_bytes;
         const uint64_t host = address_of(kept->host) + piece->at;
-        result = piece->keep == MEND_KEEP_FILE
+        MEND_TRY(piece->keep == MEND_KEEP_FILE
                      ? pass_piece(k, address, piece, out ? NULL : kept->file)
                  : out ? copy(k, host, address, piece->size_bytes)
-                       : copy(k, address, host, piece->size_bytes);
+                       : copy(k, address, host, piece->size_bytes));
     }
-    return result;
+    return MEND_OK;
 }
 
 static mend_result pass_all(keeper *k, const mend_cluster parts[], size_t count, bool out)

@@ -11,7 +11,6 @@
 
 #include "move/move.h"
 
-#define RANGE_OF(node)    MEND_CONTAINER_OF(node, mend_range, by_address)
 #define OWED_RANGE_OF(at) MEND_CONTAINER_OF(at, mend_range, owed)
 
 /* ---- the chunks of zeros --------------------------------------------------------------------- */
@@ -293,21 +292,18 @@ static mend_result fill(const zeros_call *c, mend_chunk_of_zeros *chunk, size_t 
 {
     mend_heap *heap = c->heap;
     const mend_driver *driver = heap->driver;
-    mend_answer answer = MEND_ANSWER(map, MEND_DRIVER_OK);
     if (!mend_space_reserve_nodes(&heap->ranges.space, 1)) { /* trims have used some */
         return mend_no_host_memory("pages of zeros");
     }
     if (!mend_zeros_are_mapped(c->range, page)) {
-        answer.status = map_page(heap, c->range, page);
+        mend_status status = map_page(heap, c->range, page);
+        MEND_TRY(mend_driver_result(heap, MEND_ANSWER(map, status)));
     }
-    if (answer.status == MEND_DRIVER_OK) {
-        answer =
-            MEND_ANSWER(set_access, allow_pages(heap, c->range, page, 1, MEND_ACCESS_READ_WRITE));
-    }
-    if (answer.status == MEND_DRIVER_OK) {
-        answer = MEND_ANSWER(fill, driver->fill(driver, mend_range_page_start(c->range, page), 0,
-                                                c->range->page_bytes, NULL));
-    }
+    mend_status status = allow_pages(heap, c->range, page, 1, MEND_ACCESS_READ_WRITE);
+    MEND_TRY(mend_driver_result(heap, MEND_ANSWER(set_access, status)));
+    mend_answer answer =
+        MEND_ANSWER(fill, driver->fill(driver, mend_range_page_start(c->range, page), 0,
+                                       c->range->page_bytes, NULL));
     if (answer.status == MEND_DRIVER_OK) {
         answer = MEND_ANSWER(context_synchronize, driver->context_synchronize(driver));
         if (answer.status !=
@@ -509,19 +505,16 @@ bool mend_zeros_end_closed(mend_heap *heap, uint32_t stream)
 
 mend_status mend_zeros_allow(mend_heap *heap, int device)
 {
-    mend_status status = MEND_DRIVER_OK;
-    const mend_tree_node *at =
-        heap->ranges.zeros != NULL ? mend_tree_first(&heap->ranges.by_address) : NULL;
-    for (; at != NULL && status == MEND_DRIVER_OK; at = mend_tree_next(at)) {
-        const mend_range *range = RANGE_OF(at);
+    MEND_TREE_EACH(const mend_range, range, by_address, &heap->ranges.by_address) {
         const size_t pages = (size_t)(range->size_bytes / range->page_bytes);
         size_t count = 0;
-        size_t page = mend_zeros_next(range, 0, pages, MEND_ZEROS_MAPPED, &count);
-        while (page < pages && status == MEND_DRIVER_OK) {
-            status = mend_step_allow_to(heap, mend_range_page_start(range, page),
-                                        count * range->page_bytes, &device, 1, MEND_ACCESS_READ);
-            page = mend_zeros_next(range, page + count, pages, MEND_ZEROS_MAPPED, &count);
+        size_t page = range->zeros_mapped == 0 ? pages : 0;
+        while ((page = mend_zeros_next(range, page, pages, MEND_ZEROS_MAPPED, &count)) < pages) {
+            MEND_TRY_CALL(mend_step_allow_to(heap, mend_range_page_start(range, page),
+                                             count * range->page_bytes, &device, 1,
+                                             MEND_ACCESS_READ));
+            page += count;
         }
     }
-    return status;
+    return MEND_DRIVER_OK;
 }

@@ -116,20 +116,18 @@ static mend_result move(relocation *r, mend_chunk *chunk, uint64_t bytes)
  * grow lock. */
 static mend_result move_all(relocation *r)
 {
-    mend_result result = MEND_OK;
     uint64_t behind = 0;
-    for (mend_chunk *chunk;
-         result == MEND_OK && (chunk = mend_chunk_from(&r->heap->chunks, behind)) != NULL;) {
+    for (mend_chunk *chunk; (chunk = mend_chunk_from(&r->heap->chunks, behind)) != NULL;) {
         const bool is_there = chunk->memory.backing == r->backing;
         bool has_others = false;
         behind = chunk->address + chunk->size_bytes;
         const uint64_t bytes =
             is_there || mend_chunk_sleeps(chunk) ? 0 : bytes_to_move(r, chunk, &has_others);
         if (bytes > 0 && may_move(r, chunk, bytes, has_others)) {
-            result = move(r, chunk, bytes);
+            MEND_TRY(move(r, chunk, bytes));
         }
     }
-    return result;
+    return MEND_OK;
 }
 
 mend_result mend_relocate(mend_heap *heap, mend_backing backing, const uint64_t *tags,
