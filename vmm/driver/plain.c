@@ -202,11 +202,7 @@ void mend_plain_describe(mend_device_info *info)
 {
     info->granularity_bytes = PAGE_BYTES;
     info->recommended_bytes = PAGE_BYTES;
-    info->share_file_descriptor = false;
-    info->share_fabric = false;
-    info->rdma = false;
-    info->multicast = false;
-    info->aliasing = false;
-    info->aliases_at_once = false;
+    info->share_file_descriptor = info->share_fabric = info->rdma = info->multicast = false;
+    info->aliasing = info->aliases_at_once = false;
     info->peers = 0;
 }

@@ -151,15 +151,6 @@ static inline bool mend_zeros_are_mapped(const mend_range *range, size_t page)
 /* Sets the bits of a page, and counts. The range has its table. */
 void mend_zeros_set(mend_heap *heap, mend_range *range, size_t page, unsigned bits);
 
-/* The page at an address is committed from now on: it reads as zeros no more. */
-static inline void mend_zeros_note_commit(mend_heap *heap, mend_range *range, size_t page)
-{
-    assert(!mend_zeros_are_mapped(range, page));
-    if (mend_zeros_of(range, page) != 0) {
-        mend_zeros_set(heap, range, page, 0);
-    }
-}
-
 /* The bytes of the mapping of zeros that begins at an address; 0: none does. */
 uint64_t mend_zeros_mapping_at(const mend_heap *heap, uint64_t address);
 

@@ -8,11 +8,20 @@
 
 #include "move/ranges.h"
 
+static bool includes(const mend_heap *heap, int device)
+{
+    bool is_there = false;
+    for (int i = 0; i < heap->allowed.count; i++) {
+        is_there = is_there || heap->allowed.devices[i] == device;
+    }
+    return is_there;
+}
+
 static void append(mend_heap *heap, int device)
 {
     assert(device >= 0);
     assert(heap->allowed.count < MEND_DEVICE_LIMIT + 1);
-    assert(!mend_access_includes(heap, device));
+    assert(!includes(heap, device));
     heap->allowed.devices[heap->allowed.count++] = device;
 }
 
@@ -25,15 +34,6 @@ void mend_access_init(mend_heap *heap)
             append(heap, i);
         }
     }
-}
-
-bool mend_access_includes(const mend_heap *heap, int device)
-{
-    bool is_there = false;
-    for (int i = 0; i < heap->allowed.count; i++) {
-        is_there = is_there || heap->allowed.devices[i] == device;
-    }
-    return is_there;
 }
 
 /* The size of the neighbouring mappings from *chunk on; moves *chunk behind them. A chunk that
@@ -76,7 +76,7 @@ static mend_result allow_all(mend_heap *heap, int device)
 mend_result mend_access_add(mend_heap *heap, int device)
 {
     mend_driver_scope scope;
-    if (mend_access_includes(heap, device)) {
+    if (includes(heap, device)) {
         return MEND_OK;
     }
     MEND_TRY(mend_driver_scope_open(heap, &scope));

@@ -74,26 +74,25 @@ void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk)
 mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk)
 {
     mend_chunks *chunks = &heap->chunks;
-    mend_answer answer = MEND_ANSWER(map, MEND_DRIVER_OK);
+    mend_status status = MEND_DRIVER_OK;
     assert(chunk->address != 0);
     assert(chunk->is_frozen);
     assert(chunk->missing != MEND_MISSING_NOTHING);
     if (chunk->missing == MEND_MISSING_MAPPING) {
-        answer.status = mend_step_map(heap, chunk->address, chunk);
-        if (answer.status == MEND_DRIVER_OK) {
-            mend_chunk_set_missing(chunks, chunk, MEND_MISSING_ACCESS);
+        status = mend_step_map(heap, chunk->address, chunk);
+        if (status != MEND_DRIVER_OK) {
+            return MEND_ANSWER(map, status);
+        }
+        mend_chunk_set_missing(chunks, chunk, MEND_MISSING_ACCESS);
+    }
+    status = mend_step_allow(heap, chunk->address, chunk->size_bytes);
+    if (status == MEND_DRIVER_OK) {
+        mend_chunk_set_missing(chunks, chunk, MEND_MISSING_NOTHING);
+        if (!mend_chunk_is_far(chunk)) {
+            mend_thaw_chunk(heap, chunk);
         }
     }
-    if (answer.status == MEND_DRIVER_OK) {
-        answer = MEND_ANSWER(set_access, mend_step_allow(heap, chunk->address, chunk->size_bytes));
-    }
-    if (answer.status == MEND_DRIVER_OK) {
-        mend_chunk_set_missing(chunks, chunk, MEND_MISSING_NOTHING);
-    }
-    if (answer.status == MEND_DRIVER_OK && !mend_chunk_is_far(chunk)) {
-        mend_thaw_chunk(heap, chunk);
-    }
-    return answer;
+    return MEND_ANSWER(set_access, status);
 }
 
 mend_result mend_remap_failed(mend_heap *heap, mend_answer answer)

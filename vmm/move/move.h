@@ -18,9 +18,6 @@
 /* Sets the pool's own device and those of the config. */
 void mend_access_init(mend_heap *heap);
 
-/* Whether the device may access the memory. The caller holds `state`. */
-bool mend_access_includes(const mend_heap *heap, int device);
-
 /*
  * Lets the device access all memory of the pool and what it imported, existing mappings included.
  * No driver scope is open. After a failure some mappings may be accessible, and new ones will not

@@ -1,12 +1,11 @@
-/* Driver calls for growable ranges: their addresses, and pages that read as zeros. */
+/* Driver calls for growable ranges: their addresses, and pages that read as zeros. The caller holds
+ * both locks. */
 #ifndef MEND_MOVE_RANGES_H
 #define MEND_MOVE_RANGES_H
 
 #include "layout/ranges.h"
 
 /* ---- range.c --------------------------------------------------------------------------------- */
-
-/* The caller holds both locks. */
 
 void mend_ranges_init(mend_heap *heap);
 
@@ -23,7 +22,7 @@ void mend_ranges_close(mend_heap *heap, mend_range *range);
 
 /* ---- zeros.c --------------------------------------------------------------------------------- */
 
-/* The caller holds both locks, and a driver scope is open. */
+/* A driver scope is open. */
 
 /* Pages from `from` to `end` that are not committed read as zeros. May wait for the context, and
  * give free memory back for the chunk of zeros. After a failure no page is mapped for reading that

@@ -234,9 +234,9 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, boo
         return result;
     }
     if (oldest == MEND_STREAM_UNKNOWN) {
-        result = mend_streams_wait_unfenced(streams, asking);
-        *waited = result == MEND_OK;
-        return result;
+        MEND_TRY(mend_streams_wait_unfenced(streams, asking));
+        *waited = true;
+        return MEND_OK;
     }
     mend_event event = streams->items[oldest].fences[0].event;
     mend_status status = streams->driver->event_synchronize(streams->driver, event);

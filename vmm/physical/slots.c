@@ -41,7 +41,8 @@ enum { FIRST_BUCKETS = 8, FEW_SLOTS = 64 };
 
 /* ---- the index ------------------------------------------------------------------------------- */
 
-uint64_t mend_slots_thread_of(mend_stream handle)
+/* The calling thread's number if the handle is the per-thread stream; otherwise 0. */
+static uint64_t thread_of(mend_stream handle)
 {
     return handle == MEND_STREAM_PER_THREAD ? mend_process_thread_number() : 0;
 }
@@ -61,7 +62,7 @@ static uint32_t skip_others(const mend_streams *streams, uint32_t slot, mend_str
 uint32_t mend_slots_first(const mend_streams *streams, mend_stream handle)
 {
     mend_stream plain = mend_slots_handle(handle);
-    uint64_t thread = mend_slots_thread_of(plain);
+    uint64_t thread = thread_of(plain);
     const uint64_t key = mend_slots_key(plain, thread, 0);
     return skip_others(streams, *mend_slots_head(streams, MEND_SLOTS_OF_HANDLE, key), plain,
                        thread);
@@ -286,7 +287,7 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
     assert(!state->known);
     state->is_free_slot = false;
     state->handle = mend_slots_handle(handle);
-    state->thread = mend_slots_thread_of(state->handle);
+    state->thread = thread_of(state->handle);
     state->id = info->id;
     state->capture_id = info->id == 0 ? info->capture_id : 0;
     state->context = info->context;

@@ -400,9 +400,6 @@ static inline uint64_t mend_slots_key(mend_stream handle, uint64_t thread, uint3
     return ((uint64_t)(uintptr_t)handle ^ (thread << 32)) + group * UINT64_C(0xD6E8FEB86659FD93);
 }
 
-/* The calling thread's number if the handle is the per-thread stream; otherwise 0. */
-uint64_t mend_slots_thread_of(mend_stream handle);
-
 /* The slots with a handle, in no order: known ones, of all groups; for the per-thread handle, those
  * of the calling thread. A lost slot is no longer in the chain. */
 uint32_t mend_slots_first(const mend_streams *streams, mend_stream handle);

@@ -230,27 +230,26 @@ static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
                : result;
 }
 
+static mend_result quiesce(mend_heap *heap, mend_quiesce_report *report)
+{
+    uint64_t first_bytes = 0;
+    uint64_t last_bytes = 0;
+    MEND_TRY(mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true));
+    MEND_TRY(mend_trim_to(heap, 0, false, &first_bytes));
+    mend_copies_shrink(heap, 0); /* a checkpoint would keep them */
+    MEND_TRY(make_private(heap, report));
+    MEND_TRY(mend_trim_to(heap, 0, false, &last_bytes)); /* what others have freed meanwhile */
+    report->released_bytes = first_bytes + last_bytes;
+    report->reserved_bytes = heap->chunks.reserved_bytes;
+    return MEND_OK;
+}
+
 mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
     MEND_TRY(mend_enter(heap, &scope));
-    mend_result result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
-    uint64_t bytes = 0;
-    if (result == MEND_OK) {
-        result = mend_trim_to(heap, 0, false, &bytes);
-        report->released_bytes += bytes;
-    }
-    if (result == MEND_OK) {
-        mend_copies_shrink(heap, 0); /* a checkpoint would keep them */
-        result = make_private(heap, report);
-    }
-    if (result == MEND_OK) { /* what other threads have freed meanwhile */
-        bytes = 0;
-        result = mend_trim_to(heap, 0, false, &bytes);
-        report->released_bytes += bytes;
-    }
-    report->reserved_bytes = heap->chunks.reserved_bytes;
+    const mend_result result = quiesce(heap, report);
     mend_driver_scope_close(heap, &scope);
     return result;
 }

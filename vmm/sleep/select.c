@@ -59,8 +59,9 @@ bool mend_is_to_sleep(const mend_sleep_options *options, const mend_span *span)
 
 /* ---- what a call names ----------------------------------------------------------------------- */
 
-bool mend_look_at_blocks(const mend_heap *heap, bool (*look)(void *context, const mend_span *),
-                         void *context)
+/* Shows all blocks, and memory of graphs, to `look`, by address, until that is true. */
+static bool look_at_blocks(const mend_heap *heap, bool (*look)(void *context, const mend_span *),
+                           void *context)
 {
     bool is_found = false;
     for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL && !is_found;
@@ -81,7 +82,7 @@ static bool has_tag(void *context, const mend_span *span)
 
 static void note_tag(const mend_heap *heap, uint64_t tag, mend_match *match)
 {
-    if (!mend_look_at_blocks(heap, has_tag, &tag)) {
+    if (!look_at_blocks(heap, has_tag, &tag)) {
         match->unmatched_tag = match->unmatched_tags == 0 ? tag : match->unmatched_tag;
         match->unmatched_tags++;
     }
@@ -110,7 +111,7 @@ mend_match mend_match_rules(const mend_heap *heap, const mend_sleep_options *opt
     for (size_t i = 0; i < options->rule_count; i++) {
         note_tag(heap, mend_rule_at(options, i).tag, &match);
     }
-    (void)mend_look_at_blocks(heap, add_if_named, &n);
+    (void)look_at_blocks(heap, add_if_named, &n);
     match.bytes = n.bytes;
     return match;
 }
@@ -123,7 +124,7 @@ mend_match mend_match_tags(const mend_heap *heap, const uint64_t *tags, size_t t
         note_tag(heap, tags[i], &match);
     }
     if (tag_count > 0) {
-        (void)mend_look_at_blocks(heap, add_if_named, &n);
+        (void)look_at_blocks(heap, add_if_named, &n);
         match.bytes = n.bytes;
     }
     return match;
@@ -204,7 +205,6 @@ static bool add(mend_selection *selection, const mend_sleep_options *options, me
     kept->has_rule = held->has_rule;
     selection->sleepers[selection->count++] = (mend_cluster){
         .address = chunk->address, .size_bytes = chunk->size_bytes, .chunk = chunk, .kept = kept};
-    selection->bytes += chunk->size_bytes;
     selection->chosen_bytes += held->to_sleep_bytes;
     return true;
 }
@@ -301,7 +301,7 @@ static bool list_tag(void *context, const mend_span *span)
 mend_result mend_sleep_list_tags(const mend_heap *heap, mend_sleep_tag_info **infos, size_t *count)
 {
     listing l = {.heap = heap};
-    if (mend_look_at_blocks(heap, list_tag, &l)) {
+    if (look_at_blocks(heap, list_tag, &l)) {
         free(l.infos);
         return mend_no_host_memory("a list of tags");
     }
