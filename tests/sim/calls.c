@@ -320,7 +320,7 @@ static held look_at_held(trial *t, int pool)
                                        beside_live_bytes(t, peer),
                   .owed_bytes = trial_owed_bytes(t),
                   .kept_bytes = mend_budget_kept_bytes(heap),
-                  .reservations = heap->space.reservation_count,
+                  .reservations = heap->space.reservations_by_address.count,
                   .compactions = heap->counters.compactions,
                   .refused = counters.call[MEND_CALL_unmap].failures +
                              counters.call[MEND_CALL_address_free].failures};

@@ -158,12 +158,12 @@ TAKES_BACK = {
     "unmap": ("move/settle", "move/retire", "move/steps", "move/exchange", "move/grow",
               "move/import", "move/zeros", "heap/life"),
     "release": ("physical/chunk", "move/settle",
-                "move/zeros_chunk", "heap/life"),
+                "move/zeros", "heap/life"),
     "host_free": ("move/host_memory",),
 }
 OFFER = re.compile(r"\bdriver->(" + "|".join(TAKES_BACK) + r")\(")
 # Who goes through what is owed: the settlement, what waits, a look, and the end of a heap.
-WALKS_OWED = ("move/settle", "move/retire", "move/zeros", "move/zeros_chunk", "physical/chunk",
+WALKS_OWED = ("move/settle", "move/retire", "move/zeros", "physical/chunk",
               "move/import", "move/host_memory", "heap/life")
 WALK = re.compile(r"\b(mend_owed_(?:from|next))\(")
 A_RETRY = re.compile(r"\b(?:mend_list|mend_tree|struct mend_\w+ \*|uint32_t)\s*"

@@ -112,7 +112,6 @@ static void add_gap(mend_space *space, mend_reservation *reservation, uint64_t a
 
 static void drop_gap(mend_space *space, mend_gap *gap)
 {
-    assert(gap != NULL);
     mend_tree_remove(&space->gaps, &gap->by_address);
     mend_tree_remove(&space->gaps_by_size, &gap->by_size);
     mend_slab_give(&space->gap_slab, gap);
@@ -166,7 +165,6 @@ void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes)
 {
     mend_reservation *reservation = reservation_of(space, address);
     assert((address | size_bytes) % space->page_bytes == 0);
-    assert(reservation != NULL);
     assert(address - reservation->address < reservation->size_bytes);
     assert(reservation->taken_bytes >= size_bytes);
     assert(space->taken_bytes >= size_bytes);
@@ -202,7 +200,6 @@ static void enter(mend_space *space, mend_reservation made)
     mend_list_append(&space->reservations, &reservation->link);
     space->address_bytes += made.size_bytes;
     space->borrowed_bytes += made.is_borrowed ? made.size_bytes : 0;
-    space->reservation_count++;
     add_gap(space, reservation, made.address, made.size_bytes - space->page_bytes);
 }
 
@@ -368,7 +365,6 @@ static void free_reservation(mend_space *space, mend_reservation *reservation)
         space->lender->lent_bytes -= all_bytes;
         mend_space_give(space->lender, reservation->address - space->page_bytes, all_bytes);
     }
-    assert(space->reservation_count > 0);
     assert(mend_space_room_at(space, reservation->address) ==
            reservation->size_bytes - space->page_bytes);
     drop_gap(space, gap_before(space, reservation->address));
@@ -376,7 +372,6 @@ static void free_reservation(mend_space *space, mend_reservation *reservation)
         mend_max_u64(space->ask_bytes, mend_min_u64(reservation->size_bytes, space->reserve_bytes));
     space->refused_bytes = UINT64_MAX;
     space->address_bytes -= reservation->size_bytes;
-    space->reservation_count--;
     mend_tree_remove(&space->reservations_by_address, &reservation->by_address);
     mend_list_remove(&reservation->link);
     mend_slab_give(&space->reservation_slab, reservation);
@@ -444,8 +439,8 @@ uint64_t mend_space_lent_at(const mend_space *borrower, uint64_t address)
 bool mend_space_disown(mend_space *space, uint64_t address)
 {
     mend_reservation *reservation = reservation_of(space, address);
-    const size_t count = space->reservation_count;
+    const size_t count = space->reservations_by_address.count;
     assert(reservation != NULL && reservation->address == address);
     free_reservation(space, reservation);
-    return space->reservation_count < count;
+    return space->reservations_by_address.count < count;
 }

@@ -54,7 +54,6 @@ typedef struct mend_space {
     mend_tree gaps_by_size; /* the same ones: a search looks at none that is too small */
     mend_tree reservations_by_address;
     mend_list reservations; /* oldest first */
-    size_t reservation_count;
     mend_slab gap_slab;
     mend_slab reservation_slab;
     uint64_t address_bytes; /* in all reservations */

@@ -88,15 +88,6 @@ static inline void mend_history_note(mend_history *history, mend_event_kind kind
     }
 }
 
-/* The same, of a stream. */
-static inline void mend_history_note_stream(mend_history *history, mend_event_kind kind,
-                                            mend_stream stream)
-{
-    if (mend_history_is_on(history)) {
-        mend_history_put_step(history, (mend_history_event){.kind = (int)kind, .stream = stream});
-    }
-}
-
 /* The name of a cause from MEND_CAUSE_REQUEST on. */
 const char *mend_event_cause_name(mend_event_cause cause);
 

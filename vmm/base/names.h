@@ -27,9 +27,7 @@ const mend_name_entry *mend_names_entry(uint32_t index);
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
-/* Scopes: names that a thread gives to what it does, one inside another ("step", "forward"). A path
- * of names has one number in the process, which heaps count blocks by. A scope gets its number
- * after the scope around it. */
+/* A path of names has one number in the process, given after that of the scope around it. */
 
 /* The number of `name` inside `around`; it is new if nobody has named it before. 0: there is no
  * host memory, or no number left. */
@@ -55,16 +53,10 @@ size_t mend_scopes_write_path(uint32_t number, char *text, size_t text_bytes);
 /* ---- what a heap counts for each scope ------------------------------------------------------- */
 
 /*
- * Blocks and pages by the scope that they were allocated in: for each scope the bytes that live,
- * with those of the scopes inside it, and the peaks. A block keeps the number of its scope until it
- * is freed, by whichever thread.
- *
  * A heap makes room for the numbers that it meets. If the host has no memory for it, a block counts
  * for the scope around; so counting never fails. Invariants (mend_audit): a scope's live bytes and
  * blocks are those of the live spans with its number and of the scopes inside it; a live span's
- * number has a place.
- *
- * Guarded by the heap's `state` lock.
+ * number has a place. Guarded by the heap's `state` lock.
  */
 
 /* One scope of one heap. Bytes are rounded up, as live_bytes of mend_stats. */

@@ -25,7 +25,7 @@ typedef struct range_attributes {
     int32_t message_type;
     const char *message;
 } range_attributes;
-static_assert(sizeof(void *) != 8 || sizeof(range_attributes) == 48, "as nvtxEventAttributes_t");
+static_assert(sizeof(range_attributes) == 48, "as nvtxEventAttributes_t");
 
 typedef void *(*create_domain)(const char *name);
 typedef int (*push_range)(void *domain, const range_attributes *attributes);
@@ -98,8 +98,7 @@ static bool load(mend_nvtx *nvtx, const char *path)
 bool mend_nvtx_load(void)
 {
     mend_nvtx *nvtx = &mend_process_nvtx;
-    const char *path = mend_process_variable(sizeof(void *) == 4 ? "NVTX_INJECTION32_PATH"
-                                                                 : "NVTX_INJECTION64_PATH");
+    const char *path = mend_process_variable("NVTX_INJECTION64_PATH");
     mend_mutex_lock(&nvtx->mutex);
     if (!nvtx->is_loaded) {
         nvtx->is_loaded = true;

@@ -13,10 +13,9 @@
 
 #include "base/process.h"
 
-/* Loads the profiler that NVTX_INJECTION64_PATH names (NVTX_INJECTION32_PATH where pointers have 32
- * bits), once in a process, before its first pool; not in a program with more rights than its user.
- * True: there is one; it keeps pointers into this library, which must stay. The caller holds no
- * lock. */
+/* Loads the profiler that NVTX_INJECTION64_PATH names, once in a process, before its first pool;
+ * not in a program with more rights than its user. True: there is one; it keeps pointers into this
+ * library, which must stay. The caller holds no lock. */
 bool mend_nvtx_load(void);
 
 void mend_nvtx_push_range(const char *name);

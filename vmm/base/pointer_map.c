@@ -52,7 +52,6 @@ bool mend_pointer_map_grow(mend_pointer_map *map)
         }
     }
     assert(larger.count == map->count);
-    assert(mend_is_power_of_two(larger.capacity));
     free(map->entries);
     *map = larger;
     return true;

@@ -73,8 +73,7 @@ static void close_shares(void)
                                                     .published = {.compare = compare_numbers}};
 }
 
-/* Takes the lock in the parent before a fork, whatever the thread holds, and releases it after
- * that. No thread waits for anything while it holds such a lock. */
+/* Whatever the thread holds: no thread waits for anything while it holds such a lock. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&mend_process_own_shares.mutex.mutex);
@@ -266,7 +265,6 @@ mend_result mend_process_cuda_driver(mend_result (*load)(const mend_driver **dri
     mend_mutex_lock(&driver_mutex);
     mend_result result = cuda_driver != NULL ? MEND_OK : load(&cuda_driver);
     if (result == MEND_OK) {
-        assert(cuda_driver != NULL);
         *driver = cuda_driver;
     }
     mend_mutex_unlock(&driver_mutex);

@@ -49,7 +49,6 @@ void mend_slab_init(mend_slab *slab, size_t object_bytes)
 
 static void push_free(mend_slab *slab, void *object)
 {
-    assert(object != NULL);
     assert(object != slab->free_list);
     memcpy(object, &slab->free_list, sizeof(void *));
     slab->free_list = object;
@@ -102,6 +101,5 @@ void mend_slab_clear(mend_slab *slab)
         slab->blocks = block->next;
         free(block);
     }
-    assert(slab->blocks == NULL);
     mend_slab_init(slab, slab->object_bytes);
 }

@@ -61,7 +61,6 @@ void mend_tree_replace(mend_tree *tree, mend_tree_node *node, mend_tree_node *by
 static mend_tree_node *rotate(mend_tree *tree, mend_tree_node *node, int side)
 {
     mend_tree_node *risen = node->child[side];
-    assert(risen != NULL);
     mend_tree_node *inner = risen->child[1 - side];
     replace_in_parent(tree, node, risen);
     risen->child[1 - side] = node;
@@ -78,7 +77,6 @@ static mend_tree_node *rebalance(mend_tree *tree, mend_tree_node *node, int side
 {
     int sign = side ? 1 : -1;
     mend_tree_node *heavy = node->child[side];
-    assert(heavy != NULL);
     if (mend_tree_balance(heavy) == -sign) {
         mend_tree_node *inner = heavy->child[1 - side];
         int inner_balance = mend_tree_balance(inner);

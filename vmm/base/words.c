@@ -29,7 +29,6 @@ static mend_amount in_words(uint64_t bytes, bool above)
     uint64_t whole = bytes / units[unit].bytes;
     uint64_t rest = bytes % units[unit].bytes * 100; /* no overflow: a unit is far below 2^57 */
     uint64_t hundredths = rest / units[unit].bytes + (above && rest % units[unit].bytes != 0);
-    assert(hundredths <= 100);
     snprintf(amount.text, sizeof(amount.text), "%llu.%02u %s",
              (unsigned long long)whole + hundredths / 100, (unsigned)(hundredths % 100),
              units[unit].name);

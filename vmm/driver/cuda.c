@@ -110,9 +110,7 @@ CALLS_WITH_OUTPUT(X)
 mend_status mend_cuda_device_count(const mend_driver *driver, int *count)
 {
     mend_cuda *cuda = mend_cuda_of(driver);
-    if (cuda->init_status != MEND_DRIVER_OK) {
-        return cuda->init_status;
-    }
+    MEND_TRY_CALL(cuda->init_status);
     return cuda->functions.cuDeviceGetCount(count);
 }
 

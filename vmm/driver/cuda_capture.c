@@ -112,11 +112,7 @@ static mend_status follow_back(const mend_cu_functions *functions, ancestors *fo
     while (!*are_found && found->waiting_count > 0) {
         ends before = {.count = MOST_DEPENDENCIES};
         mend_cu_graph_node node = found->waiting[--found->waiting_count];
-        mend_status status =
-            functions->cuGraphNodeGetDependencies(node, before.nodes, &before.count);
-        if (status != MEND_DRIVER_OK) {
-            return status;
-        }
+        MEND_TRY_CALL(functions->cuGraphNodeGetDependencies(node, before.nodes, &before.count));
         before.count = mend_min_u64(before.count, MOST_DEPENDENCIES);
         add(found, &before);
         *are_found = has_all(found, wanted);

@@ -62,8 +62,6 @@ static mend_status ask_created(mend_cuda *cuda, mend_stream stream, mend_stream_
 {
     const mend_cu_functions *functions = &cuda->functions;
     unsigned long long id = (uintptr_t)stream;
-    assert(!is_special(stream));
-    assert(info->capture == MEND_CAPTURE_NONE);
     if (functions->cuStreamGetId != NULL) {
         MEND_TRY_CALL(functions->cuStreamGetId(stream, &id));
     }
@@ -79,7 +77,6 @@ static mend_status ask_special(const mend_cu_functions *functions, mend_stream s
     if (status == MEND_DRIVER_OK && info->context == NULL) {
         return MEND_DRIVER_INVALID_CONTEXT;
     }
-    assert(is_special(stream));
     info->home = info->context;
     info->id = SPECIAL_ID;
     if (stream == MEND_STREAM_PER_THREAD) {

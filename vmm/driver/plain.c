@@ -76,7 +76,6 @@ static mend_status plain_address_free(const mend_driver *driver, uint64_t addres
     mend_mutex_lock(&plain->mutex);
     plain_range *range = mend_pointer_map_find(&plain->ranges, address);
     mend_mutex_unlock(&plain->mutex);
-    assert(range != NULL);
     (void)size_bytes;
     MEND_TRY_CALL(plain->pass.inner->plain_free(plain->pass.inner, range->allocation));
     mend_mutex_lock(&plain->mutex);
@@ -203,11 +202,7 @@ void mend_plain_describe(mend_device_info *info)
 {
     info->granularity_bytes = PAGE_BYTES;
     info->recommended_bytes = PAGE_BYTES;
-    info->share_file_descriptor = false;
-    info->share_fabric = false;
-    info->rdma = false;
-    info->multicast = false;
-    info->aliasing = false;
-    info->aliases_at_once = false;
+    info->share_file_descriptor = info->share_fabric = info->rdma = info->multicast = false;
+    info->aliasing = info->aliases_at_once = false;
     info->peers = 0;
 }

@@ -118,10 +118,10 @@ static void unmap_zeros(mend_heap *heap, const mend_range *range, mend_answer *f
 {
     const size_t pages = (size_t)(range->size_bytes / range->page_bytes);
     size_t count = 0;
-    size_t page = mend_zeros_next(range, 0, pages, &count);
+    size_t page = mend_zeros_next(range, 0, pages, MEND_ZEROS_MAPPED, &count);
     while (page < pages) {
         unmap(heap, mend_range_page_start(range, page), count * range->page_bytes, first);
-        page = mend_zeros_next(range, page + count, pages, &count);
+        page = mend_zeros_next(range, page + count, pages, MEND_ZEROS_MAPPED, &count);
     }
 }
 

@@ -125,7 +125,7 @@ static mend_outcome behind_host_waits(climb *c)
     bool waited = heap->retire.foreign_bytes > 0 || !mend_report_is_hopeless(heap, c->request);
     bool has_graphs = waited && heap->groups.capture_count > 0;
     bool waits_for_own = mend_request_makes_chunks(c->request);
-    mend_streams_begin_host_waits(&heap->streams);
+    mend_streams_begin_host_waits(&heap->streams, true);
     assert(c->waits_on_host);
     while (outcome == MEND_NOTHING && waited) {
         /* Memory of the request's own stream needs no wait; addresses that it may still use do, and

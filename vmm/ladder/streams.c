@@ -67,8 +67,7 @@ static mend_result close_unfenced(mend_heap *heap, uint32_t asking, uint64_t all
 {
     mend_streams *streams = &heap->streams;
     bool recorded = false;
-    return mend_streams_can_record_context(streams) &&
-                   has_unfenced(heap, asking, false, allowed_bytes)
+    return !streams->lacks_context_events && has_unfenced(heap, asking, false, allowed_bytes)
                ? mend_streams_record_context(streams, asking, &recorded)
                : MEND_OK;
 }
@@ -121,7 +120,7 @@ bool mend_ladder_others_owe_much(const mend_heap *heap, const mend_request *requ
 bool mend_ladder_waits_on_host(const mend_heap *heap, const mend_request *request)
 {
     return request->stream == MEND_STREAM_UNKNOWN || request->group != 0 ||
-           !heap->config.allow_stream_waits || !mend_streams_can_record_context(&heap->streams);
+           !heap->config.allow_stream_waits || heap->streams.lacks_context_events;
 }
 
 mend_result mend_ladder_ask_others(mend_heap *heap, const mend_request *request)
@@ -179,7 +178,7 @@ static mend_result wait_while_much(mend_heap *heap, const mend_request *request)
     }
     mend_result result = MEND_OK;
     bool waited = true;
-    mend_streams_begin_host_waits(streams);
+    mend_streams_begin_host_waits(streams, true);
     while (result == MEND_OK && waited && mend_ladder_owes_much(heap, request)) {
         result = mend_streams_wait_oldest(streams, MEND_STREAM_UNKNOWN, false, &waited);
     }

@@ -56,7 +56,7 @@ static unsigned look_at_chunk(mend_heap *heap, const mend_chunk *chunk, bool is_
 static bool begin_waits(mend_heap *heap)
 {
     bool any = false;
-    mend_streams_begin_chosen_waits(&heap->streams);
+    mend_streams_begin_host_waits(&heap->streams, false);
     mend_streams_make_due(&heap->streams, heap->retire.copies);
     for (mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0); at != NULL;
          at = mend_chunk_empty_next(at)) {

@@ -67,8 +67,7 @@ void mend_cache_flush_from(mend_heap *heap, int zone, uint64_t size_bytes)
 
 void mend_cache_close(mend_heap *heap)
 {
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     if (heap->caching.closings++ == 0) {
         mend_cache_flush(heap, MEND_ZONE_SMALL);
         mend_cache_flush(heap, MEND_ZONE_LARGE);

@@ -15,8 +15,8 @@
  * size that the rest counts for. */
 enum { MEND_HOLDERS_SHOWN = 3, MEND_HOLDERS_OWN = 1024, MEND_HOLDERS_MOST = MEND_HOLDERS_OWN + 64 };
 
-/* The tag that a block or a page counts for in holders, events,
- * recordings, snapshots, figures for Prometheus, damage. Its own, or else its sleep tag. */
+/* The tag that a block or a page counts for wherever one is shown: its own, or else its sleep tag.
+ */
 static inline uint64_t mend_holders_tag(uint64_t tag, uint64_t sleep_tag)
 {
     return tag != 0 ? tag : sleep_tag;

@@ -84,24 +84,31 @@ static void link_spans(mend_span *left, mend_span *right)
     }
 }
 
+/* A new node for a part of a free span, at one of its ends. */
+static mend_span *make_part(mend_heap *heap, const mend_span *span, mend_chunk *chunk,
+                            uint64_t address, uint64_t size_bytes)
+{
+    assert(!span->live);
+    assert(size_bytes > 0 && size_bytes < span->size_bytes);
+    assert(address % MEND_GRANULE_BYTES == 0 && size_bytes % MEND_GRANULE_BYTES == 0);
+    mend_span *part = mend_slab_take(&heap->nodes.spans);
+    part->address = address;
+    part->size_bytes = size_bytes;
+    part->zone = span->zone;
+    part->chunk = chunk;
+    part->sleep_tag = span->sleep_tag;
+    mend_waits_add_all(mend_heap_wait_env(heap), &part->waits, &span->waits);
+    return part;
+}
+
 /* Splits the part before `at` off a free span, into a new node. */
 static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
 {
-    assert(!span->live);
-    assert(at > span->address && at < mend_span_end(span));
-    assert(at % MEND_GRANULE_BYTES == 0);
-    mend_span *left = mend_slab_take(&heap->nodes.spans);
-    left->address = span->address;
-    left->size_bytes = at - span->address;
-    left->zone = span->zone;
-    left->chunk = span->chunk;
+    mend_span *left = make_part(heap, span, span->chunk, span->address, at - span->address);
     left->run = span->run;
-    left->sleep_tag = span->sleep_tag;
-    mend_waits_add_all(mend_heap_wait_env(heap), &left->waits, &span->waits);
     link_spans(span->previous, left);
     link_spans(left, span);
     span->chunk = mend_span_chunk_at(heap, span, at);
-    assert(span->chunk != NULL);
     span->address = at;
     span->size_bytes -= left->size_bytes;
     return left;
@@ -109,16 +116,9 @@ static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
 
 mend_span *mend_layout_split_right(mend_heap *heap, mend_span *span, uint64_t at)
 {
-    assert(!span->live);
     assert(span->run == NULL);
-    assert(at > span->address && at < mend_span_end(span));
-    mend_span *right = mend_slab_take(&heap->nodes.spans);
-    right->address = at;
-    right->size_bytes = mend_span_end(span) - at;
-    right->zone = span->zone;
-    right->sleep_tag = span->sleep_tag;
-    right->chunk = mend_span_chunk_at(heap, span, at);
-    mend_waits_add_all(mend_heap_wait_env(heap), &right->waits, &span->waits);
+    mend_span *right =
+        make_part(heap, span, mend_span_chunk_at(heap, span, at), at, mend_span_end(span) - at);
     if (span->next == NULL) { /* another span is the last of the segment now */
         mend_tree *ends = &heap->zones[span->zone].segment_ends;
         mend_tree_remove(ends, &span->by_end);
@@ -145,8 +145,7 @@ static bool can_join(mend_wait_env env, const mend_span *left, const mend_span *
                 : a.stream == b.stream &&
                       (a.stream != MEND_STREAM_UNKNOWN || a.epoch == b.epoch)) &&
            (left->sleep_tag == right->sleep_tag ||
-            (mend_waits_blocked_by(env.streams, &left->waits, MEND_STREAM_UNKNOWN) &
-             MEND_BLOCKED_BY_GROUPS) == 0);
+            !mend_waits_for_graphs(env.streams, &left->waits));
 }
 
 /* Joins the span before `span` into `span`. The result waits for what either waited for. */
@@ -457,17 +456,11 @@ void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits)
     assert(chunk->address != 0);
     assert(chunk->live_bytes == 0);
     mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
-    assert(run != NULL);
     mend_layout_cut(heap, carve(heap, run, chunk->address, chunk->size_bytes, waits));
     mend_chunk_set_address(&heap->chunks, chunk, chunk->zone, 0);
 }
 
-/* ---- nodes ----------------------------------------------------------------------------------- */
-
-/*
- * Nodes for changes of the layout: all that a change may need is there before it begins, so that no
- * change can fail.
- */
+/* ---- nodes: all that a change may need is there before it begins ----------------------------- */
 
 /* Each part has the waits of the whole: what it has now, the stamps of who frees it and of copies
  * that may run, and one for each stream if it is freed without one. */
@@ -498,12 +491,6 @@ bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promi
            mend_slab_promise(&heap->nodes.spans, promise->spans) &&
            mend_slab_promise(&heap->nodes.runs, promise->runs) && /* they are there */
            mend_slab_promise(&heap->nodes.waits, promise->waits);
-}
-
-bool mend_layout_promise_nodes(mend_heap *heap, size_t chunk_count, mend_layout_promise *promise)
-{
-    *promise = mend_layout_nodes_for(heap, chunk_count);
-    return mend_layout_promise_these(heap, promise);
 }
 
 void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise)

@@ -304,29 +304,17 @@ bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count, size_t mo
 
 /* The same, for a caller that lets others change the heap before it uses the nodes: they stay
  * promised to it until mend_layout_end_promise. */
-bool mend_layout_promise_nodes(mend_heap *heap, size_t chunk_count, mend_layout_promise *promise);
 bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise);
 void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise);
 
 /* ---- cache.c --------------------------------------------------------------------------------- */
 
 /*
- * The cache returns the block that a search among the runs would find, at the same address. So it
- * changes little but the time of a call. (One difference, with several streams: free memory beside
- * such a block is known to be idle earlier, because it is not joined with the block and stamped
- * again.)
- *  - a cached span is free memory in no run, still in the pointer map. The run that it will begin
- *    consists of the span and the free memory on its right; on its left is a live span or nothing;
- *  - the cache returns it only if no run that holds the request comes before that run in order of
- *    (size, address). Near the limit it also must not break an empty chunk, because a search would
- *    spare that chunk;
- *  - a search of a zone for some size first puts back what will begin a run of that size or more:
- *    then all memory that could serve it is in runs, as if nothing were cached.
- *
- * The cache keeps only memory that waits for nothing but the stream it was freed on. The thread
- * that makes room closes the cache meanwhile, which flushes it. Each cached span has a promised
- * node for its run, so a flush cannot fail. A promise stays after its span has left, until the next
- * flush: a steady state makes no promises.
+ * The cache returns the block that a search among the runs would find (docs/design.md). A cached
+ * span is free memory in no run, still in the pointer map. The run that it will begin consists of
+ * the span and the free memory on its right; on its left is a live span or nothing. Each has a
+ * promised node for that run, so a flush cannot fail. A promise stays after its span has left,
+ * until the next flush: a steady state makes no promises.
  */
 
 /* Puts all cached spans of a zone back into runs; the second one, only those that will begin a run
@@ -369,7 +357,6 @@ bool mend_cache_make_room(mend_heap *heap, mend_cache *cache, int zone);
 bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *span,
                             uint64_t run_bytes, uint32_t stream);
 
-/* Removes a span from the list. */
 static inline void mend_cache_remove(mend_cache *cache, mend_span *span)
 {
     assert(span->cached);
@@ -457,6 +444,9 @@ void mend_layout_end_claim_of_end(mend_heap *heap, mend_chunk *chunk, mend_span 
  * There it is free memory, with what it waits for. */
 void mend_layout_lend(mend_heap *heap, mend_chunk *chunk, mend_span *span,
                       uint64_t mapping_address);
+
+/* Whether captured graphs may still use free memory of the chunk. */
+bool mend_layout_is_for_graphs(const mend_heap *heap, const mend_chunk *chunk);
 
 /* Whether nothing needs the alias: no block, pin or captured graph. */
 bool mend_layout_is_alias_unused(const mend_heap *heap, const mend_chunk *alias);

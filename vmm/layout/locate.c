@@ -40,16 +40,6 @@ mend_run *mend_layout_run_from(const mend_zone *zone, uint64_t address)
                : RUN_OF(mend_tree_at_or_after(&zone->runs_by_address, &key.by_address), by_address);
 }
 
-/* Goes forward from a span at or before the address; NULL if the segment ends before the
- * address. */
-static mend_span *walk_forward(mend_span *span, uint64_t address)
-{
-    while (span != NULL && mend_span_end(span) <= address) {
-        span = span->next;
-    }
-    return span;
-}
-
 static mend_span *walk_back(mend_span *span, uint64_t address)
 {
     while (span != NULL && span->address > address) {
@@ -135,7 +125,7 @@ static mend_span *search_chunk(const mend_heap *heap, const mend_chunk *chunk, m
                                  ? mend_pointer_map_find(&heap->blocks, start)
                                  : NULL;
         if (nearest != NULL) {
-            return walk_forward(nearest, address);
+            return mend_span_walk(nearest, address);
         }
         start -= MEND_GRANULE_BYTES;
     }
@@ -171,7 +161,8 @@ mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address)
         return span;
     }
     const mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], address);
-    return run != NULL ? walk_forward(run->first, address) : find_beside_runs(heap, chunk, address);
+    return run != NULL ? mend_span_walk(run->first, address)
+                       : find_beside_runs(heap, chunk, address);
 }
 
 const mend_span *mend_layout_last_span(const mend_heap *heap, const mend_chunk *chunk,
@@ -189,16 +180,7 @@ mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk
     assert(mend_mutex_is_held(&heap->state));
     assert(chunk->address != 0);
     mend_run *run = mend_layout_run_from(&heap->zones[chunk->zone], chunk->address);
-    assert(run != NULL);
-    mend_span *span = run->first;
-    while (mend_span_end(span) <= chunk->address) {
-        span = span->next;
-    }
-    while (span->address > chunk->address) {
-        span = span->previous;
-    }
-    assert(mend_span_end(span) > chunk->address);
-    return span;
+    return mend_span_walk(run->first, chunk->address);
 }
 
 static bool is_frozen(const mend_chunk *chunk)

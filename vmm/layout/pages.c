@@ -92,13 +92,15 @@ void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_
 {
     const uint64_t address = mend_range_page_start(range, page);
     mend_run *run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], address);
-    assert(run != NULL);
     assert(range->pages[page] == NULL);
     mend_span *span = mend_layout_take(heap, run, address, range->page_bytes);
     mend_layout_count_alloc(heap, &heap->zones[span->zone], span, range->page_bytes, stream);
     span->tag = range->tag;
     span->sleep_tag = span->sleep_tag != 0 ? span->sleep_tag : range->sleep_tag;
-    mend_zeros_note_commit(heap, range, page);
+    assert(!mend_zeros_are_mapped(range, page));
+    if (mend_zeros_of(range, page) != 0) {
+        mend_zeros_set(heap, range, page, 0); /* it reads as zeros no more */
+    }
     range->pages[page] = span;
     range->committed_bytes += range->page_bytes;
 }
@@ -106,7 +108,6 @@ void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_
 void mend_range_free_page(mend_heap *heap, mend_range *range, size_t page)
 {
     mend_span *span = range->pages[page];
-    assert(span != NULL);
     assert(span->size_bytes == range->page_bytes);
     range->pages[page] = NULL;
     range->committed_bytes -= range->page_bytes;

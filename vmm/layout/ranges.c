@@ -105,17 +105,11 @@ bool mend_parts_contain(const mend_parts *parts, uint64_t address)
     return address >= part->from && address < part->end;
 }
 
-/* The first chunk at or behind an address; NULL: none. */
-static const mend_chunk *chunk_from(const mend_heap *heap, uint64_t address)
-{
-    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
-    return chunk != NULL ? chunk : mend_chunk_from(&heap->chunks, address);
-}
-
 const mend_chunk *mend_range_find_frozen(const mend_heap *heap, const mend_range *range,
                                          uint64_t from, uint64_t end)
 {
-    const mend_chunk *chunk = heap->chunks.frozen_count > 0 ? chunk_from(heap, from) : NULL;
+    const mend_chunk *chunk =
+        heap->chunks.frozen_count > 0 ? mend_chunk_from(&heap->chunks, from) : NULL;
     while (chunk != NULL && chunk->address < end &&
            (!chunk->is_frozen || range->pages[mend_range_page_of(range, chunk->address)] != NULL)) {
         chunk = mend_chunk_next(chunk);
@@ -128,7 +122,7 @@ bool mend_range_is_pinned(const mend_heap *heap, const mend_range *range)
 {
     bool is_pinned = false;
     const mend_chunk *chunk =
-        heap->chunks.pinned_bytes > 0 ? chunk_from(heap, range->address) : NULL;
+        heap->chunks.pinned_bytes > 0 ? mend_chunk_from(&heap->chunks, range->address) : NULL;
     for (; chunk != NULL && chunk->address < mend_range_end(range);
          chunk = mend_chunk_next(chunk)) {
         const mend_span *page = range->pages[mend_range_page_of(range, chunk->address)];
@@ -148,7 +142,7 @@ mend_range_gap mend_range_next_gap(const mend_heap *heap, const mend_range *rang
             from = mend_range_page_start(range, page + 1);
             continue;
         }
-        const mend_chunk *chunk = chunk_from(heap, from);
+        const mend_chunk *chunk = mend_chunk_from(&heap->chunks, from);
         if (chunk == NULL || chunk->address > from) {
             uint64_t gap_end = chunk != NULL ? mend_min_u64(chunk->address, end) : end;
             return (mend_range_gap){from, gap_end - from};
@@ -181,7 +175,6 @@ static bool is_unsettled(const mend_range *range, unsigned bits)
 void mend_zeros_set(mend_heap *heap, mend_range *range, size_t page, unsigned bits)
 {
     mend_ranges *ranges = &heap->ranges;
-    assert(range->zeros != NULL);
     assert((bits & MEND_ZEROS_MAPPED) == 0 || range->pages[page] == NULL);
     const unsigned before = range->zeros[page];
     const uint64_t was_mapped = (before & MEND_ZEROS_MAPPED) != 0;
@@ -206,13 +199,15 @@ uint64_t mend_zeros_mapping_at(const mend_heap *heap, uint64_t address)
     return range->page_bytes;
 }
 
-size_t mend_zeros_next(const mend_range *range, size_t page, size_t end, size_t *count)
+size_t mend_zeros_next(const mend_range *range, size_t page, size_t end, unsigned mask,
+                       size_t *count)
 {
-    while (page < end && !mend_zeros_are_mapped(range, page)) {
+    while (page < end && (mend_zeros_of(range, page) & mask) != MEND_ZEROS_MAPPED) {
         page++;
     }
     *count = 0;
-    while (page + *count < end && mend_zeros_are_mapped(range, page + *count)) {
+    while (page + *count < end &&
+           (mend_zeros_of(range, page + *count) & mask) == MEND_ZEROS_MAPPED) {
         ++*count;
     }
     return page;

@@ -151,21 +151,13 @@ static inline bool mend_zeros_are_mapped(const mend_range *range, size_t page)
 /* Sets the bits of a page, and counts. The range has its table. */
 void mend_zeros_set(mend_heap *heap, mend_range *range, size_t page, unsigned bits);
 
-/* The page at an address is committed from now on: it reads as zeros no more. */
-static inline void mend_zeros_note_commit(mend_heap *heap, mend_range *range, size_t page)
-{
-    assert(!mend_zeros_are_mapped(range, page));
-    if (mend_zeros_of(range, page) != 0) {
-        mend_zeros_set(heap, range, page, 0);
-    }
-}
-
 /* The bytes of the mapping of zeros that begins at an address; 0: none does. */
 uint64_t mend_zeros_mapping_at(const mend_heap *heap, uint64_t address);
 
-/* The first page from `page` on, up to `end`, that has a mapping of zeros; `end`: none has. Then
- * *count is the number of such pages from there on. */
-size_t mend_zeros_next(const mend_range *range, size_t page, size_t end, size_t *count);
+/* The first page from `page` on, up to `end`, that of the bits in `mask` has MEND_ZEROS_MAPPED
+ * alone; `end`: none has. Then *count is the number of such pages from there on. */
+size_t mend_zeros_next(const mend_range *range, size_t page, size_t end, unsigned mask,
+                       size_t *count);
 
 /* ---- pages.c --------------------------------------------------------------------------------- */
 

@@ -45,7 +45,6 @@ static mend_span *find_span(mend_heap *heap, mend_run *run, uint64_t address, ui
     return mend_span_walk(is_start ? run->first : run->last, address);
 }
 
-/* A span of the stretch that the stream may not use; NULL: it may use all. */
 const mend_span *mend_layout_find_blocked(mend_heap *heap, mend_run *run, uint64_t address,
                                           uint64_t size_bytes, uint32_t stream, bool behind_wait)
 {

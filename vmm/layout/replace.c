@@ -112,7 +112,6 @@ mend_span *mend_layout_claim_end(mend_heap *heap, mend_chunk *chunk, uint64_t ad
                                  uint64_t size_bytes)
 {
     mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], address);
-    assert(run != NULL);
     assert(address == chunk->address || address + size_bytes == chunk->address + chunk->size_bytes);
     mend_chunk_hold_for_alias(&heap->chunks, chunk);
     return mend_layout_claim_part(heap, run, address, size_bytes);
@@ -139,17 +138,19 @@ void mend_layout_lend(mend_heap *heap, mend_chunk *chunk, mend_span *span, uint6
     mend_layout_attach(heap, alias, chunk->zone, mapping_address + offset_bytes, &waits);
 }
 
+bool mend_layout_is_for_graphs(const mend_heap *heap, const mend_chunk *chunk)
+{
+    bool any = false;
+    MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
+        any = any || mend_waits_for_graphs(&heap->streams, &span->waits);
+    }
+    return any;
+}
+
 bool mend_layout_is_alias_unused(const mend_heap *heap, const mend_chunk *alias)
 {
-    unsigned holds = 0;
     assert(mend_chunk_is_alias(alias));
-    if (alias->live_bytes > 0 || alias->pins > 0) {
-        return false;
-    }
-    MEND_SPANS_EACH(const mend_span, span, heap, alias) {
-        holds |= mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
-    }
-    return (holds & MEND_BLOCKED_BY_GROUPS) == 0;
+    return alias->live_bytes == 0 && alias->pins == 0 && !mend_layout_is_for_graphs(heap, alias);
 }
 
 void mend_layout_take_back(mend_heap *heap, mend_chunk *alias, mend_waits *waits)

@@ -8,11 +8,20 @@
 
 #include "move/ranges.h"
 
+static bool includes(const mend_heap *heap, int device)
+{
+    bool is_there = false;
+    for (int i = 0; i < heap->allowed.count; i++) {
+        is_there = is_there || heap->allowed.devices[i] == device;
+    }
+    return is_there;
+}
+
 static void append(mend_heap *heap, int device)
 {
     assert(device >= 0);
     assert(heap->allowed.count < MEND_DEVICE_LIMIT + 1);
-    assert(!mend_access_includes(heap, device));
+    assert(!includes(heap, device));
     heap->allowed.devices[heap->allowed.count++] = device;
 }
 
@@ -25,15 +34,6 @@ void mend_access_init(mend_heap *heap)
             append(heap, i);
         }
     }
-}
-
-bool mend_access_includes(const mend_heap *heap, int device)
-{
-    bool is_there = false;
-    for (int i = 0; i < heap->allowed.count; i++) {
-        is_there = is_there || heap->allowed.devices[i] == device;
-    }
-    return is_there;
 }
 
 /* The size of the neighbouring mappings from *chunk on; moves *chunk behind them. A chunk that
@@ -62,27 +62,21 @@ static mend_result allow(mend_heap *heap, uint64_t address, uint64_t size_bytes,
 /* The caller holds `grow`, so nothing is mapped or unmapped meanwhile. */
 static mend_result allow_all(mend_heap *heap, int device)
 {
-    mend_result result = MEND_OK;
-    for (const mend_chunk *at = mend_chunk_from(&heap->chunks, 0);
-         at != NULL && result == MEND_OK;) {
+    for (const mend_chunk *at = mend_chunk_from(&heap->chunks, 0); at != NULL;) {
         const uint64_t address = mend_chunk_mapping_address(at);
         const uint64_t bytes = stretch_from(&at);
-        result = bytes > 0 ? allow(heap, address, bytes, device) : MEND_OK;
+        MEND_TRY(bytes > 0 ? allow(heap, address, bytes, device) : MEND_OK);
     }
-    const mend_tree_node *at = mend_tree_first(&heap->imports.by_address);
-    for (; at != NULL && result == MEND_OK; at = mend_tree_next(at)) {
-        const mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, by_address);
-        result = allow(heap, import->mapped_at, import->all_bytes, device);
+    MEND_TREE_EACH(const mend_imported, import, by_address, &heap->imports.by_address) {
+        MEND_TRY(allow(heap, import->mapped_at, import->all_bytes, device));
     }
-    return result == MEND_OK
-               ? mend_driver_result(heap, MEND_ANSWER(set_access, mend_zeros_allow(heap, device)))
-               : result;
+    return mend_driver_result(heap, MEND_ANSWER(set_access, mend_zeros_allow(heap, device)));
 }
 
 mend_result mend_access_add(mend_heap *heap, int device)
 {
     mend_driver_scope scope;
-    if (mend_access_includes(heap, device)) {
+    if (includes(heap, device)) {
         return MEND_OK;
     }
     MEND_TRY(mend_driver_scope_open(heap, &scope));

@@ -16,9 +16,8 @@ typedef struct compaction {
 /* Includes the room that requests leave free, which is kept for this. */
 static uint64_t room_under_limit(const mend_heap *heap)
 {
-    uint64_t limit = mend_budget_limit(heap);
-    uint64_t reserved = heap->chunks.reserved_bytes;
-    return limit > reserved ? limit - reserved : 0;
+    const uint64_t limit = mend_budget_limit(heap);
+    return limit - mend_min_u64(heap->chunks.reserved_bytes, limit);
 }
 
 static bool is_taken(const compaction *s, size_t cluster_count, const mend_chunk *chunk)
@@ -62,21 +61,17 @@ static uint64_t pick_chunks(compaction *s)
 static mend_result measure(compaction *s)
 {
     mend_heap *heap = s->heap;
+    const uint64_t pages = s->chunk->size_bytes / heap->device.granularity_bytes;
     free(s->clusters);
-    mend_victims_measure(heap, s->chunk, NULL, &s->size);
-    s->clusters = calloc(s->size.clusters + 1, sizeof(*s->clusters));
+    s->clusters = calloc((size_t)pages, sizeof(*s->clusters));
     if (s->clusters == NULL) {
         return mend_no_host_memory("a compaction");
     }
-    size_t clusters = s->size.clusters;
     mend_victims_measure(heap, s->chunk, s->clusters, &s->size);
-    assert(s->size.clusters == clusters);
-    assert(s->size.used_bytes <= s->chunk->size_bytes);
-    (void)clusters;
     return MEND_OK;
 }
 
-/* Makes sure that the clusters can be created; gives back empty chunks if necessary. */
+/* Gives back empty chunks if the clusters could not be created otherwise. */
 static mend_result plan(compaction *s)
 {
     mend_heap *heap = s->heap;

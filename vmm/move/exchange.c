@@ -29,15 +29,24 @@ typedef struct exchange {
     mend_layout_promise nodes;
     bool was_frozen; /* before the exchange */
     size_t reservations_before;
-    uint64_t scratch;      /* where the parts are mapped for the copy, one behind the other */
+    int scratch_zone;      /* of blocks: the parts are mapped for the copy ... */
+    uint64_t scratch;      /* ... here, one behind the other */
     size_t scratch_mapped; /* ... so many of them */
 } exchange;
 
-/* Counts a driver call, and notes its failure. */
 static mend_result done(const exchange *x, mend_answer answer)
 {
     x->report->driver_calls++;
     return mend_driver_result(x->heap, answer);
+}
+
+static uint64_t bytes_of(const mend_cluster parts[], size_t count)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        bytes += parts[i].size_bytes;
+    }
+    return bytes;
 }
 
 /* Nodes of the layout are promised, because other threads take nodes during driver calls. Each part
@@ -45,9 +54,7 @@ static mend_result done(const exchange *x, mend_answer answer)
 static bool reserve_nodes(exchange *x)
 {
     mend_heap *heap = x->heap;
-    const uint64_t end = x->chunk->address + x->chunk->size_bytes;
-    const size_t spans = mend_remap_count_spans(mend_heap_span_at(heap, x->chunk->address), end);
-    x->nodes = mend_freeze_nodes(heap, 3 * x->count + 1, spans);
+    x->nodes = mend_freeze_nodes(heap, 3 * x->count + 1, mend_freeze_spans(heap, x->chunk));
     return mend_retire_reserve(heap, 2 * x->count) &&
            mend_slab_reserve(&heap->chunks.slab, x->count) &&
            mend_space_reserve_nodes(&heap->space, 2 * x->count + 2) &&
@@ -72,29 +79,23 @@ static void freeze(exchange *x)
 
 static mend_result create(exchange *x)
 {
-    mend_result result = MEND_OK;
-    for (size_t i = 0; i < x->count && result == MEND_OK; i++) {
+    for (size_t i = 0; i < x->count; i++) {
         mend_cluster *part = &x->parts[i];
         if (part->chunk == NULL) {
             x->report->driver_calls++;
-            result = mend_step_create(x->heap, part->size_bytes, x->order->backing,
-                                      x->order->is_private, &part->chunk);
-            part->is_created = result == MEND_OK;
+            MEND_TRY(mend_step_create(x->heap, part->size_bytes, x->order->backing,
+                                      x->order->is_private, &part->chunk));
+            part->is_created = true;
         }
     }
-    return result;
+    return MEND_OK;
 }
 
-/* Maps the parts at a scratch address. */
 static mend_result map_scratch(exchange *x)
 {
     mend_heap *heap = x->heap;
-    const int zone = x->chunk->zone == MEND_ZONE_SMALL ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < x->count; i++) {
-        bytes += x->parts[i].size_bytes;
-    }
-    mend_status status = mend_space_place(&heap->space, zone, bytes, 0, &x->scratch);
+    const uint64_t bytes = bytes_of(x->parts, x->count);
+    mend_status status = mend_space_place(&heap->space, x->scratch_zone, bytes, 0, &x->scratch);
     if (status != MEND_DRIVER_OK) { /* a lack of addresses counts as a lack of memory */
         x->report->lacks_addresses = status == MEND_DRIVER_OUT_OF_MEMORY;
         return status == MEND_DRIVER_OUT_OF_MEMORY
@@ -137,14 +138,13 @@ static mend_result copy_part(exchange *x, const mend_cluster *part, uint64_t tar
 static mend_result copy(exchange *x)
 {
     const mend_driver *driver = x->heap->driver;
-    mend_result result = MEND_OK;
     uint64_t target = x->scratch;
-    for (size_t i = 0; i < x->count && result == MEND_OK; i++) {
-        result = copy_part(x, &x->parts[i], target);
+    for (size_t i = 0; i < x->count; i++) {
+        MEND_TRY(copy_part(x, &x->parts[i], target));
         target += x->parts[i].size_bytes;
     }
-    return result != MEND_OK || x->report->copied_bytes == 0
-               ? result
+    return x->report->copied_bytes == 0
+               ? MEND_OK
                : done(x, MEND_ANSWER(context_synchronize, driver->context_synchronize(driver)));
 }
 
@@ -153,10 +153,7 @@ static mend_result copy(exchange *x)
 static void leave_scratch(exchange *x, bool copies_have_ended)
 {
     mend_heap *heap = x->heap;
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < x->scratch_mapped; i++) {
-        bytes += x->parts[i].size_bytes;
-    }
+    const uint64_t bytes = bytes_of(x->parts, x->scratch_mapped);
     if (bytes == 0) {
         return;
     }
@@ -168,9 +165,8 @@ static void leave_scratch(exchange *x, bool copies_have_ended)
         return;
     }
     uint64_t address = x->scratch;
-    const int zone = x->chunk->zone == MEND_ZONE_SMALL ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
     for (size_t i = 0; i < x->scratch_mapped; i++) {
-        mend_retire_scratch(heap, x->parts[i].chunk, zone, address);
+        mend_retire_scratch(heap, x->parts[i].chunk, x->scratch_zone, address);
         address += x->parts[i].size_bytes;
     }
 }
@@ -251,8 +247,7 @@ static mend_result finish(exchange *x)
         install(x, 0, mapped, true);
     } else if (mend_step_unmap_parts(heap, x->parts, mapped, &first, &x->report->driver_calls) ==
                MEND_DRIVER_OK) {
-        const mend_answer back =
-            mend_remap_chunk(heap, x->chunk, mend_heap_span_at(heap, x->chunk->address));
+        const mend_answer back = mend_remap_chunk(heap, x->chunk);
         drop_parts(x);
         mend_step_note_peaks(heap);
         result = back.status == MEND_DRIVER_OK ? mend_driver_refused(heap, answer)
@@ -291,8 +286,7 @@ mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *ord
 {
     mend_chunk *chunk = order->chunk;
     mend_cluster whole = {.address = chunk->address, .size_bytes = chunk->size_bytes};
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     assert(chunk->missing == MEND_MISSING_NOTHING);
     assert(chunk->is_frozen == mend_chunk_is_far(chunk));
     assert(order->keeps_memory || mend_retire_holds(heap, chunk->memory.handle) == NULL);
@@ -304,7 +298,9 @@ mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *ord
                   .parts = order->parts != NULL ? order->parts : &whole,
                   .count = order->parts != NULL ? order->count : 1,
                   .was_frozen = chunk->is_frozen,
-                  .reservations_before = heap->space.reservation_count};
+                  .scratch_zone =
+                      chunk->zone == MEND_ZONE_SMALL ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
+                  .reservations_before = heap->space.reservations_by_address.count};
     if (!reserve_nodes(&x)) {
         return mend_no_host_memory("an exchange of memory");
     }

@@ -61,16 +61,14 @@ mend_result mend_sleep_file_open(const char *directory, mend_kept_file **file)
     return MEND_OK;
 }
 
-void mend_sleep_file_leave(mend_kept_file *file)
+void mend_sleep_file_leave(mend_kept_file **file)
 {
-    if (file == NULL) {
-        return;
+    assert(*file == NULL || (*file)->uses > 0);
+    if (*file != NULL && --(*file)->uses == 0) {
+        close((*file)->descriptor);
+        free(*file);
     }
-    assert(file->uses > 0);
-    if (--file->uses == 0) {
-        close(file->descriptor);
-        free(file);
-    }
+    *file = NULL;
 }
 
 /* A file system that cannot take space ahead says that it is full while it is written. */
@@ -93,35 +91,24 @@ mend_result mend_sleep_file_extend(mend_kept_file *file, uint64_t size_bytes)
     return MEND_OK;
 }
 
-/* Writes from `out`, or reads to `in`. Returns an errno. */
-static int pass(mend_heap *heap, int descriptor, const char *out, char *in, uint64_t size_bytes,
-                uint64_t at)
+mend_result mend_sleep_file_pass(mend_heap *heap, const mend_kept_file *file, const void *out,
+                                 void *in, uint64_t size_bytes, uint64_t at)
 {
     int error = out == NULL || mend_may_be_file_size(at + size_bytes) ? 0 : EFBIG;
     mend_heap_unlock(heap);
     for (uint64_t done = 0; done < size_bytes && error == 0;) {
         const size_t left = (size_t)(size_bytes - done);
         const off_t to = (off_t)(at + done);
-        const ssize_t count = out != NULL ? pwrite(descriptor, out + done, left, to)
-                                          : pread(descriptor, in + done, left, to);
+        const ssize_t count = out != NULL
+                                  ? pwrite(file->descriptor, (const char *)out + done, left, to)
+                                  : pread(file->descriptor, (char *)in + done, left, to);
         done += count > 0 ? (uint64_t)count : 0;
         error = count < 0 && errno != EINTR ? errno : 0;
         error = count == 0 && out == NULL ? EIO : error; /* it was cut */
     }
     mend_heap_lock(heap);
-    return error;
-}
-
-mend_result mend_sleep_file_write(mend_heap *heap, const mend_kept_file *file, const void *bytes,
-                                  uint64_t size_bytes, uint64_t at)
-{
-    const int error = pass(heap, file->descriptor, bytes, NULL, size_bytes, at);
-    return error == 0 ? MEND_OK : refused("a file could not be written", error);
-}
-
-mend_result mend_sleep_file_read(mend_heap *heap, const mend_kept_file *file, void *bytes,
-                                 uint64_t size_bytes, uint64_t at)
-{
-    const int error = pass(heap, file->descriptor, NULL, bytes, size_bytes, at);
-    return error == 0 ? MEND_OK : refused("a file could not be read", error);
+    return error == 0
+               ? MEND_OK
+               : refused(out != NULL ? "a file could not be written" : "a file could not be read",
+                         error);
 }

@@ -8,6 +8,15 @@
  */
 #include "move/move.h"
 
+size_t mend_freeze_spans(const mend_heap *heap, const mend_chunk *chunk)
+{
+    size_t count = 0;
+    MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
+        count++;
+    }
+    return count;
+}
+
 /* A claimed span may be split at the edges of its chunk, and becomes a run when the chunk thaws. */
 mend_layout_promise mend_freeze_nodes(const mend_heap *heap, size_t chunks, size_t spans)
 {
@@ -22,50 +31,34 @@ size_t mend_freeze_waits(mend_heap *heap, const mend_chunk *chunk)
     size_t count = 0;
     const uint64_t end = chunk->address + chunk->size_bytes;
     const mend_zone *zone = &heap->zones[chunk->zone];
-    for (uint64_t at = chunk->address; at < end;) {
-        mend_run *run = mend_layout_run_from(zone, at);
-        if (run == NULL || run->address >= end) {
-            break;
-        }
-        const uint64_t from = mend_max_u64(at, run->address);
-        at = mend_min_u64(mend_run_end(run), end);
-        count += mend_layout_count_waits(heap, run, from, at);
+    mend_run *run = mend_layout_run_from(zone, chunk->address);
+    for (; run != NULL && run->address < end; run = mend_layout_run_from(zone, mend_run_end(run))) {
+        count += mend_layout_count_waits(heap, run, mend_max_u64(chunk->address, run->address),
+                                         mend_min_u64(mend_run_end(run), end));
     }
     return count;
 }
 
 void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk)
 {
-    uint64_t end = chunk->address + chunk->size_bytes;
-    mend_zone *zone = &heap->zones[chunk->zone];
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    const mend_zone *zone = &heap->zones[chunk->zone];
     mend_chunk_freeze(&heap->chunks, chunk);
-    for (uint64_t at = chunk->address; at < end;) {
-        mend_run *run = mend_layout_run_from(zone, at);
-        if (run == NULL || run->address >= end) {
-            break;
-        }
-        uint64_t from = mend_max_u64(at, run->address);
-        const mend_span *span = run->first;
-        while (mend_span_end(span) <= from) {
-            span = span->next;
-        }
-        at = mend_min_u64(mend_span_end(span), end);
-        mend_layout_claim_part(heap, run, from, at - from);
+    mend_run *run = mend_layout_run_from(zone, chunk->address);
+    while (run != NULL && run->address < end) {
+        const uint64_t from = mend_max_u64(chunk->address, run->address);
+        const uint64_t to = mend_min_u64(mend_span_end(mend_span_walk(run->first, from)), end);
+        mend_layout_claim_part(heap, run, from, to - from);
+        run = mend_layout_run_from(zone, to);
     }
 }
 
 void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk)
 {
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    mend_span *span = mend_heap_span_at(heap, chunk->address);
     mend_chunk_thaw(&heap->chunks, chunk);
-    mend_remap_end_claims(heap, mend_heap_span_at(heap, chunk->address),
-                          chunk->address + chunk->size_bytes);
-}
-
-/* ---- what could not be mapped again ---------------------------------------------------------- */
-
-void mend_remap_end_claims(mend_heap *heap, mend_span *first, uint64_t end)
-{
-    for (mend_span *span = first, *next; span != NULL && span->address < end; span = next) {
+    for (mend_span *next; span != NULL && span->address < end; span = next) {
         next = span->next;
         assert(!span->cached);
         if (!span->live && span->run == NULL) {
@@ -76,30 +69,30 @@ void mend_remap_end_claims(mend_heap *heap, mend_span *first, uint64_t end)
     }
 }
 
-mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *first)
+/* ---- what could not be mapped again ---------------------------------------------------------- */
+
+mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk)
 {
     mend_chunks *chunks = &heap->chunks;
-    mend_answer answer = MEND_ANSWER(map, MEND_DRIVER_OK);
+    mend_status status = MEND_DRIVER_OK;
     assert(chunk->address != 0);
     assert(chunk->is_frozen);
     assert(chunk->missing != MEND_MISSING_NOTHING);
     if (chunk->missing == MEND_MISSING_MAPPING) {
-        answer.status = mend_step_map(heap, chunk->address, chunk);
-        if (answer.status == MEND_DRIVER_OK) {
-            mend_chunk_set_missing(chunks, chunk, MEND_MISSING_ACCESS);
+        status = mend_step_map(heap, chunk->address, chunk);
+        if (status != MEND_DRIVER_OK) {
+            return MEND_ANSWER(map, status);
+        }
+        mend_chunk_set_missing(chunks, chunk, MEND_MISSING_ACCESS);
+    }
+    status = mend_step_allow(heap, chunk->address, chunk->size_bytes);
+    if (status == MEND_DRIVER_OK) {
+        mend_chunk_set_missing(chunks, chunk, MEND_MISSING_NOTHING);
+        if (!mend_chunk_is_far(chunk)) {
+            mend_thaw_chunk(heap, chunk);
         }
     }
-    if (answer.status == MEND_DRIVER_OK) {
-        answer = MEND_ANSWER(set_access, mend_step_allow(heap, chunk->address, chunk->size_bytes));
-    }
-    if (answer.status == MEND_DRIVER_OK) {
-        mend_chunk_set_missing(chunks, chunk, MEND_MISSING_NOTHING);
-    }
-    if (answer.status == MEND_DRIVER_OK && !mend_chunk_is_far(chunk)) {
-        mend_chunk_thaw(chunks, chunk);
-        mend_remap_end_claims(heap, first, chunk->address + chunk->size_bytes);
-    }
-    return answer;
+    return MEND_ANSWER(set_access, status);
 }
 
 mend_result mend_remap_failed(mend_heap *heap, mend_answer answer)
@@ -109,13 +102,4 @@ mend_result mend_remap_failed(mend_heap *heap, mend_answer answer)
                         "%u chunks of live blocks could not be mapped at their addresses: "
                         "nothing is lost, and later calls try again",
                         heap->chunks.missing_count);
-}
-
-size_t mend_remap_count_spans(const mend_span *first, uint64_t end)
-{
-    size_t count = 0;
-    for (const mend_span *at = first; at != NULL && at->address < end; at = at->next) {
-        count++;
-    }
-    return count;
 }

@@ -11,12 +11,10 @@ typedef struct transaction {
     mend_heap *heap;
     const mend_plan *plan;
     mend_layout_promise nodes; /* of the layout, promised until the end */
-    bool has_nodes;
     mend_span *base; /* the claimed part of the run, as one span; NULL: none, or not claimed yet */
     mend_span *tail_part; /* claimed parts of the plan's ends; NULL: none, or not claimed yet */
     mend_span *head_part;
-    mend_zone *zone;
-    int zone_number;
+    int zone;
     mend_space *space;   /* the addresses that it uses */
     mend_cluster *parts; /* what is mapped, in order: the plan's tail, claimed chunks, created ones,
                           * the plan's head */
@@ -54,10 +52,9 @@ static bool reserve_nodes(transaction *t)
     chunks += t->plan->backing != MEND_BACKING_DEVICE; /* frozen, as what the block leaves of it */
     t->parts = calloc(chunks, sizeof(t->parts[0]));
     t->nodes = count_nodes(t, chunks, ends);
-    t->has_nodes = t->parts != NULL && mend_layout_promise_these(heap, &t->nodes);
-    return t->has_nodes && mend_retire_reserve(heap, chunks) &&
+    return t->parts != NULL && mend_retire_reserve(heap, chunks) &&
            mend_slab_reserve(&heap->chunks.slab, created + ends) &&
-           mend_space_reserve_nodes(t->space, 1);
+           mend_space_reserve_nodes(t->space, 1) && mend_layout_promise_these(heap, &t->nodes);
 }
 
 /* Free memory of a chunk; NULL, and a chunk that is not mapped, have nothing to wait for. */
@@ -137,7 +134,6 @@ static void claim(transaction *t)
     }
 }
 
-/* Puts the base back into its run. */
 static void end_claim_of_base(transaction *t)
 {
     if (t->base != NULL) {
@@ -166,7 +162,7 @@ static mend_result create_chunks(transaction *t)
  * the other. */
 static bool find_tail(const transaction *t, uint64_t *address)
 {
-    mend_tree_node *last = mend_tree_last(&t->zone->segment_ends);
+    mend_tree_node *last = mend_tree_last(&t->heap->zones[t->zone].segment_ends);
     if (last == NULL) {
         return false;
     }
@@ -193,19 +189,19 @@ static mend_result choose_address(transaction *t, const mend_request *request)
     if (t->plan->base != NULL) {
         return MEND_OK;
     }
-    if (t->zone_number == MEND_ZONE_SMALL && find_tail(t, &t->address)) {
+    if (t->zone == MEND_ZONE_SMALL && find_tail(t, &t->address)) {
         return MEND_OK;
     }
     mend_space *space = &heap->space;
-    mend_status status = mend_space_place(space, t->zone_number, t->total_bytes,
-                                          request->alignment_bytes, &t->address);
+    mend_status status =
+        mend_space_place(space, t->zone, t->total_bytes, request->alignment_bytes, &t->address);
     if (status == MEND_DRIVER_OUT_OF_MEMORY) { /* again without reservations that nothing uses */
         const uint64_t address_bytes = space->address_bytes;
         mend_space_trim(space, 0);
-        t->reservations_before = space->reservation_count;
+        t->reservations_before = space->reservations_by_address.count;
         if (space->address_bytes < address_bytes && mend_space_reserve_nodes(space, 1)) {
-            status = mend_space_place(space, t->zone_number, t->total_bytes,
-                                      request->alignment_bytes, &t->address);
+            status = mend_space_place(space, t->zone, t->total_bytes, request->alignment_bytes,
+                                      &t->address);
         }
     }
     if (status == MEND_DRIVER_OUT_OF_MEMORY) {
@@ -281,14 +277,13 @@ static void commit(transaction *t)
             mend_retire_claim(heap, at);
             heap->counters.chunks_moved++;
         }
-        mend_layout_attach(heap, at, t->zone_number, t->parts[i].address, &waits);
+        mend_layout_attach(heap, at, t->zone, t->parts[i].address, &waits);
     }
     mend_step_note_peaks(heap);
 }
 
 /*
- * The steps, and what holds after each:
- *  - nodes: no later step, and no undoing, needs host memory that is not promised;
+ * The steps, none of which needs host memory that is not promised, and what holds after each:
  *  - waits: the stream waits for the last use of all that it takes. These stay queued;
  *  - claim: no other thread finds what the plan takes. Old mappings are as they were;
  *  - creation: there are as many chunks as the plan lacks, mapped nowhere;
@@ -299,9 +294,6 @@ static void commit(transaction *t)
  */
 static mend_result perform(transaction *t, const mend_request *request)
 {
-    if (!reserve_nodes(t)) {
-        return mend_no_host_memory("new memory");
-    }
     if (request->behind_wait) {
         MEND_TRY(order_streams(t, request->stream));
     }
@@ -319,8 +311,7 @@ static mend_span *take_block(const transaction *t, const mend_request *request)
     const uint64_t offset_bytes = tail->chunk != NULL ? tail->address - tail->chunk->address : 0;
     const uint64_t start = t->plan->base != NULL ? t->plan->start : t->address + offset_bytes;
     uint64_t address = mend_align_up(start, request->alignment_bytes);
-    mend_run *run = mend_layout_run_at(t->zone, address);
-    assert(run != NULL);
+    mend_run *run = mend_layout_run_at(&heap->zones[t->zone], address);
     assert(mend_run_end(run) - address >= request->size_bytes);
     if (t->plan->backing != MEND_BACKING_DEVICE) {
         heap->counters.placed_on_host++;
@@ -344,14 +335,17 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
 {
     transaction t = {.heap = heap,
                      .plan = plan,
-                     .zone = &heap->zones[request->zone],
-                     .zone_number = request->zone,
+                     .zone = request->zone,
                      .space = request->pages != NULL ? &heap->ranges.space : &heap->space,
                      .total_bytes = mend_plan_mapped_bytes(plan)};
     assert(t.total_bytes > 0);
     assert(request->size_bytes % MEND_GRANULE_BYTES == 0);
     assert(t.total_bytes % heap->device.granularity_bytes == 0);
-    t.reservations_before = heap->space.reservation_count;
+    t.reservations_before = heap->space.reservations_by_address.count;
+    if (!reserve_nodes(&t)) {
+        free(t.parts);
+        return mend_outcome_of(mend_no_host_memory("new memory"));
+    }
     mend_outcome outcome = mend_outcome_of(perform(&t, request));
     if (outcome == MEND_PLACED) {
         commit(&t);
@@ -363,19 +357,12 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
         mend_budget_note_lack(heap,
                               mend_max_u64(plan->create_bytes, heap->device.granularity_bytes));
     }
-    if (t.has_nodes) {
-        mend_layout_end_promise(heap, &t.nodes);
-    }
+    mend_layout_end_promise(heap, &t.nodes);
     free(t.parts);
     return outcome;
 }
 
-/* ---- blocks on the host ---------------------------------------------------------------------- */
-
-/*
- * Blocks on the host: a block that finds no memory of the device gets a chunk of its own there
- * (physical/chunk.h), if the program has allowed it.
- */
+/* ---- blocks on the host: each in a chunk of its own ------------------------------------------ */
 
 uint64_t mend_host_chunk_bytes(const mend_heap *heap, uint64_t size_bytes)
 {

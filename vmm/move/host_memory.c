@@ -34,22 +34,14 @@ void mend_keep_drop(mend_heap *heap, mend_kept *kept)
     if (kept == NULL) {
         return;
     }
-    mend_sleep_file_leave(kept->file);
-    kept->file = NULL;
+    mend_sleep_file_leave(&kept->file);
     heap->keeping.room_bytes -= kept->room_bytes;
     kept->room_bytes = 0;
     if (free_host(heap, kept->host)) {
+        mend_owe(&heap->chunks.owing, &kept->owed, MEND_OWED_NOTHING, 0);
         free(kept);
-    } else {
+    } else if (kept->owed.kind == MEND_OWED_NOTHING) {
         note_refused(heap, kept);
-    }
-}
-
-void mend_keep_settle(mend_heap *heap, mend_kept *refused)
-{
-    if (free_host(heap, refused->host)) {
-        mend_owe(&heap->chunks.owing, &refused->owed, MEND_OWED_NOTHING, 0);
-        free(refused);
     }
 }
 
@@ -78,7 +70,6 @@ void mend_keep_clear(mend_heap *heap, bool has_context)
     }
 }
 
-/* Frees memory of the host. If the driver refuses, and malloc too, it stays with the driver. */
 void mend_keep_drop_host(mend_heap *heap, void *host)
 {
     mend_kept *record = free_host(heap, host) ? NULL : calloc(1, sizeof(*record));
@@ -171,8 +162,7 @@ void mend_copies_leave(mend_heap *heap, mend_kept *kept, uint64_t size_bytes)
         mend_keep_drop(heap, kept);
         return;
     }
-    mend_sleep_file_leave(kept->file);
-    kept->file = NULL;
+    mend_sleep_file_leave(&kept->file);
     mend_tree_insert(&keeping->copies, &kept->by_address);
     mend_tree_insert(&keeping->copies_by_room, &kept->by_room);
     keeping->copies_bytes += kept->room_bytes;

@@ -186,7 +186,7 @@ static void enter(mend_heap *heap, mend_imported *import)
 static mend_result map_in_scope(mend_heap *heap, mend_imported *import)
 {
     size_t mapped = 0;
-    const size_t reservations_before = heap->space.reservation_count;
+    const size_t reservations_before = heap->space.reservations_by_address.count;
     mend_retire_flush(heap, MEND_STREAM_UNKNOWN); /* it may free addresses */
     if (!mend_retire_reserve(heap, import->count) || !mend_space_reserve_nodes(&heap->space, 1)) {
         return mend_no_host_memory("an import");
@@ -208,22 +208,18 @@ static mend_result map_in_scope(mend_heap *heap, mend_imported *import)
 mend_result mend_imports_map(mend_heap *heap, mend_imported *import)
 {
     mend_driver_scope scope;
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     assert(import->count > 0);
-    mend_result result = mend_enter(heap, &scope);
-    if (result == MEND_OK) {
-        result = map_in_scope(heap, import);
-        mend_driver_scope_close(heap, &scope);
-    }
+    MEND_TRY(mend_enter(heap, &scope));
+    const mend_result result = map_in_scope(heap, import);
+    mend_driver_scope_close(heap, &scope);
     return result;
 }
 
 mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stamp stamp,
                                uint32_t asking)
 {
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     assert(import->uses > 0);
     if (import->uses > 1) {
         import->uses--;

@@ -94,12 +94,11 @@ mend_kept *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *c
 
 void mend_keep_empty(mend_heap *heap, mend_kept *kept)
 {
-    mend_keep_uncount(heap, kept);
+    mend_keep_count(heap, kept, false);
     kept->host_bytes = 0;
     kept->file_bytes = 0;
     kept->piece_count = 0;
-    mend_sleep_file_leave(kept->file);
-    kept->file = NULL;
+    mend_sleep_file_leave(&kept->file);
     heap->keeping.room_bytes -= kept->room_bytes;
     kept->room_bytes = 0;
     mend_keep_drop_host(heap, kept->host);
@@ -139,19 +138,14 @@ bool mend_keep_has_all(const mend_span *span, uint64_t sleep)
     return has;
 }
 
-void mend_keep_count(mend_heap *heap, const mend_kept *kept)
+void mend_keep_count(mend_heap *heap, const mend_kept *kept, bool begins)
 {
-    heap->keeping.host_bytes += kept->host_bytes;
-    heap->keeping.file_bytes += kept->file_bytes;
-    heap->counters.dropped_bytes += kept->dropped_bytes;
-}
-
-void mend_keep_uncount(mend_heap *heap, const mend_kept *kept)
-{
-    assert(heap->keeping.host_bytes >= kept->host_bytes);
-    assert(heap->keeping.file_bytes >= kept->file_bytes);
-    heap->keeping.host_bytes -= kept->host_bytes;
-    heap->keeping.file_bytes -= kept->file_bytes;
+    const uint64_t one = begins ? 1 : UINT64_MAX; /* which is -1 */
+    assert(begins || (heap->keeping.host_bytes >= kept->host_bytes &&
+                      heap->keeping.file_bytes >= kept->file_bytes));
+    heap->keeping.host_bytes += one * kept->host_bytes;
+    heap->keeping.file_bytes += one * kept->file_bytes;
+    heap->counters.dropped_bytes += begins ? kept->dropped_bytes : 0;
 }
 
 /* ---- the copies of a call -------------------------------------------------------------------- */
@@ -168,14 +162,13 @@ typedef struct keeper {
     uint64_t staged_bytes; /* ... and its size; 0: nothing */
 } keeper;
 
-static mend_result begin(keeper *k, bool has_files, const char *directory)
+static mend_result begin(keeper *k, bool has_files, bool out, const char *directory)
 {
-    if (has_files && directory != NULL) {
+    if (has_files && out) {
         MEND_TRY(mend_sleep_file_open(directory, &k->file));
     }
     for (int i = 0; i < 2 && has_files; i++) {
-        MEND_TRY(
-            mend_keep_take_host(k->heap, MEND_KEEP_STAGE_BYTES, directory != NULL, &k->stages[i]));
+        MEND_TRY(mend_keep_take_host(k->heap, MEND_KEEP_STAGE_BYTES, out, &k->stages[i]));
     }
     mend_status status = k->heap->driver->stream_create(k->heap->driver, &k->stream);
     k->has_stream = status == MEND_DRIVER_OK;
@@ -199,7 +192,7 @@ static void end(keeper *k)
     for (int i = 0; i < 2; i++) {
         mend_keep_drop_host(k->heap, k->stages[i]);
     }
-    mend_sleep_file_leave(k->file);
+    mend_sleep_file_leave(&k->file);
 }
 
 static mend_result copy(keeper *k, uint64_t to, uint64_t from, uint64_t size_bytes)
@@ -214,30 +207,25 @@ static uint64_t address_of(const void *pointer)
     return (uint64_t)(uintptr_t)pointer;
 }
 
-/* Writes what the other buffer holds. */
 static mend_result write_staged(keeper *k)
 {
     uint64_t bytes = k->staged_bytes;
     k->staged_bytes = 0;
     return bytes == 0 ? MEND_OK
-                      : mend_sleep_file_write(k->heap, k->file, k->stages[1 - k->next_stage], bytes,
-                                              k->staged_at);
+                      : mend_sleep_file_pass(k->heap, k->file, k->stages[1 - k->next_stage], NULL,
+                                             bytes, k->staged_at);
 }
 
 /* Copies bytes to a buffer while the other one is written. */
 static mend_result save_part(keeper *k, uint64_t address, uint64_t size_bytes, uint64_t at)
 {
-    mend_result result = synchronize(k); /* the other buffer is full */
-    if (result == MEND_OK) {
-        result = copy(k, address_of(k->stages[k->next_stage]), address, size_bytes);
-    }
-    if (result == MEND_OK) {
-        result = write_staged(k);
-    }
+    MEND_TRY(synchronize(k)); /* the other buffer is full */
+    MEND_TRY(copy(k, address_of(k->stages[k->next_stage]), address, size_bytes));
+    MEND_TRY(write_staged(k));
     k->staged_at = at;
     k->staged_bytes = size_bytes;
     k->next_stage = 1 - k->next_stage;
-    return result;
+    return MEND_OK;
 }
 
 /* Reads bytes to a buffer while the other one is copied. */
@@ -245,58 +233,51 @@ static mend_result load_part(keeper *k, const mend_kept_file *file, uint64_t add
                              uint64_t size_bytes, uint64_t at)
 {
     void *stage = k->stages[k->next_stage];
-    mend_result result = mend_sleep_file_read(k->heap, file, stage, size_bytes, at);
-    if (result == MEND_OK) {
-        result = synchronize(k); /* from here on the other buffer can be read to */
-    }
+    MEND_TRY(mend_sleep_file_pass(k->heap, file, NULL, stage, size_bytes, at));
+    MEND_TRY(synchronize(k)); /* from here on the other buffer can be read to */
     k->next_stage = 1 - k->next_stage;
-    return result == MEND_OK ? copy(k, address, address_of(stage), size_bytes) : result;
+    return copy(k, address, address_of(stage), size_bytes);
 }
 
 /* One piece, through the buffers. `file` is NULL to save. */
 static mend_result pass_piece(keeper *k, uint64_t address, const mend_kept_piece *piece,
                               const mend_kept_file *file)
 {
-    mend_result result = MEND_OK;
-    for (uint64_t done = 0; done < piece->size_bytes && result == MEND_OK;) {
-        uint64_t bytes = mend_min_u64(piece->size_bytes - done, MEND_KEEP_STAGE_BYTES);
-        result = file == NULL ? save_part(k, address + done, bytes, piece->at + done)
-                              : load_part(k, file, address + done, bytes, piece->at + done);
-        done += bytes;
+    for (uint64_t done = 0; done < piece->size_bytes; done += MEND_KEEP_STAGE_BYTES) {
+        const uint64_t bytes = mend_min_u64(piece->size_bytes - done, MEND_KEEP_STAGE_BYTES);
+        MEND_TRY(file == NULL ? save_part(k, address + done, bytes, piece->at + done)
+                              : load_part(k, file, address + done, bytes, piece->at + done));
     }
-    return result;
+    return MEND_OK;
 }
 
 /* Room for what is kept: memory of the host, and a part of the file. */
 static mend_result take_room(keeper *k, mend_kept *kept)
 {
-    mend_result result = MEND_OK;
     if (kept->file_bytes > 0) {
         for (size_t i = 0; i < kept->piece_count; i++) {
             bool is_in_file = kept->pieces[i].keep == MEND_KEEP_FILE;
             kept->pieces[i].at += is_in_file ? k->file->size_bytes : 0;
         }
-        result = mend_sleep_file_extend(k->file, kept->file_bytes);
+        MEND_TRY(mend_sleep_file_extend(k->file, kept->file_bytes));
         kept->file = k->file;
         kept->file->uses++;
     }
-    return result == MEND_OK ? mend_keep_take_room(k->heap, kept) : result;
+    return mend_keep_take_room(k->heap, kept);
 }
 
-/* Copies all pieces out, or in. */
 static mend_result pass(keeper *k, const mend_kept *kept, bool out)
 {
-    mend_result result = MEND_OK;
-    for (size_t i = 0; i < kept->piece_count && result == MEND_OK; i++) {
+    for (size_t i = 0; i < kept->piece_count; i++) {
         const mend_kept_piece *piece = &kept->pieces[i];
         const uint64_t address = kept->address + piece->offset_bytes;
         const uint64_t host = address_of(kept->host) + piece->at;
-        result = piece->keep == MEND_KEEP_FILE
+        MEND_TRY(piece->keep == MEND_KEEP_FILE
                      ? pass_piece(k, address, piece, out ? NULL : kept->file)
                  : out ? copy(k, host, address, piece->size_bytes)
-                       : copy(k, address, host, piece->size_bytes);
+                       : copy(k, address, host, piece->size_bytes));
     }
-    return result;
+    return MEND_OK;
 }
 
 static mend_result pass_all(keeper *k, const mend_cluster parts[], size_t count, bool out)
@@ -314,29 +295,18 @@ static mend_result pass_all(keeper *k, const mend_cluster parts[], size_t count,
     return write_staged(k);
 }
 
-static mend_result run(mend_heap *heap, const mend_cluster parts[], size_t count,
-                       const char *directory, bool out)
+mend_result mend_keep_copy(mend_heap *heap, const mend_cluster parts[], size_t count, bool out,
+                           const char *directory)
 {
     keeper k = {.heap = heap};
     bool has_files = false;
     for (size_t i = 0; i < count; i++) {
         has_files = has_files || parts[i].kept->file_bytes > 0;
     }
-    mend_result result = begin(&k, has_files, directory);
+    mend_result result = begin(&k, has_files, out, directory);
     if (result == MEND_OK) {
         result = pass_all(&k, parts, count, out);
     }
     end(&k);
     return result;
-}
-
-mend_result mend_keep_save(mend_heap *heap, const mend_cluster parts[], size_t count,
-                           const char *directory)
-{
-    return run(heap, parts, count, directory, true);
-}
-
-mend_result mend_keep_load(mend_heap *heap, const mend_cluster parts[], size_t count)
-{
-    return run(heap, parts, count, NULL, false);
 }

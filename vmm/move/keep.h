@@ -14,21 +14,18 @@ typedef struct mend_kept_file {
     uint64_t uses; /* chunks that have bytes in it, and the call that writes it */
 } mend_kept_file;
 
-/* Makes an empty file in a directory, with one use. MEND_ERROR_SYSTEM,
- * MEND_ERROR_OUT_OF_HOST_MEMORY. */
+/* Makes an empty file in a directory, with one use. MEND_ERROR_SYSTEM. */
 mend_result mend_sleep_file_open(const char *directory, mend_kept_file **file);
 
-/* Ends one use; the last one closes the file. NULL does nothing. */
-void mend_sleep_file_leave(mend_kept_file *file);
+/* Ends one use, of *file, which is NULL then; the last one closes the file. NULL does nothing. */
+void mend_sleep_file_leave(mend_kept_file **file);
 
 /* Takes space of the disk for more bytes at the end. MEND_ERROR_SYSTEM. */
 mend_result mend_sleep_file_extend(mend_kept_file *file, uint64_t size_bytes);
 
-/* MEND_ERROR_SYSTEM. */
-mend_result mend_sleep_file_write(mend_heap *heap, const mend_kept_file *file, const void *bytes,
-                                  uint64_t size_bytes, uint64_t at);
-mend_result mend_sleep_file_read(mend_heap *heap, const mend_kept_file *file, void *bytes,
-                                 uint64_t size_bytes, uint64_t at);
+/* Writes from `out`, or where that is NULL reads to `in`. MEND_ERROR_SYSTEM. */
+mend_result mend_sleep_file_pass(mend_heap *heap, const mend_kept_file *file, const void *out,
+                                 void *in, uint64_t size_bytes, uint64_t at);
 
 /* ---- keep.c ---------------------------------------------------------------------------------- */
 
@@ -93,16 +90,13 @@ const mend_kept_piece *mend_keep_piece_of(const mend_kept *kept, uint64_t offset
                                           uint64_t size_bytes);
 
 /* Counts it as kept, or not any more. */
-void mend_keep_count(mend_heap *heap, const mend_kept *kept);
-void mend_keep_uncount(mend_heap *heap, const mend_kept *kept);
+void mend_keep_count(mend_heap *heap, const mend_kept *kept, bool begins);
 
-/* Copies the pieces of chunks out, those for a file to one in this directory; and back in. What is
+/* Copies the pieces of chunks out, those for a file to one in this directory; or back in. What is
  * planned of each is parts[].kept. Copies may still run after a failure, which
- * mend_step_copies_have_ended tells. MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_NOT_SUPPORTED,
- * MEND_ERROR_SYSTEM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
-mend_result mend_keep_save(mend_heap *heap, const mend_cluster parts[], size_t count,
+ * mend_step_copies_have_ended tells. MEND_ERROR_NOT_SUPPORTED, MEND_ERROR_SYSTEM. */
+mend_result mend_keep_copy(mend_heap *heap, const mend_cluster parts[], size_t count, bool out,
                            const char *directory);
-mend_result mend_keep_load(mend_heap *heap, const mend_cluster parts[], size_t count);
 
 /* ---- host_memory.c --------------------------------------------------------------------------- */
 
@@ -113,22 +107,19 @@ mend_result mend_keep_load(mend_heap *heap, const mend_cluster parts[], size_t c
  */
 
 /* Frees what is kept, and its record; NULL does nothing. Memory of the host that the driver refuses
- * to free is owed from then on; and it is asked again, by a settlement. */
+ * to free is owed from then on: a settlement does it again. */
 void mend_keep_drop(mend_heap *heap, mend_kept *kept);
-void mend_keep_settle(mend_heap *heap, mend_kept *refused);
 
 /* Frees all that is kept at the end of the heap; what the driver refuses stays with it, and without
  * a context all of it. */
 void mend_keep_clear(mend_heap *heap, bool has_context);
 
 /* Pinned memory of the host, and its end. If the driver refuses that, and malloc too, it stays with
- * the driver. MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST; to save:
- * MEND_ERROR_NOT_SUPPORTED. */
+ * the driver. To save: MEND_ERROR_NOT_SUPPORTED. */
 mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, bool saves, void **pointer);
 void mend_keep_drop_host(mend_heap *heap, void *host);
 
-/* Memory for what is to be kept on the host: that of a copy which fits, or new memory. Errors as
- * above. */
+/* The same for what is to be kept: memory of a copy which fits, or new. */
 mend_result mend_keep_take_room(mend_heap *heap, mend_kept *kept);
 
 /* The copy of the same chunk becomes its memory, if there is one that fits: to be called for all

@@ -18,32 +18,18 @@
 /* Sets the pool's own device and those of the config. */
 void mend_access_init(mend_heap *heap);
 
-/* Whether the device may access the memory. The caller holds `state`. */
-bool mend_access_includes(const mend_heap *heap, int device);
-
 /*
  * Lets the device access all memory of the pool and what it imported, existing mappings included.
- * No driver scope is open. MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST:
- * some mappings may be accessible, and new ones will not be.
+ * No driver scope is open. After a failure some mappings may be accessible, and new ones will not
+ * be. MEND_ERROR_OUT_OF_MEMORY.
  */
 mend_result mend_access_add(mend_heap *heap, int device);
 
 /* ---- compact.c ------------------------------------------------------------------------------- */
 
-/*
- * A compaction: copies the live memory of a partly used chunk to chunks no larger than needed,
- * which replace it at the same addresses. The chunk is empty then; pointers and contents stay. All
- * work of the context is done, and the program has promised not to launch any meanwhile.
- *
- * It is an exchange of memory (below): the chunk becomes the clusters of its live pages, for which
- * idle empty chunks of their size are taken, and its old memory is an empty chunk. Meanwhile it is
- * *frozen*: its free memory is claimed, so that no thread takes it, and so is memory that is freed
- * in it (mend_layout_free). Afterwards it is free memory like any other.
- */
-
-/* Compacts one chunk, and counts it in the pass. MEND_ERROR_OUT_OF_MEMORY: there is no other memory
- * to copy to; MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: the heap is
- * unchanged, or some blocks lack their mappings. */
+/* Compacts one chunk, and counts it in the pass: it becomes the clusters of its live pages, by an
+ * exchange of memory (below). MEND_ERROR_OUT_OF_MEMORY: there is no other memory to copy to. After
+ * a failure of the driver's some blocks may lack their mappings. */
 mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk);
 
 /* ---- exchange.c ------------------------------------------------------------------------------ */
@@ -70,18 +56,17 @@ typedef struct mend_exchange_report {
 
 /*
  * Exchanges the memory of a mapped chunk without pins, exports, aliases and retired mappings, which
- * lacks nothing and does not sleep. *report also after a failure. Does not make room, and
- * looks at no limit. MEND_ERROR_OUT_OF_MEMORY: the host, or the device, has no room;
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: the chunk is as before,
- * or lacks its mapping.
+ * lacks nothing and does not sleep. *report also after a failure: then the chunk is as before, or
+ * lacks its mapping. Does not make room, and looks at no limit. MEND_ERROR_OUT_OF_MEMORY: the host,
+ * or the device, has no room.
  */
 mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *order,
                                  mend_exchange_report *report);
 
 /* ---- freeze.c -------------------------------------------------------------------------------- */
 
-/* Freezing a chunk: no thread takes memory in it any more, and what is freed in it becomes
- * claimed. */
+/* The number of spans that overlap a chunk: each may be claimed, and be a run when it thaws. */
+size_t mend_freeze_spans(const mend_heap *heap, const mend_chunk *chunk);
 
 /* The nodes to freeze chunks with this many spans in all, and to thaw them. */
 mend_layout_promise mend_freeze_nodes(const mend_heap *heap, size_t chunks, size_t spans);
@@ -97,18 +82,11 @@ void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk);
 void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk);
 
 /* Asks the driver for what a frozen chunk lacks, and thaws the chunk if it lacks nothing any more
- * and is not on the host. `first` is the first span that overlaps the chunk; runs for its spans
- * were promised. */
-mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *first);
+ * and is not on the host. Runs for its spans were promised. */
+mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk);
 
-/* The result if a restore was refused. MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+/* The result if a restore was refused. */
 mend_result mend_remap_failed(mend_heap *heap, mend_answer answer);
-
-/* Ends the claims of spans from `first` up to `end`, unless a chunk below is still frozen. */
-void mend_remap_end_claims(mend_heap *heap, mend_span *first, uint64_t end);
-
-/* The number of spans from `first` up to the address. */
-size_t mend_remap_count_spans(const mend_span *first, uint64_t end);
 
 /* ---- grow.c ---------------------------------------------------------------------------------- */
 
@@ -171,9 +149,8 @@ mend_imported *mend_imports_find_address(const mend_heap *heap, uint64_t address
 
 /*
  * Maps the chunks of an import, whose fields but the addresses are set, adds it to the heap, which
- * then owns it, and releases the handles. Calls the driver. MEND_ERROR_OUT_OF_ADDRESSES,
- * MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST: nothing is mapped, and handles and import are the caller's.
+ * then owns it, and releases the handles. Calls the driver. After a failure nothing is mapped, and
+ * handles and import are the caller's. MEND_ERROR_OUT_OF_ADDRESSES, MEND_ERROR_OUT_OF_MEMORY.
  */
 mend_result mend_imports_map(mend_heap *heap, mend_imported *import);
 
@@ -182,8 +159,7 @@ mend_result mend_imports_map(mend_heap *heap, mend_imported *import);
 void mend_imports_discard(mend_heap *heap, mend_imported *import);
 
 /* Undoes one use. The last one removes the import and retires its mappings, which are idle after
- * the stamp; then unmaps what is idle. `asking` is the stream of the current call.
- * MEND_ERROR_OUT_OF_HOST_MEMORY: nothing changed. Calls the driver, inside an open scope. */
+ * the stamp; then unmaps what is idle, inside an open scope. `asking` is the stream of the call. */
 mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stamp stamp,
                                uint32_t asking);
 
@@ -196,11 +172,10 @@ typedef struct mend_driver_scope {
     mend_capture_mode mode;
 } mend_driver_scope;
 
-/* MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: it is not open. */
 mend_result mend_driver_scope_open(mend_heap *heap, mend_driver_scope *scope);
 void mend_driver_scope_close(mend_heap *heap, mend_driver_scope *scope);
 
-/* The way into a call: opens one, and settles what is owed. As above. */
+/* The way into a call: opens one, and settles what is owed. */
 mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope);
 
 /* Notes a failed driver call, and returns its result. */
@@ -216,13 +191,8 @@ bool mend_driver_did(mend_heap *heap, mend_status status);
  * instead). */
 void mend_driver_work_around(mend_heap *heap, mend_result result);
 
-/*
- * The locks of a heap: `state` alone for calls that free mapped memory serves; both, to make room
- * and to give it back. While a thread holds both to change something, the front cache is closed,
- * and so empty.
- *
- * Order: the grow lock comes before `state`.
- */
+/* The locks of a heap: `state` alone for calls that free mapped memory serves; both, the grow lock
+ * first, to make room and to give it back. */
 
 static inline void mend_heap_lock(mend_heap *heap)
 {
@@ -274,7 +244,7 @@ static inline mend_outcome mend_outcome_without_host_memory(void)
 
 /* ---- retire.c -------------------------------------------------------------------------------- */
 
-/* Reserves nodes for `count` calls of mend_retire_mapping. False if malloc fails. */
+/* Reserves nodes for so many mappings. False if malloc fails. */
 static inline bool mend_retire_reserve(mend_heap *heap, size_t count)
 {
     return mend_slab_reserve(&heap->retire.nodes, count);
@@ -354,8 +324,7 @@ static inline void mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t as
 /* The same for what is owed of ranges. It may create memory, so not while a request lacks that. */
 void mend_settle_ranges(mend_heap *heap);
 
-/* The mappings of live blocks alone. The first failure: MEND_ERROR_OUT_OF_HOST_MEMORY,
- * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+/* The mappings of live blocks alone. Returns the first failure. */
 mend_result mend_settle_mappings(mend_heap *heap);
 
 /* All, without a scope; opens one if anything is owed. */
@@ -388,9 +357,8 @@ mend_answer mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], siz
 mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
                                   size_t *first, uint64_t *calls);
 
-/* Creates a chunk. MEND_ERROR_OUT_OF_MEMORY, which is noted; MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST. Releases an unmapped one as if it had not been created; if the driver
- * refuses, it stays as free memory, or spare on the host. */
+/* Creates a chunk. MEND_ERROR_OUT_OF_MEMORY, which is noted. Releases an unmapped one as if it had
+ * not been created; if the driver refuses, it stays as free memory, or spare on the host. */
 mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing backing,
                              bool is_private, mend_chunk **chunk);
 void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk);
@@ -410,8 +378,7 @@ void mend_step_note_peaks(mend_heap *heap);
 
 /*
  * The reserved plus the device's free memory is the *attainable* limit: room, pressure, plans and
- * the sizes of chunks go by it, so that the pool comes to what the device can give as it comes to a
- * limit of that size, and creates no chunks for a hopeless plan. Mend asks the driver (5 us) when a
+ * the sizes of chunks go by it. Mend asks the driver (5 us) when a
  * pool makes room for the first time, each time that half of what was free then is taken, after a
  * refused creation, before callbacks hear what is missing and before a request fails for lack of
  * memory, after a number of allocated bytes, and after a trim, as others may have freed memory.
@@ -492,7 +459,7 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
  * plan lacks, and as others get of them: the smallest one that is enough, or several, the largest
  * first. *released is false if there are not enough, or not for the plans that follow, or if not
  * all could be given back. Plans of one request share a walk: what one passed over, the next one
- * does not look at again. Errors as mend_trim_one, or MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * does not look at again.
  */
 typedef struct mend_trim_walk {
     uint64_t later_bytes;             /* what plans lack that follow the first which gives back */

@@ -1,4 +1,5 @@
-/* Driver calls for growable ranges: their addresses, and pages that read as zeros. */
+/* Driver calls for growable ranges: their addresses, and pages that read as zeros. The caller holds
+ * both locks. */
 #ifndef MEND_MOVE_RANGES_H
 #define MEND_MOVE_RANGES_H
 
@@ -6,16 +7,13 @@
 
 /* ---- range.c --------------------------------------------------------------------------------- */
 
-/* The caller holds both locks. */
-
 void mend_ranges_init(mend_heap *heap);
 
 /* Frees host memory. */
 void mend_ranges_clear(mend_heap *heap);
 
 /* Reserves addresses. `size_bytes` is a multiple of `page_bytes`, which is one of the device's
- * page. Calls the driver. MEND_ERROR_OUT_OF_ADDRESSES, MEND_ERROR_OUT_OF_HOST_MEMORY,
- * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: nothing changed. */
+ * page. Calls the driver. MEND_ERROR_OUT_OF_ADDRESSES. */
 mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t page_bytes,
                                mend_range **range);
 
@@ -24,19 +22,17 @@ void mend_ranges_close(mend_heap *heap, mend_range *range);
 
 /* ---- zeros.c --------------------------------------------------------------------------------- */
 
-/* The caller holds both locks, and a driver scope is open. */
+/* A driver scope is open. */
 
 /* Pages from `from` to `end` that are not committed read as zeros. May wait for the context, and
- * give free memory back for the chunk of zeros. MEND_ERROR_PINNED (free memory with a pin is mapped
- * there), MEND_ERROR_CAPTURING (it would have to wait), MEND_ERROR_OUT_OF_MEMORY,
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: no page is mapped for
- * reading that was not. */
+ * give free memory back for the chunk of zeros. After a failure no page is mapped for reading that
+ * was not. MEND_ERROR_PINNED (free memory with a pin is mapped there), MEND_ERROR_CAPTURING (it
+ * would have to wait), MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_zeros_map(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end);
 
 /* Unmaps the zeros of pages that are to be committed. Waits for the context if there are any.
  * `asking`: the stream of the request. What it unmapped before a failure is lost until it is
- * settled. MEND_ERROR_CAPTURING, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST. */
+ * settled. MEND_ERROR_CAPTURING. */
 mend_result mend_zeros_leave(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
                              uint32_t asking);
 
@@ -57,33 +53,11 @@ bool mend_zeros_end_closed(mend_heap *heap, uint32_t stream);
 /* Lets another device read all zeros. As mend_step_allow_to. */
 mend_status mend_zeros_allow(mend_heap *heap, int device);
 
-/* ---- zeros_chunk.c --------------------------------------------------------------------------- */
-
-/* The caller holds both locks, and a driver scope is open. */
-
-/* The chunk for pages of this size; NULL: there is none. */
-mend_chunk_of_zeros *mend_zeros_find_chunk(const mend_heap *heap, uint64_t page_bytes);
-
-/* The same, created if there is none, and not filled then. Gives free memory back as
- * mend_trim_to_create. Calls the driver. MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_OUT_OF_HOST_MEMORY,
- * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: there is no chunk. */
-mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes,
-                                      mend_chunk_of_zeros **chunk);
-
-/* `count` pages have mappings of the chunk from now on. */
-void mend_zeros_note_mappings(mend_heap *heap, mend_chunk_of_zeros *chunk, uint64_t count);
-
-/* Releases a chunk without mappings, and all of them: the end of each call that may create or
- * unmap. What the driver does not take back is owed. */
+/* Releases a chunk of zeros without mappings. What the driver does not take back is owed. */
 void mend_zeros_release(mend_heap *heap, mend_chunk_of_zeros *chunk);
-void mend_zeros_release_unused(mend_heap *heap);
 
 /* Bytes of chunks of zeros that there are to be again, for pages that have lost their zeros. */
 uint64_t mend_zeros_owed_bytes(const mend_heap *heap);
-
-/* Why memory stayed mapped: what the steps noted that went on in spite of it. MEND_OK: nothing
- * failed. The caller has set mend_process_failure()->result to MEND_OK before these steps. */
-mend_result mend_zeros_why_not_unmapped(mend_heap *heap);
 
 /* Frees the host memory of a heap that ends. Needs no lock. */
 void mend_zeros_clear(mend_heap *heap);

@@ -60,9 +60,7 @@ mend_retired *mend_retire_first(const mend_heap *heap)
 
 mend_retired *mend_retire_next(const mend_retired *retired)
 {
-    mend_tree_node *node = mend_tree_next(&retired->owed.node);
-    mend_owed *next = MEND_CONTAINER_OR_NULL(node, mend_owed, node);
-    return next != NULL && next->kind == MEND_OWED_MAPPING ? RETIRED_OF(next) : NULL;
+    return RETIRED_OF(mend_owed_next(&retired->owed));
 }
 
 /* It is unmapped. */
@@ -161,8 +159,7 @@ void mend_retire_unmap_idle(mend_heap *heap, uint32_t asking)
 
 mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle)
 {
-    mend_retired *at =
-        heap->chunks.owing.count[MEND_OWED_MAPPING] > 0 ? mend_retire_first(heap) : NULL;
+    mend_retired *at = mend_retire_first(heap);
     while (at != NULL && at->handle != handle) {
         at = mend_retire_next(at);
     }
@@ -202,19 +199,12 @@ void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
 
 /* ---- aliases --------------------------------------------------------------------------------- */
 
-/*
- * The end of aliases (physical/chunk.h) that nothing uses: their memory is free at the chunk's own
- * address again, and their mappings retire. A layout change: calls no driver.
- */
-
+/* Their memory is free at the chunk's own address again, and their mappings retire. */
 mend_result mend_dissolve_aliases(mend_heap *heap, bool *any)
 {
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     *any = false;
-    mend_owed *next = heap->chunks.owing.count[MEND_OWED_ALIAS] > 0
-                          ? mend_owed_from(&heap->chunks.owing, MEND_OWED_ALIAS, 0)
-                          : NULL;
+    mend_owed *next = mend_owed_from(&heap->chunks.owing, MEND_OWED_ALIAS, 0);
     while (next != NULL) {
         mend_chunk *alias = MEND_CONTAINER_OF(next, mend_chunk, owed);
         next = mend_owed_next(next);

@@ -18,33 +18,16 @@
 /* Each span of the chunk may have been freed meanwhile, and then becomes a run. */
 static mend_result restore(mend_heap *heap, mend_chunk *chunk)
 {
-    mend_span *first = mend_heap_span_at(heap, chunk->address);
-    size_t runs = mend_remap_count_spans(first, chunk->address + chunk->size_bytes);
+    const size_t runs = mend_freeze_spans(heap, chunk);
     if (!mend_slab_promise(&heap->nodes.runs, runs)) {
         return mend_no_host_memory("a mapping");
     }
-    const mend_answer answer = mend_remap_chunk(heap, chunk, first);
+    const mend_answer answer = mend_remap_chunk(heap, chunk);
     mend_slab_end_promise(&heap->nodes.runs, runs);
     return answer.status == MEND_DRIVER_OK ? MEND_OK : mend_remap_failed(heap, answer);
 }
 
 /* ---- chunks that have lost their last block -------------------------------------------------- */
-
-/* What the memory of the chunk waits for; *for_graphs: a captured graph may use it again. */
-static mend_waits waits_of(mend_heap *heap, const mend_chunk *chunk, bool *for_graphs)
-{
-    mend_waits waits = {0};
-    unsigned holds = 0;
-    MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
-        assert(!span->live);
-        holds |= mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
-        if (mend_chunk_is_far(chunk)) {
-            mend_waits_add_all(mend_heap_wait_env(heap), &waits, &span->waits);
-        }
-    }
-    *for_graphs = (holds & MEND_BLOCKED_BY_GROUPS) != 0;
-    return waits;
-}
 
 static void cut_out(mend_heap *heap, const mend_chunk *chunk)
 {
@@ -61,11 +44,9 @@ static void cut_out(mend_heap *heap, const mend_chunk *chunk)
  * may use stays, without contents. */
 static void end_asleep(mend_heap *heap, mend_chunk *chunk)
 {
-    bool is_to_stay;
     mend_kept *kept = chunk->kept;
     mend_space *space = mend_heap_space_at(heap, chunk->address);
-    (void)waits_of(heap, chunk, &is_to_stay);
-    if (is_to_stay) {
+    if (mend_layout_is_for_graphs(heap, chunk)) {
         mend_owe(&heap->chunks.owing, &chunk->owed, MEND_OWED_GRAPHS, chunk->address);
         if (kept->piece_count > 0) {
             mend_keep_empty(heap, kept); /* releases `state`, not the grow lock */
@@ -74,7 +55,7 @@ static void end_asleep(mend_heap *heap, mend_chunk *chunk)
         cut_out(heap, chunk);
         mend_space_give(space, chunk->address, chunk->size_bytes);
         mend_chunk_end_aside(&heap->chunks, chunk);
-        mend_keep_uncount(heap, kept);
+        mend_keep_count(heap, kept, false);
         mend_keep_drop(heap, kept); /* releases `state` */
     }
 }
@@ -83,13 +64,15 @@ static void end_asleep(mend_heap *heap, mend_chunk *chunk)
  * ended, its memory goes back. */
 static void end_far(mend_heap *heap, mend_chunk *chunk)
 {
-    bool is_for_graphs;
-    mend_layout_promise nodes;
-    if (!mend_retire_reserve(heap, 1) || !mend_layout_promise_nodes(heap, 1, &nodes)) {
+    const mend_layout_promise nodes = mend_layout_nodes_for(heap, 1);
+    if (!mend_retire_reserve(heap, 1) || !mend_layout_promise_these(heap, &nodes)) {
         return;
     }
     if (mend_driver_did(heap, heap->driver->release(heap->driver, chunk->memory.handle))) {
-        mend_waits waits = waits_of(heap, chunk, &is_for_graphs);
+        mend_waits waits = {0};
+        MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
+            mend_waits_add_all(mend_heap_wait_env(heap), &waits, &span->waits);
+        }
         cut_out(heap, chunk);
         heap->chunks.far[chunk->memory.backing].retired_bytes += chunk->size_bytes;
         mend_retire(heap, &(const mend_retired){.address = chunk->address, /* keeps the memory */
@@ -167,7 +150,7 @@ static mend_result settle_one(mend_heap *heap, mend_owed *owed, uint32_t asking)
         (mend_chunk_is_far(CHUNK_OF(owed)) ? end_far : end_asleep)(heap, CHUNK_OF(owed));
         break;
     case MEND_OWED_HOST_MEMORY:
-        mend_keep_settle(heap, MEND_CONTAINER_OF(owed, mend_kept, owed));
+        mend_keep_drop(heap, MEND_CONTAINER_OF(owed, mend_kept, owed));
         break;
     case MEND_OWED_HANDLES:
         mend_settle_handles(heap, MEND_CONTAINER_OF(owed, mend_imported, owed));
@@ -199,8 +182,7 @@ static mend_result settle(mend_heap *heap, mend_owed_kind first, mend_owed_kind 
                           uint32_t asking)
 {
     mend_result result = MEND_OK;
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     for (mend_owed_kind kind = first; kind <= last; kind++) {
         uint64_t at = 0;
         if (kind == MEND_OWED_MAPPING) {

@@ -71,16 +71,15 @@ mend_answer mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], siz
                                 size_t *mapped, uint64_t *calls)
 {
     mend_status status = MEND_DRIVER_OK;
-    for (*mapped = 0; *mapped < count && status == MEND_DRIVER_OK;) {
+    for (*mapped = 0; *mapped < count; ++*mapped) {
         const mend_cluster *part = &parts[*mapped];
         if (part->chunk->missing != MEND_MISSING_ACCESS) {
             status = mend_step_map(heap, part->address, part->chunk);
             ++*calls;
         }
-        *mapped += status == MEND_DRIVER_OK;
-    }
-    if (status != MEND_DRIVER_OK) {
-        return MEND_ANSWER(map, status);
+        if (status != MEND_DRIVER_OK) {
+            return MEND_ANSWER(map, status);
+        }
     }
     for (size_t first = 0, end; first < count && status == MEND_DRIVER_OK; first = end) {
         uint64_t size_bytes;
@@ -94,15 +93,14 @@ mend_answer mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], siz
 mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
                                   size_t *first, uint64_t *calls)
 {
-    mend_status status = MEND_DRIVER_OK;
-    while (*first < count && status == MEND_DRIVER_OK) {
+    while (*first < count) {
         uint64_t size_bytes;
         const size_t end = end_of_stretch(parts, *first, count, &size_bytes);
-        status = heap->driver->unmap(heap->driver, parts[*first].address, size_bytes);
-        *first = status == MEND_DRIVER_OK ? end : *first;
         ++*calls;
+        MEND_TRY_CALL(heap->driver->unmap(heap->driver, parts[*first].address, size_bytes));
+        *first = end;
     }
-    return status;
+    return MEND_DRIVER_OK;
 }
 
 mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing backing,

@@ -1,8 +1,9 @@
 /*
- * Maps the chunk of zeros at pages of ranges, and unmaps it (layout/ranges.h). The driver unmaps
- * nothing that work may use, and the pool does not know which work reads zeros: so the host waits
- * for the context before it unmaps them, but for those of a destroyed range, which go when that is
- * so anyway.
+ * Pages of ranges that read as zeros (layout/ranges.h). The chunks of zeros are created in the
+ * limit for pages of a size, mapped at pages, and released when nothing maps them any more. The
+ * driver unmaps nothing that work may use, and the pool does not know which work reads zeros: so
+ * the host waits for the context before it unmaps them, but for those of a destroyed range, which
+ * go when that is so anyway.
  */
 #include "move/ranges.h"
 
@@ -10,8 +11,181 @@
 
 #include "move/move.h"
 
-#define RANGE_OF(node)    MEND_CONTAINER_OF(node, mend_range, by_address)
 #define OWED_RANGE_OF(at) MEND_CONTAINER_OF(at, mend_range, owed)
+
+/* ---- the chunks of zeros --------------------------------------------------------------------- */
+
+/* The chunk for pages of this size; NULL: there is none. */
+static mend_chunk_of_zeros *find_chunk(const mend_heap *heap, uint64_t page_bytes)
+{
+    mend_chunk_of_zeros *chunk = heap->ranges.zeros;
+    while (chunk != NULL && chunk->size_bytes != page_bytes) {
+        chunk = chunk->next;
+    }
+    return chunk;
+}
+
+/* Whether a range before this one waits for the same chunk. */
+static bool is_counted(const mend_heap *heap, const mend_owed *owed)
+{
+    const mend_owed *at = mend_owed_from(&heap->chunks.owing, MEND_OWED_ZEROS, 0);
+    while (at != owed && OWED_RANGE_OF(at)->page_bytes != OWED_RANGE_OF(owed)->page_bytes) {
+        at = mend_owed_next(at);
+    }
+    return at != owed;
+}
+
+/* A range without its chunk has no extra pages, but lost ones. */
+uint64_t mend_zeros_owed_bytes(const mend_heap *heap)
+{
+    uint64_t bytes = 0;
+    for (const mend_owed *at = mend_owed_from(&heap->chunks.owing, MEND_OWED_ZEROS, 0); at != NULL;
+         at = mend_owed_next(at)) {
+        const uint64_t page_bytes = OWED_RANGE_OF(at)->page_bytes;
+        const bool lacks_chunk = find_chunk(heap, page_bytes) == NULL;
+        bytes += lacks_chunk && !is_counted(heap, at) ? page_bytes : 0;
+    }
+    return bytes;
+}
+
+/* So many pages have mappings of it from now on. */
+static void note_mappings(mend_heap *heap, mend_chunk_of_zeros *chunk, uint64_t count)
+{
+    chunk->mappings = count;
+    mend_owe(&heap->chunks.owing, &chunk->owed,
+             count == 0 ? MEND_OWED_ZEROS_CHUNK : MEND_OWED_NOTHING, chunk->size_bytes);
+}
+
+/* Why memory stayed mapped: what the steps noted that went on in spite of it. MEND_OK: nothing
+ * failed. The caller has set mend_process_failure()->result to MEND_OK before these steps. */
+static mend_result why_not_unmapped(mend_heap *heap)
+{
+    if (heap->retire.lacked_nodes) {
+        return mend_no_host_memory("pages of zeros");
+    }
+    const mend_status refused = heap->retire.refused; /* counted already */
+    if (refused == MEND_DRIVER_OK) {
+        return mend_process_failure()->result;
+    }
+    return mend_refused(heap->driver, mend_status_result(refused), MEND_CALL_unmap, refused,
+                        "%s failed", mend_driver_call_name(MEND_CALL_unmap));
+}
+
+/* Gives free memory back for a page, if that is enough. */
+static mend_result make_room(mend_heap *heap, uint64_t size_bytes, int refusals)
+{
+    mend_lack lack;
+    mend_process_failure()->result = MEND_OK;
+    MEND_TRY(mend_trim_to_create(heap, size_bytes, refusals, &lack));
+    if (!mend_lacks_any(lack)) {
+        return MEND_OK;
+    }
+    MEND_TRY(why_not_unmapped(heap));
+    const bool is_limit = lack.limit_bytes > 0;
+    return mend_failure(MEND_ERROR_OUT_OF_MEMORY,
+                        "mend_range_map_zeros: a page takes %llu bytes, and %s lacks %llu",
+                        (unsigned long long)size_bytes, is_limit ? "the limit" : "the device",
+                        (unsigned long long)(is_limit ? lack.limit_bytes : lack.device_bytes));
+}
+
+/* Creates the memory. What is kept for compactions is room, too. */
+static mend_result create(mend_heap *heap, uint64_t size_bytes, mend_chunk_handle *handle)
+{
+    const mend_driver *driver = heap->driver;
+    mend_chunk_properties properties = heap->chunks.properties;
+    properties.share_types = MEND_SHARE_NONE;
+    mend_result result = MEND_OK;
+    if (heap->chunks.reserved_bytes + size_bytes > mend_budget_limit_of_chunks(heap)) {
+        result = make_room(heap, size_bytes, 0);
+    }
+    for (int refusals = 1; result == MEND_OK; refusals++) {
+        result = mend_driver_result(
+            heap, MEND_ANSWER(create, driver->create(driver, size_bytes, &properties, handle)));
+        if (result != MEND_ERROR_OUT_OF_MEMORY) {
+            return result;
+        }
+        result = make_room(heap, size_bytes, refusals);
+    }
+    return result;
+}
+
+static void forget(mend_heap *heap, mend_chunk_of_zeros *chunk)
+{
+    mend_chunk_of_zeros **link = &heap->ranges.zeros;
+    while (*link != chunk) {
+        link = &(*link)->next;
+    }
+    *link = chunk->next;
+    mend_owe(&heap->chunks.owing, &chunk->owed, MEND_OWED_NOTHING, 0);
+    free(chunk);
+}
+
+/* One that the present call created and releases was never there. */
+void mend_zeros_release(mend_heap *heap, mend_chunk_of_zeros *chunk)
+{
+    const uint64_t size_bytes = chunk->size_bytes;
+    assert(chunk->mappings == 0);
+    if (!mend_driver_did(heap, heap->driver->release(heap->driver, chunk->handle))) {
+        chunk->is_new = false;
+        return;
+    }
+    heap->ranges.zeros_bytes -= size_bytes;
+    heap->ranges.zeros_chunks--;
+    heap->chunks.created -= chunk->is_new;
+    heap->chunks.created_bytes -= chunk->is_new ? size_bytes : 0;
+    heap->chunks.released += !chunk->is_new;
+    mend_history_note(&heap->history, MEND_EVENT_RELEASE, 0, size_bytes, 0);
+    mend_attainable_forget(heap);
+    forget(heap, chunk);
+}
+
+/* The end of each call that may create chunks, or unmap. */
+static void release_unused(mend_heap *heap)
+{
+    for (mend_chunk_of_zeros *chunk = heap->ranges.zeros, *next; chunk != NULL; chunk = next) {
+        next = chunk->next;
+        if (chunk->mappings == 0) {
+            mend_zeros_release(heap, chunk);
+        } else {
+            chunk->is_new = false;
+        }
+    }
+}
+
+static mend_result create_chunk(mend_heap *heap, uint64_t page_bytes, mend_chunk_of_zeros **chunk)
+{
+    mend_ranges *ranges = &heap->ranges;
+    mend_chunk_of_zeros *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return mend_no_host_memory("pages of zeros");
+    }
+    const mend_result result = create(heap, page_bytes, &made->handle);
+    if (result != MEND_OK) {
+        free(made);
+        return result;
+    }
+    made->size_bytes = page_bytes;
+    made->is_new = true;
+    made->next = ranges->zeros;
+    ranges->zeros = made;
+    note_mappings(heap, made, 0);
+    ranges->zeros_bytes += page_bytes;
+    ranges->zeros_chunks++;
+    heap->chunks.created++;
+    heap->chunks.created_bytes += page_bytes;
+    mend_history_note(&heap->history, MEND_EVENT_CREATE, 0, page_bytes, 0);
+    *chunk = made;
+    return MEND_OK;
+}
+
+void mend_zeros_clear(mend_heap *heap)
+{
+    while (heap->ranges.zeros != NULL) {
+        forget(heap, heap->ranges.zeros);
+    }
+}
+
+/* ---- single pages ---------------------------------------------------------------------------- */
 
 /* What one call maps. */
 typedef struct zeros_call {
@@ -28,8 +202,6 @@ static zeros_call call_of(mend_heap *heap, mend_range *range, uint64_t from, uin
                         .first = (size_t)((from - range->address) / range->page_bytes),
                         .end = (size_t)((end - range->address) / range->page_bytes)};
 }
-
-/* ---- single pages ---------------------------------------------------------------------------- */
 
 /* Whether the page is to read as zeros by this call, and does not. */
 static bool is_missing(const mend_range *range, size_t page)
@@ -49,10 +221,10 @@ static mend_status map_page(mend_heap *heap, mend_range *range, size_t page)
 {
     const mend_driver *driver = heap->driver;
     const uint64_t address = mend_range_page_start(range, page);
-    mend_chunk_of_zeros *chunk = mend_zeros_find_chunk(heap, range->page_bytes);
+    mend_chunk_of_zeros *chunk = find_chunk(heap, range->page_bytes);
     mend_status status = driver->map(driver, address, range->page_bytes, 0, chunk->handle);
     if (status == MEND_DRIVER_OK) {
-        mend_zeros_note_mappings(heap, chunk, chunk->mappings + 1);
+        note_mappings(heap, chunk, chunk->mappings + 1);
         mend_space_take(&heap->ranges.space, address, range->page_bytes);
         mend_zeros_set(heap, range, page, mend_zeros_of(range, page) | MEND_ZEROS_MAPPED);
     }
@@ -67,8 +239,8 @@ static mend_status unmap_pages(mend_heap *heap, mend_range *range, size_t page, 
     const uint64_t size_bytes = count * range->page_bytes;
     mend_status status = driver->unmap(driver, address, size_bytes);
     if (status == MEND_DRIVER_OK) {
-        mend_chunk_of_zeros *chunk = mend_zeros_find_chunk(heap, range->page_bytes);
-        mend_zeros_note_mappings(heap, chunk, chunk->mappings - count);
+        mend_chunk_of_zeros *chunk = find_chunk(heap, range->page_bytes);
+        note_mappings(heap, chunk, chunk->mappings - count);
         mend_space_give(&heap->ranges.space, address, size_bytes);
         for (size_t i = page; i < page + count; i++) {
             mend_zeros_set(heap, range, i, mend_zeros_of(range, i) & MEND_ZEROS_WANTED);
@@ -110,7 +282,7 @@ static mend_result clear_addresses(const zeros_call *c)
     if (result != MEND_OK || all_have_addresses(c)) {
         return result;
     }
-    MEND_TRY(mend_zeros_why_not_unmapped(heap));
+    MEND_TRY(why_not_unmapped(heap));
     return mend_failure(MEND_ERROR_PINNED, "mend_range_map_zeros: pinned free memory is mapped at "
                                            "a page; undo its pins (mend_unpin)");
 }
@@ -120,21 +292,18 @@ static mend_result fill(const zeros_call *c, mend_chunk_of_zeros *chunk, size_t 
 {
     mend_heap *heap = c->heap;
     const mend_driver *driver = heap->driver;
-    mend_answer answer = MEND_ANSWER(map, MEND_DRIVER_OK);
     if (!mend_space_reserve_nodes(&heap->ranges.space, 1)) { /* trims have used some */
         return mend_no_host_memory("pages of zeros");
     }
     if (!mend_zeros_are_mapped(c->range, page)) {
-        answer.status = map_page(heap, c->range, page);
+        mend_status status = map_page(heap, c->range, page);
+        MEND_TRY(mend_driver_result(heap, MEND_ANSWER(map, status)));
     }
-    if (answer.status == MEND_DRIVER_OK) {
-        answer =
-            MEND_ANSWER(set_access, allow_pages(heap, c->range, page, 1, MEND_ACCESS_READ_WRITE));
-    }
-    if (answer.status == MEND_DRIVER_OK) {
-        answer = MEND_ANSWER(fill, driver->fill(driver, mend_range_page_start(c->range, page), 0,
-                                                c->range->page_bytes, NULL));
-    }
+    mend_status status = allow_pages(heap, c->range, page, 1, MEND_ACCESS_READ_WRITE);
+    MEND_TRY(mend_driver_result(heap, MEND_ANSWER(set_access, status)));
+    mend_answer answer =
+        MEND_ANSWER(fill, driver->fill(driver, mend_range_page_start(c->range, page), 0,
+                                       c->range->page_bytes, NULL));
     if (answer.status == MEND_DRIVER_OK) {
         answer = MEND_ANSWER(context_synchronize, driver->context_synchronize(driver));
         if (answer.status !=
@@ -151,13 +320,16 @@ static mend_result fill(const zeros_call *c, mend_chunk_of_zeros *chunk, size_t 
 static mend_result prepare_chunk(const zeros_call *c, size_t page)
 {
     mend_heap *heap = c->heap;
-    mend_chunk_of_zeros *chunk = mend_zeros_find_chunk(heap, c->range->page_bytes);
+    mend_chunk_of_zeros *chunk = find_chunk(heap, c->range->page_bytes);
     if (chunk != NULL && chunk->is_filled) {
         return MEND_OK;
     }
     MEND_TRY(mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN));
     (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
-    MEND_TRY(mend_zeros_find_or_create(heap, c->range->page_bytes, &chunk));
+    chunk = find_chunk(heap, c->range->page_bytes);
+    if (chunk == NULL) {
+        MEND_TRY(create_chunk(heap, c->range->page_bytes, &chunk));
+    }
     return fill(c, chunk, page);
 }
 
@@ -189,13 +361,10 @@ static void drop_extra(mend_heap *heap, mend_range *range, size_t page, size_t e
     if (!mend_step_copies_have_ended(heap)) {
         return;
     }
-    for (; page < end; page++) {
-        size_t count = 0;
-        while (page + count < end && mend_zeros_are_mapped(range, page + count) &&
-               (mend_zeros_of(range, page + count) & MEND_ZEROS_WANTED) == 0) {
-            count++;
-        }
-        if (count > 0 && mend_space_reserve_nodes(&heap->ranges.space, 1)) {
+    size_t count;
+    while ((page = mend_zeros_next(range, page, end, MEND_ZEROS_MAPPED | MEND_ZEROS_WANTED,
+                                   &count)) < end) {
+        if (mend_space_reserve_nodes(&heap->ranges.space, 1)) {
             (void)mend_driver_did(heap, unmap_pages(heap, range, page, count));
         }
         page += count;
@@ -208,8 +377,7 @@ static void drop_extra(mend_heap *heap, mend_range *range, size_t page, size_t e
  * unmapped. */
 mend_result mend_zeros_map(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end)
 {
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     const zeros_call c = call_of(heap, range, from, end);
     if (range->zeros == NULL) {
         range->zeros = calloc((size_t)(range->size_bytes / range->page_bytes), 1);
@@ -236,7 +404,7 @@ mend_result mend_zeros_map(mend_heap *heap, mend_range *range, uint64_t from, ui
     } else {
         drop_extra(heap, range, c.first, c.end);
     }
-    mend_zeros_release_unused(heap);
+    release_unused(heap);
     return result;
 }
 
@@ -247,22 +415,19 @@ mend_result mend_zeros_leave(mend_heap *heap, mend_range *range, uint64_t from, 
 {
     const zeros_call c = call_of(heap, range, from, end);
     size_t count;
-    if (mend_zeros_next(range, c.first, c.end, &count) == c.end) {
+    size_t page = mend_zeros_next(range, c.first, c.end, MEND_ZEROS_MAPPED, &count);
+    if (page == c.end) {
         return MEND_OK;
     }
-    mend_result result = mend_streams_wait_context(&heap->streams, asking);
-    for (size_t page = c.first; page < c.end && result == MEND_OK; page += count) {
-        page = mend_zeros_next(range, page, c.end, &count);
-        if (count == 0) {
-            break;
-        }
+    MEND_TRY(mend_streams_wait_context(&heap->streams, asking));
+    for (; page < c.end; page = mend_zeros_next(range, page, c.end, MEND_ZEROS_MAPPED, &count)) {
         if (!mend_space_reserve_nodes(&heap->ranges.space, 1)) {
             return mend_no_host_memory("pages of zeros");
         }
         mend_status status = unmap_pages(heap, range, page, count);
-        result = mend_driver_result(heap, MEND_ANSWER(unmap, status));
+        MEND_TRY(mend_driver_result(heap, MEND_ANSWER(unmap, status)));
     }
-    return result;
+    return MEND_OK;
 }
 
 /* Maps a page again that has lost its zeros. */
@@ -289,7 +454,7 @@ void mend_zeros_settle(mend_heap *heap, mend_range *range, bool may_wait)
         const bool is_lost = (bits & MEND_ZEROS_WANTED) != 0 && bits != MEND_ZEROS_ALL;
         goes_on = !is_lost || restore(heap, range, page, may_wait);
     }
-    mend_zeros_release_unused(heap);
+    release_unused(heap);
 }
 
 void mend_zeros_close(mend_heap *heap, mend_range *range)
@@ -318,7 +483,7 @@ bool mend_zeros_end(mend_heap *heap, mend_range *range)
         return false;
     }
     drop_extra(heap, range, 0, (size_t)(range->size_bytes / range->page_bytes));
-    mend_zeros_release_unused(heap);
+    release_unused(heap);
     return range->zeros_mapped == 0;
 }
 
@@ -340,19 +505,16 @@ bool mend_zeros_end_closed(mend_heap *heap, uint32_t stream)
 
 mend_status mend_zeros_allow(mend_heap *heap, int device)
 {
-    mend_status status = MEND_DRIVER_OK;
-    const mend_tree_node *at =
-        heap->ranges.zeros != NULL ? mend_tree_first(&heap->ranges.by_address) : NULL;
-    for (; at != NULL && status == MEND_DRIVER_OK; at = mend_tree_next(at)) {
-        const mend_range *range = RANGE_OF(at);
+    MEND_TREE_EACH(const mend_range, range, by_address, &heap->ranges.by_address) {
         const size_t pages = (size_t)(range->size_bytes / range->page_bytes);
         size_t count = 0;
-        size_t page = mend_zeros_next(range, 0, pages, &count);
-        while (page < pages && status == MEND_DRIVER_OK) {
-            status = mend_step_allow_to(heap, mend_range_page_start(range, page),
-                                        count * range->page_bytes, &device, 1, MEND_ACCESS_READ);
-            page = mend_zeros_next(range, page + count, pages, &count);
+        size_t page = range->zeros_mapped == 0 ? pages : 0;
+        while ((page = mend_zeros_next(range, page, pages, MEND_ZEROS_MAPPED, &count)) < pages) {
+            MEND_TRY_CALL(mend_step_allow_to(heap, mend_range_page_start(range, page),
+                                             count * range->page_bytes, &device, 1,
+                                             MEND_ACCESS_READ));
+            page += count;
         }
     }
-    return status;
+    return MEND_DRIVER_OK;
 }

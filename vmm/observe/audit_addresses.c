@@ -96,7 +96,7 @@ bool mend_audit_space(const mend_audit_walk *a, const mend_space *space)
              mend_tree_is_valid(&space->reservations_by_address),
          "a tree of addresses is out of order");
     MUST(address_bytes == space->address_bytes && taken_bytes == space->taken_bytes &&
-             gaps == space->gaps.count && count == space->reservation_count &&
+             gaps == space->gaps.count && count == space->reservations_by_address.count &&
              borrowed_bytes == space->borrowed_bytes &&
              (space->lender == NULL || lent_bytes == space->lender->lent_bytes) &&
              count == space->reservations_by_address.count,

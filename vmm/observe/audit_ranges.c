@@ -147,7 +147,7 @@ bool mend_audit_ranges(const mend_audit_walk *a)
              "the reservation 0x%llx is that of no range", MEND_AUDIT_HEX(reservation->address));
     }
     MUST(mend_tree_is_valid(&ranges->by_address) &&
-             ranges->by_address.count == ranges->space.reservation_count &&
+             ranges->by_address.count == ranges->space.reservations_by_address.count &&
              found.committed == a->live[MEND_ZONE_RANGE].blocks,
          "the counts of ranges and of their pages are wrong");
     return chunks_are_right(a, bytes);

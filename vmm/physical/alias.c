@@ -10,22 +10,15 @@ void mend_chunk_hold_for_alias(mend_chunks *chunks, mend_chunk *chunk)
     assert(chunk->address != 0);
     assert(!chunk->is_frozen);
     assert(!mend_chunk_is_alias(chunk));
-    if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_leave_empty(chunks, chunk);
-    }
+    mend_chunk_hold(chunks, chunk);
     chunk->aliases++;
-    chunk->holds++;
 }
 
 void mend_chunk_end_hold_for_alias(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(chunk->aliases > 0);
     chunk->aliases--;
-    chunk->holds--;
-    assert(chunk->holds == mend_chunk_holds(chunk));
-    if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_enter_empty(chunks, chunk);
-    }
+    mend_chunk_end_hold(chunks, chunk);
 }
 
 mend_chunk *mend_chunk_make_alias(mend_chunks *chunks, mend_chunk *chunk, uint64_t mapping_address,

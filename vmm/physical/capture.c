@@ -24,9 +24,7 @@ mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reac
     } else if (status == MEND_DRIVER_INVALID_HANDLE) {
         status = MEND_DRIVER_OK; /* is_same stays false */
     }
-    if (status != MEND_DRIVER_OK) {
-        return mend_streams_driver_failed(streams, call, status);
-    }
+    MEND_TRY(mend_streams_driver_result(streams, call, status));
     if (!is_same) {
         *reach = MEND_REACH_GONE;
     } else {
@@ -41,9 +39,7 @@ static mend_result ask_capture(mend_streams *streams, mend_stream handle, bool *
 {
     mend_stream_info info = {0};
     mend_status status = streams->driver->stream_get_info(streams->driver, handle, &info);
-    if (status != MEND_DRIVER_OK) {
-        return mend_streams_driver_failed(streams, MEND_CALL_stream_get_info, status);
-    }
+    MEND_TRY(mend_streams_driver_result(streams, MEND_CALL_stream_get_info, status));
     *is_captured = info.capture != MEND_CAPTURE_NONE;
     return MEND_OK;
 }
@@ -54,9 +50,7 @@ static mend_result ask_watched(mend_streams *streams, bool *any_stream, bool *is
 {
     *any_stream = false;
     const mend_answer answer = mend_foreign_find_capture(streams, is_captured);
-    if (answer.status != MEND_DRIVER_OK) {
-        return mend_streams_driver_failed(streams, answer.call, answer.status);
-    }
+    MEND_TRY(mend_streams_driver_result(streams, answer.call, answer.status));
     if (*is_captured) {
         return MEND_OK;
     }
@@ -171,19 +165,14 @@ void mend_streams_end_capture(mend_streams *streams, uint64_t capture)
     }
 }
 
-/* Whether it was met in its capture, where nobody can tell which device it belongs to. */
-static bool is_unidentified(const mend_stream_state *state)
-{
-    return state->id == 0;
-}
-
+/* Those that were met in their captures, where nobody can tell which device they belong to. */
 bool mend_streams_has_unidentified(const mend_streams *streams, uint32_t group)
 {
-    uint32_t at = mend_slots_first_of(streams, group);
-    while (at != MEND_STREAM_UNKNOWN && !is_unidentified(&streams->items[at])) {
-        at = mend_slots_next_of(streams, at);
+    bool any = false;
+    MEND_SLOTS_EACH(i, streams, group) {
+        any = any || streams->items[i].id == 0;
     }
-    return at != MEND_STREAM_UNKNOWN;
+    return any;
 }
 
 mend_result mend_streams_identify(mend_streams *streams, uint32_t group)
@@ -191,7 +180,7 @@ mend_result mend_streams_identify(mend_streams *streams, uint32_t group)
     MEND_SLOTS_EACH(i, streams, group) {
         mend_reach reach;
         const mend_stream_state *state = &streams->items[i];
-        if (is_unidentified(state) && state->known && !streams->verify) {
+        if (state->id == 0 && state->known && !streams->verify) {
             MEND_TRY(mend_streams_reach(streams, i, &reach));
         }
     }

@@ -56,12 +56,10 @@ static mend_status create_without_fabric(mend_chunks *chunks, uint64_t size_byte
     mend_chunk_properties without = chunks->properties;
     without.share_types &= ~MEND_SHARE_FABRIC;
     chunks->fabric_retries++;
-    mend_status status = chunks->driver->create(chunks->driver, size_bytes, &without, handle);
-    if (status == MEND_DRIVER_OK) {
-        chunks->properties = without;
-        chunks->fabric_refusal = refusal;
-    }
-    return status;
+    MEND_TRY_CALL(chunks->driver->create(chunks->driver, size_bytes, &without, handle));
+    chunks->properties = without;
+    chunks->fabric_refusal = refusal;
+    return MEND_DRIVER_OK;
 }
 
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_backing backing,
@@ -88,9 +86,7 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_bac
         status = create_without_fabric(chunks, size_bytes, status, &handle);
         as.share_types = chunks->properties.share_types;
     }
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    MEND_TRY_CALL(status);
     mend_chunk *made = mend_chunk_begin(chunks, size_bytes);
     made->memory.handle = handle;
     made->memory.number = chunks->next_number++;
@@ -297,11 +293,8 @@ void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk)
     assert(!chunk->is_frozen);
     assert(chunk->pins == 0 && chunk->aliases == 0 && !mend_chunk_is_alias(chunk));
     assert(chunk->address != 0 && chunk->claim.address == 0);
-    if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_leave_empty(chunks, chunk);
-    }
+    mend_chunk_hold(chunks, chunk);
     chunk->is_frozen = true;
-    chunk->holds++;
     chunks->frozen_count++;
 }
 
@@ -311,60 +304,37 @@ void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk)
     assert(chunk->missing == MEND_MISSING_NOTHING);
     assert(chunks->frozen_count > chunks->missing_count);
     chunk->is_frozen = false;
-    chunk->holds--;
-    assert(chunk->holds == mend_chunk_holds(chunk));
     chunks->frozen_count--;
-    if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_enter_empty(chunks, chunk);
-    }
-}
-
-static void pin(mend_chunks *chunks, mend_chunk *chunk)
-{
-    assert(chunk->address != 0);
-    assert(chunk->claim.address == 0);
-    if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_leave_empty(chunks, chunk);
-    }
-    bool is_first = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
-    chunks->pinned_bytes += is_first ? chunk->size_bytes : 0;
-    chunk->pins++;
-    chunk->holds++;
-    if (mend_chunk_is_far(chunk)) {
-        mend_chunk_note_owed(chunks, chunk);
-    }
+    mend_chunk_end_hold(chunks, chunk);
 }
 
 void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk)
 {
-    pin(chunks, chunk);
-    if (mend_chunk_is_alias(chunk)) {
-        pin(chunks, chunk->alias.of);
-    }
-}
-
-static void unpin(mend_chunks *chunks, mend_chunk *chunk)
-{
-    assert(chunk->pins > 0);
-    chunk->pins--;
-    chunk->holds--;
-    assert(chunk->holds == mend_chunk_holds(chunk));
-    bool was_last = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
-    assert(!was_last || chunks->pinned_bytes >= chunk->size_bytes);
-    chunks->pinned_bytes -= was_last ? chunk->size_bytes : 0;
-    if (mend_chunk_is_far(chunk)) {
-        mend_chunk_note_owed(chunks, chunk);
-    }
-    if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_enter_empty(chunks, chunk);
+    for (; chunk != NULL; chunk = chunk->alias.of) {
+        assert(chunk->address != 0);
+        assert(chunk->claim.address == 0);
+        const bool is_first = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
+        chunks->pinned_bytes += is_first ? chunk->size_bytes : 0;
+        mend_chunk_hold(chunks, chunk);
+        chunk->pins++;
+        if (mend_chunk_is_far(chunk)) {
+            mend_chunk_note_owed(chunks, chunk);
+        }
     }
 }
 
 void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk)
 {
-    unpin(chunks, chunk);
-    if (mend_chunk_is_alias(chunk)) {
-        unpin(chunks, chunk->alias.of);
+    for (; chunk != NULL; chunk = chunk->alias.of) {
+        assert(chunk->pins > 0);
+        chunk->pins--;
+        const bool was_last = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
+        assert(!was_last || chunks->pinned_bytes >= chunk->size_bytes);
+        chunks->pinned_bytes -= was_last ? chunk->size_bytes : 0;
+        if (mend_chunk_is_far(chunk)) {
+            mend_chunk_note_owed(chunks, chunk);
+        }
+        mend_chunk_end_hold(chunks, chunk);
     }
 }
 
@@ -396,13 +366,11 @@ mend_status mend_chunk_export(mend_chunks *chunks, mend_chunk *chunk, mend_expor
 {
     assert(mend_chunk_can_export(chunk, way));
     assert(chunk->address != 0);
-    mend_status status = make_exportable(chunks->driver, chunk, way);
-    if (status == MEND_DRIVER_OK) {
-        chunks->exported_bytes += mend_chunk_is_exported(chunk) ? 0 : chunk->size_bytes;
-        chunk->memory.was_exported = true;
-        chunk->exports[way]++;
-    }
-    return status;
+    MEND_TRY_CALL(make_exportable(chunks->driver, chunk, way));
+    chunks->exported_bytes += mend_chunk_is_exported(chunk) ? 0 : chunk->size_bytes;
+    chunk->memory.was_exported = true;
+    chunk->exports[way]++;
+    return MEND_DRIVER_OK;
 }
 
 void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_way way)
@@ -420,12 +388,8 @@ void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_w
 
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing)
 {
-    assert(chunk->is_frozen);
     assert(chunk->missing != missing);
-    mend_chunk_count(chunks, chunk, false);
-    chunk->missing = missing;
-    mend_chunk_count(chunks, chunk, true);
-    mend_chunk_note_owed(chunks, chunk);
+    mend_chunk_set_kept(chunks, chunk, chunk->kept, missing);
 }
 
 void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept,
@@ -437,9 +401,7 @@ void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kep
     chunk->kept = kept;
     chunk->missing = missing;
     mend_chunk_count(chunks, chunk, true);
-    if (chunk->live_bytes == 0 || chunk->owed.kind != MEND_OWED_NOTHING) {
-        mend_chunk_note_owed(chunks, chunk);
-    }
+    mend_chunk_note_owed(chunks, chunk);
 }
 
 bool mend_chunks_are_in_order(const mend_chunks *chunks)

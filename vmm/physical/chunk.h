@@ -358,6 +358,24 @@ static inline void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk
     chunk->held_by = (mend_stamp){0};
 }
 
+/* One more thing keeps a chunk out of the set of empty ones; and one less, which is gone already.
+ */
+static inline void mend_chunk_hold(mend_chunks *chunks, mend_chunk *chunk)
+{
+    if (mend_chunk_is_empty(chunk)) {
+        mend_chunk_leave_empty(chunks, chunk);
+    }
+    chunk->holds++;
+}
+static inline void mend_chunk_end_hold(mend_chunks *chunks, mend_chunk *chunk)
+{
+    chunk->holds--;
+    assert(chunk->holds == mend_chunk_holds(chunk));
+    if (mend_chunk_is_empty(chunk)) {
+        mend_chunk_enter_empty(chunks, chunk);
+    }
+}
+
 /* Changes the live bytes of a chunk, and updates the set of empty chunks. Less is a large number,
  * as 0 - 512. */
 static inline void mend_chunk_change_live(mend_chunks *chunks, mend_chunk *chunk,
@@ -399,14 +417,11 @@ void mend_chunks_show(mend_chunks *chunks, uint32_t stream);
 
 /* ---- alias.c --------------------------------------------------------------------------------- */
 
-/*
- * An alias is a node in `mapped` with the address and the size of its part. The rest of its mapping
- * takes addresses, and belongs to nothing. It is in no other list, and its bytes are those of its
- * chunk: they are reserved once. While a chunk has an alias, or a transaction makes one, it is
- * held: never empty, so it keeps its mapping; and no compaction chooses it.
- */
+/* The rest of an alias's mapping takes addresses, and belongs to nothing; its bytes are those of
+ * its chunk, reserved once. */
 
-/* Holds a mapped chunk that will have an alias; and ends that. */
+/* Holds a mapped chunk that will have an alias, so that it keeps its mapping, and no compaction
+ * chooses it; and ends that. */
 void mend_chunk_hold_for_alias(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_end_hold_for_alias(mend_chunks *chunks, mend_chunk *chunk);
 

@@ -166,11 +166,6 @@ bool mend_context_poll(mend_streams *streams)
     return passed > 0;
 }
 
-bool mend_streams_can_record_context(const mend_streams *streams)
-{
-    return !streams->lacks_context_events;
-}
-
 /* Not while the pool knows of a capture, or a group is begun in the process, whose capture may
  * begin at any time. The open epochs are closed first, then each context records its event, and
  * only then the frees wait for these. If one is refused, or a stream of one more context was seen
@@ -181,7 +176,7 @@ mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, 
     bool is_captured = false;
     mend_context_event made = {0};
     *recorded = false;
-    if (!mend_streams_can_record_context(streams)) {
+    if (streams->lacks_context_events) {
         return MEND_OK;
     }
     mend_result result = mend_streams_find_capture(streams, asking, &is_captured);
@@ -210,7 +205,7 @@ mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, 
     keep_events(streams, &made);
     streams->lacks_context_events |= status == MEND_DRIVER_NOT_SUPPORTED;
     streams->hidden_captures += status != MEND_DRIVER_OK && status != MEND_DRIVER_NOT_SUPPORTED;
-    return mend_status_is_fatal(status) ? mend_streams_driver_failed(streams, answer.call, status)
+    return mend_status_is_fatal(status) ? mend_streams_driver_result(streams, answer.call, status)
                                         : MEND_OK;
 }
 
@@ -228,15 +223,12 @@ static mend_result synchronize_context_event(mend_streams *streams)
     assert(streams->context_event_count > 0);
     const mend_driver *driver = streams->driver;
     const mend_context_event *oldest = &streams->context_events[0]; /* stays while `grow` is held */
-    mend_status status = MEND_DRIVER_OK;
-    for (int i = 0; i < MEND_CONTEXTS && status == MEND_DRIVER_OK; i++) {
+    for (int i = 0; i < MEND_CONTEXTS; i++) {
         if (oldest->of[i] != NULL) {
-            status = driver->event_synchronize(driver, oldest->of[i]);
-            mend_streams_note_host_waits(streams, status == MEND_DRIVER_OK);
+            mend_status status = driver->event_synchronize(driver, oldest->of[i]);
+            MEND_TRY(mend_streams_driver_result(streams, MEND_CALL_event_synchronize, status));
+            mend_streams_note_host_waits(streams, 1);
         }
-    }
-    if (status != MEND_DRIVER_OK) {
-        return mend_streams_driver_failed(streams, MEND_CALL_event_synchronize, status);
     }
     pass_context_events(streams, 1);
     pass_awaited(streams, 1);
@@ -271,8 +263,7 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
                             "a stream that the pool does not know is being captured: end the "
                             "capture, and call again");
     }
-    return status == MEND_DRIVER_OK ? MEND_OK
-                                    : mend_streams_driver_failed(streams, answer.call, status);
+    return mend_streams_driver_result(streams, answer.call, status);
 }
 
 mend_result mend_streams_wait_unfenced(mend_streams *streams, uint32_t asking)

@@ -148,32 +148,20 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
         drop_fence(streams, of_capture, at);
         return MEND_LOOK_AGAIN;
     }
-    if (status != MEND_DRIVER_OK) {
-        return mend_streams_driver_failed(streams, MEND_CALL_stream_wait, status);
-    }
+    MEND_TRY(mend_streams_driver_result(streams, MEND_CALL_stream_wait, status));
     note_waited(streams, waiter, stamp.stream, fence);
-    mend_history_note_stream(streams->history, MEND_EVENT_STREAM_WAIT,
-                             streams->items[waiter].handle);
+    if (mend_history_is_on(streams->history)) {
+        mend_history_put_step(streams->history,
+                              (mend_history_event){.kind = MEND_EVENT_STREAM_WAIT,
+                                                   .stream = streams->items[waiter].handle});
+    }
     return MEND_LOOK_AGAIN;
 }
 
-/* The last epoch with frees: the open one if it has some. */
-static uint64_t last_epoch(const mend_stream_state *state)
-{
-    return state->open ? state->open_epoch : state->open_epoch - 1;
-}
-
-void mend_streams_begin_host_waits(mend_streams *streams)
+void mend_streams_begin_host_waits(mend_streams *streams, bool for_all)
 {
     MEND_SLOTS_EACH_AND_UNKNOWN(i, streams) {
-        streams->items[i].due_epoch = last_epoch(&streams->items[i]);
-    }
-}
-
-void mend_streams_begin_chosen_waits(mend_streams *streams)
-{
-    MEND_SLOTS_EACH_AND_UNKNOWN(i, streams) {
-        streams->items[i].due_epoch = 0;
+        streams->items[i].due_epoch = for_all ? mend_streams_last_stamp(streams, i).epoch : 0;
     }
 }
 
@@ -185,8 +173,9 @@ void mend_streams_make_due(mend_streams *streams, mend_stamp stamp)
     }
     /* Without a fence the stamp passes with the open epoch; a wait that failed may have begun a new
      * one. */
-    uint64_t epoch = mend_stamp_has_fence(streams, stamp) ? stamp.epoch : last_epoch(state);
-    state->due_epoch = mend_max_u64(epoch, state->due_epoch);
+    stamp = mend_stamp_has_fence(streams, stamp) ? stamp
+                                                 : mend_streams_last_stamp(streams, stamp.stream);
+    mend_raise_u64(&state->due_epoch, stamp.epoch);
     assert(state->due_epoch <= state->open_epoch);
 }
 
@@ -245,9 +234,9 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, boo
         return result;
     }
     if (oldest == MEND_STREAM_UNKNOWN) {
-        result = mend_streams_wait_unfenced(streams, asking);
-        *waited = result == MEND_OK;
-        return result;
+        MEND_TRY(mend_streams_wait_unfenced(streams, asking));
+        *waited = true;
+        return MEND_OK;
     }
     mend_event event = streams->items[oldest].fences[0].event;
     mend_status status = streams->driver->event_synchronize(streams->driver, event);
@@ -256,9 +245,7 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, boo
         *waited = true;
         return MEND_OK;
     }
-    if (status != MEND_DRIVER_OK) {
-        return mend_streams_driver_failed(streams, MEND_CALL_event_synchronize, status);
-    }
+    MEND_TRY(mend_streams_driver_result(streams, MEND_CALL_event_synchronize, status));
     *waited = true;
     mend_streams_note_host_waits(streams, 1);
     assert(streams->items[oldest].fences[0].event == event);

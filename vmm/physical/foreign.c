@@ -98,48 +98,38 @@ mend_status mend_foreign_admit_device(mend_streams *streams, int device)
                                     : hold(streams, device, &unknown, &is_admitted);
 }
 
-static mend_answer ask_legacy(const mend_streams *streams, mend_context context, bool *is_captured)
-{
-    mend_stream_info info = {0};
-    MEND_TRY_ANSWER(mend_foreign_enter(streams, context));
-    const mend_status status =
-        streams->driver->stream_get_info(streams->driver, MEND_STREAM_LEGACY, &info);
-    mend_foreign_leave(streams, context);
-    *is_captured = info.capture != MEND_CAPTURE_NONE;
-    return MEND_ANSWER(stream_get_info, status);
-}
-
 mend_answer mend_foreign_find_capture(const mend_streams *streams, bool *is_captured)
 {
-    mend_answer answer = MEND_ANSWER(stream_get_info, MEND_DRIVER_OK);
     *is_captured = false;
-    for (int i = 0; i < MEND_CONTEXTS && answer.status == MEND_DRIVER_OK && !*is_captured; i++) {
-        if (streams->contexts[i] != NULL) {
-            answer = ask_legacy(streams, streams->contexts[i], is_captured);
+    for (int i = 0; i < MEND_CONTEXTS && !*is_captured; i++) {
+        const mend_context context = streams->contexts[i];
+        mend_stream_info info = {0};
+        if (context != NULL) {
+            MEND_TRY_ANSWER(mend_foreign_enter(streams, context));
+            const mend_status status =
+                streams->driver->stream_get_info(streams->driver, MEND_STREAM_LEGACY, &info);
+            mend_foreign_leave(streams, context);
+            MEND_TRY_ANSWER(MEND_ANSWER(stream_get_info, status));
+            *is_captured = info.capture != MEND_CAPTURE_NONE;
         }
     }
-    return answer;
-}
-
-static mend_answer synchronize(const mend_streams *streams, mend_context context)
-{
-    MEND_TRY_ANSWER(mend_foreign_enter(streams, context));
-    const mend_status status = streams->driver->context_synchronize(streams->driver);
-    mend_foreign_leave(streams, context);
-    return MEND_ANSWER(context_synchronize, status);
+    return MEND_ANSWER(stream_get_info, MEND_DRIVER_OK);
 }
 
 mend_answer mend_foreign_synchronize(const mend_streams *streams, uint64_t *waits)
 {
-    mend_answer answer = MEND_ANSWER(context_synchronize, MEND_DRIVER_OK);
     *waits = 0;
-    for (int i = 0; i < MEND_CONTEXTS && answer.status == MEND_DRIVER_OK; i++) {
-        if (streams->contexts[i] != NULL) {
-            answer = synchronize(streams, streams->contexts[i]);
-            *waits += answer.status == MEND_DRIVER_OK;
+    for (int i = 0; i < MEND_CONTEXTS; i++) {
+        const mend_context context = streams->contexts[i];
+        if (context != NULL) {
+            MEND_TRY_ANSWER(mend_foreign_enter(streams, context));
+            const mend_status status = streams->driver->context_synchronize(streams->driver);
+            mend_foreign_leave(streams, context);
+            MEND_TRY_ANSWER(MEND_ANSWER(context_synchronize, status));
+            ++*waits;
         }
     }
-    return answer;
+    return MEND_ANSWER(context_synchronize, MEND_DRIVER_OK);
 }
 
 mend_answer mend_foreign_record(const mend_streams *streams, int number, mend_event event)

@@ -35,9 +35,7 @@ mend_result mend_streams_take_event(mend_streams *streams, mend_context context,
         mend_foreign_leave(streams, context);
     }
     streams->events_held += status == MEND_DRIVER_OK;
-    return status == MEND_DRIVER_OK
-               ? MEND_OK
-               : mend_streams_driver_failed(streams, MEND_CALL_event_create, status);
+    return mend_streams_driver_result(streams, MEND_CALL_event_create, status);
 }
 
 void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_context context)
@@ -138,9 +136,9 @@ static mend_result record(mend_streams *streams, mend_event event, uint32_t reco
     }
     mend_streams_end_call(streams, recorder);
     *is_outside = info.capture == MEND_CAPTURE_NONE;
-    return answer.status == MEND_DRIVER_OK || is_of_capture(answer.status)
+    return is_of_capture(answer.status)
                ? MEND_OK
-               : mend_streams_driver_failed(streams, answer.call, answer.status);
+               : mend_streams_driver_result(streams, answer.call, answer.status);
 }
 
 /*
@@ -263,18 +261,14 @@ mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint
 {
     assert(group != 0);
     MEND_TRY(check_recorder(streams, recorder));
-    size_t count = 0; /* streams registered later do not belong to the group */
-    MEND_SLOTS_EACH(i, streams, group) {
-        count++;
-    }
-    fence_of_group *made = calloc(count + 1, sizeof(*made));
+    fence_of_group *made = calloc(streams->count, sizeof(*made));
     if (made == NULL) {
         return mend_no_host_memory("a stream's fences");
     }
     mend_result result = MEND_OK;
-    size_t last = 0;
+    size_t count = 0; /* streams registered later do not belong to the group */
     MEND_SLOTS_EACH(i, streams, group) {
-        made[last++].stream = i;
+        made[count++].stream = i;
     }
     for (size_t k = 0; k < count && result == MEND_OK; k++) {
         if (streams->items[made[k].stream].open) {

@@ -32,7 +32,6 @@ bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t eleme
     }
     memset(moved + *capacity * element_bytes, 0, (larger - *capacity) * element_bytes);
     memcpy(array, &moved, sizeof(moved));
-    assert(larger >= count);
     *capacity = larger;
     return true;
 }
@@ -42,7 +41,8 @@ enum { FIRST_BUCKETS = 8, FEW_SLOTS = 64 };
 
 /* ---- the index ------------------------------------------------------------------------------- */
 
-uint64_t mend_slots_thread_of(mend_stream handle)
+/* The calling thread's number if the handle is the per-thread stream; otherwise 0. */
+static uint64_t thread_of(mend_stream handle)
 {
     return handle == MEND_STREAM_PER_THREAD ? mend_process_thread_number() : 0;
 }
@@ -62,7 +62,7 @@ static uint32_t skip_others(const mend_streams *streams, uint32_t slot, mend_str
 uint32_t mend_slots_first(const mend_streams *streams, mend_stream handle)
 {
     mend_stream plain = mend_slots_handle(handle);
-    uint64_t thread = mend_slots_thread_of(plain);
+    uint64_t thread = thread_of(plain);
     const uint64_t key = mend_slots_key(plain, thread, 0);
     return skip_others(streams, *mend_slots_head(streams, MEND_SLOTS_OF_HANDLE, key), plain,
                        thread);
@@ -130,13 +130,6 @@ static uint64_t key_of_pair(const mend_stream_state *state)
     return mend_slots_key(state->handle, state->thread, state->group);
 }
 
-/* Puts the slot at the end of those outside of all groups. */
-static void append_to_none(mend_streams *streams, uint32_t slot)
-{
-    assert(streams->items[slot].group == 0);
-    enter_ring(streams, MEND_SLOTS_OF_GROUP, slot, MEND_STREAM_UNKNOWN);
-}
-
 void mend_slots_enter_unpassed(mend_streams *streams, uint32_t slot)
 {
     mend_stream_state *state = &streams->items[slot];
@@ -164,7 +157,7 @@ void mend_slots_leave_group(mend_streams *streams, uint32_t slot)
     assert(!state->known);
     leave(streams, MEND_SLOTS_OF_GROUP, state->group, slot);
     state->group = 0;
-    append_to_none(streams, slot);
+    enter_ring(streams, MEND_SLOTS_OF_GROUP, slot, MEND_STREAM_UNKNOWN);
     if (state->open || state->fence_count > 0) {
         mend_slots_enter_unpassed(streams, slot);
     }
@@ -199,8 +192,6 @@ static bool grow(mend_streams *streams)
         free(buckets);
         return false;
     }
-    assert(capacity > streams->count);
-    assert(mend_is_power_of_two(bucket_count));
     free(streams->buckets);
     streams->capacity = (uint32_t)capacity;
     streams->buckets = buckets;
@@ -296,7 +287,7 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
     assert(!state->known);
     state->is_free_slot = false;
     state->handle = mend_slots_handle(handle);
-    state->thread = mend_slots_thread_of(state->handle);
+    state->thread = thread_of(state->handle);
     state->id = info->id;
     state->capture_id = info->id == 0 ? info->capture_id : 0;
     state->context = info->context;
@@ -317,7 +308,7 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
     if (group != 0) {
         enter(streams, MEND_SLOTS_OF_GROUP, group, slot);
     } else if (slot != MEND_STREAM_UNKNOWN) {
-        append_to_none(streams, slot);
+        enter_ring(streams, MEND_SLOTS_OF_GROUP, slot, MEND_STREAM_UNKNOWN);
     }
     *index = slot;
     return MEND_OK;

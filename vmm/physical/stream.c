@@ -7,11 +7,13 @@
 #include "base/error.h"
 #include "physical/waits.h"
 
-mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call call,
+mend_result mend_streams_driver_result(mend_streams *streams, mend_driver_call call,
                                        mend_status status)
 {
     assert(call < MEND_DRIVER_CALL_COUNT);
-    assert(status != MEND_DRIVER_OK);
+    if (status == MEND_DRIVER_OK) {
+        return MEND_OK;
+    }
     return mend_refused(streams->driver, mend_status_result(status), call, status,
                         "%s failed while ordering memory between streams",
                         mend_driver_call_name(call));
@@ -23,7 +25,6 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
     *streams = (mend_streams){.driver = driver, .contexts = {[MEND_OWN_CONTEXT] = context}};
     mend_list_init(&streams->watches);
     mend_condition_init(&streams->call_ended);
-    assert(streams->count == MEND_STREAM_UNKNOWN);
     mend_streams_look_up_anew(streams);
     uint32_t unknown;
     const mend_stream_info none = {0};
@@ -107,9 +108,10 @@ static const mend_stream_state *find_first(const mend_streams *streams, mend_str
     return NULL;
 }
 
-/* Looks up by handle and identity. The per-thread stream has one handle for all threads. Any other
- * slot with the handle belongs to a stream that was destroyed without mend_forget_stream. The
- * capture status is updated in all groups of the stream. */
+/* Looks up by handle and identity. The per-thread stream has one handle for all threads. A captured
+ * stream has a slot for the pair (handle, capture), until that capture ends. Any other slot with
+ * the handle belongs to a stream that was destroyed without mend_forget_stream. The capture status
+ * is updated in all groups of the stream. */
 static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t group,
                             const mend_stream_info *info, uint32_t *index)
 {
@@ -159,7 +161,7 @@ static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_in
     const mend_driver *driver = streams->driver;
     mend_status status = driver->stream_get_info(driver, handle, info);
     if (mend_status_is_fatal(status)) {
-        return mend_streams_driver_failed(streams, MEND_CALL_stream_get_info, status);
+        return mend_streams_driver_result(streams, MEND_CALL_stream_get_info, status);
     }
     if (status != MEND_DRIVER_OK) {
         const mend_result result = mend_status_is_of_stream(status) ? MEND_ERROR_UNKNOWN_STREAM
@@ -176,9 +178,7 @@ static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_in
     if (info->id != 0) { /* otherwise the identity is unknown until the capture ends */
         status = mend_foreign_admit(streams, info, &is_admitted, &refused);
     }
-    if (status != MEND_DRIVER_OK) {
-        return mend_streams_driver_failed(streams, refused, status);
-    }
+    MEND_TRY(mend_streams_driver_result(streams, refused, status));
     return is_admitted ? MEND_OK
                        : mend_failure(MEND_ERROR_UNKNOWN_STREAM,
                                       "the stream %p belongs to another context than its device's "
@@ -219,7 +219,6 @@ mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,
         return MEND_DRIVER_OK;
     }
     *is_same = false;
-    assert(state->id == 0);
     if (streams->verify) {
         return MEND_DRIVER_OK;
     }

@@ -193,7 +193,6 @@ static inline void mend_streams_look_up_anew(mend_streams *streams)
     streams->last_handle = MEND_NO_STREAM;
 }
 
-/* MEND_ERROR_OUT_OF_HOST_MEMORY. */
 mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
                               mend_context context);
 
@@ -207,14 +206,11 @@ mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call);
  *
  * The identity of a captured stream cannot be asked for. A new one is known by its handle and its
  * capture, and by its identity from the first time that it is reached without a capture. With
- * `verify`, a slot is made for the pair (handle, capture), until that capture ends. If afterwards
- * the handle means the stream that it meant before the capture, that slot becomes a *double* of the
- * stream's slot. Otherwise nothing tells which stream it was: what it freed waits for the context.
+ * `verify` its slot may become a *double* of the stream's own then.
  *
  * MEND_ERROR_UNKNOWN_STREAM (the stream's context is neither a device's primary one nor a green
  * one, or the driver does not know the stream), MEND_ERROR_CAPTURING (the identity must be
- * verified, but the stream's capture was invalidated), MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST,
- * MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * verified, but the stream's capture was invalidated).
  */
 mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_t group,
                               uint32_t *index);
@@ -236,23 +232,21 @@ static inline uint32_t mend_streams_lookup(mend_streams *streams, mend_stream ha
                : mend_streams_lookup_other(streams, handle, group);
 }
 
-/* Whether the stamps matter: there is more than one stream, or memory was freed or requested
- * without a stream, or a group holds memory. Memory freed without a stream is not idle before the
- * wait for the context has returned. */
-static inline bool mend_streams_are_several(const mend_streams *streams)
-{
-    const mend_stream_state *unknown = &streams->items[MEND_STREAM_UNKNOWN];
-    return streams->may_be_several &&
-           (streams->count > 2 || streams->serves_any || streams->asks_any || unknown->open ||
-            unknown->awaited[0].epoch != 0 ||
-            (streams->count == 2 && streams->items[1].group != 0));
-}
-
 /* Whether memory that was freed without a stream is not known to be idle. */
 static inline bool mend_streams_have_unfenced(const mend_streams *streams)
 {
     const mend_stream_state *unknown = &streams->items[MEND_STREAM_UNKNOWN];
     return unknown->open || unknown->awaited[0].epoch != 0;
+}
+
+/* Whether the stamps matter: there is more than one stream, or memory was freed or requested
+ * without a stream, or a group holds memory. Memory freed without a stream is not idle before the
+ * wait for the context has returned. */
+static inline bool mend_streams_are_several(const mend_streams *streams)
+{
+    return streams->may_be_several && (streams->count > 2 || streams->serves_any ||
+                                       streams->asks_any || mend_streams_have_unfenced(streams) ||
+                                       (streams->count == 2 && streams->items[1].group != 0));
 }
 
 /* The number of events that cover the context, in all contexts. */
@@ -298,7 +292,7 @@ static inline mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stre
     return (mend_stamp){.epoch = state->open_epoch, .stream = stream};
 }
 
-/* A stamp that covers all that an ended stream did. */
+/* The last stamp with frees: it covers all that an ended stream did. */
 static inline mend_stamp mend_streams_last_stamp(const mend_streams *streams, uint32_t stream)
 {
     assert(stream < streams->count);
@@ -373,8 +367,8 @@ void mend_streams_release_group(mend_streams *streams, uint32_t group);
 mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,
                                const mend_stream_info *info, bool *is_same, mend_driver_call *call);
 
-/* Notes a failed driver call, and returns its result. */
-mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call call,
+/* The result of a driver call: notes a failure. */
+mend_result mend_streams_driver_result(mend_streams *streams, mend_driver_call call,
                                        mend_status status);
 
 /* ---- slots.c --------------------------------------------------------------------------------- */
@@ -382,13 +376,9 @@ mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call c
 /* Makes room for `count` elements of an array, zeroed. False if malloc fails: nothing changed. */
 bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t element_bytes);
 
-/*
- * A forgotten stream gives up its slot at once. A stream that was destroyed without
- * mend_forget_stream loses its slot in a collection, which takes the slots that are unused and were
- * not looked up since the collection before. If such a stream still exists, it gets another slot
- * when it is used again. So the number of slots is at most a few times the number of streams in
- * use, however many streams there have been. Nothing here calls the driver.
- */
+/* A stream that was destroyed without mend_forget_stream loses its slot in a collection, which
+ * takes the slots that are unused and were not looked up since the one before: so there are at most
+ * a few times as many as streams in use. Nothing here calls the driver. */
 
 /* The legacy stream has two handles; slots use this one. */
 static inline mend_stream mend_slots_handle(mend_stream handle)
@@ -409,9 +399,6 @@ static inline uint64_t mend_slots_key(mend_stream handle, uint64_t thread, uint3
 {
     return ((uint64_t)(uintptr_t)handle ^ (thread << 32)) + group * UINT64_C(0xD6E8FEB86659FD93);
 }
-
-/* The calling thread's number if the handle is the per-thread stream; otherwise 0. */
-uint64_t mend_slots_thread_of(mend_stream handle);
 
 /* The slots with a handle, in no order: known ones, of all groups; for the per-thread handle, those
  * of the calling thread. A lost slot is no longer in the chain. */
@@ -459,8 +446,7 @@ static inline uint32_t mend_slots_next_captured(const mend_streams *streams, uin
     return streams->items[slot].in[MEND_SLOTS_CAPTURED].next;
 }
 
-/* A slot for a new stream: a free one, or a new one. MEND_ERROR_OUT_OF_HOST_MEMORY: nothing
- * changed. */
+/* A slot for a new stream: a free one, or a new one. */
 mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend_stream_info *info,
                            uint32_t group, uint32_t *index);
 

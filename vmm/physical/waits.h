@@ -126,14 +126,20 @@ enum {
 unsigned mend_waits_blocked_by(const mend_streams *streams, const mend_waits *waits,
                                uint32_t stream);
 
-/* Makes `stream` wait on the device for each stamp that is not ready. Errors as
- * mend_streams_make_wait. */
+/* Whether captured graphs may still use free memory. */
+static inline bool mend_waits_for_graphs(const mend_streams *streams, const mend_waits *waits)
+{
+    return (mend_waits_blocked_by(streams, waits, MEND_STREAM_UNKNOWN) & MEND_BLOCKED_BY_GROUPS) !=
+           0;
+}
+
+/* Makes `stream` wait on the device for each stamp that is not ready, as mend_streams_make_wait. */
 mend_result mend_waits_make_ready(mend_wait_env env, const mend_waits *waits, uint32_t stream);
 
 /* Closes the epochs of all stamps, so that a poll can find that they have passed. */
 mend_result mend_waits_close(mend_wait_env env, const mend_waits *waits);
 
-/* Includes these stamps in the current host waits (mend_streams_begin_chosen_waits). */
+/* Includes these stamps in the current host waits (mend_streams_begin_host_waits). */
 void mend_waits_make_due(mend_streams *streams, const mend_waits *waits);
 
 /* Returns the nodes to the slab; the waits are idle then. */
@@ -156,14 +162,8 @@ static inline void mend_waits_clear(mend_wait_env env, mend_waits *waits)
  *  - watched streams: those of groups that are begun;
  *  - known streams: those that a call named outside of groups, and did not forget.
  *    If streams may vanish (`verify`), it asks only about the stream that a call names.
- *
- * The third rule can go wrong: if a program destroys such a stream without mend_forget_stream, and
- * did not set streams_may_vanish, the driver reads a stream that no longer exists. The pool learns
- * of any other capture only when the driver refuses an event of the context, or a wait for it,
- * which invalidates the capture. The wait is the last step before out of memory, and only for
- * memory that no event covers. The event comes before growth, where much was freed without a
- * stream; after a refusal not before twice as much was. Unmapping harms no capture: the pool unmaps
- * only idle memory, which no capture has recorded.
+ * It learns of any other capture only when the driver refuses an event of the context, or a wait
+ * for it, which invalidates the capture.
  */
 
 /* Whether the pool can record events and queue waits on a stream. */
@@ -175,11 +175,11 @@ typedef enum mend_reach {
                           * stream was forgotten */
 } mend_reach;
 
-/* Asks the driver. MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+/* Asks the driver. */
 mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach);
 
 /* Whether any stream is being captured, as far as the pool can know. `asking` is the stream that
- * the current call names (MEND_STREAM_UNKNOWN: none). Errors as mend_streams_reach. */
+ * the current call names (MEND_STREAM_UNKNOWN: none). */
 mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bool *is_captured);
 
 /* The same when the pool is destroyed, perhaps after its streams: of the known streams it asks only
@@ -195,13 +195,12 @@ void mend_streams_end_capture(mend_streams *streams, uint64_t capture);
 bool mend_streams_has_unidentified(const mend_streams *streams, uint32_t group);
 
 /* Before such a group is released without a stream: asks which devices they belong to, so that
- * waits cover their work. Of streams that vanished, or may have, nobody can tell. Errors as
- * mend_streams_reach. */
+ * waits cover their work. Of streams that vanished, or may have, nobody can tell. */
 mend_result mend_streams_identify(mend_streams *streams, uint32_t group);
 
 /* Before a group is released: a stream that only its slot has seen captured gets one outside of
  * groups, so that no wait for the context comes into that capture. A default stream needs none: the
- * legacy stream is asked. MEND_ERROR_OUT_OF_HOST_MEMORY: the group stays. Calls no driver. */
+ * legacy stream is asked. After a failure the group stays. Calls no driver. */
 mend_result mend_streams_keep_captured(mend_streams *streams, uint32_t group);
 
 /* Of a stream in a group, in a capture: finds the other streams of the group whose recorded work
@@ -224,30 +223,23 @@ void mend_streams_note_host_waits(mend_streams *streams, uint64_t count);
 /* Queries the events, the oldest first. True if any has passed. */
 bool mend_context_poll(mend_streams *streams);
 
-/* Whether the driver can record an event for all work of the context. Does not call the driver. */
-bool mend_streams_can_record_context(const mend_streams *streams);
-
-/* Records such an event, if the driver can, and no capture that the pool knows of forbids it. It
- * covers all frees made so far, with a stream or without. Errors as mend_streams_close_epoch. */
+/* Records an event for all work of the context, if the driver can (lacks_context_events), and no
+ * capture that the pool knows of forbids it. It
+ * covers all frees made so far, with a stream or without. */
 mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, bool *recorded);
 
 /* The host waits for the oldest such event, which is recorded if there is none; or else for the
- * context. If the event has passed already, the host does not wait.
- * Errors as mend_streams_wait_context. */
+ * context. If the event has passed already, the host does not wait. MEND_ERROR_CAPTURING. */
 mend_result mend_streams_wait_unfenced(mend_streams *streams, uint32_t asking);
 
 /* The host waits for all work of the pool's context, and of the contexts of other devices whose
- * streams use the memory: all earlier frees are then idle. `asking` is the
- * stream that needs memory. MEND_ERROR_CAPTURING: a capture forbids it; MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST. */
+ * streams use the memory: all earlier frees are then idle. `asking` is the stream that needs
+ * memory. MEND_ERROR_CAPTURING: a capture forbids it. */
 mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking);
 
 /* ---- fence.c --------------------------------------------------------------------------------- */
 
 /*
- * While a stream is captured the pool records nothing on it, queues no wait there, and does not
- * wait for the context: memory that was freed on it stays unavailable until the capture has ended.
- *
  * Poll and wait need the `grow` lock too: calls in which the host waits release `state` meanwhile.
  * So do event_record and stream_wait, which block while the stream's queue is full. Afterwards
  * streams and frees may have changed.
@@ -261,31 +253,27 @@ bool mend_streams_poll(mend_streams *streams);
 #define MEND_LOOK_AGAIN ((mend_result)-1)
 
 /* Makes `waiter` wait, on the device, for a stamp that has a fence. MEND_OK: it already waits for
- * it; MEND_LOOK_AGAIN: the wait was queued now. Errors as mend_streams_close_epoch. */
+ * it; MEND_LOOK_AGAIN: the wait was queued now. */
 mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_stamp stamp);
 
 /* From here on the host waits only for frees made so far, not for those that other threads make
- * during the waits: so the waits end. Does not call the driver. */
-void mend_streams_begin_host_waits(mend_streams *streams);
-
-/* The same, but the host waits only for the stamps given to mend_streams_make_due. Neither calls
- * the driver. */
-void mend_streams_begin_chosen_waits(mend_streams *streams);
+ * during the waits: so the waits end; or, not `for_all`, only for the stamps that are made due.
+ * Neither calls the driver. */
+void mend_streams_begin_host_waits(mend_streams *streams, bool for_all);
 void mend_streams_make_due(mend_streams *streams, mend_stamp stamp);
 
 /*
  * Closes epochs; then the host waits for the oldest fence of any stream, with or without that of
  * `asking`, the stream that needs memory. If only memory without a fence is left (freed without a
  * stream, or on a stream out of reach), the host waits for the context instead. *waited is false if
- * there was nothing to wait for. Errors as mend_streams_close_epoch; MEND_ERROR_CAPTURING: only a
- * wait for the context is left, and a capture forbids it.
+ * there was nothing to wait for. MEND_ERROR_CAPTURING: only a wait for the context is left, and a
+ * capture forbids it.
  */
 mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, bool with_asking,
                                      bool *waited);
 
-/* Records the open epoch and forgets the stream. Errors as mend_streams_close_epoch,
- * MEND_ERROR_CAPTURING: nothing changed then. Before the program may destroy the stream, wait for
- * calls that use it (mend_streams_await_calls). */
+/* Records the open epoch and forgets the stream. Before the program may destroy the stream, wait
+ * for calls that use it (mend_streams_await_calls). MEND_ERROR_CAPTURING. */
 mend_result mend_streams_forget(mend_streams *streams, uint32_t stream);
 
 /* Waits for calls of other threads that use the stream; releases `lock`, the heap's `state`,
@@ -294,12 +282,8 @@ void mend_streams_await_calls(mend_streams *streams, uint32_t stream, mend_mutex
 
 /* ---- foreign.c ------------------------------------------------------------------------------- */
 
-/*
- * A wait for the pool's own context does not cover such streams. So once there is a stream of
- * another device, memory without an event of its stream waits for several contexts: the pool's own,
- * and those of the devices whose streams the pool has seen. The pool keeps these devices open until
- * it ends.
- */
+/* Once there is a stream of another device, memory without an event of its stream waits for several
+ * contexts: the pool's own, and those of the devices whose streams it has seen, and keeps open. */
 
 /* Decides whether the pool serves a stream whose identity is known: it serves streams of the pool's
  * context, of another device's primary context (which it opens and keeps open), and of green
@@ -332,8 +316,7 @@ mend_status mend_foreign_close(mend_streams *streams);
 
 /* ---- record.c -------------------------------------------------------------------------------- */
 
-/* An event of the context, kept or new. MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST. */
+/* An event of the context, kept or new. */
 mend_result mend_streams_take_event(mend_streams *streams, mend_context context, mend_event *event);
 
 /* Keeps an event for reuse; destroys it if it is of a green context. */
@@ -341,16 +324,15 @@ void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_conte
 
 /* Records an event for the open epoch of the stream, if the epoch has frees. Does nothing for a
  * stream out of reach or of a group: that memory waits for the context, or for the release of the
- * group. MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+ * group. */
 mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream);
 
 /* The same for a stream that the current call does not name. Does nothing if streams may vanish:
  * the stream may not exist any more. */
 mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream);
 
-/* Records events on `recorder` that cover the open epochs of a group. Errors as
- * mend_streams_close_epoch; MEND_ERROR_CAPTURING, MEND_ERROR_UNKNOWN_STREAM: `recorder` is out of
- * reach. On failure nothing changed. */
+/* Records events on `recorder` that cover the open epochs of a group. MEND_ERROR_CAPTURING,
+ * MEND_ERROR_UNKNOWN_STREAM: `recorder` is out of reach. */
 mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint32_t recorder);
 
 /* Removes the first `count` fences of the stream, which have passed. Calls the driver only for

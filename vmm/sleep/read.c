@@ -67,7 +67,7 @@ static mend_result read_part(mend_heap *heap, uint64_t address, uint64_t size_by
     uint64_t at = 0;
     MEND_TRY(find_part(heap, address, size_bytes, &kept, &piece, &at, part_bytes));
     if (piece->keep == MEND_KEEP_FILE) {
-        return mend_sleep_file_read(heap, kept->file, host, *part_bytes, at);
+        return mend_sleep_file_pass(heap, kept->file, NULL, host, *part_bytes, at);
     }
     mend_heap_unlock(heap);
     memcpy(host, (const unsigned char *)kept->host + at, (size_t)*part_bytes);
@@ -82,28 +82,24 @@ mend_result mend_sleep_find(mend_heap *heap, uint64_t address, uint64_t size_byt
     const mend_kept_piece *piece;
     uint64_t at = 0;
     uint64_t part_bytes = 0;
-    mend_result result = find_part(heap, address, size_bytes, &kept, &piece, &at, &part_bytes);
-    if (result == MEND_OK && (piece->keep == MEND_KEEP_FILE || part_bytes < size_bytes)) {
-        result = mend_failure(MEND_ERROR_NOT_SUPPORTED,
-                              "mend_find_kept: what is kept of the memory at 0x%llx is %s",
-                              (unsigned long long)address,
-                              piece->keep == MEND_KEEP_FILE ? "in a file" : "in several places");
+    MEND_TRY(find_part(heap, address, size_bytes, &kept, &piece, &at, &part_bytes));
+    if (piece->keep == MEND_KEEP_FILE || part_bytes < size_bytes) {
+        return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                            "mend_find_kept: what is kept of the memory at 0x%llx is %s",
+                            (unsigned long long)address,
+                            piece->keep == MEND_KEEP_FILE ? "in a file" : "in several places");
     }
-    if (result == MEND_OK) {
-        *host = (const unsigned char *)kept->host + at;
-    }
-    return result;
+    *host = (const unsigned char *)kept->host + at;
+    return MEND_OK;
 }
 
 mend_result mend_sleep_read(mend_heap *heap, uint64_t address, uint64_t size_bytes, void *host)
 {
     assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
-    mend_result result = MEND_OK;
-    uint64_t done = 0;
     uint64_t part_bytes = 0;
-    for (; done < size_bytes && result == MEND_OK; done += part_bytes) {
-        result = read_part(heap, address + done, size_bytes - done, (unsigned char *)host + done,
-                           &part_bytes);
+    for (uint64_t done = 0; done < size_bytes; done += part_bytes) {
+        MEND_TRY(read_part(heap, address + done, size_bytes - done, (unsigned char *)host + done,
+                           &part_bytes));
     }
-    return result;
+    return MEND_OK;
 }

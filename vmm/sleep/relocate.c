@@ -92,7 +92,6 @@ mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *
     return result;
 }
 
-/* Moves a chunk that may move. */
 static mend_result move(relocation *r, mend_chunk *chunk, uint64_t bytes)
 {
     mend_heap *heap = r->heap;
@@ -117,20 +116,18 @@ static mend_result move(relocation *r, mend_chunk *chunk, uint64_t bytes)
  * grow lock. */
 static mend_result move_all(relocation *r)
 {
-    mend_result result = MEND_OK;
     uint64_t behind = 0;
-    for (mend_chunk *chunk;
-         result == MEND_OK && (chunk = mend_chunk_from(&r->heap->chunks, behind)) != NULL;) {
+    for (mend_chunk *chunk; (chunk = mend_chunk_from(&r->heap->chunks, behind)) != NULL;) {
         const bool is_there = chunk->memory.backing == r->backing;
         bool has_others = false;
         behind = chunk->address + chunk->size_bytes;
         const uint64_t bytes =
             is_there || mend_chunk_sleeps(chunk) ? 0 : bytes_to_move(r, chunk, &has_others);
         if (bytes > 0 && may_move(r, chunk, bytes, has_others)) {
-            result = move(r, chunk, bytes);
+            MEND_TRY(move(r, chunk, bytes));
         }
     }
-    return result;
+    return MEND_OK;
 }
 
 mend_result mend_relocate(mend_heap *heap, mend_backing backing, const uint64_t *tags,
@@ -188,9 +185,8 @@ static mend_result check(const mend_heap *heap)
         if (at->zone == MEND_ZONE_RANGE && at->live_bytes > 0) {
             return mend_failure(
                 MEND_ERROR_PINNED,
-                "mend_quiesce: memory at 0x%llx was created to be shared, and holds "
-                "pages of a range; put them to sleep (mend_sleep keeps what is in them), or "
-                "decommit them "
+                "mend_quiesce: memory at 0x%llx was created to be shared, and holds pages of a "
+                "range; put them to sleep (mend_sleep keeps what is in them), or decommit them "
                 "first",
                 (unsigned long long)at->address);
         }
@@ -199,8 +195,7 @@ static mend_result check(const mend_heap *heap)
         if (at->pins > 0 || is_mapped_twice) {
             return mend_failure(
                 MEND_ERROR_PINNED,
-                "mend_quiesce: the chunk at 0x%llx was created to be shared, and is "
-                "%s",
+                "mend_quiesce: the chunk at 0x%llx was created to be shared, and is %s",
                 (unsigned long long)at->address,
                 is_mapped_twice
                     ? "mapped at a second address"
@@ -235,27 +230,26 @@ static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
                : result;
 }
 
+static mend_result quiesce(mend_heap *heap, mend_quiesce_report *report)
+{
+    uint64_t first_bytes = 0;
+    uint64_t last_bytes = 0;
+    MEND_TRY(mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true));
+    MEND_TRY(mend_trim_to(heap, 0, false, &first_bytes));
+    mend_copies_shrink(heap, 0); /* a checkpoint would keep them */
+    MEND_TRY(make_private(heap, report));
+    MEND_TRY(mend_trim_to(heap, 0, false, &last_bytes)); /* what others have freed meanwhile */
+    report->released_bytes = first_bytes + last_bytes;
+    report->reserved_bytes = heap->chunks.reserved_bytes;
+    return MEND_OK;
+}
+
 mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
     MEND_TRY(mend_enter(heap, &scope));
-    mend_result result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
-    uint64_t bytes = 0;
-    if (result == MEND_OK) {
-        result = mend_trim_to(heap, 0, false, &bytes);
-        report->released_bytes += bytes;
-    }
-    if (result == MEND_OK) {
-        mend_copies_shrink(heap, 0); /* a checkpoint would keep them */
-        result = make_private(heap, report);
-    }
-    if (result == MEND_OK) { /* what other threads have freed meanwhile */
-        bytes = 0;
-        result = mend_trim_to(heap, 0, false, &bytes);
-        report->released_bytes += bytes;
-    }
-    report->reserved_bytes = heap->chunks.reserved_bytes;
+    const mend_result result = quiesce(heap, report);
     mend_driver_scope_close(heap, &scope);
     return result;
 }

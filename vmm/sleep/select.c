@@ -20,9 +20,7 @@ bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_coun
 
 bool mend_is_for_graphs(const mend_heap *heap, const mend_span *span)
 {
-    return !span->live &&
-           (mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN) &
-            MEND_BLOCKED_BY_GROUPS) != 0;
+    return !span->live && mend_waits_for_graphs(&heap->streams, &span->waits);
 }
 
 /* The place of the rule for its tag; rule_count: none, or it has no tag. */
@@ -36,7 +34,7 @@ static size_t rule_of(const mend_sleep_options *options, const mend_span *span)
     return at;
 }
 
-bool mend_graphs_sleep(const mend_sleep_options *options, const mend_span *span)
+static bool graphs_sleep(const mend_sleep_options *options, const mend_span *span)
 {
     const size_t rule = rule_of(options, span);
     if (rule < options->rule_count) {
@@ -53,10 +51,17 @@ bool mend_graphs_sleep(const mend_sleep_options *options, const mend_span *span)
     return all;
 }
 
+bool mend_is_to_sleep(const mend_sleep_options *options, const mend_span *span)
+{
+    return span->live ? mend_keep_of(options, span) != MEND_KEEP_AWAKE
+                      : graphs_sleep(options, span);
+}
+
 /* ---- what a call names ----------------------------------------------------------------------- */
 
-bool mend_look_at_blocks(const mend_heap *heap, bool (*look)(void *context, const mend_span *),
-                         void *context)
+/* Shows all blocks, and memory of graphs, to `look`, by address, until that is true. */
+static bool look_at_blocks(const mend_heap *heap, bool (*look)(void *context, const mend_span *),
+                           void *context)
 {
     bool is_found = false;
     for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL && !is_found;
@@ -77,7 +82,7 @@ static bool has_tag(void *context, const mend_span *span)
 
 static void note_tag(const mend_heap *heap, uint64_t tag, mend_match *match)
 {
-    if (!mend_look_at_blocks(heap, has_tag, &tag)) {
+    if (!look_at_blocks(heap, has_tag, &tag)) {
         match->unmatched_tag = match->unmatched_tags == 0 ? tag : match->unmatched_tag;
         match->unmatched_tags++;
     }
@@ -93,10 +98,8 @@ typedef struct naming {
 static bool add_if_named(void *context, const mend_span *span)
 {
     naming *n = context;
-    const bool sleeps =
-        n->options != NULL && (span->live ? mend_keep_of(n->options, span) != MEND_KEEP_AWAKE
-                                          : mend_graphs_sleep(n->options, span));
-    const bool is_named = sleeps || mend_is_tagged(span, n->tags, n->tag_count);
+    const bool is_named = n->options != NULL ? mend_is_to_sleep(n->options, span)
+                                             : mend_is_tagged(span, n->tags, n->tag_count);
     n->bytes += is_named ? span->size_bytes : 0;
     return false;
 }
@@ -108,7 +111,7 @@ mend_match mend_match_rules(const mend_heap *heap, const mend_sleep_options *opt
     for (size_t i = 0; i < options->rule_count; i++) {
         note_tag(heap, mend_rule_at(options, i).tag, &match);
     }
-    (void)mend_look_at_blocks(heap, add_if_named, &n);
+    (void)look_at_blocks(heap, add_if_named, &n);
     match.bytes = n.bytes;
     return match;
 }
@@ -121,7 +124,7 @@ mend_match mend_match_tags(const mend_heap *heap, const uint64_t *tags, size_t t
         note_tag(heap, tags[i], &match);
     }
     if (tag_count > 0) {
-        (void)mend_look_at_blocks(heap, add_if_named, &n);
+        (void)look_at_blocks(heap, add_if_named, &n);
         match.bytes = n.bytes;
     }
     return match;
@@ -132,7 +135,6 @@ mend_match mend_match_tags(const mend_heap *heap, const uint64_t *tags, size_t t
 /* What a chunk holds, in bytes of blocks. */
 typedef struct contents {
     const mend_span *first;
-    size_t spans;
     uint64_t to_sleep_bytes;
     uint64_t to_stay_bytes;
     uint64_t graphs_bytes; /* free, kept for captured graphs, and to sleep; what of it is to stay
@@ -149,17 +151,12 @@ static contents look_into(const mend_heap *heap, const mend_sleep_options *optio
         found.first = found.first != NULL ? found.first : span;
         uint64_t from = mend_max_u64(span->address, chunk->address);
         uint64_t bytes = mend_min_u64(mend_span_end(span), end) - from;
-        found.spans++;
-        if (!span->live) {
-            if (mend_is_for_graphs(heap, span)) {
-                *(mend_graphs_sleep(options, span) ? &found.graphs_bytes : &found.to_stay_bytes) +=
-                    bytes;
-                found.has_rule = found.has_rule || rule_of(options, span) < options->rule_count;
-            }
-        } else if (span->lent || mend_keep_of(options, span) == MEND_KEEP_AWAKE) {
-            found.to_stay_bytes += bytes;
-        } else {
-            found.to_sleep_bytes += bytes;
+        const bool sleeps = !span->lent && mend_is_to_sleep(options, span);
+        if (span->live) {
+            *(sleeps ? &found.to_sleep_bytes : &found.to_stay_bytes) += bytes;
+        } else if (mend_is_for_graphs(heap, span)) {
+            *(sleeps ? &found.graphs_bytes : &found.to_stay_bytes) += bytes;
+            found.has_rule = found.has_rule || rule_of(options, span) < options->rule_count;
         }
     }
     return found;
@@ -208,8 +205,6 @@ static bool add(mend_selection *selection, const mend_sleep_options *options, me
     kept->has_rule = held->has_rule;
     selection->sleepers[selection->count++] = (mend_cluster){
         .address = chunk->address, .size_bytes = chunk->size_bytes, .chunk = chunk, .kept = kept};
-    selection->spans += held->spans;
-    selection->bytes += chunk->size_bytes;
     selection->chosen_bytes += held->to_sleep_bytes;
     return true;
 }
@@ -232,8 +227,7 @@ static bool select_chunk(const mend_heap *heap, const mend_sleep_options *option
 mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *options,
                                  mend_selection *selection)
 {
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     *selection = (mend_selection){0};
     selection->sleepers = calloc(heap->chunks.mapped.count + 1, sizeof(selection->sleepers[0]));
     if (selection->sleepers == NULL) {
@@ -307,7 +301,7 @@ static bool list_tag(void *context, const mend_span *span)
 mend_result mend_sleep_list_tags(const mend_heap *heap, mend_sleep_tag_info **infos, size_t *count)
 {
     listing l = {.heap = heap};
-    if (mend_look_at_blocks(heap, list_tag, &l)) {
+    if (look_at_blocks(heap, list_tag, &l)) {
         free(l.infos);
         return mend_no_host_memory("a list of tags");
     }

@@ -47,8 +47,7 @@ static mend_result undo(sleeping *s, size_t unmapped, mend_result result)
             continue;
         }
         mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_MAPPING);
-        const mend_answer answer =
-            mend_remap_chunk(heap, chunk, mend_heap_span_at(heap, chunk->address));
+        const mend_answer answer = mend_remap_chunk(heap, chunk);
         result = answer.status == MEND_DRIVER_OK ? result : mend_remap_failed(heap, answer);
     }
     return result;
@@ -86,7 +85,7 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
         report->dropped_bytes += at->kept->dropped_bytes;
         report->asleep_bytes += at->size_bytes;
         at->kept->sleep = s->heap->counters.sleeps;
-        mend_keep_count(s->heap, at->kept);
+        mend_keep_count(s->heap, at->kept, true);
         at->chunk = mend_chunk_fall_asleep(chunks, at->chunk, at->kept);
         at->kept = NULL;
     }
@@ -120,7 +119,7 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
     for (size_t i = 0; i < count; i++) {
         mend_freeze_chunk(heap, sleepers[i].chunk);
     }
-    mend_result result = mend_keep_save(heap, sleepers, count, s->options->directory);
+    mend_result result = mend_keep_copy(heap, sleepers, count, true, s->options->directory);
     if (result == MEND_OK) {
         mend_status status = mend_step_unmap_parts(heap, sleepers, count, &unmapped, &calls);
         result = mend_driver_result(heap, MEND_ANSWER(unmap, status));
@@ -147,11 +146,14 @@ static mend_result put_selected(sleeping *s, mend_sleep_report *report)
     mend_result result = check(s);
     if (result == MEND_OK && selection->count > 0) {
         /* The chunks freeze before anything changes: what their free memory waits for is known. */
-        mend_layout_promise nodes = mend_freeze_nodes(heap, selection->count, selection->spans);
-        nodes.waits = mend_layout_nodes_for(heap, 1).waits;
+        size_t spans = 0;
+        size_t waits = mend_layout_nodes_for(heap, 1).waits;
         for (size_t i = 0; i < selection->count; i++) {
-            nodes.waits += mend_freeze_waits(heap, selection->sleepers[i].chunk);
+            spans += mend_freeze_spans(heap, selection->sleepers[i].chunk);
+            waits += mend_freeze_waits(heap, selection->sleepers[i].chunk);
         }
+        mend_layout_promise nodes = mend_freeze_nodes(heap, selection->count, spans);
+        nodes.waits = waits;
         if (mend_slab_reserve(&heap->chunks.slab, selection->count) && /* for their memory */
             mend_layout_promise_these(heap, &nodes)) {
             result = perform(s, report);

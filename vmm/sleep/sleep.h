@@ -24,10 +24,7 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
 
 /* ---- read.c ---------------------------------------------------------------------------------- */
 
-/*
- * The caller holds both locks. What is kept changes under both: while bytes are copied, `state` is
- * released. No driver call.
- */
+/* While bytes are copied, `state` is released. No driver call. */
 
 /* As mend_read_kept, and mend_find_kept. */
 mend_result mend_sleep_find(mend_heap *heap, uint64_t address, uint64_t size_bytes,
@@ -53,13 +50,11 @@ mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *
 
 /* ---- select.c -------------------------------------------------------------------------------- */
 
-/* The caller holds both locks. No driver call. */
+/* No driver call, unless it says so. */
 
 typedef struct mend_selection {
     mend_cluster *sleepers; /* by address */
     size_t count;
-    size_t spans;          /* in these chunks */
-    uint64_t bytes;        /* of these chunks */
     uint64_t chosen_bytes; /* of blocks in them */
     uint64_t asleep_bytes; /* of blocks that are to sleep, and do */
     uint64_t shared_bytes; /* of blocks that are to sleep and stay: beside blocks that stay awake */
@@ -71,13 +66,10 @@ typedef struct mend_selection {
 /* Whether the block has one of these sleep tags. */
 bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_count);
 
-/* Whether it is free memory that is kept for captured graphs, and whether that is to sleep. */
+/* Whether it is free memory that is kept for captured graphs; and whether that, or a block, is to
+ * sleep. */
 bool mend_is_for_graphs(const mend_heap *heap, const mend_span *span);
-bool mend_graphs_sleep(const mend_sleep_options *options, const mend_span *span);
-
-/* Shows all blocks, and memory of graphs, to `look`, by address, until that is true. */
-bool mend_look_at_blocks(const mend_heap *heap, bool (*look)(void *context, const mend_span *),
-                         void *context);
+bool mend_is_to_sleep(const mend_sleep_options *options, const mend_span *span);
 
 /* What a call names: bytes of blocks, and tags that no block has, with the first of them. */
 typedef struct mend_match {
@@ -90,7 +82,6 @@ typedef struct mend_match {
 mend_match mend_match_rules(const mend_heap *heap, const mend_sleep_options *options);
 mend_match mend_match_tags(const mend_heap *heap, const uint64_t *tags, size_t tag_count);
 
-/* Finds them. MEND_ERROR_OUT_OF_HOST_MEMORY: nothing is selected. */
 mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *options,
                                  mend_selection *selection);
 
@@ -102,12 +93,12 @@ bool mend_is_shared(const mend_heap *heap, const mend_sleep_options *options,
 void mend_selection_clear(mend_heap *heap, mend_selection *selection);
 
 /* The sleep tags that blocks and memory of graphs have, by number; `infos` is freed by the caller.
- * The caller holds both locks. No driver call. MEND_ERROR_OUT_OF_HOST_MEMORY. */
+ */
 mend_result mend_sleep_list_tags(const mend_heap *heap, mend_sleep_tag_info **infos, size_t *count);
 
 /* ---- split.c --------------------------------------------------------------------------------- */
 
-/* The caller holds both locks, at a quiet point; a driver scope is open. */
+/* At a quiet point; a driver scope is open. */
 
 typedef struct mend_splits {
     size_t count;          /* chunks that were split */
@@ -117,7 +108,7 @@ typedef struct mend_splits {
 } mend_splits;
 
 /* Splits those that can be; gives the pool's empty chunks back if they are in the way of a copy.
- * MEND_ERROR_DEVICE_LOST; MEND_ERROR_DRIVER: a chunk lacks its mapping. */
+ * MEND_ERROR_DRIVER: a chunk lacks its mapping. */
 mend_result mend_sleep_split(mend_heap *heap, const mend_sleep_options *options,
                              mend_splits *splits);
 

@@ -11,40 +11,36 @@
 /* What a page of a chunk holds, as bits. */
 enum { TO_SLEEP = 1, TO_STAY = 2 };
 
-/* Notes the bits of each span at its pages. Free memory that is kept for captured graphs which may
- * run while others sleep stays. */
-static void look_at_pages(const mend_heap *heap, const mend_sleep_options *options,
-                          const mend_chunk *chunk, unsigned char *pages)
+/* Free memory that is kept for captured graphs which may run while others sleep stays. */
+static unsigned bits_of(const mend_heap *heap, const mend_sleep_options *options,
+                        const mend_cluster *page)
 {
-    const uint64_t page_bytes = heap->device.granularity_bytes;
-    const uint64_t end = chunk->address + chunk->size_bytes;
-    MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
-        const uint64_t from = mend_max_u64(span->address, chunk->address) - chunk->address;
-        const uint64_t to = mend_min_u64(mend_span_end(span), end) - chunk->address;
-        const bool sleeps = span->live ? mend_keep_of(options, span) != MEND_KEEP_AWAKE
-                                       : mend_graphs_sleep(options, span);
-        const bool has_fate = span->live || mend_is_for_graphs(heap, span);
-        const unsigned char bits = !has_fate ? 0 : sleeps ? TO_SLEEP : TO_STAY;
-        for (uint64_t at = from / page_bytes; at * page_bytes < to; at++) {
-            pages[at] |= bits;
+    unsigned bits = 0;
+    MEND_SPANS_EACH(const mend_span, span, heap, page) {
+        if (span->live || mend_is_for_graphs(heap, span)) {
+            bits |= mend_is_to_sleep(options, span) ? TO_SLEEP : TO_STAY;
         }
     }
+    return bits;
 }
 
-/* The parts that a chunk of these pages becomes: neighbours with the same fate are one. Returns
- * their number; 0: no page can sleep that cannot now. */
-static size_t cut(const unsigned char *pages, const mend_chunk *chunk, uint64_t page_bytes,
+/* The parts that a chunk becomes: neighbouring pages with the same fate are one. Returns their
+ * number; 0: no page can sleep that cannot now. */
+static size_t cut(const mend_heap *heap, const mend_sleep_options *options, const mend_chunk *chunk,
                   mend_cluster *cuts)
 {
-    const size_t count = (size_t)(chunk->size_bytes / page_bytes);
+    mend_cluster page = {.address = chunk->address, .size_bytes = heap->device.granularity_bytes};
     size_t parts = 0;
+    unsigned before = 0;
     bool gains = false;
-    for (size_t i = 0; i < count; i++) {
-        if (i == 0 || (pages[i] & TO_STAY) != (pages[i - 1] & TO_STAY)) {
-            cuts[parts++].address = chunk->address + i * page_bytes;
+    for (; page.address < chunk->address + chunk->size_bytes; page.address += page.size_bytes) {
+        const unsigned bits = bits_of(heap, options, &page);
+        if (parts == 0 || (bits & TO_STAY) != (before & TO_STAY)) {
+            cuts[parts++].address = page.address;
         }
-        cuts[parts - 1].size_bytes += page_bytes;
-        gains = gains || pages[i] == TO_SLEEP;
+        cuts[parts - 1].size_bytes += page.size_bytes;
+        gains = gains || bits == TO_SLEEP;
+        before = bits;
     }
     return gains ? parts : 0;
 }
@@ -54,22 +50,18 @@ static mend_result split(mend_heap *heap, const mend_sleep_options *options, men
                          mend_splits *splits)
 {
     const uint64_t page_bytes = heap->device.granularity_bytes;
-    const size_t page_count = (size_t)(chunk->size_bytes / page_bytes);
     assert(chunk->size_bytes % page_bytes == 0);
-    unsigned char *pages = calloc(page_count, 1);
-    mend_cluster *parts = calloc(page_count, sizeof(parts[0]));
-    mend_result result = MEND_ERROR_OUT_OF_HOST_MEMORY;
-    if (pages != NULL && parts != NULL) {
-        look_at_pages(heap, options, chunk, pages);
-        mend_exchange_order order = {.chunk = chunk, .parts = parts};
-        order.count = cut(pages, chunk, page_bytes, parts);
-        mend_exchange_report done = {0};
-        result = order.count > 0 ? mend_relocate_in_device(heap, &order, &splits->refusals, &done)
-                                 : MEND_OK;
-        splits->count += result == MEND_OK && order.count > 0;
-        splits->copied_bytes += result == MEND_OK ? done.copied_bytes : 0;
+    mend_cluster *parts = calloc((size_t)(chunk->size_bytes / page_bytes), sizeof(parts[0]));
+    if (parts == NULL) {
+        return MEND_ERROR_OUT_OF_HOST_MEMORY;
     }
-    free(pages);
+    const mend_exchange_order order = {
+        .chunk = chunk, .parts = parts, .count = cut(heap, options, chunk, parts)};
+    mend_exchange_report done = {0};
+    const mend_result result =
+        order.count > 0 ? mend_relocate_in_device(heap, &order, &splits->refusals, &done) : MEND_OK;
+    splits->count += result == MEND_OK && order.count > 0;
+    splits->copied_bytes += result == MEND_OK ? done.copied_bytes : 0;
     free(parts);
     return result;
 }
@@ -77,8 +69,7 @@ static mend_result split(mend_heap *heap, const mend_sleep_options *options, men
 mend_result mend_sleep_split(mend_heap *heap, const mend_sleep_options *options,
                              mend_splits *splits)
 {
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     mend_result result = MEND_OK;
     uint64_t behind = 0;
     *splits = (mend_splits){0};

@@ -23,25 +23,23 @@ typedef struct waking {
 
 /* ---- which chunks ---------------------------------------------------------------------------- */
 
-/* Adds the chunk if it wakes; counts its spans. */
+/* Adds the chunk if it wakes. */
 static void look_at(waking *w, mend_chunk *chunk, const mend_wake_order *order)
 {
     bool wakes = order->tag_count == 0 || (chunk->live_bytes == 0 && !chunk->kept->has_rule);
-    size_t spans = 0;
     MEND_SPANS_EACH(const mend_span, span, w->heap, chunk) {
         const bool is_for_graphs = mend_is_for_graphs(w->heap, span);
         wakes = wakes ||
                 ((span->live || is_for_graphs) &&
                  mend_is_tagged(span, order->tags, order->tag_count)) ||
                 (is_for_graphs && span->sleep_tag == 0 && chunk->live_bytes == 0); /* joined */
-        spans++;
     }
     if (wakes) {
         w->sleepers[w->count++] = (mend_cluster){.address = chunk->address,
                                                  .size_bytes = chunk->size_bytes,
                                                  .chunk = chunk,
                                                  .kept = chunk->kept};
-        w->spans += spans;
+        w->spans += mend_freeze_spans(w->heap, chunk);
     }
     if (wakes && chunk->missing == MEND_MISSING_MEMORY) {
         w->needed_bytes += chunk->size_bytes;
@@ -71,21 +69,17 @@ static uint64_t first_bytes(mend_lack lack)
     return lack.limit_bytes > 0 ? lack.limit_bytes : lack.device_bytes;
 }
 
+/* `who` lacks it where the limit does not. */
 static mend_result no_room(waking *w, mend_lack lack, const char *who)
 {
     const uint64_t lacking_bytes = first_bytes(lack);
     w->lack = lack;
-    return mend_failure(MEND_ERROR_OUT_OF_MEMORY,
-                        "waking takes %s of memory, and %s lacks %s (%llu bytes); everything "
-                        "sleeps as before",
-                        mend_words_amount(w->needed_bytes).text, who,
-                        mend_words_amount_above(lacking_bytes).text,
-                        (unsigned long long)lacking_bytes);
-}
-
-static mend_result lacks(waking *w, mend_lack lack)
-{
-    return no_room(w, lack, lack.limit_bytes > 0 ? "the limit" : "the device");
+    return mend_failure(
+        MEND_ERROR_OUT_OF_MEMORY,
+        "waking takes %s of memory, and %s lacks %s (%llu bytes); everything "
+        "sleeps as before",
+        mend_words_amount(w->needed_bytes).text, lack.limit_bytes > 0 ? "the limit" : who,
+        mend_words_amount_above(lacking_bytes).text, (unsigned long long)lacking_bytes);
 }
 
 static int compare_sizes(const void *a, const void *b)
@@ -130,7 +124,7 @@ static mend_result create_memory(waking *w)
         mend_lack lack;
         MEND_TRY(mend_trim_to_create(heap, left_bytes, any ? 0 : refusals, &lack));
         if (mend_lacks_any(lack)) {
-            return lacks(w, lack);
+            return no_room(w, lack, "the device");
         }
     }
     return MEND_OK;
@@ -152,7 +146,7 @@ static mend_result take_memory(waking *w)
     if (left_bytes > 0) {
         MEND_TRY(mend_sleep_make_room(w->heap, left_bytes, &lack));
     }
-    return mend_lacks_any(lack) ? lacks(w, lack) : create_memory(w);
+    return mend_lacks_any(lack) ? no_room(w, lack, "the device") : create_memory(w);
 }
 
 /* ---- mappings and contents ------------------------------------------------------------------- */
@@ -168,10 +162,8 @@ static void wake_up(waking *w, mend_wake_report *report)
         report->host_bytes += kept->host_bytes;
         report->file_bytes += kept->file_bytes;
         mend_chunk_wake_up(&heap->chunks, chunk);
-        mend_chunk_thaw(&heap->chunks, chunk);
-        mend_remap_end_claims(heap, mend_heap_span_at(heap, chunk->address),
-                              chunk->address + chunk->size_bytes);
-        mend_keep_uncount(heap, kept);
+        mend_thaw_chunk(heap, chunk);
+        mend_keep_count(heap, kept, false);
         /* Releases `state`: another thread may use the chunk now. */
         mend_copies_leave(heap, kept, size_bytes);
     }
@@ -222,7 +214,7 @@ static mend_result take_map_and_load(waking *w)
     MEND_TRY(take_memory(w));
     MEND_TRY(mend_driver_result(
         w->heap, mend_step_map_parts(w->heap, w->sleepers, w->count, &w->mapped, &calls)));
-    return mend_keep_load(w->heap, w->sleepers, w->count);
+    return mend_keep_copy(w->heap, w->sleepers, w->count, false, NULL);
 }
 
 static mend_result perform(waking *w, mend_wake_report *report)

@@ -134,7 +134,7 @@ static mend_result cover_all_devices(mend_heap *heap)
     }
     return status == MEND_DRIVER_OK
                ? MEND_OK
-               : mend_streams_driver_failed(&heap->streams, MEND_CALL_device_open, status);
+               : mend_streams_driver_result(&heap->streams, MEND_CALL_device_open, status);
 }
 
 /* Only a wait for the context makes the memory idle, and for those of other devices whose streams

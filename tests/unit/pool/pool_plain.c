@@ -14,7 +14,7 @@ static void close_plain(mend_world *w)
 {
     EXPECT_OK(mend_audit(w->pool));
     EXPECT_LEDGER(w, violations, 0, chunks, 0, mappings, 0, plain_allocations,
-                  w->pool->heap.space.reservation_count);
+                  w->pool->heap.space.reservations_by_address.count);
     EXPECT_OK(mend_pool_destroy(w->pool));
     EXPECT_LEDGER(w, plain_allocations, 0, contexts_open, 0);
     mend_sim_destroy(w->sim);
