@@ -208,12 +208,7 @@ static void note_shortage(climb *c)
         .whole_bytes =
             unasked_bytes > 0 ? shortage->device_free_bytes + unasked_bytes : wanted_bytes,
     };
-    if (c->need.bytes > 0 && heap->budget.attainable.is_known && heap->device.virtual_memory &&
-        !heap->config.helpers->has_callbacks(heap)) {
-        assert(shortage->device_is_asked); /* what is free is of this search */
-        const uint64_t bytes = mend_request_missing_bytes(c->request);
-        c->need.least_bytes = bytes - mend_min_u64(shortage->device_free_bytes, bytes);
-    }
+    c->need.least_bytes = mend_ladder_least_bytes(heap, mend_request_missing_bytes(c->request));
     c->is_exact = shortage->refused_bytes > 0;
     if (!c->waits_on_host) {
         return;

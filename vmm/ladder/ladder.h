@@ -43,6 +43,9 @@ uint64_t mend_ladder_waiting_bytes(mend_heap *heap);
  * driver call. */
 uint64_t mend_ladder_beside_live_bytes(const mend_heap *heap);
 
+/* mend_need.least_bytes of a call that takes so many bytes. The caller holds `state`. */
+uint64_t mend_ladder_least_bytes(mend_heap *heap, uint64_t bytes);
+
 /* For another pool of the device: gives memory, and all empty reservations; what work may use, and
  * zeros of destroyed ranges, only if the rest is not enough and `may_wait`. *gave: whether anything
  * went back. Returns about how many bytes more a wait would give. */

@@ -281,6 +281,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
     lack->bytes = first_bytes(w.lack);
     lack->all_bytes = mend_max_u64(w.lack.limit_bytes, w.lack.device_bytes);
     lack->need = (mend_need){.bytes = w.lack.limit_bytes > 0 ? 0 : w.lack.device_bytes,
-                             .whole_bytes = mend_max_u64(w.needed_bytes, lack->bytes)};
+                             .whole_bytes = mend_max_u64(w.needed_bytes, lack->bytes),
+                             .least_bytes = mend_ladder_least_bytes(heap, w.needed_bytes)};
     return result;
 }
