@@ -512,7 +512,9 @@ static mend_outcome ask_at_last(climb *c, bool may_wait)
 static mend_outcome ask_whether_waits_help(climb *c, bool *may_help)
 {
     const uint64_t waiting_bytes = c->asked.waiting_bytes;
-    *may_help = c->lacks_addresses || (c->is_exact && waiting_bytes >= c->need.bytes);
+    const bool is_known = c->heap->budget.attainable.is_known; /* else the device may have more */
+    *may_help =
+        c->lacks_addresses || (c->is_exact && (waiting_bytes >= c->need.bytes || !is_known));
     if (*may_help || c->is_captured) {
         return MEND_NOTHING;
     }

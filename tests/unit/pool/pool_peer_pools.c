@@ -294,6 +294,17 @@ FAMILY_TEST(pool_peer_pools, work_is_waited_for_at_last, open_family(r, 3))
     EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
 }
 
+/* The device may have the rest. */
+FAMILY_TEST(pool_peer_pools, work_is_waited_for_where_nobody_knows_what_is_free, open_family(r, 2))
+{
+    leave_in_flight(r, r->pools[1], 4, 1000);
+    kit_fail(w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    kit_alloc(w, 6 * MEND_MIB, NULL);
+    EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
+    mend_sim_clear_faults(w->sim);
+    EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
+}
+
 static void *use_memory(void *pool)
 {
     EXPECT_OK(mend_free(pool, kit_alloc_from(pool, 64 * MEND_KIB, NULL), NULL));
