@@ -20,6 +20,18 @@ SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_what_it_has)
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
+/* What the wake had created of it counts as free. */
+SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_the_rest)
+{
+    mend_pool *peer = kit_pool(w);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 4 * MEND_MIB, S(0)), S(0)));
+    mend_sim_set_foreign_bytes(w->sim, 0, 56 * MEND_MIB);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
+    EXPECT_OK(mend_pool_destroy(peer));
+}
+
 /* Leaves so many MiB free behind work of 1000 ns. */
 static void leave_in_flight(mend_world *w, mend_pool *pool, uint64_t mib, mend_stream stream)
 {
