@@ -206,14 +206,6 @@ uint64_t mend_ladder_beside_live_bytes(const mend_heap *heap)
            heap->retire.foreign_bytes;
 }
 
-uint64_t mend_ladder_least_bytes(mend_heap *heap, uint64_t bytes)
-{
-    const mend_shortage *shortage = &heap->shortage; /* what is free is of the last search */
-    const bool is_known = shortage->device_is_asked && heap->budget.attainable.is_known &&
-                          heap->device.virtual_memory && !heap->config.helpers->has_callbacks(heap);
-    return is_known ? bytes - mend_min_u64(shortage->device_free_bytes, bytes) : 0;
-}
-
 /* What a wait would let the pool give back. Without virtual memory that is reservations, with all
  * that is free in them. */
 static uint64_t waiting_bytes(mend_heap *heap)
