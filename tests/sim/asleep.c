@@ -460,6 +460,7 @@ static mend_result wake(trial *t, int pool, const uint64_t *tag, int thread)
 {
     trial_call call = {
         .kind = CALL_WAKE, .pool = pool, .count = tag != NULL, .woken = MEND_WAKE_REPORT_INIT};
+    call.needed_bytes = tag == NULL ? trial_asleep(&t->pools[pool], ASLEEP_AWAY) : 0;
     call.rules[0].tag = tag != NULL ? *tag : 0;
     uint64_t before = trial_stats(t, pool).asleep_bytes;
     t->had_sleep = true;

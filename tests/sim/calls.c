@@ -404,7 +404,7 @@ static uint64_t free_at_most(trial *t, const trial_call *call)
  * beside live blocks, which is simpler to know: nothing of it goes back. */
 static void judge_vain_help(trial *t, const trial_call *call, const held *before)
 {
-    const uint64_t size_bytes = call->kind == CALL_COMMIT ? call->needed_bytes : call->size_bytes;
+    const uint64_t size_bytes = call->kind == CALL_ALLOC ? call->size_bytes : call->needed_bytes;
     const bool is_judged = call->result == MEND_ERROR_OUT_OF_MEMORY && !call->faulty &&
                            !t->was_called &&
                            mend_list_is_empty(&t->pools[call->pool].pool->callbacks.entries);
@@ -415,9 +415,8 @@ static void judge_vain_help(trial *t, const trial_call *call, const held *before
                 "for %llu bytes the other pool waits, and at most %llu could be free",
                 (unsigned long long)size_bytes, (unsigned long long)call->most_bytes);
     trial_claim(t, TRIAL_MODEL,
-                !is_judged || call->kind != CALL_ALLOC || t->config.file_percent != 0 ||
-                    t->config.plain != 0 || t->pool_count < TRIAL_POOLS ||
-                    size_bytes <= before->most_to_get_bytes ||
+                !is_judged || t->config.file_percent != 0 || t->config.plain != 0 ||
+                    t->pool_count < TRIAL_POOLS || size_bytes <= before->most_to_get_bytes ||
                     after.peer_bytes == before->peer_bytes,
                 "for %llu bytes the other pool gives %llu in vain", (unsigned long long)size_bytes,
                 (unsigned long long)(before->peer_bytes - after.peer_bytes));

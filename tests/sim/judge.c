@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "pool/pool.h"
+#include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
 #include "tests/support/regions.h"
@@ -270,6 +271,30 @@ uint64_t trial_room_to_stay(trial *t, int pool)
     return is_sure ? mend_min_u64(trial_room(t, pool), within_limit) : 0;
 }
 
+/* The longest free end of a partly used chunk, which may continue what is empty or created; 0: that
+ * is not sure. */
+static uint64_t longest_end(trial *t, const trial_call *call)
+{
+    const mend_heap *heap = &t->pools[call->pool].pool->heap;
+    const mend_zone *zone = &heap->zones[MEND_ZONE_LARGE];
+    uint64_t bytes = 0;
+    if (!heap->device.aliases_at_once || trial_makes_chunks(call) || call->alignment_bytes > 512 ||
+        t->config.quiet != 0 || t->config.address_devices != 0 || trial_has_host(t) ||
+        trial_holds_memory_for_graphs(t)) {
+        return 0;
+    }
+    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
+        const uint64_t end = chunk->address + chunk->size_bytes;
+        const mend_run *head = mend_layout_run_at(zone, chunk->address);
+        const mend_run *tail = mend_layout_run_at(zone, end - 1);
+        if (chunk->live_bytes > 0 && !chunk->is_frozen && !mend_chunk_is_alias(chunk)) {
+            bytes = mend_max_u64(bytes, head != NULL ? mend_run_end(head) - chunk->address : 0);
+            bytes = mend_max_u64(bytes, tail != NULL ? end - tail->address : 0);
+        }
+    }
+    return bytes;
+}
+
 void trial_judge_refusal(trial *t, const trial_call *call)
 {
     if (t->config.plain) {
@@ -292,8 +317,9 @@ void trial_judge_refusal(trial *t, const trial_call *call)
                            : !t->disturbed      ? mend_max_u64(call->room_bytes, after)
                            : t->ambush.is_asked ? after
                                                 : mend_min_u64(call->room_bytes, after);
-    trial_claim(t, TRIAL_REFUSED, size_bytes > mend_min_u64(most, there),
+    const uint64_t end_bytes = longest_end(t, call);
+    trial_claim(t, TRIAL_REFUSED, size_bytes > mend_min_u64(most, there + end_bytes),
                 "%llu bytes were refused; empty, or to be created, were %llu before and are "
-                "%llu",
-                LLU(size_bytes), LLU(call->room_bytes), LLU(after));
+                "%llu, and %llu could continue that",
+                LLU(size_bytes), LLU(call->room_bytes), LLU(after), LLU(end_bytes));
 }

@@ -308,7 +308,8 @@ typedef struct trial_call {
     uint64_t offset_bytes;
     mend_range_part second; /* of CALL_COMMIT: in the same step; range NULL: none */
     uint64_t page_bytes;
-    uint64_t needed_bytes; /* of CALL_COMMIT: pages that are not committed yet */
+    uint64_t needed_bytes; /* of CALL_COMMIT: pages that are not committed yet; of CALL_WAKE: what
+                            * has no memory; 0: not known */
     mend_result expected;  /* not MEND_OK: what the call must answer, if nothing goes wrong */
     mend_sim_work work;
     mend_sim_graph *graph;

@@ -31,8 +31,8 @@ enum { SEARCHES = 8 };
 
 /* Figures that tell by what a request was served, and when it came to the lock. */
 typedef struct mark {
-    uint64_t began_ns; /* or MEND_HISTORY_NO_TIME */
-    uint64_t created, moved, aliases, stream_waits, host_waits, compactions, on_host;
+    uint64_t began_ns;                   /* or MEND_HISTORY_NO_TIME */
+    uint64_t of[MEND_CAUSE_ON_HOST + 1]; /* by cause, from the cheapest */
 } mark;
 
 /* One request on its way up. */
@@ -40,12 +40,11 @@ typedef struct climb {
     mend_heap *heap;
     mend_request *request;
     mend_span *span;
-    bool waits_on_host;        /* this search may make the host wait for the GPU, and compact */
-    mend_asked asked;          /* peer pools */
-    bool lacks_addresses;      /* the last search found memory, but no addresses */
-    bool is_captured;          /* a capture forbids waits, as far as the pool can ask */
-    mend_need need;            /* what the device lacked in the last search; 0 bytes: nothing */
-    bool is_exact;             /* that is known, and not only what all free memory would leave */
+    bool waits_on_host; /* this search may make the host wait for the GPU, and compact */
+    mend_asked asked;   /* peer pools */
+    bool is_captured;   /* a capture forbids waits, as far as the pool can ask */
+    mend_need need;     /* what peer pools could give after the last search; 0 bytes: nothing */
+    bool is_exact;      /* that is known, and not only what all free memory would leave */
     mend_thread_error *answer; /* why the last complete search found nothing */
     bool has_looked;           /* in mapped memory, since the lock was released last */
     bool has_turn;             /* this thread has both locks, to make room */
@@ -197,23 +196,20 @@ static void note_shortage(climb *c)
 {
     mend_heap *heap = c->heap;
     const mend_shortage *shortage = &heap->shortage;
-    c->lacks_addresses = c->waits_on_host && shortage->no_addresses != MEND_DRIVER_OK;
+    const bool lacks_addresses = c->waits_on_host && shortage->no_addresses != MEND_DRIVER_OK;
     /* Free memory that is behind work takes room in the limit, so that nothing was refused. */
     const uint64_t unasked_bytes =
         shortage->refused_bytes == 0 ? mend_report_device_lacks_bytes(heap, c->request) : 0;
     const uint64_t wanted_bytes = shortage->refused_bytes + shortage->kept_bytes;
     const uint64_t owed_bytes = unasked_bytes > 0 ? shortage->device_debt_bytes : 0;
     c->need = (mend_need){
-        .bytes = mend_attainable_lack(heap, wanted_bytes) + unasked_bytes + owed_bytes,
+        .bytes = lacks_addresses
+                     ? UINT64_MAX
+                     : mend_attainable_lack(heap, wanted_bytes) + unasked_bytes + owed_bytes,
         .whole_bytes =
             unasked_bytes > 0 ? shortage->device_free_bytes + unasked_bytes : wanted_bytes,
+        .least_bytes = mend_ladder_least_bytes(heap, mend_request_missing_bytes(c->request)),
     };
-    if (c->need.bytes > 0 && heap->budget.attainable.is_known && heap->device.virtual_memory &&
-        !heap->config.helpers->has_callbacks(heap)) {
-        assert(shortage->device_is_asked); /* what is free is of this search */
-        const uint64_t bytes = mend_request_missing_bytes(c->request);
-        c->need.least_bytes = bytes - mend_min_u64(shortage->device_free_bytes, bytes);
-    }
     c->is_exact = shortage->refused_bytes > 0;
     if (!c->waits_on_host) {
         return;
@@ -222,7 +218,7 @@ static void note_shortage(climb *c)
         mend_streams_find_capture(&heap->streams, c->request->stream, &c->is_captured);
     c->is_captured |= result != MEND_OK || shortage->wait_is_refused;
     const bool is_held = shortage->held != NULL && !mend_report_is_hopeless(heap, c->request);
-    if ((c->lacks_addresses || is_held) && heap->device.virtual_memory) {
+    if ((lacks_addresses || is_held) && heap->device.virtual_memory) {
         mend_report_out_of_addresses(heap, c->request);
     } else {
         mend_report_out_of_memory(heap, c->request, c->is_captured);
@@ -267,13 +263,13 @@ static mark mark_of(const mend_heap *heap, uint64_t began_ns)
 {
     const mend_heap_counters *counters = &heap->counters;
     return (mark){.began_ns = began_ns,
-                  .created = heap->chunks.created,
-                  .moved = counters->chunks_moved,
-                  .aliases = counters->placed_by_alias,
-                  .stream_waits = heap->streams.stream_waits,
-                  .host_waits = heap->streams.host_waits,
-                  .compactions = counters->compactions,
-                  .on_host = counters->placed_on_host};
+                  .of = {[MEND_CAUSE_ALIAS] = counters->placed_by_alias,
+                         [MEND_CAUSE_MOVED] = counters->chunks_moved,
+                         [MEND_CAUSE_CREATED] = heap->chunks.created,
+                         [MEND_CAUSE_STREAM_WAITED] = heap->streams.stream_waits,
+                         [MEND_CAUSE_HOST_WAITED] = heap->streams.host_waits,
+                         [MEND_CAUSE_COMPACTED] = counters->compactions,
+                         [MEND_CAUSE_ON_HOST] = counters->placed_on_host}};
 }
 
 /* Says in the request how it was served, for the history: by the dearest of what it made the pool
@@ -281,15 +277,10 @@ static mark mark_of(const mend_heap *heap, uint64_t began_ns)
 static void note_service(const mend_heap *heap, const mark *before, mend_service *service)
 {
     const mark now = mark_of(heap, 0);
-    const mend_event_cause dearest = now.on_host != before->on_host           ? MEND_CAUSE_ON_HOST
-                                     : now.compactions != before->compactions ? MEND_CAUSE_COMPACTED
-                                     : now.host_waits != before->host_waits ? MEND_CAUSE_HOST_WAITED
-                                     : now.stream_waits != before->stream_waits
-                                         ? MEND_CAUSE_STREAM_WAITED
-                                     : now.created != before->created ? MEND_CAUSE_CREATED
-                                     : now.moved != before->moved     ? MEND_CAUSE_MOVED
-                                     : now.aliases != before->aliases ? MEND_CAUSE_ALIAS
-                                                                      : MEND_CAUSE_RUN;
+    mend_event_cause dearest = MEND_CAUSE_ON_HOST;
+    while (dearest > MEND_CAUSE_RUN && now.of[dearest] == before->of[dearest]) {
+        dearest--;
+    }
     service->cause = dearest > service->cause ? dearest : service->cause;
     service->duration_ns += mend_history_since_ns(&heap->history, before->began_ns);
 }
@@ -464,15 +455,6 @@ static mend_outcome within_soft_limit(climb *c)
     return outcome;
 }
 
-/* What peer pools must give after the last search: all that they do not use, if it lacked only
- * addresses; or what the device lacked. That may be more than before, because this search may use
- * what is kept for compactions; and callbacks of other threads may have freed some since peer pools
- * were asked. 0: peer pools cannot help. */
-static uint64_t wanted_at_last(const climb *c)
-{
-    return c->lacks_addresses ? UINT64_MAX : c->need.bytes;
-}
-
 /* What other threads did that may leave room: frees, and creations, which may be too large. */
 static uint64_t changes_of(const mend_heap *heap)
 {
@@ -495,11 +477,10 @@ static mend_outcome ask_at_last(climb *c, bool may_wait)
     uint64_t rounds = 0;
     bool is_asked = true;
     c->asked.last = 0;
-    while (outcome == MEND_NOTHING && is_asked && wanted_at_last(c) > 0 &&
+    while (outcome == MEND_NOTHING && is_asked && c->need.bytes > 0 &&
            !(may_wait && c->is_captured)) {
         bool gave = false;
         const uint64_t changes = changes_of(c->heap);
-        c->need.bytes = wanted_at_last(c);
         c->need.may_wait = may_wait;
         is_asked = helpers->ask_peer_pool(c->heap, c->need, &c->asked, &gave);
         if (gave || changes_of(c->heap) != changes) {
@@ -512,25 +493,21 @@ static mend_outcome ask_at_last(climb *c, bool may_wait)
     return outcome;
 }
 
-/* Whether what peer pools would get by waits may be enough, with what the pool would get by its
- * own. */
-static mend_outcome ask_whether_waits_help(climb *c, bool *may_help)
-{
-    const uint64_t waiting_bytes = c->asked.waiting_bytes;
-    *may_help = c->lacks_addresses || (c->is_exact && waiting_bytes >= c->need.bytes);
-    if (*may_help || c->is_captured) {
-        return MEND_NOTHING;
-    }
-    const mend_outcome outcome = take_turn(c);
-    *may_help = outcome == MEND_NOTHING &&
-                mend_report_waits_would_serve(c->heap, c->request, c->need, waiting_bytes);
-    return end_turn(c, outcome);
-}
-
+/* Peer pools wait, if what they would get so may be enough, with what the pool would get by its own
+ * waits. */
 static mend_outcome behind_work_of_peer_pools(climb *c)
 {
-    bool may_help;
-    const mend_outcome outcome = ask_whether_waits_help(c, &may_help);
+    const uint64_t waiting_bytes = c->asked.waiting_bytes;
+    const bool is_known = c->heap->budget.attainable.is_known; /* else the device may have more */
+    bool may_help = c->need.bytes == UINT64_MAX ||
+                    (c->is_exact && (waiting_bytes >= c->need.bytes || !is_known));
+    mend_outcome outcome = MEND_NOTHING;
+    if (!may_help && !c->is_captured) {
+        outcome = take_turn(c);
+        may_help = outcome == MEND_NOTHING &&
+                   mend_report_waits_would_serve(c->heap, c->request, c->need, waiting_bytes);
+        outcome = end_turn(c, outcome);
+    }
     return may_help ? ask_at_last(c, true) : outcome;
 }
 

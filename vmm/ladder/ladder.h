@@ -94,6 +94,15 @@ typedef struct mend_helpers {
     mend_outcome (*try_behind_callbacks)(mend_heap *heap, mend_try_again try_again, void *climb);
 } mend_helpers;
 
+/* mend_need.least_bytes of a call that takes so many bytes. The caller holds `state`. */
+static inline uint64_t mend_ladder_least_bytes(mend_heap *heap, uint64_t bytes)
+{
+    const mend_shortage *shortage = &heap->shortage; /* what is free is of the last search */
+    const bool is_known = shortage->device_is_asked && heap->budget.attainable.is_known &&
+                          heap->device.virtual_memory && !heap->config.helpers->has_callbacks(heap);
+    return is_known ? bytes - mend_min_u64(shortage->device_free_bytes, bytes) : 0;
+}
+
 /* Places the request, or commits the pages of a range (layout/ranges.h); then *span is NULL. The
  * caller holds `state`, which is released if no free mapped memory fits. Afterwards the pointer map
  * has an entry to spare for the block. Fills in the stream and the group of the request. On failure

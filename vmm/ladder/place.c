@@ -301,6 +301,21 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
 
 /* ---- by continued ends ----------------------------------------------------------------------- */
 
+/* Where the limit forbids what plans without ends create, nothing was refused: what the device
+ * lacks is what one with ends would create. */
+static void note_lack_between(mend_heap *heap, const mend_request *request, const mend_ends *ends)
+{
+    mend_plan plan;
+    const bool is_known = heap->budget.attainable.is_known;
+    heap->budget.attainable.is_known = false;
+    const bool is_found = mend_ends_find(heap, request, ends, &plan);
+    heap->budget.attainable.is_known = is_known;
+    if (is_found && plan.create_bytes > mend_budget_room_bytes(heap)) {
+        mend_budget_note_lack(heap, plan.create_bytes);
+    }
+    mend_plan_clear(&plan);
+}
+
 static mend_outcome try_ends(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     mend_ends ends;
@@ -308,6 +323,10 @@ static mend_outcome try_ends(mend_heap *heap, const mend_request *request, mend_
     heap->shortage.no_addresses = MEND_DRIVER_OK;
     plan.lacks_host_memory = !mend_ends_gather(heap, request, &ends);
     bool is_found = !plan.lacks_host_memory && mend_ends_find(heap, request, &ends, &plan);
+    if (!is_found && !plan.lacks_host_memory && heap->shortage.refused_bytes == 0 &&
+        mend_budget_is_below_limit(heap)) {
+        note_lack_between(heap, request, &ends);
+    }
     mend_ends_clear(&ends);
     mend_outcome outcome = carry_out(heap, request, is_found, &plan, span);
     mend_plan_clear(&plan);

@@ -206,11 +206,14 @@ uint64_t mend_ladder_beside_live_bytes(const mend_heap *heap)
            heap->retire.foreign_bytes;
 }
 
-/* What a wait would let the pool give back. */
+/* What a wait would let the pool give back. Without virtual memory that is reservations, with all
+ * that is free in them. */
 static uint64_t waiting_bytes(mend_heap *heap)
 {
     const bool has_ended = heap->chunks.owing.count[MEND_OWED_RANGE] > 0;
-    return mend_ladder_waiting_bytes(heap) + (has_ended ? heap->ranges.zeros_bytes : 0);
+    const uint64_t address_bytes = heap->device.virtual_memory ? 0 : heap->space.address_bytes;
+    return mend_ladder_waiting_bytes(heap) + (has_ended ? heap->ranges.zeros_bytes : 0) +
+           address_bytes - mend_min_u64(heap->chunks.reserved_bytes, address_bytes);
 }
 
 uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave)
@@ -218,7 +221,9 @@ uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave)
     mend_history_begin_call(&heap->history, MEND_CAUSE_PEER);
     uint64_t released_bytes = 0;
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
-    const uint64_t keep_bytes = reserved_bytes - mend_min_u64(need.bytes, reserved_bytes);
+    /* Of a reservation that is memory nothing goes back before all does. */
+    const uint64_t keep_bytes =
+        heap->device.virtual_memory ? reserved_bytes - mend_min_u64(need.bytes, reserved_bytes) : 0;
     const uint64_t address_bytes = heap->space.address_bytes;
     const uint64_t held_bytes = reserved_bytes + heap->ranges.zeros_bytes;
     mend_driver_scope scope;

@@ -18,6 +18,7 @@ typedef struct waking {
     uint64_t needed_bytes; /* of those that lack memory; the others have it of a failed wake */
     uint64_t least_bytes;  /* of such a chunk */
     uint64_t reused_bytes; /* of needed_bytes: free memory that the pool held */
+    uint64_t left_bytes;   /* of needed_bytes: not created yet */
     mend_lack lack;
 } waking;
 
@@ -98,7 +99,6 @@ static int compare_addresses(const void *a, const void *b)
 static mend_result create_memory(waking *w)
 {
     mend_heap *heap = w->heap;
-    uint64_t left_bytes = w->needed_bytes - w->reused_bytes;
     int refusals = 0;
     for (size_t i = 0; i < w->count;) {
         mend_chunk *chunk = w->sleepers[i].chunk;
@@ -112,7 +112,7 @@ static mend_result create_memory(waking *w)
         if (status == MEND_DRIVER_OK) {
             mend_chunk_take_memory(&heap->chunks, chunk, made);
             w->sleepers[i].is_created = true;
-            left_bytes -= chunk->size_bytes;
+            w->left_bytes -= chunk->size_bytes;
             refusals = 0;
             continue;
         }
@@ -122,7 +122,7 @@ static mend_result create_memory(waking *w)
         }
         const bool any = refusals++ == 0 && mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
         mend_lack lack;
-        MEND_TRY(mend_trim_to_create(heap, left_bytes, any ? 0 : refusals, &lack));
+        MEND_TRY(mend_trim_to_create(heap, w->left_bytes, any ? 0 : refusals, &lack));
         if (mend_lacks_any(lack)) {
             return no_room(w, lack, "the device");
         }
@@ -141,10 +141,10 @@ static mend_result take_memory(waking *w)
         qsort(w->sleepers, w->count, sizeof(w->sleepers[0]), compare_addresses);
         MEND_TRY(result);
     }
-    const uint64_t left_bytes = w->needed_bytes - w->reused_bytes;
+    w->left_bytes = w->needed_bytes - w->reused_bytes;
     mend_lack lack = {0}; /* nothing, also above the limit, if nothing is taken */
-    if (left_bytes > 0) {
-        MEND_TRY(mend_sleep_make_room(w->heap, left_bytes, &lack));
+    if (w->left_bytes > 0) {
+        MEND_TRY(mend_sleep_make_room(w->heap, w->left_bytes, &lack));
     }
     return mend_lacks_any(lack) ? no_room(w, lack, "the device") : create_memory(w);
 }
@@ -272,7 +272,9 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
     lack->needed_bytes = mend_max_u64(w.needed_bytes, heap->device.granularity_bytes);
     lack->bytes = first_bytes(w.lack);
     lack->all_bytes = mend_max_u64(w.lack.limit_bytes, w.lack.device_bytes);
-    lack->need = (mend_need){.bytes = w.lack.limit_bytes > 0 ? 0 : w.lack.device_bytes,
-                             .whole_bytes = mend_max_u64(w.needed_bytes, lack->bytes)};
+    lack->need =
+        (mend_need){.bytes = w.lack.limit_bytes > 0 ? 0 : w.lack.device_bytes,
+                    .whole_bytes = mend_max_u64(w.needed_bytes, lack->bytes),
+                    .least_bytes = mend_ladder_least_bytes(heap, w.reused_bytes + w.left_bytes)};
     return result;
 }

@@ -130,6 +130,30 @@ KIT_TEST_IN(pool_peer_pools, a_free_end_and_what_a_peer_pool_has_serve_a_request
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
+/* The limit forbids two pages, and not one behind the end. All that is free would be enough, but
+ * for a part that lies inside a page. */
+KIT_TEST_IN(pool_peer_pools, a_peer_pool_gives_what_a_free_end_lacks,
+            kit_open_with(w, 32 * MEND_MIB, pages_of_2_mib))
+{
+    enum { END = 1500 * MEND_KIB };
+    mend_pool *peer = NULL;
+    EXPECT_OK(mend_world_create_pool(w, &peer));
+    leave_idle(peer, 2);
+    kit_free(w, kit_alloc(w, 16 * MEND_MIB, NULL), NULL);
+    kit_alloc(w, 4 * MEND_MIB - END, NULL);
+    void *hole = kit_alloc(w, END, NULL);
+    kit_alloc(w, MEND_MIB / 2, NULL);
+    void *inner = kit_alloc(w, MEND_MIB, NULL);
+    kit_alloc(w, 10 * MEND_MIB + MEND_MIB / 2, NULL);
+    kit_free(w, hole, NULL);
+    kit_free(w, inner, NULL);
+    EXPECT_OK(mend_set_limit(w->pool, 18 * MEND_MIB));
+    mend_sim_set_foreign_bytes(w->sim, 0, 14 * MEND_MIB);
+    kit_alloc(w, 2400 * MEND_KIB, NULL);
+    EXPECT_U64_EQ(0, reserved(peer));
+    EXPECT_OK(mend_pool_destroy(peer));
+}
+
 /* As under a limit of the process that the driver does not tell. */
 FAMILY_TEST(pool_peer_pools, a_driver_that_refuses_what_it_counts_as_free_tells_no_lack,
             open_family(r, 2))
@@ -267,6 +291,17 @@ FAMILY_TEST(pool_peer_pools, work_is_waited_for_at_last, open_family(r, 3))
     EXPECT_OK(mend_remove_pressure_callback(w->pool, free_one, &own));
     kit_alloc(w, 3 * MEND_MIB, NULL);
     EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
+    EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
+}
+
+/* The device may have the rest. */
+FAMILY_TEST(pool_peer_pools, work_is_waited_for_where_nobody_knows_what_is_free, open_family(r, 2))
+{
+    leave_in_flight(r, r->pools[1], 4, 1000);
+    kit_fail(w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    kit_alloc(w, 6 * MEND_MIB, NULL);
+    EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
+    mend_sim_clear_faults(w->sim);
     EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
 }
 

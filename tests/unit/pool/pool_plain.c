@@ -57,6 +57,45 @@ PLAIN_TEST(pool_plain, a_peer_pool_gives_whole_allocations, 0)
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
+/* However little is lacking: of one allocation nothing goes back before all does. */
+PLAIN_TEST(pool_plain, a_peer_pool_gives_all_that_is_idle, 0)
+{
+    enum { PIECES = 20 };
+    mend_pool *peer = NULL;
+    void *pieces[PIECES];
+    EXPECT_OK(mend_world_create_pool(w, &peer));
+    void *most = kit_alloc_from(peer, 10 * MEND_MIB, NULL);
+    void *rest = kit_alloc_from(peer, 1500 * MEND_KIB, NULL);
+    EXPECT_OK(mend_free(peer, most, NULL));
+    EXPECT_OK(mend_trim(peer, 0, MEND_TRIM_IDLE, NULL));
+    for (int i = 0; i < PIECES; i++) {
+        pieces[i] = kit_alloc_from(peer, 512 * MEND_KIB, NULL);
+    }
+    for (int i = 0; i < PIECES; i++) {
+        EXPECT_OK(mend_free(peer, pieces[i], NULL));
+    }
+    EXPECT_OK(mend_free(peer, rest, NULL));
+    EXPECT_LEDGER(w, plain_allocations, 1);
+    kit_alloc(w, 4100 * MEND_KIB, NULL);
+    EXPECT_OK(mend_pool_destroy(peer));
+}
+
+/* What is idle of one goes back behind the work that uses the rest. */
+PLAIN_TEST(pool_plain, a_peer_pool_waits_for_a_part_of_an_allocation, 0)
+{
+    mend_pool *peer = NULL;
+    mend_stream stream = kit_stream(w);
+    EXPECT_OK(mend_world_create_pool(w, &peer));
+    void *most = kit_alloc_from(peer, 10 * MEND_MIB, NULL);
+    void *rest = kit_alloc_from(peer, 1500 * MEND_KIB, stream);
+    kit_launch(w, stream, MEND_SIM_WORK_TOUCH, rest, 1500 * MEND_KIB, 0, 1000);
+    EXPECT_OK(mend_free(peer, most, NULL));
+    EXPECT_OK(mend_free(peer, rest, stream));
+    kit_alloc(w, 13 * MEND_MIB, NULL);
+    EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
+    EXPECT_OK(mend_pool_destroy(peer));
+}
+
 /* Room for the alignment is part of the step that the driver allocates anyhow. */
 PLAIN_TEST(pool_plain, aligned_blocks_take_no_more_steps, 0)
 {

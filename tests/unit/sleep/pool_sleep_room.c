@@ -4,18 +4,31 @@
 #include "tests/support/threads.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
-/* At last also what its work uses. */
+/* At last also what its work uses. Nothing for a wake that would fail with all of it. */
 SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_what_it_has)
 {
     mend_pool *peer = kit_pool(w);
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     void *other = kit_alloc_from(peer, 60 * MEND_MIB, S(0));
+    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 3 * MEND_MIB, S(0)), S(0)));
     EXPECT_ERROR(OUT_OF_MEMORY, mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_STATS(w, peer_pool_trims, 1);
+    EXPECT_STATS(w, peer_pool_trims, 0);
     kit_use(w, S(0), other, 60 * MEND_MIB, 1000);
     EXPECT_OK(mend_free(peer, other, S(0)));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_TRUE(mend_sim_now_ns(w->sim) >= 1000);
+    EXPECT_OK(mend_pool_destroy(peer));
+}
+
+/* What the wake had created of it counts as free. */
+SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_the_rest)
+{
+    mend_pool *peer = kit_pool(w);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 4 * MEND_MIB, S(0)), S(0)));
+    mend_sim_set_foreign_bytes(w->sim, 0, 56 * MEND_MIB);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
