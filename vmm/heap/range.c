@@ -49,27 +49,21 @@ static mend_result collect_pages(mend_heap *heap, const mend_range *range, uint6
     return left != NULL ? not_given_back(heap, left) : MEND_OK;
 }
 
-static bool any_frozen(const mend_heap *heap, const mend_parts *pages)
-{
-    bool any = false;
-    for (size_t i = 0; i < pages->count && !any; i++) {
-        const mend_part *part = &pages->items[i];
-        any = mend_range_find_frozen(heap, part->range, part->from, part->end) != NULL;
-    }
-    return any;
-}
-
 /* The same before a commit. Waits for a sleep that has just begun. */
 static mend_result make_way(mend_heap *heap, const mend_parts *pages)
 {
-    if (!any_frozen(heap, pages)) {
+    const mend_part *const end = pages->items + pages->count;
+    const mend_part *part = pages->items;
+    while (part < end && !mend_range_find_frozen(heap, part->range, part->from, part->end)) {
+        part++;
+    }
+    if (part == end) {
         return MEND_OK;
     }
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
     mend_result result = MEND_OK;
-    for (size_t i = 0; i < pages->count && result == MEND_OK; i++) {
-        const mend_part *part = &pages->items[i];
+    for (part = pages->items; part < end && result == MEND_OK; part++) {
         result = collect_pages(heap, part->range, part->from, part->end);
     }
     mend_heap_unlock_grow(heap);

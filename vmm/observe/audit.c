@@ -101,15 +101,12 @@ static bool sums_are_right(const mend_audit_walk *a)
 
 bool mend_observe_audit_sums(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES])
 {
-    return sums_are_right(&(mend_audit_walk){
-        .heap = heap, .finding = finding, .finding_bytes = MEND_AUDIT_FINDING_BYTES});
+    return sums_are_right(&(mend_audit_walk){.heap = heap, .finding = finding});
 }
 
 bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES])
 {
-    mend_audit_walk walk = {
-        .heap = heap, .finding = finding, .finding_bytes = MEND_AUDIT_FINDING_BYTES};
-    mend_audit_walk *a = &walk;
+    mend_audit_walk *a = &(mend_audit_walk){.heap = heap, .finding = finding};
     bool is_right = true;
     finding[0] = '\0';
     for (int zone = 0; zone < MEND_ZONE_COUNT && is_right; zone++) {

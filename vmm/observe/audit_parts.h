@@ -19,8 +19,7 @@
 
 typedef struct mend_audit_walk {
     const mend_heap *heap;
-    char *finding;
-    size_t finding_bytes;
+    char *finding; /* of MEND_AUDIT_FINDING_BYTES */
     struct {
         uint64_t blocks;
         uint64_t bytes;
@@ -57,18 +56,14 @@ bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t addr
 /* Checks spans, runs, indices and the front cache of a zone (audit_layout.c). */
 bool mend_audit_zone(mend_audit_walk *a, int zone);
 
-/* Checks chunks and aliases, and what is lent to these; after the zones (audit_chunks.c). */
+/* Checks chunks and aliases, what is lent to these, and what is kept of chunks that sleep; after
+ * the zones (audit_chunks.c). */
 bool mend_audit_chunks(mend_audit_walk *a);
 
 /* Checks addresses, retired mappings and imports (audit_addresses.c). */
 bool mend_audit_space(const mend_audit_walk *a, const mend_space *space);
 bool mend_audit_retired(mend_audit_walk *a);
 bool mend_audit_imports(const mend_audit_walk *a);
-
-/* Checks a chunk that sleeps, and counts what is kept of it; and what is kept of all, after them
- * (audit_chunks.c). */
-bool mend_audit_asleep(mend_audit_walk *a, const mend_chunk *chunk);
-bool mend_audit_kept(const mend_audit_walk *a);
 
 /* Checks ranges and their page tables, after the zones (audit_ranges.c). */
 bool mend_audit_ranges(const mend_audit_walk *a);

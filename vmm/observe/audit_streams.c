@@ -4,12 +4,13 @@
 #include <stdio.h>
 
 #include "observe/audit_parts.h"
+#include "observe/observe.h"
 
 bool mend_audit_broken(const mend_audit_walk *a, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(a->finding, a->finding_bytes, format, arguments);
+    vsnprintf(a->finding, MEND_AUDIT_FINDING_BYTES, format, arguments);
     va_end(arguments);
     return false;
 }

@@ -199,18 +199,18 @@ static uint64_t find_in_poison(mend_pool *pool, const poison *p)
     if (p->size_bytes <= WHOLE_BYTES) {
         return find_other(pool, p->address, p->size_bytes, POISON_BYTE);
     }
-    uint64_t found = find_other(pool, p->address, END_BYTES, POISON_BYTE);
-    for (uint64_t i = 1; found == UINT64_MAX && i <= SAMPLES; i++) {
-        const uint64_t at = mend_align_down(p->size_bytes / (SAMPLES + 1) * i, SAMPLE_BYTES);
-        found = find_other(pool, p->address + at, SAMPLE_BYTES, POISON_BYTE);
-        found = found != UINT64_MAX ? at + found : found;
+    for (uint64_t i = 0; i <= SAMPLES + 1; i++) {
+        const bool is_end = i == 0 || i > SAMPLES;
+        const uint64_t at = i > SAMPLES
+                                ? p->size_bytes - END_BYTES
+                                : mend_align_down(p->size_bytes / (SAMPLES + 1) * i, SAMPLE_BYTES);
+        const uint64_t bytes = is_end ? END_BYTES : SAMPLE_BYTES;
+        const uint64_t found = find_other(pool, p->address + at, bytes, POISON_BYTE);
+        if (found != UINT64_MAX) {
+            return at + found;
+        }
     }
-    const uint64_t last = p->size_bytes - END_BYTES;
-    if (found == UINT64_MAX) {
-        found = find_other(pool, p->address + last, END_BYTES, POISON_BYTE);
-        found = found != UINT64_MAX ? last + found : found;
-    }
-    return found;
+    return UINT64_MAX;
 }
 
 /* ---- what is told ---------------------------------------------------------------------------- */

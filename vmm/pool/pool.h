@@ -223,10 +223,7 @@ mend_result mend_pool_refuse(mend_pool *pool);
 
 /* Whether the handle is none of a stream that the program created: MEND_EVERY_STREAM,
  * MEND_NO_STREAM, NULL and the two of the driver are -2 to 2. */
-static inline bool mend_pool_is_special(mend_stream stream)
-{
-    return (uintptr_t)stream + 2 <= 4;
-}
+#define MEND_IS_SPECIAL_STREAM(stream) ((uintptr_t)(stream) + 2 <= 4)
 
 /* Whether the driver must be asked if the stream is captured. Even if the program promises to
  * capture only in groups, it may free other blocks during such a capture. Of the special streams
@@ -234,7 +231,7 @@ static inline bool mend_pool_is_special(mend_stream stream)
 static inline bool mend_pool_may_be_captured(const mend_pool *pool, mend_stream stream)
 {
     bool is_asked = pool->heap.config.capture_checks || mend_heap_has_begun_groups(&pool->heap);
-    return is_asked && (!mend_pool_is_special(stream) || stream == MEND_STREAM_PER_THREAD);
+    return is_asked && (!MEND_IS_SPECIAL_STREAM(stream) || stream == MEND_STREAM_PER_THREAD);
 }
 
 /*
@@ -256,7 +253,7 @@ static inline mend_result mend_pool_find_order(mend_pool *pool, mend_stream stre
     if (result != MEND_OK || !mend_pool_may_be_captured(pool, stream)) {
         return result;
     }
-    if (mend_pool_is_special(stream)) { /* the thread's own; so it is tested once */
+    if (MEND_IS_SPECIAL_STREAM(stream)) { /* the thread's own; so it is tested once */
         return mend_pool_ask_own_capture(pool, &order->capture);
     }
     const mend_driver *driver = pool->driver;
