@@ -404,11 +404,9 @@ void mend_space_trim_but_oldest(mend_space *space)
 mend_status mend_space_own(mend_space *space, uint64_t size_bytes, uint64_t *address)
 {
     const uint64_t all_bytes = mend_align_up(size_bytes, space->page_bytes) + space->page_bytes;
-    mend_status status = reserve(space, 0, all_bytes, 0);
-    if (status == MEND_DRIVER_OK) {
-        *address = RESERVATION_OF(space->reservations.previous)->address;
-    }
-    return status;
+    MEND_TRY_CALL(reserve(space, 0, all_bytes, 0));
+    *address = RESERVATION_OF(space->reservations.previous)->address;
+    return MEND_DRIVER_OK;
 }
 
 bool mend_space_borrow(mend_space *space, uint64_t size_bytes, uint64_t *address)

@@ -111,13 +111,10 @@ uint64_t mend_space_free_before(const mend_space *space, uint64_t address);
 /* Number of unmapped, usable bytes that begin exactly at `address`; 0 if there are none. */
 uint64_t mend_space_room_at(const mend_space *space, uint64_t address);
 
-/*
- * Finds a place for `size_bytes` of a zone, aligned to a page or more, with room to grow behind it
+/* Finds a place for `size_bytes` of a zone, aligned to a page or more, with room to grow behind it
  * if possible. Reserves more addresses if no gap fits; if the driver refuses, takes the best fit of
- * all gaps. The caller reserved nodes; the range is not taken yet. At most five refused driver
- * calls, or one if the device is lost or addresses are known to be short. Returns OK, or the
- * driver's result of the last reserve.
- */
+ * all gaps. The caller reserved nodes; the range is not taken yet. Returns OK, or the driver's
+ * result of the last reserve. */
 mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
                              uint64_t alignment_bytes, uint64_t *address);
 

@@ -15,15 +15,15 @@
 static_assert((uint64_t)MEND_NAME_PIECES * MEND_NAME_PIECE > MEND_NAMES_MOST,
               "each index has its place");
 
-static uint32_t count_of(mend_process_names *names)
+uint32_t mend_names_count(mend_process_names *names)
 {
     return atomic_load_explicit(&names->count, memory_order_acquire);
 }
 
-static const mend_name_entry *entry_of(mend_process_names *names, uint32_t index)
+const mend_name_entry *mend_names_entry(mend_process_names *names, uint32_t index)
 {
     assert(index > 0);
-    assert(index <= count_of(names));
+    assert(index <= mend_names_count(names));
     return &names->pieces[index / MEND_NAME_PIECE][index % MEND_NAME_PIECE];
 }
 
@@ -33,7 +33,7 @@ static const mend_name_entry *entry_of(mend_process_names *names, uint32_t index
 static uint32_t add_entry(mend_process_names *names, _Atomic(uint32_t) *bucket, uint64_t number,
                           uint32_t kind, const char *name)
 {
-    const uint32_t index = count_of(names) + 1;
+    const uint32_t index = mend_names_count(names) + 1;
     if (index > MEND_NAMES_MOST) {
         return 0;
     }
@@ -60,21 +60,11 @@ static _Atomic(uint32_t) *bucket_of(mend_name_kind kind, uint64_t number)
     return &mend_process_own_names.buckets[(hash >> 32) % MEND_NAME_BUCKETS];
 }
 
-const mend_name_entry *mend_names_entry(uint32_t index)
-{
-    return entry_of(&mend_process_own_names, index);
-}
-
-uint32_t mend_names_count(void)
-{
-    return count_of(&mend_process_own_names);
-}
-
 const char *mend_names_find(mend_name_kind kind, uint64_t number)
 {
     uint32_t at = atomic_load_explicit(bucket_of(kind, number), memory_order_acquire);
     while (at != 0) {
-        const mend_name_entry *entry = mend_names_entry(at);
+        const mend_name_entry *entry = mend_names_entry(&mend_process_own_names, at);
         if (entry->number == number && entry->kind == (uint32_t)kind) {
             return entry->name[0] != '\0' ? entry->name : NULL;
         }
@@ -98,16 +88,6 @@ bool mend_names_set(mend_name_kind kind, uint64_t number, const char *name)
 }
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
-
-const mend_name_entry *mend_scopes_entry(uint32_t number)
-{
-    return entry_of(&mend_process_own_scopes, number);
-}
-
-uint32_t mend_scopes_count(void)
-{
-    return count_of(&mend_process_own_scopes);
-}
 
 uint32_t mend_scopes_number(uint32_t around, const char *name)
 {

@@ -21,9 +21,10 @@ bool mend_names_set(mend_name_kind kind, uint64_t number, const char *name);
 /* NULL: it has none. Stays as long as the process. */
 const char *mend_names_find(mend_name_kind kind, uint64_t number);
 
-/* How many have been given: their indices are 1 to this. */
-uint32_t mend_names_count(void);
-const mend_name_entry *mend_names_entry(uint32_t index);
+/* How many have been given: their indices, and the numbers of scopes, are 1 to this. An entry stays
+ * as long as the process. */
+uint32_t mend_names_count(mend_process_names *names);
+const mend_name_entry *mend_names_entry(mend_process_names *names, uint32_t index);
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
@@ -33,12 +34,11 @@ const mend_name_entry *mend_names_entry(uint32_t index);
  * host memory, or no number left. */
 uint32_t mend_scopes_number(uint32_t around, const char *name);
 
-/* How many numbers have been given: they are 1 to this. */
-uint32_t mend_scopes_count(void);
-
-/* A scope by its number, which was given, and the number of the scope around it. The entry stays as
- * long as the process. */
-const mend_name_entry *mend_scopes_entry(uint32_t number);
+/* A scope by its number, which was given, and the number of the scope around it. */
+static inline const mend_name_entry *mend_scopes_entry(uint32_t number)
+{
+    return mend_names_entry(&mend_process_own_scopes, number);
+}
 static inline uint32_t mend_scopes_around(uint32_t number)
 {
     return (uint32_t)mend_scopes_entry(number)->number;

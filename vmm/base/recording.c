@@ -109,7 +109,7 @@ bool mend_record_add_scope(mend_record_block *block, uint32_t around, const char
 
 void mend_record_fill_scopes(mend_record_block *block, uint32_t *named)
 {
-    const uint32_t count = mend_scopes_count();
+    const uint32_t count = mend_names_count(&mend_process_own_scopes);
     mend_record_begin(block, MEND_RECORD_SCOPES);
     block->head.first = *named + 1;
     for (; *named < count; ++*named) {
@@ -124,12 +124,12 @@ void mend_record_fill_scopes(mend_record_block *block, uint32_t *named)
 void mend_record_fill_names(mend_record_block *block, uint32_t *named)
 {
     enum { MOST_BYTES = 3 * MEND_RECORD_NUMBER_BYTES + MEND_NAME_BYTES };
-    const uint32_t count = mend_names_count();
+    const uint32_t count = mend_names_count(&mend_process_own_names);
     mend_record_begin(block, MEND_RECORD_NAMES);
     block->head.first = *named + 1;
     for (; *named < count && block->head.bytes + MOST_BYTES <= MEND_RECORD_CONTENT_BYTES;
          ++*named) {
-        const mend_name_entry *entry = mend_names_entry(*named + 1);
+        const mend_name_entry *entry = mend_names_entry(&mend_process_own_names, *named + 1);
         uint8_t *to = put_number(block->content + block->head.bytes, entry->kind);
         put_text(block, put_number(to, entry->number), entry->name);
     }

@@ -19,7 +19,6 @@ static _Thread_local thread_state this_thread;
 static _Thread_local unsigned pressing_depth;
 static _Thread_local unsigned driver_depth;
 static _Thread_local mend_thread_marks marks;
-static _Thread_local bool host_is_allowed;
 
 atomic_bool mend_process_are_marks_set;
 _Atomic(uint32_t) mend_process_common_scope;
@@ -74,9 +73,4 @@ unsigned *mend_process_callback_depth(void)
 mend_thread_marks *mend_process_own_marks(void)
 {
     return &marks;
-}
-
-bool *mend_process_host_is_allowed(void)
-{
-    return &host_is_allowed;
 }

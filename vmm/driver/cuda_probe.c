@@ -62,7 +62,6 @@ static mend_status map_page(memory_probe *probe, int page)
                               MEND_ACCESS_READ_WRITE);
 }
 
-/* Creates a chunk and maps it at the first page. */
 static mend_status map_chunk(memory_probe *probe, const mend_chunk_properties *properties)
 {
     const mend_driver *driver = probe->driver;

@@ -105,11 +105,6 @@ static mend_status ask_capture(const mend_cu_functions *functions, mend_stream s
     return status;
 }
 
-static bool is_of_capture(mend_status status)
-{
-    return mend_status_is_of_capture(status) || status == MEND_DRIVER_CAPTURE_IMPLICIT;
-}
-
 /* Another thread may begin a capture between the two questions. */
 static mend_status ask_whole(mend_cuda *cuda, mend_stream stream, mend_stream_info *info)
 {
@@ -118,7 +113,7 @@ static mend_status ask_whole(mend_cuda *cuda, mend_stream stream, mend_stream_in
         return status;
     }
     status = ask_created(cuda, stream, info);
-    if (!is_of_capture(status)) {
+    if (!mend_status_is_of_any_capture(status)) {
         return status;
     }
     *info = (mend_stream_info){0};

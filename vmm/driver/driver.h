@@ -459,6 +459,12 @@ static inline bool mend_status_is_of_capture(mend_status status)
     return status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED;
 }
 
+/* The same, or the call was on the legacy stream, and a blocking one is captured. */
+static inline bool mend_status_is_of_any_capture(mend_status status)
+{
+    return mend_status_is_of_capture(status) || status == MEND_DRIVER_CAPTURE_IMPLICIT;
+}
+
 /* Whether a question about one stream failed because the handle means none that the driver can use.
  * A driver that reads what a wrong handle points to may answer anything, or end the process. */
 bool mend_status_is_of_stream(mend_status status);

@@ -104,7 +104,6 @@ static inline passage begin(mend_unlocking *unlocking, mend_driver_call call, co
     return way;
 }
 
-/* Returns the status. */
 static inline mend_status end(mend_unlocking *unlocking, passage way, mend_status status)
 {
     if (way.lets_go) {

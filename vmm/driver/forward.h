@@ -41,9 +41,7 @@ typedef struct mend_unlocking {
  * holds the lock. */
 mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status status);
 
-/* Both are borrowed. These calls release the lock: create, release, map, unmap, set_access,
- * reserve, address_free, memory_info, the calls that wait for the GPU, and those that may wait for
- * space in a stream's queue (event_record, stream_wait). All others keep it. */
+/* Both are borrowed. Calls that may take long release the lock (takes_long). */
 void mend_unlocking_init(mend_unlocking *unlocking, const mend_driver *inner, mend_mutex *lock);
 
 /* ---- plain.c --------------------------------------------------------------------------------- */

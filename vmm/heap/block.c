@@ -99,7 +99,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
         .zone = is_small ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
         .owner = terms->group,
         .may_use_host = heap->config.host_limit_bytes != 0 && !terms->in_one_chunk &&
-                        *mend_process_host_is_allowed(),
+                        mend_process_own_marks()->may_use_host,
         .in_one_chunk = terms->in_one_chunk,
         .may_sleep = has_marks && mend_process_marks().sleep_tag != 0,
         .at = terms->at,

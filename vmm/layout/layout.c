@@ -326,7 +326,6 @@ static uint64_t end_of_part(const mend_span *span)
     return mend_min_u64(end, mend_span_end(span));
 }
 
-/* Frees a part that lies in one frozen chunk, or in none. */
 static void free_part(mend_heap *heap, mend_span *part)
 {
     mend_chunk *chunk = part->chunk;

@@ -86,7 +86,6 @@ static mend_span *anchor_before(const mend_heap *heap, const mend_chunk *chunk)
     return span;
 }
 
-/* The last span of the segment that contains the chunk. */
 static mend_span *end_of_segment(const mend_heap *heap, const mend_chunk *chunk)
 {
     mend_span key = {.address = chunk->address + chunk->size_bytes};

@@ -57,7 +57,6 @@ static uint64_t pick_chunks(compaction *s)
     return missing_bytes;
 }
 
-/* Measures the chunk's clusters as they are now. */
 static mend_result measure(compaction *s)
 {
     mend_heap *heap = s->heap;

@@ -1,6 +1,7 @@
 /*
- * Pinned memory of the host for what is kept. A wake leaves it as a copy of what slept, for the
- * next sleep, and for mend_read_kept. Invariants, checked by the audit:
+ * Pinned memory of the host for what is kept. To pin it costs ten times a copy to it, so a wake
+ * leaves it as a copy of what slept, for the next sleep, and for mend_read_kept. Invariants,
+ * checked by the audit:
  *  - a copy has memory of the host, and no file; no two hold bytes of one address;
  *  - what it holds of a block that slept is what slept there last: a sleep ends all older ones;
  *  - all have at most copies_limit bytes;
@@ -187,7 +188,6 @@ void mend_copies_take_own(mend_heap *heap, mend_kept *kept)
     }
 }
 
-/* The best fit of all. */
 static bool take_any(mend_heap *heap, mend_kept *kept)
 {
     const mend_kept key = {.room_bytes = kept->host_bytes};

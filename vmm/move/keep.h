@@ -29,13 +29,9 @@ mend_result mend_sleep_file_pass(mend_heap *heap, const mend_kept_file *file, co
 
 /* ---- keep.c ---------------------------------------------------------------------------------- */
 
-/*
- * Only the bytes of blocks are kept, in pieces: a copy costs about as much as copying
- * MEND_KEEP_GAP_BYTES, so blocks with smaller gaps between them are one piece. Each chunk has its
- * own pinned memory of the host, which a wake leaves for the next sleep. Bytes for files pass
- * through two buffers: while one is written or read, the other one is copied. All chunks of a call
- * share a file without a name, which ends with the last of them.
- */
+/* Only the bytes of blocks are kept, in pieces: a copy costs about as much as copying
+ * MEND_KEEP_GAP_BYTES, so blocks with smaller gaps between them are one piece. Bytes for files pass
+ * through two buffers. All chunks of a call share a file, which ends with the last of them. */
 
 #define MEND_KEEP_GAP_BYTES   (UINT64_C(64) << 10)
 #define MEND_KEEP_STAGE_BYTES (UINT64_C(8) << 20)
@@ -99,12 +95,6 @@ mend_result mend_keep_copy(mend_heap *heap, const mend_cluster parts[], size_t c
                            const char *directory);
 
 /* ---- host_memory.c --------------------------------------------------------------------------- */
-
-/*
- * Pinning memory of the host costs ten times a copy to it, so what a wake has copied back stays
- * pinned, a copy of what slept, for the next sleep. All pinned memory together, room_bytes, is
- * never more than what was needed at once, most_bytes: that is what slept, and a quarter at most.
- */
 
 /* Frees what is kept, and its record; NULL does nothing. Memory of the host that the driver refuses
  * to free is owed from then on: a settlement does it again. */

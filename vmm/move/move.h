@@ -18,11 +18,9 @@
 /* Sets the pool's own device and those of the config. */
 void mend_access_init(mend_heap *heap);
 
-/*
- * Lets the device access all memory of the pool and what it imported, existing mappings included.
+/* Lets the device access all memory of the pool and what it imported, existing mappings included.
  * No driver scope is open. After a failure some mappings may be accessible, and new ones will not
- * be. MEND_ERROR_OUT_OF_MEMORY.
- */
+ * be. MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_access_add(mend_heap *heap, int device);
 
 /* ---- compact.c ------------------------------------------------------------------------------- */
@@ -376,15 +374,8 @@ bool mend_step_copies_have_ended(const mend_heap *heap);
 
 void mend_step_note_peaks(mend_heap *heap);
 
-/*
- * The reserved plus the device's free memory is the *attainable* limit: room, pressure, plans and
- * the sizes of chunks go by it. Mend asks the driver (5 us) when a
- * pool makes room for the first time, each time that half of what was free then is taken, after a
- * refused creation, before callbacks hear what is missing and before a request fails for lack of
- * memory, after a number of allocated bytes, and after a trim, as others may have freed memory.
- *
- * Written under both locks of the heap, read under `state`.
- */
+/* The reserved plus the device's free memory is the *attainable* limit: room, pressure, plans and
+ * the sizes of chunks go by it. To ask the driver costs 5 us. Read under `state` alone, too. */
 
 /* Forgets what the device can give; the limit applies. */
 static inline void mend_attainable_forget(mend_heap *heap)

@@ -63,7 +63,6 @@ mend_retired *mend_retire_next(const mend_retired *retired)
     return RETIRED_OF(mend_owed_next(&retired->owed));
 }
 
-/* It is unmapped. */
 static void forget(mend_heap *heap, mend_retired *unmapped)
 {
     if (unmapped->is_foreign) {

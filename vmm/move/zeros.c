@@ -48,7 +48,6 @@ uint64_t mend_zeros_owed_bytes(const mend_heap *heap)
     return bytes;
 }
 
-/* So many pages have mappings of it from now on. */
 static void note_mappings(mend_heap *heap, mend_chunk_of_zeros *chunk, uint64_t count)
 {
     chunk->mappings = count;
@@ -430,7 +429,6 @@ mend_result mend_zeros_leave(mend_heap *heap, mend_range *range, uint64_t from, 
     return MEND_OK;
 }
 
-/* Maps a page again that has lost its zeros. */
 static bool restore(mend_heap *heap, mend_range *range, size_t page, bool may_wait)
 {
     const zeros_call c = {heap, range, page, page + 1};

@@ -51,12 +51,6 @@ void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_conte
     }
 }
 
-/* The record failed because of the stream's capture, not because of the event. */
-static bool is_of_capture(mend_status status)
-{
-    return mend_status_is_of_capture(status) || status == MEND_DRIVER_CAPTURE_IMPLICIT;
-}
-
 /* The recording failed: the frees of the closed epoch wait with those made now. If nobody used the
  * new epoch number meanwhile, the old one is open again. */
 static void reopen_epoch(mend_stream_state *state, uint64_t epoch, uint64_t bytes)
@@ -136,7 +130,7 @@ static mend_result record(mend_streams *streams, mend_event event, uint32_t reco
     }
     mend_streams_end_call(streams, recorder);
     *is_outside = info.capture == MEND_CAPTURE_NONE;
-    return is_of_capture(answer.status)
+    return mend_status_is_of_any_capture(answer.status)
                ? MEND_OK
                : mend_streams_driver_result(streams, answer.call, answer.status);
 }

@@ -211,7 +211,6 @@ static bool grow(mend_streams *streams)
 
 /* ---- free slots ------------------------------------------------------------------------------ */
 
-/* Whether no stamp of the slot waits to pass, and nothing names it. */
 static bool is_of_no_use(const mend_stream_state *state)
 {
     return state->group == 0 && !state->open && state->fence_count == 0 &&

@@ -261,7 +261,7 @@ mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t size_bytes
 
 int mend_set_host_allowed(int allowed)
 {
-    bool *own = mend_process_host_is_allowed();
+    bool *own = &mend_process_own_marks()->may_use_host;
     int before = *own;
     *own = allowed != 0;
     return before;

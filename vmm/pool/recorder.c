@@ -132,11 +132,11 @@ static void write_block(struct mend_recorder *r)
 /* What has a name since, in blocks that begin before `end`. */
 static void write_names(struct mend_recorder *r, uint64_t end)
 {
-    while (r->names < mend_names_count() && r->to.at < end) {
+    while (r->names < mend_names_count(&mend_process_own_names) && r->to.at < end) {
         mend_record_fill_names(&r->to.block, &r->names);
         write_block(r);
     }
-    while (r->scopes < mend_scopes_count() && r->to.at < end) {
+    while (r->scopes < mend_names_count(&mend_process_own_scopes) && r->to.at < end) {
         mend_record_fill_scopes(&r->to.block, &r->scopes);
         write_block(r);
     }
@@ -168,8 +168,8 @@ static void begin_lap(struct mend_recorder *r)
         r->to.at = 0;
     }
     r->end = is_first_half ? room / 2 : room;
-    const uint32_t scopes = mend_scopes_count();
-    const uint32_t names = mend_names_count();
+    const uint32_t scopes = mend_names_count(&mend_process_own_scopes);
+    const uint32_t names = mend_names_count(&mend_process_own_names);
     const uint64_t part = (r->end - r->to.at) / 4;
     r->scopes = 0;
     r->names = 0;

@@ -113,11 +113,11 @@ static void write_head(snapshot *s, const mend_pool *pool, uint64_t live_blocks)
                                  .live_blocks = live_blocks};
     mend_record_fill_run(&s->to.block, &run);
     write_block(s);
-    for (uint32_t named = 0; named < mend_scopes_count();) {
+    for (uint32_t named = 0; named < mend_names_count(&mend_process_own_scopes);) {
         mend_record_fill_scopes(&s->to.block, &named);
         write_block(s);
     }
-    for (uint32_t named = 0; named < mend_names_count();) {
+    for (uint32_t named = 0; named < mend_names_count(&mend_process_own_names);) {
         mend_record_fill_names(&s->to.block, &named);
         write_block(s);
     }

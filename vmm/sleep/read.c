@@ -58,7 +58,6 @@ static mend_result find_part(mend_heap *heap, uint64_t address, uint64_t size_by
     return MEND_OK;
 }
 
-/* Copies as much as one piece has. */
 static mend_result read_part(mend_heap *heap, uint64_t address, uint64_t size_bytes, void *host,
                              uint64_t *part_bytes)
 {

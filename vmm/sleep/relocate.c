@@ -130,6 +130,16 @@ static mend_result move_all(relocation *r)
     return MEND_OK;
 }
 
+static mend_result relocate(relocation *r)
+{
+    MEND_TRY(mend_quiet_begin(r->heap, MEND_STREAM_UNKNOWN, true));
+    MEND_TRY(move_all(r));
+    /* Blocks that other threads freed meanwhile. */
+    mend_settle(r->heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
+    mend_retire_flush(r->heap, MEND_STREAM_UNKNOWN);
+    return MEND_OK;
+}
+
 mend_result mend_relocate(mend_heap *heap, mend_backing backing, const uint64_t *tags,
                           size_t tag_count, mend_move_report *report)
 {
@@ -137,15 +147,7 @@ mend_result mend_relocate(mend_heap *heap, mend_backing backing, const uint64_t 
     mend_driver_scope scope;
     relocation r = {heap, backing, tags, tag_count, report, 0};
     MEND_TRY(mend_enter(heap, &scope));
-    mend_result result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
-    if (result == MEND_OK) {
-        result = move_all(&r);
-    }
-    if (result == MEND_OK) {
-        /* Blocks that other threads freed meanwhile. */
-        mend_settle(heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
-        mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
-    }
+    const mend_result result = relocate(&r);
     mend_driver_scope_close(heap, &scope);
     report->stayed_bytes = report->shared_bytes + report->pinned_bytes + report->lacking_bytes;
     if (result != MEND_OK || report->moved_bytes > 0 || report->lacking_bytes == 0) {

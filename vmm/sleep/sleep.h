@@ -96,22 +96,6 @@ void mend_selection_clear(mend_heap *heap, mend_selection *selection);
  */
 mend_result mend_sleep_list_tags(const mend_heap *heap, mend_sleep_tag_info **infos, size_t *count);
 
-/* ---- split.c --------------------------------------------------------------------------------- */
-
-/* At a quiet point; a driver scope is open. */
-
-typedef struct mend_splits {
-    size_t count;          /* chunks that were split */
-    uint64_t copied_bytes; /* for that */
-    bool lacks_room;       /* for another one */
-    int refusals;          /* by the driver */
-} mend_splits;
-
-/* Splits those that can be; gives the pool's empty chunks back if they are in the way of a copy.
- * MEND_ERROR_DRIVER: a chunk lacks its mapping. */
-mend_result mend_sleep_split(mend_heap *heap, const mend_sleep_options *options,
-                             mend_splits *splits);
-
 /* ---- wake.c ---------------------------------------------------------------------------------- */
 
 typedef struct mend_wake_order {

@@ -24,7 +24,6 @@ typedef struct waking {
 
 /* ---- which chunks ---------------------------------------------------------------------------- */
 
-/* Adds the chunk if it wakes. */
 static void look_at(waking *w, mend_chunk *chunk, const mend_wake_order *order)
 {
     bool wakes = order->tag_count == 0 || (chunk->live_bytes == 0 && !chunk->kept->has_rule);

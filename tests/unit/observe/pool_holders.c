@@ -117,10 +117,10 @@ KIT_TEST(pool_holders, a_name_is_given_as_often_as_somebody_wants_and_kept_once)
     EXPECT_INVALID(mend_name(MEND_NAME_TAG, 1, NULL));
     EXPECT_INVALID(mend_name((mend_name_kind)0, 1, "one"));
     EXPECT_OK(mend_name(MEND_NAME_TAG, 77, name));
-    const uint32_t count = mend_names_count();
+    const uint32_t count = mend_names_count(&mend_process_own_names);
     EXPECT_OK(mend_name(MEND_NAME_TAG, 77, name));
     EXPECT_OK(mend_name(MEND_NAME_TAG, 78, ""));
-    EXPECT_U64_EQ(count, mend_names_count());
+    EXPECT_U64_EQ(count, mend_names_count(&mend_process_own_names));
     EXPECT_U64_EQ(MEND_NAME_BYTES - 1, strlen(mend_names_find(MEND_NAME_TAG, 77)));
     EXPECT_TRUE(mend_names_find(MEND_NAME_STREAM, 77) == NULL);
     /* A character is kept as a whole, or not. */
