@@ -22,13 +22,12 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     found.device_free_bytes = heap->shortage.device_free_bytes;
     found.group_bytes = mend_report_group_bytes(heap);
     found.pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);
-    found.now_bytes = mend_largest_up_to(&q, asking, mend_largest_thinkable(heap));
+    found.now_bytes = mend_largest(&q, asking);
     q.creates_nothing = false;
     heap->streams.looks_ahead = !is_captured;
     mend_request waiting = *asking;
     waiting.behind_wait = true;
-    found.after_waiting_bytes = mend_max_u64(
-        mend_largest_up_to(&q, &waiting, mend_largest_thinkable(heap)), found.now_bytes);
+    found.after_waiting_bytes = mend_max_u64(mend_largest(&q, &waiting), found.now_bytes);
     heap->streams.looks_ahead = false;
     heap->shortage = shortage;
     heap->budget.attainable = attainable;

@@ -107,17 +107,11 @@ static bool has_addresses_for(const mend_heap *heap, mend_range_gap gap)
 /* Whether no old mapping is left in any gap. */
 static bool has_addresses(const mend_heap *heap, const mend_part *part)
 {
-    uint64_t from = part->from;
-    for (;;) {
-        mend_range_gap gap = mend_range_next_gap(heap, part->range, from, part->end);
-        if (gap.size_bytes == 0) {
-            return true;
-        }
-        if (!has_addresses_for(heap, gap)) {
-            return false;
-        }
-        from = gap.address + gap.size_bytes;
+    mend_range_gap gap = mend_range_next_gap(heap, part->range, part->from, part->end);
+    while (gap.size_bytes > 0 && has_addresses_for(heap, gap)) {
+        gap = mend_range_next_gap(heap, part->range, gap.address + gap.size_bytes, part->end);
     }
+    return gap.size_bytes == 0;
 }
 
 /* How far the gaps of one request have looked at empty chunks: to use them, to give them back. */

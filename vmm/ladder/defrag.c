@@ -28,8 +28,8 @@ mend_result mend_quiet_begin(mend_heap *heap, uint32_t asking, bool gives_back)
     return MEND_OK;
 }
 
-mend_result mend_compact_begin(mend_heap *heap, uint32_t asking, const mend_compact_limits *limits,
-                               mend_compact_pass *pass)
+static mend_result begin(mend_heap *heap, uint32_t asking, const mend_compact_limits *limits,
+                         mend_compact_pass *pass)
 {
     *pass = (mend_compact_pass){.heap = heap, .limits = *limits, .driver_calls = 1};
     pass->begun_ns = heap->driver->clock_ns(heap->driver);
@@ -67,7 +67,7 @@ mend_result mend_compact_begin_for(mend_heap *heap, const mend_request *request,
         return MEND_OK; /* the request belongs to a captured graph */
     }
     const mend_compact_limits limits = {.served = mend_victims_sizes_for(request)};
-    mend_result result = mend_compact_begin(heap, request->stream, &limits, pass);
+    mend_result result = begin(heap, request->stream, &limits, pass);
     if (result == MEND_ERROR_CAPTURING) {
         return MEND_OK; /* nothing moves during a capture */
     }
@@ -79,9 +79,7 @@ mend_result mend_compact_begin_for(mend_heap *heap, const mend_request *request,
 static uint64_t gained_within(mend_heap *heap, mend_served_sizes served, uint64_t room_bytes)
 {
     uint64_t bytes = 0;
-    mend_tree_node *at = mend_tree_first(&heap->chunks.mapped);
-    for (; at != NULL; at = mend_tree_next(at)) {
-        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+    MEND_TREE_EACH(mend_chunk, chunk, by_address, &heap->chunks.mapped) {
         mend_compact_size size = {0};
         if (mend_victims_would_serve(chunk, served) && mend_victims_may_gain(heap, chunk)) {
             mend_victims_measure(heap, chunk, NULL, &size);
@@ -163,7 +161,7 @@ mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits
     mend_compact_limits bounds = {.copied_bytes = limits->copied_bytes,
                                   .driver_calls = limits->driver_calls,
                                   .duration_ns = limits->duration_ns};
-    mend_result result = mend_compact_begin(heap, MEND_STREAM_UNKNOWN, &bounds, &pass);
+    mend_result result = begin(heap, MEND_STREAM_UNKNOWN, &bounds, &pass);
     const uint64_t wanted_bytes = limits->gained_bytes != 0 ? limits->gained_bytes : UINT64_MAX;
     bool compacted = true;
     while (result == MEND_OK && compacted && pass.gained_bytes < wanted_bytes) {

@@ -145,20 +145,16 @@ mend_outcome mend_commit(mend_heap *heap, const mend_request *request);
  * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_quiet_begin(mend_heap *heap, uint32_t asking, bool gives_back);
 
-/* Begins a quiet point, and lists candidates. The caller calls mend_compact_end afterwards,
- * whatever the result. Errors as mend_quiet_begin. */
-mend_result mend_compact_begin(mend_heap *heap, uint32_t asking, const mend_compact_limits *limits,
-                               mend_compact_pass *pass);
-void mend_compact_end(mend_compact_pass *pass);
-
-/* The same for a request that found no room. *may_help is false if the request would find no room
- * even after all compactions, or if none is possible now. */
+/* Begins a quiet point for a request that found no room, and lists candidates. *may_help is false
+ * if the request would find none even after all compactions, or if none is possible now. The caller
+ * calls mend_compact_end afterwards, whatever the result. Errors as mend_quiet_begin. */
 mend_result mend_compact_begin_for(mend_heap *heap, const mend_request *request,
                                    mend_compact_pass *pass, bool *may_help);
+void mend_compact_end(mend_compact_pass *pass);
 
 /* One compaction: of the candidate that copies least for each gained byte; at most `need_bytes` of
  * the gain count. *compacted is false if no candidate is left within the limits. Errors as
- * mend_compact_begin: then the heap is as before this compaction, or blocks lack their mappings. */
+ * mend_quiet_begin: then the heap is as before this compaction, or blocks lack their mappings. */
 mend_result mend_compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool *compacted);
 
 /* Creates again, as far as possible, the room that requests leave free (mend_budget_kept_bytes),
@@ -185,13 +181,9 @@ typedef struct mend_question {
     mend_ends ends[2];      /* while it looks: for requests without a device wait, and with one */
 } mend_question;
 
-/* The bytes that are free or can be created: no request above this can succeed. The caller holds
- * `state`. */
-uint64_t mend_largest_thinkable(const mend_heap *heap);
-
-/* The size of the largest request like `asking` that finds a place, up to `most_bytes`; 0: none
- * does. The caller holds both locks; no driver call. */
-uint64_t mend_largest_up_to(mend_question *q, const mend_request *asking, uint64_t most_bytes);
+/* The size of the largest request like `asking` that finds a place; 0: none does. The caller holds
+ * both locks; no driver call. */
+uint64_t mend_largest(mend_question *q, const mend_request *asking);
 
 /* Free memory that a request could use: after waits for the GPU, or in a capture, which forbids
  * them. */

@@ -132,12 +132,19 @@ static void end_question(mend_question *q)
     mend_ends_clear(&q->ends[true]);
 }
 
+/* The bytes that are free or can be created: no request above this can succeed. */
+static uint64_t most_bytes_of(const mend_heap *heap)
+{
+    const uint64_t free_bytes = heap->chunks.reserved_bytes - mend_heap_awake_bytes(heap);
+    return mend_min_u64(free_bytes + mend_budget_room_bytes(heap), MEND_LARGEST_REQUEST_BYTES);
+}
+
 /* By halving: a request of this size finds a place, and one of a granule more does not. */
-uint64_t mend_largest_up_to(mend_question *q, const mend_request *asking, uint64_t most_bytes)
+uint64_t mend_largest(mend_question *q, const mend_request *asking)
 {
     assert(mend_mutex_is_held(&q->heap->grow));
     uint64_t found = 0;
-    uint64_t refused = most_bytes / MEND_GRANULE_BYTES + 1;
+    uint64_t refused = most_bytes_of(q->heap) / MEND_GRANULE_BYTES + 1;
     while (refused - found > 1) {
         uint64_t middle = found + (refused - found) / 2;
         if (would_succeed(q, asking, middle * MEND_GRANULE_BYTES)) {
@@ -148,12 +155,6 @@ uint64_t mend_largest_up_to(mend_question *q, const mend_request *asking, uint64
     }
     end_question(q);
     return found * MEND_GRANULE_BYTES;
-}
-
-uint64_t mend_largest_thinkable(const mend_heap *heap)
-{
-    uint64_t free_bytes = heap->chunks.reserved_bytes - mend_heap_awake_bytes(heap);
-    return mend_min_u64(free_bytes + mend_budget_room_bytes(heap), MEND_LARGEST_REQUEST_BYTES);
 }
 
 /* ---- instead of a request that was refused --------------------------------------------------- */

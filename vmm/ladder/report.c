@@ -8,8 +8,6 @@
 #include "base/words.h"
 #include "move/move.h"
 
-#define RUN_OF(node) MEND_CONTAINER_OF(node, mend_run, by_address)
-
 static unsigned holds_of(const mend_heap *heap, const mend_request *request, const mend_span *span)
 {
     return mend_waits_blocked_by(&heap->streams, &span->waits, request->stream);
@@ -34,10 +32,8 @@ static void count_holds(const mend_heap *heap, uint32_t stream, mend_shortfall *
 {
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         const mend_zone *zone = &heap->zones[i];
-        const mend_tree_node *at = mend_tree_first(&zone->runs_by_address);
-        for (; at != NULL; at = mend_tree_next(at)) {
-            const mend_span *end = RUN_OF(at)->last->next;
-            for (const mend_span *span = RUN_OF(at)->first; span != end; span = span->next) {
+        MEND_TREE_EACH(const mend_run, run, by_address, &zone->runs_by_address) {
+            for (const mend_span *span = run->first; span != run->last->next; span = span->next) {
                 count_hold(heap, span, stream, short_of);
             }
         }
@@ -124,9 +120,7 @@ static uint64_t longest_in_run(const mend_heap *heap, const mend_request *reques
 static uint64_t made_again_of(const mend_heap *heap, uint64_t empty_bytes)
 {
     uint64_t bytes = 0;
-    const mend_tree_node *at = mend_tree_first(&heap->chunks.all);
-    for (; at != NULL; at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, memory.by_number);
+    MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &heap->chunks.all) {
         bytes += chunk->memory.was_exported && chunk->live_bytes == 0 ? chunk->size_bytes : 0;
     }
     return empty_bytes - mend_min_u64(bytes, empty_bytes);
@@ -138,14 +132,13 @@ static mend_usable look_past(const mend_heap *heap, const mend_request *request,
     mend_request giver = *request; /* what is given back for one chunk, no stream may use */
     giver.stream = request->in_one_chunk ? MEND_STREAM_UNKNOWN : request->stream;
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        const mend_tree_node *at = mend_tree_first(&heap->zones[zone].runs_by_address);
         /* A small one: in both. */
         bool may_lie_here = zone >= request->zone && zone < MEND_ZONES_OF_BLOCKS;
-        for (; at != NULL; at = mend_tree_next(at)) {
-            found.empty_bytes += empty_bytes_of(heap, &giver, RUN_OF(at), holds, &found.blocked);
+        MEND_TREE_EACH(const mend_run, run, by_address, &heap->zones[zone].runs_by_address) {
+            found.empty_bytes += empty_bytes_of(heap, &giver, run, holds, &found.blocked);
             if (may_lie_here) {
                 mend_raise_u64(&found.longest_bytes,
-                               longest_in_run(heap, request, RUN_OF(at), holds, &found.blocked));
+                               longest_in_run(heap, request, run, holds, &found.blocked));
             }
         }
     }

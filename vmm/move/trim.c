@@ -19,10 +19,8 @@ static bool can_withdraw(mend_heap *heap, mend_chunk *chunk, bool may_unmap)
 /* Records and polls the fences of all streams, to find out what is idle. */
 static mend_result refresh_fences(mend_heap *heap)
 {
-    mend_streams *streams = &heap->streams;
-    for (uint32_t i = mend_slots_first_of(streams, 0); i != MEND_STREAM_UNKNOWN;
-         i = mend_slots_next_of(streams, i)) {
-        MEND_TRY(mend_streams_close_epoch(streams, i));
+    MEND_SLOTS_EACH(i, &heap->streams, 0) {
+        MEND_TRY(mend_streams_close_epoch(&heap->streams, i));
     }
     mend_streams_poll(&heap->streams);
     return MEND_OK;
@@ -40,12 +38,12 @@ static mend_result find_out(mend_heap *heap, uint32_t asking, bool *is_captured)
  * malloc fails. */
 static bool withdraw(mend_heap *heap, mend_chunk *chunk)
 {
-    bool has_nodes = mend_layout_reserve(heap, 1) && mend_retire_reserve(heap, 1);
-    if (has_nodes) {
-        mend_step_claim(heap, chunk);
-        mend_retire_claim(heap, chunk);
+    if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
+        return false;
     }
-    return has_nodes;
+    mend_step_claim(heap, chunk);
+    mend_retire_claim(heap, chunk);
+    return true;
 }
 
 /* Which chunks are withdrawn. */
@@ -64,26 +62,23 @@ static bool is_chosen(mend_heap *heap, mend_chunk *chunk, const choice *which)
            can_withdraw(heap, chunk, which->may_unmap);
 }
 
-/* Withdraws idle chunks, the largest first, and links them by claim.next. False if malloc fails. */
-static bool withdraw_chunks(mend_heap *heap, const choice *which, mend_chunk **withdrawn)
+/* Idle chunks, the largest first, linked by claim.next. */
+static mend_chunk *choose_chunks(mend_heap *heap, const choice *which)
 {
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    mend_chunk *first = NULL;
+    mend_chunk **end = &first;
     mend_chunk *at = mend_chunk_empty_at_most(&heap->chunks, UINT64_MAX, UINT64_MAX);
-    *withdrawn = NULL;
-    while (at != NULL && reserved_bytes > which->keep_bytes) {
-        mend_chunk *smaller =
-            mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->memory.number - 1);
+    for (; at != NULL && reserved_bytes > which->keep_bytes;
+         at = mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->memory.number - 1)) {
         if (is_chosen(heap, at, which)) {
-            if (!withdraw(heap, at)) {
-                return false;
-            }
-            at->claim.next = *withdrawn;
-            *withdrawn = at;
+            *end = at;
+            end = &at->claim.next;
             reserved_bytes -= at->size_bytes;
         }
-        at = smaller;
     }
-    return true;
+    *end = NULL;
+    return first;
 }
 
 /* Says why an idle chunk is still mapped after a flush. */
@@ -97,17 +92,24 @@ static mend_result not_unmapped(mend_heap *heap, uint64_t size_bytes)
                : mend_no_host_memory("a trim");
 }
 
-/* Releases withdrawn chunks that are no longer mapped. The others stay, as free memory. */
-static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64_t *released_bytes)
+/* Withdraws the chosen chunks, those before malloc fails, and releases what is no longer mapped
+ * then. The others stay, as free memory. */
+static mend_result give(mend_heap *heap, mend_chunk *chosen, uint64_t *released_bytes)
 {
     mend_result result = MEND_OK;
+    mend_chunk *withdrawn = NULL;
+    while (chosen != NULL && withdraw(heap, chosen)) {
+        mend_chunk *next = chosen->claim.next;
+        chosen->claim.next = withdrawn;
+        withdrawn = chosen;
+        chosen = next;
+    }
     mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     *released_bytes = 0;
     while (withdrawn != NULL) {
         mend_chunk *next = withdrawn->claim.next;
         uint64_t size_bytes = withdrawn->size_bytes;
-        assert(withdrawn->address == 0);
-        assert(mend_chunk_is_empty(withdrawn));
+        assert(withdrawn->address == 0 && mend_chunk_is_empty(withdrawn));
         mend_retired *left = mend_retire_holds(heap, withdrawn->memory.handle);
         if (left == NULL) {
             mend_status status = mend_chunk_release(&heap->chunks, withdrawn);
@@ -122,7 +124,7 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
         }
         withdrawn = next;
     }
-    return result;
+    return chosen == NULL ? result : mend_no_host_memory("a trim");
 }
 
 uint64_t mend_owed_to_others(mend_heap *heap)
@@ -194,6 +196,9 @@ static mend_chunk *smallest_idle(mend_heap *heap, mend_plan *plan, uint64_t lack
     walk->least_bytes = goes_on ? walk->least_bytes : lacking_bytes;
     walk->up_bytes = at != NULL ? at->size_bytes : UINT64_MAX;
     walk->up_number = at != NULL ? at->memory.number : 0;
+    if (at != NULL) {
+        at->claim.next = NULL;
+    }
     return at;
 }
 
@@ -250,15 +255,11 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
     *released = false;
     bool is_captured;
     mend_result result = find_out(heap, asking, &is_captured);
-    mend_chunk *chunk = NULL;
     if (result == MEND_OK) {
+        uint64_t released_bytes = 0;
         const uint64_t bytes = bytes_to_give(heap, plan, owed_to_others(heap));
-        chunk = smallest_idle(heap, plan, bytes, !is_captured, &(mend_trim_walk){0});
-    }
-    if (chunk != NULL && withdraw(heap, chunk)) {
-        uint64_t released_bytes;
-        chunk->claim.next = NULL;
-        result = release_chunks(heap, chunk, &released_bytes);
+        mend_chunk *chunk = smallest_idle(heap, plan, bytes, !is_captured, &(mend_trim_walk){0});
+        result = chunk != NULL ? give(heap, chunk, &released_bytes) : MEND_OK;
         *released = released_bytes > 0;
     }
     return unless_lost(heap, result);
@@ -318,74 +319,66 @@ static void note_lack(mend_heap *heap, uint64_t limit_bytes, uint64_t all_bytes,
     }
 }
 
-/* What is idle is asked once for all plans of a request. Before anything goes back it is known that
- * there is enough, for this plan and for those that follow: the device may have less by now than
- * when the plan was made, and others get what the pool owes first. */
+/* Before anything goes back it is known that there is enough, for this plan and for those that
+ * follow: the device may have less by now than when the plan was made, and others get what the pool
+ * owes first. */
+static mend_result give_for(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                            bool may_unmap, mend_trim_walk *walk, bool *released)
+{
+    const uint64_t owed_bytes = owed_to_others(heap);
+    const uint64_t create_bytes = create_bytes_of(heap, plan);
+    const bool is_within = create_bytes <= mend_budget_room_bytes(heap);
+    uint64_t later_bytes = walk->later_bytes;
+    uint64_t bytes = bytes_to_give(heap, plan, owed_bytes);
+    if (!heap->shortage.device_is_asked || !heap->budget.attainable.is_known) {
+        const uint64_t spare = spare_bytes(heap, request, plan, may_unmap);
+        const bool is_refused = mend_budget_was_refused(heap, create_bytes);
+        if (spare >= bytes + later_bytes && lacks_more(heap, plan)) {
+            bytes = bytes_to_give(heap, plan, owed_bytes);
+        }
+        if (heap->shortage.device_is_asked && !heap->budget.attainable.is_known &&
+            owed_bytes == 0) {
+            const uint64_t sure = sure_bytes(heap, is_within ? 0 : bytes + later_bytes,
+                                             create_bytes + later_bytes, spare, is_refused);
+            later_bytes = sure == bytes + later_bytes ? later_bytes : 0;
+            bytes = sure - later_bytes;
+        }
+    }
+    const uint64_t all_bytes = bytes + later_bytes;
+    mend_chunk *chosen = NULL;
+    if (later_bytes == 0 || spare_bytes(heap, request, plan, may_unmap) >= all_bytes) {
+        chosen = smallest_idle(heap, plan, bytes, may_unmap, walk);
+        chosen = chosen != NULL ? chosen : several_idle(heap, plan, bytes, may_unmap, walk);
+    }
+    mend_result result = MEND_OK;
+    uint64_t released_bytes = 0;
+    if (chosen != NULL) {
+        result = give(heap, chosen, &released_bytes);
+        walk->later_bytes = 0;
+    } else {
+        note_lack(heap, plan->lacking_bytes + later_bytes, all_bytes,
+                  spare_bytes(heap, request, plan, may_unmap), owed_bytes);
+    }
+    *released = released_bytes >= bytes;
+    if (*released) {
+        heap->budget.attainable.refused_bytes = 0;
+    }
+    return result;
+}
+
+/* What is idle is asked once for all plans of a request. */
 mend_result mend_trim_for(mend_heap *heap, const mend_request *request, mend_plan *plan,
                           mend_trim_walk *walk, bool *released)
 {
     *released = false;
     bool is_captured = false;
-    bool has_nodes = true;
     mend_result result = walk->has_refreshed ? MEND_OK : refresh_fences(heap);
     walk->has_refreshed = true;
     if (result == MEND_OK) {
         result = mend_streams_find_capture(&heap->streams, request->stream, &is_captured);
     }
     if (result == MEND_OK && plan->lacking_bytes != 0) {
-        const uint64_t owed_bytes = owed_to_others(heap);
-        const uint64_t create_bytes = create_bytes_of(heap, plan);
-        const bool is_within = create_bytes <= mend_budget_room_bytes(heap);
-        uint64_t later_bytes = walk->later_bytes;
-        uint64_t bytes = bytes_to_give(heap, plan, owed_bytes);
-        if (!heap->shortage.device_is_asked || !heap->budget.attainable.is_known) {
-            const uint64_t spare = spare_bytes(heap, request, plan, !is_captured);
-            const bool is_refused = mend_budget_was_refused(heap, create_bytes);
-            if (spare >= bytes + later_bytes && lacks_more(heap, plan)) {
-                bytes = bytes_to_give(heap, plan, owed_bytes);
-            }
-            if (heap->shortage.device_is_asked && !heap->budget.attainable.is_known &&
-                owed_bytes == 0) {
-                const uint64_t sure = sure_bytes(heap, is_within ? 0 : bytes + later_bytes,
-                                                 create_bytes + later_bytes, spare, is_refused);
-                later_bytes = sure == bytes + later_bytes ? later_bytes : 0;
-                bytes = sure - later_bytes;
-            }
-        }
-        const uint64_t all_bytes = bytes + later_bytes;
-        const bool is_enough =
-            later_bytes == 0 || spare_bytes(heap, request, plan, !is_captured) >= all_bytes;
-        mend_chunk *chosen =
-            is_enough ? smallest_idle(heap, plan, bytes, !is_captured, walk) : NULL;
-        uint64_t released_bytes = 0;
-        if (chosen != NULL) {
-            chosen->claim.next = NULL;
-        } else if (is_enough) {
-            chosen = several_idle(heap, plan, bytes, !is_captured, walk);
-        }
-        if (chosen != NULL) {
-            mend_chunk *withdrawn = NULL; /* those before malloc fails, linked by claim.next */
-            for (mend_chunk *next; chosen != NULL && has_nodes; chosen = next) {
-                next = chosen->claim.next;
-                has_nodes = withdraw(heap, chosen);
-                if (has_nodes) {
-                    chosen->claim.next = withdrawn;
-                    withdrawn = chosen;
-                }
-            }
-            result = release_chunks(heap, withdrawn, &released_bytes);
-            walk->later_bytes = 0;
-        } else {
-            note_lack(heap, plan->lacking_bytes + later_bytes, all_bytes,
-                      spare_bytes(heap, request, plan, !is_captured), owed_bytes);
-        }
-        *released = released_bytes >= bytes;
-        if (*released) {
-            heap->budget.attainable.refused_bytes = 0;
-        }
-    }
-    if (!has_nodes) {
-        return mend_no_host_memory("a trim");
+        result = give_for(heap, request, plan, !is_captured, walk, released);
     }
     return result == MEND_ERROR_OUT_OF_HOST_MEMORY ? result : unless_lost(heap, result);
 }
@@ -451,10 +444,12 @@ bool mend_trim_addresses(mend_heap *heap, uint32_t asking)
     uint64_t address_bytes = heap->space.address_bytes;
     bool is_captured;
     bool any;
-    mend_chunk *withdrawn;
     mend_dissolve_aliases(heap, &any); /* as many as can */
     if (find_out(heap, asking, &is_captured) == MEND_OK) {
-        withdraw_chunks(heap, &(choice){.may_unmap = !is_captured}, &withdrawn);
+        mend_chunk *chosen = choose_chunks(heap, &(choice){.may_unmap = !is_captured});
+        while (chosen != NULL && withdraw(heap, chosen)) {
+            chosen = chosen->claim.next;
+        }
         mend_retire_flush(heap, asking);
     }
     mend_space_trim(&heap->space, 0);
@@ -467,8 +462,8 @@ static uint64_t chosen_bytes(mend_heap *heap, const choice *which)
     uint64_t bytes = 0;
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0);
     for (; at != NULL; at = mend_chunk_empty_next(at)) {
-        const bool is_held = mend_retire_holds(heap, at->memory.handle) != NULL;
-        bytes += !is_held && is_chosen(heap, at, which) ? at->size_bytes : 0;
+        const bool is_free = mend_retire_holds(heap, at->memory.handle) == NULL;
+        bytes += is_free && is_chosen(heap, at, which) ? at->size_bytes : 0;
     }
     return bytes;
 }
@@ -488,12 +483,10 @@ static mend_result prepare(mend_heap *heap, choice *which)
 /* Gives back the chosen chunks. */
 static mend_result trim(mend_heap *heap, const choice *which, uint64_t *released_bytes)
 {
-    mend_chunk *withdrawn;
-    bool lacks_nodes = !withdraw_chunks(heap, which, &withdrawn);
-    mend_result result = release_chunks(heap, withdrawn, released_bytes);
+    const mend_result result = give(heap, choose_chunks(heap, which), released_bytes);
     mend_headroom_forget(heap);
     mend_space_trim_but_oldest(&heap->space);
-    return lacks_nodes ? mend_no_host_memory("a trim") : result;
+    return result;
 }
 
 mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
@@ -554,12 +547,11 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, int refu
             any_bytes += own_bytes;
         }
     }
-    *lack = refusals > MEND_REFUSALS
-                ? all
-                : (mend_lack){
-                      .limit_bytes = all.limit_bytes - mend_min_u64(any_bytes, all.limit_bytes),
-                      .device_bytes = all.device_bytes - mend_min_u64(own_bytes, all.device_bytes),
-                  };
+    if (refusals <= MEND_REFUSALS) {
+        all.limit_bytes -= mend_min_u64(any_bytes, all.limit_bytes);
+        all.device_bytes -= mend_min_u64(own_bytes, all.device_bytes);
+    }
+    *lack = all;
     return result;
 }
 
@@ -568,12 +560,9 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, int refu
 static bool note_idle(mend_chunks *chunks, uint64_t now_ns, uint64_t until_ns)
 {
     bool any = false;
-    assert(now_ns > 0);
-    assert(until_ns <= now_ns);
+    assert(now_ns > 0 && until_ns <= now_ns);
     mend_chunk *at = mend_chunk_empty_at_least(chunks, 0, 0);
-    for (mend_tree_node *one = mend_tree_first(&chunks->parked); one != NULL;
-         one = mend_tree_next(one)) {
-        mend_chunk *parked = MEND_CONTAINER_OF(one, mend_chunk, by_size);
+    MEND_TREE_EACH(mend_chunk, parked, by_size, &chunks->parked) {
         parked->idle_since_ns = parked->idle_since_ns != 0 ? parked->idle_since_ns : now_ns;
     }
     for (; at != NULL; at = mend_chunk_empty_next(at)) {
