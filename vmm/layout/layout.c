@@ -84,28 +84,20 @@ static void link_spans(mend_span *left, mend_span *right)
     }
 }
 
-/* A new node for a part of a free span, at one of its ends. */
-static mend_span *make_part(mend_heap *heap, const mend_span *span, mend_chunk *chunk,
-                            uint64_t address, uint64_t size_bytes)
-{
-    assert(!span->live);
-    assert(size_bytes > 0 && size_bytes < span->size_bytes);
-    assert(address % MEND_GRANULE_BYTES == 0 && size_bytes % MEND_GRANULE_BYTES == 0);
-    mend_span *part = mend_slab_take(&heap->nodes.spans);
-    part->address = address;
-    part->size_bytes = size_bytes;
-    part->zone = span->zone;
-    part->chunk = chunk;
-    part->sleep_tag = span->sleep_tag;
-    mend_waits_add_all(mend_heap_wait_env(heap), &part->waits, &span->waits);
-    return part;
-}
-
 /* Splits the part before `at` off a free span, into a new node. */
 static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
 {
-    mend_span *left = make_part(heap, span, span->chunk, span->address, at - span->address);
+    assert(!span->live);
+    assert(at > span->address && at < mend_span_end(span));
+    assert(at % MEND_GRANULE_BYTES == 0);
+    mend_span *left = mend_slab_take(&heap->nodes.spans);
+    left->address = span->address;
+    left->size_bytes = at - span->address;
+    left->zone = span->zone;
+    left->chunk = span->chunk;
     left->run = span->run;
+    left->sleep_tag = span->sleep_tag;
+    mend_waits_add_all(mend_heap_wait_env(heap), &left->waits, &span->waits);
     link_spans(span->previous, left);
     link_spans(left, span);
     span->chunk = mend_span_chunk_at(heap, span, at);
@@ -116,9 +108,16 @@ static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
 
 mend_span *mend_layout_split_right(mend_heap *heap, mend_span *span, uint64_t at)
 {
+    assert(!span->live);
     assert(span->run == NULL);
-    mend_span *right =
-        make_part(heap, span, mend_span_chunk_at(heap, span, at), at, mend_span_end(span) - at);
+    assert(at > span->address && at < mend_span_end(span));
+    mend_span *right = mend_slab_take(&heap->nodes.spans);
+    right->address = at;
+    right->size_bytes = mend_span_end(span) - at;
+    right->zone = span->zone;
+    right->sleep_tag = span->sleep_tag;
+    right->chunk = mend_span_chunk_at(heap, span, at);
+    mend_waits_add_all(mend_heap_wait_env(heap), &right->waits, &span->waits);
     if (span->next == NULL) { /* another span is the last of the segment now */
         mend_tree *ends = &heap->zones[span->zone].segment_ends;
         mend_tree_remove(ends, &span->by_end);

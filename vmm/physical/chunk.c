@@ -397,11 +397,14 @@ void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kep
 {
     assert(chunk->is_frozen);
     assert(kept == NULL || missing != MEND_MISSING_NOTHING);
+    const bool is_owed = kept == chunk->kept || chunk->owed.kind != MEND_OWED_NOTHING;
     mend_chunk_count(chunks, chunk, false);
     chunk->kept = kept;
     chunk->missing = missing;
     mend_chunk_count(chunks, chunk, true);
-    mend_chunk_note_owed(chunks, chunk);
+    if (is_owed || chunk->live_bytes == 0) { /* otherwise nothing, before and now */
+        mend_chunk_note_owed(chunks, chunk);
+    }
 }
 
 bool mend_chunks_are_in_order(const mend_chunks *chunks)

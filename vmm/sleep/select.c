@@ -20,7 +20,9 @@ bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_coun
 
 bool mend_is_for_graphs(const mend_heap *heap, const mend_span *span)
 {
-    return !span->live && mend_waits_for_graphs(&heap->streams, &span->waits);
+    return !span->live &&
+           (mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN) &
+            MEND_BLOCKED_BY_GROUPS) != 0;
 }
 
 /* The place of the rule for its tag; rule_count: none, or it has no tag. */
@@ -135,6 +137,7 @@ mend_match mend_match_tags(const mend_heap *heap, const uint64_t *tags, size_t t
 /* What a chunk holds, in bytes of blocks. */
 typedef struct contents {
     const mend_span *first;
+    size_t spans;
     uint64_t to_sleep_bytes;
     uint64_t to_stay_bytes;
     uint64_t graphs_bytes; /* free, kept for captured graphs, and to sleep; what of it is to stay
@@ -151,6 +154,7 @@ static contents look_into(const mend_heap *heap, const mend_sleep_options *optio
         found.first = found.first != NULL ? found.first : span;
         uint64_t from = mend_max_u64(span->address, chunk->address);
         uint64_t bytes = mend_min_u64(mend_span_end(span), end) - from;
+        found.spans++;
         const bool sleeps = !span->lent && mend_is_to_sleep(options, span);
         if (span->live) {
             *(sleeps ? &found.to_sleep_bytes : &found.to_stay_bytes) += bytes;
@@ -205,6 +209,7 @@ static bool add(mend_selection *selection, const mend_sleep_options *options, me
     kept->has_rule = held->has_rule;
     selection->sleepers[selection->count++] = (mend_cluster){
         .address = chunk->address, .size_bytes = chunk->size_bytes, .chunk = chunk, .kept = kept};
+    selection->spans += held->spans;
     selection->chosen_bytes += held->to_sleep_bytes;
     return true;
 }

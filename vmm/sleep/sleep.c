@@ -148,13 +148,11 @@ static mend_result put_selected(sleeping *s, mend_sleep_report *report)
     mend_result result = check(s);
     if (result == MEND_OK && selection->count > 0) {
         /* The chunks freeze before anything changes: what their free memory waits for is known. */
-        size_t spans = 0;
         size_t waits = mend_layout_nodes_for(heap, 1).waits;
         for (size_t i = 0; i < selection->count; i++) {
-            spans += mend_freeze_spans(heap, selection->sleepers[i].chunk);
             waits += mend_freeze_waits(heap, selection->sleepers[i].chunk);
         }
-        mend_layout_promise nodes = mend_freeze_nodes(heap, selection->count, spans);
+        mend_layout_promise nodes = mend_freeze_nodes(heap, selection->count, selection->spans);
         nodes.waits = waits;
         if (mend_slab_reserve(&heap->chunks.slab, selection->count) && /* for their memory */
             mend_layout_promise_these(heap, &nodes)) {

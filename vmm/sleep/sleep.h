@@ -55,6 +55,7 @@ mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *
 typedef struct mend_selection {
     mend_cluster *sleepers; /* by address */
     size_t count;
+    size_t spans;          /* in these chunks */
     uint64_t chosen_bytes; /* of blocks in them */
     uint64_t asleep_bytes; /* of blocks that are to sleep, and do */
     uint64_t shared_bytes; /* of blocks that are to sleep and stay: beside blocks that stay awake */

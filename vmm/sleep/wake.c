@@ -27,19 +27,21 @@ typedef struct waking {
 static void look_at(waking *w, mend_chunk *chunk, const mend_wake_order *order)
 {
     bool wakes = order->tag_count == 0 || (chunk->live_bytes == 0 && !chunk->kept->has_rule);
+    size_t spans = 0;
     MEND_SPANS_EACH(const mend_span, span, w->heap, chunk) {
         const bool is_for_graphs = mend_is_for_graphs(w->heap, span);
         wakes = wakes ||
                 ((span->live || is_for_graphs) &&
                  mend_is_tagged(span, order->tags, order->tag_count)) ||
                 (is_for_graphs && span->sleep_tag == 0 && chunk->live_bytes == 0); /* joined */
+        spans++;
     }
     if (wakes) {
         w->sleepers[w->count++] = (mend_cluster){.address = chunk->address,
                                                  .size_bytes = chunk->size_bytes,
                                                  .chunk = chunk,
                                                  .kept = chunk->kept};
-        w->spans += mend_freeze_spans(w->heap, chunk);
+        w->spans += spans;
     }
     if (wakes && chunk->missing == MEND_MISSING_MEMORY) {
         w->needed_bytes += chunk->size_bytes;
