@@ -382,7 +382,7 @@ static const char *look_at_pool(trial *t, int number, const mend_stats *stats)
                     .why = &why,
                     .ranges = trial_look_at_ranges(t, number),
                     .ledger = trial_ledger(t),
-                    .lost_bytes = pool->pool->heap.chunks.lost_bytes,
+                    .lost_bytes = pool->pool->heap.chunks.unmapped_frozen_bytes,
                     .was_reset = t->were_reset};
     pool->has_unmapped = why.unmapped_bytes > 0 || pool->pool->heap.chunks.missing_count > 0;
     return wrong_figure(&l);

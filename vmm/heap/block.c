@@ -421,7 +421,7 @@ static mend_history_event event_of(const mend_heap *heap, mend_event_kind kind,
                                 .group = mend_group_numbered(heap, group),
                                 .tag = mend_holders_tag(span->tag, span->sleep_tag),
                                 .requested_bytes = span->requested_bytes,
-                                .chunk = mend_chunk_memory(span->chunk)->memory.number,
+                                .chunk = mend_chunk_owner(span->chunk)->memory.number,
                                 .scope = span->scope,
                                 .stack = span->stack};
 }

@@ -419,7 +419,7 @@ static mend_result restore(restoration *r, const mend_group_block *blocks, size_
     const bool any = r->heap->chunks.missing_count > 0;
     r->remapped = any ? mend_driver_scope_open(r->heap, &scope) : MEND_OK;
     if (any && r->remapped == MEND_OK) {
-        r->remapped = mend_settle_mappings(r->heap);
+        r->remapped = mend_settle_restores(r->heap);
         mend_driver_scope_close(r->heap, &scope);
     }
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {

@@ -526,9 +526,10 @@ static mend_outcome to_the_end(climb *c)
 
 /* ---- the ladder ------------------------------------------------------------------------------ */
 
-/* The search without host waits comes only where peer pools or callbacks may give something before
- * the host waits; otherwise the last search is the first. What that one found to be short is the
- * answer, whatever calls of peer pools and callbacks have noted since. */
+/* The search without host waits, but those that growth would only put off, comes only where peer
+ * pools or callbacks may give something before the host waits; otherwise the last search is the
+ * first. What that one found to be short is the answer, whatever calls of peer pools and callbacks
+ * have noted since. */
 mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span **span)
 {
     mend_outcome outcome = in_mapped(heap, request, false, span);

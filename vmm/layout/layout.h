@@ -79,8 +79,8 @@ const mend_span *mend_layout_last_span(const mend_heap *heap, const mend_chunk *
 /* The first span that overlaps a mapped chunk. The chunk has free memory in a run. */
 mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk);
 
-/* A frozen chunk below a span, or NULL: the one of a compaction, otherwise the first one. No two
- * chunks of a compaction touch or lie below one block. */
+/* A frozen chunk below a span, or NULL: one that a transaction works on, or has left without its
+ * mapping; otherwise the first one. */
 const mend_chunk *mend_layout_find_frozen(const mend_heap *heap, const mend_span *span);
 static inline const mend_chunk *mend_layout_frozen_under(const mend_heap *heap,
                                                          const mend_span *span)
@@ -88,8 +88,8 @@ static inline const mend_chunk *mend_layout_frozen_under(const mend_heap *heap,
     return heap->chunks.frozen_count > 0 ? mend_layout_find_frozen(heap, span) : NULL;
 }
 
-/* Whether a chunk below the span lacks its mapping or access, since a compaction could not map it
- * again. */
+/* Whether a chunk below the span lacks its mapping or access, since a transaction that failed could
+ * not map it again. */
 bool mend_layout_misses_mapping(const mend_heap *heap, const mend_span *span);
 
 /* Whether a chunk below the span sleeps; the backing of the first far one, or the device's; and how
@@ -107,10 +107,9 @@ void mend_layout_init_zone(mend_zone *zone);
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes);
 
 /* Makes a live span free; its waits say when it is idle. It may be joined with its neighbours. The
- * part in a frozen chunk becomes claimed and keeps the node, because the compaction may refer to
- * it; the parts in sleeping chunks become claimed, too; those outside join the runs there. Besides
- * the nodes for one change, the caller reserved those for a chunk for each one below a block that
- * sleeps. */
+ * part in a frozen chunk becomes claimed and keeps the node; the parts in sleeping chunks become
+ * claimed, too; those outside join the runs there. Besides the nodes for one change, the caller
+ * reserved those for a chunk for each one below a block that sleeps. */
 void mend_layout_free(mend_heap *heap, mend_span *span);
 
 /* Takes [address, address + size) of a run out of all indices, so that no other thread finds it. It

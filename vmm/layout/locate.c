@@ -187,7 +187,7 @@ static bool is_frozen(const mend_chunk *chunk)
     return chunk->is_frozen;
 }
 
-/* Frozen by a compaction or by the beginning of a sleep. */
+/* Frozen by a transaction, or left by one that failed. */
 static bool is_at_work(const mend_chunk *chunk)
 {
     return chunk->is_frozen && !mend_chunk_is_set_aside(chunk);

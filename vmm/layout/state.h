@@ -12,7 +12,8 @@
  *  - a mapped chunk without live bytes lies in exactly one run, after its cached spans are put
  *    back; or it is frozen, and all of it is claimed: in no run, out of reach of every other
  *    thread. A claimed span lies inside its frozen chunk. A block may lie in several frozen chunks;
- *    all but one sleep (physical/chunk.h) or are on the host, except while a sleep begins;
+ *    all but one sleep (physical/chunk.h) or are far, except while a sleep begins and after one
+ *    that failed, whose chunks miss their mappings;
  *  - the pointer map has exactly the blocks and the cached spans: no lent span, no page of a range;
  *  - a block in_one_chunk crosses no edge of a chunk, and is one of the pins of its chunk;
  *  - a lent span is the part of exactly one alias of its chunk (physical/chunk.h), with the same
@@ -474,8 +475,8 @@ static inline uint64_t mend_heap_frees(const mend_heap *heap)
 /* Mappings that the driver holds for the heap. */
 static inline uint64_t mend_heap_mappings(const mend_heap *heap)
 {
-    assert(heap->chunks.unmapped_count <= heap->chunks.mapped.count);
-    return heap->chunks.mapped.count - heap->chunks.unmapped_count +
+    assert(heap->chunks.unmapped_frozen_count <= heap->chunks.mapped.count);
+    return heap->chunks.mapped.count - heap->chunks.unmapped_frozen_count +
            heap->chunks.owing.count[MEND_OWED_MAPPING] + heap->imports.mappings +
            heap->ranges.zeros_mapped;
 }

@@ -323,7 +323,7 @@ static inline void mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t as
 void mend_settle_ranges(mend_heap *heap);
 
 /* The mappings of live blocks alone. Returns the first failure. */
-mend_result mend_settle_mappings(mend_heap *heap);
+mend_result mend_settle_restores(mend_heap *heap);
 
 /* All, without a scope; opens one if anything is owed. */
 void mend_settle_all(mend_heap *heap);

@@ -1,7 +1,8 @@
 /*
- * Settlements: what is owed (physical/owed.h) is done here and nowhere else. A call that reaches
- * the driver begins with one (mend_enter); what became possible meanwhile, after a wait or a free,
- * is done by another. What cannot be done stays, and the next settlement tries again.
+ * Settlements: what is owed (physical/owed.h) is done here; retired mappings and aliases also by
+ * whoever needs room (move/retire.c). A call that reaches the driver begins with one (mend_enter);
+ * what became possible meanwhile, after a wait or a free, is done by another. What cannot be done
+ * stays, and the next settlement tries again.
  */
 #include "move/move.h"
 
@@ -198,7 +199,7 @@ static mend_result settle(mend_heap *heap, mend_owed_kind first, mend_owed_kind 
     return result;
 }
 
-mend_result mend_settle_mappings(mend_heap *heap)
+mend_result mend_settle_restores(mend_heap *heap)
 {
     return settle(heap, MEND_OWED_RESTORE, MEND_OWED_RESTORE, MEND_STREAM_UNKNOWN);
 }

@@ -19,8 +19,8 @@
     X(asleep_count)                                                                                \
     X(away_count)                                                                                  \
     X(away_bytes)                                                                                  \
-    X(unmapped_count)                                                                              \
-    X(lost_bytes)                                                                                  \
+    X(unmapped_frozen_count)                                                                       \
+    X(unmapped_frozen_bytes)                                                                       \
     X(asleep_bytes)                                                                                \
     X(asleep_live_bytes)                                                                           \
     X(away_in[MEND_ZONE_SMALL])                                                                    \
@@ -205,8 +205,8 @@ static void count(mend_chunks *found, const mend_chunk *chunk)
     found->asleep_count += sleeps;
     found->away_count += is_away;
     found->away_bytes += is_away ? bytes : 0;
-    found->unmapped_count += !mend_chunk_has_mapping(chunk);
-    found->lost_bytes += mend_chunk_has_mapping(chunk) ? 0 : bytes;
+    found->unmapped_frozen_count += !mend_chunk_has_mapping(chunk);
+    found->unmapped_frozen_bytes += mend_chunk_has_mapping(chunk) ? 0 : bytes;
     found->asleep_bytes += sleeps ? bytes : 0;
     found->asleep_live_bytes += sleeps ? chunk->live_bytes : 0;
     found->away_in[chunk->zone] += is_mapped && !is_reserved ? bytes : 0;

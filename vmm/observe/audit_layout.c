@@ -23,8 +23,8 @@ static bool run_is_right(const mend_audit_walk *a, const mend_zone *zone, const 
     return true;
 }
 
-/* Free, in a chunk that sleeps, or is far, or that a compaction could not map again: no
- * request may get it. */
+/* Free, in a chunk that sleeps, or is far, or that a failed transaction left without its mapping:
+ * no request may get it. */
 static bool is_claimed(const mend_span *span)
 {
     return !span->live &&

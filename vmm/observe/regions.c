@@ -118,7 +118,7 @@ static mend_region region_at(const region_walk *walk, const mend_span *span)
 /* What the chunk says of a region that reaches into it. */
 static void meet_chunk(mend_region *region, const mend_chunk *chunk)
 {
-    region->is_pinned |= mend_chunk_memory(chunk)->pins > 0;
+    region->is_pinned |= mend_chunk_owner(chunk)->pins > 0;
     region->is_unmapped |= mend_chunk_misses_mapping(chunk);
     region->is_asleep |= mend_chunk_sleeps(chunk);
     region->is_on_host |= chunk->memory.backing == MEND_BACKING_HOST;

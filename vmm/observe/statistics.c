@@ -47,7 +47,7 @@ static uint64_t unmapped_pages(const mend_heap *heap)
     return count;
 }
 
-/* Number of live blocks and pages that lack their mapping after a compaction. */
+/* Number of live blocks and pages that lack their mapping after a transaction that failed. */
 static uint64_t unmapped_blocks(const mend_heap *heap)
 {
     uint64_t count = heap->chunks.missing_count > 0 ? unmapped_pages(heap) : 0;
@@ -91,7 +91,7 @@ static void fill_bytes(const mend_heap *heap, const zone_sums of[MEND_ZONE_COUNT
     stats->device_bytes = heap->device.total_bytes;
     stats->address_bytes = heap->space.address_bytes + heap->ranges.space.address_bytes -
                            heap->ranges.space.borrowed_bytes;
-    stats->mapped_bytes = mend_heap_taken_bytes(heap) - chunks->lost_bytes;
+    stats->mapped_bytes = mend_heap_taken_bytes(heap) - chunks->unmapped_frozen_bytes;
     stats->retired_bytes = heap->retire.bytes;
     stats->asleep_bytes = chunks->asleep_bytes;
     stats->asleep_live_bytes = chunks->asleep_live_bytes;
@@ -104,7 +104,7 @@ static void fill_bytes(const mend_heap *heap, const zone_sums of[MEND_ZONE_COUNT
            stats->reserved_bytes + stats->asleep_live_bytes + MEND_FAR_SUM(chunks, live_bytes));
     assert(stats->free_partial_bytes <= large->free_bytes + ranges->free_bytes);
     assert(stats->free_small_bytes <= small->free_bytes);
-    assert(mend_heap_taken_bytes(heap) >= chunks->lost_bytes);
+    assert(mend_heap_taken_bytes(heap) >= chunks->unmapped_frozen_bytes);
 }
 
 /* The counters of the heap; a request that the front cache served was placed in a run, too. */

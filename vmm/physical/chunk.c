@@ -161,8 +161,8 @@ void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
     const bool lacks_memory = chunk->missing == MEND_MISSING_MEMORY;
     const bool lacks_mapping = lacks_memory || chunk->missing == MEND_MISSING_MAPPING;
     chunks->missing_count += chunk->missing != MEND_MISSING_NOTHING && !sleeps ? (uint32_t)one : 0;
-    chunks->unmapped_count += lacks_mapping ? one : 0;
-    chunks->lost_bytes += lacks_mapping ? size_bytes : 0;
+    chunks->unmapped_frozen_count += lacks_mapping ? one : 0;
+    chunks->unmapped_frozen_bytes += lacks_mapping ? size_bytes : 0;
     chunks->asleep_count += sleeps ? (uint32_t)one : 0;
     chunks->asleep_bytes += sleeps ? size_bytes : 0;
     chunks->asleep_live_bytes += sleeps ? live_bytes : 0;

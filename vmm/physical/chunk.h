@@ -1,6 +1,6 @@
 /*
  * Chunks: the physical memory of a pool, and the addresses where it lies. A record (mend_chunk) has
- * three things, which come and go by themselves:
+ * four things, which come and go by themselves:
  *  - its memory (mend_memory): what one creation gave. It goes from record to record as a whole: a
  *    sleep takes it away, a wake gives another one;
  *  - its address, with one mapping of all its memory there, while blocks lie in it, or free memory.
@@ -8,10 +8,11 @@
  *    chunk lacks at its address. An exchange gives the address to other chunks. Older mappings,
  *    which work may still use, are not in the record;
  *  - its claim: the mapping that a transaction has taken over, until the chunk is mapped elsewhere,
- *    or is back. Meanwhile it has no address for any other room.
+ *    or is back. Meanwhile it has no address for any other room;
+ *  - its place in the layout: which of its bytes are blocks the spans say, the record has their
+ * sum.
  *
- * Which bytes are blocks the spans of the layout say; the record has their sum. Empty chunks are in
- * a set by size.
+ * Empty chunks are in a set by size.
  *
  * A chunk may have aliases: further mappings, through which a part of it serves at another address.
  * An alias is a mend_chunk too, in `mapped` alone; its address and size are those of that part.
@@ -37,8 +38,8 @@
 typedef enum mend_chunk_missing {
     MEND_MISSING_NOTHING = 0,
     MEND_MISSING_MAPPING, /* the mapping and access */
-    MEND_MISSING_ACCESS,
-    MEND_MISSING_MEMORY /* asleep: the memory, and so the rest */
+    MEND_MISSING_ACCESS,  /* of one that sleeps: a wake that failed has left it mapped */
+    MEND_MISSING_MEMORY   /* asleep: the memory, and so the rest */
 } mend_chunk_missing;
 
 /* How other processes get a chunk. */
@@ -111,9 +112,9 @@ typedef struct mend_chunk {
     bool is_parked;         /* by_size is in `parked` */
     struct mend_kept *kept; /* what is kept of a sleeping chunk; NULL: it does not sleep */
 
-    /* Frozen by a compaction, by a sleep, or as far: never in `empty`, even without live
-     * bytes. It stays so after a compaction only while the driver refuses to restore the mapping
-     * or access. */
+    /* Frozen by an exchange, by a sleep, or as far: never in `empty`, even without live bytes. It
+     * stays so after a transaction only while the driver refuses to restore the mapping or
+     * access. */
     bool is_frozen;
     mend_chunk_missing missing;
 
@@ -129,7 +130,8 @@ typedef struct mend_far_sums {
     uint64_t retired_bytes; /* of retired mappings that keep memory whose handle was released */
 } mend_far_sums;
 
-/* A sum over all far backings. */
+/* The sum of HOST, the only far backing. */
+static_assert(MEND_BACKINGS == 2, "the sums of a further far backing are added here");
 #define MEND_FAR_SUM(chunks, figure) ((chunks)->far[MEND_BACKING_HOST].figure)
 
 typedef struct mend_chunks {
@@ -148,19 +150,19 @@ typedef struct mend_chunks {
     mend_slab slab;
     uint64_t reserved_bytes;
     uint64_t empty_bytes;
-    uint64_t unmapped_bytes;    /* bytes of chunks that are not mapped; part of empty_bytes */
-    uint64_t lent_bytes;        /* bytes of all aliases: live or free there, and counted there */
-    uint64_t pinned_bytes;      /* bytes of chunks with pins */
-    uint64_t exported_bytes;    /* bytes of chunks with exports */
-    uint32_t frozen_count;      /* frozen chunks */
-    uint32_t missing_count;     /* of these, without mapping or access, and not asleep */
-    uint32_t asleep_count;      /* of these, asleep */
-    uint32_t away_count;        /* of these, without memory; not in reserved_bytes */
-    uint64_t away_bytes;        /* their bytes */
-    uint64_t unmapped_count;    /* frozen chunks without mapping, asleep or not */
-    uint64_t lost_bytes;        /* bytes of those without mapping */
-    uint64_t asleep_bytes;      /* bytes of sleeping chunks */
-    uint64_t asleep_live_bytes; /* of these, of live blocks */
+    uint64_t unmapped_bytes; /* of empty chunks that are not mapped; part of empty_bytes */
+    uint64_t lent_bytes;     /* bytes of all aliases: live or free there, and counted there */
+    uint64_t pinned_bytes;   /* bytes of chunks with pins */
+    uint64_t exported_bytes; /* bytes of chunks with exports */
+    uint32_t frozen_count;   /* frozen chunks */
+    uint32_t missing_count;  /* of these, without mapping or access, and not asleep */
+    uint32_t asleep_count;   /* of frozen_count, asleep */
+    uint32_t away_count;     /* of these, without memory; not in reserved_bytes */
+    uint64_t away_bytes;     /* their bytes */
+    uint64_t unmapped_frozen_count;     /* frozen chunks without mapping, asleep or not */
+    uint64_t unmapped_frozen_bytes;     /* bytes of those without mapping */
+    uint64_t asleep_bytes;              /* bytes of sleeping chunks */
+    uint64_t asleep_live_bytes;         /* of these, of live blocks */
     uint64_t away_in[MEND_CHUNK_ZONES]; /* bytes without memory of the device, of each zone: asleep,
                                          * or mapped and far */
     mend_far_sums far[MEND_BACKINGS];   /* of each far backing */
@@ -261,7 +263,7 @@ static inline bool mend_chunk_sleeps(const mend_chunk *chunk)
     return chunk->kept != NULL;
 }
 
-/* Whether a compaction could not map the chunk again. */
+/* Whether a transaction that failed could not map the chunk again. */
 static inline bool mend_chunk_misses_mapping(const mend_chunk *chunk)
 {
     return chunk->missing != MEND_MISSING_NOTHING && !mend_chunk_sleeps(chunk);
@@ -292,7 +294,7 @@ static inline bool mend_chunk_is_alias(const mend_chunk *chunk)
     return chunk->alias.of != NULL;
 }
 
-static inline mend_chunk *mend_chunk_memory(const mend_chunk *chunk)
+static inline mend_chunk *mend_chunk_owner(const mend_chunk *chunk)
 {
     return mend_chunk_is_alias(chunk) ? chunk->alias.of : (mend_chunk *)chunk;
 }
@@ -305,7 +307,7 @@ static inline uint64_t mend_chunk_mapping_address(const mend_chunk *chunk)
 
 static inline uint64_t mend_chunk_mapping_bytes(const mend_chunk *chunk)
 {
-    return mend_chunk_memory(chunk)->size_bytes;
+    return mend_chunk_owner(chunk)->size_bytes;
 }
 
 /* What `holds` must be: the pins, and 1 while the chunk is frozen; 1 if it is far; the aliases; 1

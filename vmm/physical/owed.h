@@ -3,7 +3,8 @@
  * wait before it could be asked. Invariants, checked by the audit:
  *  - each is a node inside the record that it is about, so that nothing fails when it is noted;
  *  - it is noted from the refusal on, or from when it began to wait, until a settlement has done
- *    it. Calls that reach the driver begin with one; nothing else asks for these again;
+ *    it. Calls that reach the driver begin with one; who needs room asks for retired mappings and
+ *    aliases besides, and nothing else asks again;
  *  - the kinds are in the order in which a settlement goes through them.
  *
  * Guarded by the heap's `state` lock.
@@ -16,7 +17,7 @@
 typedef enum mend_owed_kind {
     MEND_OWED_NOTHING = 0,
     MEND_OWED_RESTORE,     /* the mapping or access of a chunk with live blocks */
-    MEND_OWED_END,         /* of a chunk, asleep or on the host, that has lost its last block */
+    MEND_OWED_END,         /* of a chunk, asleep or far, that has lost its last block */
     MEND_OWED_HOST_MEMORY, /* pinned, to be freed */
     MEND_OWED_HANDLES,     /* of an import, closed or not, to be released */
     MEND_OWED_MEMORY,      /* of a sleeping chunk, to be unmapped and released */

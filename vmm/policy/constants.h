@@ -115,7 +115,7 @@ enum { HEADROOM_PERCENT = 4 };
 
 /* Part of the peak of live bytes: how much more than that, while the program has not needed nearly
  * all of the limit; and as much again in the place of moves. Without this bound a recording that
- * names no stream reserves 24 times its peak; one that does is the same. */
+ * names no stream reserves 24 times its peak; one that names its streams is the same. */
 enum { MORE_OF_LIVE = 2 };
 
 /* Part of the bytes that requests have moved. So much more may be reserved: what a program moves

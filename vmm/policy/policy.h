@@ -19,8 +19,8 @@
 typedef enum mend_pressure {
     MEND_PRESSURE_LOW,      /* most of the limit is not reserved: large chunks, few calls */
     MEND_PRESSURE_HIGH,     /* chunks of exactly the needed size */
-    MEND_PRESSURE_CRITICAL, /* nearly all of the limit was used, or little was left and much
-                             * trapped: empty chunks are broken only if nothing else helps */
+    MEND_PRESSURE_CRITICAL, /* much was trapped while little of the limit was left: empty chunks are
+                             * broken only if nothing else helps */
 } mend_pressure;
 
 /* Whether the pool has a soft limit that its hard limit is not below. */

@@ -1,6 +1,7 @@
 /*
- * What a pool tries if it has no room, before the host waits for the GPU: peer pools give back idle
- * memory, and callbacks of the program free what it can do without. No lock is held meanwhile.
+ * What a pool tries if it has no room, before the host waits for the GPU and after: peer pools give
+ * back idle memory, and callbacks of the program free what it can do without. No lock is held
+ * meanwhile.
  */
 #include "pool/pool.h"
 

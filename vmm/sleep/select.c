@@ -171,7 +171,7 @@ static bool can_sleep(const mend_heap *heap, const mend_chunk *chunk, const cont
                       mend_selection *selection)
 {
     uint64_t bytes = held->to_sleep_bytes;
-    if (mend_chunk_memory(chunk)->pins > 0) {
+    if (mend_chunk_owner(chunk)->pins > 0) {
         bool is_first = bytes > 0 && selection->pinned_at == 0;
         selection->pinned_at = is_first ? chunk->address : selection->pinned_at;
         selection->pinned_bytes += bytes;

@@ -90,7 +90,7 @@ static exported *make(const mend_heap *heap, const mend_extent *what)
                        .offset_bytes = what->address - mend_chunk_mapping_address(first),
                        .size_bytes = what->size_bytes};
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what) {
-        export->published.all.all_bytes += mend_chunk_memory(chunk)->size_bytes;
+        export->published.all.all_bytes += mend_chunk_owner(chunk)->size_bytes;
     }
     return export;
 }
@@ -103,7 +103,7 @@ static void end_in_chunks(mend_heap *heap, const exported *export, mend_export_w
         if (count-- == 0) {
             return;
         }
-        mend_chunk_end_export(&heap->chunks, mend_chunk_memory(chunk), way);
+        mend_chunk_end_export(&heap->chunks, mend_chunk_owner(chunk), way);
     }
 }
 
@@ -131,7 +131,7 @@ static mend_result export_chunks(mend_heap *heap, const exported *export, mend_e
 {
     size_t done = 0;
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
-        mend_status status = mend_chunk_export(&heap->chunks, mend_chunk_memory(chunk), way);
+        mend_status status = mend_chunk_export(&heap->chunks, mend_chunk_owner(chunk), way);
         if (status != MEND_DRIVER_OK) {
             const mend_result result = refused_chunk(heap, export, way, status);
             end_in_chunks(heap, export, way, done);
@@ -196,7 +196,7 @@ static mend_result check_way(const mend_heap *heap, const mend_extent *what, men
     bool can_export = true;
     bool is_private = false; /* some of it, in a pool whose chunks can be shared */
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what) {
-        const mend_chunk *memory = mend_chunk_memory(chunk);
+        const mend_chunk *memory = mend_chunk_owner(chunk);
         can_export = can_export && mend_chunk_can_export(memory, way);
         is_private = is_private || (memory->memory.share_types == MEND_SHARE_NONE &&
                                     heap->chunks.properties.share_types != MEND_SHARE_NONE);
@@ -215,7 +215,7 @@ static void publish(const mend_heap *heap, exported *export)
 {
     size_t i = 0;
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
-        const mend_chunk *memory = mend_chunk_memory(chunk);
+        const mend_chunk *memory = mend_chunk_owner(chunk);
         export->by_file[i++] = (mend_shared_chunk){memory->file, memory->size_bytes};
     }
     mend_share_publish(&export->published);
@@ -295,7 +295,7 @@ mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void
     MEND_TRY(find_or_add(heap, what, MEND_EXPORT_BY_FABRIC, &export));
     const mend_description head = {.number = export->fabric_number, .all = export->published.all};
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
-        const mend_chunk *memory = mend_chunk_memory(chunk);
+        const mend_chunk *memory = mend_chunk_owner(chunk);
         mend_described_chunk described = {.size_bytes = memory->size_bytes};
         memcpy(described.handle, memory->memory.fabric, sizeof(described.handle));
         mend_description_write_chunk(description, i++, &described);
@@ -369,7 +369,7 @@ static bool names_its_chunks(const mend_heap *heap, const exported *export)
     const bool is_by_fabric = export->is_in[MEND_EXPORT_BY_FABRIC];
     size_t count = 0;
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
-        const mend_chunk *memory = mend_chunk_memory(chunk);
+        const mend_chunk *memory = mend_chunk_owner(chunk);
         const mend_shared_chunk *file = &export->by_file[count];
         if (count++ >= export->published.all.count || chunk->pins == 0 ||
             (is_by_fabric && !memory->memory.has_fabric) ||

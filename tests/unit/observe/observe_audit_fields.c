@@ -181,7 +181,7 @@ RIG_TEST(observe_audit_fields, of_chunks_and_addresses)
     chunks->frozen_count = 0;
 
     EXPECT_FOUND(chunks->missing_count, 1, "missing_count");
-    EXPECT_FOUND(chunks->lost_bytes, 512, "lost_bytes");
+    EXPECT_FOUND(chunks->unmapped_frozen_bytes, 512, "unmapped_frozen_bytes");
     mend_chunk *first = MEND_CONTAINER_OF(mend_tree_first(&chunks->mapped), mend_chunk, by_address);
     ASSERT_TRUE(first->next != NULL);
     EXPECT_FOUND(first->next, NULL, "a tree of chunks is out of order");
