@@ -88,7 +88,8 @@ static mend_status describe(const mend_cuda *cuda, int number, mend_cu_device de
 }
 
 /* The probe creates memory and waits, which a thread may not do in the stricter capture modes. Its
- * result is kept for the process (the table is per process; a child of fork loads another one). */
+ * result is kept for the process (the table is per process; a child of fork loads another one).
+ * Only the properties are asked for at each open. */
 static mend_status probe_in_context(const mend_driver *driver, int device, mend_device_info *info)
 {
     bool is_final = false;
@@ -111,6 +112,28 @@ static mend_status probe_in_context(const mend_driver *driver, int device, mend_
     return status;
 }
 
+static bool recall_probe(mend_cuda *cuda, int device, mend_device_info *info)
+{
+    assert(device >= 0);
+    assert(device < MEND_CUDA_DEVICE_LIMIT);
+    mend_mutex_lock(&cuda->mutex);
+    const mend_device_info probed = cuda->probed[device];
+    mend_mutex_unlock(&cuda->mutex);
+    const bool is_known = probed.granularity_bytes != 0;
+    if (is_known) {
+        info->granularity_bytes = probed.granularity_bytes;
+        info->recommended_bytes = probed.recommended_bytes;
+        info->virtual_memory = probed.virtual_memory;
+        info->aliasing = probed.aliasing;
+        info->aliases_at_once = probed.aliases_at_once;
+        info->share_file_descriptor = probed.share_file_descriptor;
+        info->share_fabric = probed.share_fabric;
+        info->rdma = probed.rdma;
+        info->host_page_bytes = probed.host_page_bytes;
+    }
+    return is_known;
+}
+
 mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_device_info *info)
 {
     mend_cuda *cuda = mend_cuda_of(driver);
@@ -121,15 +144,10 @@ mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_de
     if (status != MEND_DRIVER_OK || device >= MEND_CUDA_DEVICE_LIMIT) {
         return status != MEND_DRIVER_OK ? status : MEND_DRIVER_INVALID_DEVICE;
     }
-    mend_mutex_lock(&cuda->mutex);
-    mend_device_info found = cuda->probed[device];
-    mend_mutex_unlock(&cuda->mutex);
-    const bool is_known = found.granularity_bytes != 0;
-    if (!is_known) {
-        MEND_TRY_CALL(describe(cuda, device, ordinal, &found));
-    }
+    mend_device_info found = {0};
+    MEND_TRY_CALL(describe(cuda, device, ordinal, &found));
     MEND_TRY_CALL(functions->cuDevicePrimaryCtxRetain(&found.context, ordinal));
-    if (!is_known) {
+    if (!recall_probe(cuda, device, &found)) {
         status = probe_in_context(driver, device, &found);
     }
     if (status != MEND_DRIVER_OK) {

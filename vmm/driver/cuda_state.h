@@ -23,7 +23,8 @@ typedef struct mend_cuda {
     int driver_version;
     mend_mutex mutex; /* guards what follows */
     mend_cuda_device device[MEND_CUDA_DEVICE_LIMIT];
-    /* What a final probe has left, kept after the device is closed; without a page: nothing yet. */
+    /* What a probe found out about their memory, kept after the device is closed; without a page:
+     * nothing yet. */
     mend_device_info probed[MEND_CUDA_DEVICE_LIMIT];
     mend_pointer_map pinned; /* registered memory of the host: from an address to its bytes */
 } mend_cuda;
