@@ -30,11 +30,15 @@
     {ALLOC, 5, 0, KIB(16)}, {ALLOC, 6, 0, KIB(16)}, {ALLOC, 7, 0, KIB(16)}, {FREE, 0, 0, 0},       \
     {FREE, 1, 0, 0}, {FREE, 3, 0, 0}, {FREE, 5, 0, 0}, {FREE, 7, 0, 0}
 
-/* A chunk that is too large for what comes, and a limit that the rest nearly fills: the
- * pressure is critical, and less than a chunk is left. */
+/* A chunk that is too large for what comes, and a limit that leaves less than a chunk. Ends of less
+ * than a page are trapped behind three blocks, and a request that waits for the chunk has seen that:
+ * the pressure is critical. */
 #define ONE_CHUNK_AT_THE_LIMIT(stream)                                                             \
-    {ALLOC, 0, stream, CHUNKS(1)}, {ALLOC, 1, 0, CHUNKS(4)}, {ALLOC, 2, 0, CHUNKS(1)},             \
-    {LIMIT, 0, 0, KIB(325)}, {USE, 0, stream, 0}, {FREE, 0, stream, 0}
+    {ALLOC, 0, 1 - (stream), CHUNKS(1)}, {ALLOC, 1, 0, CHUNKS(2)}, {ALLOC, 5, 0, CHUNKS(2)},       \
+    {ALLOC, 2, 0, CHUNKS(1)}, {FREE, 2, 0, 0}, {ALLOC, 2, 0, CHUNKS(1) - 3584}, {FREE, 5, 0, 0},   \
+    {ALLOC, 5, 0, CHUNKS(2) - 3584}, {FREE, 1, 0, 0}, {ALLOC, 1, 0, CHUNKS(2) - 3584},             \
+    {LIMIT, 0, 0, KIB(325)}, {USE, 0, 1 - (stream), 0}, {FREE, 0, 1 - (stream), 0},                \
+    {ALLOC, 0, stream, CHUNKS(1)}, {USE, 0, stream, 0}, {FREE, 0, stream, 0}
 
 /* Two neighbouring chunks, and a block between them that begins at a quarter before the end of the
  * first; a chunk with a block of a quarter at its start: slots 21 and 23, in a full device of three

@@ -37,6 +37,7 @@ static mend_result let_use(mend_pool *pool, int device)
 /* Another pool whose context is lost is ignored. */
 static mend_result meet(mend_pool *pool, mend_pool *other)
 {
+    assert(pool->device != other->device);
     const mend_result here = let_use(pool, other->device);
     const mend_result there = let_use(other, pool->device);
     const bool is_ignored = here != MEND_OK || there == MEND_ERROR_DEVICE_LOST;
