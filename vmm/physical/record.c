@@ -255,14 +255,18 @@ mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint
 {
     assert(group != 0);
     MEND_TRY(check_recorder(streams, recorder));
-    fence_of_group *made = calloc(streams->count, sizeof(*made));
+    size_t count = 0; /* streams registered later do not belong to the group */
+    MEND_SLOTS_EACH(i, streams, group) {
+        count++;
+    }
+    fence_of_group *made = calloc(count + 1, sizeof(*made));
     if (made == NULL) {
         return mend_no_host_memory("a stream's fences");
     }
     mend_result result = MEND_OK;
-    size_t count = 0; /* streams registered later do not belong to the group */
+    size_t last = 0;
     MEND_SLOTS_EACH(i, streams, group) {
-        made[count++].stream = i;
+        made[last++].stream = i;
     }
     for (size_t k = 0; k < count && result == MEND_OK; k++) {
         if (streams->items[made[k].stream].open) {
