@@ -221,22 +221,30 @@ uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave)
     mend_history_begin_call(&heap->history, MEND_CAUSE_PEER);
     uint64_t released_bytes = 0;
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
-    /* Of a reservation that is memory nothing goes back before all does. */
-    const uint64_t keep_bytes =
-        heap->device.virtual_memory ? reserved_bytes - mend_min_u64(need.bytes, reserved_bytes) : 0;
+    uint64_t keep_bytes = reserved_bytes - mend_min_u64(need.bytes, reserved_bytes);
     const uint64_t address_bytes = heap->space.address_bytes;
     const uint64_t held_bytes = reserved_bytes + heap->ranges.zeros_bytes;
     mend_driver_scope scope;
     if (mend_enter(heap, &scope) == MEND_OK) {
         mend_attainable_forget(heap);
         mend_result result = trim_to(heap, keep_bytes, need.is_captured, &released_bytes);
+        if (!heap->device.virtual_memory && result == MEND_OK) {
+            /* Of a reservation that is memory nothing goes back before all does. */
+            mend_space_trim(&heap->space, 0);
+            if (address_bytes - heap->space.address_bytes < need.bytes) {
+                uint64_t more_bytes;
+                keep_bytes = 0;
+                result = trim_to(heap, keep_bytes, need.is_captured, &more_bytes);
+                released_bytes += more_bytes;
+            }
+        }
         if (need.may_wait && result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
             result = wait_and_trim(heap, keep_bytes, &released_bytes);
         }
         if (need.may_wait && released_bytes < need.bytes) {
             (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
         }
-        mend_space_trim(&heap->space, 0); /* including the oldest */
+        mend_space_trim(&heap->space, 0);
         mend_driver_scope_close(heap, &scope);
         note_trim(heap, result, released_bytes);
     }

@@ -80,6 +80,24 @@ PLAIN_TEST(pool_plain, a_peer_pool_gives_all_that_is_idle, 0)
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
+/* ... but of several no more than what is lacking takes. */
+PLAIN_TEST(pool_plain, a_peer_pool_keeps_the_allocations_that_nobody_lacks, 0)
+{
+    mend_pool *peer = NULL;
+    void *blocks[3];
+    EXPECT_OK(mend_world_create_pool(w, &peer));
+    for (int i = 0; i < 3; i++) {
+        blocks[i] = kit_alloc_from(peer, 3 * MEND_MIB, NULL);
+    }
+    for (int i = 0; i < 3; i++) {
+        EXPECT_OK(mend_free(peer, blocks[i], NULL));
+    }
+    mend_sim_set_foreign_bytes(w->sim, 0, 4 * MEND_MIB);
+    kit_alloc(w, 3 * MEND_MIB, NULL);
+    EXPECT_LEDGER(w, plain_allocations, 3);
+    EXPECT_OK(mend_pool_destroy(peer));
+}
+
 /* What is idle of one goes back behind the work that uses the rest. */
 PLAIN_TEST(pool_plain, a_peer_pool_waits_for_a_part_of_an_allocation, 0)
 {
