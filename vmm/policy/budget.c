@@ -192,12 +192,14 @@ uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *reque
 }
 
 /* While pressure is high this is a page of the device or, with a large limit, a part of a usual
- * chunk: smaller chunks would cost calls and gain almost nothing. */
+ * chunk: smaller chunks would cost calls and gain almost nothing. Not the larger part where memory
+ * is idle late: such programs hold more of each page, and fill the limit. */
 uint64_t mend_budget_page(const mend_heap *heap, mend_pressure pressure)
 {
     const uint64_t page = heap->device.granularity_bytes;
     const uint64_t limit = mend_budget_limits(heap).now;
-    const bool has_room = room_under(heap, limit) >= percent_of(limit, ROOMY_PERCENT);
+    const bool has_room = room_under(heap, limit) >= percent_of(limit, ROOMY_PERCENT) &&
+                          !mend_streams_have_unfenced(&heap->streams);
     const uint64_t part = part_of_limit(heap) / (has_room ? PAGES_WITH_ROOM : PAGES_OF_CHUNK);
     return pressure == MEND_PRESSURE_HIGH ? mend_max_u64(part, page) : page;
 }

@@ -5,9 +5,12 @@
 
 enum { LEVELS = MEND_TIGHTNESS_LEVELS };
 
+/* What was freed without a stream; nothing is, unless a test says so. */
+static mend_stream_state unknown;
+
 static mend_heap heap_of(int tightness, uint64_t limit_bytes)
 {
-    mend_heap heap = {.config = {.limit_bytes = limit_bytes}};
+    mend_heap heap = {.config = {.limit_bytes = limit_bytes}, .streams = {.items = &unknown}};
     heap.device.granularity_bytes = 2 * MEND_MIB;
     mend_tightness_apply(&heap, tightness);
     return heap;
@@ -20,8 +23,8 @@ static uint64_t usual_mib(int tightness, uint64_t limit_bytes)
 }
 
 /* Chunks are a part of the limit up to a size; of a usual chunk a quarter is created under high
- * pressure, and an eighth once less than a fifth of the limit is left, if that is more than a page
- * of the device; and pressure is low for longer where calls are dear. */
+ * pressure, and an eighth once less than a fifth of the limit is left or memory is idle late, if
+ * that is more than a page of the device; and pressure is low for longer where calls are dear. */
 MEND_TEST(policy_tightness, each_level_has_its_chunks_and_its_pressure)
 {
     static const struct {
@@ -41,6 +44,9 @@ MEND_TEST(policy_tightness, each_level_has_its_chunks_and_its_pressure)
         ASSERT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
         EXPECT_U64_EQ(usual_mib(i + 1, MEND_TIB) / 4 * MEND_MIB,
                       mend_budget_page(&heap, MEND_PRESSURE_HIGH));
+        unknown.open = true;
+        EXPECT_U64_EQ(rows[i].page_mib * MEND_MIB, mend_budget_page(&heap, MEND_PRESSURE_HIGH));
+        unknown.open = false;
         heap.chunks.reserved_bytes += 8;
         EXPECT_U64_EQ(rows[i].page_mib * MEND_MIB, mend_budget_page(&heap, MEND_PRESSURE_HIGH));
         heap = heap_of(i + 1, limit);
