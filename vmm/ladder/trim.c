@@ -232,7 +232,7 @@ uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave)
             /* Of a reservation that is memory nothing goes back before all does. */
             mend_space_trim(&heap->space, 0);
             if (address_bytes - heap->space.address_bytes < need.bytes) {
-                uint64_t more_bytes;
+                uint64_t more_bytes = 0;
                 keep_bytes = 0;
                 result = trim_to(heap, keep_bytes, need.is_captured, &more_bytes);
                 released_bytes += more_bytes;
