@@ -113,7 +113,7 @@ class Program:
             at, new = chance.randrange(500), size()
             total, sizes[at] = total + new - sizes[at], new
             most = max(most, total)
-        for factor in (4, 1.5, 1.25, 1.1, 1.075, 1.05):
+        for factor in (4, 2, 1.5, 1.25, 1.1, 1.075, 1.05):
             gc.collect()
             self.torch.cuda.empty_cache()
             self.torch.cuda.reset_peak_memory_stats()
