@@ -95,8 +95,9 @@ bool mend_budget_traps_too_much(const mend_heap *heap)
  * limit once and stays far below it does not move chunks for that any longer. */
 static bool is_critical(const mend_heap *heap, uint64_t limit)
 {
-    bool is_high_again = used_bytes(heap) >= limit - percent_of(limit, AGAIN_PERCENT);
-    return trapped_much(heap, limit, 0) || (is_high_again && trapped_much(heap, limit, 1));
+    const bool was_before = trapped_much(heap, limit, 1);
+    return trapped_much(heap, limit, 0) ||
+           (was_before && used_bytes(heap) >= limit - percent_of(limit, AGAIN_PERCENT));
 }
 
 mend_pressure mend_budget_pressure(const mend_heap *heap)
