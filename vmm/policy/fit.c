@@ -204,10 +204,11 @@ static mend_fit keep_empty_fit(mend_heap *heap, const mend_request *request, con
     choice best = {.waits_matter = mend_layout_stamps_matter(heap, request->stream),
                    .broken_bytes = UINT64_MAX,
                    .allowed_bytes = allowed_bytes};
-    bool is_critical = allowed_bytes < UINT64_MAX;
+    const bool is_critical = allowed_bytes < UINT64_MAX;
+    const uint64_t largest_bytes = is_critical ? UINT64_MAX : 2 * request->size_bytes;
     mend_run *run = mend_sizes_at_least(&zone->runs_by_size, request->size_bytes);
     for (int tries = 0; run != NULL && tries < SEARCH_TRIES && best.broken_bytes > 0 &&
-                        (is_critical || run->size_bytes / 2 <= request->size_bytes);
+                        run->size_bytes <= largest_bytes;
          tries++) {
         mend_run *next = mend_sizes_next(&zone->runs_by_size, run);
         if (next != NULL) {
