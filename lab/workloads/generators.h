@@ -17,6 +17,8 @@ void mend_stress_staircase(const uint64_t *parameters, mend_random *random,
                            mend_population *population);
 void mend_stress_random_mix(const uint64_t *parameters, mend_random *random,
                             mend_population *population);
+void mend_stress_replaced(const uint64_t *parameters, mend_random *random,
+                          mend_population *population);
 void mend_stress_rmm_random(const uint64_t *parameters, mend_random *random,
                             mend_population *population);
 void mend_stress_rmm_streams(const uint64_t *parameters, mend_random *random,

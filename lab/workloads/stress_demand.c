@@ -114,3 +114,22 @@ void mend_stress_random_mix(const uint64_t *parameters, mend_random *random,
         }
     }
 }
+
+/* ---- replaced -------------------------------------------------------------------------------- */
+
+/* So many blocks are live, and one at random is freed and another one allocated, again and again.
+ */
+void mend_stress_replaced(const uint64_t *parameters, mend_random *random,
+                          mend_population *population)
+{
+    const uint64_t low = mend_min_u64(parameters[2], parameters[3]);
+    for (uint64_t i = 0; i < parameters[1] + parameters[4]; i++) {
+        if (population->count == parameters[1]) {
+            mend_population_drop(population, mend_random_below(random, population->count));
+        }
+        if (!mend_population_alloc(population, mend_random_log_between(random, low, parameters[3]),
+                                   0, 0)) {
+            return;
+        }
+    }
+}

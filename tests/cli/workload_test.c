@@ -171,6 +171,19 @@ MEND_TEST(workload, rmm_streams_takes_the_streams_in_turn)
     }
 }
 
+MEND_TEST(workload, replaced_frees_one_for_each_one_more)
+{
+    ENDING_TRACE mend_trace *trace = generate("replaced", "?blocks=3&allocations=4&lo=5MiB", 0);
+    ASSERT_TRUE(trace != NULL);
+    check_sound(trace);
+    ASSERT_U64_EQ(3 + 2 * 4, trace->event_count);
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const mend_trace_event *event = &trace->events[i];
+        EXPECT_INT_EQ(i < 3 || i % 2 == 0, event->is_alloc);
+        EXPECT_TRUE(event->size_bytes >= 5 * MEND_MIB && event->size_bytes <= 64 * MEND_MIB);
+    }
+}
+
 MEND_TEST(workload, bad_texts_are_refused)
 {
     static const char *const bad[] = {"stress:",

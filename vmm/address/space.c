@@ -67,11 +67,15 @@ bool mend_space_reserve_nodes(mend_space *space, size_t count)
            mend_slab_reserve(&space->reservation_slab, 1);
 }
 
+static bool is_behind(const mend_tree_node *gap, const void *address)
+{
+    return MEND_CONTAINER_OF(gap, mend_gap, by_address)->address > *(const uint64_t *)address;
+}
+
 /* The gap that contains the address or ends right before it. */
 static mend_gap *gap_before(const mend_space *space, uint64_t address)
 {
-    mend_gap key = {.address = address};
-    return GAP_OF(mend_tree_at_or_before(&space->gaps, &key.by_address));
+    return GAP_OF(mend_tree_last_to(&space->gaps, &address, is_behind));
 }
 
 uint64_t mend_space_room_at(const mend_space *space, uint64_t address)

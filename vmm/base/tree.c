@@ -30,13 +30,13 @@ static int side_of(const mend_tree_node *parent, const mend_tree_node *node)
 }
 
 /* Puts `replacement` (may be NULL) in the place of `node`. */
-static void replace_in_parent(mend_tree *tree, const mend_tree_node *node,
+static void replace_in_parent(mend_tree_node **root, const mend_tree_node *node,
                               mend_tree_node *replacement)
 {
     mend_tree_node *parent = mend_tree_parent(node);
     if (parent == NULL) {
-        assert(tree->root == node);
-        tree->root = replacement;
+        assert(*root == node);
+        *root = replacement;
     } else {
         assert(parent->child[side_of(parent, node)] == node);
         parent->child[side_of(parent, node)] = replacement;
@@ -49,7 +49,7 @@ static void replace_in_parent(mend_tree *tree, const mend_tree_node *node,
 void mend_tree_replace(mend_tree *tree, mend_tree_node *node, mend_tree_node *by)
 {
     *by = *node;
-    replace_in_parent(tree, node, by);
+    replace_in_parent(&tree->root, node, by);
     for (int side = 0; side <= 1; side++) {
         if (by->child[side] != NULL) {
             set_parent(by->child[side], by);
@@ -58,11 +58,11 @@ void mend_tree_replace(mend_tree *tree, mend_tree_node *node, mend_tree_node *by
 }
 
 /* Rotates the subtree so that node's child on `side` becomes its root. Returns the new root. */
-static mend_tree_node *rotate(mend_tree *tree, mend_tree_node *node, int side)
+static mend_tree_node *rotate(mend_tree_node **root, mend_tree_node *node, int side)
 {
     mend_tree_node *risen = node->child[side];
     mend_tree_node *inner = risen->child[1 - side];
-    replace_in_parent(tree, node, risen);
+    replace_in_parent(root, node, risen);
     risen->child[1 - side] = node;
     set_parent(node, risen);
     node->child[side] = inner;
@@ -73,21 +73,21 @@ static mend_tree_node *rotate(mend_tree *tree, mend_tree_node *node, int side)
 }
 
 /* Rebalances a node with a difference in height of two. Returns the new root of its subtree. */
-static mend_tree_node *rebalance(mend_tree *tree, mend_tree_node *node, int side)
+static mend_tree_node *rebalance(mend_tree_node **root, mend_tree_node *node, int side)
 {
     int sign = side ? 1 : -1;
     mend_tree_node *heavy = node->child[side];
     if (mend_tree_balance(heavy) == -sign) {
         mend_tree_node *inner = heavy->child[1 - side];
         int inner_balance = mend_tree_balance(inner);
-        rotate(tree, heavy, 1 - side);
-        rotate(tree, node, side);
+        rotate(root, heavy, 1 - side);
+        rotate(root, node, side);
         set_balance(node, inner_balance == sign ? -sign : 0);
         set_balance(heavy, inner_balance == -sign ? sign : 0);
         set_balance(inner, 0);
         return inner;
     }
-    rotate(tree, node, side);
+    rotate(root, node, side);
     bool was_level = mend_tree_balance(heavy) == 0;
     set_balance(node, was_level ? sign : 0);
     set_balance(heavy, was_level ? -sign : 0);
@@ -99,25 +99,24 @@ void mend_tree_insert(mend_tree *tree, mend_tree_node *node)
     mend_tree_insert_by(tree, node, tree->compare);
 }
 
-void mend_tree_attach(mend_tree *tree, mend_tree_node *node, mend_tree_node *parent, int side)
+void mend_tree_attach(mend_tree_node **root, mend_tree_node *node, mend_tree_node *parent, int side)
 {
     assert(side == 0 || side == 1);
-    assert((parent != NULL ? parent->child[side] : tree->root) == NULL);
+    assert((parent != NULL ? parent->child[side] : *root) == NULL);
     assert(parent != node);
     *node = (mend_tree_node){0};
     mend_tree_set(node, parent, 0);
     if (parent == NULL) {
-        tree->root = node;
+        *root = node;
     } else {
         parent->child[side] = node;
     }
-    tree->count++;
     while (parent != NULL) {
         side = side_of(parent, node);
         int before = mend_tree_balance(parent);
         int balance = before + (side ? 1 : -1);
         if (before != 0 && balance != 0) {
-            rebalance(tree, parent, side);
+            rebalance(root, parent, side);
             return;
         }
         set_balance(parent, balance);
@@ -130,7 +129,7 @@ void mend_tree_attach(mend_tree *tree, mend_tree_node *node, mend_tree_node *par
 }
 
 /* The subtree on `side` of `parent` has become lower by one. */
-static void shrunk(mend_tree *tree, mend_tree_node *parent, int side)
+static void shrunk(mend_tree_node **root, mend_tree_node *parent, int side)
 {
     while (parent != NULL) {
         int before = mend_tree_balance(parent);
@@ -140,7 +139,7 @@ static void shrunk(mend_tree *tree, mend_tree_node *parent, int side)
             return;
         }
         if (balance != 0) {
-            parent = rebalance(tree, parent, 1 - side);
+            parent = rebalance(root, parent, 1 - side);
             if (mend_tree_balance(parent) != 0) {
                 return;
             }
@@ -156,16 +155,14 @@ static void shrunk(mend_tree *tree, mend_tree_node *parent, int side)
     }
 }
 
-void mend_tree_remove(mend_tree *tree, mend_tree_node *node)
+void mend_tree_detach(mend_tree_node **root, mend_tree_node *node)
 {
-    assert(tree->count > 0);
-    tree->count--;
     if (node->child[0] == NULL || node->child[1] == NULL) {
         mend_tree_node *only = node->child[node->child[0] == NULL];
         mend_tree_node *parent = mend_tree_parent(node);
         int side = parent != NULL && side_of(parent, node);
-        replace_in_parent(tree, node, only);
-        shrunk(tree, parent, side);
+        replace_in_parent(root, node, only);
+        shrunk(root, parent, side);
         return;
     }
     mend_tree_node *heir = node->child[1];
@@ -179,15 +176,15 @@ void mend_tree_remove(mend_tree *tree, mend_tree_node *node)
         lowered = heir;
         side = 1;
     } else {
-        replace_in_parent(tree, heir, heir->child[1]);
+        replace_in_parent(root, heir, heir->child[1]);
         heir->child[1] = node->child[1];
         set_parent(heir->child[1], heir);
     }
     heir->child[0] = node->child[0];
     set_parent(heir->child[0], heir);
     set_balance(heir, mend_tree_balance(node));
-    replace_in_parent(tree, node, heir);
-    shrunk(tree, lowered, side);
+    replace_in_parent(root, node, heir);
+    shrunk(root, lowered, side);
 }
 
 static mend_tree_node *outermost(mend_tree_node *node, int side)

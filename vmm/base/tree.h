@@ -69,7 +69,6 @@ typedef struct mend_tree {
 
 void mend_tree_init(mend_tree *tree, mend_tree_compare compare);
 void mend_tree_insert(mend_tree *tree, mend_tree_node *node);
-void mend_tree_remove(mend_tree *tree, mend_tree_node *node);
 
 /* Another node gets the place of one, and comes in the order where that did. */
 void mend_tree_replace(mend_tree *tree, mend_tree_node *node, mend_tree_node *by);
@@ -124,21 +123,40 @@ static inline mend_tree_node *mend_tree_last_to(const mend_tree *tree, const voi
     return found;
 }
 
-/* Links a node in at the place where a search for it ended. */
-void mend_tree_attach(mend_tree *tree, mend_tree_node *node, mend_tree_node *parent, int side);
+/*
+ * The same of a tree that is its root alone, for trees so many that their roots lie side by side:
+ * links a node in at the place where a search for it ended, or unlinks one.
+ */
+void mend_tree_attach(mend_tree_node **root, mend_tree_node *node, mend_tree_node *parent,
+                      int side);
+void mend_tree_detach(mend_tree_node **root, mend_tree_node *node);
 
-static inline void mend_tree_insert_by(mend_tree *tree, mend_tree_node *node,
+static inline void mend_tree_insert_at(mend_tree_node **root, mend_tree_node *node,
                                        mend_tree_compare compare)
 {
     mend_tree_node *parent = NULL;
     int side = 0;
-    for (mend_tree_node *at = tree->root; at != NULL; at = at->child[side]) {
+    for (mend_tree_node *at = *root; at != NULL; at = at->child[side]) {
         int order = compare(node, at);
         assert(order != 0);
         parent = at;
         side = order > 0;
     }
-    mend_tree_attach(tree, node, parent, side);
+    mend_tree_attach(root, node, parent, side);
+}
+
+static inline void mend_tree_insert_by(mend_tree *tree, mend_tree_node *node,
+                                       mend_tree_compare compare)
+{
+    tree->count++;
+    mend_tree_insert_at(&tree->root, node, compare);
+}
+
+static inline void mend_tree_remove(mend_tree *tree, mend_tree_node *node)
+{
+    assert(tree->count > 0);
+    tree->count--;
+    mend_tree_detach(&tree->root, node);
 }
 
 /* Whether order, parents, heights and count are right. O(n). */

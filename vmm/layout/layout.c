@@ -16,7 +16,6 @@ static int compare_by_end(const mend_tree_node *a, const mend_tree_node *b)
 void mend_layout_init_zone(mend_zone *zone)
 {
     mend_tree_init(&zone->runs_by_address, compare_by_address);
-    mend_sizes_init(&zone->runs_by_size);
     mend_tree_init(&zone->runs_by_growth, compare_by_growth);
     mend_tree_init(&zone->segment_ends, compare_by_end);
 }
@@ -40,6 +39,7 @@ static void enter_sizes(mend_zone *zone, mend_run *run)
     assert(mend_run_end(run) == mend_span_end(run->last));
     run->first->run = run;
     run->last->run = run;
+    run->chunk = run->first->chunk;
     run->extensible = run->last->next == NULL;
     mend_sizes_insert(&zone->runs_by_size, run);
     zone->changes++;

@@ -11,10 +11,14 @@
 #define CHUNK_OF(node)       MEND_CONTAINER_OR_NULL(node, mend_chunk, by_address)
 #define RUN_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_run, member)
 
+static bool is_as_large(const mend_tree_node *run, const void *size_bytes)
+{
+    return MEND_CONTAINER_OF(run, mend_run, by_growth)->size_bytes >= *(const uint64_t *)size_bytes;
+}
+
 mend_run *mend_layout_growing_below(const mend_zone *zone, uint64_t size_bytes)
 {
-    mend_run key = {.size_bytes = size_bytes};
-    return RUN_OF(mend_tree_at_or_before(&zone->runs_by_growth, &key.by_growth), by_growth);
+    return RUN_OF(mend_tree_last_to(&zone->runs_by_growth, &size_bytes, is_as_large), by_growth);
 }
 
 mend_run *mend_layout_growing_smaller(const mend_run *run)
@@ -23,11 +27,15 @@ mend_run *mend_layout_growing_smaller(const mend_run *run)
     return RUN_OF(mend_tree_previous(&run->by_growth), by_growth);
 }
 
+static bool is_behind(const mend_tree_node *run, const void *address)
+{
+    return MEND_CONTAINER_OF(run, mend_run, by_address)->address > *(const uint64_t *)address;
+}
+
 mend_run *mend_layout_run_at(const mend_zone *zone, uint64_t address)
 {
-    mend_run key = {.address = address};
     mend_run *run =
-        RUN_OF(mend_tree_at_or_before(&zone->runs_by_address, &key.by_address), by_address);
+        RUN_OF(mend_tree_last_to(&zone->runs_by_address, &address, is_behind), by_address);
     return run != NULL && address - run->address < run->size_bytes ? run : NULL;
 }
 

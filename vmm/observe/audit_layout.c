@@ -12,6 +12,8 @@ static bool run_is_right(const mend_audit_walk *a, const mend_zone *zone, const 
     MUST(run != NULL && run == last->run && run->first == first && run->last == last &&
              run->address == first->address && mend_run_end(run) == mend_span_end(last),
          "the free spans from 0x%llx form no run", MEND_AUDIT_HEX(first->address));
+    MUST(run->chunk == first->chunk, "run 0x%llx: another chunk is its first",
+         MEND_AUDIT_HEX(run->address));
     MUST(run->extensible == (last->next == NULL), "run 0x%llx: extensible is wrong",
          MEND_AUDIT_HEX(run->address));
     mend_run key = {.address = run->address, .size_bytes = run->size_bytes};

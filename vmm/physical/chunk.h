@@ -90,13 +90,14 @@ typedef struct mend_claim {
 typedef struct mend_chunk {
     mend_tree_node by_address; /* in `mapped`, while address is not 0 */
     struct mend_chunk *next;   /* the next chunk by address in `mapped`; NULL for the last */
-    mend_tree_node by_size;    /* in `empty`, while mend_chunk_is_empty, unless it is in ... */
-    mend_list newly;           /* ... `newly_empty`, perhaps in use again; else alone */
-    mend_list noted;           /* in the ring of that name; else alone */
     uint64_t size_bytes;
     uint64_t address;    /* 0: not mapped */
     uint64_t live_bytes; /* bytes of live blocks inside it */
     uint64_t holds;      /* what keeps it out of `empty` beside live bytes: see mend_chunk_holds */
+
+    mend_tree_node by_size; /* in `empty`, while mend_chunk_is_empty, unless it is in ... */
+    mend_list newly;        /* ... `newly_empty`, perhaps in use again; else alone */
+    mend_list noted;        /* in the ring of that name; else alone */
     uint64_t pins;    /* number of pins on its mapping: while there is one, the mapping stays. Those
                        * of its aliases count, too */
     uint64_t aliases; /* and claims of a transaction that makes one */

@@ -95,15 +95,21 @@ bool mend_budget_traps_too_much(const mend_heap *heap)
  * limit once and stays far below it does not move chunks for that any longer. */
 static bool is_critical(const mend_heap *heap, uint64_t limit)
 {
-    bool is_high_again = used_bytes(heap) >= limit - percent_of(limit, AGAIN_PERCENT);
-    return trapped_much(heap, limit, 0) || (is_high_again && trapped_much(heap, limit, 1));
+    const bool was_before = trapped_much(heap, limit, 1);
+    return trapped_much(heap, limit, 0) ||
+           (was_before && used_bytes(heap) >= limit - percent_of(limit, AGAIN_PERCENT));
+}
+
+static bool is_low(const mend_heap *heap, uint64_t limit)
+{
+    uint64_t low_pressure_bytes = percent_of(limit, heap->config.placement.low_pressure_percent);
+    return room_under(heap, limit) > low_pressure_bytes;
 }
 
 mend_pressure mend_budget_pressure(const mend_heap *heap)
 {
     uint64_t limit = mend_budget_limits(heap).now;
-    uint64_t low_pressure_bytes = percent_of(limit, heap->config.placement.low_pressure_percent);
-    if (room_under(heap, limit) > low_pressure_bytes) {
+    if (is_low(heap, limit)) {
         return MEND_PRESSURE_LOW;
     }
     return is_critical(heap, limit) ? MEND_PRESSURE_CRITICAL : MEND_PRESSURE_HIGH;
@@ -213,8 +219,9 @@ uint64_t mend_budget_most_kept_bytes(const mend_heap *heap)
 
 uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request)
 {
-    bool keeps_empty = request->zone == MEND_ZONE_LARGE && !request->may_break &&
-                       mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL;
+    const uint64_t limit = mend_budget_limits(heap).now;
+    const bool keeps_empty = request->zone == MEND_ZONE_LARGE && !request->may_break &&
+                             is_critical(heap, limit) && !is_low(heap, limit);
     return keeps_empty ? heap->device.granularity_bytes : UINT64_MAX;
 }
 

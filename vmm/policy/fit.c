@@ -113,32 +113,86 @@ static mend_fit fit_between(mend_heap *heap, const mend_request *request, const 
     return (mend_fit){0};
 }
 
-/* The effect of a block at a place on empty chunks. */
-typedef struct breakage {
-    uint64_t pinned_bytes; /* sizes of the chunks that would no longer be empty */
-    uint64_t wasted_bytes; /* of these, bytes that the block does not use */
-} breakage;
+/* The best place that was compared so far. */
+typedef struct choice {
+    bool waits_matter; /* the stream may have to wait for some memory */
+    mend_fit fit;
+    uint64_t broken_bytes;  /* sizes of the chunks that are no longer empty then; 0: none is */
+    uint64_t allowed_bytes; /* of these, the most that the block may leave free */
+} choice;
 
-static breakage breakage_at(const mend_heap *heap, const mend_run *run, uint64_t address,
-                            uint64_t size_bytes)
+/* What a block would leave free of the empty chunks in which it begins and ends. */
+static uint64_t wasted_bytes(const mend_heap *heap, const mend_run *run, uint64_t address,
+                             uint64_t end)
 {
-    breakage broken = {0};
-    uint64_t end = address + size_bytes;
-    const mend_chunk *chunk = mend_run_chunk_at(heap, run, address);
-    for (;;) {
-        assert(chunk != NULL);
-        uint64_t chunk_end = chunk->address + chunk->size_bytes;
-        if (mend_chunk_is_empty(chunk)) {
-            uint64_t before = address > chunk->address ? address - chunk->address : 0;
-            uint64_t behind = chunk_end > end ? chunk_end - end : 0;
-            broken.pinned_bytes += chunk->size_bytes;
-            broken.wasted_bytes += before + behind;
+    const mend_chunk *first = mend_run_chunk_at(heap, run, address);
+    const mend_chunk *last = mend_run_chunk_at(heap, run, end - 1);
+    return (mend_chunk_is_empty(first) ? address - first->address : 0) +
+           (mend_chunk_is_empty(last) ? last->address + last->size_bytes - end : 0);
+}
+
+static inline void compare(const mend_heap *heap, const mend_request *request, mend_run *run,
+                           uint64_t address, uint64_t broken_bytes, choice *best)
+{
+    if (broken_bytes < best->broken_bytes &&
+        (best->allowed_bytes == UINT64_MAX ||
+         wasted_bytes(heap, run, address, address + request->size_bytes) <= best->allowed_bytes)) {
+        best->fit = (mend_fit){run, address};
+        best->broken_bytes = broken_bytes;
+    }
+}
+
+static inline bool is_ready_for(mend_heap *heap, const mend_request *request, mend_run *run,
+                                uint64_t address, const choice *best)
+{
+    return !best->waits_matter ||
+           mend_layout_find_blocked(heap, run, address, request->size_bytes, request->stream,
+                                    request->behind_wait) == NULL;
+}
+
+/* Compares the places at both ends of a run, in one walk over its chunks: the places overlap if the
+ * run is smaller than two such blocks. */
+static inline void compare_ends(mend_heap *heap, const mend_request *request, mend_run *run,
+                                uint64_t start, uint64_t end, choice *best)
+{
+    const uint64_t start_end = start + request->size_bytes;
+    const bool is_ready_there = is_ready_for(heap, request, run, start, best);
+    const uint64_t least_bytes = best->waits_matter ? UINT64_MAX : best->broken_bytes;
+    uint64_t at_start_bytes = 0;
+    uint64_t at_end_bytes = 0;
+    const mend_chunk *chunk = start - run->chunk->address < run->chunk->size_bytes
+                                  ? run->chunk
+                                  : mend_run_chunk_at(heap, run, start);
+    uint64_t chunk_end = chunk->address;
+    for (const mend_chunk *at = chunk; chunk_end < start_end; at = mend_chunk_next(at)) {
+        chunk_end += at->size_bytes;
+        if (mend_chunk_is_empty(at)) {
+            at_start_bytes += at->size_bytes;
+            at_end_bytes += chunk_end > end ? at->size_bytes : 0;
+            if (at_end_bytes >= least_bytes) {
+                return; /* what a block at the start breaks is more */
+            }
         }
-        if (chunk_end >= end) {
-            return broken;
-        }
+        chunk = at;
+    }
+    if (is_ready_there) {
+        compare(heap, request, run, start, at_start_bytes, best);
+    }
+    if (start == end || best->broken_bytes == 0 || !is_ready_for(heap, request, run, end, best)) {
+        return;
+    }
+    if (chunk_end < end) {
+        chunk = mend_run_chunk_at(heap, run, end);
+        chunk_end = chunk->address;
+    } else {
         chunk = mend_chunk_next(chunk);
     }
+    for (; chunk_end < end + request->size_bytes && at_end_bytes < best->broken_bytes;
+         chunk = mend_chunk_next(chunk)) {
+        chunk_end += chunk->size_bytes;
+        at_end_bytes += mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
+    }
+    compare(heap, request, run, end, at_end_bytes, best);
 }
 
 /* Compares both ends of the smallest runs that fit, by the bytes of empty chunks that they would
@@ -147,28 +201,35 @@ static breakage breakage_at(const mend_heap *heap, const mend_run *run, uint64_t
 static mend_fit keep_empty_fit(mend_heap *heap, const mend_request *request, const mend_zone *zone,
                                uint64_t allowed_bytes)
 {
-    mend_fit best = {0};
-    uint64_t least_bytes = UINT64_MAX;
-    bool is_critical = allowed_bytes < UINT64_MAX;
+    choice best = {.waits_matter = mend_layout_stamps_matter(heap, request->stream),
+                   .broken_bytes = UINT64_MAX,
+                   .allowed_bytes = allowed_bytes};
+    const bool is_critical = allowed_bytes < UINT64_MAX;
+    const uint64_t largest_bytes = is_critical ? UINT64_MAX : 2 * request->size_bytes;
     mend_run *run = mend_sizes_at_least(&zone->runs_by_size, request->size_bytes);
-    for (int tries = 0; run != NULL && tries < SEARCH_TRIES && least_bytes > 0 &&
-                        (is_critical || run->size_bytes / 2 <= request->size_bytes);
+    for (int tries = 0; run != NULL && tries < SEARCH_TRIES && best.broken_bytes > 0 &&
+                        run->size_bytes <= largest_bytes;
          tries++) {
-        uint64_t ends[] = {
-            mend_align_up(run->address, request->alignment_bytes),
-            mend_align_down(mend_run_end(run) - request->size_bytes, request->alignment_bytes)};
-        for (int i = 0; i < 2 && least_bytes > 0; i++) {
-            if (is_ready(heap, request, run, ends[i])) {
-                breakage broken = breakage_at(heap, run, ends[i], request->size_bytes);
-                if (broken.wasted_bytes <= allowed_bytes && broken.pinned_bytes < least_bytes) {
-                    least_bytes = broken.pinned_bytes;
-                    best = (mend_fit){run, ends[i]};
-                }
-            }
+        mend_run *next = mend_sizes_next(&zone->runs_by_size, run);
+        if (next != NULL) {
+            __builtin_prefetch(next->chunk);
         }
-        run = mend_sizes_next(&zone->runs_by_size, run);
+        const uint64_t last = mend_run_end(run) - request->size_bytes;
+        const uint64_t start = mend_align_up(run->address, request->alignment_bytes);
+        if (start <= last) {
+            compare_ends(heap, request, run, start, mend_align_down(last, request->alignment_bytes),
+                         &best);
+        }
+        run = next;
     }
-    return best;
+    return best.fit;
+}
+
+/* Whether a search spares empty chunks. While the front cache is open, it knows. */
+static inline bool spares_empty(const mend_heap *heap)
+{
+    return heap->caching.closings == 0 ? heap->caching.keeps_empty_chunks
+                                       : mend_budget_spares_empty(heap);
 }
 
 mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_number,
@@ -180,7 +241,7 @@ mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_nu
     if (request->in_one_chunk) {
         return fit_between(heap, request, zone, largest_bytes);
     }
-    if (request->zone == MEND_ZONE_LARGE && mend_budget_spares_empty(heap)) {
+    if (request->zone == MEND_ZONE_LARGE && spares_empty(heap)) {
         uint64_t allowed_bytes = mend_budget_waste_allowed(heap, request);
         mend_fit fit = keep_empty_fit(heap, request, zone, allowed_bytes);
         if (fit.run != NULL || allowed_bytes < UINT64_MAX) {

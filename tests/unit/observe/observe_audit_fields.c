@@ -94,6 +94,7 @@ RIG_TEST(observe_audit_fields, of_runs)
     mend_run *joined = run_of_several_spans(r);
     ASSERT_TRUE(joined != NULL);
     EXPECT_FOUND(lone->last, span_of(r, 2), "form no run");
+    EXPECT_FOUND(lone->chunk, NULL, "another chunk is its first");
     EXPECT_FOUND(lone->extensible, !lone->extensible, "extensible is wrong");
     EXPECT_FOUND(lone->first->run, NULL, "form no run");
     EXPECT_FOUND(joined->last->run, lone, "form no run");

@@ -28,13 +28,12 @@ static mend_status create(const mend_driver *driver, uint64_t size_bytes,
     return MEND_DRIVER_OK;
 }
 
-/* A chunk of so many pages, of which none is used. */
-static bool open_heap(hand_heap *h, uint64_t pages)
+/* Chunks of so many pages one behind the other, of which none is used. */
+static bool open_chunks(hand_heap *h, const uint64_t pages[], size_t count)
 {
     *h = (hand_heap){.end = START};
     mend_heap *heap = &h->heap;
-    mend_chunk *chunk = NULL;
-    mend_waits waits = {0};
+    uint64_t address = START;
     h->driver.create = create;
     heap->driver = &h->driver;
     heap->device.granularity_bytes = PAGE;
@@ -56,10 +55,20 @@ static bool open_heap(hand_heap *h, uint64_t pages)
                 mend_slab_reserve(&heap->nodes.runs, NODES) &&
                 mend_slab_reserve(&heap->nodes.waits, NODES) &&
                 mend_slab_reserve(&heap->chunks.slab, NODES));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_chunk_create(&heap->chunks, pages * PAGE,
-                                                    MEND_BACKING_DEVICE, false, &chunk));
-    mend_layout_attach(heap, chunk, MEND_ZONE_LARGE, START, &waits);
+    for (size_t i = 0; i < count && !mend_test_has_failed(); i++) {
+        mend_chunk *chunk = NULL;
+        mend_waits waits = {0};
+        EXPECT_INT_EQ(MEND_DRIVER_OK, mend_chunk_create(&heap->chunks, pages[i] * PAGE,
+                                                        MEND_BACKING_DEVICE, false, &chunk));
+        mend_layout_attach(heap, chunk, MEND_ZONE_LARGE, address, &waits);
+        address += pages[i] * PAGE;
+    }
     return !mend_test_has_failed();
+}
+
+static bool open_heap(hand_heap *h, uint64_t pages)
+{
+    return open_chunks(h, &pages, 1);
 }
 
 static void close_heap(hand_heap *h)
@@ -142,4 +151,125 @@ MEND_TEST(policy_fit, so_many_runs_are_looked_at)
         close_heap(&h);
     }
     EXPECT_INT_EQ(24, SEARCH_TRIES);
+}
+
+/* ---- what spares empty chunks, beside the same rule page by page ------------------------------
+ */
+
+enum { SPARED = 7, SPARED_CHUNKS = 4, PATTERNS = 3 * 3 * 3 * 3 * 3 * 3 * 3 };
+static const uint64_t chunk_pages[SPARED_CHUNKS] = {2, 1, 3, 1};
+
+typedef struct spared {
+    hand_heap hand;
+    uint32_t states[SPARED]; /* of the pages: UNUSED, SECOND or LIVE */
+    bool is_critical;
+} spared;
+
+/* Bytes of empty chunks that a block breaks, in pages; with what it wastes of them. */
+static uint64_t broken_pages(const spared *s, uint64_t at, uint64_t end, uint64_t *wasted)
+{
+    uint64_t broken = 0;
+    uint64_t first = 0;
+    *wasted = 0;
+    for (size_t i = 0; i < SPARED_CHUNKS; i++) {
+        const uint64_t behind = first + chunk_pages[i];
+        bool is_empty = first < end && behind > at;
+        for (uint64_t page = first; page < behind; page++) {
+            is_empty = is_empty && s->states[page] != LIVE;
+        }
+        if (is_empty) {
+            broken += chunk_pages[i];
+            *wasted += (first < at ? at - first : 0) + (behind > end ? behind - end : 0);
+        }
+        first = behind;
+    }
+    return broken;
+}
+
+/* The free pages that begin at one, to the next live one; 0 if the one before is free, too. */
+static uint64_t run_at(const spared *s, uint64_t first)
+{
+    uint64_t end = first;
+    while (end < SPARED && s->states[end] != LIVE) {
+        end++;
+    }
+    return first > 0 && s->states[first - 1] != LIVE ? 0 : end - first;
+}
+
+/* The best of both ends of a run so far. */
+static void compare_ends(const spared *s, const mend_request *request, uint64_t first,
+                         uint64_t run_pages, uint64_t *least, long long *best)
+{
+    const uint64_t pages = request->size_bytes / PAGE;
+    const uint64_t step = request->alignment_bytes > PAGE ? request->alignment_bytes / PAGE : 1;
+    const uint64_t ends[] = {(first + step - 1) / step * step,
+                             (first + run_pages - pages) / step * step};
+    for (int i = 0; i < 2; i++) {
+        bool is_ready = ends[i] >= first && ends[i] + pages <= first + run_pages;
+        for (uint64_t page = ends[i]; is_ready && page < ends[i] + pages; page++) {
+            is_ready = s->states[page] != SECOND;
+        }
+        uint64_t wasted = 0;
+        const uint64_t broken =
+            is_ready ? broken_pages(s, ends[i], ends[i] + pages, &wasted) : UINT64_MAX;
+        if (broken < *least && (!s->is_critical || wasted <= 1)) {
+            *least = broken;
+            *best = (long long)ends[i];
+        }
+    }
+}
+
+static long long expected_page(const spared *s, const mend_request *request)
+{
+    const uint64_t pages = request->size_bytes / PAGE;
+    uint64_t least = UINT64_MAX;
+    long long best = NONE;
+    for (uint64_t run_pages = pages; run_pages <= SPARED; run_pages++) {
+        for (uint64_t first = 0; first < SPARED; first++) {
+            if (run_at(s, first) == run_pages && (s->is_critical || run_pages <= 2 * pages)) {
+                compare_ends(s, request, first, run_pages, &least, &best);
+            }
+        }
+    }
+    return best;
+}
+
+/* Pages of the pattern, a digit each; whether one waits for another stream. */
+static bool open_pattern(spared *s, int pattern)
+{
+    static const uint32_t of_digit[] = {UNUSED, LIVE, SECOND};
+    bool waits = false;
+    EXPECT_TRUE(open_chunks(&s->hand, chunk_pages, SPARED_CHUNKS));
+    for (int page = 0; page < SPARED; page++, pattern /= 3) {
+        s->states[page] = of_digit[pattern % 3];
+        waits = waits || s->states[page] == SECOND;
+        add(&s->hand, 1, s->states[page]);
+    }
+    mend_heap *heap = &s->hand.heap;
+    heap->streams.may_be_several = waits;
+    heap->config.limit_bytes = SPARED * PAGE;
+    heap->caching = (mend_caching){.closings = waits, .keeps_empty_chunks = !waits};
+    return !mend_test_has_failed();
+}
+
+/* Each pattern of free, live and waiting pages; what no run near its size serves goes by size. */
+MEND_TEST(policy_fit, breaks_as_few_bytes_of_empty_chunks_as_both_ends_of_runs_let_it)
+{
+    spared s = {0};
+    for (int pattern = 0; pattern < PATTERNS && open_pattern(&s, pattern); pattern++) {
+        for (uint64_t pages = 1; pages <= 4; pages++) {
+            mend_request request = request_of(pages);
+            for (int i = 0; i < 4; i++) {
+                s.is_critical = i % 2 == 1;
+                s.hand.heap.budget.peaks.trapped_bytes[0] = s.is_critical ? SPARED * PAGE : 0;
+                request.alignment_bytes = i < 2 ? 512 : 2 * PAGE;
+                const long long expected = expected_page(&s, &request);
+                if (expected != NONE || s.is_critical) {
+                    EXPECT_INT_EQ(expected, page_of(mend_fit_find(&s.hand.heap, &request,
+                                                                  MEND_ZONE_LARGE, UINT64_MAX)));
+                }
+            }
+        }
+        close_heap(&s.hand);
+    }
 }
