@@ -155,10 +155,7 @@ static mend_status plain_memory_info(const mend_driver *driver, uint64_t *free_b
     mend_plain *plain = driver->state;
     uint64_t bytes = 0;
     MEND_TRY_CALL(plain->pass.inner->memory_info(plain->pass.inner, &bytes, total_bytes));
-    mend_mutex_lock(&plain->mutex);
-    uint64_t held = plain->range_bytes;
-    *free_bytes = bytes + (held > plain->chunk_bytes ? held - plain->chunk_bytes : 0);
-    mend_mutex_unlock(&plain->mutex);
+    *free_bytes = bytes + mend_plain_spare_bytes(plain);
     return MEND_DRIVER_OK;
 }
 
@@ -186,6 +183,15 @@ void mend_plain_set_limit(mend_plain *plain, uint64_t limit_bytes)
     mend_mutex_lock(&plain->mutex);
     plain->limit_bytes = limit_bytes;
     mend_mutex_unlock(&plain->mutex);
+}
+
+uint64_t mend_plain_spare_bytes(mend_plain *plain)
+{
+    mend_mutex_lock(&plain->mutex);
+    const uint64_t held = plain->range_bytes;
+    const uint64_t bytes = held > plain->chunk_bytes ? held - plain->chunk_bytes : 0;
+    mend_mutex_unlock(&plain->mutex);
+    return bytes;
 }
 
 void mend_plain_end(mend_plain *plain)

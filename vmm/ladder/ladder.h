@@ -99,7 +99,7 @@ static inline uint64_t mend_ladder_least_bytes(mend_heap *heap, uint64_t bytes)
 {
     const mend_shortage *shortage = &heap->shortage; /* what is free is of the last search */
     const bool is_known = shortage->device_is_asked && heap->budget.attainable.is_known &&
-                          heap->device.virtual_memory && !heap->config.helpers->has_callbacks(heap);
+                          !heap->config.helpers->has_callbacks(heap);
     return is_known ? bytes - mend_min_u64(shortage->device_free_bytes, bytes) : 0;
 }
 

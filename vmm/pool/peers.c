@@ -103,7 +103,8 @@ static bool knows_a_capture(mend_heap *heap)
 }
 
 /* Looks at all pools of the device, the asking one included: whether one knows of a capture, and
- * what they have beside live blocks. */
+ * what they have beside live blocks. What the asking one has in plain allocations beside chunks it
+ * counts as free on the device. */
 static uint64_t look_at_all(const mend_pool *pool, bool *is_captured)
 {
     uint64_t cursor = 0;
@@ -111,9 +112,12 @@ static uint64_t look_at_all(const mend_pool *pool, bool *is_captured)
     mend_process_member *member = NULL;
     *is_captured = false;
     while ((member = mend_process_visit_next(pool->driver, pool->device, &cursor)) != NULL) {
-        mend_heap *heap = &MEND_CONTAINER_OF(member, mend_pool, member)->heap;
+        mend_pool *other = MEND_CONTAINER_OF(member, mend_pool, member);
+        mend_heap *heap = &other->heap;
         mend_heap_lock(heap);
         beside_live_bytes += mend_ladder_beside_live_bytes(heap);
+        beside_live_bytes +=
+            other->is_plain && other != pool ? mend_plain_spare_bytes(&other->plain) : 0;
         *is_captured |= heap->unlocking.lost == MEND_DRIVER_OK && knows_a_capture(heap);
         mend_heap_unlock(heap);
         mend_process_visit_end(member);

@@ -98,6 +98,23 @@ PLAIN_TEST(pool_plain, a_peer_pool_keeps_the_allocations_that_nobody_lacks, 0)
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
+/* Of 16 MiB 7,104 KiB are live. */
+PLAIN_TEST(pool_plain, a_hopeless_request_takes_nothing_from_a_peer_pool, 0)
+{
+    mend_pool *peer = NULL;
+    void *none = NULL;
+    EXPECT_OK(mend_world_create_pool(w, &peer));
+    kit_alloc(w, 64 * MEND_KIB, NULL);
+    kit_alloc_from(peer, 7 * MEND_MIB, NULL);
+    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 3 * MEND_MIB, NULL), NULL));
+    EXPECT_LEDGER(w, plain_bytes, 14 * MEND_MIB);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 9 * MEND_MIB, NULL, &none));
+    EXPECT_LEDGER(w, plain_bytes, 14 * MEND_MIB);
+    kit_alloc(w, 5 * MEND_MIB, NULL);
+    EXPECT_LEDGER(w, plain_bytes, 16 * MEND_MIB);
+    EXPECT_OK(mend_pool_destroy(peer));
+}
+
 /* What is idle of one goes back behind the work that uses the rest. */
 PLAIN_TEST(pool_plain, a_peer_pool_waits_for_a_part_of_an_allocation, 0)
 {
