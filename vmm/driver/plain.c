@@ -17,13 +17,17 @@ typedef struct plain_range {
 
 /* ---- reservations are allocations ------------------------------------------------------------ */
 
+static bool is_allowed(const mend_plain *plain, uint64_t size_bytes)
+{
+    return plain->range_bytes <= plain->limit_bytes &&
+           size_bytes <= plain->limit_bytes - plain->range_bytes;
+}
+
 /* Counts the bytes before they are allocated. False: the limit or malloc does not allow them. */
 static bool begin_range(mend_plain *plain, uint64_t size_bytes)
 {
     mend_mutex_lock(&plain->mutex);
-    bool fits = plain->range_bytes <= plain->limit_bytes &&
-                size_bytes <= plain->limit_bytes - plain->range_bytes &&
-                mend_pointer_map_promise(&plain->ranges);
+    bool fits = is_allowed(plain, size_bytes) && mend_pointer_map_promise(&plain->ranges);
     plain->range_bytes += fits ? size_bytes : 0;
     mend_mutex_unlock(&plain->mutex);
     return fits;
@@ -183,6 +187,15 @@ void mend_plain_set_limit(mend_plain *plain, uint64_t limit_bytes)
     mend_mutex_lock(&plain->mutex);
     plain->limit_bytes = limit_bytes;
     mend_mutex_unlock(&plain->mutex);
+}
+
+bool mend_plain_may_hold(mend_plain *plain, uint64_t size_bytes)
+{
+    mend_mutex_lock(&plain->mutex);
+    const bool may =
+        is_allowed(plain, mend_align_up(size_bytes + PAGE_BYTES, MEND_PLAIN_STEP_BYTES));
+    mend_mutex_unlock(&plain->mutex);
+    return may;
 }
 
 uint64_t mend_plain_spare_bytes(mend_plain *plain)

@@ -142,11 +142,16 @@ static uint64_t trim(mend_pool *peer_pool, mend_need need, bool *gave)
 }
 
 /* A request that fails whatever the pools give takes nothing from them, unless other processes may
- * give the rest. */
+ * give the rest: one that its own limit leaves no plain allocation, or that needs more than all
+ * have. */
 bool mend_peer_pools_trim_next(mend_pool *pool, mend_need need, mend_asked *asked, bool *gave)
 {
     if (asked->last == 0) {
         asked->waiting_bytes = 0;
+        if (need.block_bytes > 0 && pool->is_plain &&
+            !mend_plain_may_hold(&pool->plain, need.block_bytes)) {
+            return false;
+        }
         const uint64_t beside_live_bytes = look_at_all(pool, &asked->is_captured);
         if (need.least_bytes > beside_live_bytes && !pool->ration.has_file) {
             return false;

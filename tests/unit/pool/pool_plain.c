@@ -115,6 +115,35 @@ PLAIN_TEST(pool_plain, a_hopeless_request_takes_nothing_from_a_peer_pool, 0)
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
+/* The limit has room for the block, but not for a further allocation. */
+PLAIN_TEST(pool_plain, a_peer_pool_gives_nothing_where_the_limit_is_in_the_way, 4 * MEND_MIB)
+{
+    mend_pool *peer = NULL;
+    void *none = NULL;
+    w->pool_config.limit_bytes = 0;
+    EXPECT_OK(mend_world_create_pool(w, &peer));
+    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 3 * MEND_MIB, NULL), NULL));
+    kit_alloc(w, 64 * MEND_KIB, NULL);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 3 * MEND_MIB, NULL, &none));
+    EXPECT_LEDGER(w, plain_bytes, 6 * MEND_MIB);
+    EXPECT_OK(mend_pool_destroy(peer));
+}
+
+/* The block has its place in an allocation, but what is to stay free of the device is not. */
+PLAIN_TEST(pool_plain, a_peer_pool_gives_what_is_to_stay_free, 0)
+{
+    mend_pool *careful = NULL;
+    EXPECT_OK(mend_free(w->pool, kit_alloc(w, 3 * MEND_MIB, NULL), NULL));
+    w->pool_config.limit_bytes = 2 * MEND_MIB;
+    w->pool_config.keep_free_bytes = 11 * MEND_MIB;
+    EXPECT_OK(mend_world_create_pool(w, &careful));
+    kit_alloc_from(careful, 64 * MEND_KIB, NULL);
+    EXPECT_LEDGER(w, plain_bytes, 6 * MEND_MIB);
+    kit_alloc_from(careful, MEND_MIB, NULL);
+    EXPECT_LEDGER(w, plain_bytes, 2 * MEND_MIB);
+    EXPECT_OK(mend_pool_destroy(careful));
+}
+
 /* What is idle of one goes back behind the work that uses the rest. */
 PLAIN_TEST(pool_plain, a_peer_pool_waits_for_a_part_of_an_allocation, 0)
 {
