@@ -132,13 +132,9 @@ KIT_TEST_IN(pool_peer_pools, a_free_end_and_what_a_peer_pool_has_serve_a_request
 
 /* The limit forbids two pages, and not one behind the end. All that is free would be enough, but
  * for a part that lies inside a page. */
-KIT_TEST_IN(pool_peer_pools, a_peer_pool_gives_what_a_free_end_lacks,
-            kit_open_with(w, 32 * MEND_MIB, pages_of_2_mib))
+static void leave_free_end(mend_world *w)
 {
     enum { END = 1500 * MEND_KIB };
-    mend_pool *peer = NULL;
-    EXPECT_OK(mend_world_create_pool(w, &peer));
-    leave_idle(peer, 2);
     kit_free(w, kit_alloc(w, 16 * MEND_MIB, NULL), NULL);
     kit_alloc(w, 4 * MEND_MIB - END, NULL);
     void *hole = kit_alloc(w, END, NULL);
@@ -148,10 +144,33 @@ KIT_TEST_IN(pool_peer_pools, a_peer_pool_gives_what_a_free_end_lacks,
     kit_free(w, hole, NULL);
     kit_free(w, inner, NULL);
     EXPECT_OK(mend_set_limit(w->pool, 18 * MEND_MIB));
+}
+
+KIT_TEST_IN(pool_peer_pools, a_peer_pool_gives_what_a_free_end_lacks,
+            kit_open_with(w, 32 * MEND_MIB, pages_of_2_mib))
+{
+    mend_pool *peer = NULL;
+    EXPECT_OK(mend_world_create_pool(w, &peer));
+    leave_idle(peer, 2);
+    leave_free_end(w);
     mend_sim_set_foreign_bytes(w->sim, 0, 14 * MEND_MIB);
     kit_alloc(w, 2400 * MEND_KIB, NULL);
     EXPECT_U64_EQ(0, reserved(peer));
     EXPECT_OK(mend_pool_destroy(peer));
+}
+
+/* A creation would end in another error. */
+KIT_TEST_IN(pool_peer_pools, what_a_free_end_lacks_is_not_created_where_the_device_has_none,
+            kit_open_with(w, 32 * MEND_MIB, pages_of_2_mib))
+{
+    leave_free_end(w);
+    mend_sim_set_foreign_bytes(w->sim, 0, 16 * MEND_MIB);
+    kit_leave_in_flight(w, 64 * MEND_KIB, S(0), 1000, S(0));
+    expect_none(w->pool, 2400 * MEND_KIB);
+    kit_leave_in_flight(w, 64 * MEND_KIB, S(0), 1000, S(0));
+    kit_fail(w, "create", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    expect_none(w->pool, 2400 * MEND_KIB);
+    mend_sim_clear_faults(w->sim);
 }
 
 /* As under a limit of the process that the driver does not tell. */
