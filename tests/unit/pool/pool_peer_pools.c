@@ -126,8 +126,7 @@ static void leave_free_end(mend_world *w)
 
 static void expect_served_by_free_end(mend_world *w, uint64_t size_bytes, uint64_t limit_bytes)
 {
-    mend_pool *peer = NULL;
-    EXPECT_OK(mend_world_create_pool(w, &peer));
+    mend_pool *peer = kit_pool(w);
     leave_idle(peer, 2);
     leave_free_end(w);
     EXPECT_OK(mend_set_limit(w->pool, limit_bytes));
@@ -401,9 +400,8 @@ FAMILY_TEST(pool_peer_pools, one_that_fails_to_trim_is_passed_over, open_family(
 /* What a pool keeps free for compactions is lacking too: it is asked for at once, and once. */
 FAMILY_TEST(pool_peer_pools, one_gives_what_is_kept_for_compactions_too, open_family(r, 2))
 {
-    mend_pool *compacting = NULL;
     w->pool_config.compact_when_full = 1;
-    EXPECT_OK(mend_world_create_pool(w, &compacting));
+    mend_pool *compacting = kit_pool(w);
     leave_idle(r->pools[1], 6);
     mend_sim_set_foreign_bytes(w->sim, 0, 2 * MEND_MIB);
     kit_alloc_from(compacting, 2 * MEND_MIB, NULL);
@@ -551,9 +549,8 @@ FAMILY_EACH(pool_peer_pools, a_capture_that_one_of_them_knows_stays_whole, i, 2,
 /* Less of the device is free than a pool is to leave: that is lacking, too. */
 FAMILY_TEST(pool_peer_pools, what_is_to_stay_free_is_asked_for_too, open_family(r, 1))
 {
-    mend_pool *careful = NULL;
     w->pool_config.keep_free_bytes = 3 * MEND_MIB;
-    EXPECT_OK(mend_world_create_pool(w, &careful));
+    mend_pool *careful = kit_pool(w);
     void *block = kit_alloc_from(careful, 2 * MEND_MIB, NULL);
     EXPECT_OK(mend_sleep(careful, NULL, NULL));
     void *in_use = kit_alloc(w, 7 * MEND_MIB, NULL);
@@ -574,10 +571,9 @@ FAMILY_TEST(pool_peer_pools, what_is_to_stay_free_is_asked_for_too, open_family(
 /* The limit has no room for both, but what is free stays, as the device lacks what is others'. */
 FAMILY_TEST(pool_peer_pools, a_wake_pays_by_a_peer_pool_what_it_owes, open_family(r, 1))
 {
-    mend_pool *careful = NULL;
     w->pool_config.keep_free_bytes = 4 * MEND_MIB;
     w->pool_config.limit_bytes = 4 * MEND_MIB;
-    EXPECT_OK(mend_world_create_pool(w, &careful));
+    mend_pool *careful = kit_pool(w);
     void *block = kit_alloc_from(careful, 2 * MEND_MIB, NULL);
     EXPECT_OK(mend_sleep(careful, NULL, NULL));
     EXPECT_OK(ask_for_one_chunk(careful, 3 * MEND_MIB, NULL));
