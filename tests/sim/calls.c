@@ -297,8 +297,10 @@ typedef struct held {
 
 static uint64_t beside_live_bytes(const trial *t, int pool)
 {
-    const mend_heap *heap = &t->pools[pool].pool->heap;
-    return heap->chunks.reserved_bytes - mend_heap_awake_bytes(heap) + heap->ranges.zeros_bytes;
+    const mend_pool *of = t->pools[pool].pool;
+    const mend_heap *heap = &of->heap;
+    const uint64_t held_bytes = of->is_plain ? of->plain.range_bytes : heap->chunks.reserved_bytes;
+    return held_bytes - mend_heap_awake_bytes(heap) + heap->ranges.zeros_bytes;
 }
 
 static held look_at_held(trial *t, int pool)
@@ -415,8 +417,8 @@ static void judge_vain_help(trial *t, const trial_call *call, const held *before
                 "for %llu bytes the other pool waits, and at most %llu could be free",
                 (unsigned long long)size_bytes, (unsigned long long)call->most_bytes);
     trial_claim(t, TRIAL_MODEL,
-                !is_judged || t->config.file_percent != 0 || t->config.plain != 0 ||
-                    t->pool_count < TRIAL_POOLS || size_bytes <= before->most_to_get_bytes ||
+                !is_judged || t->config.file_percent != 0 || t->pool_count < TRIAL_POOLS ||
+                    size_bytes <= before->most_to_get_bytes ||
                     after.peer_bytes == before->peer_bytes,
                 "for %llu bytes the other pool gives %llu in vain", (unsigned long long)size_bytes,
                 (unsigned long long)(before->peer_bytes - after.peer_bytes));

@@ -72,6 +72,12 @@ typedef struct mend_plain {
 void mend_plain_init(mend_plain *plain, const mend_driver *inner, uint64_t limit_bytes);
 void mend_plain_set_limit(mend_plain *plain, uint64_t limit_bytes);
 
+/* Whether the limit leaves an allocation for a block of this size. */
+bool mend_plain_may_hold(mend_plain *plain, uint64_t size_bytes);
+
+/* What reservations hold beside chunks. */
+uint64_t mend_plain_spare_bytes(mend_plain *plain);
+
 /* All reservations are freed, or stay with the driver. */
 void mend_plain_end(mend_plain *plain);
 

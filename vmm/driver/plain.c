@@ -17,13 +17,17 @@ typedef struct plain_range {
 
 /* ---- reservations are allocations ------------------------------------------------------------ */
 
+static bool is_allowed(const mend_plain *plain, uint64_t size_bytes)
+{
+    return plain->range_bytes <= plain->limit_bytes &&
+           size_bytes <= plain->limit_bytes - plain->range_bytes;
+}
+
 /* Counts the bytes before they are allocated. False: the limit or malloc does not allow them. */
 static bool begin_range(mend_plain *plain, uint64_t size_bytes)
 {
     mend_mutex_lock(&plain->mutex);
-    bool fits = plain->range_bytes <= plain->limit_bytes &&
-                size_bytes <= plain->limit_bytes - plain->range_bytes &&
-                mend_pointer_map_promise(&plain->ranges);
+    bool fits = is_allowed(plain, size_bytes) && mend_pointer_map_promise(&plain->ranges);
     plain->range_bytes += fits ? size_bytes : 0;
     mend_mutex_unlock(&plain->mutex);
     return fits;
@@ -155,10 +159,7 @@ static mend_status plain_memory_info(const mend_driver *driver, uint64_t *free_b
     mend_plain *plain = driver->state;
     uint64_t bytes = 0;
     MEND_TRY_CALL(plain->pass.inner->memory_info(plain->pass.inner, &bytes, total_bytes));
-    mend_mutex_lock(&plain->mutex);
-    uint64_t held = plain->range_bytes;
-    *free_bytes = bytes + (held > plain->chunk_bytes ? held - plain->chunk_bytes : 0);
-    mend_mutex_unlock(&plain->mutex);
+    *free_bytes = bytes + mend_plain_spare_bytes(plain);
     return MEND_DRIVER_OK;
 }
 
@@ -186,6 +187,24 @@ void mend_plain_set_limit(mend_plain *plain, uint64_t limit_bytes)
     mend_mutex_lock(&plain->mutex);
     plain->limit_bytes = limit_bytes;
     mend_mutex_unlock(&plain->mutex);
+}
+
+bool mend_plain_may_hold(mend_plain *plain, uint64_t size_bytes)
+{
+    mend_mutex_lock(&plain->mutex);
+    const bool may =
+        is_allowed(plain, mend_align_up(size_bytes + PAGE_BYTES, MEND_PLAIN_STEP_BYTES));
+    mend_mutex_unlock(&plain->mutex);
+    return may;
+}
+
+uint64_t mend_plain_spare_bytes(mend_plain *plain)
+{
+    mend_mutex_lock(&plain->mutex);
+    const uint64_t held = plain->range_bytes;
+    const uint64_t bytes = held > plain->chunk_bytes ? held - plain->chunk_bytes : 0;
+    mend_mutex_unlock(&plain->mutex);
+    return bytes;
 }
 
 void mend_plain_end(mend_plain *plain)

@@ -225,6 +225,7 @@ void mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on)
 
 void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
 {
+    assert(heap->frees.early_fences_left > 0);
     uint64_t epoch_bytes = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE) * CHUNKS_OF_EPOCH;
     /* Only if no thread makes room: such a thread records what it needs, and may be inside a driver
      * call. */

@@ -29,7 +29,8 @@ typedef struct restoration {
     /* The chunks that the group has moved since the checkpoint and that go back, by number: to the
      * old mapping of each, which is still there, because a graph of the group may use it. */
     mend_pointer_map ways_back;
-    size_t most_waits;    /* that one piece of memory has, which changes once */
+    size_t live_parts;    /* of these: one that lies in frozen chunks is freed in parts */
+    size_t most_waits;    /* that one piece of memory has, which is cut once */
     mend_result remapped; /* not OK: chunks of the pool still lack their mapping */
 } restoration;
 
@@ -307,6 +308,7 @@ static mend_span *span_of(const restoration *r, const mend_group_block *live)
 
 static mend_result list_live(restoration *r)
 {
+    const bool has_frozen = r->heap->chunks.frozen_count > 0;
     const size_t count = list(r->heap, r->group, NULL, sizeof(*r->live), 0);
     r->live = calloc(count + 1, sizeof(*r->live));
     if (r->live == NULL) {
@@ -314,7 +316,10 @@ static mend_result list_live(restoration *r)
     }
     mend_heap_list_group(r->heap, r->group, r->live, sizeof(*r->live), count, &r->live_count);
     for (size_t i = 0; i < count; i++) {
-        r->most_waits = mend_max_u64(span_waits(span_of(r, &r->live[i])), r->most_waits);
+        const mend_span *span = span_of(r, &r->live[i]);
+        const size_t parts = has_frozen ? mend_layout_count_chunks(r->heap, span) : 1;
+        r->live_parts += parts;
+        r->most_waits = mend_max_u64(parts > 1 ? span_waits(span) : 0, r->most_waits);
     }
     return MEND_OK;
 }
@@ -346,7 +351,7 @@ static mend_result reserve(restoration *r)
     }
     is_reserved = is_reserved &&
                   mend_layout_reserve_changes(
-                      r->heap, r->live_count + r->target_count + r->ways_back.count, most_waits(r));
+                      r->heap, r->live_parts + r->target_count + r->ways_back.count, most_waits(r));
     return is_reserved ? MEND_OK : mend_no_host_memory("the blocks of a group");
 }
 

@@ -209,6 +209,7 @@ static void note_shortage(climb *c)
         .whole_bytes =
             unasked_bytes > 0 ? shortage->device_free_bytes + unasked_bytes : wanted_bytes,
         .least_bytes = mend_ladder_least_bytes(heap, mend_request_missing_bytes(c->request)),
+        .block_bytes = shortage->no_addresses != MEND_DRIVER_OK ? c->request->size_bytes : 0,
     };
     c->is_exact = shortage->refused_bytes > 0;
     if (!c->waits_on_host) {

@@ -30,6 +30,7 @@ typedef struct mend_need {
     uint64_t least_bytes; /* with what is free on the device the request takes at least so much that
                            * the asker and all whom it asks have beside live blocks; 0: that is not
                            * known, or others may help */
+    uint64_t block_bytes; /* of a block for which addresses were refused; 0: none were */
     bool may_wait;        /* for the work of the asked pool: the asker is out of memory else */
     bool is_captured; /* a pool of the device knows of a capture, whose stream the asked pool may
                        * not know: that waits for nothing, and records no event of the context */
@@ -99,7 +100,7 @@ static inline uint64_t mend_ladder_least_bytes(mend_heap *heap, uint64_t bytes)
 {
     const mend_shortage *shortage = &heap->shortage; /* what is free is of the last search */
     const bool is_known = shortage->device_is_asked && heap->budget.attainable.is_known &&
-                          heap->device.virtual_memory && !heap->config.helpers->has_callbacks(heap);
+                          !heap->config.helpers->has_callbacks(heap);
     return is_known ? bytes - mend_min_u64(shortage->device_free_bytes, bytes) : 0;
 }
 

@@ -296,9 +296,9 @@ static inline bool mend_layout_reserve_free(mend_heap *heap, const mend_span *sp
     return mend_layout_reserve_these(heap, &nodes);
 }
 
-/* Reserves nodes for `change_count` changes: each a take or a free of a block, or an attach and a
- * detach of a chunk with copies of its waits. No memory that one of them changes has more than
- * `most_waits`. */
+/* Reserves nodes for `change_count` changes: each a take of a block, a free of one or of its part
+ * in a frozen chunk, or an attach and a detach of a chunk with copies of its waits. No memory that
+ * one of them changes has more than `most_waits`. */
 bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count, size_t most_waits);
 
 /* The same, for a caller that lets others change the heap before it uses the nodes: they stay

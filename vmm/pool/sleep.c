@@ -129,13 +129,21 @@ static mend_outcome wake_beside_peer_pools(void *context)
     return outcome == MEND_NOTHING ? after_peer_pools(context, false) : outcome;
 }
 
+/* Whether waits would give so much, with what the device may have where it does not say. */
+static bool may_be_enough(const waker *w, uint64_t own_bytes, uint64_t lacking_bytes)
+{
+    const uint64_t bytes = own_bytes + w->asked.waiting_bytes;
+    const bool is_known = w->pool->heap.budget.attainable.is_known || w->lack.need.bytes == 0;
+    return bytes >= (is_known ? lacking_bytes : 1);
+}
+
 /* Behind the work that may use free memory of the pool, and then behind that of peer pools; if what
  * this would give may be enough. */
 static mend_outcome wake_behind_work(waker *w)
 {
     uint64_t own_bytes = mend_ladder_waiting_bytes(&w->pool->heap);
     mend_outcome outcome = MEND_NOTHING;
-    w->order.waits = own_bytes > 0 && own_bytes + w->asked.waiting_bytes >= w->lack.bytes;
+    w->order.waits = own_bytes > 0 && may_be_enough(w, own_bytes, w->lack.bytes);
     if (w->order.waits) {
         outcome = try_to_wake(w);
         w->order.waits = false;
@@ -145,7 +153,7 @@ static mend_outcome wake_behind_work(waker *w)
     }
     /* What would not have been enough is still there. */
     own_bytes = mend_ladder_waiting_bytes(&w->pool->heap);
-    return outcome == MEND_NOTHING && own_bytes + w->asked.waiting_bytes >= w->lack.need.bytes
+    return outcome == MEND_NOTHING && may_be_enough(w, own_bytes, w->lack.need.bytes)
                ? after_peer_pools(w, true)
                : outcome;
 }

@@ -58,6 +58,7 @@ RIG_TEST(observe_audit_fields, of_spans)
         end = end->next;
     }
     EXPECT_FOUND(live->size_bytes, live->size_bytes + 512, "touch its neighbour");
+    EXPECT_FOUND(live->requested_bytes, live->size_bytes + 1, "asked to be larger");
     EXPECT_FOUND(live->address, live->address + 1, "wrong zone, size or address");
     mend_pointer_map_remove(&heap->blocks, live->address);
     expect_finding(heap, "live and the pointer map disagree");

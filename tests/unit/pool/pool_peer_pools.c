@@ -78,12 +78,12 @@ static void leave_idle(mend_pool *pool, uint64_t mib)
     KIT_RIG_EACH(suite, name, int, variable, most, family, r, open_family(r, pools),               \
                  close_family(r))
 
-/* Leaves so many MiB free, and work that uses them for so long. */
-static void leave_in_flight(family *f, mend_pool *pool, uint64_t mib, uint64_t duration_ns)
+/* Leaves so many bytes free, and work that uses them for so long. */
+static void leave_in_flight(family *f, mend_pool *pool, uint64_t bytes, uint64_t duration_ns)
 {
     mend_stream stream = f->w.streams[0];
-    void *pointer = kit_alloc_from(pool, mib * MEND_MIB, stream);
-    kit_launch(&f->w, stream, MEND_SIM_WORK_TOUCH, pointer, mib * MEND_MIB, 0, duration_ns);
+    void *pointer = kit_alloc_from(pool, bytes, stream);
+    kit_launch(&f->w, stream, MEND_SIM_WORK_TOUCH, pointer, bytes, 0, duration_ns);
     EXPECT_OK(mend_free(pool, pointer, stream));
 }
 
@@ -91,7 +91,7 @@ static void leave_in_flight(family *f, mend_pool *pool, uint64_t mib, uint64_t d
 FAMILY_TEST(pool_peer_pools, nobody_waits_for_a_hopeless_request, open_family(r, 2))
 {
     kit_alloc_from(r->pools[1], 3 * MEND_MIB, NULL);
-    leave_in_flight(r, r->pools[1], 4, 1000);
+    leave_in_flight(r, r->pools[1], 4 * MEND_MIB, 1000);
     expect_none(r->pools[0], 6 * MEND_MIB);
     EXPECT_U64_EQ(0, mend_sim_now_ns(w->sim));
     EXPECT_U64_EQ(7 * MEND_MIB, reserved(r->pools[1]));
@@ -110,35 +110,10 @@ FAMILY_TEST(pool_peer_pools, a_hopeless_request_takes_nothing, open_family(r, 3)
 
 KIT_SETTING(pages_of_2_mib, w->sim_config.page_bytes = 2 * MEND_MIB, w->pool_config.tightness = 5);
 
-/* 3,000 KiB are fewer than a free end of 1,500 and a page of the peer pool, though two pages, which
- * a plan without ends would create, are more. */
-KIT_TEST_IN(pool_peer_pools, a_free_end_and_what_a_peer_pool_has_serve_a_request,
-            kit_open_with(w, 32 * MEND_MIB, pages_of_2_mib))
+/* A free end of 1,500 KiB before others' memory, and 1 MiB inside a page. */
+static void leave_free_end(mend_world *w)
 {
     enum { END = 1500 * MEND_KIB };
-    mend_pool *peer = NULL;
-    EXPECT_OK(mend_world_create_pool(w, &peer));
-    leave_idle(peer, 2);
-    kit_free(w, kit_alloc(w, 16 * MEND_MIB, NULL), NULL);
-    kit_alloc(w, 4 * MEND_MIB - END, NULL);
-    void *hole = kit_alloc(w, END, NULL);
-    kit_alloc(w, 12 * MEND_MIB, NULL);
-    kit_free(w, hole, NULL);
-    mend_sim_set_foreign_bytes(w->sim, 0, 14 * MEND_MIB);
-    kit_alloc(w, 3000 * MEND_KIB, NULL);
-    EXPECT_U64_EQ(0, reserved(peer));
-    EXPECT_OK(mend_pool_destroy(peer));
-}
-
-/* The limit forbids two pages, and not one behind the end. All that is free would be enough, but
- * for a part that lies inside a page. */
-KIT_TEST_IN(pool_peer_pools, a_peer_pool_gives_what_a_free_end_lacks,
-            kit_open_with(w, 32 * MEND_MIB, pages_of_2_mib))
-{
-    enum { END = 1500 * MEND_KIB };
-    mend_pool *peer = NULL;
-    EXPECT_OK(mend_world_create_pool(w, &peer));
-    leave_idle(peer, 2);
     kit_free(w, kit_alloc(w, 16 * MEND_MIB, NULL), NULL);
     kit_alloc(w, 4 * MEND_MIB - END, NULL);
     void *hole = kit_alloc(w, END, NULL);
@@ -147,11 +122,49 @@ KIT_TEST_IN(pool_peer_pools, a_peer_pool_gives_what_a_free_end_lacks,
     kit_alloc(w, 10 * MEND_MIB + MEND_MIB / 2, NULL);
     kit_free(w, hole, NULL);
     kit_free(w, inner, NULL);
-    EXPECT_OK(mend_set_limit(w->pool, 18 * MEND_MIB));
+}
+
+static void expect_served_by_free_end(mend_world *w, uint64_t size_bytes, uint64_t limit_bytes)
+{
+    mend_pool *peer = kit_pool(w);
+    leave_idle(peer, 2);
+    leave_free_end(w);
+    EXPECT_OK(mend_set_limit(w->pool, limit_bytes));
     mend_sim_set_foreign_bytes(w->sim, 0, 14 * MEND_MIB);
-    kit_alloc(w, 2400 * MEND_KIB, NULL);
+    kit_alloc(w, size_bytes, NULL);
     EXPECT_U64_EQ(0, reserved(peer));
     EXPECT_OK(mend_pool_destroy(peer));
+}
+
+/* 3,000 KiB are fewer than the end and a page of the peer pool, though two pages, which a plan
+ * without ends would create, are more. */
+KIT_TEST_IN(pool_peer_pools, a_free_end_and_what_a_peer_pool_has_serve_a_request,
+            kit_open_with(w, 32 * MEND_MIB, pages_of_2_mib))
+{
+    expect_served_by_free_end(w, 3000 * MEND_KIB, 0);
+}
+
+/* The limit forbids two pages, and not one behind the end. All that is free would be enough, but
+ * for a part that lies inside a page. */
+KIT_TEST_IN(pool_peer_pools, a_peer_pool_gives_what_a_free_end_lacks,
+            kit_open_with(w, 32 * MEND_MIB, pages_of_2_mib))
+{
+    expect_served_by_free_end(w, 2400 * MEND_KIB, 18 * MEND_MIB);
+}
+
+/* A creation would end in another error. */
+KIT_TEST_IN(pool_peer_pools, what_a_free_end_lacks_is_not_created_where_the_device_has_none,
+            kit_open_with(w, 32 * MEND_MIB, pages_of_2_mib))
+{
+    leave_free_end(w);
+    EXPECT_OK(mend_set_limit(w->pool, 18 * MEND_MIB));
+    mend_sim_set_foreign_bytes(w->sim, 0, 16 * MEND_MIB);
+    kit_leave_in_flight(w, 64 * MEND_KIB, S(0), 1000, S(0));
+    expect_none(w->pool, 2400 * MEND_KIB);
+    kit_leave_in_flight(w, 64 * MEND_KIB, S(0), 1000, S(0));
+    kit_fail(w, "create", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    expect_none(w->pool, 2400 * MEND_KIB);
+    mend_sim_clear_faults(w->sim);
 }
 
 /* As under a limit of the process that the driver does not tell. */
@@ -211,7 +224,7 @@ static void expect_served_by_both(family *f, mend_pool *pool, mend_pool *peer, m
     mend_stream own = f->w.streams[1];
     const uint64_t size_bytes = MEND_MIB + beside_bytes;
     const uint64_t beside = beside_bytes > 0 ? MEND_MIB - beside_bytes : 0;
-    leave_in_flight(f, peer, 1, 1000);
+    leave_in_flight(f, peer, MEND_MIB, 1000);
     void *live = beside > 0 ? kit_alloc_from(pool, beside, own) : NULL;
     void *pointer = kit_alloc_from(pool, size_bytes, own);
     kit_use(&f->w, own, pointer, size_bytes, 1000);
@@ -245,7 +258,7 @@ FAMILY_TEST(pool_peer_pools, nobody_waits_for_a_part_of_a_commit, open_family(r,
 {
     mend_range *range = create_range(w->pool, 3 * MEND_MIB);
     EXPECT_OK(mend_range_commit(range, MEND_MIB, MEND_MIB, NULL));
-    leave_in_flight(r, r->pools[1], 1, 1000);
+    leave_in_flight(r, r->pools[1], MEND_MIB, 1000);
     mend_sim_set_foreign_bytes(w->sim, 0, 6 * MEND_MIB);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_range_commit(range, 0, 3 * MEND_MIB, NULL));
     EXPECT_U64_EQ(0, mend_sim_now_ns(w->sim));
@@ -260,7 +273,7 @@ FAMILY_TEST(pool_peer_pools, memory_kept_for_graphs_is_not_waited_for, open_fami
     mend_group *group = kit_begin_captured_group(w, S(1));
     kit_free(w, kit_alloc(w, 4 * MEND_MIB, S(1)), S(1));
     mend_sim_graph *graph = kit_end_captured_group(w, S(1), group);
-    leave_in_flight(r, w->pool, 2, 1000);
+    leave_in_flight(r, w->pool, 2 * MEND_MIB, 1000);
     expect_none(r->pools[1], 5 * MEND_MIB);
     EXPECT_U64_EQ(0, mend_sim_now_ns(w->sim));
     EXPECT_OK(mend_group_destroy(group, S(1)));
@@ -280,7 +293,7 @@ KIT_PRESSURE(free_one)
 FAMILY_TEST(pool_peer_pools, work_is_waited_for_at_last, open_family(r, 3))
 {
     void *own = kit_alloc(w, 2 * MEND_MIB, NULL);
-    leave_in_flight(r, r->pools[1], 3, 1000);
+    leave_in_flight(r, r->pools[1], 3 * MEND_MIB, 1000);
     leave_idle(r->pools[2], 3);
     EXPECT_OK(mend_add_pressure_callback(w->pool, free_one, &own));
     kit_alloc(w, 3 * MEND_MIB, NULL);
@@ -297,11 +310,28 @@ FAMILY_TEST(pool_peer_pools, work_is_waited_for_at_last, open_family(r, 3))
 /* The device may have the rest. */
 FAMILY_TEST(pool_peer_pools, work_is_waited_for_where_nobody_knows_what_is_free, open_family(r, 2))
 {
-    leave_in_flight(r, r->pools[1], 4, 1000);
+    leave_in_flight(r, r->pools[1], 4 * MEND_MIB, 1000);
     kit_fail(w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
     kit_alloc(w, 6 * MEND_MIB, NULL);
     EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
     mend_sim_clear_faults(w->sim);
+    EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
+}
+
+/* Two chunks of six find memory, and half a chunk is free beside what the peer pool has. */
+FAMILY_TEST(pool_peer_pools, a_wake_waits_for_work_where_nobody_knows_what_is_free,
+            open_family(r, 2))
+{
+    void *block = kit_alloc(w, 6 * MEND_MIB, NULL);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    mend_sim_set_foreign_bytes(w->sim, 0, 2 * MEND_MIB);
+    leave_in_flight(r, r->pools[1], 3584 * MEND_KIB, 1000);
+    EXPECT_U64_EQ(3584 * MEND_KIB, reserved(r->pools[1]));
+    kit_fail(w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    mend_sim_clear_faults(w->sim);
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
+    kit_free(w, block, NULL);
     EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
 }
 
@@ -326,7 +356,7 @@ FAMILY_TEST(pool_peer_pools, one_that_waits_serves_its_own_threads, open_family(
     void *freed = kit_alloc_from(r->pools[1], 64 * MEND_KIB, NULL);
     kit_alloc_from(r->pools[1], 64 * MEND_KIB, NULL);
     EXPECT_OK(mend_free(r->pools[1], freed, NULL));
-    leave_in_flight(r, r->pools[1], 6, 1000);
+    leave_in_flight(r, r->pools[1], 6 * MEND_MIB, 1000);
     mend_sim_set_call_observer(w->sim, use_while_it_waits, r);
     kit_alloc(w, 4 * MEND_MIB, NULL);
     mend_sim_set_call_observer(w->sim, NULL, NULL);
@@ -370,9 +400,8 @@ FAMILY_TEST(pool_peer_pools, one_that_fails_to_trim_is_passed_over, open_family(
 /* What a pool keeps free for compactions is lacking too: it is asked for at once, and once. */
 FAMILY_TEST(pool_peer_pools, one_gives_what_is_kept_for_compactions_too, open_family(r, 2))
 {
-    mend_pool *compacting = NULL;
     w->pool_config.compact_when_full = 1;
-    EXPECT_OK(mend_world_create_pool(w, &compacting));
+    mend_pool *compacting = kit_pool(w);
     leave_idle(r->pools[1], 6);
     mend_sim_set_foreign_bytes(w->sim, 0, 2 * MEND_MIB);
     kit_alloc_from(compacting, 2 * MEND_MIB, NULL);
@@ -520,9 +549,8 @@ FAMILY_EACH(pool_peer_pools, a_capture_that_one_of_them_knows_stays_whole, i, 2,
 /* Less of the device is free than a pool is to leave: that is lacking, too. */
 FAMILY_TEST(pool_peer_pools, what_is_to_stay_free_is_asked_for_too, open_family(r, 1))
 {
-    mend_pool *careful = NULL;
     w->pool_config.keep_free_bytes = 3 * MEND_MIB;
-    EXPECT_OK(mend_world_create_pool(w, &careful));
+    mend_pool *careful = kit_pool(w);
     void *block = kit_alloc_from(careful, 2 * MEND_MIB, NULL);
     EXPECT_OK(mend_sleep(careful, NULL, NULL));
     void *in_use = kit_alloc(w, 7 * MEND_MIB, NULL);
@@ -543,10 +571,9 @@ FAMILY_TEST(pool_peer_pools, what_is_to_stay_free_is_asked_for_too, open_family(
 /* The limit has no room for both, but what is free stays, as the device lacks what is others'. */
 FAMILY_TEST(pool_peer_pools, a_wake_pays_by_a_peer_pool_what_it_owes, open_family(r, 1))
 {
-    mend_pool *careful = NULL;
     w->pool_config.keep_free_bytes = 4 * MEND_MIB;
     w->pool_config.limit_bytes = 4 * MEND_MIB;
-    EXPECT_OK(mend_world_create_pool(w, &careful));
+    mend_pool *careful = kit_pool(w);
     void *block = kit_alloc_from(careful, 2 * MEND_MIB, NULL);
     EXPECT_OK(mend_sleep(careful, NULL, NULL));
     EXPECT_OK(ask_for_one_chunk(careful, 3 * MEND_MIB, NULL));

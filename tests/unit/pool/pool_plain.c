@@ -50,8 +50,7 @@ PLAIN_TEST(pool_plain, the_limit_holds_for_what_the_driver_gave, 8 * MEND_MIB)
 /* What it holds is whole allocations, of which its blocks and free runs are a part. */
 PLAIN_TEST(pool_plain, a_peer_pool_gives_whole_allocations, 0)
 {
-    mend_pool *peer = NULL;
-    EXPECT_OK(mend_world_create_pool(w, &peer));
+    mend_pool *peer = kit_pool(w);
     EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 12 * MEND_MIB, NULL), NULL));
     kit_alloc(w, 12 * MEND_MIB, NULL);
     EXPECT_OK(mend_pool_destroy(peer));
@@ -61,9 +60,8 @@ PLAIN_TEST(pool_plain, a_peer_pool_gives_whole_allocations, 0)
 PLAIN_TEST(pool_plain, a_peer_pool_gives_all_that_is_idle, 0)
 {
     enum { PIECES = 20 };
-    mend_pool *peer = NULL;
     void *pieces[PIECES];
-    EXPECT_OK(mend_world_create_pool(w, &peer));
+    mend_pool *peer = kit_pool(w);
     void *most = kit_alloc_from(peer, 10 * MEND_MIB, NULL);
     void *rest = kit_alloc_from(peer, 1500 * MEND_KIB, NULL);
     EXPECT_OK(mend_free(peer, most, NULL));
@@ -83,9 +81,8 @@ PLAIN_TEST(pool_plain, a_peer_pool_gives_all_that_is_idle, 0)
 /* ... but of several no more than what is lacking takes. */
 PLAIN_TEST(pool_plain, a_peer_pool_keeps_the_allocations_that_nobody_lacks, 0)
 {
-    mend_pool *peer = NULL;
     void *blocks[3];
-    EXPECT_OK(mend_world_create_pool(w, &peer));
+    mend_pool *peer = kit_pool(w);
     for (int i = 0; i < 3; i++) {
         blocks[i] = kit_alloc_from(peer, 3 * MEND_MIB, NULL);
     }
@@ -98,12 +95,54 @@ PLAIN_TEST(pool_plain, a_peer_pool_keeps_the_allocations_that_nobody_lacks, 0)
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
+/* Of 16 MiB 7,104 KiB are live. */
+PLAIN_TEST(pool_plain, a_hopeless_request_takes_nothing_from_a_peer_pool, 0)
+{
+    void *none = NULL;
+    mend_pool *peer = kit_pool(w);
+    kit_alloc(w, 64 * MEND_KIB, NULL);
+    kit_alloc_from(peer, 7 * MEND_MIB, NULL);
+    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 3 * MEND_MIB, NULL), NULL));
+    EXPECT_LEDGER(w, plain_bytes, 14 * MEND_MIB);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 9 * MEND_MIB, NULL, &none));
+    EXPECT_LEDGER(w, plain_bytes, 14 * MEND_MIB);
+    kit_alloc(w, 5 * MEND_MIB, NULL);
+    EXPECT_LEDGER(w, plain_bytes, 16 * MEND_MIB);
+    EXPECT_OK(mend_pool_destroy(peer));
+}
+
+/* The limit has room for the block, but not for a further allocation. */
+PLAIN_TEST(pool_plain, a_peer_pool_gives_nothing_where_the_limit_is_in_the_way, 4 * MEND_MIB)
+{
+    void *none = NULL;
+    w->pool_config.limit_bytes = 0;
+    mend_pool *peer = kit_pool(w);
+    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 3 * MEND_MIB, NULL), NULL));
+    kit_alloc(w, 64 * MEND_KIB, NULL);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 3 * MEND_MIB, NULL, &none));
+    EXPECT_LEDGER(w, plain_bytes, 6 * MEND_MIB);
+    EXPECT_OK(mend_pool_destroy(peer));
+}
+
+/* The block has its place in an allocation, but what is to stay free of the device is not. */
+PLAIN_TEST(pool_plain, a_peer_pool_gives_what_is_to_stay_free, 0)
+{
+    EXPECT_OK(mend_free(w->pool, kit_alloc(w, 3 * MEND_MIB, NULL), NULL));
+    w->pool_config.limit_bytes = 2 * MEND_MIB;
+    w->pool_config.keep_free_bytes = 11 * MEND_MIB;
+    mend_pool *careful = kit_pool(w);
+    kit_alloc_from(careful, 64 * MEND_KIB, NULL);
+    EXPECT_LEDGER(w, plain_bytes, 6 * MEND_MIB);
+    kit_alloc_from(careful, MEND_MIB, NULL);
+    EXPECT_LEDGER(w, plain_bytes, 2 * MEND_MIB);
+    EXPECT_OK(mend_pool_destroy(careful));
+}
+
 /* What is idle of one goes back behind the work that uses the rest. */
 PLAIN_TEST(pool_plain, a_peer_pool_waits_for_a_part_of_an_allocation, 0)
 {
-    mend_pool *peer = NULL;
     mend_stream stream = kit_stream(w);
-    EXPECT_OK(mend_world_create_pool(w, &peer));
+    mend_pool *peer = kit_pool(w);
     void *most = kit_alloc_from(peer, 10 * MEND_MIB, NULL);
     void *rest = kit_alloc_from(peer, 1500 * MEND_KIB, stream);
     kit_launch(w, stream, MEND_SIM_WORK_TOUCH, rest, 1500 * MEND_KIB, 0, 1000);

@@ -237,6 +237,24 @@ KIT_TEST_IN(pool_pins, nothing_goes_back_in_vain_for_a_block_in_one_chunk,
     }
 }
 
+/* The driver takes one of two. */
+RIG_TEST(pool_pins, no_chunk_is_remade_where_too_little_went_back)
+{
+    void *block = NULL;
+    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
+    release(r, 0);
+    release(r, 1);
+    kit_fail(w, "release", 1, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 2 * CHUNK, r->stream, options, &block));
+    EXPECT_STATS(w, chunks_remade, 0);
+    EXPECT_STATS(w, reserved_bytes, (CHUNKS - 1) * CHUNK);
+    mend_sim_clear_faults(w->sim);
+    EXPECT_OK(mend_alloc_with(w->pool, 2 * CHUNK, r->stream, options, &block));
+    EXPECT_STATS(w, chunks_remade, 1);
+    kit_free(w, block, r->stream);
+    release_all(r);
+}
+
 /* Then empty chunks are not given back for a larger one. */
 RIG_TEST(pool_pins, a_capture_keeps_chunks_from_a_block_in_one_chunk)
 {
