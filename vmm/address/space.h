@@ -65,7 +65,7 @@ typedef struct mend_space {
 } mend_space;
 
 void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page_bytes,
-                     uint64_t reserve_bytes, uint64_t growth_bytes);
+                     uint64_t reserve_bytes, uint64_t growth_bytes, bool is_scarce);
 
 /* Frees all reservations; nothing is mapped in them any more. Calls the driver, goes on after a
  * refusal, and returns the first failure. */

@@ -100,7 +100,9 @@ size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span);
 
 /* ---- layout.c -------------------------------------------------------------------------------- */
 
-void mend_layout_init_zone(mend_zone *zone);
+/* An empty layout, whose front cache is closed; and its host memory freed, of whatever it holds. */
+void mend_layout_init(mend_heap *heap);
+void mend_layout_clear(mend_heap *heap);
 
 /* Makes [address, address + size) of a run live; the caller fills in the fields of a block. The
  * span keeps the waits of its memory: if another stream frees it, that free adds to them. */
@@ -192,6 +194,10 @@ static inline void mend_layout_set_live(mend_heap *heap, mend_zone *zone, mend_s
     }
     mend_chunk_change_live(&heap->chunks, chunk, live ? left_bytes : 0 - left_bytes);
 }
+
+/* The peaks become what is held now, if that is more; and all peaks become their current value. */
+void mend_layout_note_peaks(mend_heap *heap);
+void mend_layout_reset_peaks(mend_heap *heap);
 
 /* Sets what the thread marks its blocks with. */
 void mend_layout_mark(mend_heap *heap, mend_span *span);

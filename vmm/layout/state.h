@@ -481,12 +481,6 @@ static inline uint64_t mend_heap_mappings(const mend_heap *heap)
            heap->ranges.zeros_mapped;
 }
 
-/* Without the lock this may miss a group that another thread begins at this moment. */
-static inline bool mend_heap_has_begun_groups(const mend_heap *heap)
-{
-    return atomic_load_explicit(&heap->groups.begun_count, memory_order_relaxed) > 0;
-}
-
 static inline mend_wait_env mend_heap_wait_env(mend_heap *heap)
 {
     return (mend_wait_env){&heap->streams, &heap->nodes.waits};

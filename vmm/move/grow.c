@@ -253,7 +253,7 @@ static void undo(transaction *t)
             mend_step_end_claim(heap, t->parts[i].chunk);
         }
     }
-    mend_step_note_peaks(heap);
+    mend_layout_note_peaks(heap);
 }
 
 /* From here on nothing fails: the chunks change places, and their old mappings retire. */
@@ -279,7 +279,7 @@ static void commit(transaction *t)
         }
         mend_layout_attach(heap, at, t->zone, t->parts[i].address, &waits);
     }
-    mend_step_note_peaks(heap);
+    mend_layout_note_peaks(heap);
 }
 
 /*

@@ -46,8 +46,11 @@ void mend_keep_drop(mend_heap *heap, mend_kept *kept)
     }
 }
 
-void mend_keep_clear(mend_heap *heap, bool has_context)
+void mend_keep_clear(mend_heap *heap, bool is_idle, bool has_context)
 {
+    if (is_idle) {
+        heap->retire.copies = (mend_stamp){0};
+    }
     const mend_chunk *chunk =
         heap->chunks.asleep_count > 0 ? mend_chunk_from(&heap->chunks, 0) : NULL;
     for (; chunk != NULL; chunk = mend_chunk_next(chunk)) {
@@ -128,6 +131,12 @@ void mend_copies_shrink(mend_heap *heap, uint64_t most_bytes)
     while (heap->keeping.copies_bytes > most_bytes) {
         drop_copy(heap, COPY_OF(mend_tree_first(&heap->keeping.copies)));
     }
+}
+
+void mend_copies_limit(mend_heap *heap, uint64_t most_bytes)
+{
+    heap->keeping.copies_limit = most_bytes;
+    mend_copies_shrink(heap, most_bytes);
 }
 
 /* Where its last piece ends; one that was forgotten has its address. */

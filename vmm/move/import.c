@@ -178,7 +178,7 @@ static void enter(mend_heap *heap, mend_imported *import)
     mend_tree_insert(&heap->imports.by_name, &import->by_name);
     heap->imports.bytes += import->all_bytes;
     heap->imports.mappings += import->count;
-    mend_step_note_peaks(heap);
+    mend_layout_note_peaks(heap);
 }
 
 /* Addresses are chosen, the chunks are mapped there, and only then the import is in the heap, takes

@@ -242,6 +242,11 @@ static inline mend_outcome mend_outcome_without_host_memory(void)
 
 /* ---- retire.c -------------------------------------------------------------------------------- */
 
+void mend_retire_init(mend_heap *heap);
+
+/* Frees the nodes. */
+void mend_retire_clear(mend_heap *heap);
+
 /* Reserves nodes for so many mappings. False if malloc fails. */
 static inline bool mend_retire_reserve(mend_heap *heap, size_t count)
 {
@@ -371,8 +376,6 @@ void mend_step_end_claim(mend_heap *heap, mend_chunk *chunk);
  * good, and no memory is freed that they may use. False: they may run. */
 bool mend_step_end_copies(mend_heap *heap, mend_stream stream);
 bool mend_step_copies_have_ended(const mend_heap *heap);
-
-void mend_step_note_peaks(mend_heap *heap);
 
 /* The reserved plus the device's free memory is the *attainable* limit: room, pressure, plans and
  * the sizes of chunks go by it. To ask the driver costs 5 us. Read under `state` alone, too. */

@@ -15,7 +15,7 @@ void mend_ranges_init(mend_heap *heap)
 {
     mend_ranges_init_tree(heap);
     mend_space_init(&heap->ranges.space, heap->driver, heap->device.granularity_bytes,
-                    heap->device.granularity_bytes, 0);
+                    heap->device.granularity_bytes, 0, false);
     heap->ranges.space.lender = &heap->space;
 }
 

@@ -9,6 +9,16 @@
 
 #define RETIRED_OF(at) MEND_CONTAINER_OR_NULL(at, mend_retired, owed)
 
+void mend_retire_init(mend_heap *heap)
+{
+    mend_slab_init(&heap->retire.nodes, sizeof(mend_retired));
+}
+
+void mend_retire_clear(mend_heap *heap)
+{
+    mend_slab_clear(&heap->retire.nodes);
+}
+
 void mend_retire(mend_heap *heap, const mend_retired *mapping)
 {
     mend_retired *retired = mend_slab_take(&heap->retire.nodes);

@@ -19,12 +19,12 @@
 /* Each span of the chunk may have been freed meanwhile, and then becomes a run. */
 static mend_result restore(mend_heap *heap, mend_chunk *chunk)
 {
-    const size_t runs = mend_freeze_spans(heap, chunk);
-    if (!mend_slab_promise(&heap->nodes.runs, runs)) {
+    const mend_layout_promise nodes = {.runs = mend_freeze_spans(heap, chunk)};
+    if (!mend_layout_promise_these(heap, &nodes)) {
         return mend_no_host_memory("a mapping");
     }
     const mend_answer answer = mend_remap_chunk(heap, chunk);
-    mend_slab_end_promise(&heap->nodes.runs, runs);
+    mend_layout_end_promise(heap, &nodes);
     return answer.status == MEND_DRIVER_OK ? MEND_OK : mend_remap_failed(heap, answer);
 }
 

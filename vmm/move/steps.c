@@ -161,18 +161,6 @@ bool mend_step_copies_have_ended(const mend_heap *heap)
     return mend_stamp_has_passed(&heap->streams, heap->retire.copies);
 }
 
-void mend_step_note_peaks(mend_heap *heap)
-{
-    mend_heap_counters *counters = &heap->counters;
-    mend_raise_u64(&counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
-    mend_raise_u64(&counters->peak_mappings, mend_heap_mappings(heap));
-    mend_raise_u64(&counters->peak_chunks, mend_heap_chunks(heap));
-    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_raise_u64(&heap->zones[i].counters.peak_reserved_bytes,
-                       mend_heap_reserved_in(heap, i));
-    }
-}
-
 /* ---- what the device can give ---------------------------------------------------------------- */
 
 void mend_attainable_learn(mend_heap *heap)

@@ -399,7 +399,7 @@ mend_result mend_zeros_map(mend_heap *heap, mend_range *range, uint64_t from, ui
         }
     }
     if (result == MEND_OK) {
-        mend_step_note_peaks(heap);
+        mend_layout_note_peaks(heap);
     } else {
         drop_extra(heap, range, c.first, c.end);
     }
@@ -437,7 +437,7 @@ static bool restore(mend_heap *heap, mend_range *range, size_t page, bool may_wa
     }
     const bool is_restored =
         clear_addresses(&c) == MEND_OK && make_readable(&c, page, page + 1) == MEND_OK;
-    mend_step_note_peaks(heap);
+    mend_layout_note_peaks(heap);
     return is_restored;
 }
 

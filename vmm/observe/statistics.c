@@ -207,27 +207,7 @@ void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
     fill_counts(heap, stats);
     fill_small(heap, stats);
     fill_ranges(heap, stats);
-    mend_step_note_peaks(heap); /* memory that a thread is adding counts */
+    mend_layout_note_peaks(heap); /* memory that a thread is adding counts */
     fill_counters(heap, stats);
     fill_zone_peaks(heap, stats);
-}
-
-void mend_observe_reset_peaks(mend_heap *heap)
-{
-    assert(mend_mutex_is_held(&heap->state));
-    mend_heap_counters *counters = &heap->counters;
-    counters->peak_live_bytes = counters->live_bytes;
-    counters->peak_reserved_bytes = heap->chunks.reserved_bytes;
-    counters->peak_live_blocks = MEND_HEAP_SUM(heap, live_blocks);
-    counters->peak_mappings = mend_heap_mappings(heap);
-    counters->peak_chunks = mend_heap_chunks(heap);
-    counters->peak_requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
-    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_zone_counters *zone = &heap->zones[i].counters;
-        zone->peak_live_blocks = zone->live_blocks;
-        zone->peak_live_bytes = zone->live_bytes;
-        zone->peak_requested_bytes = zone->requested_bytes;
-        zone->peak_reserved_bytes = mend_heap_reserved_in(heap, i);
-    }
-    mend_scopes_reset_peaks(&heap->scopes);
 }

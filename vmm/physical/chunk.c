@@ -12,9 +12,10 @@ MEND_TREE_ORDER_BY_TWO(compare_size, mend_chunk, by_size, size_bytes, memory.num
 MEND_TREE_ORDER_BY_TWO(compare_owed, mend_owed, node, kind, at);
 
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
-                      const mend_chunk_properties *properties)
+                      const mend_chunk_properties *properties, mend_history *history)
 {
-    *chunks = (mend_chunks){.driver = driver, .properties = *properties, .next_number = 1};
+    *chunks = (mend_chunks){
+        .driver = driver, .properties = *properties, .next_number = 1, .history = history};
     mend_tree_init(&chunks->mapped, compare_address);
     mend_tree_init(&chunks->empty, compare_size);
     mend_list_init(&chunks->newly_empty);

@@ -178,7 +178,7 @@ typedef struct mend_chunks {
 
 /* `properties`: how chunks are created. */
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
-                      const mend_chunk_properties *properties);
+                      const mend_chunk_properties *properties, mend_history *history);
 
 /* Frees host memory; every chunk was released before. */
 void mend_chunks_clear(mend_chunks *chunks);

@@ -194,7 +194,7 @@ static inline void mend_streams_look_up_anew(mend_streams *streams)
 }
 
 mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
-                              mend_context context);
+                              mend_context context, bool verify, mend_history *history);
 
 /* Destroys all events, and closes the other devices. Calls the driver; goes on after a refusal, and
  * returns the first failure with its call. */

@@ -228,8 +228,7 @@ mend_result mend_keep_host_memory(mend_pool *pool, uint64_t most_bytes)
     MEND_TRY(mend_pool_enter_all(pool));
     mend_result result = mend_driver_scope_open(&pool->heap, &scope);
     if (result == MEND_OK) {
-        pool->heap.keeping.copies_limit = most_bytes;
-        mend_copies_shrink(&pool->heap, most_bytes);
+        mend_copies_limit(&pool->heap, most_bytes);
         mend_driver_scope_close(&pool->heap, &scope);
     }
     return mend_pool_leave_all(pool, result);
