@@ -7,6 +7,8 @@ x.c and x.h are one.
    any file of its folder defines; public headers are open to the library;
  - one place that asks the driver again: the functions that do what is owed are called by the
    settlement and the places that note it; no file but these calls the driver to take back;
+ - each part of a heap has an owner: only that room writes its fields, and only rooms named for it
+   read them;
  - no view of what is above: nothing in a room names a file or a function of a room it may not
    include, in comments neither.
 
@@ -189,6 +191,99 @@ def check_owed(tree):
                 f"keeps {match.group(1)} apart from the list of what is owed (physical/owed.h)"
 
 
+class Part:
+    """A part of a heap (layout/state.h). Only the owner writes its fields; readers read them, and
+    `observe` reads all. A part whose type is of a room below the heap belongs to that room: any
+    other reads it and passes it, as a whole, to functions."""
+
+    def __init__(self, of_type, owner, readers=(), type_is_below=False):
+        self.of_type, self.owner, self.readers = of_type, owner, {"observe", *readers}
+        self.type_is_below = type_is_below
+
+
+PARTS = {
+    "allowed": Part("mend_allowed", "move", ["users"]),
+    "caching": Part("mend_caching", "layout", ["heap"]),
+    "exports": Part("mend_exports", "users", ["sleep"]),
+    "groups": Part("mend_groups", "users", ["policy", "ladder"]),
+    "imports": Part("mend_imports", "move", ["sleep", "heap"]),
+    "keeping": Part("mend_keeping", "move"),
+    "nodes": Part("mend_nodes", "layout"),
+    "pins": Part("mend_pins", "users"),
+    "retire": Part("mend_retiring", "move", ["ladder", "heap"]),
+    "scopes": Part("mend_scope_table", "layout", ["pool"]),
+    "blocks": Part("mend_pointer_map", "base", type_is_below=True),
+    "history": Part("mend_history", "base", type_is_below=True),
+    "space": Part("mend_space", "address", type_is_below=True),
+    "unlocking": Part("mend_unlocking", "driver", type_is_below=True),
+}
+SUMS_OVER_PARTS = "vmm/layout/state.h"
+MEMBERS = r"(?:\s*(?:\.|->)\s*\w+|\[[^\]]*\])*"
+WRITTEN = re.compile(r"\s*(?:(?:[-+*/%|&^]|<<|>>)?=(?!=)|\+\+|--)")
+PATH_BEFORE = r"(?:\w+(?:->|\.))*$"
+STEPPED = re.compile(r"(?:\+\+|--)" + PATH_BEFORE)
+ADDRESS = re.compile(r"(?<!&)&" + PATH_BEFORE)
+TO_CONST = re.compile(r"\bconst\s+[\w\s]+\*\s*\w+\s*=\s*$|\(const\s+[\w\s]+\*\)$|"
+                      r"_EACH\(const\b[^;{]*$")
+
+
+def argument_before(code):
+    """(function, number) of the argument that begins where the code ends; None: it is none."""
+    depth, number = 0, 0
+    for at in range(len(code) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(code[at], 0)
+        number += code[at] == "," and depth == 0
+        if depth < 0:
+            name = re.search(r"(\w+)\s*$", code[:at])
+            return (name.group(1), number) if name else None
+        if code[at] in ";{}":
+            return None
+    return None
+
+
+def takes_const(tree, call):
+    """Whether that argument is a pointer to const, by a declaration in a header."""
+    for path, code in tree.codes.items() if call else ():
+        found = re.search(r"^(?!\s).*[\s*]" + call[0] + r"\(((?:[^;{}()]|\([^()]*\))*)\)\s*[;{]",
+                          code, re.M) if path.endswith(".h") else None
+        if found:
+            arguments = found.group(1).split(",")
+            return call[1] < len(arguments) and arguments[call[1]].strip().startswith("const ")
+    return False
+
+
+def accesses(tree, code, name, part):
+    """(position, whether it may write, whether its members are named) of each access to a part, by
+    a heap, which is called `heap` everywhere, or by a pointer to the part."""
+    pointers = set(re.findall(r"\b" + part.of_type + r"\s*\*\s*(?:const\s+)?(\w+)", code))
+    pointers = set() if part.owner == "base" else pointers  # others have such containers, too
+    names = [rf"\bheap(?:->|\.){name}\b", *(rf"(?<![\w>.]){each}(?=->)" for each in pointers)]
+    for match in re.finditer(f"(?:{'|'.join(names)})(?P<members>{MEMBERS})", code):
+        before = code[max(0, match.start() - 400):match.start()]
+        address = ADDRESS.search(before)
+        writes = WRITTEN.match(code, match.end()) or STEPPED.search(before)
+        if address and not writes:
+            before = before[:address.start()]
+            writes = not TO_CONST.search(before) and not takes_const(tree, argument_before(before))
+            if part.type_is_below and not match.group("members"):
+                writes = False
+        yield match.start(), bool(writes)
+
+
+def check_owners(tree):
+    for path, code in tree.codes.items():
+        room = tree.room_of(path)
+        if not path.startswith("vmm/") or "layout" not in tree.rooms[room]:
+            continue
+        for name, part in PARTS.items():
+            for position, writes in accesses(tree, code, name, part) if room != part.owner else ():
+                may_read = part.type_is_below or room in part.readers or path == SUMS_OVER_PARTS
+                if writes or not may_read:
+                    yield path, line_of(code, position), stem_of(path), \
+                        f"{'writes' if writes else 'reads'} {name} of the heap, which is " \
+                        f"{part.owner}'s"
+
+
 # Rule, {path: text}, what it must flag: (path, line).
 SAMPLES = [
     (check_rings, {"vmm/base/a.c": '#include "base/b.h"\n', "vmm/base/a.h": "",
@@ -229,6 +324,25 @@ SAMPLES = [
                   "vmm/layout/a.h": "mend_list refused;\nuint64_t refused_bytes;\n",
                   "vmm/sim/a.h": "mend_list refused;\n"},
      [("vmm/ladder/a.c", 2), ("vmm/ladder/b.c", 1), ("vmm/layout/a.h", 1)]),
+    (check_owners, {"vmm/users/a.c": "heap->pins.a = 1;\n",
+                    "vmm/heap/a.c": "\nx = heap->pins.a;\n",
+                    "vmm/pool/a.c": "pool->heap.pins.a++;\nb.pins = 1;\n"},
+     [("vmm/heap/a.c", 2), ("vmm/pool/a.c", 1)]),
+    (check_owners, {"vmm/sleep/a.c": "x = heap->exports.a == 1 && heap->exports.b;\n"
+                                     "++c->heap->exports.a;\nf(1, &heap->exports.a);\n"
+                                     "g(&heap->exports.a, 1);\nheap->exports.a[i].b |= 1;\n"
+                                     "const int *a = &heap->exports.a;\n"
+                                     "int *b = &heap->exports.a;\n"
+                                     "mend_exports *e = p;\ne->a = 1;\ny = e->a;\n"
+                                     "MEND_TREE_EACH(const t, at, by, &heap->exports.a) {\n",
+                    "vmm/base/b.h": "void f(int x, const int *y);\nvoid g(int *x, int y);\n",
+                    "vmm/observe/a.c": "x = heap->exports.a;\nheap->exports = y;\n"},
+     [("vmm/sleep/a.c", 2), ("vmm/sleep/a.c", 4), ("vmm/sleep/a.c", 5), ("vmm/sleep/a.c", 7),
+      ("vmm/sleep/a.c", 9), ("vmm/observe/a.c", 2)]),
+    (check_owners, {"vmm/pool/a.c": "f(&heap->history);\nx = heap->history.a;\n"
+                                    "f(&heap->history.a);\nheap->history.a = 1;\n",
+                    "vmm/driver/a.c": "mend_history *h = p;\nh->a = 1;\n"},
+     [("vmm/pool/a.c", 3), ("vmm/pool/a.c", 4)]),
     (check_upper_rooms, {"vmm/base/a.h": "\n/* driver/b.c knows. */\n"}, [("vmm/base/a.h", 2)]),
     (check_upper_rooms, {"vmm/base/a.h": "/* mend_b knows; mend_c is for all. */\n",
                          "vmm/driver/b.c": "int mend_b(void)\n{\n}\nint mend_c(void)\n{\n}\n",
@@ -238,7 +352,7 @@ SAMPLES = [
                          "vmm/base/b.c": "int mend_b(void)\n{\n}\n"}, []),
 ]
 
-RULES = [check_rings, check_faces, check_upper_rooms, check_owed]
+RULES = [check_rings, check_faces, check_upper_rooms, check_owed, check_owners]
 
 
 def samples_that_failed(code_of, room_of, rooms):
