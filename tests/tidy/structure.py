@@ -203,6 +203,8 @@ class Part:
 
 PARTS = {
     "allowed": Part("mend_allowed", "move", ["users"]),
+    "attainable": Part("mend_attainable", "move", ["policy", "ladder"]),
+    "budget": Part("mend_budget", "policy", ["ladder"]),
     "caching": Part("mend_caching", "layout", ["heap"]),
     "exports": Part("mend_exports", "users", ["sleep"]),
     "groups": Part("mend_groups", "users", ["policy", "ladder"]),
@@ -211,6 +213,7 @@ PARTS = {
     "nodes": Part("mend_nodes", "layout"),
     "pins": Part("mend_pins", "users"),
     "retire": Part("mend_retiring", "move", ["ladder", "heap"]),
+    "search": Part("mend_search", "ladder", ["policy"]),
     "scopes": Part("mend_scope_table", "layout", ["pool"]),
     "blocks": Part("mend_pointer_map", "base", type_is_below=True),
     "history": Part("mend_history", "base", type_is_below=True),

@@ -98,7 +98,7 @@ typedef struct mend_helpers {
 static inline uint64_t mend_ladder_least_bytes(mend_heap *heap, uint64_t bytes)
 {
     const mend_shortage *shortage = &heap->shortage; /* what is free is of the last search */
-    const bool is_known = shortage->device_is_asked && heap->budget.attainable.is_known &&
+    const bool is_known = shortage->device_is_asked && heap->attainable.is_known &&
                           heap->device.virtual_memory && !heap->config.helpers->has_callbacks(heap);
     return is_known ? bytes - mend_min_u64(shortage->device_free_bytes, bytes) : 0;
 }
@@ -244,12 +244,12 @@ uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_reques
  * holds `state`; no driver call. */
 uint64_t mend_report_there_bytes(const mend_heap *heap, const mend_request *request);
 
-/* How many bytes the request lacks: this much more in free chunks that its stream may use, or in
- * room to create, would be enough. Before chunks of a size of their own are created, `owed_bytes`
- * go to others, and what is above the limit goes back. At least a page. The caller holds `state`;
- * no driver call. */
-uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request,
-                                   uint64_t owed_bytes);
+/* What a callback hears: how many bytes the request lacks now. This much more in free chunks that
+ * its stream may use, or in room to create, would be enough. At least a page. The callback before,
+ * or another thread, may have decommitted pages, or trimmed the pool: then the driver is asked
+ * again. What the pool owes to others goes before chunks of a size of their own are created. The
+ * caller holds `state`, which is released while the driver is asked. */
+uint64_t mend_report_missing_bytes(mend_heap *heap, const mend_request *request);
 
 /* Whether a request that is refused for what it needs would be served if others gave `more_bytes`
  * to the device; as mend_largest_would_serve. */

@@ -7,6 +7,7 @@
 
 #include "base/words.h"
 #include "move/move.h"
+#include "users/users.h"
 
 static unsigned holds_of(const mend_heap *heap, const mend_request *request, const mend_span *span)
 {
@@ -232,8 +233,10 @@ uint64_t mend_report_there_bytes(const mend_heap *heap, const mend_request *requ
            mend_align_down(mend_budget_room_bytes(heap), heap->device.granularity_bytes);
 }
 
-uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request,
-                                   uint64_t owed_bytes)
+/* Before chunks of a size of their own are created, `owed_bytes` go to others, and what is above
+ * the limit goes back. */
+static uint64_t missing_bytes(const mend_heap *heap, const mend_request *request,
+                              uint64_t owed_bytes)
 {
     const uint64_t page = heap->device.granularity_bytes;
     const uint64_t there_bytes = mend_report_there_bytes(heap, request);
@@ -242,6 +245,44 @@ uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *re
                                      : 0;
     const uint64_t size_bytes = request->size_bytes + first_bytes;
     return size_bytes > there_bytes ? mend_align_up(size_bytes - there_bytes, page) : page;
+}
+
+/* The budget is as if it had been in this search, and before others see it, as it was: the caller
+ * does not hold `grow`. */
+uint64_t mend_report_missing_bytes(mend_heap *heap, const mend_request *request)
+{
+    const bool is_rationed = mend_request_makes_chunks(request) && heap->config.ration != NULL;
+    mend_stream stream = request->handle;
+    mend_request now = *request;
+    mend_driver_scope scope;
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    uint64_t owed_bytes = 0;
+    bool is_told = false;
+    if ((!heap->attainable.is_known || is_rationed) &&
+        mend_driver_scope_open(heap, &scope) == MEND_OK) {
+        is_told =
+            !heap->attainable.is_known &&
+            heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes) == MEND_DRIVER_OK;
+        owed_bytes = is_rationed ? mend_owed_to_others(heap) : 0;
+        mend_driver_scope_close(heap, &scope);
+    }
+    uint32_t group = stream == MEND_NO_STREAM ? 0 : mend_group_taking(heap, stream);
+    now.size_bytes = mend_request_missing_bytes(request);
+    now.group = 0;
+    now.zone = 0;
+    now.stream = stream == MEND_NO_STREAM ? MEND_STREAM_UNKNOWN
+                                          : mend_streams_lookup(&heap->streams, stream, group);
+    const mend_attainable known = heap->attainable;
+    const mend_search search = heap->search;
+    if (is_told && !known.is_known) {
+        mend_attainable_assume(heap, free_bytes + heap->chunks.reserved_bytes);
+    }
+    heap->search.keeps_soft_limit = request->keeps_soft_limit;
+    const uint64_t bytes = missing_bytes(heap, &now, owed_bytes);
+    mend_attainable_restore(heap, known);
+    heap->search = search;
+    return bytes;
 }
 
 bool mend_report_waits_would_serve(mend_heap *heap, const mend_request *request, mend_need need,

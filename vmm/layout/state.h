@@ -206,7 +206,8 @@ typedef struct mend_shortage {
     const struct mend_range *held; /* a commit to it meets old mappings in use; NULL: none */
 } mend_shortage;
 
-/* The most memory that the pool can hold, by what the device last reported. */
+/* The most memory that the pool can hold, by what the device last reported; the room `move` asks.
+ */
 typedef struct mend_attainable {
     bool is_known;
     uint64_t bytes;          /* reserved by the pool plus free on the device, when last asked */
@@ -288,13 +289,16 @@ typedef struct mend_retiring {
 
 /* The policy's. Read under `state`, written under both locks. */
 typedef struct mend_budget {
-    mend_attainable attainable;
     mend_usage_peaks peaks;
     mend_headroom headroom;
-    bool spends_last_room; /* creation may use the room that is kept for compactions */
-    bool keeps_soft_limit; /* this search creates nothing beyond the soft limit */
-    uint64_t plans;        /* that were looked for, ever: what makes a miss expensive */
+    uint64_t plans; /* that were looked for, ever: what makes a miss expensive */
 } mend_budget;
+
+/* What the current search may do; the room `ladder` sets it. As the budget. */
+typedef struct mend_search {
+    bool spends_last_room; /* creation may use the room that is kept for compactions */
+    bool keeps_soft_limit; /* it creates nothing beyond the soft limit */
+} mend_search;
 
 /* Whether the front cache may be used. Guarded by `state`. */
 typedef struct mend_caching {
@@ -387,7 +391,9 @@ typedef struct mend_heap {
     mend_keeping keeping;
     mend_imports imports;
     mend_allowed allowed;
+    mend_attainable attainable;
     mend_budget budget;
+    mend_search search;
     mend_shortage shortage; /* of the current search, or the last one */
 } mend_heap;
 

@@ -383,7 +383,18 @@ bool mend_step_copies_have_ended(const mend_heap *heap);
 /* Forgets what the device can give; the limit applies. */
 static inline void mend_attainable_forget(mend_heap *heap)
 {
-    heap->budget.attainable = (mend_attainable){0};
+    heap->attainable = (mend_attainable){0};
+}
+
+/* The pool counts as one that can hold so much; and, to be as before, as what was known. */
+static inline void mend_attainable_assume(mend_heap *heap, uint64_t bytes)
+{
+    heap->attainable.is_known = true;
+    heap->attainable.bytes = bytes;
+}
+static inline void mend_attainable_restore(mend_heap *heap, mend_attainable known)
+{
+    heap->attainable = known;
 }
 
 /* Called when a search begins: asks if there is no answer, if it is old, or if half of what was

@@ -109,9 +109,9 @@ mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing 
     mend_status status = mend_chunk_create(&heap->chunks, size_bytes, backing, is_private, chunk);
     mend_result result = mend_driver_result(heap, MEND_ANSWER(create, status));
     if (result == MEND_ERROR_OUT_OF_MEMORY && backing == MEND_BACKING_DEVICE &&
-        (!heap->shortage.device_is_asked || !heap->budget.attainable.is_known)) {
+        (!heap->shortage.device_is_asked || !heap->attainable.is_known)) {
         mend_attainable_learn(heap); /* once in a search, and when the answer is forgotten */
-        heap->budget.attainable.refused_bytes = heap->budget.attainable.is_known ? 0 : size_bytes;
+        heap->attainable.refused_bytes = heap->attainable.is_known ? 0 : size_bytes;
     }
     return result;
 }
@@ -176,12 +176,12 @@ void mend_attainable_learn(mend_heap *heap)
     heap->shortage.device_debt_bytes =
         is_told && heap->config.ration != NULL ? mend_ration_debt(heap->config.ration) : 0;
     heap->shortage.others_bytes = is_told && total_bytes > own_bytes ? total_bytes - own_bytes : 0;
-    heap->budget.attainable = (mend_attainable){
+    heap->attainable = (mend_attainable){
         .is_known = is_told,
         .bytes = known_bytes,
         .free_bytes = free_bytes,
         .asked_at_bytes = MEND_HEAP_SUM(heap, allocated_bytes),
-        .refused_bytes = is_told ? 0 : heap->budget.attainable.refused_bytes,
+        .refused_bytes = is_told ? 0 : heap->attainable.refused_bytes,
     };
 }
 
@@ -194,13 +194,13 @@ uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes)
 
 void mend_attainable_begin_search(mend_heap *heap)
 {
-    const mend_attainable *known = &heap->budget.attainable;
+    const mend_attainable *known = &heap->attainable;
     const uint64_t reserved = heap->chunks.reserved_bytes;
     const uint64_t room = known->bytes > reserved ? known->bytes - reserved : 0;
     const uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes) - known->asked_at_bytes;
     const bool is_old = mend_budget_is_below_limit(heap) &&
                         allocated / LIMITS_OF_WINDOW >= heap->config.limit_bytes;
-    heap->budget.attainable.refused_bytes = 0;
+    heap->attainable.refused_bytes = 0;
     if (!known->is_known || is_old || room < known->free_bytes / 2) {
         mend_attainable_learn(heap);
     }
