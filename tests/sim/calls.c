@@ -298,7 +298,7 @@ typedef struct held {
 static uint64_t beside_live_bytes(const trial *t, int pool)
 {
     const mend_heap *heap = &t->pools[pool].pool->heap;
-    return heap->chunks.reserved_bytes - mend_heap_awake_bytes(heap) + heap->ranges.zeros_bytes;
+    return heap->chunks.reserved_bytes - mend_heap_awake_bytes(heap) + heap->zeros.bytes;
 }
 
 static held look_at_held(trial *t, int pool)

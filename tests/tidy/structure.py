@@ -213,11 +213,14 @@ PARTS = {
     "nodes": Part("mend_nodes", "layout"),
     "pins": Part("mend_pins", "users"),
     "retire": Part("mend_retiring", "move", ["ladder", "heap"]),
+    "ranges": Part("mend_ranges", "layout", ["move", "ladder", "heap"]),
     "search": Part("mend_search", "ladder", ["policy"]),
     "scopes": Part("mend_scope_table", "layout", ["pool"]),
+    "zeros": Part("mend_chunks_of_zeros", "move", ["policy", "ladder", "heap"]),
     "blocks": Part("mend_pointer_map", "base", type_is_below=True),
     "history": Part("mend_history", "base", type_is_below=True),
     "space": Part("mend_space", "address", type_is_below=True),
+    "range_space": Part("mend_space", "address", type_is_below=True),
     "unlocking": Part("mend_unlocking", "driver", type_is_below=True),
 }
 SUMS_OVER_PARTS = "vmm/layout/state.h"

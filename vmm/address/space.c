@@ -33,6 +33,12 @@ void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page
     mend_space_abandon(space);
 }
 
+void mend_space_init_borrower(mend_space *space, mend_space *lender)
+{
+    mend_space_init(space, lender->driver, lender->page_bytes, lender->page_bytes, 0, false);
+    space->lender = lender;
+}
+
 static mend_status free_addresses(const mend_space *space, const mend_reservation *reservation)
 {
     return reservation->is_borrowed

@@ -61,6 +61,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     uint64_t growth_bytes = mend_min_u64(GROWTH_BYTES, reserve_bytes / GROWTHS_OF_RESERVE);
     mend_space_init(&heap->space, heap->driver, device->granularity_bytes, reserve_bytes,
                     growth_bytes, !device->virtual_memory);
+    mend_space_init_borrower(&heap->range_space, &heap->space);
     mend_ranges_init(heap);
     mend_layout_init(heap);
     mend_groups_init(heap);
@@ -164,7 +165,7 @@ static void release_everything(mend_heap *heap, mend_answer *first)
             }
         }
     }
-    for (const mend_chunk_of_zeros *at = heap->ranges.zeros; at != NULL; at = at->next) {
+    for (const mend_chunk_of_zeros *at = heap->zeros.first; at != NULL; at = at->next) {
         release(heap, at->handle, first);
     }
 }
@@ -216,10 +217,10 @@ static void give_back(mend_heap *heap, bool is_idle, bool has_context, mend_answ
     note(first, cleared);
     if (is_idle && mappings_left.status == MEND_DRIVER_OK) {
         note(first, MEND_ANSWER(address_free, mend_space_clear(&heap->space)));
-        note(first, MEND_ANSWER(address_free, mend_space_clear(&heap->ranges.space)));
+        note(first, MEND_ANSWER(address_free, mend_space_clear(&heap->range_space)));
     } else {
         mend_space_abandon(&heap->space);
-        mend_space_abandon(&heap->ranges.space);
+        mend_space_abandon(&heap->range_space);
     }
 }
 
@@ -241,7 +242,7 @@ static void free_host_memory(mend_heap *heap)
 static bool has_mappings(const mend_heap *heap)
 {
     return heap->chunks.all.count > 0 || heap->imports.mappings > 0 ||
-           heap->chunks.owing.count[MEND_OWED_MAPPING] > 0 || heap->ranges.zeros != NULL;
+           heap->chunks.owing.count[MEND_OWED_MAPPING] > 0 || heap->zeros.first != NULL;
 }
 
 /* Waits, then gives everything back. MEND_ERROR_CAPTURING: nothing changed. */

@@ -101,7 +101,7 @@ mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request)
 
 static bool has_addresses_for(const mend_heap *heap, mend_range_gap gap)
 {
-    return mend_space_free_from(&heap->ranges.space, gap.address) >= gap.size_bytes;
+    return mend_space_free_from(&heap->range_space, gap.address) >= gap.size_bytes;
 }
 
 /* Whether no old mapping is left in any gap. */

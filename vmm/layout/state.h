@@ -351,14 +351,17 @@ typedef struct mend_imports {
 
 /* Growable ranges (layout/ranges.h). As the retired mappings. */
 typedef struct mend_ranges {
-    mend_tree by_address;              /* all that have addresses, closed ones too */
-    mend_space space;                  /* their addresses: one reservation each */
-    struct mend_chunk_of_zeros *zeros; /* one for each size of pages in use (layout/ranges.h) */
-    uint64_t zeros_chunks;             /* their number */
-    uint64_t zeros_bytes;              /* of these; not in reserved_bytes */
-    uint64_t zeros_mapped;             /* mappings of these, in all ranges */
-    uint64_t zeros_mapped_bytes;       /* their bytes */
+    mend_tree by_address;        /* all that have addresses, closed ones too */
+    uint64_t zeros_mapped;       /* mappings of chunks of zeros, in all of them */
+    uint64_t zeros_mapped_bytes; /* their bytes */
 } mend_ranges;
+
+/* Chunks of zeros (layout/ranges.h); the room `move` uses them. As the retired mappings. */
+typedef struct mend_chunks_of_zeros {
+    struct mend_chunk_of_zeros *first; /* one for each size of pages in use */
+    uint64_t count;
+    uint64_t bytes; /* not in reserved_bytes */
+} mend_chunks_of_zeros;
 
 typedef struct mend_heap {
     mend_mutex grow, state; /* see the top of this file */
@@ -385,8 +388,10 @@ typedef struct mend_heap {
     mend_history history;
 
     /* For making room. Read under `state`, written under both locks. */
-    mend_space space; /* the addresses of the zones of blocks */
+    mend_space space;       /* the addresses of the zones of blocks */
+    mend_space range_space; /* those of ranges: one reservation each */
     mend_ranges ranges;
+    mend_chunks_of_zeros zeros;
     mend_retiring retire;
     mend_keeping keeping;
     mend_imports imports;
@@ -468,7 +473,7 @@ static inline uint64_t mend_heap_chunks(const mend_heap *heap)
 {
     const mend_chunks *chunks = &heap->chunks;
     assert(chunks->all.count >= MEND_FAR_SUM(chunks, count));
-    return chunks->all.count - MEND_FAR_SUM(chunks, count) + heap->ranges.zeros_chunks;
+    return chunks->all.count - MEND_FAR_SUM(chunks, count) + heap->zeros.count;
 }
 
 /* How often memory of the heap became free. */

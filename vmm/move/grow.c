@@ -336,7 +336,7 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
     transaction t = {.heap = heap,
                      .plan = plan,
                      .zone = request->zone,
-                     .space = request->pages != NULL ? &heap->ranges.space : &heap->space,
+                     .space = request->pages != NULL ? &heap->range_space : &heap->space,
                      .total_bytes = mend_plan_mapped_bytes(plan)};
     assert(t.total_bytes > 0);
     assert(request->size_bytes % MEND_GRANULE_BYTES == 0);

@@ -130,7 +130,7 @@ void mend_settle_handles(mend_heap *heap, mend_imported *import)
 /* Its idle memory is unmapped; when nothing is left there, its addresses go back. */
 static void end_range(mend_heap *heap, mend_range *range, uint32_t asking)
 {
-    mend_space *space = &heap->ranges.space;
+    mend_space *space = &heap->range_space;
     (void)mend_trim_between(heap, range->address, mend_range_end(range), asking);
     if (mend_zeros_end(heap, range) &&
         mend_space_free_from(space, range->address) >= range->size_bytes &&

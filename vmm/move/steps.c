@@ -170,7 +170,7 @@ void mend_attainable_learn(mend_heap *heap)
     mend_status status = heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes);
     bool is_told = status == MEND_DRIVER_OK;
     uint64_t known_bytes = free_bytes + heap->chunks.reserved_bytes;
-    uint64_t own_bytes = known_bytes + heap->ranges.zeros_bytes;
+    uint64_t own_bytes = known_bytes + heap->zeros.bytes;
     heap->shortage.device_is_asked = true;
     heap->shortage.device_free_bytes = is_told ? free_bytes : 0;
     heap->shortage.device_debt_bytes =

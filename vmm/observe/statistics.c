@@ -89,8 +89,8 @@ static void fill_bytes(const mend_heap *heap, const zone_sums of[MEND_ZONE_COUNT
     stats->attainable_bytes = mend_budget_hard_limit(heap);
     stats->group_bytes = mend_report_group_bytes(heap);
     stats->device_bytes = heap->device.total_bytes;
-    stats->address_bytes = heap->space.address_bytes + heap->ranges.space.address_bytes -
-                           heap->ranges.space.borrowed_bytes;
+    stats->address_bytes = heap->space.address_bytes + heap->range_space.address_bytes -
+                           heap->range_space.borrowed_bytes;
     stats->mapped_bytes = mend_heap_taken_bytes(heap) - chunks->unmapped_frozen_bytes;
     stats->retired_bytes = heap->retire.bytes;
     stats->asleep_bytes = chunks->asleep_bytes;
@@ -171,9 +171,9 @@ static void fill_ranges(const mend_heap *heap, mend_stats *stats)
     stats->ranges = mend_ranges_count(heap);
     stats->range_bytes = pages->live_bytes;
     stats->peak_range_bytes = pages->peak_live_bytes;
-    stats->range_address_bytes = heap->ranges.space.address_bytes;
+    stats->range_address_bytes = heap->range_space.address_bytes;
     stats->zero_bytes = heap->ranges.zeros_mapped_bytes;
-    stats->zero_chunk_bytes = heap->ranges.zeros_bytes;
+    stats->zero_chunk_bytes = heap->zeros.bytes;
     stats->pages_committed = pages->allocations;
     stats->pages_decommitted = pages->allocations - pages->live_blocks;
 }

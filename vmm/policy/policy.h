@@ -74,7 +74,7 @@ typedef struct mend_limits {
 static inline mend_limits mend_budget_limits(const mend_heap *heap)
 {
     mend_limits limits = {.of_chunks = heap->config.limit_bytes};
-    limits.of_chunks -= mend_min_u64(heap->ranges.zeros_bytes, limits.of_chunks);
+    limits.of_chunks -= mend_min_u64(heap->zeros.bytes, limits.of_chunks);
     limits.hard = limits.of_chunks;
     if (heap->attainable.is_known) {
         limits.hard = mend_min_u64(limits.hard, heap->attainable.bytes);
