@@ -194,11 +194,12 @@ def check_owed(tree):
 class Part:
     """A part of a heap (layout/state.h). Only the owner writes its fields; readers read them, and
     `observe` reads all. A part whose type is of a room below the heap belongs to that room: any
-    other reads it and passes it, as a whole, to functions."""
+    other reads it and passes it to functions, as a whole or one of its own parts that are named;
+    and `set_by` has the fields by which others tell it what goes on."""
 
-    def __init__(self, of_type, owner, readers=(), type_is_below=False):
+    def __init__(self, of_type, owner, readers=(), type_is_below=False, passed=(), set_by=None):
         self.of_type, self.owner, self.readers = of_type, owner, {"observe", *readers}
-        self.type_is_below = type_is_below
+        self.type_is_below, self.passed, self.set_by = type_is_below, {"", *passed}, set_by or {}
 
 
 PARTS = {
@@ -218,9 +219,14 @@ PARTS = {
     "scopes": Part("mend_scope_table", "layout", ["pool"]),
     "zeros": Part("mend_chunks_of_zeros", "move", ["policy", "ladder", "heap"]),
     "blocks": Part("mend_pointer_map", "base", type_is_below=True),
+    "chunks": Part("mend_chunks", "physical", type_is_below=True, passed=["owing", "slab"],
+                   set_by={"ladder": ["parks_none"]}),
     "history": Part("mend_history", "base", type_is_below=True),
     "space": Part("mend_space", "address", type_is_below=True),
     "range_space": Part("mend_space", "address", type_is_below=True),
+    "streams": Part("mend_streams", "physical", type_is_below=True,
+                    set_by={"ladder": ["looks_ahead", "asks_any", "may_be_several"],
+                            "users": ["may_be_several", "serves_any", "serves_groups", "watches"]}),
     "unlocking": Part("mend_unlocking", "driver", type_is_below=True),
 }
 SUMS_OVER_PARTS = "vmm/layout/state.h"
@@ -247,33 +253,36 @@ def argument_before(code):
     return None
 
 
-def takes_const(tree, call):
-    """Whether that argument is a pointer to const, by a declaration in a header."""
-    for path, code in tree.codes.items() if call else ():
-        found = re.search(r"^(?!\s).*[\s*]" + call[0] + r"\(((?:[^;{}()]|\([^()]*\))*)\)\s*[;{]",
-                          code, re.M) if path.endswith(".h") else None
+def takes_const(codes, call):
+    """Whether that argument is a pointer to const, by a declaration in one of these."""
+    for code in codes if call else ():
+        found = re.search(r"^(?!\s).*[ *]" + call[0] + r"\(((?:[^;{}()]|\([^()]*\))*)\)\s*[;{]",
+                          code, re.M)
         if found:
             arguments = found.group(1).split(",")
             return call[1] < len(arguments) and arguments[call[1]].strip().startswith("const ")
     return False
 
 
-def accesses(tree, code, name, part):
-    """(position, whether it may write, whether its members are named) of each access to a part, by
-    a heap, which is called `heap` everywhere, or by a pointer to the part."""
-    pointers = set(re.findall(r"\b" + part.of_type + r"\s*\*\s*(?:const\s+)?(\w+)", code))
-    pointers = set() if part.owner == "base" else pointers  # others have such containers, too
+def accesses(tree, room, code, name, part):
+    """(position, whether it may write) of each access to a part, by a heap, which is called `heap`
+    everywhere, or by a pointer of its type; of a type of a room below there may be other objects:
+    then by one that gets its address."""
+    of_heap = rf"\s*=\s*&(?:\w+->)*heap(?:->|\.){name};" if part.type_is_below else ""
+    pointers = set(re.findall(rf"\b{part.of_type}\s*\*\s*(?:const\s+)?(\w+)" + of_heap, code))
+    declaring = [code] + [each for path, each in tree.codes.items() if path.endswith(".h")]
     names = [rf"\bheap(?:->|\.){name}\b", *(rf"(?<![\w>.]){each}(?=->)" for each in pointers)]
     for match in re.finditer(f"(?:{'|'.join(names)})(?P<members>{MEMBERS})", code):
+        members = re.sub(r"\s|\.|->", "", match.group("members"))
         before = code[max(0, match.start() - 400):match.start()]
         address = ADDRESS.search(before)
         writes = WRITTEN.match(code, match.end()) or STEPPED.search(before)
         if address and not writes:
             before = before[:address.start()]
-            writes = not TO_CONST.search(before) and not takes_const(tree, argument_before(before))
-            if part.type_is_below and not match.group("members"):
-                writes = False
-        yield match.start(), bool(writes)
+            is_passed = part.type_is_below and members in part.passed
+            writes = not (is_passed or TO_CONST.search(before)
+                          or takes_const(declaring, argument_before(before)))
+        yield match.start(), bool(writes) and members not in part.set_by.get(room, ())
 
 
 def check_owners(tree):
@@ -282,7 +291,8 @@ def check_owners(tree):
         if not path.startswith("vmm/") or "layout" not in tree.rooms[room]:
             continue
         for name, part in PARTS.items():
-            for position, writes in accesses(tree, code, name, part) if room != part.owner else ():
+            of_others = accesses(tree, room, code, name, part) if room != part.owner else ()
+            for position, writes in of_others:
                 may_read = part.type_is_below or room in part.readers or path == SUMS_OVER_PARTS
                 if writes or not may_read:
                     yield path, line_of(code, position), stem_of(path), \

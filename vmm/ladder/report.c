@@ -233,25 +233,13 @@ uint64_t mend_report_there_bytes(const mend_heap *heap, const mend_request *requ
            mend_align_down(mend_budget_room_bytes(heap), heap->device.granularity_bytes);
 }
 
-/* Before chunks of a size of their own are created, `owed_bytes` go to others, and what is above
- * the limit goes back. */
-static uint64_t missing_bytes(const mend_heap *heap, const mend_request *request,
-                              uint64_t owed_bytes)
-{
-    const uint64_t page = heap->device.granularity_bytes;
-    const uint64_t there_bytes = mend_report_there_bytes(heap, request);
-    const uint64_t first_bytes = mend_request_makes_chunks(request)
-                                     ? mend_max_u64(owed_bytes, mend_budget_over_bytes(heap))
-                                     : 0;
-    const uint64_t size_bytes = request->size_bytes + first_bytes;
-    return size_bytes > there_bytes ? mend_align_up(size_bytes - there_bytes, page) : page;
-}
-
 /* The budget is as if it had been in this search, and before others see it, as it was: the caller
  * does not hold `grow`. */
 uint64_t mend_report_missing_bytes(mend_heap *heap, const mend_request *request)
 {
-    const bool is_rationed = mend_request_makes_chunks(request) && heap->config.ration != NULL;
+    const uint64_t page = heap->device.granularity_bytes;
+    const bool makes_chunks = mend_request_makes_chunks(request);
+    const bool is_rationed = makes_chunks && heap->config.ration != NULL;
     mend_stream stream = request->handle;
     mend_request now = *request;
     mend_driver_scope scope;
@@ -279,10 +267,11 @@ uint64_t mend_report_missing_bytes(mend_heap *heap, const mend_request *request)
         mend_attainable_assume(heap, free_bytes + heap->chunks.reserved_bytes);
     }
     heap->search.keeps_soft_limit = request->keeps_soft_limit;
-    const uint64_t bytes = missing_bytes(heap, &now, owed_bytes);
+    const uint64_t there_bytes = mend_report_there_bytes(heap, &now);
+    now.size_bytes += makes_chunks ? mend_max_u64(owed_bytes, mend_budget_over_bytes(heap)) : 0;
     mend_attainable_restore(heap, known);
     heap->search = search;
-    return bytes;
+    return now.size_bytes > there_bytes ? mend_align_up(now.size_bytes - there_bytes, page) : page;
 }
 
 bool mend_report_waits_would_serve(mend_heap *heap, const mend_request *request, mend_need need,

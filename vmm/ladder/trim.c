@@ -100,7 +100,7 @@ static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t 
  * of sleeps, or zeros of destroyed ranges. */
 static bool has_others(const mend_heap *heap)
 {
-    return MEND_FAR_SUM(&heap->chunks, retired_bytes) > 0 ||
+    return heap->retire.of_backing[MEND_BACKING_HOST] > 0 ||
            mend_owing_any(&heap->chunks.owing, MEND_OWED_SPARE) ||
            (heap->chunks.owing.count[MEND_OWED_RANGE] > 0 && heap->ranges.zeros_mapped > 0);
 }

@@ -326,36 +326,31 @@ void mend_layout_mark(mend_heap *heap, mend_span *span)
     }
 }
 
-void mend_layout_note_peaks(mend_heap *heap)
+static void note_peak(uint64_t *peak, uint64_t now, bool begins_anew)
 {
-    mend_heap_counters *counters = &heap->counters;
-    mend_raise_u64(&counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
-    mend_raise_u64(&counters->peak_mappings, mend_heap_mappings(heap));
-    mend_raise_u64(&counters->peak_chunks, mend_heap_chunks(heap));
-    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_raise_u64(&heap->zones[i].counters.peak_reserved_bytes,
-                       mend_heap_reserved_in(heap, i));
-    }
+    *peak = begins_anew ? now : mend_max_u64(*peak, now);
 }
 
-void mend_layout_reset_peaks(mend_heap *heap)
+void mend_layout_note_peaks(mend_heap *heap, bool anew)
 {
     assert(mend_mutex_is_held(&heap->state));
     mend_heap_counters *counters = &heap->counters;
-    counters->peak_live_bytes = counters->live_bytes;
-    counters->peak_reserved_bytes = heap->chunks.reserved_bytes;
-    counters->peak_live_blocks = MEND_HEAP_SUM(heap, live_blocks);
-    counters->peak_mappings = mend_heap_mappings(heap);
-    counters->peak_chunks = mend_heap_chunks(heap);
-    counters->peak_requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
+    note_peak(&counters->peak_live_bytes, counters->live_bytes, anew);
+    note_peak(&counters->peak_reserved_bytes, heap->chunks.reserved_bytes, anew);
+    note_peak(&counters->peak_live_blocks, MEND_HEAP_SUM(heap, live_blocks), anew);
+    note_peak(&counters->peak_mappings, mend_heap_mappings(heap), anew);
+    note_peak(&counters->peak_chunks, mend_heap_chunks(heap), anew);
+    note_peak(&counters->peak_requested_bytes, MEND_HEAP_SUM(heap, requested_bytes), anew);
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         mend_zone_counters *zone = &heap->zones[i].counters;
-        zone->peak_live_blocks = zone->live_blocks;
-        zone->peak_live_bytes = zone->live_bytes;
-        zone->peak_requested_bytes = zone->requested_bytes;
-        zone->peak_reserved_bytes = mend_heap_reserved_in(heap, i);
+        note_peak(&zone->peak_live_blocks, zone->live_blocks, anew);
+        note_peak(&zone->peak_live_bytes, zone->live_bytes, anew);
+        note_peak(&zone->peak_requested_bytes, zone->requested_bytes, anew);
+        note_peak(&zone->peak_reserved_bytes, mend_heap_reserved_in(heap, i), anew);
     }
-    mend_scopes_reset_peaks(&heap->scopes);
+    if (anew) {
+        mend_scopes_reset_peaks(&heap->scopes);
+    }
 }
 
 /* ---- the changes ----------------------------------------------------------------------------- */

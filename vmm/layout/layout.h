@@ -195,9 +195,8 @@ static inline void mend_layout_set_live(mend_heap *heap, mend_zone *zone, mend_s
     mend_chunk_change_live(&heap->chunks, chunk, live ? left_bytes : 0 - left_bytes);
 }
 
-/* The peaks become what is held now, if that is more; and all peaks become their current value. */
-void mend_layout_note_peaks(mend_heap *heap);
-void mend_layout_reset_peaks(mend_heap *heap);
+/* Each peak becomes what there is now, if that is more, or if they begin `anew`. */
+void mend_layout_note_peaks(mend_heap *heap, bool anew);
 
 /* Sets what the thread marks its blocks with. */
 void mend_layout_mark(mend_heap *heap, mend_span *span);

@@ -30,6 +30,9 @@ struct mend_range {
 
 void mend_ranges_init(mend_heap *heap);
 
+/* The sums of the chunks of the range at an address; NULL: none. */
+mend_chunk_sums *mend_range_sums_at(mend_chunks *chunks, uint64_t address);
+
 /* It has addresses. */
 void mend_range_enter(mend_heap *heap, mend_range *range);
 

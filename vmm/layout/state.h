@@ -280,7 +280,8 @@ typedef struct mend_nodes { /* host memory for records of the layout, guarded by
 /* Retired mappings; the room `move` uses it. Read under `state`, written under both locks. */
 typedef struct mend_retiring {
     uint64_t bytes;
-    uint64_t foreign_bytes; /* of these, imported memory: the device gets it back */
+    uint64_t foreign_bytes;             /* of these, imported memory: the device gets it back */
+    uint64_t of_backing[MEND_BACKINGS]; /* bytes of each; far: what the mapping alone keeps */
     mend_slab nodes;
     mend_status refused; /* the result of a failed unmapping in the last flush; or OK */
     bool lacked_nodes;   /* the last flush kept mappings because host memory was short */

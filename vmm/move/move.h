@@ -253,8 +253,7 @@ static inline bool mend_retire_reserve(mend_heap *heap, size_t count)
     return mend_slab_reserve(&heap->retire.nodes, count);
 }
 
-/* Retires a mapping; takes over the nodes of its waits. What is counted of other processes or of
- * far memory, the caller adds. */
+/* Retires a mapping; takes over the nodes of its waits. */
 void mend_retire(mend_heap *heap, const mend_retired *mapping);
 
 /* The same of a chunk, which is still in the zone that the mapping was in. */
@@ -364,7 +363,10 @@ mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], s
  * not been created; if the driver refuses, it stays as free memory, or spare on the host. */
 mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing backing,
                              bool is_private, mend_chunk **chunk);
-void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk);
+static inline void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
+{
+    (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk, true));
+}
 
 /* Takes a free chunk out of the layout, with its mapping, for a transaction; and puts it back. The
  * caller reserved nodes for each. */

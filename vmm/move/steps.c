@@ -116,18 +116,6 @@ mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing 
     return result;
 }
 
-void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
-{
-    const uint64_t size_bytes = chunk->size_bytes;
-    const bool is_far = mend_chunk_is_far(chunk);
-    if (mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk)) && !is_far) {
-        assert(heap->chunks.created > 0);
-        heap->chunks.created--;
-        heap->chunks.created_bytes -= size_bytes;
-        heap->chunks.released--;
-    }
-}
-
 void mend_step_claim(mend_heap *heap, mend_chunk *chunk)
 {
     const uint64_t address = chunk->address;

@@ -112,7 +112,7 @@ static mend_result give(mend_heap *heap, mend_chunk *chosen, uint64_t *released_
         assert(withdrawn->address == 0 && mend_chunk_is_empty(withdrawn));
         mend_retired *left = mend_retire_holds(heap, withdrawn->memory.handle);
         if (left == NULL) {
-            mend_status status = mend_chunk_release(&heap->chunks, withdrawn);
+            mend_status status = mend_chunk_release(&heap->chunks, withdrawn, false);
             if (status == MEND_DRIVER_OK) {
                 *released_bytes += size_bytes;
             } else {

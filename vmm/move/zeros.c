@@ -130,10 +130,7 @@ void mend_zeros_release(mend_heap *heap, mend_chunk_of_zeros *chunk)
     }
     heap->zeros.bytes -= size_bytes;
     heap->zeros.count--;
-    heap->chunks.created -= chunk->is_new;
-    heap->chunks.created_bytes -= chunk->is_new ? size_bytes : 0;
-    heap->chunks.released += !chunk->is_new;
-    mend_history_note(&heap->history, MEND_EVENT_RELEASE, 0, size_bytes, 0);
+    mend_chunks_note_released(&heap->chunks, size_bytes, 0, chunk->is_new);
     mend_attainable_forget(heap);
     forget(heap, chunk);
 }
@@ -169,9 +166,7 @@ static mend_result create_chunk(mend_heap *heap, uint64_t page_bytes, mend_chunk
     note_mappings(heap, made, 0);
     heap->zeros.bytes += page_bytes;
     heap->zeros.count++;
-    heap->chunks.created++;
-    heap->chunks.created_bytes += page_bytes;
-    mend_history_note(&heap->history, MEND_EVENT_CREATE, 0, page_bytes, 0);
+    mend_chunks_note_created(&heap->chunks, page_bytes, 0);
     *chunk = made;
     return MEND_OK;
 }
@@ -398,7 +393,7 @@ mend_result mend_zeros_map(mend_heap *heap, mend_range *range, uint64_t from, ui
         }
     }
     if (result == MEND_OK) {
-        mend_layout_note_peaks(heap);
+        mend_layout_note_peaks(heap, false);
     } else {
         drop_extra(heap, range, c.first, c.end);
     }
@@ -436,7 +431,7 @@ static bool restore(mend_heap *heap, mend_range *range, size_t page, bool may_wa
     }
     const bool is_restored =
         clear_addresses(&c) == MEND_OK && make_readable(&c, page, page + 1) == MEND_OK;
-    mend_layout_note_peaks(heap);
+    mend_layout_note_peaks(heap, false);
     return is_restored;
 }
 

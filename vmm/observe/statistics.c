@@ -95,7 +95,7 @@ static void fill_bytes(const mend_heap *heap, const zone_sums of[MEND_ZONE_COUNT
     stats->retired_bytes = heap->retire.bytes;
     stats->asleep_bytes = chunks->asleep_bytes;
     stats->asleep_live_bytes = chunks->asleep_live_bytes;
-    stats->host_bytes = host->bytes + host->retired_bytes;
+    stats->host_bytes = host->bytes + heap->retire.of_backing[MEND_BACKING_HOST];
     stats->host_live_bytes = host->live_bytes;
     stats->kept_host_bytes = heap->keeping.host_bytes;
     stats->kept_file_bytes = heap->keeping.file_bytes;
@@ -207,7 +207,7 @@ void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
     fill_counts(heap, stats);
     fill_small(heap, stats);
     fill_ranges(heap, stats);
-    mend_layout_note_peaks(heap); /* memory that a thread is adding counts */
+    mend_layout_note_peaks(heap, false); /* memory that a thread is adding counts */
     fill_counters(heap, stats);
     fill_zone_peaks(heap, stats);
 }

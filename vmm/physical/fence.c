@@ -135,7 +135,7 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
     /* The call releases `state`. The fence may move in its array meanwhile, but it stays: only a
      * thread that holds `grow` removes fences. */
     const mend_fence fence = covering_fence(streams, freed_on, stamp.epoch);
-    state->calls++;
+    mend_streams_begin_call(streams, waiter);
     mend_status status = queue_wait(streams, state->handle, fence);
     mend_streams_end_call(streams, waiter);
     if (status == MEND_DRIVER_CAPTURED_EVENT) {

@@ -177,6 +177,17 @@ void mend_slots_see(mend_streams *streams, uint32_t slot, bool captured, uint64_
     state->seen_capture = capture;
 }
 
+void mend_slots_name(mend_streams *streams, uint32_t slot, uint64_t capture, bool is_unwatched)
+{
+    mend_stream_state *state = &streams->items[slot];
+    state->used_outside |= capture == 0;
+    state->named_in = capture;
+    if (is_unwatched) {
+        mend_slots_see(streams, slot, true, capture);
+        state->serves_capture = true;
+    }
+}
+
 /* Room for one more slot, and as many heads of each list as slots. */
 static bool grow(mend_streams *streams)
 {

@@ -441,6 +441,10 @@ void mend_slots_leave_group(mend_streams *streams, uint32_t slot);
 
 /* Notes what was seen of a capture of the stream. */
 void mend_slots_see(mend_streams *streams, uint32_t slot, bool captured, uint64_t capture);
+
+/* Notes that a call names a slot of a group in this capture (0: in none). is_unwatched: no watch
+ * tells when that ends. */
+void mend_slots_name(mend_streams *streams, uint32_t slot, uint64_t capture, bool is_unwatched);
 static inline uint32_t mend_slots_next_captured(const mend_streams *streams, uint32_t slot)
 {
     return streams->items[slot].in[MEND_SLOTS_CAPTURED].next;

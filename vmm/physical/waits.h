@@ -352,7 +352,11 @@ mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint
  * events of green contexts. */
 void mend_streams_pass_fences(mend_streams *streams, mend_stream_state *state, size_t count);
 
-/* Ends a call that uses the stream and was counted in its `calls`. Does not call the driver. */
+/* A call that uses the stream while it releases the lock: the slot stays. Calls no driver. */
+static inline void mend_streams_begin_call(mend_streams *streams, uint32_t stream)
+{
+    streams->items[stream].calls++;
+}
 void mend_streams_end_call(mend_streams *streams, uint32_t stream);
 
 #endif

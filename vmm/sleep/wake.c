@@ -170,7 +170,7 @@ static void wake_up(waking *w, mend_wake_report *report)
     }
     report->reused_bytes = report->woken_bytes - (w->needed_bytes - w->reused_bytes);
     heap->counters.wakes++;
-    mend_layout_note_peaks(heap);
+    mend_layout_note_peaks(heap, false);
 }
 
 /* Everything sleeps as before: what was created goes back, and what was free memory is that again.

@@ -45,7 +45,8 @@ static bool open_heap(hand_heap *h, uint64_t pages)
     }
     heap->streams = (mend_streams){
         .items = h->states, .count = STREAMS, .capacity = STREAMS, .may_be_several = true};
-    mend_chunks_init(&heap->chunks, &h->driver, &(const mend_chunk_properties){.device = 0}, NULL);
+    mend_chunks_init(&heap->chunks, &h->driver, &(const mend_chunk_properties){.device = 0}, NULL,
+                     NULL);
     mend_layout_init(heap);
     EXPECT_TRUE(mend_slab_reserve(&heap->nodes.spans, NODES) &&
                 mend_slab_reserve(&heap->nodes.runs, NODES) &&
