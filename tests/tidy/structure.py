@@ -207,7 +207,7 @@ PARTS = {
     "attainable": Part("mend_attainable", "move", ["policy", "ladder"]),
     "budget": Part("mend_budget", "policy", ["ladder"]),
     "caching": Part("mend_caching", "layout", ["heap"]),
-    "exports": Part("mend_exports", "users", ["sleep"]),
+    "exports": Part("mend_export", "users", ["sleep"]),
     "groups": Part("mend_groups", "users", ["policy", "ladder"]),
     "imports": Part("mend_imports", "move", ["sleep", "heap"]),
     "keeping": Part("mend_keeping", "move"),
@@ -344,15 +344,15 @@ SAMPLES = [
                     "vmm/heap/a.c": "\nx = heap->pins.a;\n",
                     "vmm/pool/a.c": "pool->heap.pins.a++;\nb.pins = 1;\n"},
      [("vmm/heap/a.c", 2), ("vmm/pool/a.c", 1)]),
-    (check_owners, {"vmm/sleep/a.c": "x = heap->exports.a == 1 && heap->exports.b;\n"
-                                     "++c->heap->exports.a;\nf(1, &heap->exports.a);\n"
-                                     "g(&heap->exports.a, 1);\nheap->exports.a[i].b |= 1;\n"
-                                     "const int *a = &heap->exports.a;\n"
-                                     "int *b = &heap->exports.a;\n"
-                                     "mend_exports *e = p;\ne->a = 1;\ny = e->a;\n"
-                                     "MEND_TREE_EACH(const t, at, by, &heap->exports.a) {\n",
+    (check_owners, {"vmm/sleep/a.c": "x = heap->imports.a == 1 && heap->imports.b;\n"
+                                     "++c->heap->imports.a;\nf(1, &heap->imports.a);\n"
+                                     "g(&heap->imports.a, 1);\nheap->imports.a[i].b |= 1;\n"
+                                     "const int *a = &heap->imports.a;\n"
+                                     "int *b = &heap->imports.a;\n"
+                                     "mend_imports *e = p;\ne->a = 1;\ny = e->a;\n"
+                                     "MEND_TREE_EACH(const t, at, by, &heap->imports.a) {\n",
                     "vmm/base/b.h": "void f(int x, const int *y);\nvoid g(int *x, int y);\n",
-                    "vmm/observe/a.c": "x = heap->exports.a;\nheap->exports = y;\n"},
+                    "vmm/observe/a.c": "x = heap->imports.a;\nheap->imports = y;\n"},
      [("vmm/sleep/a.c", 2), ("vmm/sleep/a.c", 4), ("vmm/sleep/a.c", 5), ("vmm/sleep/a.c", 7),
       ("vmm/sleep/a.c", 9), ("vmm/observe/a.c", 2)]),
     (check_owners, {"vmm/pool/a.c": "f(&heap->history);\nx = heap->history.a;\n"

@@ -238,13 +238,6 @@ static void free_host_memory(mend_heap *heap)
     mend_mutex_destroy(&heap->grow);
 }
 
-/* Whether the driver holds a mapping that work may use. */
-static bool has_mappings(const mend_heap *heap)
-{
-    return heap->chunks.all.count > 0 || heap->imports.mappings > 0 ||
-           heap->chunks.owing.count[MEND_OWED_MAPPING] > 0 || heap->zeros.first != NULL;
-}
-
 /* Waits, then gives everything back. MEND_ERROR_CAPTURING: nothing changed. */
 static mend_result end(mend_heap *heap, mend_answer *first)
 {
@@ -254,7 +247,10 @@ static mend_result end(mend_heap *heap, mend_answer *first)
         is_open = mend_driver_scope_open(heap, &scope) == MEND_OK;
     }
     mend_answer waited = scope.answer;
-    if (is_open && has_mappings(heap) && wait_for_work(heap, &waited) != MEND_OK) {
+    const bool has_mappings = heap->chunks.all.count > 0 || heap->imports.mappings > 0 ||
+                              heap->chunks.owing.count[MEND_OWED_MAPPING] > 0 ||
+                              heap->zeros.first != NULL; /* that work may use */
+    if (is_open && has_mappings && wait_for_work(heap, &waited) != MEND_OK) {
         mend_driver_scope_close(heap, &scope);
         return MEND_ERROR_CAPTURING;
     }

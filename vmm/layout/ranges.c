@@ -35,11 +35,6 @@ void mend_ranges_init(mend_heap *heap)
     mend_tree_init(&heap->ranges.by_address, compare_address);
 }
 
-void mend_range_enter(mend_heap *heap, mend_range *range)
-{
-    mend_tree_insert(&heap->ranges.by_address, &range->by_address);
-}
-
 void mend_range_note_owed(mend_heap *heap, mend_range *range)
 {
     mend_owed_kind kind = range->zeros_unsettled > 0 ? MEND_OWED_ZEROS : MEND_OWED_NOTHING;

@@ -34,7 +34,10 @@ void mend_ranges_init(mend_heap *heap);
 mend_chunk_sums *mend_range_sums_at(mend_chunks *chunks, uint64_t address);
 
 /* It has addresses. */
-void mend_range_enter(mend_heap *heap, mend_range *range);
+static inline void mend_range_enter(mend_heap *heap, mend_range *range)
+{
+    mend_tree_insert(&heap->ranges.by_address, &range->by_address);
+}
 
 /* Call after a range was closed, or its unsettled zeros have changed: notes what it owes. */
 void mend_range_note_owed(mend_heap *heap, mend_range *range);

@@ -338,11 +338,6 @@ typedef struct mend_keeping {
     uint64_t room_bytes, most_bytes; /* of these and what sleeps, and the most of what slept */
 } mend_keeping;
 
-/* Exported blocks; the room `users` uses it. As the pins. */
-typedef struct mend_exports {
-    mend_tree by_address;
-} mend_exports;
-
 /* Blocks of other processes; the room `move` uses it. As the retired mappings. */
 typedef struct mend_imports {
     mend_tree by_address, by_name;
@@ -383,7 +378,7 @@ typedef struct mend_heap {
     mend_frees frees;
     mend_groups groups;
     mend_pins pins;
-    mend_exports exports;
+    mend_tree exports; /* exported blocks, by address; the room `users` uses it. As the pins */
     mend_heap_counters counters;
     mend_scope_table scopes;
     mend_history history;

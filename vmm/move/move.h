@@ -242,12 +242,15 @@ static inline mend_outcome mend_outcome_without_host_memory(void)
 
 /* ---- retire.c -------------------------------------------------------------------------------- */
 
-void mend_retire_init(mend_heap *heap);
-
-/* Frees the nodes. */
-void mend_retire_clear(mend_heap *heap);
-
-/* Reserves nodes for so many mappings. False if malloc fails. */
+/* Their nodes; and reserves them for so many mappings. False if malloc fails. */
+static inline void mend_retire_init(mend_heap *heap)
+{
+    mend_slab_init(&heap->retire.nodes, sizeof(mend_retired));
+}
+static inline void mend_retire_clear(mend_heap *heap)
+{
+    mend_slab_clear(&heap->retire.nodes);
+}
 static inline bool mend_retire_reserve(mend_heap *heap, size_t count)
 {
     return mend_slab_reserve(&heap->retire.nodes, count);
@@ -276,15 +279,7 @@ void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t 
  * stream of the current call, or MEND_STREAM_UNKNOWN), or while copies of a failed transaction may
  * run. Calls the driver.
  */
-void mend_retire_unmap_idle(mend_heap *heap, uint32_t asking);
-static inline void mend_retire_flush(mend_heap *heap, uint32_t asking)
-{
-    heap->retire.refused = MEND_DRIVER_OK;
-    heap->retire.lacked_nodes = false;
-    if (heap->chunks.owing.count[MEND_OWED_MAPPING] > 0) {
-        mend_retire_unmap_idle(heap, asking); /* a refusal is noted in heap->retire.refused */
-    }
-}
+void mend_retire_flush(mend_heap *heap, uint32_t asking);
 
 /* Retired mappings by address: the first one, and the next one; NULL: none. */
 mend_retired *mend_retire_first(const mend_heap *heap);

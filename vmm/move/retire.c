@@ -9,16 +9,6 @@
 
 #define RETIRED_OF(at) MEND_CONTAINER_OR_NULL(at, mend_retired, owed)
 
-void mend_retire_init(mend_heap *heap)
-{
-    mend_slab_init(&heap->retire.nodes, sizeof(mend_retired));
-}
-
-void mend_retire_clear(mend_heap *heap)
-{
-    mend_slab_clear(&heap->retire.nodes);
-}
-
 void mend_retire(mend_heap *heap, const mend_retired *mapping)
 {
     mend_retired *retired = mend_slab_take(&heap->retire.nodes);
@@ -136,9 +126,14 @@ static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
     return at;
 }
 
-void mend_retire_unmap_idle(mend_heap *heap, uint32_t asking)
+void mend_retire_flush(mend_heap *heap, uint32_t asking)
 {
     mend_wait_env env = mend_heap_wait_env(heap);
+    heap->retire.refused = MEND_DRIVER_OK;
+    heap->retire.lacked_nodes = false;
+    if (heap->chunks.owing.count[MEND_OWED_MAPPING] == 0) {
+        return;
+    }
     mend_result closed = MEND_OK; /* records events for open epochs; else a later flush tries */
     for (mend_retired *each = mend_retire_first(heap); each != NULL && closed == MEND_OK;
          each = mend_retire_next(each)) {

@@ -81,7 +81,7 @@ static void fill_bytes(const mend_heap *heap, const zone_sums of[MEND_ZONE_COUNT
     stats->soft_limit_bytes = heap->config.soft_limit_bytes;
     stats->pinned_bytes = chunks->pinned_bytes;
     stats->lent_bytes = chunks->lent_bytes;
-    stats->exported_blocks = heap->exports.by_address.count;
+    stats->exported_blocks = heap->exports.count;
     stats->exported_bytes = chunks->exported_bytes;
     stats->imports = heap->imports.by_address.count;
     stats->imported_bytes = heap->imports.bytes;

@@ -11,11 +11,6 @@
 
 #include "move/move.h"
 
-void mend_groups_init(mend_heap *heap)
-{
-    mend_list_init(&heap->groups.list);
-}
-
 void mend_group_enter(mend_heap *heap, mend_group *group, mend_pool *pool)
 {
     assert(mend_mutex_is_held(&heap->state));

@@ -65,7 +65,10 @@ static inline bool mend_heap_has_begun_groups(const mend_heap *heap)
     return atomic_load_explicit(&heap->groups.begun_count, memory_order_relaxed) > 0;
 }
 
-void mend_groups_init(mend_heap *heap);
+static inline void mend_groups_init(mend_heap *heap)
+{
+    mend_list_init(&heap->groups.list);
+}
 void mend_group_enter(mend_heap *heap, mend_group *group, mend_pool *pool);
 
 /* The number of the group that takes requests on a stream now; 0: none. */
@@ -177,7 +180,10 @@ bool mend_exports_are_right(const mend_heap *heap, uint64_t marked);
 void mend_pins_init(mend_heap *heap);
 
 /* Frees host memory. */
-void mend_pins_clear(mend_heap *heap);
+static inline void mend_pins_clear(mend_heap *heap)
+{
+    mend_slab_clear(&heap->pins.nodes);
+}
 
 typedef enum mend_pin_owner { MEND_PIN_OF_PROGRAM = 0, MEND_PIN_OF_EXPORT } mend_pin_owner;
 
