@@ -192,44 +192,68 @@ def check_owed(tree):
 
 
 class Part:
-    """A part of a heap (layout/state.h). Only the owner writes its fields; readers read them, and
-    `observe` reads all. A part whose type is of a room below the heap belongs to that room: any
-    other reads it and passes it to functions, as a whole or one of its own parts that are named;
-    and `set_by` has the fields by which others tell it what goes on."""
+    """A part of a heap (layout/state.h). Only the owner writes it; `readers` read it, and `observe`
+    reads all; None: all rooms do. `whole`: any room passes it to functions, because its type is
+    the owner's, a room below the heap; so it does with the `passed` ones of its own parts.
+    `set_by`: fields by which other rooms tell the owner something."""
 
-    def __init__(self, of_type, owner, readers=(), type_is_below=False, passed=(), set_by=None):
-        self.of_type, self.owner, self.readers = of_type, owner, {"observe", *readers}
-        self.type_is_below, self.passed, self.set_by = type_is_below, {"", *passed}, set_by or {}
+    def __init__(self, of_type, owner, readers=None, whole=False, passed=(), set_by=None):
+        self.of_type, self.owner = of_type, owner
+        self.readers = None if readers is None else {"observe", *readers}
+        self.passed, self.set_by = {*passed, *([""] if whole else [])}, set_by or {}
 
 
 PARTS = {
+    # The owner alone.
     "allowed": Part("mend_allowed", "move", ["users"]),
     "attainable": Part("mend_attainable", "move", ["policy", "ladder"]),
     "budget": Part("mend_budget", "policy", ["ladder"]),
     "caching": Part("mend_caching", "layout", ["heap"]),
-    "exports": Part("mend_export", "users", ["sleep"]),
+    "driver": Part(None, "heap"),
+    "exports": Part(None, "users", ["sleep"]),
     "groups": Part("mend_groups", "users", ["policy", "ladder"]),
     "imports": Part("mend_imports", "move", ["sleep", "heap"]),
-    "keeping": Part("mend_keeping", "move"),
-    "nodes": Part("mend_nodes", "layout"),
-    "pins": Part("mend_pins", "users"),
-    "retire": Part("mend_retiring", "move", ["ladder", "heap"]),
+    "keeping": Part("mend_keeping", "move", []),
+    "nodes": Part("mend_nodes", "layout", []),
+    "pins": Part("mend_pins", "users", []),
     "ranges": Part("mend_ranges", "layout", ["move", "ladder", "heap"]),
-    "search": Part("mend_search", "ladder", ["policy"]),
+    "retire": Part("mend_retiring", "move", ["ladder", "heap"]),
     "scopes": Part("mend_scope_table", "layout", ["pool"]),
+    "search": Part("mend_search", "ladder", ["policy"]),
     "zeros": Part("mend_chunks_of_zeros", "move", ["policy", "ladder", "heap"]),
-    "blocks": Part("mend_pointer_map", "base", type_is_below=True),
-    "chunks": Part("mend_chunks", "physical", type_is_below=True, passed=["owing", "slab"],
+    # Its functions alone.
+    "blocks": Part("mend_pointer_map", "base", whole=True),
+    "device": Part("mend_device_info", "driver", whole=True),
+    "history": Part("mend_history", "base", whole=True),
+    "range_space": Part("mend_space", "address", whole=True),
+    "space": Part("mend_space", "address", whole=True),
+    "unlocking": Part("mend_unlocking", "driver", whole=True),
+    "zones": Part("mend_zone", "layout", whole=True),
+    # Beside the owner these.
+    "chunks": Part("mend_chunks", "physical", whole=True, passed=["owing", "slab"],
                    set_by={"ladder": ["parks_none"]}),
-    "history": Part("mend_history", "base", type_is_below=True),
-    "space": Part("mend_space", "address", type_is_below=True),
-    "range_space": Part("mend_space", "address", type_is_below=True),
-    "streams": Part("mend_streams", "physical", type_is_below=True,
-                    set_by={"ladder": ["looks_ahead", "asks_any", "may_be_several"],
-                            "users": ["may_be_several", "serves_any", "serves_groups", "watches"]}),
-    "unlocking": Part("mend_unlocking", "driver", type_is_below=True),
+    "config": Part("mend_heap_config", "heap",
+                   set_by={"policy": ["placement"], "ladder": ["limit_bytes"],
+                           "pool": ["soft_limit_bytes"]}),
+    "counters": Part("mend_heap_counters", "layout", set_by={
+        "heap": ["cache_hits", "out_of_memory", "placed_in_run"],
+        "ladder": ["chunks_remade", "collected_bytes", "moves_avoided", "placed_by_extension",
+                   "placed_in_run", "soft_limit_passed"],
+        "move": ["chunks_moved", "compactions", "copied_bytes", "driver_failures", "dropped_bytes",
+                 "placed_at_new_address", "placed_by_alias", "placed_by_extension",
+                 "placed_on_host"],
+        "sleep": ["moved_to_device_bytes", "moved_to_host_bytes", "sleeps", "wakes"]}),
+    "frees": Part("mend_frees", "heap", [], set_by={"ladder": ["early_fences_left"]}),
+    "shortage": Part("mend_shortage", "ladder", ["heap"], set_by={
+        "move": ["device_debt_bytes", "device_free_bytes", "device_is_asked", "no_addresses",
+                 "others_bytes", "owed_bytes"],
+        "policy": ["kept_bytes", "refused_bytes"], "sleep": [""]}),
+    "streams": Part("mend_streams", "physical", whole=True, set_by={
+        "ladder": ["asks_any", "looks_ahead", "may_be_several"],
+        "users": ["may_be_several", "serves_any", "serves_groups", "watches"]}),
 }
-SUMS_OVER_PARTS = "vmm/layout/state.h"
+STATE = "vmm/layout/state.h"  # it sums over parts
+LOCKS = {"grow", "state"}
 MEMBERS = r"(?:\s*(?:\.|->)\s*\w+|\[[^\]]*\])*"
 WRITTEN = re.compile(r"\s*(?:(?:[-+*/%|&^]|<<|>>)?=(?!=)|\+\+|--)")
 PATH_BEFORE = r"(?:\w+(?:->|\.))*$"
@@ -264,40 +288,54 @@ def takes_const(codes, call):
     return False
 
 
-def accesses(tree, room, code, name, part):
-    """(position, whether it may write) of each access to a part, by a heap, which is called `heap`
-    everywhere, or by a pointer of its type; of a type of a room below there may be other objects:
-    then by one that gets its address."""
-    of_heap = rf"\s*=\s*&(?:\w+->)*heap(?:->|\.){name};" if part.type_is_below else ""
-    pointers = set(re.findall(rf"\b{part.of_type}\s*\*\s*(?:const\s+)?(\w+)" + of_heap, code))
+def accesses(tree, code, name, part):
+    """(position, first member, whether it may write) of each access to a part, by a heap, which is
+    called `heap` everywhere, or by a pointer of its type; of a type of a room below there may be
+    other objects: then by one that gets its address."""
+    of_heap = rf"\s*=\s*&(?:\w+->)*heap(?:->|\.){name};" if "" in part.passed else ""
+    pointer = rf"(const\s+)?\b{part.of_type}\s*\*\s*(?:const\s+)?(\w+)" + of_heap
+    pointers = dict((found[1], found[0]) for found in re.findall(pointer, code))
     declaring = [code] + [each for path, each in tree.codes.items() if path.endswith(".h")]
     names = [rf"\bheap(?:->|\.){name}\b", *(rf"(?<![\w>.]){each}(?=->)" for each in pointers)]
-    for match in re.finditer(f"(?:{'|'.join(names)})(?P<members>{MEMBERS})", code):
-        members = re.sub(r"\s|\.|->", "", match.group("members"))
+    for match in re.finditer(f"({'|'.join(names)})(?P<members>{MEMBERS})", code):
+        members = re.sub(r"\[[^\]]*\]|\s", "", match.group("members")).replace("->", ".").split(".")
         before = code[max(0, match.start() - 400):match.start()]
         address = ADDRESS.search(before)
         writes = WRITTEN.match(code, match.end()) or STEPPED.search(before)
         if address and not writes:
             before = before[:address.start()]
-            is_passed = part.type_is_below and members in part.passed
-            writes = not (is_passed or TO_CONST.search(before)
+            writes = not (".".join(members[1:]) in part.passed or TO_CONST.search(before)
                           or takes_const(declaring, argument_before(before)))
-        yield match.start(), bool(writes) and members not in part.set_by.get(room, ())
+        yield match.start(), (members + [""])[1], bool(writes) and not pointers.get(match.group(1))
 
 
 def check_owners(tree):
+    idle = {(name, room, member) for name, part in PARTS.items()
+            for room, members in part.set_by.items() for member in members}
+    idle |= {(name, room, None) for name, part in PARTS.items()
+             for room in (part.readers or set()) - {"observe"}}
     for path, code in tree.codes.items():
         room = tree.room_of(path)
         if not path.startswith("vmm/") or "layout" not in tree.rooms[room]:
             continue
         for name, part in PARTS.items():
-            of_others = accesses(tree, room, code, name, part) if room != part.owner else ()
-            for position, writes in of_others:
-                may_read = part.type_is_below or room in part.readers or path == SUMS_OVER_PARTS
-                if writes or not may_read:
+            may_read = part.readers is None or room in part.readers or path == STATE
+            may_set = part.set_by.get(room, ())
+            for position, member, writes in \
+                    accesses(tree, code, name, part) if room != part.owner else ():
+                idle.discard((name, room, member if member in may_set else None))
+                if member not in may_set and (writes or not may_read):
                     yield path, line_of(code, position), stem_of(path), \
                         f"{'writes' if writes else 'reads'} {name} of the heap, which is " \
                         f"{part.owner}'s"
+    heap = re.search(r"typedef struct mend_heap \{(.*?)\n\}", tree.codes.get(STATE, ""), re.S)
+    for match in re.finditer(r"(\w+)(?:\[\w+\])?[,;]", heap.group(1)) if heap else ():
+        if match.group(1) not in PARTS.keys() | LOCKS:
+            yield STATE, line_of(tree.codes[STATE], heap.start(1) + match.start()), \
+                stem_of(STATE), f"{match.group(1)}: a part of the heap without an owner"
+    for name, room, member in sorted(idle, key=str) if "vmm/heap/life.c" in tree.codes else ():
+        yield STATE, 1, stem_of(STATE), \
+            f"{room} is named for {member or 'reading'} of {name}, and does not use that"
 
 
 # Rule, {path: text}, what it must flag: (path, line).
@@ -355,6 +393,12 @@ SAMPLES = [
                     "vmm/observe/a.c": "x = heap->imports.a;\nheap->imports = y;\n"},
      [("vmm/sleep/a.c", 2), ("vmm/sleep/a.c", 4), ("vmm/sleep/a.c", 5), ("vmm/sleep/a.c", 7),
       ("vmm/sleep/a.c", 9), ("vmm/observe/a.c", 2)]),
+    (check_owners, {"vmm/ladder/a.c": "heap->shortage.held = 0;\n",
+                    "vmm/move/a.c": "heap->shortage.owed_bytes = 1;\nheap->shortage.held = 1;\n",
+                    "vmm/policy/a.c": "heap->shortage.kept_bytes = heap->shortage.held;\n",
+                    STATE: "typedef struct mend_heap {\n    mend_mutex grow, state;\n"
+                           "    mend_zone zones[ZONES];\n    int other;\n} mend_heap;\n"},
+     [("vmm/move/a.c", 2), ("vmm/policy/a.c", 1), (STATE, 4)]),
     (check_owners, {"vmm/pool/a.c": "f(&heap->history);\nx = heap->history.a;\n"
                                     "f(&heap->history.a);\nheap->history.a = 1;\n",
                     "vmm/driver/a.c": "mend_history *h = p;\nh->a = 1;\n"},

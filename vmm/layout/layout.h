@@ -361,6 +361,14 @@ bool mend_cache_make_room(mend_heap *heap, mend_cache *cache, int zone);
 bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *span,
                             uint64_t run_bytes, uint32_t stream);
 
+static inline void mend_cache_add(mend_cache *cache, mend_span *span)
+{
+    assert(cache->count < cache->promised);
+    span->cached = true;
+    span->cache_index = (uint8_t)cache->count;
+    cache->spans[cache->count++] = span;
+}
+
 static inline void mend_cache_remove(mend_cache *cache, mend_span *span)
 {
     assert(span->cached);
