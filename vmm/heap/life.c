@@ -116,19 +116,11 @@ static void unmap_zeros(mend_heap *heap, const mend_range *range, mend_answer *f
 
 static void unmap_everything(mend_heap *heap, mend_answer *first)
 {
-    const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0);
-    while (chunk != NULL) {
+    for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL;) {
         const uint64_t address = mend_chunk_mapping_address(chunk);
-        uint64_t size_bytes = 0;
-        for (; chunk != NULL && mend_chunk_mapping_address(chunk) == address + size_bytes &&
-               mend_chunk_has_mapping(chunk);
-             chunk = mend_chunk_next(chunk)) {
-            size_bytes += mend_chunk_mapping_bytes(chunk);
-        }
+        const uint64_t size_bytes = mend_access_stretch(&chunk, false);
         if (size_bytes > 0) {
             unmap(heap, address, size_bytes, first);
-        } else {
-            chunk = mend_chunk_next(chunk);
         }
     }
     for (mend_retired *at = mend_retire_first(heap); at != NULL; at = mend_retire_next(at)) {

@@ -18,6 +18,9 @@
 /* Sets the pool's own device and those of the config. */
 void mend_access_init(mend_heap *heap);
 
+/* The size of the neighbouring mappings from *chunk on; moves *chunk behind them. */
+uint64_t mend_access_stretch(const mend_chunk **chunk, bool with_access);
+
 /* Lets the device access all memory of the pool and what it imported, existing mappings included.
  * No driver scope is open. After a failure some mappings may be accessible, and new ones will not
  * be. MEND_ERROR_OUT_OF_MEMORY. */

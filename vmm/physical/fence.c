@@ -25,11 +25,10 @@ static void drop_fence(mend_streams *streams, mend_stream_state *state, size_t a
 bool mend_streams_poll(mend_streams *streams)
 {
     bool any = mend_context_poll(streams);
-    for (uint32_t i = mend_slots_next_unpassed(streams, MEND_STREAM_UNKNOWN), next;
-         i != MEND_STREAM_UNKNOWN; i = next) {
+    MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_UNPASSED)
+    {
         mend_stream_state *state = &streams->items[i];
         size_t passed = 0;
-        next = mend_slots_next_unpassed(streams, i);
         while (passed < state->fence_count) {
             mend_status status =
                 streams->driver->event_query(streams->driver, state->fences[passed].event);

@@ -171,7 +171,7 @@ void mend_slots_see(mend_streams *streams, uint32_t slot, bool captured, uint64_
         leave_ring(streams, MEND_SLOTS_CAPTURED, slot);
     } else if (captured && !state->seen_captured) {
         enter_ring(streams, MEND_SLOTS_CAPTURED, slot,
-                   mend_slots_next_captured(streams, MEND_STREAM_UNKNOWN));
+                   streams->items[MEND_STREAM_UNKNOWN].in[MEND_SLOTS_CAPTURED].next);
     }
     state->seen_captured = captured;
     state->seen_capture = capture;

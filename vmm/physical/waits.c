@@ -37,7 +37,10 @@ void mend_waits_end_uses(mend_wait_env env, mend_waits *waits, uint32_t freed_on
         assert(user->stamp.epoch != 0 || state->users > 0);
         state->users -= user->stamp.epoch == 0;
         if (user->stamp.epoch == 0 && user->stamp.stream != freed_on) {
-            user->stamp = mend_streams_stamp_use(env.streams, user->stamp.stream, size_bytes);
+            state->open_bytes += state->has_ended && state->open ? size_bytes : 0;
+            user->stamp = state->has_ended
+                              ? mend_streams_last_stamp(env.streams, user->stamp.stream)
+                              : mend_streams_stamp(env.streams, user->stamp.stream, size_bytes);
             state->freed_by = number;
         }
         if (mend_stamp_is_ready(env.streams, user->stamp, freed_on)) {
