@@ -127,12 +127,6 @@ void mend_copies_shrink(mend_heap *heap, uint64_t most_bytes)
     }
 }
 
-void mend_copies_limit(mend_heap *heap, uint64_t most_bytes)
-{
-    heap->keeping.copies_limit = most_bytes;
-    mend_copies_shrink(heap, most_bytes);
-}
-
 /* Where its last piece ends; one that was forgotten has its address. */
 static uint64_t end_of(const mend_kept *copy)
 {

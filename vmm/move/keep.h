@@ -127,9 +127,11 @@ void mend_copies_leave(mend_heap *heap, mend_kept *kept, uint64_t size_bytes);
 
 /* Frees copies until there is no more than this. */
 void mend_copies_shrink(mend_heap *heap, uint64_t most_bytes);
-
-/* The same, now and from now on. */
-void mend_copies_limit(mend_heap *heap, uint64_t most_bytes);
+static inline void mend_copies_limit(mend_heap *heap, uint64_t most_bytes) /* from now on */
+{
+    heap->keeping.copies_limit = most_bytes;
+    mend_copies_shrink(heap, most_bytes);
+}
 
 /* Frees copies of which no block lives any more. Opens a driver scope if there are any copies. */
 void mend_copies_trim(mend_heap *heap);

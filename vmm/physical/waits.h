@@ -58,8 +58,8 @@ static inline void mend_waits_add_user(mend_wait_env env, mend_waits *waits, uin
     mend_waits_push(env, waits, (mend_stamp){0, stream});
 }
 
-/* The memory is freed, as the so manieth that had users: each of them gets a stamp, but `freed_on`.
- * Stamps that `freed_on` is behind go. The first stamp is the caller's. */
+/* The memory is freed, as the `number`th that had users: each gets a stamp, but `freed_on`, and no
+ * stamp stays that it is behind. The first stamp is the caller's. */
 void mend_waits_end_uses(mend_wait_env env, mend_waits *waits, uint32_t freed_on,
                          uint64_t size_bytes, uint64_t number);
 

@@ -103,20 +103,14 @@ mend_result mend_users_forget_stream(mend_heap *heap, mend_stream stream)
 
 /* ---- requesters ------------------------------------------------------------------------------ */
 
-/* Whether a capture uses a group of the program that is not begun on the stream: no watch tells
- * when that capture ends. */
-static bool is_unwatched(const mend_heap *heap, mend_order order, uint32_t group)
-{
-    return order.capture != 0 && (group & MEND_GROUP_OF_CAPTURE) == 0 &&
-           mend_group_taking(heap, order.stream) != group;
-}
-
 mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32_t group,
                                        uint32_t *index)
 {
     MEND_TRY(mend_users_find_stream(heap, order.stream, group, index));
-    if (group != 0) {
-        mend_slots_name(&heap->streams, *index, order.capture, is_unwatched(heap, order, group));
+    if (group != 0) { /* of the program and not begun on the stream: no watch tells of the end */
+        const bool is_unwatched = order.capture != 0 && (group & MEND_GROUP_OF_CAPTURE) == 0 &&
+                                  mend_group_taking(heap, order.stream) != group;
+        mend_slots_name(&heap->streams, *index, order.capture, is_unwatched);
         mend_group_watch_again(heap, order.stream);
     }
     return MEND_OK;

@@ -178,8 +178,6 @@ bool mend_exports_are_right(const mend_heap *heap, uint64_t marked);
  */
 
 void mend_pins_init(mend_heap *heap);
-
-/* Frees host memory. */
 static inline void mend_pins_clear(mend_heap *heap)
 {
     mend_slab_clear(&heap->pins.nodes);
