@@ -266,14 +266,6 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
  * mappings. MEND_ERROR_OUT_OF_ADDRESSES. */
 mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request);
 
-/* Notes the text as the failure, never cut off whatever the numbers, with the shortfall. `advice`
- * follows the limit that would help; it may be "". `pages` may be NULL. Of `holders`, those with
- * most bytes come first, and a suspect of a leak is last; cut off before the rest is.
- * MEND_ERROR_OUT_OF_MEMORY. */
-mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice,
-                             const mend_parts *pages,
-                             const mend_holder holders[MEND_HOLDERS_SHOWN + 1]);
-
 /* ---- streams.c ------------------------------------------------------------------------------- */
 
 /* Records and polls fences of other streams, where there are several. As mend_ladder_refresh. */

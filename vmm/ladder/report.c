@@ -488,9 +488,12 @@ static void add_holders(sentence *s, const mend_holder *holders)
     }
 }
 
-mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice,
-                             const mend_parts *pages,
-                             const mend_holder holders[MEND_HOLDERS_SHOWN + 1])
+/* Notes the text as the failure, never cut off whatever the numbers, with the shortfall. `advice`
+ * follows the limit that would help; it may be "". `pages` may be NULL. Of `holders`, those with
+ * most bytes come first, and a suspect of a leak is last; cut off before the rest is.
+ * MEND_ERROR_OUT_OF_MEMORY. */
+static mend_result fail(const mend_shortfall *shortfall, const char *advice,
+                        const mend_parts *pages, const mend_holder holders[MEND_HOLDERS_SHOWN + 1])
 {
     sentence s = {.used = 0};
     add_advice(&s, shortfall, advice, pages);
@@ -543,10 +546,10 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
     size_t total;
     (void)mend_holders_find(heap, MEND_BY_DEFAULT, holders, MEND_HOLDERS_SHOWN,
                             &holders[MEND_HOLDERS_SHOWN], &total);
-    return mend_report_fail(&shortfall,
-                            is_advised ? advice.text
-                                       : last_words(heap, request, is_captured, usable.empty_bytes),
-                            request->pages, holders);
+    return fail(&shortfall,
+                is_advised ? advice.text
+                           : last_words(heap, request, is_captured, usable.empty_bytes),
+                request->pages, holders);
 }
 
 /* Pages of a range that old mappings keep. */

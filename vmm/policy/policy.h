@@ -450,9 +450,6 @@ typedef struct mend_compact_pass {
     mend_defrag_stop stop; /* why nothing was chosen the last time */
 } mend_compact_pass;
 
-/* Whether a partly used chunk may move: no graph uses it, and its free memory is idle. */
-bool mend_victims_may_move(mend_heap *heap, const mend_chunk *chunk);
-
 /* Whether the chunk is partly used, may move, and may have a page without live bytes. */
 bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk);
 
