@@ -190,15 +190,16 @@ static void record_fence(mend_heap *heap, uint32_t stream)
 void mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     mend_streams *streams = &heap->streams;
-    heap->frees.of_users += span->waits.others != NULL;
     bool by_all = freed_on == MEND_STREAM_UNKNOWN && heap->config.knows_all_streams;
     mend_stamp inherited = span->waits.first;
     span->waits.first = (mend_stamp){0};
     if (!by_all) {
         span->waits.first = mend_streams_stamp(streams, freed_on, span->size_bytes);
     }
-    mend_waits_end_uses(mend_heap_wait_env(heap), &span->waits, freed_on, span->size_bytes,
-                        heap->frees.of_users);
+    if (span->waits.others != NULL) {
+        mend_waits_end_uses(mend_heap_wait_env(heap), &span->waits, freed_on, span->size_bytes,
+                            ++heap->frees.of_users);
+    }
     if (!mend_stamp_is_ready(streams, inherited, freed_on)) {
         mend_waits_add(mend_heap_wait_env(heap), &span->waits, inherited);
     }

@@ -326,30 +326,32 @@ void mend_layout_mark(mend_heap *heap, mend_span *span)
     }
 }
 
-static void note_peak(uint64_t *peak, uint64_t now, bool begins_anew)
-{
-    *peak = begins_anew ? now : mend_max_u64(*peak, now);
-}
-
 void mend_layout_note_peaks(mend_heap *heap, bool anew)
 {
     assert(mend_mutex_is_held(&heap->state));
     mend_heap_counters *counters = &heap->counters;
-    note_peak(&counters->peak_live_bytes, counters->live_bytes, anew);
-    note_peak(&counters->peak_reserved_bytes, heap->chunks.reserved_bytes, anew);
-    note_peak(&counters->peak_live_blocks, MEND_HEAP_SUM(heap, live_blocks), anew);
-    note_peak(&counters->peak_mappings, mend_heap_mappings(heap), anew);
-    note_peak(&counters->peak_chunks, mend_heap_chunks(heap), anew);
-    note_peak(&counters->peak_requested_bytes, MEND_HEAP_SUM(heap, requested_bytes), anew);
+    if (anew) {
+        counters->peak_live_bytes = counters->peak_reserved_bytes = 0;
+        counters->peak_live_blocks = counters->peak_requested_bytes = 0;
+        counters->peak_mappings = counters->peak_chunks = 0;
+        mend_scopes_reset_peaks(&heap->scopes);
+    }
+    mend_raise_u64(&counters->peak_live_bytes, counters->live_bytes);
+    mend_raise_u64(&counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
+    mend_raise_u64(&counters->peak_live_blocks, MEND_HEAP_SUM(heap, live_blocks));
+    mend_raise_u64(&counters->peak_requested_bytes, MEND_HEAP_SUM(heap, requested_bytes));
+    mend_raise_u64(&counters->peak_mappings, mend_heap_mappings(heap));
+    mend_raise_u64(&counters->peak_chunks, mend_heap_chunks(heap));
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         mend_zone_counters *zone = &heap->zones[i].counters;
-        note_peak(&zone->peak_live_blocks, zone->live_blocks, anew);
-        note_peak(&zone->peak_live_bytes, zone->live_bytes, anew);
-        note_peak(&zone->peak_requested_bytes, zone->requested_bytes, anew);
-        note_peak(&zone->peak_reserved_bytes, mend_heap_reserved_in(heap, i), anew);
-    }
-    if (anew) {
-        mend_scopes_reset_peaks(&heap->scopes);
+        const uint64_t reserved_bytes = mend_heap_reserved_in(heap, i);
+        zone->peak_reserved_bytes =
+            mend_max_u64(anew ? 0 : zone->peak_reserved_bytes, reserved_bytes);
+        if (anew) {
+            zone->peak_live_blocks = zone->live_blocks;
+            zone->peak_live_bytes = zone->live_bytes;
+            zone->peak_requested_bytes = zone->requested_bytes;
+        }
     }
 }
 

@@ -282,7 +282,15 @@ void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t 
  * stream of the current call, or MEND_STREAM_UNKNOWN), or while copies of a failed transaction may
  * run. Calls the driver.
  */
-void mend_retire_flush(mend_heap *heap, uint32_t asking);
+void mend_retire_unmap_idle(mend_heap *heap, uint32_t asking);
+static inline void mend_retire_flush(mend_heap *heap, uint32_t asking)
+{
+    heap->retire.refused = MEND_DRIVER_OK;
+    heap->retire.lacked_nodes = false;
+    if (heap->chunks.owing.count[MEND_OWED_MAPPING] > 0) {
+        mend_retire_unmap_idle(heap, asking); /* a refusal is noted in heap->retire.refused */
+    }
+}
 
 /* Retired mappings by address: the first one, and the next one; NULL: none. */
 mend_retired *mend_retire_first(const mend_heap *heap);
