@@ -534,19 +534,3 @@ bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count, size_t mo
                                        .waits = change_count * (COPIES * most_waits + 1)};
     return mend_layout_reserve_these(heap, &nodes);
 }
-
-bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise)
-{
-    return mend_layout_reserve_these(heap, promise) &&
-           mend_slab_promise(&heap->nodes.spans, promise->spans) &&
-           mend_slab_promise(&heap->nodes.runs, promise->runs) && /* they are there */
-           mend_slab_promise(&heap->nodes.waits, promise->waits);
-}
-
-void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise)
-{
-    assert(mend_mutex_is_held(&heap->state));
-    mend_slab_end_promise(&heap->nodes.spans, promise->spans);
-    mend_slab_end_promise(&heap->nodes.runs, promise->runs);
-    mend_slab_end_promise(&heap->nodes.waits, promise->waits);
-}

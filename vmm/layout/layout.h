@@ -308,8 +308,20 @@ bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count, size_t mo
 
 /* The same, for a caller that lets others change the heap before it uses the nodes: they stay
  * promised to it until mend_layout_end_promise. */
-bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise);
-void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise);
+static inline bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise)
+{
+    return mend_layout_reserve_these(heap, promise) &&
+           mend_slab_promise(&heap->nodes.spans, promise->spans) &&
+           mend_slab_promise(&heap->nodes.runs, promise->runs) && /* they are there */
+           mend_slab_promise(&heap->nodes.waits, promise->waits);
+}
+static inline void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    mend_slab_end_promise(&heap->nodes.spans, promise->spans);
+    mend_slab_end_promise(&heap->nodes.runs, promise->runs);
+    mend_slab_end_promise(&heap->nodes.waits, promise->waits);
+}
 
 /* ---- cache.c --------------------------------------------------------------------------------- */
 

@@ -72,8 +72,8 @@ uint64_t mend_range_missing_bytes(const mend_range *range, uint64_t from, uint64
 {
     uint64_t bytes = 0;
     assert((from - range->address) % range->page_bytes == 0);
-    for (; from < end; from += range->page_bytes) {
-        bytes += range->pages[mend_range_page_of(range, from)] == NULL ? range->page_bytes : 0;
+    MEND_MISSING_EACH(at, range, from, end) {
+        bytes += range->page_bytes;
     }
     return bytes;
 }

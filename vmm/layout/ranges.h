@@ -83,6 +83,11 @@ static inline size_t mend_range_page_of(const mend_range *range, uint64_t addres
     return (size_t)((address - range->address) / range->page_bytes);
 }
 
+/* Visits the pages between two addresses that are not committed. */
+#define MEND_MISSING_EACH(at, range, from, end)                                                    \
+    for (uint64_t at = (from); at < (end); at += (range)->page_bytes)                              \
+        if ((range)->pages[mend_range_page_of(range, at)] == NULL)
+
 static inline uint64_t mend_range_page_start(const mend_range *range, size_t page)
 {
     return range->address + page * range->page_bytes;

@@ -25,8 +25,7 @@ static void drop_fence(mend_streams *streams, mend_stream_state *state, size_t a
 bool mend_streams_poll(mend_streams *streams)
 {
     bool any = mend_context_poll(streams);
-    MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_UNPASSED)
-    {
+    MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_UNPASSED) {
         mend_stream_state *state = &streams->items[i];
         size_t passed = 0;
         while (passed < state->fence_count) {
