@@ -370,10 +370,11 @@ mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user)
             return MEND_OK;
         }
     }
-    if (!mend_layout_reserve_these(heap, &(const mend_layout_promise){.waits = 1})) {
+    const mend_wait_env env = mend_heap_wait_env(heap);
+    if (!mend_slab_reserve(env.nodes, 1)) {
         return mend_no_host_memory("the pool's own records");
     }
-    mend_waits_add_user(mend_heap_wait_env(heap), &span->waits, user);
+    mend_waits_add_user(env, &span->waits, user);
     return MEND_OK;
 }
 

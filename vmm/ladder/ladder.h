@@ -244,11 +244,10 @@ uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_reques
  * holds `state`; no driver call. */
 uint64_t mend_report_there_bytes(const mend_heap *heap, const mend_request *request);
 
-/* What a callback hears: how many bytes the request lacks now. This much more in free chunks that
- * its stream may use, or in room to create, would be enough. At least a page. The callback before,
- * or another thread, may have decommitted pages, or trimmed the pool: then the driver is asked
- * again. What the pool owes to others goes before chunks of a size of their own are created. The
- * caller holds `state`, which is released while the driver is asked. */
+/* What a callback hears: how much more in free chunks that its stream may use, or in room to
+ * create, would be enough now; at least a page. If another callback or thread has trimmed the pool,
+ * it asks the driver, and releases `state`. What the pool owes to others goes before chunks of a
+ * size of their own are created. */
 uint64_t mend_report_missing_bytes(mend_heap *heap, const mend_request *request);
 
 /* Whether a request that is refused for what it needs would be served if others gave `more_bytes`

@@ -233,14 +233,12 @@ uint64_t mend_report_there_bytes(const mend_heap *heap, const mend_request *requ
            mend_align_down(mend_budget_room_bytes(heap), heap->device.granularity_bytes);
 }
 
-/* The budget is as if it had been in this search, and before others see it, as it was: the caller
- * does not hold `grow`. */
+/* The budget is as in this search, and then as it was, unseen: the caller does not hold `grow`. */
 uint64_t mend_report_missing_bytes(mend_heap *heap, const mend_request *request)
 {
     const uint64_t page = heap->device.granularity_bytes;
     const bool makes_chunks = mend_request_makes_chunks(request);
     const bool is_rationed = makes_chunks && heap->config.ration != NULL;
-    mend_stream stream = request->handle;
     mend_request now = *request;
     mend_driver_scope scope;
     uint64_t free_bytes = 0;
@@ -255,12 +253,13 @@ uint64_t mend_report_missing_bytes(mend_heap *heap, const mend_request *request)
         owed_bytes = is_rationed ? mend_owed_to_others(heap) : 0;
         mend_driver_scope_close(heap, &scope);
     }
-    uint32_t group = stream == MEND_NO_STREAM ? 0 : mend_group_taking(heap, stream);
+    uint32_t group = now.handle == MEND_NO_STREAM ? 0 : mend_group_taking(heap, now.handle);
     now.size_bytes = mend_request_missing_bytes(request);
     now.group = 0;
     now.zone = 0;
-    now.stream = stream == MEND_NO_STREAM ? MEND_STREAM_UNKNOWN
-                                          : mend_streams_lookup(&heap->streams, stream, group);
+    now.stream = now.handle == MEND_NO_STREAM
+                     ? MEND_STREAM_UNKNOWN
+                     : mend_streams_lookup(&heap->streams, now.handle, group);
     const mend_attainable known = heap->attainable;
     const mend_search search = heap->search;
     if (is_told && !known.is_known) {

@@ -331,15 +331,13 @@ void mend_layout_note_peaks(mend_heap *heap, bool anew)
     assert(mend_mutex_is_held(&heap->state));
     mend_heap_counters *counters = &heap->counters;
     if (anew) {
-        counters->peak_live_bytes = counters->peak_reserved_bytes = 0;
-        counters->peak_live_blocks = counters->peak_requested_bytes = 0;
-        counters->peak_mappings = counters->peak_chunks = 0;
+        counters->peak_live_bytes = counters->live_bytes;
+        counters->peak_live_blocks = MEND_HEAP_SUM(heap, live_blocks);
+        counters->peak_requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
+        counters->peak_reserved_bytes = counters->peak_mappings = counters->peak_chunks = 0;
         mend_scopes_reset_peaks(&heap->scopes);
     }
-    mend_raise_u64(&counters->peak_live_bytes, counters->live_bytes);
     mend_raise_u64(&counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
-    mend_raise_u64(&counters->peak_live_blocks, MEND_HEAP_SUM(heap, live_blocks));
-    mend_raise_u64(&counters->peak_requested_bytes, MEND_HEAP_SUM(heap, requested_bytes));
     mend_raise_u64(&counters->peak_mappings, mend_heap_mappings(heap));
     mend_raise_u64(&counters->peak_chunks, mend_heap_chunks(heap));
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {

@@ -195,7 +195,7 @@ static inline void mend_layout_set_live(mend_heap *heap, mend_zone *zone, mend_s
     mend_chunk_change_live(&heap->chunks, chunk, live ? left_bytes : 0 - left_bytes);
 }
 
-/* Each peak becomes what there is now, if that is more, or if they begin `anew`. */
+/* The peaks of what is held become what there is now, if that is more; all do that if `anew`. */
 void mend_layout_note_peaks(mend_heap *heap, bool anew);
 
 /* Sets what the thread marks its blocks with. */

@@ -15,11 +15,9 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
                       const mend_chunk_properties *properties,
                       mend_chunk_sums *(*sums_at)(mend_chunks *, uint64_t), mend_history *history)
 {
-    *chunks = (mend_chunks){.driver = driver,
-                            .properties = *properties,
-                            .sums_at = sums_at,
-                            .next_number = 1,
-                            .history = history};
+    *chunks = (mend_chunks){.driver = driver, .properties = *properties, .next_number = 1};
+    chunks->sums_at = sums_at;
+    chunks->history = history;
     mend_tree_init(&chunks->mapped, compare_address);
     mend_tree_init(&chunks->empty, compare_size);
     mend_list_init(&chunks->newly_empty);
