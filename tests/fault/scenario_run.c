@@ -142,7 +142,7 @@ static mend_slab *slab_to_dry(const scene *s)
                                                   &heap->chunks.slab,
                                                   &heap->space.gap_slab,
                                                   &heap->space.reservation_slab,
-                                                  &heap->ranges.space.gap_slab};
+                                                  &heap->range_space.gap_slab};
     return slabs[s->fault->dry - 1];
 }
 

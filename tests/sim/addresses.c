@@ -41,7 +41,7 @@ static uint64_t next_import(const mend_heap *heap, uint64_t from, uint64_t end, 
 /* The same for what was lent to ranges, which stay where they are. */
 static uint64_t next_lent(const mend_heap *heap, uint64_t from, uint64_t end, uint64_t *behind)
 {
-    const mend_list *head = &heap->ranges.space.reservations;
+    const mend_list *head = &heap->range_space.reservations;
     uint64_t lowest = end;
     for (const mend_list *at = head->next; at != head; at = at->next) {
         const mend_reservation *range = MEND_CONTAINER_OF(at, mend_reservation, link);

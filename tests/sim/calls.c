@@ -300,7 +300,7 @@ static uint64_t beside_live_bytes(const trial *t, int pool)
     const mend_pool *of = t->pools[pool].pool;
     const mend_heap *heap = &of->heap;
     const uint64_t held_bytes = of->is_plain ? of->plain.range_bytes : heap->chunks.reserved_bytes;
-    return held_bytes - mend_heap_awake_bytes(heap) + heap->ranges.zeros_bytes;
+    return held_bytes - mend_heap_awake_bytes(heap) + heap->zeros.bytes;
 }
 
 static held look_at_held(trial *t, int pool)

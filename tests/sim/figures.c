@@ -344,7 +344,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 
 static uint64_t bytes_of_zeros(const trial_pool *pool)
 {
-    const mend_chunk_of_zeros *at = pool->pool->heap.ranges.zeros;
+    const mend_chunk_of_zeros *at = pool->pool->heap.zeros.first;
     uint64_t bytes = 0;
     for (; at != NULL; at = at->next) {
         bytes += at->size_bytes;

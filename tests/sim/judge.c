@@ -250,8 +250,7 @@ uint64_t trial_room_for_chunks(trial *t, int pool)
     const mend_stats stats = trial_stats(t, pool);
     const mend_heap *heap = &t->pools[pool].pool->heap;
     const uint64_t limit_bytes = heap->config.limit_bytes;
-    const uint64_t kept_bytes =
-        stats.reserved_bytes - stats.free_empty_bytes + heap->ranges.zeros_bytes;
+    const uint64_t kept_bytes = stats.reserved_bytes - stats.free_empty_bytes + heap->zeros.bytes;
     return limit_bytes > kept_bytes
                ? mend_align_down(limit_bytes - kept_bytes, heap->device.granularity_bytes)
                : 0;

@@ -271,7 +271,7 @@ static uint64_t ended_zeros(const trial *t, int pool)
     for (int i = 0; i < TRIAL_RANGES; i++) {
         any_lives |= t->ranges[i].range != NULL && t->ranges[i].pool == pool;
     }
-    return any_lives ? 0 : t->pools[pool].pool->heap.ranges.zeros_bytes;
+    return any_lives ? 0 : t->pools[pool].pool->heap.zeros.bytes;
 }
 
 uint64_t trial_room_with_peer_pools(trial *t, int pool, bool made_again)

@@ -7,6 +7,8 @@ x.c and x.h are one.
    any file of its folder defines; public headers are open to the library;
  - one place that asks the driver again: the functions that do what is owed are called by the
    settlement and the places that note it; no file but these calls the driver to take back;
+ - each part of a heap has an owner: only that room writes its fields, and only rooms named for it
+   read them;
  - no view of what is above: nothing in a room names a file or a function of a room it may not
    include, in comments neither.
 
@@ -189,6 +191,153 @@ def check_owed(tree):
                 f"keeps {match.group(1)} apart from the list of what is owed (physical/owed.h)"
 
 
+class Part:
+    """A part of a heap (layout/state.h). Only the owner writes it; `readers` read it, and `observe`
+    reads all; None: all rooms do. `whole`: any room passes it to functions, because its type is
+    the owner's, a room below the heap; so it does with the `passed` ones of its own parts.
+    `set_by`: fields by which other rooms tell the owner something."""
+
+    def __init__(self, of_type, owner, readers=None, whole=False, passed=(), set_by=None):
+        self.of_type, self.owner = of_type, owner
+        self.readers = None if readers is None else {"observe", *readers}
+        self.passed, self.set_by = {*passed, *([""] if whole else [])}, set_by or {}
+
+
+PARTS = {
+    # The owner alone.
+    "allowed": Part("mend_allowed", "move", ["users"]),
+    "attainable": Part("mend_attainable", "move", ["policy", "ladder", "pool"]),
+    "budget": Part("mend_budget", "policy", ["ladder"]),
+    "caching": Part("mend_caching", "layout", ["policy", "heap"]),
+    "driver": Part(None, "heap"),
+    "exports": Part(None, "users", ["sleep"]),
+    "groups": Part("mend_groups", "users", ["policy", "ladder"]),
+    "imports": Part("mend_imports", "move", ["sleep", "heap"]),
+    "keeping": Part("mend_keeping", "move", []),
+    "nodes": Part("mend_nodes", "layout", []),
+    "pins": Part("mend_pins", "users", []),
+    "ranges": Part("mend_ranges", "layout", ["move", "ladder", "heap"]),
+    "retire": Part("mend_retiring", "move", ["ladder", "heap"]),
+    "scopes": Part("mend_scope_table", "layout", ["pool"]),
+    "search": Part("mend_search", "ladder", ["policy"]),
+    "zeros": Part("mend_chunks_of_zeros", "move", ["policy", "ladder", "heap"]),
+    # Its functions alone.
+    "blocks": Part("mend_pointer_map", "base", whole=True),
+    "device": Part("mend_device_info", "driver", whole=True),
+    "history": Part("mend_history", "base", whole=True),
+    "range_space": Part("mend_space", "address", whole=True),
+    "space": Part("mend_space", "address", whole=True),
+    "unlocking": Part("mend_unlocking", "driver", whole=True),
+    "zones": Part("mend_zone", "layout", whole=True),
+    # Beside the owner these.
+    "chunks": Part("mend_chunks", "physical", whole=True, passed=["owing", "slab"],
+                   set_by={"ladder": ["parks_none"]}),
+    "config": Part("mend_heap_config", "heap",
+                   set_by={"policy": ["placement"], "ladder": ["limit_bytes"],
+                           "pool": ["soft_limit_bytes"]}),
+    "counters": Part("mend_heap_counters", "layout", set_by={
+        "heap": ["cache_hits", "out_of_memory", "placed_in_run"],
+        "ladder": ["chunks_remade", "collected_bytes", "moves_avoided", "placed_by_extension",
+                   "placed_in_run", "soft_limit_passed"],
+        "move": ["chunks_moved", "compactions", "copied_bytes", "driver_failures", "dropped_bytes",
+                 "placed_at_new_address", "placed_by_alias", "placed_by_extension",
+                 "placed_on_host"],
+        "sleep": ["moved_to_device_bytes", "moved_to_host_bytes", "sleeps", "wakes"]}),
+    "frees": Part("mend_frees", "heap", [], set_by={"ladder": ["early_fences_left"]}),
+    "shortage": Part("mend_shortage", "ladder", ["heap"], set_by={
+        "move": ["device_debt_bytes", "device_free_bytes", "device_is_asked", "no_addresses",
+                 "others_bytes", "owed_bytes"],
+        "policy": ["kept_bytes", "refused_bytes"], "sleep": [""]}),
+    "streams": Part("mend_streams", "physical", whole=True, set_by={
+        "ladder": ["asks_any", "looks_ahead", "may_be_several"],
+        "users": ["may_be_several", "serves_any", "serves_groups", "watches"]}),
+}
+STATE = "vmm/layout/state.h"  # it sums over parts
+LOCKS = {"grow", "state"}
+MEMBERS = r"(?:\s*(?:\.|->)\s*\w+|\[[^\]]*\])*"
+WRITTEN = re.compile(r"\s*(?:(?:[-+*/%|&^]|<<|>>)?=(?!=)|\+\+|--)")
+PATH_BEFORE = r"(?:\w+(?:->|\.))*$"
+STEPPED = re.compile(r"(?:\+\+|--)" + PATH_BEFORE)
+ADDRESS = re.compile(r"(?<!&)&" + PATH_BEFORE)
+TO_CONST = re.compile(r"\bconst\s+[\w\s]+\*\s*\w+\s*=\s*$|\(const\s+[\w\s]+\*\)$|"
+                      r"_EACH\(const\b[^;{]*$")
+
+
+def argument_before(code):
+    """(function, number) of the argument that begins where the code ends; None: it is none."""
+    depth, number = 0, 0
+    for at in range(len(code) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(code[at], 0)
+        number += code[at] == "," and depth == 0
+        if depth < 0:
+            name = re.search(r"(\w+)\s*$", code[:at])
+            return (name.group(1), number) if name else None
+        if code[at] in ";{}":
+            return None
+    return None
+
+
+def takes_const(codes, call):
+    """Whether that argument is a pointer to const, by a declaration in one of these."""
+    for code in codes if call else ():
+        found = re.search(r"^(?!\s).*[ *]" + call[0] + r"\(((?:[^;{}()]|\([^()]*\))*)\)\s*[;{]",
+                          code, re.M)
+        if found:
+            arguments = found.group(1).split(",")
+            return call[1] < len(arguments) and arguments[call[1]].strip().startswith("const ")
+    return False
+
+
+def accesses(tree, code, name, part):
+    """(position, first member, whether it may write) of each access to a part, by a heap, which is
+    called `heap` everywhere, or by a pointer of its type; of a type of a room below there may be
+    other objects: then by one that gets its address."""
+    of_heap = rf"\s*=\s*&(?:\w+->)*heap(?:->|\.){name};" if "" in part.passed else ""
+    pointer = rf"(const\s+)?\b{part.of_type}\s*\*\s*(?:const\s+)?(\w+)" + of_heap
+    pointers = dict((found[1], found[0]) for found in re.findall(pointer, code))
+    declaring = [code] + [each for path, each in tree.codes.items() if path.endswith(".h")]
+    names = [rf"\bheap(?:->|\.){name}\b", *(rf"(?<![\w>.]){each}(?=->)" for each in pointers)]
+    for match in re.finditer(f"({'|'.join(names)})(?P<members>{MEMBERS})", code):
+        members = re.sub(r"\[[^\]]*\]|\s", "", match.group("members")).replace("->", ".").split(".")
+        before = code[max(0, match.start() - 400):match.start()]
+        address = ADDRESS.search(before)
+        writes = WRITTEN.match(code, match.end()) or STEPPED.search(before)
+        if address and not writes:
+            before = before[:address.start()]
+            writes = not (".".join(members[1:]) in part.passed or TO_CONST.search(before)
+                          or takes_const(declaring, argument_before(before)))
+        yield match.start(), (members + [""])[1], bool(writes) and not pointers.get(match.group(1))
+
+
+def check_owners(tree):
+    idle = {(name, room, member) for name, part in PARTS.items()
+            for room, members in part.set_by.items() for member in members}
+    idle |= {(name, room, None) for name, part in PARTS.items()
+             for room in (part.readers or set()) - {"observe"}}
+    for path, code in tree.codes.items():
+        room = tree.room_of(path)
+        if not path.startswith("vmm/") or "layout" not in tree.rooms[room]:
+            continue
+        for name, part in PARTS.items():
+            may_read = part.readers is None or room in part.readers or path == STATE
+            may_set = part.set_by.get(room, ())
+            for position, member, writes in \
+                    accesses(tree, code, name, part) if room != part.owner else ():
+                idle.discard((name, room, member if member in may_set else None))
+                if member not in may_set and (writes or not may_read):
+                    yield path, line_of(code, position), stem_of(path), \
+                        f"{'writes' if writes else 'reads'} {name} of the heap, which is " \
+                        f"{part.owner}'s"
+    heap = re.search(r"typedef struct mend_heap \{(.*?)\n\}", tree.codes.get(STATE, ""), re.S)
+    for match in re.finditer(r"(\w+)(?:\[\w+\])?[,;]", heap.group(1)) if heap else ():
+        if match.group(1) not in PARTS.keys() | LOCKS:
+            yield STATE, line_of(tree.codes[STATE], heap.start(1) + match.start()), \
+                stem_of(STATE), f"{match.group(1)}: a part of the heap without an owner"
+    for name, room, member in sorted(idle, key=str) if "vmm/heap/life.c" in tree.codes else ():
+        yield STATE, 1, stem_of(STATE), \
+            f"{room} is named for {member or 'reading'} of {name}, and does not use that"
+
+
 # Rule, {path: text}, what it must flag: (path, line).
 SAMPLES = [
     (check_rings, {"vmm/base/a.c": '#include "base/b.h"\n', "vmm/base/a.h": "",
@@ -229,6 +378,31 @@ SAMPLES = [
                   "vmm/layout/a.h": "mend_list refused;\nuint64_t refused_bytes;\n",
                   "vmm/sim/a.h": "mend_list refused;\n"},
      [("vmm/ladder/a.c", 2), ("vmm/ladder/b.c", 1), ("vmm/layout/a.h", 1)]),
+    (check_owners, {"vmm/users/a.c": "heap->pins.a = 1;\n",
+                    "vmm/heap/a.c": "\nx = heap->pins.a;\n",
+                    "vmm/pool/a.c": "pool->heap.pins.a++;\nb.pins = 1;\n"},
+     [("vmm/heap/a.c", 2), ("vmm/pool/a.c", 1)]),
+    (check_owners, {"vmm/sleep/a.c": "x = heap->imports.a == 1 && heap->imports.b;\n"
+                                     "++c->heap->imports.a;\nf(1, &heap->imports.a);\n"
+                                     "g(&heap->imports.a, 1);\nheap->imports.a[i].b |= 1;\n"
+                                     "const int *a = &heap->imports.a;\n"
+                                     "int *b = &heap->imports.a;\n"
+                                     "mend_imports *e = p;\ne->a = 1;\ny = e->a;\n"
+                                     "MEND_TREE_EACH(const t, at, by, &heap->imports.a) {\n",
+                    "vmm/base/b.h": "void f(int x, const int *y);\nvoid g(int *x, int y);\n",
+                    "vmm/observe/a.c": "x = heap->imports.a;\nheap->imports = y;\n"},
+     [("vmm/sleep/a.c", 2), ("vmm/sleep/a.c", 4), ("vmm/sleep/a.c", 5), ("vmm/sleep/a.c", 7),
+      ("vmm/sleep/a.c", 9), ("vmm/observe/a.c", 2)]),
+    (check_owners, {"vmm/ladder/a.c": "heap->shortage.held = 0;\n",
+                    "vmm/move/a.c": "heap->shortage.owed_bytes = 1;\nheap->shortage.held = 1;\n",
+                    "vmm/policy/a.c": "heap->shortage.kept_bytes = heap->shortage.held;\n",
+                    STATE: "typedef struct mend_heap {\n    mend_mutex grow, state;\n"
+                           "    mend_zone zones[ZONES];\n    int other;\n} mend_heap;\n"},
+     [("vmm/move/a.c", 2), ("vmm/policy/a.c", 1), (STATE, 4)]),
+    (check_owners, {"vmm/pool/a.c": "f(&heap->history);\nx = heap->history.a;\n"
+                                    "f(&heap->history.a);\nheap->history.a = 1;\n",
+                    "vmm/driver/a.c": "mend_history *h = p;\nh->a = 1;\n"},
+     [("vmm/pool/a.c", 3), ("vmm/pool/a.c", 4)]),
     (check_upper_rooms, {"vmm/base/a.h": "\n/* driver/b.c knows. */\n"}, [("vmm/base/a.h", 2)]),
     (check_upper_rooms, {"vmm/base/a.h": "/* mend_b knows; mend_c is for all. */\n",
                          "vmm/driver/b.c": "int mend_b(void)\n{\n}\nint mend_c(void)\n{\n}\n",
@@ -238,7 +412,7 @@ SAMPLES = [
                          "vmm/base/b.c": "int mend_b(void)\n{\n}\n"}, []),
 ]
 
-RULES = [check_rings, check_faces, check_upper_rooms, check_owed]
+RULES = [check_rings, check_faces, check_upper_rooms, check_owed, check_owners]
 
 
 def samples_that_failed(code_of, room_of, rooms):

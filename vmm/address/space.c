@@ -17,7 +17,7 @@ MEND_TREE_ORDER_BY_TWO(compare_size, mend_gap, by_size, size_bytes, address);
 MEND_TREE_ORDER(compare_reservations, mend_reservation, by_address, address);
 
 void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page_bytes,
-                     uint64_t reserve_bytes, uint64_t growth_bytes)
+                     uint64_t reserve_bytes, uint64_t growth_bytes, bool is_scarce)
 {
     assert(mend_is_power_of_two(page_bytes));
     assert(reserve_bytes > 0);
@@ -26,10 +26,17 @@ void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page
                           .reserve_bytes = mend_align_up(reserve_bytes, page_bytes),
                           .ask_bytes = mend_align_up(reserve_bytes, page_bytes),
                           .refused_bytes = UINT64_MAX,
+                          .is_scarce = is_scarce,
                           .growth_bytes = mend_align_up(growth_bytes, page_bytes)};
     mend_slab_init(&space->gap_slab, sizeof(mend_gap));
     mend_slab_init(&space->reservation_slab, sizeof(mend_reservation));
     mend_space_abandon(space);
+}
+
+void mend_space_init_borrower(mend_space *space, mend_space *lender)
+{
+    mend_space_init(space, lender->driver, lender->page_bytes, lender->page_bytes, 0, false);
+    space->lender = lender;
 }
 
 static mend_status free_addresses(const mend_space *space, const mend_reservation *reservation)

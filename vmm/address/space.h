@@ -65,7 +65,10 @@ typedef struct mend_space {
 } mend_space;
 
 void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page_bytes,
-                     uint64_t reserve_bytes, uint64_t growth_bytes);
+                     uint64_t reserve_bytes, uint64_t growth_bytes, bool is_scarce);
+
+/* One that reserves no more than what is asked for, and that `lender` lends to. */
+void mend_space_init_borrower(mend_space *space, mend_space *lender);
 
 /* Frees all reservations; nothing is mapped in them any more. Calls the driver, goes on after a
  * refusal, and returns the first failure. */

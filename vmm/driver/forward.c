@@ -142,15 +142,17 @@ static void unlocking_pause(const mend_driver *driver, uint64_t duration_ns)
 MEND_DRIVER_CALLS(X)
 #undef X
 
-void mend_unlocking_init(mend_unlocking *unlocking, const mend_driver *inner, mend_mutex *lock)
+const mend_driver *mend_unlocking_init(mend_unlocking *unlocking, const mend_driver *inner,
+                                       mend_mutex *lock, mend_history *history)
 {
     assert(inner != &unlocking->pass.table);
     assert(lock != NULL);
-    *unlocking = (mend_unlocking){.lock = lock};
+    *unlocking = (mend_unlocking){.lock = lock, .history = history};
     mend_passing_init(&unlocking->pass, inner);
 #define X(member, name, bytes, parameters, arguments)                                              \
     unlocking->pass.table.member = unlocking_##member;
     MEND_DRIVER_CALLS(X)
 #undef X
     unlocking->pass.table.pause = unlocking_pause;
+    return &unlocking->pass.table;
 }

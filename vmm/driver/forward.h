@@ -41,8 +41,10 @@ typedef struct mend_unlocking {
  * holds the lock. */
 mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status status);
 
-/* Both are borrowed. Calls that may take long release the lock (takes_long). */
-void mend_unlocking_init(mend_unlocking *unlocking, const mend_driver *inner, mend_mutex *lock);
+/* All are borrowed; no history: NULL. Calls of the table that may take long release the lock
+ * (takes_long). */
+const mend_driver *mend_unlocking_init(mend_unlocking *unlocking, const mend_driver *inner,
+                                       mend_mutex *lock, mend_history *history);
 
 /* ---- plain.c --------------------------------------------------------------------------------- */
 

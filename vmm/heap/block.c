@@ -33,8 +33,7 @@ void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span
     span->of_group = false;
     if (request->group != 0) { /* a user that stays until the group is released */
         span->of_group = true;
-        mend_waits_push(&heap->nodes.waits, &span->waits, (mend_stamp){0, request->stream});
-        heap->streams.items[request->stream].users++;
+        mend_waits_add_user(mend_heap_wait_env(heap), &span->waits, request->stream);
     }
     mend_pointer_map_insert(&heap->blocks, span->address, span);
     mend_layout_count_alloc(heap, &heap->zones[span->zone], span, request->requested_bytes,
@@ -191,28 +190,15 @@ static void record_fence(mend_heap *heap, uint32_t stream)
 void mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     mend_streams *streams = &heap->streams;
-    heap->frees.of_users += span->waits.others != NULL;
     bool by_all = freed_on == MEND_STREAM_UNKNOWN && heap->config.knows_all_streams;
     mend_stamp inherited = span->waits.first;
     span->waits.first = (mend_stamp){0};
     if (!by_all) {
         span->waits.first = mend_streams_stamp(streams, freed_on, span->size_bytes);
     }
-    for (mend_wait **link = &span->waits.others; *link != NULL;) {
-        mend_wait *user = *link;
-        uint32_t stream = user->stamp.stream;
-        assert(user->stamp.epoch != 0 || streams->items[stream].users > 0);
-        streams->items[stream].users -= user->stamp.epoch == 0;
-        if (user->stamp.epoch == 0 && stream != freed_on) {
-            user->stamp = mend_streams_stamp_use(streams, stream, span->size_bytes);
-            streams->items[stream].freed_by = heap->frees.of_users;
-        }
-        if (mend_stamp_is_ready(streams, user->stamp, freed_on)) {
-            *link = user->next;
-            mend_slab_give(&heap->nodes.waits, user);
-        } else {
-            link = &user->next;
-        }
+    if (span->waits.others != NULL) {
+        mend_waits_end_uses(mend_heap_wait_env(heap), &span->waits, freed_on, span->size_bytes,
+                            ++heap->frees.of_users);
     }
     if (!mend_stamp_is_ready(streams, inherited, freed_on)) {
         mend_waits_add(mend_heap_wait_env(heap), &span->waits, inherited);
@@ -385,11 +371,11 @@ mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user)
             return MEND_OK;
         }
     }
-    if (!mend_slab_reserve(&heap->nodes.waits, 1)) {
+    const mend_wait_env env = mend_heap_wait_env(heap);
+    if (!mend_slab_reserve(env.nodes, 1)) {
         return mend_no_host_memory("the pool's own records");
     }
-    heap->streams.items[user].users++;
-    mend_waits_push(&heap->nodes.waits, &span->waits, (mend_stamp){0, user});
+    mend_waits_add_user(env, &span->waits, user);
     return MEND_OK;
 }
 

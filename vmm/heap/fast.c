@@ -116,12 +116,9 @@ static inline bool keep(mend_heap *heap, mend_zone *zone, mend_span *span, uint3
     if (cache->count == cache->promised && !mend_cache_make_room(heap, cache, span->zone)) {
         return false;
     }
-    assert(cache->count < cache->promised);
     span->waits.first = mend_streams_stamp(&heap->streams, freed_on, span->size_bytes);
     mend_layout_set_live(heap, zone, span, false);
-    span->cached = true;
-    span->cache_index = (uint8_t)cache->count;
-    cache->spans[cache->count++] = span;
+    mend_cache_add(cache, span);
     return true;
 }
 

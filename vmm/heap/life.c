@@ -45,42 +45,31 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     assert(mend_is_power_of_two(device->granularity_bytes));
     assert(device->granularity_bytes >= MEND_GRANULE_BYTES);
     *heap = (mend_heap){.device = *device, .config = *config};
-    mend_unlocking_init(&heap->unlocking, driver, &heap->state);
-    heap->driver = &heap->unlocking.pass.table;
+    heap->driver = mend_unlocking_init(&heap->unlocking, driver, &heap->state, &heap->history);
     mend_tightness_apply(heap, config->tightness);
-    MEND_TRY(mend_streams_init(&heap->streams, heap->driver, device->context));
-    heap->streams.verify = config->streams_may_vanish;
-    heap->caching.closings = 1;
+    MEND_TRY(mend_streams_init(&heap->streams, heap->driver, device->context,
+                               config->streams_may_vanish, &heap->history));
     mend_mutex_init(&heap->grow, MEND_RANK_GROW);
     mend_mutex_init(&heap->state, MEND_RANK_POOL);
     const mend_chunk_properties properties = {.device = config->device,
                                               .share_types = config->share_types,
                                               .rdma = config->rdma && device->rdma};
-    mend_chunks_init(&heap->chunks, heap->driver, &properties);
+    mend_chunks_init(&heap->chunks, heap->driver, &properties, mend_range_sums_at, &heap->history);
     mend_access_init(heap);
     mend_history_init(&heap->history, clock_ns, heap->driver);
-    heap->unlocking.history = &heap->history;
-    heap->chunks.history = &heap->history;
-    heap->streams.history = &heap->history;
     uint64_t reserve_bytes = reserve_bytes_of(heap);
     uint64_t growth_bytes = mend_min_u64(GROWTH_BYTES, reserve_bytes / GROWTHS_OF_RESERVE);
     mend_space_init(&heap->space, heap->driver, device->granularity_bytes, reserve_bytes,
-                    growth_bytes);
+                    growth_bytes, !device->virtual_memory);
+    mend_space_init_borrower(&heap->range_space, &heap->space);
     mend_ranges_init(heap);
-    heap->space.is_scarce = !device->virtual_memory;
-    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_layout_init_zone(&heap->zones[i]);
-    }
-    mend_pointer_map_init(&heap->blocks);
+    mend_layout_init(heap);
+    mend_groups_init(heap);
     mend_pins_init(heap);
     mend_exports_init(heap);
     mend_copies_init(heap);
     mend_imports_init(heap);
-    mend_list_init(&heap->groups.list);
-    mend_slab_init(&heap->nodes.spans, sizeof(mend_span));
-    mend_slab_init(&heap->nodes.runs, sizeof(mend_run));
-    mend_slab_init(&heap->nodes.waits, sizeof(mend_wait));
-    mend_slab_init(&heap->retire.nodes, sizeof(mend_retired));
+    mend_retire_init(heap);
     /* If streams may vanish, each free records a fence, so the cache could not keep any block. */
     if (config->front_cache && !config->streams_may_vanish) {
         mend_cache_open(heap, mend_budget_spares_empty(heap));
@@ -127,19 +116,11 @@ static void unmap_zeros(mend_heap *heap, const mend_range *range, mend_answer *f
 
 static void unmap_everything(mend_heap *heap, mend_answer *first)
 {
-    const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0);
-    while (chunk != NULL) {
+    for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL;) {
         const uint64_t address = mend_chunk_mapping_address(chunk);
-        uint64_t size_bytes = 0;
-        for (; chunk != NULL && mend_chunk_mapping_address(chunk) == address + size_bytes &&
-               mend_chunk_has_mapping(chunk);
-             chunk = mend_chunk_next(chunk)) {
-            size_bytes += mend_chunk_mapping_bytes(chunk);
-        }
+        const uint64_t size_bytes = mend_access_stretch(&chunk, false);
         if (size_bytes > 0) {
             unmap(heap, address, size_bytes, first);
-        } else {
-            chunk = mend_chunk_next(chunk);
         }
     }
     for (mend_retired *at = mend_retire_first(heap); at != NULL; at = mend_retire_next(at)) {
@@ -176,7 +157,7 @@ static void release_everything(mend_heap *heap, mend_answer *first)
             }
         }
     }
-    for (const mend_chunk_of_zeros *at = heap->ranges.zeros; at != NULL; at = at->next) {
+    for (const mend_chunk_of_zeros *at = heap->zeros.first; at != NULL; at = at->next) {
         release(heap, at->handle, first);
     }
 }
@@ -217,10 +198,7 @@ static void give_back(mend_heap *heap, bool is_idle, bool has_context, mend_answ
     assert(heap->zones[MEND_ZONE_SMALL].cache.count == 0);
     assert(heap->zones[MEND_ZONE_LARGE].cache.count == 0);
     mend_exports_clear(heap);
-    if (is_idle) {
-        heap->retire.copies = (mend_stamp){0};
-    }
-    mend_keep_clear(heap, has_context);
+    mend_keep_clear(heap, is_idle, has_context);
     if (is_idle) {
         unmap_everything(heap, &mappings_left);
         note(first, mappings_left);
@@ -231,10 +209,10 @@ static void give_back(mend_heap *heap, bool is_idle, bool has_context, mend_answ
     note(first, cleared);
     if (is_idle && mappings_left.status == MEND_DRIVER_OK) {
         note(first, MEND_ANSWER(address_free, mend_space_clear(&heap->space)));
-        note(first, MEND_ANSWER(address_free, mend_space_clear(&heap->ranges.space)));
+        note(first, MEND_ANSWER(address_free, mend_space_clear(&heap->range_space)));
     } else {
         mend_space_abandon(&heap->space);
-        mend_space_abandon(&heap->ranges.space);
+        mend_space_abandon(&heap->range_space);
     }
 }
 
@@ -243,24 +221,13 @@ static void free_host_memory(mend_heap *heap)
     mend_imports_clear(heap);
     mend_ranges_clear(heap);
     mend_chunks_clear(&heap->chunks);
-    mend_pointer_map_clear(&heap->blocks);
-    mend_slab_clear(&heap->nodes.spans);
-    mend_slab_clear(&heap->nodes.runs);
-    mend_slab_clear(&heap->nodes.waits);
-    mend_slab_clear(&heap->retire.nodes);
+    mend_layout_clear(heap);
+    mend_retire_clear(heap);
     mend_pins_clear(heap);
     free(mend_history_exchange(&heap->history, NULL, 0));
-    free(heap->scopes.of);
     assert(heap->streams.items == NULL);
     mend_mutex_destroy(&heap->state);
     mend_mutex_destroy(&heap->grow);
-}
-
-/* Whether the driver holds a mapping that work may use. */
-static bool has_mappings(const mend_heap *heap)
-{
-    return heap->chunks.all.count > 0 || heap->imports.mappings > 0 ||
-           heap->chunks.owing.count[MEND_OWED_MAPPING] > 0 || heap->ranges.zeros != NULL;
 }
 
 /* Waits, then gives everything back. MEND_ERROR_CAPTURING: nothing changed. */
@@ -272,7 +239,10 @@ static mend_result end(mend_heap *heap, mend_answer *first)
         is_open = mend_driver_scope_open(heap, &scope) == MEND_OK;
     }
     mend_answer waited = scope.answer;
-    if (is_open && has_mappings(heap) && wait_for_work(heap, &waited) != MEND_OK) {
+    const bool has_mappings = heap->chunks.all.count > 0 || heap->imports.mappings > 0 ||
+                              heap->chunks.owing.count[MEND_OWED_MAPPING] > 0 ||
+                              heap->zeros.first != NULL; /* that work may use */
+    if (is_open && has_mappings && wait_for_work(heap, &waited) != MEND_OK) {
         mend_driver_scope_close(heap, &scope);
         return MEND_ERROR_CAPTURING;
     }

@@ -190,7 +190,7 @@ mend_result mend_heap_record_range(mend_heap *heap, mend_range *range, uint64_t 
     MEND_TRY(mend_users_find_stream(heap, stream, 0, &user));
     MEND_TRY(check_awake(heap, range, from, end));
     const uint64_t bytes = end - from - mend_range_missing_bytes(range, from, end);
-    if (!mend_slab_reserve(&heap->nodes.waits, (size_t)(bytes / range->page_bytes))) {
+    if (!mend_slab_reserve(mend_heap_wait_env(heap).nodes, (size_t)(bytes / range->page_bytes))) {
         return mend_no_host_memory("pages of a range");
     }
     for (uint64_t at = from; at < end; at += range->page_bytes) {

@@ -17,7 +17,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
                         (!is_captured || heap->streams.context_event_count > 0);
     mend_room found = *room;
     mend_shortage shortage = heap->shortage;
-    mend_attainable attainable = heap->budget.attainable;
+    const mend_attainable known = heap->attainable;
     mend_attainable_learn(heap);
     found.device_free_bytes = heap->shortage.device_free_bytes;
     found.group_bytes = mend_report_group_bytes(heap);
@@ -30,7 +30,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     found.after_waiting_bytes = mend_max_u64(mend_largest(&q, &waiting), found.now_bytes);
     heap->streams.looks_ahead = false;
     heap->shortage = shortage;
-    heap->budget.attainable = attainable;
+    mend_attainable_restore(heap, known);
     if (q.lacks_host_memory) {
         return mend_no_host_memory("a plan");
     }

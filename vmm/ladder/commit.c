@@ -26,10 +26,7 @@ static bool are_ready(mend_heap *heap, const mend_request *request, const mend_p
 {
     const mend_range *range = part->range;
     const uint64_t page_bytes = range->page_bytes;
-    for (uint64_t at = part->from; at < part->end; at += page_bytes) {
-        if (range->pages[mend_range_page_of(range, at)] != NULL) {
-            continue;
-        }
+    MEND_MISSING_EACH(at, range, part->from, part->end) {
         mend_run *run = run_of(heap, range, at);
         if (run == NULL || !mend_layout_is_ready(heap, run, at, page_bytes, request->stream,
                                                  request->behind_wait)) {
@@ -45,10 +42,7 @@ static mend_outcome order_stream(mend_heap *heap, const mend_request *request,
                                  const mend_part *part)
 {
     const mend_range *range = part->range;
-    for (uint64_t at = part->from; at < part->end; at += range->page_bytes) {
-        if (range->pages[mend_range_page_of(range, at)] != NULL) {
-            continue;
-        }
+    MEND_MISSING_EACH(at, range, part->from, part->end) {
         mend_result result = mend_layout_make_ready(heap, run_of(heap, range, at), at,
                                                     range->page_bytes, request->stream);
         if (result != MEND_OK) {
@@ -62,12 +56,10 @@ static void take_pages(mend_heap *heap, const mend_request *request, const mend_
 {
     mend_range *range = part->range;
     mend_page_stretch stretch = {.kind = MEND_EVENT_COMMIT, .stream = request->handle};
-    for (uint64_t at = part->from; at < part->end; at += range->page_bytes) {
+    MEND_MISSING_EACH(at, range, part->from, part->end) {
         const size_t page = mend_range_page_of(range, at);
-        if (range->pages[page] == NULL) {
-            mend_range_take_page(heap, range, page, request->handle);
-            mend_range_note_page(heap, &stretch, range->pages[page]);
-        }
+        mend_range_take_page(heap, range, page, request->handle);
+        mend_range_note_page(heap, &stretch, range->pages[page]);
     }
     mend_range_note_last(heap, &stretch);
 }
@@ -101,7 +93,7 @@ mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request)
 
 static bool has_addresses_for(const mend_heap *heap, mend_range_gap gap)
 {
-    return mend_space_free_from(&heap->ranges.space, gap.address) >= gap.size_bytes;
+    return mend_space_free_from(&heap->range_space, gap.address) >= gap.size_bytes;
 }
 
 /* Whether no old mapping is left in any gap. */

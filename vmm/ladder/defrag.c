@@ -79,7 +79,7 @@ mend_result mend_compact_begin_for(mend_heap *heap, const mend_request *request,
 static uint64_t gained_within(mend_heap *heap, mend_served_sizes served, uint64_t room_bytes)
 {
     uint64_t bytes = 0;
-    MEND_TREE_EACH(mend_chunk, chunk, by_address, &heap->chunks.mapped) {
+    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
         mend_compact_size size = {0};
         if (mend_victims_would_serve(chunk, served) && mend_victims_may_gain(heap, chunk)) {
             mend_victims_measure(heap, chunk, NULL, &size);

@@ -176,13 +176,13 @@ static mend_outcome behind_compactions(climb *c)
         return outcome;
     }
     const mend_thread_error why = *mend_process_failure();
-    assert(!heap->budget.spends_last_room);
-    heap->budget.spends_last_room = true;
+    assert(!heap->search.spends_last_room);
+    heap->search.spends_last_room = true;
     outcome = place(c, false);
     if (outcome == MEND_NOTHING) {
         outcome = continue_ends(c, false);
     }
-    heap->budget.spends_last_room = false;
+    heap->search.spends_last_room = false;
     if (outcome == MEND_NOTHING && has_failed) {
         *mend_process_failure() = why;
         return MEND_FAILED;
@@ -358,8 +358,8 @@ static mend_outcome search(climb *c)
     uint64_t frees_before;
     uint64_t limit_before; /* what the pool could have, by what the device has */
     heap->frees.early_fences_left = SEARCH_TRIES;
-    assert(!heap->budget.keeps_soft_limit);
-    heap->budget.keeps_soft_limit = is_soft;
+    assert(!heap->search.keeps_soft_limit);
+    heap->search.keeps_soft_limit = is_soft;
     do {
         frees_before = mend_heap_frees(heap);
         mend_attainable_begin_search(heap);
@@ -388,7 +388,7 @@ static mend_outcome search(climb *c)
         outcome == MEND_NOTHING &&
         (mend_heap_frees(heap) != frees_before || mend_budget_hard_limit(heap) != limit_before) &&
         ++searches < SEARCHES);
-    heap->budget.keeps_soft_limit = false;
+    heap->search.keeps_soft_limit = false;
     if (outcome == MEND_NOTHING) {
         note_shortage(c);
     }
@@ -499,7 +499,7 @@ static mend_outcome ask_at_last(climb *c, bool may_wait)
 static mend_outcome behind_work_of_peer_pools(climb *c)
 {
     const uint64_t waiting_bytes = c->asked.waiting_bytes;
-    const bool is_known = c->heap->budget.attainable.is_known; /* else the device may have more */
+    const bool is_known = c->heap->attainable.is_known; /* else the device may have more */
     bool may_help = c->need.bytes == UINT64_MAX ||
                     (c->is_exact && (waiting_bytes >= c->need.bytes || !is_known));
     mend_outcome outcome = MEND_NOTHING;

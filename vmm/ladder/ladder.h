@@ -99,7 +99,7 @@ typedef struct mend_helpers {
 static inline uint64_t mend_ladder_least_bytes(mend_heap *heap, uint64_t bytes)
 {
     const mend_shortage *shortage = &heap->shortage; /* what is free is of the last search */
-    const bool is_known = shortage->device_is_asked && heap->budget.attainable.is_known &&
+    const bool is_known = shortage->device_is_asked && heap->attainable.is_known &&
                           !heap->config.helpers->has_callbacks(heap);
     return is_known ? bytes - mend_min_u64(shortage->device_free_bytes, bytes) : 0;
 }
@@ -245,12 +245,11 @@ uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_reques
  * holds `state`; no driver call. */
 uint64_t mend_report_there_bytes(const mend_heap *heap, const mend_request *request);
 
-/* How many bytes the request lacks: this much more in free chunks that its stream may use, or in
- * room to create, would be enough. Before chunks of a size of their own are created, `owed_bytes`
- * go to others, and what is above the limit goes back. At least a page. The caller holds `state`;
- * no driver call. */
-uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request,
-                                   uint64_t owed_bytes);
+/* What a callback hears: how much more in free chunks that its stream may use, or in room to
+ * create, would be enough now; at least a page. If another callback or thread has trimmed the pool,
+ * it asks the driver, and releases `state`. What the pool owes to others goes before chunks of a
+ * size of their own are created. */
+uint64_t mend_report_missing_bytes(mend_heap *heap, const mend_request *request);
 
 /* Whether a request that is refused for what it needs would be served if others gave `more_bytes`
  * to the device; as mend_largest_would_serve. */
@@ -266,14 +265,6 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
 /* The same if there was memory, but no addresses to map it: those of a range may be in use by old
  * mappings. MEND_ERROR_OUT_OF_ADDRESSES. */
 mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request);
-
-/* Notes the text as the failure, never cut off whatever the numbers, with the shortfall. `advice`
- * follows the limit that would help; it may be "". `pages` may be NULL. Of `holders`, those with
- * most bytes come first, and a suspect of a leak is last; cut off before the rest is.
- * MEND_ERROR_OUT_OF_MEMORY. */
-mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice,
-                             const mend_parts *pages,
-                             const mend_holder holders[MEND_HOLDERS_SHOWN + 1]);
 
 /* ---- streams.c ------------------------------------------------------------------------------- */
 

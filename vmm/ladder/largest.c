@@ -24,25 +24,10 @@ static bool end_plan(mend_question *q, mend_plan *plan, bool is_found)
     return is_found;
 }
 
-/* As for the request itself, which counts as live when its plan is made: near the limit that allows
- * other plans. */
-static bool plan_as_made(mend_question *q, const mend_request *request, mend_plan_rules rules,
-                         mend_plan *plan)
-{
-    mend_heap *heap = q->heap;
-    const mend_headroom before = heap->budget.headroom;
-    if (request->zone == MEND_ZONE_LARGE) {
-        mend_headroom_note_request(heap, request->size_bytes);
-    }
-    const bool is_found = mend_plan_find(heap, request, rules, plan);
-    heap->budget.headroom = before;
-    return is_found;
-}
-
 static bool finds_plan(mend_question *q, const mend_request *request, mend_plan_rules rules)
 {
     mend_plan plan = {0};
-    return end_plan(q, &plan, plan_as_made(q, request, rules, &plan));
+    return end_plan(q, &plan, mend_plan_find_as_made(q->heap, request, rules, &plan));
 }
 
 /* Whether a request would find its place once an empty chunk of the wrong size is given back, as
@@ -56,7 +41,7 @@ static bool finds_remade(mend_question *q, const mend_request *request)
         return false;
     }
     mend_plan plan = {0};
-    bool is_found = plan_as_made(q, &whole, ways[EXTEND_AND_CREATE], &plan);
+    bool is_found = mend_plan_find_as_made(q->heap, &whole, ways[EXTEND_AND_CREATE], &plan);
     bool could_be =
         !is_found && !plan.lacks_host_memory && mend_trim_finds_one(heap, &plan, !q->is_captured);
     return end_plan(q, &plan, could_be);
@@ -283,23 +268,22 @@ uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool
     if (refused->pages != NULL) {
         return pages_that_fit(heap, refused, usable);
     }
-    const mend_attainable attainable = heap->budget.attainable;
-    const bool spends_last_room = heap->budget.spends_last_room;
+    const mend_attainable known = heap->attainable;
+    const bool spends_last_room = heap->search.spends_last_room;
     assert(!heap->streams.looks_ahead);
     if (heap->shortage.device_is_asked) {
-        heap->budget.attainable.is_known = true;
-        heap->budget.attainable.bytes =
-            heap->chunks.reserved_bytes + device_gives_bytes(&heap->shortage);
+        mend_attainable_assume(heap,
+                               heap->chunks.reserved_bytes + device_gives_bytes(&heap->shortage));
     }
     heap->streams.looks_ahead = !is_captured;
-    heap->budget.spends_last_room = heap->chunks.missing_count == 0;
+    heap->search.spends_last_room = heap->chunks.missing_count == 0;
     const uint64_t plans_before = heap->budget.plans;
     const uint64_t fitting_bytes = find_instead(&q, refused, usable);
     assert(heap->budget.plans - plans_before <= MOST_PLANS);
     (void)plans_before;
-    heap->budget.spends_last_room = spends_last_room;
+    heap->search.spends_last_room = spends_last_room;
     heap->streams.looks_ahead = false;
-    heap->budget.attainable = attainable;
+    mend_attainable_restore(heap, known);
     return fitting_bytes;
 }
 
@@ -319,20 +303,19 @@ bool mend_largest_would_serve(mend_heap *heap, const mend_request *refused,
 {
     mend_question q = {.heap = heap};
     mend_request later = *refused;
-    const mend_attainable attainable = heap->budget.attainable;
-    const bool spends_last_room = heap->budget.spends_last_room;
+    const mend_attainable known = heap->attainable;
+    const bool spends_last_room = heap->search.spends_last_room;
     const bool is_made_again = mend_request_makes_chunks(refused);
     assert(!heap->streams.looks_ahead);
     later.behind_wait = true;
     heap->streams.looks_ahead = true;
-    heap->budget.spends_last_room = heap->chunks.missing_count == 0;
-    heap->budget.attainable.is_known = true;
-    heap->budget.attainable.bytes = attainable_bytes;
+    heap->search.spends_last_room = heap->chunks.missing_count == 0;
+    mend_attainable_assume(heap, attainable_bytes);
     const bool is_served = is_made_again ? can_be_made_again(heap, refused, usable->empty_bytes)
                                          : would_succeed(&q, &later, refused->size_bytes);
     end_question(&q);
-    heap->budget.spends_last_room = spends_last_room;
+    heap->search.spends_last_room = spends_last_room;
     heap->streams.looks_ahead = false;
-    heap->budget.attainable = attainable;
+    mend_attainable_restore(heap, known);
     return is_served;
 }

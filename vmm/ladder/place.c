@@ -306,10 +306,10 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
 static void note_lack_between(mend_heap *heap, const mend_request *request, const mend_ends *ends)
 {
     mend_plan plan;
-    const bool is_known = heap->budget.attainable.is_known;
-    heap->budget.attainable.is_known = false;
+    const mend_attainable known = heap->attainable;
+    mend_attainable_assume(heap, UINT64_MAX);
     const bool is_found = mend_ends_find(heap, request, ends, &plan);
-    heap->budget.attainable.is_known = is_known;
+    mend_attainable_restore(heap, known);
     if (is_found && plan.create_bytes > mend_budget_room_bytes(heap)) {
         mend_budget_note_lack(heap, plan.create_bytes);
     }

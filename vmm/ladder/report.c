@@ -7,6 +7,7 @@
 
 #include "base/words.h"
 #include "move/move.h"
+#include "users/users.h"
 
 static unsigned holds_of(const mend_heap *heap, const mend_request *request, const mend_span *span)
 {
@@ -232,16 +233,44 @@ uint64_t mend_report_there_bytes(const mend_heap *heap, const mend_request *requ
            mend_align_down(mend_budget_room_bytes(heap), heap->device.granularity_bytes);
 }
 
-uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request,
-                                   uint64_t owed_bytes)
+/* The budget is as in this search, and then as it was, unseen: the caller does not hold `grow`. */
+uint64_t mend_report_missing_bytes(mend_heap *heap, const mend_request *request)
 {
     const uint64_t page = heap->device.granularity_bytes;
-    const uint64_t there_bytes = mend_report_there_bytes(heap, request);
-    const uint64_t first_bytes = mend_request_makes_chunks(request)
-                                     ? mend_max_u64(owed_bytes, mend_budget_over_bytes(heap))
-                                     : 0;
-    const uint64_t size_bytes = request->size_bytes + first_bytes;
-    return size_bytes > there_bytes ? mend_align_up(size_bytes - there_bytes, page) : page;
+    const bool makes_chunks = mend_request_makes_chunks(request);
+    const bool is_rationed = makes_chunks && heap->config.ration != NULL;
+    mend_request now = *request;
+    mend_driver_scope scope;
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    uint64_t owed_bytes = 0;
+    bool is_told = false;
+    if ((!heap->attainable.is_known || is_rationed) &&
+        mend_driver_scope_open(heap, &scope) == MEND_OK) {
+        is_told =
+            !heap->attainable.is_known &&
+            heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes) == MEND_DRIVER_OK;
+        owed_bytes = is_rationed ? mend_owed_to_others(heap) : 0;
+        mend_driver_scope_close(heap, &scope);
+    }
+    uint32_t group = now.handle == MEND_NO_STREAM ? 0 : mend_group_taking(heap, now.handle);
+    now.size_bytes = mend_request_missing_bytes(request);
+    now.group = 0;
+    now.zone = 0;
+    now.stream = now.handle == MEND_NO_STREAM
+                     ? MEND_STREAM_UNKNOWN
+                     : mend_streams_lookup(&heap->streams, now.handle, group);
+    const mend_attainable known = heap->attainable;
+    const mend_search search = heap->search;
+    if (is_told && !known.is_known) {
+        mend_attainable_assume(heap, free_bytes + heap->chunks.reserved_bytes);
+    }
+    heap->search.keeps_soft_limit = request->keeps_soft_limit;
+    const uint64_t there_bytes = mend_report_there_bytes(heap, &now);
+    now.size_bytes += makes_chunks ? mend_max_u64(owed_bytes, mend_budget_over_bytes(heap)) : 0;
+    mend_attainable_restore(heap, known);
+    heap->search = search;
+    return now.size_bytes > there_bytes ? mend_align_up(now.size_bytes - there_bytes, page) : page;
 }
 
 bool mend_report_waits_would_serve(mend_heap *heap, const mend_request *request, mend_need need,
@@ -266,7 +295,7 @@ static uint64_t sufficient_limit_bytes(const mend_heap *heap, const mend_request
         joins && !would_fit(heap, request, *as_is) ? as_is->empty_bytes : 0;
     uint64_t missing_bytes =
         mend_align_up(request->size_bytes - empty_bytes, heap->device.granularity_bytes);
-    uint64_t limit_bytes = heap->chunks.reserved_bytes + heap->ranges.zeros_bytes + missing_bytes;
+    uint64_t limit_bytes = heap->chunks.reserved_bytes + heap->zeros.bytes + missing_bytes;
     bool is_possible = limit_bytes <= heap->device.total_bytes &&
                        missing_bytes <= heap->shortage.device_free_bytes;
     return is_possible ? limit_bytes : 0;
@@ -458,9 +487,12 @@ static void add_holders(sentence *s, const mend_holder *holders)
     }
 }
 
-mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice,
-                             const mend_parts *pages,
-                             const mend_holder holders[MEND_HOLDERS_SHOWN + 1])
+/* Notes the text as the failure, never cut off whatever the numbers, with the shortfall. `advice`
+ * follows the limit that would help; it may be "". `pages` may be NULL. Of `holders`, those with
+ * most bytes come first, and a suspect of a leak is last; cut off before the rest is.
+ * MEND_ERROR_OUT_OF_MEMORY. */
+static mend_result fail(const mend_shortfall *shortfall, const char *advice,
+                        const mend_parts *pages, const mend_holder holders[MEND_HOLDERS_SHOWN + 1])
 {
     sentence s = {.used = 0};
     add_advice(&s, shortfall, advice, pages);
@@ -513,10 +545,10 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
     size_t total;
     (void)mend_holders_find(heap, MEND_BY_DEFAULT, holders, MEND_HOLDERS_SHOWN,
                             &holders[MEND_HOLDERS_SHOWN], &total);
-    return mend_report_fail(&shortfall,
-                            is_advised ? advice.text
-                                       : last_words(heap, request, is_captured, usable.empty_bytes),
-                            request->pages, holders);
+    return fail(&shortfall,
+                is_advised ? advice.text
+                           : last_words(heap, request, is_captured, usable.empty_bytes),
+                request->pages, holders);
 }
 
 /* Pages of a range that old mappings keep. */

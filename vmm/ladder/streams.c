@@ -93,8 +93,8 @@ void mend_ladder_close_before_group(mend_heap *heap)
 static mend_result close_others(mend_heap *heap, uint32_t except, uint64_t allowed_bytes)
 {
     mend_streams *streams = &heap->streams;
-    for (uint32_t i = mend_slots_next_unpassed(streams, MEND_STREAM_UNKNOWN);
-         i != MEND_STREAM_UNKNOWN; i = mend_slots_next_unpassed(streams, i)) {
+    for (uint32_t i = streams->items[MEND_STREAM_UNKNOWN].in[MEND_SLOTS_UNPASSED].next;
+         i != MEND_STREAM_UNKNOWN; i = streams->items[i].in[MEND_SLOTS_UNPASSED].next) {
         if (i != except && streams->items[i].open) {
             MEND_TRY(mend_streams_close_epoch(streams, i));
         }

@@ -22,10 +22,10 @@ static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, bool is_capture
 
 bool mend_ladder_trim_addresses(mend_heap *heap, uint32_t asking)
 {
-    const uint64_t range_bytes = heap->ranges.space.address_bytes;
+    const uint64_t range_bytes = heap->range_space.address_bytes;
     mend_settle_these(heap, MEND_OWED_RANGE, MEND_OWED_RANGE, asking);
     const bool any = mend_trim_addresses(heap, asking);
-    return any || heap->ranges.space.address_bytes < range_bytes;
+    return any || heap->range_space.address_bytes < range_bytes;
 }
 
 /* What keeps an empty chunk from being idle: bits of mend_waits_blocked_by. With `is_due`, the host
@@ -100,7 +100,7 @@ static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t 
  * of sleeps, or zeros of destroyed ranges. */
 static bool has_others(const mend_heap *heap)
 {
-    return MEND_FAR_SUM(&heap->chunks, retired_bytes) > 0 ||
+    return heap->retire.of_backing[MEND_BACKING_HOST] > 0 ||
            mend_owing_any(&heap->chunks.owing, MEND_OWED_SPARE) ||
            (heap->chunks.owing.count[MEND_OWED_RANGE] > 0 && heap->ranges.zeros_mapped > 0);
 }
@@ -202,7 +202,7 @@ uint64_t mend_ladder_waiting_bytes(mend_heap *heap)
 
 uint64_t mend_ladder_beside_live_bytes(const mend_heap *heap)
 {
-    return heap->chunks.reserved_bytes - mend_heap_awake_bytes(heap) + heap->ranges.zeros_bytes +
+    return heap->chunks.reserved_bytes - mend_heap_awake_bytes(heap) + heap->zeros.bytes +
            heap->retire.foreign_bytes;
 }
 
@@ -212,8 +212,8 @@ static uint64_t waiting_bytes(mend_heap *heap)
 {
     const bool has_ended = heap->chunks.owing.count[MEND_OWED_RANGE] > 0;
     const uint64_t address_bytes = heap->device.virtual_memory ? 0 : heap->space.address_bytes;
-    return mend_ladder_waiting_bytes(heap) + (has_ended ? heap->ranges.zeros_bytes : 0) +
-           address_bytes - mend_min_u64(heap->chunks.reserved_bytes, address_bytes);
+    return mend_ladder_waiting_bytes(heap) + (has_ended ? heap->zeros.bytes : 0) + address_bytes -
+           mend_min_u64(heap->chunks.reserved_bytes, address_bytes);
 }
 
 uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave)
@@ -223,7 +223,7 @@ uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave)
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     uint64_t keep_bytes = reserved_bytes - mend_min_u64(need.bytes, reserved_bytes);
     const uint64_t address_bytes = heap->space.address_bytes;
-    const uint64_t held_bytes = reserved_bytes + heap->ranges.zeros_bytes;
+    const uint64_t held_bytes = reserved_bytes + heap->zeros.bytes;
     mend_driver_scope scope;
     if (mend_enter(heap, &scope) == MEND_OK) {
         mend_attainable_forget(heap);
@@ -248,7 +248,7 @@ uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave)
         mend_driver_scope_close(heap, &scope);
         note_trim(heap, result, released_bytes);
     }
-    *gave = heap->chunks.reserved_bytes + heap->ranges.zeros_bytes < held_bytes ||
+    *gave = heap->chunks.reserved_bytes + heap->zeros.bytes < held_bytes ||
             heap->space.address_bytes < address_bytes;
     return need.may_wait ? 0 : waiting_bytes(heap);
 }

@@ -1,6 +1,8 @@
 /* Changes of spans and runs: taken, freed, claimed, split and joined. */
 #include "layout/layout.h"
 
+#include <stdlib.h>
+
 #define SPAN_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_span, member)
 
 MEND_TREE_ORDER(compare_by_address, mend_run, by_address, address);
@@ -13,11 +15,32 @@ static int compare_by_end(const mend_tree_node *a, const mend_tree_node *b)
     return mend_compare_u64(one, other);
 }
 
-void mend_layout_init_zone(mend_zone *zone)
+static void init_zone(mend_zone *zone)
 {
     mend_tree_init(&zone->runs_by_address, compare_by_address);
     mend_tree_init(&zone->runs_by_growth, compare_by_growth);
     mend_tree_init(&zone->segment_ends, compare_by_end);
+}
+
+void mend_layout_init(mend_heap *heap)
+{
+    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
+        init_zone(&heap->zones[i]);
+    }
+    heap->caching.closings = 1;
+    mend_pointer_map_init(&heap->blocks);
+    mend_slab_init(&heap->nodes.spans, sizeof(mend_span));
+    mend_slab_init(&heap->nodes.runs, sizeof(mend_run));
+    mend_slab_init(&heap->nodes.waits, sizeof(mend_wait));
+}
+
+void mend_layout_clear(mend_heap *heap)
+{
+    mend_pointer_map_clear(&heap->blocks);
+    mend_slab_clear(&heap->nodes.spans);
+    mend_slab_clear(&heap->nodes.runs);
+    mend_slab_clear(&heap->nodes.waits);
+    free(heap->scopes.of);
 }
 
 /* ---- runs and their indices ---------------------------------------------------------------- */
@@ -303,6 +326,33 @@ void mend_layout_mark(mend_heap *heap, mend_span *span)
     }
 }
 
+void mend_layout_note_peaks(mend_heap *heap, bool anew)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    mend_heap_counters *counters = &heap->counters;
+    if (anew) {
+        counters->peak_live_bytes = counters->live_bytes;
+        counters->peak_live_blocks = MEND_HEAP_SUM(heap, live_blocks);
+        counters->peak_requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
+        counters->peak_reserved_bytes = counters->peak_mappings = counters->peak_chunks = 0;
+        mend_scopes_reset_peaks(&heap->scopes);
+    }
+    mend_raise_u64(&counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
+    mend_raise_u64(&counters->peak_mappings, mend_heap_mappings(heap));
+    mend_raise_u64(&counters->peak_chunks, mend_heap_chunks(heap));
+    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
+        mend_zone_counters *zone = &heap->zones[i].counters;
+        const uint64_t reserved_bytes = mend_heap_reserved_in(heap, i);
+        zone->peak_reserved_bytes =
+            mend_max_u64(anew ? 0 : zone->peak_reserved_bytes, reserved_bytes);
+        if (anew) {
+            zone->peak_live_blocks = zone->live_blocks;
+            zone->peak_live_bytes = zone->live_bytes;
+            zone->peak_requested_bytes = zone->requested_bytes;
+        }
+    }
+}
+
 /* ---- the changes ----------------------------------------------------------------------------- */
 
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes)
@@ -481,20 +531,4 @@ bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count, size_t mo
                                        .runs = change_count * one.runs,
                                        .waits = change_count * (COPIES * most_waits + 1)};
     return mend_layout_reserve_these(heap, &nodes);
-}
-
-bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise)
-{
-    return mend_layout_reserve_these(heap, promise) &&
-           mend_slab_promise(&heap->nodes.spans, promise->spans) &&
-           mend_slab_promise(&heap->nodes.runs, promise->runs) && /* they are there */
-           mend_slab_promise(&heap->nodes.waits, promise->waits);
-}
-
-void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise)
-{
-    assert(mend_mutex_is_held(&heap->state));
-    mend_slab_end_promise(&heap->nodes.spans, promise->spans);
-    mend_slab_end_promise(&heap->nodes.runs, promise->runs);
-    mend_slab_end_promise(&heap->nodes.waits, promise->waits);
 }

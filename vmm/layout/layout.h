@@ -100,7 +100,9 @@ size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span);
 
 /* ---- layout.c -------------------------------------------------------------------------------- */
 
-void mend_layout_init_zone(mend_zone *zone);
+/* An empty layout, whose front cache is closed; and its host memory freed, of whatever it holds. */
+void mend_layout_init(mend_heap *heap);
+void mend_layout_clear(mend_heap *heap);
 
 /* Makes [address, address + size) of a run live; the caller fills in the fields of a block. The
  * span keeps the waits of its memory: if another stream frees it, that free adds to them. */
@@ -192,6 +194,9 @@ static inline void mend_layout_set_live(mend_heap *heap, mend_zone *zone, mend_s
     }
     mend_chunk_change_live(&heap->chunks, chunk, live ? left_bytes : 0 - left_bytes);
 }
+
+/* The peaks of what is held become what there is now, if that is more; all do that if `anew`. */
+void mend_layout_note_peaks(mend_heap *heap, bool anew);
 
 /* Sets what the thread marks its blocks with. */
 void mend_layout_mark(mend_heap *heap, mend_span *span);
@@ -303,8 +308,20 @@ bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count, size_t mo
 
 /* The same, for a caller that lets others change the heap before it uses the nodes: they stay
  * promised to it until mend_layout_end_promise. */
-bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise);
-void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise);
+static inline bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise)
+{
+    return mend_layout_reserve_these(heap, promise) &&
+           mend_slab_promise(&heap->nodes.spans, promise->spans) &&
+           mend_slab_promise(&heap->nodes.runs, promise->runs) && /* they are there */
+           mend_slab_promise(&heap->nodes.waits, promise->waits);
+}
+static inline void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    mend_slab_end_promise(&heap->nodes.spans, promise->spans);
+    mend_slab_end_promise(&heap->nodes.runs, promise->runs);
+    mend_slab_end_promise(&heap->nodes.waits, promise->waits);
+}
 
 /* ---- cache.c --------------------------------------------------------------------------------- */
 
@@ -355,6 +372,14 @@ bool mend_cache_make_room(mend_heap *heap, mend_cache *cache, int zone);
  * runs change. */
 bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *span,
                             uint64_t run_bytes, uint32_t stream);
+
+static inline void mend_cache_add(mend_cache *cache, mend_span *span)
+{
+    assert(cache->count < cache->promised);
+    span->cached = true;
+    span->cache_index = (uint8_t)cache->count;
+    cache->spans[cache->count++] = span;
+}
 
 static inline void mend_cache_remove(mend_cache *cache, mend_span *span)
 {

@@ -14,10 +14,7 @@ static void count_commit(mend_heap *heap, const mend_part *part, mend_layout_pro
     const uint64_t page_bytes = range->page_bytes;
     mend_run *run = NULL;
     uint64_t behind = 0;
-    for (uint64_t at = part->from; at < part->end; at += page_bytes) {
-        if (range->pages[mend_range_page_of(range, at)] != NULL) {
-            continue;
-        }
+    MEND_MISSING_EACH(at, range, part->from, part->end) {
         if (run == NULL || at - run->address >= run->size_bytes) {
             run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], at);
         }

@@ -4,7 +4,7 @@
  * compactions treat it as a block. A decommitted page is free memory of that zone: its chunks are
  * in the set of empty ones, and any request may move them elsewhere. Until then the page is still
  * mapped, and is committed again without a driver call. Invariants, checked by the audit:
- *  - each range has one reservation of `ranges.space`, which may be borrowed from the addresses of
+ *  - each range has one reservation of `range_space`, which may be borrowed from the addresses of
  *    blocks, and nothing else is mapped there. A range is closed, or the program has it;
  *  - a chunk of the zone lies inside one page of one range;
  *  - the live spans of the zone are exactly the committed pages, each of one page, which the page
@@ -22,7 +22,7 @@
 #define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, mend_range, by_address)
 
 /* Ranges have sums of the chunks that are mapped in them. */
-static mend_chunk_sums *sums_at(mend_chunks *chunks, uint64_t address)
+mend_chunk_sums *mend_range_sums_at(mend_chunks *chunks, uint64_t address)
 {
     mend_range *range = mend_range_at(MEND_CONTAINER_OF(chunks, mend_heap, chunks), address);
     return range != NULL ? &range->sums : NULL;
@@ -30,10 +30,9 @@ static mend_chunk_sums *sums_at(mend_chunks *chunks, uint64_t address)
 
 MEND_TREE_ORDER(compare_address, mend_range, by_address, address);
 
-void mend_ranges_init_tree(mend_heap *heap)
+void mend_ranges_init(mend_heap *heap)
 {
     mend_tree_init(&heap->ranges.by_address, compare_address);
-    heap->chunks.sums_at = sums_at;
 }
 
 void mend_range_note_owed(mend_heap *heap, mend_range *range)
@@ -73,8 +72,8 @@ uint64_t mend_range_missing_bytes(const mend_range *range, uint64_t from, uint64
 {
     uint64_t bytes = 0;
     assert((from - range->address) % range->page_bytes == 0);
-    for (; from < end; from += range->page_bytes) {
-        bytes += range->pages[mend_range_page_of(range, from)] == NULL ? range->page_bytes : 0;
+    MEND_MISSING_EACH(at, range, from, end) {
+        bytes += range->page_bytes;
     }
     return bytes;
 }
@@ -174,7 +173,6 @@ static bool is_unsettled(const mend_range *range, unsigned bits)
 
 void mend_zeros_set(mend_heap *heap, mend_range *range, size_t page, unsigned bits)
 {
-    mend_ranges *ranges = &heap->ranges;
     assert((bits & MEND_ZEROS_MAPPED) == 0 || range->pages[page] == NULL);
     const unsigned before = range->zeros[page];
     const uint64_t was_mapped = (before & MEND_ZEROS_MAPPED) != 0;
@@ -185,8 +183,8 @@ void mend_zeros_set(mend_heap *heap, mend_range *range, size_t page, unsigned bi
     const uint64_t is_now = is_unsettled(range, bits);
     range->zeros_unsettled += is_now - was_unsettled;
     mend_range_note_owed(heap, range);
-    ranges->zeros_mapped += is_mapped - was_mapped;
-    ranges->zeros_mapped_bytes += (is_mapped - was_mapped) * range->page_bytes;
+    heap->ranges.zeros_mapped += is_mapped - was_mapped;
+    heap->ranges.zeros_mapped_bytes += (is_mapped - was_mapped) * range->page_bytes;
 }
 
 uint64_t mend_zeros_mapping_at(const mend_heap *heap, uint64_t address)

@@ -28,7 +28,16 @@ struct mend_range {
     mend_span *pages[];     /* the live span of each page; NULL: not committed */
 };
 
-void mend_ranges_init_tree(mend_heap *heap);
+void mend_ranges_init(mend_heap *heap);
+
+/* The sums of the chunks of the range at an address; NULL: none. */
+mend_chunk_sums *mend_range_sums_at(mend_chunks *chunks, uint64_t address);
+
+/* It has addresses. */
+static inline void mend_range_enter(mend_heap *heap, mend_range *range)
+{
+    mend_tree_insert(&heap->ranges.by_address, &range->by_address);
+}
 
 /* Call after a range was closed, or its unsettled zeros have changed: notes what it owes. */
 void mend_range_note_owed(mend_heap *heap, mend_range *range);
@@ -53,13 +62,13 @@ mend_span *mend_range_page_at(const mend_heap *heap, uint64_t address);
 static inline mend_space *mend_heap_space_at(mend_heap *heap, uint64_t address)
 {
     bool is_in_range = heap->ranges.by_address.count > 0 && mend_range_at(heap, address) != NULL;
-    return is_in_range ? &heap->ranges.space : &heap->space;
+    return is_in_range ? &heap->range_space : &heap->space;
 }
 
 /* Addresses at which something is mapped. */
 static inline uint64_t mend_heap_taken_bytes(const mend_heap *heap)
 {
-    return heap->space.taken_bytes - heap->space.lent_bytes + heap->ranges.space.taken_bytes;
+    return heap->space.taken_bytes - heap->space.lent_bytes + heap->range_space.taken_bytes;
 }
 
 static inline uint64_t mend_range_end(const mend_range *range)
@@ -73,6 +82,11 @@ static inline size_t mend_range_page_of(const mend_range *range, uint64_t addres
     assert(address - range->address < range->size_bytes);
     return (size_t)((address - range->address) / range->page_bytes);
 }
+
+/* Visits the pages between two addresses that are not committed. */
+#define MEND_MISSING_EACH(at, range, from, end)                                                    \
+    for (uint64_t at = (from); at < (end); at += (range)->page_bytes)                              \
+        if ((range)->pages[mend_range_page_of(range, at)] == NULL)
 
 static inline uint64_t mend_range_page_start(const mend_range *range, size_t page)
 {

@@ -206,7 +206,8 @@ typedef struct mend_shortage {
     const struct mend_range *held; /* a commit to it meets old mappings in use; NULL: none */
 } mend_shortage;
 
-/* The most memory that the pool can hold, by what the device last reported. */
+/* The most memory that the pool can hold, by what the device last reported; the room `move` asks.
+ */
 typedef struct mend_attainable {
     bool is_known;
     uint64_t bytes;          /* reserved by the pool plus free on the device, when last asked */
@@ -279,7 +280,8 @@ typedef struct mend_nodes { /* host memory for records of the layout, guarded by
 /* Retired mappings; the room `move` uses it. Read under `state`, written under both locks. */
 typedef struct mend_retiring {
     uint64_t bytes;
-    uint64_t foreign_bytes; /* of these, imported memory: the device gets it back */
+    uint64_t foreign_bytes;             /* of these, imported memory: the device gets it back */
+    uint64_t of_backing[MEND_BACKINGS]; /* bytes of each; far: what the mapping alone keeps */
     mend_slab nodes;
     mend_status refused; /* the result of a failed unmapping in the last flush; or OK */
     bool lacked_nodes;   /* the last flush kept mappings because host memory was short */
@@ -288,13 +290,16 @@ typedef struct mend_retiring {
 
 /* The policy's. Read under `state`, written under both locks. */
 typedef struct mend_budget {
-    mend_attainable attainable;
     mend_usage_peaks peaks;
     mend_headroom headroom;
-    bool spends_last_room; /* creation may use the room that is kept for compactions */
-    bool keeps_soft_limit; /* this search creates nothing beyond the soft limit */
-    uint64_t plans;        /* that were looked for, ever: what makes a miss expensive */
+    uint64_t plans; /* that were looked for, ever: what makes a miss expensive */
 } mend_budget;
+
+/* What the current search may do; the room `ladder` sets it. As the budget. */
+typedef struct mend_search {
+    bool spends_last_room; /* creation may use the room that is kept for compactions */
+    bool keeps_soft_limit; /* it creates nothing beyond the soft limit */
+} mend_search;
 
 /* Whether the front cache may be used. Guarded by `state`. */
 typedef struct mend_caching {
@@ -333,11 +338,6 @@ typedef struct mend_keeping {
     uint64_t room_bytes, most_bytes; /* of these and what sleeps, and the most of what slept */
 } mend_keeping;
 
-/* Exported blocks; the room `users` uses it. As the pins. */
-typedef struct mend_exports {
-    mend_tree by_address;
-} mend_exports;
-
 /* Blocks of other processes; the room `move` uses it. As the retired mappings. */
 typedef struct mend_imports {
     mend_tree by_address, by_name;
@@ -347,14 +347,17 @@ typedef struct mend_imports {
 
 /* Growable ranges (layout/ranges.h). As the retired mappings. */
 typedef struct mend_ranges {
-    mend_tree by_address;              /* all that have addresses, closed ones too */
-    mend_space space;                  /* their addresses: one reservation each */
-    struct mend_chunk_of_zeros *zeros; /* one for each size of pages in use (layout/ranges.h) */
-    uint64_t zeros_chunks;             /* their number */
-    uint64_t zeros_bytes;              /* of these; not in reserved_bytes */
-    uint64_t zeros_mapped;             /* mappings of these, in all ranges */
-    uint64_t zeros_mapped_bytes;       /* their bytes */
+    mend_tree by_address;        /* all that have addresses, closed ones too */
+    uint64_t zeros_mapped;       /* mappings of chunks of zeros, in all of them */
+    uint64_t zeros_mapped_bytes; /* their bytes */
 } mend_ranges;
+
+/* Chunks of zeros (layout/ranges.h); the room `move` uses them. As the retired mappings. */
+typedef struct mend_chunks_of_zeros {
+    struct mend_chunk_of_zeros *first; /* one for each size of pages in use */
+    uint64_t count;
+    uint64_t bytes; /* not in reserved_bytes */
+} mend_chunks_of_zeros;
 
 typedef struct mend_heap {
     mend_mutex grow, state; /* see the top of this file */
@@ -375,19 +378,23 @@ typedef struct mend_heap {
     mend_frees frees;
     mend_groups groups;
     mend_pins pins;
-    mend_exports exports;
+    mend_tree exports; /* exported blocks, by address; the room `users` uses it. As the pins */
     mend_heap_counters counters;
     mend_scope_table scopes;
     mend_history history;
 
     /* For making room. Read under `state`, written under both locks. */
-    mend_space space; /* the addresses of the zones of blocks */
+    mend_space space;       /* the addresses of the zones of blocks */
+    mend_space range_space; /* those of ranges: one reservation each */
     mend_ranges ranges;
+    mend_chunks_of_zeros zeros;
     mend_retiring retire;
     mend_keeping keeping;
     mend_imports imports;
     mend_allowed allowed;
+    mend_attainable attainable;
     mend_budget budget;
+    mend_search search;
     mend_shortage shortage; /* of the current search, or the last one */
 } mend_heap;
 
@@ -462,7 +469,7 @@ static inline uint64_t mend_heap_chunks(const mend_heap *heap)
 {
     const mend_chunks *chunks = &heap->chunks;
     assert(chunks->all.count >= MEND_FAR_SUM(chunks, count));
-    return chunks->all.count - MEND_FAR_SUM(chunks, count) + heap->ranges.zeros_chunks;
+    return chunks->all.count - MEND_FAR_SUM(chunks, count) + heap->zeros.count;
 }
 
 /* How often memory of the heap became free. */
@@ -479,12 +486,6 @@ static inline uint64_t mend_heap_mappings(const mend_heap *heap)
     return heap->chunks.mapped.count - heap->chunks.unmapped_frozen_count +
            heap->chunks.owing.count[MEND_OWED_MAPPING] + heap->imports.mappings +
            heap->ranges.zeros_mapped;
-}
-
-/* Without the lock this may miss a group that another thread begins at this moment. */
-static inline bool mend_heap_has_begun_groups(const mend_heap *heap)
-{
-    return atomic_load_explicit(&heap->groups.begun_count, memory_order_relaxed) > 0;
 }
 
 static inline mend_wait_env mend_heap_wait_env(mend_heap *heap)

@@ -36,15 +36,13 @@ void mend_access_init(mend_heap *heap)
     }
 }
 
-/* The size of the neighbouring mappings from *chunk on; moves *chunk behind them. A chunk that
- * lacks its mapping or access, or sleeps, gets access for all devices when it is restored. */
-static uint64_t stretch_from(const mend_chunk **chunk)
+uint64_t mend_access_stretch(const mend_chunk **chunk, bool with_access)
 {
     const mend_chunk *at = *chunk;
     const uint64_t address = mend_chunk_mapping_address(at);
     uint64_t end = address;
     while (at != NULL && mend_chunk_mapping_address(at) == end &&
-           at->missing == MEND_MISSING_NOTHING) {
+           (with_access ? at->missing == MEND_MISSING_NOTHING : mend_chunk_has_mapping(at))) {
         end += mend_chunk_mapping_bytes(at);
         at = mend_chunk_next(at);
     }
@@ -59,12 +57,13 @@ static mend_result allow(mend_heap *heap, uint64_t address, uint64_t size_bytes,
                                                          MEND_ACCESS_READ_WRITE)));
 }
 
-/* The caller holds `grow`, so nothing is mapped or unmapped meanwhile. */
+/* The caller holds `grow`, so nothing is mapped or unmapped meanwhile. A chunk that lacks its
+ * mapping or access, or sleeps, gets access for all devices when it is restored. */
 static mend_result allow_all(mend_heap *heap, int device)
 {
     for (const mend_chunk *at = mend_chunk_from(&heap->chunks, 0); at != NULL;) {
         const uint64_t address = mend_chunk_mapping_address(at);
-        const uint64_t bytes = stretch_from(&at);
+        const uint64_t bytes = mend_access_stretch(&at, true);
         MEND_TRY(bytes > 0 ? allow(heap, address, bytes, device) : MEND_OK);
     }
     MEND_TREE_EACH(const mend_imported, import, by_address, &heap->imports.by_address) {

@@ -225,10 +225,10 @@ static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
             mend_thaw_chunk(heap, other);
         }
     }
-    mend_step_note_peaks(heap);
+    mend_layout_note_peaks(heap, false);
     if (!x->order->keeps_memory && chunk->address == 0 &&
         mend_retire_holds(heap, chunk->memory.handle) == NULL) {
-        (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk));
+        (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk, false));
     }
 }
 
@@ -249,7 +249,7 @@ static mend_result finish(exchange *x)
                MEND_DRIVER_OK) {
         const mend_answer back = mend_remap_chunk(heap, x->chunk);
         drop_parts(x);
-        mend_step_note_peaks(heap);
+        mend_layout_note_peaks(heap, false);
         result = back.status == MEND_DRIVER_OK ? mend_driver_refused(heap, answer)
                                                : mend_remap_failed(heap, back);
     } else {

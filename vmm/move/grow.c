@@ -253,7 +253,7 @@ static void undo(transaction *t)
             mend_step_end_claim(heap, t->parts[i].chunk);
         }
     }
-    mend_step_note_peaks(heap);
+    mend_layout_note_peaks(heap, false);
 }
 
 /* From here on nothing fails: the chunks change places, and their old mappings retire. */
@@ -279,7 +279,7 @@ static void commit(transaction *t)
         }
         mend_layout_attach(heap, at, t->zone, t->parts[i].address, &waits);
     }
-    mend_step_note_peaks(heap);
+    mend_layout_note_peaks(heap, false);
 }
 
 /*
@@ -336,7 +336,7 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
     transaction t = {.heap = heap,
                      .plan = plan,
                      .zone = request->zone,
-                     .space = request->pages != NULL ? &heap->ranges.space : &heap->space,
+                     .space = request->pages != NULL ? &heap->range_space : &heap->space,
                      .total_bytes = mend_plan_mapped_bytes(plan)};
     assert(t.total_bytes > 0);
     assert(request->size_bytes % MEND_GRANULE_BYTES == 0);
@@ -376,8 +376,8 @@ uint64_t mend_host_chunk_bytes(const mend_heap *heap, uint64_t size_bytes)
 bool mend_host_has_room(const mend_heap *heap, uint64_t chunk_bytes)
 {
     const uint64_t limit = heap->config.host_limit_bytes;
-    const mend_far_sums *host = &heap->chunks.far[MEND_BACKING_HOST];
-    const uint64_t used = host->bytes + host->retired_bytes;
+    const uint64_t used =
+        heap->chunks.far[MEND_BACKING_HOST].bytes + heap->retire.of_backing[MEND_BACKING_HOST];
     return used <= limit && chunk_bytes <= limit - used;
 }
 
@@ -386,7 +386,7 @@ bool mend_host_has_room(const mend_heap *heap, uint64_t chunk_bytes)
 static bool make_room(mend_heap *heap, uint64_t bytes, uint32_t stream)
 {
     mend_retire_flush(heap, stream);
-    if (!mend_host_has_room(heap, bytes) && heap->chunks.far[MEND_BACKING_HOST].retired_bytes > 0 &&
+    if (!mend_host_has_room(heap, bytes) && heap->retire.of_backing[MEND_BACKING_HOST] > 0 &&
         mend_streams_wait_context(&heap->streams, stream) == MEND_OK) {
         mend_retire_flush(heap, stream);
     }

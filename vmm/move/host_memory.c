@@ -24,12 +24,6 @@ static bool free_host(mend_heap *heap, void *host)
                             mend_driver_did(heap, heap->driver->host_free(heap->driver, host)));
 }
 
-static void note_refused(mend_heap *heap, mend_kept *kept)
-{
-    mend_owing *owing = &heap->chunks.owing;
-    mend_owe(owing, &kept->owed, MEND_OWED_HOST_MEMORY, ++owing->last_number);
-}
-
 void mend_keep_drop(mend_heap *heap, mend_kept *kept)
 {
     if (kept == NULL) {
@@ -41,13 +35,16 @@ void mend_keep_drop(mend_heap *heap, mend_kept *kept)
     if (free_host(heap, kept->host)) {
         mend_owe(&heap->chunks.owing, &kept->owed, MEND_OWED_NOTHING, 0);
         free(kept);
-    } else if (kept->owed.kind == MEND_OWED_NOTHING) {
-        note_refused(heap, kept);
+    } else {
+        mend_owe(&heap->chunks.owing, &kept->owed, MEND_OWED_HOST_MEMORY, MEND_OWED_LAST);
     }
 }
 
-void mend_keep_clear(mend_heap *heap, bool has_context)
+void mend_keep_clear(mend_heap *heap, bool is_idle, bool has_context)
 {
+    if (is_idle) {
+        heap->retire.copies = (mend_stamp){0};
+    }
     const mend_chunk *chunk =
         heap->chunks.asleep_count > 0 ? mend_chunk_from(&heap->chunks, 0) : NULL;
     for (; chunk != NULL; chunk = mend_chunk_next(chunk)) {
@@ -76,7 +73,7 @@ void mend_keep_drop_host(mend_heap *heap, void *host)
     mend_kept *record = free_host(heap, host) ? NULL : calloc(1, sizeof(*record));
     if (record != NULL) {
         record->host = host;
-        note_refused(heap, record);
+        mend_owe(&heap->chunks.owing, &record->owed, MEND_OWED_HOST_MEMORY, MEND_OWED_LAST);
     }
 }
 

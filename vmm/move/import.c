@@ -132,7 +132,6 @@ static void retire_first(mend_heap *heap, const mend_imported *import, size_t co
     uint64_t address = import->mapped_at;
     for (size_t i = 0; i < count; i++) {
         const uint64_t size_bytes = import->chunks[i].size_bytes;
-        heap->retire.foreign_bytes += size_bytes;
         mend_retire(heap, &(const mend_retired){.address = address,
                                                 .size_bytes = size_bytes,
                                                 .is_foreign = true,
@@ -178,7 +177,7 @@ static void enter(mend_heap *heap, mend_imported *import)
     mend_tree_insert(&heap->imports.by_name, &import->by_name);
     heap->imports.bytes += import->all_bytes;
     heap->imports.mappings += import->count;
-    mend_step_note_peaks(heap);
+    mend_layout_note_peaks(heap, false);
 }
 
 /* Addresses are chosen, the chunks are mapped there, and only then the import is in the heap, takes

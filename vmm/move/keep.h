@@ -101,8 +101,8 @@ mend_result mend_keep_copy(mend_heap *heap, const mend_cluster parts[], size_t c
 void mend_keep_drop(mend_heap *heap, mend_kept *kept);
 
 /* Frees all that is kept at the end of the heap; what the driver refuses stays with it, and without
- * a context all of it. */
-void mend_keep_clear(mend_heap *heap, bool has_context);
+ * a context all of it. is_idle: no work runs, so all copies have ended. */
+void mend_keep_clear(mend_heap *heap, bool is_idle, bool has_context);
 
 /* Pinned memory of the host, and its end. If the driver refuses that, and malloc too, it stays with
  * the driver. To save: MEND_ERROR_NOT_SUPPORTED. */
@@ -127,6 +127,11 @@ void mend_copies_leave(mend_heap *heap, mend_kept *kept, uint64_t size_bytes);
 
 /* Frees copies until there is no more than this. */
 void mend_copies_shrink(mend_heap *heap, uint64_t most_bytes);
+static inline void mend_copies_limit(mend_heap *heap, uint64_t most_bytes) /* from now on */
+{
+    heap->keeping.copies_limit = most_bytes;
+    mend_copies_shrink(heap, most_bytes);
+}
 
 /* Frees copies of which no block lives any more. Opens a driver scope if there are any copies. */
 void mend_copies_trim(mend_heap *heap);

@@ -18,6 +18,9 @@
 /* Sets the pool's own device and those of the config. */
 void mend_access_init(mend_heap *heap);
 
+/* The size of the neighbouring mappings from *chunk on; moves *chunk behind them. */
+uint64_t mend_access_stretch(const mend_chunk **chunk, bool with_access);
+
 /* Lets the device access all memory of the pool and what it imported, existing mappings included.
  * No driver scope is open. After a failure some mappings may be accessible, and new ones will not
  * be. MEND_ERROR_OUT_OF_MEMORY. */
@@ -242,14 +245,21 @@ static inline mend_outcome mend_outcome_without_host_memory(void)
 
 /* ---- retire.c -------------------------------------------------------------------------------- */
 
-/* Reserves nodes for so many mappings. False if malloc fails. */
+/* Their nodes; and reserves them for so many mappings. False if malloc fails. */
+static inline void mend_retire_init(mend_heap *heap)
+{
+    mend_slab_init(&heap->retire.nodes, sizeof(mend_retired));
+}
+static inline void mend_retire_clear(mend_heap *heap)
+{
+    mend_slab_clear(&heap->retire.nodes);
+}
 static inline bool mend_retire_reserve(mend_heap *heap, size_t count)
 {
     return mend_slab_reserve(&heap->retire.nodes, count);
 }
 
-/* Retires a mapping; takes over the nodes of its waits. What is counted of other processes or of
- * far memory, the caller adds. */
+/* Retires a mapping; takes over the nodes of its waits. */
 void mend_retire(mend_heap *heap, const mend_retired *mapping);
 
 /* The same of a chunk, which is still in the zone that the mapping was in. */
@@ -359,7 +369,10 @@ mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], s
  * not been created; if the driver refuses, it stays as free memory, or spare on the host. */
 mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing backing,
                              bool is_private, mend_chunk **chunk);
-void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk);
+static inline void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
+{
+    (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk, true));
+}
 
 /* Takes a free chunk out of the layout, with its mapping, for a transaction; and puts it back. The
  * caller reserved nodes for each. */
@@ -372,15 +385,24 @@ void mend_step_end_claim(mend_heap *heap, mend_chunk *chunk);
 bool mend_step_end_copies(mend_heap *heap, mend_stream stream);
 bool mend_step_copies_have_ended(const mend_heap *heap);
 
-void mend_step_note_peaks(mend_heap *heap);
-
 /* The reserved plus the device's free memory is the *attainable* limit: room, pressure, plans and
  * the sizes of chunks go by it. To ask the driver costs 5 us. Read under `state` alone, too. */
 
 /* Forgets what the device can give; the limit applies. */
 static inline void mend_attainable_forget(mend_heap *heap)
 {
-    heap->budget.attainable = (mend_attainable){0};
+    heap->attainable = (mend_attainable){0};
+}
+
+/* The pool counts as one that can hold so much; and, to be as before, as what was known. */
+static inline void mend_attainable_assume(mend_heap *heap, uint64_t bytes)
+{
+    heap->attainable.is_known = true;
+    heap->attainable.bytes = bytes;
+}
+static inline void mend_attainable_restore(mend_heap *heap, mend_attainable known)
+{
+    heap->attainable = known;
 }
 
 /* Called when a search begins: asks if there is no answer, if it is old, or if half of what was

@@ -11,14 +11,6 @@
 
 #define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, mend_range, by_address)
 
-void mend_ranges_init(mend_heap *heap)
-{
-    mend_ranges_init_tree(heap);
-    mend_space_init(&heap->ranges.space, heap->driver, heap->device.granularity_bytes,
-                    heap->device.granularity_bytes, 0);
-    heap->ranges.space.lender = &heap->space;
-}
-
 void mend_ranges_clear(mend_heap *heap)
 {
     mend_tree_node *at;
@@ -33,7 +25,7 @@ void mend_ranges_clear(mend_heap *heap)
 static mend_result place(mend_heap *heap, mend_range *range)
 {
     enum { AT_ONCE, WITHOUT_EMPTY, WITHOUT_IDLE, WAYS };
-    mend_space *space = &heap->ranges.space;
+    mend_space *space = &heap->range_space;
     mend_status status = MEND_DRIVER_OUT_OF_MEMORY;
     for (int way = AT_ONCE; way < WAYS && status == MEND_DRIVER_OUT_OF_MEMORY; way++) {
         if (way == WITHOUT_EMPTY) {
@@ -86,7 +78,7 @@ mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t pa
         free(made);
         return result;
     }
-    mend_tree_insert(&heap->ranges.by_address, &made->by_address);
+    mend_range_enter(heap, made);
     *range = made;
     return MEND_OK;
 }

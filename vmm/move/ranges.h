@@ -7,8 +7,6 @@
 
 /* ---- range.c --------------------------------------------------------------------------------- */
 
-void mend_ranges_init(mend_heap *heap);
-
 /* Frees host memory. */
 void mend_ranges_clear(mend_heap *heap);
 

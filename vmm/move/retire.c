@@ -15,6 +15,8 @@ void mend_retire(mend_heap *heap, const mend_retired *mapping)
     *retired = *mapping;
     mend_owe(&heap->chunks.owing, &retired->owed, MEND_OWED_MAPPING, retired->address);
     heap->retire.bytes += mapping->size_bytes;
+    heap->retire.foreign_bytes += mapping->is_foreign ? mapping->size_bytes : 0;
+    heap->retire.of_backing[mapping->backing] += mapping->size_bytes;
 }
 
 void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
@@ -65,14 +67,10 @@ mend_retired *mend_retire_next(const mend_retired *retired)
 
 static void forget(mend_heap *heap, mend_retired *unmapped)
 {
-    if (unmapped->is_foreign) {
-        assert(heap->retire.foreign_bytes >= unmapped->size_bytes);
-        heap->retire.foreign_bytes -= unmapped->size_bytes;
-    } else if (unmapped->backing != MEND_BACKING_DEVICE) {
-        mend_far_sums *far = &heap->chunks.far[unmapped->backing];
-        assert(far->retired_bytes >= unmapped->size_bytes);
-        far->retired_bytes -= unmapped->size_bytes;
-    }
+    assert(heap->retire.of_backing[unmapped->backing] >= unmapped->size_bytes);
+    heap->retire.bytes -= unmapped->size_bytes;
+    heap->retire.foreign_bytes -= unmapped->is_foreign ? unmapped->size_bytes : 0;
+    heap->retire.of_backing[unmapped->backing] -= unmapped->size_bytes;
     mend_owe(&heap->chunks.owing, &unmapped->owed, MEND_OWED_NOTHING, 0);
     mend_slab_give(&heap->retire.nodes, unmapped);
 }
@@ -95,7 +93,6 @@ static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
         return;
     }
     mend_space_give(space, first->address, size_bytes);
-    heap->retire.bytes -= size_bytes;
     while (first != end) {
         mend_retired *next = mend_retire_next(first);
         forget(heap, first);
@@ -191,7 +188,6 @@ void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
     mend_waits_add_all(env, &waits, &retired->waits);
     mend_waits_clear(env, &retired->waits);
     forget(heap, retired);
-    heap->retire.bytes -= chunk->size_bytes;
     mend_retire_mapping(heap, chunk, present, &of_present);
     mend_layout_attach(heap, chunk, zone, address, &waits);
 }

@@ -19,12 +19,12 @@
 /* Each span of the chunk may have been freed meanwhile, and then becomes a run. */
 static mend_result restore(mend_heap *heap, mend_chunk *chunk)
 {
-    const size_t runs = mend_freeze_spans(heap, chunk);
-    if (!mend_slab_promise(&heap->nodes.runs, runs)) {
+    const mend_layout_promise nodes = {.runs = mend_freeze_spans(heap, chunk)};
+    if (!mend_layout_promise_these(heap, &nodes)) {
         return mend_no_host_memory("a mapping");
     }
     const mend_answer answer = mend_remap_chunk(heap, chunk);
-    mend_slab_end_promise(&heap->nodes.runs, runs);
+    mend_layout_end_promise(heap, &nodes);
     return answer.status == MEND_DRIVER_OK ? MEND_OK : mend_remap_failed(heap, answer);
 }
 
@@ -75,7 +75,6 @@ static void end_far(mend_heap *heap, mend_chunk *chunk)
             mend_waits_add_all(mend_heap_wait_env(heap), &waits, &span->waits);
         }
         cut_out(heap, chunk);
-        heap->chunks.far[chunk->memory.backing].retired_bytes += chunk->size_bytes;
         mend_retire(heap, &(const mend_retired){.address = chunk->address, /* keeps the memory */
                                                 .size_bytes = chunk->size_bytes,
                                                 .backing = chunk->memory.backing,
@@ -96,8 +95,8 @@ static void give_memory(mend_heap *heap, mend_chunk *chunk)
     }
     mend_status status = heap->driver->unmap(heap->driver, chunk->address, chunk->size_bytes);
     if (status == MEND_DRIVER_OK) {
-        status = mend_chunk_release(&heap->chunks,
-                                    mend_chunk_leave_memory(&heap->chunks, chunk, chunk->kept));
+        status = mend_chunk_release(
+            &heap->chunks, mend_chunk_leave_memory(&heap->chunks, chunk, chunk->kept), false);
     }
     (void)mend_driver_did(heap, status);
     if (chunk->missing == MEND_MISSING_MEMORY && chunk->live_bytes == 0) {
@@ -107,7 +106,6 @@ static void give_memory(mend_heap *heap, mend_chunk *chunk)
 
 void mend_settle_handles(mend_heap *heap, mend_imported *import)
 {
-    mend_owing *owing = &heap->chunks.owing;
     bool are_left = false;
     for (size_t i = 0; i < import->count; i++) {
         mend_chunk_handle *handle = &import->chunks[i].handle;
@@ -117,11 +115,8 @@ void mend_settle_handles(mend_heap *heap, mend_imported *import)
             *handle = 0;
         }
     }
-    if (!are_left) {
-        mend_owe(owing, &import->owed, MEND_OWED_NOTHING, 0);
-    } else if (import->owed.kind == MEND_OWED_NOTHING) {
-        mend_owe(owing, &import->owed, MEND_OWED_HANDLES, ++owing->last_number);
-    }
+    mend_owe(&heap->chunks.owing, &import->owed, are_left ? MEND_OWED_HANDLES : MEND_OWED_NOTHING,
+             MEND_OWED_LAST);
     if (!are_left && import->uses == 0) {
         free(import);
     }
@@ -130,7 +125,7 @@ void mend_settle_handles(mend_heap *heap, mend_imported *import)
 /* Its idle memory is unmapped; when nothing is left there, its addresses go back. */
 static void end_range(mend_heap *heap, mend_range *range, uint32_t asking)
 {
-    mend_space *space = &heap->ranges.space;
+    mend_space *space = &heap->range_space;
     (void)mend_trim_between(heap, range->address, mend_range_end(range), asking);
     if (mend_zeros_end(heap, range) &&
         mend_space_free_from(space, range->address) >= range->size_bytes &&
@@ -161,7 +156,7 @@ static mend_result settle_one(mend_heap *heap, mend_owed *owed, uint32_t asking)
         break;
     case MEND_OWED_SPARE: /* it may still be mapped somewhere */
         if (mend_retire_holds(heap, CHUNK_OF(owed)->memory.handle) == NULL) {
-            (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, CHUNK_OF(owed)));
+            (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, CHUNK_OF(owed), false));
         }
         break;
     case MEND_OWED_ZEROS:

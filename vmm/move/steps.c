@@ -109,23 +109,11 @@ mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing 
     mend_status status = mend_chunk_create(&heap->chunks, size_bytes, backing, is_private, chunk);
     mend_result result = mend_driver_result(heap, MEND_ANSWER(create, status));
     if (result == MEND_ERROR_OUT_OF_MEMORY && backing == MEND_BACKING_DEVICE &&
-        (!heap->shortage.device_is_asked || !heap->budget.attainable.is_known)) {
+        (!heap->shortage.device_is_asked || !heap->attainable.is_known)) {
         mend_attainable_learn(heap); /* once in a search, and when the answer is forgotten */
-        heap->budget.attainable.refused_bytes = heap->budget.attainable.is_known ? 0 : size_bytes;
+        heap->attainable.refused_bytes = heap->attainable.is_known ? 0 : size_bytes;
     }
     return result;
-}
-
-void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
-{
-    const uint64_t size_bytes = chunk->size_bytes;
-    const bool is_far = mend_chunk_is_far(chunk);
-    if (mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk)) && !is_far) {
-        assert(heap->chunks.created > 0);
-        heap->chunks.created--;
-        heap->chunks.created_bytes -= size_bytes;
-        heap->chunks.released--;
-    }
 }
 
 void mend_step_claim(mend_heap *heap, mend_chunk *chunk)
@@ -161,18 +149,6 @@ bool mend_step_copies_have_ended(const mend_heap *heap)
     return mend_stamp_has_passed(&heap->streams, heap->retire.copies);
 }
 
-void mend_step_note_peaks(mend_heap *heap)
-{
-    mend_heap_counters *counters = &heap->counters;
-    mend_raise_u64(&counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
-    mend_raise_u64(&counters->peak_mappings, mend_heap_mappings(heap));
-    mend_raise_u64(&counters->peak_chunks, mend_heap_chunks(heap));
-    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_raise_u64(&heap->zones[i].counters.peak_reserved_bytes,
-                       mend_heap_reserved_in(heap, i));
-    }
-}
-
 /* ---- what the device can give ---------------------------------------------------------------- */
 
 void mend_attainable_learn(mend_heap *heap)
@@ -182,18 +158,18 @@ void mend_attainable_learn(mend_heap *heap)
     mend_status status = heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes);
     bool is_told = status == MEND_DRIVER_OK;
     uint64_t known_bytes = free_bytes + heap->chunks.reserved_bytes;
-    uint64_t own_bytes = known_bytes + heap->ranges.zeros_bytes;
+    uint64_t own_bytes = known_bytes + heap->zeros.bytes;
     heap->shortage.device_is_asked = true;
     heap->shortage.device_free_bytes = is_told ? free_bytes : 0;
     heap->shortage.device_debt_bytes =
         is_told && heap->config.ration != NULL ? mend_ration_debt(heap->config.ration) : 0;
     heap->shortage.others_bytes = is_told && total_bytes > own_bytes ? total_bytes - own_bytes : 0;
-    heap->budget.attainable = (mend_attainable){
+    heap->attainable = (mend_attainable){
         .is_known = is_told,
         .bytes = known_bytes,
         .free_bytes = free_bytes,
         .asked_at_bytes = MEND_HEAP_SUM(heap, allocated_bytes),
-        .refused_bytes = is_told ? 0 : heap->budget.attainable.refused_bytes,
+        .refused_bytes = is_told ? 0 : heap->attainable.refused_bytes,
     };
 }
 
@@ -206,13 +182,13 @@ uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes)
 
 void mend_attainable_begin_search(mend_heap *heap)
 {
-    const mend_attainable *known = &heap->budget.attainable;
+    const mend_attainable *known = &heap->attainable;
     const uint64_t reserved = heap->chunks.reserved_bytes;
     const uint64_t room = known->bytes > reserved ? known->bytes - reserved : 0;
     const uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes) - known->asked_at_bytes;
     const bool is_old = mend_budget_is_below_limit(heap) &&
                         allocated / LIMITS_OF_WINDOW >= heap->config.limit_bytes;
-    heap->budget.attainable.refused_bytes = 0;
+    heap->attainable.refused_bytes = 0;
     if (!known->is_known || is_old || room < known->free_bytes / 2) {
         mend_attainable_learn(heap);
     }

@@ -112,7 +112,7 @@ static mend_result give(mend_heap *heap, mend_chunk *chosen, uint64_t *released_
         assert(withdrawn->address == 0 && mend_chunk_is_empty(withdrawn));
         mend_retired *left = mend_retire_holds(heap, withdrawn->memory.handle);
         if (left == NULL) {
-            mend_status status = mend_chunk_release(&heap->chunks, withdrawn);
+            mend_status status = mend_chunk_release(&heap->chunks, withdrawn, false);
             if (status == MEND_DRIVER_OK) {
                 *released_bytes += size_bytes;
             } else {
@@ -330,14 +330,13 @@ static mend_result give_for(mend_heap *heap, const mend_request *request, mend_p
     const bool is_within = create_bytes <= mend_budget_room_bytes(heap);
     uint64_t later_bytes = walk->later_bytes;
     uint64_t bytes = bytes_to_give(heap, plan, owed_bytes);
-    if (!heap->shortage.device_is_asked || !heap->budget.attainable.is_known) {
+    if (!heap->shortage.device_is_asked || !heap->attainable.is_known) {
         const uint64_t spare = spare_bytes(heap, request, plan, may_unmap);
         const bool is_refused = mend_budget_was_refused(heap, create_bytes);
         if (spare >= bytes + later_bytes && lacks_more(heap, plan)) {
             bytes = bytes_to_give(heap, plan, owed_bytes);
         }
-        if (heap->shortage.device_is_asked && !heap->budget.attainable.is_known &&
-            owed_bytes == 0) {
+        if (heap->shortage.device_is_asked && !heap->attainable.is_known && owed_bytes == 0) {
             const uint64_t sure = sure_bytes(heap, is_within ? 0 : bytes + later_bytes,
                                              create_bytes + later_bytes, spare, is_refused);
             later_bytes = sure == bytes + later_bytes ? later_bytes : 0;
@@ -361,7 +360,7 @@ static mend_result give_for(mend_heap *heap, const mend_request *request, mend_p
     }
     *released = released_bytes >= bytes;
     if (*released) {
-        heap->budget.attainable.refused_bytes = 0;
+        heap->attainable.refused_bytes = 0;
     }
     return result;
 }
@@ -508,7 +507,7 @@ static mend_lack lack_for(mend_heap *heap, uint64_t create_bytes, int refusals)
     const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
     const uint64_t wanted_bytes = heap->chunks.reserved_bytes + create_bytes;
     const bool is_there =
-        heap->budget.attainable.is_known
+        heap->attainable.is_known
             ? refusals < MEND_REFUSALS && create_bytes <= heap->shortage.device_free_bytes
             : refusals == 0;
     return (mend_lack){
@@ -528,7 +527,7 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, int refu
     choice any = {.may_unmap = own.may_unmap};
     uint64_t own_bytes = chosen_bytes(heap, &own);
     /* Where what may go can only make room under the limit, the first creation finds out. */
-    if (!heap->budget.attainable.is_known && heap->shortage.owed_bytes == 0 &&
+    if (!heap->attainable.is_known && heap->shortage.owed_bytes == 0 &&
         (refusals > 0 || (all.limit_bytes > 0 && own_bytes >= all.limit_bytes))) {
         all.device_bytes = sure_bytes(heap, all.limit_bytes, create_bytes, own_bytes, refusals > 0);
     }

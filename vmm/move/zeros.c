@@ -18,7 +18,7 @@
 /* The chunk for pages of this size; NULL: there is none. */
 static mend_chunk_of_zeros *find_chunk(const mend_heap *heap, uint64_t page_bytes)
 {
-    mend_chunk_of_zeros *chunk = heap->ranges.zeros;
+    mend_chunk_of_zeros *chunk = heap->zeros.first;
     while (chunk != NULL && chunk->size_bytes != page_bytes) {
         chunk = chunk->next;
     }
@@ -110,7 +110,7 @@ static mend_result create(mend_heap *heap, uint64_t size_bytes, mend_chunk_handl
 
 static void forget(mend_heap *heap, mend_chunk_of_zeros *chunk)
 {
-    mend_chunk_of_zeros **link = &heap->ranges.zeros;
+    mend_chunk_of_zeros **link = &heap->zeros.first;
     while (*link != chunk) {
         link = &(*link)->next;
     }
@@ -128,12 +128,9 @@ void mend_zeros_release(mend_heap *heap, mend_chunk_of_zeros *chunk)
         chunk->is_new = false;
         return;
     }
-    heap->ranges.zeros_bytes -= size_bytes;
-    heap->ranges.zeros_chunks--;
-    heap->chunks.created -= chunk->is_new;
-    heap->chunks.created_bytes -= chunk->is_new ? size_bytes : 0;
-    heap->chunks.released += !chunk->is_new;
-    mend_history_note(&heap->history, MEND_EVENT_RELEASE, 0, size_bytes, 0);
+    heap->zeros.bytes -= size_bytes;
+    heap->zeros.count--;
+    mend_chunks_note_released(&heap->chunks, size_bytes, 0, chunk->is_new);
     mend_attainable_forget(heap);
     forget(heap, chunk);
 }
@@ -141,7 +138,7 @@ void mend_zeros_release(mend_heap *heap, mend_chunk_of_zeros *chunk)
 /* The end of each call that may create chunks, or unmap. */
 static void release_unused(mend_heap *heap)
 {
-    for (mend_chunk_of_zeros *chunk = heap->ranges.zeros, *next; chunk != NULL; chunk = next) {
+    for (mend_chunk_of_zeros *chunk = heap->zeros.first, *next; chunk != NULL; chunk = next) {
         next = chunk->next;
         if (chunk->mappings == 0) {
             mend_zeros_release(heap, chunk);
@@ -153,7 +150,6 @@ static void release_unused(mend_heap *heap)
 
 static mend_result create_chunk(mend_heap *heap, uint64_t page_bytes, mend_chunk_of_zeros **chunk)
 {
-    mend_ranges *ranges = &heap->ranges;
     mend_chunk_of_zeros *made = calloc(1, sizeof(*made));
     if (made == NULL) {
         return mend_no_host_memory("pages of zeros");
@@ -165,22 +161,20 @@ static mend_result create_chunk(mend_heap *heap, uint64_t page_bytes, mend_chunk
     }
     made->size_bytes = page_bytes;
     made->is_new = true;
-    made->next = ranges->zeros;
-    ranges->zeros = made;
+    made->next = heap->zeros.first;
+    heap->zeros.first = made;
     note_mappings(heap, made, 0);
-    ranges->zeros_bytes += page_bytes;
-    ranges->zeros_chunks++;
-    heap->chunks.created++;
-    heap->chunks.created_bytes += page_bytes;
-    mend_history_note(&heap->history, MEND_EVENT_CREATE, 0, page_bytes, 0);
+    heap->zeros.bytes += page_bytes;
+    heap->zeros.count++;
+    mend_chunks_note_created(&heap->chunks, page_bytes, 0);
     *chunk = made;
     return MEND_OK;
 }
 
 void mend_zeros_clear(mend_heap *heap)
 {
-    while (heap->ranges.zeros != NULL) {
-        forget(heap, heap->ranges.zeros);
+    while (heap->zeros.first != NULL) {
+        forget(heap, heap->zeros.first);
     }
 }
 
@@ -212,7 +206,7 @@ static bool is_missing(const mend_range *range, size_t page)
 static bool has_addresses(const mend_heap *heap, const mend_range *range, size_t page)
 {
     return mend_zeros_are_mapped(range, page) ||
-           mend_space_free_from(&heap->ranges.space, mend_range_page_start(range, page)) >=
+           mend_space_free_from(&heap->range_space, mend_range_page_start(range, page)) >=
                range->page_bytes;
 }
 
@@ -224,7 +218,7 @@ static mend_status map_page(mend_heap *heap, mend_range *range, size_t page)
     mend_status status = driver->map(driver, address, range->page_bytes, 0, chunk->handle);
     if (status == MEND_DRIVER_OK) {
         note_mappings(heap, chunk, chunk->mappings + 1);
-        mend_space_take(&heap->ranges.space, address, range->page_bytes);
+        mend_space_take(&heap->range_space, address, range->page_bytes);
         mend_zeros_set(heap, range, page, mend_zeros_of(range, page) | MEND_ZEROS_MAPPED);
     }
     return status;
@@ -240,7 +234,7 @@ static mend_status unmap_pages(mend_heap *heap, mend_range *range, size_t page, 
     if (status == MEND_DRIVER_OK) {
         mend_chunk_of_zeros *chunk = find_chunk(heap, range->page_bytes);
         note_mappings(heap, chunk, chunk->mappings - count);
-        mend_space_give(&heap->ranges.space, address, size_bytes);
+        mend_space_give(&heap->range_space, address, size_bytes);
         for (size_t i = page; i < page + count; i++) {
             mend_zeros_set(heap, range, i, mend_zeros_of(range, i) & MEND_ZEROS_WANTED);
         }
@@ -291,7 +285,7 @@ static mend_result fill(const zeros_call *c, mend_chunk_of_zeros *chunk, size_t 
 {
     mend_heap *heap = c->heap;
     const mend_driver *driver = heap->driver;
-    if (!mend_space_reserve_nodes(&heap->ranges.space, 1)) { /* trims have used some */
+    if (!mend_space_reserve_nodes(&heap->range_space, 1)) { /* trims have used some */
         return mend_no_host_memory("pages of zeros");
     }
     if (!mend_zeros_are_mapped(c->range, page)) {
@@ -338,7 +332,7 @@ static mend_result make_readable(const zeros_call *c, size_t page, size_t end)
     mend_heap *heap = c->heap;
     mend_status status = MEND_DRIVER_OK;
     MEND_TRY(prepare_chunk(c, page));
-    if (!mend_space_reserve_nodes(&heap->ranges.space, end - page)) {
+    if (!mend_space_reserve_nodes(&heap->range_space, end - page)) {
         return mend_no_host_memory("pages of zeros");
     }
     for (size_t i = page; i < end && status == MEND_DRIVER_OK; i++) {
@@ -363,7 +357,7 @@ static void drop_extra(mend_heap *heap, mend_range *range, size_t page, size_t e
     size_t count;
     while ((page = mend_zeros_next(range, page, end, MEND_ZEROS_MAPPED | MEND_ZEROS_WANTED,
                                    &count)) < end) {
-        if (mend_space_reserve_nodes(&heap->ranges.space, 1)) {
+        if (mend_space_reserve_nodes(&heap->range_space, 1)) {
             (void)mend_driver_did(heap, unmap_pages(heap, range, page, count));
         }
         page += count;
@@ -399,7 +393,7 @@ mend_result mend_zeros_map(mend_heap *heap, mend_range *range, uint64_t from, ui
         }
     }
     if (result == MEND_OK) {
-        mend_step_note_peaks(heap);
+        mend_layout_note_peaks(heap, false);
     } else {
         drop_extra(heap, range, c.first, c.end);
     }
@@ -420,7 +414,7 @@ mend_result mend_zeros_leave(mend_heap *heap, mend_range *range, uint64_t from, 
     }
     MEND_TRY(mend_streams_wait_context(&heap->streams, asking));
     for (; page < c.end; page = mend_zeros_next(range, page, c.end, MEND_ZEROS_MAPPED, &count)) {
-        if (!mend_space_reserve_nodes(&heap->ranges.space, 1)) {
+        if (!mend_space_reserve_nodes(&heap->range_space, 1)) {
             return mend_no_host_memory("pages of zeros");
         }
         mend_status status = unmap_pages(heap, range, page, count);
@@ -437,7 +431,7 @@ static bool restore(mend_heap *heap, mend_range *range, size_t page, bool may_wa
     }
     const bool is_restored =
         clear_addresses(&c) == MEND_OK && make_readable(&c, page, page + 1) == MEND_OK;
-    mend_step_note_peaks(heap);
+    mend_layout_note_peaks(heap, false);
     return is_restored;
 }
 

@@ -113,7 +113,7 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
         is_right = mend_audit_zone(a, zone);
     }
     if (!is_right || !mend_audit_space(a, &heap->space) ||
-        !mend_audit_space(a, &heap->ranges.space) || !mend_audit_ranges(a) ||
+        !mend_audit_space(a, &heap->range_space) || !mend_audit_ranges(a) ||
         !mend_audit_chunks(a) || !mend_audit_retired(a) || !mend_audit_imports(a) ||
         !mend_audit_streams(a) || !nodes_are_right(a) || !groups_are_right(a) ||
         !counts_are_right(a) || !scopes_are_right(a)) {

@@ -32,8 +32,8 @@ static uint64_t retired_at(const mend_heap *heap, uint64_t address)
  * the borrower's. */
 static uint64_t piece_at(const mend_heap *heap, const mend_space *space, uint64_t address)
 {
-    const bool is_lender = space == heap->ranges.space.lender;
-    const uint64_t lent_bytes = is_lender ? mend_space_lent_at(&heap->ranges.space, address) : 0;
+    const bool is_lender = space == heap->range_space.lender;
+    const uint64_t lent_bytes = is_lender ? mend_space_lent_at(&heap->range_space, address) : 0;
     const uint64_t pieces[] = {
         mend_space_room_at(space, address),
         lent_bytes,

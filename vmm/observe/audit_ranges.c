@@ -56,7 +56,8 @@ static bool chunks_of_zeros_are_right(const mend_audit_walk *a, const pages_foun
     uint64_t bytes = 0;
     uint64_t count = 0;
     uint64_t mappings = 0;
-    for (const mend_chunk_of_zeros *chunk = ranges->zeros; chunk != NULL; chunk = chunk->next) {
+    for (const mend_chunk_of_zeros *chunk = a->heap->zeros.first; chunk != NULL;
+         chunk = chunk->next) {
         uint64_t mapped = 0;
         MEND_TREE_EACH(const mend_range, range, by_address, &ranges->by_address) {
             mapped += range->page_bytes == chunk->size_bytes ? range->zeros_mapped : 0;
@@ -68,7 +69,7 @@ static bool chunks_of_zeros_are_right(const mend_audit_walk *a, const pages_foun
         count++;
         mappings += mapped;
     }
-    MUST(bytes == ranges->zeros_bytes && count == ranges->zeros_chunks &&
+    MUST(bytes == a->heap->zeros.bytes && count == a->heap->zeros.count &&
              mappings == ranges->zeros_mapped && found->zeros_mapped == ranges->zeros_mapped &&
              found->zeros_mapped_bytes == ranges->zeros_mapped_bytes,
          "the counts of zeros are wrong");
@@ -140,14 +141,14 @@ bool mend_audit_ranges(const mend_audit_walk *a)
     const uint32_t *counts = a->heap->chunks.owing.count;
     MUST(owed == (size_t)counts[MEND_OWED_RANGE] + counts[MEND_OWED_ZEROS],
          "what is owed of ranges is wrong");
-    MEND_LIST_EACH(const mend_reservation, reservation, link, &ranges->space.reservations) {
+    MEND_LIST_EACH(const mend_reservation, reservation, link, &a->heap->range_space.reservations) {
         const mend_range *range = mend_range_at(a->heap, reservation->address);
         MUST(range != NULL && range->address == reservation->address &&
-                 range->size_bytes + ranges->space.page_bytes == reservation->size_bytes,
+                 range->size_bytes + a->heap->range_space.page_bytes == reservation->size_bytes,
              "the reservation 0x%llx is that of no range", MEND_AUDIT_HEX(reservation->address));
     }
     MUST(mend_tree_is_valid(&ranges->by_address) &&
-             ranges->by_address.count == ranges->space.reservations_by_address.count &&
+             ranges->by_address.count == a->heap->range_space.reservations_by_address.count &&
              found.committed == a->live[MEND_ZONE_RANGE].blocks,
          "the counts of ranges and of their pages are wrong");
     return chunks_are_right(a, bytes);

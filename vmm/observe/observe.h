@@ -75,7 +75,4 @@ size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_
  * `state`. */
 void mend_observe_statistics(mend_heap *heap, mend_stats *stats);
 
-/* Sets every peak to its current value. */
-void mend_observe_reset_peaks(mend_heap *heap);
-
 #endif

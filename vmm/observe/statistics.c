@@ -81,7 +81,7 @@ static void fill_bytes(const mend_heap *heap, const zone_sums of[MEND_ZONE_COUNT
     stats->soft_limit_bytes = heap->config.soft_limit_bytes;
     stats->pinned_bytes = chunks->pinned_bytes;
     stats->lent_bytes = chunks->lent_bytes;
-    stats->exported_blocks = heap->exports.by_address.count;
+    stats->exported_blocks = heap->exports.count;
     stats->exported_bytes = chunks->exported_bytes;
     stats->imports = heap->imports.by_address.count;
     stats->imported_bytes = heap->imports.bytes;
@@ -89,13 +89,13 @@ static void fill_bytes(const mend_heap *heap, const zone_sums of[MEND_ZONE_COUNT
     stats->attainable_bytes = mend_budget_hard_limit(heap);
     stats->group_bytes = mend_report_group_bytes(heap);
     stats->device_bytes = heap->device.total_bytes;
-    stats->address_bytes = heap->space.address_bytes + heap->ranges.space.address_bytes -
-                           heap->ranges.space.borrowed_bytes;
+    stats->address_bytes = heap->space.address_bytes + heap->range_space.address_bytes -
+                           heap->range_space.borrowed_bytes;
     stats->mapped_bytes = mend_heap_taken_bytes(heap) - chunks->unmapped_frozen_bytes;
     stats->retired_bytes = heap->retire.bytes;
     stats->asleep_bytes = chunks->asleep_bytes;
     stats->asleep_live_bytes = chunks->asleep_live_bytes;
-    stats->host_bytes = host->bytes + host->retired_bytes;
+    stats->host_bytes = host->bytes + heap->retire.of_backing[MEND_BACKING_HOST];
     stats->host_live_bytes = host->live_bytes;
     stats->kept_host_bytes = heap->keeping.host_bytes;
     stats->kept_file_bytes = heap->keeping.file_bytes;
@@ -171,9 +171,9 @@ static void fill_ranges(const mend_heap *heap, mend_stats *stats)
     stats->ranges = mend_ranges_count(heap);
     stats->range_bytes = pages->live_bytes;
     stats->peak_range_bytes = pages->peak_live_bytes;
-    stats->range_address_bytes = heap->ranges.space.address_bytes;
+    stats->range_address_bytes = heap->range_space.address_bytes;
     stats->zero_bytes = heap->ranges.zeros_mapped_bytes;
-    stats->zero_chunk_bytes = heap->ranges.zeros_bytes;
+    stats->zero_chunk_bytes = heap->zeros.bytes;
     stats->pages_committed = pages->allocations;
     stats->pages_decommitted = pages->allocations - pages->live_blocks;
 }
@@ -207,27 +207,7 @@ void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
     fill_counts(heap, stats);
     fill_small(heap, stats);
     fill_ranges(heap, stats);
-    mend_step_note_peaks(heap); /* memory that a thread is adding counts */
+    mend_layout_note_peaks(heap, false); /* memory that a thread is adding counts */
     fill_counters(heap, stats);
     fill_zone_peaks(heap, stats);
-}
-
-void mend_observe_reset_peaks(mend_heap *heap)
-{
-    assert(mend_mutex_is_held(&heap->state));
-    mend_heap_counters *counters = &heap->counters;
-    counters->peak_live_bytes = counters->live_bytes;
-    counters->peak_reserved_bytes = heap->chunks.reserved_bytes;
-    counters->peak_live_blocks = MEND_HEAP_SUM(heap, live_blocks);
-    counters->peak_mappings = mend_heap_mappings(heap);
-    counters->peak_chunks = mend_heap_chunks(heap);
-    counters->peak_requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
-    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_zone_counters *zone = &heap->zones[i].counters;
-        zone->peak_live_blocks = zone->live_blocks;
-        zone->peak_live_bytes = zone->live_bytes;
-        zone->peak_requested_bytes = zone->requested_bytes;
-        zone->peak_reserved_bytes = mend_heap_reserved_in(heap, i);
-    }
-    mend_scopes_reset_peaks(&heap->scopes);
 }

@@ -123,9 +123,7 @@ static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_st
     if (streams->items[asking].group != 0) {
         MEND_TRY(ask_slot(streams, asking, asking, any_stream, at_end, is_captured));
     }
-    for (uint32_t i = mend_slots_next_captured(streams, MEND_STREAM_UNKNOWN), next;
-         i != MEND_STREAM_UNKNOWN; i = next) {
-        next = mend_slots_next_captured(streams, i);
+    MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_CAPTURED) {
         MEND_TRY(ask_slot(streams, i, asking, any_stream, at_end, is_captured));
     }
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; any_stream && i < streams->count; i++) {
@@ -156,9 +154,7 @@ mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_cap
 void mend_streams_end_capture(mend_streams *streams, uint64_t capture)
 {
     assert(capture != 0);
-    for (uint32_t i = mend_slots_next_captured(streams, MEND_STREAM_UNKNOWN), next;
-         i != MEND_STREAM_UNKNOWN; i = next) {
-        next = mend_slots_next_captured(streams, i);
+    MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_CAPTURED) {
         if (streams->items[i].seen_capture == capture) {
             mend_slots_see(streams, i, false, capture);
         }

@@ -12,9 +12,12 @@ MEND_TREE_ORDER_BY_TWO(compare_size, mend_chunk, by_size, size_bytes, memory.num
 MEND_TREE_ORDER_BY_TWO(compare_owed, mend_owed, node, kind, at);
 
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
-                      const mend_chunk_properties *properties)
+                      const mend_chunk_properties *properties,
+                      mend_chunk_sums *(*sums_at)(mend_chunks *, uint64_t), mend_history *history)
 {
     *chunks = (mend_chunks){.driver = driver, .properties = *properties, .next_number = 1};
+    chunks->sums_at = sums_at;
+    chunks->history = history;
     mend_tree_init(&chunks->mapped, compare_address);
     mend_tree_init(&chunks->empty, compare_size);
     mend_list_init(&chunks->newly_empty);
@@ -62,6 +65,13 @@ static mend_status create_without_fabric(mend_chunks *chunks, uint64_t size_byte
     return MEND_DRIVER_OK;
 }
 
+void mend_chunks_note_created(mend_chunks *chunks, uint64_t size_bytes, uint64_t number)
+{
+    chunks->created++;
+    chunks->created_bytes += size_bytes;
+    mend_history_note(chunks->history, MEND_EVENT_CREATE, 0, size_bytes, number);
+}
+
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_backing backing,
                               bool is_private, mend_chunk **chunk)
 {
@@ -99,10 +109,8 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_bac
         mend_chunk_note_owed(chunks, made);
     } else {
         chunks->reserved_bytes += size_bytes;
-        chunks->created++;
-        chunks->created_bytes += size_bytes;
         mend_chunk_enter_empty(chunks, made);
-        mend_history_note(chunks->history, MEND_EVENT_CREATE, 0, size_bytes, made->memory.number);
+        mend_chunks_note_created(chunks, size_bytes, made->memory.number);
     }
     *chunk = made;
     return MEND_DRIVER_OK;
@@ -117,7 +125,17 @@ mend_chunk *mend_chunk_begin(mend_chunks *chunks, uint64_t size_bytes)
     return made;
 }
 
-mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
+void mend_chunks_note_released(mend_chunks *chunks, uint64_t size_bytes, uint64_t number,
+                               bool is_undone)
+{
+    assert(chunks->released < chunks->created);
+    chunks->created -= is_undone;
+    chunks->created_bytes -= is_undone ? size_bytes : 0;
+    chunks->released += !is_undone;
+    mend_history_note(chunks->history, MEND_EVENT_RELEASE, 0, size_bytes, number);
+}
+
+mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk, bool is_undone)
 {
     assert(chunk->address == 0 && chunk->claim.address == 0);
     assert(mend_chunk_is_far(chunk) || mend_chunk_is_empty(chunk));
@@ -125,10 +143,7 @@ mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
     MEND_TRY_CALL(chunks->driver->release(chunks->driver, chunk->memory.handle));
     if (!mend_chunk_is_far(chunk)) {
         chunks->reserved_bytes -= chunk->size_bytes;
-        chunks->released++;
-        mend_history_note(chunks->history, MEND_EVENT_RELEASE, 0, chunk->size_bytes,
-                          chunk->memory.number);
-        assert(chunks->released <= chunks->created);
+        mend_chunks_note_released(chunks, chunk->size_bytes, chunk->memory.number, is_undone);
     }
     mend_chunk_end(chunks, chunk);
     return MEND_DRIVER_OK;
@@ -229,7 +244,7 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
 void mend_owe(mend_owing *owing, mend_owed *owed, mend_owed_kind kind, uint64_t at)
 {
     if (owed->kind == kind) {
-        assert(kind == MEND_OWED_NOTHING || owed->at == at);
+        assert(kind == MEND_OWED_NOTHING || at == MEND_OWED_LAST || owed->at == at);
         return;
     }
     if (owed->kind != MEND_OWED_NOTHING) {
@@ -237,7 +252,7 @@ void mend_owe(mend_owing *owing, mend_owed *owed, mend_owed_kind kind, uint64_t 
         owing->count[owed->kind]--;
     }
     owed->kind = kind;
-    owed->at = at;
+    owed->at = at == MEND_OWED_LAST ? ++owing->last_number : at;
     if (kind != MEND_OWED_NOTHING) {
         mend_tree_insert(&owing->list, &owed->node);
         owing->count[kind]++;

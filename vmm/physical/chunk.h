@@ -126,9 +126,8 @@ typedef struct mend_chunk {
 
 /* Far memory of one backing, which is in no sum of the device's. */
 typedef struct mend_far_sums {
-    uint64_t count, bytes;  /* of chunks: mapped, frozen and awake, or spare */
-    uint64_t live_bytes;    /* of these, of live blocks */
-    uint64_t retired_bytes; /* of retired mappings that keep memory whose handle was released */
+    uint64_t count, bytes; /* of chunks: mapped, frozen and awake, or spare */
+    uint64_t live_bytes;   /* of these, of live blocks */
 } mend_far_sums;
 
 /* The sum of HOST, the only far backing. */
@@ -177,9 +176,10 @@ typedef struct mend_chunks {
     mend_history *history;      /* NULL: none */
 } mend_chunks;
 
-/* `properties`: how chunks are created. */
+/* `properties`: how chunks are created. `sums_at`, or NULL: see there. */
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
-                      const mend_chunk_properties *properties);
+                      const mend_chunk_properties *properties,
+                      mend_chunk_sums *(*sums_at)(mend_chunks *, uint64_t), mend_history *history);
 
 /* Frees host memory; every chunk was released before. */
 void mend_chunks_clear(mend_chunks *chunks);
@@ -195,8 +195,14 @@ bool mend_chunks_are_in_order(const mend_chunks *chunks);
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_backing backing,
                               bool is_private, mend_chunk **chunk);
 
-/* Releases a chunk that is not mapped. Calls the driver; on failure nothing changed. */
-mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk);
+/* Releases a chunk that is not mapped. is_undone: it counts as never created. Calls the driver; on
+ * failure nothing changed. */
+mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk, bool is_undone);
+
+/* Counts memory that is no chunk's (number 0), as these two do it for chunks. */
+void mend_chunks_note_created(mend_chunks *chunks, uint64_t size_bytes, uint64_t number);
+void mend_chunks_note_released(mend_chunks *chunks, uint64_t size_bytes, uint64_t number,
+                               bool is_undone);
 
 /* The record of a chunk that is not mapped, in no set, with a node that the caller reserved; and
  * the end of one. */

@@ -25,11 +25,9 @@ static void drop_fence(mend_streams *streams, mend_stream_state *state, size_t a
 bool mend_streams_poll(mend_streams *streams)
 {
     bool any = mend_context_poll(streams);
-    for (uint32_t i = mend_slots_next_unpassed(streams, MEND_STREAM_UNKNOWN), next;
-         i != MEND_STREAM_UNKNOWN; i = next) {
+    MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_UNPASSED) {
         mend_stream_state *state = &streams->items[i];
         size_t passed = 0;
-        next = mend_slots_next_unpassed(streams, i);
         while (passed < state->fence_count) {
             mend_status status =
                 streams->driver->event_query(streams->driver, state->fences[passed].event);
@@ -135,7 +133,7 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
     /* The call releases `state`. The fence may move in its array meanwhile, but it stays: only a
      * thread that holds `grow` removes fences. */
     const mend_fence fence = covering_fence(streams, freed_on, stamp.epoch);
-    state->calls++;
+    mend_streams_begin_call(streams, waiter);
     mend_status status = queue_wait(streams, state->handle, fence);
     mend_streams_end_call(streams, waiter);
     if (status == MEND_DRIVER_CAPTURED_EVENT) {

@@ -44,7 +44,8 @@ typedef struct mend_owing {
     uint64_t last_number; /* of records without an address */
 } mend_owing;
 
-/* From now on it owes this, or NOTHING. */
+/* From now on it owes this, or NOTHING. A record without an address comes LAST, and stays there. */
+#define MEND_OWED_LAST UINT64_MAX
 void mend_owe(mend_owing *owing, mend_owed *owed, mend_owed_kind kind, uint64_t at);
 
 /* The first one of a kind, from this one of its order on; NULL: none. */

@@ -123,7 +123,7 @@ static mend_result record(mend_streams *streams, mend_event event, uint32_t reco
     assert(event != NULL);
     const mend_stream handle = streams->items[recorder].handle;
     mend_stream_info info = {.capture = MEND_CAPTURE_ACTIVE};
-    streams->items[recorder].calls++;
+    mend_streams_begin_call(streams, recorder);
     mend_answer answer = MEND_ANSWER(event_record, driver->event_record(driver, event, handle));
     if (answer.status == MEND_DRIVER_OK) {
         answer = MEND_ANSWER(stream_get_info, driver->stream_get_info(driver, handle, &info));

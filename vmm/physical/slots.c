@@ -171,10 +171,21 @@ void mend_slots_see(mend_streams *streams, uint32_t slot, bool captured, uint64_
         leave_ring(streams, MEND_SLOTS_CAPTURED, slot);
     } else if (captured && !state->seen_captured) {
         enter_ring(streams, MEND_SLOTS_CAPTURED, slot,
-                   mend_slots_next_captured(streams, MEND_STREAM_UNKNOWN));
+                   streams->items[MEND_STREAM_UNKNOWN].in[MEND_SLOTS_CAPTURED].next);
     }
     state->seen_captured = captured;
     state->seen_capture = capture;
+}
+
+void mend_slots_name(mend_streams *streams, uint32_t slot, uint64_t capture, bool is_unwatched)
+{
+    mend_stream_state *state = &streams->items[slot];
+    state->used_outside |= capture == 0;
+    state->named_in = capture;
+    if (is_unwatched) {
+        mend_slots_see(streams, slot, true, capture);
+        state->serves_capture = true;
+    }
 }
 
 /* Room for one more slot, and as many heads of each list as slots. */

@@ -20,9 +20,10 @@ mend_result mend_streams_driver_result(mend_streams *streams, mend_driver_call c
 }
 
 mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
-                              mend_context context)
+                              mend_context context, bool verify, mend_history *history)
 {
-    *streams = (mend_streams){.driver = driver, .contexts = {[MEND_OWN_CONTEXT] = context}};
+    *streams = (mend_streams){.driver = driver, .verify = verify, .history = history};
+    streams->contexts[MEND_OWN_CONTEXT] = context;
     mend_list_init(&streams->watches);
     mend_condition_init(&streams->call_ended);
     mend_streams_look_up_anew(streams);

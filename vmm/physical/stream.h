@@ -194,7 +194,7 @@ static inline void mend_streams_look_up_anew(mend_streams *streams)
 }
 
 mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
-                              mend_context context);
+                              mend_context context, bool verify, mend_history *history);
 
 /* Destroys all events, and closes the other devices. Calls the driver; goes on after a refusal, and
  * returns the first failure with its call. */
@@ -268,10 +268,13 @@ static inline uint64_t mend_streams_context_events(const mend_streams *streams)
  * no longer so leaves. */
 void mend_slots_enter_unpassed(mend_streams *streams, uint32_t slot);
 void mend_slots_leave_passed(mend_streams *streams, uint32_t slot);
-static inline uint32_t mend_slots_next_unpassed(const mend_streams *streams, uint32_t slot)
-{
-    return streams->items[slot].in[MEND_SLOTS_UNPASSED].next;
-}
+
+/* Visits a ring that MEND_STREAM_UNKNOWN begins and ends; the slot that is visited may leave it. */
+#define MEND_SLOTS_EACH_IN(slot, streams, ring)                                                    \
+    for (uint32_t slot = (streams)->items[MEND_STREAM_UNKNOWN].in[ring].next,                      \
+                  slot##_next = (streams)->items[slot].in[ring].next;                              \
+         slot != MEND_STREAM_UNKNOWN;                                                              \
+         slot = slot##_next, slot##_next = (streams)->items[slot].in[ring].next)
 
 /* ---- stream.c -------------------------------------------------------------------------------- */
 
@@ -299,18 +302,6 @@ static inline mend_stamp mend_streams_last_stamp(const mend_streams *streams, ui
     const mend_stream_state *state = &streams->items[stream];
     uint64_t last_epoch = state->open ? state->open_epoch : state->open_epoch - 1;
     return (mend_stamp){.epoch = last_epoch, .stream = stream};
-}
-
-/* The stamp for bytes freed now that the stream was a user of. */
-static inline mend_stamp mend_streams_stamp_use(mend_streams *streams, uint32_t stream,
-                                                uint64_t size_bytes)
-{
-    mend_stream_state *state = &streams->items[stream];
-    if (!state->has_ended) {
-        return mend_streams_stamp(streams, stream, size_bytes);
-    }
-    state->open_bytes += state->open ? size_bytes : 0;
-    return mend_streams_last_stamp(streams, stream);
 }
 
 /* Whether the work before the stamp is known to be done. */
@@ -441,10 +432,10 @@ void mend_slots_leave_group(mend_streams *streams, uint32_t slot);
 
 /* Notes what was seen of a capture of the stream. */
 void mend_slots_see(mend_streams *streams, uint32_t slot, bool captured, uint64_t capture);
-static inline uint32_t mend_slots_next_captured(const mend_streams *streams, uint32_t slot)
-{
-    return streams->items[slot].in[MEND_SLOTS_CAPTURED].next;
-}
+
+/* Notes that a call names a slot of a group in this capture (0: in none). is_unwatched: no watch
+ * tells when that ends. */
+void mend_slots_name(mend_streams *streams, uint32_t slot, uint64_t capture, bool is_unwatched);
 
 /* A slot for a new stream: a free one, or a new one. */
 mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend_stream_info *info,

@@ -25,7 +25,31 @@ void mend_waits_add_other(mend_wait_env env, mend_waits *waits, mend_stamp stamp
             return;
         }
     }
-    mend_waits_push(env.nodes, waits, stamp);
+    mend_waits_push(env, waits, stamp);
+}
+
+void mend_waits_end_uses(mend_wait_env env, mend_waits *waits, uint32_t freed_on,
+                         uint64_t size_bytes, uint64_t number)
+{
+    for (mend_wait **link = &waits->others; *link != NULL;) {
+        mend_wait *user = *link;
+        mend_stream_state *state = &env.streams->items[user->stamp.stream];
+        assert(user->stamp.epoch != 0 || state->users > 0);
+        state->users -= user->stamp.epoch == 0;
+        if (user->stamp.epoch == 0 && user->stamp.stream != freed_on) {
+            state->open_bytes += state->has_ended && state->open ? size_bytes : 0;
+            user->stamp = state->has_ended
+                              ? mend_streams_last_stamp(env.streams, user->stamp.stream)
+                              : mend_streams_stamp(env.streams, user->stamp.stream, size_bytes);
+            state->freed_by = number;
+        }
+        if (mend_stamp_is_ready(env.streams, user->stamp, freed_on)) {
+            *link = user->next;
+            mend_slab_give(env.nodes, user);
+        } else {
+            link = &user->next;
+        }
+    }
 }
 
 void mend_waits_fill_first(mend_wait_env env, mend_waits *waits)

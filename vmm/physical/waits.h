@@ -43,12 +43,25 @@ static inline size_t mend_waits_count_others(const mend_waits *waits)
 }
 
 /* Adds a stamp to those behind the first, which have none of its stream. Needs one node. */
-static inline void mend_waits_push(mend_slab *nodes, mend_waits *waits, mend_stamp stamp)
+static inline void mend_waits_push(mend_wait_env env, mend_waits *waits, mend_stamp stamp)
 {
-    mend_wait *node = mend_slab_take_as_it_is(nodes);
+    mend_wait *node = mend_slab_take_as_it_is(env.nodes);
     *node = (mend_wait){stamp, waits->others};
     waits->others = node;
 }
+
+/* Adds a user of live memory, which is none of it yet: a node without an epoch, which the slot of
+ * the stream counts. Needs one node. */
+static inline void mend_waits_add_user(mend_wait_env env, mend_waits *waits, uint32_t stream)
+{
+    env.streams->items[stream].users++;
+    mend_waits_push(env, waits, (mend_stamp){0, stream});
+}
+
+/* The memory is freed, as the `number`th that had users: each gets a stamp, but `freed_on`, and no
+ * stamp stays that it is behind. The first stamp is the caller's. */
+void mend_waits_end_uses(mend_wait_env env, mend_waits *waits, uint32_t freed_on,
+                         uint64_t size_bytes, uint64_t number);
 
 /* Adds a stamp, unless it has passed or a later stamp of its stream is there. Needs one node. */
 void mend_waits_add_other(mend_wait_env env, mend_waits *waits, mend_stamp stamp);
@@ -339,7 +352,11 @@ mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint
  * events of green contexts. */
 void mend_streams_pass_fences(mend_streams *streams, mend_stream_state *state, size_t count);
 
-/* Ends a call that uses the stream and was counted in its `calls`. Does not call the driver. */
+/* A call that uses the stream while it releases the lock: the slot stays. Calls no driver. */
+static inline void mend_streams_begin_call(mend_streams *streams, uint32_t stream)
+{
+    streams->items[stream].calls++;
+}
 void mend_streams_end_call(mend_streams *streams, uint32_t stream);
 
 #endif

@@ -142,11 +142,10 @@ void mend_budget_note_use(mend_heap *heap)
 
 void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes)
 {
-    mend_shortage *shortage = &heap->shortage;
     assert(create_bytes > 0);
-    if (shortage->refused_bytes == 0 || create_bytes <= shortage->refused_bytes) {
-        shortage->refused_bytes = create_bytes;
-        shortage->kept_bytes = mend_budget_kept_bytes(heap);
+    if (heap->shortage.refused_bytes == 0 || create_bytes <= heap->shortage.refused_bytes) {
+        heap->shortage.refused_bytes = create_bytes;
+        heap->shortage.kept_bytes = mend_budget_kept_bytes(heap);
     }
 }
 

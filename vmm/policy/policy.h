@@ -74,13 +74,13 @@ typedef struct mend_limits {
 static inline mend_limits mend_budget_limits(const mend_heap *heap)
 {
     mend_limits limits = {.of_chunks = heap->config.limit_bytes};
-    limits.of_chunks -= mend_min_u64(heap->ranges.zeros_bytes, limits.of_chunks);
+    limits.of_chunks -= mend_min_u64(heap->zeros.bytes, limits.of_chunks);
     limits.hard = limits.of_chunks;
-    if (heap->budget.attainable.is_known) {
-        limits.hard = mend_min_u64(limits.hard, heap->budget.attainable.bytes);
+    if (heap->attainable.is_known) {
+        limits.hard = mend_min_u64(limits.hard, heap->attainable.bytes);
     }
     limits.now = limits.hard;
-    if (heap->budget.keeps_soft_limit) {
+    if (heap->search.keeps_soft_limit) {
         limits.now = mend_min_u64(limits.now, heap->config.soft_limit_bytes);
     }
     return limits;
@@ -110,7 +110,7 @@ static inline bool mend_budget_is_below_limit(const mend_heap *heap)
  * it lacks all of it: memory that the pool gives back. */
 static inline bool mend_budget_was_refused(const mend_heap *heap, uint64_t create_bytes)
 {
-    const uint64_t refused_bytes = heap->budget.attainable.refused_bytes;
+    const uint64_t refused_bytes = heap->attainable.refused_bytes;
     return refused_bytes > 0 && create_bytes >= refused_bytes;
 }
 
@@ -126,7 +126,7 @@ bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_byte
 uint64_t mend_budget_most_kept_bytes(const mend_heap *heap);
 static inline uint64_t mend_budget_kept_bytes(const mend_heap *heap)
 {
-    bool keeps_none = !heap->config.compact_when_full || heap->budget.spends_last_room;
+    bool keeps_none = !heap->config.compact_when_full || heap->search.spends_last_room;
     return keeps_none ? 0 : mend_budget_most_kept_bytes(heap);
 }
 
@@ -375,6 +375,11 @@ typedef struct mend_plan_rules {
 bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                     mend_plan *plan);
 
+/* The same, as for a request that counts as live when its plan is made: near the limit that allows
+ * other plans. */
+bool mend_plan_find_as_made(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                            mend_plan *plan);
+
 /* The least bytes that a plan for a large request must find behind a run that grows. */
 uint64_t mend_plan_least_need(mend_heap *heap, const mend_request *request);
 
@@ -444,9 +449,6 @@ typedef struct mend_compact_pass {
     uint64_t driver_calls;
     mend_defrag_stop stop; /* why nothing was chosen the last time */
 } mend_compact_pass;
-
-/* Whether a partly used chunk may move: no graph uses it, and its free memory is idle. */
-bool mend_victims_may_move(mend_heap *heap, const mend_chunk *chunk);
 
 /* Whether the chunk is partly used, may move, and may have a page without live bytes. */
 bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk);

@@ -22,7 +22,8 @@ static bool belongs_to_group(const mend_heap *heap, const mend_span *span)
 
 /* Free memory of a group is not idle before the group's release; of others while work may use it,
  * which who looks ahead can wait for. */
-bool mend_victims_may_move(mend_heap *heap, const mend_chunk *chunk)
+/* Whether a partly used chunk may move: no graph uses it, and its free memory is idle. */
+static bool is_movable(mend_heap *heap, const mend_chunk *chunk)
 {
     const mend_streams *streams = &heap->streams;
     uint64_t end = chunk->address + chunk->size_bytes;
@@ -90,7 +91,7 @@ bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk)
     return !chunk->is_frozen && chunk->live_bytes > 0 && chunk->pins == 0 && chunk->aliases == 0 &&
            !mend_chunk_is_alias(chunk) &&
            chunk->size_bytes - chunk->live_bytes >= heap->device.granularity_bytes &&
-           mend_victims_may_move(heap, chunk);
+           is_movable(heap, chunk);
 }
 
 mend_served_sizes mend_victims_sizes_for(const mend_request *request)

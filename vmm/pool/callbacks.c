@@ -7,8 +7,6 @@
 
 #include <stdlib.h>
 
-#include "users/users.h"
-
 #define ENTRY_OF(at)  MEND_CONTAINER_OF(at, mend_callback_entry, link)
 #define POOL_OF(heap) MEND_CONTAINER_OF(heap, mend_pool, heap)
 
@@ -152,49 +150,10 @@ static void name_loss(mend_pool *pool)
     }
 }
 
-/* What a callback hears. The callback before, or another thread, may have decommitted pages, or
- * trimmed the pool: then the driver is asked again. The budget is as if it had been in this search,
- * and before others see it, as it was: the caller does not hold `grow`. What the pool owes to
- * others goes before chunks of a size of their own are created. */
-static uint64_t missing_bytes_of(mend_heap *heap, const mend_request *request)
-{
-    mend_ration *ration = mend_request_makes_chunks(request) ? heap->config.ration : NULL;
-    mend_stream stream = request->handle;
-    mend_request now = *request;
-    mend_driver_scope scope;
-    uint64_t free_bytes = 0;
-    uint64_t total_bytes = 0;
-    uint64_t owed_bytes = 0;
-    bool is_told = false;
-    if ((!heap->budget.attainable.is_known || ration != NULL) &&
-        mend_driver_scope_open(heap, &scope) == MEND_OK) {
-        is_told =
-            !heap->budget.attainable.is_known &&
-            heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes) == MEND_DRIVER_OK;
-        owed_bytes = ration != NULL ? mend_owed_to_others(heap) : 0;
-        mend_driver_scope_close(heap, &scope);
-    }
-    uint32_t group = stream == MEND_NO_STREAM ? 0 : mend_group_taking(heap, stream);
-    now.size_bytes = mend_request_missing_bytes(request);
-    now.group = 0;
-    now.zone = 0;
-    now.stream = stream == MEND_NO_STREAM ? MEND_STREAM_UNKNOWN
-                                          : mend_streams_lookup(&heap->streams, stream, group);
-    const mend_budget budget = heap->budget;
-    if (is_told && !budget.attainable.is_known) {
-        heap->budget.attainable =
-            (mend_attainable){.is_known = true, .bytes = free_bytes + heap->chunks.reserved_bytes};
-    }
-    heap->budget.keeps_soft_limit = request->keeps_soft_limit;
-    const uint64_t missing_bytes = mend_report_missing_bytes(heap, &now, owed_bytes);
-    heap->budget = budget;
-    return missing_bytes;
-}
-
 /* Calls one callback without the lock. True if it freed anything. */
 static bool call_one(mend_pool *pool, const mend_request *request, const mend_callback_entry *entry)
 {
-    uint64_t missing_bytes = missing_bytes_of(&pool->heap, request);
+    uint64_t missing_bytes = mend_report_missing_bytes(&pool->heap, request);
     pool->callbacks.calls++;
     mend_heap_unlock(&pool->heap);
     ++*mend_process_callback_depth();

@@ -366,7 +366,7 @@ static mend_result check_old(mend_pool *pool, uint64_t address, mend_order order
         mend_driver_scope_close(heap, scope);
         return result;
     }
-    heap->streams.items[users->first].calls++; /* the slot stays while the lock is released */
+    mend_streams_begin_call(&heap->streams, users->first); /* keeps the slot without the lock */
     if (is_read && has_waited && (pool->checks->bits & MEND_CHECK_POISON) != 0) {
         poison_old(pool, span);
     }

@@ -364,18 +364,6 @@ mend_result mend_pool_create(const mend_pool_config *given, mend_pool **pool)
     return MEND_OK;
 }
 
-static void free_groups(mend_list *groups)
-{
-    while (!mend_list_is_empty(groups)) {
-        mend_group *group = MEND_CONTAINER_OF(groups->next, mend_group, link);
-        mend_list_remove(&group->link);
-        if (group->is_begun) {
-            mend_process_note_begun(false);
-        }
-        mend_capture_group_free(group);
-    }
-}
-
 /*
  * First the pool is left alone: its threads end, and no peer pool visits it any more. What is left
  * in it is then noted for the log, and the guards are read. If a capture forbids the wait for the
@@ -415,7 +403,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
                                            status, "the device could not be closed"));
     }
     mend_process_drop_pool(pool->device, pool);
-    free_groups(&pool->heap.groups.list);
+    mend_groups_free(&pool->heap);
     mend_callbacks_destroy(&pool->callbacks);
     close_drivers(pool);
     if (damage != MEND_OK) {

@@ -109,7 +109,7 @@ mend_result mend_reset_peak_stats(mend_pool *pool)
 {
     MEND_INVALID_IF(pool == NULL, "mend_reset_peak_stats: pool is NULL");
     MEND_TRY(mend_pool_look(pool));
-    mend_observe_reset_peaks(&pool->heap);
+    mend_layout_note_peaks(&pool->heap, true);
     mend_heap_unlock(&pool->heap);
     return MEND_OK;
 }

@@ -17,6 +17,7 @@
 #include "move/move.h"
 #include "observe/observe.h"
 #include "share/share.h"
+#include "users/users.h"
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 

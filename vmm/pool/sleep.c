@@ -133,7 +133,7 @@ static mend_outcome wake_beside_peer_pools(void *context)
 static bool may_be_enough(const waker *w, uint64_t own_bytes, uint64_t lacking_bytes)
 {
     const uint64_t bytes = own_bytes + w->asked.waiting_bytes;
-    const bool is_known = w->pool->heap.budget.attainable.is_known || w->lack.need.bytes == 0;
+    const bool is_known = w->pool->heap.attainable.is_known || w->lack.need.bytes == 0;
     return bytes >= (is_known ? lacking_bytes : 1);
 }
 
@@ -236,8 +236,7 @@ mend_result mend_keep_host_memory(mend_pool *pool, uint64_t most_bytes)
     MEND_TRY(mend_pool_enter_all(pool));
     mend_result result = mend_driver_scope_open(&pool->heap, &scope);
     if (result == MEND_OK) {
-        pool->heap.keeping.copies_limit = most_bytes;
-        mend_copies_shrink(&pool->heap, most_bytes);
+        mend_copies_limit(&pool->heap, most_bytes);
         mend_driver_scope_close(&pool->heap, &scope);
     }
     return mend_pool_leave_all(pool, result);

@@ -62,32 +62,21 @@ static socklen_t address_of(const mend_sim_origin *origin, struct sockaddr_un *a
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-static int listen_for(const mend_sim_origin *origin)
-{
-    struct sockaddr_un address;
-    socklen_t length = address_of(origin, &address);
-    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listener >= 0 && (bind(listener, (const struct sockaddr *)&address, length) != 0 ||
-                          listen(listener, BACKLOG) != 0)) {
-        close(listener);
-        listener = -1;
-    }
-    return listener;
-}
-
 /* -1: errno says why. */
-static int connect_to(const mend_sim_origin *origin)
+static int open_socket(const mend_sim_origin *origin, bool listens)
 {
     struct sockaddr_un address;
-    socklen_t length = address_of(origin, &address);
-    int held = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (held >= 0 && connect(held, (const struct sockaddr *)&address, length) != 0) {
+    const socklen_t length = address_of(origin, &address);
+    const struct sockaddr *at = (const struct sockaddr *)&address;
+    int opened = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (opened >= 0 && (listens ? bind(opened, at, length) != 0 || listen(opened, BACKLOG) != 0
+                                : connect(opened, at, length) != 0)) {
         int reason = errno;
-        close(held);
+        close(opened);
         errno = reason;
-        held = -1;
+        opened = -1;
     }
-    return held;
+    return opened;
 }
 
 static void take_in(mend_sim *sim, mend_sim_chunk *chunk)
@@ -189,7 +178,7 @@ mend_status mend_sim_fabric_export(mend_sim *sim, mend_sim_chunk *chunk, void *o
 {
     mend_sim_origin origin = mend_sim_origin_of(sim, chunk, FABRIC_MARK);
     if (chunk->fabric_id == 0) {
-        int listener = listen_for(&origin);
+        int listener = open_socket(&origin, true);
         NEED(listener >= 0);
         sim->last_share_id = origin.id;
         chunk->fabric_id = origin.id;
@@ -233,7 +222,7 @@ static mend_status status_of(int reason)
 static mend_status import_foreign(mend_sim *sim, const fabric_handle *handle,
                                   const mend_sim_origin *origin, mend_sim_chunk **chunk)
 {
-    int held = connect_to(origin);
+    int held = open_socket(origin, false);
     if (held < 0) {
         return status_of(errno);
     }

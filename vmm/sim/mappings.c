@@ -49,7 +49,7 @@ mend_sim_mapping *mend_sim_mapping_add(mend_sim *sim, mend_sim_range *range, uin
     return mapping;
 }
 
-void mend_sim_mapping_remove(mend_sim *sim, mend_sim_mapping *mapping)
+static void remove_mapping(mend_sim *sim, mend_sim_mapping *mapping)
 {
     mend_sim_chunk *chunk = mapping->chunk;
     assert(chunk->mapping_count > 0);
@@ -190,7 +190,7 @@ mend_status mend_sim_do_unmap(mend_sim *sim, uint64_t address, uint64_t size_byt
     }
     for (uint64_t left = sim->bill_mappings; left > 0; left--) {
         mend_sim_mapping *next = mend_sim_mapping_next(mapping);
-        mend_sim_mapping_remove(sim, mapping);
+        remove_mapping(sim, mapping);
         mapping = next;
     }
     return MEND_DRIVER_OK;
@@ -253,6 +253,6 @@ void mend_sim_plain_drop(mend_sim *sim, mend_sim_mapping *mapping)
     sim->ledger.plain_allocations--;
     sim->ledger.plain_bytes -= mapping->chunk->charged_bytes;
     (void)mend_sim_content_unmap(sim, mapping->address, mapping->size_bytes);
-    mend_sim_mapping_remove(sim, mapping);
+    remove_mapping(sim, mapping);
     mend_sim_range_give(sim, range);
 }

@@ -380,7 +380,6 @@ static inline mend_sim_mapping *mend_sim_mapping_next(const mend_sim_mapping *ma
 /* Maps a chunk at a free address; the caller reserved a mapping in the slab. */
 mend_sim_mapping *mend_sim_mapping_add(mend_sim *sim, mend_sim_range *range, uint64_t address,
                                        mend_sim_chunk *chunk);
-void mend_sim_mapping_remove(mend_sim *sim, mend_sim_mapping *mapping);
 void mend_sim_mapping_allow(mend_sim *, mend_sim_mapping *, uint64_t devices, mend_access);
 
 /* Removes an allocation of plain_alloc or async_alloc. */
@@ -438,7 +437,6 @@ mend_status mend_sim_stream_find_for_use(mend_sim *sim, mend_stream handle,
 /* The same for calls that need a current context, whatever the stream. */
 mend_status mend_sim_stream_find_for_work(mend_sim *sim, mend_stream handle,
                                           mend_sim_stream **stream);
-mend_status mend_sim_event_find(mend_sim *sim, mend_event handle, mend_sim_event **event);
 
 /* Before an operation is queued: if the queue is full, the host waits for space. The device may be
  * broken afterwards. */

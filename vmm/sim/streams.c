@@ -90,7 +90,7 @@ mend_status mend_sim_stream_find_for_work(mend_sim *sim, mend_stream handle,
     return mend_sim_stream_find_for_use(sim, handle, stream);
 }
 
-mend_status mend_sim_event_find(mend_sim *sim, mend_event handle, mend_sim_event **event)
+static mend_status find_event(mend_sim *sim, mend_event handle, mend_sim_event **event)
 {
     *event = mend_sim_handles_find(&sim->event_handles, (uintptr_t)handle);
     FORBID(*event == NULL, MEND_DRIVER_INVALID_HANDLE, "%s: %p is not an event, or was destroyed",
@@ -206,7 +206,7 @@ mend_status mend_sim_do_stream_wait(mend_sim *sim, mend_stream handle, mend_even
     mend_sim_stream *stream = NULL;
     mend_sim_event *fence = NULL;
     TRY(mend_sim_stream_find_for_use(sim, handle, &stream));
-    TRY(mend_sim_event_find(sim, event, &fence));
+    TRY(find_event(sim, event, &fence));
     return mend_sim_stream_wait_mark(sim, stream, fence);
 }
 
@@ -292,7 +292,7 @@ mend_status mend_sim_do_event_record(mend_sim *sim, mend_event handle, mend_stre
 {
     mend_sim_event *event = NULL;
     mend_sim_stream *stream = NULL;
-    TRY(mend_sim_event_find(sim, handle, &event));
+    TRY(find_event(sim, handle, &event));
     TRY(mend_sim_stream_find_for_use(sim, stream_handle, &stream));
     FORBID(event->context != stream->context, MEND_DRIVER_INVALID_HANDLE,
            "event_record: an event of context %p on a stream of context %p",
@@ -308,7 +308,7 @@ mend_status mend_sim_do_context_record(mend_sim *sim, mend_event handle)
     int context = 0;
     mend_sim_event *event = NULL;
     TRY(sim->config.has_no_context_events != 0 ? MEND_DRIVER_NOT_SUPPORTED
-                                               : mend_sim_event_find(sim, handle, &event));
+                                               : find_event(sim, handle, &event));
     TRY(mend_sim_current_context(sim, &context));
     TRY(mend_sim_capture_forbids_device(sim, mend_sim_device_of(context)));
     FORBID(event->context != context, MEND_DRIVER_INVALID_HANDLE,
@@ -329,7 +329,7 @@ static uint64_t heard_ns(const mend_sim *sim, const mend_sim_event *event)
 mend_status mend_sim_do_event_query(mend_sim *sim, mend_event handle)
 {
     mend_sim_event *event = NULL;
-    TRY(mend_sim_event_find(sim, handle, &event));
+    TRY(find_event(sim, handle, &event));
     TRY(mend_sim_capture_forbids_event(sim, event));
     TRY(mend_sim_capture_admits_unsafe(sim));
     return heard_ns(sim, event) <= sim->now_ns ? MEND_DRIVER_OK : MEND_DRIVER_NOT_READY;
@@ -338,7 +338,7 @@ mend_status mend_sim_do_event_query(mend_sim *sim, mend_event handle)
 mend_status mend_sim_do_event_synchronize(mend_sim *sim, mend_event handle)
 {
     mend_sim_event *event = NULL;
-    TRY(mend_sim_event_find(sim, handle, &event));
+    TRY(find_event(sim, handle, &event));
     TRY(mend_sim_capture_forbids_event(sim, event));
     TRY(mend_sim_capture_admits_unsafe(sim));
     return wait_host(sim, heard_ns(sim, event));
@@ -347,7 +347,7 @@ mend_status mend_sim_do_event_synchronize(mend_sim *sim, mend_event handle)
 mend_status mend_sim_do_event_destroy(mend_sim *sim, mend_event handle)
 {
     mend_sim_event *event = NULL;
-    TRY(mend_sim_event_find(sim, handle, &event));
+    TRY(find_event(sim, handle, &event));
     assert(sim->ledger.events > 0);
     mend_sim_handles_remove(&sim->event_handles, event->handle);
     mend_slab_give(&sim->event_slab, event);

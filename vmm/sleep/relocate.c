@@ -173,11 +173,11 @@ static bool is_shareable(const mend_chunk *chunk)
 /* What keeps memory as it is, by name. */
 static mend_result check(const mend_heap *heap)
 {
-    if (heap->exports.by_address.count > 0 || heap->imports.by_address.count > 0) {
+    if (heap->exports.count > 0 || heap->imports.by_address.count > 0) {
         return mend_failure(MEND_ERROR_PINNED,
                             "mend_quiesce: %zu blocks are exported and %zu imported; free or close "
                             "them first",
-                            heap->exports.by_address.count, heap->imports.by_address.count);
+                            heap->exports.count, heap->imports.by_address.count);
     }
     for (const mend_chunk *at = mend_chunk_from(&heap->chunks, 0); at != NULL;
          at = mend_chunk_next(at)) {

@@ -96,7 +96,7 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
         note_contents(s, at);
         if (s->options->keep_free != KEEPS_ALL) {
             const bool is_shared = at->chunk->memory.was_exported;
-            const mend_status status = mend_chunk_release(chunks, at->chunk);
+            const mend_status status = mend_chunk_release(chunks, at->chunk, false);
             const bool is_released = mend_driver_did(s->heap, status);
             s->lingering_bytes += is_released && is_shared ? at->size_bytes : 0;
         }

@@ -170,7 +170,7 @@ static void wake_up(waking *w, mend_wake_report *report)
     }
     report->reused_bytes = report->woken_bytes - (w->needed_bytes - w->reused_bytes);
     heap->counters.wakes++;
-    mend_step_note_peaks(heap);
+    mend_layout_note_peaks(heap, false);
 }
 
 /* Everything sleeps as before: what was created goes back, and what was free memory is that again.
@@ -221,8 +221,9 @@ static mend_result take_map_and_load(waking *w)
 static mend_result perform(waking *w, mend_wake_report *report)
 {
     mend_heap *heap = w->heap;
+    const mend_layout_promise nodes = {.runs = w->spans};
     if (!mend_slab_reserve(&heap->chunks.slab, w->count) ||
-        !mend_slab_promise(&heap->nodes.runs, w->spans)) {
+        !mend_layout_promise_these(heap, &nodes)) {
         return mend_no_host_memory("a wake");
     }
     mend_result result = take_map_and_load(w);
@@ -235,7 +236,7 @@ static mend_result perform(waking *w, mend_wake_report *report)
         const uint64_t bytes = mend_max_u64(w->needed_bytes, heap->device.granularity_bytes);
         result = no_room(w, (mend_lack){.device_bytes = bytes}, "the driver");
     }
-    mend_slab_end_promise(&heap->nodes.runs, w->spans);
+    mend_layout_end_promise(heap, &nodes);
     return result;
 }
 

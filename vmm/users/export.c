@@ -35,7 +35,7 @@ MEND_TREE_ORDER(compare_addresses, exported, by_address, what.address);
 
 void mend_exports_init(mend_heap *heap)
 {
-    mend_tree_init(&heap->exports.by_address, compare_addresses);
+    mend_tree_init(&heap->exports, compare_addresses);
 }
 
 static uint64_t end_of(const mend_extent *what)
@@ -47,7 +47,7 @@ static uint64_t end_of(const mend_extent *what)
 static exported *find(const mend_heap *heap, uint64_t address)
 {
     exported key = {.what = {.address = address}};
-    mend_tree_node *at = mend_tree_at_or_before(&heap->exports.by_address, &key.by_address);
+    mend_tree_node *at = mend_tree_at_or_before(&heap->exports, &key.by_address);
     exported *found = MEND_CONTAINER_OR_NULL(at, exported, by_address);
     return found != NULL && address < end_of(&found->what) ? found : NULL;
 }
@@ -239,7 +239,7 @@ static mend_result add(mend_heap *heap, const mend_extent *what, mend_export_way
         return result;
     }
     if (is_first) {
-        mend_tree_insert(&heap->exports.by_address, &export->by_address);
+        mend_tree_insert(&heap->exports, &export->by_address);
         mark(what, true);
     }
     export->is_in[way] = true;
@@ -318,7 +318,7 @@ static void end(mend_heap *heap, exported *export)
             end_in_chunks(heap, export, way, export->published.all.count);
         }
     }
-    mend_tree_remove(&heap->exports.by_address, &export->by_address);
+    mend_tree_remove(&heap->exports, &export->by_address);
     mark(&export->what, false);
     free(export);
 }
@@ -333,7 +333,7 @@ void mend_exports_end(mend_heap *heap, const mend_span *span)
 void mend_exports_clear(mend_heap *heap)
 {
     mend_tree_node *at;
-    while ((at = mend_tree_first(&heap->exports.by_address)) != NULL) {
+    while ((at = mend_tree_first(&heap->exports)) != NULL) {
         end(heap, MEND_CONTAINER_OF(at, exported, by_address));
     }
 }
@@ -344,7 +344,7 @@ static uint64_t exports_at(const mend_heap *heap, const mend_chunk *chunk, mend_
 {
     uint64_t count = 0;
     const uint64_t end = chunk->address + chunk->size_bytes;
-    MEND_TREE_EACH(const exported, export, by_address, &heap->exports.by_address) {
+    MEND_TREE_EACH(const exported, export, by_address, &heap->exports) {
         count += chunk->address != 0 && export->is_in[way] && export->what.address < end &&
                  chunk->address < export->what.address + export->what.size_bytes;
     }
@@ -405,7 +405,7 @@ static uint64_t count_marked(const mend_extent *what)
 bool mend_exports_are_right(const mend_heap *heap, uint64_t marked)
 {
     uint64_t end = 0;
-    MEND_TREE_EACH(const exported, export, by_address, &heap->exports.by_address) {
+    MEND_TREE_EACH(const exported, export, by_address, &heap->exports) {
         const uint64_t count = count_marked(&export->what);
         if (count == 0 || count > marked || export->what.address < end ||
             !names_its_chunks(heap, export)) {
@@ -414,5 +414,5 @@ bool mend_exports_are_right(const mend_heap *heap, uint64_t marked)
         marked -= count;
         end = end_of(&export->what);
     }
-    return mend_tree_is_valid(&heap->exports.by_address) && marked == 0;
+    return mend_tree_is_valid(&heap->exports) && marked == 0;
 }

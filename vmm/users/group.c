@@ -223,12 +223,25 @@ static void hear(void *context)
     leave(end);
 }
 
-void mend_capture_group_free(mend_group *group)
+static void free_group(mend_group *group)
 {
     if (group->end != NULL) {
         leave(group->end);
     }
     free(group);
+}
+
+void mend_groups_free(mend_heap *heap)
+{
+    mend_list *groups = &heap->groups.list;
+    while (!mend_list_is_empty(groups)) {
+        mend_group *group = MEND_CONTAINER_OF(groups->next, mend_group, link);
+        mend_list_remove(&group->link);
+        if (group->is_begun) {
+            mend_process_note_begun(false);
+        }
+        free_group(group);
+    }
 }
 
 /* Asks the driver to report the end of the graph. */
@@ -305,7 +318,7 @@ void mend_capture_groups_collect_all(mend_heap *heap)
             mend_streams_end_group(&heap->streams, group->number);
             mend_streams_release_group(&heap->streams, group->number);
             mend_group_drop(heap, group);
-            mend_capture_group_free(group);
+            free_group(group);
             heap->groups.capture_count--;
         }
     }

@@ -35,11 +35,6 @@ void mend_pins_init(mend_heap *heap)
     mend_slab_init(&heap->pins.nodes, sizeof(pinned_range));
 }
 
-void mend_pins_clear(mend_heap *heap)
-{
-    mend_slab_clear(&heap->pins.nodes);
-}
-
 static pinned_range *find(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
                           mend_pin_owner owner)
 {

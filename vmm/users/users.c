@@ -25,7 +25,7 @@ static void collect_slots(mend_heap *heap)
 /* Keeps the slot while its fence is recorded, which releases the lock. */
 static void record_found(mend_heap *heap, uint32_t stream)
 {
-    heap->streams.items[stream].calls++;
+    mend_streams_begin_call(&heap->streams, stream);
     mend_users_record_fence(heap, stream);
     mend_streams_end_call(&heap->streams, stream);
 }
@@ -103,26 +103,14 @@ mend_result mend_users_forget_stream(mend_heap *heap, mend_stream stream)
 
 /* ---- requesters ------------------------------------------------------------------------------ */
 
-/* Whether a capture uses a group of the program that is not begun on the stream: no watch tells
- * when that capture ends. */
-static bool is_unwatched(const mend_heap *heap, mend_order order, uint32_t group)
-{
-    return order.capture != 0 && (group & MEND_GROUP_OF_CAPTURE) == 0 &&
-           mend_group_taking(heap, order.stream) != group;
-}
-
 mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32_t group,
                                        uint32_t *index)
 {
     MEND_TRY(mend_users_find_stream(heap, order.stream, group, index));
-    if (group != 0) {
-        mend_stream_state *state = &heap->streams.items[*index];
-        state->used_outside |= order.capture == 0;
-        state->named_in = order.capture;
-        if (is_unwatched(heap, order, group)) {
-            mend_slots_see(&heap->streams, *index, true, order.capture);
-            state->serves_capture = true;
-        }
+    if (group != 0) { /* of the program and not begun on the stream: no watch tells of the end */
+        const bool is_unwatched = order.capture != 0 && (group & MEND_GROUP_OF_CAPTURE) == 0 &&
+                                  mend_group_taking(heap, order.stream) != group;
+        mend_slots_name(&heap->streams, *index, order.capture, is_unwatched);
         mend_group_watch_again(heap, order.stream);
     }
     return MEND_OK;

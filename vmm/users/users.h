@@ -59,6 +59,16 @@ struct mend_group {
 };
 
 /* The caller allocated the group with malloc. */
+/* Without the lock this may miss a group that another thread begins at this moment. */
+static inline bool mend_heap_has_begun_groups(const mend_heap *heap)
+{
+    return atomic_load_explicit(&heap->groups.begun_count, memory_order_relaxed) > 0;
+}
+
+static inline void mend_groups_init(mend_heap *heap)
+{
+    mend_list_init(&heap->groups.list);
+}
 void mend_group_enter(mend_heap *heap, mend_group *group, mend_pool *pool);
 
 /* The number of the group that takes requests on a stream now; 0: none. */
@@ -113,8 +123,8 @@ static inline void mend_capture_groups_collect(mend_heap *heap)
 mend_result mend_capture_groups_wait_oldest(mend_heap *heap, uint32_t asking, bool with_asking,
                                             bool *has_graphs, bool *waited);
 
-/* Frees a group of any kind that is in no list. The end of its graph is then ignored. */
-void mend_capture_group_free(mend_group *group);
+/* Frees all groups, of a heap that has ended. Ends of graphs are then ignored. */
+void mend_groups_free(mend_heap *heap);
 
 /* ---- export.c -------------------------------------------------------------------------------- */
 
@@ -168,9 +178,10 @@ bool mend_exports_are_right(const mend_heap *heap, uint64_t marked);
  */
 
 void mend_pins_init(mend_heap *heap);
-
-/* Frees host memory. */
-void mend_pins_clear(mend_heap *heap);
+static inline void mend_pins_clear(mend_heap *heap)
+{
+    mend_slab_clear(&heap->pins.nodes);
+}
 
 typedef enum mend_pin_owner { MEND_PIN_OF_PROGRAM = 0, MEND_PIN_OF_EXPORT } mend_pin_owner;
 

@@ -19,7 +19,7 @@ KIT_LAST_TEST(address_space, the_first_refusal_at_the_end_is_reported, kit_open_
 {
     mend_space space;
     EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->context_push(w->driver, w->info.context));
-    mend_space_init(&space, w->driver, PAGE, RESERVE, 2 * PAGE);
+    mend_space_init(&space, w->driver, PAGE, RESERVE, 2 * PAGE, false);
     EXPECT_TRUE(mend_space_reserve_nodes(&space, 64));
     take_page(&space, PAGE);
     take_page(&space, 2 * RESERVE);

@@ -82,7 +82,7 @@ static bool recorder_open(recorder *r)
         .status_name = note_status_name,
     };
     mend_mutex_init(&r->lock, MEND_RANK_POOL);
-    mend_unlocking_init(&r->unlocking, &r->table, &r->lock);
+    mend_unlocking_init(&r->unlocking, &r->table, &r->lock, NULL);
     mend_mutex_lock(&r->lock);
     return true;
 }

@@ -44,13 +44,9 @@ static bool open_chunks(hand_heap *h, const uint64_t pages[], size_t count)
     }
     heap->streams = (mend_streams){
         .items = h->states, .count = STREAMS, .capacity = STREAMS, .may_be_several = true};
-    mend_chunks_init(&heap->chunks, &h->driver, &(const mend_chunk_properties){.device = 0});
-    mend_slab_init(&heap->nodes.spans, sizeof(mend_span));
-    mend_slab_init(&heap->nodes.runs, sizeof(mend_run));
-    mend_slab_init(&heap->nodes.waits, sizeof(mend_wait));
-    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        mend_layout_init_zone(&heap->zones[zone]);
-    }
+    mend_chunks_init(&heap->chunks, &h->driver, &(const mend_chunk_properties){.device = 0}, NULL,
+                     NULL);
+    mend_layout_init(heap);
     EXPECT_TRUE(mend_slab_reserve(&heap->nodes.spans, NODES) &&
                 mend_slab_reserve(&heap->nodes.runs, NODES) &&
                 mend_slab_reserve(&heap->nodes.waits, NODES) &&
@@ -76,9 +72,7 @@ static void close_heap(hand_heap *h)
     mend_heap *heap = &h->heap;
     EXPECT_TRUE(mend_chunks_are_in_order(&heap->chunks));
     mend_chunks_clear(&heap->chunks);
-    mend_slab_clear(&heap->nodes.spans);
-    mend_slab_clear(&heap->nodes.runs);
-    mend_slab_clear(&heap->nodes.waits);
+    mend_layout_clear(heap);
 }
 
 /* The next piece; it is freed by its stream where it has one. */
