@@ -328,7 +328,6 @@ void mend_layout_mark(mend_heap *heap, mend_span *span)
 
 void mend_layout_note_peaks(mend_heap *heap, bool anew)
 {
-    assert(mend_mutex_is_held(&heap->state));
     mend_heap_counters *counters = &heap->counters;
     if (anew) {
         counters->peak_live_bytes = counters->live_bytes;
