@@ -52,6 +52,7 @@ typedef struct choice {
     uint64_t idle_until_ns; /* 0: any. Those that a collection has known as empty since then */
     bool may_unmap;
     bool is_own; /* none that others may hold, from whose memory no chunk can be created */
+    uint64_t from, size_bytes; /* those that are mapped there; 0: anywhere */
 } choice;
 
 static bool is_chosen(mend_heap *heap, mend_chunk *chunk, const choice *which)
@@ -59,6 +60,7 @@ static bool is_chosen(mend_heap *heap, mend_chunk *chunk, const choice *which)
     bool is_unused = which->idle_until_ns == 0 ||
                      (chunk->idle_since_ns != 0 && chunk->idle_since_ns <= which->idle_until_ns);
     return is_unused && !(which->is_own && chunk->memory.was_exported) &&
+           (which->size_bytes == 0 || chunk->address - which->from < which->size_bytes) &&
            can_withdraw(heap, chunk, which->may_unmap);
 }
 
@@ -496,6 +498,14 @@ mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
     if (makes_room && owed_to_others(heap) > 0) {
         which.keep_bytes = UINT64_MAX;
     }
+    return trim(heap, &which, released_bytes);
+}
+
+mend_result mend_trim_within(mend_heap *heap, uint64_t from, uint64_t size_bytes,
+                             uint64_t *released_bytes)
+{
+    choice which = {.from = from, .size_bytes = size_bytes};
+    MEND_TRY(prepare(heap, &which));
     return trim(heap, &which, released_bytes);
 }
 

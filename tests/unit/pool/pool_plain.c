@@ -95,6 +95,31 @@ PLAIN_TEST(pool_plain, a_peer_pool_keeps_the_allocations_that_nobody_lacks, 0)
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
+/* ... and of those of several sizes the smallest that is enough; of one with a live block nothing,
+ * and of none a part. Beside the 14 MiB of the pools a part of what a block takes is free. */
+PLAIN_TEST(pool_plain, a_peer_pool_gives_whole_allocations_where_the_device_lacks_parts, 0)
+{
+    const uint64_t sizes[] = {3 * MEND_MIB, 1500 * MEND_KIB, 3 * MEND_MIB, 2500 * MEND_KIB,
+                              1200 * MEND_KIB};
+    void *blocks[5];
+    mend_pool *peer = kit_pool(w);
+    for (int i = 0; i < 5; i++) {
+        blocks[i] = kit_alloc_from(peer, sizes[i], NULL);
+    }
+    for (int i = 0; i < 5; i++) {
+        EXPECT_OK(i == 3 ? MEND_OK : mend_free(peer, blocks[i], NULL));
+    }
+    EXPECT_LEDGER(w, plain_bytes, 14 * MEND_MIB);
+    mend_sim_set_foreign_bytes(w->sim, 0, 1 * MEND_MIB);
+    kit_alloc(w, 1500 * MEND_KIB, NULL);
+    EXPECT_LEDGER(w, plain_bytes, 14 * MEND_MIB);
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
+    kit_alloc(w, 3 * MEND_MIB, NULL);
+    EXPECT_LEDGER(w, plain_bytes, 14 * MEND_MIB);
+    EXPECT_STATS(w, peer_pool_trims, 2);
+    EXPECT_OK(mend_pool_destroy(peer));
+}
+
 /* Of 16 MiB 7,104 KiB are live. */
 PLAIN_TEST(pool_plain, a_hopeless_request_takes_nothing_from_a_peer_pool, 0)
 {
