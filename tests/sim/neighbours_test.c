@@ -86,3 +86,21 @@ HOLDS(
     "ALLOC / SET_LIMIT amount 128 / RANGE_CREATE amount 2 / COMMIT size 1 / ALLOC slot 2 size 224 "
     "/ SIBLING_ALLOC slot 32 / ALLOC slot 1 size 188 / FOREIGN amount 120 / FREE / FREE slot 32 / "
     "COMMIT alignment 2 amount 15")
+
+/* Seed 11235: what others get first was asked before what is free, and another process ended
+ * between. Seed 11743: the last answer is the one that was given. */
+HOLDS(sim_regressions, a_wake_believes_the_last_answer, "keep_free_percent 30",
+      "ALLOC / SLEEP / AMBUSH size 7 alignment 2 / FOREIGN amount 233 / WAKE")
+HOLDS(sim_regressions, a_question_that_fails_tells_a_wake_nothing, "keep_free_percent 3",
+      "ALLOC / SLEEP / AMBUSH stream 4 alignment 3 / FOREIGN amount 247 / FAULT alignment 1 amount "
+      "2 / WAKE")
+
+/* The device owed others what a request gave back for its chunk, and did not any more as the pool
+ * looked for the last time; its limit left no more in either case. */
+HOLDS(
+    sim_regressions, what_others_no_longer_get_serves_a_request,
+    "device_pages 32, keep_free_percent 30",
+    "ALLOC slot 1 size 188 / ALLOC slot 2 size 226 / ALLOC slot 3 size 226 / FOREIGN amount 255 / "
+    "FREE slot 2 / SET_LIMIT amount 82 / FREE slot 1 / ALLOC slot 9 size 0 / AMBUSH slot 198 size "
+    "7 "
+    "alignment 2 amount 1 / ALLOC size 226 amount 16")

@@ -406,8 +406,9 @@ uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes);
 mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
                          uint64_t *released_bytes);
 
-/* What others get first of what the pool gives back. Asks the driver, and releases `state`. */
-uint64_t mend_owed_to_others(mend_heap *heap);
+/* What others get first of what the pool gives back. Asks the driver, but not where `is_asked`: it
+ * has just told what it has. Releases `state`. */
+uint64_t mend_owed_to_others(mend_heap *heap, bool is_asked);
 
 /* What a creation lacks. */
 typedef struct mend_lack {

@@ -171,7 +171,7 @@ static uint64_t missing_bytes_of(mend_heap *heap, const mend_request *request)
         is_told =
             !heap->budget.attainable.is_known &&
             heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes) == MEND_DRIVER_OK;
-        owed_bytes = ration != NULL ? mend_owed_to_others(heap) : 0;
+        owed_bytes = ration != NULL ? mend_owed_to_others(heap, is_told) : 0;
         mend_driver_scope_close(heap, &scope);
     }
     uint32_t group = stream == MEND_NO_STREAM ? 0 : mend_group_taking(heap, stream);
