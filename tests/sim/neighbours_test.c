@@ -104,3 +104,16 @@ HOLDS(
     "FREE slot 2 / SET_LIMIT amount 82 / FREE slot 1 / ALLOC slot 9 size 0 / AMBUSH slot 198 size "
     "7 "
     "alignment 2 amount 1 / ALLOC size 226 amount 16")
+
+/* Seeds 13189 and 60000: the driver did not say what it has, and refused what a plan would create
+ * that takes as little of a free end as it can, or none. */
+HOLDS(
+    sim_regressions, a_device_that_does_not_say_serves_by_the_least_creation,
+    "device_pages 300, peer_pool 1",
+    "SIBLING_ALLOC slot 32 size 224 / FAULT amount 6 / ALLOC slot 31 size 224 / SIBLING_ALLOC slot "
+    "34 size 224 / ALLOC / FOREIGN amount 247 / FREE slot 31 / FREE slot 32 / FREE slot 34 / ALLOC "
+    "slot 1 size 226")
+HOLDS(
+    sim_regressions, a_request_of_whole_pages_continues_ends, "device_pages 32, peer_pool 1",
+    "SIBLING_ALLOC slot 31 size 224 / SIBLING_ALLOC size 224 / FREE slot 31 / SIBLING_ALLOC slot 2 "
+    "size 225 / FAULT amount 6 / AMBUSH slot 2 / SIBLING_ALLOC slot 1 size 247")
