@@ -117,3 +117,14 @@ HOLDS(
     sim_regressions, a_request_of_whole_pages_continues_ends, "device_pages 32, peer_pool 1",
     "SIBLING_ALLOC slot 31 size 224 / SIBLING_ALLOC size 224 / FREE slot 31 / SIBLING_ALLOC slot 2 "
     "size 225 / FAULT amount 6 / AMBUSH slot 2 / SIBLING_ALLOC slot 1 size 247")
+
+/* Seeds 12869 and 61054: the chunk of zeros went, which a commit that failed had to create anew for
+ * its page: with the end of a range's zeros amid the search, or of the zeros of another range. */
+HOLDS(sim_regressions, what_a_page_of_zeros_lacks_does_not_go_with_another_range, "",
+      "ALLOC / RANGE_CREATE / RANGE_CREATE slot 187 size 3 amount 1 / ZEROS slot 187 / ZEROS / "
+      "RANGE_DESTROY / SET_LIMIT amount 12 / ADD_CALLBACK / COMMIT slot 1 alignment 1")
+HOLDS(sim_regressions, what_a_page_of_zeros_lacks_is_not_created_anew, "",
+      "RANGE_CREATE slot 1 size 2 / SET_LIMIT amount 16 / ADD_CALLBACK amount 4 / RANGE_CREATE "
+      "size 3 "
+      "amount 1 / FOREIGN amount 249 / COMMIT size 1 amount 92 / AMBUSH / ZEROS / DECOMMIT slot 1 "
+      "amount 5 / SET_LIMIT size 1 amount 15 / COMMIT amount 92")
