@@ -349,8 +349,9 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
 
 /* A pool gives another one what that lacks, with what it keeps for compactions, and the device of
  * what should stay free, in whole chunks, and what a wake has left in it; a plain one in
- * allocations. A call that lacks memory gives none back in vain; but
- * compactions make room to copy to, and a pool that prepares for a checkpoint gives all it can. */
+ * allocations. A call that lacks memory gives none back in vain; but compactions make room to copy
+ * to, a pool that prepares for a checkpoint gives all it can, and without virtual memory chunks are
+ * numbers, which go and come without the driver. */
 static void judge_gifts(trial *t, const trial_call *call, const held *before)
 {
     const held after = look_at_held(t, call->pool);
@@ -365,7 +366,7 @@ static void judge_gifts(trial *t, const trial_call *call, const held *before)
                 (unsigned long long)call->size_bytes,
                 (unsigned long long)(before->peer_bytes - after.peer_bytes));
     const bool gives_anyway =
-        call->kind == CALL_QUIESCE || t->was_called ||
+        call->kind == CALL_QUIESCE || t->was_called || t->config.plain != 0 ||
         (t->config.quiet != 0 && (call->kind == CALL_ALLOC || call->kind == CALL_COMMIT));
     trial_claim(t, TRIAL_MODEL,
                 call->result != MEND_ERROR_OUT_OF_MEMORY || gives_anyway ||
