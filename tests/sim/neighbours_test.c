@@ -128,3 +128,14 @@ HOLDS(sim_regressions, what_a_page_of_zeros_lacks_is_not_created_anew, "",
       "size 3 "
       "amount 1 / FOREIGN amount 249 / COMMIT size 1 amount 92 / AMBUSH / ZEROS / DECOMMIT slot 1 "
       "amount 5 / SET_LIMIT size 1 amount 15 / COMMIT amount 92")
+
+/* Seeds 40437 and 60124: the driver did not let a check wait for its fill, and collections gave
+ * nothing back any more: no event told that the fill had ended. */
+HOLDS(sim_regressions, a_collection_hears_of_the_end_of_a_fill, "keep_free_percent 10, check 3",
+      "ROOM / FOREIGN amount 3 / ALLOC slot 118 / FAULT size 18 alignment 1 / FREE slot 118 / TRIM "
+      "stream 2")
+HOLDS(
+    sim_regressions, a_collection_gives_nothing_while_a_fill_may_run,
+    "chunk_pages 1, keep_free_percent 10, check 1",
+    "ALLOC slot 35 size 226 / FREE slot 35 / ALLOC slot 81 / FAULT size 18 alignment 1 / FREE slot "
+    "81 / FOREIGN amount 228 / TRIM stream 2")

@@ -303,6 +303,15 @@ static uint64_t kept_by_importers(trial *t)
     return chunk_bytes > reserved_bytes ? chunk_bytes - reserved_bytes : 0;
 }
 
+/* A fill whose end the driver did not let the pool wait for may run: nothing is unmapped before an
+ * event of the context has passed, which the pool has recorded if it may. */
+static bool waits_for_copies(const mend_heap *heap)
+{
+    return !mend_step_copies_have_ended(heap) &&
+           (mend_stamp_has_fence(&heap->streams, heap->retire.copies) ||
+            heap->streams.lacks_context_events || !heap->config.allow_context_fences);
+}
+
 /* Where calls take time, work may end during the call. While less of the device is free than the
  * pool should keep, nothing idle is left in it; but it gives no more for what importers keep. */
 void trial_judge_collection(trial *t, int pool)
@@ -311,7 +320,8 @@ void trial_judge_collection(trial *t, int pool)
         trial_ledger(t).chunk_bytes + t->foreign_bytes + keep_free_bytes(t) - kept_by_importers(t);
     trial_claim(t, TRIAL_LIVENESS,
                 t->config.prices != 0 || held_bytes <= t->device_bytes ||
-                    idle_bytes(t, pool) == 0 || trial_holds_memory_for_graphs(t),
+                    waits_for_copies(&t->pools[pool].pool->heap) || idle_bytes(t, pool) == 0 ||
+                    trial_holds_memory_for_graphs(t),
                 "a collection leaves %llu idle bytes, though the device lacks %llu",
                 LLU(idle_bytes(t, pool)), LLU(held_bytes - t->device_bytes));
 }
