@@ -139,3 +139,11 @@ HOLDS(
     "chunk_pages 1, keep_free_percent 10, check 1",
     "ALLOC slot 35 size 226 / FREE slot 35 / ALLOC slot 81 / FAULT size 18 alignment 1 / FREE slot "
     "81 / FOREIGN amount 228 / TRIM stream 2")
+
+/* Seed 40492: of what the other pool gave, an importer kept some. */
+HOLDS(
+    sim_regressions, what_importers_keep_is_given_besides,
+    "peer_pool 1, fabric 1, keep_free_percent 3",
+    "RANGE_CREATE alignment 1 amount 1 / SIBLING_ALLOC slot 1 size 20 / EXPORT_BY_FABRIC slot 1 / "
+    "RANGE_CREATE slot 1 alignment 1 / COMMIT alignment 1 amount 79 / IMPORT_BY_FABRIC / "
+    "ADD_CALLBACK amount 2 / FOREIGN amount 221 / ALLOC")
