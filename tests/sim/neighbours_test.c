@@ -147,3 +147,8 @@ HOLDS(
     "RANGE_CREATE alignment 1 amount 1 / SIBLING_ALLOC slot 1 size 20 / EXPORT_BY_FABRIC slot 1 / "
     "RANGE_CREATE slot 1 alignment 1 / COMMIT alignment 1 amount 79 / IMPORT_BY_FABRIC / "
     "ADD_CALLBACK amount 2 / FOREIGN amount 221 / ALLOC")
+
+/* Seed 82206: a destroyed range ended amid a request, which mapped the chunk that its page left. */
+HOLDS(sim_regressions, a_chunk_that_a_range_left_does_not_move, "",
+      "ALLOC slot 4 / ADD_CALLBACK amount 8 / LATE_EVENTS / EXPORT slot 4 / IMPORT / RANGE_CREATE "
+      "amount 1 / COMMIT / ZEROS size 1 / RANGE_DESTROY / CLOSE / ROOM amount 1")
