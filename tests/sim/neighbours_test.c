@@ -152,3 +152,10 @@ HOLDS(
 HOLDS(sim_regressions, a_chunk_that_a_range_left_does_not_move, "",
       "ALLOC slot 4 / ADD_CALLBACK amount 8 / LATE_EVENTS / EXPORT slot 4 / IMPORT / RANGE_CREATE "
       "amount 1 / COMMIT / ZEROS size 1 / RANGE_DESTROY / CLOSE / ROOM amount 1")
+
+/* Seed 80075: the host waited for no fence but that of the epoch itself, which had none. */
+HOLDS(sim_regressions, a_wait_takes_the_fence_that_covers_what_is_due,
+      "streams 3, legacy 1, threads 2, thread_streams 1, unfenced_pages 1, no_context_fences 1",
+      "ALLOC slot 31 stream 5 size 224 amount 1 / FREE slot 31 / ALLOC / ALLOC slot 1 size 20 "
+      "thread 1 "
+      "/ TRIM stream 3")
