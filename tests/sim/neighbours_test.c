@@ -159,3 +159,18 @@ HOLDS(sim_regressions, a_wait_takes_the_fence_that_covers_what_is_due,
       "ALLOC slot 31 stream 5 size 224 amount 1 / FREE slot 31 / ALLOC / ALLOC slot 1 size 20 "
       "thread 1 "
       "/ TRIM stream 3")
+
+/* Seed 71319: the graph that had used the memory had ended, and nobody had looked. */
+HOLDS(sim_regressions, zeros_have_what_an_ended_graph_kept, "streams 4",
+      "RANGE_CREATE slot 2 size 3 / FOREIGN amount 241 / CAPTURE_BEGIN stream 3 / ALLOC slot 2 / "
+      "CAPTURE_END stream 3 / CAPTURE_BEGIN / FREE slot 2 / CAPTURE_END / ZEROS slot 2")
+HOLDS(sim_regressions, a_wake_has_what_an_ended_graph_kept, "streams 4",
+      "ALLOC slot 1 size 20 / SLEEP / CAPTURE_BEGIN stream 3 / ALLOC slot 2 size 200 stream 3 / "
+      "CAPTURE_END stream 3 / CAPTURE_BEGIN / FREE slot 2 / CAPTURE_END / GRAPH_DESTROY / FOREIGN "
+      "amount 211 / WAKE")
+
+/* Seed 62114: a callback freed memory that others may hold. */
+HOLDS(
+    sim_regressions, what_others_may_hold_is_not_all_that_a_wake_misses, "",
+    "ADD_CALLBACK amount 16 / RANGE_CREATE slot 2 / COMMIT slot 2 / SLEEP / ALLOC slot 7 size 32 / "
+    "EXPORT slot 7 / FOREIGN amount 247 / WAKE")
