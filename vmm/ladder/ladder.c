@@ -343,12 +343,11 @@ static mend_outcome end_turn(climb *c, mend_outcome outcome)
 
 /* ---- the rungs ---------------------------------------------------------------------------- */
 
-/* Asks what the device has now; whether others get less of what the pool gives back than when this
+/* The device was asked just now: whether others get less of what the pool gives back than when this
  * search was about to. */
 static bool owes_less_now(mend_heap *heap)
 {
     const uint64_t owed_bytes = heap->shortage.owed_bytes;
-    mend_attainable_learn(heap);
     return owed_bytes > 0 &&
            mend_owed_to_others(heap, heap->budget.attainable.is_known) < owed_bytes;
 }
@@ -393,6 +392,7 @@ static mend_outcome search(climb *c)
         }
         if (outcome == MEND_NOTHING && (c->waits_on_host || heap->shortage.refused_bytes > 0 ||
                                         heap->config.helpers->has_callbacks(heap))) {
+            mend_attainable_learn(heap);
             owes_less = owes_less_now(heap);
         }
     } while (outcome == MEND_NOTHING &&
