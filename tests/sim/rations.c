@@ -309,7 +309,8 @@ static bool waits_for_copies(const mend_heap *heap)
 {
     return !mend_step_copies_have_ended(heap) &&
            (mend_stamp_has_fence(&heap->streams, heap->retire.copies) ||
-            heap->streams.lacks_context_events || !heap->config.allow_context_fences);
+            heap->streams.lacks_context_events || heap->streams.hidden_captures > 0 ||
+            !heap->config.allow_context_fences);
 }
 
 /* Where calls take time, work may end during the call. While less of the device is free than the

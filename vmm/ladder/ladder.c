@@ -366,11 +366,12 @@ static mend_outcome search(climb *c)
     int searches = 0;
     uint64_t frees_before;
     uint64_t limit_before; /* what the pool could have, by what the device has */
-    bool owes_less = false;
+    bool owes_less;
     heap->frees.early_fences_left = SEARCH_TRIES;
     assert(!heap->budget.keeps_soft_limit);
     heap->budget.keeps_soft_limit = is_soft;
     do {
+        owes_less = false;
         frees_before = mend_heap_frees(heap);
         mend_attainable_begin_search(heap);
         limit_before = mend_budget_hard_limit(heap);

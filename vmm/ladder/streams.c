@@ -103,15 +103,15 @@ static mend_result close_others(mend_heap *heap, uint32_t except, uint64_t allow
 }
 
 /* Copies whose end the driver did not let the host wait for keep all mappings, however little was
- * freed. */
+ * freed. Not where an event has cost a capture before. */
 static mend_result close_copies(mend_heap *heap)
 {
-    const mend_stamp copies = heap->retire.copies;
+    mend_streams *streams = &heap->streams;
     bool recorded = false;
-    return !heap->config.allow_context_fences || mend_step_copies_have_ended(heap) ||
-                   mend_stamp_has_fence(&heap->streams, copies)
+    return !heap->config.allow_context_fences || streams->hidden_captures > 0 ||
+                   mend_stamp_has_fence(streams, heap->retire.copies)
                ? MEND_OK
-               : mend_streams_record_context(&heap->streams, MEND_STREAM_UNKNOWN, &recorded);
+               : mend_streams_record_context(streams, MEND_STREAM_UNKNOWN, &recorded);
 }
 
 mend_result mend_ladder_close_all(mend_heap *heap, bool is_captured)
@@ -120,7 +120,9 @@ mend_result mend_ladder_close_all(mend_heap *heap, bool is_captured)
                                    ? close_others(heap, MEND_STREAM_UNKNOWN,
                                                   is_captured ? UINT64_MAX : unfenced_allowed(heap))
                                    : MEND_OK;
-    return result == MEND_OK && !is_captured ? close_copies(heap) : result;
+    return result == MEND_OK && !is_captured && !mend_step_copies_have_ended(heap)
+               ? close_copies(heap)
+               : result;
 }
 
 bool mend_ladder_others_owe_much(const mend_heap *heap, const mend_request *request)
