@@ -283,7 +283,8 @@ typedef struct held {
     uint64_t refused;
     uint64_t host_waits;
     uint64_t lingering_bytes;
-    uint64_t most_bytes; /* that the pool can hold */
+    uint64_t imported_bytes; /* that pools have released */
+    uint64_t most_bytes;     /* that the pool can hold */
     uint64_t reserved_bytes;
     uint64_t leaving_bytes; /* of it */
     uint64_t peer_bytes;    /* of the other pool */
@@ -311,6 +312,7 @@ static held look_at_held(trial *t, int pool)
     mend_traced_driver_get(t->traced, &counters);
     return (held){.host_waits = heap->streams.host_waits,
                   .lingering_bytes = trial_lingering_bytes(t),
+                  .imported_bytes = trial_kept_by_importers(t),
                   .most_bytes = mend_max_u64(heap->config.limit_bytes, heap->chunks.reserved_bytes),
                   .reserved_bytes = heap->chunks.reserved_bytes,
                   .leaving_bytes = trial_leaving_bytes(t, pool),
@@ -349,23 +351,27 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
 
 /* A pool gives another one what that lacks, with what it keeps for compactions, and the device of
  * what should stay free, in whole chunks, and what a wake has left in it; a plain one in
- * allocations. A call that lacks memory gives none back in vain; but
- * compactions make room to copy to, and a pool that prepares for a checkpoint gives all it can. */
+ * allocations. What importers still map does not come to the device, and is given besides. A call
+ * that lacks memory gives none back in vain; but compactions make room to copy to, a pool that
+ * prepares for a checkpoint gives all it can, and without virtual memory chunks are numbers, which
+ * go and come without the driver. */
 static void judge_gifts(trial *t, const trial_call *call, const held *before)
 {
     const held after = look_at_held(t, call->pool);
+    const uint64_t lost_bytes =
+        after.imported_bytes - mend_min_u64(before->imported_bytes, after.imported_bytes);
     trial_claim(t, TRIAL_MODEL,
                 call->kind != CALL_ALLOC || call->result != MEND_OK || call->faulty ||
                     t->pool_count < TRIAL_POOLS || t->config.plain != 0 ||
-                    before->peer_bytes <= after.peer_bytes +
-                                              mend_align_up(call->size_bytes, t->page_bytes) +
-                                              before->owed_bytes + before->kept_bytes +
-                                              before->peer_leaving_bytes + before->peer_chunk,
+                    before->peer_bytes <=
+                        after.peer_bytes + mend_align_up(call->size_bytes, t->page_bytes) +
+                            before->owed_bytes + before->kept_bytes + before->peer_leaving_bytes +
+                            before->peer_chunk + lost_bytes,
                 "for a request of %llu bytes the other pool gives %llu",
                 (unsigned long long)call->size_bytes,
                 (unsigned long long)(before->peer_bytes - after.peer_bytes));
     const bool gives_anyway =
-        call->kind == CALL_QUIESCE || t->was_called ||
+        call->kind == CALL_QUIESCE || t->was_called || t->config.plain != 0 ||
         (t->config.quiet != 0 && (call->kind == CALL_ALLOC || call->kind == CALL_COMMIT));
     trial_claim(t, TRIAL_MODEL,
                 call->result != MEND_ERROR_OUT_OF_MEMORY || gives_anyway ||
@@ -382,7 +388,8 @@ static void judge_missing(trial *t, const trial_call *call)
 {
     const bool is_unsure = call->faulty || t->config.address_devices != 0 || t->config.plain != 0 ||
                            trial_holds_memory_for_graphs(t) ||
-                           (trial_makes_chunks(call) && trial_any_was_exported(t, call->pool));
+                           ((trial_makes_chunks(call) || call->kind == CALL_WAKE) &&
+                            trial_any_was_exported(t, call->pool));
     trial_claim(t, TRIAL_REFUSED,
                 is_unsure || call->result != MEND_ERROR_OUT_OF_MEMORY || !t->was_given,
                 "call %d lacks memory, and a callback gave all that was missing: %s",

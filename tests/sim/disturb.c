@@ -105,14 +105,13 @@ static void spring(void *context, const char *call, int is_after)
 {
     trial *t = context;
     t->ambush.was_unseen = t->ambush.was_unseen && !is_after;
-    t->ambush.is_asked |= is_after && __builtin_strcmp(call, "memory_info") == 0;
     if (is_after || !can_spring(t, call)) {
         return;
     }
     const bool is_unseen = !trial_a_capture_is_known(t); /* what is done now may tell the pool */
     t->ambush.set = false;
     t->ambush.is_neighbour = t->ambush.action <= 1;
-    t->ambush.is_asked = false;
+    t->ambush.is_told = false;
     t->disturbed = true;
     t->outcome->tally.ambushes[t->ambush.action]++;
     trial_block *block = &t->blocks[t->ambush.slot % TRIAL_BLOCKS];
@@ -147,7 +146,7 @@ bool trial_has_neighbour_alone(const trial *t)
 
 bool trial_knows_memory(const trial *t)
 {
-    return trial_has_neighbour_alone(t) && !t->refused && (!t->disturbed || t->ambush.is_asked);
+    return trial_has_neighbour_alone(t) && !t->refused && (!t->disturbed || t->ambush.is_told);
 }
 
 bool trial_lay_ambush(trial *t, const operation *op)

@@ -384,7 +384,9 @@ static const char *look_at_pool(trial *t, int number, const mend_stats *stats)
                     .ledger = trial_ledger(t),
                     .lost_bytes = pool->pool->heap.chunks.unmapped_frozen_bytes,
                     .was_reset = t->were_reset};
-    pool->has_unmapped = why.unmapped_bytes > 0 || pool->pool->heap.chunks.missing_count > 0;
+    /* A range that ends leaves chunks that are mapped nowhere. */
+    pool->has_unmapped = why.unmapped_bytes > 0 || pool->pool->heap.chunks.missing_count > 0 ||
+                         pool->pool->heap.chunks.owing.count[MEND_OWED_RANGE] > 0;
     return wrong_figure(&l);
 }
 

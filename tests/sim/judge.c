@@ -312,10 +312,10 @@ void trial_judge_refusal(trial *t, const trial_call *call)
                 "a request of %llu bytes was refused, and what is empty or could be created fell "
                 "from %llu to %llu bytes",
                 LLU(size_bytes), LLU(call->stays_bytes), LLU(stays));
-    const uint64_t there = t->was_called        ? after
-                           : !t->disturbed      ? mend_max_u64(call->room_bytes, after)
-                           : t->ambush.is_asked ? after
-                                                : mend_min_u64(call->room_bytes, after);
+    const uint64_t there = t->was_called       ? after
+                           : !t->disturbed     ? mend_max_u64(call->room_bytes, after)
+                           : t->ambush.is_told ? after
+                                               : mend_min_u64(call->room_bytes, after);
     const uint64_t end_bytes = longest_end(t, call);
     trial_claim(t, TRIAL_REFUSED, size_bytes > mend_min_u64(most, there + end_bytes),
                 "%llu bytes were refused; empty, or to be created, were %llu before and are "

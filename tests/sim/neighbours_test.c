@@ -86,3 +86,91 @@ HOLDS(
     "ALLOC / SET_LIMIT amount 128 / RANGE_CREATE amount 2 / COMMIT size 1 / ALLOC slot 2 size 224 "
     "/ SIBLING_ALLOC slot 32 / ALLOC slot 1 size 188 / FOREIGN amount 120 / FREE / FREE slot 32 / "
     "COMMIT alignment 2 amount 15")
+
+/* Seed 11235: what others get first was asked before what is free, and another process ended
+ * between. Seed 11743: the last answer is the one that was given. */
+HOLDS(sim_regressions, a_wake_believes_the_last_answer, "keep_free_percent 30",
+      "ALLOC / SLEEP / AMBUSH size 7 alignment 2 / FOREIGN amount 233 / WAKE")
+HOLDS(sim_regressions, a_question_that_fails_tells_a_wake_nothing, "keep_free_percent 3",
+      "ALLOC / SLEEP / AMBUSH stream 4 alignment 3 / FOREIGN amount 247 / FAULT alignment 1 amount "
+      "2 / WAKE")
+
+/* The device owed others what a request gave back for its chunk, and did not any more as the pool
+ * looked for the last time; its limit left no more in either case. */
+HOLDS(
+    sim_regressions, what_others_no_longer_get_serves_a_request,
+    "device_pages 32, keep_free_percent 30",
+    "ALLOC slot 1 size 188 / ALLOC slot 2 size 226 / ALLOC slot 3 size 226 / FOREIGN amount 255 / "
+    "FREE slot 2 / SET_LIMIT amount 82 / FREE slot 1 / ALLOC slot 9 size 0 / AMBUSH slot 198 size "
+    "7 "
+    "alignment 2 amount 1 / ALLOC size 226 amount 16")
+
+/* Seeds 13189 and 60000: the driver did not say what it has, and refused what a plan would create
+ * that takes as little of a free end as it can, or none. */
+HOLDS(
+    sim_regressions, a_device_that_does_not_say_serves_by_the_least_creation,
+    "device_pages 300, peer_pool 1",
+    "SIBLING_ALLOC slot 32 size 224 / FAULT amount 6 / ALLOC slot 31 size 224 / SIBLING_ALLOC slot "
+    "34 size 224 / ALLOC / FOREIGN amount 247 / FREE slot 31 / FREE slot 32 / FREE slot 34 / ALLOC "
+    "slot 1 size 226")
+HOLDS(
+    sim_regressions, a_request_of_whole_pages_continues_ends, "device_pages 32, peer_pool 1",
+    "SIBLING_ALLOC slot 31 size 224 / SIBLING_ALLOC size 224 / FREE slot 31 / SIBLING_ALLOC slot 2 "
+    "size 225 / FAULT amount 6 / AMBUSH slot 2 / SIBLING_ALLOC slot 1 size 247")
+
+/* Seeds 12869 and 61054: the chunk of zeros went, which a commit that failed had to create anew for
+ * its page: with the end of a range's zeros amid the search, or of the zeros of another range. */
+HOLDS(sim_regressions, what_a_page_of_zeros_lacks_does_not_go_with_another_range, "",
+      "ALLOC / RANGE_CREATE / RANGE_CREATE slot 187 size 3 amount 1 / ZEROS slot 187 / ZEROS / "
+      "RANGE_DESTROY / SET_LIMIT amount 12 / ADD_CALLBACK / COMMIT slot 1 alignment 1")
+HOLDS(sim_regressions, what_a_page_of_zeros_lacks_is_not_created_anew, "",
+      "RANGE_CREATE slot 1 size 2 / SET_LIMIT amount 16 / ADD_CALLBACK amount 4 / RANGE_CREATE "
+      "size 3 "
+      "amount 1 / FOREIGN amount 249 / COMMIT size 1 amount 92 / AMBUSH / ZEROS / DECOMMIT slot 1 "
+      "amount 5 / SET_LIMIT size 1 amount 15 / COMMIT amount 92")
+
+/* Seeds 40437 and 60124: the driver did not let a check wait for its fill, and collections gave
+ * nothing back any more: no event told that the fill had ended. */
+HOLDS(sim_regressions, a_collection_hears_of_the_end_of_a_fill, "keep_free_percent 10, check 3",
+      "ROOM / FOREIGN amount 3 / ALLOC slot 118 / FAULT size 18 alignment 1 / FREE slot 118 / TRIM "
+      "stream 2")
+HOLDS(
+    sim_regressions, a_collection_gives_nothing_while_a_fill_may_run,
+    "chunk_pages 1, keep_free_percent 10, check 1",
+    "ALLOC slot 35 size 226 / FREE slot 35 / ALLOC slot 81 / FAULT size 18 alignment 1 / FREE slot "
+    "81 / FOREIGN amount 228 / TRIM stream 2")
+
+/* Seed 40492: of what the other pool gave, an importer kept some. */
+HOLDS(
+    sim_regressions, what_importers_keep_is_given_besides,
+    "peer_pool 1, fabric 1, keep_free_percent 3",
+    "RANGE_CREATE alignment 1 amount 1 / SIBLING_ALLOC slot 1 size 20 / EXPORT_BY_FABRIC slot 1 / "
+    "RANGE_CREATE slot 1 alignment 1 / COMMIT alignment 1 amount 79 / IMPORT_BY_FABRIC / "
+    "ADD_CALLBACK amount 2 / FOREIGN amount 221 / ALLOC")
+
+/* Seed 82206: a destroyed range ended amid a request, which mapped the chunk that its page left. */
+HOLDS(sim_regressions, a_chunk_that_a_range_left_does_not_move, "",
+      "ALLOC slot 4 / ADD_CALLBACK amount 8 / LATE_EVENTS / EXPORT slot 4 / IMPORT / RANGE_CREATE "
+      "amount 1 / COMMIT / ZEROS size 1 / RANGE_DESTROY / CLOSE / ROOM amount 1")
+
+/* Seed 80075: the host waited for no fence but that of the epoch itself, which had none. */
+HOLDS(sim_regressions, a_wait_takes_the_fence_that_covers_what_is_due,
+      "streams 3, legacy 1, threads 2, thread_streams 1, unfenced_pages 1, no_context_fences 1",
+      "ALLOC slot 31 stream 5 size 224 amount 1 / FREE slot 31 / ALLOC / ALLOC slot 1 size 20 "
+      "thread 1 "
+      "/ TRIM stream 3")
+
+/* Seed 71319: the graph that had used the memory had ended, and nobody had looked. */
+HOLDS(sim_regressions, zeros_have_what_an_ended_graph_kept, "streams 4",
+      "RANGE_CREATE slot 2 size 3 / FOREIGN amount 241 / CAPTURE_BEGIN stream 3 / ALLOC slot 2 / "
+      "CAPTURE_END stream 3 / CAPTURE_BEGIN / FREE slot 2 / CAPTURE_END / ZEROS slot 2")
+HOLDS(sim_regressions, a_wake_has_what_an_ended_graph_kept, "streams 4",
+      "ALLOC slot 1 size 20 / SLEEP / CAPTURE_BEGIN stream 3 / ALLOC slot 2 size 200 stream 3 / "
+      "CAPTURE_END stream 3 / CAPTURE_BEGIN / FREE slot 2 / CAPTURE_END / GRAPH_DESTROY / FOREIGN "
+      "amount 211 / WAKE")
+
+/* Seed 62114: a callback freed memory that others may hold. */
+HOLDS(
+    sim_regressions, what_others_may_hold_is_not_all_that_a_wake_misses, "",
+    "ADD_CALLBACK amount 16 / RANGE_CREATE slot 2 / COMMIT slot 2 / SLEEP / ALLOC slot 7 size 32 / "
+    "EXPORT slot 7 / FOREIGN amount 247 / WAKE")

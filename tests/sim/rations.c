@@ -292,26 +292,37 @@ uint64_t trial_room_with_peer_pools(trial *t, int pool, bool made_again)
     return creatable + own - given;
 }
 
-/* Memory of pools that they have released and importers still map. */
-static uint64_t kept_by_importers(trial *t)
+uint64_t trial_kept_by_importers(trial *t)
 {
-    uint64_t reserved_bytes = 0;
+    uint64_t held_bytes = 0;
     for (int i = 0; i < t->pool_count; i++) {
-        reserved_bytes += trial_stats(t, i).reserved_bytes;
+        const mend_stats stats = trial_stats(t, i);
+        held_bytes += stats.reserved_bytes + stats.zero_chunk_bytes;
     }
     const uint64_t chunk_bytes = trial_ledger(t).chunk_bytes;
-    return chunk_bytes > reserved_bytes ? chunk_bytes - reserved_bytes : 0;
+    return chunk_bytes > held_bytes ? chunk_bytes - held_bytes : 0;
+}
+
+/* A fill whose end the driver did not let the pool wait for may run: nothing is unmapped before an
+ * event of the context has passed, which the pool has recorded if it may. */
+static bool waits_for_copies(const mend_heap *heap)
+{
+    return !mend_step_copies_have_ended(heap) &&
+           (mend_stamp_has_fence(&heap->streams, heap->retire.copies) ||
+            heap->streams.lacks_context_events || heap->streams.hidden_captures > 0 ||
+            !heap->config.allow_context_fences);
 }
 
 /* Where calls take time, work may end during the call. While less of the device is free than the
  * pool should keep, nothing idle is left in it; but it gives no more for what importers keep. */
 void trial_judge_collection(trial *t, int pool)
 {
-    const uint64_t held_bytes =
-        trial_ledger(t).chunk_bytes + t->foreign_bytes + keep_free_bytes(t) - kept_by_importers(t);
+    const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes +
+                                keep_free_bytes(t) - trial_kept_by_importers(t);
     trial_claim(t, TRIAL_LIVENESS,
                 t->config.prices != 0 || held_bytes <= t->device_bytes ||
-                    idle_bytes(t, pool) == 0 || trial_holds_memory_for_graphs(t),
+                    waits_for_copies(&t->pools[pool].pool->heap) || idle_bytes(t, pool) == 0 ||
+                    trial_holds_memory_for_graphs(t),
                 "a collection leaves %llu idle bytes, though the device lacks %llu",
                 LLU(idle_bytes(t, pool)), LLU(held_bytes - t->device_bytes));
 }

@@ -21,6 +21,9 @@ uint64_t trial_room_with_peer_pools(trial *t, int pool, bool made_again);
 /* So much less of the device is free than the pools should keep. */
 uint64_t trial_owed_bytes(trial *t);
 
+/* Memory of pools that they have released and importers still map. */
+uint64_t trial_kept_by_importers(trial *t);
+
 /* The other process takes or gives; it may die before. It may have idle memory then, which goes
  * back while a call waits that the thread begins behind trial_may_wait. Returns what was set
  * before. */

@@ -212,7 +212,7 @@ struct trial {
         uint8_t skips; /* so many calls before it */
         bool set;
         bool is_neighbour; /* all that was sprung in the present step */
-        bool is_asked;     /* since then a pool was told what the device has */
+        bool is_told;      /* since then a pool was told what the device has */
         bool was_unseen; /* in the call in which it was sprung: no pool knew of a capture before */
     } ambush;
     bool disturbed; /* an ambush was sprung in the present step */

@@ -122,6 +122,7 @@ mend_result mend_heap_map_zeros(mend_heap *heap, mend_range *range, uint64_t fro
     MEND_TRY(collect_pages(heap, range, from, end));
     MEND_TRY(mend_enter(heap, &scope));
     mend_settle_ranges(heap);
+    mend_capture_groups_collect(heap); /* what ended graphs keep is free memory */
     mend_result result = mend_zeros_map(heap, range, from, end);
     mend_driver_scope_close(heap, &scope);
     return result;

@@ -343,6 +343,15 @@ static mend_outcome end_turn(climb *c, mend_outcome outcome)
 
 /* ---- the rungs ---------------------------------------------------------------------------- */
 
+/* The device was asked just now: whether others get less of what the pool gives back than when this
+ * search was about to. */
+static bool owes_less_now(mend_heap *heap)
+{
+    const uint64_t owed_bytes = heap->shortage.owed_bytes;
+    return owed_bytes > 0 &&
+           mend_owed_to_others(heap, heap->attainable.is_known) < owed_bytes;
+}
+
 /* Everything that the pool does by itself, in order; and again if other threads freed memory
  * meanwhile, which may be what is missing, or the device has more or less than was known. */
 static mend_outcome search(climb *c)
@@ -357,10 +366,12 @@ static mend_outcome search(climb *c)
     int searches = 0;
     uint64_t frees_before;
     uint64_t limit_before; /* what the pool could have, by what the device has */
+    bool owes_less;
     heap->frees.early_fences_left = SEARCH_TRIES;
     assert(!heap->search.keeps_soft_limit);
     heap->search.keeps_soft_limit = is_soft;
     do {
+        owes_less = false;
         frees_before = mend_heap_frees(heap);
         mend_attainable_begin_search(heap);
         limit_before = mend_budget_hard_limit(heap);
@@ -383,11 +394,12 @@ static mend_outcome search(climb *c)
         if (outcome == MEND_NOTHING && (c->waits_on_host || heap->shortage.refused_bytes > 0 ||
                                         heap->config.helpers->has_callbacks(heap))) {
             mend_attainable_learn(heap);
+            owes_less = owes_less_now(heap);
         }
-    } while (
-        outcome == MEND_NOTHING &&
-        (mend_heap_frees(heap) != frees_before || mend_budget_hard_limit(heap) != limit_before) &&
-        ++searches < SEARCHES);
+    } while (outcome == MEND_NOTHING &&
+             (owes_less || mend_heap_frees(heap) != frees_before ||
+              mend_budget_hard_limit(heap) != limit_before) &&
+             ++searches < SEARCHES);
     heap->search.keeps_soft_limit = false;
     if (outcome == MEND_NOTHING) {
         note_shortage(c);

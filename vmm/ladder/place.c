@@ -316,12 +316,14 @@ static void note_lack_between(mend_heap *heap, const mend_request *request, cons
     mend_plan_clear(&plan);
 }
 
-static mend_outcome try_ends(mend_heap *heap, const mend_request *request, mend_span **span)
+static mend_outcome try_ends(mend_heap *heap, const mend_request *request, bool creates_least,
+                             mend_span **span)
 {
     mend_ends ends;
     mend_plan plan = {0};
     heap->shortage.no_addresses = MEND_DRIVER_OK;
     plan.lacks_host_memory = !mend_ends_gather(heap, request, &ends);
+    ends.creates_least = creates_least;
     bool is_found = !plan.lacks_host_memory && mend_ends_find(heap, request, &ends, &plan);
     if (!is_found && !plan.lacks_host_memory && heap->shortage.refused_bytes == 0 &&
         mend_budget_is_below_limit(heap)) {
@@ -333,8 +335,9 @@ static mend_outcome try_ends(mend_heap *heap, const mend_request *request, mend_
     return outcome;
 }
 
-/* If the device has less memory than was known, a plan that creates less may be found; and idle
- * chunks give addresses. A small request is a large one here. */
+/* If the device has less memory than was known, a plan that creates less may be found; where the
+ * driver refuses and does not say what there is, the one that creates least; and idle chunks give
+ * addresses. A small request is a large one here. */
 mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *asking, mend_span **span)
 {
     mend_request as_large = *asking;
@@ -345,11 +348,15 @@ mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *asking, men
     }
     const uint64_t limit_bytes = mend_budget_limit(heap);
     const mend_status had_addresses = heap->shortage.no_addresses;
-    mend_outcome outcome = try_ends(heap, request, span);
+    mend_outcome outcome = try_ends(heap, request, false, span);
     bool lacks_addresses = outcome == MEND_NOTHING && heap->shortage.no_addresses != MEND_DRIVER_OK;
     bool goes_on = outcome == MEND_NOTHING && mend_budget_limit(heap) < limit_bytes;
     if (goes_on || (lacks_addresses && mend_trim_addresses(heap, request->stream))) {
-        outcome = try_ends(heap, request, span);
+        outcome = try_ends(heap, request, false, span);
+    }
+    if (outcome == MEND_NOTHING && heap->shortage.refused_bytes > 0 &&
+        !heap->attainable.is_known) {
+        outcome = try_ends(heap, request, true, span);
     }
     if (outcome == MEND_NOTHING && heap->shortage.no_addresses == MEND_DRIVER_OK) {
         heap->shortage.no_addresses = had_addresses;

@@ -250,7 +250,7 @@ uint64_t mend_report_missing_bytes(mend_heap *heap, const mend_request *request)
         is_told =
             !heap->attainable.is_known &&
             heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes) == MEND_DRIVER_OK;
-        owed_bytes = is_rationed ? mend_owed_to_others(heap) : 0;
+        owed_bytes = is_rationed ? mend_owed_to_others(heap, is_told) : 0;
         mend_driver_scope_close(heap, &scope);
     }
     uint32_t group = now.handle == MEND_NO_STREAM ? 0 : mend_group_taking(heap, now.handle);

@@ -102,12 +102,27 @@ static mend_result close_others(mend_heap *heap, uint32_t except, uint64_t allow
     return close_unfenced(heap, except, allowed_bytes);
 }
 
+/* Copies whose end the driver did not let the host wait for keep all mappings, however little was
+ * freed. Not where an event has cost a capture before. */
+static mend_result close_copies(mend_heap *heap)
+{
+    mend_streams *streams = &heap->streams;
+    bool recorded = false;
+    return !heap->config.allow_context_fences || streams->hidden_captures > 0 ||
+                   mend_stamp_has_fence(streams, heap->retire.copies)
+               ? MEND_OK
+               : mend_streams_record_context(streams, MEND_STREAM_UNKNOWN, &recorded);
+}
+
 mend_result mend_ladder_close_all(mend_heap *heap, bool is_captured)
 {
-    return mend_streams_are_several(&heap->streams)
-               ? close_others(heap, MEND_STREAM_UNKNOWN,
-                              is_captured ? UINT64_MAX : unfenced_allowed(heap))
-               : MEND_OK;
+    const mend_result result = mend_streams_are_several(&heap->streams)
+                                   ? close_others(heap, MEND_STREAM_UNKNOWN,
+                                                  is_captured ? UINT64_MAX : unfenced_allowed(heap))
+                                   : MEND_OK;
+    return result == MEND_OK && !is_captured && !mend_step_copies_have_ended(heap)
+               ? close_copies(heap)
+               : result;
 }
 
 bool mend_ladder_others_owe_much(const mend_heap *heap, const mend_request *request)

@@ -212,6 +212,7 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
     mend_result result = MEND_OK;
     *released_bytes = 0;
     MEND_TRY(mend_enter(heap, &scope));
+    mend_capture_groups_collect(heap);
     mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
     const bool wants_any = unused_ns > 0 || owed_bytes > 0 || above_soft_limit(heap) > 0;
     if (wants_any && heap->chunks.empty_bytes > 0) {

@@ -432,8 +432,9 @@ mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
 mend_result mend_trim_within(mend_heap *heap, uint64_t from, uint64_t size_bytes,
                              uint64_t *released_bytes);
 
-/* What others get first of what the pool gives back. Asks the driver, and releases `state`. */
-uint64_t mend_owed_to_others(mend_heap *heap);
+/* What others get first of what the pool gives back. Asks the driver, but not where `is_asked`: it
+ * has just told what it has. Releases `state`. */
+uint64_t mend_owed_to_others(mend_heap *heap, bool is_asked);
 
 /* What a creation lacks. */
 typedef struct mend_lack {

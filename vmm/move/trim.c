@@ -129,21 +129,21 @@ static mend_result give(mend_heap *heap, mend_chunk *chosen, uint64_t *released_
     return chosen == NULL ? result : mend_no_host_memory("a trim");
 }
 
-uint64_t mend_owed_to_others(mend_heap *heap)
+uint64_t mend_owed_to_others(mend_heap *heap, bool is_asked)
 {
     uint64_t owed_bytes = 0;
     if (heap->config.ration != NULL) {
         mend_mutex_unlock(&heap->state); /* it asks the driver */
-        owed_bytes = mend_ration_ask_owed(heap->config.ration).bytes;
+        owed_bytes = mend_ration_ask_owed(heap->config.ration, is_asked).bytes;
         mend_mutex_lock(&heap->state);
     }
     return owed_bytes;
 }
 
 /* What goes back is others' up to this; the pool could not create that again. */
-static uint64_t owed_to_others(mend_heap *heap)
+static uint64_t owed_to_others(mend_heap *heap, bool is_asked)
 {
-    heap->shortage.owed_bytes = mend_owed_to_others(heap);
+    heap->shortage.owed_bytes = mend_owed_to_others(heap, is_asked);
     return heap->shortage.owed_bytes;
 }
 
@@ -259,7 +259,7 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
     mend_result result = find_out(heap, asking, &is_captured);
     if (result == MEND_OK) {
         uint64_t released_bytes = 0;
-        const uint64_t bytes = bytes_to_give(heap, plan, owed_to_others(heap));
+        const uint64_t bytes = bytes_to_give(heap, plan, owed_to_others(heap, false));
         mend_chunk *chunk = smallest_idle(heap, plan, bytes, !is_captured, &(mend_trim_walk){0});
         result = chunk != NULL ? give(heap, chunk, &released_bytes) : MEND_OK;
         *released = released_bytes > 0;
@@ -327,7 +327,7 @@ static void note_lack(mend_heap *heap, uint64_t limit_bytes, uint64_t all_bytes,
 static mend_result give_for(mend_heap *heap, const mend_request *request, mend_plan *plan,
                             bool may_unmap, mend_trim_walk *walk, bool *released)
 {
-    const uint64_t owed_bytes = owed_to_others(heap);
+    const uint64_t owed_bytes = owed_to_others(heap, false);
     const uint64_t create_bytes = create_bytes_of(heap, plan);
     const bool is_within = create_bytes <= mend_budget_room_bytes(heap);
     uint64_t later_bytes = walk->later_bytes;
@@ -495,7 +495,7 @@ mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
 {
     choice which = {.keep_bytes = keep_bytes, .is_own = makes_room};
     MEND_TRY(prepare(heap, &which));
-    if (makes_room && owed_to_others(heap) > 0) {
+    if (makes_room && owed_to_others(heap, false) > 0) {
         which.keep_bytes = UINT64_MAX;
     }
     return trim(heap, &which, released_bytes);
@@ -512,8 +512,8 @@ mend_result mend_trim_within(mend_heap *heap, uint64_t from, uint64_t size_bytes
 /* What the limit and the device lack for a creation. What the pool owes, others get first. */
 static mend_lack lack_for(mend_heap *heap, uint64_t create_bytes, int refusals)
 {
-    const uint64_t owed_bytes = owed_to_others(heap);
     mend_attainable_learn(heap);
+    const uint64_t owed_bytes = owed_to_others(heap, heap->attainable.is_known);
     const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
     const uint64_t wanted_bytes = heap->chunks.reserved_bytes + create_bytes;
     const bool is_there =

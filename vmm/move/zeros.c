@@ -135,12 +135,23 @@ void mend_zeros_release(mend_heap *heap, mend_chunk_of_zeros *chunk)
     forget(heap, chunk);
 }
 
-/* The end of each call that may create chunks, or unmap. */
-static void release_unused(mend_heap *heap)
+/* Whether a page of that size is to read as zeros, and does not. */
+static bool is_lacked(const mend_heap *heap, const mend_chunk_of_zeros *chunk)
+{
+    const mend_owed *at = mend_owed_from(&heap->chunks.owing, MEND_OWED_ZEROS, 0);
+    while (at != NULL && OWED_RANGE_OF(at)->page_bytes != chunk->size_bytes) {
+        at = mend_owed_next(at);
+    }
+    return at != NULL;
+}
+
+/* The end of each call that may create chunks, or unmap. `keeps_lacked`: not what pages of another
+ * range, or of a commit under way, are to have back, which would be created anew. */
+static void release_unused(mend_heap *heap, bool keeps_lacked)
 {
     for (mend_chunk_of_zeros *chunk = heap->zeros.first, *next; chunk != NULL; chunk = next) {
         next = chunk->next;
-        if (chunk->mappings == 0) {
+        if (chunk->mappings == 0 && !(keeps_lacked && is_lacked(heap, chunk))) {
             mend_zeros_release(heap, chunk);
         } else {
             chunk->is_new = false;
@@ -397,7 +408,7 @@ mend_result mend_zeros_map(mend_heap *heap, mend_range *range, uint64_t from, ui
     } else {
         drop_extra(heap, range, c.first, c.end);
     }
-    release_unused(heap);
+    release_unused(heap, false);
     return result;
 }
 
@@ -446,7 +457,7 @@ void mend_zeros_settle(mend_heap *heap, mend_range *range, bool may_wait)
         const bool is_lost = (bits & MEND_ZEROS_WANTED) != 0 && bits != MEND_ZEROS_ALL;
         goes_on = !is_lost || restore(heap, range, page, may_wait);
     }
-    release_unused(heap);
+    release_unused(heap, goes_on);
 }
 
 void mend_zeros_close(mend_heap *heap, mend_range *range)
@@ -475,7 +486,7 @@ bool mend_zeros_end(mend_heap *heap, mend_range *range)
         return false;
     }
     drop_extra(heap, range, 0, (size_t)(range->size_bytes / range->page_bytes));
-    release_unused(heap);
+    release_unused(heap, true);
     return range->zeros_mapped == 0;
 }
 

@@ -211,8 +211,11 @@ static mend_result find_oldest(mend_streams *streams, uint32_t except, uint32_t 
         /* An epoch whose event is being recorded has no fence yet, unless a wait for the context
          * covered it. */
         bool is_recorded = state->recordings > 0 && state->passed_epoch < state->due_epoch;
-        *left = *left || is_open_and_due(state) || is_recorded || is_behind_context(streams, state);
-        if (state->fence_count > longest && state->fences[0].epoch <= state->due_epoch) {
+        const bool is_behind = is_behind_context(streams, state);
+        *left = *left || is_open_and_due(state) || is_recorded || is_behind;
+        /* Where an event was dropped, or recorded late, the fence of a later epoch is the first
+         * that covers what is due. */
+        if (state->fence_count > longest && state->passed_epoch < state->due_epoch && !is_behind) {
             longest = state->fence_count;
             *oldest = i;
         }

@@ -147,13 +147,29 @@ static bool is_better(const mend_end *a, const mend_end *b, uint64_t need_bytes)
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
+static uint64_t largest_of(const mend_end *ends, size_t count)
+{
+    return count > 0 ? ends[count - 1].size_bytes : 0;
+}
+
+/* What must be created although ends give all they can. */
+static uint64_t least_of(const mend_heap *heap, const mend_ends *ends, uint64_t missing_bytes,
+                         const mend_plan *plan)
+{
+    const uint64_t end_bytes = largest_of(ends->heads, ends->head_count) +
+                               (plan->base == NULL ? largest_of(ends->tails, ends->tail_count) : 0);
+    return mend_align_up(missing_bytes - mend_min_u64(missing_bytes, end_bytes),
+                         heap->device.granularity_bytes);
+}
+
 /* Picks empty chunks and plans creations that the block uses completely. Returns what is lacking
  * then; 0 if malloc fails. */
-static uint64_t fill(mend_heap *heap, const mend_request *request, uint64_t need_bytes,
-                     mend_plan *plan)
+static uint64_t fill(mend_heap *heap, const mend_request *request, const mend_ends *ends,
+                     uint64_t need_bytes, mend_plan *plan)
 {
     uint64_t missing = mend_pick_chunks(heap, request, plan, need_bytes);
     uint64_t most = mend_min_u64(missing, mend_budget_room_bytes(heap));
+    most = ends->creates_least ? mend_min_u64(most, least_of(heap, ends, missing, plan)) : most;
     plan->create_bytes = mend_align_down(most, heap->device.granularity_bytes);
     plan->create_unit_bytes = mend_budget_lone_chunk(heap, request);
     return plan->lacks_host_memory ? 0 : missing - plan->create_bytes;
@@ -202,7 +218,7 @@ static bool choose_ends(const mend_ends *ends, const mend_request *request, uint
 static bool complete(mend_heap *heap, const mend_request *request, const mend_ends *ends,
                      uint64_t need_bytes, mend_plan *plan)
 {
-    uint64_t lacking_bytes = fill(heap, request, need_bytes, plan);
+    uint64_t lacking_bytes = fill(heap, request, ends, need_bytes, plan);
     return !plan->lacks_host_memory && lacking_bytes > 0 &&
            choose_ends(ends, request, lacking_bytes, plan);
 }

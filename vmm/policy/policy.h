@@ -307,6 +307,7 @@ typedef struct mend_ends {
     struct mend_end *tails;
     size_t head_count;
     size_t tail_count;
+    bool creates_least; /* plans with as many bytes of them as serve; set by the caller */
 } mend_ends;
 
 /* False if malloc fails. The caller ends it with mend_ends_clear. */
@@ -314,8 +315,8 @@ bool mend_ends_gather(mend_heap *heap, const mend_request *request, mend_ends *e
 void mend_ends_clear(mend_ends *ends);
 
 /* Finds a plan with ends for a large request that no other plan serves: with as few bytes of them
- * as it lacks. False if there is none, or if malloc fails. The caller ends it with mend_plan_clear
- * in every case. */
+ * as it lacks, or with as few created ones. False if there is none, or if malloc fails. The caller
+ * ends it with mend_plan_clear in every case. */
 bool mend_ends_find(mend_heap *heap, const mend_request *request, const mend_ends *ends,
                     mend_plan *plan);
 

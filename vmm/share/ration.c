@@ -141,12 +141,12 @@ void mend_ration_close(mend_ration *ration)
     mend_mutex_destroy(&ration->mutex);
 }
 
-mend_ration_owed mend_ration_ask_owed(mend_ration *ration)
+mend_ration_owed mend_ration_ask_owed(mend_ration *ration, bool is_asked)
 {
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
-    mend_ration_owed owed = {0};
-    if (ration->keep_free_bytes > 0 &&
+    mend_ration_owed owed = {.bytes = is_asked ? mend_ration_debt(ration) : 0};
+    if (!is_asked && ration->keep_free_bytes > 0 &&
         free_bytes_of(ration, &free_bytes, &total_bytes) == MEND_DRIVER_OK &&
         free_bytes < ration->keep_free_bytes) {
         owed.bytes = ration->keep_free_bytes - free_bytes;

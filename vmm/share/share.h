@@ -239,12 +239,13 @@ static inline bool mend_ration_is_on(const mend_ration *ration)
 }
 
 /* How much the pool should give back for others: what the device lacks to `keep_free_bytes`, or
- * what other processes wait for; the larger. Needs a current context. */
+ * what other processes wait for; the larger. `is_asked`: the table's memory_info has just answered,
+ * and the driver is not asked again, which may answer otherwise. Needs a current context. */
 typedef struct mend_ration_owed {
     uint64_t bytes;
     uint64_t newest; /* the number of the newest want among them */
 } mend_ration_owed;
-mend_ration_owed mend_ration_ask_owed(mend_ration *ration);
+mend_ration_owed mend_ration_ask_owed(mend_ration *ration, bool is_asked);
 
 /* What of that the device lacked when the table's memory_info was called last: then it answers that
  * nothing is free, and so much more must be. No driver call. */

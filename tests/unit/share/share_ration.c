@@ -60,11 +60,11 @@ KIT_BARE_TEST(share_ration, a_request_waits_again_when_others_were_quicker, scen
               close_scene(r))
 {
     pthread_t thread;
-    const mend_ration_owed before = mend_ration_ask_owed(&r->giver);
+    const mend_ration_owed before = mend_ration_ask_owed(&r->giver, false);
     mend_ration_owed owed = before;
     ASSERT_INT_EQ(0, pthread_create(&thread, NULL, wait_for_room, r));
     while (owed.newest == before.newest && !atomic_load(&r->is_over)) {
-        owed = mend_ration_ask_owed(&r->giver);
+        owed = mend_ration_ask_owed(&r->giver, false);
         sched_yield();
     }
     mend_mutex_lock(&r->waiter.mutex);
