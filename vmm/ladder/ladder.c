@@ -348,8 +348,7 @@ static mend_outcome end_turn(climb *c, mend_outcome outcome)
 static bool owes_less_now(mend_heap *heap)
 {
     const uint64_t owed_bytes = heap->shortage.owed_bytes;
-    return owed_bytes > 0 &&
-           mend_owed_to_others(heap, heap->attainable.is_known) < owed_bytes;
+    return owed_bytes > 0 && mend_owed_to_others(heap, heap->attainable.is_known) < owed_bytes;
 }
 
 /* Everything that the pool does by itself, in order; and again if other threads freed memory

@@ -354,8 +354,7 @@ mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *asking, men
     if (goes_on || (lacks_addresses && mend_trim_addresses(heap, request->stream))) {
         outcome = try_ends(heap, request, false, span);
     }
-    if (outcome == MEND_NOTHING && heap->shortage.refused_bytes > 0 &&
-        !heap->attainable.is_known) {
+    if (outcome == MEND_NOTHING && heap->shortage.refused_bytes > 0 && !heap->attainable.is_known) {
         outcome = try_ends(heap, request, true, span);
     }
     if (outcome == MEND_NOTHING && heap->shortage.no_addresses == MEND_DRIVER_OK) {
