@@ -51,7 +51,12 @@ PLAIN_TEST(pool_plain, the_limit_holds_for_what_the_driver_gave, 8 * MEND_MIB)
 PLAIN_TEST(pool_plain, a_peer_pool_gives_whole_allocations, 0)
 {
     mend_pool *peer = kit_pool(w);
-    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 12 * MEND_MIB, NULL), NULL));
+    void *most = kit_alloc_from(peer, 10 * MEND_MIB, NULL);
+    void *rest = kit_alloc_from(peer, 1500 * MEND_KIB, NULL);
+    EXPECT_OK(mend_free(peer, most, NULL));
+    EXPECT_OK(mend_trim(peer, 0, MEND_TRIM_IDLE, NULL));
+    EXPECT_OK(mend_free(peer, rest, NULL));
+    EXPECT_LEDGER(w, plain_allocations, 1);
     kit_alloc(w, 12 * MEND_MIB, NULL);
     EXPECT_OK(mend_pool_destroy(peer));
 }
@@ -172,6 +177,7 @@ PLAIN_TEST(pool_plain, a_peer_pool_waits_for_a_part_of_an_allocation, 0)
     void *rest = kit_alloc_from(peer, 1500 * MEND_KIB, stream);
     kit_launch(w, stream, MEND_SIM_WORK_TOUCH, rest, 1500 * MEND_KIB, 0, 1000);
     EXPECT_OK(mend_free(peer, most, NULL));
+    EXPECT_OK(mend_trim(peer, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_OK(mend_free(peer, rest, stream));
     kit_alloc(w, 13 * MEND_MIB, NULL);
     EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
