@@ -222,12 +222,16 @@ mend_outcome mend_place_mapped(mend_heap *heap, const mend_request *request, men
 mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span **span);
 
 /* The rung of continued ends: what no other plan serves begins or ends in free memory of partly
- * used chunks. One try, as above; with behind_wait also AGAIN. */
+ * used chunks, or begins beside memory that the stream may not use. One try, as above; with
+ * behind_wait also AGAIN. */
 mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *request, mend_span **span);
 
 /* Takes the first stretch of any run that holds the request, also beside memory that the stream may
  * not use: looks at every free span. No driver call. */
 mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request, mend_span **span);
+
+/* The last of these alone, by mend_plan_find_behind. */
+mend_outcome mend_place_behind(mend_heap *heap, const mend_request *request, mend_span **span);
 
 /* ---- report.c -------------------------------------------------------------------------------- */
 
