@@ -230,9 +230,6 @@ mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *request, me
  * not use: looks at every free span. No driver call. */
 mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request, mend_span **span);
 
-/* The last of these alone, by mend_plan_find_behind. */
-mend_outcome mend_place_behind(mend_heap *heap, const mend_request *request, mend_span **span);
-
 /* ---- report.c -------------------------------------------------------------------------------- */
 
 /* Free memory that captured graphs may still use. The caller holds `state`. */

@@ -30,7 +30,7 @@ static bool finds_plan(mend_question *q, const mend_request *request, mend_plan_
     return end_plan(q, &plan, mend_plan_find_as_made(q->heap, request, rules, &plan));
 }
 
-/* Whether one is found beside memory that the stream may not use. */
+/* Whether one is found beside memory that the stream may not use, as after all other ways. */
 static bool finds_behind(mend_question *q, const mend_request *request)
 {
     mend_plan plan = {0};
@@ -91,10 +91,8 @@ static bool finds_place(mend_question *q, const mend_request *request)
             return true;
         }
     }
-    if (finds_behind(q, request)) {
-        return true;
-    }
-    return !q->creates_nothing && (finds_remade(q, request) || finds_ends(q, request));
+    return !q->creates_nothing &&
+           (finds_remade(q, request) || finds_ends(q, request) || finds_behind(q, request));
 }
 
 static bool would_succeed_in(mend_question *q, const mend_request *asking, uint64_t size_bytes,
@@ -221,7 +219,7 @@ static uint64_t one_chunk_bytes(const mend_question *q, uint64_t empty_bytes)
 }
 
 /*
- * Two plans at most, because many programs go on after a refusal and make the same request again:
+ * Two sizes at most, because many programs go on after a refusal and make the same request again:
  * all empty chunks with what can be created, behind a free end; the same without that. What lies in
  * one run needs no plan.
  */

@@ -351,21 +351,12 @@ static mend_outcome try_ends_again(mend_heap *heap, const mend_request *request,
     return outcome;
 }
 
-/* The limit is what the device was last known to have, as above. */
-mend_outcome mend_place_behind(mend_heap *heap, const mend_request *request, mend_span **span)
+static mend_outcome try_behind(mend_heap *heap, const mend_request *request, mend_span **span)
 {
-    mend_outcome outcome = MEND_NOTHING;
-    uint64_t limit_bytes = 0;
-    if (request->in_one_chunk) {
-        return MEND_NOTHING;
-    }
-    do {
-        mend_plan plan;
-        limit_bytes = mend_budget_limit(heap);
-        const bool is_found = mend_plan_find_behind(heap, request, &plan);
-        outcome = carry_out(heap, request, is_found, &plan, span);
-        mend_plan_clear(&plan);
-    } while (outcome == MEND_NOTHING && mend_budget_limit(heap) < limit_bytes);
+    mend_plan plan;
+    const bool is_found = mend_plan_find_behind(heap, request, &plan);
+    const mend_outcome outcome = carry_out(heap, request, is_found, &plan, span);
+    mend_plan_clear(&plan);
     return outcome;
 }
 
@@ -375,10 +366,10 @@ mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *asking, men
     mend_request request = *asking;
     request.may_break = true; /* else an empty chunk would be left alone */
     request.zone = asking->zone == MEND_ZONE_SMALL ? MEND_ZONE_LARGE : asking->zone;
-    if (request.zone != MEND_ZONE_LARGE) {
+    if (request.zone != MEND_ZONE_LARGE || request.in_one_chunk) {
         return MEND_NOTHING;
     }
-    mend_outcome outcome =
+    const mend_outcome outcome =
         mend_ends_are_open(heap, &request) ? try_ends_again(heap, &request, span) : MEND_NOTHING;
-    return outcome == MEND_NOTHING ? mend_place_behind(heap, &request, span) : outcome;
+    return outcome == MEND_NOTHING ? try_behind(heap, &request, span) : outcome;
 }

@@ -194,8 +194,7 @@ static mend_outcome place_before_host_wait(mend_heap *heap, const mend_request *
     breaking.zone = MEND_ZONE_LARGE;
     breaking.may_break = true;
     mend_outcome outcome = mend_place_in_stretch(heap, free_only, span);
-    outcome = outcome == MEND_NOTHING ? mend_place(heap, &breaking, span) : outcome;
-    return outcome == MEND_NOTHING ? mend_place_behind(heap, &breaking, span) : outcome;
+    return outcome == MEND_NOTHING ? mend_place(heap, &breaking, span) : outcome;
 }
 
 mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_request *request,

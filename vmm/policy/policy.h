@@ -381,8 +381,8 @@ bool mend_plan_find_as_made(mend_heap *heap, const mend_request *request, mend_p
                             mend_plan *plan);
 
 /* The same for a large request that no other plan serves: behind what the stream may use at the end
- * of any run that can grow, also where it may not use the rest. Looks at all free spans. Does not say
- * what it lacks: that is what the other plans lack. */
+ * of any run that can grow, also where it may not use the rest. Looks at all free spans. Does not
+ * say what it lacks: that is what the other plans lack. */
 bool mend_plan_find_behind(mend_heap *heap, const mend_request *request, mend_plan *plan);
 
 /* Where that begins; the end of the run: nowhere. Joins idle spans. */
