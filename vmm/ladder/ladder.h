@@ -222,7 +222,8 @@ mend_outcome mend_place_mapped(mend_heap *heap, const mend_request *request, men
 mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span **span);
 
 /* The rung of continued ends: what no other plan serves begins or ends in free memory of partly
- * used chunks. One try, as above; with behind_wait also AGAIN. */
+ * used chunks, or begins beside memory that the stream may not use. One try, as above; with
+ * behind_wait also AGAIN. */
 mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *request, mend_span **span);
 
 /* Takes the first stretch of any run that holds the request, also beside memory that the stream may

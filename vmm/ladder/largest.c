@@ -30,6 +30,14 @@ static bool finds_plan(mend_question *q, const mend_request *request, mend_plan_
     return end_plan(q, &plan, mend_plan_find_as_made(q->heap, request, rules, &plan));
 }
 
+/* Whether one is found beside memory that the stream may not use, as after all other ways. */
+static bool finds_behind(mend_question *q, const mend_request *request)
+{
+    mend_plan plan = {0};
+    return request->zone == MEND_ZONE_LARGE &&
+           end_plan(q, &plan, mend_plan_find_behind(q->heap, request, &plan));
+}
+
 /* Whether a request would find its place once an empty chunk of the wrong size is given back, as
  * mend_place does while pressure is critical. */
 static bool finds_remade(mend_question *q, const mend_request *request)
@@ -83,7 +91,8 @@ static bool finds_place(mend_question *q, const mend_request *request)
             return true;
         }
     }
-    return !q->creates_nothing && (finds_remade(q, request) || finds_ends(q, request));
+    return !q->creates_nothing &&
+           (finds_remade(q, request) || finds_ends(q, request) || finds_behind(q, request));
 }
 
 static bool would_succeed_in(mend_question *q, const mend_request *asking, uint64_t size_bytes,
@@ -166,17 +175,30 @@ static bool can_be_joined(mend_question *q, const mend_request *refused, uint64_
     request.zone = MEND_ZONE_LARGE;
     request.may_break = true;
     request.behind_wait = true;
-    return finds_plan(q, &request, ways[EXTEND_AND_CREATE]);
+    return finds_plan(q, &request, ways[EXTEND_AND_CREATE]) || finds_behind(q, &request);
 }
 
-/* Most bytes, beside whole chunks, of a run that could be continued; of the longest few. */
-static uint64_t end_bytes(const mend_heap *heap, const mend_request *refused)
+/* Of a run that could be continued: the usable bytes of the chunk in which its usable end begins.
+ * The others are empty chunks. */
+static uint64_t bytes_beside_empty(mend_heap *heap, const mend_request *request, mend_run *run)
 {
+    const uint64_t from = mend_plan_usable_from(heap, request, run);
+    if (from == mend_run_end(run)) {
+        return 0;
+    }
+    const mend_chunk *chunk = mend_run_chunk_at(heap, run, from);
+    return from == chunk->address ? 0 : chunk->address + chunk->size_bytes - from;
+}
+
+/* The most of the longest few. */
+static uint64_t end_bytes(mend_heap *heap, const mend_request *refused)
+{
+    mend_request request = *refused;
+    request.behind_wait = true;
     uint64_t most_bytes = 0;
-    const mend_run *run =
-        mend_layout_growing_below(&heap->zones[MEND_ZONE_LARGE], refused->size_bytes);
+    mend_run *run = mend_layout_growing_below(&heap->zones[MEND_ZONE_LARGE], refused->size_bytes);
     for (int tries = 0; run != NULL && tries < SEARCH_TRIES; tries++) {
-        mend_raise_u64(&most_bytes, run->size_bytes % heap->device.granularity_bytes);
+        mend_raise_u64(&most_bytes, bytes_beside_empty(heap, &request, run));
         run = mend_layout_growing_smaller(run);
     }
     return most_bytes;
@@ -197,14 +219,14 @@ static uint64_t one_chunk_bytes(const mend_question *q, uint64_t empty_bytes)
 }
 
 /*
- * Two plans at most, because many programs go on after a refusal and make the same request again:
+ * Two sizes at most, because many programs go on after a refusal and make the same request again:
  * all empty chunks with what can be created, behind a free end; the same without that. What lies in
  * one run needs no plan.
  */
 static uint64_t find_instead(mend_question *q, const mend_request *refused,
                              const mend_usable *usable)
 {
-    const mend_heap *heap = q->heap;
+    mend_heap *heap = q->heap;
     const uint64_t most_bytes = refused->size_bytes - MEND_GRANULE_BYTES;
     const uint64_t longest_bytes = mend_min_u64(usable->longest_bytes, most_bytes);
     const uint64_t created_bytes =

@@ -337,15 +337,9 @@ static mend_outcome try_ends(mend_heap *heap, const mend_request *request, bool 
 
 /* If the device has less memory than was known, a plan that creates less may be found; where the
  * driver refuses and does not say what there is, the one that creates least; and idle chunks give
- * addresses. A small request is a large one here. */
-mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *asking, mend_span **span)
+ * addresses. */
+static mend_outcome try_ends_again(mend_heap *heap, const mend_request *request, mend_span **span)
 {
-    mend_request as_large = *asking;
-    const mend_request *request = &as_large;
-    as_large.zone = asking->zone == MEND_ZONE_SMALL ? MEND_ZONE_LARGE : asking->zone;
-    if (!mend_ends_are_open(heap, request)) {
-        return MEND_NOTHING;
-    }
     const uint64_t limit_bytes = mend_budget_limit(heap);
     const mend_status had_addresses = heap->shortage.no_addresses;
     mend_outcome outcome = try_ends(heap, request, false, span);
@@ -361,4 +355,27 @@ mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *asking, men
         heap->shortage.no_addresses = had_addresses;
     }
     return outcome;
+}
+
+static mend_outcome try_behind(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_plan plan;
+    const bool is_found = mend_plan_find_behind(heap, request, &plan);
+    const mend_outcome outcome = carry_out(heap, request, is_found, &plan, span);
+    mend_plan_clear(&plan);
+    return outcome;
+}
+
+/* A small request is a large one here. */
+mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *asking, mend_span **span)
+{
+    mend_request request = *asking;
+    request.may_break = true; /* else an empty chunk would be left alone */
+    request.zone = asking->zone == MEND_ZONE_SMALL ? MEND_ZONE_LARGE : asking->zone;
+    if (request.zone != MEND_ZONE_LARGE || request.in_one_chunk) {
+        return MEND_NOTHING;
+    }
+    const mend_outcome outcome =
+        mend_ends_are_open(heap, &request) ? try_ends_again(heap, &request, span) : MEND_NOTHING;
+    return outcome == MEND_NOTHING ? try_behind(heap, &request, span) : outcome;
 }

@@ -349,3 +349,51 @@ bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_pl
     heap->budget.plans++;
     return plan_creation(heap, request, rules, request->size_bytes, plan);
 }
+
+/* ---- beside memory that the stream may not use ----------------------------------------------- */
+
+uint64_t mend_plan_usable_from(mend_heap *heap, const mend_request *request, mend_run *run)
+{
+    uint64_t from = mend_run_end(run);
+    if (!mend_layout_stamps_matter(heap, request->stream)) {
+        return run->address;
+    }
+    mend_layout_tidy(heap, run, true, UINT64_MAX);
+    for (const mend_span *span = run->last;
+         mend_waits_are_ready(&heap->streams, &span->waits, request->stream, request->behind_wait);
+         span = span->previous) {
+        from = span->address;
+        if (span == run->first) {
+            break;
+        }
+    }
+    return from;
+}
+
+bool mend_plan_find_behind(mend_heap *heap, const mend_request *request, mend_plan *plan)
+{
+    const mend_plan_rules rules = {.may_create = true, .may_move = true, .exact = true};
+    mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], UINT64_MAX);
+    *plan = (mend_plan){0};
+    for (int tries = SEARCH_TRIES; run != NULL && tries > 0;
+         run = mend_layout_growing_smaller(run)) {
+        const uint64_t from = mend_plan_usable_from(heap, request, run);
+        const uint64_t end = mend_run_end(run);
+        base_candidate place = {run, mend_align_up(from, request->alignment_bytes), 0};
+        if (place.start >= end || end - place.start >= request->size_bytes) {
+            continue;
+        }
+        place.need_bytes = request->size_bytes - (end - place.start);
+        if (mend_space_room_at(&heap->space, end) >= place.need_bytes &&
+            may_lack_less(heap, &place, 0)) {
+            tries--;
+            if (plan_growth(heap, request, rules, &place, plan) == GROWTH_FITS) {
+                return true;
+            }
+        }
+    }
+    const bool lacks_host_memory = plan->lacks_host_memory;
+    mend_plan_clear(plan);
+    plan->lacks_host_memory = lacks_host_memory;
+    return false;
+}

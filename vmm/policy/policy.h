@@ -381,6 +381,14 @@ bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rule
 bool mend_plan_find_as_made(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                             mend_plan *plan);
 
+/* The same for a large request that no other plan serves: behind what the stream may use at the end
+ * of any run that can grow, also where it may not use the rest. Looks at all free spans. Does not
+ * say what it lacks: that is what the other plans lack. */
+bool mend_plan_find_behind(mend_heap *heap, const mend_request *request, mend_plan *plan);
+
+/* Where that begins; the end of the run: nowhere. Joins idle spans. */
+uint64_t mend_plan_usable_from(mend_heap *heap, const mend_request *request, mend_run *run);
+
 /* The least bytes that a plan for a large request must find behind a run that grows. */
 uint64_t mend_plan_least_need(mend_heap *heap, const mend_request *request);
 

@@ -82,6 +82,35 @@ ROOM_TEST(pool_room, does_not_count_what_graphs_hold)
     EXPECT_U64_EQ(16 * MEND_MIB, expect_exact(w, w->streams[0]));
 }
 
+/* What a request is told that is refused. */
+static uint64_t fitting_bytes(mend_world *w, uint64_t refused_bytes, mend_stream stream)
+{
+    void *block = NULL;
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w->pool, refused_bytes, stream, &block));
+    mend_last_error(&error);
+    return error.shortfall != NULL ? error.shortfall->fitting_bytes : 0;
+}
+
+/* A graph keeps the start of a chunk that is empty: the rest of the chunk grows, for a block of any
+ * size. */
+ROOM_TEST(pool_room, is_had_behind_what_graphs_hold)
+{
+    enum { KEPT = 80 * 1024, STEP = 24 * 1024, LIMIT = 6 * MEND_MIB };
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w->pool, LIMIT));
+    mend_group *group = kit_begin_group(w, w->streams[0]);
+    kit_free(w, kit_alloc(w, KEPT, w->streams[0]), w->streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    const uint64_t room_bytes = room_for(w, w->streams[0]).now_bytes;
+    EXPECT_U64_EQ(LIMIT - KEPT, room_bytes);
+    for (uint64_t bytes = room_bytes; bytes > STEP; bytes -= STEP) {
+        ASSERT_TRUE(is_served_at_once(w, bytes, w->streams[0]));
+        EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
+    }
+    EXPECT_U64_EQ(room_bytes, fitting_bytes(w, room_bytes + 512, w->streams[0]));
+    EXPECT_U64_EQ(room_bytes, expect_exact(w, w->streams[0]));
+}
+
 static void forbid_stream_waits(mend_world *w)
 {
     w->pool_config.allow_stream_waits = -1;
