@@ -287,8 +287,8 @@ HOLDS(sim_regressions, no_wait_for_what_cannot_be_served,
       "ADD_CALLBACK / ALLOC size 130 / SET_LIMIT size 1 / FREE / ALLOC stream 2 size 136 / ALLOC "
       "slot 1 size 165")
 
-/* The request counts as live when its plan is made: then so much was live that the smallest run may
- * be continued, too. */
+/* The request counts as live when its plan is made, and not when room is asked: then so much was
+ * live that the smallest run may be continued, too. */
 HOLDS(sim_regressions, room_is_what_a_request_near_the_limit_finds,
       "device_pages 300, small_request_granules 64, peer_pool 1",
       "ALLOC size 92 / SIBLING_ALLOC slot 1 size 43 amount 16 / FREE slot 1 / GROUP_CREATE slot 56 "

@@ -27,7 +27,7 @@ static bool end_plan(mend_question *q, mend_plan *plan, bool is_found)
 static bool finds_plan(mend_question *q, const mend_request *request, mend_plan_rules rules)
 {
     mend_plan plan = {0};
-    return end_plan(q, &plan, mend_plan_find_as_made(q->heap, request, rules, &plan));
+    return end_plan(q, &plan, mend_plan_find(q->heap, request, rules, &plan));
 }
 
 /* Whether one is found beside memory that the stream may not use, as after all other ways. */
@@ -49,7 +49,7 @@ static bool finds_remade(mend_question *q, const mend_request *request)
         return false;
     }
     mend_plan plan = {0};
-    bool is_found = mend_plan_find_as_made(q->heap, &whole, ways[EXTEND_AND_CREATE], &plan);
+    bool is_found = mend_plan_find(q->heap, &whole, ways[EXTEND_AND_CREATE], &plan);
     bool could_be =
         !is_found && !plan.lacks_host_memory && mend_trim_finds_one(heap, &plan, !q->is_captured);
     return end_plan(q, &plan, could_be);

@@ -304,18 +304,6 @@ bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rule
     return found;
 }
 
-bool mend_plan_find_as_made(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
-                            mend_plan *plan)
-{
-    const mend_headroom before = heap->budget.headroom;
-    if (request->zone == MEND_ZONE_LARGE) {
-        mend_headroom_note_request(heap, request->size_bytes);
-    }
-    const bool is_found = mend_plan_find(heap, request, rules, plan);
-    heap->budget.headroom = before;
-    return is_found;
-}
-
 bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t largest_bytes,
                           mend_plan *plan)
 {

@@ -376,11 +376,6 @@ typedef struct mend_plan_rules {
 bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                     mend_plan *plan);
 
-/* The same, as for a request that counts as live when its plan is made: near the limit that allows
- * other plans. */
-bool mend_plan_find_as_made(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
-                            mend_plan *plan);
-
 /* The same for a large request that no other plan serves: behind what the stream may use at the end
  * of any run that can grow, also where it may not use the rest. Looks at all free spans. Does not
  * say what it lacks: that is what the other plans lack. */
