@@ -118,8 +118,9 @@ HOLDS(
     "SIBLING_ALLOC slot 31 size 224 / SIBLING_ALLOC size 224 / FREE slot 31 / SIBLING_ALLOC slot 2 "
     "size 225 / FAULT amount 6 / AMBUSH slot 2 / SIBLING_ALLOC slot 1 size 247")
 
-/* Seeds 12869 and 61054: the chunk of zeros went, which a commit that failed had to create anew for
- * its page: with the end of a range's zeros amid the search, or of the zeros of another range. */
+/* Seeds 12869 and 61054: the chunk of zeros went, which a commit that failed had to create again
+ * for its page: with the end of a range's zeros amid the search, or of the zeros of another range.
+ */
 HOLDS(sim_regressions, what_a_page_of_zeros_lacks_does_not_go_with_another_range, "",
       "ALLOC / RANGE_CREATE / RANGE_CREATE slot 187 size 3 amount 1 / ZEROS slot 187 / ZEROS / "
       "RANGE_DESTROY / SET_LIMIT amount 12 / ADD_CALLBACK / COMMIT slot 1 alignment 1")

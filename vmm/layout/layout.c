@@ -326,10 +326,10 @@ void mend_layout_mark(mend_heap *heap, mend_span *span)
     }
 }
 
-void mend_layout_note_peaks(mend_heap *heap, bool anew)
+void mend_layout_note_peaks(mend_heap *heap, bool resets)
 {
     mend_heap_counters *counters = &heap->counters;
-    if (anew) {
+    if (resets) {
         counters->peak_live_bytes = counters->live_bytes;
         counters->peak_live_blocks = MEND_HEAP_SUM(heap, live_blocks);
         counters->peak_requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
@@ -343,8 +343,8 @@ void mend_layout_note_peaks(mend_heap *heap, bool anew)
         mend_zone_counters *zone = &heap->zones[i].counters;
         const uint64_t reserved_bytes = mend_heap_reserved_in(heap, i);
         zone->peak_reserved_bytes =
-            mend_max_u64(anew ? 0 : zone->peak_reserved_bytes, reserved_bytes);
-        if (anew) {
+            mend_max_u64(resets ? 0 : zone->peak_reserved_bytes, reserved_bytes);
+        if (resets) {
             zone->peak_live_blocks = zone->live_blocks;
             zone->peak_live_bytes = zone->live_bytes;
             zone->peak_requested_bytes = zone->requested_bytes;

@@ -195,8 +195,8 @@ static inline void mend_layout_set_live(mend_heap *heap, mend_zone *zone, mend_s
     mend_chunk_change_live(&heap->chunks, chunk, live ? left_bytes : 0 - left_bytes);
 }
 
-/* The peaks of what is held become what there is now, if that is more; all do that if `anew`. */
-void mend_layout_note_peaks(mend_heap *heap, bool anew);
+/* Raises the peaks of what is held to what there is now. `resets`: sets all peaks to it. */
+void mend_layout_note_peaks(mend_heap *heap, bool resets);
 
 /* Sets what the thread marks its blocks with. */
 void mend_layout_mark(mend_heap *heap, mend_span *span);

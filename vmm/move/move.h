@@ -428,7 +428,8 @@ uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes);
 mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
                          uint64_t *released_bytes);
 
-/* Gives back the idle empty chunks that are mapped between two addresses. Errors as mend_trim. */
+/* Gives back the idle empty chunks that are mapped in `size_bytes` from an address on. Errors as
+ * mend_trim. */
 mend_result mend_trim_within(mend_heap *heap, uint64_t from, uint64_t size_bytes,
                              uint64_t *released_bytes);
 

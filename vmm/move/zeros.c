@@ -146,7 +146,7 @@ static bool is_lacked(const mend_heap *heap, const mend_chunk_of_zeros *chunk)
 }
 
 /* The end of each call that may create chunks, or unmap. `keeps_lacked`: not what pages of another
- * range, or of a commit under way, are to have back, which would be created anew. */
+ * range, or of a commit under way, are to have back: it would be created again. */
 static void release_unused(mend_heap *heap, bool keeps_lacked)
 {
     for (mend_chunk_of_zeros *chunk = heap->zeros.first, *next; chunk != NULL; chunk = next) {
