@@ -2,6 +2,7 @@
 #include "base/signals.h"
 
 #include <errno.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -116,15 +117,38 @@ unsigned mend_signals_count(void)
     return atomic_load(&mend_process_own_signal.count);
 }
 
-bool mend_signals_start_thread(pthread_t *thread, void *(*run)(void *), void *context)
+typedef struct beginning {
+    const char *name;
+    void *(*run)(void *);
+    void *context;
+    sem_t has_begun;
+} beginning;
+
+static void *begin(void *argument)
 {
+    beginning *own = argument;
+    void *(*run)(void *) = own->run;
+    void *context = own->context;
+    (void)pthread_setname_np(pthread_self(), own->name);
+    sem_post(&own->has_begun);
+    return run(context);
+}
+
+bool mend_signals_start_thread(pthread_t *thread, const char *name, void *(*run)(void *),
+                               void *context)
+{
+    beginning own = {.name = name, .run = run, .context = context};
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) {
         return false;
     }
-    bool is_started = pthread_create(thread, NULL, run, context) == 0;
+    sem_init(&own.has_begun, 0, 0);
+    bool is_started = pthread_create(thread, NULL, begin, &own) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    while (is_started && sem_wait(&own.has_begun) != 0) {
+    }
+    sem_destroy(&own.has_begun);
     return is_started;
 }

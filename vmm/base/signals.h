@@ -24,7 +24,13 @@ void mend_signals_miss(int bell);
 /* How often the signal has come while there was a bell; a bell is written behind it. */
 unsigned mend_signals_count(void);
 
-/* Starts a thread that takes no signals: those are for the program's own. */
-bool mend_signals_start_thread(pthread_t *thread, void *(*run)(void *), void *context);
+/*
+ * Starts a thread that takes no signals: those are for the program's own. `name`, at most 15
+ * characters, is what debuggers and `top -H` show. The thread runs when this returns: a fork right
+ * behind it does not meet the C library, or a sanitizer, amid its start, whose locks a child would
+ * wait for for ever.
+ */
+bool mend_signals_start_thread(pthread_t *thread, const char *name, void *(*run)(void *),
+                               void *context);
 
 #endif

@@ -79,7 +79,7 @@ mend_result mend_collector_start(mend_pool *pool)
     }
     collector->runs = true; /* the thread reads it */
     mend_ration_offer(&pool->ration, 0, true, 0);
-    if (!mend_share_start_thread(&collector->thread, collect, pool)) {
+    if (!mend_share_start_thread(&collector->thread, "mend-collector", collect, pool)) {
         collector->runs = false;
         mend_ration_offer(&pool->ration, 0, false, 0);
         close(collector->bell);

@@ -260,7 +260,7 @@ static mend_result open_all(struct mend_recorder *r, const char *path, bool *are
         *are_many = errno == EBUSY;
         return mend_failure(MEND_ERROR_SYSTEM, "no recording to %s: %s", path, strerror(errno));
     }
-    if (!mend_share_start_thread(&r->thread, write_recording, r)) {
+    if (!mend_share_start_thread(&r->thread, "mend-recorder", write_recording, r)) {
         return mend_failure(MEND_ERROR_SYSTEM, "the system started no thread for the recorder");
     }
     return MEND_OK;

@@ -208,10 +208,11 @@ void mend_share_hold_library(void)
     }
 }
 
-bool mend_share_start_thread(pthread_t *thread, void *(*run)(void *), void *context)
+bool mend_share_start_thread(pthread_t *thread, const char *name, void *(*run)(void *),
+                             void *context)
 {
     mend_share_hold_library();
-    return mend_signals_start_thread(thread, run, context);
+    return mend_signals_start_thread(thread, name, run, context);
 }
 
 static bool draw(void *bytes, size_t length)
@@ -248,7 +249,7 @@ static const char *open_all(mend_process_shares *shares)
         return "a socket";
     }
     pthread_t thread;
-    if (!mend_share_start_thread(&thread, serve, shares)) {
+    if (!mend_share_start_thread(&thread, "mend-exports", serve, shares)) {
         close(shares->listener);
         return "a thread";
     }

@@ -301,6 +301,7 @@ void mend_share_hold_library(void);
 
 /* mend_signals_start_thread of one that holds the library, whose code it may run until the process
  * ends. */
-bool mend_share_start_thread(pthread_t *thread, void *(*run)(void *), void *context);
+bool mend_share_start_thread(pthread_t *thread, const char *name, void *(*run)(void *),
+                             void *context);
 
 #endif

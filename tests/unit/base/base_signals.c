@@ -1,0 +1,45 @@
+/* Threads of the library. */
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/signals.h"
+#include "tests/support/test.h"
+
+enum { STARTS = 300 };
+
+typedef struct run {
+    sem_t may_end;
+    sigset_t masked;
+} run;
+
+static void *wait_for_the_end(void *argument)
+{
+    run *own = argument;
+    pthread_sigmask(SIG_BLOCK, NULL, &own->masked);
+    while (sem_wait(&own->may_end) != 0) {
+    }
+    return own;
+}
+
+/* A thread sets its name last before it runs: whoever sees the name does not meet its start. */
+MEND_TEST(base_signals, a_thread_runs_without_signals_when_its_start_returns)
+{
+    for (int i = 0; i < STARTS; i++) {
+        pthread_t thread;
+        char name[16] = "";
+        run own;
+        void *returned = NULL;
+        ASSERT_INT_EQ(0, sem_init(&own.may_end, 0, 0));
+        ASSERT_TRUE(mend_signals_start_thread(&thread, "mend-test", wait_for_the_end, &own));
+        ASSERT_INT_EQ(0, pthread_getname_np(thread, name, sizeof(name)));
+        sem_post(&own.may_end);
+        ASSERT_INT_EQ(0, pthread_join(thread, &returned));
+        sem_destroy(&own.may_end);
+        ASSERT_TRUE(strcmp(name, "mend-test") == 0);
+        ASSERT_TRUE(returned == &own);
+        ASSERT_TRUE(sigismember(&own.masked, SIGUSR2) == 1);
+        ASSERT_TRUE(sigismember(&own.masked, SIGTERM) == 1);
+    }
+}
