@@ -61,7 +61,8 @@ static void write_at_once(unsigned char *begin, uint64_t size_bytes)
         writer *next = &writers[i];
         next->begin = begin + at;
         next->size_bytes = mend_min_u64(size_bytes - at, part_bytes);
-        next->is_started = i > 0 && mend_signals_start_thread(&next->thread, "mend-pages", write_pages, next);
+        next->is_started =
+            i > 0 && mend_signals_start_thread(&next->thread, "mend-pages", write_pages, next);
     }
     for (uint64_t i = 0; i < count; i++) {
         if (!writers[i].is_started) {
