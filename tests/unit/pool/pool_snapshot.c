@@ -183,7 +183,7 @@ static bool chain(void *unused)
     EXPECT_INT_EQ(1, atomic_load(&heard));
     EXPECT_OK(mend_pool_destroy(other));
     ask(3); /* of the one that is left */
-    kit_close(&w);
+    close_one(&w);
     struct sigaction now;
     sigaction(SIGUSR2, NULL, &now);
     EXPECT_TRUE(now.sa_sigaction == count_up && (now.sa_flags & (SA_ONSTACK | SA_RESTART)) == 0);
