@@ -62,6 +62,8 @@ OF_ITS_OWN = {
             "sigaction",
         "the thread that serves importers, in code that stays loaded":
             "pthread_create pthread_detach pthread_sigmask sigfillset dladdr",
+        "threads that run, and have a name, when their start returns":
+            "pthread_setname_np sem_init sem_post sem_wait sem_destroy",
     },
     "libmend_sim": {
         "real bytes, in a file that has no name": "memfd_create ftruncate fallocate pwritev "

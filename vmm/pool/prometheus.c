@@ -47,7 +47,9 @@ typedef struct exposition {
     size_t text_bytes, length;
     char labels[64];      /* of the pool */
     mend_holder *holders; /* tags, then streams; the rest is room for those that are found */
-    size_t counts[2];     /* of tags, of streams */
+    const char
+        *names[2 * MOST_HOLDERS]; /* of both, looked up once: another may be given meanwhile */
+    size_t counts[2];             /* of tags, of streams */
 } exposition;
 
 __attribute__((format(printf, 2, 3))) static void print(exposition *e, const char *format, ...)
@@ -166,7 +168,11 @@ static bool find_holders(exposition *e, const mend_heap *heap, mend_holder *to, 
     const bool are_found = mend_holders_find(heap, by, found, MEND_HOLDERS_MOST, &suspect, &count);
     *kept = 0;
     for (size_t i = 0; are_found && i < count && *kept < MOST_HOLDERS; i++) {
-        if (by == MEND_BY_STREAM || found[i].tag != 0) {
+        const bool is_stream = by == MEND_BY_STREAM;
+        if (is_stream || found[i].tag != 0) {
+            const uint64_t key = is_stream ? (uint64_t)(uintptr_t)found[i].stream : found[i].tag;
+            e->names[to - e->holders + (ptrdiff_t)*kept] =
+                mend_names_find(is_stream ? MEND_NAME_STREAM : MEND_NAME_TAG, key);
             to[(*kept)++] = found[i];
         }
     }
@@ -188,7 +194,7 @@ static void put_holders(exposition *e, bool are_tags, const mend_holder *first, 
         if (are_tags || h->stream != MEND_NO_STREAM) {
             snprintf(number, sizeof(number), are_tags ? "%llu" : "%llx", (unsigned long long)key);
         }
-        const char *name = mend_names_find(are_tags ? MEND_NAME_TAG : MEND_NAME_STREAM, key);
+        const char *name = e->names[h - e->holders];
         print(e, "mend_%s_live_bytes{%s,%s=\"%s\",name=\"", kind, e->labels, kind, number);
         put_escaped(e, name != NULL ? name : "");
         print(e, "\"} %llu\n", (unsigned long long)h->live_bytes);

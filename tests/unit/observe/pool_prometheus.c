@@ -1,5 +1,8 @@
 /* mend_stats_prometheus, read by a strict parser of the text format. */
 #include <ctype.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -218,4 +221,42 @@ KIT_TEST(pool_prometheus, a_text_with_too_little_room_is_not_written)
     EXPECT_INVALID(mend_stats_prometheus(NULL, text, 1, &length));
     EXPECT_INVALID(mend_stats_prometheus(w->pool, NULL, 1, &length));
     EXPECT_INVALID(mend_stats_prometheus(w->pool, text, 1, NULL));
+}
+
+enum { READS = 500 };
+static atomic_uint reads;
+
+/* Once amid each read. */
+static void *rename_the_tag(void *unused)
+{
+    for (unsigned i = 0; i < READS; i++) {
+        while (atomic_load(&reads) <= i) {
+            sched_yield();
+        }
+        EXPECT_OK(mend_name(MEND_NAME_TAG, 7, i % 2 == 0 ? "x" : "a name that is much longer"));
+    }
+    return unused;
+}
+
+/* The text is measured, and then written: with the same name. */
+KIT_TEST(pool_prometheus, a_tag_has_one_name_in_a_text_that_another_thread_names_meanwhile)
+{
+    pthread_t thread;
+    void *block = NULL;
+    ASSERT_RESULT(MEND_OK, mend_alloc_with(w->pool, 512, NULL,
+                                           KIT_OPTIONS(mend_alloc_options, .tag = 7), &block));
+    atomic_store(&reads, 0);
+    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, rename_the_tag, NULL));
+    for (unsigned i = 0; i < READS; i++) {
+        size_t length = 0;
+        size_t written = 0;
+        EXPECT_OK(mend_stats_prometheus(w->pool, NULL, 0, &length));
+        memset(text, '#', length + 64);
+        atomic_store(&reads, i + 1);
+        EXPECT_OK(mend_stats_prometheus(w->pool, text, length + 1, &written));
+        EXPECT_TRUE(written > length || strlen(text) == written);
+        EXPECT_TRUE(text[length + 1] == '#');
+    }
+    pthread_join(thread, NULL);
+    EXPECT_OK(mend_free(w->pool, block, NULL));
 }
