@@ -413,8 +413,9 @@ static mend_result export_it(mend_pool *pool, const void *pointer,
     const bool by_fabric = options->kind == MEND_EXPORT_FABRIC;
     mend_extent what = {.range = NULL};
     MEND_TRY(find_what(&pool->heap, pointer, options->size_bytes, &what));
-    const size_t needed_bytes =
-        by_fabric ? mend_exports_description_size(&pool->heap, &what) : MEND_EXPORT_TOKEN_BYTES;
+    size_t needed_bytes = MEND_EXPORT_TOKEN_BYTES;
+    MEND_TRY(by_fabric ? mend_exports_description_size(&pool->heap, &what, &needed_bytes)
+                       : MEND_OK);
     if (needed_bytes <= capacity_bytes) {
         MEND_TRY(by_fabric ? mend_exports_describe(&pool->heap, &what, token)
                            : mend_exports_add(&pool->heap, &what, token));

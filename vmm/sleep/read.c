@@ -96,6 +96,13 @@ mend_result mend_sleep_read(mend_heap *heap, uint64_t address, uint64_t size_byt
 {
     assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     uint64_t part_bytes = 0;
+    for (uint64_t seen = 0; seen < size_bytes; seen += part_bytes) { /* before `host` is written */
+        const mend_kept *kept;
+        const mend_kept_piece *piece;
+        uint64_t at;
+        MEND_TRY(
+            find_part(heap, address + seen, size_bytes - seen, &kept, &piece, &at, &part_bytes));
+    }
     for (uint64_t done = 0; done < size_bytes; done += part_bytes) {
         MEND_TRY(read_part(heap, address + done, size_bytes - done, (unsigned char *)host + done,
                            &part_bytes));

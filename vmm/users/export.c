@@ -283,9 +283,14 @@ mend_result mend_exports_add(mend_heap *heap, const mend_extent *what, mend_expo
     return MEND_OK;
 }
 
-size_t mend_exports_description_size(const mend_heap *heap, const mend_extent *what)
+mend_result mend_exports_description_size(const mend_heap *heap, const mend_extent *what,
+                                          size_t *size_bytes)
 {
-    return mend_description_size(count_chunks(heap, what));
+    const exported *export = find(heap, what->address);
+    const bool is_there = export != NULL && export->is_in[MEND_EXPORT_BY_FABRIC];
+    MEND_TRY(is_there ? MEND_OK : check_way(heap, what, MEND_EXPORT_BY_FABRIC));
+    *size_bytes = mend_description_size(count_chunks(heap, what));
+    return MEND_OK;
 }
 
 mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void *description)

@@ -148,8 +148,10 @@ bool mend_exports_find(const mend_heap *heap, uint64_t address, mend_extent *fou
  * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: nothing changed. */
 mend_result mend_exports_add(mend_heap *heap, const mend_extent *what, mend_export_token *token);
 
-/* The size of the description. O(chunks of the block, or of the pages). */
-size_t mend_exports_description_size(const mend_heap *heap, const mend_extent *what);
+/* The size of the description. O(chunks of the block, or of the pages). MEND_ERROR_NOT_SUPPORTED:
+ * there will be none. */
+mend_result mend_exports_description_size(const mend_heap *heap, const mend_extent *what,
+                                          size_t *size_bytes);
 
 /* Exports by fabric handles what is not yet, and writes its description, for which there is room.
  * As above. Calls the driver; `state` stays held. MEND_ERROR_NOT_SUPPORTED,

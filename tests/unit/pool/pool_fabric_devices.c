@@ -88,6 +88,12 @@ KIT_TEST_IN(pool_fabric_devices, sharing_where_the_device_can,
     void *block = kit_alloc(w, CHUNK, S(0));
     EXPECT_OK(share_try_export(w->pool, block, &by[FILES]));
     EXPECT_ERROR(NOT_SUPPORTED, share_try_export(w->pool, block, &by[FABRIC]));
+    size_t size_bytes = 7;
+    EXPECT_ERROR(NOT_SUPPORTED,
+                 mend_export(w->pool, block,
+                             KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), NULL, 0,
+                             &size_bytes, NULL));
+    EXPECT_U64_EQ(7, size_bytes);
     has_fabric = true;
     ASSERT_RESULT(MEND_OK, open_without_files_on(w, MEND_SHAREABLE_AUTO, &b));
     EXPECT_REFUSAL(NOT_SUPPORTED, "on a device that can",

@@ -67,6 +67,9 @@ KIT_TEST(pool_sleep, what_is_kept_is_read_while_it_sleeps)
         EXPECT_TRUE(memcmp(before, read, SIZE) == 0);
         EXPECT_OK(mend_read_kept(w->pool, blocks[i] + SIZE - PART, PART, read));
         EXPECT_TRUE(memcmp(before + SIZE - PART, read, PART) == 0);
+        memset(read, 0x5a, PART);
+        EXPECT_INVALID(mend_read_kept(w->pool, blocks[i] + SIZE - PART, SIZE, read));
+        EXPECT_TRUE(read[0] == 0x5a && memcmp(read, read + 1, PART - 1) == 0);
     }
     EXPECT_REFUSAL(INVALID_ARGUMENT, "was not kept", mend_read_kept(w->pool, blocks[2], 1, read));
     EXPECT_REFUSAL(INVALID_ARGUMENT, "does not sleep", mend_read_kept(w->pool, blocks[3], 1, read));

@@ -171,3 +171,25 @@ KIT_TEST(pool_captures, one_that_only_a_graph_that_ended_had_seen_stays_known)
     kit_free(w, block, stream);
     kit_end_stream(w, stream);
 }
+
+/* An engine captures one graph after the other on a stream, and calls for it in captures alone. */
+KIT_EACH(pool_captures, the_next_one_of_a_stream_that_only_a_capture_named_is_known, int, ends, 2,
+         kit_open_with(w, 8 * MEND_MIB, NULL))
+{
+    kit_begin_capture(w, S(0));
+    void *block = kit_alloc(w, 512, S(0));
+    mend_sim_graph *first = kit_end_capture(w, S(0));
+    if (ends) {
+        mend_sim_graph_destroy(w->sim, first);
+    }
+    kit_free(w, kit_alloc(w, 512, S(1)), S(1));
+    kit_alloc(w, 4 * MEND_MIB, S(1));
+    kit_leave_in_flight(w, block_bytes, S(1), 1000, MEND_NO_STREAM);
+    kit_begin_capture(w, S(0));
+    kit_expect_none(w, block_bytes, S(1), "");
+    EXPECT_LEDGER(w, host_syncs, 0);
+    end_whole(w, S(0), block);
+    if (!ends) {
+        mend_sim_graph_destroy(w->sim, first);
+    }
+}
