@@ -26,8 +26,14 @@
 
 enum { GUARD_BYTE = 0xa7, POISON_BYTE = 0xd5, BUFFER_BYTES = 64 * 1024, PATH_BYTES = 128 };
 
-/* Of more than WHOLE_BYTES of poison the ends are read, and samples between them. */
-enum { WHOLE_BYTES = 1 << 20, END_BYTES = 256 * 1024, SAMPLE_BYTES = 4096, SAMPLES = 64 };
+/* Of more than WHOLE_BYTES of poison, a MiB with its guard, the ends are read, and samples between
+ * them. */
+enum {
+    WHOLE_BYTES = (1 << 20) + MEND_GRANULE_BYTES,
+    END_BYTES = 256 * 1024,
+    SAMPLE_BYTES = 4096,
+    SAMPLES = 64
+};
 
 /* A block as it is told. */
 typedef struct subject {

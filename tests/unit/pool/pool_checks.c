@@ -114,6 +114,16 @@ POISONED(a_write_after_the_free_is_told_by_the_allocation_that_gets_the_memory)
     }
 }
 
+BOTH(a_block_of_one_mib_is_read_as_a_whole)
+{
+    void *again = NULL;
+    char *block = kit_alloc(w, MEND_MIB, S(0));
+    kit_free(w, block, S(0));
+    write_byte(w, block + 331128, S(0)); /* between two samples of a larger one */
+    EXPECT_REFUSAL(DAMAGED, "the first byte that differs is 331128",
+                   mend_alloc(w->pool, MEND_MIB, S(0), &again));
+}
+
 /* Of three blocks side by side the middle one is written; what is allocated over it begins and ends
  * in the others. */
 POISONED(poison_is_known_in_every_part_that_is_given_out)
