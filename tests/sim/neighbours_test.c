@@ -65,6 +65,13 @@ HOLDS(
     "20 / ALLOC slot 8 size 20 / ALLOC slot 1 size 20 / ALLOC slot 10 size 20 / COMMIT alignment 4 "
     "amount 96 / TO_DEVICE")
 
+/* Seed 21377: one within the limit. */
+HOLDS(sim_regressions, the_limit_takes_no_memory_where_addresses_lack,
+      "device_pages 16, limit_percent 73, address_devices 3, host_percent 200",
+      "ALLOC size 40 / RANGE_CREATE slot 2 amount 220 / GROUP_CREATE slot 7 / ALLOC_IN slot 2 size "
+      "230 amount 4 / ALLOC slot 4 size 165 / TO_HOST / COMMIT slot 2 / COMMIT slot 2 size 2 "
+      "alignment 3 / ZEROS slot 2 alignment 1 / ALLOC slot 1 size 40 / FREE slot 43 / TO_DEVICE")
+
 /* Seed 20074: the other pool gave what was asked for, which was not enough with what is kept for
  * compactions, and then as much again. */
 HOLDS(sim_regressions, what_is_kept_for_compactions_is_asked_for_at_once,
