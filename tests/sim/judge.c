@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "lab/heap/explain.h"
 #include "pool/pool.h"
 #include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
@@ -155,19 +156,38 @@ void trial_judge(trial *t)
     trial_judge_figures(t);
 }
 
-bool trial_holds_memory_for_graphs(trial *t)
+bool trial_may_be_captured(const trial *t)
 {
+    bool may_be = t->captures > 0;
     for (int i = 0; i < t->stream_count; i++) {
-        if (t->streams[i].unnamed != 0) {
-            return true;
-        }
+        may_be |= t->streams[i].unnamed != 0;
     }
+    return may_be;
+}
+
+bool trial_holds_memory_for_graphs(const trial *t)
+{
+    bool holds = trial_may_be_captured(t);
     for (int i = 0; i < TRIAL_ALL_GROUPS; i++) {
-        if (trial_group_is_there(&t->groups[i])) {
-            return true;
+        holds |= trial_group_is_there(&t->groups[i]);
+    }
+    return holds;
+}
+
+uint64_t trial_empty_bytes(trial *t, int pool)
+{
+    mend_explanation why;
+    uint64_t bytes = trial_stats(t, pool).free_empty_bytes;
+    if (trial_may_be_captured(t)) {
+        return 0;
+    }
+    if (trial_holds_memory_for_graphs(t) &&
+        mend_pool_explain(t->pools[pool].pool, MEND_NO_STREAM, &why) == MEND_OK) {
+        for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+            bytes -= why.free_bytes[zone][MEND_FREE_EMPTY][MEND_FREE_GROUPS];
         }
     }
-    return t->captures > 0;
+    return bytes;
 }
 
 uint64_t trial_limit_room(const mend_stats *stats)
@@ -176,15 +196,13 @@ uint64_t trial_limit_room(const mend_stats *stats)
     return stats->limit_bytes - mend_min_u64(stats->limit_bytes, held_bytes);
 }
 
-/* While captures and groups hold on to what is free, only what can be created counts. */
 uint64_t trial_room(trial *t, int pool)
 {
     mend_stats stats = trial_stats(t, pool);
     uint64_t on_device = trial_ration_room(t);
     uint64_t under_limit = mend_align_down(trial_limit_room(&stats), t->page_bytes);
     uint64_t creatable = mend_min_u64(under_limit, mend_align_down(on_device, t->page_bytes));
-    uint64_t whole = trial_holds_memory_for_graphs(t) ? 0 : stats.free_empty_bytes;
-    return creatable + whole;
+    return creatable + trial_empty_bytes(t, pool);
 }
 
 void trial_read_failure(trial_call *call)
@@ -250,7 +268,8 @@ uint64_t trial_room_for_chunks(trial *t, int pool)
     const mend_stats stats = trial_stats(t, pool);
     const mend_heap *heap = &t->pools[pool].pool->heap;
     const uint64_t limit_bytes = heap->config.limit_bytes;
-    const uint64_t kept_bytes = stats.reserved_bytes - stats.free_empty_bytes + heap->zeros.bytes;
+    const uint64_t kept_bytes =
+        stats.reserved_bytes - trial_empty_bytes(t, pool) + heap->zeros.bytes;
     return limit_bytes > kept_bytes
                ? mend_align_down(limit_bytes - kept_bytes, heap->device.granularity_bytes)
                : 0;

@@ -262,8 +262,11 @@ void trial_witness_forget(trial *t); /* what it has seen up to now */
 /* What the limit leaves: zeros count as all other memory. */
 uint64_t trial_limit_room(const mend_stats *stats);
 
-/* Bytes in empty chunks, and of those that can be created: what must be enough for a request.
- */
+/* Bytes in empty chunks that no group holds: others can use them, once work is done. Captures forbid
+ * to wait for that: none. */
+uint64_t trial_empty_bytes(trial *t, int pool);
+
+/* These, and bytes of chunks that can be created: what must be enough for a request. */
 uint64_t trial_room(trial *t, int pool);
 
 /* What the limit leaves for chunks of other sizes: empty ones above it serve only as they are. */
@@ -359,8 +362,11 @@ void trial_judge_report(trial *t, const trial_call *refused, const trial_call *c
 void trial_judge_addresses(trial *t, const trial_call *call);
 void trial_judge_range_addresses(trial *t, const trial_call *call);
 
-/* Captures, or groups, keep free memory from everybody else. */
-bool trial_holds_memory_for_graphs(trial *t);
+/* A capture is under way, or a pool may believe in one: that forbids waits. */
+bool trial_may_be_captured(const trial *t);
+
+/* So it is, or groups keep free memory from everybody else. */
+bool trial_holds_memory_for_graphs(const trial *t);
 
 /* A trim that waited and was not disturbed: it went as far as it should. */
 void trial_judge_trim(trial *t, const trial_call *call);
