@@ -296,12 +296,17 @@ typedef struct held {
     uint64_t kept_bytes; /* for compactions */
 } held;
 
-static uint64_t beside_live_bytes(const trial *t, int pool)
+/* Memory of the device: without virtual memory chunks are numbers. */
+static uint64_t bytes_of_pool(const trial *t, int pool)
 {
     const mend_pool *of = t->pools[pool].pool;
-    const mend_heap *heap = &of->heap;
-    const uint64_t held_bytes = of->is_plain ? of->plain.range_bytes : heap->chunks.reserved_bytes;
-    return held_bytes - mend_heap_awake_bytes(heap) + heap->zeros.bytes;
+    return of->is_plain ? of->plain.range_bytes : of->heap.chunks.reserved_bytes;
+}
+
+static uint64_t beside_live_bytes(const trial *t, int pool)
+{
+    const mend_heap *heap = &t->pools[pool].pool->heap;
+    return bytes_of_pool(t, pool) - mend_heap_awake_bytes(heap) + heap->zeros.bytes;
 }
 
 static held look_at_held(trial *t, int pool)
@@ -316,7 +321,7 @@ static held look_at_held(trial *t, int pool)
                   .most_bytes = mend_max_u64(heap->config.limit_bytes, heap->chunks.reserved_bytes),
                   .reserved_bytes = heap->chunks.reserved_bytes,
                   .leaving_bytes = trial_leaving_bytes(t, pool),
-                  .peer_bytes = t->pools[peer].pool->heap.chunks.reserved_bytes,
+                  .peer_bytes = bytes_of_pool(t, peer),
                   .peer_chunk = trial_largest_chunk(t, peer),
                   .peer_waits = t->pools[peer].pool->heap.streams.host_waits,
                   .peer_leaving_bytes = trial_leaving_bytes(t, peer),

@@ -289,6 +289,41 @@ uint64_t trial_room_to_stay(trial *t, int pool)
     return is_sure ? mend_min_u64(trial_room(t, pool), within_limit) : 0;
 }
 
+/* Of a run that others can use from some address on: how much of the chunk there, of which graphs,
+ * or live blocks, have the rest. */
+static uint64_t end_beside(const mend_heap *heap, const mend_run *run)
+{
+    uint64_t from = mend_run_end(run);
+    const mend_span *span = run->last;
+    while (mend_observe_reason(heap, span, MEND_STREAM_UNKNOWN) < MEND_FREE_GROUPS) {
+        from = span->address;
+        if (span == run->first) {
+            break;
+        }
+        span = span->previous;
+    }
+    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
+        const uint64_t end = chunk->address + chunk->size_bytes;
+        if (from > chunk->address && from < end) {
+            return end - from;
+        }
+    }
+    return 0;
+}
+
+/* The longest that could continue behind itself, where nothing is mapped. */
+static uint64_t longest_end_beside_graphs(const mend_heap *heap, uint64_t size_bytes)
+{
+    uint64_t bytes = 0;
+    mend_run *run = mend_layout_growing_below(&heap->zones[MEND_ZONE_LARGE], UINT64_MAX);
+    for (; run != NULL; run = mend_layout_growing_smaller(run)) {
+        if (mend_space_room_at(&heap->space, mend_run_end(run)) >= size_bytes) {
+            bytes = mend_max_u64(bytes, end_beside(heap, run));
+        }
+    }
+    return bytes;
+}
+
 /* The longest free end of a partly used chunk, which may continue what is empty or created; 0: that
  * is not sure. */
 static uint64_t longest_end(trial *t, const trial_call *call)
@@ -298,8 +333,11 @@ static uint64_t longest_end(trial *t, const trial_call *call)
     uint64_t bytes = 0;
     if (!heap->device.aliases_at_once || trial_makes_chunks(call) || call->alignment_bytes > 512 ||
         t->config.quiet != 0 || t->config.address_devices != 0 || trial_has_host(t) ||
-        trial_holds_memory_for_graphs(t)) {
+        trial_may_be_captured(t)) {
         return 0;
+    }
+    if (trial_holds_memory_for_graphs(t)) {
+        return longest_end_beside_graphs(heap, t->device_bytes);
     }
     MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
         const uint64_t end = chunk->address + chunk->size_bytes;
@@ -311,6 +349,20 @@ static uint64_t longest_end(trial *t, const trial_call *call)
         }
     }
     return bytes;
+}
+
+void trial_judge_least_room(trial *t, const trial_call *ask)
+{
+    const mend_stats stats = trial_stats(t, ask->pool);
+    const uint64_t guard_bytes = t->pools[ask->pool].pool->heap.config.guard_bytes;
+    const uint64_t there = trial_room(t, ask->pool);
+    const uint64_t end_bytes = longest_end(t, ask);
+    trial_claim(t, TRIAL_REFUSED,
+                memory_is_uncertain(t, &stats) || t->config.quiet != 0 ||
+                    ask->room.after_waiting_bytes + guard_bytes >= there + end_bytes,
+                "%llu bytes could be had after waits, was said; empty, or to be created, are %llu, "
+                "and %llu could continue that",
+                LLU(ask->room.after_waiting_bytes), LLU(there), LLU(end_bytes));
 }
 
 void trial_judge_refusal(trial *t, const trial_call *call)

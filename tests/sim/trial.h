@@ -351,6 +351,9 @@ bool trial_knows_memory(const trial *t);
 /* What mend_get_room said, and whether a request of now_bytes, or of more, was served at once. */
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once);
 
+/* It says all that must be enough for a request. */
+void trial_judge_least_room(trial *t, const trial_call *ask);
+
 /* Keeps why a call failed, and what its report says would fit. */
 void trial_read_failure(trial_call *call);
 
