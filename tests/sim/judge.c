@@ -289,39 +289,51 @@ uint64_t trial_room_to_stay(trial *t, int pool)
     return is_sure ? mend_min_u64(trial_room(t, pool), within_limit) : 0;
 }
 
-/* Of a run that others can use from some address on: how much of the chunk there, of which graphs,
- * or live blocks, have the rest. */
-static uint64_t end_beside(const mend_heap *heap, const mend_run *run)
+/* From where on no graph holds the run; its end: from nowhere. */
+static uint64_t usable_from(const mend_heap *heap, const mend_run *run)
 {
     uint64_t from = mend_run_end(run);
     const mend_span *span = run->last;
-    while (mend_observe_reason(heap, span, MEND_STREAM_UNKNOWN) < MEND_FREE_GROUPS) {
+    while (from > run->address &&
+           mend_observe_reason(heap, span, MEND_STREAM_UNKNOWN) < MEND_FREE_GROUPS) {
         from = span->address;
-        if (span == run->first) {
-            break;
-        }
         span = span->previous;
     }
-    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
-        const uint64_t end = chunk->address + chunk->size_bytes;
-        if (from > chunk->address && from < end) {
-            return end - from;
-        }
-    }
-    return 0;
+    return from;
 }
 
-/* The longest that could continue behind itself, where nothing is mapped. */
+/* What graphs leave of the chunk in which that is, of a run with nothing mapped behind it. */
 static uint64_t longest_end_beside_graphs(const mend_heap *heap, uint64_t size_bytes)
 {
     uint64_t bytes = 0;
     mend_run *run = mend_layout_growing_below(&heap->zones[MEND_ZONE_LARGE], UINT64_MAX);
     for (; run != NULL; run = mend_layout_growing_smaller(run)) {
-        if (mend_space_room_at(&heap->space, mend_run_end(run)) >= size_bytes) {
-            bytes = mend_max_u64(bytes, end_beside(heap, run));
+        const uint64_t end = mend_run_end(run);
+        const uint64_t from = usable_from(heap, run);
+        if (from < end && mend_space_room_at(&heap->space, end) >= size_bytes) {
+            const mend_chunk *chunk = mend_run_chunk_at(heap, run, from);
+            const uint64_t end_bytes = chunk->address + chunk->size_bytes - from;
+            bytes = mend_max_u64(bytes, from > chunk->address ? end_bytes : 0);
         }
     }
     return bytes;
+}
+
+/* The longer free end of the chunk, up to what lives, or graphs hold. */
+static uint64_t longer_end(const mend_heap *heap, const mend_chunk *chunk)
+{
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    uint64_t head_bytes = chunk->size_bytes;
+    uint64_t tail_bytes = chunk->size_bytes;
+    MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
+        if (span->live ||
+            mend_observe_reason(heap, span, MEND_STREAM_UNKNOWN) == MEND_FREE_GROUPS) {
+            const uint64_t from = mend_max_u64(span->address, chunk->address);
+            head_bytes = mend_min_u64(head_bytes, from - chunk->address);
+            tail_bytes = end - mend_min_u64(mend_span_end(span), end);
+        }
+    }
+    return mend_max_u64(head_bytes, tail_bytes);
 }
 
 /* The longest free end of a partly used chunk, which may continue what is empty or created; 0: that
@@ -329,7 +341,6 @@ static uint64_t longest_end_beside_graphs(const mend_heap *heap, uint64_t size_b
 static uint64_t longest_end(trial *t, const trial_call *call)
 {
     const mend_heap *heap = &t->pools[call->pool].pool->heap;
-    const mend_zone *zone = &heap->zones[MEND_ZONE_LARGE];
     uint64_t bytes = 0;
     if (!heap->device.aliases_at_once || trial_makes_chunks(call) || call->alignment_bytes > 512 ||
         t->config.quiet != 0 || t->config.address_devices != 0 || trial_has_host(t) ||
@@ -337,15 +348,12 @@ static uint64_t longest_end(trial *t, const trial_call *call)
         return 0;
     }
     if (trial_holds_memory_for_graphs(t)) {
-        return longest_end_beside_graphs(heap, t->device_bytes);
+        bytes = longest_end_beside_graphs(heap, t->device_bytes);
     }
     MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
-        const uint64_t end = chunk->address + chunk->size_bytes;
-        const mend_run *head = mend_layout_run_at(zone, chunk->address);
-        const mend_run *tail = mend_layout_run_at(zone, end - 1);
-        if (chunk->live_bytes > 0 && !chunk->is_frozen && !mend_chunk_is_alias(chunk)) {
-            bytes = mend_max_u64(bytes, head != NULL ? mend_run_end(head) - chunk->address : 0);
-            bytes = mend_max_u64(bytes, tail != NULL ? end - tail->address : 0);
+        if (chunk->zone == MEND_ZONE_LARGE && chunk->live_bytes > 0 && !chunk->is_frozen &&
+            !mend_chunk_is_alias(chunk)) {
+            bytes = mend_max_u64(bytes, longer_end(heap, chunk));
         }
     }
     return bytes;
@@ -377,7 +385,10 @@ void trial_judge_refusal(trial *t, const trial_call *call)
     }
     uint64_t most = makes_chunks ? trial_room_for_chunks(t, call->pool) : UINT64_MAX;
     uint64_t after = trial_room_with_peer_pools(t, call->pool, makes_chunks);
-    uint64_t size_bytes = call->kind == CALL_COMMIT ? trial_needed(t, call) : call->size_bytes;
+    const uint64_t guard_bytes = t->pools[call->pool].pool->heap.config.guard_bytes;
+    const uint64_t size_bytes = call->kind == CALL_COMMIT
+                                    ? trial_needed(t, call)
+                                    : mend_align_up(call->size_bytes + guard_bytes, 512);
     const uint64_t stays = trial_room_with_peer_pools(t, call->pool, false);
     trial_claim(t, TRIAL_REFUSED, t->disturbed || t->was_called || stays >= call->stays_bytes,
                 "a request of %llu bytes was refused, and what is empty or could be created fell "
