@@ -194,3 +194,9 @@ HOLDS(sim_regressions, free_chunks_are_broken_while_the_limit_leaves_room,
       "device_pages 16, small_chunk_pages 4, low_pressure_percent 1, address_devices 10, "
       "soft_limit_percent 5",
       "ALLOC slot 2 / FOREIGN amount 166 / ALLOC size 87 / FREE slot 2 / ALLOC slot 1 alignment 18")
+
+/* Seed 501917: a callback took memory for the peer pool, and gave it back there, behind the last
+ * question. */
+HOLDS(sim_regressions, a_wake_asks_peer_pools_again_after_callbacks, "peer_pool 1",
+      "ADD_CALLBACK / SET_LIMIT slot 1 amount 4 / ALLOC slot 1 / LATE_EVENTS / SLEEP / ALLOC / FOREIGN "
+      "amount 249 / ADD_CALLBACK slot 3 amount 8 / WAKE")
