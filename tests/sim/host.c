@@ -78,7 +78,7 @@ static void judge(trial *t, const trial_call *call)
     pool->moved_to_device_bytes = stats.moved_to_device_bytes;
 }
 
-/* No chunk is left on the host that there is room for. */
+/* No chunk is left on the host that there is room for, and addresses to copy to. */
 static void judge_lack(trial *t, const trial_call *call)
 {
     const mend_tree_node *at = mend_tree_first(&t->pools[call->pool].pool->heap.chunks.all);
@@ -93,6 +93,7 @@ static void judge_lack(trial *t, const trial_call *call)
     }
     trial_claim(t, TRIAL_REFUSED,
                 !is_sure || call->moved.lacking_bytes == 0 ||
+                    (t->config.address_devices != 0 && trial_largest_gap(t, call->pool) < bytes) ||
                     mend_min_u64(trial_room(t, call->pool), trial_room_for_chunks(t, call->pool)) <
                         bytes,
                 "a move to the device lacks memory, and there is room for %llu bytes",
