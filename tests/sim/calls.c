@@ -58,13 +58,13 @@ static mend_result call_directly(trial_call *call, mend_pool *pool)
     }
 }
 
-/* The thread's last error is marked first, so that a call that sets it is seen. */
+/* The thread's last error is marked last, so that a call that sets it is seen. */
 static void call_pool(trial_call *call, mend_pool *pool)
 {
     mend_test_call begun;
+    trial_mark_call(call); /* malloc may fail there, too */
     mend_fail(MEND_ERROR_INVARIANT, "there was call %d to come", (int)call->kind);
     mend_test_begin_call(&begun);
-    trial_mark_call(call);
     if (call->group != NULL || !trial_hooks_take(call)) {
         call->result = call_directly(call, pool);
     }
