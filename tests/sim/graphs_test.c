@@ -13,11 +13,12 @@ HOLDS(sim_graphs, a_request_begins_in_what_graphs_leave_of_a_chunk, "chunk_pages
 HOLDS(sim_graphs, chunks_before_what_graphs_hold_move_behind_it, "",
       "GROUP_CREATE slot 14 / ALLOC slot 2 size 203 / ALLOC_IN slot 15 amount 224 / FREE slot 2 / "
       "FREE slot 15 / ROOM")
-HOLDS(sim_graphs, a_request_has_chunks_before_what_graphs_hold, "",
-      "GROUP_CREATE slot 1 / ALLOC_IN size 217 amount 16 / ALLOC_IN slot 1 size 49 amount 4 / "
-      "GROUP_RELEASE slot 13 / SET_LIMIT amount 1 / ADD_CALLBACK amount 16 / ALLOC slot 10 size 224 "
-      "/ GROUP_CREATE slot 2 / FREE slot 10 size 56 amount 118 / GROUP_CREATE / FOREIGN amount 1 / "
-      "ALLOC_IN / ALLOC slot 2 size 216 / ROOM amount 1")
+HOLDS(
+    sim_graphs, a_request_has_chunks_before_what_graphs_hold, "",
+    "GROUP_CREATE slot 1 / ALLOC_IN size 217 amount 16 / ALLOC_IN slot 1 size 49 amount 4 / "
+    "GROUP_RELEASE slot 13 / SET_LIMIT amount 1 / ADD_CALLBACK amount 16 / ALLOC slot 10 size 224 "
+    "/ GROUP_CREATE slot 2 / FREE slot 10 size 56 amount 118 / GROUP_CREATE / FOREIGN amount 1 / "
+    "ALLOC_IN / ALLOC slot 2 size 216 / ROOM amount 1")
 
 /* Seed 304200: below the soft limit pressure was higher, and another plan was found. */
 HOLDS(sim_graphs, room_is_also_what_the_search_within_the_soft_limit_finds,

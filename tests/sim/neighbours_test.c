@@ -185,9 +185,10 @@ HOLDS(
 
 /* Seed 200226: without virtual memory chunks of the asking pool, in no allocation, were counted as
  * memory that others could have. */
-HOLDS(sim_regressions, chunks_without_memory_give_nothing,
-      "page_kib 64, device_pages 512, peer_pool 1, plain 1",
-      "ALLOC slot 7 size 215 / FREE slot 7 / ROOM / SIBLING_ALLOC / FOREIGN amount 17 / FREE / ROOM")
+HOLDS(
+    sim_regressions, chunks_without_memory_give_nothing,
+    "page_kib 64, device_pages 512, peer_pool 1, plain 1",
+    "ALLOC slot 7 size 215 / FREE slot 7 / ROOM / SIBLING_ALLOC / FOREIGN amount 17 / FREE / ROOM")
 
 /* With room under the limit that the device does not have, free chunks were spared. */
 HOLDS(sim_regressions, free_chunks_are_broken_while_the_limit_leaves_room,
@@ -198,14 +199,16 @@ HOLDS(sim_regressions, free_chunks_are_broken_while_the_limit_leaves_room,
 /* Seed 501917: a callback took memory for the peer pool, and gave it back there, behind the last
  * question. */
 HOLDS(sim_regressions, a_wake_asks_peer_pools_again_after_callbacks, "peer_pool 1",
-      "ADD_CALLBACK / SET_LIMIT slot 1 amount 4 / ALLOC slot 1 / LATE_EVENTS / SLEEP / ALLOC / FOREIGN "
+      "ADD_CALLBACK / SET_LIMIT slot 1 amount 4 / ALLOC slot 1 / LATE_EVENTS / SLEEP / ALLOC / "
+      "FOREIGN "
       "amount 249 / ADD_CALLBACK slot 3 amount 8 / WAKE")
 
 /* Seed 301841: free memory that others hold, in a chunk too large for any gap, was counted as what
  * the next page could have. */
-HOLDS(sim_regressions, what_fits_no_gap_is_no_page, "limit_percent 50",
-      "ALLOC / RANGE_CREATE slot 2 size 7 / COMMIT slot 2 / FREE slot 47 / ALLOC slot 1 size 30 / "
-      "RANGE_CREATE size 2 amount 110 / RANGE_CREATE slot 1 size 3 / COMMIT / COMMIT slot 2 / EXPORT "
-      "slot 46 / ZEROS alignment 1 / RANGE_DESTROY slot 2 / COMMIT size 64 amount 92 / RANGE_CREATE "
-      "slot 2 amount 2 / RANGE_DESTROY slot 1 / COMMIT size 3 amount 104 / COMMIT size 4 alignment 1 "
-      "amount 66")
+HOLDS(
+    sim_regressions, what_fits_no_gap_is_no_page, "limit_percent 50",
+    "ALLOC / RANGE_CREATE slot 2 size 7 / COMMIT slot 2 / FREE slot 47 / ALLOC slot 1 size 30 / "
+    "RANGE_CREATE size 2 amount 110 / RANGE_CREATE slot 1 size 3 / COMMIT / COMMIT slot 2 / EXPORT "
+    "slot 46 / ZEROS alignment 1 / RANGE_DESTROY slot 2 / COMMIT size 64 amount 92 / RANGE_CREATE "
+    "slot 2 amount 2 / RANGE_DESTROY slot 1 / COMMIT size 3 amount 104 / COMMIT size 4 alignment 1 "
+    "amount 66")

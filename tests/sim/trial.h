@@ -262,8 +262,8 @@ void trial_witness_forget(trial *t); /* what it has seen up to now */
 /* What the limit leaves: zeros count as all other memory. */
 uint64_t trial_limit_room(const mend_stats *stats);
 
-/* Bytes in empty chunks that no group holds: others can use them, once work is done. Captures forbid
- * to wait for that: none. */
+/* Bytes in empty chunks that no group holds: others can use them, once work is done. Captures
+ * forbid to wait for that: none. */
 uint64_t trial_empty_bytes(trial *t, int pool);
 
 /* These, and bytes of chunks that can be created: what must be enough for a request. */

@@ -99,7 +99,8 @@ static mend_result create(exchange *x)
 mend_result mend_exchange_find_scratch(mend_heap *heap, const mend_chunk *chunk, uint64_t bytes,
                                        uint64_t *address)
 {
-    const mend_status status = mend_space_place(&heap->space, scratch_zone(chunk), bytes, 0, address);
+    const mend_status status =
+        mend_space_place(&heap->space, scratch_zone(chunk), bytes, 0, address);
     return status == MEND_DRIVER_OUT_OF_MEMORY
                ? MEND_ERROR_OUT_OF_MEMORY
                : mend_driver_result(heap, MEND_ANSWER(reserve, status));
