@@ -257,8 +257,7 @@ void trial_judge_trim(trial *t, const trial_call *call)
 {
     mend_stats stats = trial_stats(t, call->pool);
     trial_claim(t, TRIAL_LIVENESS,
-                trial_holds_memory_for_graphs(t) || stats.reserved_bytes <= call->size_bytes ||
-                    stats.free_empty_bytes == 0,
+                stats.reserved_bytes <= call->size_bytes || trial_empty_bytes(t, call->pool) == 0,
                 "a trim that waits leaves %llu bytes, %llu of them empty, and should keep %llu",
                 LLU(stats.reserved_bytes), LLU(stats.free_empty_bytes), LLU(call->size_bytes));
 }
@@ -279,13 +278,13 @@ uint64_t trial_room_to_stay(trial *t, int pool)
 {
     const mend_stats stats = trial_stats(t, pool);
     const uint64_t used_bytes =
-        stats.reserved_bytes + stats.zero_chunk_bytes - stats.free_empty_bytes;
+        stats.reserved_bytes + stats.zero_chunk_bytes - trial_empty_bytes(t, pool);
     const uint64_t within_limit =
         stats.limit_bytes > used_bytes
             ? mend_align_down(stats.limit_bytes - used_bytes, t->page_bytes)
             : 0;
-    const bool is_sure = t->config.file_percent == 0 && !t->had_any_zeros &&
-                         !trial_holds_memory_for_graphs(t) && !trial_any_was_exported(t, pool);
+    const bool is_sure =
+        t->config.file_percent == 0 && !t->had_any_zeros && !trial_any_was_exported(t, pool);
     return is_sure ? mend_min_u64(trial_room(t, pool), within_limit) : 0;
 }
 
@@ -337,14 +336,14 @@ static uint64_t longer_end(const mend_heap *heap, const mend_chunk *chunk)
 }
 
 /* The longest free end of a partly used chunk, which may continue what is empty or created; 0: that
- * is not sure. */
+ * is not sure. Beside graphs no peer pool is asked for what would continue it. */
 static uint64_t longest_end(trial *t, const trial_call *call)
 {
     const mend_heap *heap = &t->pools[call->pool].pool->heap;
     uint64_t bytes = 0;
     if (!heap->device.aliases_at_once || trial_makes_chunks(call) || call->alignment_bytes > 512 ||
         t->config.quiet != 0 || t->config.address_devices != 0 || trial_has_host(t) ||
-        trial_may_be_captured(t)) {
+        trial_may_be_captured(t) || (trial_holds_memory_for_graphs(t) && t->pool_count > 1)) {
         return 0;
     }
     if (trial_holds_memory_for_graphs(t)) {

@@ -322,7 +322,7 @@ void trial_judge_collection(trial *t, int pool)
     trial_claim(t, TRIAL_LIVENESS,
                 t->config.prices != 0 || held_bytes <= t->device_bytes ||
                     waits_for_copies(&t->pools[pool].pool->heap) || idle_bytes(t, pool) == 0 ||
-                    trial_holds_memory_for_graphs(t),
+                    trial_may_be_captured(t),
                 "a collection leaves %llu idle bytes, though the device lacks %llu",
                 LLU(idle_bytes(t, pool)), LLU(held_bytes - t->device_bytes));
 }
