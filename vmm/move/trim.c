@@ -292,28 +292,13 @@ static mend_chunk *several_idle(mend_heap *heap, mend_plan *plan, const uint64_t
     return lacking_bytes == 0 ? chosen : NULL;
 }
 
-/* The largest gap of the pages that are to be committed; 0: there are none. */
-static uint64_t largest_gap(const mend_heap *heap, const mend_parts *pages)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; pages != NULL && i < pages->count; i++) {
-        const mend_part *part = &pages->items[i];
-        mend_range_gap gap = mend_range_next_gap(heap, part->range, part->from, part->end);
-        while (gap.size_bytes > 0) {
-            mend_raise_u64(&bytes, gap.size_bytes);
-            gap = mend_range_next_gap(heap, part->range, gap.address + gap.size_bytes, part->end);
-        }
-    }
-    return bytes;
-}
-
 /* Bytes of empty chunks, beside those of the plan, that could go back; and that are pages, where
  * the request has such. */
 static uint64_t spare_bytes(mend_heap *heap, const mend_request *request, mend_plan *plan,
                             bool may_unmap)
 {
     uint64_t bytes = 0;
-    const uint64_t gap_bytes = largest_gap(heap, request->pages);
+    const uint64_t gap_bytes = mend_parts_largest_gap(heap, request->pages);
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0);
     for (; at != NULL; at = mend_chunk_empty_next(at)) {
         const bool is_page = at->size_bytes <= gap_bytes && !mend_plan_uses(plan, at) &&
