@@ -212,3 +212,8 @@ HOLDS(
     "slot 46 / ZEROS alignment 1 / RANGE_DESTROY slot 2 / COMMIT size 64 amount 92 / RANGE_CREATE "
     "slot 2 amount 2 / RANGE_DESTROY slot 1 / COMMIT size 3 amount 104 / COMMIT size 4 alignment 1 "
     "amount 66")
+
+/* It waited for the copies of a wake that had failed. */
+HOLDS(sim_regressions, a_hopeless_request_ends_nothing_of_a_failed_wake,
+      "small_request_granules 64",
+      "ALLOC / SLEEP / FAULT size 18 amount 2 / WAKE / SET_LIMIT amount 1 / ALLOC slot 1 size 65")
