@@ -343,10 +343,9 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
                      t->pools[call->pool].pool->heap.chunks.missing_count == 0;
     trial_claim(t, TRIAL_RESULT, !is_judged || after.reservations <= before->reservations,
                 "a request that failed keeps addresses");
-    /* A pass of compactions at a quiet point, zeros, closed imports and memory of the host wait in
-     * any case. */
-    const bool may_wait = t->config.quiet != 0 || t->had_any_zeros || trial_has_host(t) ||
-                          before->lingering_bytes > 0 || t->was_called;
+    /* A pass of compactions at a quiet point, zeros and closed imports wait in any case. */
+    const bool may_wait =
+        t->config.quiet != 0 || t->had_any_zeros || before->lingering_bytes > 0 || t->was_called;
     trial_claim(t, TRIAL_MODEL,
                 !is_judged || call->faulty || may_wait ||
                     call->size_bytes <= mend_max_u64(before->most_bytes, after.most_bytes) ||
@@ -405,10 +404,10 @@ static void judge_missing(trial *t, const trial_call *call)
  * lie beside live ones. */
 static uint64_t free_at_most(trial *t, const trial_call *call)
 {
-    const bool is_sure =
-        t->pool_count == TRIAL_POOLS && t->config.plain == 0 && t->config.file_percent == 0 &&
-        t->config.quiet == 0 && t->config.address_devices == 0 && !t->had_any_zeros &&
-        trial_can_make_chunks(t, call->pool) && !trial_has_host(t) && trial_lingering_bytes(t) == 0;
+    const bool is_sure = t->pool_count == TRIAL_POOLS && t->config.plain == 0 &&
+                         !t->had_any_zeros && !trial_holds_memory_for_graphs(t) &&
+                         trial_can_make_chunks(t, call->pool) && !trial_has_host(t) &&
+                         trial_lingering_bytes(t) == 0;
     const uint64_t beside_bytes =
         trial_makes_chunks(call) ? 0 : trial_stats(t, call->pool).free_partial_bytes;
     return is_sure ? trial_room_with_peer_pools(t, call->pool, false) + beside_bytes : 0;

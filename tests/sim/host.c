@@ -84,8 +84,7 @@ static void judge_lack(trial *t, const trial_call *call)
     const mend_tree_node *at = mend_tree_first(&t->pools[call->pool].pool->heap.chunks.all);
     const bool knows_all = !t->disturbed || call->moved.moved_bytes == 0; /* for each chunk */
     const bool is_sure = trial_knows_memory(t) && knows_all && !trial_is_rationed(t) &&
-                         !trial_any_was_exported(t, call->pool) &&
-                         !trial_holds_chunks(t, call->pool) && !trial_may_be_captured(t);
+                         !trial_any_was_exported(t, call->pool) && !trial_may_be_captured(t);
     uint64_t bytes = 0;
     for (; at != NULL; at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, memory.by_number);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "lab/heap/explain.h"
+#include "move/ranges.h"
 #include "pool/pool.h"
 #include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
@@ -213,20 +214,18 @@ void trial_read_failure(trial_call *call)
     call->fitting_bytes = error.shortfall != NULL ? error.shortfall->fitting_bytes : 0;
 }
 
-/* What the device has may be learnt, or taken, between an answer and the request. */
-static bool memory_is_uncertain(const trial *t, const mend_stats *stats)
+/* Where addresses are few the answer speaks of memory alone; of a limit that is shared another
+ * process may give some meanwhile. */
+static bool memory_is_uncertain(const trial *t)
 {
-    return trial_is_rationed(t) || t->config.plain || t->config.address_devices != 0 ||
-           t->foreign_bytes != 0 || stats->attainable_bytes < stats->limit_bytes;
+    return t->config.plain || t->config.address_devices != 0 || t->config.file_percent != 0;
 }
 
-/* A larger request may be served, too: the report makes few plans. Where addresses are few it
- * speaks of memory alone; of a limit that is shared others may take; and a capture that the pool
- * has not heard of forbids the waits that it counts on. */
+/* A larger request may be served, too: the report makes few plans. A capture that the pool has not
+ * heard of forbids the waits that it counts on. */
 void trial_judge_report(trial *t, const trial_call *refused, const trial_call *call)
 {
-    const bool is_uncertain = t->config.plain || t->config.address_devices != 0 ||
-                              t->config.file_percent != 0 || t->captures > 0;
+    const bool is_uncertain = memory_is_uncertain(t) || t->captures > 0;
     const bool is_same = call->size_bytes == refused->size_bytes;
     trial_claim(t, TRIAL_REFUSED, is_uncertain || (call->result == MEND_OK) != is_same,
                 "%llu bytes were refused, %llu would fit, was said, and %llu were %s",
@@ -234,18 +233,14 @@ void trial_judge_report(trial *t, const trial_call *refused, const trial_call *c
                 is_same ? "served when asked again" : "refused");
 }
 
-/* Where addresses are few the answer speaks of memory alone; where others hold memory, what the
- * device has may be learnt between the two. Where calls take time, or wait for a full queue, work
- * may end between the answer and the request; and where the program declares quiet points, some
- * room is kept for the last effort. */
+/* Where calls take time, or wait for a full queue, work may end between the answer and the request;
+ * and where the program declares quiet points, some room is kept for the last effort. */
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once)
 {
     uint64_t now_bytes = ask->room.now_bytes;
-    bool is_exact = t->config.prices == 0 && t->config.queue == 0 && !t->config.quiet &&
-                    ask->stream != MEND_NO_STREAM;
+    bool is_exact = t->config.prices == 0 && t->config.queue == 0 && !t->config.quiet;
     bool holds = call->size_bytes <= now_bytes ? at_once : !at_once || !is_exact;
-    mend_stats stats = trial_stats(t, call->pool);
-    trial_claim(t, TRIAL_REFUSED, holds || memory_is_uncertain(t, &stats),
+    trial_claim(t, TRIAL_REFUSED, holds || memory_is_uncertain(t),
                 "%llu bytes could be had at once, was said, and %llu were %s", LLU(now_bytes),
                 LLU(call->size_bytes), at_once ? "had" : "refused, or waited for");
     trial_claim(t, TRIAL_MODEL, ask->room.after_waiting_bytes >= now_bytes,
@@ -283,9 +278,9 @@ uint64_t trial_room_to_stay(trial *t, int pool)
         stats.limit_bytes > used_bytes
             ? mend_align_down(stats.limit_bytes - used_bytes, t->page_bytes)
             : 0;
-    const bool is_sure =
-        t->config.file_percent == 0 && !t->had_any_zeros && !trial_any_was_exported(t, pool);
-    return is_sure ? mend_min_u64(trial_room(t, pool), within_limit) : 0;
+    const uint64_t lost_bytes = mend_zeros_owed_bytes(&t->pools[pool].pool->heap);
+    const uint64_t bytes = mend_min_u64(trial_room(t, pool), within_limit);
+    return bytes - mend_min_u64(lost_bytes, bytes);
 }
 
 /* From where on no graph holds the run; its end: from nowhere. */
@@ -342,8 +337,8 @@ static uint64_t longest_end(trial *t, const trial_call *call)
     const mend_heap *heap = &t->pools[call->pool].pool->heap;
     uint64_t bytes = 0;
     if (!heap->device.aliases_at_once || trial_makes_chunks(call) || call->alignment_bytes > 512 ||
-        t->config.quiet != 0 || t->config.address_devices != 0 || trial_has_host(t) ||
-        trial_may_be_captured(t) || (trial_holds_memory_for_graphs(t) && t->pool_count > 1)) {
+        t->config.quiet != 0 || trial_may_be_captured(t) ||
+        (trial_holds_memory_for_graphs(t) && t->pool_count > 1)) {
         return 0;
     }
     if (trial_holds_memory_for_graphs(t)) {
@@ -360,12 +355,11 @@ static uint64_t longest_end(trial *t, const trial_call *call)
 
 void trial_judge_least_room(trial *t, const trial_call *ask)
 {
-    const mend_stats stats = trial_stats(t, ask->pool);
     const uint64_t guard_bytes = t->pools[ask->pool].pool->heap.config.guard_bytes;
     const uint64_t there = trial_room(t, ask->pool);
     const uint64_t end_bytes = longest_end(t, ask);
     trial_claim(t, TRIAL_REFUSED,
-                memory_is_uncertain(t, &stats) || t->config.quiet != 0 ||
+                memory_is_uncertain(t) || t->config.quiet != 0 ||
                     ask->room.after_waiting_bytes + guard_bytes >= there + end_bytes,
                 "%llu bytes could be had after waits, was said; empty, or to be created, are %llu, "
                 "and %llu could continue that",

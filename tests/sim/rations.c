@@ -320,9 +320,8 @@ void trial_judge_collection(trial *t, int pool)
     const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes +
                                 keep_free_bytes(t) - trial_kept_by_importers(t);
     trial_claim(t, TRIAL_LIVENESS,
-                t->config.prices != 0 || held_bytes <= t->device_bytes ||
-                    waits_for_copies(&t->pools[pool].pool->heap) || idle_bytes(t, pool) == 0 ||
-                    trial_may_be_captured(t),
+                held_bytes <= t->device_bytes || waits_for_copies(&t->pools[pool].pool->heap) ||
+                    idle_bytes(t, pool) == 0 || trial_may_be_captured(t),
                 "a collection leaves %llu idle bytes, though the device lacks %llu",
                 LLU(idle_bytes(t, pool)), LLU(held_bytes - t->device_bytes));
 }

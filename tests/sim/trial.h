@@ -272,8 +272,8 @@ uint64_t trial_room(trial *t, int pool);
 /* What the limit leaves for chunks of other sizes: empty ones above it serve only as they are. */
 uint64_t trial_room_for_chunks(trial *t, int pool);
 
-/* As much of it as a request that is refused must leave: what others or lost zeros may take is not
- * counted, nor what is above the limit. */
+/* As much of it as a request that is refused must leave: what lost zeros take, or is above the
+ * limit, is not counted. */
 uint64_t trial_room_to_stay(trial *t, int pool);
 
 mend_stats trial_stats(trial *t, int pool);
