@@ -99,14 +99,19 @@ static bool has_stretch(const mend_heap *heap, const mend_reservation *reservati
     return false;
 }
 
+uint64_t trial_largest_gap(const trial *t, int pool)
+{
+    const mend_space *space = &t->pools[pool].pool->heap.space;
+    const mend_tree_node *last = mend_tree_last(&space->gaps_by_size);
+    return last != NULL ? MEND_CONTAINER_OF(last, mend_gap, by_size)->size_bytes : 0;
+}
+
 /* A range waits for nothing, but what is idle gives way: no gap is left that holds it between two
  * pages. */
 void trial_judge_range_addresses(trial *t, const trial_call *call)
 {
     const mend_space *space = &t->pools[call->pool].pool->heap.space;
-    const mend_tree_node *last = mend_tree_last(&space->gaps_by_size);
-    const uint64_t largest =
-        last != NULL ? MEND_CONTAINER_OF(last, mend_gap, by_size)->size_bytes : 0;
+    const uint64_t largest = trial_largest_gap(t, call->pool);
     const uint64_t pages = mend_align_up(call->size_bytes, call->page_bytes) / call->page_bytes;
     trial_claim(t, TRIAL_REFUSED, largest < pages * call->page_bytes + 2 * space->page_bytes,
                 "no addresses for a range of %llu bytes, though a gap of %llu is free",

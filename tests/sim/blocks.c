@@ -320,6 +320,7 @@ bool trial_ask_room(trial *t, const operation *op)
     if (block->live || call_for(t, op, &ask) != MEND_OK || ask.faulty) {
         return !block->live;
     }
+    trial_judge_least_room(t, &ask);
     bool is_more = op->amount & 1;
     bool is_less = !is_more && (op->amount & 4) != 0;
     uint64_t most_bytes = is_less ? size_of(t, op->size) : UINT64_MAX;

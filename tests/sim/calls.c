@@ -58,13 +58,13 @@ static mend_result call_directly(trial_call *call, mend_pool *pool)
     }
 }
 
-/* The thread's last error is marked first, so that a call that sets it is seen. */
+/* The thread's last error is marked last, so that a call that sets it is seen. */
 static void call_pool(trial_call *call, mend_pool *pool)
 {
     mend_test_call begun;
+    trial_mark_call(call); /* malloc may fail there, too */
     mend_fail(MEND_ERROR_INVARIANT, "there was call %d to come", (int)call->kind);
     mend_test_begin_call(&begun);
-    trial_mark_call(call);
     if (call->group != NULL || !trial_hooks_take(call)) {
         call->result = call_directly(call, pool);
     }
@@ -296,12 +296,17 @@ typedef struct held {
     uint64_t kept_bytes; /* for compactions */
 } held;
 
-static uint64_t beside_live_bytes(const trial *t, int pool)
+/* Memory of the device: without virtual memory chunks are numbers. */
+static uint64_t bytes_of_pool(const trial *t, int pool)
 {
     const mend_pool *of = t->pools[pool].pool;
-    const mend_heap *heap = &of->heap;
-    const uint64_t held_bytes = of->is_plain ? of->plain.range_bytes : heap->chunks.reserved_bytes;
-    return held_bytes - mend_heap_awake_bytes(heap) + heap->zeros.bytes;
+    return of->is_plain ? of->plain.range_bytes : of->heap.chunks.reserved_bytes;
+}
+
+static uint64_t beside_live_bytes(const trial *t, int pool)
+{
+    const mend_heap *heap = &t->pools[pool].pool->heap;
+    return bytes_of_pool(t, pool) - mend_heap_awake_bytes(heap) + heap->zeros.bytes;
 }
 
 static held look_at_held(trial *t, int pool)
@@ -316,7 +321,7 @@ static held look_at_held(trial *t, int pool)
                   .most_bytes = mend_max_u64(heap->config.limit_bytes, heap->chunks.reserved_bytes),
                   .reserved_bytes = heap->chunks.reserved_bytes,
                   .leaving_bytes = trial_leaving_bytes(t, pool),
-                  .peer_bytes = t->pools[peer].pool->heap.chunks.reserved_bytes,
+                  .peer_bytes = bytes_of_pool(t, peer),
                   .peer_chunk = trial_largest_chunk(t, peer),
                   .peer_waits = t->pools[peer].pool->heap.streams.host_waits,
                   .peer_leaving_bytes = trial_leaving_bytes(t, peer),
@@ -338,10 +343,9 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
                      t->pools[call->pool].pool->heap.chunks.missing_count == 0;
     trial_claim(t, TRIAL_RESULT, !is_judged || after.reservations <= before->reservations,
                 "a request that failed keeps addresses");
-    /* A pass of compactions at a quiet point, zeros, closed imports and memory of the host wait in
-     * any case. */
-    const bool may_wait = t->config.quiet != 0 || t->had_any_zeros || trial_has_host(t) ||
-                          before->lingering_bytes > 0 || t->was_called;
+    /* A pass of compactions at a quiet point, zeros and closed imports wait in any case. */
+    const bool may_wait =
+        t->config.quiet != 0 || t->had_any_zeros || before->lingering_bytes > 0 || t->was_called;
     trial_claim(t, TRIAL_MODEL,
                 !is_judged || call->faulty || may_wait ||
                     call->size_bytes <= mend_max_u64(before->most_bytes, after.most_bytes) ||
@@ -400,10 +404,10 @@ static void judge_missing(trial *t, const trial_call *call)
  * lie beside live ones. */
 static uint64_t free_at_most(trial *t, const trial_call *call)
 {
-    const bool is_sure =
-        t->pool_count == TRIAL_POOLS && t->config.plain == 0 && t->config.file_percent == 0 &&
-        t->config.quiet == 0 && t->config.address_devices == 0 && !t->had_any_zeros &&
-        trial_can_make_chunks(t, call->pool) && !trial_has_host(t) && trial_lingering_bytes(t) == 0;
+    const bool is_sure = t->pool_count == TRIAL_POOLS && t->config.plain == 0 &&
+                         !t->had_any_zeros && !trial_holds_memory_for_graphs(t) &&
+                         trial_can_make_chunks(t, call->pool) && !trial_has_host(t) &&
+                         trial_lingering_bytes(t) == 0;
     const uint64_t beside_bytes =
         trial_makes_chunks(call) ? 0 : trial_stats(t, call->pool).free_partial_bytes;
     return is_sure ? trial_room_with_peer_pools(t, call->pool, false) + beside_bytes : 0;

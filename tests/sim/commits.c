@@ -159,7 +159,7 @@ bool trial_makes_chunks(const trial_call *call)
 
 bool trial_can_make_chunks(trial *t, int pool)
 {
-    return !trial_holds_memory_for_graphs(t) && !trial_any_was_exported(t, pool);
+    return !trial_may_be_captured(t) && !trial_any_was_exported(t, pool);
 }
 
 /* Of the same pages the first ones, as many as the report says would fit, without the help

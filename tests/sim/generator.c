@@ -520,6 +520,7 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_in_one_chunk(seed, count, ops);
     draw_advice(seed, count, config, ops);
     draw_forks(&places, count, config, ops);
+    trial_draw_beside_groups(seed, count, config, ops);
     trial_draw_ended_zeros(seed, count, config, ops);
     trial_draw_behind_work(seed, count, config, ops);
     trial_draw_neighbour(seed, count, config, ops);

@@ -78,14 +78,13 @@ static void judge(trial *t, const trial_call *call)
     pool->moved_to_device_bytes = stats.moved_to_device_bytes;
 }
 
-/* No chunk is left on the host that there is room for. */
+/* No chunk is left on the host that there is room for, and addresses to copy to. */
 static void judge_lack(trial *t, const trial_call *call)
 {
     const mend_tree_node *at = mend_tree_first(&t->pools[call->pool].pool->heap.chunks.all);
     const bool knows_all = !t->disturbed || call->moved.moved_bytes == 0; /* for each chunk */
     const bool is_sure = trial_knows_memory(t) && knows_all && !trial_is_rationed(t) &&
-                         !trial_any_was_exported(t, call->pool) &&
-                         !trial_holds_chunks(t, call->pool) && !trial_holds_memory_for_graphs(t);
+                         !trial_any_was_exported(t, call->pool) && !trial_may_be_captured(t);
     uint64_t bytes = 0;
     for (; at != NULL; at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, memory.by_number);
@@ -93,6 +92,7 @@ static void judge_lack(trial *t, const trial_call *call)
     }
     trial_claim(t, TRIAL_REFUSED,
                 !is_sure || call->moved.lacking_bytes == 0 ||
+                    (t->config.address_devices != 0 && trial_largest_gap(t, call->pool) < bytes) ||
                     mend_min_u64(trial_room(t, call->pool), trial_room_for_chunks(t, call->pool)) <
                         bytes,
                 "a move to the device lacks memory, and there is room for %llu bytes",

@@ -2,6 +2,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "lab/heap/explain.h"
+#include "move/ranges.h"
 #include "pool/pool.h"
 #include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
@@ -155,19 +157,38 @@ void trial_judge(trial *t)
     trial_judge_figures(t);
 }
 
-bool trial_holds_memory_for_graphs(trial *t)
+bool trial_may_be_captured(const trial *t)
 {
+    bool may_be = t->captures > 0;
     for (int i = 0; i < t->stream_count; i++) {
-        if (t->streams[i].unnamed != 0) {
-            return true;
-        }
+        may_be |= t->streams[i].unnamed != 0;
     }
+    return may_be;
+}
+
+bool trial_holds_memory_for_graphs(const trial *t)
+{
+    bool holds = trial_may_be_captured(t);
     for (int i = 0; i < TRIAL_ALL_GROUPS; i++) {
-        if (trial_group_is_there(&t->groups[i])) {
-            return true;
+        holds |= trial_group_is_there(&t->groups[i]);
+    }
+    return holds;
+}
+
+uint64_t trial_empty_bytes(trial *t, int pool)
+{
+    mend_explanation why;
+    uint64_t bytes = trial_stats(t, pool).free_empty_bytes;
+    if (trial_may_be_captured(t)) {
+        return 0;
+    }
+    if (trial_holds_memory_for_graphs(t) &&
+        mend_pool_explain(t->pools[pool].pool, MEND_NO_STREAM, &why) == MEND_OK) {
+        for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+            bytes -= why.free_bytes[zone][MEND_FREE_EMPTY][MEND_FREE_GROUPS];
         }
     }
-    return t->captures > 0;
+    return bytes;
 }
 
 uint64_t trial_limit_room(const mend_stats *stats)
@@ -176,15 +197,13 @@ uint64_t trial_limit_room(const mend_stats *stats)
     return stats->limit_bytes - mend_min_u64(stats->limit_bytes, held_bytes);
 }
 
-/* While captures and groups hold on to what is free, only what can be created counts. */
 uint64_t trial_room(trial *t, int pool)
 {
     mend_stats stats = trial_stats(t, pool);
     uint64_t on_device = trial_ration_room(t);
     uint64_t under_limit = mend_align_down(trial_limit_room(&stats), t->page_bytes);
     uint64_t creatable = mend_min_u64(under_limit, mend_align_down(on_device, t->page_bytes));
-    uint64_t whole = trial_holds_memory_for_graphs(t) ? 0 : stats.free_empty_bytes;
-    return creatable + whole;
+    return creatable + trial_empty_bytes(t, pool);
 }
 
 void trial_read_failure(trial_call *call)
@@ -195,20 +214,18 @@ void trial_read_failure(trial_call *call)
     call->fitting_bytes = error.shortfall != NULL ? error.shortfall->fitting_bytes : 0;
 }
 
-/* What the device has may be learnt, or taken, between an answer and the request. */
-static bool memory_is_uncertain(const trial *t, const mend_stats *stats)
+/* Where addresses are few the answer speaks of memory alone; of a limit that is shared another
+ * process may give some meanwhile. */
+static bool memory_is_uncertain(const trial *t)
 {
-    return trial_is_rationed(t) || t->config.plain || t->config.address_devices != 0 ||
-           t->foreign_bytes != 0 || stats->attainable_bytes < stats->limit_bytes;
+    return t->config.plain || t->config.address_devices != 0 || t->config.file_percent != 0;
 }
 
-/* A larger request may be served, too: the report makes few plans. Where addresses are few it
- * speaks of memory alone; of a limit that is shared others may take; and a capture that the pool
- * has not heard of forbids the waits that it counts on. */
+/* A larger request may be served, too: the report makes few plans. A capture that the pool has not
+ * heard of forbids the waits that it counts on. */
 void trial_judge_report(trial *t, const trial_call *refused, const trial_call *call)
 {
-    const bool is_uncertain = t->config.plain || t->config.address_devices != 0 ||
-                              t->config.file_percent != 0 || t->captures > 0;
+    const bool is_uncertain = memory_is_uncertain(t) || t->captures > 0;
     const bool is_same = call->size_bytes == refused->size_bytes;
     trial_claim(t, TRIAL_REFUSED, is_uncertain || (call->result == MEND_OK) != is_same,
                 "%llu bytes were refused, %llu would fit, was said, and %llu were %s",
@@ -216,18 +233,14 @@ void trial_judge_report(trial *t, const trial_call *refused, const trial_call *c
                 is_same ? "served when asked again" : "refused");
 }
 
-/* Where addresses are few the answer speaks of memory alone; where others hold memory, what the
- * device has may be learnt between the two. Where calls take time, or wait for a full queue, work
- * may end between the answer and the request; and where the program declares quiet points, some
- * room is kept for the last effort. */
+/* Where calls take time, or wait for a full queue, work may end between the answer and the request;
+ * and where the program declares quiet points, some room is kept for the last effort. */
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once)
 {
     uint64_t now_bytes = ask->room.now_bytes;
-    bool is_exact = t->config.prices == 0 && t->config.queue == 0 && !t->config.quiet &&
-                    ask->stream != MEND_NO_STREAM;
+    bool is_exact = t->config.prices == 0 && t->config.queue == 0 && !t->config.quiet;
     bool holds = call->size_bytes <= now_bytes ? at_once : !at_once || !is_exact;
-    mend_stats stats = trial_stats(t, call->pool);
-    trial_claim(t, TRIAL_REFUSED, holds || memory_is_uncertain(t, &stats),
+    trial_claim(t, TRIAL_REFUSED, holds || memory_is_uncertain(t),
                 "%llu bytes could be had at once, was said, and %llu were %s", LLU(now_bytes),
                 LLU(call->size_bytes), at_once ? "had" : "refused, or waited for");
     trial_claim(t, TRIAL_MODEL, ask->room.after_waiting_bytes >= now_bytes,
@@ -239,8 +252,7 @@ void trial_judge_trim(trial *t, const trial_call *call)
 {
     mend_stats stats = trial_stats(t, call->pool);
     trial_claim(t, TRIAL_LIVENESS,
-                trial_holds_memory_for_graphs(t) || stats.reserved_bytes <= call->size_bytes ||
-                    stats.free_empty_bytes == 0,
+                stats.reserved_bytes <= call->size_bytes || trial_empty_bytes(t, call->pool) == 0,
                 "a trim that waits leaves %llu bytes, %llu of them empty, and should keep %llu",
                 LLU(stats.reserved_bytes), LLU(stats.free_empty_bytes), LLU(call->size_bytes));
 }
@@ -250,7 +262,8 @@ uint64_t trial_room_for_chunks(trial *t, int pool)
     const mend_stats stats = trial_stats(t, pool);
     const mend_heap *heap = &t->pools[pool].pool->heap;
     const uint64_t limit_bytes = heap->config.limit_bytes;
-    const uint64_t kept_bytes = stats.reserved_bytes - stats.free_empty_bytes + heap->zeros.bytes;
+    const uint64_t kept_bytes =
+        stats.reserved_bytes - trial_empty_bytes(t, pool) + heap->zeros.bytes;
     return limit_bytes > kept_bytes
                ? mend_align_down(limit_bytes - kept_bytes, heap->device.granularity_bytes)
                : 0;
@@ -260,38 +273,97 @@ uint64_t trial_room_to_stay(trial *t, int pool)
 {
     const mend_stats stats = trial_stats(t, pool);
     const uint64_t used_bytes =
-        stats.reserved_bytes + stats.zero_chunk_bytes - stats.free_empty_bytes;
+        stats.reserved_bytes + stats.zero_chunk_bytes - trial_empty_bytes(t, pool);
     const uint64_t within_limit =
         stats.limit_bytes > used_bytes
             ? mend_align_down(stats.limit_bytes - used_bytes, t->page_bytes)
             : 0;
-    const bool is_sure = t->config.file_percent == 0 && !t->had_any_zeros &&
-                         !trial_holds_memory_for_graphs(t) && !trial_any_was_exported(t, pool);
-    return is_sure ? mend_min_u64(trial_room(t, pool), within_limit) : 0;
+    const uint64_t lost_bytes = mend_zeros_owed_bytes(&t->pools[pool].pool->heap);
+    const uint64_t bytes = mend_min_u64(trial_room(t, pool), within_limit);
+    return bytes - mend_min_u64(lost_bytes, bytes);
 }
 
-/* The longest free end of a partly used chunk, which may continue what is empty or created; 0: that
- * is not sure. */
-static uint64_t longest_end(trial *t, const trial_call *call)
+/* From where on no graph holds the run; its end: from nowhere. */
+static uint64_t usable_from(const mend_heap *heap, const mend_run *run)
 {
-    const mend_heap *heap = &t->pools[call->pool].pool->heap;
-    const mend_zone *zone = &heap->zones[MEND_ZONE_LARGE];
-    uint64_t bytes = 0;
-    if (!heap->device.aliases_at_once || trial_makes_chunks(call) || call->alignment_bytes > 512 ||
-        t->config.quiet != 0 || t->config.address_devices != 0 || trial_has_host(t) ||
-        trial_holds_memory_for_graphs(t)) {
-        return 0;
+    uint64_t from = mend_run_end(run);
+    const mend_span *span = run->last;
+    while (from > run->address &&
+           mend_observe_reason(heap, span, MEND_STREAM_UNKNOWN) < MEND_FREE_GROUPS) {
+        from = span->address;
+        span = span->previous;
     }
-    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
-        const uint64_t end = chunk->address + chunk->size_bytes;
-        const mend_run *head = mend_layout_run_at(zone, chunk->address);
-        const mend_run *tail = mend_layout_run_at(zone, end - 1);
-        if (chunk->live_bytes > 0 && !chunk->is_frozen && !mend_chunk_is_alias(chunk)) {
-            bytes = mend_max_u64(bytes, head != NULL ? mend_run_end(head) - chunk->address : 0);
-            bytes = mend_max_u64(bytes, tail != NULL ? end - tail->address : 0);
+    return from;
+}
+
+/* What graphs leave of the chunk in which that is, of a run with nothing mapped behind it. */
+static uint64_t longest_end_beside_graphs(const mend_heap *heap, uint64_t size_bytes)
+{
+    uint64_t bytes = 0;
+    mend_run *run = mend_layout_growing_below(&heap->zones[MEND_ZONE_LARGE], UINT64_MAX);
+    for (; run != NULL; run = mend_layout_growing_smaller(run)) {
+        const uint64_t end = mend_run_end(run);
+        const uint64_t from = usable_from(heap, run);
+        if (from < end && mend_space_room_at(&heap->space, end) >= size_bytes) {
+            const mend_chunk *chunk = mend_run_chunk_at(heap, run, from);
+            const uint64_t end_bytes = chunk->address + chunk->size_bytes - from;
+            bytes = mend_max_u64(bytes, from > chunk->address ? end_bytes : 0);
         }
     }
     return bytes;
+}
+
+/* The longer free end of the chunk, up to what lives, or graphs hold. */
+static uint64_t longer_end(const mend_heap *heap, const mend_chunk *chunk)
+{
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    uint64_t head_bytes = chunk->size_bytes;
+    uint64_t tail_bytes = chunk->size_bytes;
+    MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
+        if (span->live ||
+            mend_observe_reason(heap, span, MEND_STREAM_UNKNOWN) == MEND_FREE_GROUPS) {
+            const uint64_t from = mend_max_u64(span->address, chunk->address);
+            head_bytes = mend_min_u64(head_bytes, from - chunk->address);
+            tail_bytes = end - mend_min_u64(mend_span_end(span), end);
+        }
+    }
+    return mend_max_u64(head_bytes, tail_bytes);
+}
+
+/* The longest free end of a partly used chunk, which may continue what is empty or created; 0: that
+ * is not sure. Beside graphs no peer pool is asked for what would continue it. */
+static uint64_t longest_end(trial *t, const trial_call *call)
+{
+    const mend_heap *heap = &t->pools[call->pool].pool->heap;
+    uint64_t bytes = 0;
+    if (!heap->device.aliases_at_once || trial_makes_chunks(call) || call->alignment_bytes > 512 ||
+        t->config.quiet != 0 || trial_may_be_captured(t) ||
+        (trial_holds_memory_for_graphs(t) && t->pool_count > 1)) {
+        return 0;
+    }
+    if (trial_holds_memory_for_graphs(t)) {
+        bytes = longest_end_beside_graphs(heap, t->device_bytes);
+    }
+    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
+        if (chunk->zone == MEND_ZONE_LARGE && chunk->live_bytes > 0 && !chunk->is_frozen &&
+            !mend_chunk_is_alias(chunk)) {
+            bytes = mend_max_u64(bytes, longer_end(heap, chunk));
+        }
+    }
+    return bytes;
+}
+
+void trial_judge_least_room(trial *t, const trial_call *ask)
+{
+    const uint64_t guard_bytes = t->pools[ask->pool].pool->heap.config.guard_bytes;
+    const uint64_t there = trial_room(t, ask->pool);
+    const uint64_t end_bytes = longest_end(t, ask);
+    trial_claim(t, TRIAL_REFUSED,
+                memory_is_uncertain(t) || t->config.quiet != 0 ||
+                    ask->room.after_waiting_bytes + guard_bytes >= there + end_bytes,
+                "%llu bytes could be had after waits, was said; empty, or to be created, are %llu, "
+                "and %llu could continue that",
+                LLU(ask->room.after_waiting_bytes), LLU(there), LLU(end_bytes));
 }
 
 void trial_judge_refusal(trial *t, const trial_call *call)
@@ -306,7 +378,10 @@ void trial_judge_refusal(trial *t, const trial_call *call)
     }
     uint64_t most = makes_chunks ? trial_room_for_chunks(t, call->pool) : UINT64_MAX;
     uint64_t after = trial_room_with_peer_pools(t, call->pool, makes_chunks);
-    uint64_t size_bytes = call->kind == CALL_COMMIT ? trial_needed(t, call) : call->size_bytes;
+    const uint64_t guard_bytes = t->pools[call->pool].pool->heap.config.guard_bytes;
+    const uint64_t size_bytes = call->kind == CALL_COMMIT
+                                    ? trial_needed(t, call)
+                                    : mend_align_up(call->size_bytes + guard_bytes, 512);
     const uint64_t stays = trial_room_with_peer_pools(t, call->pool, false);
     trial_claim(t, TRIAL_REFUSED, t->disturbed || t->was_called || stays >= call->stays_bytes,
                 "a request of %llu bytes was refused, and what is empty or could be created fell "

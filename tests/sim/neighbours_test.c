@@ -65,6 +65,13 @@ HOLDS(
     "20 / ALLOC slot 8 size 20 / ALLOC slot 1 size 20 / ALLOC slot 10 size 20 / COMMIT alignment 4 "
     "amount 96 / TO_DEVICE")
 
+/* Seed 21377: one within the limit. */
+HOLDS(sim_regressions, the_limit_takes_no_memory_where_addresses_lack,
+      "device_pages 16, limit_percent 73, address_devices 3, host_percent 200",
+      "ALLOC size 40 / RANGE_CREATE slot 2 amount 220 / GROUP_CREATE slot 7 / ALLOC_IN slot 2 size "
+      "230 amount 4 / ALLOC slot 4 size 165 / TO_HOST / COMMIT slot 2 / COMMIT slot 2 size 2 "
+      "alignment 3 / ZEROS slot 2 alignment 1 / ALLOC slot 1 size 40 / FREE slot 43 / TO_DEVICE")
+
 /* Seed 20074: the other pool gave what was asked for, which was not enough with what is kept for
  * compactions, and then as much again. */
 HOLDS(sim_regressions, what_is_kept_for_compactions_is_asked_for_at_once,
@@ -175,3 +182,38 @@ HOLDS(
     sim_regressions, what_others_may_hold_is_not_all_that_a_wake_misses, "",
     "ADD_CALLBACK amount 16 / RANGE_CREATE slot 2 / COMMIT slot 2 / SLEEP / ALLOC slot 7 size 32 / "
     "EXPORT slot 7 / FOREIGN amount 247 / WAKE")
+
+/* Seed 200226: without virtual memory chunks of the asking pool, in no allocation, were counted as
+ * memory that others could have. */
+HOLDS(
+    sim_regressions, chunks_without_memory_give_nothing,
+    "page_kib 64, device_pages 512, peer_pool 1, plain 1",
+    "ALLOC slot 7 size 215 / FREE slot 7 / ROOM / SIBLING_ALLOC / FOREIGN amount 17 / FREE / ROOM")
+
+/* With room under the limit that the device does not have, free chunks were spared. */
+HOLDS(sim_regressions, free_chunks_are_broken_while_the_limit_leaves_room,
+      "device_pages 16, small_chunk_pages 4, low_pressure_percent 1, address_devices 10, "
+      "soft_limit_percent 5",
+      "ALLOC slot 2 / FOREIGN amount 166 / ALLOC size 87 / FREE slot 2 / ALLOC slot 1 alignment 18")
+
+/* Seed 501917: a callback took memory for the peer pool, and gave it back there, behind the last
+ * question. */
+HOLDS(sim_regressions, a_wake_asks_peer_pools_again_after_callbacks, "peer_pool 1",
+      "ADD_CALLBACK / SET_LIMIT slot 1 amount 4 / ALLOC slot 1 / LATE_EVENTS / SLEEP / ALLOC / "
+      "FOREIGN "
+      "amount 249 / ADD_CALLBACK slot 3 amount 8 / WAKE")
+
+/* Seed 301841: free memory that others hold, in a chunk too large for any gap, was counted as what
+ * the next page could have. */
+HOLDS(
+    sim_regressions, what_fits_no_gap_is_no_page, "limit_percent 50",
+    "ALLOC / RANGE_CREATE slot 2 size 7 / COMMIT slot 2 / FREE slot 47 / ALLOC slot 1 size 30 / "
+    "RANGE_CREATE size 2 amount 110 / RANGE_CREATE slot 1 size 3 / COMMIT / COMMIT slot 2 / EXPORT "
+    "slot 46 / ZEROS alignment 1 / RANGE_DESTROY slot 2 / COMMIT size 64 amount 92 / RANGE_CREATE "
+    "slot 2 amount 2 / RANGE_DESTROY slot 1 / COMMIT size 3 amount 104 / COMMIT size 4 alignment 1 "
+    "amount 66")
+
+/* It waited for the copies of a wake that had failed. */
+HOLDS(sim_regressions, a_hopeless_request_ends_nothing_of_a_failed_wake,
+      "small_request_granules 64",
+      "ALLOC / SLEEP / FAULT size 18 amount 2 / WAKE / SET_LIMIT amount 1 / ALLOC slot 1 size 65")

@@ -277,14 +277,14 @@ static uint64_t ended_zeros(const trial *t, int pool)
 uint64_t trial_room_with_peer_pools(trial *t, int pool, bool made_again)
 {
     const mend_stats stats = trial_stats(t, pool);
-    const bool is_sure = !has_file(t) && !trial_holds_memory_for_graphs(t);
+    const bool is_sure = !has_file(t) && !trial_may_be_captured(t);
     uint64_t idle = 0;
     for (int i = 0; i < t->pool_count && is_sure; i++) {
         idle += i == pool || trial_any_was_exported(t, i)
                     ? 0
                     : empty_bytes(t, i, MEND_FREE_STREAMLESS) + ended_zeros(t, i);
     }
-    const uint64_t own = trial_holds_memory_for_graphs(t) ? 0 : stats.free_empty_bytes;
+    const uint64_t own = trial_empty_bytes(t, pool);
     const uint64_t given = made_again ? own : 0;
     const uint64_t under_limit = mend_align_down(trial_limit_room(&stats), t->page_bytes) + given;
     const uint64_t creatable =
@@ -320,9 +320,8 @@ void trial_judge_collection(trial *t, int pool)
     const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes +
                                 keep_free_bytes(t) - trial_kept_by_importers(t);
     trial_claim(t, TRIAL_LIVENESS,
-                t->config.prices != 0 || held_bytes <= t->device_bytes ||
-                    waits_for_copies(&t->pools[pool].pool->heap) || idle_bytes(t, pool) == 0 ||
-                    trial_holds_memory_for_graphs(t),
+                held_bytes <= t->device_bytes || waits_for_copies(&t->pools[pool].pool->heap) ||
+                    idle_bytes(t, pool) == 0 || trial_may_be_captured(t),
                 "a collection leaves %llu idle bytes, though the device lacks %llu",
                 LLU(idle_bytes(t, pool)), LLU(held_bytes - t->device_bytes));
 }

@@ -327,13 +327,9 @@ static void draw_ended_zeros(behind_scene *s)
     add(s, (operation){.kind = OP_RANGE_DESTROY, .slot = NAMED});
 }
 
-void trial_draw_ended_zeros(uint64_t seed, size_t count, trial_config *config, operation *ops)
+/* The device's memory is all that counts, and what the pool asks of it has an exact answer. */
+static void make_simple(trial_config *config)
 {
-    trial_random random = {seed ^ 0x19};
-    if (config->plain || trial_random_below(&random, 8) != 0) {
-        return;
-    }
-    config->limit_percent = 0;
     config->host_percent = 0;
     config->host_refuses = 0;
     config->prices = 0;
@@ -341,6 +337,16 @@ void trial_draw_ended_zeros(uint64_t seed, size_t count, trial_config *config, o
     config->file_percent = 0;
     config->keep_free_percent = 0;
     config->address_devices = 0;
+}
+
+void trial_draw_ended_zeros(uint64_t seed, size_t count, trial_config *config, operation *ops)
+{
+    trial_random random = {seed ^ 0x19};
+    if (config->plain || trial_random_below(&random, 8) != 0) {
+        return;
+    }
+    make_simple(config);
+    config->limit_percent = 0;
     behind_scene s = {.random = &random, .config = config, .ops = ops};
     while (s.at + MOST_OF_SCENE < count) {
         draw_ended_zeros(&s);
@@ -353,12 +359,8 @@ void trial_draw_behind_work(uint64_t seed, size_t count, trial_config *config, o
     if (!config->peer_pool || config->plain || trial_random_below(&random, 2) == 0) {
         return;
     }
+    make_simple(config);
     config->limit_percent = 0;
-    config->host_percent = 0;
-    config->host_refuses = 0;
-    config->prices = 0;
-    config->quiet = 0;
-    config->file_percent = 0;
     config->streams = config->streams < 3 ? 3 : config->streams;
     config->blocking = 0;
     config->unfenced_pages = config->unfenced_pages == 0 ? 1 : config->unfenced_pages;
@@ -367,6 +369,31 @@ void trial_draw_behind_work(uint64_t seed, size_t count, trial_config *config, o
     behind_scene s = {.random = &random, .config = config, .ops = ops};
     while (s.at + 2 * MOST_OF_SCENE < count) {
         draw_behind(&s);
+    }
+}
+
+void trial_draw_beside_groups(uint64_t seed, size_t count, trial_config *config, operation *ops)
+{
+    enum { IN_GROUP = 64, SLOTS = 24 };
+    static const uint8_t kinds[] = {OP_ALLOC_IN, OP_ALLOC_IN, OP_ALLOC,         OP_ALLOC,
+                                    OP_FREE,     OP_FREE,     OP_FREE,          OP_ROOM,
+                                    OP_ROOM,     OP_ROOM,     OP_GROUP_RELEASE, OP_GROUP_CREATE};
+    static const uint8_t sizes[] = {3, 16, 0x58, 0x70, 0x97, 0xd3, 0xe0, 0xe3};
+    trial_random random = {seed ^ 0x23};
+    if (config->plain || trial_random_below(&random, 8) != 0) {
+        return;
+    }
+    make_simple(config);
+    config->hooks = 0;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t drawn = trial_random_next(&random);
+        const uint8_t kind = kinds[(drawn >> 8) % sizeof(kinds)];
+        const uint8_t amount = (uint8_t)(drawn >> 16);
+        ops[i] = (operation){.kind = i % 64 < 3 ? OP_GROUP_CREATE : kind,
+                             .slot = (uint8_t)(i % 64 < 3 ? i % 64 : (drawn >> 24) % SLOTS),
+                             .stream = (uint8_t)(drawn >> 32) % 8,
+                             .size = sizes[(drawn >> 40) % sizeof(sizes)],
+                             .amount = (uint8_t)(kind == OP_FREE ? amount | IN_GROUP : amount)};
     }
 }
 

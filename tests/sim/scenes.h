@@ -15,8 +15,11 @@ void trial_draw_behind_work(uint64_t seed, size_t count, trial_config *config, o
 /* In an eighth of the worlds zeros of a destroyed range end within requests, beside free chunks. */
 void trial_draw_ended_zeros(uint64_t seed, size_t count, trial_config *config, operation *ops);
 
-/* In half of these worlds, and a quarter of the others, another process takes memory of the device
- * and gives it back amid requests; or the driver does not say what is free. */
+/* In an eighth of the worlds blocks come and go in groups and beside them, and room is asked. */
+void trial_draw_beside_groups(uint64_t seed, size_t count, trial_config *config, operation *ops);
+
+/* In half of the worlds with two pools, and a quarter of the others, another process takes memory
+ * of the device and gives it back amid requests; or the driver does not say what is free. */
 void trial_draw_neighbour(uint64_t seed, size_t count, const trial_config *config, operation *ops);
 
 /* In a quarter of the worlds requests lack memory, of a limit a little above what lives and of a

@@ -262,15 +262,18 @@ void trial_witness_forget(trial *t); /* what it has seen up to now */
 /* What the limit leaves: zeros count as all other memory. */
 uint64_t trial_limit_room(const mend_stats *stats);
 
-/* Bytes in empty chunks, and of those that can be created: what must be enough for a request.
- */
+/* Bytes in empty chunks that no group holds: others can use them, once work is done. Captures
+ * forbid to wait for that: none. */
+uint64_t trial_empty_bytes(trial *t, int pool);
+
+/* These, and bytes of chunks that can be created: what must be enough for a request. */
 uint64_t trial_room(trial *t, int pool);
 
 /* What the limit leaves for chunks of other sizes: empty ones above it serve only as they are. */
 uint64_t trial_room_for_chunks(trial *t, int pool);
 
-/* As much of it as a request that is refused must leave: what others or lost zeros may take is not
- * counted, nor what is above the limit. */
+/* As much of it as a request that is refused must leave: what lost zeros take, or is above the
+ * limit, is not counted. */
 uint64_t trial_room_to_stay(trial *t, int pool);
 
 mend_stats trial_stats(trial *t, int pool);
@@ -348,6 +351,9 @@ bool trial_knows_memory(const trial *t);
 /* What mend_get_room said, and whether a request of now_bytes, or of more, was served at once. */
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once);
 
+/* It says all that must be enough for a request. */
+void trial_judge_least_room(trial *t, const trial_call *ask);
+
 /* Keeps why a call failed, and what its report says would fit. */
 void trial_read_failure(trial_call *call);
 
@@ -358,9 +364,13 @@ void trial_judge_report(trial *t, const trial_call *refused, const trial_call *c
 /* The same for lack of addresses. */
 void trial_judge_addresses(trial *t, const trial_call *call);
 void trial_judge_range_addresses(trial *t, const trial_call *call);
+uint64_t trial_largest_gap(const trial *t, int pool); /* of its addresses, in bytes */
 
-/* Captures, or groups, keep free memory from everybody else. */
-bool trial_holds_memory_for_graphs(trial *t);
+/* A capture is under way, or a pool may believe in one: that forbids waits. */
+bool trial_may_be_captured(const trial *t);
+
+/* So it is, or groups keep free memory from everybody else. */
+bool trial_holds_memory_for_graphs(const trial *t);
 
 /* A trim that waited and was not disturbed: it went as far as it should. */
 void trial_judge_trim(trial *t, const trial_call *call);

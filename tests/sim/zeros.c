@@ -37,9 +37,8 @@ bool trial_may_answer_zeros(const trial *t, const trial_call *call, bool holds_c
 /* The chunk of zeros takes a page. Without captures a trim finds all empty chunks idle. */
 static void judge_refusal(trial *t, const trial_range *range, const trial_call *call)
 {
-    const bool is_certain =
-        trial_knows_memory(t) && !trial_is_rationed(t) && !trial_any_was_exported(t, range->pool) &&
-        !trial_holds_chunks(t, range->pool) && !trial_holds_memory_for_graphs(t);
+    const bool is_certain = trial_knows_memory(t) && !trial_is_rationed(t) &&
+                            !trial_any_was_exported(t, range->pool) && !trial_may_be_captured(t);
     trial_claim(t, TRIAL_REFUSED,
                 call->result != MEND_ERROR_OUT_OF_MEMORY || !is_certain ||
                     mend_min_u64(trial_room(t, range->pool),

@@ -77,8 +77,10 @@ void mend_plain_set_limit(mend_plain *plain, uint64_t limit_bytes);
 /* Whether the limit leaves an allocation for a block of this size. */
 bool mend_plain_may_hold(mend_plain *plain, uint64_t size_bytes);
 
-/* What reservations hold beside chunks. */
+/* What reservations hold beside chunks; and what chunks have beyond reservations, which is no
+ * memory. */
 uint64_t mend_plain_spare_bytes(mend_plain *plain);
+uint64_t mend_plain_unbacked_bytes(mend_plain *plain);
 
 /* All reservations are freed, or stay with the driver. */
 void mend_plain_end(mend_plain *plain);

@@ -198,13 +198,22 @@ bool mend_plain_may_hold(mend_plain *plain, uint64_t size_bytes)
     return may;
 }
 
-uint64_t mend_plain_spare_bytes(mend_plain *plain)
+static uint64_t beyond(mend_plain *plain, const uint64_t *bytes, const uint64_t *others)
 {
     mend_mutex_lock(&plain->mutex);
-    const uint64_t held = plain->range_bytes;
-    const uint64_t bytes = held > plain->chunk_bytes ? held - plain->chunk_bytes : 0;
+    const uint64_t beyond_bytes = *bytes - mend_min_u64(*bytes, *others);
     mend_mutex_unlock(&plain->mutex);
-    return bytes;
+    return beyond_bytes;
+}
+
+uint64_t mend_plain_spare_bytes(mend_plain *plain)
+{
+    return beyond(plain, &plain->range_bytes, &plain->chunk_bytes);
+}
+
+uint64_t mend_plain_unbacked_bytes(mend_plain *plain)
+{
+    return beyond(plain, &plain->chunk_bytes, &plain->range_bytes);
 }
 
 void mend_plain_end(mend_plain *plain)

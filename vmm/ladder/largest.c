@@ -113,11 +113,25 @@ static bool would_succeed_in(mend_question *q, const mend_request *asking, uint6
 }
 
 /* A small request that has no other place is placed as a large one. */
-static bool would_succeed(mend_question *q, const mend_request *asking, uint64_t size_bytes)
+static bool would_succeed_now(mend_question *q, const mend_request *asking, uint64_t size_bytes)
 {
     const bool is_small = size_bytes <= q->heap->config.placement.small_request_bytes;
     return (is_small && would_succeed_in(q, asking, size_bytes, MEND_ZONE_SMALL)) ||
            would_succeed_in(q, asking, size_bytes, MEND_ZONE_LARGE);
+}
+
+/* The first search goes by the soft limit: pressure is higher there, and plans are others. */
+static bool would_succeed(mend_question *q, const mend_request *asking, uint64_t size_bytes)
+{
+    mend_search *search = &q->heap->search;
+    assert(!search->keeps_soft_limit);
+    bool is_found = would_succeed_now(q, asking, size_bytes);
+    if (!is_found && mend_budget_has_soft_limit(q->heap)) {
+        search->keeps_soft_limit = true;
+        is_found = would_succeed_now(q, asking, size_bytes);
+        search->keeps_soft_limit = false;
+    }
+    return is_found;
 }
 
 static void end_question(mend_question *q)

@@ -151,6 +151,20 @@ mend_range_gap mend_range_next_gap(const mend_heap *heap, const mend_range *rang
     return (mend_range_gap){0};
 }
 
+uint64_t mend_parts_largest_gap(const mend_heap *heap, const mend_parts *parts)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; parts != NULL && i < parts->count; i++) {
+        const mend_part *part = &parts->items[i];
+        mend_range_gap gap = mend_range_next_gap(heap, part->range, part->from, part->end);
+        while (gap.size_bytes > 0) {
+            mend_raise_u64(&bytes, gap.size_bytes);
+            gap = mend_range_next_gap(heap, part->range, gap.address + gap.size_bytes, part->end);
+        }
+    }
+    return bytes;
+}
+
 /* ---- zeros ----------------------------------------------------------------------------------- */
 
 /*

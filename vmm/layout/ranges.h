@@ -133,6 +133,9 @@ typedef struct mend_range_gap {
 mend_range_gap mend_range_next_gap(const mend_heap *heap, const mend_range *range, uint64_t from,
                                    uint64_t end);
 
+/* The largest one of several parts, in bytes; 0: there is none, or `parts` is NULL. */
+uint64_t mend_parts_largest_gap(const mend_heap *heap, const mend_parts *parts);
+
 /* The chunk of zeros for pages of a size. */
 typedef struct mend_chunk_of_zeros {
     struct mend_chunk_of_zeros *next;

@@ -29,10 +29,15 @@ typedef struct exchange {
     mend_layout_promise nodes;
     bool was_frozen; /* before the exchange */
     size_t reservations_before;
-    int scratch_zone;      /* of blocks: the parts are mapped for the copy ... */
-    uint64_t scratch;      /* ... here, one behind the other */
+    uint64_t scratch;      /* the parts are mapped here for the copy, one behind the other */
     size_t scratch_mapped; /* ... so many of them */
 } exchange;
+
+/* Of blocks. */
+static int scratch_zone(const mend_chunk *chunk)
+{
+    return chunk->zone == MEND_ZONE_SMALL ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
+}
 
 static mend_result done(const exchange *x, mend_answer answer)
 {
@@ -91,17 +96,22 @@ static mend_result create(exchange *x)
     return MEND_OK;
 }
 
+mend_result mend_exchange_find_scratch(mend_heap *heap, const mend_chunk *chunk, uint64_t bytes,
+                                       uint64_t *address)
+{
+    const mend_status status =
+        mend_space_place(&heap->space, scratch_zone(chunk), bytes, 0, address);
+    return status == MEND_DRIVER_OUT_OF_MEMORY
+               ? MEND_ERROR_OUT_OF_MEMORY
+               : mend_driver_result(heap, MEND_ANSWER(reserve, status));
+}
+
 static mend_result map_scratch(exchange *x)
 {
     mend_heap *heap = x->heap;
     const uint64_t bytes = bytes_of(x->parts, x->count);
-    mend_status status = mend_space_place(&heap->space, x->scratch_zone, bytes, 0, &x->scratch);
-    if (status != MEND_DRIVER_OK) { /* a lack of addresses counts as a lack of memory */
-        x->report->lacks_addresses = status == MEND_DRIVER_OUT_OF_MEMORY;
-        return status == MEND_DRIVER_OUT_OF_MEMORY
-                   ? MEND_ERROR_OUT_OF_MEMORY
-                   : mend_driver_result(x->heap, MEND_ANSWER(reserve, status));
-    }
+    MEND_TRY(mend_exchange_find_scratch(heap, x->chunk, bytes, &x->scratch));
+    mend_status status = MEND_DRIVER_OK;
     uint64_t address = x->scratch;
     for (size_t i = 0; i < x->count && status == MEND_DRIVER_OK; i++) {
         x->report->driver_calls++;
@@ -166,7 +176,7 @@ static void leave_scratch(exchange *x, bool copies_have_ended)
     }
     uint64_t address = x->scratch;
     for (size_t i = 0; i < x->scratch_mapped; i++) {
-        mend_retire_scratch(heap, x->parts[i].chunk, x->scratch_zone, address);
+        mend_retire_scratch(heap, x->parts[i].chunk, scratch_zone(x->chunk), address);
         address += x->parts[i].size_bytes;
     }
 }
@@ -298,8 +308,6 @@ mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *ord
                   .parts = order->parts != NULL ? order->parts : &whole,
                   .count = order->parts != NULL ? order->count : 1,
                   .was_frozen = chunk->is_frozen,
-                  .scratch_zone =
-                      chunk->zone == MEND_ZONE_SMALL ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
                   .reservations_before = heap->space.reservations_by_address.count};
     if (!reserve_nodes(&x)) {
         return mend_no_host_memory("an exchange of memory");

@@ -118,7 +118,7 @@ static void claim(transaction *t)
     mend_run *base = t->plan->base;
     if (base != NULL) {
         uint64_t start = t->plan->start;
-        assert(base->address == t->plan->base_address);
+        assert(start >= t->plan->base_address);
         assert(start >= base->address);
         t->address = mend_run_end(base);
         if (start < t->address) { /* the part before the block stays in the run */

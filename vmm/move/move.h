@@ -52,17 +52,21 @@ typedef struct mend_exchange_order {
 typedef struct mend_exchange_report {
     uint64_t copied_bytes;
     uint64_t driver_calls;
-    bool lacks_addresses; /* not memory */
 } mend_exchange_report;
 
 /*
  * Exchanges the memory of a mapped chunk without pins, exports, aliases and retired mappings, which
  * lacks nothing and does not sleep. *report also after a failure: then the chunk is as before, or
  * lacks its mapping. Does not make room, and looks at no limit. MEND_ERROR_OUT_OF_MEMORY: the host,
- * or the device, has no room.
+ * or the device, has no room, or there are no addresses for the copy.
  */
 mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *order,
                                  mend_exchange_report *report);
+
+/* Finds these addresses, which are not taken yet, for so many bytes of the chunk. The caller
+ * reserved nodes of the space. A lack counts as MEND_ERROR_OUT_OF_MEMORY, and is not noted. */
+mend_result mend_exchange_find_scratch(mend_heap *heap, const mend_chunk *chunk, uint64_t bytes,
+                                       uint64_t *address);
 
 /* ---- freeze.c -------------------------------------------------------------------------------- */
 

@@ -298,9 +298,10 @@ static uint64_t spare_bytes(mend_heap *heap, const mend_request *request, mend_p
                             bool may_unmap)
 {
     uint64_t bytes = 0;
+    const uint64_t gap_bytes = mend_parts_largest_gap(heap, request->pages);
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0);
     for (; at != NULL; at = mend_chunk_empty_next(at)) {
-        const bool is_page = request->pages != NULL && !mend_plan_uses(plan, at) &&
+        const bool is_page = at->size_bytes <= gap_bytes && !mend_plan_uses(plan, at) &&
                              mend_pick_may(heap, request, plan, at);
         bytes += is_page || may_give(heap, plan, at, may_unmap) ? at->size_bytes : 0;
     }

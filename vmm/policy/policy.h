@@ -201,7 +201,7 @@ typedef struct mend_plan {
     mend_end tail;         /* the end of a chunk, before all others; only without a base */
     mend_end head;         /* the start of a chunk, behind all others */
     mend_run *base;        /* the run to extend; NULL: use a new address */
-    uint64_t base_address; /* of the base, or of a bridge: its chunks stay */
+    uint64_t base_address; /* in the base, or of a bridge: the chunks from there on stay */
     uint64_t base_bytes;
     const struct mend_parts
         *pages;             /* what the request commits: memory there stays. NULL: a block */

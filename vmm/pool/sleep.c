@@ -170,6 +170,9 @@ static void wake_with_help(waker *w)
                                 .zone = MEND_ZONE_LARGE};
         request.size_bytes = w->lack.all_bytes + mend_report_there_bytes(&w->pool->heap, &request);
         outcome = mend_pool_helpers.call_back(&w->pool->heap, &request, wake_beside_peer_pools, w);
+        if (outcome == MEND_NOTHING) { /* the last one may have left free memory to peer pools */
+            outcome = wake_beside_peer_pools(w);
+        }
     }
     if (outcome == MEND_NOTHING) {
         outcome = wake_behind_work(w);

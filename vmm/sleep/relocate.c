@@ -69,26 +69,48 @@ mend_result mend_sleep_make_room(mend_heap *heap, uint64_t bytes, mend_lack *lac
     return fits_limit(heap, bytes) ? MEND_OK : mend_trim_to_create(heap, bytes, 0, lack);
 }
 
-mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *order,
-                                    int *refusals, mend_exchange_report *report)
+/* Where there are none for the copy, free chunks give theirs, and keep their memory. */
+static mend_result find_addresses(mend_heap *heap, const mend_chunk *chunk)
+{
+    uint64_t address;
+    mend_result result = MEND_ERROR_OUT_OF_MEMORY;
+    for (int tries = 0; tries < 2 && result == MEND_ERROR_OUT_OF_MEMORY; tries++) {
+        if (tries > 0 && !mend_trim_addresses(heap, MEND_STREAM_UNKNOWN)) {
+            return result;
+        }
+        result = mend_space_reserve_nodes(&heap->space, 0)
+                     ? mend_exchange_find_scratch(heap, chunk, chunk->size_bytes, &address)
+                     : mend_no_host_memory("a copy");
+    }
+    return result;
+}
+
+static mend_result relocate_in_device(mend_heap *heap, const mend_exchange_order *order,
+                                      int *refusals, mend_exchange_report *report)
 {
     const uint64_t size_bytes = order->chunk->size_bytes;
     mend_lack lack;
+    MEND_TRY(find_addresses(heap, order->chunk)); /* before memory goes back for the copy */
     MEND_TRY(mend_sleep_make_room(heap, size_bytes, &lack));
     mend_result result = MEND_ERROR_OUT_OF_MEMORY;
-    bool has_unmapped = false;
     while (result == MEND_ERROR_OUT_OF_MEMORY && !mend_lacks_any(lack)) {
         result = mend_exchange_memory(heap, order, report);
-        if (report->lacks_addresses) { /* free chunks keep their memory */
-            if (has_unmapped || !mend_trim_addresses(heap, MEND_STREAM_UNKNOWN)) {
-                return result;
-            }
-            has_unmapped = true;
-        } else if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        if (result == MEND_ERROR_OUT_OF_MEMORY) {
             MEND_TRY(mend_trim_to_create(heap, size_bytes, ++*refusals, &lack));
         }
     }
     *refusals = *refusals > MEND_REFUSALS ? *refusals : 0;
+    return result;
+}
+
+mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *order,
+                                    int *refusals, mend_exchange_report *report)
+{
+    const size_t reservations_before = heap->space.reservations_by_address.count;
+    const mend_result result = relocate_in_device(heap, order, refusals, report);
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        mend_space_trim(&heap->space, reservations_before);
+    }
     return result;
 }
 

@@ -173,11 +173,15 @@ KIT_PRESSURE(give)
 SLEEP_TEST(pool_sleep_room, a_pressure_callback_makes_room_in_a_peer_pool)
 {
     giver g = {.w = w, .pool = kit_pool(w)};
+    giver next = {.w = w, .pool = g.pool};
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     EXPECT_OK(mend_add_pressure_callback(w->pool, give, &g));
+    EXPECT_OK(mend_add_pressure_callback(w->pool, give, &next));
     g.blocks[g.count++] = kit_alloc_from(g.pool, 60 * MEND_MIB, S(0));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_INT_EQ(1, g.calls);
+    EXPECT_INT_EQ(0, next.calls);
+    EXPECT_OK(mend_remove_pressure_callback(w->pool, give, &next));
     EXPECT_OK(mend_remove_pressure_callback(w->pool, give, &g));
     EXPECT_OK(mend_pool_destroy(g.pool));
 }
