@@ -14,13 +14,14 @@ enum { SEEDS = 16 };
  * Then moves came to buy more memory: 1 % fewer calls on streams, 1 % more with trims, and 2 % more
  * memory held and calls made where limits change. Then only what is trapped made pressure critical,
  * and pages were larger with room: up to 1.7 % fewer calls in full pools, 1.3 % more memory and
- * calls on a large device.
+ * calls on a large device. Then the first place was taken while the peak leaves room: up to 2 %
+ * more calls by these seeds, by 80 others the same.
  * The test prints the present table where it fails: who changes the policy on purpose takes that,
  * and says why. */
 static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {
     [PLACEMENT_steady] = {{12364, 12364, 0, 0, 125, 0, 819}},
     [PLACEMENT_steady_on_streams] = {{20538, 20538, 0, 0, 241, 0, 1391}},
-    [PLACEMENT_steady_and_tight] = {{10209, 10209, 0, 0, 8025, 0, 18367}},
+    [PLACEMENT_steady_and_tight] = {{10209, 10209, 0, 0, 7999, 0, 18341}},
     [PLACEMENT_phases] = {{11289, 11289, 0, 0, 237, 0, 1733}},
     [PLACEMENT_phases_and_room] = {{10753, 10753, 0, 0, 2629, 0, 6730}},
     [PLACEMENT_phases_and_tight] = {{10610, 10610, 0, 0, 6085, 0, 14566}},
@@ -32,9 +33,9 @@ static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {
     [PLACEMENT_few_calls] = {{10785, 10785, 0, 0, 1037, 0, 3370}},
     [PLACEMENT_little_memory] = {{10301, 10301, 0, 0, 5681, 0, 12727}},
     [PLACEMENT_streams] = {{12770, 12770, 0, 0, 6001, 0, 15036}},
-    [PLACEMENT_streams_and_full] = {{10271, 10271, 0, 0, 7873, 47, 17998}},
+    [PLACEMENT_streams_and_full] = {{10272, 10272, 0, 0, 7947, 46, 18113}},
     [PLACEMENT_trims] = {{12076, 26507, 0, 0, 16368, 155, 43895}},
-    [PLACEMENT_collections] = {{10497, 13595, 0, 0, 10250, 50, 24362}},
+    [PLACEMENT_collections] = {{10519, 13842, 0, 0, 10473, 50, 24959}},
     [PLACEMENT_compactions] = {{10313, 10313, 20, 0, 6480, 3754, 16201}},
     [PLACEMENT_limits] = {{12138, 15278, 0, 0, 8579, 0, 22220}},
     [PLACEMENT_neighbours] = {{10527, 10527, 0, 0, 4001, 0, 9712}},

@@ -91,6 +91,17 @@ bool mend_budget_traps_too_much(const mend_heap *heap)
            mend_budget_limits(heap).now;
 }
 
+static bool was_nearly_all_live(const mend_heap *heap, uint64_t limit)
+{
+    return heap->budget.headroom.most_live_bytes > limit - percent_of(limit, CLOSE_PERCENT);
+}
+
+bool mend_budget_may_waste(const mend_heap *heap)
+{
+    return !was_nearly_all_live(heap, mend_budget_limits(heap).now) &&
+           !mend_budget_traps_too_much(heap);
+}
+
 /* What the window before trapped counts while much is used again: a program that went near the
  * limit once and stays far below it does not move chunks for that any longer. */
 static bool is_critical(const mend_heap *heap, uint64_t limit)
@@ -221,7 +232,11 @@ uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *re
     const uint64_t limit = mend_budget_limits(heap).now;
     const bool keeps_empty = request->zone == MEND_ZONE_LARGE && !request->may_break &&
                              is_critical(heap, limit) && !is_low(heap, limit);
-    return keeps_empty ? heap->device.granularity_bytes : UINT64_MAX;
+    if (!keeps_empty) {
+        return UINT64_MAX;
+    }
+    return mend_budget_page(heap, mend_budget_may_waste(heap) ? MEND_PRESSURE_HIGH
+                                                              : MEND_PRESSURE_CRITICAL);
 }
 
 /* ---- tightness ------------------------------------------------------------------------------- */
@@ -268,9 +283,7 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
  * lack memory, and blocks lie as closely as they can. */
 static bool needs_all(const mend_heap *heap)
 {
-    const uint64_t limit = mend_budget_limit(heap);
-    return mend_budget_is_nearly_used(heap) ||
-           heap->budget.headroom.most_live_bytes > limit - percent_of(limit, CLOSE_PERCENT);
+    return mend_budget_is_nearly_used(heap) || was_nearly_all_live(heap, mend_budget_limit(heap));
 }
 
 /* How much may be reserved so that chunks need not move. What is created now can be moved later, so

@@ -131,11 +131,16 @@ static inline uint64_t mend_budget_kept_bytes(const mend_heap *heap)
 }
 
 /* How many bytes of an empty chunk a block may leave free if it breaks the chunk. Unlimited unless
- * pressure is critical. */
+ * pressure is critical; then a page: that of high pressure while memory may be wasted. */
 uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request);
 
 /* Whether the peak of live bytes would not fit beside what is trapped now. */
 bool mend_budget_traps_too_much(const mend_heap *heap);
+
+/* Whether the peak of live bytes leaves room under the limit (CLOSE_PERCENT), and fits beside what
+ * is trapped. Then a block may waste more, and takes the first place that a search finds, also
+ * under critical pressure: the next request finds larger runs and moves less. */
+bool mend_budget_may_waste(const mend_heap *heap);
 
 /* The usual size of a chunk of a zone, by the current limit. */
 uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone);
@@ -157,7 +162,7 @@ void mend_tightness_apply(mend_heap *heap, int tightness);
  * more than the peak of live bytes, and up to twice the peak where that much was moved often; or a
  * little more once the program has needed nearly all of the limit.
  *
- * Guarded by the heap's `grow` lock.
+ * Guarded by the heap's `grow` lock; the peak is written with `state` held, too.
  */
 
 /* Called when a large request needs room: updates the peak of live bytes, and ends the window. */

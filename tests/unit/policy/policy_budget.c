@@ -56,6 +56,31 @@ MEND_TEST(policy_budget, what_the_window_before_trapped_counts_while_much_is_use
     EXPECT_INT_EQ(HIGH, pressure_behind(&heap, 2 * LIMIT_BYTES)); /* this one trapped nothing */
 }
 
+/* Under critical pressure, with so much live at most and so much trapped now. */
+static uint64_t waste_allowed(uint64_t most_live_bytes, uint64_t trapped_bytes)
+{
+    mend_stream_state streams[MEND_STREAM_UNKNOWN + 1] = {0};
+    const mend_request request = {.size_bytes = MEND_MIB, .zone = MEND_ZONE_LARGE};
+    mend_heap heap = heap_with_limit(LIMIT_BYTES);
+    heap.streams.items = streams;
+    use(&heap, PERCENT(98), 0, PERCENT(90));
+    EXPECT_INT_EQ(CRITICAL, pressure_behind(&heap, 0));
+    heap.budget.headroom.most_live_bytes = most_live_bytes;
+    use(&heap, PERCENT(98), 0, PERCENT(98) - trapped_bytes);
+    return mend_budget_waste_allowed(&heap, &request);
+}
+
+/* An eighth of a usual chunk, not a page of the device. */
+MEND_TEST(policy_budget, more_may_be_wasted_while_the_peak_leaves_room)
+{
+    const uint64_t page = MEND_GRANULE_BYTES;
+    const uint64_t part = 16 * MEND_KIB;
+    EXPECT_U64_EQ(part, waste_allowed(PERCENT(95), PERCENT(4)));
+    EXPECT_U64_EQ(page, waste_allowed(PERCENT(95) + 1, PERCENT(4)));
+    EXPECT_U64_EQ(part, waste_allowed(PERCENT(80), PERCENT(20) - 1));
+    EXPECT_U64_EQ(page, waste_allowed(PERCENT(80), PERCENT(20)));
+}
+
 /* As with a limit of that size; what a context and libraries hold changes nothing. */
 MEND_TEST(policy_budget, sizes_of_chunks_follow_what_the_device_can_give)
 {

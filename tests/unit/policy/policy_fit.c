@@ -157,6 +157,7 @@ typedef struct spared {
     hand_heap hand;
     uint32_t states[SPARED]; /* of the pages: UNUSED, SECOND or LIVE */
     bool is_critical;
+    bool may_waste; /* the peak leaves room */
 } spared;
 
 /* Bytes of empty chunks that a block breaks, in pages; with what it wastes of them. */
@@ -223,6 +224,9 @@ static long long expected_page(const spared *s, const mend_request *request)
             if (run_at(s, first) == run_pages && (s->is_critical || run_pages <= 2 * pages)) {
                 compare_ends(s, request, first, run_pages, &least, &best);
             }
+            if (best != NONE && s->is_critical && s->may_waste) {
+                return best;
+            }
         }
     }
     return best;
@@ -253,10 +257,12 @@ MEND_TEST(policy_fit, breaks_as_few_bytes_of_empty_chunks_as_both_ends_of_runs_l
     for (int pattern = 0; pattern < PATTERNS && open_pattern(&s, pattern); pattern++) {
         for (uint64_t pages = 1; pages <= 4; pages++) {
             mend_request request = request_of(pages);
-            for (int i = 0; i < 4; i++) {
+            for (int i = 0; i < 8; i++) {
                 s.is_critical = i % 2 == 1;
+                s.may_waste = i / 2 % 2 == 1;
                 s.hand.heap.budget.peaks.trapped_bytes[0] = s.is_critical ? SPARED * PAGE : 0;
-                request.alignment_bytes = i < 2 ? 512 : 2 * PAGE;
+                s.hand.heap.budget.headroom.most_live_bytes = s.may_waste ? 0 : SPARED * PAGE;
+                request.alignment_bytes = i < 4 ? 512 : 2 * PAGE;
                 const long long expected = expected_page(&s, &request);
                 if (expected != NONE || s.is_critical) {
                     EXPECT_INT_EQ(expected, page_of(mend_fit_find(&s.hand.heap, &request,
