@@ -7,6 +7,17 @@
 #include "move/move.h"
 #include "users/users.h"
 
+/* A capture forbids waits for the context, but not for its events; nor, which a request without a
+ * stream waits for too, for those of streams. */
+static bool may_wait_in_capture(const mend_streams *streams, const mend_request *asking)
+{
+    bool has_event = streams->context_event_count > 0;
+    MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_UNPASSED) {
+        has_event |= asking->stream == MEND_STREAM_UNKNOWN && streams->items[i].fence_count > 0;
+    }
+    return has_event;
+}
+
 /* Restores what asking would change, so that later requests do not depend on who has asked. */
 static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_captured,
                         mend_room *room)
@@ -14,7 +25,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     mend_question q = {.heap = heap, .is_captured = is_captured};
     q.creates_nothing = mend_ladder_owes_much(heap, asking) &&
                         mend_ladder_waits_on_host(heap, asking) && !mend_process_has_begun() &&
-                        (!is_captured || heap->streams.context_event_count > 0);
+                        (!is_captured || may_wait_in_capture(&heap->streams, asking));
     mend_room found = *room;
     mend_shortage shortage = heap->shortage;
     const mend_attainable known = heap->attainable;

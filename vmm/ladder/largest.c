@@ -38,9 +38,9 @@ static bool finds_behind(mend_question *q, const mend_request *request)
            end_plan(q, &plan, mend_plan_find_behind(q->heap, request, &plan));
 }
 
-/* Whether a request would find its place once an empty chunk of the wrong size is given back, as
- * mend_place does while pressure is critical. */
-static bool finds_remade(mend_question *q, const mend_request *request)
+/* While pressure is critical a request breaks no empty chunk at first, which may fit where one that
+ * is broken has no addresses; then mend_place gives back one of the wrong size. */
+static bool finds_unbroken(mend_question *q, const mend_request *request)
 {
     mend_heap *heap = q->heap;
     mend_request whole = *request;
@@ -49,9 +49,9 @@ static bool finds_remade(mend_question *q, const mend_request *request)
         return false;
     }
     mend_plan plan = {0};
-    bool is_found = mend_plan_find(q->heap, &whole, ways[EXTEND_AND_CREATE], &plan);
-    bool could_be =
-        !is_found && !plan.lacks_host_memory && mend_trim_finds_one(heap, &plan, !q->is_captured);
+    const bool is_found = mend_plan_find(heap, &whole, ways[EXTEND_AND_CREATE], &plan);
+    const bool could_be = is_found || (!q->creates_nothing && !plan.lacks_host_memory &&
+                                       mend_trim_finds_one(heap, &plan, !q->is_captured));
     return end_plan(q, &plan, could_be);
 }
 
@@ -91,8 +91,8 @@ static bool finds_place(mend_question *q, const mend_request *request)
             return true;
         }
     }
-    return !q->creates_nothing &&
-           (finds_remade(q, request) || finds_ends(q, request) || finds_behind(q, request));
+    return finds_unbroken(q, request) ||
+           (!q->creates_nothing && (finds_ends(q, request) || finds_behind(q, request)));
 }
 
 static bool would_succeed_in(mend_question *q, const mend_request *asking, uint64_t size_bytes,

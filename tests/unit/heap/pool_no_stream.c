@@ -70,6 +70,30 @@ NO_STREAM_TEST(a_request_that_cannot_be_served_waits_for_nothing)
     EXPECT_TRUE(room.after_waiting_bytes > 4000 * MEND_MIB);
 }
 
+/* A known capture forbids waits for the context; the event of a stream can be waited for. */
+NO_STREAM_TEST(beside_a_capture_the_host_waits_for_streams_and_room_knows)
+{
+    enum { BLOCKS = 26 };
+    mend_sim_graph *graph = NULL;
+    void *blocks[BLOCKS];
+    mend_room room = MEND_ROOM_INIT;
+    kit_alloc(w, 512, S(1));
+    EXPECT_OK(mend_sim_begin_capture(w->sim, S(1), MEND_SIM_CAPTURE_RELAXED));
+    kit_alloc(w, 512, S(1));
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = kit_alloc_used(w, BLOCK_BYTES, S(0), LONG_NS);
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        kit_free(w, blocks[i], S(0));
+    }
+    EXPECT_OK(mend_get_room(w->pool, MEND_NO_STREAM, &room));
+    EXPECT_U64_EQ(32 * MEND_KIB, room.now_bytes); /* beside the small blocks */
+    kit_alloc(w, BLOCK_BYTES, MEND_NO_STREAM);
+    EXPECT_STATS(w, host_waits, 1);
+    EXPECT_OK(mend_sim_end_capture(w->sim, S(1), &graph));
+    mend_sim_graph_destroy(w->sim, graph);
+}
+
 /* The pool cannot know of the captures, and harms one; it waits for twice as much before it may
  * harm another one. */
 NO_STREAM_TEST(hidden_captures_are_met_ever_less_often)
