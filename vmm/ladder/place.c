@@ -129,14 +129,13 @@ static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *r
     mend_outcome outcome = MEND_NOTHING;
     if (mend_headroom_allows(heap, 0) && mend_plan_find(heap, request, without_moves, &plan) &&
         mend_headroom_allows(heap, plan.create_bytes)) {
-        mend_shortage before = heap->shortage;
+        const mend_shortage before = heap->shortage;
         mend_plan_clear(moves);
         outcome = carry_out(heap, request, true, &plan, span);
         if (outcome == MEND_PLACED) {
             heap->counters.moves_avoided++;
         } else if (outcome == MEND_NOTHING) {
             mend_headroom_note_refusal(heap);
-            before.device_is_asked = heap->shortage.device_is_asked;
             heap->shortage = before;
         }
     }

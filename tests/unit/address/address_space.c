@@ -1,4 +1,4 @@
-/* Addresses that the driver does not take back. */
+/* Addresses that the driver refuses, or does not take back. */
 #include "address/space.h"
 
 #include "tests/support/kit.h"
@@ -7,20 +7,26 @@ enum { PAGE = 1 << 16 };
 #define RESERVE (64 * (uint64_t)PAGE)
 
 /* In a reservation of so many bytes at least. */
-static void take_page(mend_space *space, uint64_t size_bytes)
+static uint64_t take_page(mend_space *space, uint64_t size_bytes)
 {
     uint64_t address = 0;
     EXPECT_INT_EQ(MEND_DRIVER_OK, mend_space_place(space, 0, size_bytes, 0, &address));
     mend_space_take(space, address, PAGE);
+    return address;
+}
+
+static void open_space(mend_world *w, mend_space *space)
+{
+    EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->context_push(w->driver, w->info.context));
+    mend_space_init(space, w->driver, PAGE, RESERVE, 2 * PAGE, false);
+    EXPECT_TRUE(mend_space_reserve_nodes(space, 64));
 }
 
 /* The first refusal is reported, and the rest goes back all the same. */
 KIT_LAST_TEST(address_space, the_first_refusal_at_the_end_is_reported, kit_open_default(w))
 {
     mend_space space;
-    EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->context_push(w->driver, w->info.context));
-    mend_space_init(&space, w->driver, PAGE, RESERVE, 2 * PAGE, false);
-    EXPECT_TRUE(mend_space_reserve_nodes(&space, 64));
+    open_space(w, &space);
     take_page(&space, PAGE);
     take_page(&space, 2 * RESERVE);
     kit_fail(w, "address_free", 0, 1, MEND_DRIVER_UNKNOWN);
@@ -29,4 +35,23 @@ KIT_LAST_TEST(address_space, the_first_refusal_at_the_end_is_reported, kit_open_
     EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->context_pop(w->driver));
     EXPECT_OK(mend_pool_destroy(w->pool));
     EXPECT_LEDGER(w, reservations, 1, violations, 0);
+}
+
+/* What was refused is asked for again once addresses have gone back. */
+KIT_TEST(address_space, the_usual_size_comes_back_after_refusals)
+{
+    enum { USUAL_AND_SMALLER = 4 };
+    mend_space space;
+    uint64_t address = 0;
+    open_space(w, &space);
+    kit_fail(w, "reserve", 0, USUAL_AND_SMALLER + 1, MEND_DRIVER_OUT_OF_MEMORY);
+    EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, mend_space_place(&space, 0, PAGE, 0, &address));
+    address = take_page(&space, PAGE);
+    EXPECT_U64_EQ(2 * PAGE, space.address_bytes);
+    mend_space_give(&space, address, PAGE);
+    mend_space_trim(&space, 0);
+    take_page(&space, PAGE);
+    EXPECT_U64_EQ(RESERVE, space.address_bytes);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_space_clear(&space));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->context_pop(w->driver));
 }

@@ -88,6 +88,21 @@ KIT_TEST_IN(pool_collect, memory_goes_back_while_others_lack_it, open_world(w, k
     EXPECT_U64_EQ(2 * MEND_MIB, reserved(w)); /* what lives stays */
 }
 
+KIT_SETTING(keep_4_mib_and_idle_after_10_ms, keep_4_mib(w), idle_after_10_ms(w));
+
+KIT_TEST_IN(pool_collect, what_was_idle_for_long_counts_for_others,
+            open_world(w, keep_4_mib_and_idle_after_10_ms))
+{
+    void *old = kit_alloc(w, 2 * MEND_MIB, NULL);
+    void *young = kit_alloc(w, 3 * MEND_MIB, NULL);
+    kit_free(w, old, NULL);
+    EXPECT_U64_EQ(0, collect(w));
+    pass(w, 10);
+    kit_free(w, young, NULL);
+    mend_sim_set_foreign_bytes(w->sim, 0, 9 * MEND_MIB); /* 2 MiB are free */
+    EXPECT_U64_EQ(2 * MEND_MIB, collect(w));
+}
+
 static char shared_path[64];
 
 static void name_file(void)

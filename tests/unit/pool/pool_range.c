@@ -46,9 +46,12 @@ RANGE_TEST(pool_range, addresses_that_are_refused_go_later, 0)
     const uint64_t reservations = mend_world_ledger(w).reservations;
     expect_commit(range, 0, PAGE, S(0));
     mend_range *other = create(w, MEND_GIB, PAGE);
+    void *place = at(other, 0);
     kit_fail(w, "address_free", 0, 1, MEND_DRIVER_UNKNOWN);
     EXPECT_OK(mend_range_destroy(other, S(0)));
     EXPECT_LEDGER(w, reservations, reservations + 1);
+    EXPECT_REFUSAL(FOREIGN_POINTER, "is not memory of this pool",
+                   mend_free(w->pool, place, S(0))); /* and of no range */
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
     EXPECT_LEDGER(w, reservations, reservations);
 }

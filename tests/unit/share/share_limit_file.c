@@ -75,7 +75,7 @@ SCENE_TEST(share_limit_file, an_offer_is_as_old_as_the_newest_want_it_answers)
     EXPECT_U64_EQ(20, mend_limit_file_look(&r->b, want).offered_bytes);
     EXPECT_U64_EQ(100, mend_limit_file_look(&r->b, want).room_bytes);
     EXPECT_U64_EQ(want + 1, mend_limit_file_want(&r->b, 251)); /* more: it is asked anew */
-    EXPECT_U64_EQ(want + 1, mend_limit_file_want(&r->b, 5));
+    EXPECT_U64_EQ(want + 1, mend_limit_file_want(&r->b, 5));   /* less: it is not */
     EXPECT_U64_EQ(want + 2, mend_limit_file_want(&r->b, LIMIT));
     EXPECT_U64_EQ(want + 3, mend_limit_file_want(&r->b, UINT64_MAX));
     EXPECT_U64_EQ(LIMIT - 100, wanted_by_others(&r->a)); /* nobody can give more than the limit */
@@ -233,6 +233,7 @@ SCENE_TEST(share_limit_file, a_damaged_file_grants_all)
     EXPECT_TRUE(truncate(r->path, 10) == 0);
     EXPECT_TRUE(mend_limit_file_claim(&r->a, 5 * LIMIT));
     EXPECT_TRUE(r->a.is_broken);
+    EXPECT_TRUE(mend_limit_file_claim(&r->b, LIMIT)); /* does not wait for the first */
     EXPECT_U64_EQ(5 * LIMIT + 100, r->a.own.claimed_bytes);
     mend_limit_file_give(&r->a, 5 * LIMIT);
     EXPECT_U64_EQ(UINT64_MAX, mend_limit_file_look(&r->a, 0).room_bytes);

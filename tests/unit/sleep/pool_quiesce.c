@@ -1,5 +1,7 @@
 /* A checkpoint of the process by another program: the simulated driver refuses it while other
  * processes may know of memory, and after mend_quiesce takes and restores everything. */
+#include <string.h>
+
 #include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
 #include "tests/support/kit.h"
@@ -107,6 +109,27 @@ SCENE_TEST(pool_quiesce, sleepers_and_graphs_come_through, open_scene(r, true))
     EXPECT_LEDGER(w, host_allocations, 0);
     checkpoint_and_restore(r);
     mend_sim_graph_destroy(w->sim, graph);
+}
+
+/* As another thread would, while the first copy is made. */
+static void free_meanwhile(void *context, const char *call, KIT_UNUSED int is_after)
+{
+    scene *s = context;
+    for (int i = 0; i < BLOCKS && strcmp(call, "create") == 0; i++) {
+        void *block = s->blocks[i];
+        s->blocks[i] = NULL;
+        EXPECT_OK(mend_free(s->w.pool, block, s->w.streams[0])); /* or of NULL: nothing */
+    }
+}
+
+SCENE_TEST(pool_quiesce, what_others_free_meanwhile_goes_back, open_scene(r, true))
+{
+    mend_quiesce_report report = MEND_QUIESCE_REPORT_INIT;
+    const uint64_t held = mend_world_stats(w).reserved_bytes;
+    mend_sim_set_call_observer(w->sim, free_meanwhile, r);
+    EXPECT_OK(mend_quiesce(w->pool, &report));
+    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    EXPECT_FIELDS(report, reserved_bytes, 0, released_bytes, held);
 }
 
 SCENE_TEST(pool_quiesce, the_device_notices_calls_of_a_checkpointed_process, open_scene(r, false))
