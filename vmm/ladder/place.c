@@ -119,8 +119,7 @@ static mend_outcome build_bridge(mend_heap *heap, const mend_request *request,
                     : MEND_NOTHING;
 }
 
-/* Creates memory, if that is worth it. A refusal by the driver does not count as a shortage,
- * because the request can still be served by moves. */
+/* Creates memory, if that is worth it. If the driver refuses, moves can still serve the request. */
 static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *request,
                                           mend_plan *moves, mend_span **span)
 {
@@ -129,14 +128,20 @@ static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *r
     mend_outcome outcome = MEND_NOTHING;
     if (mend_headroom_allows(heap, 0) && mend_plan_find(heap, request, without_moves, &plan) &&
         mend_headroom_allows(heap, plan.create_bytes)) {
+<<<<<<< HEAD
         const mend_shortage before = heap->shortage;
+=======
+>>>>>>> 11d48252a76dff0ec161b967174db11216530b6a
         mend_plan_clear(moves);
         outcome = carry_out(heap, request, true, &plan, span);
         if (outcome == MEND_PLACED) {
             heap->counters.moves_avoided++;
         } else if (outcome == MEND_NOTHING) {
             mend_headroom_note_refusal(heap);
+<<<<<<< HEAD
             heap->shortage = before;
+=======
+>>>>>>> 11d48252a76dff0ec161b967174db11216530b6a
         }
     }
     mend_plan_clear(&plan);
