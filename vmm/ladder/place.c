@@ -128,20 +128,12 @@ static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *r
     mend_outcome outcome = MEND_NOTHING;
     if (mend_headroom_allows(heap, 0) && mend_plan_find(heap, request, without_moves, &plan) &&
         mend_headroom_allows(heap, plan.create_bytes)) {
-<<<<<<< HEAD
-        const mend_shortage before = heap->shortage;
-=======
->>>>>>> 11d48252a76dff0ec161b967174db11216530b6a
         mend_plan_clear(moves);
         outcome = carry_out(heap, request, true, &plan, span);
         if (outcome == MEND_PLACED) {
             heap->counters.moves_avoided++;
         } else if (outcome == MEND_NOTHING) {
             mend_headroom_note_refusal(heap);
-<<<<<<< HEAD
-            heap->shortage = before;
-=======
->>>>>>> 11d48252a76dff0ec161b967174db11216530b6a
         }
     }
     mend_plan_clear(&plan);
