@@ -209,13 +209,13 @@ mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_
         assert(streams->items[*index].known);
         return MEND_OK;
     }
-    MEND_TRY(mend_slots_add(streams, handle, &info, group, index));
-    uint32_t outside;
-    const bool is_met_again = (group & MEND_GROUP_OF_CAPTURE) != 0 && !streams->verify &&
-                              handle != NULL && handle != MEND_STREAM_PER_THREAD;
-    return is_met_again && mend_streams_lookup(streams, handle, 0) == MEND_STREAM_UNKNOWN
-               ? mend_slots_add(streams, handle, &info, 0, &outside)
-               : MEND_OK;
+    /* Whoever calls in a capture may capture again: the pool asks about the stream from now on. */
+    if ((group & MEND_GROUP_OF_CAPTURE) != 0 && !streams->verify && handle != NULL &&
+        handle != MEND_STREAM_PER_THREAD &&
+        mend_streams_lookup(streams, handle, 0) == MEND_STREAM_UNKNOWN) {
+        MEND_TRY(mend_slots_add(streams, handle, &info, 0, index));
+    }
+    return mend_slots_add(streams, handle, &info, group, index);
 }
 
 mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,

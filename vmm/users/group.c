@@ -310,10 +310,6 @@ void mend_capture_groups_collect_all(mend_heap *heap)
         mend_group *group = GROUP_OF(at);
         if (group->end != NULL && atomic_load(&group->end->has_come)) {
             mend_streams_end_capture(&heap->streams, group->capture);
-            if (mend_streams_keep_captured(&heap->streams, group->number) != MEND_OK) {
-                heap->groups.ends_seen = heard - 1; /* the next call looks again */
-                continue;
-            }
             mend_group_show_chunks(heap, group->number);
             mend_streams_end_group(&heap->streams, group->number);
             mend_streams_release_group(&heap->streams, group->number);

@@ -80,13 +80,16 @@ KIT_EACH(pool_capture_edges, a_capture_that_is_served_is_not_spoilt_where_stream
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
 }
 
-WORLD_TEST(pool_capture_edges, a_stream_known_from_its_capture_alone_is_not_forgotten_in_it)
+KIT_EACH(pool_capture_edges, a_stream_known_from_its_capture_alone_is_not_forgotten_in_it, int,
+         in_group, 2, kit_open_with(w, 8 * MEND_MIB, NULL))
 {
+    mend_group *group = in_group ? kit_begin_group(w, S(0)) : NULL;
     kit_begin_capture(w, S(0));
     kit_alloc(w, 1 * MEND_MIB, S(0));
     EXPECT_ERROR(CAPTURING, mend_forget_stream(w->pool, S(0)));
     mend_sim_graph *graph = kit_end_capture(w, S(0));
     EXPECT_OK(mend_forget_stream(w->pool, S(0)));
+    EXPECT_TRUE(group == NULL || mend_group_end(group) == MEND_OK);
     mend_sim_graph_destroy(w->sim, graph);
 }
 

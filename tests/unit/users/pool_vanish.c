@@ -1,5 +1,6 @@
 /* Streams that end without a word, and programs that tell of every stream. */
 
+#include "pool/pool.h"
 #include "tests/support/kit.h"
 #include "tests/support/threads.h"
 
@@ -89,6 +90,21 @@ MAY_VANISH_TEST(pool_vanish, a_capture_is_not_taken_for_the_one_before_it)
     kit_expect_none(w, block_bytes, S(1), "");
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
     take_over(w, S(1));
+}
+
+/* Nobody can tell whether it is of the same stream. */
+MAY_VANISH_TEST(pool_vanish, a_capture_of_a_group_is_not_taken_for_the_one_before_it)
+{
+    mend_group *group = kit_begin_group(w, S(0));
+    uint32_t slots[2];
+    for (int i = 0; i < 2; i++) {
+        kit_begin_capture(w, S(0));
+        kit_alloc(w, 512, S(0));
+        slots[i] = w->pool->heap.streams.count;
+        mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
+    }
+    EXPECT_U64_EQ(slots[0] + 1, slots[1]);
+    EXPECT_OK(mend_group_end(group));
 }
 
 /* The block was used on it up to its end, and is freed by no stream that came after. */
