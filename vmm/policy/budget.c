@@ -98,7 +98,8 @@ static bool was_nearly_all_live(const mend_heap *heap, uint64_t limit)
 
 bool mend_budget_may_waste(const mend_heap *heap)
 {
-    return !was_nearly_all_live(heap, mend_budget_limits(heap).now) &&
+    const uint64_t limit = mend_budget_limits(heap).now;
+    return heap->budget.headroom.most_live_bytes <= limit - percent_of(limit, SLACK_PERCENT) &&
            !mend_budget_traps_too_much(heap);
 }
 

@@ -38,8 +38,9 @@ enum { LAST_PERCENT = 2, NEAR_PERCENT = 10 };
  * pressure critical. */
 enum { AGAIN_PERCENT = 15 };
 
-/* Percent of the limit. Once all but this was live, blocks lie as closely as they can. */
-enum { CLOSE_PERCENT = 5 };
+/* Percent of the limit. Once all but CLOSE_PERCENT was live, blocks lie as closely as they can;
+ * once all but SLACK_PERCENT, they waste no more under critical pressure than they must. */
+enum { CLOSE_PERCENT = 5, SLACK_PERCENT = 8 };
 
 /* While this part of the limit is not reserved, calls count more than bytes: a search spares no
  * empty chunk, and large requests have larger chunks. */

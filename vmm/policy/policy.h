@@ -137,7 +137,7 @@ uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *re
 /* Whether the peak of live bytes would not fit beside what is trapped now. */
 bool mend_budget_traps_too_much(const mend_heap *heap);
 
-/* Whether the peak of live bytes leaves room under the limit (CLOSE_PERCENT), and fits beside what
+/* Whether the peak of live bytes leaves room under the limit (SLACK_PERCENT), and fits beside what
  * is trapped. Then a block may waste more, and takes the first place that a search finds, also
  * under critical pressure: the next request finds larger runs and moves less. */
 bool mend_budget_may_waste(const mend_heap *heap);

@@ -75,8 +75,8 @@ MEND_TEST(policy_budget, more_may_be_wasted_while_the_peak_leaves_room)
 {
     const uint64_t page = MEND_GRANULE_BYTES;
     const uint64_t part = 16 * MEND_KIB;
-    EXPECT_U64_EQ(part, waste_allowed(PERCENT(95), PERCENT(4)));
-    EXPECT_U64_EQ(page, waste_allowed(PERCENT(95) + 1, PERCENT(4)));
+    EXPECT_U64_EQ(part, waste_allowed(PERCENT(92), PERCENT(4)));
+    EXPECT_U64_EQ(page, waste_allowed(PERCENT(92) + 1, PERCENT(4)));
     EXPECT_U64_EQ(part, waste_allowed(PERCENT(80), PERCENT(20) - 1));
     EXPECT_U64_EQ(page, waste_allowed(PERCENT(80), PERCENT(20)));
 }
