@@ -222,3 +222,9 @@ HOLDS(sim_regressions, a_hopeless_request_ends_nothing_of_a_failed_wake,
 HOLDS(sim_regressions, a_capture_of_another_stream_is_no_mistake_of_a_commit, "thread_streams 1",
       "RANGE_CREATE slot 226 amount 1 / COMMIT slot 1 alignment 1 / SLEEP / CAPTURE_BEGIN stream 1 "
       "/ FAULT size 18 amount 2 / WAKE / FREE slot 46 / COMMIT slot 1 alignment 1")
+
+/* Seed 900094: a block in one chunk needs whole pages, and callbacks were told less. */
+HOLDS(sim_regressions, callbacks_hear_of_whole_pages_for_one_chunk,
+      "device_pages 16, small_request_granules 64",
+      "ALLOC size 150 / FOREIGN amount 122 / SET_LIMIT amount 23 / ADD_CALLBACK amount 16 / ALLOC "
+      "slot 1 size 40 amount 20")
