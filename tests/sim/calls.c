@@ -437,6 +437,7 @@ static void judge_vain_help(trial *t, const trial_call *call, const held *before
 
 static void judge_lack(trial *t, const trial_call *call, const held *before)
 {
+    t->had_others |= before->imported_bytes > 0;
     judge_failed(t, call, before);
     judge_gifts(t, call, before);
     judge_vain_help(t, call, before);

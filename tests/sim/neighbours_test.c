@@ -228,3 +228,9 @@ HOLDS(sim_regressions, callbacks_hear_of_whole_pages_for_one_chunk,
       "device_pages 16, small_request_granules 64",
       "ALLOC size 150 / FOREIGN amount 122 / SET_LIMIT amount 23 / ADD_CALLBACK amount 16 / ALLOC "
       "slot 1 size 40 amount 20")
+
+/* Importers kept memory that the device lacked, and had let go of it when the call ended. */
+HOLDS(sim_regressions, importers_are_others_while_they_keep_memory, "chunk_pages 16",
+      "ALLOC / ALLOC slot 1 size 166 / ROOM slot 2 / RANGE_CREATE slot 2 amount 3 / ALLOC slot 2 "
+      "size 132 / COMMIT slot 2 size 2 alignment 1 / EXPORT slot 46 / SLEEP stream 3 / COMMIT slot "
+      "2 alignment 1 / IMPORT / ALLOC slot 3 / FREE slot 46")
