@@ -62,6 +62,7 @@ static mend_result call_directly(trial_call *call, mend_pool *pool)
 static void call_pool(trial_call *call, mend_pool *pool)
 {
     mend_test_call begun;
+    const uint64_t outer_tag = mend_process_own_marks()->sleep_tag;
     trial_mark_call(call); /* malloc may fail there, too */
     mend_fail(MEND_ERROR_INVARIANT, "there was call %d to come", (int)call->kind);
     mend_test_begin_call(&begun);
@@ -71,6 +72,9 @@ static void call_pool(trial_call *call, mend_pool *pool)
     call->remains = mend_test_remains_of_call(&begun, call->result);
     if (call->result != MEND_OK) {
         trial_read_failure(call);
+    }
+    if (*mend_process_callback_depth() > 0) {
+        mend_set_sleep_tag(outer_tag); /* a callback leaves the thread as it was */
     }
 }
 

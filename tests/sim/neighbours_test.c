@@ -234,3 +234,8 @@ HOLDS(sim_regressions, importers_are_others_while_they_keep_memory, "chunk_pages
       "ALLOC / ALLOC slot 1 size 166 / ROOM slot 2 / RANGE_CREATE slot 2 amount 3 / ALLOC slot 2 "
       "size 132 / COMMIT slot 2 size 2 alignment 1 / EXPORT slot 46 / SLEEP stream 3 / COMMIT slot "
       "2 alignment 1 / IMPORT / ALLOC slot 3 / FREE slot 46")
+
+/* Seed 841532: calls of a callback left the thread with another sleep tag. */
+HOLDS(sim_regressions, a_callback_leaves_the_sleep_tag, "peer_pool 1, soft_limit_percent 5",
+      "RANGE_CREATE size 2 amount 2 / ADD_CALLBACK slot 2 amount 8 / COMMIT size 7 alignment 1 / "
+      "INFO slot 46")
