@@ -239,3 +239,8 @@ HOLDS(sim_regressions, importers_are_others_while_they_keep_memory, "chunk_pages
 HOLDS(sim_regressions, a_callback_leaves_the_sleep_tag, "peer_pool 1, soft_limit_percent 5",
       "RANGE_CREATE size 2 amount 2 / ADD_CALLBACK slot 2 amount 8 / COMMIT size 7 alignment 1 / "
       "INFO slot 46")
+
+/* Seed 902028: what had gone to the zeros that were mapped again was counted as given in vain. */
+HOLDS(sim_regressions, zeros_that_were_lost_are_no_gift, "",
+      "ALLOC / ALLOC slot 1 size 212 / FREE / FAULT size 8 alignment 1 amount 6 / RANGE_CREATE "
+      "amount 1 / ZEROS / COMMIT / FOREIGN amount 229 / CLEAR_FAULTS / COMMIT alignment 1")
