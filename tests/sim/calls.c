@@ -62,6 +62,7 @@ static mend_result call_directly(trial_call *call, mend_pool *pool)
 static void call_pool(trial_call *call, mend_pool *pool)
 {
     mend_test_call begun;
+    const uint64_t outer_tag = mend_process_own_marks()->sleep_tag;
     trial_mark_call(call); /* malloc may fail there, too */
     mend_fail(MEND_ERROR_INVARIANT, "there was call %d to come", (int)call->kind);
     mend_test_begin_call(&begun);
@@ -71,6 +72,9 @@ static void call_pool(trial_call *call, mend_pool *pool)
     call->remains = mend_test_remains_of_call(&begun, call->result);
     if (call->result != MEND_OK) {
         trial_read_failure(call);
+    }
+    if (*mend_process_callback_depth() > 0) {
+        mend_set_sleep_tag(outer_tag); /* a callback leaves the thread as it was */
     }
 }
 
@@ -285,6 +289,7 @@ typedef struct held {
     uint64_t lingering_bytes;
     uint64_t imported_bytes; /* that pools have released */
     uint64_t most_bytes;     /* that the pool can hold */
+    uint64_t zeros_bytes;
     uint64_t reserved_bytes;
     uint64_t leaving_bytes; /* of it */
     uint64_t peer_bytes;    /* of the other pool */
@@ -319,6 +324,7 @@ static held look_at_held(trial *t, int pool)
                   .lingering_bytes = trial_lingering_bytes(t),
                   .imported_bytes = trial_kept_by_importers(t),
                   .most_bytes = mend_max_u64(heap->config.limit_bytes, heap->chunks.reserved_bytes),
+                  .zeros_bytes = heap->zeros.bytes,
                   .reserved_bytes = heap->chunks.reserved_bytes,
                   .leaving_bytes = trial_leaving_bytes(t, pool),
                   .peer_bytes = bytes_of_pool(t, peer),
@@ -358,12 +364,14 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
  * allocations. What importers still map does not come to the device, and is given besides. A call
  * that lacks memory gives none back in vain; but compactions make room to copy to, a pool that
  * prepares for a checkpoint gives all it can, and without virtual memory chunks are numbers, which
- * go and come without the driver. */
+ * go and come without the driver. What became zeros that were lost is no gift. */
 static void judge_gifts(trial *t, const trial_call *call, const held *before)
 {
     const held after = look_at_held(t, call->pool);
     const uint64_t lost_bytes =
         after.imported_bytes - mend_min_u64(before->imported_bytes, after.imported_bytes);
+    const uint64_t zeros_bytes =
+        after.zeros_bytes - mend_min_u64(before->zeros_bytes, after.zeros_bytes);
     trial_claim(t, TRIAL_MODEL,
                 call->kind != CALL_ALLOC || call->result != MEND_OK || call->faulty ||
                     t->pool_count < TRIAL_POOLS || t->config.plain != 0 ||
@@ -380,7 +388,8 @@ static void judge_gifts(trial *t, const trial_call *call, const held *before)
     trial_claim(t, TRIAL_MODEL,
                 call->result != MEND_ERROR_OUT_OF_MEMORY || gives_anyway ||
                     (call->faulty && !trial_has_neighbour_alone(t)) || t->disturbed ||
-                    after.reserved_bytes + before->leaving_bytes >= before->reserved_bytes,
+                    after.reserved_bytes + zeros_bytes + before->leaving_bytes >=
+                        before->reserved_bytes,
                 "call %d of the pool lacks memory, and gives %llu bytes back", (int)call->kind,
                 (unsigned long long)(before->reserved_bytes - after.reserved_bytes));
 }
@@ -437,6 +446,7 @@ static void judge_vain_help(trial *t, const trial_call *call, const held *before
 
 static void judge_lack(trial *t, const trial_call *call, const held *before)
 {
+    t->had_others |= before->imported_bytes > 0;
     judge_failed(t, call, before);
     judge_gifts(t, call, before);
     judge_vain_help(t, call, before);

@@ -217,3 +217,30 @@ HOLDS(
 HOLDS(sim_regressions, a_hopeless_request_ends_nothing_of_a_failed_wake,
       "small_request_granules 64",
       "ALLOC / SLEEP / FAULT size 18 amount 2 / WAKE / SET_LIMIT amount 1 / ALLOC slot 1 size 65")
+
+/* Seed 841755: a commit answered as if its own stream were captured. */
+HOLDS(sim_regressions, a_capture_of_another_stream_is_no_mistake_of_a_commit, "thread_streams 1",
+      "RANGE_CREATE slot 226 amount 1 / COMMIT slot 1 alignment 1 / SLEEP / CAPTURE_BEGIN stream 1 "
+      "/ FAULT size 18 amount 2 / WAKE / FREE slot 46 / COMMIT slot 1 alignment 1")
+
+/* Seed 900094: a block in one chunk needs whole pages, and callbacks were told less. */
+HOLDS(sim_regressions, callbacks_hear_of_whole_pages_for_one_chunk,
+      "device_pages 16, small_request_granules 64",
+      "ALLOC size 150 / FOREIGN amount 122 / SET_LIMIT amount 23 / ADD_CALLBACK amount 16 / ALLOC "
+      "slot 1 size 40 amount 20")
+
+/* Importers kept memory that the device lacked, and had let go of it when the call ended. */
+HOLDS(sim_regressions, importers_are_others_while_they_keep_memory, "chunk_pages 16",
+      "ALLOC / ALLOC slot 1 size 166 / ROOM slot 2 / RANGE_CREATE slot 2 amount 3 / ALLOC slot 2 "
+      "size 132 / COMMIT slot 2 size 2 alignment 1 / EXPORT slot 46 / SLEEP stream 3 / COMMIT slot "
+      "2 alignment 1 / IMPORT / ALLOC slot 3 / FREE slot 46")
+
+/* Seed 841532: calls of a callback left the thread with another sleep tag. */
+HOLDS(sim_regressions, a_callback_leaves_the_sleep_tag, "peer_pool 1, soft_limit_percent 5",
+      "RANGE_CREATE size 2 amount 2 / ADD_CALLBACK slot 2 amount 8 / COMMIT size 7 alignment 1 / "
+      "INFO slot 46")
+
+/* Seed 902028: what had gone to the zeros that were mapped again was counted as given in vain. */
+HOLDS(sim_regressions, zeros_that_were_lost_are_no_gift, "",
+      "ALLOC / ALLOC slot 1 size 212 / FREE / FAULT size 8 alignment 1 amount 6 / RANGE_CREATE "
+      "amount 1 / ZEROS / COMMIT / FOREIGN amount 229 / CLEAR_FAULTS / COMMIT alignment 1")

@@ -49,7 +49,8 @@ static mend_result collect_pages(mend_heap *heap, const mend_range *range, uint6
     return left != NULL ? not_given_back(heap, left) : MEND_OK;
 }
 
-/* The same before a commit. Waits for a sleep that has just begun. */
+/* The same before a commit. Waits for a sleep that has just begun. A capture of any stream may
+ * forbid to wait for copies. */
 static mend_result make_way(mend_heap *heap, const mend_parts *pages)
 {
     const mend_part *const end = pages->items + pages->count;
@@ -67,7 +68,11 @@ static mend_result make_way(mend_heap *heap, const mend_parts *pages)
         result = collect_pages(heap, part->range, part->from, part->end);
     }
     mend_heap_unlock_grow(heap);
-    return result;
+    return result == MEND_ERROR_CAPTURING
+               ? mend_failure(MEND_ERROR_OUT_OF_ADDRESSES,
+                              "pages of a range still have memory that a wake was to fill, and a "
+                              "capture in progress keeps them so")
+               : result;
 }
 
 /* Pages that read as zeros before a commit that failed do so again. */

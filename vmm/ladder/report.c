@@ -254,7 +254,7 @@ uint64_t mend_report_missing_bytes(mend_heap *heap, const mend_request *request)
         mend_driver_scope_close(heap, &scope);
     }
     uint32_t group = now.handle == MEND_NO_STREAM ? 0 : mend_group_taking(heap, now.handle);
-    now.size_bytes = mend_request_missing_bytes(request);
+    now.size_bytes = mend_align_up(mend_request_missing_bytes(request), makes_chunks ? page : 1);
     now.group = 0;
     now.zone = 0;
     now.stream = now.handle == MEND_NO_STREAM
