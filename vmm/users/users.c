@@ -12,11 +12,12 @@ void mend_users_record_fence(mend_heap *heap, uint32_t stream)
     }
 }
 
-/* Collects unused slots. This is the place for it: no other thread that makes room uses an unmarked
- * slot now. */
+/* Collects unused slots, also those whose last fence has passed: nobody else may ask about it. This
+ * is the place for it: no other thread that makes room uses an unmarked slot now. */
 static void collect_slots(mend_heap *heap)
 {
     if (heap->streams.wants_collection && mend_mutex_try_lock(&heap->grow)) {
+        (void)mend_streams_poll(&heap->streams);
         mend_slots_collect(&heap->streams);
         mend_mutex_unlock(&heap->grow);
     }
@@ -34,9 +35,9 @@ mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_
                                     uint32_t *index)
 {
     assert(stream != MEND_NO_STREAM);
-    collect_slots(heap);
     mend_driver_scope scope;
     MEND_TRY(mend_driver_scope_open(heap, &scope));
+    collect_slots(heap);
     mend_result result = mend_streams_find(&heap->streams, stream, group, index);
     if (result == MEND_OK && heap->streams.verify) {
         record_found(heap, *index);

@@ -93,6 +93,23 @@ KIT_EACH(pool_capture_edges, a_stream_known_from_its_capture_alone_is_not_forgot
     mend_sim_graph_destroy(w->sim, graph);
 }
 
+/* Nobody needs their memory, and so nobody asks about their last fences. */
+KIT_EACH(pool_capture_edges, streams_that_captures_named_and_that_ended_keep_no_slots, int,
+         vanishes, 2, kit_open_with(w, 32 * MEND_MIB, vanishes ? may_vanish : NULL))
+{
+    uint32_t slots = 0;
+    for (int i = 0; i < 600; i++) {
+        mend_stream stream = kit_stream(w);
+        kit_begin_capture(w, stream);
+        kit_free(w, kit_alloc(w, MEND_MIB, stream), stream);
+        mend_sim_graph *graph = kit_end_capture(w, stream);
+        kit_end_stream(w, stream);
+        mend_sim_graph_destroy(w->sim, graph);
+        slots = i == 299 ? w->pool->heap.streams.count : slots;
+    }
+    EXPECT_U64_EQ(slots, w->pool->heap.streams.count);
+}
+
 KIT_TEST_IN(pool_capture_edges, captures_that_are_over_leave_nothing_behind,
             kit_open_with(w, 32 * MEND_MIB, NULL))
 {
