@@ -209,7 +209,7 @@ mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_
         assert(streams->items[*index].known);
         return MEND_OK;
     }
-    /* Whoever calls in a capture may capture again: the pool asks about the stream from now on. */
+    /* The stream may be captured again: from now on the pool asks about it. */
     if ((group & MEND_GROUP_OF_CAPTURE) != 0 && !streams->verify && handle != NULL &&
         handle != MEND_STREAM_PER_THREAD &&
         mend_streams_lookup(streams, handle, 0) == MEND_STREAM_UNKNOWN) {

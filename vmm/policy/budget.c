@@ -91,11 +91,6 @@ bool mend_budget_traps_too_much(const mend_heap *heap)
            mend_budget_limits(heap).now;
 }
 
-static bool was_nearly_all_live(const mend_heap *heap, uint64_t limit)
-{
-    return heap->budget.headroom.most_live_bytes > limit - percent_of(limit, CLOSE_PERCENT);
-}
-
 bool mend_budget_may_waste(const mend_heap *heap)
 {
     const uint64_t limit = mend_budget_limits(heap).now;
@@ -284,7 +279,9 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
  * lack memory, and blocks lie as closely as they can. */
 static bool needs_all(const mend_heap *heap)
 {
-    return mend_budget_is_nearly_used(heap) || was_nearly_all_live(heap, mend_budget_limit(heap));
+    const uint64_t limit = mend_budget_limit(heap);
+    return mend_budget_is_nearly_used(heap) ||
+           heap->budget.headroom.most_live_bytes > limit - percent_of(limit, CLOSE_PERCENT);
 }
 
 /* How much may be reserved so that chunks need not move. What is created now can be moved later, so

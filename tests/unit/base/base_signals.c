@@ -23,7 +23,7 @@ static void *wait_for_the_end(void *argument)
     return own;
 }
 
-/* A thread sets its name last before it runs: whoever sees the name does not meet its start. */
+/* A thread sets its name last before it runs: once the name is there, its start is over. */
 MEND_TEST(base_signals, a_thread_runs_without_signals_when_its_start_returns)
 {
     for (int i = 0; i < STARTS; i++) {
