@@ -12,7 +12,7 @@ size_t mend_demo_completed(const mend_demo_report *report, size_t allocator)
 {
     size_t count = 0;
     for (size_t i = 0; i < report->act_count; i++) {
-        count += report->acts[i].runs[allocator].result.completed;
+        count += mend_replay_served_all(&report->acts[i].runs[allocator].result);
     }
     return count;
 }
@@ -53,7 +53,10 @@ static void print_head(FILE *out, const mend_demo_act *act)
 
 static void format_outcome(const mend_replay_result *result, char *text, size_t size)
 {
-    if (result->completed) {
+    if (result->completed && result->failed_again > 0) {
+        snprintf(text, size, "completed, %llu failed again",
+                 (unsigned long long)result->failed_again);
+    } else if (result->completed) {
         snprintf(text, size, "completed");
     } else {
         snprintf(text, size, "out of memory at event %llu, %.0f %%",
@@ -89,6 +92,13 @@ static void print_run(FILE *out, const mend_demo_act *act, size_t allocator)
 
 void mend_demo_print(FILE *out, const mend_demo_report *report)
 {
+    char failures[MEND_TRACE_FAILURES_BYTES] = "";
+    if (report->own != NULL) {
+        mend_trace_tell_failures(report->own, failures, sizeof(failures));
+    }
+    if (failures[0] != 0) {
+        fprintf(out, "\n%s\n", failures);
+    }
     for (size_t i = 0; i < report->act_count; i++) {
         print_head(out, &report->acts[i]);
         for (size_t a = 0; a < MEND_DEMO_ALLOCATORS; a++) {

@@ -34,7 +34,10 @@ static void tell_outcome(const progress_line *line, const mend_demo_run *run)
     if (line->is_terminal) {
         fputs("\r\033[K", stderr);
     }
-    if (run->result.completed) {
+    if (run->result.completed && run->result.failed_again > 0) {
+        fprintf(stderr, "  %-18s completed, %llu failed again\n", line->title,
+                (unsigned long long)run->result.failed_again);
+    } else if (run->result.completed) {
         fprintf(stderr, "  %-18s completed\n", line->title);
     } else {
         fprintf(stderr, "  %-18s out of memory at %.0f %%\n", line->title,

@@ -28,6 +28,15 @@ static void write_headline(FILE *out, const mend_demo_report *report)
           "<b>fragmentation</b>. Mend joins the free pieces, wherever they lie, without moving "
           "any data.</p>\n",
           out);
+    char failures[MEND_TRACE_FAILURES_BYTES] = "";
+    if (report->own != NULL) {
+        mend_trace_tell_failures(report->own, failures, sizeof(failures));
+    }
+    if (failures[0] != 0) {
+        fputs("<p><b>", out);
+        mend_page_text(out, failures);
+        fputs("</b></p>\n", out);
+    }
 }
 
 /* The least device for a program. */
@@ -87,9 +96,15 @@ static void write_outcome(FILE *out, const mend_demo_run *run)
 {
     const mend_replay_result *result = &run->result;
     if (result->completed) {
-        fputs("<div><span class=\"mark good\">\xe2\x9c\x93 finished</span></div>\n"
-              "<p class=\"note\">Held at most ",
-              out);
+        if (result->failed_again > 0) {
+            fputs("<div><span class=\"mark bad\">\xe2\x9c\x95 failed again ", out);
+            mend_page_count(out, result->failed_again);
+            fputs("\xc3\x97</span></div>\n<p class=\"note\">Held at most ", out);
+        } else {
+            fputs("<div><span class=\"mark good\">\xe2\x9c\x93 finished</span></div>\n"
+                  "<p class=\"note\">Held at most ",
+                  out);
+        }
         mend_page_bytes(out, result->peak_reserved_bytes);
         if (result->host_syncs == 0) {
             fputs(" and never made the program wait for the GPU.</p>\n", out);
@@ -106,9 +121,12 @@ static void write_outcome(FILE *out, const mend_demo_run *run)
         "<p class=\"note\">Asked for ",
         mend_demo_reached_percent(run));
     mend_page_bytes(out, run->wanted_bytes);
-    fputs(" while ", out);
+    const bool is_enough = run->unused_bytes >= run->wanted_bytes;
+    fputs(is_enough ? " while " : "; ", out);
     mend_page_bytes(out, run->unused_bytes);
-    fputs(" were not in use, but not in one piece it could use.</p>\n", out);
+    fputs(is_enough ? " were not in use, but not in one piece it could use.</p>\n"
+                    : " were not in use.</p>\n",
+          out);
 }
 
 static void write_act(FILE *out, const mend_demo_act *act)

@@ -5,6 +5,12 @@
 
 static void write_result(FILE *out, const mend_replay_result *result)
 {
+    if (result->completed && result->failed_again > 0) {
+        fputs("<td class=\"bad\">completed, ", out);
+        mend_page_count(out, result->failed_again);
+        fputs(" failed again</td>", out);
+        return;
+    }
     if (result->completed) {
         fputs("<td class=\"good\">completed</td>", out);
         return;
@@ -48,7 +54,7 @@ static void write_run(FILE *out, const mend_demo_act *act, size_t allocator)
 
 void mend_page_table(FILE *out, const mend_demo_report *report)
 {
-    fputs("<section>\n<h2>The figures</h2>\n<div class=\"scroll\">\n<table>\n"
+    fputs("<section>\n<h2>The figures</h2>\n<div class=\"scroll\" tabindex=\"0\">\n<table>\n"
           "<tr><th>allocator</th><th>smallest<br>device</th><th>result</th>"
           "<th>most memory<br>held</th><th>host<br>waits</th><th>driver<br>time</th><th>by<br>"
           "reference</th>"

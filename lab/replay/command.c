@@ -75,7 +75,7 @@ static int judge(const mend_replay_row *row)
                 (unsigned long long)result->content_errors);
         return STATUS_BROKEN;
     }
-    return result->completed ? STATUS_COMPLETED : STATUS_OUT_OF_MEMORY;
+    return mend_replay_served_all(result) ? STATUS_COMPLETED : STATUS_OUT_OF_MEMORY;
 }
 
 static int worse(int a, int b)

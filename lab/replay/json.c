@@ -235,6 +235,9 @@ void mend_replay_print_json(FILE *out, const mend_replay_row *row)
     mend_json_integer_if(json, "ballast_bytes", result->ballast_bytes > 0, result->ballast_bytes);
     mend_json_bool(json, "completed", result->completed);
     mend_json_integer_if(json, "failed_at_event", !result->completed, result->failed_at_event);
+    mend_json_integer(json, "failed_in_recording", row->trace->failed_count);
+    mend_json_bool(json, "recording_failed_last", row->trace->failed_last > 0);
+    mend_json_integer(json, "failed_again", result->failed_again);
     mend_json_integer(json, "events", result->events);
     mend_json_integer(json, "peak_live_bytes", result->peak_live_bytes);
     mend_json_integer(json, "peak_reserved_bytes", result->peak_reserved_bytes);

@@ -13,6 +13,11 @@ void mend_replay_print_table_head(FILE *out, const mend_trace *trace,
     mend_trace_short_name(trace, name, sizeof(name));
     mend_format_bytes(trace->peak_live_bytes, peak, sizeof(peak));
     fprintf(out, "\n%s: %zu events, peak live %s\n", name, trace->event_count, peak);
+    char failures[MEND_TRACE_FAILURES_BYTES];
+    mend_trace_tell_failures(trace, failures, sizeof(failures));
+    if (failures[0] != 0) {
+        fprintf(out, "%s\n", failures);
+    }
     if (options->explain && trace->failure[0] != 0) {
         fprintf(out, "then the last request that failed said: %s\n", trace->failure);
     }
@@ -49,6 +54,9 @@ static void format_outcome(const mend_replay_result *result, char *outcome, size
         snprintf(outcome, size, "broken");
     } else if (result->content_errors > 0) {
         snprintf(outcome, size, "wrong content");
+    } else if (result->completed && result->failed_again > 0) {
+        snprintf(outcome, size, "%llu fail%s again", (unsigned long long)result->failed_again,
+                 result->failed_again == 1 ? "s" : "");
     } else if (result->completed) {
         snprintf(outcome, size, "completes");
     } else {
@@ -62,7 +70,7 @@ void mend_replay_print_table_row(FILE *out, const mend_replay_row *row)
     const mend_replay_result *result = row->result;
     char capacity[32];
     char factor[32];
-    char outcome[32];
+    char outcome[40];
     char reserved[32];
     format_capacity(result, capacity, sizeof(capacity), factor, sizeof(factor));
     format_outcome(result, outcome, sizeof(outcome));

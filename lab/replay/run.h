@@ -109,7 +109,8 @@ typedef struct mend_replay_by_list {
 } mend_replay_by_list;
 
 typedef struct mend_replay_result {
-    bool completed;
+    bool completed;           /* all was served that the program cannot go on without */
+    uint64_t failed_again;    /* requests that failed in the recording, which went on, and here */
     bool limited;             /* capacity_bytes is valid */
     uint64_t ballast_bytes;   /* taken so that the capacity is left; 0: none */
     uint64_t capacity_bytes;  /* rounded up to a page */
@@ -148,6 +149,12 @@ typedef struct mend_replay_result {
      * reason than a lack of memory. Then the figures are not valid. */
     char problem[MEND_REPLAY_PROBLEM_BYTES];
 } mend_replay_result;
+
+/* Every request was served, those too without which the program went on. */
+static inline bool mend_replay_served_all(const mend_replay_result *result)
+{
+    return result->completed && result->failed_again == 0;
+}
 
 /* The name of the chosen price list. */
 const char *mend_replay_chosen_costs(const mend_replay_options *options);

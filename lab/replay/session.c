@@ -61,11 +61,18 @@ static void stop_at(replay_session *session, size_t event)
     atomic_store(&session->stopped, true);
 }
 
-static void out_of_memory(replay_session *session, size_t event)
+/* False: the run ends. */
+static bool out_of_memory(replay_session *session, size_t event)
 {
+    const bool goes_on = mend_trace_may_fail(session->trace, event);
     pthread_mutex_lock(&session->mutex);
-    stop_at(session, event);
+    if (goes_on) {
+        session->result->failed_again++;
+    } else {
+        stop_at(session, event);
+    }
     pthread_mutex_unlock(&session->mutex);
+    return goes_on;
 }
 
 static void broken(replay_session *session, size_t event, const char *what, mend_result why)
@@ -95,8 +102,7 @@ static bool replay_alloc(replay_worker *worker, size_t index, const mend_trace_e
         mend_histogram_add(&worker->alloc_ns, host_ns() - start_ns);
     }
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
-        out_of_memory(session, index);
-        return false;
+        return out_of_memory(session, index);
     }
     if (result != MEND_OK) {
         broken(session, index, "alloc", result);
@@ -138,13 +144,15 @@ static bool replay_free(replay_worker *worker, size_t index, uint16_t stream, me
     return true;
 }
 
-/* A free of a block of size 0, which was never allocated, does nothing. */
+/* A free of a block that was never allocated does nothing: of size 0, or of a request that failed.
+ */
 static bool replay_event(replay_worker *worker, size_t index)
 {
     replay_session *session = worker->session;
     const mend_trace_event *event = &session->trace->events[index];
     mend_replay_rig_tick(&session->rig);
-    if (event->size_bytes == 0) {
+    const bool is_absent = event->has_failed && session->uses[event->block].address == 0;
+    if (event->size_bytes == 0 || (!event->is_alloc && is_absent)) {
         return true;
     }
     return event->is_alloc

@@ -1,5 +1,6 @@
 #include "lab/trace/builder.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -7,6 +8,8 @@
 #include "base/align.h"
 #include "base/error.h"
 #include "lab/support/room.h"
+
+#define MOST_DEVICE_BYTES MEND_TIB
 
 static void fail(mend_trace_builder *builder, mend_result failure)
 {
@@ -109,8 +112,8 @@ static void append(mend_trace_builder *builder, mend_trace_event event, mend_tra
     }
 }
 
-uint32_t mend_trace_builder_alloc(mend_trace_builder *builder, uint64_t size_bytes,
-                                  mend_trace_actor actor)
+static uint32_t add_alloc(mend_trace_builder *builder, uint64_t size_bytes, mend_trace_actor actor,
+                          bool has_failed)
 {
     if (builder->failure != MEND_OK) {
         return 0;
@@ -131,14 +134,47 @@ uint32_t mend_trace_builder_alloc(mend_trace_builder *builder, uint64_t size_byt
         return 0;
     }
     uint32_t block = (uint32_t)trace->block_count;
-    append(builder, (mend_trace_event){.size_bytes = size_bytes, .block = block, .is_alloc = true},
-           actor);
+    append(
+        builder,
+        (mend_trace_event){
+            .size_bytes = size_bytes, .block = block, .is_alloc = true, .has_failed = has_failed},
+        actor);
     if (builder->failure == MEND_OK) {
         builder->block_sizes[trace->block_count++] = size_bytes;
         builder->live_bytes += rounded_bytes;
-        trace->peak_live_bytes = mend_max_u64(trace->peak_live_bytes, builder->live_bytes);
     }
     return block;
+}
+
+uint32_t mend_trace_builder_alloc(mend_trace_builder *builder, uint64_t size_bytes,
+                                  mend_trace_actor actor)
+{
+    const uint32_t block = add_alloc(builder, size_bytes, actor, false);
+    if (builder->failure == MEND_OK) {
+        builder->trace->served_end = builder->trace->event_count;
+        builder->trace->failed_last = 0;
+    }
+    return block;
+}
+
+void mend_trace_builder_refuse(mend_trace_builder *builder, uint64_t size_bytes,
+                               mend_trace_actor actor)
+{
+    if (builder->failure != MEND_OK || size_bytes == 0) {
+        return;
+    }
+    if (size_bytes > MOST_DEVICE_BYTES) {
+        builder->too_large++;
+        return;
+    }
+    const uint32_t block = add_alloc(builder, size_bytes, actor, true);
+    mend_trace_builder_free(builder, block, actor);
+    if (builder->failure == MEND_OK) {
+        builder->trace->events[builder->trace->event_count - 1].has_failed = true;
+        builder->trace->failed_count++;
+        builder->trace->failed_last++;
+        builder->trace->last_failed_bytes = size_bytes;
+    }
 }
 
 void mend_trace_builder_free(mend_trace_builder *builder, uint32_t block, mend_trace_actor actor)
@@ -153,11 +189,20 @@ void mend_trace_builder_free(mend_trace_builder *builder, uint32_t block, mend_t
 
 mend_result mend_trace_builder_finish(mend_trace_builder *builder, mend_trace **trace)
 {
-    if (builder->failure == MEND_OK) {
-        *trace = builder->trace;
-        builder->trace = NULL;
+    mend_trace *made = builder->trace;
+    if (builder->failure != MEND_OK) {
+        return builder->failure;
     }
-    return builder->failure;
+    const size_t length = strlen(made->note);
+    if (builder->too_large > 0) {
+        snprintf(made->note + length, sizeof(made->note) - length,
+                 "%sskipped failed requests of more than 1 TiB: %zu", length > 0 ? ", " : "",
+                 builder->too_large);
+    }
+    (void)mend_trace_find_peak(made); /* the sums were refused above */
+    *trace = made;
+    builder->trace = NULL;
+    return MEND_OK;
 }
 
 void mend_trace_builder_clear(mend_trace_builder *builder)

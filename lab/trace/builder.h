@@ -24,6 +24,7 @@ typedef struct mend_trace_builder {
     mend_pointer_map threads;
     uint64_t live_bytes;
     size_t event_limit;  /* MEND_TRACE_MAX_EVENTS or less */
+    size_t too_large;    /* requests that failed and that no device can serve */
     mend_result failure; /* the first one; MEND_OK: none */
 } mend_trace_builder;
 
@@ -46,6 +47,11 @@ void mend_trace_builder_init(mend_trace_builder *builder, const char *name);
 /* The number of the new block; 0 after a failure. */
 uint32_t mend_trace_builder_alloc(mend_trace_builder *builder, uint64_t size_bytes,
                                   mend_trace_actor actor);
+
+/* A request that failed in the recording: an allocation, freed at once. Larger ones than any device
+ * has are left out, and the trace's note counts them. */
+void mend_trace_builder_refuse(mend_trace_builder *builder, uint64_t size_bytes,
+                               mend_trace_actor actor);
 
 /* `block` was returned by mend_trace_builder_alloc and is live. */
 void mend_trace_builder_free(mend_trace_builder *builder, uint32_t block, mend_trace_actor actor);

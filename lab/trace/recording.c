@@ -327,6 +327,8 @@ static void tell_refusal(recording_reader *r, const mend_history_event *event)
                                                            .size_bytes = event->size_bytes,
                                                            .free_bytes = UINT64_MAX,
                                                            .stream = actor_of(r, event).stream});
+    } else {
+        mend_trace_builder_refuse(&r->builder, event->size_bytes, actor_of(r, event));
     }
 }
 
@@ -392,7 +394,7 @@ static mend_result take(recording_reader *r, const mend_history_event *event)
         return MEND_OK;
     case MEND_EVENT_OUT_OF_MEMORY:
         tell_refusal(r, event);
-        return MEND_OK;
+        return r->builder.failure;
     default:
         r->pages += event->kind == MEND_EVENT_COMMIT || event->kind == MEND_EVENT_DECOMMIT;
         return MEND_OK;

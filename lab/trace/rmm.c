@@ -111,7 +111,7 @@ static mend_result judge_builder(const mend_line_source *source, const mend_trac
 
 typedef struct log_event {
     bool is_alloc;
-    bool is_refusal; /* an allocation that failed: no event, and only its size is valid */
+    bool is_refusal; /* an allocation that failed: it has no pointer */
     uint64_t pointer;
     uint64_t size_bytes;
     mend_trace_actor actor;
@@ -143,12 +143,10 @@ static mend_result read_event(const mend_line_source *source, log_row *row, log_
                                      source->line);
     }
     const char *action = row->fields[COLUMN_ACTION];
-    if (strcmp(action, "allocate failure") == 0) {
-        event->is_refusal = parse_number(row->fields[COLUMN_SIZE], &event->size_bytes);
-        return MEND_OK;
-    }
+    event->is_refusal = strcmp(action, "allocate failure") == 0;
     event->is_alloc = strcmp(action, "allocate") == 0;
-    if (!event->is_alloc && strcmp(action, "free") != 0 && strcmp(action, "deallocate") != 0) {
+    if (!event->is_refusal && !event->is_alloc && strcmp(action, "free") != 0 &&
+        strcmp(action, "deallocate") != 0) {
         return mend_line_source_fail(source, "unknown action \"%.40s\"", action);
     }
     uint64_t *const numbers[COLUMN_COUNT] = {[COLUMN_POINTER] = &event->pointer,
@@ -244,8 +242,10 @@ static mend_result read_rows(mend_line_source *source, mend_trace_builder *build
                                           .size_bytes = event.size_bytes,
                                           .free_bytes = UINT64_MAX};
             mend_trace_detail_add_refusal(detail, refusal);
-        }
-        if (result == MEND_OK && is_event) {
+        } else if (result == MEND_OK && event.is_refusal) {
+            mend_trace_builder_refuse(builder, event.size_bytes, event.actor);
+            result = judge_builder(source, builder);
+        } else if (result == MEND_OK && is_event) {
             result = event.is_alloc ? take_alloc(source, builder, detail, live, &row, &event)
                                     : take_free(source, builder, live, &row, &event);
         }

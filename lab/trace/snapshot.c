@@ -22,6 +22,7 @@ typedef struct snapshot_reader {
     mend_pointer_map live; /* from the key of an address to its block + 1 */
     size_t device;
     size_t event;
+    size_t before_events;
     size_t unknown_frees; /* what was no event of the trace, by reason */
     size_t segment_events;
     size_t other_events;
@@ -149,15 +150,23 @@ static void note_segment(const snapshot_reader *reader, mend_value event, bool i
     mend_trace_detail_add_segment(reader->detail, segment);
 }
 
-static void note_refusal(const snapshot_reader *reader, mend_value event)
+static mend_result take_refusal(snapshot_reader *reader, mend_value event)
 {
+    const uint64_t stream = number_of(event, "stream", 0);
+    const uint64_t size_bytes = number_of(event, "size", 0);
+    if (reader->detail == NULL) {
+        mend_trace_builder_refuse(&reader->builder, size_bytes,
+                                  (mend_trace_actor){.stream = stream != UINT64_MAX ? stream : 0});
+        return judge_builder(reader);
+    }
     mend_trace_refusal refusal = {.event = reader->builder.trace->event_count,
                                   .segments = reader->detail->segment_count,
-                                  .size_bytes = number_of(event, "size", 0),
+                                  .size_bytes = size_bytes,
                                   .free_bytes = number_of(event, "device_free", UINT64_MAX),
                                   .pending_bytes = reader->pending_bytes,
-                                  .stream = number_of(event, "stream", 0)};
+                                  .stream = stream};
     mend_trace_detail_add_refusal(reader->detail, refusal);
+    return MEND_OK;
 }
 
 /* Of a live block. */
@@ -178,13 +187,11 @@ static void note_request(snapshot_reader *reader, mend_value event)
     }
 }
 
-/* What the allocator did, and what it refused. */
+/* What the allocator did. */
 static void note_event(snapshot_reader *reader, const char *action, mend_value event)
 {
     if (strcmp(action, "free_requested") == 0) {
         note_request(reader, event);
-    } else if (strcmp(action, "oom") == 0) {
-        note_refusal(reader, event);
     } else if (strcmp(action, "segment_alloc") == 0 || strcmp(action, "segment_map") == 0) {
         note_segment(reader, event, true);
     } else if (strcmp(action, "segment_free") == 0 || strcmp(action, "segment_unmap") == 0) {
@@ -203,6 +210,9 @@ static mend_result take_event(snapshot_reader *reader, mend_value event)
     if (!is_alloc && strcmp(action.text, "free_completed") != 0) {
         bool is_request = strcmp(action.text, "free_requested") == 0;
         bool is_segments = strncmp(action.text, "segment_", strlen("segment_")) == 0;
+        if (strcmp(action.text, "oom") == 0) {
+            return take_refusal(reader, event);
+        }
         reader->segment_events += is_segments;
         reader->other_events += !is_request && !is_segments;
         if (reader->detail != NULL) {
@@ -246,7 +256,7 @@ static bool take_old(void *context, const mend_trace_old_block *block)
     }
     if (mend_value_count(block->frames) > 0) {
         add_place(reader, block->address, block->frames);
-    } else {
+    } else if (reader->detail != NULL) {
         const mend_trace_label label = {.text = "from before the recording"};
         uint32_t holder = mend_trace_detail_holder(reader->detail, &label);
         mend_trace_detail_add_place(
@@ -258,18 +268,23 @@ static bool take_old(void *context, const mend_trace_old_block *block)
 static mend_result take_before(snapshot_reader *reader, mend_value snapshot, mend_value events)
 {
     mend_trace_detail *detail = reader->detail;
-    mend_value settings = mend_value_of(snapshot, "allocator_settings");
-    mend_value expandable = mend_value_of(settings, "expandable_segments");
-    detail->is_snapshot = true;
-    detail->is_expandable = expandable.kind == MEND_VALUE_NUMBER && expandable.number == 1;
-    detail->salt = reader->builder.salt;
-    mend_trace_add_held_before(snapshot, reader->device, events, detail);
+    if (detail != NULL) {
+        mend_value settings = mend_value_of(snapshot, "allocator_settings");
+        mend_value expandable = mend_value_of(settings, "expandable_segments");
+        detail->is_snapshot = true;
+        detail->is_expandable = expandable.kind == MEND_VALUE_NUMBER && expandable.number == 1;
+        detail->salt = reader->builder.salt;
+        mend_trace_add_held_before(snapshot, reader->device, events, detail);
+    }
     if (!mend_trace_find_old_blocks(snapshot, reader->device, events, reader->builder.salt,
                                     take_old, reader)) {
         return reader->builder.failure != MEND_OK ? judge_builder(reader)
                                                   : MEND_ERROR_OUT_OF_HOST_MEMORY;
     }
-    detail->before_events = reader->builder.trace->event_count;
+    reader->before_events = reader->builder.trace->event_count;
+    if (detail != NULL) {
+        detail->before_events = reader->before_events;
+    }
     return MEND_OK;
 }
 
@@ -280,7 +295,8 @@ static void write_note(const snapshot_reader *reader, mend_trace *trace)
         size_t count;
         const char *what;
     } reasons[] = {
-        {reader->unknown_frees, "skipped frees of blocks from before the recording"},
+        {has_detail ? 0 : reader->before_events, "blocks from before the recording"},
+        {reader->unknown_frees, "skipped frees of unknown blocks"},
         {has_detail ? 0 : reader->segment_events, "skipped events of segments"},
         {has_detail ? 0 : reader->other_events, "skipped other events"},
         {reader->other_devices, "skipped events of other devices"},
@@ -318,7 +334,7 @@ static mend_result take_snapshot(snapshot_reader *reader, mend_value snapshot, m
     mend_value devices = mend_value_of(snapshot, "device_traces");
     mend_value events = choose_device(reader, devices);
     mend_result result = reader->builder.failure;
-    if (result == MEND_OK && reader->detail != NULL) {
+    if (result == MEND_OK) {
         result = take_before(reader, snapshot, events);
     }
     for (; result == MEND_OK && reader->event < mend_value_count(events); reader->event++) {
@@ -340,7 +356,9 @@ static mend_result take_snapshot(snapshot_reader *reader, mend_value snapshot, m
 mend_result mend_trace_read_snapshot(mend_byte_source *source, mend_trace_detail *detail,
                                      mend_trace **trace)
 {
-    static const char *const keys[] = {"device_traces", "action", "addr", "size", "stream", NULL};
+    static const char *const keys[] = {"device_traces", "action",   "addr",    "size",
+                                       "stream",        "segments", "address", "total_size",
+                                       "blocks",        "state",    "device",  NULL};
     static const char *const all_keys[] = {"device_traces",
                                            "action",
                                            "addr",

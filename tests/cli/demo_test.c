@@ -66,6 +66,22 @@ MEND_TEST(demo, of_a_file_is_about_that_program)
     EXPECT_TRUE(strstr(text, ", Mend on 2.</h1>") != NULL);
     EXPECT_TRUE(strstr(text, "<li>Mend finishes on every device of at least ") != NULL);
     EXPECT_TRUE(strstr(text, "chosen") == NULL && strstr(text, "bench/traces") == NULL);
+    static const char rows[] = TRACE_HEAD "0,0,allocate,1,41943040,0\n"
+                                          "0,0,allocate failure,(nil),41943040,0\n";
+    static const char ended[] = "The recording ended when a request of 40.00 MiB failed. ";
+    expect_run_on(rows, 1, command_line("demo --device sim --capacity 64MiB -o '%s' %%", page.path),
+                  "\nThe recording ended when ...out of memory at event 1...", NULL);
+    read_all(page.path, text, sizeof(text));
+    EXPECT_TRUE(strstr(text, ended) != NULL);
+    EXPECT_TRUE(strstr(text, "Asked for 40.00 MiB; 24.00 MiB were not in use.") != NULL);
+    expect_run_on(TRACE_HEAD "0,0,allocate,1,41943040,0\n"
+                             "0,0,allocate failure,(nil),41943040,0\n"
+                             "0,0,allocate,2,512,0\n",
+                  1, command_line("demo --device sim --capacity 64MiB -o '%s' %%", page.path),
+                  "\nIn the recording 1 request failed, and ...completed, 1 failed again...", NULL);
+    read_all(page.path, text, sizeof(text));
+    EXPECT_TRUE(strstr(text, "\xe2\x9c\x95 failed again 1\xc3\x97</span>") != NULL);
+    EXPECT_TRUE(strstr(text, "it finishes with PyTorch caching on 0, ") != NULL);
     fixture_remove(&page);
     expect_run(2, "demo one %", "", "more than one file");
     expect_run(2, "demo --capacity 1GiB", "", "--capacity needs a FILE");

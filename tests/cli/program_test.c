@@ -197,6 +197,52 @@ MEND_TEST(program, a_search_for_the_fit_does_not_count_as_failure)
                 "'fit_factor': 1.000,");
 }
 
+/* The one file that a user brings is that of a failure: it does not complete where it failed. */
+MEND_TEST(program, a_recording_that_ended_by_a_failure_completes_where_the_request_is_served)
+{
+    static const char rows[] = TRACE_HEAD "0,0,allocate,1,2147483648,0\n"
+                                          "0,0,allocate,2,943718400,0\n"
+                                          "0,0,allocate failure,(nil),131072000,0\n"
+                                          "0,0,free,1,2147483648,0\n";
+    expect_run_on(rows, 1, "replay --policy caching,expandable,mend --capacity 3GiB,3200MiB %",
+                  "5 events, peak live 3.00 GiB\nThe recording ended when a request of 125.00 "
+                  "MiB failed. An allocator completes it only if it serves this request.\n..."
+                  "caching ...out at 40 %...caching ...completes...expandable ...out at 40 %..."
+                  "completes...mend ...out at 40 %...completes",
+                  "");
+    expect_run_on(rows, 1, "replay --json --policy caching --capacity 3GiB %",
+                  "'completed': false,...'failed_at_event': 2,...'failed_in_recording': 1,..."
+                  "'recording_failed_last': true,...'failed_again': 0,...'events': 5,",
+                  "");
+    expect_run_on(rows, 0, "replay --json --policy caching --capacity fit %",
+                  "'completed': true,...'peak_live_bytes': 3222274048,", "");
+}
+
+/* The program had a way without it. */
+MEND_TEST(program, a_failure_after_which_the_recording_went_on_is_told_and_ends_nothing)
+{
+    static const char rows[] = TRACE_HEAD "0,0,allocate,1,41943040,0\n"
+                                          "0,0,allocate failure,(nil),41943040,0\n"
+                                          "0,0,allocate,2,10485760,0\n";
+    for (size_t i = 0; i < 2; i++) {
+        static const char *const ways[] = {"", "--tasks 1"};
+        expect_run_on(rows, 1,
+                      command_line("replay --policy caching,mend %s --content check "
+                                   "--capacity 64MiB,96MiB %%",
+                                   ways[i]),
+                      "4 events, peak live 50.00 MiB\nIn the recording 1 request failed, and the "
+                      "program went on. An allocator that cannot serve it goes on, too.\n..."
+                      "caching ...1 fails again...completes...mend ...1 fails again...completes",
+                      "");
+    }
+    expect_run_on(rows, 1, "replay --json --policy caching --capacity 64MiB %",
+                  "'completed': true,...'failed_at_event': null,...'failed_in_recording': 1,..."
+                  "'recording_failed_last': false,...'failed_again': 1,",
+                  "");
+    expect_run_on(rows, 1, "replay --json --policy caching --capacity fit %",
+                  "'failed_again': 1,...'fit_factor': 1.0", "");
+}
+
 MEND_TEST(program, bad_input_is_status_2_with_file_and_line)
 {
     expect_run_on(TRACE_HEAD "0,0,allocate,1,512,0\n0,0,free,2,512,0\n", 2, "replay --json %", "",

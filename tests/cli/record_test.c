@@ -53,8 +53,10 @@ MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
                "log:warning,keep:5MiB,tightness:2\n", "");
     unsetenv("MEND_CONF");
     setenv("MEND_RECORD", file.path, 1); /* who reads it does not write over it */
-    expect_run(0, command_line("replay --policy mend,caching '%s'", file.path),
-               "4 events, peak live 48.83 MiB...completes...completes", "");
+    expect_run(1, command_line("replay --policy mend --capacity 64MiB,100MiB '%s'", file.path),
+               "6 events, peak live 97.66 MiB\nThe recording ended when a request of 48.83 MiB "
+               "failed. ...out at 50 %...completes",
+               "");
     unsetenv("MEND_RECORD");
     EXPECT_INT_EQ(0, unlink(command_line("%s.1", file.path)));
     expect_run(1, command_line("report '%s'", file.path),

@@ -52,8 +52,7 @@ static const char *last_message(void)
     return error.message;
 }
 
-static const char note[] = "skipped frees of blocks from before the recording: 1, "
-                           "skipped events of segments: 2, skipped other events: 1, "
+static const char note[] = "blocks from before the recording: 1, skipped events of segments: 2, "
                            "skipped events of other devices: 2, "
                            "added frees that were not recorded: 1";
 
@@ -65,20 +64,30 @@ MEND_TEST(snapshot, becomes_a_trace_whatever_wrote_it)
         uint32_t block;
         uint16_t stream;
         bool is_alloc;
-    } events[] = {{1024, 0, 0, true},  {UINT64_C(1) << 33, 1, 1, true},
-                  {1024, 0, 0, false}, {4096, 2, 0, true},
-                  {4096, 2, 0, false}, {512, 3, 0, true}};
+        bool has_failed;
+    } events[] = {{.size_bytes = 512, .is_alloc = true},
+                  {.size_bytes = 512},
+                  {.size_bytes = 1024, .block = 1, .is_alloc = true},
+                  {.size_bytes = UINT64_C(1) << 33, .block = 2, .stream = 1, .is_alloc = true},
+                  {.size_bytes = 1024, .block = 1},
+                  {.size_bytes = 4096, .block = 3, .is_alloc = true},
+                  {.size_bytes = 4096, .block = 3},
+                  {.size_bytes = 512, .block = 4, .is_alloc = true},
+                  {.size_bytes = 9, .block = 5, .is_alloc = true, .has_failed = true},
+                  {.size_bytes = 9, .block = 5, .has_failed = true}};
+    const size_t count = sizeof(events) / sizeof(*events);
     for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
         ENDING_FILE fixture_file file = written(kinds[k]);
         ENDING_TRACE mend_trace *trace = NULL;
         MEND_TEST_CHECK(mend_trace_read(file.path, &trace) == MEND_OK, return, "%s: %s", kinds[k],
                         last_message());
-        EXPECT_U64_EQ(6, trace->event_count);
-        for (size_t i = 0; i < 6; i++) {
+        ASSERT_TRUE(trace->event_count == count);
+        for (size_t i = 0; i < count; i++) {
             EXPECT_U64_EQ(events[i].size_bytes, trace->events[i].size_bytes);
             EXPECT_U64_EQ(events[i].block, trace->events[i].block);
             EXPECT_U64_EQ(events[i].stream, trace->events[i].stream);
             EXPECT_TRUE(events[i].is_alloc == trace->events[i].is_alloc);
+            EXPECT_TRUE(events[i].has_failed == trace->events[i].has_failed);
         }
         EXPECT_U64_EQ(0, trace->stream_names[0]);
         EXPECT_U64_EQ((UINT64_C(1) << 33) + 4096, trace->peak_live_bytes);
@@ -99,7 +108,25 @@ MEND_TEST(snapshot, replay_says_in_one_line_what_it_skipped)
     ended_run outcome = run(arguments);
     EXPECT_STATUS(0, outcome);
     EXPECT_STR_EQ(line, outcome.err);
-    EXPECT_TRUE(strstr(outcome.out, "\"events\": 6") != NULL);
+    EXPECT_TRUE(strstr(outcome.out, "\"events\": 10") != NULL);
+}
+
+/* A history that began late, and a program that ran out of memory on 3 GiB. */
+MEND_TEST(snapshot, what_lived_before_the_recording_counts_for_the_failure)
+{
+    static const char text[] =
+        "{\"segments\": [{\"address\": 4096, \"total_size\": 2147483648, \"device\": 0, "
+        "\"stream\": 0,"
+        " \"blocks\": [{\"address\": 4096, \"size\": 2147483648, \"state\": "
+        "\"active_allocated\"}]}],"
+        " \"device_traces\": [[{\"action\": \"alloc\", \"addr\": 8589934592, \"size\": 943718400,"
+        " \"stream\": 0}, {\"action\": \"oom\", \"size\": 131072000, \"device_free\": 0,"
+        " \"stream\": 0}]]}";
+    ENDING_FILE fixture_file file = fixture_write_text(".json", text);
+    expect_run(1, command_line("replay --policy caching --capacity 3GiB,4GiB '%s'", file.path),
+               "4 events, peak live 3.00 GiB\nThe recording ended when a request of 125.00 MiB "
+               "failed. ...out at 50 %...completes",
+               "mend replay: ...: blocks from before the recording: 1\n");
 }
 
 /* ---- what is refused ------------------------------------------------------------------------- */

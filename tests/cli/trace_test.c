@@ -31,15 +31,55 @@ MEND_TEST(trace, reads_columns_in_decimal_and_hexadecimal)
     EXPECT_U64_EQ(2048, trace->peak_live_bytes);
 }
 
-MEND_TEST(trace, failures_are_no_events)
+static void expect_event(const mend_trace *trace, size_t i, uint64_t size_bytes, bool is_alloc,
+                         bool has_failed)
 {
-    ENDING_TRACE mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate failure,(nil),99x,\n"
-                                                              "0,0,allocate,1,512,0\n"
-                                                              "\n"
-                                                              "0,0,allocate failure,0x0,1,0\n"
-                                                              "0,0,free,1,512,0");
+    MEND_TEST_CHECK(i < trace->event_count && trace->events[i].size_bytes == size_bytes &&
+                        trace->events[i].is_alloc == is_alloc &&
+                        trace->events[i].has_failed == has_failed,
+                    (void)0, "event %zu of %zu", i, trace->event_count);
+}
+
+/* It is freed at once. The peak has the one that ended the recording, none that it survived. */
+MEND_TEST(trace, a_request_that_failed_is_an_event)
+{
+    ENDING_TRACE mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate,1,512,0\n"
+                                                              "0,0,allocate failure,(nil),5000,8\n"
+                                                              "0,0,allocate,2,512,0\n"
+                                                              "0,0,free,1,512,0\n"
+                                                              "0,0,allocate failure,0x0,1024,0\n"
+                                                              "0,0,free,2,512,0");
+    ASSERT_TRUE(trace != NULL && trace->event_count == 8);
+    expect_event(trace, 1, 5000, true, true);
+    expect_event(trace, 2, 5000, false, true);
+    expect_event(trace, 3, 512, true, false);
+    expect_event(trace, 5, 1024, true, true);
+    expect_event(trace, 6, 1024, false, true);
+    EXPECT_U64_EQ(1, trace->events[1].stream);
+    EXPECT_TRUE(mend_trace_may_fail(trace, 1) && !mend_trace_may_fail(trace, 5));
+    EXPECT_U64_EQ(2, trace->failed_count);
+    EXPECT_U64_EQ(1, trace->failed_last);
+    EXPECT_U64_EQ(512 + 1024, trace->peak_live_bytes);
+    char text[MEND_TRACE_FAILURES_BYTES];
+    mend_trace_tell_failures(trace, text, sizeof(text));
+    EXPECT_STR_EQ("In the recording 1 request failed, and the program went on. An allocator that "
+                  "cannot serve it goes on, too. The recording ended when a request of 1.00 KiB "
+                  "failed. An allocator completes it only if it serves this request.",
+                  text);
+    EXPECT_RESULT(MEND_OK, mend_trace_scale(trace, 0.5));
+    EXPECT_U64_EQ(1024 + 2048, trace->peak_live_bytes);
+}
+
+MEND_TEST(trace, a_failed_request_that_no_device_can_serve_is_counted)
+{
+    ENDING_TRACE mend_trace *trace =
+        fixture_trace(TRACE_HEAD "0,0,allocate,1,512,0\n"
+                                 "0,0,allocate failure,(nil),1099511627777,0\n"
+                                 "0,0,allocate failure,(nil),0x7fffffffffffffff,0\n"
+                                 "0,0,allocate failure,(nil),0,0\n");
     ASSERT_TRUE(trace != NULL);
-    EXPECT_U64_EQ(2, trace->event_count);
+    EXPECT_U64_EQ(1, trace->event_count);
+    EXPECT_STR_EQ("skipped failed requests of more than 1 TiB: 2", trace->note);
 }
 
 /* A program that ends by force leaves its last row unfinished. */

@@ -19,7 +19,7 @@ static bool same(const mend_trace *a, const mend_trace *b)
         const mend_trace_event *other = &b->events[i];
         is_same = one->size_bytes == other->size_bytes && one->block == other->block &&
                   one->stream == other->stream && one->thread == other->thread &&
-                  one->is_alloc == other->is_alloc;
+                  one->is_alloc == other->is_alloc && one->has_failed == other->has_failed;
     }
     return is_same;
 }
