@@ -1,6 +1,7 @@
 /* Devices: how many there are, which is current, what they are and have, and which reach each
  * other. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "driver/cuda_abi.h"
@@ -93,7 +94,31 @@ static const struct {
 
 enum { CUDA_12, CUDA_13 };
 enum { NAME_BYTES = 256, UUID_BYTES = 16 };
-static const char device_name[] = "Mend simulated GPU";
+
+static const char *device_name(void)
+{
+    const char *name = getenv("MEND_SIMULATE_NAME");
+    return name != NULL && *name != '\0' ? name : "Mend simulated GPU";
+}
+
+/* The value of an attribute: the environment's, or the usual one. */
+static uint64_t value_of(int attribute, uint64_t usual)
+{
+    const char *text = getenv("MEND_SIMULATE_ATTRIBUTES");
+    while (text != NULL && *text != '\0') {
+        char *end = NULL;
+        long number = strtol(text, &end, 10);
+        if (end == text || *end != '=') {
+            break;
+        }
+        unsigned long long value = strtoull(end + 1, &end, 10);
+        if (number == attribute) {
+            return value;
+        }
+        text = *end == ',' ? end + 1 : NULL;
+    }
+    return usual;
+}
 
 static void fill_uuid(char *uuid, int device)
 {
@@ -108,10 +133,11 @@ static void fill_properties(char *properties, int version, int device, size_t me
     for (size_t i = 0; i < sizeof(properties_of_all) / sizeof(*properties_of_all); i++) {
         const property *one = &properties_of_all[i];
         if (one->at[version] != ABSENT) {
-            memcpy(properties + one->at[version], &one->value, one->bytes); /* low bytes first */
+            uint64_t value = value_of(one->attribute, one->value);
+            memcpy(properties + one->at[version], &value, one->bytes); /* low bytes first */
         }
     }
-    snprintf(properties + own_properties.name[version], NAME_BYTES, "%s", device_name);
+    snprintf(properties + own_properties.name[version], NAME_BYTES, "%s", device_name());
     fill_uuid(properties + own_properties.uuid[version], device);
     memcpy(properties + own_properties.totalGlobalMem[version], &memory_bytes,
            sizeof(memory_bytes));
@@ -154,7 +180,7 @@ int simulate_attribute(int attribute, int device)
     }
     for (size_t i = 0; i < sizeof(properties_of_all) / sizeof(*properties_of_all); i++) {
         if (properties_of_all[i].attribute == attribute) {
-            return (int)properties_of_all[i].value;
+            return (int)value_of(attribute, properties_of_all[i].value);
         }
     }
     return attribute == MEND_CU_HAS_FABRIC && simulate_has_fabric();
@@ -191,7 +217,7 @@ SIMULATE_EXPORT int cuDeviceGetName(char *name, int bytes, int device)
     if (!is_sound || device < 0 || device >= simulate_device_count()) {
         return is_sound ? CUDA_INVALID_DEVICE : CUDA_INVALID_VALUE;
     }
-    snprintf(name, (size_t)bytes, "%s", device_name);
+    snprintf(name, (size_t)bytes, "%s", device_name());
     return CUDA_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "simulate/device.h"
 #include "simulate/entry.h"
 #include "simulate/errors.h"
 #include "simulate/launch.h"
@@ -200,13 +201,14 @@ SIMULATE_EXPORT int __cudaLaunchKernel(const void *kernel, dimensions grid, dime
 /* ---- asked about ----------------------------------------------------------------------------- */
 
 /* cudaFuncAttributes: the members that are not 0, by their offset. CUDA 12 and 13 agree. */
+enum { MAJOR = 75, MINOR = 76 };
 enum { FUNCTION_BYTES = 144, MAX_THREADS_AT = 24, REGISTERS_AT = 28, PTX_AT = 32, BINARY_AT = 36 };
 
 SIMULATE_EXPORT int cudaFuncGetAttributes(void *attributes, const void *function)
 {
     const int max_threads = 1024;
     const int registers = 32;
-    const int version = 90;
+    const int version = 10 * simulate_attribute(MAJOR, 0) + simulate_attribute(MINOR, 0);
     if (attributes == NULL || function == NULL) {
         return simulate_answer(CUDA_INVALID_VALUE);
     }

@@ -4,6 +4,9 @@
  * function. The abi test compares them with CUDA's headers. An attribute is by its number in
  * cudaDeviceAttr, which is that in CUdevice_attribute too; most are members of the structure.
  * Members and attributes that are not here are 0.
+ *
+ * MEND_SIMULATE_ATTRIBUTES="75=8,76=6,16=82" in the environment gives attributes of this list other
+ * values, and MEND_SIMULATE_NAME the devices another name: those of a GPU that somebody has.
  */
 #ifndef MEND_SIMULATE_PROPERTIES_H
 #define MEND_SIMULATE_PROPERTIES_H
@@ -22,6 +25,7 @@
     X(maxGridSize[2], int, 344, 344, 7, 65535)                                                     \
     X(totalConstMem, size_t, 352, 352, 9, 65536)                                                   \
     X(major, int, 360, 360, 75, 9)                                                                 \
+    X(minor, int, 364, 364, 76, 0)                                                                 \
     X(textureAlignment, size_t, 368, 368, 14, 512)                                                 \
     X(multiProcessorCount, int, 388, 384, 16, 132)                                                 \
     X(canMapHostMemory, int, 400, 392, 19, 1)                                                      \

@@ -103,6 +103,37 @@ class Simulate(FolderTest):
             "--devices=2",
         )
 
+    def test_the_environment_gives_the_devices_a_name_and_attributes(self):
+        program = """
+            name, value = ctypes.create_string_buffer(64), ctypes.c_int()
+            runtime.cuInit(0)
+            assert runtime.cuDeviceGetName(name, 64, 0) == 0
+            properties = ctypes.create_string_buffer(2048)
+            call("cudaGetDeviceProperties", properties, 0)
+            print(name.value.decode(), properties.raw[:8].decode().rstrip(chr(0)))
+            for attribute in (75, 76, 16, 10):
+                call("cudaDeviceGetAttribute", ctypes.byref(value), attribute, 0)
+                print(value.value)
+        """
+        usual = ["Mend simulated GPU Mend sim", "9", "0", "132", "32"]
+        self.assertEqual(self.succeeds(program).stdout.splitlines(), usual)
+        done = self.succeeds(
+            program, MEND_SIMULATE_NAME="T4", MEND_SIMULATE_ATTRIBUTES="75=7,76=5,16=40"
+        )
+        self.assertEqual(done.stdout.splitlines(), ["T4 T4", "7", "5", "40", "32"])
+
+    def test_large_copies_keep_no_bytes_where_only_small_ones_are_asked_for(self):
+        program = """
+            for size in (256 << 10, (256 << 10) + 1):
+                block, back = malloc(size), ctypes.create_string_buffer(size)
+                call("cudaMemcpy", block, b"x" * size, ctypes.c_size_t(size), 1)
+                call("cudaMemcpy", back, block, ctypes.c_size_t(size), 2)
+                print(set(back.raw))
+        """
+        self.assertEqual(self.succeeds(program).stdout, "{120}\n{120}\n")
+        done = self.succeeds(program, MEND_SIMULATE_CONTENTS="small")
+        self.assertEqual(done.stdout, "{120}\n{0}\n")
+
     def test_fabric_handles(self):
         program = """
             is_there = ctypes.c_int()

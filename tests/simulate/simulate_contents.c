@@ -1,0 +1,138 @@
+/* What is known of a device's bytes: reads of what kernels would have computed are told and have a
+ * defined value. Blocks are told as PyTorch's allocators tell them. */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "tests/simulate/runtime.h"
+
+enum { BLOCK = 64, CUDA_DEVICE = 1 };
+
+static int64_t value;
+static uint64_t reads;
+static uint64_t read_bytes;
+
+static int64_t on_read(uint64_t bytes)
+{
+    reads++;
+    read_bytes = bytes;
+    return value;
+}
+
+/* A block with a listener, which sees what follows. */
+static char *begin(const runtime *r)
+{
+    void (*listen)(int64_t(*)(uint64_t)) = NULL;
+    void *found = dlsym(r->cuda, "mend_simulate_on_read");
+    memcpy(&listen, &found, sizeof(listen));
+    listen(on_read);
+    value = 0;
+    reads = 0;
+    void *block = NULL;
+    EXPECT_OK(r->cudaMalloc(&block, 1024));
+    return block;
+}
+
+/* One of PyTorch's allocators gives the block out. */
+static void give_out(const runtime *r, void *block, int64_t bytes)
+{
+    void (*report)(void *, int64_t, size_t, size_t, uint16_t) = NULL;
+    void *found = dlsym(r->cuda, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+    memcpy(&report, &found, sizeof(report));
+    report(block, bytes, 0, 0, CUDA_DEVICE);
+}
+
+static void copy_to(const runtime *r, void *block, char byte, size_t bytes)
+{
+    char text[BLOCK];
+    memset(text, byte, sizeof(text));
+    EXPECT_OK(r->cudaMemcpy(block, text, bytes, TO_DEVICE));
+}
+
+/* The byte that all of the block reads as; -1: they differ. */
+static int read_all(const runtime *r, const void *block)
+{
+    char back[BLOCK];
+    memset(back, 77, sizeof(back));
+    EXPECT_OK(r->cudaMemcpy(back, block, BLOCK, TO_HOST));
+    for (int i = 1; i < BLOCK; i++) {
+        if (back[i] != back[0]) {
+            return -1;
+        }
+    }
+    return back[0];
+}
+
+RUNTIME_TEST(simulate_contents, what_was_copied_is_no_news)
+{
+    char *block = begin(r);
+    value = 9;
+    copy_to(r, block, 5, BLOCK);
+    EXPECT_INT_EQ(5, read_all(r, block));
+    EXPECT_OK(r->cudaMemcpy(block + 512, block, BLOCK, WITHIN_DEVICE));
+    EXPECT_INT_EQ(5, read_all(r, block + 512));
+    EXPECT_U64_EQ(0, reads);
+    EXPECT_OK(r->cudaFree(block));
+}
+
+RUNTIME_TEST(simulate_contents, a_new_block_has_none_of_the_earlier_bytes)
+{
+    char *block = begin(r);
+    copy_to(r, block, 5, BLOCK);
+    give_out(r, block, -BLOCK);
+    EXPECT_INT_EQ(5, read_all(r, block));
+    give_out(r, block, BLOCK);
+    EXPECT_INT_EQ(0, read_all(r, block));
+    EXPECT_U64_EQ(1, reads);
+    EXPECT_U64_EQ(BLOCK, read_bytes);
+    copy_to(r, block + 16, 6, 16);
+    char back[BLOCK];
+    EXPECT_OK(r->cudaMemcpy(back, block, BLOCK, TO_HOST));
+    EXPECT_TRUE(back[15] == 0 && back[16] == 6 && back[31] == 6 && back[32] == 0);
+    EXPECT_U64_EQ(2, reads);
+    EXPECT_OK(r->cudaMemcpy(back, block + 16, 16, TO_HOST));
+    EXPECT_U64_EQ(2, reads);
+    EXPECT_OK(r->cudaMemcpy(block + 512, block, BLOCK, WITHIN_DEVICE));
+    EXPECT_OK(r->cudaMemcpy(back, block + 512 + 16, 16, TO_HOST));
+    EXPECT_U64_EQ(2, reads);
+    EXPECT_OK(r->cudaMemcpy(back, block + 512 + 32, 16, TO_HOST));
+    EXPECT_U64_EQ(3, reads);
+    EXPECT_OK(r->cudaFree(block));
+}
+
+RUNTIME_TEST(simulate_contents, the_listener_gives_the_value_in_each_eight_bytes)
+{
+    char *block = begin(r);
+    int64_t back[BLOCK / 8];
+    give_out(r, block, BLOCK);
+    copy_to(r, block + 8, 3, 8);
+    value = 258;
+    EXPECT_OK(r->cudaMemcpy(back, block, BLOCK, TO_HOST));
+    EXPECT_TRUE(back[0] == 258 && back[1] == 0x0303030303030303 && back[2] == 258 &&
+                back[7] == 258);
+    EXPECT_OK(r->cudaFree(block));
+}
+
+RUNTIME_TEST(simulate_contents, a_fill_is_read_as_filled_and_told)
+{
+    char *block = begin(r);
+    give_out(r, block, BLOCK);
+    EXPECT_OK(r->cudaMemset(block, 7, BLOCK));
+    EXPECT_INT_EQ(7, read_all(r, block));
+    EXPECT_U64_EQ(1, reads);
+    value = 1;
+    EXPECT_INT_EQ(-1, read_all(r, block));
+    EXPECT_OK(r->cudaFree(block));
+}
+
+RUNTIME_TEST(simulate_contents, blocks_of_other_devices_are_not_the_gpus)
+{
+    char *block = begin(r);
+    copy_to(r, block, 5, BLOCK);
+    void (*report)(void *, int64_t, size_t, size_t, uint16_t) = NULL;
+    void *found = dlsym(r->cuda, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+    memcpy(&report, &found, sizeof(report));
+    report(block, BLOCK, 0, 0, 0);
+    EXPECT_INT_EQ(5, read_all(r, block));
+    EXPECT_U64_EQ(0, reads);
+    EXPECT_OK(r->cudaFree(block));
+}
