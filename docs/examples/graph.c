@@ -77,6 +77,7 @@ int main(void)
     printf("while the group holds it: %s; released: %s\n", mend_result_name(while_held),
            mend_result_name(released));
 
+    mend_free(pool, block, stream);
     mend_pool_destroy(pool);
     int broken = mend_sim_first_violation(sim)[0] != 0;
     mend_sim_destroy(sim);

@@ -60,6 +60,8 @@ int main(void)
     mend_free(pool, blocks[1], NULL);
     print_regions(pool);
     print_events(pool, &cursor);
+    mend_free(pool, blocks[0], NULL);
+    mend_free(pool, blocks[2], NULL);
     mend_pool_destroy(pool);
     mend_sim_destroy(sim);
     return 0;

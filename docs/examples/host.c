@@ -82,6 +82,9 @@ int main(void)
            is_whole(states) ? "every byte is there" : "bytes are lost");
 
     int whole = is_whole(states);
+    for (int i = 0; i < STATES; i++) {
+        mend_free(pool, states[i], NULL);
+    }
     mend_pool_destroy(pool);
     int broken = mend_sim_first_violation(sim)[0] != 0;
     mend_sim_destroy(sim);

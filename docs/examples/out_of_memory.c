@@ -81,6 +81,11 @@ int main(void)
                (unsigned long long)error.shortfall->fitting_bytes);
     }
     mend_remove_pressure_callback(pool, drop_some, &c);
+    while (c.count > 0) {
+        mend_free(pool, c.blocks[--c.count], NULL);
+    }
+    mend_free(pool, batch, NULL);
+    mend_free(pool, weights, NULL);
     mend_pool_destroy(pool);
     int broken = mend_sim_first_violation(sim)[0] != 0;
     mend_sim_destroy(sim);

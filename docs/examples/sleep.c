@@ -89,6 +89,10 @@ int main(void)
     printf("serving again: %llu MiB of the device\n", held_mib(sim));
 
     int whole = is_whole(weights);
+    for (int i = 0; i < BLOCKS; i++) {
+        mend_free(pool, weights[i], NULL);
+        mend_free(pool, cache[i], NULL);
+    }
     mend_pool_destroy(pool);
     int broken = mend_sim_first_violation(sim)[0] != 0;
     mend_sim_destroy(sim);

@@ -71,6 +71,7 @@ static void open_pool(void)
     CHECK(loaded.mend_sim_create(&config, &device) == MEND_OK);
     pool_config.driver = loaded.mend_sim_driver(device);
     pool_config.shareable = 1;
+    pool_config.log_level = -1; /* scenes end with live blocks */
     CHECK(loaded.mend_pool_create(&pool_config, &pool) == MEND_OK);
     void *freed = NULL;
     CHECK(loaded.mend_alloc(pool, 3 << 20, NULL, &freed) == MEND_OK);

@@ -12,6 +12,7 @@ void rig_open(rig *r)
     CHECK(mend_sim_create(&config, &r->sim) == MEND_OK);
     mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
     pool_config.driver = mend_sim_driver(r->sim);
+    pool_config.log_level = -1; /* scenes end with live blocks */
     pool_config.reserve_bytes = KIB * KIB * KIB;
     CHECK(mend_pool_create(&pool_config, &r->pool) == MEND_OK);
     for (int i = 0; i < RIG_STREAMS; i++) {

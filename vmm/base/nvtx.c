@@ -84,7 +84,7 @@ static bool load(mend_nvtx *nvtx, const char *path)
     memcpy(&begin, &function, sizeof(begin));
     if (begin == NULL) {
         const char *reason = dlerror();
-        mend_log(MEND_LOG_WARNING, "no NVTX ranges: %s", reason != NULL ? reason : path);
+        mend_warn("no NVTX ranges: %s", reason != NULL ? reason : path);
         return false;
     }
     if (begin(export_table) == 0 || nvtx->functions[PUSH] == NULL || nvtx->functions[POP] == NULL) {

@@ -242,12 +242,16 @@ extern mend_process_signal mend_process_own_signal __attribute__((visibility("hi
 
 /* ---- log and driver -------------------------------------------------------------------------- */
 
+enum { MEND_LOG_KINDS = 32 };
+
 /* Where log lines go (base/log.h). */
 typedef struct mend_process_log {
     mend_mutex mutex;
     mend_log_sink sink; /* NULL: to standard error, */
     void *context;
-    int shown; /* from this level on; 0: none */
+    int shown; /* from this level on; -1: none; 0: of each kind of warning one */
+    uint64_t told[MEND_LOG_KINDS]; /* the kinds that were shown so */
+    int told_count;
 } mend_process_log;
 extern mend_process_log mend_process_own_log __attribute__((visibility("hidden")));
 

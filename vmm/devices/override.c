@@ -249,8 +249,8 @@ static void keep_block(mend_override *override, void *pointer)
     }
     mend_mutex_unlock(&devices->mutex);
     if (!is_new) {
-        mend_log(MEND_LOG_WARNING, "the allocator \"%s\" returned %p, which is in use",
-                 override->allocator.handler.name, pointer);
+        mend_warn("the allocator \"%s\" returned %p, which is in use",
+                  override->allocator.handler.name, pointer);
     }
 }
 

@@ -123,8 +123,8 @@ bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
         }
     }
     used += snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used,
-                     "%s%llu blocks alive, %s; the largest:", used > 0 ? ", and " : "",
-                     (unsigned long long)count,
+                     "%s%llu block%s alive, %s; the largest:", used > 0 ? ", and " : "",
+                     (unsigned long long)count, count == 1 ? "" : "s",
                      mend_words_amount(zones[MEND_ZONE_SMALL].counters.live_bytes +
                                        zones[MEND_ZONE_LARGE].counters.live_bytes)
                          .text);

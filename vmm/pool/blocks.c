@@ -35,10 +35,9 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
     mend_status refusal = pool->heap.chunks.fabric_refusal;
     result = mend_pool_leave(pool, result);
     if (had_fabric && refusal != MEND_DRIVER_OK) {
-        mend_log(MEND_LOG_WARNING,
-                 "device %d: the driver refuses memory with fabric handles (%s), so "
-                 "the pool goes on without: an IMEX channel may be missing",
-                 pool->device, pool->driver->status_name(pool->driver, refusal));
+        mend_warn("device %d: the driver refuses memory with fabric handles (%s), so "
+                  "the pool goes on without: an IMEX channel may be missing",
+                  pool->device, pool->driver->status_name(pool->driver, refusal));
     }
     if (waits > 0) {
         mend_log(MEND_LOG_INFO,

@@ -407,7 +407,7 @@ mend_result mend_checks_free(mend_pool *pool, uint64_t address, mend_order order
     }
     result = mend_pool_leave(pool, result);
     if (result == MEND_ERROR_DAMAGED) {
-        mend_log(MEND_LOG_WARNING, "device %d: %s", pool->device, mend_process_error()->message);
+        mend_warn("damage on device %d: %s", pool->device, mend_process_error()->message);
     }
     return result;
 }

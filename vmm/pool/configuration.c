@@ -66,7 +66,7 @@ static const struct {
     [KIND_SWITCH] = {"on or off", -1, 1},
     [KIND_LEVEL] = {"0, 1 or 2", -1, 2},
     [KIND_TIGHTNESS] = {"1 to 5", 0, MEND_TIGHTNESS_LEVELS},
-    [KIND_LOG] = {"debug, info or warning", -1, MEND_LOG_WARNING},
+    [KIND_LOG] = {"debug, info, warning or off", -1, MEND_LOG_WARNING},
     [KIND_CHECK] = {"poison, guard, or both (poison,guard)", -1,
                     MEND_CHECK_POISON | MEND_CHECK_GUARD},
     [KIND_SHARING] = {"off, on, fabric or auto", -1, MEND_SHAREABLE_AUTO},
@@ -259,6 +259,7 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
         *read = is(value, "debug")     ? MEND_LOG_DEBUG
                 : is(value, "info")    ? MEND_LOG_INFO
                 : is(value, "warning") ? MEND_LOG_WARNING
+                : is(value, "off")     ? -1
                                        : 0;
         return *read != 0;
     case KIND_CHECK:

@@ -75,10 +75,12 @@
     X(check, check, CHECK, "none",                                                                 \
       "looks for programs that write after a free (poison) or behind a block (guard); slow: see "  \
       "troubleshooting.md")                                                                        \
-    X(log, log_level, LOG, "nothing is written",                                                   \
-      "log lines go to standard error unless the program has a sink: warning (out of memory, a "   \
-      "limit below what is held, blocks that are live when a pool is destroyed), info (also "      \
-      "pools and host waits), debug")
+    X(log, log_level, LOG, "each warning once",                                                    \
+      "log lines go to standard error unless the program has a sink: off, warning (out of "        \
+      "memory, "                                                                                   \
+      "a limit below what is held, blocks that are live when a pool is destroyed), info (also "    \
+      "pools and host waits), debug. By default a process tells each kind of warning once, but "   \
+      "those that a call returns")
 
 /*
  * Reads "key:value,..." and sets the fields that are 0: what the program has set stays. NULL or ""

@@ -171,7 +171,7 @@ void mend_pool_audit_after_call(mend_pool *pool)
         is_right = mend_pool_audit(pool, finding);
     }
     if (!is_right) {
-        mend_log(MEND_LOG_WARNING, "audit: %s", finding);
+        mend_warn("audit: %s", finding);
     }
     assert(is_right);
 }

@@ -98,10 +98,9 @@ static mend_result open_device(const mend_driver *driver, int device, mend_devic
     }
     if (!info->virtual_memory) {
         mend_plain_describe(info);
-        mend_log(MEND_LOG_WARNING,
-                 "device %d (%s) has no virtual memory management: its pool works over plain "
-                 "allocations, whose free parts cannot be joined",
-                 device, info->name);
+        mend_warn("device %d (%s) has no virtual memory management: its pool works over plain "
+                  "allocations, whose free parts cannot be joined",
+                  device, info->name);
     }
     return MEND_OK;
 }
@@ -328,9 +327,6 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
         config->driver->device_close(config->driver, config->device);
         return result;
     }
-    if (config->log_level > 0) {
-        mend_log_show(config->log_level);
-    }
     mend_log(MEND_LOG_INFO, "pool on device %d (%s), limit %llu bytes", config->device, info.name,
              (unsigned long long)pool->heap.config.limit_bytes);
     return MEND_OK;
@@ -342,6 +338,9 @@ mend_result mend_pool_create(const mend_pool_config *given, mend_pool **pool)
     mend_pool_config config;
     config_paths paths;
     MEND_TRY(read_config(given, &config, &paths));
+    if (config.log_level != 0) {
+        mend_log_show(config.log_level);
+    }
     if (mend_process_prepare() != MEND_OK) {
         return mend_publish(mend_no_host_memory("a pool"));
     }
@@ -407,15 +406,14 @@ mend_result mend_pool_destroy(mend_pool *pool)
     mend_callbacks_destroy(&pool->callbacks);
     close_drivers(pool);
     if (damage != MEND_OK) {
-        mend_log(MEND_LOG_WARNING, "device %d: %s", pool->device, found.message);
+        mend_warn("damage at the end of the pool on device %d: %s", pool->device, found.message);
     }
     if (damage != MEND_OK && result == MEND_OK) {
         *mend_process_failure() = found;
         result = mend_publish(damage);
     }
     if (has_blocks) {
-        mend_log(MEND_LOG_WARNING, "the pool on device %d was destroyed with %s", pool->device,
-                 remains);
+        mend_warn("the pool on device %d was destroyed with %s", pool->device, remains);
     }
     free(pool);
     return result;

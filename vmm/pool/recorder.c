@@ -124,8 +124,8 @@ static void write_block(struct mend_recorder *r)
     }
     if (error != 0 && !r->has_failed) {
         r->has_failed = true;
-        mend_log(MEND_LOG_WARNING, "the recording of the pool on device %d cannot be written: %s",
-                 (int)r->run.device, strerror(error));
+        mend_warn("the recording of the pool on device %d cannot be written: %s",
+                  (int)r->run.device, strerror(error));
     }
 }
 
@@ -289,9 +289,9 @@ mend_result mend_recorder_start(mend_pool *pool, const char *path, uint64_t keep
     if (result != MEND_OK) {
         close_all(r);
         if (are_many) {
-            mend_log(MEND_LOG_WARNING,
-                     "the pool on device %d is not recorded: %d others are, to %s and files beside",
-                     pool->device, MOST_FILES, path);
+            mend_warn(
+                "the pool on device %d is not recorded: %d others are, to %s and files beside",
+                pool->device, MOST_FILES, path);
         }
         return are_many ? MEND_OK : result;
     }

@@ -255,8 +255,8 @@ void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number)
     if (error == 0) {
         mend_log(MEND_LOG_INFO, "snapshot of the pool on device %d: %s", pool->device, name);
     } else {
-        mend_log(MEND_LOG_WARNING, "no snapshot of the pool on device %d to %s: %s", pool->device,
-                 path, strerror(error));
+        mend_warn("no snapshot of the pool on device %d to %s: %s", pool->device, path,
+                  strerror(error));
     }
     if (s != NULL) {
         mend_pointer_map_clear(&s->told);

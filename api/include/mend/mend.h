@@ -7,7 +7,7 @@
  *
  * Conventions. All sizes are bytes. Functions that can fail return a mend_result. On failure
  * outputs are untouched, the pool is as it was before the call, and mend_last_error() gives the
- * reason. No function aborts, exits or prints (except the log, if log_level asks for it). Every
+ * reason. No function aborts, exits or prints, except the log (mend_log_set_sink). Every
  * call is thread-safe, except create and destroy of the same pool. Besides the results that its
  * comment names, a call on a pool or a group may return MEND_ERROR_FORKED.
  *
@@ -78,7 +78,8 @@ typedef struct mend_pool_config {
     int limit_percent;     /* 1 to 100: the limit as a percentage of the device's memory, if
                             * limit_bytes is 0. 0: limit_bytes applies */
     int log_level; /* a mend_log_level: without a sink, log lines of the process of this level or
-                    * above go to standard error. 0: nothing is written */
+                    * above go to standard error. 0: default, each kind of warning once, but those
+                    * that a result tells. -1: none */
     int capture_checks; /* 0: default, on. -1: only while a group is begun is the driver asked
                          * whether a created stream is captured; for a program that captures only
                          * in groups, or not at all */

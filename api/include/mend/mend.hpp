@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <memory_resource>
@@ -99,12 +100,14 @@ namespace detail
 {
 
 /* For destructors, which cannot report a failure: the log gets it. */
-inline void log_failure(mend_result result) noexcept
+inline void log_failure(mend_result result, const char *what) noexcept
 {
     if (result != MEND_OK) {
         mend_error failure = MEND_ERROR_INIT;
         mend_last_error(&failure);
-        mend_log_write(MEND_LOG_WARNING, failure.message);
+        char line[1200];
+        std::snprintf(line, sizeof(line), "%s: %s", what, failure.message);
+        mend_log_write(MEND_LOG_WARNING, line);
     }
 }
 
@@ -165,7 +168,7 @@ class block
     void reset() noexcept
     {
         if (data_ != nullptr) {
-            detail::log_failure(mend_free(pool_, data_, stream_));
+            detail::log_failure(mend_free(pool_, data_, stream_), "~mend::block");
             data_ = nullptr;
             size_bytes_ = 0;
         }
@@ -288,7 +291,7 @@ class pool : public pool_ref
     pool(const pool &) = delete;
     pool &operator=(const pool &) = delete;
     /* Waits for the context's work. */
-    ~pool() { detail::log_failure(mend_pool_destroy(pool_)); }
+    ~pool() { detail::log_failure(mend_pool_destroy(pool_), "~mend::pool"); }
 };
 
 /* ---- groups ---------------------------------------------------------------------------------- */
@@ -315,7 +318,7 @@ class group
     ~group()
     {
         if (group_ != nullptr) {
-            detail::log_failure(mend_group_destroy(group_, MEND_NO_STREAM));
+            detail::log_failure(mend_group_destroy(group_, MEND_NO_STREAM), "~mend::group");
         }
     }
     mend_group *get() const noexcept { return group_; }
@@ -330,7 +333,7 @@ class group
         }
         scope(const scope &) = delete;
         scope &operator=(const scope &) = delete;
-        ~scope() { detail::log_failure(mend_group_end(group_)); }
+        ~scope() { detail::log_failure(mend_group_end(group_), "~mend::group::scope"); }
 
       private:
         mend_group *group_;
@@ -399,7 +402,7 @@ class pin
     ~pin()
     {
         if (pointer_ != nullptr) {
-            detail::log_failure(mend_unpin(pool_.get(), pointer_, size_bytes_));
+            detail::log_failure(mend_unpin(pool_.get(), pointer_, size_bytes_), "~mend::pin");
         }
     }
 
@@ -426,7 +429,8 @@ class pressure_callback
     pressure_callback &operator=(const pressure_callback &) = delete;
     ~pressure_callback()
     {
-        detail::log_failure(mend_remove_pressure_callback(pool_.get(), call, callee_.get()));
+        detail::log_failure(mend_remove_pressure_callback(pool_.get(), call, callee_.get()),
+                            "~mend::pressure_callback");
     }
 
   private:
@@ -475,7 +479,7 @@ class memory_resource final : public std::pmr::memory_resource
     }
     void do_deallocate(void *data, std::size_t, std::size_t) override
     {
-        detail::log_failure(mend_free(pool_.get(), data, stream_));
+        detail::log_failure(mend_free(pool_.get(), data, stream_), "mend::memory_resource");
     }
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override
     {

@@ -94,7 +94,7 @@ template <auto Alloc> class basic_cuda_resource
     }
     void free(void *data, mend_stream stream) const noexcept
     {
-        detail::log_failure(mend_free(pool_.get(), data, stream));
+        detail::log_failure(mend_free(pool_.get(), data, stream), "mend::cuda_resource");
     }
     pool_ref pool_;
 };

@@ -56,7 +56,7 @@ class range
     ~range()
     {
         if (range_ != nullptr) {
-            detail::log_failure(mend_range_destroy(range_, MEND_NO_STREAM));
+            detail::log_failure(mend_range_destroy(range_, MEND_NO_STREAM), "~mend::range");
         }
     }
 

@@ -63,7 +63,8 @@ class rmm_device_memory_resource final : public ::rmm::mr::device_memory_resourc
     }
     void do_deallocate(void *data, std::size_t, ::rmm::cuda_stream_view stream) noexcept override
     {
-        detail::log_failure(mend_free(pool_.get(), data, stream.value()));
+        detail::log_failure(mend_free(pool_.get(), data, stream.value()),
+                            "mend::rmm_device_memory_resource");
     }
     bool do_is_equal(const device_memory_resource &other) const noexcept override
     {

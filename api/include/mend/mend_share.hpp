@@ -64,7 +64,7 @@ class imported
     ~imported()
     {
         if (data_ != nullptr) {
-            detail::log_failure(mend_import_close(pool_.get(), data_, stream_));
+            detail::log_failure(mend_import_close(pool_.get(), data_, stream_), "~mend::imported");
         }
     }
 

@@ -69,13 +69,14 @@ typedef enum mend_log_level {
  * once, and without locks of a pool; it may call Mend. */
 typedef void (*mend_log_sink)(void *context, mend_log_level level, const char *line);
 
-/* From now on sends the log of the process to `sink` (NULL: nowhere, the default); a child of fork
- * starts without a sink. `context` is borrowed, and passed to the sink. Another thread may still be
- * inside the previous sink when this returns. No driver call. */
+/* From now on sends the log of the process to `sink`. NULL, the default: to standard error, as
+ * mend_pool_config.log_level says. A child of fork starts without a sink. `context` is borrowed,
+ * and passed to the sink. Another thread may still be inside the previous sink when this returns.
+ * No driver call. */
 MEND_API void mend_log_set_sink(mend_log_sink sink, void *context);
 
-/* Sends a line of the caller, without a newline, to the sink: for code between Mend and a
- * framework. No driver call. */
+/* Sends a line of the caller, without a newline, to the log: for code between Mend and a framework.
+ * Warnings are of one kind if they begin with the same words, up to a number. No driver call. */
 MEND_API void mend_log_write(mend_log_level level, const char *line);
 
 #ifdef __cplusplus

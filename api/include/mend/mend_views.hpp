@@ -70,7 +70,7 @@ class history
     }
     history(const history &) = delete;
     history &operator=(const history &) = delete;
-    ~history() { detail::log_failure(mend_history_start(pool_.get(), 0)); }
+    ~history() { detail::log_failure(mend_history_start(pool_.get(), 0), "~mend::history"); }
 
     /* The events since the last read, the oldest first; at most so many. A gap in their sequence:
      * they were overwritten before. */

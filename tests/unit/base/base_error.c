@@ -1,7 +1,9 @@
 /* Results and their names, each thread's last error, and the log's sink. */
 #include "base/error.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/process.h"
@@ -145,4 +147,50 @@ MEND_TEST(base_log, goes_to_the_sink_and_nowhere_else)
     mend_log_set_sink(NULL, NULL);
     mend_log(MEND_LOG_WARNING, "not heard");
     EXPECT_INT_EQ(4, what.count);
+}
+
+/* What standard error gets of warnings of two kinds, one of them twice, and of one that a result
+ * tells. */
+static void expect_on_standard_error(int level, const char *expected)
+{
+    int ends[2];
+    char text[1024] = "";
+    ASSERT_TRUE(pipe(ends) == 0);
+    const int kept = dup(STDERR_FILENO);
+    const mend_process_log before = mend_process_own_log;
+    mend_process_own_log.shown = 0;
+    mend_process_own_log.told_count = 0;
+    if (level != 0) {
+        mend_log_show(level);
+    }
+    fflush(stderr);
+    dup2(ends[1], STDERR_FILENO);
+    for (int i = 0; i < 2; i++) {
+        mend_warn("kind %d", i);
+    }
+    mend_log_write(MEND_LOG_WARNING, "0x10 is not freed");
+    mend_log_write(MEND_LOG_WARNING, "pool 1 is full");
+    mend_log_write(MEND_LOG_WARNING, "pool 2 is full");
+    mend_log_write(MEND_LOG_INFO, "pool 3 is full");
+    mend_log(MEND_LOG_WARNING, "out of memory");
+    dup2(kept, STDERR_FILENO);
+    close(ends[1]);
+    close(kept);
+    mend_process_own_log = before;
+    const ssize_t length = read(ends[0], text, sizeof(text) - 1);
+    close(ends[0]);
+    text[length > 0 ? length : 0] = 0;
+    EXPECT_STR_EQ(expected, text);
+}
+
+#define ONCE " (Told once; MEND_CONF=log:warning tells all, log:off none.)\n"
+
+MEND_TEST(base_log, tells_each_kind_of_warning_once_by_default)
+{
+    expect_on_standard_error(0, "mend: kind 0" ONCE "mend: 0x10 is not freed" ONCE
+                                "mend: pool 1 is full" ONCE);
+    expect_on_standard_error(-1, "");
+    expect_on_standard_error(MEND_LOG_WARNING,
+                             "mend: kind 0\nmend: kind 1\nmend: 0x10 is not freed\nmend: pool 1 "
+                             "is full\nmend: pool 2 is full\nmend: out of memory\n");
 }

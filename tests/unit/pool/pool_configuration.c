@@ -156,7 +156,8 @@ MEND_TEST(pool_configuration, levels_are_small_numbers_or_names)
     EXPECT_REFUSED("audit:4294967297", "audit", "\"4294967297\"");
     EXPECT_INT_EQ(MEND_LOG_DEBUG, read_ok("log:debug").log_level);
     EXPECT_INT_EQ(MEND_LOG_WARNING, read_ok("log:warning").log_level);
-    EXPECT_REFUSED("log:on", "log", "\"on\"", "debug, info or warning");
+    EXPECT_REFUSED("log:on", "log", "\"on\"", "debug, info, warning or off");
+    EXPECT_INT_EQ(-1, read_ok("log:off").log_level);
     EXPECT_REFUSED("log:3", "log", "\"3\"");
     EXPECT_INT_EQ(0, read_ok("shareable:off").shareable);
     EXPECT_INT_EQ(1, read_ok("shareable:on").shareable);
