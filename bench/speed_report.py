@@ -298,10 +298,25 @@ def report(results):
              f"{at['load']} at the start; medians of {results['repetitions']} runs.\n"]
     for section, (title, make) in TABLES.items():
         if section in results:
-            parts.append(f"### {title}\n\n{make(results[section])}")
+            again = results.get("again", {}).get(section)
+            dated = f"Measured again {again}.\n\n" if again else ""
+            parts.append(f"### {title}\n\n{dated}{make(results[section])}")
     if results.get("counts"):
         parts.append(f"### Instructions\n\n{counts.markdown(results['counts'])}")
     return "\n".join(parts)
+
+
+def with_kept(results):
+    """What was kept last, with the sections that were measured now in the place of its own."""
+    kept = sorted(glob.glob(os.path.join(RESULTS, "*-speed.json")))
+    if not kept:
+        return results
+    with open(kept[-1], encoding="utf-8") as file:
+        before = json.load(file)
+    measured = {section: results[section] for section in SECTIONS if section in results}
+    at = f"{results['date']}, load {results['machine']['load']}"
+    again = {**before.get("again", {}), **dict.fromkeys(measured, at)}
+    return {**before, **measured, "again": again, "kept_as": os.path.basename(kept[-1])}
 
 
 def put_between_marks(text, document):
@@ -329,7 +344,8 @@ def main():
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--build", help="the folder of an optimised build")
     source.add_argument("--from", dest="source", help="results kept before")
-    parser.add_argument("--keep", action="store_true", help="keep figures, document and counts")
+    parser.add_argument("--keep", action="store_true",
+                        help="keep figures, document and counts; with --only beside the others")
     parser.add_argument("--raw", help="write the raw figures to this file")
     parser.add_argument("--only", help="sections, separated by commas")
     parser.add_argument("--device", choices=["sim", "cuda"], default="sim")
@@ -341,10 +357,13 @@ def main():
             results = json.load(file)
     else:
         results = measure(options)
+        if options.only and options.keep:
+            results = with_kept(results)
     print(report(results))
     if options.keep:
         os.makedirs(RESULTS, exist_ok=True)
-        write_raw(results, os.path.join(RESULTS, f"{results['date']}-speed.json"))
+        name = results.pop("kept_as", f"{results['date']}-speed.json")
+        write_raw(results, os.path.join(RESULTS, name))
         write_document(results)
     if options.raw:
         write_raw(results, options.raw)

@@ -63,6 +63,19 @@ class Medians(unittest.TestCase):
             report.medians([row])
 
 
+class Kept(unittest.TestCase):
+    def test_a_section_that_is_measured_again_has_its_own_date(self):
+        with tempfile.TemporaryDirectory() as folder:
+            first = {"date": "2026-11-21", "machine": {"load": 0.1}, "rmm": [], "pair": [1]}
+            (Path(folder) / "2026-11-21-speed.json").write_text(json.dumps(first), "utf-8")
+            kept_in, report.RESULTS = report.RESULTS, folder
+            again = {"date": "2026-11-28", "machine": {"load": 2.5}, "rmm": [2]}
+            both = report.with_kept(again)
+            report.RESULTS = kept_in
+        self.assertEqual((both["date"], both["rmm"], both["pair"]), ("2026-11-21", [2], [1]))
+        self.assertEqual(both["again"], {"rmm": "2026-11-28, load 2.5"})
+
+
 class Tables(unittest.TestCase):
     def test_pairs_have_a_cell_for_each_contender_that_ran(self):
         rows = [{"1": name, "others": others, "size": 512, "cpu_time": time}

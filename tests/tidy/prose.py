@@ -3,7 +3,8 @@
 commands and policies. And what they promise of themselves: each row of limits.md and support.md
 names what shows it, each table of figures has a command that prints it, each sentence with one has
 such a command or a link to where it is, each file of vmm/ is in its README, the first page is
-short, pages are few, and pictures show what is said of them.
+short and names the GPU of each figure, or says that it is simulated, pages are few, and pictures
+show what is said of them.
 
 Usage: prose.py ROOT
 """
@@ -32,6 +33,8 @@ FOREIGN_OPTIONS = {"--benchmark_filter", "--epochs", "--exclude", "--overlay-por
 # Its figures are facts with a source each, not measurements.
 OF_SOURCES = ("docs/driver-facts.md",)
 HISTORY = "CHANGELOG.md"  # which names what was renamed or is gone
+ON_A_DEVICE = re.compile(r"\bH[12]00\b|\bsimulated\b")
+RESULT = re.compile(r"\d(?:&nbsp;| )(?:GiB|MiB|s|ms|us|µs)\b|\b\d+\.\d+\b|^(?:\*\*)?[\d,]+\b")
 SHOWN_BY = ("shown by", "by what")
 NOT_TRIED = re.compile(r"\bnot tried\b")
 NOT_KEPT = re.compile(r"\bnot kept\b")
@@ -169,6 +172,8 @@ class Tree:
 
     def options_of(self, line):
         """Those of the program that a line runs; if it runs none of ours, all that are known."""
+        if ".simulate" in line:  # whose options stand before the script
+            return self.options
         for script in re.findall(r"[\w./]+/\w+\.py", line):
             folders = [os.path.dirname(path) for path in self.texts if path.endswith(script)]
             if folders:
@@ -324,7 +329,7 @@ def findings_of_pictures(text, folder, rooms):
         line = text.count("\n", 0, text.index(said)) + 1
         picture = read(os.path.join(folder, path))
         drawn = set(re.findall(r">([^<>]+)<", picture))
-        for figure in re.findall(r"\d[\d.,]* GiB", said):
+        for figure in re.findall(r"\d[\d.,]* (?:GiB|s\b)", said):
             if not any(figure in text for text in drawn):
                 yield line, f"says {figure} of {path}, which does not"
         for room in rooms if "layers" in said else ():
@@ -332,6 +337,17 @@ def findings_of_pictures(text, folder, rooms):
                 yield line, f"shows {path}, in which {room} is missing"
             if not re.search(rf"\b{room}\b", said):
                 yield line, f"does not say that {room} is in {path}"
+
+
+def findings_of_devices(text):
+    """A figure of the first page names its GPU, or says that it is simulated, in its own row. So
+    does what a picture shows."""
+    for number, cells in rows(text):
+        if any(map(RESULT.search, cells[1:])) and not ON_A_DEVICE.search(" ".join(cells)):
+            yield number, "has a figure, and says neither its GPU nor that it is simulated"
+    for said in re.findall(r"!\[([^\]]*)\]", text):
+        if RESULT.search(said) and not ON_A_DEVICE.search(said):
+            yield text.count("\n", 0, text.index(said)) + 1, "shows a figure of no device"
 
 
 def test_itself(tree):
@@ -376,11 +392,17 @@ def test_itself(tree):
                             ("12 us: `./run x`", 0), ("12 us, [here](benchmarks.md#x)", 0)):
         assert len(list(findings_of_figures(f"## s\n{sentence}\n"))) == count, sentence
     docs = os.path.join(tree.root, "docs")
-    size = re.search(r"[\d.]+ GiB", read(os.path.join(docs, "images/held.svg"))).group()
-    for picture, count in ((f"{size}](images/held.svg)", 0), (f"1{size}](images/held.svg)", 1),
+    time = re.search(r">([\d.]+ s)<", read(os.path.join(docs, "images/h200.svg")))[1]
+    for picture, count in ((f"{time}](images/h200.svg)", 0), (f"1{time}](images/h200.svg)", 1),
                            ("layers, magic](images/architecture.svg)", 1),
                            ("layers](images/architecture.svg)", 2)):
         assert len(list(findings_of_pictures(f"![{picture}", docs, ["magic"]))) == count
+    rule = "| x | y | z |\n|---|---|---|\n"
+    for row, count in (("| batch | H100 | 12 |", 0), ("| waits | simulated | 0.5&nbsp;s |", 0),
+                       ("| batch | best | **12** |", 1), ("| held | | 4.3&nbsp;GiB |", 1),
+                       ("| one stream | keep it | |", 0)):
+        assert len(list(findings_of_devices(f"{rule}{row}\n"))) == count, row
+    assert len(list(findings_of_devices("![Mend 4.3 GiB](x.svg)"))) == 1
 
 
 def findings_in(tree, name, rooms):
@@ -393,6 +415,8 @@ def findings_in(tree, name, rooms):
     yield from findings_of_pictures(text, os.path.join(tree.root, folder), rooms)
     if name == "vmm/README.md":
         yield from findings_of_rooms(tree, text)
+    if name == "README.md":
+        yield from findings_of_devices(text)
     if name == "README.md" and text.count("\n") > LINES_OF_THE_FIRST_PAGE:
         yield LINES_OF_THE_FIRST_PAGE, f"is longer than {LINES_OF_THE_FIRST_PAGE} lines"
 
