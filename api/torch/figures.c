@@ -127,10 +127,10 @@ static void fill(mend_torch_figures *figures, const mend_stats *now, const mend_
     idle[MEND_TORCH_ALL] = idle_of(now->free_partial_bytes + now->free_small_bytes);
     idle[MEND_TORCH_SMALL] = idle_of(now->free_small_bytes);
     idle[MEND_TORCH_LARGE] = idle_of(now->free_partial_bytes);
-    int64_t waits = (int64_t)(now->host_waits - base->host_waits);
-    figures->num_alloc_retries = waits + atomic_load(&retries[device]);
+    figures->num_alloc_retries =
+        (int64_t)(now->waited_requests - base->waited_requests) + atomic_load(&retries[device]);
     figures->num_ooms = atomic_load(&out_of_memory[device]);
-    figures->num_sync_all_streams = waits;
+    figures->num_sync_all_streams = (int64_t)(now->host_waits - base->host_waits);
     figures->num_device_alloc = (int64_t)(now->chunks_created - base->chunks_created);
     figures->num_device_free = (int64_t)(now->chunks_released - base->chunks_released);
 }

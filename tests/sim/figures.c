@@ -299,6 +299,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_stream_waits    GROWS(stream_waits, DONE(stream_waits))
 #define RULE_context_fences  GROWS(context_fences, DONE(context_fences))
 #define RULE_host_waits      GROWS(host_waits, DONE(most_host_waits))
+#define RULE_waited_requests GROWS(waited_requests, SINCE(host_waits))
 /* What a ration refuses, the driver is not asked. */
 #define RULE_driver_failures                                                                       \
     GROWS(driver_failures, DONE(failures) + (trial_is_rationed(l->t) ? UINT32_MAX : 0))

@@ -238,7 +238,7 @@ PARTS = {
     "counters": Part("mend_heap_counters", "layout", set_by={
         "heap": ["cache_hits", "out_of_memory", "placed_in_run"],
         "ladder": ["chunks_remade", "collected_bytes", "moves_avoided", "placed_by_extension",
-                   "placed_in_run", "soft_limit_passed"],
+                   "placed_in_run", "soft_limit_passed", "waited_requests"],
         "move": ["chunks_moved", "compactions", "copied_bytes", "driver_failures", "dropped_bytes",
                  "placed_at_new_address", "placed_by_alias", "placed_by_extension",
                  "placed_on_host"],

@@ -49,6 +49,7 @@ typedef struct climb {
     bool has_looked;           /* in mapped memory, since the lock was released last */
     bool has_turn;             /* this thread has both locks, to make room */
     mark before;               /* when it got them */
+    bool has_waited;           /* the host waited for the GPU to find room */
 } climb;
 
 /* ---- with the grow lock: what the pool does by itself ---------------------------------------- */
@@ -337,6 +338,7 @@ static mend_outcome end_turn(climb *c, mend_outcome outcome)
         mend_pins_keep_in_one_chunk(heap, c->span);
     }
     note_service(heap, &c->before, &c->request->service);
+    c->has_waited |= heap->streams.host_waits != c->before.of[MEND_CAUSE_HOST_WAITED];
     mend_heap_unlock_grow(heap);
     mend_pointer_map_end_promise(&heap->blocks);
     return outcome;
@@ -575,6 +577,7 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span 
     if (outcome == MEND_NOTHING && request->may_use_host) {
         outcome = on_host(&c);
     }
+    heap->counters.waited_requests += c.has_waited;
     if (outcome == MEND_PLACED) {
         assert(request->pages != NULL || c.span->size_bytes == request->size_bytes);
         heap->counters.soft_limit_passed +=

@@ -181,6 +181,7 @@ typedef struct mend_retired {
     X(dropped_bytes)                                                                               \
     X(driver_failures)                                                                             \
     X(soft_limit_passed)                                                                           \
+    X(waited_requests)                                                                             \
     X(collected_bytes)
 
 typedef struct mend_heap_counters {

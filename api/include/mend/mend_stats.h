@@ -118,7 +118,8 @@
     X(zero_chunk_bytes, "B",                                                                       \
       "memory behind all of these, counted in the limit: not in reserved_bytes")                   \
     X(record_lost, "1", "events that the recording of the pool lacks")                             \
-    X(copies_host_bytes, "B", "pinned memory of the host that wakes left for the next sleep")
+    X(copies_host_bytes, "B", "pinned memory of the host that wakes left for the next sleep")      \
+    X(waited_requests, "1", "requests for which the host waited for the GPU, to find room")
 
 /* The statistics of a pool. */
 typedef struct mend_stats {

@@ -275,6 +275,22 @@ class Rare(Probed):
             PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:100",
         )
 
+    def test_the_backend_of_the_settings_is_pytorchs_own(self):
+        """In the environment, where PyTorch reads it late, and set by the program."""
+        for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+            self.succeeds_from_the_start(
+                """
+                empty(1)
+                configure("backend:native")
+                empty(MIB)
+                assert torch.cuda.get_allocator_backend() == "mend"
+                text = message_of(lambda: configure("backend:cudaMallocAsync"))
+                assert "cudaMallocAsync != native" in text or VERSION < (2, 9), text
+                """,
+                before=BEGIN + WARNED + "mend.torch.enable()\n",
+                **{name: "backend:native"},
+            )
+
     def test_a_fraction_in_the_settings(self):
         """Read at the first use of a device, as PyTorch's own allocator does (from 2.10)."""
         tried = """

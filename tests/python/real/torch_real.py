@@ -124,6 +124,38 @@ class Real(Programs):
                     assert torch.accelerator.get_memory_info() == torch.cuda.mem_get_info()
             """)
 
+    def test_retries_are_requests_that_waited_for_room(self):
+        """Neither trims nor sleeps are, which wait for the GPU too."""
+        self.succeeds("""
+            def waits():
+                stats = torch.cuda.memory_stats()
+                return stats["num_alloc_retries"], stats["num_sync_all_streams"]
+
+            ends = iter(range(10**15, 10**17, 10**15))
+
+            def used(size, stream=0):  # by work that goes on
+                tensor = empty(size)
+                device.launch(stream, tensor.data_ptr(), size, finish_ns=next(ends))
+
+            for _ in range(3):
+                used(100 * MIB)
+                torch.cuda.empty_cache()
+            with mend.torch.sleep_tag("weights"):
+                tensor = empty(100 * MIB)
+            used(100 * MIB)
+            mend.torch.sleep({"weights": "host"})
+            mend.torch.wake()
+            retries, all_waits = waits()
+            assert retries == 0 and all_waits >= 3, (retries, all_waits)
+            side = torch.cuda.Stream()
+            with torch.cuda.stream(side):
+                used(800 * MIB, side.cuda_stream)
+            other = empty(800 * MIB)
+            assert waits() == (1, all_waits + 1), waits()
+            torch.cuda.reset_accumulated_memory_stats()
+            assert waits() == (0, 0), waits()
+            """, MEND_CONF="stream_waits:off")
+
     def test_the_fraction_and_the_cache(self):
         self.succeeds("""
             torch.cuda.set_per_process_memory_fraction(0.25)

@@ -40,7 +40,9 @@ SOFT_LIMIT_TEST(pool_soft_limit, only_growth_is_counted)
     EXPECT_STATS(&s->w, reserved_bytes, 16 * MEND_MIB, soft_limit_passed, 2);
     kit_alloc(&s->w, 8 * MEND_MIB, MEND_NO_STREAM);
     EXPECT_STATS(&s->w, host_waits, 1, reserved_bytes, 16 * MEND_MIB, soft_limit_passed, 2,
-                 out_of_memory, 0);
+                 waited_requests, 1, out_of_memory, 0);
+    EXPECT_RESULT(MEND_OK, mend_trim(s->w.pool, 0, MEND_TRIM_WAIT, NULL));
+    EXPECT_STATS(&s->w, waited_requests, 1);
 }
 
 SOFT_LIMIT_TEST(pool_soft_limit, is_set_and_ended_at_any_time)
