@@ -218,14 +218,20 @@ TEST_F(cplusplus, other_failures_are_runtime_errors_with_the_result)
 
 TEST_F(cplusplus, what_a_destructor_cannot_free_is_logged)
 {
+    mend::block late;
     {
         mend::pool pool(config);
+        late = pool.alloc(512, stream);
         mend::block block = pool.alloc(MIB, stream);
         mend::check(mend_free(pool.get(), block.data(), stream)); // behind its back
     }
-    warnings_meant = 1;
-    ASSERT_EQ(1u, warnings.size());
-    EXPECT_NE(std::string::npos, warnings[0].find("free"));
+    late.reset();
+    warnings_meant = 3;
+    ASSERT_EQ(3u, warnings.size());
+    EXPECT_EQ(0u, warnings[0].find("~mend::block: ")) << warnings[0];
+    EXPECT_NE(std::string::npos, warnings[0].find(" was already freed")) << warnings[0];
+    EXPECT_NE(std::string::npos, warnings[1].find("was destroyed with 1 block alive"));
+    EXPECT_EQ("~mend::block: the pool was destroyed, and its blocks with it", warnings[2]);
 }
 
 TEST_F(cplusplus, a_group_keeps_its_memory_until_its_end)

@@ -27,6 +27,9 @@ static mend_condition visit_ended = MEND_CONDITION_INITIALIZER;
 static mend_list members = {&members, &members}; /* in order of their numbers */
 static uint64_t last_number;
 
+static void *buried[MEND_POOLS_KEPT]; /* guarded by member_mutex */
+static unsigned buried_count;
+
 static mend_mutex begun_mutex = SHARE_MUTEX_INITIALIZER;
 static mend_condition unsafe_call_ended = MEND_CONDITION_INITIALIZER;
 static unsigned begun_count; /* groups of all pools */
@@ -158,6 +161,25 @@ void mend_process_leave(mend_process_member *member)
         mend_condition_wait(&visit_ended, &member_mutex);
     }
     mend_mutex_unlock(&member_mutex);
+}
+
+void *mend_process_bury(void *pool)
+{
+    mend_mutex_lock(&member_mutex);
+    void **place = &buried[buried_count++ % MEND_POOLS_KEPT];
+    void *before = *place;
+    *place = pool;
+    mend_mutex_unlock(&member_mutex);
+    return before;
+}
+
+/* When the library is unloaded, or the process ends. */
+__attribute__((destructor)) static void forget_the_buried(void)
+{
+    for (int i = 0; i < MEND_POOLS_KEPT; i++) {
+        free(buried[i]);
+        buried[i] = NULL;
+    }
 }
 
 mend_process_member *mend_process_visit_next(const void *domain, int device, uint64_t *cursor)

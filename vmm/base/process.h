@@ -65,6 +65,11 @@ void mend_process_leave(mend_process_member *member);
 mend_process_member *mend_process_visit_next(const void *domain, int device, uint64_t *cursor);
 void mend_process_visit_end(mend_process_member *member);
 
+/* Keeps the memory of the last pools that were destroyed, so that a late call finds out. Returns
+ * what is no longer kept; NULL: nothing. */
+enum { MEND_POOLS_KEPT = 4 };
+void *mend_process_bury(void *pool);
+
 /* ---- devices --------------------------------------------------------------------------------- */
 
 enum { MEND_DEVICE_LIMIT = 64 };

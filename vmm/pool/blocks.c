@@ -140,7 +140,9 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
         return mend_checks_free(pool, (uint64_t)(uintptr_t)pointer, order);
     }
     MEND_TRY(mend_pool_take_to_free(pool));
-    return mend_pool_leave(pool, mend_heap_free(&pool->heap, (uint64_t)(uintptr_t)pointer, order));
+    const mend_result result = mend_heap_free(&pool->heap, (uint64_t)(uintptr_t)pointer, order);
+    return result == MEND_OK ? mend_pool_leave(pool, MEND_OK)
+                             : mend_pool_leave_of(pool, pointer, result);
 }
 
 static mend_block_info describe(mend_pool *pool, const mend_span *span)
@@ -194,8 +196,9 @@ mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream strea
     mend_order order;
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
     MEND_TRY(mend_pool_take(pool));
-    return mend_pool_leave(
-        pool, mend_heap_record_stream(&pool->heap, (uint64_t)(uintptr_t)pointer, order, 0));
+    return mend_pool_leave_of(
+        pool, pointer,
+        mend_heap_record_stream(&pool->heap, (uint64_t)(uintptr_t)pointer, order, 0));
 }
 
 mend_result mend_forget_stream(mend_pool *pool, mend_stream stream)

@@ -405,7 +405,7 @@ mend_result mend_checks_free(mend_pool *pool, uint64_t address, mend_order order
                                             : mend_heap_free(heap, address, order);
         drop(result != MEND_OK ? take(pool->checks, address, address + bytes) : NULL);
     }
-    result = mend_pool_leave(pool, result);
+    (void)mend_pool_leave_of(pool, (void *)(uintptr_t)address, result);
     if (result == MEND_ERROR_DAMAGED) {
         mend_warn("damage on device %d: %s", pool->device, mend_process_error()->message);
     }

@@ -62,9 +62,12 @@ mend_result mend_pool_needs_virtual_memory(const mend_pool *pool, const char *wh
                                        "%s: the device has no virtual memory management", what);
 }
 
-mend_result mend_pool_inherited(void)
+mend_result mend_pool_unusable(const mend_pool *pool)
 {
-    return mend_fail(MEND_ERROR_FORKED, "the pool was inherited through fork");
+    return pool->generation == 0
+               ? mend_fail(MEND_ERROR_INVALID_ARGUMENT,
+                           "the pool was destroyed, and its blocks with it")
+               : mend_fail(MEND_ERROR_FORKED, "the pool was inherited through fork");
 }
 
 mend_result mend_pool_check_context(const mend_pool *pool)
@@ -184,5 +187,34 @@ mend_result mend_pool_leave_all(mend_pool *pool, mend_result result)
     mend_heap_unlock_all(&pool->heap);
     mend_publish(result);
     mend_pool_audit_after_call(pool);
+    return result;
+}
+
+/* Whether another pool has the pointer; then the failure names it. */
+static bool is_of(mend_pool *other, const mend_pool *pool, const void *pointer)
+{
+    mend_heap_lock(&other->heap);
+    const bool is_here = mend_chunk_at(&other->heap.chunks, (uint64_t)(uintptr_t)pointer) != NULL;
+    mend_heap_unlock(&other->heap);
+    if (is_here && other != pool) {
+        (void)mend_fail(MEND_ERROR_FOREIGN_POINTER,
+                        "%p is memory of another pool: %p, on device %d", pointer, (void *)other,
+                        other->device);
+    }
+    return is_here;
+}
+
+mend_result mend_pool_leave_of(mend_pool *pool, const void *pointer, mend_result result)
+{
+    (void)mend_pool_leave(pool, result);
+    bool is_found = result != MEND_ERROR_FOREIGN_POINTER;
+    for (int i = 0; i < MEND_DEVICE_LIMIT && !is_found; i++) {
+        uint64_t cursor = 0;
+        mend_process_member *member;
+        while (!is_found && (member = mend_process_visit_next(pool->driver, i, &cursor)) != NULL) {
+            is_found = is_of(MEND_CONTAINER_OF(member, mend_pool, member), pool, pointer);
+            mend_process_visit_end(member);
+        }
+    }
     return result;
 }

@@ -415,6 +415,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
     if (has_blocks) {
         mend_warn("the pool on device %d was destroyed with %s", pool->device, remains);
     }
-    free(pool);
+    pool->generation = 0;
+    free(mend_process_bury(pool));
     return result;
 }

@@ -69,7 +69,7 @@ struct mend_pool {
     mend_heap heap; /* has the locks of the pool */
     const mend_driver *driver;
     int device;
-    uint64_t generation;        /* of the process that created it */
+    uint64_t generation;        /* of the process that created it; 0: it was destroyed */
     mend_process_member member; /* in the process's list of pools */
     mend_callbacks callbacks;
     mend_plain plain;                 /* below the heap, if the device has no virtual memory: */
@@ -208,12 +208,12 @@ mend_result mend_pool_check_array(const mend_pool *pool, const void *array, size
  * virtual memory. No lock. */
 mend_result mend_pool_needs_virtual_memory(const mend_pool *pool, const char *what);
 
-/* Fails with MEND_ERROR_FORKED, for a pool that another process created. Does not touch the
- * pool. */
-mend_result mend_pool_inherited(void);
+/* Fails for a pool that was destroyed (MEND_ERROR_INVALID_ARGUMENT), or that another process
+ * created (MEND_ERROR_FORKED). Takes no lock of the pool. */
+mend_result mend_pool_unusable(const mend_pool *pool);
 static inline mend_result mend_pool_check_process(const mend_pool *pool)
 {
-    return pool->generation == mend_process_generation() ? MEND_OK : mend_pool_inherited();
+    return pool->generation == mend_process_generation() ? MEND_OK : mend_pool_unusable(pool);
 }
 
 /* MEND_ERROR_DEVICE_LOST if the pool's context is lost. The caller holds `state`. */
@@ -324,6 +324,10 @@ static inline mend_result mend_pool_leave(mend_pool *pool, mend_result result)
     return result;
 }
 mend_result mend_pool_leave_all(mend_pool *pool, mend_result result);
+
+/* As mend_pool_leave, of a call with a pointer: if it is not memory of this pool, the failure names
+ * the pool that has it. */
+mend_result mend_pool_leave_of(mend_pool *pool, const void *pointer, mend_result result);
 
 /* The same, and after a success fills the struct that the caller gave, NULL for none. */
 mend_result mend_pool_leave_all_with(mend_pool *pool, mend_result result, void *given,

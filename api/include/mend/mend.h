@@ -138,7 +138,8 @@ MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool 
 /*
  * Destroys a pool: waits for the context's work, unmaps and releases everything, and frees the host
  * memory. Blocks that are still live go too; the log warns of them. NULL succeeds. No other call on
- * the pool or its groups may be in progress or follow. MEND_OK; MEND_ERROR_CAPTURING (a capture
+ * the pool or its groups may be in progress or follow; most that follow fail with
+ * MEND_ERROR_INVALID_ARGUMENT. MEND_OK; MEND_ERROR_CAPTURING (a capture
  * forbids the wait; the pool is unchanged, destroy it after the capture); MEND_ERROR_SYSTEM (as
  * that, and a thread of the pool did not start again). The pool is gone after MEND_ERROR_DRIVER
  * (what was refused, and what work may use, stays with the driver) and MEND_ERROR_DAMAGED

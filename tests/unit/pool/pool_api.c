@@ -1,5 +1,7 @@
 /* The public calls on one stream: what they answer, and every misuse by its own error. */
 
+#include <stdio.h>
+
 #include "mend/mend_sleep.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
@@ -90,8 +92,38 @@ static void live_and_end(mend_world *w)
 
 KIT_TEST(pool_api, a_pool_that_ends_leaves_nothing_on_the_host)
 {
-    live_and_end(w); /* what a thread keeps, it has from then on */
+    for (int i = 0; i < MEND_POOLS_KEPT; i++) {
+        live_and_end(w); /* what a thread and the process keep, they have from then on */
+    }
     const int64_t before = mend_test_live_host_allocations();
     live_and_end(w);
     EXPECT_INT_EQ(before, mend_test_live_host_allocations());
+}
+
+KIT_TEST(pool_api, a_call_on_a_pool_that_was_destroyed_is_refused)
+{
+    static const char words[] = "the pool was destroyed, and its blocks with it";
+    mend_pool *pool = kit_pool(w);
+    mend_stats stats = MEND_STATS_INIT;
+    void *block = kit_alloc_from(pool, MEND_MIB, NULL);
+    EXPECT_OK(mend_pool_destroy(pool));
+    EXPECT_REFUSAL(INVALID_ARGUMENT, words, mend_free(pool, block, NULL));
+    EXPECT_REFUSAL(INVALID_ARGUMENT, words, mend_alloc(pool, 512, NULL, &block));
+    EXPECT_REFUSAL(INVALID_ARGUMENT, words, mend_get_stats(pool, &stats));
+    EXPECT_REFUSAL(INVALID_ARGUMENT, words, mend_trim(pool, 0, MEND_TRIM_IDLE, NULL));
+    EXPECT_REFUSAL(INVALID_ARGUMENT, words, mend_pool_destroy(pool));
+}
+
+KIT_TEST(pool_api, a_pointer_of_another_pool_names_that_pool)
+{
+    mend_pool *other = kit_pool(w);
+    void *block = kit_alloc_from(other, MEND_MIB, NULL);
+    char words[128];
+    snprintf(words, sizeof(words), "%p is memory of another pool: %p, on device 0", block,
+             (void *)other);
+    EXPECT_REFUSAL(FOREIGN_POINTER, words, mend_free(w->pool, block, NULL));
+    EXPECT_REFUSAL(FOREIGN_POINTER, words, mend_record_stream(w->pool, block, NULL));
+    EXPECT_OK(mend_free(other, block, NULL));
+    EXPECT_OK(mend_pool_destroy(other));
+    EXPECT_REFUSAL(FOREIGN_POINTER, "is not memory of this pool", mend_free(w->pool, &words, NULL));
 }
