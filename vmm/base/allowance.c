@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/align.h"
+#include "base/files.h"
 
 bool mend_may_be_file_size(uint64_t size_bytes)
 {
@@ -56,7 +57,7 @@ static void read_text(const char *path, char text[FILE_BYTES])
 {
     size_t length = 0;
     ssize_t got = 0;
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const int file = mend_file_keep(open(path, O_RDONLY | O_CLOEXEC));
     do {
         got = file >= 0 ? read(file, text + length, FILE_BYTES - 1 - length) : 0;
         length += got > 0 ? (size_t)got : 0;

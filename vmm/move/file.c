@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/allowance.h"
+#include "base/files.h"
 #include "move/move.h"
 
 static mend_result refused(const char *what, int error)
@@ -32,7 +33,7 @@ static int open_named(const char *directory)
         return -1;
     }
     snprintf(path, size, "%s%s", directory, name);
-    int descriptor = mkostemp(path, O_CLOEXEC);
+    int descriptor = mend_file_keep(mkostemp(path, O_CLOEXEC));
     if (descriptor >= 0) {
         unlink(path);
     }
@@ -47,7 +48,7 @@ mend_result mend_sleep_file_open(const char *directory, mend_kept_file **file)
         return mend_no_host_memory("a file of a sleep");
     }
     made->uses = 1;
-    made->descriptor = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    made->descriptor = mend_file_keep(open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (made->descriptor < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
         made->descriptor = open_named(directory);
     }

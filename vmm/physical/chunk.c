@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include "base/files.h"
+
 #define CHUNK_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_chunk, member)
 #define OWED_OF(at)            MEND_CONTAINER_OR_NULL(at, mend_owed, node)
 
@@ -372,6 +374,10 @@ static mend_status make_exportable(const mend_driver *driver, mend_chunk *chunk,
     }
     void *out = is_by_file ? (void *)&chunk->file : chunk->memory.fabric;
     mend_status status = driver->export_handle(driver, chunk->memory.handle, share_types[way], out);
+    if (is_by_file && status == MEND_DRIVER_OK) {
+        chunk->file = mend_file_keep(chunk->file);
+        status = chunk->file >= 0 ? status : MEND_DRIVER_OUT_OF_MEMORY; /* as drivers call it */
+    }
     chunk->memory.has_fabric =
         chunk->memory.has_fabric || (!is_by_file && status == MEND_DRIVER_OK);
     return status;

@@ -7,6 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/files.h"
+
 /* A process that waits for memory of others does so for MEND_RATION_PATIENCE_MS. */
 enum { PERIOD_WITH_FILE_MS = 10, SHORTEST_MS = 10, USUAL_MS = 250, PERIODS_OF_IDLE = 4 };
 static_assert(PERIOD_WITH_FILE_MS * 4 <= MEND_RATION_PATIENCE_MS, "others wait long enough");
@@ -72,7 +74,7 @@ mend_result mend_collector_start(mend_pool *pool)
 {
     mend_collecting *collector = &pool->collector;
     collector->period_ms = period_of(pool);
-    collector->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    collector->bell = mend_file_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (collector->bell < 0) {
         return mend_failure(MEND_ERROR_SYSTEM, "no file for the collector's thread: %s",
                             strerror(errno));

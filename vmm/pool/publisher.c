@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/live_page.h"
 #include "base/signals.h"
 
@@ -120,7 +121,7 @@ static void *publish(void *context)
 /* A file in memory that nobody can cut while it is read. */
 static mend_result open_page(struct mend_publisher *p)
 {
-    p->file = memfd_create(MEND_LIVE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    p->file = mend_file_keep(memfd_create(MEND_LIVE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (p->file < 0 || ftruncate(p->file, sizeof(mend_live_page)) != 0 ||
         fcntl(p->file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         return mend_failure(MEND_ERROR_SYSTEM, "no file to publish the pool: %s", strerror(errno));
@@ -157,7 +158,7 @@ static mend_result hear(struct mend_publisher *p, const char *path)
 static mend_result open_all(struct mend_publisher *p, bool publishes, const char *path)
 {
     p->file = -1;
-    p->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    p->bell = mend_file_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (p->bell < 0) {
         return mend_failure(MEND_ERROR_SYSTEM, "no bell to publish a pool: %s", strerror(errno));
     }

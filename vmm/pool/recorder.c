@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/log.h"
 #include "base/recording.h"
 
@@ -68,47 +69,45 @@ static void follow(live_blocks *live, const mend_history_event *event)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* A file that is no recording holds other data, which a wrong path must not cost. */
-static bool may_be_written_over(int file)
+/* Why the file is not taken: one that is no recording holds other data, which a wrong path must not
+ * cost. NULL: it is taken, and is empty. */
+static const char *empty(int file)
 {
     uint64_t mark = 0;
     const ssize_t bytes = pread(file, &mark, sizeof(mark), 0);
     if (bytes > 0 && mark != MEND_RECORD_MARK) {
-        errno = EEXIST;
-        return false;
+        return strerror(EEXIST);
     }
-    return true;
+    return ftruncate(file, 0) == 0 ? NULL : strerror(errno);
 }
 
 /* The file of this name, or of the first of NAME.1, NAME.2, ... that no other recorder has. It is
- * empty. -1: errno says why; EBUSY: others have all. */
-static int open_file(const char *name)
+ * empty. -1: and *reason, which is NULL if others have all. */
+static int open_file(const char *name, const char **reason)
 {
     char path[PATH_MAX];
     const size_t length = strlen(name);
     if (length + SUFFIX_BYTES > sizeof(path)) {
-        errno = ENAMETOOLONG;
+        *reason = strerror(ENAMETOOLONG);
         return -1;
     }
     memcpy(path, name, length + 1);
     for (int i = 1; i <= MOST_FILES; i++) {
-        int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+        const int file = mend_file_open(path, O_RDWR | O_CREAT, reason);
         if (file < 0) {
             return -1;
         }
         const bool is_others = flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-        if (!is_others && may_be_written_over(file) && ftruncate(file, 0) == 0) {
+        *reason = is_others ? NULL : empty(file);
+        if (!is_others && *reason == NULL) {
             return file;
         }
-        const int reason = errno;
         close(file);
-        errno = reason;
         if (!is_others) {
             return -1;
         }
         snprintf(path + length, SUFFIX_BYTES, ".%d", i);
     }
-    errno = EBUSY;
     return -1;
 }
 
@@ -254,11 +253,13 @@ static mend_result open_all(struct mend_recorder *r, const char *path, bool *are
     if (r->ring.events == NULL) {
         return mend_no_host_memory("a recorder");
     }
-    r->ring.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    r->to.file = r->ring.bell >= 0 ? open_file(path) : -1;
+    r->ring.bell = mend_file_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    const char *reason = strerror(errno);
+    r->to.file = r->ring.bell >= 0 ? open_file(path, &reason) : -1;
     if (r->to.file < 0) {
-        *are_many = errno == EBUSY;
-        return mend_failure(MEND_ERROR_SYSTEM, "no recording to %s: %s", path, strerror(errno));
+        *are_many = reason == NULL;
+        return mend_failure(MEND_ERROR_SYSTEM, "no recording to %s: %s", path,
+                            reason != NULL ? reason : "other pools have all files");
     }
     if (!mend_share_start_thread(&r->thread, "mend-recorder", write_recording, r)) {
         return mend_failure(MEND_ERROR_SYSTEM, "the system started no thread for the recorder");

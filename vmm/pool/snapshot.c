@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/log.h"
 #include "base/recording.h"
 
@@ -216,7 +217,8 @@ static int open_next(char *path, size_t length, unsigned *number)
 {
     while (++*number <= MOST_FILES) {
         snprintf(path + length, SUFFIX_BYTES, ".%u", *number);
-        const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
+        const char *reason;
+        const int file = mend_file_open(path, O_WRONLY | O_CREAT | O_EXCL, &reason);
         if (file >= 0 || errno != EEXIST) {
             *number -= file < 0;
             return file;

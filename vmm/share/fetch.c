@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/files.h"
 
 /* How soon it tries again where the exporter's queue of visitors is full. */
 enum { TRY_AGAIN_MS = 5 };
@@ -66,7 +67,8 @@ static mend_result dial(conversation *talk)
 {
     struct sockaddr_un address;
     socklen_t length = mend_share_address(talk->token->name, &address);
-    talk->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    talk->socket =
+        mend_file_keep(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (talk->socket < 0) {
         return refused_by_system("socket", errno);
     }
@@ -114,13 +116,16 @@ typedef struct batch {
 static void close_files(const batch *got)
 {
     for (size_t i = 0; i < got->count; i++) {
-        close(got->files[i]);
+        if (got->files[i] >= 0) {
+            close(got->files[i]);
+        }
     }
 }
 
-/* The system puts no more in there than has room, and so has `got`. */
+/* The system puts no more in there than has room, and so has `got`. False: the process has no
+ * number left for one; it is -1. */
 static_assert(sizeof(mend_share_files) - CMSG_LEN(0) == sizeof(((batch *)0)->files), "no padding");
-static void collect_files(struct msghdr *message, batch *got)
+static bool collect_files(struct msghdr *message, batch *got)
 {
     got->count = 0;
     for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at != NULL; at = CMSG_NXTHDR(message, at)) {
@@ -130,6 +135,12 @@ static void collect_files(struct msghdr *message, batch *got)
             got->count += bytes / sizeof(int);
         }
     }
+    bool are_kept = true;
+    for (size_t i = 0; i < got->count; i++) {
+        got->files[i] = mend_file_keep(got->files[i]);
+        are_kept = are_kept && got->files[i] >= 0;
+    }
+    return are_kept;
 }
 
 /* Receives one message. On success the files are the caller's. */
@@ -150,8 +161,8 @@ static mend_result receive(conversation *talk, batch *got)
             return is_late(talk);
         }
     }
-    collect_files(&message, got); /* an empty message may bring some, too */
-    bool is_cut = (message.msg_flags & MSG_CTRUNC) != 0;
+    /* An empty message may bring some, too. */
+    const bool is_cut = !collect_files(&message, got) || (message.msg_flags & MSG_CTRUNC) != 0;
     if (!is_cut && length == (ssize_t)sizeof(got->reply) && got->reply.mark == MEND_SHARE_MARK &&
         got->reply.count == got->count) {
         return MEND_OK;

@@ -3,166 +3,270 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/allowance.h"
 #include "base/error.h"
+#include "base/files.h"
 
 /* It changes with every change of the structures below. */
-#define MARK UINT64_C(0x326d696c646e656d)
-enum { SLOTS = 63 };
+#define MARK UINT64_C(0x336d696c646e656d)
+enum {
+    SLOTS = 63,
+    WORDS = sizeof(mend_limit_claim) / sizeof(uint64_t),
+    /* What others are about to write is looked for so often, with a pause of so long. */
+    LOOKS = 100,
+    PAUSE_MS = 1
+};
+
+/* `check` is of all before it, and 0 of a slot that nobody has. */
+typedef struct file_slot {
+    mend_limit_claim claim;
+    uint64_t check;
+} file_slot;
 
 /* In the numbers of this machine: the file is for processes of one machine. */
 typedef struct file_content {
     uint64_t mark;
-    uint64_t limit_bytes;
-    uint64_t wants; /* so many were there: the number of the newest */
-    uint64_t unused;
-    mend_limit_claim slots[SLOTS];
+    file_slot slots[SLOTS];
 } file_content;
 
-/* The byte whose lock is held while the content is read and changed, and that of a slot. They lie
- * behind the content. */
-#define BYTE_OF_CONTENT  ((off_t)sizeof(file_content))
-#define BYTE_OF_SLOT(at) (BYTE_OF_CONTENT + 1 + (at))
+/* The byte whose lock the owner of a slot holds. They lie behind the content. */
+#define BYTE_OF_SLOT(at) ((off_t)sizeof(file_content) + (at))
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static bool set_lock(int file, short kind, off_t byte, bool waits)
+static bool set_lock(int file, short kind, int number)
 {
-    struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    struct flock lock = {
+        .l_type = kind, .l_whence = SEEK_SET, .l_start = BYTE_OF_SLOT(number), .l_len = 1};
     int done;
     do {
-        done = fcntl(file, waits ? F_OFD_SETLKW : F_OFD_SETLK, &lock);
+        done = fcntl(file, F_OFD_SETLK, &lock);
     } while (done != 0 && errno == EINTR);
     return done == 0;
 }
 
-static bool is_sound(const file_content *content)
+static uint64_t check_of(const mend_limit_claim *claim)
 {
-    bool sound = content->mark == MARK;
-    for (int i = 0; i < SLOTS; i++) {
-        sound = sound && content->slots[i].claimed_bytes <= UINT64_MAX / SLOTS &&
-                content->slots[i].wanted_bytes <= UINT64_MAX / SLOTS;
+    uint64_t words[WORDS];
+    uint64_t check = 0;
+    memcpy(words, claim, sizeof(words));
+    for (uint64_t i = 0; i < WORDS; i++) {
+        check += words[i] * (UINT64_C(0x9e3779b97f4a7c15) + 2 * i);
     }
-    return sound;
+    return check;
 }
 
+static bool is_sound(const file_slot *slot)
+{
+    return slot->check == check_of(&slot->claim) &&
+           slot->claim.claimed_bytes <= UINT64_MAX / SLOTS &&
+           slot->claim.asked_bytes <= slot->claim.claimed_bytes &&
+           slot->claim.wanted_bytes <= UINT64_MAX / SLOTS;
+}
+
+static bool are_sound(const file_content *content)
+{
+    bool are = true;
+    for (int i = 0; i < SLOTS; i++) {
+        are = are && is_sound(&content->slots[i]);
+    }
+    return are;
+}
+
+/* A slot that is read while it is written may be half of each: it is read again. False: the file is
+ * damaged. */
 static bool read_content(int file, file_content *content)
 {
-    return pread(file, content, sizeof(*content), 0) == (ssize_t)sizeof(*content) &&
-           is_sound(content);
+    for (int i = 0; i < LOOKS; i++) {
+        if (pread(file, content, sizeof(*content), 0) != (ssize_t)sizeof(*content) ||
+            content->mark != MARK) {
+            return false;
+        }
+        if (are_sound(content)) {
+            return true;
+        }
+        (void)poll(NULL, 0, PAUSE_MS);
+    }
+    return false;
 }
 
-static bool write_content(int file, const file_content *content)
+static bool write_slot(int file, int number, const mend_limit_claim *claim)
 {
-    return mend_may_be_file_size(sizeof(*content)) &&
-           pwrite(file, content, sizeof(*content), 0) == (ssize_t)sizeof(*content);
+    const file_slot written = {*claim, check_of(claim)};
+    const off_t at = (off_t)(offsetof(file_content, slots) + sizeof(written) * (size_t)number);
+    return mend_may_be_file_size(sizeof(file_content)) &&
+           pwrite(file, &written, sizeof(written), at) == (ssize_t)sizeof(written);
+}
+
+static bool is_used(const file_content *content, int number)
+{
+    const file_slot empty = {.check = 0};
+    return memcmp(&content->slots[number], &empty, sizeof(empty)) != 0;
 }
 
 /* Whether the slot has no living owner; then the caller holds its lock. */
 static bool takes_slot(int file, int number)
 {
-    return set_lock(file, F_WRLCK, BYTE_OF_SLOT(number), false);
+    return set_lock(file, F_WRLCK, number);
 }
 
-/* The same, and the caller does not keep the lock: that of the content keeps others out. */
-static bool is_dead(int file, int number)
-{
-    return takes_slot(file, number) && set_lock(file, F_UNLCK, BYTE_OF_SLOT(number), false);
-}
-
-/* Empties the slots, other than `own`, whose owners have died. True if there was one. */
-static bool bury_dead(int file, int own, file_content *content)
+/* Empties the slots, other than `own`, whose owners have died. */
+static void bury_dead(int file, int own, file_content *content)
 {
     const mend_limit_claim empty = {0};
-    bool any = false;
     for (int i = 0; i < SLOTS; i++) {
-        bool is_used = memcmp(&content->slots[i], &empty, sizeof(empty)) != 0;
-        if (i != own && is_used && is_dead(file, i)) {
-            content->slots[i] = empty;
-            any = true;
+        if (i != own && is_used(content, i) && takes_slot(file, i)) {
+            if (write_slot(file, i, &empty)) {
+                content->slots[i] = (file_slot){.check = 0};
+            }
+            set_lock(file, F_UNLCK, i);
         }
     }
-    return any;
-}
-
-static uint64_t room_in(const file_content *content)
-{
-    uint64_t claimed = 0;
-    for (int i = 0; i < SLOTS; i++) {
-        claimed += content->slots[i].claimed_bytes;
-    }
-    return content->limit_bytes > claimed ? content->limit_bytes - claimed : 0;
 }
 
 /* ---- one slot -------------------------------------------------------------------------------- */
 
-/* Begins a change: the content is locked and read. False: the file is damaged. */
-static bool begin(mend_limit_slot *slot, file_content *content)
+static mend_limit_claim said_by(const mend_limit_slot *slot)
 {
-    if (slot->is_broken) {
-        return false;
-    }
-    if (set_lock(slot->file, F_WRLCK, BYTE_OF_CONTENT, true)) {
-        if (read_content(slot->file, content)) {
-            return true;
-        }
-        set_lock(slot->file, F_UNLCK, BYTE_OF_CONTENT, false);
-    }
-    slot->is_broken = true;
-    return false;
+    mend_limit_claim said = slot->own;
+    said.wanted_bytes = mend_min_u64(said.wanted_bytes, said.limit_bytes);
+    return said;
 }
 
-static void end(mend_limit_slot *slot, file_content *content)
+/* Reads all slots. False: the file is damaged, which may be seen at what the own slot says. */
+static bool look(mend_limit_slot *slot, file_content *content)
 {
-    mend_limit_claim *said = &content->slots[slot->number];
-    *said = slot->own;
-    said->wanted_bytes = mend_min_u64(said->wanted_bytes, slot->limit_bytes);
-    slot->is_broken = !write_content(slot->file, content);
-    set_lock(slot->file, F_UNLCK, BYTE_OF_CONTENT, false);
+    const mend_limit_claim said = said_by(slot);
+    slot->is_broken = slot->is_broken || !read_content(slot->file, content) ||
+                      memcmp(&content->slots[slot->number].claim, &said, sizeof(said)) != 0;
+    return !slot->is_broken;
+}
+
+/* Writes what the slot says, before anything that it reads from then on. */
+static void say(mend_limit_slot *slot)
+{
+    const mend_limit_claim said = said_by(slot);
+    slot->is_broken = slot->is_broken || !write_slot(slot->file, slot->number, &said);
+    __sync_synchronize();
+}
+
+/* ---- what it says ---------------------------------------------------------------------------- */
+
+static uint64_t room_in(const file_content *content, uint64_t limit_bytes)
+{
+    uint64_t claimed = 0;
+    for (int i = 0; i < SLOTS; i++) {
+        claimed += content->slots[i].claim.claimed_bytes;
+    }
+    return limit_bytes > claimed ? limit_bytes - claimed : 0;
+}
+
+typedef enum verdict { STANDS, WAITS, REFUSED } verdict;
+
+/* Whether the limit allows the slot so much more than the `own` that stands. WAITS: it would, but
+ * for what others ask for, who may be refused. *is_first: none of these has a lower number. */
+static verdict judge(const mend_limit_slot *slot, const file_content *content, uint64_t own,
+                     uint64_t bytes, bool *is_first)
+{
+    uint64_t others = 0;
+    uint64_t asked = 0;
+    *is_first = true;
+    for (int i = 0; i < SLOTS; i++) {
+        const mend_limit_claim *claim = &content->slots[i].claim;
+        others += i != slot->number ? claim->claimed_bytes : 0;
+        asked += i != slot->number ? claim->asked_bytes : 0;
+        *is_first = *is_first && (i >= slot->number || claim->asked_bytes == 0);
+    }
+    if (own > slot->own.limit_bytes || bytes > slot->own.limit_bytes - own) {
+        return REFUSED;
+    }
+    const uint64_t left = slot->own.limit_bytes - own - bytes;
+    return others <= left ? STANDS : others - asked <= left ? WAITS : REFUSED;
+}
+
+static void say_claim(mend_limit_slot *slot, uint64_t claimed_bytes, uint64_t asked_bytes)
+{
+    slot->own.claimed_bytes = claimed_bytes;
+    slot->own.asked_bytes = asked_bytes;
+    say(slot);
 }
 
 bool mend_limit_file_claim(mend_limit_slot *slot, uint64_t bytes)
 {
     file_content content;
-    if (!begin(slot, &content)) {
-        slot->own.claimed_bytes += bytes;
-        return true;
+    const uint64_t own = slot->own.claimed_bytes;
+    bool is_first = true;
+    bool asks = false;
+    verdict found = WAITS;
+    for (int i = 0; i < LOOKS && found == WAITS && look(slot, &content); i++) {
+        bury_dead(slot->file, slot->number, &content);
+        found = judge(slot, &content, own, bytes, &is_first);
+        if (found == STANDS && !asks) { /* only what has been asked for may stand */
+            say_claim(slot, own + bytes, bytes);
+            asks = true;
+            found = WAITS;
+        } else if (found == WAITS) {
+            if (asks && !is_first) {
+                say_claim(slot, own, 0);
+                asks = false;
+            }
+            (void)poll(NULL, 0, PAUSE_MS);
+        }
     }
-    bool fits = bytes <= room_in(&content);
-    if (!fits && bury_dead(slot->file, slot->number, &content)) {
-        fits = bytes <= room_in(&content);
+    const bool is_granted = found == STANDS || slot->is_broken;
+    if (asks || is_granted) {
+        say_claim(slot, own + (is_granted ? bytes : 0), 0);
     }
-    slot->own.claimed_bytes += fits ? bytes : 0;
-    end(slot, &content);
-    return fits;
+    return is_granted;
 }
 
 void mend_limit_file_give(mend_limit_slot *slot, uint64_t bytes)
 {
     file_content content;
-    bool is_begun = begin(slot, &content);
+    (void)look(slot, &content);
     assert(slot->own.claimed_bytes >= bytes);
-    slot->own.claimed_bytes -= bytes;
-    if (is_begun) {
-        end(slot, &content);
-    }
+    say_claim(slot, slot->own.claimed_bytes - bytes, 0);
 }
 
+/* The newest number that anybody but `own` has given or answered, and what they wait for. */
+static uint64_t newest_in(const file_content *content, int own, uint64_t *wanted_bytes)
+{
+    uint64_t newest = 0;
+    *wanted_bytes = 0;
+    for (int i = 0; i < SLOTS; i++) {
+        const mend_limit_claim *claim = &content->slots[i].claim;
+        if (i != own) {
+            newest = mend_max_u64(newest, mend_max_u64(claim->want, claim->answered));
+            *wanted_bytes += claim->wanted_bytes;
+        }
+    }
+    return newest;
+}
+
+/* A new want has a number above all that are in the file once it is there: so who has answered that
+ * number has read it. */
 uint64_t mend_limit_file_want(mend_limit_slot *slot, uint64_t bytes)
 {
     file_content content;
-    uint64_t want = 0;
-    if (slot->own.wanted_bytes != bytes && begin(slot, &content)) {
-        content.wants += bytes > slot->own.wanted_bytes;
-        want = content.wants;
-        slot->own.wanted_bytes = bytes;
-        end(slot, &content);
+    uint64_t ignored;
+    if (slot->own.wanted_bytes == bytes || !look(slot, &content)) {
+        return 0;
     }
-    return want;
+    bool is_new = bytes > slot->own.wanted_bytes;
+    slot->own.wanted_bytes = bytes;
+    for (int i = 0; i == 0 || (is_new && i < LOOKS); i++) {
+        const uint64_t newest = newest_in(&content, slot->number, &ignored);
+        slot->own.want = is_new ? mend_max_u64(newest, slot->own.want) + 1 : slot->own.want;
+        say(slot);
+        is_new = is_new && look(slot, &content) &&
+                 newest_in(&content, slot->number, &ignored) >= slot->own.want;
+    }
+    return slot->own.want;
 }
 
 /* What the slot may still give back. Before its collections know the want: all that it has. */
@@ -176,15 +280,14 @@ mend_limit_view mend_limit_file_look(mend_limit_slot *slot, uint64_t want)
 {
     file_content content;
     mend_limit_view view = {.room_bytes = UINT64_MAX};
-    if (!begin(slot, &content)) {
+    if (!look(slot, &content)) {
         return view;
     }
     bury_dead(slot->file, slot->number, &content);
-    view.room_bytes = room_in(&content);
+    view.room_bytes = room_in(&content, slot->own.limit_bytes);
     for (int i = 0; i < SLOTS; i++) {
-        view.offered_bytes += i != slot->number ? offered_in(&content.slots[i], want) : 0;
+        view.offered_bytes += i != slot->number ? offered_in(&content.slots[i].claim, want) : 0;
     }
-    end(slot, &content);
     return view;
 }
 
@@ -194,41 +297,29 @@ void mend_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bool give
     file_content content;
     const bool is_new = slot->own.idle_bytes != idle_bytes || slot->own.gives_back != gives_back ||
                         slot->own.answered != answered;
-    if (is_new && begin(slot, &content)) {
+    if (is_new && look(slot, &content)) {
         slot->own.idle_bytes = idle_bytes;
         slot->own.gives_back = gives_back;
         slot->own.answered = answered;
-        end(slot, &content);
+        say(slot);
     }
 }
 
-static uint64_t wanted_in(const file_content *content, int own)
-{
-    uint64_t bytes = 0;
-    for (int i = 0; i < SLOTS; i++) {
-        bytes += i != own ? content->slots[i].wanted_bytes : 0;
-    }
-    return bytes;
-}
-
-/* The caller is asked often, and mostly nobody waits: then the file is read once, without a lock.
- * What is read so may be half written; it counts only if it is as it was. */
+/* Numbers are read before what they are of: so none is passed over. */
 uint64_t mend_limit_file_wanted_by_others(mend_limit_slot *slot, uint64_t *newest)
 {
     file_content content;
+    uint64_t wanted = 0;
     *newest = slot->own.answered;
-    if (slot->is_broken || (read_content(slot->file, &content) && content.wants == *newest &&
-                            wanted_in(&content, slot->number) == 0)) {
-        return 0;
+    if (look(slot, &content)) {
+        mend_raise_u64(newest, newest_in(&content, slot->number, &wanted));
     }
-    if (!begin(slot, &content)) {
+    if ((wanted == 0 && *newest == slot->own.answered) || !look(slot, &content)) {
         return 0;
     }
     bury_dead(slot->file, slot->number, &content);
-    *newest = content.wants;
-    uint64_t room = room_in(&content);
-    uint64_t wanted = wanted_in(&content, slot->number);
-    end(slot, &content);
+    (void)newest_in(&content, slot->number, &wanted);
+    const uint64_t room = room_in(&content, slot->own.limit_bytes);
     return wanted > room ? wanted - room : 0;
 }
 
@@ -240,15 +331,53 @@ static mend_result refused_by_system(const char *path, const char *what)
                         strerror(errno));
 }
 
-/* With the content's lock: reads the file, or fills an empty one, and takes its first free slot. */
-static mend_result join(const char *path, uint64_t limit_bytes, mend_limit_slot *slot)
+/* An empty file gets its mark and then its length; others may do the same at the same time. False:
+ * errno says why. */
+static bool fill_empty(int file)
 {
-    file_content content = {.mark = MARK, .limit_bytes = limit_bytes};
+    uint64_t mark = MARK;
     struct stat about;
-    if (fstat(slot->file, &about) != 0) {
-        return refused_by_system(path, "cannot be looked at");
+    if (fstat(file, &about) != 0 || !mend_may_be_file_size(sizeof(file_content))) {
+        return false;
     }
-    if (!S_ISREG(about.st_mode) || (about.st_size != 0 && !read_content(slot->file, &content))) {
+    if (about.st_size == 0 && pwrite(file, &mark, sizeof(mark), 0) != (ssize_t)sizeof(mark)) {
+        return false;
+    }
+    const bool is_begun = about.st_size == 0 || about.st_size == (off_t)sizeof(mark);
+    return !is_begun || pread(file, &mark, sizeof(mark), 0) != (ssize_t)sizeof(mark) ||
+           mark != MARK || ftruncate(file, sizeof(file_content)) == 0;
+}
+
+/* Whether a living slot has another limit, which is then *other. One that is just being buried is
+ * waited for. */
+static bool names_another(mend_limit_slot *slot, uint64_t *other)
+{
+    file_content content;
+    bool any = true;
+    for (int tries = 0; any && tries < LOOKS && look(slot, &content); tries++) {
+        bury_dead(slot->file, slot->number, &content);
+        any = false;
+        for (int i = 0; i < SLOTS; i++) {
+            const mend_limit_claim *claim = &content.slots[i].claim;
+            if (is_used(&content, i) && claim->limit_bytes != slot->own.limit_bytes) {
+                *other = claim->limit_bytes;
+                any = true;
+            }
+        }
+        (void)poll(NULL, 0, any ? PAUSE_MS : 0);
+    }
+    return any && !slot->is_broken;
+}
+
+/* Takes the first free slot. */
+static mend_result join(const char *path, mend_limit_slot *slot)
+{
+    file_content content;
+    uint64_t other = 0;
+    if (!fill_empty(slot->file)) {
+        return refused_by_system(path, "cannot be written");
+    }
+    if (!read_content(slot->file, &content)) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
                             "%.200s is no limit file of this version of Mend: name a file that "
                             "does not exist, or is empty",
@@ -263,38 +392,32 @@ static mend_result join(const char *path, uint64_t limit_bytes, mend_limit_slot 
                             "that is the most",
                             path, SLOTS);
     }
-    bury_dead(slot->file, slot->number, &content);
-    content.slots[slot->number] = (mend_limit_claim){0};
-    bool is_alone = true; /* then the limit of the file is this pool's from now on */
-    for (int i = 0; i < SLOTS && is_alone; i++) {
-        is_alone = i == slot->number || is_dead(slot->file, i);
+    say(slot);
+    if (slot->is_broken) {
+        return refused_by_system(path, "cannot be written");
     }
-    if (!is_alone && content.limit_bytes != limit_bytes) {
+    if (names_another(slot, &other)) {
+        const uint64_t limit_bytes = slot->own.limit_bytes;
+        slot->own = (mend_limit_claim){0};
+        say(slot);
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
                             "the pools that share the limit file %.200s have a limit of %llu "
                             "bytes, not of %llu: all must name the same",
-                            path, (unsigned long long)content.limit_bytes,
-                            (unsigned long long)limit_bytes);
+                            path, (unsigned long long)other, (unsigned long long)limit_bytes);
     }
-    content.limit_bytes = limit_bytes;
-    return write_content(slot->file, &content) ? MEND_OK
-                                               : refused_by_system(path, "cannot be written");
+    return MEND_OK;
 }
 
 mend_result mend_limit_file_open(const char *path, uint64_t limit_bytes, mend_limit_slot *slot)
 {
-    mend_limit_slot made = {.limit_bytes = limit_bytes};
-    made.file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+    mend_limit_slot made = {.own.limit_bytes = limit_bytes};
+    const char *reason;
+    made.file = mend_file_open(path, O_RDWR | O_CREAT, &reason);
     if (made.file < 0) {
-        return refused_by_system(path, "cannot be opened");
+        return mend_failure(errno == EPERM ? MEND_ERROR_INVALID_ARGUMENT : MEND_ERROR_SYSTEM,
+                            "the limit file %.200s cannot be opened: %s", path, reason);
     }
-    if (!set_lock(made.file, F_WRLCK, BYTE_OF_CONTENT, true)) {
-        mend_result result = refused_by_system(path, "cannot be locked");
-        close(made.file);
-        return result;
-    }
-    mend_result result = join(path, limit_bytes, &made);
-    set_lock(made.file, F_UNLCK, BYTE_OF_CONTENT, false);
+    mend_result result = join(path, &made);
     if (result != MEND_OK) {
         close(made.file); /* ends its locks */
         return result;
@@ -306,9 +429,8 @@ mend_result mend_limit_file_open(const char *path, uint64_t limit_bytes, mend_li
 void mend_limit_file_close(mend_limit_slot *slot)
 {
     file_content content;
-    if (begin(slot, &content)) {
-        *slot = (mend_limit_slot){.file = slot->file, .number = slot->number};
-        end(slot, &content);
-    }
+    (void)look(slot, &content);
+    slot->own = (mend_limit_claim){0};
+    say(slot);
     close(slot->file);
 }

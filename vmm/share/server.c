@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/signals.h"
 
 /* How often overdue visitors are looked for, and how soon the thread accepts again after the
@@ -139,7 +140,8 @@ static bool let_in(mend_process_shares *shares, uint64_t now_ms)
 {
     mend_share_visitor *place;
     while ((place = free_place(shares)) != NULL) {
-        int connected = accept4(shares->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int connected =
+            mend_file_keep(accept4(shares->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (connected < 0) {
             return errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS;
         }
@@ -224,7 +226,8 @@ static int open_listener(const unsigned char name[MEND_SHARE_NAME_BYTES])
 {
     struct sockaddr_un address;
     socklen_t length = mend_share_address(name, &address);
-    int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int listener =
+        mend_file_keep(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (listener < 0) {
         return -1;
     }

@@ -144,24 +144,35 @@ mend_result mend_share_ask(const mend_token_content *token, uint64_t patience_ms
 
 /*
  * The file has a slot for each pool: the bytes that it has claimed, those it waits for, and whether
- * it gives memory back when others wait. A claim succeeds only if the claims of all slots stay
- * within the limit. A want has a number, and a slot that gives back says up to which one its last
- * collection knew them: what it had idle then is no answer to a later want. Invariants:
- * - the claims of all living slots are never above the limit of the file;
+ * it gives memory back when others wait. A want has a number, and a slot that gives back says up to
+ * which one its last collection knew them: what it had idle then is no answer to a later want.
+ *
+ * No lock is held while the file is read and changed, so a process that is stopped (SIGSTOP, a
+ * freezer, a debugger) keeps nobody waiting, wherever it is. Invariants:
+ * - the claims of all living slots, without what they still ask for, are never above the limit;
  * - a slot is written by its owner alone, or by who has found its owner dead;
  * - the owner of a slot holds a lock of the system on one byte of the file, which ends with the
  * last process that has the file open. So a pool that died gives back its claim, and a child of
  * fork keeps the claim of its parent alive, as it does the parent's memory on the device.
  *
- * The functions of one slot are for one thread at a time. Any of them may wait for a moment while
- * another process has the file. If the file is damaged from outside, all that the slot asks for is
- * granted from then on, and its `is_broken` is set.
+ * The first holds because a claim is written before it is judged: first the slot says what it asks
+ * for, then it reads all slots, and the claim stands if all that they claim and ask for is within
+ * the limit. Of two that ask at once, the one that has written last sees the other. One that
+ * is stopped in between is counted by all others for what it asks for; when it goes on, it reads
+ * what they have claimed meanwhile. Two that see each other may both be refused where there is room
+ * for one: so the slot of the lower number goes on looking for a while, and others withdraw first.
+ *
+ * The functions of one slot are for one thread at a time. If the file is damaged from outside, all
+ * that the slot asks for is granted from then on, and its `is_broken` is set.
  */
 
 /* What a slot says in the file. */
 typedef struct mend_limit_claim {
+    uint64_t limit_bytes; /* all living slots name the same */
     uint64_t claimed_bytes;
+    uint64_t asked_bytes; /* of these: not known yet to be within the limit */
     uint64_t wanted_bytes;
+    uint64_t want;       /* the number of its newest want */
     uint64_t idle_bytes; /* at its last collection */
     uint64_t gives_back;
     uint64_t answered; /* the newest want that its last collection knew */
@@ -170,15 +181,15 @@ typedef struct mend_limit_claim {
 typedef struct mend_limit_slot {
     int file;
     int number;
-    uint64_t limit_bytes;
     mend_limit_claim own; /* but that it may want more than the limit */
     bool is_broken;
 } mend_limit_slot;
 
 /*
  * Opens the file, or creates it for the user alone, and takes a slot. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (the path is that of something else, or living pools share another
- * limit); MEND_ERROR_SYSTEM (the system refuses the file or its locks, or all slots are taken).
+ * MEND_ERROR_INVALID_ARGUMENT (the path is that of something else, others could change the file, or
+ * living pools share another limit); MEND_ERROR_SYSTEM (the system refuses the file or its locks,
+ * or all slots are taken).
  */
 mend_result mend_limit_file_open(const char *path, uint64_t limit_bytes, mend_limit_slot *slot);
 

@@ -14,6 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/files.h"
+
 #define SHARE_MARK UINT64_C(0x6572616873646e65)
 
 void mend_sim_shares_init(mend_sim *sim)
@@ -88,8 +90,11 @@ static mend_status export_file(mend_sim *sim, mend_sim_chunk *chunk, void *out)
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
     mend_sim_origin token = mend_sim_origin_of(sim, chunk, SHARE_MARK);
-    if (!send_token(ends[0], &token, sim->devices[chunk->device].memory_file)) {
-        close(ends[0]);
+    ends[0] = mend_file_keep(ends[0]); /* the other end has any number, as a driver's */
+    if (ends[0] < 0 || !send_token(ends[0], &token, sim->devices[chunk->device].memory_file)) {
+        if (ends[0] >= 0) {
+            close(ends[0]);
+        }
         close(ends[1]);
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
@@ -127,7 +132,7 @@ static mend_status import_token(mend_sim *sim, const mend_sim_origin *token, int
                                                 "import_handle: the export is over, or is of a "
                                                 "device that this one is not like");
     }
-    int held = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    int held = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     *chunk = held >= 0 ? mend_sim_foreign_make(sim, token, held, *memory_file) : NULL;
     if (*chunk == NULL) {
         if (held >= 0) {

@@ -171,6 +171,25 @@ BOTH(nothing_else_is_told)
     kit_free(w, dropped, S(0));
 }
 
+/* Compactions give the addresses of a freed part other memory. */
+POISONED(a_part_that_was_moved_is_not_what_was_filled)
+{
+    enum { BLOCKS = 120, BYTES = 96 * KIB };
+    void *blocks[BLOCKS];
+    kit_alloc_written_row(w, blocks, BLOCKS, BYTES, S(0));
+    for (int i = 0; i < BLOCKS; i++) {
+        if (i % 4 != 0) {
+            kit_free(w, blocks[i], S(0));
+        }
+    }
+    EXPECT_OK(mend_defrag(w->pool, NULL, NULL));
+    EXPECT_TRUE(mend_world_stats(w).compactions > 0);
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = i % 4 != 0 ? kit_alloc_written(w, BYTES, S(0)) : blocks[i];
+    }
+    kit_release_row(w, blocks, BLOCKS, BYTES, S(0));
+}
+
 /* A check is what a driver that fails takes away, never a call. */
 BOTH(calls_that_the_driver_refuses_end_a_check_and_no_call)
 {

@@ -96,3 +96,26 @@ KIT_TEST_IN(pool_range_streams, chunks_take_along_what_many_streams_do,
     EXPECT_TRUE(mend_world_check(w));
     EXPECT_OK(mend_range_destroy(range, S(1)));
 }
+
+/* Pages of two ranges, each last used by a stream of its own, in one commit. */
+KIT_TEST_IN(pool_range_streams, a_commit_of_several_ranges_waits_for_the_streams_of_each,
+            kit_open_set(w, w->pool_config.limit_bytes = 2 * MEND_MIB))
+{
+    mend_range_part parts[2];
+    for (int i = 0; i < 2; i++) {
+        parts[i] = (mend_range_part){create(w, MEND_MIB, PAGE), 0, MEND_MIB};
+        expect_commit(parts[i].range, 0, MEND_MIB, S(i));
+    }
+    for (int i = 0; i < 2; i++) {
+        kit_use(w, S(i), at(parts[i].range, 0), MEND_MIB, i == 0 ? 1000 : 100000);
+        expect_decommit(parts[i].range, 0, MEND_MIB, S(i));
+    }
+    EXPECT_OK(mend_range_commit_all(parts, sizeof(parts[0]), 2, S(2)));
+    for (int i = 0; i < 2; i++) {
+        use(w, parts[i].range, 0, MEND_MIB, S(2));
+    }
+    kit_expect_waits(w, 2, 0);
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(mend_range_destroy(parts[i].range, S(2)));
+    }
+}

@@ -1,5 +1,7 @@
 /* The limit that processes share: its slots, its claims, and owners that die. */
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -9,6 +11,7 @@
 #include "share/share.h"
 #include "tests/support/files.h"
 #include "tests/support/kit.h"
+#include "tests/support/moments.h"
 
 enum { LIMIT = 1000, MOST_SLOTS = 63 };
 
@@ -80,6 +83,14 @@ SCENE_TEST(share_limit_file, an_offer_is_as_old_as_the_newest_want_it_answers)
     EXPECT_U64_EQ(want + 3, mend_limit_file_want(&r->b, UINT64_MAX));
     EXPECT_U64_EQ(LIMIT - 100, wanted_by_others(&r->a)); /* nobody can give more than the limit */
     EXPECT_U64_EQ(900, mend_limit_file_look(&r->b, want + 3).offered_bytes);
+}
+
+SCENE_TEST(share_limit_file, what_a_slot_waits_for_itself_is_nothing_to_give_back)
+{
+    EXPECT_TRUE(mend_limit_file_claim(&r->a, 900));
+    mend_limit_file_want(&r->a, 300);
+    EXPECT_U64_EQ(0, wanted_by_others(&r->a));
+    EXPECT_U64_EQ(200, wanted_by_others(&r->b));
 }
 
 /* A closed file ends the lock, as the death of its process does. */
@@ -179,6 +190,89 @@ SCENE_TEST(share_limit_file, a_child_keeps_the_claim_of_its_parent)
     waitpid(child, NULL, 0);
     EXPECT_U64_EQ(1000, mend_limit_file_look(&r->b, 0).room_bytes);
     close(done[0]);
+}
+
+/* ---- an owner that is stopped ---------------------------------------------------------------- */
+
+/* Stops before its write of this number, from 1 on. */
+static int stops_at;
+
+static void stop_before_a_write(const void *bytes, size_t count)
+{
+    (void)bytes;
+    (void)count;
+    if (--stops_at == 0) {
+        raise(SIGSTOP);
+    }
+}
+
+enum {
+    HELD = 200,
+    CLAIMED = 500,
+    FIRST_WRITE = 1, /* asks */
+    LAST_WRITE = 5   /* gives back */
+};
+
+/* Runs in a child, which holds HELD: all that writes. Says whether the claim stood. */
+static void use_slot(mend_limit_slot *slot, int told)
+{
+    mend_test_before_writes(stop_before_a_write);
+    const bool stood = mend_limit_file_claim(slot, CLAIMED);
+    mend_limit_file_want(slot, 300);
+    mend_limit_file_offer(slot, HELD, true, 1);
+    mend_limit_file_give(slot, stood ? CLAIMED : 0);
+    mend_limit_file_want(slot, 0);
+    mend_test_before_writes(NULL);
+    (void)!write(told, stood ? "y" : "n", 1);
+    pause();
+}
+
+/* Wherever it is stopped, the other one gets an answer, and both together never have more than the
+ * limit, also when it goes on. */
+static bool holds_beside_one_that_stops(scene *s, int at)
+{
+    int told[2];
+    char answer = 0;
+    int status = 0;
+    uint64_t had = 0;
+    EXPECT_INT_EQ(0, pipe(told));
+    EXPECT_TRUE(mend_limit_file_claim(&s->b, HELD));
+    pid_t child = fork();
+    if (child == 0) {
+        close(s->a.file);
+        stops_at = at;
+        use_slot(&s->b, told[1]);
+        _exit(1);
+    }
+    close(told[1]);
+    struct pollfd end = {.fd = told[0], .events = POLLIN};
+    bool is_stopped = false;
+    while (!is_stopped && poll(&end, 1, 1) == 0) {
+        is_stopped = waitpid(child, &status, WUNTRACED | WNOHANG) == child && WIFSTOPPED(status);
+    }
+    had += mend_limit_file_claim(&s->a, LIMIT - HELD - CLAIMED) ? LIMIT - HELD - CLAIMED : 0;
+    had += mend_limit_file_claim(&s->a, CLAIMED) ? CLAIMED : 0;
+    const bool is_claimed = at > FIRST_WRITE && at <= LAST_WRITE;
+    EXPECT_U64_EQ(LIMIT - HELD - (is_claimed ? CLAIMED : 0), had);
+    kill(child, SIGCONT);
+    EXPECT_TRUE(read(told[0], &answer, 1) == 1);
+    EXPECT_INT_EQ(at == FIRST_WRITE ? 'n' : 'y', answer);
+    kill_owner(child);
+    close(told[0]);
+    return is_stopped;
+}
+
+MEND_TEST(share_limit_file, one_that_is_stopped_keeps_nobody_waiting)
+{
+    int at = 1;
+    bool goes_on = true;
+    while (goes_on) {
+        scene s;
+        ASSERT_TRUE(open_scene(&s));
+        goes_on = holds_beside_one_that_stops(&s, at++);
+        close_scene(&s);
+    }
+    EXPECT_INT_EQ(LAST_WRITE + 3, at); /* one want more, and then none stops */
 }
 
 SCENE_TEST(share_limit_file, all_name_the_same_limit)

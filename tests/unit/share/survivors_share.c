@@ -1,18 +1,17 @@
 /* What guards memory that processes share: whom an exporter serves, and from whom one imports. */
-#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "share/share.h"
+#include "tests/support/user.h"
 #include "tests/unit/pool/share_rig.h"
 
-/* In the place of the C library's: a test may be somebody else for a moment. */
-static atomic_uint pretended;
+atomic_uint mend_test_pretended_user;
 
 uid_t geteuid(void)
 {
-    return (uid_t)syscall(SYS_geteuid) + pretended;
+    return (uid_t)syscall(SYS_geteuid) + mend_test_pretended_user;
 }
 
 MEND_TEST(survivors_share, another_user_is_not_served)
@@ -20,9 +19,9 @@ MEND_TEST(survivors_share, another_user_is_not_served)
     int ends[2];
     ASSERT_TRUE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
     EXPECT_TRUE(mend_share_is_of_this_user(ends[0]));
-    pretended = 1;
+    mend_test_pretended_user = 1;
     EXPECT_FALSE(mend_share_is_of_this_user(ends[0]));
-    pretended = 0;
+    mend_test_pretended_user = 0;
     close(ends[0]);
     close(ends[1]);
 }
@@ -38,11 +37,11 @@ SHARED_TEST(survivors_share, an_exporter_lets_no_other_user_in, false)
     const socklen_t length = mend_share_address(content.name, &address);
     for (uid_t other = 0; other < 2; other++) {
         int visitor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-        pretended = other;
+        mend_test_pretended_user = other;
         ASSERT_TRUE(connect(visitor, (const struct sockaddr *)&address, length) == 0);
         (void)send(visitor, &request, sizeof(request), MSG_NOSIGNAL);
         const ssize_t received = recv(visitor, &reply, sizeof(reply), 0);
-        pretended = 0;
+        mend_test_pretended_user = 0;
         EXPECT_INT_EQ(other == 0, received == (ssize_t)sizeof(reply));
         close(visitor);
     }
@@ -51,10 +50,10 @@ SHARED_TEST(survivors_share, an_exporter_lets_no_other_user_in, false)
 SHARED_TEST(survivors_share, nothing_is_imported_from_another_user, false)
 {
     void *pointer = NULL;
-    pretended = 1;
+    mend_test_pretended_user = 1;
     EXPECT_REFUSAL(
         UNREACHABLE, "runs as another user",
         mend_import(r->to.pool, &r->ticket.token, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
-    pretended = 0;
+    mend_test_pretended_user = 0;
     EXPECT_PTR_EQ(NULL, pointer);
 }

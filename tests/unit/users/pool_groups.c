@@ -90,3 +90,46 @@ WORLD_TEST(pool_groups, what_a_stream_freed_outside_is_not_ready_inside)
     kit_expect_waits(w, 0, 1);
     EXPECT_OK(mend_group_end(group));
 }
+
+/* A group is over, and a graph of it still runs: its block may be freed anywhere. */
+WORLD_TEST(pool_groups, a_block_that_outlives_its_group_waits_for_the_last_launch)
+{
+    mend_group *group = kit_begin_captured_group(w, S(0));
+    void *block = kit_alloc(w, block_bytes, S(0));
+    kit_use(w, S(0), block, block_bytes, 100000);
+    mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
+    kit_launch_graph(w, graph, S(1));
+    EXPECT_OK(mend_group_destroy(group, S(1)));
+    kit_free(w, block, S(2));
+    kit_alloc_used(w, block_bytes, S(2), 10);
+    mend_sim_graph_destroy(w->sim, graph);
+}
+
+/* Both name the legacy stream. */
+KIT_EACH(pool_groups, the_legacy_stream_is_one_by_either_name, int, by_number, 2,
+         kit_open_with(w, 8 * MEND_MIB, NULL))
+{
+    mend_group *group = kit_begin_group(w, by_number ? MEND_STREAM_LEGACY : NULL);
+    const void *block = kit_alloc(w, MEND_MIB, by_number ? NULL : MEND_STREAM_LEGACY);
+    EXPECT_PTR_EQ(group, kit_info(w, block).group);
+    EXPECT_OK(mend_group_end(group));
+}
+
+/* The graph of one capture is not in the order of another one. */
+WORLD_TEST(pool_groups, what_a_stream_freed_in_another_capture_is_in_no_graph_s_order)
+{
+    mend_group *group = kit_begin_group(w, MEND_EVERY_STREAM);
+    kit_begin_capture(w, S(1));
+    void *block = kit_alloc(w, block_bytes, S(1));
+    kit_use(w, S(1), block, block_bytes, 10);
+    kit_free(w, block, S(1));
+    mend_sim_graph *first = kit_end_capture(w, S(1));
+    kit_begin_capture(w, S(0));
+    void *other = kit_alloc(w, 512, S(0));
+    EXPECT_OK(mend_sim_stream_wait(w->sim, S(1), S(0)));
+    kit_use(w, S(1), other, 512, 10); /* the pool is not told */
+    EXPECT_OK(mend_sim_stream_wait(w->sim, S(0), S(1)));
+    kit_expect_none(w, block_bytes, S(0), "Ending the capture in progress and releasing");
+    mend_sim_graph_destroy(w->sim, kit_end_captured_group(w, S(0), group));
+    mend_sim_graph_destroy(w->sim, first);
+}

@@ -1,0 +1,58 @@
+/* A high number for each file, and a look at whose it is before anybody reads or writes it. */
+#include "base/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int mend_file_keep(int file)
+{
+    if (file < 0 || file > STDERR_FILENO) {
+        return file;
+    }
+    const int kept = fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int reason = errno;
+    close(file);
+    errno = reason;
+    return kept;
+}
+
+/* NULL: nothing. */
+static const char *distrusted(int file)
+{
+    struct stat about;
+    if (fstat(file, &about) != 0) {
+        return strerror(errno);
+    }
+    if (!S_ISREG(about.st_mode)) {
+        return "it is no regular file";
+    }
+    if (about.st_uid != geteuid() && about.st_uid != 0) {
+        return "it belongs to another user, who could read and change it: remove it, or name "
+               "another";
+    }
+    return (about.st_mode & (S_IWGRP | S_IWOTH)) != 0
+               ? "its group or others may write it: take that from them (chmod go-w)"
+               : NULL;
+}
+
+int mend_file_open(const char *path, int flags, const char **reason)
+{
+    const int file = mend_file_keep(
+        open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, S_IRUSR | S_IWUSR));
+    if (file < 0) {
+        *reason = errno == ELOOP ? "it is a symbolic link: name the file itself" : strerror(errno);
+        return -1;
+    }
+    const char *doubt = distrusted(file);
+    if (doubt != NULL) {
+        close(file);
+        errno = EPERM;
+        *reason = doubt;
+        return -1;
+    }
+    return file;
+}
