@@ -1,6 +1,7 @@
 #include "lab/support/bytes.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -14,11 +15,18 @@ mend_result mend_byte_source_open(mend_byte_source *source, const char *path)
     source->start = 0;
     source->end = 0;
     source->before = 0;
-    source->left = MEND_MOST_FILE_BYTES;
     struct stat status;
-    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
+    const bool is_known = stat(path, &status) == 0;
+    if (is_known && S_ISDIR(status.st_mode)) {
         return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s: is a folder", path);
     }
+    source->most = MEND_MOST_FILE_BYTES; /* of a pipe */
+    if (is_known && S_ISREG(status.st_mode) &&
+        (uint64_t)status.st_size < MEND_MOST_FILE_BYTES / MEND_MOST_UNPACKED) {
+        source->most = mend_min_u64(
+            source->most, MEND_ANY_FILE_BYTES + MEND_MOST_UNPACKED * (uint64_t)status.st_size);
+    }
+    source->left = source->most;
     mend_result result = mend_packed_open(path, &source->file);
     if (result == MEND_ERROR_OUT_OF_HOST_MEMORY) {
         return mend_fail(result, "%s: no host memory to read it", path);
@@ -38,7 +46,9 @@ const char *mend_byte_source_fill(mend_byte_source *source)
     source->start = 0;
     source->end = count;
     if (count > source->left) {
-        return "there is too much of it, more than 4 GiB";
+        return source->most == MEND_MOST_FILE_BYTES
+                   ? "there is too much of it, more than 4 GiB"
+                   : "it unpacks to too much, more than 256 times its size: unpack it first";
     }
     source->left -= count;
     return count > 0 ? NULL : reason;

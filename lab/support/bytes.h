@@ -7,8 +7,11 @@
 
 #include "lab/support/packed.h"
 
-/* The most bytes that a file may have, unpacked. */
+/* The most bytes that a file may have, unpacked; and of a small one, which may have been made to
+ * unpack to far more: so many, and so many times its own size. */
 #define MEND_MOST_FILE_BYTES (UINT64_C(1) << 32)
+#define MEND_ANY_FILE_BYTES  (UINT64_C(64) << 20)
+#define MEND_MOST_UNPACKED   UINT64_C(256)
 
 enum { MEND_BYTE_BUFFER_BYTES = 65536 };
 
@@ -18,7 +21,8 @@ typedef struct mend_byte_source {
     size_t start; /* of what is in the buffer and not read yet */
     size_t end;
     uint64_t before; /* bytes of the file before the buffer */
-    uint64_t left;   /* at most MEND_MOST_FILE_BYTES */
+    uint64_t left;   /* of what it may have */
+    uint64_t most;   /* so much it may have, and so much memory what is read of it */
     char buffer[MEND_BYTE_BUFFER_BYTES];
 } mend_byte_source;
 

@@ -44,7 +44,7 @@ static bool fail_of_memory(mend_value_store *store)
 bool mend_value_store_charge(mend_value_store *store, uint64_t size)
 {
     if (size > store->bytes_left) {
-        return fail(store, "it needs too much host memory, more than 4 GiB");
+        return fail(store, "it needs too much host memory, more than 4 GiB or 256 times the file");
     }
     store->bytes_left -= size;
     return true;

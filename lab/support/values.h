@@ -13,7 +13,7 @@
 
 #include "mend/mend.h"
 
-/* The most host memory of a store. */
+/* The most host memory of a store, unless its reader lowers it. */
 #define MEND_VALUE_STORE_BYTES (UINT64_C(1) << 32)
 
 /* The most values that a walk through all lists meets. Values may be shared: without a limit few

@@ -380,6 +380,7 @@ mend_result mend_trace_read_snapshot(mend_byte_source *source, mend_trace_detail
                                            NULL};
     mend_value_store store;
     mend_value_store_init(&store, detail != NULL ? all_keys : keys);
+    store.bytes_left = source->most;
     mend_result result = mend_is_pickle(first_word(source)) ? mend_pickle_read(source, &store)
                                                             : mend_json_read(source, &store);
     if (result == MEND_OK) {

@@ -1,12 +1,15 @@
 /* Files made to do harm: what they may take of memory, of time and of the terminal. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/align.h"
 #include "lab/replay/replay.h"
 #include "lab/support/costs.h"
 #include "lab/support/lines.h"
 #include "lab/trace/builder.h"
+#include "lab/trace/read.h"
 #include "lab/workloads/workload.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
@@ -56,7 +59,10 @@ MEND_TEST(hostile, a_file_grows_so_far_and_no_further)
     ENDING_FILE fixture_file file = fixture_write_gzip(".gz", text);
     static mend_line_source source;
     ASSERT_RESULT(MEND_OK, mend_line_source_open(&source, file.path));
-    EXPECT_U64_EQ(MEND_MOST_FILE_BYTES, source.bytes.left);
+    struct stat status;
+    ASSERT_TRUE(stat(file.path, &status) == 0);
+    EXPECT_U64_EQ(MEND_ANY_FILE_BYTES + MEND_MOST_UNPACKED * (uint64_t)status.st_size,
+                  source.bytes.left);
     source.bytes.left = LINES - 1;
     mend_result result = MEND_OK;
     while (result == MEND_OK && !source.ended) {
@@ -66,6 +72,23 @@ MEND_TEST(hostile, a_file_grows_so_far_and_no_further)
     EXPECT_TRUE(strstr(last_message(), "too much") != NULL);
     EXPECT_TRUE(source.line_number > LINES / 2 && source.line_number <= LINES);
     mend_line_source_close(&source);
+}
+
+/* A value for each byte of a pickle, which the compression makes next to nothing. */
+MEND_TEST(hostile, a_small_file_takes_little_memory)
+{
+    enum { VALUES = 8 << 20 };
+    static const char protocol[] = "\x80\4";
+    char *text = malloc(VALUES + sizeof(protocol));
+    ASSERT_TRUE(text != NULL);
+    memset(text, 'N', VALUES);
+    memcpy(text, protocol, sizeof(protocol) - 1);
+    text[VALUES] = '\0';
+    ENDING_FILE fixture_file file = fixture_write_gzip(".pickle.gz", text);
+    free(text);
+    mend_trace *trace = NULL;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trace_read(file.path, &trace));
+    EXPECT_TRUE(strstr(last_message(), "or 256 times the file") != NULL);
 }
 
 /* Who can choose pointers that meet in one place of a table makes its use as slow as a list's. */

@@ -1,4 +1,4 @@
-/* A high number for each file, and a look at whose it is before anybody reads or writes it. */
+/* A look at whose a file is before anybody reads or writes it. */
 #include "base/files.h"
 
 #include <errno.h>
@@ -7,18 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-int mend_file_keep(int file)
-{
-    if (file < 0 || file > STDERR_FILENO) {
-        return file;
-    }
-    const int kept = fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    const int reason = errno;
-    close(file);
-    errno = reason;
-    return kept;
-}
 
 /* NULL: nothing. */
 static const char *distrusted(int file)

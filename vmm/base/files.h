@@ -6,9 +6,23 @@
 #ifndef MEND_BASE_FILES_H
 #define MEND_BASE_FILES_H
 
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
 /* The file, with a number above 2. -1, and errno: the process has no number left, and the file is
  * closed; or it was -1 before. */
-int mend_file_keep(int file);
+static inline int mend_file_keep(int file)
+{
+    if (file < 0 || file > STDERR_FILENO) {
+        return file;
+    }
+    const int kept = fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int reason = errno;
+    close(file);
+    errno = reason;
+    return kept;
+}
 
 /*
  * Opens a file that others could have put there, by the flags of open; a new one is for the user
