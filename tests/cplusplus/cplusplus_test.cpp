@@ -94,6 +94,15 @@ class cplusplus : public on_device
     mend_stream other = nullptr;
 };
 
+TEST_F(cplusplus, check_tells_why_the_simulator_refused)
+{
+    const mend_sim_work unsized = {};
+    const std::string why = error_of(MEND_ERROR_INVALID_ARGUMENT,
+                                     [&] { mend::check(mend_sim_launch(sim, stream, &unsized)); });
+    EXPECT_EQ(std::string("MEND_ERROR_INVALID_ARGUMENT: ") + mend_sim_last_message(), why);
+    EXPECT_NE(std::string::npos, why.find("struct_size")) << why;
+}
+
 TEST_F(cplusplus, a_block_is_freed_in_the_order_of_its_stream)
 {
     mend::pool pool(config);

@@ -34,6 +34,7 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
     uint64_t waits = pool->heap.streams.host_waits - waits_before;
     mend_status refusal = pool->heap.chunks.fabric_refusal;
     result = mend_pool_leave(pool, result);
+    mend_pool_tell_lost_limit(pool);
     if (had_fabric && refusal != MEND_DRIVER_OK) {
         mend_warn("device %d: the driver refuses memory with fabric handles (%s), so "
                   "the pool goes on without: an IMEX channel may be missing",

@@ -180,12 +180,24 @@ void mend_pool_audit_after_call(mend_pool *pool)
 }
 #endif
 
+void mend_pool_tell_lost_limit(mend_pool *pool)
+{
+    if (atomic_load_explicit(&pool->ration.is_lost, memory_order_relaxed) &&
+        !atomic_exchange(&pool->ration.is_told, true)) {
+        mend_warn(
+            "device %d: the limit file is damaged: its pools no longer keep to one limit, and "
+            "each has only its own. Name a new file in limit_file",
+            pool->device);
+    }
+}
+
 mend_result mend_pool_leave_all(mend_pool *pool, mend_result result)
 {
     assert(mend_mutex_is_held(&pool->heap.grow));
     assert(mend_mutex_is_held(&pool->heap.state));
     mend_heap_unlock_all(&pool->heap);
     mend_publish(result);
+    mend_pool_tell_lost_limit(pool);
     mend_pool_audit_after_call(pool);
     return result;
 }

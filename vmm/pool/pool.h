@@ -306,6 +306,9 @@ static inline mend_result mend_pool_enter(mend_pool *pool)
 }
 mend_result mend_pool_enter_all(mend_pool *pool);
 
+/* Warns, once, that the file of the shared limit is damaged. The caller holds no lock. */
+void mend_pool_tell_lost_limit(mend_pool *pool);
+
 /* In debug builds: runs the audit if the config asks for it. */
 #ifdef NDEBUG
 #define mend_pool_audit_after_call(pool) ((void)(pool))

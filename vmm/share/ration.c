@@ -12,6 +12,14 @@
 /* How often it looks whether others have given memory back. */
 enum { LOOK_MS = 1 };
 
+static void unlock(mend_ration *ration)
+{
+    if (ration->has_file && ration->slot.is_broken) {
+        atomic_store_explicit(&ration->is_lost, true, memory_order_relaxed);
+    }
+    mend_mutex_unlock(&ration->mutex);
+}
+
 /* ---- the calls that are rationed ------------------------------------------------------------- */
 
 static mend_status free_bytes_of(const mend_ration *ration, uint64_t *free_bytes,
@@ -38,7 +46,7 @@ static bool claim(mend_ration *ration, uint64_t size_bytes)
     if (has_room && !is_claimed) {
         mend_pointer_map_end_promise(&ration->sizes);
     }
-    mend_mutex_unlock(&ration->mutex);
+    unlock(ration);
     return is_claimed;
 }
 
@@ -52,7 +60,7 @@ static void settle(mend_ration *ration, mend_chunk_handle handle, uint64_t size_
     } else {
         mend_limit_file_give(&ration->slot, size_bytes);
     }
-    mend_mutex_unlock(&ration->mutex);
+    unlock(ration);
 }
 
 static mend_status rationed_create(const mend_driver *driver, uint64_t size_bytes,
@@ -89,7 +97,7 @@ static mend_status rationed_release(const mend_driver *driver, mend_chunk_handle
             mend_pointer_map_remove(&ration->sizes, mend_handle_key(handle));
             mend_limit_file_give(&ration->slot, bytes);
         }
-        mend_mutex_unlock(&ration->mutex);
+        unlock(ration);
     }
     return status;
 }
@@ -108,7 +116,7 @@ static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *fre
     if (ration->has_file) {
         bytes = mend_min_u64(bytes, mend_limit_file_look(&ration->slot, 0).room_bytes);
     }
-    mend_mutex_unlock(&ration->mutex);
+    unlock(ration);
     *free_bytes = bytes;
     *total_bytes = all_bytes;
     return MEND_DRIVER_OK;
@@ -154,7 +162,7 @@ mend_ration_owed mend_ration_ask_owed(mend_ration *ration, bool is_asked)
     if (ration->has_file) {
         mend_mutex_lock(&ration->mutex);
         mend_raise_u64(&owed.bytes, mend_limit_file_wanted_by_others(&ration->slot, &owed.newest));
-        mend_mutex_unlock(&ration->mutex);
+        unlock(ration);
     }
     return owed;
 }
@@ -163,7 +171,7 @@ uint64_t mend_ration_debt(mend_ration *ration)
 {
     mend_mutex_lock(&ration->mutex);
     const uint64_t owed_bytes = ration->owed_bytes;
-    mend_mutex_unlock(&ration->mutex);
+    unlock(ration);
     return owed_bytes;
 }
 
@@ -172,7 +180,7 @@ void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back
     if (ration->has_file) {
         mend_mutex_lock(&ration->mutex);
         mend_limit_file_offer(&ration->slot, idle_bytes, gives_back, answered);
-        mend_mutex_unlock(&ration->mutex);
+        unlock(ration);
     }
 }
 
@@ -193,7 +201,7 @@ bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes, uint64_t *end_ms
         has_room = view.room_bytes >= room_bytes;
         goes_on = !has_room && view.offered_bytes > 0 && mend_share_now_ms() < *end_ms;
         if (goes_on) {
-            mend_mutex_unlock(&ration->mutex);
+            unlock(ration);
             (void)poll(NULL, 0, LOOK_MS); /* other processes run by the real clock */
             mend_mutex_lock(&ration->mutex);
             may_go = true;
@@ -201,6 +209,6 @@ bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes, uint64_t *end_ms
     }
     ration->wanted_bytes -= room_bytes;
     mend_limit_file_want(&ration->slot, ration->wanted_bytes);
-    mend_mutex_unlock(&ration->mutex);
+    unlock(ration);
     return has_room && may_go;
 }

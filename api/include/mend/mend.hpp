@@ -73,7 +73,31 @@ class out_of_memory : public std::bad_alloc
     std::shared_ptr<const details> details_; /* so that a copy cannot fail */
 };
 
-/* Throws what a result means; MEND_OK: nothing. For the result of the last call of this thread. */
+namespace detail
+{
+#if defined(__ELF__)
+/* mend_sim_last_message, where the program is linked with the simulator; else NULL. */
+extern "C" const char *mend_detail_sim_message() __asm__("mend_sim_last_message")
+    __attribute__((weak));
+#endif
+
+/* Why a call failed that keeps no last error: one of the simulator does so. */
+inline std::string reason_beside_last_error(mend_result result)
+{
+    std::string text = mend_result_name(result);
+#if defined(__ELF__)
+    const bool may_be_its =
+        result == MEND_ERROR_INVALID_ARGUMENT || result == MEND_ERROR_DEVICE_LOST;
+    const bool is_asked = may_be_its && mend_detail_sim_message != nullptr;
+    const char *reason = is_asked ? mend_detail_sim_message() : "";
+    text = *reason != 0 ? text + ": " + reason : text;
+#endif
+    return text;
+}
+} // namespace detail
+
+/* Throws what a result means; MEND_OK: nothing. For the result of the last call of this thread, of
+ * the simulator too. */
 inline void check(mend_result result)
 {
     if (result == MEND_OK) {
@@ -81,10 +105,12 @@ inline void check(mend_result result)
     }
     mend_error failure = MEND_ERROR_INIT;
     mend_last_error(&failure);
-    if (failure.result != result) { /* of a call that keeps no last error, as the simulator's */
+    std::string reason; /* of a call that keeps no last error */
+    if (failure.result != result) {
+        reason = detail::reason_beside_last_error(result);
         failure = MEND_ERROR_INIT;
         failure.result = result;
-        failure.message = mend_result_name(result);
+        failure.message = reason.c_str();
     }
     switch (result) {
     case MEND_ERROR_OUT_OF_MEMORY:

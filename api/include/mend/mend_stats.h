@@ -119,7 +119,8 @@
       "memory behind all of these, counted in the limit: not in reserved_bytes")                   \
     X(record_lost, "1", "events that the recording of the pool lacks")                             \
     X(copies_host_bytes, "B", "pinned memory of the host that wakes left for the next sleep")      \
-    X(waited_requests, "1", "requests for which the host waited for the GPU, to find room")
+    X(waited_requests, "1", "requests for which the host waited for the GPU, to find room")        \
+    X(limit_file_lost, "1", "1: limit_file is damaged, and its pools no longer keep to one limit")
 
 /* The statistics of a pool. */
 typedef struct mend_stats {

@@ -118,6 +118,34 @@ KIT_SETTING(share_8_mib, w->pool_config.limit_bytes = 8 * MEND_MIB,
             w->pool_config.limit_file = shared_path);
 KIT_SETTING(share_and_collect, share_8_mib(w), w->pool_config.collector = 1);
 
+static int lost_count;
+
+static void hear(KIT_UNUSED void *context, mend_log_level level, const char *line)
+{
+    lost_count += level == MEND_LOG_WARNING && strstr(line, "the limit file is damaged") != NULL;
+}
+
+MEND_TEST(pool_collect, a_damaged_limit_file_is_told_once)
+{
+    mend_world w;
+    name_file();
+    ASSERT_TRUE(open_world(&w, share_8_mib));
+    kit_alloc(&w, MEND_MIB, NULL);
+    EXPECT_STATS(&w, limit_file_lost, 0);
+    EXPECT_TRUE(truncate(shared_path, 10) == 0);
+    mend_log_set_sink(hear, NULL);
+    lost_count = 0;
+    kit_alloc(&w, 3 * MEND_MIB, NULL);
+    EXPECT_INT_EQ(1, lost_count);
+    kit_alloc(&w, 3 * MEND_MIB, NULL);
+    EXPECT_OK(mend_trim(w.pool, 0, MEND_TRIM_IDLE, NULL));
+    EXPECT_INT_EQ(1, lost_count);
+    EXPECT_STATS(&w, limit_file_lost, 1);
+    kit_close(&w);
+    mend_log_set_sink(NULL, NULL);
+    unlink(shared_path);
+}
+
 /* Two devices, as two processes would have: only the file joins their pools. */
 MEND_TEST(pool_collect, two_pools_hold_no_more_than_the_limit_they_share)
 {
