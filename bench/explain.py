@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Says where each lost percent goes: the tables of docs/benchmarks.md of that name.
 
-    bench/explain.py --mend build/release/api/cli/mend [--json rows.json] TRACE|WORKLOAD...
+    bench/explain.py --mend build/release/api/cli/libmend [--json rows.json] TRACE|WORKLOAD...
 
 For each: Mend with unlimited memory, at 1.05 times the peak of live bytes, and 0.2 % of it below
 the smallest capacity that is enough, where it fails; on the simulated device, driver time by both

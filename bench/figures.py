@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Every figure of Mend on every bundled recording and workload, to compare two states of the code.
 
-    bench/figures.py --mend build/release/api/cli/mend -o before.jsonl
-    bench/figures.py --mend build/release/api/cli/mend --same-as before.jsonl
+    bench/figures.py --mend build/release/api/cli/libmend -o before.jsonl
+    bench/figures.py --mend build/release/api/cli/libmend --same-as before.jsonl
 
 A change that is to change nothing leaves all of them as they were, to the last call of the driver.
 One line for each workload and capacity; times of the host are left out. Exit status 1: they differ.
@@ -59,7 +59,7 @@ def compare(rows, before):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--mend", required=True, help="an optimised `mend` program")
+    parser.add_argument("--mend", required=True, help="an optimised `libmend` program")
     parser.add_argument("--policy", default="mend")
     parser.add_argument("-o", "--output", metavar="FILE.jsonl")
     parser.add_argument("--same-as", metavar="FILE.jsonl")

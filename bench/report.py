@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs allocators over recordings and workloads, and writes the tables of docs/benchmarks.md.
 
-    bench/report.py --mend build/release/api/cli/mend [--rows rows.json] TRACE|WORKLOAD...
+    bench/report.py --mend build/release/api/cli/libmend [--rows rows.json] TRACE|WORKLOAD...
 
 One table for each figure, a row for each workload and a column for each allocator, with the target
 and whether Mend meets it; then each allocator's geometric mean and worst; or, with --compact, one

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Figures that sentences of documents say, beside what the commands beside them print now.
 
-    bench/said.py --mend build/release/api/cli/mend [--rows FILE]
+    bench/said.py --mend build/release/api/cli/libmend [--rows FILE]
 
 Each of CLAIMS is a sentence with its figures left open, and how they are made of replays. With
 --rows, replays are kept in that file, which times.py may use, too. Exit status 1: one differs, or a

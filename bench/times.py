@@ -2,7 +2,7 @@
 """Driver time by every built-in price list, and what streams that nobody names cost: the tables
 between marks "times: NAME" of documents.
 
-    bench/times.py --mend build/release/api/cli/mend [--rows FILE] [--check] [DOCUMENT...]
+    bench/times.py --mend build/release/api/cli/libmend [--rows FILE] [--check] [DOCUMENT...]
 
 Replays the workloads of bench/workloads.txt on the simulated device, the half for tuning and the
 half for judging apart, and RMM's. No policy knows a price, so one replay has the times by all
@@ -47,8 +47,8 @@ def is_generated(name):
 
 
 class Runs:
-    """Rows of `mend replay`, made when they are first asked for. A policy may name options of the
-    command, or a MEND_CONF."""
+    """Rows of `libmend replay`, made when they are first asked for. A policy may name options of
+    the command, or a MEND_CONF."""
 
     def __init__(self, program, path):
         self.program, self.path, self.known = program, path, {}

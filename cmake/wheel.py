@@ -7,7 +7,7 @@ Usage: wheel.py [--machine MACHINE] [--compiler COMMAND] [--headers FOLDER]... W
 
 MACHINE is what all libraries must be for, as `uname -m` names it. For each FOLDER that
 torch_headers.py has filled (FOLDER/release.json), the wheel gets the class compiled for that
-PyTorch, in mend/torch/prebuilt; COMMAND compiles for MACHINE. The libraries are looked into by
+PyTorch, in libmend/torch/prebuilt; COMMAND compiles for MACHINE. The libraries are looked into by
 `readelf`. SOURCE_DATE_EPOCH is the date of all files. Prints the wheel's path.
 
 The tag manylinux_2_N names the oldest GNU C library that has every symbol the libraries ask for.
@@ -110,10 +110,10 @@ def add_classes(tree, headers, compiler):
     """Compiles Mend's class for each version of PyTorch whose wheels have the usual ABI of C++. It
     finds libmend and libmend_torch where the wheel has them, if the process has not loaded them."""
     sys.path.insert(0, str(tree))
-    from mend.torch import _build
+    from libmend.torch import _build
 
-    libraries = [tree / "mend" / "lib" / f"lib{name}.so.0" for name in ("mend", "mend_torch")]
-    target = tree / "mend" / "torch" / "prebuilt"
+    libraries = [tree / "libmend" / "lib" / f"lib{name}.so.0" for name in ("mend", "mend_torch")]
+    target = tree / "libmend" / "torch" / "prebuilt"
     target.mkdir()
     with tempfile.TemporaryDirectory() as stubs:
         make_stubs(Path(stubs), compiler)
@@ -174,7 +174,7 @@ def finish(wheel, target_folder, headers, compiler, machine):
         libraries = list(filter(is_binary, files_of(tree)))
         tag = platform_of(libraries, machine)
         for name in LINKED:
-            (tree / "mend" / "lib" / f"lib{name}.so").write_text(f"INPUT(lib{name}.so.0)\n")
+            (tree / "libmend" / "lib" / f"lib{name}.so").write_text(f"INPUT(lib{name}.so.0)\n")
         info = next(tree.glob("*.dist-info"))
         tags = info / "WHEEL"
         tags.write_text(re.sub(r"(?m)^Tag: .*$", f"Tag: py3-none-{tag}", tags.read_text()))

@@ -19,11 +19,11 @@ static const mend_option only_help[] = {MEND_OPTION_HELP, {NULL, NULL, NULL, NUL
 
 static void print_usage(FILE *out)
 {
-    fputs("usage: mend COMMAND [options]\n\n", out);
+    fputs("usage: libmend COMMAND [options]\n\n", out);
     for (size_t i = 0; mend_commands[i] != NULL; i++) {
         fprintf(out, "  %-10s %s\n", mend_commands[i]->name, mend_commands[i]->what);
     }
-    fputs("\nmend COMMAND --help explains a command.\n", out);
+    fputs("\nlibmend COMMAND --help explains a command.\n", out);
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */
@@ -34,8 +34,8 @@ static const mend_command completion_command = {
     .name = "completion",
     .what = "print what completes command lines in a shell",
     .arguments = "bash|zsh",
-    .about = "Prints what completes command lines of mend. For bash: source <(mend completion "
-             "bash). For zsh: mend completion zsh >_mend in a folder of $fpath.",
+    .about = "Prints what completes command lines of mend. For bash: source <(libmend completion "
+             "bash). For zsh: libmend completion zsh >_mend in a folder of $fpath.",
     .options = only_help,
     .status = status_of_prints,
 };
@@ -43,7 +43,7 @@ static const mend_command manual_command = {
     .name = "manual",
     .what = "print the manual page, for man",
     .arguments = "",
-    .about = "Prints the manual page: mend manual | man -l -",
+    .about = "Prints the manual page: libmend manual | man -l -",
     .options = only_help,
     .status = status_of_prints,
 };
@@ -92,7 +92,7 @@ static int print_with(const mend_command *command, void (*print)(FILE *out), int
 static void write_version(FILE *out)
 {
     int version = mend_version();
-    fprintf(out, "mend %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
+    fprintf(out, "libmend %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
 }
 
 static int print_version(int argc, char **argv)
@@ -130,7 +130,7 @@ static int print_completion(int argc, char **argv)
         mend_completion_zsh(stdout, mend_commands);
         return 0;
     }
-    fprintf(stderr, "mend completion: no shell \"%s\"; there are: bash, zsh\n", shell);
+    fprintf(stderr, "libmend completion: no shell \"%s\"; there are: bash, zsh\n", shell);
     return MEND_STATUS_BAD_USAGE;
 }
 
@@ -159,7 +159,7 @@ int mend_commands_run(int argc, char **argv)
             return runs[i](argc - 1, argv + 1);
         }
     }
-    fprintf(stderr, "mend: no command \"%s\"\n", name);
+    fprintf(stderr, "libmend: no command \"%s\"\n", name);
     print_usage(stderr);
     return MEND_STATUS_BAD_USAGE;
 }

@@ -49,7 +49,7 @@ static void write_bash_options(FILE *out, const mend_command *command)
 void mend_completion_bash(FILE *out, const mend_command *const *commands)
 {
     /* bash parts words at colons, which names of policies have: the line itself does not. */
-    fputs("# Completes command lines of mend in bash. Made by `mend completion bash`.\n"
+    fputs("# Completes command lines of mend in bash. Made by `libmend completion bash`.\n"
           "_mend()\n{\n"
           "    local line=${COMP_LINE:0:COMP_POINT} words='' files='' current previous parts\n"
           "    current=${line##* }\n"
@@ -72,7 +72,7 @@ void mend_completion_bash(FILE *out, const mend_command *const *commands)
           "        [[ -z $files ]] || compgen -f -- \"$current\")\n"
           "    local known=${current%\"${current##*:}\"}\n"
           "    COMPREPLY=(\"${COMPREPLY[@]#\"$known\"}\")\n"
-          "}\ncomplete -o filenames -F _mend mend\n",
+          "}\ncomplete -o filenames -F _mend libmend mend\n",
           out);
 }
 
@@ -128,7 +128,8 @@ static void write_zsh_option(FILE *out, const mend_option *option)
 
 void mend_completion_zsh(FILE *out, const mend_command *const *commands)
 {
-    fputs("#compdef mend\n# Completes command lines of mend in zsh. Made by `mend completion "
+    fputs("#compdef libmend mend\n# Completes command lines of mend in zsh. Made by `libmend "
+          "completion "
           "zsh`.\n_mend()\n{\n    local -a commands=(\n",
           out);
     for (size_t i = 0; commands[i] != NULL; i++) {

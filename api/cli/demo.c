@@ -72,14 +72,15 @@ static bool take_option(int option, char *value, void *arguments)
     case OPTION_CAPACITY:
         if (!mend_parse_bytes(value, &options->capacity_bytes) ||
             options->capacity_bytes < LEAST_CAPACITY_BYTES) {
-            fprintf(stderr, "mend demo: --capacity: not a size of at least 2 MiB: \"%s\"\n", value);
+            fprintf(stderr, "libmend demo: --capacity: not a size of at least 2 MiB: \"%s\"\n",
+                    value);
             return false;
         }
         return true;
     case OPTION_TRACES:
         length = snprintf(options->folder, sizeof(options->folder), "%s", value);
         if (length <= 0 || (size_t)length >= sizeof(options->folder)) {
-            fputs("mend demo: --traces: the path is empty or too long\n", stderr);
+            fputs("libmend demo: --traces: the path is empty or too long\n", stderr);
             return false;
         }
         return true;
@@ -99,7 +100,7 @@ static bool all_is_well(const mend_demo_report *report)
         for (size_t a = 0; a < MEND_DEMO_ALLOCATORS; a++) {
             const char *problem = report->acts[i].runs[a].result.problem;
             if (problem[0] != '\0') {
-                fprintf(stderr, "mend demo: %s, %s: %s\n", report->acts[i].scene->title,
+                fprintf(stderr, "libmend demo: %s, %s: %s\n", report->acts[i].scene->title,
                         mend_demo_allocators[a].title, problem);
                 is_well = false;
             }
@@ -112,17 +113,17 @@ static bool take_file(int argc, char **argv, demo_options *options)
 {
     options->own = optind < argc ? argv[optind] : NULL;
     if (argc - optind > 1) {
-        fprintf(stderr, "mend demo: more than one file: \"%s\"; see mend demo --help\n",
+        fprintf(stderr, "libmend demo: more than one file: \"%s\"; see libmend demo --help\n",
                 argv[optind + 1]);
         return false;
     }
     if (options->own == NULL && options->capacity_bytes != 0) {
-        fputs("mend demo: --capacity needs a FILE\n", stderr);
+        fputs("libmend demo: --capacity needs a FILE\n", stderr);
         return false;
     }
     if (options->own == NULL && options->folder[0] == '\0' &&
         !mend_demo_find_traces(options->folder, sizeof(options->folder))) {
-        fputs("mend demo: the recordings were not found; name their folder with --traces\n",
+        fputs("libmend demo: the recordings were not found; name their folder with --traces\n",
               stderr);
         return false;
     }

@@ -1,4 +1,4 @@
-/* mend demo: runs a few workloads on devices that are sold, and writes a page. */
+/* libmend demo: runs a few workloads on devices that are sold, and writes a page. */
 #ifndef MEND_CLI_DEMO_H
 #define MEND_CLI_DEMO_H
 

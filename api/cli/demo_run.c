@@ -214,7 +214,7 @@ mend_result mend_demo_run_own(mend_demo_device device, const char *source, uint6
         return result;
     }
     if (report->own->note[0] != '\0') {
-        fprintf(stderr, "mend demo: %s: %s\n", source, report->own->note);
+        fprintf(stderr, "libmend demo: %s: %s\n", source, report->own->note);
     }
     mend_demo_own_scenes(report->own, capacity_bytes, report->own_scenes);
     for (size_t i = 0; i < MEND_DEMO_OWN_SCENES && result == MEND_OK; i++) {

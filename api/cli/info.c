@@ -39,7 +39,7 @@ static const mend_option options_of_info[] = {
                         "with --prices: measure for about that long at most, with fewer "
                         "repetitions (60)",
                         NULL},
-    [OPTION_OUTPUT] = {"o", "FILE", "with --prices: write a price list for mend replay --costs",
+    [OPTION_OUTPUT] = {"o", "FILE", "with --prices: write a price list for libmend replay --costs",
                        NULL},
     [OPTION_JSON] = {"json", "FILE", "with --prices: write every measurement", NULL},
     [OPTION_HELP] = MEND_OPTION_HELP,
@@ -82,7 +82,7 @@ static bool parse_seconds(const char *text, uint64_t *seconds)
 
 static bool refuse(const char *option, const char *text, const char *possible)
 {
-    fprintf(stderr, "mend info: %s: no \"%s\"; there are: %s\n", option, text, possible);
+    fprintf(stderr, "libmend info: %s: no \"%s\"; there are: %s\n", option, text, possible);
     return false;
 }
 
@@ -114,7 +114,7 @@ static bool fit_together(info_options *options)
     bool asks_for_prices =
         options->costs_path != NULL || options->json_path != NULL || options->seconds != 0;
     if (!options->prices && asks_for_prices) {
-        fprintf(stderr, "mend info: -o, --json and --seconds need --prices\n");
+        fprintf(stderr, "libmend info: -o, --json and --seconds need --prices\n");
         return false;
     }
     options->seconds = options->seconds != 0 ? options->seconds : 60;
@@ -160,7 +160,8 @@ static void print_device(const mend_measure_bench *bench, FILE *out)
 
 static int fail(const mend_measure_bench *bench, const char *what, mend_status status)
 {
-    fprintf(stderr, "mend info: %s: %s\n", what, bench->driver->status_name(bench->driver, status));
+    fprintf(stderr, "libmend info: %s: %s\n", what,
+            bench->driver->status_name(bench->driver, status));
     return 1;
 }
 
@@ -180,12 +181,12 @@ static bool write_files(const mend_measure_bench *bench, info_options *options)
 static int measure(mend_measure_bench *bench, info_options *options)
 {
     if (!bench->info.virtual_memory) {
-        fprintf(stderr, "mend info: no prices without virtual memory\n");
+        fprintf(stderr, "libmend info: no prices without virtual memory\n");
         return 1;
     }
     bench->series = calloc(MEND_MEASURE_MOST_SERIES, sizeof(*bench->series));
     if (bench->series == NULL) {
-        fprintf(stderr, "mend info: out of memory\n");
+        fprintf(stderr, "libmend info: out of memory\n");
         return 1;
     }
     fputc('\n', stdout);
@@ -257,7 +258,7 @@ static int show_simulated(info_options *options)
     mend_sim *sim = NULL;
     mend_result result = mend_sim_create(&config, &sim);
     if (result != MEND_OK) {
-        fprintf(stderr, "mend info: the simulated device: %s\n", mend_result_name(result));
+        fprintf(stderr, "libmend info: the simulated device: %s\n", mend_result_name(result));
         return 1;
     }
     int exit_status = show(mend_sim_driver(sim), options);
@@ -283,7 +284,7 @@ static int show_what_there_is(info_options *options)
     if (device_count > options->ordinal) {
         return show(driver, options);
     }
-    fprintf(stderr, "mend info: no GPU: %s\n", error.message);
+    fprintf(stderr, "libmend info: no GPU: %s\n", error.message);
     if (options->device != NULL) {
         return 2;
     }

@@ -1,4 +1,4 @@
-/* mend info: shows the device, what it can do, and what driver calls cost. */
+/* libmend info: shows the device, what it can do, and what driver calls cost. */
 #ifndef MEND_CLI_INFO_H
 #define MEND_CLI_INFO_H
 

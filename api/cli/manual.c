@@ -43,8 +43,8 @@ static void write_more(FILE *out, const mend_command *command)
 
 static void write_command(FILE *out, const mend_command *command)
 {
-    fprintf(out, ".SS \"mend %s [options]%s%s\"\n", command->name, *command->arguments ? " " : "",
-            command->arguments);
+    fprintf(out, ".SS \"libmend %s [options]%s%s\"\n", command->name,
+            *command->arguments ? " " : "", command->arguments);
     write_text(out, command->about);
     fputc('\n', out);
     for (const mend_option *option = command->options; option->name != NULL; option++) {
@@ -69,8 +69,8 @@ void mend_manual_write(FILE *out, const mend_command *const *commands)
     int version = mend_version();
     fprintf(out, ".TH MEND 1 \"\" \"Mend %d.%d.%d\"\n", version / 10000, version / 100 % 100,
             version % 100);
-    fputs(".SH NAME\nmend \\- records and replays of GPU memory, and who holds it\n"
-          ".SH SYNOPSIS\n.B mend\n.I COMMAND\n[options]\n.SH COMMANDS\n",
+    fputs(".SH NAME\nlibmend \\- records and replays of GPU memory, and who holds it\n"
+          ".SH SYNOPSIS\n.B libmend\n.I COMMAND\n[options]\n.SH COMMANDS\n",
           out);
     for (size_t i = 0; commands[i] != NULL; i++) {
         write_command(out, commands[i]);

@@ -65,7 +65,8 @@ static void write_capacities(FILE *out, const mend_demo_report *report)
             : "Devices of 24 and 80 GiB are sold. Where each step is like the last, and the "
               "program "
               "fits, there is little to gain. The last device has 5 % more memory than the "
-              "program uses at its peak, as <code>mend demo FILE</code> takes it for any program:",
+              "program uses at its peak, as <code>libmend demo FILE</code> takes it for any "
+              "program:",
         out);
     fputs("</p>\n<ul>\n", out);
     for (size_t a = 0; a < MEND_DEMO_ALLOCATORS; a++) {

@@ -122,13 +122,13 @@ static void write_caveats(FILE *out, const mend_demo_report *report)
 void mend_page_explain(FILE *out, const mend_demo_report *report)
 {
     write_caveats(out, report);
-    fputs("<p>To run it again, or to try your own recording (<code>mend demo FILE</code> makes "
+    fputs("<p>To run it again, or to try your own recording (<code>libmend demo FILE</code> makes "
           "this page of "
           "it):</p>\n<pre><code>",
           out);
     for (size_t i = 0; i < report->act_count; i++) {
         const mend_demo_scene *scene = report->acts[i].scene;
-        fputs("mend replay --policy caching,expandable,mend --capacity ", out);
+        fputs("libmend replay --policy caching,expandable,mend --capacity ", out);
         if (scene->memory_bytes % MEND_GIB == 0 && scene->memory_bytes != 0) {
             fprintf(out, "%lluGiB ", (unsigned long long)(scene->memory_bytes / MEND_GIB));
         } else if (scene->memory_bytes != 0) {

@@ -31,13 +31,13 @@ class Settings
                 return;
             }
         }
-        TORCH_WARN("mend.torch: the program has set ", names,
+        TORCH_WARN("libmend.torch: the program has set ", names,
                    ", which has no effect on memory from Mend; MEND_CONF has (docs/tuning.md)");
     }
 
   private:
     std::mutex mutex_;
-    std::string last_ = settings_now(); // mend.torch.enable() warns of those of the environment
+    std::string last_ = settings_now(); // libmend.torch.enable() warns of those of the environment
     std::unordered_set<std::string> warned_;
 };
 

@@ -26,7 +26,7 @@ import mechanisms
 HERE = os.path.dirname(os.path.abspath(__file__))
 BENCH = os.path.dirname(HERE)
 CAPACITIES = ("80GiB", "2x", "1.4x", "1.2x", "1.1x", "1.05x", "1.02x")  # and then the fit
-STEPS_IN_ONE = 500  # of the peak of live bytes: the grid of `mend replay --capacity fit`
+STEPS_IN_ONE = 500  # of the peak of live bytes: the grid of `libmend replay --capacity fit`
 STEPS_WALKED = 25
 LIMIT_S = 900
 KEPT = ("completed", "peak_live_bytes", "peak_reserved_bytes", "fit_capacity_bytes", "fit_factor",
@@ -78,7 +78,7 @@ class Results:
 
 
 def read_workloads(path, half):
-    """[(name, what `mend replay` takes)] of one half, or of both."""
+    """[(name, what `libmend replay` takes)] of one half, or of both."""
     workloads = []
     with open(path, encoding="utf-8") as file:
         for line in file:

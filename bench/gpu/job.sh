@@ -81,7 +81,7 @@ describe_machine()
     return 0
 }
 
-# The GPU, by its name in `mend info`, fit for a file's name.
+# The GPU, by its name in `libmend info`, fit for a file's name.
 gpu_name()
 {
     local line

@@ -14,7 +14,7 @@ cd "$(dirname "$0")/../.."
 pack=$out/mend-gpu
 rm -rf "$pack" "$out/mend-gpu.tar.gz"
 mkdir -p "$pack/bin" "$pack/lib" "$pack/bench"
-cp "$build/api/cli/mend" "$build/bench/mend-probe" "$build/tests/contract_tests" "$pack/bin/"
+cp "$build/api/cli/libmend" "$build/bench/mend-probe" "$build/tests/contract_tests" "$pack/bin/"
 cp -P "$build"/api/libmend.so* "$build"/api/libmend_sim.so* "$pack/lib/"
 cp "$build"/api/hooks/libmend_*.so "$pack/lib/"
 cmake --install "$build" --component python --prefix "$pack/python" >/dev/null

@@ -6,13 +6,13 @@ import sys
 
 import torch
 
-import mend
-from mend import _structures
+import libmend
+from libmend import _structures
 
 MIB = 1 << 20
 CALLS = ("create", "release", "map", "unmap", "set_access")
 random.seed(11)
-device = mend.simulate()
+device = libmend.simulate()
 sleeps = torch.cuda.get_allocator_backend() == "mend"
 keep_free = (*sys.argv[1:], False)[0]  # "all": what sleeps leaves its memory in the pool
 
@@ -47,20 +47,20 @@ def calls(*names):
 
 base = tensors(1024)
 if sleeps:
-    import mend.torch
+    import libmend.torch
 
-    with mend.torch.sleep_tag("weights"):
+    with libmend.torch.sleep_tag("weights"):
         weights = tensors(*[96] * 16)
-    with mend.torch.sleep_tag("kv_cache"):
+    with libmend.torch.sleep_tag("kv_cache"):
         cache = tensors(*[64] * 64)
 else:
     weights, cache = engine()
 before, created = calls(*CALLS), calls("create")
 for turn in range(3):
     if sleeps:
-        mend.torch.sleep(level=1, keep_free=keep_free)
+        libmend.torch.sleep(level=1, keep_free=keep_free)
         train()
-        mend.torch.wake()
+        libmend.torch.wake()
     else:
         weights = cache = None
         torch.cuda.empty_cache()

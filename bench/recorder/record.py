@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records a program's allocations as a trace that `mend replay` reads.
+"""Records a program's allocations as a trace that `libmend replay` reads.
 
     python bench/recorder/record.py --list
     python bench/recorder/record.py gaussian-splats --seed 1 -o gaussian-splats.csv.gz

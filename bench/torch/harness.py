@@ -35,9 +35,9 @@ def choose_allocator() -> str:
     """Sets up what MEND_BENCH_ALLOCATOR names; before torch is imported by anybody."""
     name = prepare_allocator()
     if name == "mend":
-        import mend.torch
+        import libmend.torch
 
-        mend.torch.enable()
+        libmend.torch.enable()
     return name
 
 

@@ -3,7 +3,7 @@
 allocator: processes in turns, medians, and the ratios to PyTorch's own. No kernel runs, so that it
 also measures over the simulated GPU:
 
-    python -m mend.simulate --memory=64GiB bench/torch/pairs.py
+    python -m libmend.simulate --memory=64GiB bench/torch/pairs.py
     bench/torch/pairs.py --rounds 9 --json pairs.jsonl
 
 The rows "random" keep 500 live blocks, and replace a random one.
@@ -37,7 +37,7 @@ LIVE = 500
 def compile_pairs(folder: Path) -> Path:
     """pairs.cpp as a library, against the installed PyTorch."""
     import torch
-    from mend.torch import _build
+    from libmend.torch import _build
 
     root = Path(torch.__file__).parent
     output = folder / "pairs.so"

@@ -169,10 +169,10 @@ class Program:
         torch = self.torch
         is_mend = self.allocator == "mend"
         if is_mend:
-            import mend.torch
+            import libmend.torch
 
         def tagged(tag: str):
-            return mend.torch.sleep_tag(tag) if is_mend else contextlib.nullcontext()
+            return libmend.torch.sleep_tag(tag) if is_mend else contextlib.nullcontext()
 
         def make_cache():
             with tagged("cache"):
@@ -185,7 +185,7 @@ class Program:
             self.place.synchronize()
             marks = [time.monotonic()]
             if is_mend:
-                mend.torch.sleep({"weights": "host", "cache": "nothing"})
+                libmend.torch.sleep({"weights": "host", "cache": "nothing"})
             else:
                 host = host or [torch.empty(128 * MIB, dtype=torch.uint8, pin_memory=True)
                                 for _ in weights]
@@ -199,13 +199,13 @@ class Program:
             del others
             marks.append(time.monotonic())
             if is_mend:
-                mend.torch.wake("weights")
+                libmend.torch.wake("weights")
             else:
                 weights = [kept.to("cuda", non_blocking=True) for kept in host]
             self.place.synchronize()
             marks.append(time.monotonic())
             if is_mend:
-                mend.torch.wake("cache")
+                libmend.torch.wake("cache")
             else:
                 cache = make_cache()
             self.place.synchronize()

@@ -1,17 +1,17 @@
 """A cache that grows and shrinks at one address, and lends its memory to activations.
 
-Without a GPU: python -m mend.simulate --memory=1GiB torch_growing.py
+Without a GPU: python -m libmend.simulate --memory=1GiB torch_growing.py
 """
 
 import torch
 
-import mend.torch
+import libmend.torch
 
-mend.torch.enable()
+libmend.torch.enable()
 MIB = 1 << 20
 
 # Keys of up to a million tokens would be 8 GiB. They take addresses, and no memory yet.
-cache = mend.torch.GrowingTensor((1 << 20, 32, 128), dtype=torch.float16)
+cache = libmend.torch.GrowingTensor((1 << 20, 32, 128), dtype=torch.float16)
 rows = torch.randn(64, 32, 128).half()
 
 
@@ -42,7 +42,7 @@ except torch.OutOfMemoryError:
 show("after them")
 assert torch.equal(keys.cpu(), rows)  # as ever
 
-table = mend.torch.GrowingTensor((1 << 30,), dtype=torch.int64)  # with holes
+table = libmend.torch.GrowingTensor((1 << 30,), dtype=torch.int64)  # with holes
 table.commit(1 << 20, (1 << 20) + 1000)
 table.full[1 << 20 : (1 << 20) + 1000].zero_()
 print("a table with holes:", table.info()["committed_bytes"] // MIB, "MiB of 8 GiB")

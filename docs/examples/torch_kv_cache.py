@@ -1,15 +1,15 @@
 """A KV cache that is captured small and then extended to the room that is left, beside one that
 must know its size before: requests a second on the same device.
 
-Without a GPU: python -m mend.simulate --memory=1GiB torch_kv_cache.py
+Without a GPU: python -m libmend.simulate --memory=1GiB torch_kv_cache.py
 """
 
 import torch
 
-import mend
-import mend.torch
+import libmend
+import libmend.torch
 
-mend.torch.enable()
+libmend.torch.enable()
 MIB = 1 << 20
 PAGE = 2 * MIB  # keys and values of some tokens, of all layers
 PAGES = 20  # of each request
@@ -99,13 +99,13 @@ def fixed():
 
 def growing():
     """Captured with a page, measured, extended: to all that graphs and requests leave."""
-    cache = mend.torch.GrowingTensor(torch.cuda.mem_get_info()[1], dtype=torch.uint8)
+    cache = libmend.torch.GrowingTensor(torch.cuda.mem_get_info()[1], dtype=torch.uint8)
     cache.grow(PAGE)
     engine = Engine(cache.full)
     engine.capture()
     del (peak := [empty(PEAK)])[:]  # a real request, not the worst
     torch.cuda.synchronize()
-    room = mend.room(stream=torch.cuda.current_stream())["after_waiting_bytes"]
+    room = libmend.room(stream=torch.cuda.current_stream())["after_waiting_bytes"]
     cache.grow((room - PEAK) // PAGE * PAGE)
     engine.pages = len(cache) // PAGE
     return show("captured small, extended", engine)

@@ -1,13 +1,13 @@
 """A server with a model and a cache gives its memory to a trainer and takes it back.
 
-Without a GPU: python -m mend.simulate --memory=1GiB torch_sleep.py
+Without a GPU: python -m libmend.simulate --memory=1GiB torch_sleep.py
 """
 
 import torch
 
-import mend.torch
+import libmend.torch
 
-mend.torch.enable()
+libmend.torch.enable()
 MIB = 1 << 20
 
 
@@ -15,9 +15,9 @@ def free_bytes():
     return torch.cuda.mem_get_info()[0]
 
 
-with mend.torch.sleep_tag("weights"):
+with libmend.torch.sleep_tag("weights"):
     model = torch.nn.Linear(8192, 4096, bias=False, device="cpu").cuda()
-with mend.torch.sleep_tag("kv_cache"):
+with libmend.torch.sleep_tag("kv_cache"):
     cache = torch.zeros(256 * MIB, dtype=torch.uint8, device="cuda")
 expected = model.weight.detach().cpu()
 
@@ -29,17 +29,17 @@ with torch.cuda.graph(graph):
     out.copy_(model.weight.detach())
 before = free_bytes()
 
-report = mend.torch.sleep(level=1)  # weights to the host, the cache is dropped
+report = libmend.torch.sleep(level=1)  # weights to the host, the cache is dropped
 print(f"given back: {(free_bytes() - before) // MIB} MiB, kept: {report.host_bytes // MIB} MiB")
 
 gradients = torch.empty(700 * MIB, dtype=torch.uint8, device="cuda")  # the trainer
 del gradients
 
-mend.torch.wake("weights")
+libmend.torch.wake("weights")
 assert torch.equal(model.weight.detach().cpu(), expected)
-print("the weights are awake:", mend.torch.is_asleep(cache) and "the cache is not yet")
+print("the weights are awake:", libmend.torch.is_asleep(cache) and "the cache is not yet")
 
-mend.torch.wake()
+libmend.torch.wake()
 graph.replay()
 torch.cuda.synchronize()
 assert torch.equal(out.detach().cpu(), expected)

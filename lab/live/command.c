@@ -172,7 +172,7 @@ static void show(const mend_live_pools *pools, const top_arguments *arguments)
     }
     fflush(stdout);
     if (pools->left_out > 0) {
-        fprintf(stderr, "mend top: pools beyond these, not shown: %zu\n", pools->left_out);
+        fprintf(stderr, "libmend top: pools beyond these, not shown: %zu\n", pools->left_out);
     }
 }
 
@@ -183,7 +183,7 @@ static pid_t read_process(int argc, char **argv)
     char *end = NULL;
     const long number = argc - optind == 1 ? strtol(argv[optind], &end, 10) : 0;
     if (number <= 0 || number > INT32_MAX || *end != '\0') {
-        fprintf(stderr, "mend top: %s%s; see mend top --help\n",
+        fprintf(stderr, "libmend top: %s%s; see libmend top --help\n",
                 argc - optind == 1 ? "not the number of a process: " : "it takes one process",
                 argc - optind == 1 ? argv[optind] : "");
         return 0;
@@ -207,7 +207,7 @@ int mend_cli_top(int argc, char **argv)
         if (is_there) {
             show(pools, &arguments);
         } else if (!was_there) {
-            fprintf(stderr, "mend top: %s\n", pools->problem);
+            fprintf(stderr, "libmend top: %s\n", pools->problem);
         }
         was_there = was_there || is_there;
         if (arguments.once || ferror(stdout)) {

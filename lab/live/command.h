@@ -1,4 +1,4 @@
-/* mend top: what a process's pools hold now, once or every second. */
+/* libmend top: what a process's pools hold now, once or every second. */
 #ifndef MEND_LAB_LIVE_COMMAND_H
 #define MEND_LAB_LIVE_COMMAND_H
 

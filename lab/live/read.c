@@ -65,7 +65,7 @@ static bool check_head(int file, pid_t process, mend_live_pools *pools)
     if (page->version != MEND_LIVE_VERSION || page->page_bytes != sizeof(*page)) {
         return refuse(pools,
                       "the page of process %d is of another version of Mend: use its own "
-                      "mend program",
+                      "libmend program",
                       (int)process);
     }
     if (status.st_size != (off_t)sizeof(*page)) {

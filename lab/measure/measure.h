@@ -1,4 +1,4 @@
-/* The device that `mend info` measures, and the results. */
+/* The device that `libmend info` measures, and the results. */
 #ifndef MEND_LAB_MEASURE_MEASURE_H
 #define MEND_LAB_MEASURE_MEASURE_H
 

@@ -31,11 +31,12 @@ const mend_command mend_record_command = {
     .name = "record",
     .what = "record what Mend does in a program, or say what a recording holds",
     .arguments = "FILE | -- PROGRAM [ARGUMENT...]",
-    .about = "With a FILE, says what that recording holds. mend report, mend replay and mend "
-             "replay --explain read it, too.\n\n"
-             "With a PROGRAM, runs it with MEND_RECORD in its environment, which every pool of "
-             "Mend in it follows: the first writes to the file, others to FILE.1, FILE.2, ... "
-             "Here -o and --keep win over record: and keep: of MEND_CONF.",
+    .about =
+        "With a FILE, says what that recording holds. libmend report, libmend replay and libmend "
+        "replay --explain read it, too.\n\n"
+        "With a PROGRAM, runs it with MEND_RECORD in its environment, which every pool of "
+        "Mend in it follows: the first writes to the file, others to FILE.1, FILE.2, ... "
+        "Here -o and --keep win over record: and keep: of MEND_CONF.",
     .options = options,
     .status = "Exit status: that of the program; for a FILE 0, or 2 bad usage or input.",
 };
@@ -50,8 +51,8 @@ typedef struct record_arguments {
 
 static int fail(const char *reason, const char *text)
 {
-    fprintf(stderr, "mend record: %s%s%s; see mend record --help\n", reason, *text == 0 ? "" : " ",
-            text);
+    fprintf(stderr, "libmend record: %s%s%s; see libmend record --help\n", reason,
+            *text == 0 ? "" : " ", text);
     return STATUS_BAD_INPUT;
 }
 
@@ -106,7 +107,7 @@ static int run_program(const record_arguments *arguments)
         return fail(strerror(errno), "");
     }
     execvp(arguments->program[0], arguments->program);
-    fprintf(stderr, "mend record: %s: %s\n", arguments->program[0], strerror(errno));
+    fprintf(stderr, "libmend record: %s: %s\n", arguments->program[0], strerror(errno));
     return STATUS_BAD_INPUT;
 }
 
@@ -210,7 +211,7 @@ static int show(const record_arguments *arguments)
         print_live(trace, &detail);
     }
     if (trace != NULL && trace->note[0] != 0) {
-        fprintf(stderr, "mend record: %s: %s\n", arguments->file, trace->note);
+        fprintf(stderr, "libmend record: %s: %s\n", arguments->file, trace->note);
     }
     mend_trace_destroy(trace);
     mend_trace_detail_clear(&detail);

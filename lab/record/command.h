@@ -1,4 +1,4 @@
-/* `mend record`: runs a program whose pools are recorded, and says what a recording holds. */
+/* `libmend record`: runs a program whose pools are recorded, and says what a recording holds. */
 #ifndef MEND_LAB_RECORD_COMMAND_H
 #define MEND_LAB_RECORD_COMMAND_H
 

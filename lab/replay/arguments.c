@@ -116,7 +116,7 @@ const mend_command mend_replay_command = {
 
 static bool fail(const char *reason, const char *text)
 {
-    fprintf(stderr, "mend replay: %s \"%s\"; see mend replay --help\n", reason, text);
+    fprintf(stderr, "libmend replay: %s \"%s\"; see libmend replay --help\n", reason, text);
     return false;
 }
 
@@ -160,7 +160,7 @@ static char *next_item(char **rest, const char *list, bool *is_good)
 static bool read_policy(const char *name, mend_replay_arguments *arguments)
 {
     if (mend_peer_find_policy(name) == NULL) {
-        fprintf(stderr, "mend replay: no such policy: \"%s\"; there are", name);
+        fprintf(stderr, "libmend replay: no such policy: \"%s\"; there are", name);
         for (const mend_peer_policy *policy = mend_peer_policies; policy->name != NULL; policy++) {
             fprintf(stderr, " %s", policy->name);
         }
@@ -388,7 +388,7 @@ static bool fits_together(const mend_replay_arguments *arguments)
         return fail("only with one thread:", "--explain");
     }
     if (arguments->input_count == 0 && !arguments->list) {
-        fputs("mend replay: no trace and no workload; see mend replay --help\n", stderr);
+        fputs("libmend replay: no trace and no workload; see libmend replay --help\n", stderr);
         mend_command_usage(&mend_replay_command, stderr);
         return false;
     }

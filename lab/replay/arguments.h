@@ -1,4 +1,4 @@
-/* The command line of `mend replay`, read into a structure. */
+/* The command line of `libmend replay`, read into a structure. */
 #ifndef MEND_LAB_REPLAY_ARGUMENTS_H
 #define MEND_LAB_REPLAY_ARGUMENTS_H
 

@@ -46,13 +46,13 @@ static mend_result load(const mend_replay_arguments *arguments, const char *inpu
                              ? mend_workload_generate(input, arguments->seed, trace)
                              : mend_trace_read(input, trace);
     if (result == MEND_OK && (*trace)->note[0] != 0) {
-        fprintf(stderr, "mend replay: %s: %s\n", input, (*trace)->note);
+        fprintf(stderr, "libmend replay: %s: %s\n", input, (*trace)->note);
     }
     if (result == MEND_OK && arguments->scale_fits) {
         double factor = 1;
         result = mend_replay_scale_to_gpu(*trace, &factor);
         if (result == MEND_OK && factor > 1) {
-            fprintf(stderr, "mend replay: %s: sizes divided by %.0f to fit the GPU\n", input,
+            fprintf(stderr, "libmend replay: %s: sizes divided by %.0f to fit the GPU\n", input,
                     factor);
         }
     } else if (result == MEND_OK && arguments->scale != 1) {
@@ -66,13 +66,13 @@ static int judge(const mend_replay_row *row)
 {
     const mend_replay_result *result = row->result;
     if (result->problem[0] != 0) {
-        fprintf(stderr, "mend replay: %s, %s: %s\n", row->trace->name, row->policy,
+        fprintf(stderr, "libmend replay: %s, %s: %s\n", row->trace->name, row->policy,
                 result->problem);
         return STATUS_BROKEN;
     }
     if (result->content_errors > 0) {
-        fprintf(stderr, "mend replay: %s, %s: %llu content errors\n", row->trace->name, row->policy,
-                (unsigned long long)result->content_errors);
+        fprintf(stderr, "libmend replay: %s, %s: %llu content errors\n", row->trace->name,
+                row->policy, (unsigned long long)result->content_errors);
         return STATUS_BROKEN;
     }
     return mend_replay_served_all(result) ? STATUS_COMPLETED : STATUS_OUT_OF_MEMORY;
@@ -132,7 +132,7 @@ static int run_all(const mend_replay_arguments *arguments, FILE *timeline)
 {
     mend_trace **traces = calloc(arguments->input_count, sizeof(mend_trace *));
     if (traces == NULL) {
-        fprintf(stderr, "mend replay: no host memory\n");
+        fprintf(stderr, "libmend replay: no host memory\n");
         return STATUS_BAD_INPUT;
     }
     int status = STATUS_COMPLETED;

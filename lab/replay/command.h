@@ -1,4 +1,4 @@
-/* `mend replay`: runs traces and workloads through policies and prints the results. */
+/* `libmend replay`: runs traces and workloads through policies and prints the results. */
 #ifndef MEND_LAB_REPLAY_COMMAND_H
 #define MEND_LAB_REPLAY_COMMAND_H
 

@@ -1,6 +1,6 @@
 /*
  * Replays a trace through an allocation policy on a device and measures: at a given capacity, or at
- * the smallest that is enough. `mend replay` and `mend demo` use it.
+ * the smallest that is enough. `libmend replay` and `libmend demo` use it.
  */
 #ifndef MEND_LAB_REPLAY_REPLAY_H
 #define MEND_LAB_REPLAY_REPLAY_H

@@ -279,7 +279,7 @@ static const char *how_to(const char *policy)
 {
     return strcmp(policy, "expandable") == 0
                ? "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
-           : strcmp(policy, "mend") == 0 ? "Use Mend (mend.torch.enable() in PyTorch)"
+           : strcmp(policy, "mend") == 0 ? "Use Mend (libmend.torch.enable() in PyTorch)"
                                          : "Use PyTorch's default allocator";
 }
 

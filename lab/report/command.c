@@ -65,7 +65,7 @@ const mend_command mend_report_command = {
 
 static bool fail(const char *reason, const char *text)
 {
-    fprintf(stderr, "mend report: %s%s%s%s; see mend report --help\n", reason,
+    fprintf(stderr, "libmend report: %s%s%s%s; see libmend report --help\n", reason,
             *text == 0 ? "" : " \"", text, *text == 0 ? "" : "\"");
     return false;
 }
@@ -124,7 +124,7 @@ static bool load(const report_arguments *arguments, const char *file, mend_repor
         return false;
     }
     if ((*report)->trace->note[0] != 0) {
-        fprintf(stderr, "mend report: %s: %s\n", file, (*report)->trace->note);
+        fprintf(stderr, "libmend report: %s: %s\n", file, (*report)->trace->note);
     }
     return true;
 }
@@ -147,7 +147,7 @@ static void print(const report_arguments *arguments, const mend_report *report,
 static bool write_page(mend_output *page, const mend_report *report)
 {
     if (page->stream != NULL && mend_report_write_page(page->stream, report) != MEND_OK) {
-        fprintf(stderr, "mend report: no host memory for the page\n");
+        fprintf(stderr, "libmend report: no host memory for the page\n");
         return false;
     }
     return mend_output_close(page);
@@ -163,7 +163,7 @@ static int report_on(const report_arguments *arguments, mend_output *page)
     if (load(arguments, arguments->file, &report) &&
         (arguments->against == NULL || load(arguments, arguments->against, &against))) {
         if (simulates && mend_report_find_others(report, arguments->what_if, budget) != MEND_OK) {
-            fprintf(stderr, "mend report: no host memory for the simulation\n");
+            fprintf(stderr, "libmend report: no host memory for the simulation\n");
         }
         print(arguments, report, against);
         status = !write_page(page, report)          ? STATUS_BAD_INPUT

@@ -1,5 +1,5 @@
 /*
- * What `mend report` knows of a recording: its moments, who holds memory, what grows, where free
+ * What `libmend report` knows of a recording: its moments, who holds memory, what grows, where free
  * memory is, and what other allocators need. Texts, JSON and pages are made of it.
  */
 #ifndef MEND_LAB_REPORT_MODEL_H
@@ -50,7 +50,7 @@ typedef struct mend_report_memory {
 
 /* What another allocator needs for the same requests, on the simulated device. */
 typedef struct mend_report_other {
-    const char *policy; /* of mend replay */
+    const char *policy; /* of libmend replay */
     const char *name;   /* for people */
     bool is_known;      /* what follows is valid: the simulation was not too long, and ran */
     bool is_close;      /* the search ended within its step; otherwise less may do */

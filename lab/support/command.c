@@ -79,7 +79,7 @@ enum { OPTION_END = -1, OPTION_BAD = -2, OPTION_HELP = -3 };
 
 static int refuse(const mend_command *command, const char *what, const char *text, bool lists)
 {
-    fprintf(stderr, "mend %s: %s \"%s\"", command->name, what, text);
+    fprintf(stderr, "libmend %s: %s \"%s\"", command->name, what, text);
     if (!lists) {
         fprintf(stderr, "; see mend %s --help\n", command->name);
         return OPTION_BAD;
@@ -94,7 +94,7 @@ static int refuse(const mend_command *command, const char *what, const char *tex
 
 static int refuse_word(const mend_command *command, const mend_option *option, const char *text)
 {
-    fprintf(stderr, "mend %s: %s%s: no \"%s\"; there are: ", command->name,
+    fprintf(stderr, "libmend %s: %s%s: no \"%s\"; there are: ", command->name,
             is_short(option) ? "-" : "--", option->name, text);
     mend_option_print_words(option, ", ", stderr);
     fputs("\n", stderr);
@@ -174,7 +174,7 @@ static void print_wrapped(FILE *out, const char *text, size_t column, size_t ind
 
 void mend_command_usage(const mend_command *command, FILE *out)
 {
-    fprintf(out, "usage: mend %s [options]%s%s\n", command->name, *command->arguments ? " " : "",
+    fprintf(out, "usage: libmend %s [options]%s%s\n", command->name, *command->arguments ? " " : "",
             command->arguments);
 }
 
@@ -230,7 +230,7 @@ int mend_command_fail(const mend_command *command, const char *what)
 {
     mend_error error = MEND_ERROR_INIT;
     mend_last_error(&error);
-    fprintf(stderr, "mend %s: %s%s%s\n", command->name, what, *what == '\0' ? "" : ": ",
+    fprintf(stderr, "libmend %s: %s%s%s\n", command->name, what, *what == '\0' ? "" : ": ",
             error.message[0] != '\0' ? error.message : mend_result_name(error.result));
     return MEND_STATUS_BAD_USAGE;
 }

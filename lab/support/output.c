@@ -28,7 +28,7 @@ int mend_output_end(int status)
     if (fclose(stdout) == 0 && is_whole) {
         return status;
     }
-    fprintf(stderr, "mend: cannot write all of standard output%s%s\n", errno != 0 ? ": " : "",
+    fprintf(stderr, "libmend: cannot write all of standard output%s%s\n", errno != 0 ? ": " : "",
             errno != 0 ? strerror(errno) : "");
     return status > MEND_STATUS_BAD_OUTPUT ? status : MEND_STATUS_BAD_OUTPUT;
 }
@@ -37,7 +37,7 @@ int mend_output_end(int status)
 
 static bool fail(const mend_output *output, int error)
 {
-    fprintf(stderr, "mend %s: cannot write %s: %s\n", output->command, output->path,
+    fprintf(stderr, "libmend %s: cannot write %s: %s\n", output->command, output->path,
             strerror(error));
     return false;
 }
@@ -172,7 +172,7 @@ bool mend_output_is_apart(const mend_output *output, const char *input)
         !is_same(&read, &written)) {
         return true;
     }
-    fprintf(stderr, "mend %s: %s is read and would be written over\n", output->command, input);
+    fprintf(stderr, "libmend %s: %s is read and would be written over\n", output->command, input);
     return false;
 }
 
@@ -181,7 +181,7 @@ bool mend_outputs_are_apart(const mend_output *a, const mend_output *b)
     if (!is_replaced(a) || !is_replaced(b) || strcmp(a->target, b->target) != 0) {
         return true;
     }
-    fprintf(stderr, "mend %s: %s would be written twice\n", a->command, b->path);
+    fprintf(stderr, "libmend %s: %s would be written twice\n", a->command, b->path);
     return false;
 }
 

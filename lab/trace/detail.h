@@ -1,6 +1,6 @@
 /*
  * What a file says beside the requests: who asked, where blocks lie, what memory the allocator
- * held, and what it refused. `mend report` reads it; a replay needs none of it.
+ * held, and what it refused. `libmend report` reads it; a replay needs none of it.
  */
 #ifndef MEND_LAB_TRACE_DETAIL_H
 #define MEND_LAB_TRACE_DETAIL_H

@@ -10,7 +10,8 @@ import tempfile
 import unittest
 
 BENCH = sys.argv.pop()
-# A stand-in for `mend`: each policy has times of its own; one workload is out of memory at 1.02x.
+# A stand-in for `libmend`: each policy has times of its own; one workload is out of memory at
+# 1.02x.
 PROGRAM = """#!/usr/bin/env python3
 import json
 import os

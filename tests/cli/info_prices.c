@@ -1,4 +1,4 @@
-/* mend info measures: on a device whose clock moves by a list of prices, it finds that list. */
+/* libmend info measures: on a device whose clock moves by a list of prices, it finds that list. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -68,7 +68,7 @@ static void expect_json(int status, int lines, const char *arguments, const char
 
 MEND_TEST(program, knows_its_commands)
 {
-    expect_run(0, "version", "mend 0.1.0\n", "");
+    expect_run(0, "version", "libmend 0.1.0\n", "");
     expect_run(0, "help", "replay", "");
     expect_run(2, "", "", NULL);
     expect_run(2, "fly", "", NULL);
@@ -99,21 +99,22 @@ static void expect_option(const char *text, const char *start, const char *end, 
 MEND_TEST(program, help_manual_and_completions_name_every_option)
 {
     const ended_run manual = expect_run(0, "manual", ".TH MEND 1 ", "");
-    const ended_run zsh = expect_run(0, "completion zsh", "#compdef mend\n", "");
+    const ended_run zsh = expect_run(0, "completion zsh", "#compdef libmend mend\n", "");
     for (size_t i = 0; mend_commands[i] != NULL; i++) {
         const mend_command *command = mend_commands[i];
         const ended_run help =
-            expect_run(0, command_line("%s --help", command->name), "usage: mend ", "");
+            expect_run(0, command_line("%s --help", command->name), "usage: libmend ", "");
         /* bash itself completes. */
         const ended_run bash = expect_run(
             0,
-            command_line("completion bash | bash -c 'source /dev/stdin; COMP_LINE=\"mend %s -\"; "
-                         "COMP_POINT=${#COMP_LINE}; _mend; echo \" ${COMPREPLY[*]} \"'",
-                         command->name),
+            command_line(
+                "completion bash | bash -c 'source /dev/stdin; COMP_LINE=\"libmend %s -\"; "
+                "COMP_POINT=${#COMP_LINE}; _mend; echo \" ${COMPREPLY[*]} \"'",
+                command->name),
             NULL, "");
         char section[64];
         char branch[64];
-        snprintf(section, sizeof(section), ".SS \"mend %s ", command->name);
+        snprintf(section, sizeof(section), ".SS \"libmend %s ", command->name);
         snprintf(branch, sizeof(branch), "\n    %s)\n", command->name);
         for (const mend_option *option = command->options; option->name != NULL; option++) {
             expect_option(help.out, "usage", "\nExit status", "\n  ", "-", option);
@@ -129,7 +130,7 @@ MEND_TEST(program, completions_and_help_name_every_policy)
     const ended_run help = expect_run(0, "replay --help", NULL, "");
     const ended_run bash = expect_run(
         0,
-        "completion bash | bash -c 'source /dev/stdin; COMP_LINE=\"mend replay --policy \"; "
+        "completion bash | bash -c 'source /dev/stdin; COMP_LINE=\"libmend replay --policy \"; "
         "COMP_POINT=${#COMP_LINE}; _mend; echo \" ${COMPREPLY[*]} \"; COMP_LINE+=mend:q; "
         "COMP_POINT=${#COMP_LINE}; _mend; echo \"${COMPREPLY[*]}\"'",
         "\nquiet\n", "");
@@ -254,7 +255,7 @@ MEND_TEST(program, bad_input_is_status_2_with_file_and_line)
 MEND_TEST(program, slips_are_named)
 {
     static const char *const slips[][2] = {
-        {"", "usage: mend replay"},
+        {"", "usage: libmend replay"},
         {"/no/such/file.csv", "/no/such/file.csv"},
         {"stress:chess", "chess"},
         {"--policy magic %", "no such policy: 'magic'; there are mend mend:quiet "},

@@ -1,5 +1,5 @@
-/* `mend record`, and the other commands on a recording: of a program that ran, and of files written
- * here, in which the oldest is gone, events are missing, or the end is cut off. */
+/* `libmend record`, and the other commands on a recording: of a program that ran, and of files
+ * written here, in which the oldest is gone, events are missing, or the end is cut off. */
 #include "lab/heap/record_reader.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* `mend report` from outside: its words, its limits, its exit status, and files that are none. */
+/* `libmend report` from outside: its words, its limits, its exit status, and files that are none.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #include "tests/cli/report_program.h"
 #include "tests/support/test.h"
 
-/* Runs `mend report ARGUMENTS FILE`. */
+/* Runs `libmend report ARGUMENTS FILE`. */
 static ended_run report_on(const char *arguments, const fixture_file *file)
 {
     char whole[1024];
@@ -187,8 +188,8 @@ MEND_TEST(report_command, wrong_usage_and_files_have_status_2_and_a_reason)
         const fixture_file *file;
         const char *reason;
     } cases[] = {
-        {"--json=1", &file, "see mend report --help"},
-        {"--magic", &file, "see mend report --help"},
+        {"--json=1", &file, "see libmend report --help"},
+        {"--magic", &file, "see libmend report --help"},
         {"--capacity 0", &file, "not a size (bytes, or a number with KiB, MiB, GiB or TiB): \"0\""},
         {"--what-if --no-what-if", &file, "only one of --what-if and --no-what-if"},
         {"--what-if --against x", &file, "only one of --what-if and --against"},
@@ -205,8 +206,8 @@ MEND_TEST(report_command, wrong_usage_and_files_have_status_2_and_a_reason)
         MEND_TEST_CHECK(strstr(outcome.err, cases[i].reason) != NULL, (void)0, "%s: %s",
                         cases[i].reason, outcome.err);
     }
-    expect_run(2, "report", "", "mend report: no file; see mend report --help");
-    expect_run(0, "report --help", "usage: mend report...--against...Exit status", "");
+    expect_run(2, "report", "", "libmend report: no file; see libmend report --help");
+    expect_run(0, "report --help", "usage: libmend report...--against...Exit status", "");
 }
 
 /* One event; a block of no bytes; a log that ends within a row; only blocks from before. */

@@ -104,7 +104,7 @@ MEND_TEST(snapshot, replay_says_in_one_line_what_it_skipped)
     char arguments[512];
     char line[1024];
     snprintf(arguments, sizeof(arguments), "replay --json '%s'", file.path);
-    snprintf(line, sizeof(line), "mend replay: %s: %s\n", file.path, note);
+    snprintf(line, sizeof(line), "libmend replay: %s: %s\n", file.path, note);
     ended_run outcome = run(arguments);
     EXPECT_STATUS(0, outcome);
     EXPECT_STR_EQ(line, outcome.err);
@@ -126,7 +126,7 @@ MEND_TEST(snapshot, what_lived_before_the_recording_counts_for_the_failure)
     expect_run(1, command_line("replay --policy caching --capacity 3GiB,4GiB '%s'", file.path),
                "4 events, peak live 3.00 GiB\nThe recording ended when a request of 125.00 MiB "
                "failed. ...out at 50 %...completes",
-               "mend replay: ...: blocks from before the recording: 1\n");
+               "libmend replay: ...: blocks from before the recording: 1\n");
 }
 
 /* ---- what is refused ------------------------------------------------------------------------- */

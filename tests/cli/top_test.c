@@ -1,4 +1,4 @@
-/* `mend top`: pages of pools of this process, read as another process reads them; and pages that
+/* `libmend top`: pages of pools of this process, read as another process reads them; and pages that
  * nothing can be read from. */
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -169,7 +169,7 @@ MEND_TEST(top, a_page_that_is_stopped_while_it_is_written_is_the_one_before_or_n
     close_rig(&r);
 }
 
-/* mend report reads what a pool writes when the signal comes, once the pool has ended. */
+/* libmend report reads what a pool writes when the signal comes, once the pool has ended. */
 MEND_TEST(top, a_snapshot_is_read_by_the_report)
 {
     rig r;
@@ -216,7 +216,7 @@ MEND_TEST(top, the_program_shows_each_pool)
         ASSERT_TRUE(open_rig(&more[i], "publish:on"));
     }
     expect_run(0, command_line("top --once %d", (int)getpid()), "process ...",
-               "mend top: pools beyond these, not shown: 2\n");
+               "libmend top: pools beyond these, not shown: 2\n");
     for (int i = 0; i < MEND_LIVE_MOST_POOLS; i++) {
         close_rig(&more[i]);
     }
@@ -299,5 +299,5 @@ MEND_TEST(top, wrong_usage_is_refused)
     expect_run(2, "top x", "", "not the number of a process: x");
     expect_run(2, "top --once -- -1", "", "not the number of a process: -1");
     expect_run(2, "top 4194304999", "", "not the number of a process");
-    expect_run(2, "top --once 1073741823", "", "mend top: there is no process 1073741823");
+    expect_run(2, "top --once 1073741823", "", "libmend top: there is no process 1073741823");
 }

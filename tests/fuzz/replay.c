@@ -1,7 +1,7 @@
 /*
- * Bytes as a whole run of `mend replay`: how, a trace, and behind a 0 a price list. Whatever they
- * hold, the run completes or stops out of memory, in little time; no allocator breaks a rule of the
- * driver, and nothing is left behind.
+ * Bytes as a whole run of `libmend replay`: how, a trace, and behind a 0 a price list. Whatever
+ * they hold, the run completes or stops out of memory, in little time; no allocator breaks a rule
+ * of the driver, and nothing is left behind.
  */
 #include "lab/replay/replay.h"
 

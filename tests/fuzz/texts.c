@@ -1,6 +1,6 @@
 /*
  * Bytes as a text of the command line: an amount of memory, a capacity, a workload, the options of
- * `mend replay`. Each is taken within its bounds or refused.
+ * `libmend replay`. Each is taken within its bounds or refused.
  */
 #include <string.h>
 

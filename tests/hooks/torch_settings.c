@@ -1,5 +1,5 @@
-/* What PyTorch and mend.torch ask of Mend by text: settings of PyTorch's own allocator, and pools
- * whose memory can be shared, on devices that have none such. */
+/* What PyTorch and libmend.torch ask of Mend by text: settings of PyTorch's own allocator, and
+ * pools whose memory can be shared, on devices that have none such. */
 #include <stdio.h>
 #include <stdlib.h>
 

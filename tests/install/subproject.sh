@@ -14,7 +14,7 @@ rm -rf "$work"
         -DMEND_INSTALL=ON -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR="$libdir"
     cmake --build "$work/build")
 "$here/run_all.sh" "$work/build/programs" 9
-if find "$work" -name 'unit_tests' -o -name 'mend' -type f -o -name 'mend_bench*' | grep .; then
+if find "$work" -name 'unit_tests' -o -name 'libmend' -type f -o -name 'mend_bench*' | grep .; then
     echo "A subproject builds more than the libraries." >&2
     exit 1
 fi

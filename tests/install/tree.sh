@@ -12,10 +12,11 @@ if grep -rIlF -e "$build" -e "$MEND_SOURCE" -e "$tree" "$tree"; then
     echo "These files contain a path of the machine they were built on." >&2
     exit 1
 fi
-[ -x "$tree/bin/mend" ] || exit 0
-"$tree/bin/mend" version
-"$tree/bin/mend" manual | cmp - "$tree/share/man/man1/mend.1"
-"$tree/bin/mend" completion bash | cmp - "$tree/share/bash-completion/completions/mend"
-"$tree/bin/mend" completion zsh | cmp - "$tree/share/zsh/site-functions/_mend"
+[ -x "$tree/bin/libmend" ] || exit 0
+"$tree/bin/libmend" version
+[ "$(readlink "$tree/bin/mend")" = libmend ]
+"$tree/bin/libmend" manual | cmp - "$tree/share/man/man1/libmend.1"
+"$tree/bin/libmend" completion bash | cmp - "$tree/share/bash-completion/completions/libmend"
+"$tree/bin/libmend" completion zsh | cmp - "$tree/share/zsh/site-functions/_libmend"
 cmp "$MEND_SOURCE/bench/traces/detector-varboxes.csv.gz" \
     "$tree/share/mend/traces/detector-varboxes.csv.gz"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""page_test.py PROGRAM PACKAGE [--picture PNG] [--measure]: the pages of `mend report -o` in
+"""page_test.py PROGRAM PACKAGE [--picture PNG] [--measure]: the pages of `libmend report -o` in
 headless Chromium without names. PACKAGE is Mend for Python, for a program with phases. `--picture`
 keeps the first screen of a recording of PyTorch; `--measure` tells how large a page of a million
 events is, and how fast.

@@ -5,8 +5,8 @@ import os
 import random
 import sys
 
-import mend
-from mend import _devices, _library, _structures
+import libmend
+from libmend import _devices, _library, _structures
 
 MIB = 1 << 20
 chance = random.Random(int(sys.argv[1]))
@@ -24,11 +24,11 @@ def step(device, number, streams, kept):
     """Backward frees what forward keeps for it; one block of each tenth step stays for good."""
     forward = []
     for layer in range(12):
-        with mend.scope("forward"), mend.scope(f"layer {layer}"):
+        with libmend.scope("forward"), libmend.scope(f"layer {layer}"):
             forward.append(block(chance.randint(1, 4), streams[layer % 2], layer))
     if number % 10 == 0:
         kept.append(forward.pop())
-    with mend.scope("backward"):
+    with libmend.scope("backward"):
         for address, size, stream in reversed(forward):
             gradient = block(chance.randint(1, 3), streams[0])
             device.launch(stream, address, size, finish_ns=(number + 1) * 1000000)
@@ -41,18 +41,18 @@ def step(device, number, streams, kept):
 def main():
     kept = []
     os.environ["MEND_CONF"] = "stream_waits:off"
-    with mend.simulate(96 * MIB) as device:
+    with libmend.simulate(96 * MIB) as device:
         streams = 0, device.stream()
-        mend.name_stream(streams[1], "copies")
+        libmend.name_stream(streams[1], "copies")
         for tag in range(1, 6):
-            mend.name_tag(tag, f"layers of kind {tag}")
-        mend.record_stacks(2 * MIB)
+            libmend.name_tag(tag, f"layers of kind {tag}")
+        libmend.record_stacks(2 * MIB)
         for number in range(60):
-            with mend.scope("step"):
+            with libmend.scope("step"):
                 step(device, number, streams, kept)
         for one in kept:
             _devices.free(0, *one)
-        assert mend.stats()["host_waits"] > 0 and device.violations == 0
+        assert libmend.stats()["host_waits"] > 0 and device.violations == 0
 
 
 main()

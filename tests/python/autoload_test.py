@@ -19,10 +19,10 @@ def entry_points():
 
 class Autoload(ProgramTest):
     # The simulated device must be there before the first tensor, not before the import.
-    prelude = "import torch\nimport mend\ndevice = mend.simulate(1 << 30)\n"
+    prelude = "import torch\nimport libmend\ndevice = libmend.simulate(1 << 30)\n"
     off = """
-        import mend.torch
-        assert not mend.torch.is_enabled()
+        import libmend.torch
+        assert not libmend.torch.is_enabled()
     """
 
     @classmethod
@@ -41,9 +41,9 @@ class Autoload(ProgramTest):
     def test_it_turns_mend_on(self):
         self.succeeds(
             """
-            import mend.torch
-            assert mend.torch.is_enabled()
-            mend.torch.enable()
+            import libmend.torch
+            assert libmend.torch.is_enabled()
+            libmend.torch.enable()
             """,
             says=["installed for 0 devices"],
             MEND_TORCH="1",
@@ -60,11 +60,11 @@ class Autoload(ProgramTest):
         self.succeeds(
             """
             def step():
-                return mend._devices.alloc(0, 2 << 20)
+                return libmend._devices.alloc(0, 2 << 20)
             block = step()
-            (holder,) = mend.holders(by="stack")
+            (holder,) = libmend.holders(by="stack")
             assert holder.name.startswith("<string>:") and holder.name.endswith(" step"), holder
-            mend._devices.free(0, block, 2 << 20)
+            libmend._devices.free(0, block, 2 << 20)
             """,
             MEND_TORCH="1",
             MEND_STACKS="1MiB",
@@ -72,7 +72,7 @@ class Autoload(ProgramTest):
         wrong = "MEND_STACKS is 'all'; it takes a size as 1MiB, or 0"
         self.succeeds(self.off, stderr=wrong, MEND_TORCH="1", MEND_STACKS="all")
         for none in ("0MiB", "00", " 0.0"):
-            self.succeeds("assert mend.torch.is_enabled()", MEND_TORCH="1", MEND_STACKS=none)
+            self.succeeds("assert libmend.torch.is_enabled()", MEND_TORCH="1", MEND_STACKS=none)
 
     def test_plug_ins_of_engines_import_nothing_of_theirs(self):
         """They change it where it is imported, once: custom all-reduce registers nothing."""
@@ -87,12 +87,12 @@ class Autoload(ProgramTest):
             program = f"""
                 import sys
                 sys.path.insert(0, {folder!r})
-                import mend.sglang, mend.vllm
-                for plug_in in 2 * (mend.sglang, mend.vllm):
+                import libmend.sglang, libmend.vllm
+                for plug_in in 2 * (libmend.sglang, libmend.vllm):
                     plug_in.register()
                 assert not {{"sglang", "vllm"}} & set(sys.modules)
                 from sglang.srt.{inside} import CustomAllreduce
-                mend.sglang.register()
+                libmend.sglang.register()
                 from vllm.{inside} import CustomAllreduce as Other
                 for kind in (CustomAllreduce, Other):
                     assert kind().all_reduce(1, registered=True) is IS_REGISTERED
@@ -107,8 +107,8 @@ class Autoload(ProgramTest):
         self.succeeds(
             """
             import contextlib, sys, types
-            import mend.sglang
-            parts = (mend.sglang._PARTS + "custom_all_reduce_v2").split(".")
+            import libmend.sglang
+            parts = (libmend.sglang._PARTS + "custom_all_reduce_v2").split(".")
             for count in range(1, len(parts) + 1):
                 sys.modules[".".join(parts[:count])] = module = types.ModuleType("part")
 
@@ -156,7 +156,7 @@ class Autoload(ProgramTest):
             for kind in (First, Second, Third):
                 assert shares(kind) is True
                 module.CustomAllReduceV2 = kind
-                mend.sglang.register(), mend.sglang.register()
+                libmend.sglang.register(), libmend.sglang.register()
                 assert shares(kind) is False, kind
             """,
             MEND_TORCH="1",
@@ -168,8 +168,8 @@ class Autoload(ProgramTest):
     def test_a_package_without_its_libraries_leaves_pytorch_as_it_was(self):
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(
-                TREE / "mend",
-                Path(folder) / "mend",
+                TREE / "libmend",
+                Path(folder) / "libmend",
                 ignore=lambda where, names: ["lib"] if "lib" in names else [],
             )
             program = "assert torch.cuda.device_count() == 2"
@@ -211,7 +211,7 @@ class Autoload(ProgramTest):
         """
         for self.prelude in ("import torch\n", ""):
             said = self.succeeds(found, MEND_TORCH="1")
-            self.assertEqual(said.splitlines()[-1], "False mend.torch.memory_saver True")
+            self.assertEqual(said.splitlines()[-1], "False libmend.torch.memory_saver True")
             for variables in ({"MEND_TORCH_MEMORY_SAVER": "0", "MEND_TORCH": "1"}, {}):
                 said = self.succeeds(found, **variables)
                 self.assertEqual(said.splitlines()[-1], "True torch_memory_saver False")
@@ -227,16 +227,16 @@ class Autoload(ProgramTest):
 CHILDREN = """
 import multiprocessing, subprocess, sys
 if "METHOD" == "fork":
-    import os, mend.torch
+    import os, libmend.torch
     child = os.fork()
     if child == 0:
-        os._exit(0 if mend.torch.is_enabled() else 1)
+        os._exit(0 if libmend.torch.is_enabled() else 1)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 else:
     code = subprocess.call([sys.executable, "-c",
-        "import torch, mend.torch; assert mend.torch.is_enabled()"])
-import mend.torch
-print(code, mend.torch.is_enabled())
+        "import torch, libmend.torch; assert libmend.torch.is_enabled()"])
+import libmend.torch
+print(code, libmend.torch.is_enabled())
 """
 
 

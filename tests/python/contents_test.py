@@ -12,7 +12,7 @@ from pathlib import Path
 
 from support import SOURCE, TREE, readelf, start
 
-PACKAGE = SOURCE / "api/python/mend"
+PACKAGE = SOURCE / "api/python/libmend"
 
 
 def files_under(folder):
@@ -25,17 +25,17 @@ def files_under(folder):
 
 class Contents(unittest.TestCase):
     def test_modules_headers_and_libraries_are_there(self):
-        expected = {f"mend/{name}" for name in files_under(PACKAGE)}
+        expected = {f"libmend/{name}" for name in files_under(PACKAGE)}
         headers = SOURCE / "api/include/mend"
-        expected |= {f"mend/include/mend/{path.name}" for path in headers.iterdir()}
+        expected |= {f"libmend/include/mend/{path.name}" for path in headers.iterdir()}
         sources = SOURCE / "api/torch"
-        expected |= {f"mend/torch/source/{path.name}" for path in sources.glob("*.[ch]pp")}
-        expected |= {f"mend/torch/source/crt/{path.name}" for path in sources.glob("crt/*")}
-        expected.add("mend/bin/mend")
-        for name in ("detector-varboxes", "fsdp-llama-2stream"):  # what `mend demo` runs
-            expected.add(f"mend/share/mend/traces/{name}.csv.gz")
+        expected |= {f"libmend/torch/source/{path.name}" for path in sources.glob("*.[ch]pp")}
+        expected |= {f"libmend/torch/source/crt/{path.name}" for path in sources.glob("crt/*")}
+        expected.add("libmend/bin/libmend")
+        for name in ("detector-varboxes", "fsdp-llama-2stream"):  # what `libmend demo` runs
+            expected.add(f"libmend/share/mend/traces/{name}.csv.gz")
         installed = files_under(TREE)
-        libraries = {name for name in installed if name.startswith("mend/lib/")}
+        libraries = {name for name in installed if name.startswith("libmend/lib/")}
         self.assertEqual(installed - libraries, expected)
         kinds = {re.sub(r"\.so.*", "", os.path.basename(name)) for name in libraries}
         plain = {"libmend_cuda_standin", "libmend_nvml_standin"}
@@ -45,8 +45,8 @@ class Contents(unittest.TestCase):
     def test_of_each_library_the_wheel_keeps_the_name_others_ask_for(self):
         """The wheel has no links: pyproject.toml leaves out the files behind them."""
         project = (SOURCE / "pyproject.toml").read_text(encoding="utf-8")
-        self.assertIn('wheel.exclude = ["mend/lib/*.so.*.*.*"]', project)
-        for path in (TREE / "mend/lib").iterdir():
+        self.assertIn('wheel.exclude = ["libmend/lib/*.so.*.*.*"]', project)
+        for path in (TREE / "libmend/lib").iterdir():
             if not re.search(r"\.so\.\d+\.\d+\.\d+$", path.name):
                 # What is preloaded has no version.
                 self.assertRegex(path.name, r"_standin\.so$|\.so\.\d+$")
@@ -55,42 +55,42 @@ class Contents(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             moved = Path(folder) / "with a space"
             shutil.copytree(TREE, moved)
-            for path in (moved / "mend/lib").glob("*.so.*.*.*"):
+            for path in (moved / "libmend/lib").glob("*.so.*.*.*"):
                 path.unlink()  # as the wheel does
             program = (
-                "import mend\nwith mend.simulate():\n    mend.stats()\n"
-                "from mend import _library\n"
+                "import libmend\nwith libmend.simulate():\n    libmend.stats()\n"
+                "from libmend import _library\n"
                 "[_library.load(name) for name in ('mend_hooks', 'mend_torch')]\n"
                 "maps = open('/proc/self/maps').read()\n"
-                f"assert {str(TREE)!r} not in maps\nprint(mend.library_version())"
+                f"assert {str(TREE)!r} not in maps\nprint(libmend.library_version())"
             )
             done = start("-c", program, PYTHONPATH=str(moved))
             self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_python_runs_the_program(self):
-        done = start("-m", "mend", "report", "--no-such-option")
+        done = start("-m", "libmend", "report", "--no-such-option")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn('mend report: no option "--no-such-option"; there are: --', done.stderr)
+        self.assertIn('libmend report: no option "--no-such-option"; there are: --', done.stderr)
         project = (SOURCE / "pyproject.toml").read_text(encoding="utf-8")
-        self.assertIn('[project.scripts]\nmend = "mend.__main__:main"\n', project)
+        self.assertIn('[project.scripts]\nlibmend = "libmend.__main__:main"\n', project)
 
     def test_without_the_program_that_is_said(self):
         with tempfile.TemporaryDirectory() as folder:
-            shutil.copytree(PACKAGE, Path(folder) / "mend")
-            done = start("-m", "mend", "demo", PYTHONPATH=folder)
+            shutil.copytree(PACKAGE, Path(folder) / "libmend")
+            done = start("-m", "libmend", "demo", PYTHONPATH=folder)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("bin/mend: No such file or directory", done.stderr)
+        self.assertIn("bin/libmend: No such file or directory", done.stderr)
 
     def test_the_demonstration_finds_its_recordings(self):
         with tempfile.TemporaryDirectory() as folder:
             page = Path(folder) / "link"
-            page.symlink_to(TREE / "mend/share/mend/traces/detector-varboxes.csv.gz")
-            done = start("-m", "mend", "demo", "-o", str(page))
+            page.symlink_to(TREE / "libmend/share/mend/traces/detector-varboxes.csv.gz")
+            done = start("-m", "libmend", "demo", "-o", str(page))
         self.assertEqual(done.returncode, 2)
         self.assertIn("is read and would be written over", done.stderr)
 
     def test_libraries_have_no_path_of_the_build(self):
-        for path in (TREE / "mend/lib").iterdir():
+        for path in (TREE / "libmend/lib").iterdir():
             self.assertNotIn("/build/", readelf("--string-dump=.dynstr", path), path)
 
     def test_libraries_are_linked_without_a_path_of_the_build(self):

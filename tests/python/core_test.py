@@ -8,38 +8,38 @@ import threading
 import unittest
 from pathlib import Path
 
-import mend
-from mend import _devices, _errors, _library
+import libmend
+from libmend import _devices, _errors, _library
 from support import GIB, MIB, SOURCE, ProgramTest, SimulatedTest
 
 
 class Core(SimulatedTest):
     def test_memory_comes_and_goes(self):
         self.assertEqual(_devices.alloc(0, 0, 0), 0)  # no block
-        self.assertEqual(mend.stats()["live_blocks"], 0)
+        self.assertEqual(libmend.stats()["live_blocks"], 0)
         address = _devices.alloc(0, 1000, 0)
-        self.assertEqual(mend.stats()["live_bytes"], 1024)
-        self.assertEqual(mend.stats()["requested_bytes"], 1000)
+        self.assertEqual(libmend.stats()["live_bytes"], 1024)
+        self.assertEqual(libmend.stats()["requested_bytes"], 1000)
         _devices.free(0, address, 1000, 0)
-        self.assertEqual(mend.stats()["live_blocks"], 0)
-        self.assertEqual(mend.stats()["allocated_bytes"], 1024)
+        self.assertEqual(libmend.stats()["live_blocks"], 0)
+        self.assertEqual(libmend.stats()["allocated_bytes"], 1024)
 
     def test_out_of_memory_carries_the_report(self):
-        with self.assertRaises(mend.OutOfMemoryError) as caught:
+        with self.assertRaises(libmend.OutOfMemoryError) as caught:
             _devices.alloc(0, 2 * GIB, 0)
         self.assertIsInstance(caught.exception, MemoryError)
         self.assertEqual(caught.exception.name, "MEND_ERROR_OUT_OF_MEMORY")
         self.assertIn("2.00 GiB requested", str(caught.exception))
 
     def test_another_error_is_no_lack_of_memory(self):
-        with self.assertRaises(mend.Error) as caught:
+        with self.assertRaises(libmend.Error) as caught:
             _devices.free(0, 4096, 512, 0)
         self.assertNotIsInstance(caught.exception, MemoryError)
         self.assertEqual(caught.exception.name, "MEND_ERROR_FOREIGN_POINTER")
 
     def test_a_driver_call_that_failed_is_named(self):
         self.device.fail("create", count=100, status=999)
-        with self.assertRaises(mend.Error) as caught:
+        with self.assertRaises(libmend.Error) as caught:
             _devices.alloc(0, MIB, 0)
         self.assertEqual(caught.exception.driver_status, 999)
         self.assertEqual(caught.exception.driver_call, "cuMemCreate")
@@ -50,22 +50,22 @@ class Core(SimulatedTest):
 
     def test_limits_peaks_and_trim(self):
         _devices.free(0, _devices.alloc(0, 100 * MIB, 0), 100 * MIB, 0)
-        self.assertGreaterEqual(mend.stats()["peak_live_bytes"], 100 * MIB)
-        mend.reset_peak_stats()
-        self.assertEqual(mend.stats()["peak_live_bytes"], 0)
-        self.assertGreaterEqual(mend.trim(), 100 * MIB)
-        self.assertEqual(mend.stats()["reserved_bytes"], 0)
-        self.assertGreaterEqual(mend.stats()["created_bytes"], 100 * MIB)
-        mend.set_limit(10 * MIB)
-        with self.assertRaises(mend.OutOfMemoryError):
+        self.assertGreaterEqual(libmend.stats()["peak_live_bytes"], 100 * MIB)
+        libmend.reset_peak_stats()
+        self.assertEqual(libmend.stats()["peak_live_bytes"], 0)
+        self.assertGreaterEqual(libmend.trim(), 100 * MIB)
+        self.assertEqual(libmend.stats()["reserved_bytes"], 0)
+        self.assertGreaterEqual(libmend.stats()["created_bytes"], 100 * MIB)
+        libmend.set_limit(10 * MIB)
+        with self.assertRaises(libmend.OutOfMemoryError):
             _devices.alloc(0, 11 * MIB, 0)
 
     def test_room_is_what_can_be_had(self):
         address = _devices.alloc(0, 100 * MIB, 0)
-        room = mend.room()
+        room = libmend.room()
         self.assertEqual(room["group_bytes"], 0)
-        self.assertEqual(room["device_free_bytes"], GIB - mend.stats()["reserved_bytes"])
-        with self.assertRaises(mend.OutOfMemoryError):
+        self.assertEqual(room["device_free_bytes"], GIB - libmend.stats()["reserved_bytes"])
+        with self.assertRaises(libmend.OutOfMemoryError):
             _devices.alloc(0, room["now_bytes"] + 512, 0)
         largest = _devices.alloc(0, room["now_bytes"], 0)
         for block in (address, largest):
@@ -75,15 +75,15 @@ class Core(SimulatedTest):
         stream, address = self.device.stream(), _devices.alloc(0, 3 * MIB, 0)
         self.device.launch(stream, address, 3 * MIB, finish_ns=1000)
         _devices.free(0, address, 3 * MIB, stream)
-        self.assertEqual(mend.trim(), 0)
-        self.assertGreaterEqual(mend.trim(wait=True), 3 * MIB)
-        self.assertEqual(mend.stats()["reserved_bytes"], 0)
+        self.assertEqual(libmend.trim(), 0)
+        self.assertGreaterEqual(libmend.trim(wait=True), 3 * MIB)
+        self.assertEqual(libmend.stats()["reserved_bytes"], 0)
 
     def test_what_was_created_is_reserved_or_released(self):
         for size in (3 * MIB, 90 * MIB, 700 * MIB, 5):
             _devices.free(0, _devices.alloc(0, size, 0), size, 0)
-            mend.trim(keep_bytes=size // 2)
-        ledger, stats = self.device.ledger(), mend.stats()
+            libmend.trim(keep_bytes=size // 2)
+        ledger, stats = self.device.ledger(), libmend.stats()
         self.assertEqual(ledger["chunk_bytes"], stats["reserved_bytes"])
 
     def test_a_stream_that_was_declared_is_waited_for(self):
@@ -91,14 +91,14 @@ class Core(SimulatedTest):
         self.device.launch(stream, address, MIB, finish_ns=1000)
         _devices.record_stream(0, address, stream)
         _devices.free(0, address, MIB, 0)
-        mend.trim()
+        libmend.trim()
         self.device.synchronize(stream)  # judged now: the range must still be mapped
         self.assertEqual(self.device.violations, 0)
 
     def test_a_second_device_under_the_same_pools_is_refused(self):
         address = _devices.alloc(0, MIB, 0)
-        with self.assertRaises(mend.Error):
-            mend.simulate(GIB)
+        with self.assertRaises(libmend.Error):
+            libmend.simulate(GIB)
         _devices.free(0, address, MIB, 0)
 
     def test_calls_let_go_of_the_interpreter(self):
@@ -130,35 +130,35 @@ class Mistakes(SimulatedTest):
             ptr = 0
 
         for device in ("cuda:0", "cuda", Device(), 0):
-            self.assertEqual(mend.stats(device)["live_blocks"], 0)
-            mend.trim(device)
+            self.assertEqual(libmend.stats(device)["live_blocks"], 0)
+            libmend.trim(device)
         for stream in (0, OfTorch(), OfCuPy()):
-            self.assertGreater(mend.room(0, stream)["now_bytes"], 0)
+            self.assertGreater(libmend.room(0, stream)["now_bytes"], 0)
 
     def test_mistakes_are_named(self):
         for kind, words, call in (
-            (ValueError, "a device is a number", lambda: mend.stats("cpu")),
-            (TypeError, "a device is a number", lambda: mend.stats(None)),
-            (TypeError, "a device is a number", lambda: mend.stats(1.5)),
-            (mend.Error, "MEND_ERROR_NO_DEVICE", lambda: mend.stats("cuda:7")),
+            (ValueError, "a device is a number", lambda: libmend.stats("cpu")),
+            (TypeError, "a device is a number", lambda: libmend.stats(None)),
+            (TypeError, "a device is a number", lambda: libmend.stats(1.5)),
+            (libmend.Error, "MEND_ERROR_NO_DEVICE", lambda: libmend.stats("cuda:7")),
             # A number too large names no other device.
-            (ValueError, f"there is no device {2**32}", lambda: mend.stats(2**32)),
-            (ValueError, f"there is no device -{2**40}", lambda: mend.stats(-(2**40))),
-            (ValueError, "limit_bytes is -5; it takes 0 or more", lambda: mend.set_limit(-5)),
-            (ValueError, "keep_bytes is -1", lambda: mend.trim(0, -1)),
-            (TypeError, "limit_bytes is a whole number, not '1G'", lambda: mend.set_limit("1G")),
-            (ValueError, "memory_bytes is -1; it takes 1 or more", lambda: mend.simulate(-1)),
-            (ValueError, "device_count is 0", lambda: mend.simulate(GIB, device_count=0)),
-            (TypeError, "its number or a framework's, not 's'", lambda: mend.room(0, "s")),
+            (ValueError, f"there is no device {2**32}", lambda: libmend.stats(2**32)),
+            (ValueError, f"there is no device -{2**40}", lambda: libmend.stats(-(2**40))),
+            (ValueError, "limit_bytes is -5; it takes 0 or more", lambda: libmend.set_limit(-5)),
+            (ValueError, "keep_bytes is -1", lambda: libmend.trim(0, -1)),
+            (TypeError, "limit_bytes is a whole number, not '1G'", lambda: libmend.set_limit("1G")),
+            (ValueError, "memory_bytes is -1; it takes 1 or more", lambda: libmend.simulate(-1)),
+            (ValueError, "device_count is 0", lambda: libmend.simulate(GIB, device_count=0)),
+            (TypeError, "its number or a framework's, not 's'", lambda: libmend.room(0, "s")),
             (ValueError, "there is no stream -1", lambda: self.device.launch(-1, 0, 1)),
             (ValueError, "address is -1", lambda: self.device.launch(0, -1, 1)),
-            (mend.Error, "^SimulatedDevice.fail: .*no call", lambda: self.device.fail("no")),
+            (libmend.Error, "^SimulatedDevice.fail: .*no call", lambda: self.device.fail("no")),
             (TypeError, "given by its name, not 3", lambda: self.device.fail(3)),
             (ValueError, "count is -1", lambda: self.device.fail("create", count=-1)),
         ):
             with self.subTest(words), self.assertRaisesRegex(kind, words):
                 call()
-        self.assertEqual(mend.stats()["limit_bytes"], GIB)
+        self.assertEqual(libmend.stats()["limit_bytes"], GIB)
 
     def test_messages_name_what_python_has(self):
         """Options of a pool are those of MEND_CONF: the table of docs/tuning.md has both
@@ -173,22 +173,22 @@ class Mistakes(SimulatedTest):
             ("with mend_pool_config.shareable = 2,", "with shareable:fabric of MEND_CONF,"),
             ("mend_range_options.page_bytes is 7", "page_bytes is 7"),
             ("mend_sleep_options.directory is NULL", "directory is None"),
-            ("mend_trim; or mend_get_room", "^mend.trim; or mend.room$"),
+            ("mend_trim; or mend_get_room", "^libmend.trim; or libmend.room$"),
             ("mend_range_map_zeros: pinned", "^GrowingTensor.map_zeros: pinned"),
         ):
             self.assertRegex(words(said), expected)
         no_folder = ': directory is None: "file" needs one'
-        with self.assertRaisesRegex(mend.Error, no_folder):
-            mend.sleep(others="file")
+        with self.assertRaisesRegex(libmend.Error, no_folder):
+            libmend.sleep(others="file")
 
     def test_errors_have_the_name_programs_know(self):
-        self.assertEqual(repr(mend.Error), "<class 'mend.Error'>")
-        self.assertEqual(repr(mend.OutOfMemoryError), "<class 'mend.OutOfMemoryError'>")
+        self.assertEqual(repr(libmend.Error), "<class 'libmend.Error'>")
+        self.assertEqual(repr(libmend.OutOfMemoryError), "<class 'libmend.OutOfMemoryError'>")
 
 
 class Judge(unittest.TestCase):
     def test_a_device_that_is_closed_says_so(self):
-        device = mend.simulate(GIB)
+        device = libmend.simulate(GIB)
         device.close()
         device.close()  # which is no mistake
         for call in (
@@ -200,30 +200,30 @@ class Judge(unittest.TestCase):
             lambda: device.advance(1),
             lambda: device.fail("create"),
         ):
-            with self.assertRaisesRegex(mend.Error, "^mend: the simulated device is closed$"):
+            with self.assertRaisesRegex(libmend.Error, "^mend: the simulated device is closed$"):
                 call()
 
     def test_a_program_that_breaks_a_rule_is_reported(self):
-        with mend.simulate(GIB) as device:
+        with libmend.simulate(GIB) as device:
             address = _devices.alloc(0, MIB, 0)
             device.launch(device.stream(), address, MIB, finish_ns=1000)
             _devices.free(0, address, MIB, 0)  # the stream was not declared
-            mend.trim()
+            libmend.trim()
             device.advance(2000)
             self.assertEqual(device.violations, 1)
             self.assertIn("not mapped", device.first_violation)
 
     def test_devices_follow_each_other(self):
         for memory_bytes in (GIB, 2 * GIB):
-            with mend.simulate(memory_bytes):
-                self.assertEqual(mend.stats()["device_bytes"], memory_bytes)
+            with libmend.simulate(memory_bytes):
+                self.assertEqual(libmend.stats()["device_bytes"], memory_bytes)
 
 
 class Versions(unittest.TestCase):
     def test_package_library_and_project_agree(self):
-        self.assertEqual(mend.__version__, mend.library_version())
+        self.assertEqual(libmend.__version__, libmend.library_version())
         project = (SOURCE / "pyproject.toml").read_text(encoding="utf-8")
-        self.assertIn(f'\nversion = "{mend.__version__}"\n', project)
+        self.assertIn(f'\nversion = "{libmend.__version__}"\n', project)
 
 
 class Import(ProgramTest):
@@ -231,18 +231,18 @@ class Import(ProgramTest):
 
     def test_importing_loads_no_library(self):
         self.succeeds("""
-            import mend, mend.cupy, mend.rmm, mend.onnxruntime, mend.handler, mend.torch
+            import libmend.cupy, libmend.rmm, libmend.onnxruntime, libmend.handler, libmend.torch
             assert "libmend" not in open("/proc/self/maps").read()
             """)
 
     def test_a_process_that_has_a_libmend_keeps_one(self):
         self.succeeds("""
-            import ctypes, mend, shutil, tempfile
-            from mend import _library
+            import ctypes, libmend, shutil, tempfile
+            from libmend import _library
             with tempfile.TemporaryDirectory() as folder:
                 theirs = shutil.copy(_library.path_of("mend"), folder)
                 ctypes.CDLL(theirs)
-                mend.library_version(), _library.load("mend_torch")
+                libmend.library_version(), _library.load("mend_torch")
                 maps = open("/proc/self/maps").read().split("\\n")
                 files = {line.split()[-1] for line in maps if "libmend.so" in line}
                 assert files == {theirs}, files
@@ -255,10 +255,10 @@ class Import(ProgramTest):
             (Path(folder) / "libcuda.so.1").write_text("no driver")
             self.succeeds(
                 """
-                import mend
-                with mend.simulate():
-                    mend.stats()
-                print(error_of(mend.stats).name)
+                import libmend
+                with libmend.simulate():
+                    libmend.stats()
+                print(error_of(libmend.stats).name)
                 """,
                 says=["MEND_ERROR_NO_DRIVER"],
                 LD_LIBRARY_PATH=folder,

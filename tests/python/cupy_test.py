@@ -1,11 +1,11 @@
-"""mend.cupy over a stand-in for CuPy, which copies what CuPy keeps, calls and does not check."""
+"""libmend.cupy over a stand-in for CuPy, which copies what CuPy keeps, calls and does not check."""
 
 import gc
 import unittest
 
 import cupy
-import mend
-import mend.cupy
+import libmend
+import libmend.cupy
 from support import GIB, MIB, SimulatedTest, at_once
 
 
@@ -30,7 +30,7 @@ class WorkTest(SimulatedTest):
 class ObjectLevel(WorkTest):
     def setUp(self):
         super().setUp()
-        mend.cupy.enable()
+        libmend.cupy.enable()
 
     def tearDown(self):
         cupy.cuda.set_allocator(None)  # and with it the streams it keeps
@@ -38,17 +38,17 @@ class ObjectLevel(WorkTest):
 
     def test_an_array_is_a_block(self):
         array, empty = cupy.empty(1000), cupy.empty(0)
-        self.assertEqual(mend.stats()["requested_bytes"], 1000)
+        self.assertEqual(libmend.stats()["requested_bytes"], 1000)
         self.assertNotEqual(array.data.ptr, 0)
         self.assertEqual(empty.data.ptr, 0)
         del array
-        self.assertEqual(mend.stats()["live_blocks"], 0)
+        self.assertEqual(libmend.stats()["live_blocks"], 0)
 
     def test_memory_goes_round_in_the_order_of_its_stream(self):
         """There is room for one array. It is freed while its stream is busy: another stream gets
         the memory behind what the first still does, so that the later writer is the last."""
         ours, others = (cupy.cuda.Stream(self.device.stream()) for _ in range(2))
-        mend.set_limit(6 * MIB)
+        libmend.set_limit(6 * MIB)
         with ours:
             array = cupy.empty(4 * MIB)
         self.write(ours, array, 1, finish_ns=1000)
@@ -64,18 +64,18 @@ class ObjectLevel(WorkTest):
                 arrays.append(cupy.empty(4 * MIB))
             self.write(stream, arrays[0], 1, finish_ns=1000)
 
-        mend.set_limit(6 * MIB)
+        libmend.set_limit(6 * MIB)
         at_once(work, 1)
         arrays.clear()
         self.use_after(cupy.cuda.Stream(2), 2)
 
     def test_in_its_own_thread_the_per_thread_stream_goes_on(self):
         """Without a wait for the device."""
-        mend.set_limit(6 * MIB)
+        libmend.set_limit(6 * MIB)
         with cupy.cuda.Stream(2):
             for _ in range(3):
                 del cupy.empty(4 * MIB).data
-        self.assertEqual(mend.stats()["host_waits"], 0)
+        self.assertEqual(libmend.stats()["host_waits"], 0)
 
     def test_a_stream_that_ended_is_not_the_next_of_its_handle(self):
         ended = []
@@ -86,7 +86,7 @@ class ObjectLevel(WorkTest):
                 ended.append(self.ptr)
                 device.destroy_stream(self.ptr)
 
-        mend.set_limit(6 * MIB)
+        libmend.set_limit(6 * MIB)
         stream = Stream(device.stream())
         with stream:
             array = cupy.empty(4 * MIB)
@@ -103,7 +103,7 @@ class ObjectLevel(WorkTest):
 
     def test_another_owners_stream_is_not_kept(self):
         """The program that ends it says so. The next of its handle is CuPy's, and is kept."""
-        from mend import _devices
+        from libmend import _devices
 
         device = self.device
 
@@ -121,14 +121,14 @@ class ObjectLevel(WorkTest):
         with stream:
             del cupy.empty(MIB).data
         del stream
-        self.assertEqual(mend.stats()["streams"], 1)
+        self.assertEqual(libmend.stats()["streams"], 1)
         cupy.cuda.set_allocator(None)
-        self.assertEqual(mend.stats()["streams"], 0)
+        self.assertEqual(libmend.stats()["streams"], 0)
 
     def test_out_of_memory_is_cupys_with_our_report(self):
         with self.assertRaises(cupy.cuda.memory.OutOfMemoryError) as caught:
             cupy.empty(2 * GIB)
-        self.assertIsInstance(caught.exception.__cause__, mend.OutOfMemoryError)
+        self.assertIsInstance(caught.exception.__cause__, libmend.OutOfMemoryError)
         del caught
         gc.collect()
         cupy.empty(MIB)
@@ -148,19 +148,19 @@ class ObjectLevel(WorkTest):
         at_once(work, 4)
         shared.clear()
         self.assertEqual(errors, [])
-        self.assertEqual(mend.stats()["live_blocks"], 0)
+        self.assertEqual(libmend.stats()["live_blocks"], 0)
 
     def test_an_array_that_outlives_its_pool_is_silent(self):
         array = cupy.empty(MIB)
         self.device.close()
         del array  # no pool knows it any more
-        self.device = mend.simulate(GIB)
+        self.device = libmend.simulate(GIB)
 
 
 class Pooled(WorkTest):
     def setUp(self):
         super().setUp()
-        mend.cupy.enable(mode="pooled")
+        libmend.cupy.enable(mode="pooled")
         self.pool = cupy.cuda._allocator.__self__
 
     def tearDown(self):
@@ -169,9 +169,9 @@ class Pooled(WorkTest):
 
     def test_cupys_pool_keeps_what_was_freed(self):
         del cupy.empty(MIB).data
-        self.assertEqual(mend.stats()["live_blocks"], 1)
+        self.assertEqual(libmend.stats()["live_blocks"], 1)
         self.pool.free_all_blocks()
-        self.assertEqual(mend.stats()["live_blocks"], 0)
+        self.assertEqual(libmend.stats()["live_blocks"], 0)
 
     def test_null_makes_cupy_empty_its_pool_and_try_again(self):
         del cupy.empty(600 * MIB).data
@@ -182,7 +182,7 @@ class Pooled(WorkTest):
 
     def segment_in_flight(self, stream):
         """CuPy's pool has no more room than for it, and gives it back while the stream writes."""
-        mend.set_limit(6 * MIB)
+        libmend.set_limit(6 * MIB)
         with stream:
             array = cupy.empty(4 * MIB)
         self.write(stream, array, 1, finish_ns=1000)
@@ -196,7 +196,7 @@ class Pooled(WorkTest):
         with stream:
             again = cupy.empty(4 * MIB)
         self.write(stream, again, 2, finish_ns=2000)
-        self.assertEqual((mend.stats()["host_waits"], mend.stats()["streams"]), (0, 1))
+        self.assertEqual((libmend.stats()["host_waits"], libmend.stats()["streams"]), (0, 1))
 
     def test_another_stream_gets_it_behind_its_work(self):
         ours, others = (cupy.cuda.Stream(self.device.stream()) for _ in range(2))
@@ -207,7 +207,7 @@ class Pooled(WorkTest):
 class Modes(unittest.TestCase):
     def test_there_are_two(self):
         with self.assertRaisesRegex(ValueError, "not 'both'"):
-            mend.cupy.enable("both")
+            libmend.cupy.enable("both")
 
 
 if __name__ == "__main__":

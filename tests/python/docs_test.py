@@ -16,9 +16,9 @@ PAGES = SOURCE / "docs/frameworks"
 BLOCK = re.compile(r"<!-- this runs -->\n```(\w+)\n(.*?)```", re.S)
 
 # What surrounds a page's Python so that it meets a device, and that the hook was used.
-BEFORE = "import mend\ndevice = mend.simulate(1 << 30)\n"
-AFTER = "\nassert mend.stats()['allocations'] > 0\nassert device.violations == 0\n"
-ENABLED = "\nassert mend.torch.is_enabled()\n"
+BEFORE = "import libmend\ndevice = libmend.simulate(1 << 30)\n"
+AFTER = "\nassert libmend.stats()['allocations'] > 0\nassert device.violations == 0\n"
+ENABLED = "\nassert libmend.torch.is_enabled()\n"
 AFTER_OF = {"PyTorch 1": ENABLED}
 CLASS = {
     "CXX": f"{sys.executable} -S {FAKES}/compiler.py",
@@ -27,7 +27,7 @@ CLASS = {
 MORE = {"Numba": "\nfrom numba import cuda\narray = cuda.Context().memalloc(1000)\n"}
 # The programs that shell lines run.
 PROGRAMS = {
-    "PyTorch": "import torch\nimport mend.torch" + ENABLED,
+    "PyTorch": "import torch\nimport libmend.torch" + ENABLED,
     "Numba": BEFORE + "from numba import cuda\narray = cuda.Context().memalloc(1000)\n" + AFTER,
 }
 
@@ -59,7 +59,7 @@ class Pages(unittest.TestCase):
                 continue
             with self.subTest(name):
                 # One that makes a device of its own runs alone.
-                alone = "mend.simulate" in text
+                alone = "libmend.simulate" in text
                 after = MORE.get(section, "") + AFTER_OF.get(name, AFTER)
                 program = text if alone else BEFORE + text + after
                 done = run(program, **CLASS)
@@ -100,7 +100,7 @@ class Words(unittest.TestCase):
         self.assertGreaterEqual(len(quoted), 4)
         for message in quoted:
             for part in re.split(r"\.\.\.|cannot work.*", message):
-                self.assertIn(part.replace("mend.torch: ", "").strip(), code, message)
+                self.assertIn(part.replace("libmend.torch: ", "").strip(), code, message)
 
     def test_variables_are_those_of_the_code(self):
         code = "".join(path.read_text("utf-8") for path in (SOURCE / "api/python").rglob("*.py"))

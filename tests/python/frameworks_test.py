@@ -11,7 +11,7 @@ REAL = Path(__file__).resolve().parent / "real" / "real.py"
 
 def run(*arguments, base):
     """Lines of standard output, with nothing but `base` to find packages of the user in."""
-    command = ["-B", str(REAL), *arguments, str(TREE), "no-mend", "no-recordings"]
+    command = ["-B", str(REAL), *arguments, str(TREE), "no-libmend", "no-recordings"]
     return start(*command, PYTHONPATH=None, PYTHONUSERBASE=str(base)).stdout.splitlines()
 
 
@@ -23,14 +23,14 @@ def user_site(base):
 
 class Frameworks(FolderTest):
     def test_this_tree_is_tried(self):
-        self.assertRegex(run(base=self.folder)[0], rf"^mend [0-9.]+ of {TREE}/mend$")
+        self.assertRegex(run(base=self.folder)[0], rf"^libmend [0-9.]+ of {TREE}/libmend$")
 
     def test_the_installed_package_is_tried(self):
         place = user_site(self.folder)
         place.mkdir(parents=True)
-        (place / "mend").symlink_to(TREE / "mend")
+        (place / "libmend").symlink_to(TREE / "libmend")
         first = run("--installed", base=self.folder)[0]
-        self.assertRegex(first, rf"^mend [0-9.]+ of {place}/mend$")
+        self.assertRegex(first, rf"^libmend [0-9.]+ of {place}/libmend$")
 
     def test_frameworks_are_named_by_their_packages(self):
         lines = run(base=self.folder)

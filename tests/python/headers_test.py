@@ -29,13 +29,13 @@ class Headers(FolderTest):
         super().setUp()
         (self.folder / "cuda").mkdir()
         (self.folder / "cuda" / "cuda_runtime_api.h").write_text(RUNTIME)
-        sources = TREE / "mend/torch/source"
+        sources = TREE / "libmend/torch/source"
         (self.folder / "source").mkdir()
         (self.folder / "source" / "allocator.cpp").write_text(CLASS)
         (self.folder / "source" / "crt").symlink_to(sources / "crt")
 
     def compile(self):
-        from mend.torch import _build
+        from libmend.torch import _build
 
         stubs = self.folder / "stubs"
         stubs.mkdir()

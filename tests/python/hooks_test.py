@@ -1,15 +1,15 @@
-"""mend.numba, mend.rmm, mend.cuda_core, mend.onnxruntime and mend.handler over stand-ins."""
+"""libmend's numba, rmm, cuda_core, onnxruntime and handler over stand-ins."""
 
 import ctypes
 import gc
 import unittest
 from unittest import mock
 
-import mend
-import mend.cuda_core
-import mend.handler
-import mend.onnxruntime
-import mend.rmm
+import libmend
+import libmend.cuda_core
+import libmend.handler
+import libmend.onnxruntime
+import libmend.rmm
 import onnxruntime
 import rmm
 from cuda import core
@@ -20,7 +20,7 @@ from support import GIB, MIB, ProgramTest, SimulatedTest
 class Rmm(SimulatedTest):
     def setUp(self):
         super().setUp()
-        mend.rmm.enable()
+        libmend.rmm.enable()
 
     def test_a_buffer_is_a_block_in_stream_order(self):
         stream = self.device.stream()
@@ -30,9 +30,9 @@ class Rmm(SimulatedTest):
         del buffer
         again = rmm.DeviceBuffer(1000, rmm.Stream(stream))
         self.assertEqual(again.ptr, address)
-        self.assertEqual(mend.stats()["host_waits"], 0)
+        self.assertEqual(libmend.stats()["host_waits"], 0)
         del again
-        mend.trim()  # not what the stream still uses
+        libmend.trim()  # not what the stream still uses
         self.device.advance(2000)
 
     def test_out_of_memory_carries_our_report(self):
@@ -41,46 +41,46 @@ class Rmm(SimulatedTest):
 
     def test_turning_it_on_twice_keeps_the_resource(self):
         before = rmm.mr.get_per_device_resource(0)
-        mend.rmm.enable()
-        mend.rmm.enable(device=0)
+        libmend.rmm.enable()
+        libmend.rmm.enable(device=0)
         self.assertIs(rmm.mr.get_per_device_resource(0), before)
 
     def test_the_native_resource_is_refused_where_it_cannot_be_compiled(self):
         with self.assertRaisesRegex(RuntimeError, "resource for RMM 26.10.0 is not available"):
-            mend.rmm.enable(native=True)
-        self.assertIs(rmm.mr.get_per_device_resource(0), mend.rmm._kept[0, False])
+            libmend.rmm.enable(native=True)
+        self.assertIs(rmm.mr.get_per_device_resource(0), libmend.rmm._kept[0, False])
 
     def test_a_resource_outlives_its_buffers(self):
         buffer = rmm.DeviceBuffer(MIB)
         rmm.mr._resources.clear()
         del buffer
         gc.collect()
-        self.assertEqual(mend.stats()["live_blocks"], 0)
+        self.assertEqual(libmend.stats()["live_blocks"], 0)
 
 
 class CudaCore(SimulatedTest):
     def test_a_buffer_is_a_block_in_stream_order(self):
-        mend.cuda_core.enable()
+        libmend.cuda_core.enable()
         stream = core.Stream(self.device.stream())
         buffer = core.Device(0).allocate(1000, stream=stream)
         address = buffer.handle
         self.device.launch(stream._handle, address, 1000, finish_ns=1000)
         del buffer
         again = core.Device(0).allocate(1000, stream=stream)
-        self.assertEqual((again.handle, mend.stats()["host_waits"]), (address, 0))
+        self.assertEqual((again.handle, libmend.stats()["host_waits"]), (address, 0))
         again.close()
-        self.assertEqual(mend.stats()["live_blocks"], 0)
+        self.assertEqual(libmend.stats()["live_blocks"], 0)
 
     def test_what_it_cannot_serve_is_refused_and_leaves_nothing(self):
-        resource = mend.cuda_core.MendResource(0)
-        with self.assertRaisesRegex(mend.OutOfMemoryError, "2.00 GiB requested"):
+        resource = libmend.cuda_core.MendResource(0)
+        with self.assertRaisesRegex(libmend.OutOfMemoryError, "2.00 GiB requested"):
             resource.allocate(2 * GIB, stream=core.Stream())
-        with self.assertRaisesRegex(mend.Error, "GraphBuilder"):
+        with self.assertRaisesRegex(libmend.Error, "GraphBuilder"):
             resource.allocate(MIB, stream=core.GraphBuilder())
         older = mock.patch.object(core.Buffer, "from_handle", lambda ptr, size, mr: None)
-        with older, self.assertRaisesRegex(mend.Error, "cuda-core 1.2"):
+        with older, self.assertRaisesRegex(libmend.Error, "cuda-core 1.2"):
             resource.allocate(MIB, stream=core.Stream())
-        self.assertEqual(mend.stats()["live_blocks"], 0)
+        self.assertEqual(libmend.stats()["live_blocks"], 0)
 
 
 class OnnxRuntime(SimulatedTest):
@@ -88,8 +88,8 @@ class OnnxRuntime(SimulatedTest):
 
     def session_in_flight(self, **options):
         """There is room for one model. It ends while a kernel that writes to it is queued."""
-        mend.set_limit(6 * MIB)
-        session = onnxruntime.InferenceSession([4 * MIB], mend.onnxruntime.providers(**options))
+        libmend.set_limit(6 * MIB)
+        session = onnxruntime.InferenceSession([4 * MIB], libmend.onnxruntime.providers(**options))
         stream = session.stream or self.device.stream()
         self.device.launch(stream, session._blocks[0], 4 * MIB, 1000, kind=1, tag=1)
         block = session._blocks.pop()
@@ -102,7 +102,7 @@ class OnnxRuntime(SimulatedTest):
             session, block = self.session_in_flight(user_compute_stream=named)
             self.assertEqual(session.stream, stream)
             again = session.alloc(4 * MIB)
-            self.assertEqual((again, mend.stats()["host_waits"]), (block, 0))
+            self.assertEqual((again, libmend.stats()["host_waits"]), (block, 0))
             session._free(again)
 
     def test_another_session_gets_it_behind_its_work(self):
@@ -110,7 +110,7 @@ class OnnxRuntime(SimulatedTest):
             self.session_in_flight(**options)
             other = self.device.stream()
             session = onnxruntime.InferenceSession(
-                [4 * MIB], mend.onnxruntime.providers(user_compute_stream=other)
+                [4 * MIB], libmend.onnxruntime.providers(user_compute_stream=other)
             )
             self.device.launch(other, session._blocks[0], 4 * MIB, 1, kind=1, tag=2)
             self.device.advance(5000)
@@ -119,31 +119,31 @@ class OnnxRuntime(SimulatedTest):
             session.close()
 
     def test_a_session_lives_in_our_memory(self):
-        session = onnxruntime.InferenceSession([MIB, 5 * MIB], mend.onnxruntime.providers())
-        self.assertEqual(mend.stats()["live_blocks"], 2)
+        session = onnxruntime.InferenceSession([MIB, 5 * MIB], libmend.onnxruntime.providers())
+        self.assertEqual(libmend.stats()["live_blocks"], 2)
         session.run([MIB] * 5)
-        self.assertEqual(mend.stats()["allocations"], 7)
+        self.assertEqual(libmend.stats()["allocations"], 7)
         session.close()
-        self.assertEqual(mend.stats()["live_blocks"], 0)
+        self.assertEqual(libmend.stats()["live_blocks"], 0)
 
     def test_out_of_memory_is_its_own_error(self):
         with self.assertRaisesRegex(RuntimeError, "returned NULL"):
-            onnxruntime.InferenceSession([2 * GIB], mend.onnxruntime.providers())
+            onnxruntime.InferenceSession([2 * GIB], libmend.onnxruntime.providers())
 
     def test_other_options_stay(self):
-        options = mend.onnxruntime.provider_options(device_id=1)
+        options = libmend.onnxruntime.provider_options(device_id=1)
         self.assertEqual(options["device_id"], "1")
         self.assertEqual(len(options), 4)
 
 
 class Handler(SimulatedTest):
     def test_the_struct_is_that_of_the_libraries(self):
-        self.assertEqual(ctypes.sizeof(mend.handler.DeviceHandler), 3 * 8 + 64)
+        self.assertEqual(ctypes.sizeof(libmend.handler.DeviceHandler), 3 * 8 + 64)
 
     def test_a_library_allocates_in_stream_order(self):
         """The struct is copied and its functions called, as cuTensorNet and the others do."""
-        ours = mend.handler.handler()
-        copy = mend.handler.DeviceHandler.from_buffer_copy(
+        ours = libmend.handler.handler()
+        copy = libmend.handler.DeviceHandler.from_buffer_copy(
             ctypes.string_at(ours.pointer, ctypes.sizeof(ours))
         )
         context, alloc, free, name = copy.addresses
@@ -151,40 +151,40 @@ class Handler(SimulatedTest):
         alloc, free = custatevec._ALLOC(alloc), custatevec._FREE(free)
         stream, address = self.device.stream(), ctypes.c_void_p()
         self.assertEqual(alloc(context, ctypes.byref(address), MIB, stream), 0)
-        self.assertEqual(mend.stats()["live_bytes"], MIB)
+        self.assertEqual(libmend.stats()["live_bytes"], MIB)
         self.assertEqual(free(context, address, MIB, stream), 0)
         self.assertNotEqual(alloc(context, ctypes.byref(address), 2 * GIB, stream), 0)
-        self.assertEqual(mend.stats()["live_blocks"], 0)
+        self.assertEqual(libmend.stats()["live_blocks"], 0)
 
     def test_there_is_one_a_device(self):
-        self.assertIs(mend.handler.handler(0), mend.handler.handler(0))
-        with self.assertRaises(mend.Error):
-            mend.handler.handler(1000)
+        self.assertIs(libmend.handler.handler(0), libmend.handler.handler(0))
+        with self.assertRaises(libmend.Error):
+            libmend.handler.handler(1000)
 
 
 class Numba(ProgramTest):
     prelude = ProgramTest.prelude + "from numba import cuda\n"
-    on = {"NUMBA_CUDA_MEMORY_MANAGER": "mend.numba"}
+    on = {"NUMBA_CUDA_MEMORY_MANAGER": "libmend.numba"}
 
     def test_the_environment_turns_it_on(self):
         self.succeeds(
             """
             context = cuda.Context()
             array = context.memalloc(1000)
-            assert mend.stats()["requested_bytes"] == 1000
+            assert libmend.stats()["requested_bytes"] == 1000
             assert array.device_pointer and array.size == 1000
             del array
-            assert mend.stats()["live_blocks"] == 0
+            assert libmend.stats()["live_blocks"] == 0
             """,
             **self.on,
         )
 
     def test_so_does_a_call(self):
         self.succeeds("""
-            import mend.numba
-            mend.numba.enable()
+            import libmend.numba
+            libmend.numba.enable()
             array = cuda.Context().memalloc(1000)
-            assert mend.stats()["live_blocks"] == 1
+            assert libmend.stats()["live_blocks"] == 1
             """)
 
     def test_memory_freed_without_a_stream_waits_for_the_device(self):
@@ -195,7 +195,7 @@ class Numba(ProgramTest):
             array = context.memalloc(1 << 20)
             device.launch(device.stream(), array.device_pointer, 1 << 20, finish_ns=1000)
             del array
-            mend.trim()
+            libmend.trim()
             device.advance(2000)
             assert device.violations == 0
             """,
@@ -204,24 +204,24 @@ class Numba(ProgramTest):
 
     def test_the_only_stream_of_a_program_has_its_memory_again_at_once(self):
         self.succeeds("""
-            import mend.numba
-            mend.set_limit(6 << 20)
+            import libmend.numba
+            libmend.set_limit(6 << 20)
             own = device.stream()
             for stream, number in ((cuda.default_stream(), 0), (cuda.Stream(own), own), (own, own)):
-                mend.numba.enable(stream=stream)
+                libmend.numba.enable(stream=stream)
                 context = cuda.Context()
                 for _ in range(2):
                     array = context.memalloc(4 << 20)
                     device.launch(number, array.device_pointer, 4 << 20, finish_ns=1000)
                     del array
-                assert mend.stats()["host_waits"] == 0
+                assert libmend.stats()["host_waits"] == 0
             """)
 
     def test_a_stream_of_each_thread_is_not_the_only_one(self):
         program = """
-            import mend.numba
-            error = error_of(mend.numba.enable, stream={})
-            assert isinstance(error, ValueError) and str(error).startswith("mend.numba:")
+            import libmend.numba
+            error = error_of(libmend.numba.enable, stream={})
+            assert isinstance(error, ValueError) and str(error).startswith("libmend.numba:")
             """
         self.succeeds(program.format("2"))
         self.succeeds(
@@ -248,10 +248,11 @@ class Numba(ProgramTest):
             manager = context.memory_manager
             array = context.memalloc(1 << 20)
             assert manager.get_memory_info() == ((1 << 30) - (1 << 20), 1 << 30)
-            mend.set_limit(1 << 19)
+            libmend.set_limit(1 << 19)
             assert manager.get_memory_info() == (0, 1 << 19)
             error = error_of(manager.get_ipc_handle, array)
-            assert isinstance(error, NotImplementedError) and str(error).startswith("mend.numba:")
+            assert isinstance(error, NotImplementedError)
+            assert str(error).startswith("libmend.numba:")
             """,
             **self.on,
         )

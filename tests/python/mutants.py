@@ -32,7 +32,7 @@ def with_bug(name, original, mutated, tests, work):
     tree = work / "tree"
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(tests / "tree", tree)
-    path = tree / "mend" / name
+    path = tree / "libmend" / name
     text = path.read_text(encoding="utf-8")
     if original not in text:
         raise SystemExit(f"{name} has no longer: {original}")
@@ -44,7 +44,8 @@ def passes(seer, tree, tests, python):
     """Whether a test passes over a package: one of a script in real/, by `python`, or a script."""
     script, *test = seer
     if test:
-        command = [python, "-m", "mend.simulate", "--memory=1GiB", HERE / "real" / f"{script}.py"]
+        command = [python, "-m", "libmend.simulate", "--memory=1GiB"]
+        command.append(HERE / "real" / f"{script}.py")
         path = (tree, HERE / "real")
     else:
         command, path = [sys.executable, HERE / f"{script}.py", "-f"], (tree, tests / "fakes")

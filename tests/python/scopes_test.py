@@ -1,12 +1,12 @@
-"""mend.scope, mend.scopes, mend.regions and mend.History over the simulated device."""
+"""libmend.scope, libmend.scopes, libmend.regions and libmend.History over the simulated device."""
 
 import re
 import threading
 import unittest
 import unittest.mock
 
-import mend
-from mend import _devices, _views
+import libmend
+from libmend import _devices, _views
 from support import MIB, SimulatedTest
 
 
@@ -67,12 +67,12 @@ class Scopes(SimulatedTest):
         self.blocks.append(_devices.alloc(0, MIB))
 
     def of(self, path):
-        return next(scope for scope in mend.scopes() if scope.path == path)
+        return next(scope for scope in libmend.scopes() if scope.path == path)
 
     def test_modules_and_steps_have_scopes_while_it_lasts(self):
         layers = Hooked(lambda: None, **{"0": Hooked(self.block), "1": Hooked(self.block)})
         model, optimizer = Hooked(self.block, layers=layers), Hooked(self.block)
-        with mend.module_scopes(model, optimizer):
+        with libmend.module_scopes(model, optimizer):
             model()
             optimizer(is_step=True)
             with self.assertRaises(ZeroDivisionError):  # a step that fails does not stay open
@@ -84,12 +84,12 @@ class Scopes(SimulatedTest):
         self.assertEqual(self.of("Hooked/layers/layers.1").own_live_bytes, 2 * MIB)
         self.assertEqual(self.of("optimizer").live_bytes, MIB)
         self.assertEqual([model.before, model.behind, optimizer.before], [[], [], []])
-        self.assertEqual(mend.stats()["live_bytes"], 8 * MIB)
+        self.assertEqual(libmend.stats()["live_bytes"], 8 * MIB)
 
     def test_a_scope_has_what_was_allocated_in_it_and_inside_it(self):
-        with mend.scope("step"):
+        with libmend.scope("step"):
             self.block()
-            with mend.scope("forward"):
+            with libmend.scope("forward"):
                 self.block()
         self.block()
         self.assertEqual(self.of("step").live_bytes, 2 * MIB)
@@ -99,7 +99,7 @@ class Scopes(SimulatedTest):
 
     def test_other_threads_are_in_it_if_it_says_so(self):
         for all_threads in (False, True):
-            with mend.scope(f"all {all_threads}", all_threads=all_threads):
+            with libmend.scope(f"all {all_threads}", all_threads=all_threads):
                 self.block()
                 thread = threading.Thread(target=self.block)
                 thread.start()
@@ -108,7 +108,7 @@ class Scopes(SimulatedTest):
         self.assertEqual(self.of("all True").allocations, 2)
 
     def test_a_function_can_be_decorated_and_an_exception_ends_a_scope(self):
-        @mend.scope("decorated")
+        @libmend.scope("decorated")
         def fails():
             self.block()
             raise KeyError
@@ -119,49 +119,49 @@ class Scopes(SimulatedTest):
         self.assertEqual(self.of("decorated").live_bytes, MIB)
 
     def test_regions_and_events_say_what_the_structures_of_c_say(self):
-        with mend.scope("seen"), mend.History(1000) as events:
+        with libmend.scope("seen"), libmend.History(1000) as events:
             self.block()
             made = [event for event in events.read() if event.kind == "alloc"]
             self.assertEqual([(event.address, event.size_bytes) for event in made],
                              [(self.blocks[0], MIB)])
             self.assertEqual(made[0].cause, "created")
             self.assertEqual(events.read(), [])
-            live = [region for region in mend.regions() if region.kind == "live"]
+            live = [region for region in libmend.regions() if region.kind == "live"]
             self.assertEqual([region.address for region in live], self.blocks)
             self.assertEqual(live[0].requested_bytes, MIB)
             self.assertEqual([live[0].scope, made[0].scope], ["seen", "seen"])
             self.assertIs(live[0].is_small, True)
         with self.assertRaisesRegex(ValueError, "capacity_events is -1"):
-            mend.History(-1)
+            libmend.History(-1)
 
     def test_streams_and_tags_are_told_by_their_names(self):
         self.block()
         ordered = _devices.alloc(0, MIB, 0)
-        mend.name_stream(0, "training")
-        mend.name_tag(3, "weights")
+        libmend.name_stream(0, "training")
+        libmend.name_tag(3, "weights")
         try:
-            names = [holder.name for holder in mend.holders(by="stream")]
+            names = [holder.name for holder in libmend.holders(by="stream")]
             self.assertEqual(sorted(names), ["no stream", "training"])
-            self.assertIn('name="training"', mend.prometheus())
+            self.assertIn('name="training"', libmend.prometheus())
             self.assertEqual(
-                [holder.name for holder in mend.holders(by=["tag", "stream"])], names
+                [holder.name for holder in libmend.holders(by=["tag", "stream"])], names
             )
-            self.assertEqual([h.name for h in mend.holders()], ["blocks of 1.00 MiB"])
+            self.assertEqual([h.name for h in libmend.holders()], ["blocks of 1.00 MiB"])
         finally:
             _devices.free(0, ordered, MIB, 0)
-            mend.name_stream(0, "")
-            mend.name_tag(3, "")
+            libmend.name_stream(0, "")
+            libmend.name_tag(3, "")
         with self.assertRaisesRegex(ValueError, "by is any of scope, tag, stream, stack"):
-            mend.holders(by="size")
+            libmend.holders(by="size")
         with self.assertRaisesRegex(ValueError, "NUL byte"):
-            mend.name_tag(3, "a\0b")
+            libmend.name_tag(3, "a\0b")
 
     def test_large_blocks_have_the_line_that_allocates_them(self):
         def step(bytes_each):
             self.blocks.append(_devices.alloc(0, bytes_each))
 
         line = step.__code__.co_firstlineno + 1
-        mend.record_stacks(MIB)
+        libmend.record_stacks(MIB)
         try:
             step(MIB)
             for _ in range(4):
@@ -170,30 +170,30 @@ class Scopes(SimulatedTest):
             thread.start()
             thread.join()
         finally:
-            mend.record_stacks(0)
+            libmend.record_stacks(0)
         step(MIB)
-        found = {holder.name: holder.live_bytes for holder in mend.holders(by="stack")}
+        found = {holder.name: holder.live_bytes for holder in libmend.holders(by="stack")}
         self.assertEqual(found[f"scopes_test.py:{line} step"], 2 * MIB + MIB // 4)
         self.assertEqual(len(found), 3)  # and the sizes of those without
         with self.assertRaisesRegex(ValueError, "every_bytes is -1"):
-            mend.record_stacks(-1)
+            libmend.record_stacks(-1)
 
     def test_a_name_is_text_that_c_can_have(self):
         for name, why in (("", "is empty"), ("a\0b", "has a NUL byte"), ("a\udcff", "no UTF-8")):
-            with self.assertRaisesRegex(ValueError, why), mend.scope(name):
+            with self.assertRaisesRegex(ValueError, why), libmend.scope(name):
                 pass
 
 
 class Views(SimulatedTest):
-    """mend.holders, leaks and report: a program that keeps a block a step."""
+    """libmend.holders, leaks and report: a program that keeps a block a step."""
 
     def setUp(self):
         super().setUp()
         self.kept = []
         for _ in range(100):
-            with mend.scope("step"):
+            with libmend.scope("step"):
                 temporary = [_devices.alloc(0, MIB) for _ in range(3)]
-                with mend.scope("cache"):
+                with libmend.scope("cache"):
                     self.kept.append(_devices.alloc(0, MIB))
             for address in temporary:
                 _devices.free(0, address, MIB)
@@ -204,28 +204,28 @@ class Views(SimulatedTest):
         super().tearDown()
 
     def test_holders_are_summed_and_leaks_are_what_grew(self):
-        (holder,) = mend.holders()
+        (holder,) = libmend.holders()
         self.assertEqual((holder.name, holder.live_bytes), ("step/cache", 100 * MIB))
         self.assertEqual((holder.live_blocks, holder.oldest), (100, 396))
-        self.assertEqual(mend.leaks(), [holder])
+        self.assertEqual(libmend.leaks(), [holder])
         self.assertGreater(holder.growth_bytes, 60 * MIB)
         for address in self.kept[:90]:
             _devices.free(0, address, MIB)
         del self.kept[:90]
-        self.assertEqual(mend.leaks(), [])
+        self.assertEqual(libmend.leaks(), [])
 
     def test_a_report_says_it_in_words(self):
-        text = mend.report()
+        text = libmend.report()
         self.assertIn("live  100 MiB in 100 blocks, peak 103 MiB", text)
         self.assertRegex(text, r"step/cache +100 MiB  100 % +100 +396  \+\d+\.?\d* MiB LEAK\?")
         self.assertLess(max(map(len, text.splitlines())), 111)
 
     def test_a_report_counts_small_blocks_and_prints_no_control_character(self):
-        with mend.scope("a\033[2J\n\x9bname"):
+        with libmend.scope("a\033[2J\n\x9bname"):
             small = [_devices.alloc(0, 20 << 10) for _ in range(64)]
         for address in small[1:]:
             _devices.free(0, address, 20 << 10)
-        text, free = mend.report(), mend.stats()
+        text, free = libmend.report(), libmend.stats()
         self.assertRegex(text, r"  a\?\[2J\?\?name +20\.0 KiB    0 % +1 ")
         self.assertGreaterEqual(free["free_small_bytes"], 63 * (20 << 10))
         self.assertEqual(free["free_bytes"], sum(
@@ -236,7 +236,7 @@ class Views(SimulatedTest):
         _devices.free(0, small[0], 20 << 10)
 
     def test_prometheus_is_the_text_of_the_library(self):
-        lines = mend.prometheus().splitlines()
+        lines = libmend.prometheus().splitlines()
         label = re.search(r"(device=\"0\",pool=\"\d+\")", lines[2])[1]
         self.assertIn(f"mend_live_bytes{{{label}}} {100 * MIB}", lines)
         self.assertIn(f'mend_scope_live_bytes{{{label},scope="step/cache"}} {100 * MIB}', lines)

@@ -1,5 +1,5 @@
-"""`python -m mend.simulate`: programs over the stand-in for CUDA's runtime, and the function of the
-same name."""
+"""`python -m libmend.simulate`: programs over the stand-in for CUDA's runtime, and the function of
+the same name."""
 
 import os
 import textwrap
@@ -32,7 +32,7 @@ def sizes():
 
 class Simulate(FolderTest):
     def start(self, *arguments, **variables):
-        return start("-m", "mend.simulate", *arguments, folder=self.folder, **variables)
+        return start("-m", "libmend.simulate", *arguments, folder=self.folder, **variables)
 
     def run_program(self, program, *options, arguments=(), **variables):
         path = self.folder / "program.py"
@@ -157,13 +157,13 @@ class Simulate(FolderTest):
         """The error stays, as CUDA's does, and the device says which address it was."""
         self.succeeds(
             """
-            import mend
+            import libmend
             pointer = malloc(4096)
             call("cudaFree", pointer)
             for _ in range(2):
                 error = error_of(call, "cudaMemset", pointer, 1, ctypes.c_size_t(4096))
                 assert str(error) == "cudaErrorIllegalAddress", error
-            assert "is not mapped" in mend.simulate().first_violation
+            assert "is not mapped" in libmend.simulate().first_violation
             """
         )
 
@@ -222,8 +222,8 @@ class Simulate(FolderTest):
         """Mend was loaded before the fork, and both use memory after it."""
         self.succeeds(
             """
-            import mend
-            from mend import _devices, _library
+            import libmend
+            from libmend import _devices, _library
             _library.load("mend")
             reading, writing = os.pipe()
             child = os.fork()
@@ -246,8 +246,8 @@ class Simulate(FolderTest):
     def test_mends_pools_are_on_the_same_device(self):
         self.succeeds(
             """
-            import mend
-            from mend import _devices
+            import libmend
+            from libmend import _devices
             free, total = sizes()
             block = _devices.alloc(0, 100 << 20, 0)
             assert free - sizes()[0] >= 100 << 20, sizes()
@@ -257,12 +257,12 @@ class Simulate(FolderTest):
             call("cudaMemcpy", ctypes.c_void_p(block), text, ctypes.c_size_t(4), 1)
             call("cudaMemcpy", back, ctypes.c_void_p(block), ctypes.c_size_t(4), 2)
             assert back.raw == b"mend", back.raw
-            with mend.simulate() as device:
+            with libmend.simulate() as device:
                 assert device.ledger()["chunk_bytes"] >= 100 << 20
                 assert device.violations == 0, device.first_violation
                 _devices.free(0, block, 100 << 20, 0)
             assert sizes()[0] == free
-            assert mend.stats()["live_blocks"] == 0
+            assert libmend.stats()["live_blocks"] == 0
             """,
             "--memory=1GiB",
         )
@@ -270,19 +270,20 @@ class Simulate(FolderTest):
     def test_the_function_gives_the_programs_device(self):
         self.succeeds(
             """
-            import mend
-            assert mend.simulate(1 << 30, device_count=2, has_bytes=True).violations == 0
+            import libmend
+            assert libmend.simulate(1 << 30, device_count=2, has_bytes=True).violations == 0
             for asked in ({"memory_bytes": 1}, {"device_count": 1}, {"has_bytes": False}):
-                error = str(error_of(mend.simulate, **asked))
-                assert "say so to python -m mend.simulate" in error, error
+                error = str(error_of(libmend.simulate, **asked))
+                assert "say so to python -m libmend.simulate" in error, error
             """,
             "--memory=1GiB",
             "--devices=2",
         )
 
     def test_the_function_stays_a_function_beside_the_module(self):
-        for begin in ("import mend", "import mend.simulate", "import mend, mend.simulate"):
-            program = begin + "\nwith mend.simulate(1 << 20) as device: print(device.violations)"
+        for names in ("libmend", "libmend.simulate", "libmend, libmend.simulate"):
+            begin = "import " + names
+            program = begin + "\nwith libmend.simulate(1 << 20) as device: print(device.violations)"
             done = run(program)
             self.assertEqual((done.stdout, done.stderr), ("0\n", ""), begin)
 

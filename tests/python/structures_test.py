@@ -8,8 +8,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from mend import _library, _structures
-from mend._errors import name_of
+from libmend import _library, _structures
+from libmend._errors import name_of
 
 
 def names():

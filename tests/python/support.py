@@ -55,11 +55,11 @@ def finished(command, variables=None, folder=None):
     )
 
 
-def add_entry_point(site, section="mend = mend.torch:_autoload"):
+def add_entry_point(site, section="mend = libmend.torch:_autoload"):
     """An installed package in the folder `site`, whose entry point PyTorch looks for."""
-    info = Path(site) / "mend-0.1.0.dist-info"
+    info = Path(site) / "libmend-0.1.0.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mend\nVersion: 0.1.0\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: libmend\nVersion: 0.1.0\n")
     (info / "entry_points.txt").write_text(f"[torch.backends]\n{section}\n")
 
 
@@ -89,7 +89,7 @@ class ProgramTest(unittest.TestCase):
     """Tests that run programs."""
 
     # What each program begins with.
-    prelude = "import mend\ndevice = mend.simulate(1 << 30)\n"
+    prelude = "import libmend\ndevice = libmend.simulate(1 << 30)\n"
 
     def succeeds(self, program, says=None, stderr="", **variables):
         """The program ends well, and what it printed on both outputs is as said: `stderr` is a
@@ -112,9 +112,9 @@ class SimulatedTest(unittest.TestCase):
     memory_bytes = GIB
 
     def setUp(self):
-        import mend
+        import libmend
 
-        self.device = mend.simulate(self.memory_bytes, has_bytes=self.has_bytes)
+        self.device = libmend.simulate(self.memory_bytes, has_bytes=self.has_bytes)
         self.unraisable = []
         self.addCleanup(setattr, sys, "unraisablehook", sys.unraisablehook)
         sys.unraisablehook = self.unraisable.append

@@ -1,5 +1,5 @@
-"""mend.torch over stand-ins for PyTorch, for a C++ compiler and for Mend's class: how the class is
-made and installed. What the class does is tried under PyTorch itself (real/)."""
+"""libmend.torch over stand-ins for PyTorch, for a C++ compiler and for Mend's class: how the class
+is made and installed. What the class does is tried under PyTorch itself (real/)."""
 
 import os
 import shutil
@@ -12,12 +12,12 @@ from pathlib import Path
 
 from support import FAKES, TREE, ProgramTest, at_once, start
 
-PRELUDE = "import mend, torch\nimport mend.torch\ndevice = mend.simulate(1 << 30)\n"
-ENABLE = PRELUDE + "mend.torch.enable()\n"
+PRELUDE = "import libmend, torch\nimport libmend.torch\ndevice = libmend.simulate(1 << 30)\n"
+ENABLE = PRELUDE + "libmend.torch.enable()\n"
 COMPILER = f"{sys.executable} -S {FAKES}/compiler.py"
 INSTALLED = ["installed for 0 devices"]
 
-WHY = "print(error_of(mend.torch.enable))\nassert not mend.torch.is_enabled()\n"
+WHY = "print(error_of(libmend.torch.enable))\nassert not libmend.torch.is_enabled()\n"
 
 
 class ClassTest(ProgramTest):
@@ -57,7 +57,7 @@ for name in ENGINES:
     sys.modules[name] = types.ModuleType(name)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    mend.torch.enable()
+    libmend.torch.enable()
 said = [str(warning.message) for warning in caught]
 """
 
@@ -80,10 +80,10 @@ class Enabling(ClassTest):
         self.assertIn("it takes native or mend", self.warned([], MEND_TORCH_GRAPHS="cuda"))
 
     def test_a_second_call_does_nothing(self):
-        self.enable("mend.torch.enable()\nassert mend.torch.is_enabled()")
+        self.enable("libmend.torch.enable()\nassert libmend.torch.is_enabled()")
 
     def test_after_pytorch_was_initialized(self):
-        program = PRELUDE + "torch.cuda._lazy_init()\nmend.torch.enable()\n"
+        program = PRELUDE + "torch.cuda._lazy_init()\nlibmend.torch.enable()\n"
         self.succeeds(program, ["installed for 2 devices"], **self.variables())
 
     def test_what_the_class_says_is_the_reason(self):
@@ -126,7 +126,7 @@ class Making(ClassTest):
             "-D_GLIBCXX_USE_CXX11_ABI=1",
             str(FAKES / "torch/include"),
             str(FAKES / "nvidia/cuda_runtime/include"),
-            str(TREE / "mend/torch/source/allocator.cpp"),
+            str(TREE / "libmend/torch/source/allocator.cpp"),
             f"-L{FAKES}/torch/lib",
         ):
             self.assertIn(part, said)
@@ -141,14 +141,14 @@ class Making(ClassTest):
 
     def test_another_version_has_its_own(self):
         self.enable()
-        program = PRELUDE + "torch.__version__ = '2.9.1'\nmend.torch.enable()\n"
+        program = PRELUDE + "torch.__version__ = '2.9.1'\nlibmend.torch.enable()\n"
         self.succeeds(program, INSTALLED, **self.variables())
         self.assertEqual(len(self.kept()), 2)
 
     def test_one_that_came_with_the_package_is_taken(self):
         tree = Path(self.cache) / "tree"  # other tests look at the common one meanwhile
         shutil.copytree(TREE, tree, symlinks=True)
-        folder = tree / "mend/torch/prebuilt"
+        folder = tree / "libmend/torch/prebuilt"
         folder.mkdir()
         shutil.copyfile(FAKES / "libclass.so", folder / "mend_torch_2_8.so")
         variables = {"CXX": "/nowhere/c++", "PYTHONPATH": f"{tree}{os.pathsep}{FAKES}"}
@@ -188,7 +188,7 @@ class Making(ClassTest):
         self.why("allocator.cpp:1:1: error: nothing works", CXX=COMPILER + " -fails")
         self.why("cannot be written", MEND_CACHE_DIR="/dev/null/folder")
         no_headers = (
-            "from pathlib import Path\nfrom mend.torch import _build\n"
+            "from pathlib import Path\nfrom libmend.torch import _build\n"
             "_build.cuda_headers_of(Path('/nowhere/torch'))\n"
         )
         done = start("-c", no_headers, CUDA_HOME=None, CUDA_PATH=None)

@@ -6,4 +6,4 @@ execute_process(
 file(COPY ${SOURCES}/ DESTINATION ${FAKES} PATTERN __pycache__ EXCLUDE PATTERN class.c EXCLUDE)
 # As pip does: programs of a few lines would be compiling for most of their time.
 execute_process(
-  COMMAND ${PYTHON} -m compileall -q ${TREE}/mend ${FAKES} COMMAND_ERROR_IS_FATAL ANY)
+  COMMAND ${PYTHON} -m compileall -q ${TREE}/libmend ${FAKES} COMMAND_ERROR_IS_FATAL ANY)

@@ -33,11 +33,11 @@ def make(folder, target, *options, more=(), **variables):
     with zipfile.ZipFile(raw, "w") as wheel:
         for path in sorted(TREE.rglob("*")):
             # The program of a test build needs zlib, which that of a wheel holds.
-            is_left_out = re.search(r"\.so\.\d+\.\d+\.\d+$|/bin/mend$", str(path))
+            is_left_out = re.search(r"\.so\.\d+\.\d+\.\d+$|/bin/libmend$", str(path))
             if path.is_file() and not is_left_out:
                 wheel.write(path, path.relative_to(TREE))
         for path in more:
-            wheel.write(path, f"mend/{'lib' if '.so' in path.suffixes else 'bin'}/{path.name}")
+            wheel.write(path, f"libmend/{'lib' if '.so' in path.suffixes else 'bin'}/{path.name}")
         wheel.writestr(f"{INFO}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-linux_x86_64\n")
         wheel.writestr(f"{INFO}/METADATA", "Name: libmend\nVersion: 0.1.0\n")
     command = [sys.executable, SOURCE / "cmake/wheel.py", "--machine", MACHINE, *options]
@@ -60,7 +60,7 @@ class Wheel(FolderTest):
         """The folder of the package of a wheel that is unpacked."""
         with zipfile.ZipFile(self.made("one", *options, **variables)) as made:
             made.extractall(self.folder / "installed")
-        return self.folder / "installed" / "mend"
+        return self.folder / "installed" / "libmend"
 
     def needs(self, library, version):
         """A library that asks another one, `library`, for one symbol of a version."""
@@ -163,16 +163,16 @@ class Wheel(FolderTest):
         subprocess.run([*EMULATOR, program], check=True)
 
     def test_its_program_is_looked_at_and_may_be_run(self):
-        program = self.needs("libz.so.1", "V_1").rename(self.folder / "mend")
+        program = self.needs("libz.so.1", "V_1").rename(self.folder / "libmend")
         words = self.refused(more=[program])
-        self.assertIn("mend needs libz.so.1, which not every system has", words)
+        self.assertIn("libmend needs libz.so.1, which not every system has", words)
         program = self.needs("libc.so.6", "GLIBC_2.98").rename(program)
         wheel = self.made("one", more=[program])
         self.assertIn(f"-manylinux_2_98_{MACHINE}", wheel.name)
         with zipfile.ZipFile(wheel) as made:
             modes = {info.filename: info.external_attr >> 16 for info in made.infolist()}
-        self.assertEqual(modes["mend/bin/mend"], 0o100755)
-        self.assertEqual(modes["mend/__init__.py"], 0o100644)
+        self.assertEqual(modes["libmend/bin/libmend"], 0o100755)
+        self.assertEqual(modes["libmend/__init__.py"], 0o100644)
 
     def test_its_libraries_load_and_allocate(self):
         """A program opens them by name, as Python does, and allocates on a simulated device."""
@@ -189,7 +189,7 @@ class Wheel(FolderTest):
             options += self.headers(version, abi)
         with zipfile.ZipFile(self.made("one", *options)) as made:
             names = [name for name in made.namelist() if "prebuilt" in name]
-        self.assertEqual(names, ["mend/torch/prebuilt/mend_torch_2_8.so"])
+        self.assertEqual(names, ["libmend/torch/prebuilt/mend_torch_2_8.so"])
         command = (self.folder / "commands").read_text().splitlines()[-1]
         self.assertIn("-DMEND_TORCH=208", command)
         self.assertIn(f"-isystem {self.folder}/headers/2.8/include", command)

@@ -51,14 +51,14 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9_-]+")
 OF_A_COMMAND = re.compile(r'^    \[OPTION_\w+\] = \{"(\w[\w-]+)"', re.M)
 PRESET = re.compile(r"--preset[ =]([\w-]+)")
 LABEL = re.compile(r"\bctest\b.* -L (\w+)")
-COMMAND = re.compile(r"(?:^\s*(?:\w+=\S+ )*|/)mend ([a-z]+)(?= |$)")
+COMMAND = re.compile(r"(?:^\s*(?:\w+=\S+ )*|/)libmend ([a-z]+)(?= |$)")
 POLICIES = re.compile(r"--polic(?:y|ies)[ =]([a-z][\w:.,-]+)")
-IN_PYTHON = re.compile(r"(?<![\w/])mend\.(?!hp?p?\b)((?:[A-Za-z]\w*\.)*[A-Za-z]\w*)")
+IN_PYTHON = re.compile(r"(?<![\w/])libmend\.(?!so\b|a\b)((?:[A-Za-z]\w*\.)*[A-Za-z]\w*)")
 CONF = re.compile(r"\bMEND_CONF=[\"']?([\w:,.%-]+)")
 FIGURE = re.compile(r"\d\.\d\d\b|\d (?:ms|us|ns|µs)\b")
 MEASURED = re.compile(r"\b[\d.,]*\d (?:ms|us|ns|instructions)\b|\b\d\.\d{3}\b|\b\d\.\d\d times\b")
 TO_FIGURES = re.compile(r"\]\([\w./-]*(?:benchmarks[\w-]*\.md|bench/results/|#figures)")
-RUNS = re.compile(r"`(?:\./run |bench/|build/|mend |ctest |python3? |tests/)")
+RUNS = re.compile(r"`(?:\./run |bench/|build/|libmend |ctest |python3? |tests/)")
 # Of other projects, of a user, or made by a build.
 NOT_OURS = re.compile(r"^(?:build|open-gpu|src-posix|src|csrc|cpp|c10|docs/source|GMLake|"
                       r"vllm|cuda_core|python/sglang|test|https?)/")
@@ -147,7 +147,7 @@ class Tree:
                                    "lab/peers/policies.c")
         in_python = re.compile(r"\b(?:def|class) (\w+)|^(\w+) =|([\w.]+)\.py$", re.M)
         self.in_python = {word for path, text in self.texts.items()
-                          if path.startswith("api/python/mend/")
+                          if path.startswith("api/python/libmend/")
                           for found in in_python.findall(f"{text}\n{path.replace('/', '.')}")
                           for word in ".".join(found).split(".")}
         self.keys = self.words(re.compile(r"\bX\(([a-z]\w*),"), "vmm/pool/configuration.h")
@@ -361,14 +361,15 @@ def test_itself(tree):
     assert lies("`mend_alloc_gently`") == lies("```c\nx = MEND_ERROR_TIRED;\n```\n") == 1
     assert lies("`move/exchange.c` and docs/limits.md, `build/dev/tests/x.py`") == 0
     assert lies("[x](../vmm/move/magic.c)") == lies("see `move/magic.c`") == 1
-    good = ("`./run check`", "`mend replay --policy mend,expandable --capacity 1.05x`",
+    good = ("`./run check`", "`libmend replay --policy mend,expandable --capacity 1.05x`",
             "    bench/report.py --mend X \\\n        --compact TRACE\n",
-            "`MEND_CONF=log:info,tightness:1`", "`mend.torch.sleep_tag`, `mend.h`",
+            "`MEND_CONF=log:info,tightness:1`", "`libmend.torch.sleep_tag`, `mend.h`",
             "```\nctest --preset dev -L unit\n```\n")
-    bad = ("`./run away`", "`mend cook`", "`mend replay --gently`", "`mend replay --policy wise`",
+    bad = ("`./run away`", "`libmend cook`", "`libmend replay --gently`",
+           "`libmend replay --policy wise`",
            "    bench/report.py --mend X \\\n        --gently TRACE\n", "`MEND_CONF=mood:good`",
            "```\nctest --preset devil\n```\n", "```\nctest --preset dev -L moon\n```\n",
-           "`./run test --gently`", "`mend.torch.nap()`", "`python3 -m mend.dream x.py`")
+           "`./run test --gently`", "`libmend.torch.nap()`", "`python3 -m libmend.dream x.py`")
     for text in good:
         assert lies(text) == 0, text
     for text in bad:

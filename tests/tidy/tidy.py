@@ -42,6 +42,9 @@ EXEMPT = {
     "check_upper_rooms": [],
 }
 
+OTHER_PROJECT = re.compile(r"\b(?:import|from|-m) mend\b(?!\.h)|"
+                           r"(?<![\w./-])mend\.(?:torch|simulate)\b|"
+                           r"(?<![\w.-])mend (?:report|replay|record|demo|info|top) ")
 CALL = re.compile(r"(?<![\w.>])(\w+)\s*\(")
 BANNED = re.compile(
     r"(abort|_?exit|quick_exit|v?f?printf|v?dprintf|f?puts|f?putc|putchar|fwrite|"
@@ -237,6 +240,15 @@ def check_unfinished(path, text):
         yield line_of(text, match), f"{match.group(0)}: finish it, or write down why not"
 
 
+def check_name(path, text):
+    """What Python and a shell call is libmend: `mend` is another project's module and program."""
+    if path.startswith("bench/results/"):
+        return  # as it was said then
+    for number, line in enumerate(text.splitlines(), 1):
+        if OTHER_PROJECT.search(line):
+            yield number, "names the module or program mend: it is libmend"
+
+
 def check_opening_comment(path, text):
     if is_c(path) and path.startswith(("vmm/", "api/", "lab/")) and not re.match(r"/[/*]", text):
         # Outside the allocator, the header says what a source of the same name is about.
@@ -251,6 +263,9 @@ def lines(count, text="int x;"):
 
 # Rule, path, text, the lines it must flag.
 SAMPLES = [
+    (check_name, "docs/a.md", "python -m men" "d.simulate\nimport" " mend\n"
+     "`men" "d report x`\nmend" ".torch.enable()\n", [1, 2, 3, 4]),
+    (check_name, "docs/a.md", "import libmend\nfind_package(mend)\nmend.h\n", []),
     (check_includes, "vmm/base/a.c", '#include "base/b.h"\n#include "driver/driver.h"\n', [2]),
     (check_includes, "vmm/address/a.c", '#include "mend/mend.h"\n#include "physical/a.h"\n', [2]),
     (check_includes, "vmm/physical/a.c", '#include "address/space.h"\n', [1]),
@@ -317,7 +332,7 @@ SAMPLES = [
 ]
 
 RULES = [check_includes, check_file_length, check_line_length, check_function_length, check_calls,
-         check_static_state, check_unfinished, check_opening_comment]
+         check_static_state, check_unfinished, check_name, check_opening_comment]
 
 
 def samples_that_failed():

@@ -1,6 +1,6 @@
 /*
  * The sums lie in a table found by hashing. It has room for so many holders; blocks of further ones
- * count by powers of two of their size, as in `mend report`.
+ * count by powers of two of their size, as in `libmend report`.
  *
  * A leak shows by the births of what lives: the work is divided into stretches of equally many
  * allocations, and a holder that has kept blocks of most of them has grown without a fall. What it

@@ -27,7 +27,7 @@
     X(keep, record_bytes, BYTES, "256MiB",                                                         \
       "most bytes of that file, from 1 MiB on; what is oldest in it goes")                         \
     X(publish, publish, SWITCH, "off",                                                             \
-      "a thread shows figures once a second, for mend top: see history.md")                        \
+      "a thread shows figures once a second, for libmend top: see history.md")                     \
     X(snapshot, snapshot, PATH, "none",                                                            \
       "on SIGUSR2 a thread writes what a pool holds to this path and a number: see history.md")    \
     X(host, host_bytes, BYTES, "none",                                                             \

@@ -1,5 +1,5 @@
 /*
- * What a pool holds, in a file that `mend report` reads: a recording (base/recording.h) of the
+ * What a pool holds, in a file that `libmend report` reads: a recording (base/recording.h) of the
  * events that the history has, after the blocks that are older. Without a history it is made up:
  * all memory is mapped, and all blocks are allocated, at the moment of the snapshot.
  */

@@ -109,9 +109,9 @@ typedef struct mend_pool_config {
     const char *record;       /* path of a file to which a thread writes all events, with a number
                                * behind if it is another pool's. NULL: as MEND_RECORD says */
     uint64_t record_bytes;    /* most of that file, from 1 MiB on; the oldest goes. 0: 256 MiB */
-    int publish;              /* 1: a thread shows figures to mend top: docs/history.md. 0: off */
-    int check;                /* MEND_CHECK_ bits of mend_views.h. 0: none */
-    const char *snapshot;     /* gets what is held, on SIGUSR2: docs/history.md. NULL: none */
+    int publish;          /* 1: a thread shows figures to libmend top: docs/history.md. 0: off */
+    int check;            /* MEND_CHECK_ bits of mend_views.h. 0: none */
+    const char *snapshot; /* gets what is held, on SIGUSR2: docs/history.md. NULL: none */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \

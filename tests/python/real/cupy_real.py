@@ -1,12 +1,12 @@
-"""mend.cupy under CuPy itself. CuPy links CUDA's runtime into itself and asks it for the current
+"""libmend.cupy under CuPy itself. CuPy links CUDA's runtime into itself and asks it for the current
 stream and device, so that without a GPU its arrays cannot be made: what is tried are its allocator
 objects, which take and give back memory of the simulated device."""
 
 import unittest
 
 import cupy
-import mend
-import mend.cupy
+import libmend
+import libmend.cupy
 from cupy.cuda import memory
 from simulated import SimulatedTest
 
@@ -14,7 +14,7 @@ from simulated import SimulatedTest
 class Real(SimulatedTest):
     def test_both_modes_are_taken(self):
         for mode in ("object", "pooled"):
-            mend.cupy.enable(mode)
+            libmend.cupy.enable(mode)
         cupy.cuda.set_allocator(None)
 
     def test_an_array_owns_its_block(self):
@@ -23,14 +23,14 @@ class Real(SimulatedTest):
         class Stream:
             ptr = 0
 
-        block = mend.cupy._Block(0, 1000, Stream())
+        block = libmend.cupy._Block(0, 1000, Stream())
         unowned = memory.UnownedMemory(block.address, 1000, block, 0)
         pointer = memory.MemoryPointer(unowned, 0)
         self.assertEqual(pointer.ptr, block.address)
         del block, unowned
-        self.assertEqual(mend.stats()["live_blocks"], 1)
+        self.assertEqual(libmend.stats()["live_blocks"], 1)
         del pointer
-        self.assertEqual(mend.stats()["live_blocks"], 0)
+        self.assertEqual(libmend.stats()["live_blocks"], 0)
         self.assertEqual(memory.UnownedMemory(0, 0, None, 0).ptr, 0)
 
     def test_errors_are_the_ones_cupy_knows(self):

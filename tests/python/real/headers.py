@@ -17,7 +17,7 @@ CUDA = [*SITE.glob("nvidia/cuda_runtime/include"), *SITE.glob("nvidia/cu1*/inclu
 def passes(case, name, includes, libraries=(), folders=()):
     """`includes`: folders of headers, CUDA's beside them; `libraries`: files to link; `folders`:
     where these find theirs."""
-    tree = Path(os.environ["MEND_TEST_TREE"]) / "mend"
+    tree = Path(os.environ["MEND_TEST_TREE"]) / "libmend"
     library = tree / "lib"
     with tempfile.TemporaryDirectory() as work:
         program = f"{work}/test"
@@ -35,7 +35,7 @@ def passes(case, name, includes, libraries=(), folders=()):
             **os.environ,
             "LD_LIBRARY_PATH": os.pathsep.join(map(str, (library, *folders))),
         }
-        over_stand_in = [sys.executable, "-m", "mend.simulate", "-c", RUN, program]
+        over_stand_in = [sys.executable, "-m", "libmend.simulate", "-c", RUN, program]
         return told(case, over_stand_in, variables)
 
 

@@ -27,7 +27,8 @@ TURNS = re.compile(r"([\d,]+) calls, ([\d,]+) creations, ([\d,]+ MiB) held after
 def done_by(program, memory, setting, *arguments):
     kept = {name: value for name, value in os.environ.items() if "ALLOC_CONF" not in name}
     return subprocess.run(
-        [sys.executable, "-m", "mend.simulate", f"--memory={memory}", HELD / program, *arguments],
+        [sys.executable, "-m", "libmend.simulate", f"--memory={memory}", HELD / program]
+        + list(arguments),
         env={**kept, **setting},
         capture_output=True,
         text=True,

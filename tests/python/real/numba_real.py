@@ -1,12 +1,12 @@
-"""mend.numba under numba-cuda itself: its own base classes and pointers, over the simulated
+"""libmend.numba under numba-cuda itself: its own base classes and pointers, over the simulated
 device. Contexts are made by the driver, so the manager is given a stand-in for one."""
 
 import os
 import unittest
 
-import mend
+import libmend
 
-os.environ["NUMBA_CUDA_MEMORY_MANAGER"] = "mend.numba"
+os.environ["NUMBA_CUDA_MEMORY_MANAGER"] = "libmend.numba"
 
 from numba import cuda  # noqa: E402
 from numba.cuda.cudadrv import driver  # noqa: E402
@@ -28,18 +28,18 @@ class Real(SimulatedTest):
         self.manager.initialize()
 
     def test_the_environment_turns_it_on(self):
-        self.assertEqual(type(self.manager).__module__, "mend.numba")
+        self.assertEqual(type(self.manager).__module__, "libmend.numba")
         self.assertIsInstance(self.manager, cuda.HostOnlyCUDAMemoryManager)
 
     def test_a_pointer_owns_its_block(self):
         pointer = self.manager.memalloc(1000)
-        self.assertEqual(mend.stats()["requested_bytes"], 1000)
+        self.assertEqual(libmend.stats()["requested_bytes"], 1000)
         self.assertNotEqual(int(pointer.device_pointer), 0)
         view = pointer.view(100)
         del pointer
-        self.assertEqual(mend.stats()["live_blocks"], 1)
+        self.assertEqual(libmend.stats()["live_blocks"], 1)
         del view
-        self.assertEqual(mend.stats()["live_blocks"], 0)
+        self.assertEqual(libmend.stats()["live_blocks"], 0)
 
     def test_out_of_memory_is_numbas(self):
         with self.assertRaises(driver.CudaAPIError) as caught:
@@ -49,12 +49,12 @@ class Real(SimulatedTest):
     def test_figures_and_reset(self):
         pointer = self.manager.memalloc(1 << 20)
         self.assertEqual(self.manager.get_memory_info().free, (1 << 30) - (1 << 20))
-        with self.assertRaisesRegex(NotImplementedError, "mend.numba"):
+        with self.assertRaisesRegex(NotImplementedError, "libmend.numba"):
             self.manager.get_ipc_handle(pointer)
         self.manager.reset()
         with self.manager.defer_cleanup():
             del pointer
-        self.assertEqual(mend.stats()["live_blocks"], 0)
+        self.assertEqual(libmend.stats()["live_blocks"], 0)
 
 
 if __name__ == "__main__":

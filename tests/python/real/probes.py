@@ -34,8 +34,8 @@ PROBED = ENABLED + PROBE
 
 def _compiled(folder):
     """The library of probe.cpp for this PyTorch."""
-    from mend import _library
-    from mend.torch import _build
+    from libmend import _library
+    from libmend.torch import _build
 
     root = Path(torch.__file__).resolve().parent
     path = Path(folder) / "probe.so"

@@ -11,8 +11,8 @@ import children
 
 BEGIN = """
 import gc, threading, torch
-import mend, mend.torch
-device = mend.simulate(1 << 30)
+import libmend, libmend.torch
+device = libmend.simulate(1 << 30)
 MIB = 1 << 20
 VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
 
@@ -49,7 +49,7 @@ def fraction():  # None: this version does not tell it
     tell = getattr(torch.cuda, "get_per_process_memory_fraction", None)
     return tell and tell()
 """
-ENABLED = BEGIN + "mend.torch.enable()\n"
+ENABLED = BEGIN + "libmend.torch.enable()\n"
 NATIVE = BEGIN + "torch.cuda.init()\n"
 
 
@@ -58,7 +58,7 @@ def add_entry_point(site):
     info = Path(site) / "libmend-0.1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: libmend\nVersion: 0.1.0\n")
-    entry = "[torch.backends]\nmend = mend.torch:_autoload\n"
+    entry = "[torch.backends]\nmend = libmend.torch:_autoload\n"
     (info / "entry_points.txt").write_text(entry)
 
 
@@ -75,9 +75,9 @@ class Programs(unittest.TestCase):
         self.assertEqual(printed, (EXAMPLES / f"{name}.txt").read_text(encoding="utf-8"))
 
     def simulates(self, *arguments, **variables):
-        """What a program prints by `python -m mend.simulate`, alone."""
+        """What a program prints by `python -m libmend.simulate`, alone."""
         kept = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
-        return self.ends_well(["-m", "mend.simulate", *arguments], {**kept, **variables})
+        return self.ends_well(["-m", "libmend.simulate", *arguments], {**kept, **variables})
 
     def ends_well(self, arguments, variables):
         command = [sys.executable, *arguments]

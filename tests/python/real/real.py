@@ -4,11 +4,11 @@ allocators over the simulated device. `./run frameworks`.
 
 Usage: real.py [--installed] [--all-recordings] TREE PROGRAM RECORDINGS
 
-TREE holds the package as a wheel would; PROGRAM is `mend`, whose models of PyTorch's allocators are
-held against PyTorch's on three of the RECORDINGS, with --all-recordings on all. With --installed
-the package that the interpreter has installed is tried instead. Names it, and each framework with
-its version and whether it passed. Exit status 0: all that are there passed; 1: one failed, none is
-there, or no mend package is.
+TREE holds the package as a wheel would; PROGRAM is `libmend`, whose models of PyTorch's allocators
+are held against PyTorch's on three of the RECORDINGS, with --all-recordings on all. With
+--installed the package that the interpreter has installed is tried instead. Names it, and
+each framework with its version and whether it passed. Exit status 0: all that are there passed; 1:
+one failed, none is there, or no libmend package is.
 """
 
 import argparse
@@ -77,8 +77,8 @@ def title_of(framework):
 
 
 def package_of(variables):
-    """The mend package that will be tried: "mend 0.1.0 of /somewhere/mend"; None: there is none."""
-    program = "import mend; print('mend', mend.__version__, 'of', mend.__path__[0])"
+    """The package to try: "libmend 0.1.0 of /somewhere/libmend"; None: there is none."""
+    program = "import libmend; print('libmend', libmend.__version__, 'of', libmend.__path__[0])"
     # Outside of the current folder, which Python would search first.
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -95,14 +95,14 @@ def commands_of(framework):
     """The tests under a framework, each an interpreter's arguments."""
     own = str(HERE / f"{framework}_real.py")
     if framework == "cuda_core":
-        yield ["-m", "mend.simulate", "--memory=1GiB", own]
+        yield ["-m", "libmend.simulate", "--memory=1GiB", own]
         return
     if framework != "torch":
         yield [own]
         return
     for name in ("", "_rare", "_pools", "_sleep", "_saver", "_vllm", "_growing"):
-        yield ["-m", "mend.simulate", "--memory=1GiB", str(HERE / f"torch{name}_real.py")]
-    yield ["-m", "mend.simulate", str(HERE / "replay_real.py")]
+        yield ["-m", "libmend.simulate", "--memory=1GiB", str(HERE / f"torch{name}_real.py")]
+    yield ["-m", "libmend.simulate", str(HERE / "replay_real.py")]
     yield [str(HERE / "held_real.py")]
 
 
@@ -131,7 +131,7 @@ def main():
         )
         package = package_of(variables)
         if package is None:
-            print(f"{sys.executable} has no mend package that works: pip install it first")
+            print(f"{sys.executable} has no libmend package that works: pip install it first")
             return 1
         print(package, flush=True)
         for name in FRAMEWORKS:

@@ -1,8 +1,8 @@
 """PyTorch's own allocators over the simulated device replay recorded programs, beside the models
-of them that `mend replay` has; so does Mend inside of PyTorch, beside Mend alone. They must reserve
-the same, and run out of memory at the same event.
+of them that `libmend replay` has; so does Mend inside of PyTorch, beside Mend alone. They must
+reserve the same, and run out of memory at the same event.
 
-Run by real.py, by way of `python -m mend.simulate`. MEND_TEST_RECORDINGS names what is replayed.
+Run by real.py, by way of `python -m libmend.simulate`. MEND_TEST_RECORDINGS names what is replayed.
 """
 
 import csv
@@ -32,7 +32,7 @@ def version_of(package):
 # segment, before it the lower one.
 CACHING = "caching:2.13" if version_of(torch) >= (2, 13) else "caching"
 COLLECTING = f"{CACHING}:gc80"
-# By policy of `mend replay`: PyTorch's settings.
+# By policy of `libmend replay`: PyTorch's settings.
 POLICIES = {
     CACHING: "expandable_segments:False",
     "expandable": "expandable_segments:True",
@@ -45,14 +45,14 @@ WITHOUT_FIT = (f"{CACHING}:split128", COLLECTING)
 CAPACITIES = ["unlimited", "1.10x", "1.02x"]
 # PyTorch collects only where a program may have less than the device, which is larger by this.
 BEYOND_BYTES = 1 << 30
-# As `mend replay`: a row is a tick of the clock; a block is in use for so many after its free. Each
-# time PyTorch asks for an event that has not come, the stand-in's clock goes on by a microsecond: a
-# tick is far longer than all such questions of a row.
+# As `libmend replay`: a row is a tick of the clock; a block is in use for so many after its free.
+# Each time PyTorch asks for an event that has not come, the stand-in's clock goes on by a
+# microsecond: a tick is far longer than all such questions of a row.
 TICK_NS = 1_000_000
 LAG_ROWS = 64
-# The smallest step of the capacities that `mend replay` searches.
+# The smallest step of the capacities that `libmend replay` searches.
 STEP = 0.002
-# A device without a limit, as `mend replay` has it: so many times the peak of live bytes, and at
+# A device without a limit, as `libmend replay` has it: so many times the peak of live bytes, and at
 # least so many bytes.
 UNLIMITED_TIMES = 64
 UNLIMITED_BYTES = 1 << 40
@@ -138,14 +138,14 @@ def replay(recording, policy, fraction):
     """Makes the calls of a recording, with this fraction of the device. Returns
     {"failed_at_event": ..., "peak_reserved_bytes": ...} and what rule of the driver was broken
     first."""
-    import mend.torch
+    import libmend.torch
 
     if policy == "mend:torch":
-        mend.torch.enable()
+        libmend.torch.enable()
     torch.cuda.init()
     if fraction < 1:
         torch.cuda.set_per_process_memory_fraction(fraction)
-    device = mend.simulate()
+    device = libmend.simulate()
     device._library.mend_sim_now_ns.restype = ctypes.c_uint64
 
     def now_ns():
@@ -201,7 +201,7 @@ def replay_in_child(recording, policy, memory_bytes):
 
 
 def models_of(recording, capacities, policies=POLICIES):
-    """What `mend replay` says, by policy and capacity, in the order they were asked for."""
+    """What `libmend replay` says, by policy and capacity, in the order they were asked for."""
     kept = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     done = subprocess.run(
         [PROGRAM, "replay", "--json", "--policy", ",".join(policies)]

@@ -1,10 +1,10 @@
-"""mend.rmm and mend_rmm.hpp under RMM itself: its resource calls ours on a simulated device."""
+"""libmend.rmm and mend_rmm.hpp under RMM itself: its resource calls ours on a simulated device."""
 
 import unittest
 
 import headers
-import mend
-import mend.rmm
+import libmend
+import libmend.rmm
 import rmm
 from rmm.pylibrmm.stream import Stream
 from simulated import SimulatedTest
@@ -24,20 +24,20 @@ class Real(SimulatedTest):
     native = False
 
     def test_memory_comes_and_goes_in_stream_order(self):
-        resource = mend.rmm.resource(0, self.native)
+        resource = libmend.rmm.resource(0, self.native)
         stream = Stream(ForeignStream(self.device.stream()))
         address = resource.allocate(1000, stream)
-        self.assertEqual(mend.stats()["requested_bytes"], 1000)
+        self.assertEqual(libmend.stats()["requested_bytes"], 1000)
         resource.deallocate(address, 1000, stream)
         self.assertEqual(resource.allocate(1000, stream), address)
 
     def test_out_of_memory_carries_our_report(self):
         with self.assertRaisesRegex(MemoryError, "2.00 GiB requested"):
-            mend.rmm.resource(0, self.native).allocate(2 << 30)
+            libmend.rmm.resource(0, self.native).allocate(2 << 30)
 
     def test_rmm_takes_the_resource(self):
-        mend.rmm.enable(device=0, native=self.native)
-        self.assertIs(rmm.mr.get_per_device_resource(0), mend.rmm._kept[0, self.native])
+        libmend.rmm.enable(device=0, native=self.native)
+        self.assertIs(rmm.mr.get_per_device_resource(0), libmend.rmm._kept[0, self.native])
         adaptor = rmm.mr.StatisticsResourceAdaptor(rmm.mr.get_per_device_resource(0))
         adaptor.deallocate(adaptor.allocate(1000), 1000)
         self.assertEqual(adaptor.allocation_counts.total_bytes, 1000)

@@ -65,11 +65,11 @@ def smaller(match):
 def run_example(path, function, mode, variables):
     """In a process of its own, as `import torch` with MEND_TORCH=1 begins."""
     import host_values
-    import mend.torch
+    import libmend.torch
 
     os.environ.update(variables, MEND_TORCH="1")
-    device = mend.simulate()
-    mend.torch._autoload()
+    device = libmend.simulate()
+    libmend.torch._autoload()
     text = LARGE.sub(smaller, path.read_text(encoding="utf-8"))
     module = {"__name__": "example"}
     with host_values.HostValues():
@@ -113,7 +113,7 @@ def main(tree, folder):
         path = (Path(tree).resolve(), HERE, Path(folder).resolve())
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MEND_")}
         kept.update(PYTHONPATH=os.pathsep.join(map(str, path)), MEND_CACHE_DIR=cache)
-        command = [sys.executable, "-m", "mend.simulate", "--memory=4GiB", "--devices=2"]
+        command = [sys.executable, "-m", "libmend.simulate", "--memory=4GiB", "--devices=2"]
         command += [__file__, "--inner", folder]
         return subprocess.run(command, env=kept, check=False).returncode
 

@@ -2,10 +2,10 @@
 
 import unittest
 
-import mend
+import libmend
 
 
 class SimulatedTest(unittest.TestCase):
     def setUp(self):
-        self.device = mend.simulate(1 << 30)
+        self.device = libmend.simulate(1 << 30)
         self.addCleanup(self.device.close)

@@ -7,7 +7,7 @@ from programs import BEGIN, ENABLED, Programs
 
 GROWING = """
 import copy, io, threading
-from mend.torch import GrowingTensor
+from libmend.torch import GrowingTensor
 
 PAGE = 2 * MIB
 
@@ -15,7 +15,7 @@ def numbers(count, first=0):
     return torch.arange(first, first + count, dtype=torch.int64)
 
 def committed():
-    return mend.stats()["range_bytes"]
+    return libmend.stats()["range_bytes"]
 
 def ends():
     gc.collect()
@@ -35,7 +35,7 @@ def use(stream, address, finish_ns):
 
 def errors_after(stream):
     # The next to get the memory, because there is no other, writes something else.
-    mend.set_limit(mend.stats()["reserved_bytes"])
+    libmend.set_limit(libmend.stats()["reserved_bytes"])
     with torch.cuda.stream(stream):
         tensor = empty(PAGE)
     device.launch(stream.cuda_stream, tensor.data_ptr(), PAGE, kind=1, tag=2)
@@ -84,21 +84,21 @@ class Growing(Programs):
     def test_several_grow_in_one_step(self):
         self.runs("""
             keys, values = (GrowingTensor(4 << 30, dtype=torch.uint8) for _ in range(2))
-            mend.set_limit(mend.stats()["reserved_bytes"] + 600 * MIB)
+            libmend.set_limit(libmend.stats()["reserved_bytes"] + 600 * MIB)
             ours = numbers(8).view(torch.uint8)
             keys.grow(100 * MIB)[:64].copy_(ours)
             for counts in (400 * MIB, [501 * MIB, 0]):
-                error = error_of(lambda: mend.torch.grow_all([keys, values], counts),
+                error = error_of(lambda: libmend.torch.grow_all([keys, values], counts),
                                  torch.OutOfMemoryError)
                 assert len(keys) == committed() == 100 * MIB and len(values) == 0, error
-            longer = mend.torch.grow_all([keys, values], [200 * MIB, 250 * MIB])
+            longer = libmend.torch.grow_all([keys, values], [200 * MIB, 250 * MIB])
             assert [len(tensor) for tensor in longer] == [300 * MIB, 250 * MIB]
             assert longer[0] is keys.tensor and torch.equal(longer[0][:64].cpu(), ours)
             with torch.cuda.stream(torch.cuda.Stream()):
-                mend.torch.grow_all((keys, values), MIB)
-            assert mend.torch.grow_all([], 1) == []
+                libmend.torch.grow_all((keys, values), MIB)
+            assert libmend.torch.grow_all([], 1) == []
             for wrong in ([keys, keys], 1), ([keys], [1, 2]), ([keys], -1), ([keys], 4 << 30):
-                error_of(lambda: mend.torch.grow_all(*wrong), ValueError)
+                error_of(lambda: libmend.torch.grow_all(*wrong), ValueError)
             assert len(keys) == 301 * MIB
             """)
 
@@ -127,7 +127,7 @@ class Growing(Programs):
                 assert committed() == 16 * MIB
                 activations = empty(700 * MIB)
                 error = error_of(lambda: grown.grow(800 * MIB), torch.OutOfMemoryError)
-                assert isinstance(error, mend.OutOfMemoryError)
+                assert isinstance(error, libmend.OutOfMemoryError)
                 assert error.name == "MEND_ERROR_OUT_OF_MEMORY", error
                 assert len(grown) == 10 * MIB and committed() == 16 * MIB
                 del activations
@@ -177,7 +177,7 @@ class Growing(Programs):
             row = PAGE // 8
             table.map_zeros(0, 8 * row)
             assert table.info()["zero_bytes"] == 8 * PAGE and committed() == 0
-            assert mend.stats()["zero_chunk_bytes"] == PAGE
+            assert libmend.stats()["zero_chunk_bytes"] == PAGE
             assert not table.full[: 8 * row].cpu().any()
             table.commit(row, 2 * row)  # the second page
             table.full[row : 2 * row].copy_(torch.full((row,), 7))
@@ -221,8 +221,8 @@ class Growing(Programs):
         self.succeeds_from_the_start(
             """
 import threading
-mend.torch.enable()
-grown = mend.torch.GrowingTensor(1 << 30, dtype=torch.uint8)
+libmend.torch.enable()
+grown = libmend.torch.GrowingTensor(1 << 30, dtype=torch.uint8)
 torch.kept = grown.grow(5 * MIB)
 kept = grown.tensor[5:]
 kept.cycle = [kept, grown]
@@ -294,23 +294,23 @@ print(errors_after({shrinks}) > 0)
 
     def test_pages_sleep(self):
         self.runs("""
-            with mend.torch.sleep_tag("cache"):
+            with libmend.torch.sleep_tag("cache"):
                 grown = GrowingTensor(1 << 30, dtype=torch.int64)
             tensor = grown.grow(MIB)  # 8 MiB, of its tag
             tensor.copy_(numbers(MIB))
             other = torch.zeros(MIB, device="cuda")
-            assert mend.torch.sleep({"cache": "host"}).host_bytes == 8 * MIB
-            assert mend.torch.is_asleep(tensor) and not mend.torch.is_asleep(other)
+            assert libmend.torch.sleep({"cache": "host"}).host_bytes == 8 * MIB
+            assert libmend.torch.is_asleep(tensor) and not libmend.torch.is_asleep(other)
             assert grown.info()["asleep_bytes"] == grown.info()["committed_bytes"] == 8 * MIB
-            mend.torch.wake("cache")
+            libmend.torch.wake("cache")
             assert torch.equal(tensor.cpu(), numbers(MIB))
 
-            mend.torch.sleep()
+            libmend.torch.sleep()
             grown.grow(MIB)[MIB:].copy_(numbers(MIB))  # new pages are awake
             assert grown.info()["asleep_bytes"] == 8 * MIB
             grown.resize(MIB // 2)
             assert grown.info()["asleep_bytes"] == 4 * MIB
-            mend.torch.wake()
+            libmend.torch.wake()
             assert torch.equal(grown.tensor.cpu(), numbers(MIB // 2))
             del grown, tensor
             ends()
@@ -321,7 +321,7 @@ print(errors_after({shrinks}) > 0)
             side = torch.cuda.Stream()
             grown = GrowingTensor(1 << 30, dtype=torch.int64)
             grown.grow(1000)
-            mend.torch.sleep()
+            libmend.torch.sleep()
             with torch.cuda.stream(side):
                 # On a page that sleeps, which this stream does not know.
                 assert error_of(lambda: grown.grow(1000)).name == "MEND_ERROR_ASLEEP"
@@ -330,7 +330,7 @@ print(errors_after({shrinks}) > 0)
                 grown.grow(1000).copy_(numbers(1000))
                 assert torch.equal(grown.tensor.cpu(), numbers(1000))
             assert grown.info()["asleep_bytes"] == 0
-            mend.torch.wake()
+            libmend.torch.wake()
             del grown
             ends()
             """)

@@ -115,7 +115,7 @@ class Pools(Probed):
             pool = pool_of_own()
             empty(200 * MIB)
             assert fits(100, pool)
-            assert mend.stats()["reserved_bytes"] <= 156 * MIB
+            assert libmend.stats()["reserved_bytes"] <= 156 * MIB
             assert torch.cuda.memory_reserved() <= 256 * MIB
             """)
 
@@ -128,14 +128,14 @@ class Pools(Probed):
             text = message_of(lambda: empty(200 * MIB))
             assert "256.00 MiB allowed, of which 100.00 MiB are in memory pools with" in text, text
             assert [event[2] for event in told] == [256 * MIB], told
-            mend.set_limit(200 * MIB)  # the program's own limit, which such pools do not lower
+            libmend.set_limit(200 * MIB)  # the program's own limit, which such pools do not lower
             empty_in(pool_of_own(), 20)
-            assert mend.stats()["limit_bytes"] == 200 * MIB
+            assert libmend.stats()["limit_bytes"] == 200 * MIB
             """)
 
     def test_an_allocator_of_the_programs_that_asks_mend_is_counted_once(self):
         self.succeeds("""
-            from mend import _library
+            from libmend import _library
             path = str(_library.path_of("mend_torch"))
             own = torch.cuda.memory.CUDAPluggableAllocator(
                 path, "mend_torch_alloc_or_null", "mend_torch_free"

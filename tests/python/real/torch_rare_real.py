@@ -95,21 +95,21 @@ class Rare(Probed):
                     ("begun", 0, first.data_ptr(), 3 * MIB, number),
                     ("begun", 0, second.data_ptr(), 5 * MIB, number),
                 ], begun
-                assert mend.stats()["pinned_bytes"] >= 8 * MIB
+                assert libmend.stats()["pinned_bytes"] >= 8 * MIB
                 address = first.data_ptr()
                 del first
                 again = empty(2 * MIB)  # in memory that the tracker knows
                 assert again.data_ptr() == address and heard() == []
             del again, second
             torch.cuda.empty_cache()
-            assert heard() == [] and mend.stats()["pinned_bytes"] >= 8 * MIB
+            assert heard() == [] and libmend.stats()["pinned_bytes"] >= 8 * MIB
             del pool
             ended = heard()
             if VERSION < (2, 6):  # as natively: PyTorch never releases a pool
                 assert ended == []
                 raise SystemExit
             assert sorted(ended) == sorted(("ended", *event[1:]) for event in begun), ended
-            assert mend.stats()["pinned_bytes"] == 0
+            assert libmend.stats()["pinned_bytes"] == 0
             torch.cuda.empty_cache()
             assert torch.cuda.memory_reserved() <= 16 * MIB
             """)
@@ -168,7 +168,7 @@ class Rare(Probed):
                 for what, _, address, size, number in heard():
                     assert what == "ended" and segments.pop(address) == size
                 assert segments == {}, segments
-                assert mend.stats()["pinned_bytes"] == 0
+                assert libmend.stats()["pinned_bytes"] == 0
             """)
 
     # ---- memory that cannot be shared ------------------------------------------------------------
@@ -266,7 +266,7 @@ class Rare(Probed):
     def test_settings_of_the_environment_are_named_at_enable_alone(self):
         self.succeeds_from_the_start(
             """
-            (text,) = warned(mend.torch.enable)
+            (text,) = warned(libmend.torch.enable)
             assert "max_split_size_mb in PYTORCH_CUDA_ALLOC_CONF has no effect" in text, text
             assert warned(lambda: empty(1)) == []
             assert warned(torch.cuda.empty_cache) == []
@@ -287,7 +287,7 @@ class Rare(Probed):
                 text = message_of(lambda: configure("backend:cudaMallocAsync"))
                 assert "cudaMallocAsync != native" in text or VERSION < (2, 9), text
                 """,
-                before=BEGIN + WARNED + "mend.torch.enable()\n",
+                before=BEGIN + WARNED + "libmend.torch.enable()\n",
                 **{name: "backend:native"},
             )
 

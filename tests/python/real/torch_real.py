@@ -1,5 +1,5 @@
-"""mend.torch under PyTorch itself: its tensors, streams, caches and errors, over memory of the
-simulated device. Run by real.py, by way of `python -m mend.simulate`, so nothing is computed."""
+"""libmend.torch under PyTorch itself: its tensors, streams, caches and errors, over memory of the
+simulated device. Run by real.py, by way of `python -m libmend.simulate`, so nothing is computed."""
 
 import os
 import sys
@@ -12,15 +12,15 @@ import torch  # imported once: each test runs in a process forked from this one
 from programs import BEGIN, NATIVE, Programs, add_entry_point
 
 SHARING = """
-import torch, mend, mend.torch
+import torch, mend, libmend.torch
 import torch.multiprocessing as multiprocessing
-mend.torch.enable()
+libmend.torch.enable()
 
 def work(tensors, answers):
     tensor = tensors.get()
-    answers.put((tensor.cpu().tolist(), mend.stats()["imported_bytes"] > 0))
+    answers.put((tensor.cpu().tolist(), libmend.stats()["imported_bytes"] > 0))
     del tensor
-    answers.put(mend.stats()["imported_bytes"])
+    answers.put(libmend.stats()["imported_bytes"])
 
 if __name__ == "__main__":
     context = multiprocessing.get_context("spawn")
@@ -40,13 +40,13 @@ class Real(Programs):
     def test_tensors_are_blocks(self):
         self.succeeds("""
             tensor = empty(1000)
-            assert mend.stats()["requested_bytes"] == 1000
+            assert libmend.stats()["requested_bytes"] == 1000
             assert torch.cuda.memory_allocated() == 1024
             view, other = tensor[10:], empty(5 * MIB)
             del tensor
-            assert mend.stats()["live_blocks"] == 2
+            assert libmend.stats()["live_blocks"] == 2
             del view, other
-            assert mend.stats()["live_blocks"] == 0
+            assert libmend.stats()["live_blocks"] == 0
             """)
 
     def test_out_of_memory_is_told_and_tried_again(self):
@@ -103,8 +103,8 @@ class Real(Programs):
             tensor = empty(3 * MIB)
             assert torch.cuda.memory_allocated() == 3 * MIB
             assert torch.cuda.max_memory_allocated() == 200 * MIB
-            assert torch.cuda.memory_reserved() == mend.stats()["reserved_bytes"]
-            assert torch.cuda.max_memory_reserved() == mend.stats()["peak_reserved_bytes"]
+            assert torch.cuda.memory_reserved() == libmend.stats()["reserved_bytes"]
+            assert torch.cuda.max_memory_reserved() == libmend.stats()["peak_reserved_bytes"]
             summary = torch.cuda.memory_summary()
             assert "| Allocated memory      |   3072 KiB |" in summary, summary
             torch.cuda.memory_summary(abbreviated=True)
@@ -113,7 +113,7 @@ class Real(Programs):
             torch.cuda.reset_accumulated_memory_stats()
             assert torch.cuda.memory_stats()["allocation.all.allocated"] == 0
             free, total = torch.cuda.mem_get_info()
-            assert total == 1024 * MIB and free == total - mend.stats()["reserved_bytes"], free
+            assert total == 1024 * MIB and free == total - libmend.stats()["reserved_bytes"], free
             if hasattr(torch, "accelerator") and hasattr(torch.accelerator, "memory_stats"):
                 stats = torch.accelerator.memory_stats()
                 assert stats["allocated_bytes.all.current"] == 3 * MIB
@@ -140,11 +140,11 @@ class Real(Programs):
             for _ in range(3):
                 used(100 * MIB)
                 torch.cuda.empty_cache()
-            with mend.torch.sleep_tag("weights"):
+            with libmend.torch.sleep_tag("weights"):
                 tensor = empty(100 * MIB)
             used(100 * MIB)
-            mend.torch.sleep({"weights": "host"})
-            mend.torch.wake()
+            libmend.torch.sleep({"weights": "host"})
+            libmend.torch.wake()
             retries, all_waits = waits()
             assert retries == 0 and all_waits >= 3, (retries, all_waits)
             side = torch.cuda.Stream()
@@ -165,7 +165,7 @@ class Real(Programs):
             torch.cuda.empty_cache()
             assert torch.cuda.memory_reserved() == 0
             pointer = torch.cuda.caching_allocator_alloc(1000)
-            assert mend.stats()["live_blocks"] == 1
+            assert libmend.stats()["live_blocks"] == 1
             torch.cuda.caching_allocator_delete(pointer)
             """)
 
@@ -175,14 +175,14 @@ class Real(Programs):
             torch.cuda.set_device(0)
             torch.cuda.get_device_name(), torch.cuda.mem_get_info(), torch.cuda.synchronize()
             tensor = empty(1)
-            assert "has handed out memory already" in message_of(mend.torch.enable)
+            assert "has handed out memory already" in message_of(libmend.torch.enable)
             assert torch.cuda.get_allocator_backend() == "native"
             del tensor
             torch.cuda.empty_cache()
-            mend.torch.enable()
+            libmend.torch.enable()
             assert torch.cuda.get_allocator_backend() == "mend"
             empty(1)
-            assert mend.stats()["allocations"] == 1
+            assert libmend.stats()["allocations"] == 1
             """,
             before=NATIVE,
         )
@@ -193,11 +193,11 @@ class Real(Programs):
             if VERSION >= (2, 6):
                 torch.cuda.caching_allocator_enable(False)
                 tensor = empty(MIB)
-                assert mend.stats()["live_blocks"] == 0
+                assert libmend.stats()["live_blocks"] == 0
                 del tensor
                 torch.cuda.caching_allocator_enable(True)
             tensor = empty(MIB)
-            assert mend.stats()["live_blocks"] == 1
+            assert libmend.stats()["live_blocks"] == 1
             torch.cuda.memory._set_allocator_settings("roundup_power2_divisions:4")
             before = torch.cuda.memory_stats()
             other = empty(5 * MIB + 1)
@@ -224,7 +224,7 @@ class Real(Programs):
                 outer = empty(5 * MIB)
                 addresses = inner.data_ptr(), outer.data_ptr()
                 del inner
-            assert mend.stats()["groups"] == 1
+            assert libmend.stats()["groups"] == 1
             others = [empty(5 * MIB) for _ in range(8)]
             assert not {tensor.data_ptr() for tensor in others} & set(addresses)
             graph.replay()
@@ -235,7 +235,7 @@ class Real(Programs):
             gc.collect()
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
-            assert mend.stats()["groups"] == 0
+            assert libmend.stats()["groups"] == 0
             assert torch.cuda.memory_reserved() == 0
             """)
 
@@ -246,8 +246,8 @@ class Real(Programs):
             for graph in graphs:
                 with torch.cuda.graph(graph, pool=pool):
                     empty(20 * MIB)
-            assert mend.stats()["groups"] == 1
-            assert mend.stats()["group_bytes"] < 40 * MIB
+            assert libmend.stats()["groups"] == 1
+            assert libmend.stats()["group_bytes"] < 40 * MIB
             for graph in reversed(graphs):
                 graph.replay()
             torch.cuda.synchronize()
@@ -362,31 +362,31 @@ class Real(Programs):
             def raises():
                 raise KeyError
             def own(path):
-                return {s.path: s.own_live_bytes for s in mend.scopes()}.get(path, 0)
-            mend.record_stacks(MIB)
-            with mend.module_scopes(model, optimizer):
+                return {s.path: s.own_live_bytes for s in libmend.scopes()}.get(path, 0)
+            libmend.record_stacks(MIB)
+            with libmend.module_scopes(model, optimizer):
                 out = model(batch)
-                assert own("Sequential/1/1.1") == out.nbytes, mend.scopes()
-                assert own("Sequential/1/1.0") == out.nbytes, mend.scopes()  # kept for backward
-                lines = [holder.name for holder in mend.holders(by="stack")]
+                assert own("Sequential/1/1.1") == out.nbytes, libmend.scopes()
+                assert own("Sequential/1/1.0") == out.nbytes, libmend.scopes()  # kept for backward
+                lines = [holder.name for holder in libmend.holders(by="stack")]
                 assert any("forward (linear.py:" in line for line in lines), lines
                 out.sum().backward()
                 optimizer.step()
                 states = sum(t.nbytes for s in optimizer.state.values() for t in s.values()
                              if t.is_cuda)
-                assert own("optimizer") >= states > 4 * MIB, (mend.scopes(), states)
+                assert own("optimizer") >= states > 4 * MIB, (libmend.scopes(), states)
                 # Neither a step nor a module that raises leaves its scope open.
                 error_of(lambda: optimizer.step(raises), KeyError)
                 error_of(lambda: model(batch[:, 1:]))
                 model(batch)
-            mend.record_stacks(0)
+            libmend.record_stacks(0)
             kept = empty(2 * MIB)
-            paths = [scope.path for scope in mend.scopes()]
+            paths = [scope.path for scope in libmend.scopes()]
             assert sum(path.startswith("optimizer") for path in paths) == 1, paths
-            region = next(r for r in mend.regions() if r.address == kept.data_ptr())
+            region = next(r for r in libmend.regions() if r.address == kept.data_ptr())
             assert region.scope is None, region
             again = model(batch)  # the hooks are gone
-            assert own("Sequential/1/1.1") == out.nbytes, mend.scopes()
+            assert own("Sequential/1/1.1") == out.nbytes, libmend.scopes()
             """)
 
     # ---- pools with an allocator of the program's ------------------------------------------------
@@ -394,7 +394,7 @@ class Real(Programs):
     def test_a_pool_with_an_allocator_of_the_programs(self):
         """Pytorch's own allocator keeps it, as it always does."""
         self.succeeds("""
-            from mend import _library
+            from libmend import _library
             path = str(_library.path_of("mend_torch"))
             own = torch.cuda.memory.CUDAPluggableAllocator(
                 path, "mend_torch_alloc_or_null", "mend_torch_free"
@@ -404,11 +404,11 @@ class Real(Programs):
                 tensor = empty(3 * MIB)
             # Older versions do not say which allocator a pool has.
             is_native = VERSION >= (2, 8)
-            assert mend.stats()["live_bytes"] == (20 if is_native else 3) * MIB  # a segment
+            assert libmend.stats()["live_bytes"] == (20 if is_native else 3) * MIB  # a segment
             assert torch.cuda.memory_allocated() == (23 if is_native else 3) * MIB
             tensor.record_stream(torch.cuda.Stream())
             outside = empty(MIB)
-            assert mend.stats()["live_bytes"] == (21 if is_native else 4) * MIB
+            assert libmend.stats()["live_bytes"] == (21 if is_native else 4) * MIB
             if is_native:
                 (segment,) = pool.snapshot()
                 assert segment["total_size"] == 20 * MIB, segment
@@ -416,13 +416,13 @@ class Real(Programs):
             gc.collect()
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
-            assert mend.stats()["live_bytes"] == MIB
+            assert libmend.stats()["live_bytes"] == MIB
             """)
 
     def test_two_gpus(self):
         """A copy between them, and figures of each."""
         program = """
-            mend.torch.enable()
+            libmend.torch.enable()
             here = torch.arange(1000, dtype=torch.uint8).to("cuda:0")
             there = here.to("cuda:1")
             torch.cuda.synchronize(0), torch.cuda.synchronize(1)
@@ -431,7 +431,7 @@ class Real(Programs):
                 assert torch.cuda.memory_allocated(index) == 1024
         """
         self.simulates(
-            "--devices", "2", "-c", "import torch, mend.torch\n" + textwrap.dedent(program)
+            "--devices", "2", "-c", "import torch, libmend.torch\n" + textwrap.dedent(program)
         )
 
     def sends_a_tensor_by(self, kind, *options, **variables):
@@ -455,13 +455,13 @@ class Real(Programs):
         """PyTorch's own cache above, with its own figures and its own out of memory."""
         self.succeeds(
             """
-            with mend.torch.pool() as pool:
+            with libmend.torch.pool() as pool:
                 tensor = empty(3 * MIB)
-                with mend.torch.pool() as same:
+                with libmend.torch.pool() as same:
                     assert same is pool
                 assert "Tried to allocate 2.00 GiB" in message_of(lambda: empty(2 << 30))
                 again = empty(3 * MIB)
-            assert mend.stats()["live_bytes"] == 20 * MIB
+            assert libmend.stats()["live_bytes"] == 20 * MIB
             assert torch.cuda.memory_allocated() == 6 * MIB
             assert torch.cuda.memory_reserved() == 20 * MIB
             assert len(torch.cuda.memory_snapshot()) == 1
@@ -473,15 +473,15 @@ class Real(Programs):
         self.succeeds(
             """
             if torch.__version__ < "2.7":
-                assert "2.7 is the first" in message_of(mend.torch.mem_pool)
+                assert "2.7 is the first" in message_of(libmend.torch.mem_pool)
                 raise SystemExit
-            own = mend.torch.mem_pool()
-            with mend.torch.pool(own):
+            own = libmend.torch.mem_pool()
+            with libmend.torch.pool(own):
                 tensor = empty(3 * MIB)
             del tensor, own
             gc.collect()
             torch.cuda.empty_cache()
-            assert mend.stats()["live_bytes"] == 0
+            assert libmend.stats()["live_bytes"] == 0
             """,
             before=NATIVE,
         )
@@ -491,10 +491,10 @@ class Real(Programs):
             add_entry_point(site)
             path = f"{site}{os.pathsep}{os.environ['PYTHONPATH']}"
             self.succeeds_from_the_start(
-                "assert mend.torch.is_enabled(); empty(1)", MEND_TORCH="1", PYTHONPATH=path
+                "assert libmend.torch.is_enabled(); empty(1)", MEND_TORCH="1", PYTHONPATH=path
             )
             self.succeeds_from_the_start(
-                "assert not mend.torch.is_enabled()", PYTHONPATH=path
+                "assert not libmend.torch.is_enabled()", PYTHONPATH=path
             )
             line = BEGIN[: BEGIN.index("    return torch.empty")].count("\n") + 1
             self.succeeds_from_the_start(

@@ -8,7 +8,7 @@ from programs import ENABLED, Programs
 
 SAVER = """
 import os, tempfile, warnings
-from mend.torch.memory_saver import configure_subprocess, torch_memory_saver as saver
+from libmend.torch.memory_saver import configure_subprocess, torch_memory_saver as saver
 
 def filled(value, mib=32):
     return torch.full((mib * MIB,), value, dtype=torch.uint8).cuda()
@@ -139,7 +139,7 @@ class Saver(Programs):
         """At one place of the host, until a resume that does not retain, or the tensor ends."""
         self.runs("""
             def kept():
-                return mend.stats()["copies_host_bytes"]
+                return libmend.stats()["copies_host_bytes"]
 
             with saver.region("w", enable_cpu_backup=True):
                 weights = filled(2, 4)
@@ -271,12 +271,12 @@ assert device.violations == 0, device.first_violation
             """)
 
     def test_each_gpu_that_is_used(self):
-        begin = "import torch, mend, mend.torch; mend.torch.enable(); MIB = 1 << 20"
+        begin = "import torch, mend, libmend.torch; libmend.torch.enable(); MIB = 1 << 20"
         program = begin + SAVER + """
 with saver.region("a", enable_cpu_backup=True):
     tensors = [torch.full((32 << 20,), 7, dtype=torch.uint8).to(f"cuda:{i}") for i in (0, 1)]
 saver.pause("a")
-print([mend.torch.is_asleep(tensor) for tensor in tensors])
+print([libmend.torch.is_asleep(tensor) for tensor in tensors])
 print([holds(saver.get_cpu_backup(tensor), 7) for tensor in tensors])
 saver.resume()
 print([holds(tensor, 7) for tensor in tensors])

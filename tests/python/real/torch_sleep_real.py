@@ -8,7 +8,7 @@ from programs import BEGIN, ENABLED, Programs
 
 SLEEP = """
 import os, tempfile, threading
-from mend.torch import is_asleep, move_to_tag, sleep, sleep_tag, wake
+from libmend.torch import is_asleep, move_to_tag, sleep, sleep_tag, wake
 
 def filled(value, mib=32):
     return torch.full((mib * MIB,), value, dtype=torch.uint8).cuda()
@@ -100,7 +100,7 @@ class Sleep(Programs):
             held = leaks()
             for _ in range(3):
                 error = error_of(wake, torch.OutOfMemoryError)
-                assert isinstance(error, mend.OutOfMemoryError), type(error)
+                assert isinstance(error, libmend.OutOfMemoryError), type(error)
                 assert error.name == "MEND_ERROR_OUT_OF_MEMORY"
                 assert "lacks" in str(error) and "sleeps as before" in str(error), error
                 assert leaks() == held, (leaks(), held)
@@ -203,7 +203,7 @@ class Sleep(Programs):
             with tempfile.TemporaryDirectory() as folder:
                 report = sleep({"a": "file"}, directory=folder)
                 assert report.file_bytes == 40 * MIB and report.host_bytes == 0, report
-                assert mend.stats()["kept_file_bytes"] == 40 * MIB
+                assert libmend.stats()["kept_file_bytes"] == 40 * MIB
                 assert os.listdir(folder) == []
             assert wake().file_bytes == 40 * MIB
             assert holds(tensor, 11)
@@ -406,22 +406,22 @@ class Sleep(Programs):
 
     def test_each_gpu_sleeps_by_itself(self):
         program = """
-import torch, mend, mend.torch
-mend.torch.enable()
-with mend.torch.sleep_tag("a"):
+import torch, mend, libmend.torch
+libmend.torch.enable()
+with libmend.torch.sleep_tag("a"):
     tensors = [torch.full((32 << 20,), 7, dtype=torch.uint8).to(f"cuda:{i}") for i in (0, 1)]
 
 def asleep():
-    return [mend.torch.is_asleep(tensor) for tensor in tensors]
+    return [libmend.torch.is_asleep(tensor) for tensor in tensors]
 
-mend.torch.sleep("a", device="cuda:1")
-print(asleep(), mend.stats(0)["reserved_bytes"] >> 20, mend.stats(1)["reserved_bytes"] >> 20)
-mend.torch.sleep("a")
+libmend.torch.sleep("a", device="cuda:1")
+print(asleep(), libmend.stats(0)["reserved_bytes"] >> 20, libmend.stats(1)["reserved_bytes"] >> 20)
+libmend.torch.sleep("a")
 print(asleep())
 with torch.cuda.device(1):
-    mend.torch.wake()
+    libmend.torch.wake()
 print(asleep())
-mend.torch.wake(device=torch.device("cuda", 0))
+libmend.torch.wake(device=torch.device("cuda", 0))
 print(asleep(), [tensor.cpu().eq(7).all().item() for tensor in tensors])
 """
         self.assertEqual(
@@ -434,7 +434,7 @@ print(asleep(), [tensor.cpu().eq(7).all().item() for tensor in tensors])
             """
             for call in (sleep, wake, lambda: sleep_tag("a").__enter__()):
                 text = message_of(call)
-                assert text.endswith("() needs mend.torch.enable()"), text
+                assert text.endswith("() needs libmend.torch.enable()"), text
             """,
             before=BEGIN + SLEEP,
         )

@@ -24,8 +24,8 @@ cumem.cumem_available, cumem.CuMemAllocator = False, type("CuMemAllocator", (), 
 sys.modules["vllm.device_allocator"].cumem = cumem
 sys.modules["vllm"].device_allocator = sys.modules["vllm.device_allocator"]
 sys.modules["vllm.worker"].CuMemAllocator = cumem.CuMemAllocator
-import mend.vllm
-mend.vllm.register(), mend.vllm.register()
+import libmend.vllm
+libmend.vllm.register(), libmend.vllm.register()
 from vllm.device_allocator.cumem import CuMemAllocator
 allocator = CuMemAllocator.get_instance()
 
@@ -49,7 +49,7 @@ class Vllm(Programs):
 
     def test_it_takes_the_place_of_the_allocator(self):
         self.runs("""
-            assert cumem.cumem_available and CuMemAllocator is mend.vllm.CuMemAllocator
+            assert cumem.cumem_available and CuMemAllocator is libmend.vllm.CuMemAllocator
             assert sys.modules["vllm.worker"].CuMemAllocator is CuMemAllocator
             assert CuMemAllocator.get_instance() is allocator
             outside = filled(0, 4)
@@ -96,7 +96,7 @@ class Vllm(Programs):
         """VLLM_SLEEP_MODE_RELEASE_HOST_MEMORY; by default it is there for the next sleep."""
         self.runs("""
             def kept():
-                return mend.stats()["copies_host_bytes"] // MIB
+                return libmend.stats()["copies_host_bytes"] // MIB
 
             with allocator.use_memory_pool("weights"):
                 weights = filled(5, 64)
@@ -111,7 +111,7 @@ class Vllm(Programs):
         """MEND_VLLM=keep_free: neither the trainer nor the wake creates memory."""
         self.runs("""
             def creations():
-                return mend.stats()["chunks_created"]
+                return libmend.stats()["chunks_created"]
 
             with allocator.use_memory_pool("weights"):
                 weights = filled(5, 256)
@@ -227,11 +227,11 @@ class Vllm(Programs):
                 kinds = [is_legacy(tensor) for tensor in (copied, weights, empty(MIB))]
                 assert kinds == [1, 0, 0], kinds  # outside of graphs all is Mend's
                 assert copied.cpu().eq(3).all(), copied
-                assert torch.cuda.memory_reserved() > mend.stats()["reserved_bytes"]
+                assert torch.cuda.memory_reserved() > libmend.stats()["reserved_bytes"]
                 graph.reset()
                 del copied
             torch.cuda.empty_cache()
-            assert torch.cuda.memory_reserved() == mend.stats()["reserved_bytes"]
+            assert torch.cuda.memory_reserved() == libmend.stats()["reserved_bytes"]
             """,
             before=ENABLED,
             MEND_TORCH_GRAPHS="native",
@@ -240,7 +240,7 @@ class Vllm(Programs):
     def test_without_mend_vllm_keeps_its_own(self):
         self.succeeds(
             """
-            assert CuMemAllocator is not mend.vllm.CuMemAllocator
+            assert CuMemAllocator is not libmend.vllm.CuMemAllocator
             assert CustomAllreduce().all_reduce(1, registered=True) == (1, None, True)
             """,
             before=ENABLED + VLLM.rsplit("allocator =", 1)[0],

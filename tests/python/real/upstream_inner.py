@@ -1,6 +1,6 @@
 """Runs the tests of a file, each in a process of its own; prints a JSON line for each.
 
-    python -m mend.simulate upstream_inner.py FILE native|expandable|mend [options]
+    python -m libmend.simulate upstream_inner.py FILE native|expandable|mend [options]
 
 Run by upstream_tests.py. PyTorch is imported once; a test's process is forked before CUDA is used.
 """
@@ -32,10 +32,10 @@ FOREIGN_BYTES = 512 << 20  # what a context takes of a real GPU
 
 def simulated_device():
     """What says how the program used it; a part of each device is a context's, as of a real GPU."""
-    import mend
-    from mend import _standin
+    import libmend
+    from libmend import _standin
 
-    device = mend.simulate()
+    device = libmend.simulate()
     for index in range(_standin.device_count()):
         foreign_bytes = ctypes.c_uint64(FOREIGN_BYTES)
         device._library.mend_sim_set_foreign_bytes(device._sim, index, foreign_bytes)
@@ -45,10 +45,10 @@ def simulated_device():
 def load(options, code):
     """The module of the tests, under the allocator that is asked for."""
     if options.allocator == "mend":
-        import mend.torch
+        import libmend.torch
 
         os.environ["MEND_TORCH"] = "1"  # for the processes that a test starts
-        mend.torch.enable()
+        libmend.torch.enable()
     module = types.ModuleType(MODULE)
     module.__file__ = str(options.file)
     sys.modules[MODULE] = module

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch's own tests judge allocators without a GPU, over `python -m mend.simulate`: PyTorch's
+"""PyTorch's own tests judge allocators without a GPU, over `python -m libmend.simulate`: PyTorch's
 native allocator, its expandable segments, and Mend.
 
 Usage: upstream_tests.py [options] TREE FILE
@@ -64,7 +64,7 @@ def environment(options, allocator, scratch):
 
 def run(options, allocator, scratch, *arguments):
     """The outcomes by test, in the order in which they ran."""
-    command = [sys.executable, "-m", "mend.simulate", "--memory", MEMORY]
+    command = [sys.executable, "-m", "libmend.simulate", "--memory", MEMORY]
     command += ["--devices", options.devices, str(HERE / "upstream_inner.py")]
     command += [str(options.file), allocator, "--limit", options.limit, *arguments]
     outcomes = {}

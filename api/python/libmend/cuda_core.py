@@ -1,8 +1,8 @@
 """The memory resource of cuda.core from Mend, for nvmath-python and programs on cuda.core.
 
-    import mend.cuda_core
-    mend.cuda_core.enable()          # the resource of the current device
-    mr = mend.cuda_core.MendResource(device=1)
+    import libmend.cuda_core
+    libmend.cuda_core.enable()          # the resource of the current device
+    mr = libmend.cuda_core.MendResource(device=1)
 
 Buffers come and go in the order of the stream that each call names. Needs cuda-core 1.2 or later:
 earlier ones free a buffer on the default stream, whatever it was allocated on. Streams that have
@@ -35,7 +35,7 @@ class MendResource(MemoryResource):
         return self._device
 
     def allocate(self, size: int, *, stream: object) -> Buffer:
-        """Raises mend.OutOfMemoryError, mend.Error."""
+        """Raises libmend.OutOfMemoryError, libmend.Error."""
         holder = _streams.holder(self._device, stream)
         address = _devices.alloc(self._device, _devices.amount_of("size", size), holder.ptr)
         try:
@@ -68,7 +68,7 @@ def _buffer_of(address: int, size: int, resource: MemoryResource, stream: object
     try:
         return Buffer.from_handle(address, size, mr=resource, stream=stream)
     except TypeError as failure:
-        raise Error("mend.cuda_core: needs cuda-core 1.2 or later") from failure
+        raise Error("libmend.cuda_core: needs cuda-core 1.2 or later") from failure
 
 
 def enable(device: object = None) -> MendResource:
@@ -83,8 +83,8 @@ def _number_of(stream: object) -> int:
     """The handle of a stream, by the protocol of such objects."""
     if any(kind.__name__ == "GraphBuilder" for kind in type(stream).__mro__):
         raise Error(
-            "mend.cuda_core: memory of a GraphBuilder is not served: its graphs would use it after"
-            " the buffer's end. Allocate on a stream before, or with GraphMemoryResource"
+            "libmend.cuda_core: memory of a GraphBuilder is not served: its graphs would use it"
+            " after the buffer's end. Allocate on a stream before, or with GraphMemoryResource"
         )
     return stream.__cuda_stream__()[1]
 

@@ -1,6 +1,6 @@
-"""Sleep and wake for PyTorch: mend.sleep and mend.wake for tensors and modules, on the current
-device. After mend.torch.enable() alone: in a segment of PyTorch's own cache tensors of several tags
-lie side by side, and it would give out memory that sleeps."""
+"""Sleep and wake for PyTorch: libmend.sleep and libmend.wake for tensors and modules, on the
+current device. After libmend.torch.enable() alone: in a segment of PyTorch's own cache tensors of
+several tags lie side by side, and it would give out memory that sleeps."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ LEVELS = {
 
 @contextlib.contextmanager
 def sleep_tag(tag: Tag | None) -> Iterator[int]:
-    """Tensors that this thread makes inside the `with` have this sleep tag, as by mend.sleep_tag:
-    a module's parameters and buffers, and all else that the thread allocates. Threads of backward
-    are others, so gradients that it makes have none. Raises RuntimeError before enable()."""
+    """Tensors that this thread makes inside the `with` have this sleep tag, as by
+    libmend.sleep_tag: a module's parameters and buffers, and all else that the thread allocates.
+    Threads of backward are others, so gradients that it makes have none. Raises RuntimeError before
+    enable()."""
     _need_enabled("sleep_tag")
     with _sleep.sleep_tag(tag) as number:
         yield number
@@ -41,13 +42,15 @@ def sleep(
     graphs: str | None = None,
     device: object | None = None,
 ) -> SleepReport:
-    """mend.sleep for the current device, or another. In the place of tags it takes a `level`, as
+    """libmend.sleep for the current device, or another. In the place of tags it takes a `level`, as
     vLLM has it: at 1 "weights" are kept on the host and "kv_cache" is dropped, at 2 both are
     dropped, and all else stays awake. Raises RuntimeError before enable()."""
     _need_enabled("sleep")
     if level is not None:
         if tags is not None or level not in LEVELS:
-            raise ValueError(f"mend.torch.sleep: level is {level!r}; it takes 1 or 2, without tags")
+            raise ValueError(
+                f"libmend.torch.sleep: level is {level!r}; it takes 1 or 2, without tags"
+            )
         tags = LEVELS[level]
     if _is_capturing():
         raise error_named("MEND_ERROR_CAPTURING", "the current stream is being captured")
@@ -65,7 +68,7 @@ def sleep(
 
 
 def wake(tags: Tags | None = None, *, device: object | None = None) -> WakeReport:
-    """mend.wake for the current device, or another. Out of memory is torch.OutOfMemoryError too.
+    """libmend.wake for the current device, or another. Out of memory is torch.OutOfMemoryError too.
     Raises RuntimeError before enable()."""
     _need_enabled("wake")
     with as_pytorch():
@@ -73,7 +76,7 @@ def wake(tags: Tags | None = None, *, device: object | None = None) -> WakeRepor
 
 
 def is_asleep(tensor) -> bool:
-    """Whether any memory of a tensor's block sleeps. Raises mend.Error if it is no memory of
+    """Whether any memory of a tensor's block sleeps. Raises libmend.Error if it is no memory of
     Mend's."""
     return tensor.numel() > 0 and _sleep.is_asleep(tensor.data_ptr())
 
@@ -81,7 +84,7 @@ def is_asleep(tensor) -> bool:
 def contents_dropped(tensor) -> bool:
     """Whether a sleep dropped contents of a tensor's block ("nothing", or a level of sleep()), and
     none since has kept all of it: so it says after its contents were loaded again, too. Raises
-    mend.Error if it is no memory of Mend's."""
+    libmend.Error if it is no memory of Mend's."""
     return tensor.numel() > 0 and _sleep.contents_dropped(tensor.data_ptr())
 
 
@@ -116,7 +119,7 @@ def _need_enabled(call: str) -> None:
     from . import is_enabled
 
     if not is_enabled():
-        raise RuntimeError(f"mend.torch.{call}() needs mend.torch.enable()")
+        raise RuntimeError(f"libmend.torch.{call}() needs libmend.torch.enable()")
 
 
 def _is_capturing() -> bool:

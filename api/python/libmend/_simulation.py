@@ -1,6 +1,6 @@
 """A simulated GPU under the hooks, to test programs without a GPU.
 
-    with mend.simulate(memory_bytes=4 << 30) as device:
+    with libmend.simulate(memory_bytes=4 << 30) as device:
         ...  # hooks allocate its memory; the host cannot use the addresses
         assert device.violations == 0
 
@@ -56,7 +56,7 @@ class SimulatedDevice:
         library = self._library if name == "create" else self._open()
         result = getattr(library, f"mend_sim_{name}")(*arguments)
         if result != 0:
-            what = "mend.simulate" if name == "create" else f"SimulatedDevice.{name}"
+            what = "libmend.simulate" if name == "create" else f"SimulatedDevice.{name}"
             library.mend_sim_last_message.restype = ctypes.c_char_p
             why = library.mend_sim_last_message().decode() if result == 1 else ""
             raise Error(f"{what}: {name_of(result)}{why and ': '}{why}", result)
@@ -198,10 +198,10 @@ def simulate(
 ) -> SimulatedDevice:
     """Puts simulated GPUs under the default pools of this process, before any hook has used them:
     one of 1 GiB, where nothing else is asked for. With `has_bytes` the host can use the addresses,
-    up to about 65,000 mappings. Raises mend.Error, for example if a pool exists already.
+    up to about 65,000 mappings. Raises libmend.Error, for example if a pool exists already.
 
-    In a program that `python -m mend.simulate` runs it gives the device that the program runs on,
-    and raises mend.Error if that has not what is asked for."""
+    In a program that `python -m libmend.simulate` runs it gives the device that the program runs
+    on, and raises libmend.Error if that has not what is asked for."""
     if not _standin.is_loaded():
         return SimulatedDevice(
             1 << 30 if memory_bytes is None else memory_bytes,
@@ -216,6 +216,6 @@ def simulate(
         if asked is not None and asked != has:
             raise Error(
                 f"mend: this program runs on a simulated device with {what}={has}, not {asked}:"
-                " say so to python -m mend.simulate"
+                " say so to python -m libmend.simulate"
             )
     return found

@@ -1,4 +1,4 @@
-"""The program `mend`, of the package: `mend` and `python -m mend`."""
+"""The program of the package: `libmend` and `python -m libmend`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ._library import PACKAGE
 
 def main() -> str:
     """Becomes the program. Returns only why that fails."""
-    program = PACKAGE / "bin" / "mend"
+    program = PACKAGE / "bin" / "libmend"
     sys.stdout.flush()
     try:
-        os.execv(program, ["mend", *sys.argv[1:]])
+        os.execv(program, ["libmend", *sys.argv[1:]])
     except OSError as error:
         return f"mend: the program is not part of this package: {program}: {error.strerror}"
 

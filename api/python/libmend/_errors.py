@@ -38,7 +38,7 @@ class OutOfMemoryError(Error, MemoryError):
 
 
 # As programs know them, in tracebacks too.
-Error.__module__ = OutOfMemoryError.__module__ = "mend"
+Error.__module__ = OutOfMemoryError.__module__ = "libmend"
 
 
 def _text(value: bytes | None) -> str:
@@ -47,21 +47,21 @@ def _text(value: bytes | None) -> str:
 
 # What Python calls the functions that messages of the library name.
 _FUNCTIONS = {
-    "mend_sleep": "mend.sleep",
-    "mend_wake": "mend.wake",
+    "mend_sleep": "libmend.sleep",
+    "mend_wake": "libmend.wake",
     "mend_read_kept": "get_cpu_backup",
-    "mend_trim": "mend.trim",
-    "mend_get_room": "mend.room",
-    "mend_set_limit": "mend.set_limit",
-    "mend_scope_push": "mend.scope",
-    "mend_get_scopes": "mend.scopes",
-    "mend_get_holders": "mend.holders",
-    "mend_name": "mend.name_tag",
-    "mend_stack_set_source": "mend.record_stacks",
-    "mend_get_regions": "mend.regions",
-    "mend_stats_prometheus": "mend.prometheus",
-    "mend_history_start": "mend.keep_history",
-    "mend_history_read": "mend.history",
+    "mend_trim": "libmend.trim",
+    "mend_get_room": "libmend.room",
+    "mend_set_limit": "libmend.set_limit",
+    "mend_scope_push": "libmend.scope",
+    "mend_get_scopes": "libmend.scopes",
+    "mend_get_holders": "libmend.holders",
+    "mend_name": "libmend.name_tag",
+    "mend_stack_set_source": "libmend.record_stacks",
+    "mend_get_regions": "libmend.regions",
+    "mend_stats_prometheus": "libmend.prometheus",
+    "mend_history_start": "libmend.keep_history",
+    "mend_history_read": "libmend.history",
     "mend_range_create": "GrowingTensor",
     "mend_range_commit_all": "GrowingTensor.commit",
     "mend_range_decommit": "GrowingTensor.decommit",

@@ -62,8 +62,8 @@ def mem_pool(device: int | None = None):
             return torch.cuda.MemPool()
     if _version_of(torch) < _FIRST_THAT_GIVES_BACK:
         raise RuntimeError(
-            f"mend.torch: PyTorch {torch.__version__} frees the memory of a torch.cuda.MemPool"
-            " wrongly; 2.7 is the first that does not. mend.torch.pool() keeps it, and works"
+            f"libmend.torch: PyTorch {torch.__version__} frees the memory of a torch.cuda.MemPool"
+            " wrongly; 2.7 is the first that does not. libmend.torch.pool() keeps it, and works"
         )
     return _made(torch, device)
 
@@ -71,8 +71,8 @@ def mem_pool(device: int | None = None):
 def _made(torch, device: int | None):
     if not hasattr(torch.cuda, "MemPool"):
         raise RuntimeError(
-            f"mend.torch: PyTorch {torch.__version__} has no torch.cuda.MemPool; 2.5 is the first"
-            " with one. mend.torch.enable() works with all of the process's memory"
+            f"libmend.torch: PyTorch {torch.__version__} has no torch.cuda.MemPool; 2.5 is the"
+            " first with one. libmend.torch.enable() works with all of the process's memory"
         )
     _library.load("mend_torch")  # so that libmend is set up before PyTorch opens it
     allocator = torch.cuda.memory.CUDAPluggableAllocator(

@@ -27,7 +27,7 @@ def warn_of_settings() -> None:
         found = without_effect(os.environ.get(name, ""))
         if found:
             warn_user(
-                f"mend.torch: {found} in {name} has no effect on memory from Mend;"
+                f"libmend.torch: {found} in {name} has no effect on memory from Mend;"
                 " MEND_CONF has (docs/tuning.md)"
             )
 

@@ -1,7 +1,7 @@
 """CuPy's memory from Mend.
 
-    import mend.cupy
-    mend.cupy.enable()
+    import libmend.cupy
+    libmend.cupy.enable()
 
 In the mode "object" every array is a block of Mend, allocated and freed in the order of the stream
 that was CuPy's current one when the array was created. In the mode "pooled" CuPy keeps its own
@@ -32,7 +32,7 @@ def enable(mode: str = "object") -> None:
     import cupy
 
     if mode not in ("object", "pooled"):
-        raise ValueError(f'mend.cupy: the mode is "object" or "pooled", not {mode!r}')
+        raise ValueError(f'libmend.cupy: the mode is "object" or "pooled", not {mode!r}')
     _library.load("mend")
     if mode == "object":
         cupy.cuda.set_allocator(_allocator(cupy, _error_of_arrays))

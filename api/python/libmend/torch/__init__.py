@@ -1,15 +1,15 @@
 """PyTorch's memory from Mend.
 
-    import mend.torch
-    mend.torch.enable()          # the whole process, before the first tensor on a GPU
+    import libmend.torch
+    libmend.torch.enable()          # the whole process, before the first tensor on a GPU
 
-    with mend.torch.pool():      # or a part of a program, under PyTorch's own cache
+    with libmend.torch.pool():      # or a part of a program, under PyTorch's own cache
         model = build()
 
-    with mend.torch.sleep_tag("weights"):      # after enable()
+    with libmend.torch.sleep_tag("weights"):      # after enable()
         model = build()
-    mend.torch.sleep({"weights": "host"})      # its memory goes back to the device
-    mend.torch.wake()                          # the same tensors, at the same addresses
+    libmend.torch.sleep({"weights": "host"})      # its memory goes back to the device
+    libmend.torch.wake()                          # the same tensors, at the same addresses
 
 `MEND_TORCH=1` in the environment turns it on in programs that cannot be edited, at the end of their
 `import torch`; `MEND_STACKS=1MiB` beside it records the lines that allocate. What works:
@@ -67,14 +67,15 @@ def enable() -> None:
             return
         if not hasattr(torch._C, "_cuda_customAllocator"):
             raise RuntimeError(
-                f"mend.torch: PyTorch {torch.__version__} cannot take another CUDA allocator: it is"
-                " older than 2.0, or built without CUDA"
+                f"libmend.torch: PyTorch {torch.__version__} cannot take another CUDA allocator: it"
+                " is older than 2.0, or built without CUDA"
             )
         try:
             library = _class.load(torch)
         except _build.NotAvailable as reason:
             raise RuntimeError(
-                f"mend.torch: its class for PyTorch {torch.__version__} is not available: {reason}"
+                f"libmend.torch: its class for PyTorch {torch.__version__} is not available: "
+                f"{reason}"
             ) from reason
         _stacks.record_as_asked()
         make_shareable()
@@ -83,7 +84,7 @@ def enable() -> None:
         reason = _class.install(library, count)
         if reason:
             raise RuntimeError(
-                "mend.torch.enable() cannot put Mend in the place of PyTorch's allocator:"
+                "libmend.torch.enable() cannot put Mend in the place of PyTorch's allocator:"
                 f" {reason}. Call it before the first tensor on a GPU, or set MEND_TORCH=1"
             )
         _kept.append(library)

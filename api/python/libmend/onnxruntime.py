@@ -1,7 +1,7 @@
 """ONNX Runtime's CUDA memory from Mend.
 
-    import mend.onnxruntime
-    session = onnxruntime.InferenceSession(model, providers=mend.onnxruntime.providers())
+    import libmend.onnxruntime
+    session = onnxruntime.InferenceSession(model, providers=libmend.onnxruntime.providers())
 
 ONNX Runtime calls C functions whose addresses are options of its CUDA provider, and tells them
 neither device nor stream. The device is the current one. If a session computes on a stream of the

@@ -21,16 +21,16 @@ def warn_of_engines(device_count: Callable[[], int]) -> None:
     """Warns where an engine is loaded whose captures would fail with several GPUs."""
     wish = os.environ.get("MEND_TORCH_GRAPHS", "")
     if wish not in ("", "mend", "native"):
-        warn_user(f"mend.torch: MEND_TORCH_GRAPHS is {wish!r}; it takes native or mend")
+        warn_user(f"libmend.torch: MEND_TORCH_GRAPHS is {wish!r}; it takes native or mend")
     if wish == "native":
         return
     for engine, (switch, plug_in) in _ENGINES.items():
         is_loaded = engine in sys.modules and not _copies(engine, plug_in)
         if is_loaded and device_count() > 1:
             warn_user(
-                f"mend.torch: {engine} is loaded. Its custom all-reduce shares memory of graphs by"
-                " cudaIpcGetMemHandle, which takes no virtual memory, so captures fail with several"
-                f" GPUs: pass {switch} to it, or set MEND_TORCH_GRAPHS=native"
+                f"libmend.torch: {engine} is loaded. Its custom all-reduce shares memory of graphs"
+                " by cudaIpcGetMemHandle, which takes no virtual memory, so captures fail with"
+                f" several GPUs: pass {switch} to it, or set MEND_TORCH_GRAPHS=native"
             )
 
 

@@ -131,7 +131,7 @@ def sleep(
     "nothing" (it sleeps) or "awake".
 
     Warns (RuntimeWarning) of a tag that nothing has: it may be misspelt, and memory that it was to
-    give back stays. Raises mend.Error, and then no block has changed; its `name` says why:
+    give back stays. Raises libmend.Error, and then no block has changed; its `name` says why:
     "MEND_ERROR_ASLEEP", "MEND_ERROR_CAPTURING", "MEND_ERROR_PINNED", ..."""
     keeps = _keeps_of(tags)
     report = put(
@@ -154,7 +154,7 @@ def wake(tags: Tags | None = None, *, device: object = 0) -> WakeReport:
     is no room, it waits for the GPU, gives all free memory of the pool back, and tries once more.
     Warns (RuntimeWarning) of a tag that nothing has.
 
-    Raises mend.OutOfMemoryError if there is no room, or mend.Error; then everything sleeps as
+    Raises libmend.OutOfMemoryError if there is no room, or libmend.Error; then everything sleeps as
     before, and can be woken later."""
     names = [] if tags is None else _several(tags)
     numbers = [tag_number(tag) for tag in names]
@@ -184,7 +184,7 @@ def usage_by_tag(device: object = 0) -> dict[Tag | None, TagUsage]:
 
 def keep_host_memory(most_bytes: int | None = None, *, device: object = 0) -> None:
     """Sets how much pinned memory of the host wakes may leave for the next sleep, and frees what is
-    above it: 0 none; None all of it, as at first. Raises mend.Error."""
+    above it: 0 none; None all of it, as at first. Raises libmend.Error."""
     most = 2**64 - 1 if most_bytes is None else _devices.amount_of("most_bytes", most_bytes)
     check(_devices.function("mend_keep_host_memory")(_devices.pool(device), most))
 
@@ -203,7 +203,7 @@ def host_memory_stays(stays: bool, device: int) -> Iterator[None]:
 
 
 def put(keeps: Mapping[int, str], others: str, device: object, **options: object):
-    """mend_sleep with a rule for each number; returns its report. Raises mend.Error."""
+    """mend_sleep with a rule for each number; returns its report. Raises libmend.Error."""
     rules = (_structures.structure("mend_sleep_rule") * len(keeps))(
         *((number, _keep_of(keep)) for number, keep in keeps.items())
     )
@@ -237,12 +237,12 @@ def take_back(numbers: list[int], device: object, report: ctypes.Structure) -> N
 
 
 def read_kept(address: int, size_bytes: int, host: int, device: object) -> None:
-    """Copies what is kept of memory to an address of the host. Raises mend.Error."""
+    """Copies what is kept of memory to an address of the host. Raises libmend.Error."""
     check(_devices.function("mend_read_kept")(_devices.pool(device), address, size_bytes, host))
 
 
 def find_kept(address: int, size_bytes: int, device: object) -> int | None:
-    """Where it lies on the host; None: in a file, or in several places. Raises mend.Error."""
+    """Where it lies on the host; None: in a file, or in several places. Raises libmend.Error."""
     host = ctypes.c_void_p()
     call = _devices.function("mend_find_kept")
     result = call(_devices.pool(device), address, size_bytes, ctypes.byref(host))
@@ -253,14 +253,16 @@ def find_kept(address: int, size_bytes: int, device: object) -> int | None:
 
 
 def is_asleep(address: int) -> bool:
-    """Whether the block at an address sleeps. Raises mend.Error if no block of Mend's is there."""
+    """Whether the block at an address sleeps. Raises libmend.Error if no block of Mend's is
+    there."""
     info = _structures.made("mend_block_info")
     check(_devices.function("mend_device_block_info")(-1, address, ctypes.byref(info)))
     return bool(info.is_asleep)
 
 
 def tag_of(address: int) -> int:
-    """The sleep tag of the block at an address. Raises mend.Error if no block of Mend is there."""
+    """The sleep tag of the block at an address. Raises libmend.Error if no block of Mend is
+    there."""
     info = _structures.made("mend_block_info")
     check(_devices.function("mend_device_block_info")(-1, address, ctypes.byref(info)))
     return info.sleep_tag
@@ -268,7 +270,7 @@ def tag_of(address: int) -> int:
 
 def contents_dropped(address: int) -> bool:
     """Whether a sleep dropped contents of the block at an address ("nothing"), and none since has
-    kept all of it. Raises mend.Error if no block of Mend's is there."""
+    kept all of it. Raises libmend.Error if no block of Mend's is there."""
     info = _structures.made("mend_block_info")
     check(_devices.function("mend_device_block_info")(-1, address, ctypes.byref(info)))
     return bool(info.contents_dropped)

@@ -14,13 +14,13 @@ def _class(torch) -> type[OutOfMemoryError]:
     return type(
         "OutOfMemoryError",
         (OutOfMemoryError, torch.OutOfMemoryError),
-        {"__module__": "mend.torch", "__doc__": "mend's and torch's OutOfMemoryError."},
+        {"__module__": "libmend.torch", "__doc__": "mend's and torch's OutOfMemoryError."},
     )
 
 
 @contextlib.contextmanager
 def as_pytorch() -> Iterator[None]:
-    """mend.OutOfMemoryError that is raised inside becomes one that is torch.OutOfMemoryError
+    """libmend.OutOfMemoryError that is raised inside becomes one that is torch.OutOfMemoryError
     too."""
     import torch
 

@@ -121,8 +121,8 @@ def bytes_of(text: str) -> int:
 
 def alloc(device: int, size: int, stream: int = NO_STREAM) -> int:
     """Allocates `size` bytes for use in the order of `stream`, and returns the address; 0 for size
-    0. Without a stream, the memory is idle for every stream. Raises mend.OutOfMemoryError or
-    mend.Error."""
+    0. Without a stream, the memory is idle for every stream. Raises libmend.OutOfMemoryError or
+    libmend.Error."""
     address = _pointer()
     check(function("mend_device_alloc")(device, size, stream, ctypes.byref(address)))
     return address.value or 0
@@ -130,12 +130,12 @@ def alloc(device: int, size: int, stream: int = NO_STREAM) -> int:
 
 def free(device: int, address: int, size: int, stream: int = NO_STREAM) -> None:
     """Frees a block after all work queued on `stream` so far; without one, after all work of the
-    device. Raises mend.Error."""
+    device. Raises libmend.Error."""
     check(function("mend_device_free")(device, address, size, stream))
 
 
 def record_stream(device: int, address: int, stream: int) -> None:
-    """Declares that `stream` also uses the block. Raises mend.Error."""
+    """Declares that `stream` also uses the block. Raises libmend.Error."""
     check(function("mend_device_record_stream")(device, address, stream))
 
 

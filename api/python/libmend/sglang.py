@@ -1,6 +1,7 @@
 """SGLang over Mend. SGLang loads this as a plug-in (entry point group sglang.srt.plugins) in each
-of its processes. Its release of memory is torch_memory_saver's interface (mend.torch.memory_saver);
-here is what several GPUs need. MEND_SGLANG=0: nothing is changed. docs/frameworks/README.md"""
+of its processes. Its release of memory is torch_memory_saver's interface
+(libmend.torch.memory_saver); here is what several GPUs need. MEND_SGLANG=0: nothing is
+changed. docs/frameworks/README.md"""
 
 from __future__ import annotations
 

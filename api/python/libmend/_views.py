@@ -37,7 +37,7 @@ def holders(
     found = []
     kinds = [by] if isinstance(by, str) else list(by)
     if not kinds or not _BY.keys() >= set(kinds):
-        raise ValueError(f'mend.holders: by is any of {", ".join(_BY)}, not {by!r}')
+        raise ValueError(f'libmend.holders: by is any of {", ".join(_BY)}, not {by!r}')
     asked = sum(_BY[kind] for kind in set(kinds))
     for holder in _devices.listed("mend_get_holders", "mend_holder", _devices.pool(device), asked):
         figures = [getattr(holder, field) for field in Holder._fields[1:]]
@@ -57,7 +57,7 @@ def _suspects(found: list[Holder]) -> list[Holder]:
 
 def report(device: object = 0) -> str:
     """Where the memory of the device's default pool is now, and who holds it, in lines for people:
-    those of `mend report` for a program that runs."""
+    those of `libmend report` for a program that runs."""
     figures = _devices.stats(device)
     found = holders(device)
     shown = found[:_SHOWN]
@@ -136,7 +136,7 @@ def regions(device: object = 0) -> list[Region]:
 class History:
     """Keeps the last events of the device's default pool while it is open:
 
-    with mend.History() as events:
+    with libmend.History() as events:
         step()
         for event in events.read(): ...
 
@@ -208,7 +208,7 @@ def _as(kind: type, element: ctypes.Structure, names: dict[int, str]):
 
 
 def _size(number: int) -> str:
-    """Three digits, as `mend report` writes it: "1.11 GiB"."""
+    """Three digits, as `libmend report` writes it: "1.11 GiB"."""
     size, units = float(number), ["B", "KiB", "MiB", "GiB", "TiB"]
     while size >= 1024 and len(units) > 1:
         size, units = size / 1024, units[1:]

@@ -1,11 +1,11 @@
 """Numba's device memory from Mend.
 
-    NUMBA_CUDA_MEMORY_MANAGER=mend.numba python program.py
+    NUMBA_CUDA_MEMORY_MANAGER=libmend.numba python program.py
 
-or, before a context is created, `mend.numba.enable()`. Numba names no stream when it allocates or
-frees, and has no current one: a block is idle for every stream when it is returned, and after a
+or, before a context is created, `libmend.numba.enable()`. Numba names no stream when it allocates
+or frees, and has no current one: a block is idle for every stream when it is returned, and after a
 free its memory is reused only when all work of the device that came before is done. A program that
-uses one stream alone says so: `mend.numba.enable(stream=cuda.default_stream())`.
+uses one stream alone says so: `libmend.numba.enable(stream=cuda.default_stream())`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class MendNumbaManager(cuda.HostOnlyCUDAMemoryManager):
     def get_ipc_handle(self, memory):
         """Not possible: CUDA's handles are only for memory of cuMemAlloc."""
         raise NotImplementedError(
-            "mend.numba: device arrays cannot be shared with other processes; CUDA makes such"
+            "libmend.numba: device arrays cannot be shared with other processes; CUDA makes such"
             " handles only for memory of cuMemAlloc. Copy to the host instead"
         )
 
@@ -92,7 +92,7 @@ def enable(stream: object = None) -> None:
         handle = getattr(stream, "handle", stream)
         number = _devices.stream_of(getattr(handle, "value", handle) or 0)
         if number == _PER_THREAD or (number == 0 and _default_is_per_thread()):
-            raise ValueError("mend.numba: a stream of each thread is not one stream")
+            raise ValueError("libmend.numba: a stream of each thread is not one stream")
         manager = type("MendNumbaManager", (MendNumbaManager,), {"stream": number})
     cuda.set_memory_manager(manager)
 

@@ -81,7 +81,7 @@ def _add(key: tuple) -> int:
 
 
 def _label(code, line, inner, inner_line) -> str:
-    """As mend report names the stacks of PyTorch's snapshots."""
+    """As libmend report names the stacks of PyTorch's snapshots."""
     name = "" if code.co_name == "<module>" else f" {code.co_name:.40}"
     label = f"{os.path.basename(code.co_filename):.60}:{line}{name}"
     if (code, line) != (inner, inner_line):

@@ -1,4 +1,4 @@
-"""The stand-in for CUDA's runtime, in a process that `python -m mend.simulate` started.
+"""The stand-in for CUDA's runtime, in a process that `python -m libmend.simulate` started.
 
 It is preloaded and has a simulated device of its own. Mend's pools are made on the same one, so
 that hooks, PyTorch and the program see one memory.

@@ -1,7 +1,7 @@
 """torch_memory_saver's interface over Mend: programs written for that package run unchanged.
 
 With MEND_TORCH=1 `import torch_memory_saver` finds this module (docs/sleep.md); a program may also
-say `from mend.torch.memory_saver import torch_memory_saver`. What a region allocates has a sleep
+say `from libmend.torch.memory_saver import torch_memory_saver`. What a region allocates has a sleep
 tag, one for each tag of regions and way to keep it; pause and resume are sleep and wake of those on
 every device. There is one kind of hook, so both hook modes mean it.
 
@@ -176,8 +176,8 @@ class TorchMemorySaver:
         torch.cuda.empty_cache()  # there a pool of its own goes at the end
 
     def pause(self, tag: str | None = None) -> None:
-        """Regions of the tag, or all, give their memory back. Raises mend.Error, a RuntimeError, if
-        all of it is paused already."""
+        """Regions of the tag, or all, give their memory back. Raises libmend.Error, a RuntimeError,
+        if all of it is paused already."""
         self._ensure_initialized()
         keeps, others = _chosen(tag)
         if not keeps:

@@ -20,7 +20,7 @@ class GrowingTensor:
     length, `full` one of the whole capacity, of which only committed pages may be used. New memory
     is undefined, as torch.empty's.
 
-        cache = mend.torch.GrowingTensor((1 << 20, 8, 128), dtype=torch.float16)
+        cache = libmend.torch.GrowingTensor((1 << 20, 8, 128), dtype=torch.float16)
         cache.grow(4096)          # nothing moves: views from before stay valid
         cache.tensor[:4096].copy_(keys)
         cache.shrink(1024)        # the memory is the pool's again
@@ -29,12 +29,12 @@ class GrowingTensor:
     needs, commit and decommit any. They work in the order of the current stream. Streams that use
     the tensor beside it are declared by record_stream.
 
-    It sleeps with everything (mend.torch.sleep), or by its tag: made inside mend.torch.sleep_tag it
-    has that tag, except pages that are committed inside another. info()["asleep_bytes"] is what
-    sleeps; shrinking is legal then.
+    It sleeps with everything (libmend.torch.sleep), or by its tag: made inside
+    libmend.torch.sleep_tag it has that tag, except pages that are committed inside another.
+    info()["asleep_bytes"] is what sleeps; shrinking is legal then.
 
-    The memory lasts as long as this object or any view. Raises mend.Error, and without room
-    mend.OutOfMemoryError, which is torch.OutOfMemoryError too; nothing has changed then."""
+    The memory lasts as long as this object or any view. Raises libmend.Error, and without room
+    libmend.OutOfMemoryError, which is torch.OutOfMemoryError too; nothing has changed then."""
 
     def __init__(
         self,

@@ -1,13 +1,13 @@
 """Runs a program without a GPU: its CUDA runtime is a stand-in over a simulated device.
 
-    python -m mend.simulate [--memory 24GiB] [--devices N] [--fabric] program.py [arguments]
-    python -m mend.simulate [--memory 24GiB] [--devices N] [--fabric] -m module [arguments]
-    python -m mend.simulate [--memory 24GiB] [--devices N] [--fabric] -c text [arguments]
+    python -m libmend.simulate [--memory 24GiB] [--devices N] [--fabric] program.py [arguments]
+    python -m libmend.simulate [--memory 24GiB] [--devices N] [--fabric] -m module [arguments]
+    python -m libmend.simulate [--memory 24GiB] [--devices N] [--fabric] -c text [arguments]
 
 Memory, streams, events, copies and captures work, by the rules of CUDA's driver; kernels do
 nothing, so no result is computed. The exit status is the program's.
 
-`mend.simulate(...)` is a function of the package, of which this is the command. A program that
+`libmend.simulate(...)` is a function of the package, of which this is the command. A program that
 imports this module can still call it by that name.
 """
 
@@ -40,7 +40,7 @@ def _count_of(text: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m mend.simulate",
+        prog="python -m libmend.simulate",
         usage="%(prog)s [--memory SIZE] [--devices N] [--fabric] "
         "program.py|-m MODULE|-c TEXT [arguments]",
         description="Runs a Python program over a simulated GPU. Memory, streams, events, copies"
@@ -103,7 +103,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 class _Callable(types.ModuleType):
-    """`import mend.simulate` puts this module where the package has its function."""
+    """`import libmend.simulate` puts this module where the package has its function."""
 
     def __call__(self, *arguments: object, **keywords: object) -> _simulation.SimulatedDevice:
         return _simulation.simulate(*arguments, **keywords)

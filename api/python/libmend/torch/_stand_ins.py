@@ -10,14 +10,14 @@ import importlib.machinery
 import os
 import sys
 
-_NAMES = {"torch_memory_saver": "mend.torch.memory_saver"}
+_NAMES = {"torch_memory_saver": "libmend.torch.memory_saver"}
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name, path=None, target=None):
         if name not in _NAMES:
             return None
-        return importlib.machinery.ModuleSpec(name, self, origin="mend.torch", is_package=True)
+        return importlib.machinery.ModuleSpec(name, self, origin="libmend.torch", is_package=True)
 
     def create_module(self, spec):
         return _made(spec.name)

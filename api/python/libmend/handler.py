@@ -1,7 +1,7 @@
 """The memory handler for cuStateVec, cuTensorNet and cuDSS, with Mend's memory of a device.
 
-    import mend.handler
-    handler = mend.handler.handler()
+    import libmend.handler
+    handler = libmend.handler.handler()
     custatevec.set_device_mem_handler(library_handle, handler.addresses)
 
 Libraries that take the address of the struct get `handler.pointer`. They call C functions, without

@@ -1,7 +1,7 @@
 """RMM's current device resource from Mend, and with it the memory of RAPIDS.
 
-    import mend.rmm
-    mend.rmm.enable(native=True)
+    import libmend.rmm
+    libmend.rmm.enable(native=True)
 
 Memory is used in stream order, as RMM requires. `native` is the resource of mend_rmm.hpp, which
 needs no interpreter's lock. It is compiled at its first use and kept, which takes half a minute,
@@ -61,9 +61,9 @@ def _native():
         path = _build.compiled(name, make, make.index(""))
     except _build.NotAvailable as reason:
         raise RuntimeError(
-            f"mend.rmm: its resource for RMM {rmm.__version__} is not available: {reason}"
+            f"libmend.rmm: its resource for RMM {rmm.__version__} is not available: {reason}"
         ) from reason
-    spec = importlib.util.spec_from_file_location("mend._rmm", path)
+    spec = importlib.util.spec_from_file_location("libmend._rmm", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
