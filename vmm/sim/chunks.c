@@ -19,7 +19,12 @@ mend_sim_chunk *mend_sim_chunk_take(mend_sim *sim, int device, uint64_t size_byt
     assert(size_bytes > 0);
     uint64_t unit = plain ? MEND_SIM_PLAIN_BLOCK_BYTES : sim->config.page_bytes;
     uint64_t free_bytes = mend_sim_free_bytes(sim, device);
+    const mend_sim_device *of = &sim->devices[device];
     mend_sim_scrub_for(sim, device, size_bytes);
+    if (of->quota_bytes != 0) { /* which the free memory that is reported does not show */
+        free_bytes = mend_min_u64(free_bytes, of->quota_bytes -
+                                                  mend_min_u64(of->charged_bytes, of->quota_bytes));
+    }
     if (size_bytes > free_bytes || mend_align_up(size_bytes, unit) > free_bytes ||
         !mend_slab_reserve(&sim->chunk_slab, 1)) {
         return NULL;

@@ -252,6 +252,15 @@ void mend_sim_set_foreign_bytes(mend_sim *sim, int device, uint64_t bytes)
     mend_mutex_unlock(&sim->mutex);
 }
 
+void mend_sim_set_quota(mend_sim *sim, int device, uint64_t bytes)
+{
+    if (device >= 0 && device < sim->config.device_count) {
+        mend_mutex_lock(&sim->mutex);
+        sim->devices[device].quota_bytes = bytes;
+        mend_mutex_unlock(&sim->mutex);
+    }
+}
+
 void mend_sim_set_event_delay(mend_sim *sim, uint64_t delay_ns)
 {
     mend_mutex_lock(&sim->mutex);

@@ -198,6 +198,7 @@ typedef struct mend_sim_handles {
 typedef struct mend_sim_device {
     uint64_t charged_bytes; /* taken by chunks and plain allocations */
     uint64_t foreign_bytes, checkpointed_bytes;
+    uint64_t quota_bytes; /* the most that may be charged; 0: no quota */
     uint64_t dirty_bytes; /* freed and not clean yet, at clean_ns */
     uint64_t clean_ns;    /* cleaning is accounted up to this time */
     uint64_t open_count;

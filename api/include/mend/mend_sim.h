@@ -378,6 +378,10 @@ MEND_API uint64_t mend_sim_call_count(mend_sim *sim);
 /* Simulates another process that holds this much of the device's memory, or all that is free. */
 MEND_API void mend_sim_set_foreign_bytes(mend_sim *sim, int device, uint64_t bytes);
 
+/* Simulates a quota of the process, as of MPS or HAMi: the device gives out this much memory and
+ * refuses more, and what it reports as free does not show it. 0: no quota. */
+MEND_API void mend_sim_set_quota(mend_sim *sim, int device, uint64_t bytes);
+
 /* Delays the completion of every event by `delay_ns` after its work: the report is late, not the
  * work. */
 MEND_API void mend_sim_set_event_delay(mend_sim *sim, uint64_t delay_ns);

@@ -125,6 +125,8 @@ SIM_TEST(sim_arguments, what_does_not_exist_is_refused)
     EXPECT_TRUE(strstr(mend_sim_last_message(), "kvcached-a100") != NULL);
     mend_sim_set_foreign_bytes(f->sim, -1, f->page);
     mend_sim_set_foreign_bytes(f->sim, 1, f->page);
+    mend_sim_set_quota(f->sim, -1, f->page);
+    mend_sim_set_quota(f->sim, 1, f->page);
 }
 
 SIM_TEST(sim_arguments, faults_of_no_call_are_refused)
