@@ -331,7 +331,7 @@ static void claim_split(trial *t, const trial_call *call, bool had_exported)
     mend_heap *heap = &t->pools[call->pool].pool->heap;
     const mend_stats stats = trial_stats(t, call->pool);
     bool is_sure = !had_exported && call->result == MEND_OK && !call->faulty &&
-                   !trial_is_rationed(t) && t->foreign_bytes == 0 &&
+                   !trial_is_rationed(t) && t->foreign_bytes == 0 && t->quota_bytes == 0 &&
                    t->config.address_devices == 0 && !trial_holds_memory_for_graphs(t) &&
                    call->slept.stayed_bytes > 0;
     const uint64_t held_bytes = trial_ledger(t).chunk_bytes;

@@ -384,6 +384,7 @@ static void judge_gifts(trial *t, const trial_call *call, const held *before)
                 (unsigned long long)(before->peer_bytes - after.peer_bytes));
     const bool gives_anyway =
         call->kind == CALL_QUIESCE || t->was_called || t->config.plain != 0 ||
+        t->quota_bytes != 0 ||
         (t->config.quiet != 0 && (call->kind == CALL_ALLOC || call->kind == CALL_COMMIT));
     trial_claim(t, TRIAL_MODEL,
                 call->result != MEND_ERROR_OUT_OF_MEMORY || gives_anyway ||
@@ -438,7 +439,7 @@ static void judge_vain_help(trial *t, const trial_call *call, const held *before
                 (unsigned long long)size_bytes, (unsigned long long)call->most_bytes);
     trial_claim(t, TRIAL_MODEL,
                 !is_judged || t->config.file_percent != 0 || t->pool_count < TRIAL_POOLS ||
-                    size_bytes <= before->most_to_get_bytes ||
+                    t->quota_bytes != 0 || size_bytes <= before->most_to_get_bytes ||
                     after.peer_bytes == before->peer_bytes,
                 "for %llu bytes the other pool gives %llu in vain", (unsigned long long)size_bytes,
                 (unsigned long long)(before->peer_bytes - after.peer_bytes));

@@ -418,7 +418,15 @@ bool trial_change_foreign(trial *t, const operation *op)
     if (t->stopped) {
         return false;
     }
-    trial_set_foreign(t, t->device_bytes / 256 * op->amount);
+    const uint64_t bytes = t->device_bytes / 256 * op->amount;
+    if (op->stream % 4 == 3) {
+        const uint64_t own_bytes = trial_ledger(t).chunk_bytes + trial_ledger(t).plain_bytes;
+        t->quota_bytes = bytes != 0 ? mend_max_u64(bytes, own_bytes) : 0;
+        t->had_quota = true;
+        mend_sim_set_quota(t->sim, 0, t->quota_bytes);
+    } else {
+        trial_set_foreign(t, bytes);
+    }
     return true;
 }
 

@@ -19,7 +19,9 @@ static void clear_the_way(trial *t)
     mend_sim_set_event_delay(t->sim, 0);
     mend_sim_set_foreign_bytes(t->sim, 0, 0);
     t->ambush.set = false;
+    mend_sim_set_quota(t->sim, 0, 0);
     t->foreign_bytes = 0;
+    t->quota_bytes = 0;
     trial_end_member(t);
     t->faults_stand = false;
     t->malloc_fails = false;

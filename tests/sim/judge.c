@@ -215,10 +215,11 @@ void trial_read_failure(trial_call *call)
 }
 
 /* Where addresses are few the answer speaks of memory alone; of a limit that is shared another
- * process may give some meanwhile. */
+ * process may give some meanwhile; and a quota is known from refusals alone. */
 static bool memory_is_uncertain(const trial *t)
 {
-    return t->config.plain || t->config.address_devices != 0 || t->config.file_percent != 0;
+    return t->config.plain || t->config.address_devices != 0 || t->config.file_percent != 0 ||
+           t->had_quota;
 }
 
 /* A larger request may be served, too: the report makes few plans. A capture that the pool has not

@@ -61,7 +61,9 @@
       "pool have as much more as it hears is missing; 8: calls the pools, and frees nothing; 16: " \
       "frees until so much more is empty")                                                         \
     X(REMOVE_CALLBACK, change_callback, "removes it")                                              \
-    X(FOREIGN, change_foreign, "another process holds `amount` 256ths of the device")              \
+    X(FOREIGN, change_foreign,                                                                     \
+      "another process holds `amount` 256ths of the device; a stream of 3 modulo 4: the process "  \
+      "has a quota of so much, or all it has, and the driver does not say; of 0: none")            \
     X(AMBUSH, lay_ambush,                                                                          \
       "in the call number `size` of the driver, after `alignment` of them: what `amount` says; 0 " \
       "and 1 in any call, if `stream` is above 3")                                                 \

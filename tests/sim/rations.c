@@ -99,7 +99,12 @@ static uint64_t room_with(trial *t, uint64_t given_bytes)
     const uint64_t held_bytes =
         t->foreign_bytes + ledger.chunk_bytes + ledger.plain_bytes + keep_free_bytes(t);
     const uint64_t there_bytes = t->device_bytes + given_bytes;
-    const uint64_t on_device = there_bytes > held_bytes ? there_bytes - held_bytes : 0;
+    const uint64_t own_bytes = ledger.chunk_bytes + ledger.plain_bytes;
+    const uint64_t quota_bytes = t->quota_bytes + given_bytes;
+    uint64_t on_device = there_bytes > held_bytes ? there_bytes - held_bytes : 0;
+    if (t->quota_bytes != 0) {
+        on_device = mend_min_u64(on_device, quota_bytes - mend_min_u64(own_bytes, quota_bytes));
+    }
     return has_file(t) ? mend_min_u64(on_device, room_in_file(t) + t->ration.idle_bytes)
                        : on_device;
 }
@@ -277,7 +282,7 @@ static uint64_t ended_zeros(const trial *t, int pool)
 uint64_t trial_room_with_peer_pools(trial *t, int pool, bool made_again)
 {
     const mend_stats stats = trial_stats(t, pool);
-    const bool is_sure = !has_file(t) && !trial_may_be_captured(t);
+    const bool is_sure = !has_file(t) && t->quota_bytes == 0 && !trial_may_be_captured(t);
     uint64_t idle = 0;
     for (int i = 0; i < t->pool_count && is_sure; i++) {
         idle += i == pool || trial_any_was_exported(t, i)

@@ -175,6 +175,8 @@ struct trial {
     uint64_t last_export;
     uint64_t last_begin;
     uint64_t foreign_bytes;
+    uint64_t quota_bytes; /* 0: none */
+    bool had_quota;       /* at any time */
     int pool_count;
     int stream_count;
     int captures; /* under way */

@@ -127,8 +127,9 @@ static void judge_page(trial *t, const trial_range *range, uint64_t page)
 void trial_judge_zeros(trial *t)
 {
     t->zeros_excused |= trial_is_faulty(t) || t->captures > 0 || t->lacked_memory || t->refused ||
-                        t->has_spoilt || t->foreign_bytes != 0 || trial_is_rationed(t) ||
-                        t->pool_count > 1 || t->config.vanish != 0 || t->disturbed;
+                        t->has_spoilt || t->foreign_bytes != 0 || t->quota_bytes != 0 ||
+                        trial_is_rationed(t) || t->pool_count > 1 || t->config.vanish != 0 ||
+                        t->disturbed;
     t->had_zeros = t->has_zeros || t->op->kind == OP_ZEROS;
     t->has_zeros = false;
     for (int i = 0; i < TRIAL_RANGES; i++) {

@@ -246,8 +246,8 @@ PARTS = {
     "frees": Part("mend_frees", "heap", [], set_by={"ladder": ["early_fences_left"]}),
     "shortage": Part("mend_shortage", "ladder", ["heap"], set_by={
         "move": ["device_debt_bytes", "device_free_bytes", "device_is_asked", "no_addresses",
-                 "others_bytes", "owed_bytes"],
-        "policy": ["kept_bytes", "refused_bytes"], "sleep": [""]}),
+                 "others_bytes", "owed_bytes", "refused_total_bytes"],
+        "policy": ["kept_bytes", "refused_bytes", "wanted_total_bytes"], "sleep": [""]}),
     "streams": Part("mend_streams", "physical", whole=True, set_by={
         "ladder": ["asks_any", "looks_ahead", "may_be_several"],
         "users": ["may_be_several", "serves_any", "serves_groups", "watches"]}),

@@ -68,6 +68,7 @@ static mend_outcome place(climb *c, bool asks_streams)
     if (asks_streams && mend_ladder_owes_much(heap, c->request)) {
         outcome = mend_ladder_place_without_growth(heap, c->request, &c->span);
     }
+    heap->shortage.wanted_total_bytes = 0;
     for (bool goes_on = true; outcome == MEND_NOTHING && goes_on; goes_on = gave_addresses) {
         heap->shortage.no_addresses = MEND_DRIVER_OK;
         outcome = mend_place(heap, c->request, &c->span);
@@ -81,7 +82,9 @@ static mend_outcome place(climb *c, bool asks_streams)
                          heap->shortage.no_addresses != MEND_DRIVER_OK &&
                          mend_ladder_trim_addresses(heap, c->request->stream);
     }
-    return outcome;
+    return outcome == MEND_NOTHING
+               ? mend_place_beyond_refusal(heap, c->request, mend_place, &c->span)
+               : outcome;
 }
 
 /* Free ends of partly used chunks continue other memory; what nothing uses of that ends first. */
@@ -100,7 +103,9 @@ static mend_outcome continue_ends(climb *c, bool asks_streams)
     if (outcome == MEND_NOTHING && asks_streams) {
         outcome = mend_ladder_behind_device_waits(heap, c->request, mend_continue_ends, &c->span);
     }
-    return outcome;
+    return outcome == MEND_NOTHING
+               ? mend_place_beyond_refusal(heap, c->request, mend_continue_ends, &c->span)
+               : outcome;
 }
 
 /* What a wake that failed has left mapped goes back, once its copies have ended. */

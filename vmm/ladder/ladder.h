@@ -226,6 +226,14 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
  * behind_wait also AGAIN. */
 mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *request, mend_span **span);
 
+typedef mend_outcome mend_place_try(mend_heap *heap, const mend_request *request, mend_span **span);
+
+/* The last try found no room under what the pool takes as its limit since the driver refused memory
+ * that it reports as free. It may give some by now: it is asked for just what the request lacks,
+ * unless it refused that in this search. Calls the driver. */
+mend_outcome mend_place_beyond_refusal(mend_heap *heap, const mend_request *request,
+                                       mend_place_try *try_place, mend_span **span);
+
 /* Takes the first stretch of any run that holds the request, also beside memory that the stream may
  * not use: looks at every free span. No driver call. */
 mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request, mend_span **span);
@@ -309,7 +317,6 @@ mend_result mend_ladder_may_wait_behind(mend_heap *heap, const mend_request *req
 
 /* Makes the request's stream wait for others, on the device, and tries memory that they freed;
  * NOTHING if it must not wait. Calls the driver. */
-typedef mend_outcome mend_place_try(mend_heap *heap, const mend_request *request, mend_span **span);
 mend_outcome mend_ladder_behind_device_waits(mend_heap *heap, const mend_request *request,
                                              mend_place_try *try_place, mend_span **span);
 

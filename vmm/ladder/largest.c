@@ -169,8 +169,12 @@ uint64_t mend_largest(mend_question *q, const mend_request *asking)
 
 /* What the device was seen to have in the last search. What it refused and counts as free it does
  * not have. */
-static uint64_t device_gives_bytes(const mend_shortage *shortage)
+static uint64_t device_gives_bytes(const mend_heap *heap)
 {
+    const mend_shortage *shortage = &heap->shortage;
+    if (heap->attainable.is_refused) {
+        return heap->attainable.bytes - heap->chunks.reserved_bytes;
+    }
     const uint64_t free_bytes =
         shortage->device_is_asked ? shortage->device_free_bytes : UINT64_MAX;
     const bool refuses_free_memory =
@@ -284,9 +288,8 @@ static uint64_t pages_that_fit(const mend_heap *heap, const mend_request *reques
         return 0;
     }
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
-    const uint64_t created_bytes =
-        mend_min_u64(limit_bytes - mend_min_u64(reserved_bytes, limit_bytes),
-                     device_gives_bytes(&heap->shortage));
+    const uint64_t created_bytes = mend_min_u64(
+        limit_bytes - mend_min_u64(reserved_bytes, limit_bytes), device_gives_bytes(heap));
     const uint64_t usable_bytes =
         usable->empty_bytes + mend_align_down(created_bytes, heap->device.granularity_bytes);
     const uint64_t over_bytes = reserved_bytes - mend_min_u64(reserved_bytes, limit_bytes);
@@ -308,8 +311,7 @@ uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool
     const bool spends_last_room = heap->search.spends_last_room;
     assert(!heap->streams.looks_ahead);
     if (heap->shortage.device_is_asked) {
-        mend_attainable_assume(heap,
-                               heap->chunks.reserved_bytes + device_gives_bytes(&heap->shortage));
+        mend_attainable_assume(heap, heap->chunks.reserved_bytes + device_gives_bytes(heap));
     }
     heap->streams.looks_ahead = !is_captured;
     heap->search.spends_last_room = heap->chunks.missing_count == 0;

@@ -321,8 +321,9 @@ static mend_outcome try_ends(mend_heap *heap, const mend_request *request, bool 
     plan.lacks_host_memory = !mend_ends_gather(heap, request, &ends);
     ends.creates_least = creates_least;
     bool is_found = !plan.lacks_host_memory && mend_ends_find(heap, request, &ends, &plan);
-    if (!is_found && !plan.lacks_host_memory && heap->shortage.refused_bytes == 0 &&
-        mend_budget_is_below_limit(heap)) {
+    if (!is_found && !plan.lacks_host_memory && mend_budget_is_below_limit(heap) &&
+        (heap->shortage.refused_bytes == 0 || heap->attainable.is_refused)) {
+        ends.creates_least = creates_least || heap->attainable.is_refused;
         note_lack_between(heap, request, &ends);
     }
     mend_ends_clear(&ends);
@@ -374,4 +375,23 @@ mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *asking, men
     const mend_outcome outcome =
         mend_ends_are_open(heap, &request) ? try_ends_again(heap, &request, span) : MEND_NOTHING;
     return outcome == MEND_NOTHING ? try_behind(heap, &request, span) : outcome;
+}
+
+/* ---- more than the driver gave ------------------------------------------------------------------
+ */
+
+mend_outcome mend_place_beyond_refusal(mend_heap *heap, const mend_request *request,
+                                       mend_place_try *try_place, mend_span **span)
+{
+    const mend_attainable known = heap->attainable;
+    const uint64_t wanted_bytes = heap->shortage.wanted_total_bytes;
+    const uint64_t refused_bytes = heap->shortage.refused_total_bytes;
+    if (!known.is_refused || wanted_bytes <= known.bytes || request->keeps_soft_limit ||
+        (refused_bytes != 0 && wanted_bytes >= refused_bytes)) {
+        return MEND_NOTHING;
+    }
+    mend_attainable_assume(heap, wanted_bytes);
+    const mend_outcome outcome = try_place(heap, request, span);
+    mend_attainable_end_try(heap, known.bytes, wanted_bytes);
+    return outcome;
 }

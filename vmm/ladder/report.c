@@ -199,7 +199,14 @@ static uint64_t free_within(const mend_heap *heap, uint64_t limit_bytes)
 
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
 {
-    return request->size_bytes > free_within(heap, mend_budget_limit(heap));
+    const uint64_t refused_bytes = heap->shortage.refused_total_bytes;
+    uint64_t limit_bytes = mend_budget_limit(heap);
+    if (heap->attainable.is_refused &&
+        !request->keeps_soft_limit) { /* a guess: the driver may have more now */
+        limit_bytes = mend_budget_limit_of_chunks(heap);
+        limit_bytes = refused_bytes != 0 ? mend_min_u64(limit_bytes, refused_bytes) : limit_bytes;
+    }
+    return request->size_bytes > free_within(heap, limit_bytes);
 }
 
 uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_request *request)
@@ -378,6 +385,21 @@ static void remedies_in_words(const mend_heap *heap, const mend_request *request
     }
 }
 
+/* Where the driver refuses what it counts as free, the limit is the user's way to say so before. */
+static void add_quota(const mend_heap *heap, sentence *s)
+{
+    const uint64_t held_bytes =
+        heap->attainable.is_refused ? heap->attainable.bytes : heap->chunks.reserved_bytes;
+    const uint64_t held_mib = held_bytes / MEND_MIB;
+    add(s,
+        "The driver refuses memory that it counts as free, as a quota does (MPS, HAMi). Raise the "
+        "quota, or free memory");
+    if (held_mib > 0) {
+        add(s, ", or set MEND_CONF=limit:%lluMiB", (unsigned long long)held_mib);
+    }
+    add(s, ".");
+}
+
 /* What is left to say where neither a limit nor a remedy helps. `empty_bytes` are usable. */
 static const char *last_words(mend_heap *heap, const mend_request *request, bool is_captured,
                               uint64_t empty_bytes)
@@ -390,12 +412,8 @@ static const char *last_words(mend_heap *heap, const mend_request *request, bool
             return "Free memory: on a device without virtual memory, free memory of several "
                    "allocations cannot be joined.";
         }
-        return heap->shortage.device_free_bytes < heap->shortage.refused_bytes
-                   ? "Others hold memory of the GPU, or it is kept from this pool "
-                     "(keep_free_bytes, "
-                     "limit_file, MPS): stop them, allow more, or free memory here."
-                   : "The driver refuses memory that it counts as free: free memory, try again, or "
-                     "raise the limit of this process (MPS).";
+        return "Others hold memory of the GPU, or it is kept from this pool (keep_free_bytes, "
+               "limit_file, MPS): stop them, allow more, or free memory here.";
     }
     if (request->size_bytes > heap->config.limit_bytes) {
         return "The request is above the limit, and the GPU has no memory left to raise it.";
@@ -540,6 +558,10 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
     }
     sentence advice = {.text = ""};
     remedies_in_words(heap, request, &as_is, is_captured, &advice);
+    if (advice.used == 0 && heap->device.virtual_memory && heap->shortage.refused_bytes > 0 &&
+        heap->shortage.refused_bytes <= heap->shortage.device_free_bytes) {
+        add_quota(heap, &advice);
+    }
     const bool is_advised = advice.used > 0 || shortfall.sufficient_limit_bytes > 0;
     mend_holder holders[MEND_HOLDERS_SHOWN + 1] = {0};
     size_t total;

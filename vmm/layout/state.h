@@ -195,8 +195,10 @@ typedef struct mend_heap_counters {
 
 /* What blocked the last request that found no room. */
 typedef struct mend_shortage {
-    uint64_t refused_bytes;        /* least creation in the limit that lacked memory; 0: none */
-    uint64_t kept_bytes;           /* what it was to leave for compactions */
+    uint64_t refused_bytes;      /* least creation in the limit that lacked memory; 0: none */
+    uint64_t kept_bytes;         /* what it was to leave for compactions */
+    uint64_t wanted_total_bytes; /* least that the pool would hold with it, of the last try; or 0 */
+    uint64_t refused_total_bytes;  /* least that it was refused, where more is free; 0: none */
     uint64_t device_free_bytes;    /* free bytes of the device after that refusal; 0: not told */
     uint64_t device_debt_bytes;    /* what it lacked then of what the pool is to leave free */
     uint64_t others_bytes;         /* bytes of the device that are neither free nor this pool's */
@@ -208,9 +210,12 @@ typedef struct mend_shortage {
 } mend_shortage;
 
 /* The most memory that the pool can hold, by what the device last reported; the room `move` asks.
- */
+ * Where the driver refuses memory that it reports as free, as by a quota of the process, this is
+ * what the pool held then: until more can be created, a while has passed, or memory goes back to
+ * others. */
 typedef struct mend_attainable {
     bool is_known;
+    bool is_refused;         /* the driver refused some of what it reports as free */
     uint64_t bytes;          /* reserved by the pool plus free on the device, when last asked */
     uint64_t free_bytes;     /* of that, free on the device */
     uint64_t asked_at_bytes; /* total of allocated bytes at that time */

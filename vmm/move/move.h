@@ -420,6 +420,14 @@ bool mend_attainable_has_grown(mend_heap *heap);
 /* Asks the driver for its free memory, and notes it in heap->shortage. A driver scope is open. */
 void mend_attainable_learn(mend_heap *heap);
 
+/* What the driver refused may be there by now: it decides itself. A driver scope is open. */
+void mend_attainable_forget_refusal(mend_heap *heap);
+
+/* A try that assumed `tried_bytes` has ended: without a refusal of the driver, what was known
+ * before counts again; or, if the pool holds more than that now, some more than it holds, at most
+ * what the driver reports. A driver scope is open. */
+void mend_attainable_end_try(mend_heap *heap, uint64_t before_bytes, uint64_t tried_bytes);
+
 /* By that answer: what the device lacks for what it refused, with what it lacks of what the pool is
  * to leave free; all of it, if the driver refuses although it counts enough as free. 0 for 0. */
 uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes);

@@ -103,15 +103,48 @@ mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], s
     return MEND_DRIVER_OK;
 }
 
+/* The driver gave more than it had refused: some more than the pool holds now is attainable, as far
+ * as the driver reports it. */
+static void raise_attainable(mend_heap *heap)
+{
+    const uint64_t held_bytes = heap->chunks.reserved_bytes;
+    heap->attainable.bytes = held_bytes + held_bytes / MORE_OF_REFUSED;
+    mend_attainable_learn(heap);
+}
+
+/* Asks once in a search, when the answer is forgotten, and when it does not explain the refusal. */
+static void learn_from_refusal(mend_heap *heap, uint64_t size_bytes)
+{
+    mend_attainable *known = &heap->attainable;
+    const uint64_t held_bytes = heap->chunks.reserved_bytes;
+    const uint64_t total_bytes = held_bytes + size_bytes;
+    if (!heap->shortage.device_is_asked || !known->is_known ||
+        size_bytes <= heap->shortage.device_free_bytes) {
+        mend_attainable_learn(heap);
+        known->refused_bytes = known->is_known ? 0 : size_bytes;
+    }
+    if (known->is_known && size_bytes <= heap->shortage.device_free_bytes) {
+        known->is_refused = true; /* as by a quota of the process */
+        known->bytes = held_bytes;
+        known->free_bytes = 0;
+        if (heap->shortage.refused_total_bytes == 0 ||
+            total_bytes < heap->shortage.refused_total_bytes) {
+            heap->shortage.refused_total_bytes = total_bytes;
+        }
+    }
+}
+
 mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing backing,
                              bool is_private, mend_chunk **chunk)
 {
     mend_status status = mend_chunk_create(&heap->chunks, size_bytes, backing, is_private, chunk);
     mend_result result = mend_driver_result(heap, MEND_ANSWER(create, status));
-    if (result == MEND_ERROR_OUT_OF_MEMORY && backing == MEND_BACKING_DEVICE &&
-        (!heap->shortage.device_is_asked || !heap->attainable.is_known)) {
-        mend_attainable_learn(heap); /* once in a search, and when the answer is forgotten */
-        heap->attainable.refused_bytes = heap->attainable.is_known ? 0 : size_bytes;
+    if (result == MEND_OK && heap->attainable.is_refused &&
+        heap->chunks.reserved_bytes > heap->attainable.bytes) {
+        raise_attainable(heap);
+    }
+    if (result == MEND_ERROR_OUT_OF_MEMORY && backing == MEND_BACKING_DEVICE) {
+        learn_from_refusal(heap, size_bytes);
     }
     return result;
 }
@@ -157,7 +190,9 @@ void mend_attainable_learn(mend_heap *heap)
     uint64_t total_bytes = 0;
     mend_status status = heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes);
     bool is_told = status == MEND_DRIVER_OK;
+    const mend_attainable before = heap->attainable;
     uint64_t known_bytes = free_bytes + heap->chunks.reserved_bytes;
+    const bool is_refused = is_told && before.is_refused && before.bytes < known_bytes;
     uint64_t own_bytes = known_bytes + heap->zeros.bytes;
     heap->shortage.device_is_asked = true;
     heap->shortage.device_free_bytes = is_told ? free_bytes : 0;
@@ -166,16 +201,36 @@ void mend_attainable_learn(mend_heap *heap)
     heap->shortage.others_bytes = is_told && total_bytes > own_bytes ? total_bytes - own_bytes : 0;
     heap->attainable = (mend_attainable){
         .is_known = is_told,
-        .bytes = known_bytes,
-        .free_bytes = free_bytes,
-        .asked_at_bytes = MEND_HEAP_SUM(heap, allocated_bytes),
-        .refused_bytes = is_told ? 0 : heap->attainable.refused_bytes,
+        .is_refused = is_refused,
+        .bytes = is_refused ? before.bytes : known_bytes,
+        .free_bytes = is_refused ? 0 : free_bytes,
+        .asked_at_bytes = is_refused ? before.asked_at_bytes : MEND_HEAP_SUM(heap, allocated_bytes),
+        .refused_bytes = is_told ? 0 : before.refused_bytes,
     };
+}
+
+void mend_attainable_forget_refusal(mend_heap *heap)
+{
+    if (heap->attainable.is_refused) {
+        heap->attainable.is_refused = false;
+        mend_attainable_learn(heap);
+    }
+}
+
+void mend_attainable_end_try(mend_heap *heap, uint64_t before_bytes, uint64_t tried_bytes)
+{
+    if (!heap->attainable.is_refused || heap->attainable.bytes != tried_bytes) {
+        return; /* the driver refused: that is known now */
+    }
+    heap->attainable.bytes = before_bytes;
+    if (heap->chunks.reserved_bytes > before_bytes) {
+        raise_attainable(heap);
+    }
 }
 
 uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes)
 {
-    const uint64_t free_bytes = heap->shortage.device_free_bytes;
+    const uint64_t free_bytes = heap->attainable.is_refused ? 0 : heap->shortage.device_free_bytes;
     return refused_bytes - (refused_bytes > free_bytes ? free_bytes : 0) +
            (refused_bytes > 0 ? heap->shortage.device_debt_bytes : 0);
 }
@@ -189,7 +244,10 @@ void mend_attainable_begin_search(mend_heap *heap)
     const bool is_old = mend_budget_is_below_limit(heap) &&
                         allocated / LIMITS_OF_WINDOW >= heap->config.limit_bytes;
     heap->attainable.refused_bytes = 0;
-    if (!known->is_known || is_old || room < known->free_bytes / 2) {
+    if (known->is_refused && is_old) {
+        heap->attainable.asked_at_bytes = MEND_HEAP_SUM(heap, allocated_bytes);
+        raise_attainable(heap);
+    } else if (!known->is_known || is_old || room < known->free_bytes / 2) {
         mend_attainable_learn(heap);
     }
 }

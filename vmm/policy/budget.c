@@ -150,9 +150,14 @@ void mend_budget_note_use(mend_heap *heap)
 void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes)
 {
     assert(create_bytes > 0);
+    const uint64_t kept_bytes = mend_budget_kept_bytes(heap);
+    const uint64_t total_bytes = heap->chunks.reserved_bytes + kept_bytes + create_bytes;
+    if (heap->shortage.wanted_total_bytes == 0 || total_bytes < heap->shortage.wanted_total_bytes) {
+        heap->shortage.wanted_total_bytes = total_bytes;
+    }
     if (heap->shortage.refused_bytes == 0 || create_bytes <= heap->shortage.refused_bytes) {
         heap->shortage.refused_bytes = create_bytes;
-        heap->shortage.kept_bytes = mend_budget_kept_bytes(heap);
+        heap->shortage.kept_bytes = kept_bytes;
     }
 }
 

@@ -89,6 +89,11 @@ enum { LARGER_IF_SLEPT = 2 };
  * while ROOMY_PERCENT of the limit are not reserved, the part is larger. */
 enum { PAGES_OF_CHUNK = 8, PAGES_WITH_ROOM = 4, ROOMY_PERCENT = 20 };
 
+/* Part of what the pool holds. After a refusal that the device's free memory does not explain it
+ * takes what it holds as its limit, and this much more each time that it gets more: a quota that
+ * grew is found, and chunks are not sized for memory that is not to be had. */
+enum { MORE_OF_REFUSED = 8 };
+
 /* ---- searches -------------------------------------------------------------------------------- */
 
 /* Runs that a search compares, runs that a plan tries to extend: bounds the time of a call. Fences

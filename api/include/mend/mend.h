@@ -354,16 +354,18 @@ typedef struct mend_room {
 /*
  * Fills *room for a request on `stream` (MEND_NO_STREAM: for use on any stream) with alignment 512.
  * It counts what the pool can do by itself: its free memory, what the limit allows, and what the
- * device has. It does not count what peer pools and pressure callbacks would give back, or what
- * compaction would gain (compact_when_full), and with that option not the room that is kept to copy
- * to. It does not look at addresses: where the driver has few, a request of this size can fail with
- * MEND_ERROR_OUT_OF_ADDRESSES. Valid at that moment: another thread or process may take the memory.
- * Takes none of it, but ends aliases that nothing uses, as a request does at last: what fitted
- * there may find no room. As long as fifty walks over the pieces of free memory. Driver calls: to
- * ask for the device's free memory, to identify the stream, to record and query events, to unmap
- * retired mappings; it never waits for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT
- * (MEND_EVERY_STREAM included); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_CAPTURING (as mend_alloc); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ * device has: a quota that the driver does not show counts once the driver has refused memory for
+ * it, and then as about what the pool held. It does not count what peer pools and pressure
+ * callbacks would give back, or what compaction would gain (compact_when_full), and with that
+ * option not the room that is kept to copy to. It does not look at addresses: where the driver has
+ * few, a request of this size can fail with MEND_ERROR_OUT_OF_ADDRESSES. Valid at that moment:
+ * another thread or process may take the memory. Takes none of it, but ends aliases that nothing
+ * uses, as a request does at last: what fitted there may find no room. As long as fifty walks over
+ * the pieces of free memory. Driver calls: to ask for the device's free memory, to identify the
+ * stream, to record and query events, to unmap retired mappings; it never waits for the GPU.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_UNKNOWN_STREAM;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc); MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_room *room);
 

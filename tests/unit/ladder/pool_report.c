@@ -60,8 +60,8 @@ KIT_SET_TEST(pool_report, tells_what_the_driver_or_the_program_has_to_give,
 {
     kit_fail(w, "create", 0, UINT64_MAX, 0);
     expect_refused(w, 3 * MEND_MIB,
-                   "The driver refuses memory that it counts as free: free memory, try again, or "
-                   "raise the limit of this process (MPS).");
+                   "The driver refuses memory that it counts as free, as a quota does (MPS, HAMi). "
+                   "Raise the quota, or free memory.");
     expect_refused(w, 8 * MEND_MIB, "The driver refuses memory that it counts as free");
     mend_sim_clear_faults(w->sim);
     void *live = kit_alloc(w, 5 * MEND_MIB, S(0));

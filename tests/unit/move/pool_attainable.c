@@ -18,6 +18,7 @@ typedef struct scene {
     mend_world w;
     unsigned creates;
     unsigned questions; /* cuMemGetInfo */
+    uint64_t refusals;  /* of calls that failed */
 } scene;
 
 static void count(void *context, const char *call, int is_after)
@@ -53,8 +54,10 @@ static void close_scene(scene *s)
 static void *request(scene *s, mend_result expected, uint64_t size_bytes)
 {
     void *pointer = NULL;
+    const uint64_t before = mend_world_stats(&s->w).driver_failures;
     s->creates = s->questions = 0;
     EXPECT_RESULT(expected, mend_alloc(s->w.pool, size_bytes, NULL, &pointer));
+    s->refusals = mend_world_stats(&s->w).driver_failures - before;
     return pointer;
 }
 
@@ -95,6 +98,125 @@ ATTAINABLE_TEST(pool_attainable, is_asked_again_after_a_while)
     request(s, MEND_OK, MEND_MIB / 2);
     EXPECT_U64_EQ(1, s->questions);
     EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
+}
+
+/* ---- a quota that the driver enforces and does not show -------------------------------------- */
+
+#define QUOTA_TEST(name)                                                                           \
+    KIT_CASE(pool_attainable, name, scene, s, open_under_quota(s), close_scene(s))
+
+static void quota(scene *s, uint64_t bytes)
+{
+    mend_sim_set_quota(s->w.sim, 0, bytes);
+}
+
+/* A quota of 10 MiB, of which 8 are live, and the pool has heard of it. */
+static bool open_under_quota(scene *s)
+{
+    if (!open_scene(s)) {
+        return false;
+    }
+    others_hold(s, 0);
+    quota(s, ATTAINABLE_MIB * MEND_MIB);
+    request(s, MEND_OK, 8 * MEND_MIB);
+    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
+    request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    return true;
+}
+
+QUOTA_TEST(a_quota_that_the_driver_hides_is_the_limit_that_was_met)
+{
+    mend_error error = MEND_ERROR_INIT;
+    mend_room room = MEND_ROOM_INIT;
+    EXPECT_OK(mend_last_error(&error));
+    EXPECT_TRUE(strstr(error.message, "set MEND_CONF=limit:10MiB") != NULL);
+    EXPECT_OK(mend_get_room(s->w.pool, NULL, &room));
+    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(s));
+    EXPECT_TRUE(room.now_bytes <= 2 * MEND_MIB);
+    EXPECT_U64_EQ(DEVICE_MIB - 8, room.device_free_bytes / MEND_MIB);
+}
+
+/* Before a request fails, the driver is asked for just what it lacks. */
+QUOTA_TEST(what_a_hidden_quota_leaves_is_found)
+{
+    request(s, MEND_OK, 2 * MEND_MIB);
+    EXPECT_U64_EQ(0, s->refusals);
+    for (int i = 0; i < 2; i++) {
+        request(s, MEND_ERROR_OUT_OF_MEMORY, MEND_MIB);
+        EXPECT_U64_EQ(2, s->refusals); /* before the host waits for the GPU, and behind that */
+    }
+}
+
+QUOTA_TEST(a_hidden_quota_that_grew_is_noticed)
+{
+    quota(s, 14 * MEND_MIB);
+    request(s, MEND_OK, 4 * MEND_MIB);
+    EXPECT_U64_EQ(0, s->refusals);
+    EXPECT_U64_EQ(13, attainable_mib(s)); /* an eighth more than it holds */
+    quota(s, 0);
+    request(s, MEND_OK, 3 * MEND_MIB);
+    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
+}
+
+QUOTA_TEST(memory_that_goes_back_lifts_what_was_refused)
+{
+    EXPECT_OK(mend_trim(s->w.pool, 0, MEND_TRIM_IDLE, NULL));
+    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
+}
+
+/* What another process had for a moment costs the request nothing, and no later one. */
+QUOTA_TEST(a_refusal_for_a_moment_is_forgotten)
+{
+    quota(s, 0);
+    EXPECT_OK(mend_trim(s->w.pool, 0, MEND_TRIM_IDLE, NULL));
+    kit_fail(&s->w, "create", 0, 1, MEND_DRIVER_OUT_OF_MEMORY);
+    request(s, MEND_OK, 4 * MEND_MIB);
+    EXPECT_U64_EQ(1, s->refusals);
+    request(s, MEND_OK, 4 * MEND_MIB);
+    EXPECT_U64_EQ(0, s->refusals);
+    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
+}
+
+enum { QUOTA_BLOCKS = 400, QUOTA_REQUESTS = 3000 };
+
+/* Blocks of up to 4 MiB that take 85 % of 256 MiB on a device of 768: the requests that fail. */
+static int failures(mend_world *w)
+{
+    static struct {
+        void *block;
+        uint64_t size_bytes;
+    } live[QUOTA_BLOCKS];
+    uint64_t random = 1;
+    uint64_t bytes = 0;
+    int count = 0;
+    int failed = 0;
+    for (int i = 0; i < QUOTA_REQUESTS; i++) {
+        random = random * UINT64_C(6364136223846793005) + 1;
+        const uint64_t size_bytes = MEND_MIB / 8 + (random >> 33) % (4 * MEND_MIB);
+        while (count == QUOTA_BLOCKS || bytes + size_bytes > 256 * MEND_MIB / 100 * 85) {
+            random = random * UINT64_C(6364136223846793005) + 1;
+            const int which = (int)((random >> 33) % (uint64_t)count);
+            kit_free(w, live[which].block, NULL);
+            bytes -= live[which].size_bytes;
+            live[which] = live[--count];
+        }
+        live[count].size_bytes = size_bytes;
+        if (mend_alloc(w->pool, size_bytes, NULL, &live[count].block) == MEND_OK) {
+            bytes += live[count++].size_bytes;
+        } else {
+            failed++;
+        }
+    }
+    return failed;
+}
+
+KIT_SET_TEST(pool_attainable, under_a_hidden_quota_what_fits_succeeds,
+             (w->sim_config.memory_bytes = 768 * MEND_MIB,
+              w->sim_config.content = MEND_SIM_CONTENT_NONE))
+{
+    mend_sim_set_quota(w->sim, 0, 256 * MEND_MIB);
+    EXPECT_U64_EQ(0, failures(w));
+    EXPECT_TRUE(mend_world_stats(w).driver_failures <= 40);
 }
 
 #define FRESH_TEST(suite, name) KIT_CASE(suite, name, scene, s, open_scene(s), close_scene(s))
