@@ -57,9 +57,9 @@ static const mend_command version_command = {
 };
 static const mend_command help_command = {
     .name = "help",
-    .what = "print this",
-    .arguments = "",
-    .about = "Prints the commands.",
+    .what = "print this, or explain COMMAND",
+    .arguments = "[COMMAND]",
+    .about = "Prints the commands; with one, what its --help prints.",
     .options = only_help,
     .status = status_of_prints,
 };
@@ -100,11 +100,6 @@ static int print_version(int argc, char **argv)
     return print_with(&version_command, write_version, argc, argv);
 }
 
-static int print_help(int argc, char **argv)
-{
-    return print_with(&help_command, print_usage, argc, argv);
-}
-
 static void write_manual(FILE *out)
 {
     mend_manual_write(out, mend_commands);
@@ -134,6 +129,8 @@ static int print_completion(int argc, char **argv)
     return MEND_STATUS_BAD_USAGE;
 }
 
+static int print_help(int argc, char **argv);
+
 /* In the order of the commands. */
 static int (*const runs[])(int argc, char **argv) = {
     mend_cli_demo, mend_cli_info,    mend_cli_record, mend_cli_replay, mend_cli_report,
@@ -141,6 +138,35 @@ static int (*const runs[])(int argc, char **argv) = {
 };
 static_assert(sizeof(runs) + sizeof(*runs) == sizeof(mend_commands), /* pointers, and a NULL */
               "each command runs");
+
+/* -1: there is none of this name, and it says so. */
+static int find_command(const char *name)
+{
+    for (int i = 0; mend_commands[i] != NULL; i++) {
+        if (strcmp(name, mend_commands[i]->name) == 0) {
+            return i;
+        }
+    }
+    fprintf(stderr, "libmend: no command \"%s\"\n", name);
+    print_usage(stderr);
+    return -1;
+}
+
+static int print_help(int argc, char **argv)
+{
+    int status;
+    if (!mend_command_read(&help_command, argc, argv, NULL, NULL, &status)) {
+        return status;
+    }
+    if (optind == argc) {
+        print_usage(stdout);
+        return 0;
+    }
+    static char help[] = "--help";
+    const int command = find_command(argv[optind]);
+    char *explained[] = {argv[optind], help, NULL};
+    return command < 0 ? MEND_STATUS_BAD_USAGE : runs[command](2, explained);
+}
 
 int mend_commands_run(int argc, char **argv)
 {
@@ -151,15 +177,9 @@ int mend_commands_run(int argc, char **argv)
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         name = "help";
-    } else if (strcmp(name, "--version") == 0) {
+    } else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
         name = "version";
     }
-    for (size_t i = 0; mend_commands[i] != NULL; i++) {
-        if (strcmp(name, mend_commands[i]->name) == 0) {
-            return runs[i](argc - 1, argv + 1);
-        }
-    }
-    fprintf(stderr, "libmend: no command \"%s\"\n", name);
-    print_usage(stderr);
-    return MEND_STATUS_BAD_USAGE;
+    const int command = find_command(name);
+    return command < 0 ? MEND_STATUS_BAD_USAGE : runs[command](argc - 1, argv + 1);
 }

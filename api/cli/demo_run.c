@@ -7,6 +7,7 @@
 #include "base/align.h"
 #include "base/error.h"
 #include "driver/driver.h"
+#include "lab/support/capacity.h"
 
 /* The part of a GPU's free memory that a workload may use: programs need some besides their
  * blocks. */
@@ -158,6 +159,26 @@ static demo_gpu choose_device(mend_demo_device device)
     return chosen;
 }
 
+/* Why the GPU cannot be used. */
+static mend_result refuse_gpu(const demo_gpu *gpu, uint64_t needed_bytes)
+{
+    const mend_driver *driver;
+    const mend_result result = mend_cuda_driver(&driver);
+    char needed[32];
+    char free_text[32];
+    if (result != MEND_OK) {
+        return result; /* mend_last_error says why there is no driver */
+    }
+    mend_format_bytes(needed_bytes / USABLE_PERCENT * 100, needed, sizeof(needed));
+    mend_format_bytes(gpu->free_bytes, free_text, sizeof(free_text));
+    return gpu->name[0] == '\0'
+               ? mend_fail(MEND_ERROR_NO_DEVICE,
+                           "the CUDA driver has no device 0 with virtual memory")
+               : mend_fail(MEND_ERROR_NO_DEVICE,
+                           "%s has %s free, and the workload needs %s: use --device sim", gpu->name,
+                           free_text, needed);
+}
+
 static mend_result run_act(const mend_demo_scene *scene, const mend_trace *trace,
                            const demo_gpu *gpu, mend_demo_report *report)
 {
@@ -175,8 +196,7 @@ static mend_result run_act(const mend_demo_scene *scene, const mend_trace *trace
     if (act->on_gpu) {
         snprintf(report->gpu, sizeof(report->gpu), "%s", gpu->name);
     } else if (gpu->device == MEND_DEMO_CUDA) {
-        result = mend_fail(MEND_ERROR_NO_DEVICE, "no GPU with %llu bytes of free memory to use",
-                           (unsigned long long)needed_bytes);
+        result = refuse_gpu(gpu, needed_bytes);
     }
     for (size_t i = 0; i < MEND_DEMO_ALLOCATORS && result == MEND_OK; i++) {
         const mend_demo_act *same = act_of_same(report, act);

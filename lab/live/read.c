@@ -163,7 +163,9 @@ bool mend_live_read(pid_t process, mend_live_pools *pools)
         return false;
     }
     return pools->count > 0 ||
-           refuse(pools, "process %d publishes no pool: start it with MEND_CONF=publish:on",
+           refuse(pools,
+                  "process %d has no pool of Mend that publishes: it has made none yet, or was "
+                  "started without MEND_CONF=publish:on (PyTorch: and MEND_TORCH=1)",
                   (int)process);
 }
 

@@ -81,14 +81,14 @@ static int refuse(const mend_command *command, const char *what, const char *tex
 {
     fprintf(stderr, "libmend %s: %s \"%s\"", command->name, what, text);
     if (!lists) {
-        fprintf(stderr, "; see mend %s --help\n", command->name);
+        fprintf(stderr, "; see libmend %s --help\n", command->name);
         return OPTION_BAD;
     }
     fputs("; there are:", stderr);
     for (const mend_option *option = command->options; option->name != NULL; option++) {
         fprintf(stderr, " %s%s", is_short(option) ? "-" : "--", option->name);
     }
-    fprintf(stderr, "\nsee mend %s --help\n", command->name);
+    fprintf(stderr, "\nsee libmend %s --help\n", command->name);
     return OPTION_BAD;
 }
 

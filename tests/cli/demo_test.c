@@ -83,6 +83,8 @@ MEND_TEST(demo, of_a_file_is_about_that_program)
     EXPECT_TRUE(strstr(text, "\xe2\x9c\x95 failed again 1\xc3\x97</span>") != NULL);
     EXPECT_TRUE(strstr(text, "it finishes with PyTorch caching on 0, ") != NULL);
     fixture_remove(&page);
+    expect_run(2, "demo --device cuda -o /dev/null %", "",
+               "libmend demo: the CUDA driver cannot be loaded (libcuda.so.1: ");
     expect_run(2, "demo one %", "", "more than one file");
     expect_run(2, "demo --capacity 1GiB", "", "--capacity needs a FILE");
     expect_run(2, "demo --capacity 3 %", "", "not a size of at least 2 MiB: '3'");

@@ -70,6 +70,11 @@ MEND_TEST(program, knows_its_commands)
 {
     expect_run(0, "version", "libmend 0.1.0\n", "");
     expect_run(0, "help", "replay", "");
+    expect_run(0, "-V", "libmend 0.1.0\n", "");
+    expect_run(0, "--version", "libmend 0.1.0\n", "");
+    expect_run(0, "help report", "usage: libmend report [options]", "");
+    expect_run(0, "help help", "usage: libmend help [options] [COMMAND]", "");
+    expect_run(2, "help nothing", "", "no command 'nothing'...usage: ");
     expect_run(2, "", "", NULL);
     expect_run(2, "fly", "", NULL);
     expect_run(0, "replay --list", "stress:checkerboard\n", "");

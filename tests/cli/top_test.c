@@ -271,7 +271,7 @@ MEND_TEST(top, pages_that_cannot_be_used_are_refused_with_a_reason)
                                   .process = 1, /* whoever writes it */
                                   .sequence = 3};
     mend_live_page wrong = page;
-    expect_refusal(&page, 0, "publishes no pool: start it with MEND_CONF=publish:on");
+    expect_refusal(&page, 0, "has no pool of Mend that publishes");
     expect_refusal(&page, sizeof(page), "stays half written");
     expect_refusal(&page, sizeof(page) - 1, "is cut");
     expect_refusal(&page, 5, "none of Mend's");

@@ -7,6 +7,10 @@
 #ifndef MEND_MEND_HPP
 #define MEND_MEND_HPP
 
+#if __cplusplus < 201703L
+#error "mend.hpp needs C++17: compile with -std=c++17, or use mend.h, which is C"
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
