@@ -180,10 +180,9 @@ void mend_pool_audit_after_call(mend_pool *pool)
 }
 #endif
 
-void mend_pool_tell_lost_limit(mend_pool *pool)
+void mend_pool_warn_of_limit(mend_pool *pool)
 {
-    if (atomic_load_explicit(&pool->ration.is_lost, memory_order_relaxed) &&
-        !atomic_exchange(&pool->ration.is_told, true)) {
+    if (!atomic_exchange(&pool->ration.is_told, true)) {
         mend_warn(
             "device %d: the limit file is damaged: its pools no longer keep to one limit, and "
             "each has only its own. Name a new file in limit_file",

@@ -306,8 +306,14 @@ static inline mend_result mend_pool_enter(mend_pool *pool)
 }
 mend_result mend_pool_enter_all(mend_pool *pool);
 
-/* Warns, once, that the file of the shared limit is damaged. The caller holds no lock. */
-void mend_pool_tell_lost_limit(mend_pool *pool);
+/* Warns, once, if the file of the shared limit is damaged. The caller holds no lock. */
+void mend_pool_warn_of_limit(mend_pool *pool);
+static inline void mend_pool_tell_lost_limit(mend_pool *pool)
+{
+    if (atomic_load_explicit(&pool->ration.is_lost, memory_order_relaxed)) {
+        mend_pool_warn_of_limit(pool);
+    }
+}
 
 /* In debug builds: runs the audit if the config asks for it. */
 #ifdef NDEBUG
