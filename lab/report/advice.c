@@ -140,7 +140,11 @@ void mend_report_judge(const mend_report *report, char *verdict, size_t size)
         if (report->knows_held) {
             snprintf(held, sizeof(held), ", %s held", SIZE(report->peak_held_bytes));
         }
-        snprintf(outcome, sizeof(outcome), "No request failed: at most %s in use%s",
+        snprintf(outcome, sizeof(outcome), "%s%s in use%s",
+                 mend_report_has_history(report)
+                     ? "No request failed: at most "
+                     : "The snapshot has no history, so it says who holds memory, and nothing of "
+                       "what came before (torch.cuda.memory._record_memory_history() records it): ",
                  SIZE(report->peak_bytes), held);
     }
     if (report->failures > 1) {

@@ -162,6 +162,7 @@ static int report_on(const report_arguments *arguments, mend_output *page)
     int status = STATUS_BAD_INPUT;
     if (load(arguments, arguments->file, &report) &&
         (arguments->against == NULL || load(arguments, arguments->against, &against))) {
+        simulates = simulates && mend_report_has_history(report);
         if (simulates && mend_report_find_others(report, arguments->what_if, budget) != MEND_OK) {
             fprintf(stderr, "libmend report: no host memory for the simulation\n");
         }

@@ -5,11 +5,16 @@
  * live at the end it is a leak, else blocks are replaced by larger ones. What fills up and is
  * emptied again comes back. What is younger than a stretch, and was not there in most of them, is
  * new.
+ *
+ * One pass through a model, or one step, builds up as a leak does. So growth needs a sign that work
+ * was done more than once: memory in use has risen and fallen several times, or more blocks are
+ * kept than a model has layers, or much was allocated and freed between two that are kept.
  */
 #include "lab/report/growth.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/align.h"
 #include "base/error.h"
@@ -20,7 +25,15 @@ enum {
     WARM_UP = MEND_GROWTH_WARM_UP,
     JUDGED = MEND_GROWTH_JUDGED,
     /* At the end all suspects together have at most the peak, and each has 0.5 % of it. */
-    MOST_SUSPECTS = 202
+    MOST_SUSPECTS = 202,
+    /* Signs of work that is done again. A swing is a fall and a rise by so much: a share of what
+     * all together grew, or so many blocks, as the gradients of a step. There is one in each of so
+     * many parts. */
+    SWING_PARTS = 3,
+    SWING_SHARE = 8,
+    SWING_BLOCKS = 32,
+    /* Allocations for each block that is kept: more than one layer of a model makes. */
+    LEAST_SPACING = 128
 };
 
 typedef struct floor_line {
@@ -33,16 +46,20 @@ typedef struct growth_search {
     uint64_t *live;     /* by holder: now; the last is for all */
     uint64_t *low;      /* the least in this stretch */
     uint32_t *kept;     /* by holder: a bit for each stretch of which a block is live at the end */
+    uint64_t *kept_blocks; /* by holder: blocks born in judged stretches, live at the end */
+    uint64_t *births;      /* by holder: its blocks born in them */
     uint32_t *reached;  /* by holder: a bit for each stretch in which it had half of its end */
     double *start;      /* by holder: what it has without its growth */
     size_t count;       /* of holders */
     size_t suspects[MOST_SUSPECTS]; /* holders that grow; the report has their number */
-    uint64_t end;                   /* events */
+    uint64_t begin, end;            /* events; what is from before the recording has no time */
+    uint64_t all_births, all_frees; /* in judged stretches */
+    bool has_swung;
 } growth_search;
 
 static uint64_t end_of(const growth_search *search, size_t stretch)
 {
-    return (stretch + 1) * search->end / STRETCHES;
+    return search->begin + (stretch + 1) * (search->end - search->begin) / STRETCHES;
 }
 
 static void apply(growth_search *search, size_t index)
@@ -67,6 +84,12 @@ static void find_floors(growth_search *search)
 {
     const mend_report *report = search->report;
     size_t index = 0;
+    for (; index < search->begin; index++) {
+        apply(search, index);
+    }
+    for (size_t h = 0; h <= search->count; h++) {
+        search->low[h] = search->live[h];
+    }
     for (size_t stretch = 0; stretch < STRETCHES; stretch++) {
         for (; index < end_of(search, stretch); index++) {
             apply(search, index);
@@ -86,16 +109,90 @@ static void find_floors(growth_search *search)
 static void find_kept(growth_search *search)
 {
     const mend_report *report = search->report;
+    const uint64_t judged = end_of(search, WARM_UP - 1);
     for (size_t b = 0; b < report->trace->block_count; b++) {
-        if (report->born[b] < search->end && report->died[b] >= search->end) {
+        const uint32_t holder = report->holder_of[b];
+        const bool is_kept = report->died[b] >= search->end;
+        if (report->died[b] >= judged && !is_kept) {
+            search->all_frees++;
+        }
+        if (report->born[b] >= search->end) {
+            continue;
+        }
+        if (is_kept && report->born[b] >= search->begin) {
             size_t stretch = 0;
             while (report->born[b] >= end_of(search, stretch)) {
                 stretch++;
             }
-            search->kept[report->holder_of[b]] |= 1u << stretch;
+            search->kept[holder] |= 1u << stretch;
+        }
+        if (report->born[b] >= judged) {
+            search->all_births++;
+            search->births[holder]++;
+            search->kept_blocks[holder] += is_kept;
         }
     }
 }
+
+/* ---- work that is done again ----------------------------------------------------------------- */
+
+/* Whether memory in use, or the number of blocks, falls and rises again by so much all the time. */
+static bool swings(const growth_search *search, uint64_t amplitude, bool counts_blocks)
+{
+    const mend_report *report = search->report;
+    const uint64_t judged = end_of(search, WARM_UP - 1);
+    uint64_t now = 0;
+    uint64_t high = 0;
+    uint64_t low = UINT64_MAX; /* since it fell; before it falls: none */
+    bool has[SWING_PARTS] = {false};
+    for (size_t i = 0; i < search->end; i++) {
+        const mend_trace_event *event = &report->trace->events[i];
+        const uint64_t change = counts_blocks ? 1 : mend_report_bytes(event);
+        now = event->is_alloc ? now + change : now - change;
+        if (i < judged) {
+            high = now;
+        } else if (low == UINT64_MAX) {
+            high = mend_max_u64(high, now);
+            low = high - now >= amplitude ? now : low;
+        } else if (low = mend_min_u64(low, now), now - low >= amplitude) {
+            has[(i - judged) * SWING_PARTS / (search->end - judged)] = true;
+            high = now;
+            low = UINT64_MAX;
+        }
+    }
+    return has[0] && has[1] && has[2];
+}
+
+static uint64_t whole_growth(const growth_search *search)
+{
+    const uint64_t *least = search->floors[search->count].least;
+    return mend_max_u64(least[STRETCHES - 1], least[WARM_UP]) - least[WARM_UP];
+}
+
+static bool has_swung(const growth_search *search)
+{
+    uint64_t growth_bytes = 0;
+    for (size_t h = 0; h < search->count; h++) {
+        growth_bytes += search->report->holders[h].growth_bytes;
+    }
+    mend_raise_u64(&growth_bytes, whole_growth(search));
+    return swings(search, mend_max_u64(growth_bytes / SWING_SHARE, MEND_MIB), false) ||
+           swings(search, SWING_BLOCKS, true);
+}
+
+static bool works_again(const growth_search *search, size_t holder)
+{
+    const mend_report_holder *h = &search->report->holders[holder];
+    const uint64_t kept = search->kept_blocks[holder];
+    const bool frees_most = search->all_frees >= search->all_births / 4 * 3;
+    return search->has_swung ||
+           (kept >= MEND_GROWTH_MANY_BLOCKS && search->all_frees >= search->all_births / 3 &&
+            whole_growth(search) >= h->growth_bytes / 2) ||
+           (kept > 0 && frees_most && search->all_births / kept >= LEAST_SPACING) ||
+           (h->trend == MEND_TREND_GROWS && search->births[holder] >= 8 * h->blocks);
+}
+
+/* ---- trends ---------------------------------------------------------------------------------- */
 
 /* Without its growth a holder stays where its line, drawn back to the start, begins. */
 static double start_of(const floor_line *floors, uint64_t growth_bytes)
@@ -114,16 +211,60 @@ static bool is_new(const growth_search *search, size_t number)
            __builtin_popcount(search->reached[number]) <= STRETCHES / 4;
 }
 
+/* Whether a holder has given back half of its growth after the end of the work, and others keep
+ * most of what they had: then the program frees it again. A program that ends frees all. */
+static void find_freed_again(growth_search *search)
+{
+    const mend_report *report = search->report;
+    uint64_t *const live = search->low; /* at the end of the file; not needed for floors any more */
+    memcpy(live, search->live, (search->count + 1) * sizeof(*live));
+    for (size_t i = search->end; i < report->trace->event_count; i++) {
+        const mend_trace_event *event = &report->trace->events[i];
+        const uint64_t bytes = mend_report_bytes(event);
+        uint64_t *const own = &live[report->holder_of[event->block]];
+        *own = event->is_alloc ? *own + bytes : *own - bytes;
+    }
+    uint64_t others_before = 0;
+    uint64_t others_after = 0;
+    for (size_t h = 0; h < search->count; h++) {
+        others_before += report->holders[h].growth_bytes == 0 ? search->live[h] : 0;
+        others_after += report->holders[h].growth_bytes == 0 ? live[h] : 0;
+    }
+    for (size_t h = 0; h < search->count && others_after >= others_before / 2; h++) {
+        mend_report_holder *holder = &search->report->holders[h];
+        if (live[h] + holder->growth_bytes / 2 < search->floors[h].least[STRETCHES - 1]) {
+            holder->growth_bytes = 0;
+        }
+    }
+}
+
 static void find_trends(growth_search *search)
 {
     mend_report *report = search->report;
     for (size_t h = 0; h < search->count; h++) {
+        report->holders[h].growth_bytes =
+            mend_growth_judge(search->floors[h].least, report->peak_bytes);
+    }
+    search->has_swung = has_swung(search);
+    uint64_t explained_bytes = 0;
+    for (size_t h = 0; h < search->count; h++) {
+        explained_bytes += report->holders[h].growth_bytes;
         mend_report_holder *holder = &report->holders[h];
         holder->trend = is_new(search, h) ? MEND_TREND_NEW : MEND_TREND_STEADY;
-        holder->growth_bytes = mend_growth_judge(search->floors[h].least, report->peak_bytes);
         if (holder->growth_bytes > 0) {
             holder->trend =
                 mend_growth_leaks(search->kept[h]) ? MEND_TREND_LEAKS : MEND_TREND_GROWS;
+            holder->growth_bytes = works_again(search, h) ? holder->growth_bytes : 0;
+        }
+    }
+    if (!report->has_failed) {
+        find_freed_again(search);
+    }
+    for (size_t h = 0; h < search->count; h++) {
+        mend_report_holder *holder = &report->holders[h];
+        if (holder->growth_bytes == 0 && holder->trend != MEND_TREND_NEW) {
+            holder->trend = MEND_TREND_STEADY;
+        } else if (holder->growth_bytes > 0) {
             search->start[h] = start_of(&search->floors[h], holder->growth_bytes);
             assert(report->suspects < MOST_SUSPECTS);
             search->suspects[report->suspects++] = h;
@@ -132,7 +273,8 @@ static void find_trends(growth_search *search)
     }
     report->whole_growth_bytes =
         mend_growth_judge(search->floors[search->count].least, report->peak_bytes);
-    report->grows_as_whole = report->growth_bytes < report->whole_growth_bytes / 2;
+    report->grows_as_whole = explained_bytes < report->whole_growth_bytes / 2 &&
+                             search->has_swung;
 }
 
 /* What a holder has now beyond where it would stay. */
@@ -167,20 +309,26 @@ static void find_peaks_without(growth_search *search)
 mend_result mend_report_find_growth(mend_report *report)
 {
     size_t count = report->holder_count;
-    growth_search search = {.report = report, .count = count, .end = report->end_events};
+    growth_search search = {.report = report,
+                            .count = count,
+                            .begin = report->detail.before_events,
+                            .end = report->end_events};
     report->without_bytes = report->peak_bytes;
-    report->growth_event = WARM_UP * report->end_events / STRETCHES;
-    if (report->end_events < MEND_GROWTH_LEAST_EVENTS) {
+    if (search.end < search.begin + MEND_GROWTH_LEAST_EVENTS) {
         return MEND_OK;
     }
+    report->growth_event = end_of(&search, WARM_UP - 1);
     search.floors = calloc(count + 1, sizeof(floor_line));
     search.live = calloc(count + 1, sizeof(uint64_t));
     search.low = calloc(count + 1, sizeof(uint64_t));
     search.kept = calloc(count + 1, sizeof(uint32_t));
+    search.kept_blocks = calloc(count + 1, sizeof(uint64_t));
+    search.births = calloc(count + 1, sizeof(uint64_t));
     search.reached = calloc(count + 1, sizeof(uint32_t));
     search.start = calloc(count + 1, sizeof(double));
     bool is_good = search.floors != NULL && search.live != NULL && search.low != NULL &&
-                   search.kept != NULL && search.reached != NULL && search.start != NULL;
+                   search.kept != NULL && search.kept_blocks != NULL && search.births != NULL &&
+                   search.reached != NULL && search.start != NULL;
     if (is_good) {
         find_floors(&search);
         find_kept(&search);
@@ -194,6 +342,8 @@ mend_result mend_report_find_growth(mend_report *report)
     free(search.live);
     free(search.low);
     free(search.kept);
+    free(search.kept_blocks);
+    free(search.births);
     free(search.reached);
     free(search.start);
     return is_good ? MEND_OK

@@ -102,6 +102,12 @@ typedef struct mend_report {
     uint64_t simulated_events;
 } mend_report;
 
+/* Whether anything happens in it: a snapshot may have only blocks from before. */
+static inline bool mend_report_has_history(const mend_report *report)
+{
+    return report->trace->event_count > report->detail.before_events || report->has_failed;
+}
+
 /* What a block counts for. */
 static inline uint64_t mend_report_bytes(const mend_trace_event *event)
 {

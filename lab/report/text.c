@@ -92,10 +92,15 @@ static void print_holder(FILE *out, const mend_report *report, const mend_report
 {
     fprintf(out, "  %c ", holder->letter == 0 ? '.' : holder->letter);
     mend_words_cut(out, holder->name, NAME_COLUMNS, 1);
+    const bool has_age = holder->blocks > 0 && mend_report_has_history(report);
     fprintf(out, " %10s %6s %7s %10s", SIZE(holder->bytes),
             mend_word_percent(holder->bytes, report->live_bytes).text, COUNT(holder->blocks),
-            holder->blocks == 0 ? "" : COUNT(report->moment_events - holder->oldest_event));
-    print_growth(out, holder);
+            has_age ? COUNT(report->moment_events - holder->oldest_event) : "");
+    if (mend_report_has_history(report)) {
+        print_growth(out, holder);
+    } else {
+        fputs("  unknown\n", out);
+    }
 }
 
 /* The largest ones; and the suspect that grew most, if it is not among them. */
@@ -104,8 +109,12 @@ static void print_holders(FILE *out, const mend_report *report)
     char title[96];
     bool shows_suspect = report->suspects == 0;
     const mend_report_holder *const suspect = MEND_REPORT_LARGEST(report, growth_bytes);
-    snprintf(title, sizeof(title), "Who holds it at the %s (event %s)",
-             report->has_failed ? "failure" : "peak", COUNT(report->moment_events));
+    if (mend_report_has_history(report)) {
+        snprintf(title, sizeof(title), "Who holds it at the %s (event %s)",
+                 report->has_failed ? "failure" : "peak", COUNT(report->moment_events));
+    } else {
+        snprintf(title, sizeof(title), "Who holds it");
+    }
     fputc('\n', out);
     mend_words_cut(out, title, NAME_COLUMNS + 4, 1);
     fprintf(out, " %10s %6s %7s %10s  %s\n", "now", "share", "blocks", "oldest", "growth");
@@ -205,7 +214,9 @@ static void print_all(FILE *out, const mend_report *report, size_t most_advice)
 {
     print_head(out, report);
     print_verdict(out, report);
-    print_curve(out, report);
+    if (mend_report_has_history(report)) {
+        print_curve(out, report);
+    }
     print_advice(out, report, most_advice);
     print_holders(out, report);
     print_free(out, report);

@@ -101,7 +101,9 @@ static const struct program_kind {
     bool has_second_model;
     bool fails;
     bool goes_on; /* without the leak, as long again */
-    bool ends;    /* by freeing what it kept */
+    bool frees;   /* what it kept, and has its weights still */
+    bool ends;    /* by freeing all that it has */
+    uint64_t temporary_bytes; /* of each of a step's blocks; 0: 32 MiB */
 } kinds[] = {
     {.name = "steady", .steps = STEPS},
     {.name = "short", .steps = 12, .keep_until = STEPS, .keep_every = 1},
@@ -133,11 +135,38 @@ static const struct program_kind {
      .fails = true,
      .goes_on = true},
     {.name = "leaks and ends", .steps = STEPS, .keep_until = STEPS, .keep_every = 1, .ends = true},
+    {.name = "collects and frees",
+     .steps = STEPS,
+     .keep_until = STEPS,
+     .keep_every = 1,
+     .frees = true},
+    {.name = "is one pass",
+     .steps = STEPS,
+     .keep_until = STEPS,
+     .keep_every = 1,
+     .temporary_bytes = 3 * MIB},
+    {.name = "is one pass, and fails",
+     .steps = STEPS,
+     .keep_until = STEPS,
+     .keep_every = 1,
+     .temporary_bytes = 3 * MIB,
+     .fails = true},
+    {.name = "is one pass, freed again",
+     .steps = STEPS,
+     .keep_until = STEPS,
+     .keep_every = 1,
+     .temporary_bytes = 3 * MIB,
+     .ends = true},
+    {.name = "keeps graphs",
+     .steps = 8 * STEPS,
+     .keep_until = 8 * STEPS,
+     .keep_every = 1,
+     .temporary_bytes = 3 * MIB},
 };
 
 /* What a program has beside its weights. */
 typedef struct kept_blocks {
-    uint64_t blocks[STEPS];
+    uint64_t blocks[8 * STEPS];
     size_t count;
     uint64_t table;
 } kept_blocks;
@@ -152,12 +181,13 @@ static void forget(program *p, kept_blocks *kept)
 /* Temporary blocks, and what the program does beside. */
 static void step(program *p, const struct program_kind *kind, kept_blocks *kept, int i)
 {
+    const uint64_t bytes = kind->temporary_bytes != 0 ? kind->temporary_bytes : 32 * MIB;
     uint64_t parts[PARTS];
     for (int k = 0; k < PARTS; k++) {
-        parts[k] = program_alloc(p, 10, 32 * MIB);
+        parts[k] = program_alloc(p, 10, bytes);
     }
     for (int k = 0; k < PARTS; k++) {
-        program_free(p, parts[k], 32 * MIB);
+        program_free(p, parts[k], bytes);
     }
     if (i < kind->keep_until && i % kind->keep_every == 0) {
         kept->blocks[kept->count++] =
@@ -188,15 +218,18 @@ fixture_file program_named(const char *name, bool is_log)
     program p;
     kept_blocks kept = {0};
     program_begin(&p, is_log);
-    program_alloc(&p, 5, 100 * MIB); /* weights */
+    const uint64_t weights = program_alloc(&p, 5, 100 * MIB);
     for (int i = 0; i < kind->steps; i++) {
         step(&p, kind, &kept, i);
     }
     if (kind->fails) {
         program_refuse(&p, 64 * MIB, 0);
     }
-    if (kind->ends || kind->goes_on) {
+    if (kind->ends || kind->frees || kind->goes_on) {
         forget(&p, &kept);
+    }
+    if (kind->ends) {
+        program_free(&p, weights, 100 * MIB);
     }
     for (int i = 0; kind->goes_on && i < kind->steps; i++) {
         step(&p, &kinds[0], &kept, i);

@@ -58,6 +58,11 @@ static const struct {
     {"leaks and fails", "train.py:20", "3.00 MiB", MEND_TREND_LEAKS, false},
     {"leaks, fails, goes on", "train.py:20", "3.00 MiB", MEND_TREND_LEAKS, false},
     {"leaks and ends", "train.py:20", "3.00 MiB", MEND_TREND_LEAKS, false},
+    {"collects and frees", NULL, NULL, MEND_TREND_STEADY, false},
+    {"is one pass", NULL, NULL, MEND_TREND_STEADY, false},
+    {"is one pass, and fails", NULL, NULL, MEND_TREND_STEADY, false},
+    {"is one pass, freed again", NULL, NULL, MEND_TREND_STEADY, false},
+    {"keeps graphs", "train.py:20", "3.00 MiB", MEND_TREND_LEAKS, false},
     {"grows", "train.py:30", NULL, MEND_TREND_GROWS, true},
 };
 enum { SUSPECTS = sizeof(suspects) / sizeof(*suspects) };
@@ -79,6 +84,34 @@ MEND_TEST(report, suspects_are_what_grows_and_does_not_come_back)
                         (void)0, "%s, log %d: %s", suspects[k].program, is_log, name);
         bool finds = name != NULL || report->grows_as_whole || report->has_failed;
         EXPECT_TRUE(mend_report_has_findings(report) == finds);
+    }
+}
+
+/* Blocks of before the recording have no order in time: whichever comes first, none grows. */
+MEND_TEST(report, a_snapshot_without_history_has_no_growth)
+{
+    for (int turned = 0; turned < 2; turned++) {
+        static char state[1 << 16];
+        program p;
+        size_t used = (size_t)snprintf(state, sizeof(state), ", \"segments\": [");
+        for (uint64_t i = 0; i < 300; i++) {
+            const uint64_t at = turned == 0 ? i : 299 - i;
+            used += (size_t)snprintf(
+                state + used, sizeof(state) - used,
+                "%s{\"address\": %" PRIu64 ", \"total_size\": %" PRIu64
+                ", \"stream\": 0, \"device\": 0, \"blocks\": [{\"size\": %" PRIu64
+                ", \"state\": \"active_allocated\"}]}",
+                i == 0 ? "" : ", ", (100 + 10 * at) * MIB, 8 * MIB, (1 + i) * 20480);
+        }
+        snprintf(state + used, sizeof(state) - used, "]");
+        program_begin(&p, false);
+        ENDING_REPORT mend_report *report = report_of(program_end(&p, state));
+        ASSERT_TRUE(report != NULL);
+        EXPECT_U64_EQ(300, report->holders[0].blocks);
+        EXPECT_FALSE(mend_report_has_findings(report));
+        char verdict[MEND_VERDICT_BYTES];
+        mend_report_judge(report, verdict, sizeof(verdict));
+        EXPECT_TRUE(strstr(verdict, "no history") != NULL);
     }
 }
 

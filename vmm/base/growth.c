@@ -19,9 +19,11 @@ uint64_t mend_growth_judge(const uint64_t least_bytes[MEND_GROWTH_STRETCHES], ui
     uint64_t needed_bytes = mend_max_u64(MEND_MIB, peak_bytes / 1000 * LEAST_PER_MILLE);
     bool has_grown = least[MEND_GROWTH_JUDGED - 1] > least[0];
     uint64_t growth_bytes = has_grown ? least[MEND_GROWTH_JUDGED - 1] - least[0] : 0;
-    uint64_t half_bytes = least[MEND_GROWTH_JUDGED / 2] + growth_bytes / 4;
-    bool keeps_growing = up * 2 >= MEND_GROWTH_JUDGED - 1 && fall_bytes <= growth_bytes / 4 &&
-                         least[MEND_GROWTH_JUDGED - 1] >= half_bytes;
+    const uint64_t *half = &least[MEND_GROWTH_JUDGED / 2];
+    const uint64_t quarter_bytes = growth_bytes / 4;
+    bool keeps_growing = up * 2 >= MEND_GROWTH_JUDGED - 1 && fall_bytes <= quarter_bytes &&
+                         half[-1] >= least[0] + quarter_bytes &&
+                         least[MEND_GROWTH_JUDGED - 1] >= half[0] + quarter_bytes;
     return growth_bytes >= needed_bytes && keeps_growing ? growth_bytes : 0;
 }
 

@@ -120,17 +120,18 @@ static void count_all(table *t, const mend_heap *heap)
 
 /* ---- suspects -------------------------------------------------------------------------------- */
 
-/* Whether there is enough to judge: at first a program builds up what it keeps, so half of its
- * blocks must have been freed. */
-static bool is_judged(const mend_heap *heap)
+/* So many blocks a holder must have to be judged. At first a program builds up what it keeps: half
+ * of its blocks must have been freed. And one pass through a model frees less than three quarters,
+ * and keeps fewer blocks of a holder than there are layers. */
+static uint64_t least_blocks(const mend_heap *heap)
 {
     const uint64_t frees = mend_heap_frees(heap);
     const uint64_t births = heap->counters.births;
-    return births + frees >= MEND_GROWTH_LEAST_EVENTS && frees >= births / 2;
+    const bool is_known = births + frees >= MEND_GROWTH_LEAST_EVENTS && frees >= births / 2;
+    return !is_known ? UINT64_MAX : frees >= births / 4 * 3 ? 1 : MEND_GROWTH_MANY_BLOCKS;
 }
 
-/* Blocks of the last stretch are what is in use now. A quarter of the growth is in the first half,
- * too: what was begun late is a step that is not over. */
+/* Blocks of the last stretch are what is in use now. */
 static uint64_t growth_of(const sum *s, uint64_t peak_bytes)
 {
     uint64_t line[MEND_GROWTH_STRETCHES];
@@ -139,9 +140,7 @@ static uint64_t growth_of(const sum *s, uint64_t peak_bytes)
         bytes += i < MEND_GROWTH_STRETCHES - 1 ? s->kept_bytes[i] : 0;
         line[i] = bytes;
     }
-    const uint64_t growth_bytes = mend_growth_judge(line, peak_bytes);
-    const uint64_t half_bytes = line[MEND_GROWTH_WARM_UP + MEND_GROWTH_JUDGED / 2 - 1];
-    return half_bytes - line[MEND_GROWTH_WARM_UP] >= growth_bytes / 4 ? growth_bytes : 0;
+    return mend_growth_judge(line, peak_bytes);
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
@@ -238,9 +237,11 @@ bool mend_holders_find(const mend_heap *heap, unsigned by, mend_holder *largest,
     t->by = by;
     count_all(t, heap);
     const sum *most = NULL;
-    const bool is_told = is_judged(heap);
-    for (size_t i = 0; is_told && i < t->count; i++) {
-        t->sums[i].growth_bytes = growth_of(&t->sums[i], heap->counters.peak_live_bytes);
+    const uint64_t least = least_blocks(heap);
+    for (size_t i = 0; i < t->count; i++) {
+        sum *const s = &t->sums[i];
+        s->growth_bytes =
+            s->blocks >= least ? growth_of(s, heap->counters.peak_live_bytes) : 0;
     }
     qsort(t->sums, t->count, sizeof(*t->sums), by_bytes);
     for (size_t i = 0; i < t->count; i++) {
