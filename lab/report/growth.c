@@ -48,9 +48,9 @@ typedef struct growth_search {
     uint32_t *kept;     /* by holder: a bit for each stretch of which a block is live at the end */
     uint64_t *kept_blocks; /* by holder: blocks born in judged stretches, live at the end */
     uint64_t *births;      /* by holder: its blocks born in them */
-    uint32_t *reached;  /* by holder: a bit for each stretch in which it had half of its end */
-    double *start;      /* by holder: what it has without its growth */
-    size_t count;       /* of holders */
+    uint32_t *reached;     /* by holder: a bit for each stretch in which it had half of its end */
+    double *start;         /* by holder: what it has without its growth */
+    size_t count;          /* of holders */
     size_t suspects[MOST_SUSPECTS]; /* holders that grow; the report has their number */
     uint64_t begin, end;            /* events; what is from before the recording has no time */
     uint64_t all_births, all_frees; /* in judged stretches */
@@ -273,8 +273,7 @@ static void find_trends(growth_search *search)
     }
     report->whole_growth_bytes =
         mend_growth_judge(search->floors[search->count].least, report->peak_bytes);
-    report->grows_as_whole = explained_bytes < report->whole_growth_bytes / 2 &&
-                             search->has_swung;
+    report->grows_as_whole = explained_bytes < report->whole_growth_bytes / 2 && search->has_swung;
 }
 
 /* What a holder has now beyond where it would stay. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/align.h"
 #include "base/error.h"
 #include "lab/support/json_read.h"
 #include "lab/support/pickle.h"
@@ -44,6 +45,33 @@ bool mend_trace_is_snapshot(const mend_byte_source *source)
 {
     char first = first_word(source);
     return mend_is_pickle(first) || first == '{' || first == '[';
+}
+
+/* What a text that begins as JSON is, where it is no snapshot: the files that people have beside
+ * one. NULL: it may be one. */
+static const char *other_kind(const mend_byte_source *source)
+{
+    char text[4096] = "";
+    const size_t bytes = mend_min_u64(source->end - source->start, sizeof(text) - 1);
+    memcpy(text, source->buffer + source->start, bytes);
+    if (mend_is_pickle(text[0]) || strstr(text, "device_traces") || strstr(text, "segments")) {
+        return NULL;
+    }
+    const char *inner = text[0] == '[' ? text + 1 + strspn(text + 1, " \n") : text;
+    const char *behind = inner + strspn(inner, "0123456789");
+    if (inner > text && behind > inner && strncmp(behind, "][", 2) == 0) {
+        return "it is a debug log of RMM (rmm_log.txt). Its logging adaptor writes one that can be "
+               "read: rmm.enable_logging(\"rmm.csv\")";
+    }
+    if (strstr(text, "\"traceEvents\"") != NULL || strstr(text, "\"ph\":") != NULL) {
+        return "it is a Chrome trace, which has no allocations one by one. PyTorch writes a memory "
+               "snapshot by torch.cuda.memory._dump_snapshot()";
+    }
+    if (inner > text && inner[0] == '[' && isdigit((unsigned char)inner[1])) {
+        return "it is no snapshot: perhaps a memory timeline of PyTorch's profiler, which has sums "
+               "alone. torch.cuda.memory._dump_snapshot() writes a memory snapshot";
+    }
+    return NULL;
 }
 
 /* Refuses with the event what the last failure, or `reason`, says. */
@@ -341,10 +369,11 @@ static mend_result take_snapshot(snapshot_reader *reader, mend_value snapshot, m
         result = take_event(reader, events.items->values[reader->event]);
     }
     if (result == MEND_OK && reader->builder.trace->event_count == 0) {
-        result = mend_fail(MEND_ERROR_INVALID_ARGUMENT,
-                           "%s: the snapshot has no allocations: PyTorch records them after "
-                           "torch.cuda.memory._record_memory_history()",
-                           reader->path);
+        result = mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s: %s", reader->path,
+                           devices.kind == MEND_VALUE_ABSENT
+                               ? "it is no memory snapshot of PyTorch: it has no \"device_traces\""
+                               : "the snapshot has no allocations: PyTorch records them after "
+                                 "torch.cuda.memory._record_memory_history()");
     }
     if (result == MEND_OK) {
         write_note(reader, reader->builder.trace);
@@ -378,6 +407,10 @@ mend_result mend_trace_read_snapshot(mend_byte_source *source, mend_trace_detail
                                            "allocator_settings",
                                            "expandable_segments",
                                            NULL};
+    const char *kind = other_kind(source);
+    if (kind != NULL) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s: %s", source->path, kind);
+    }
     mend_value_store store;
     mend_value_store_init(&store, detail != NULL ? all_keys : keys);
     store.bytes_left = source->most;

@@ -100,9 +100,9 @@ static const struct program_kind {
     bool has_table;      /* each step replaces a block by a larger one */
     bool has_second_model;
     bool fails;
-    bool goes_on; /* without the leak, as long again */
-    bool frees;   /* what it kept, and has its weights still */
-    bool ends;    /* by freeing all that it has */
+    bool goes_on;             /* without the leak, as long again */
+    bool frees;               /* what it kept, and has its weights still */
+    bool ends;                /* by freeing all that it has */
     uint64_t temporary_bytes; /* of each of a step's blocks; 0: 32 MiB */
 } kinds[] = {
     {.name = "steady", .steps = STEPS},

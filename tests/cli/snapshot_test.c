@@ -183,7 +183,7 @@ MEND_TEST(snapshot, a_pickle_that_is_no_value_is_refused)
     EXPECT_REFUSED("the memo that is not there", PROTO "h\0.");
     EXPECT_REFUSED("the memo that is not there", PROTO "Nq\5h\4.");
     EXPECT_REFUSED("more values than the file has bytes", PROTO "Nr\xff\xff\xff\xff.");
-    EXPECT_REFUSED("the snapshot has no allocations", PROTO "N.");
+    EXPECT_REFUSED("it has no \"device_traces\"", PROTO "N.");
 }
 
 MEND_TEST(snapshot, a_list_in_itself_is_refused)
@@ -235,7 +235,13 @@ MEND_TEST(snapshot, json_that_is_none_is_refused)
         {"[NaN]", "neither a text"},
         {"[1.2.3]", "neither a text"},
         {"[1111111111111111111111111111111111111111111111111111111111111111]", "too long"},
-        {"[]", "the snapshot has no allocations"},
+        {"[]", "it is no memory snapshot of PyTorch: it has no \"device_traces\""},
+        {"{}", "it is no memory snapshot of PyTorch: it has no \"device_traces\""},
+        {"[24226][14:33:55:193562][info  ] [A][Stream 0x1][Upstream 512B]\n", "a debug log of RMM"},
+        {"[ 4976][11:57:33:133463][error ] no memory\n", "a debug log of RMM"},
+        {"{\"schemaVersion\": 1, \"traceEvents\": [{\"ph\": \"X\"}]}", "it is a Chrome trace"},
+        {"[{\"name\": \"f\", \"ph\": \"X\", \"ts\": 1}]", "it is a Chrome trace"},
+        {"[[1, 2, 3], [[0, 512], [0, 1024]]]", "perhaps a memory timeline"},
         {"{\"device_traces\": [[]]}", "the snapshot has no allocations"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {

@@ -240,8 +240,7 @@ bool mend_holders_find(const mend_heap *heap, unsigned by, mend_holder *largest,
     const uint64_t least = least_blocks(heap);
     for (size_t i = 0; i < t->count; i++) {
         sum *const s = &t->sums[i];
-        s->growth_bytes =
-            s->blocks >= least ? growth_of(s, heap->counters.peak_live_bytes) : 0;
+        s->growth_bytes = s->blocks >= least ? growth_of(s, heap->counters.peak_live_bytes) : 0;
     }
     qsort(t->sums, t->count, sizeof(*t->sums), by_bytes);
     for (size_t i = 0; i < t->count; i++) {
