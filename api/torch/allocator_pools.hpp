@@ -55,6 +55,7 @@ class Pools : public Totals
         std::unique_lock<std::recursive_mutex> lock;
         if (is_foreign(device, id)) {
             lock = native().lock_pools();
+            const Native::Change change(native(), device);
             native()->releasePool(device, id);
         }
         if (info_of(device, id_of(id)).users == 1) {

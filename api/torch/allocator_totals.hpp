@@ -62,6 +62,7 @@ class Totals : public Blocks
         requests_.settings.look();
         if (native().is_used()) {
             stats = native()->getDeviceStats(device);
+            native().tell(device, stats);
         }
         add_figures(stats, device);
 #if MEND_TORCH >= 212

@@ -1,4 +1,5 @@
 /* PyTorch's statistics from Mend's. */
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -8,19 +9,44 @@
 #include "torch/ranges.h"
 #include "torch/rounding.h"
 
-/* The values at the last reset of what accumulates. */
+/* What a device's pool says, with what is outside of it in all rows of the usage. */
+typedef struct look {
+    mend_stats stats;
+    mend_usage usage;
+    mend_usage outside;
+} look;
+#define LOOK_INIT                                                                                  \
+    {                                                                                              \
+        MEND_STATS_INIT, MEND_USAGE_INIT, MEND_USAGE_INIT                                          \
+    }
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static mend_stats bases[MEND_TORCH_DEVICES];
+static mend_usage outsides[MEND_TORCH_DEVICES];
+/* The values at the last reset of what accumulates. */
+static look bases[MEND_TORCH_DEVICES];
 static mend_torch_excess excess_bases[MEND_TORCH_DEVICES];
 
 static _Atomic int64_t out_of_memory[MEND_TORCH_DEVICES];
 static _Atomic int64_t retries[MEND_TORCH_DEVICES];
 
-static mend_result stats_of(int device, mend_pool **heap, mend_stats *stats)
+static mend_result look_at(int device, look *now)
 {
-    mend_result result = mend_torch_heap(device, heap);
-    stats->struct_size = sizeof(*stats);
-    return result == MEND_OK ? mend_get_stats(*heap, stats) : result;
+    mend_pool *heap;
+    mend_result result = mend_torch_heap(device, &heap);
+    if (result != MEND_OK) {
+        return result;
+    }
+    pthread_mutex_lock(&mutex); /* so that what is outside is that of the usage */
+    now->outside = outsides[device];
+    result = mend_get_usage(heap, NULL, &now->usage);
+    pthread_mutex_unlock(&mutex);
+    return result == MEND_OK ? mend_get_stats(heap, &now->stats) : result;
+}
+
+/* Of a row, what is the pool's. */
+static uint64_t own(const look *at, int row, int part)
+{
+    return at->usage.now[row][part] - at->outside.now[row][part];
 }
 
 static int64_t max_of(int64_t a, int64_t b)
@@ -28,30 +54,38 @@ static int64_t max_of(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* `total` is the sum of all increases so far. A change of zone since the last reset counts neither
- * as an increase nor as a decrease. */
-static mend_torch_stat stat_of(uint64_t current, uint64_t peak, uint64_t base, uint64_t total,
-                               uint64_t base_total)
+/* What `grown` and the increases since the last reset say; of more growth than that nothing else is
+ * known. */
+static mend_torch_stat stat_of(uint64_t current, uint64_t peak, int64_t grown, uint64_t increases)
 {
-    int64_t grown = (int64_t)current - (int64_t)base;
-    int64_t came = max_of(max_of((int64_t)total - (int64_t)base_total, grown), 0);
+    const int64_t came = max_of(max_of((int64_t)increases, grown), 0);
     return (mend_torch_stat){(int64_t)current, (int64_t)peak, came, came - grown};
 }
 
-/* All three values of a statistic, whose fields in mend_stats have these names; small_total: the
- * total of the small zone, or its current value if there is none. */
-#define FILL(stat, name, total, small_total)                                                       \
-    do {                                                                                           \
-        (stat)[MEND_TORCH_ALL] =                                                                   \
-            stat_of(now->name, now->peak_##name, base->name, now->total, base->total);             \
-        (stat)[MEND_TORCH_SMALL] =                                                                 \
-            stat_of(now->small_##name, now->peak_small_##name, base->small_##name,                 \
-                    now->small_total, base->small_total);                                          \
-        (stat)[MEND_TORCH_LARGE] =                                                                 \
-            stat_of(now->name - now->small_##name, now->peak_large_##name,                         \
-                    base->name - base->small_##name, now->total - now->small_total,                \
-                    base->total - base->small_total);                                              \
-    } while (0)
+static_assert((int)MEND_TORCH_ALL == (int)MEND_USAGE_ALL &&
+                  (int)MEND_TORCH_SMALL == (int)MEND_USAGE_SMALL &&
+                  (int)MEND_TORCH_LARGE == (int)MEND_USAGE_LARGE &&
+                  (int)MEND_TORCH_STAT_TYPES == (int)MEND_USAGE_PARTS,
+              "PyTorch's pools are the parts of the usage");
+
+/* A statistic from its row of the usage, and the sums of increases, of all and of the small
+ * pool. */
+static void fill_row(mend_torch_stat stat[MEND_TORCH_STAT_TYPES], const look *now, const look *base,
+                     int row, uint64_t increases, uint64_t small_increases)
+{
+    const uint64_t of[MEND_TORCH_STAT_TYPES] = {increases, small_increases,
+                                                increases - small_increases};
+    for (int part = 0; part < MEND_TORCH_STAT_TYPES; part++) {
+        const int64_t grown = (int64_t)(own(now, row, part) - own(base, row, part));
+        stat[part] =
+            stat_of(now->usage.now[row][part], now->usage.peak[row][part], grown, of[part]);
+    }
+}
+
+/* The names are those of fields in mend_stats. */
+#define FILL(field, row, total, small_total)                                                       \
+    fill_row(figures->field, now, base, row, now->stats.total - base->stats.total,                 \
+             now->stats.small_total - base->stats.small_total)
 
 /* Free memory that cannot be released: only its current value is known. */
 static mend_torch_stat idle_of(uint64_t bytes)
@@ -59,16 +93,16 @@ static mend_torch_stat idle_of(uint64_t bytes)
     return (mend_torch_stat){(int64_t)bytes, (int64_t)bytes, (int64_t)bytes, 0};
 }
 
-static void fill_chunks(mend_torch_figures *figures, const mend_stats *now, const mend_stats *base)
+/* Of the two pools only the current values are known. */
+static void fill_chunks(mend_torch_figures *figures, const look *now, const look *base)
 {
-    uint64_t large = now->chunks - now->small_chunks;
-    uint64_t base_large = base->chunks - base->small_chunks;
-    figures->segment[MEND_TORCH_ALL] = stat_of(now->chunks, now->peak_chunks, base->chunks,
-                                               now->chunks_created, base->chunks_created);
-    figures->segment[MEND_TORCH_SMALL] =
-        stat_of(now->small_chunks, now->small_chunks, base->small_chunks, now->small_chunks,
-                base->small_chunks);
-    figures->segment[MEND_TORCH_LARGE] = stat_of(large, large, base_large, large, base_large);
+    const uint64_t small = now->stats.small_chunks;
+    const uint64_t base_small = base->stats.small_chunks;
+    FILL(segment, MEND_USAGE_CHUNKS, chunks_created, chunks_created);
+    figures->segment[MEND_TORCH_SMALL] = stat_of(small, small, (int64_t)(small - base_small), 0);
+    const uint64_t large = now->stats.chunks - small;
+    const uint64_t base_large = base->stats.chunks - base_small;
+    figures->segment[MEND_TORCH_LARGE] = stat_of(large, large, (int64_t)(large - base_large), 0);
 }
 
 /* What blocks have beyond PyTorch's requests does not count as requested, except in peaks. A small
@@ -95,51 +129,37 @@ static void subtract_excess(mend_torch_figures *figures, int device)
     large->freed = all->freed - small->freed;
 }
 
-/* The pages of ranges count in the large zone's current values. When its blocks and the pages had
- * their peaks is not known: the peak is at most both. */
-static void add_pages(mend_torch_stat *stat, uint64_t peak_range_bytes)
+static void fill(mend_torch_figures *figures, const look *now, const look *base, int device)
 {
-    mend_torch_stat *large = &stat[MEND_TORCH_LARGE];
-    const int64_t both = large->peak + (int64_t)peak_range_bytes;
-    large->peak = both < stat[MEND_TORCH_ALL].peak ? both : stat[MEND_TORCH_ALL].peak;
-}
-
-static void fill(mend_torch_figures *figures, const mend_stats *now, const mend_stats *base,
-                 int device)
-{
-    FILL(figures->allocation, live_blocks, allocations, small_allocations);
-    FILL(figures->active, live_blocks, allocations, small_allocations);
-    FILL(figures->allocated_bytes, live_bytes, allocated_bytes, small_allocated_bytes);
-    FILL(figures->active_bytes, live_bytes, allocated_bytes, small_allocated_bytes);
-    FILL(figures->requested_bytes, requested_bytes, allocated_requested_bytes,
+    FILL(allocation, MEND_USAGE_BLOCKS, allocations, small_allocations);
+    FILL(active, MEND_USAGE_ACTIVE_BLOCKS, allocations, small_allocations);
+    FILL(allocated_bytes, MEND_USAGE_BYTES, allocated_bytes, small_allocated_bytes);
+    FILL(active_bytes, MEND_USAGE_ACTIVE_BYTES, allocated_bytes, small_allocated_bytes);
+    FILL(requested_bytes, MEND_USAGE_REQUESTED_BYTES, allocated_requested_bytes,
          small_allocated_requested_bytes);
     if (mend_torch_rounding_sum(device).added != 0) {
         subtract_excess(figures, device);
     }
-    FILL(figures->reserved_bytes, reserved_bytes, created_bytes, small_reserved_bytes);
-    if (now->peak_range_bytes > 0) {
-        add_pages(figures->allocated_bytes, now->peak_range_bytes);
-        add_pages(figures->active_bytes, now->peak_range_bytes);
-        add_pages(figures->reserved_bytes, now->peak_range_bytes);
-    }
+    FILL(reserved_bytes, MEND_USAGE_RESERVED_BYTES, created_bytes, small_reserved_bytes);
     fill_chunks(figures, now, base);
     mend_torch_stat *idle = figures->inactive_split_bytes;
-    idle[MEND_TORCH_ALL] = idle_of(now->free_partial_bytes + now->free_small_bytes);
-    idle[MEND_TORCH_SMALL] = idle_of(now->free_small_bytes);
-    idle[MEND_TORCH_LARGE] = idle_of(now->free_partial_bytes);
-    figures->num_alloc_retries =
-        (int64_t)(now->waited_requests - base->waited_requests) + atomic_load(&retries[device]);
+    const uint64_t free_small_bytes = now->stats.free_small_bytes;
+    idle[MEND_TORCH_ALL] = idle_of(now->stats.free_partial_bytes + free_small_bytes);
+    idle[MEND_TORCH_SMALL] = idle_of(free_small_bytes);
+    idle[MEND_TORCH_LARGE] = idle_of(now->stats.free_partial_bytes);
+#define SINCE(counter) (int64_t)(now->stats.counter - base->stats.counter)
+    figures->num_alloc_retries = SINCE(waited_requests) + atomic_load(&retries[device]);
     figures->num_ooms = atomic_load(&out_of_memory[device]);
-    figures->num_sync_all_streams = (int64_t)(now->host_waits - base->host_waits);
-    figures->num_device_alloc = (int64_t)(now->chunks_created - base->chunks_created);
-    figures->num_device_free = (int64_t)(now->chunks_released - base->chunks_released);
+    figures->num_sync_all_streams = SINCE(host_waits);
+    figures->num_device_alloc = SINCE(chunks_created);
+    figures->num_device_free = SINCE(chunks_released);
+#undef SINCE
 }
 
 mend_result mend_torch_get_figures(int device, mend_torch_figures *figures)
 {
-    mend_pool *heap;
-    mend_stats now = MEND_STATS_INIT;
-    mend_result result = stats_of(device, &heap, &now);
+    look now = LOOK_INIT;
+    mend_result result = look_at(device, &now);
     if (result == MEND_OK) {
         *figures = (mend_torch_figures){.num_ooms = 0};
         pthread_mutex_lock(&mutex);
@@ -149,11 +169,25 @@ mend_result mend_torch_get_figures(int device, mend_torch_figures *figures)
     return result;
 }
 
-static mend_result reset_accumulated(int device)
+mend_result mend_torch_set_outside(int device, const mend_usage *outside)
 {
     mend_pool *heap;
-    mend_stats now = MEND_STATS_INIT;
-    mend_result result = stats_of(device, &heap, &now);
+    mend_usage usage = MEND_USAGE_INIT;
+    mend_result result = mend_torch_heap(device, &heap);
+    if (result != MEND_OK) {
+        return result;
+    }
+    pthread_mutex_lock(&mutex);
+    result = mend_get_usage(heap, outside, &usage);
+    outsides[device] = result == MEND_OK ? *outside : outsides[device];
+    pthread_mutex_unlock(&mutex);
+    return result;
+}
+
+static mend_result reset_accumulated(int device)
+{
+    look now = LOOK_INIT;
+    mend_result result = look_at(device, &now);
     if (result == MEND_OK) {
         pthread_mutex_lock(&mutex);
         bases[device] = now;

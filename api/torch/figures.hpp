@@ -31,18 +31,29 @@ inline void add_pools([[maybe_unused]] c10::CachingDeviceAllocator::DeviceStats 
 #endif
 }
 
+// `stats`: those of PyTorch's own allocator, which Mend has been told of.
 inline void add_figures(c10::CachingDeviceAllocator::DeviceStats &stats, DeviceIndex device)
 {
     mend_torch_figures figures;
     check(mend_torch_get_figures(device, &figures), "statistics");
+    const auto before = stats;
 #define X(field)                                                                                   \
     for (size_t i = 0; i < MEND_TORCH_STAT_TYPES; i++) {                                           \
         stats.field[i].current += figures.field[i].current;                                        \
-        stats.field[i].peak += figures.field[i].peak;                                              \
         stats.field[i].allocated += figures.field[i].allocated;                                    \
         stats.field[i].freed += figures.field[i].freed;                                            \
+        stats.field[i].peak = std::max(stats.field[i].peak, stats.field[i].current);               \
     }
     MEND_TORCH_STATS(X)
+#undef X
+#define X(field, row)                                                                              \
+    for (size_t i = 0; i < MEND_TORCH_STAT_TYPES; i++) {                                           \
+        if (row != MEND_USAGE_CHUNKS || i == MEND_TORCH_ALL) {                                     \
+            stats.field[i].current = figures.field[i].current;                                     \
+            stats.field[i].peak = std::max(before.field[i].peak, figures.field[i].peak);           \
+        }                                                                                          \
+    }
+    MEND_TORCH_ROWS(X)
 #undef X
 #define X(field) stats.field += figures.field;
     MEND_TORCH_COUNTERS(X)

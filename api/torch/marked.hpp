@@ -96,6 +96,7 @@ inline void *take_free(Native &native, DeviceIndex device, PoolId pool, size_t s
         return nullptr;
     }
     try {
+        const Native::Change change(native, device);
         const Visit visit(native, device, pool);
         const size_t wanted = rounded_by_native(size);
         return has_free_block(*native.operator->(), device, pool, wanted, stream)

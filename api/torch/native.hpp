@@ -3,13 +3,25 @@
 // initialized when it is needed first.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <vector>
 
+#include "mend/mend_torch.h"
 #include "versions.hpp"
 
 namespace mend_torch
 {
+
+// The statistics that are rows of mend_usage, whose peaks are those of sums.
+#define MEND_TORCH_ROWS(X)                                                                         \
+    X(allocation, MEND_USAGE_BLOCKS)                                                               \
+    X(active, MEND_USAGE_ACTIVE_BLOCKS)                                                            \
+    X(allocated_bytes, MEND_USAGE_BYTES)                                                           \
+    X(active_bytes, MEND_USAGE_ACTIVE_BYTES)                                                       \
+    X(requested_bytes, MEND_USAGE_REQUESTED_BYTES)                                                 \
+    X(reserved_bytes, MEND_USAGE_RESERVED_BYTES)                                                   \
+    X(segment, MEND_USAGE_CHUNKS)
 
 // The allocator of a MemPool as the native allocator gets it (counted.hpp).
 Backing counted(Backing backing);
@@ -79,10 +91,50 @@ class Native
         return false;
     }
 
+    // What it holds of a device counts with Mend's memory in each peak: tells Mend of it.
+    void tell(DeviceIndex device, const c10::CachingDeviceAllocator::DeviceStats &stats)
+    {
+        mend_usage outside = MEND_USAGE_INIT;
+#define X(field, row)                                                                              \
+    for (size_t i = 0; i < MEND_USAGE_PARTS; i++) {                                                \
+        outside.now[row][i] = static_cast<uint64_t>(stats.field[i].current);                       \
+    }
+        MEND_TORCH_ROWS(X)
+#undef X
+        (void)mend_torch_set_outside(device, &outside);
+        told_ |= uint64_t{1} << (static_cast<unsigned>(device) & 63U);
+    }
+
+    // Tells of a device, or of all that it has told of before, when something that changes it ends.
+    class Change
+    {
+      public:
+        explicit Change(Native &native, DeviceIndex device = -1) : native_(native), device_(device)
+        {
+        }
+
+        ~Change()
+        {
+            for (DeviceIndex i = 0; native_.is_used() && i < 64; i++) {
+                if (i == device_ || (device_ < 0 && (native_.told_ >> i & 1) != 0)) {
+                    native_.tell(i, native_->getDeviceStats(i));
+                }
+            }
+        }
+
+        Change(const Change &) = delete;
+        Change &operator=(const Change &) = delete;
+
+      private:
+        Native &native_;
+        DeviceIndex device_;
+    };
+
   private:
     static void keep(void * /*pointer*/) {}
 
     cca::CUDAAllocator *allocator_;
+    std::atomic<uint64_t> told_{0}; // bit n: of device n
     std::mutex mutex_;
     std::recursive_mutex pools_mutex_; // an allocator of the program's may call PyTorch
     std::vector<std::function<void(cca::CUDAAllocator &)>> waiting_;

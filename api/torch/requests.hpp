@@ -78,7 +78,7 @@ class Requests
             C10_UNLIKELY(history.is_recording()) ? history.gather(Record::STATE) : nullptr;
         const mend_result result = block_alloc(device, size, stream, &pointer, &is_foreign);
         if (C10_UNLIKELY(is_foreign != 0)) {
-            return native->raw_alloc_with_stream(size, stream);
+            return take_of_native(size, device, stream);
         }
         if (C10_UNLIKELY(result != MEND_OK)) {
             pointer = take_again(result, size, device, stream, context, &is_foreign);
@@ -97,6 +97,7 @@ class Requests
             const Context context = history.gather(Record::ALL);
             const auto lock = native.lock_pools();
             const History::Gathered gathered(context);
+            const Native::Change change(native);
             empty();
         }
     }
@@ -121,6 +122,7 @@ class Requests
                                        ? note_and_free(pointer, &block)
                                        : mend_torch_block_give(pointer, &block);
         if (C10_UNLIKELY(result == MEND_ERROR_FOREIGN_POINTER)) {
+            const Native::Change change(native);
             native->raw_delete(pointer); // which knows it, or says that nobody does
             return;
         }
@@ -206,6 +208,12 @@ class Requests
                                                     is_foreign);
     }
 
+    C10_NOINLINE void *take_of_native(size_t size, DeviceIndex device, cudaStream_t stream)
+    {
+        const Native::Change change(native, device);
+        return native->raw_alloc_with_stream(size, stream);
+    }
+
     void tell_of(const Change &change, cudaStream_t stream, const Context &context)
     {
         for (const Held &held : change.ended) {
@@ -277,7 +285,7 @@ class Requests
             result = block_alloc(device, size, stream, &pointer, is_foreign); // for its reason
         }
         if (*is_foreign != 0) {
-            return native->raw_alloc_with_stream(size, stream);
+            return take_of_native(size, device, stream);
         }
         if (result != MEND_OK) {
             if (!mend_torch_lacks_memory(result)) {

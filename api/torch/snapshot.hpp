@@ -38,7 +38,8 @@ inline cca::BlockInfo block_of(const mend_region &region, const History &history
     block.requested_size =
         is_live ? mend_torch_block_requested(region.address, region.requested_bytes) : 0;
     block.allocated = is_live;
-    block.active = is_live;
+    block.active = is_live || region.is_pending != 0;
+    block.requested_size = is_live || !block.active ? block.requested_size : block.size;
     if (is_live && history.is_recording()) {
         block.context_when_allocated = history.context_of(region.address);
     }
@@ -55,10 +56,12 @@ inline void add_block(cca::SegmentInfo &segment, const mend_region &region, cca:
         segment.allocated_size += block.size;
         segment.active_size += block.size;
         segment.requested_size += block.requested_size;
+    } else if (block.active) {
+        segment.active_size += block.size;
     }
     segment.total_size += block.size;
     // Free memory beside free memory is one block.
-    if (!segment.blocks.empty() && !segment.blocks.back().allocated && !block.allocated) {
+    if (!segment.blocks.empty() && !segment.blocks.back().active && !block.active) {
         segment.blocks.back().size += block.size;
     } else {
         segment.blocks.push_back(std::move(block));
@@ -114,6 +117,8 @@ inline void add_segments(std::vector<cca::SegmentInfo> &to, DeviceIndex device, 
     if (mend_pool_for_device(device, &heap) != MEND_OK) {
         return;
     }
+    mend_usage usage = MEND_USAGE_INIT;
+    (void)mend_get_usage(heap, nullptr, &usage); // which asks whether other streams have ended
     const void *before = nullptr;
     const size_t from = to.size();
     bool is_open = false;

@@ -300,6 +300,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_stream_waits    GROWS(stream_waits, DONE(stream_waits))
 #define RULE_context_fences  GROWS(context_fences, DONE(context_fences))
 #define RULE_host_waits      GROWS(host_waits, DONE(most_host_waits))
+#define RULE_pending_bytes   trial_is_between(0, IS(pending_bytes), IS(free_bytes))
 #define RULE_waited_requests GROWS(waited_requests, SINCE(host_waits))
 /* What a ration refuses, the driver is not asked. */
 #define RULE_driver_failures                                                                       \
@@ -365,6 +366,50 @@ static const char *wrong_figure(const look *l)
     return NULL;
 }
 
+/* ---- usage --------------------------------------------------------------------------------- */
+
+/* Each row has the same bytes outside of the pool, which change with every step. So a peak of what
+ * is in use is never above that of what is held. */
+static const char *wrong_usage(trial *t, const trial_pool *pool, mend_usage *is)
+{
+    const mend_stats *stats = &pool->is;
+    const mend_usage *was = &pool->usage;
+    const uint64_t outside = (uint64_t)(t->step % 5) * 64 * MEND_KIB;
+    const uint64_t bytes = stats->live_bytes - stats->asleep_live_bytes - stats->host_live_bytes;
+    const uint64_t of_all[MEND_USAGE_ROWS] = {[MEND_USAGE_BLOCKS] = stats->live_blocks,
+                                              [MEND_USAGE_BYTES] = bytes,
+                                              [MEND_USAGE_ACTIVE_BYTES] =
+                                                  bytes + stats->pending_bytes,
+                                              [MEND_USAGE_RESERVED_BYTES] = stats->reserved_bytes,
+                                              [MEND_USAGE_CHUNKS] = stats->chunks};
+    mend_usage around = MEND_USAGE_INIT;
+    for (int row = 0; row < MEND_USAGE_ROWS; row++) {
+        around.now[row][MEND_USAGE_ALL] = around.now[row][MEND_USAGE_SMALL] = outside;
+    }
+    mend_heap *heap = &pool->pool->heap;
+    mend_heap_lock(heap);
+    mend_usage_set_outside(heap, &around);
+    mend_usage_fill(heap, is);
+    mend_heap_unlock(heap);
+    for (int row = 0; row < MEND_USAGE_ROWS; row++) {
+        const bool is_known = row != MEND_USAGE_ACTIVE_BLOCKS && row != MEND_USAGE_REQUESTED_BYTES;
+        if (is_known && is->now[row][MEND_USAGE_ALL] != of_all[row] + outside) {
+            return "a row of the usage";
+        }
+        for (int part = 0; part < MEND_USAGE_PARTS; part++) {
+            const uint64_t before = t->were_reset ? 0 : was->peak[row][part];
+            const bool is_in_use = row == MEND_USAGE_BYTES || row == MEND_USAGE_ACTIVE_BYTES;
+            const uint64_t most =
+                is_in_use ? is->peak[MEND_USAGE_RESERVED_BYTES][part] : UINT64_MAX;
+            if (!trial_is_between(mend_max_u64(before, is->now[row][part]), is->peak[row][part],
+                                  most)) {
+                return "a peak of the usage";
+            }
+        }
+    }
+    return NULL;
+}
+
 /* ---- a step -------------------------------------------------------------------------------- */
 
 /* The first figure that is wrong; NULL: none is. */
@@ -396,7 +441,10 @@ static void judge_pool(trial *t, int number)
 {
     trial_pool *pool = &t->pools[number];
     pool->is = trial_stats(t, number);
+    mend_usage usage = MEND_USAGE_INIT;
     const char *wrong = look_at_pool(t, number, &pool->is);
+    wrong = wrong != NULL ? wrong : wrong_usage(t, pool, &usage);
+    pool->usage = usage;
     trial_claim(t, TRIAL_MODEL, wrong == NULL, "pool %d: %s is wrong", number, wrong);
 }
 

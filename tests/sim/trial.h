@@ -19,6 +19,7 @@ typedef struct trial_pool {
     mend_pool *pool;
     mend_stats is;     /* at the last look, see figures.c */
     mend_stats was;    /* at the one before */
+    mend_usage usage;  /* at the last look */
     bool has_unmapped; /* chunks that are mapped nowhere, or miss their mapping */
     uint64_t frees;    /* from here on: the model */
     uint64_t out_of_memory;

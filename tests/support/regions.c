@@ -98,7 +98,7 @@ static bool order_is_right(const look *l, const mend_region *before, const mend_
                    before->group == at->group && before->is_pinned == at->is_pinned &&
                    before->is_for_graphs == at->is_for_graphs &&
                    before->is_unmapped == at->is_unmapped && before->is_asleep == at->is_asleep &&
-                   before->is_on_host == at->is_on_host;
+                   before->is_on_host == at->is_on_host && before->is_pending == at->is_pending;
     return equal(l, "a hole", address, end_of(before)) &&
            equal(l, "zones in a segment", (uint64_t)before->is_small, (uint64_t)at->is_small) &&
            claim(l, !is_same || is_used(at), "two free regions are one", address, 0);

@@ -220,6 +220,7 @@ PARTS = {
     "retire": Part("mend_retiring", "move", ["ladder", "heap"]),
     "scopes": Part("mend_scope_table", "layout", ["pool"]),
     "search": Part("mend_search", "ladder", ["policy"]),
+    "usage": Part("mend_usage_state", "layout", ["ladder"]),
     "zeros": Part("mend_chunks_of_zeros", "move", ["policy", "ladder", "heap"]),
     # Its functions alone.
     "blocks": Part("mend_pointer_map", "base", whole=True),

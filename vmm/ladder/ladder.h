@@ -293,6 +293,10 @@ static inline mend_result mend_ladder_refresh(mend_heap *heap, const mend_reques
  * if nobody knows of a capture that this would spoil. The next poll finds what has passed. */
 mend_result mend_ladder_close_all(mend_heap *heap, bool is_captured);
 
+/* Asks the driver whether the work has ended that keeps memory pending (layout/usage.c). Nothing
+ * while another thread makes room. */
+void mend_ladder_look_for_ends(mend_heap *heap);
+
 /* Before a group is begun, while which no event of the context may be recorded: records it for what
  * was freed without a stream, if that is much. No request needs it, so nothing fails. The caller
  * holds `state` alone, which a driver call releases. */

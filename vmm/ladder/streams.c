@@ -125,6 +125,20 @@ mend_result mend_ladder_close_all(mend_heap *heap, bool is_captured)
                : result;
 }
 
+void mend_ladder_look_for_ends(mend_heap *heap)
+{
+    mend_driver_scope scope;
+    if (mend_list_is_empty(&heap->usage.pending) || !mend_mutex_try_lock(&heap->grow)) {
+        return;
+    }
+    if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
+        (void)close_others(heap, MEND_STREAM_UNKNOWN, UINT64_MAX);
+        mend_streams_poll(&heap->streams);
+        mend_driver_scope_close(heap, &scope);
+    }
+    mend_mutex_unlock(&heap->grow);
+}
+
 bool mend_ladder_others_owe_much(const mend_heap *heap, const mend_request *request)
 {
     const uint64_t allowed_bytes = unfenced_allowed(heap);

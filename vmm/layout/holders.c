@@ -15,6 +15,7 @@
 
 #include "base/growth.h"
 #include "base/words.h"
+#include "layout/usage.h"
 
 enum { SLOTS = 4096, PATH_BYTES = 128, PATH_SHOWN = 80, STACK_BYTES = 80 };
 static_assert(SLOTS / 2 > MEND_HOLDERS_MOST, "a free slot is near");
@@ -238,9 +239,10 @@ bool mend_holders_find(const mend_heap *heap, unsigned by, mend_holder *largest,
     count_all(t, heap);
     const sum *most = NULL;
     const uint64_t least = least_blocks(heap);
+    const uint64_t peak_bytes = mend_usage_counter_peak(heap, MEND_USE_BYTES, MEND_USAGE_ALL);
     for (size_t i = 0; i < t->count; i++) {
         sum *const s = &t->sums[i];
-        s->growth_bytes = s->blocks >= least ? growth_of(s, heap->counters.peak_live_bytes) : 0;
+        s->growth_bytes = s->blocks >= least ? growth_of(s, peak_bytes) : 0;
     }
     qsort(t->sums, t->count, sizeof(*t->sums), by_bytes);
     for (size_t i = 0; i < t->count; i++) {

@@ -28,6 +28,7 @@ void mend_layout_init(mend_heap *heap)
         init_zone(&heap->zones[i]);
     }
     heap->caching.closings = 1;
+    mend_list_init(&heap->usage.pending);
     mend_pointer_map_init(&heap->blocks);
     mend_slab_init(&heap->nodes.spans, sizeof(mend_span));
     mend_slab_init(&heap->nodes.runs, sizeof(mend_run));
@@ -113,6 +114,8 @@ static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
     assert(!span->live);
     assert(at > span->address && at < mend_span_end(span));
     assert(at % MEND_GRANULE_BYTES == 0);
+    const bool is_pending = mend_span_is_pending(span);
+    mend_usage_end_pending(heap, span); /* both parts are, below */
     mend_span *left = mend_slab_take(&heap->nodes.spans);
     left->address = span->address;
     left->size_bytes = at - span->address;
@@ -126,6 +129,10 @@ static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
     span->chunk = mend_span_chunk_at(heap, span, at);
     span->address = at;
     span->size_bytes -= left->size_bytes;
+    if (is_pending) {
+        mend_usage_begin_pending(heap, left, span->freed_on);
+        mend_usage_begin_pending(heap, span, span->freed_on);
+    }
     return left;
 }
 
@@ -162,6 +169,7 @@ static bool can_join(mend_wait_env env, const mend_span *left, const mend_span *
     const mend_stamp a = left->waits.first;
     const mend_stamp b = right->waits.first;
     return left->waits.others == NULL && right->waits.others == NULL &&
+           !mend_span_is_pending(left) && !mend_span_is_pending(right) &&
            (a.epoch == 0 || b.epoch == 0
                 ? a.epoch == b.epoch || !mend_streams_are_several(env.streams)
                 : a.stream == b.stream &&
@@ -176,6 +184,7 @@ static void join_left(mend_heap *heap, mend_span *span)
     mend_wait_env env = mend_heap_wait_env(heap);
     mend_span *left = span->previous;
     assert(!left->live && !left->cached);
+    assert(!mend_span_is_pending(left) && !mend_span_is_pending(span));
     assert(left->zone == span->zone);
     assert(mend_span_end(left) == span->address);
     mend_waits_add_all(env, &span->waits, &left->waits);
@@ -210,16 +219,17 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
         head = head == span ? left : head;
     }
     for (;;) {
-        if (mend_span_end(span) > end) {
-            span = split_left(heap, span, end);
-        }
+        span = mend_span_end(span) > end ? split_left(heap, span, end) : span;
+        mend_usage_end_pending(heap, span);
         mend_waits_add_all(env, waits, &span->waits);
         mend_waits_clear(env, &span->waits);
+        if (span->address > address) { /* it absorbs the one before */
+            join_left(heap, span);
+        }
         if (mend_span_end(span) == end) {
             break;
         }
-        span = span->next; /* absorbs the one before, and is split in its turn */
-        join_left(heap, span);
+        span = span->next;
     }
 
     uint64_t run_address = run->address;
@@ -258,6 +268,9 @@ void mend_layout_end_claim(mend_heap *heap, mend_span *span)
     assert(span->run == NULL);
     mend_wait_env env = mend_heap_wait_env(heap);
     mend_zone *zone = &heap->zones[span->zone];
+    if (span->waits.others != NULL) {
+        mend_usage_begin_pending(heap, span, span->waits.first.stream);
+    }
     mend_span *left = is_in_run(span->previous) ? span->previous : NULL;
     mend_span *right = is_in_run(span->next) ? span->next : NULL;
     mend_run *left_run = left != NULL ? left->run : NULL;
@@ -299,11 +312,13 @@ void mend_layout_tidy(mend_heap *heap, mend_run *run, bool from_end, uint64_t mo
     mend_wait_env env = mend_heap_wait_env(heap);
     mend_span *span = from_end ? run->last : run->first;
     mend_waits_drop_passed(env, &span->waits);
+    (void)mend_usage_look(heap, span);
     while (span != (from_end ? run->first : run->last) && most_spans-- > 0) {
         mend_span *right = from_end ? span : span->next;
         mend_span *left = right->previous;
         span = from_end ? left : right;
         mend_waits_drop_passed(env, &span->waits);
+        (void)mend_usage_look(heap, span);
         if (can_join(env, left, right)) {
             run->first = run->first == left ? right : run->first;
             join_left(heap, right);
@@ -330,9 +345,7 @@ void mend_layout_note_peaks(mend_heap *heap, bool resets)
 {
     mend_heap_counters *counters = &heap->counters;
     if (resets) {
-        counters->peak_live_bytes = counters->live_bytes;
-        counters->peak_live_blocks = MEND_HEAP_SUM(heap, live_blocks);
-        counters->peak_requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
+        mend_usage_reset_peaks(heap);
         counters->peak_reserved_bytes = counters->peak_mappings = counters->peak_chunks = 0;
         mend_scopes_reset_peaks(&heap->scopes);
     }
@@ -344,12 +357,12 @@ void mend_layout_note_peaks(mend_heap *heap, bool resets)
         const uint64_t reserved_bytes = mend_heap_reserved_in(heap, i);
         zone->peak_reserved_bytes =
             mend_max_u64(resets ? 0 : zone->peak_reserved_bytes, reserved_bytes);
-        if (resets) {
-            zone->peak_live_blocks = zone->live_blocks;
-            zone->peak_live_bytes = zone->live_bytes;
-            zone->peak_requested_bytes = zone->requested_bytes;
-        }
     }
+    if (resets) {
+        mend_zone_counters *pages = &heap->zones[MEND_ZONE_RANGE].counters;
+        pages->peak_live_bytes = pages->live_bytes;
+    }
+    mend_usage_note(heap);
 }
 
 /* ---- the changes ----------------------------------------------------------------------------- */
@@ -381,6 +394,7 @@ static void free_part(mend_heap *heap, mend_span *part)
         mend_layout_end_claim(heap, part);
     } else if (mend_chunk_is_set_aside(chunk)) {
         mend_chunk_note_live_aside(&heap->chunks, chunk, 0 - part->size_bytes);
+        mend_usage_note(heap);
     }
 }
 

@@ -10,13 +10,7 @@
 #include "base/thread.h"
 #include "layout/holders.h"
 #include "layout/state.h"
-
-/* Bytes of a zone that the pool holds. */
-static inline uint64_t mend_heap_reserved_in(const mend_heap *heap, int zone)
-{
-    const mend_zone *of = &heap->zones[zone];
-    return of->counters.live_bytes + of->free_bytes - heap->chunks.away_in[zone];
-}
+#include "layout/usage.h"
 
 /* ---- locate.c -------------------------------------------------------------------------------- */
 

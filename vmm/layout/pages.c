@@ -92,6 +92,7 @@ void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_
     assert(range->pages[page] == NULL);
     mend_span *span = mend_layout_take(heap, run, address, range->page_bytes);
     mend_layout_count_alloc(heap, &heap->zones[span->zone], span, range->page_bytes, stream);
+    mend_usage_note(heap);
     span->tag = range->tag;
     span->sleep_tag = span->sleep_tag != 0 ? span->sleep_tag : range->sleep_tag;
     assert(!mend_zeros_are_mapped(range, page));
@@ -110,4 +111,5 @@ void mend_range_free_page(mend_heap *heap, mend_range *range, size_t page)
     range->committed_bytes -= range->page_bytes;
     mend_layout_count_free(heap, &heap->zones[span->zone], span);
     mend_layout_free(heap, span);
+    mend_usage_note(heap);
 }

@@ -47,6 +47,7 @@
 #include "base/process.h"
 #include "driver/forward.h"
 #include "layout/sizes.h"
+#include "mend/mend_stats.h"
 #include "physical/chunk.h"
 #include "physical/waits.h"
 
@@ -96,6 +97,9 @@ typedef struct mend_span {
     uint64_t tag;             /* live: the program's number for it; 0: none */
     uint64_t sleep_tag; /* the number by which it sleeps; 0: none. Free: that of the last block */
     mend_tree_node by_end; /* in the zone's segment_ends, while `next` is NULL */
+    mend_list pending;     /* free, in a run, and another stream may still use it: in the list of
+                            * these; `next` is NULL: not in it */
+    uint32_t freed_on;     /* pending: the slot of the stream that freed it */
 } mend_span;
 
 static_assert(sizeof(void *) != 8 ||
@@ -192,6 +196,19 @@ typedef struct mend_heap_counters {
     MEND_HEAP_COUNTERS(X)
 #undef X
 } mend_heap_counters;
+
+/* Counters of which layout/usage.c keeps peaks. */
+enum { MEND_USE_BLOCKS, MEND_USE_BYTES, MEND_USE_REQUESTED, MEND_USE_COUNTERS };
+
+/* What the process uses of the device: see layout/usage.c. Guarded by `state`. */
+typedef struct mend_usage_state {
+    uint64_t outside[MEND_USAGE_ROWS][MEND_USAGE_PARTS]; /* of the pool; the program says it */
+    uint64_t beside[MEND_USAGE_ROWS][MEND_USAGE_PARTS];  /* the counter, as it was noted last */
+    uint64_t peak[MEND_USAGE_ROWS][MEND_USAGE_PARTS];    /* until that was noted */
+    uint64_t counter_peak[MEND_USE_COUNTERS][MEND_USAGE_PARTS];
+    mend_list pending; /* free spans that another stream may still use; the first freed first */
+    uint64_t pending_blocks[MEND_USAGE_PARTS], pending_bytes[MEND_USAGE_PARTS]; /* of these */
+} mend_usage_state;
 
 /* What blocked the last request that found no room. */
 typedef struct mend_shortage {
@@ -386,6 +403,7 @@ typedef struct mend_heap {
     mend_pins pins;
     mend_tree exports; /* exported blocks, by address; the room `users` uses it. As the pins */
     mend_heap_counters counters;
+    mend_usage_state usage;
     mend_scope_table scopes;
     mend_history history;
 
@@ -468,6 +486,13 @@ static inline uint64_t mend_heap_awake_bytes(const mend_heap *heap)
         heap->chunks.asleep_live_bytes + MEND_FAR_SUM(&heap->chunks, live_bytes);
     assert(heap->counters.live_bytes >= away_bytes);
     return heap->counters.live_bytes - away_bytes;
+}
+
+/* Bytes of a zone that the pool holds. */
+static inline uint64_t mend_heap_reserved_in(const mend_heap *heap, int zone)
+{
+    const mend_zone *of = &heap->zones[zone];
+    return of->counters.live_bytes + of->free_bytes - heap->chunks.away_in[zone];
 }
 
 /* Chunks that have memory of the device. */

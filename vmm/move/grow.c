@@ -325,6 +325,7 @@ static mend_span *take_block(const transaction *t, const mend_request *request)
     mend_span *span = mend_layout_take(heap, run, address, request->size_bytes);
     if (t->plan->backing != MEND_BACKING_DEVICE) { /* nothing else uses far memory */
         mend_chunk_note_live_aside(&heap->chunks, t->parts[0].chunk, request->size_bytes);
+        mend_usage_note(heap); /* before the block counts */
         mend_freeze_chunk(heap, t->parts[0].chunk);
     }
     return span;

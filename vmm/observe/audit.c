@@ -60,6 +60,9 @@ static bool counts_are_right(const mend_audit_walk *a)
     MUST(all_are && live_bytes == a->heap->counters.live_bytes &&
              births == a->heap->counters.births,
          "the counts of live blocks are wrong");
+    MUST(a->pending_blocks == a->heap->usage.pending_blocks[MEND_USAGE_ALL] &&
+             a->pending_bytes == a->heap->usage.pending_bytes[MEND_USAGE_ALL],
+         "the counts of pending memory are wrong");
     MUST(mend_exports_are_right(a->heap, a->exported),
          "the exports are not the blocks that are marked");
     return true;
@@ -88,12 +91,16 @@ static bool sums_are_right(const mend_audit_walk *a)
 {
     const mend_heap *heap = a->heap;
     uint64_t free_bytes = 0;
+    uint64_t away_bytes = 0;
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         free_bytes += heap->zones[zone].free_bytes - heap->chunks.away_in[zone];
+        away_bytes += heap->chunks.away_live_in[zone];
     }
     MUST(free_bytes + heap->chunks.unmapped_bytes + heap->counters.live_bytes ==
              heap->chunks.reserved_bytes,
          "live and free do not add up to reserved, asleep and on the host");
+    MUST(mend_heap_awake_bytes(heap) + away_bytes == heap->counters.live_bytes,
+         "what sleeps or is on the host is not that of the zones");
     MUST(MEND_HEAP_SUM(heap, live_blocks) + IN_CACHES(heap, count) == heap->blocks.count,
          "the counts of live blocks are wrong");
     return true;

@@ -95,6 +95,10 @@ static bool span_is_right(mend_audit_walk *a, const mend_span *span, int zone)
         !mend_audit_waits(a, &span->waits, span->address)) {
         return false;
     }
+    SPAN_MUST(!mend_span_is_pending(span) || (!span->live && !span->cached && !is_claimed(span)),
+              "is pending, and not free memory of a run");
+    a->pending_blocks += mend_span_is_pending(span);
+    a->pending_bytes += mend_span_is_pending(span) ? span->size_bytes : 0;
     a->spans++;
     a->exported += span->is_exported;
     if (span->lent) {

@@ -27,6 +27,8 @@ typedef struct mend_audit_walk {
     } live[MEND_ZONE_COUNT];
     uint32_t cached[MEND_ZONE_COUNT]; /* number of spans marked as cached */
     uint64_t lent_bytes;              /* of lent spans */
+    uint64_t pending_blocks;          /* spans in the list of pending ones */
+    uint64_t pending_bytes;
     uint64_t spans;
     uint64_t runs;
     uint64_t wait_nodes;

@@ -48,7 +48,7 @@ static bool differs(const mend_region *a, const mend_region *b)
     return a->kind != b->kind || a->is_pinned != b->is_pinned ||
            a->is_for_graphs != b->is_for_graphs || a->stream != b->stream || a->group != b->group ||
            a->is_unmapped != b->is_unmapped || a->is_asleep != b->is_asleep ||
-           a->is_on_host != b->is_on_host;
+           a->is_on_host != b->is_on_host || a->is_pending != b->is_pending;
 }
 
 /* Free memory, behind the memory that is open. */
@@ -149,6 +149,7 @@ static void walk_free(region_walk *walk, const mend_span *span)
 {
     mend_region region = region_at(walk, span);
     describe_waits(walk->heap, &span->waits, &region);
+    region.is_pending = mend_span_is_pending(span);
     const mend_chunk *chunk = span->chunk;
     for (uint64_t at = span->address; at < mend_span_end(span); chunk = mend_chunk_next(chunk)) {
         uint64_t end = mend_min_u64(mend_span_end(span), chunk->address + chunk->size_bytes);

@@ -81,6 +81,7 @@ static void fill_bytes(const mend_heap *heap, const zone_sums of[MEND_ZONE_COUNT
     stats->soft_limit_bytes = heap->config.soft_limit_bytes;
     stats->pinned_bytes = chunks->pinned_bytes;
     stats->lent_bytes = chunks->lent_bytes;
+    stats->pending_bytes = heap->usage.pending_bytes[MEND_USAGE_ALL];
     stats->exported_blocks = heap->exports.count;
     stats->exported_bytes = chunks->exported_bytes;
     stats->imports = heap->imports.by_address.count;
@@ -178,17 +179,17 @@ static void fill_ranges(const mend_heap *heap, mend_stats *stats)
     stats->pages_decommitted = pages->allocations - pages->live_blocks;
 }
 
-static void fill_zone_peaks(const mend_heap *heap, mend_stats *stats)
+static void fill_peaks(const mend_heap *heap, mend_stats *stats)
 {
-    const mend_zone_counters *small = &heap->zones[MEND_ZONE_SMALL].counters;
-    const mend_zone_counters *large = &heap->zones[MEND_ZONE_LARGE].counters;
-#define X(figure)                                                                                  \
-    stats->peak_small_##figure = small->peak_##figure;                                             \
-    stats->peak_large_##figure = large->peak_##figure
-    X(live_blocks);
-    X(live_bytes);
-    X(requested_bytes);
-    X(reserved_bytes);
+    stats->peak_small_reserved_bytes = heap->zones[MEND_ZONE_SMALL].counters.peak_reserved_bytes;
+    stats->peak_large_reserved_bytes = heap->zones[MEND_ZONE_LARGE].counters.peak_reserved_bytes;
+#define X(figure, counter)                                                                         \
+    stats->peak_##figure = mend_usage_counter_peak(heap, counter, MEND_USAGE_ALL);                 \
+    stats->peak_small_##figure = mend_usage_counter_peak(heap, counter, MEND_USAGE_SMALL);         \
+    stats->peak_large_##figure = mend_usage_counter_peak(heap, counter, MEND_USAGE_LARGE)
+    X(live_blocks, MEND_USE_BLOCKS);
+    X(live_bytes, MEND_USE_BYTES);
+    X(requested_bytes, MEND_USE_REQUESTED);
 #undef X
     assert(stats->peak_live_bytes >= stats->live_bytes);
     assert(stats->peak_live_blocks >= stats->live_blocks);
@@ -203,11 +204,12 @@ void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
     zone_sums sums[MEND_ZONE_COUNT];
     *stats = (mend_stats){.struct_size = stats->struct_size};
     sum_zones(heap, sums);
+    mend_usage_settle(heap);
     fill_bytes(heap, sums, stats);
     fill_counts(heap, stats);
     fill_small(heap, stats);
     fill_ranges(heap, stats);
     mend_layout_note_peaks(heap, false); /* memory that a thread is adding counts */
     fill_counters(heap, stats);
-    fill_zone_peaks(heap, stats);
+    fill_peaks(heap, stats);
 }

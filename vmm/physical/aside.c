@@ -77,6 +77,7 @@ void mend_chunk_note_live_aside(mend_chunks *chunks, mend_chunk *chunk, uint64_t
         sleeps ? &chunks->asleep_live_bytes : &chunks->far[chunk->memory.backing].live_bytes;
     assert(mend_chunk_is_set_aside(chunk));
     *live_bytes += size_bytes;
+    chunks->away_live_in[chunk->zone] += size_bytes;
     assert(*live_bytes >= chunk->live_bytes);
     if (!sleeps || chunk->live_bytes == 0) {
         mend_chunk_note_owed(chunks, chunk);

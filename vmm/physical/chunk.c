@@ -183,6 +183,7 @@ void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
     chunks->asleep_count += sleeps ? (uint32_t)one : 0;
     chunks->asleep_bytes += sleeps ? size_bytes : 0;
     chunks->asleep_live_bytes += sleeps ? live_bytes : 0;
+    chunks->away_live_in[chunk->zone] += sleeps ? live_bytes : 0;
     chunks->away_count += lacks_memory ? (uint32_t)one : 0;
     chunks->away_bytes += lacks_memory ? size_bytes : 0;
     chunks->away_in[chunk->zone] += is_mapped && (is_far || lacks_memory) ? size_bytes : 0;

@@ -165,8 +165,9 @@ typedef struct mend_chunks {
     uint64_t asleep_live_bytes;         /* of these, of live blocks */
     uint64_t away_in[MEND_CHUNK_ZONES]; /* bytes without memory of the device, of each zone: asleep,
                                          * or mapped and far */
-    mend_far_sums far[MEND_BACKINGS];   /* of each far backing */
-    mend_owing owing;                   /* of the whole heap */
+    uint64_t away_live_in[MEND_CHUNK_ZONES]; /* bytes of live blocks that sleep or are far */
+    mend_far_sums far[MEND_BACKINGS];        /* of each far backing */
+    mend_owing owing;                        /* of the whole heap */
     uint64_t next_number;
     uint64_t created;
     uint64_t created_bytes;

@@ -13,6 +13,7 @@ mend_result mend_get_regions(mend_pool *pool, mend_region *regions, size_t regio
         mend_pool_check_array(pool, regions, region_bytes, capacity, count, "mend_get_regions"));
     mend_heap *heap = &pool->heap;
     mend_heap_lock_to_read(heap);
+    mend_usage_settle(heap);
     *count = mend_observe_regions(heap, NULL, region_bytes, 0);
     if (*count <= capacity) {
         mend_observe_regions(heap, regions, region_bytes, capacity);

@@ -106,6 +106,25 @@ mend_result mend_get_stats(mend_pool *pool, mend_stats *stats)
     return MEND_OK;
 }
 
+mend_result mend_get_usage(mend_pool *pool, const mend_usage *outside, mend_usage *usage)
+{
+    MEND_INVALID_IF(pool == NULL || usage == NULL, "mend_get_usage: pool or usage is NULL");
+    mend_usage all = MEND_USAGE_INIT;
+    mend_usage of_outside = MEND_USAGE_INIT;
+    MEND_TRY(mend_pool_check_struct(usage, "mend_usage"));
+    MEND_TRY(mend_pool_read_struct(outside, "mend_usage", &of_outside, sizeof(of_outside)));
+    MEND_TRY(mend_pool_look(pool));
+    if (outside != NULL) {
+        mend_usage_set_outside(&pool->heap, &of_outside);
+    }
+    mend_ladder_look_for_ends(&pool->heap);
+    mend_usage_settle(&pool->heap);
+    mend_usage_fill(&pool->heap, &all);
+    mend_heap_unlock(&pool->heap);
+    mend_struct_write(usage, &all, sizeof(all));
+    return MEND_OK;
+}
+
 mend_result mend_reset_peak_stats(mend_pool *pool)
 {
     MEND_INVALID_IF(pool == NULL, "mend_reset_peak_stats: pool is NULL");

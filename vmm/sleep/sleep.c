@@ -91,6 +91,7 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
         at->chunk = mend_chunk_fall_asleep(chunks, at->chunk, at->kept);
         at->kept = NULL;
     }
+    mend_usage_note(s->heap);
     for (size_t i = 0; i < s->selection.count; i++) {
         const mend_cluster *at = &s->selection.sleepers[i];
         note_contents(s, at);

@@ -164,6 +164,7 @@ static void wake_up(waking *w, mend_wake_report *report)
         report->host_bytes += kept->host_bytes;
         report->file_bytes += kept->file_bytes;
         mend_chunk_wake_up(&heap->chunks, chunk);
+        mend_usage_note(heap);
         mend_thaw_chunk(heap, chunk);
         mend_keep_count(heap, kept, false);
         /* Releases `state`: another thread may use the chunk now. */

@@ -487,7 +487,17 @@ MEND_API mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t s
  * MEND_ERROR_INVALID_ARGUMENT. */
 MEND_API mend_result mend_get_stats(mend_pool *pool, mend_stats *stats);
 
-/* Sets each peak_... to its current value. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */
+/*
+ * Fills *usage with what the process uses of the device, for figures of a framework. `outside`, if
+ * it is not NULL: `now` of it is what the program uses of the device outside of the pool from this
+ * call on. It counts in every row and its peak. Call again with what is new after each change
+ * there. While freed memory is pending, the driver is asked whether the work has ended, unless
+ * another thread makes room. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
+ */
+MEND_API mend_result mend_get_usage(mend_pool *pool, const mend_usage *outside, mend_usage *usage);
+
+/* Sets each peak_..., and the peaks of mend_get_usage, to its current value. No driver call.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */
 MEND_API mend_result mend_reset_peak_stats(mend_pool *pool);
 
 /*

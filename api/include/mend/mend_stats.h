@@ -120,7 +120,9 @@
     X(record_lost, "1", "events that the recording of the pool lacks")                             \
     X(copies_host_bytes, "B", "pinned memory of the host that wakes left for the next sleep")      \
     X(waited_requests, "1", "requests for which the host waited for the GPU, to find room")        \
-    X(limit_file_lost, "1", "1: limit_file is damaged, and its pools no longer keep to one limit")
+    X(limit_file_lost, "1", "1: limit_file is damaged, and its pools no longer keep to one limit") \
+    X(pending_bytes, "B",                                                                          \
+      "of free_bytes, freed, and not yet its own stream's: others may still use it")
 
 /* The statistics of a pool. */
 typedef struct mend_stats {
@@ -133,6 +135,41 @@ typedef struct mend_stats {
 #define MEND_STATS_INIT                                                                            \
     {                                                                                              \
         sizeof(mend_stats) MEND_STATS(MEND_STATS_ZERO)                                             \
+    }
+
+/* ---- usage ----------------------------------------------------------------------------------- */
+
+/* What the process uses of a device: rows of mend_usage. */
+typedef enum mend_usage_row {
+    MEND_USAGE_BLOCKS = 0,          /* live blocks */
+    MEND_USAGE_ACTIVE_BLOCKS = 1,   /* these, and the pieces of pending_bytes */
+    MEND_USAGE_BYTES = 2,           /* of live_bytes, what neither sleeps nor is on the host */
+    MEND_USAGE_ACTIVE_BYTES = 3,    /* these, and pending_bytes */
+    MEND_USAGE_REQUESTED_BYTES = 4, /* requested_bytes, less what sleeps or is on the host, of which
+                                     * only rounded sizes are known */
+    MEND_USAGE_RESERVED_BYTES = 5,  /* reserved_bytes */
+    MEND_USAGE_CHUNKS = 6,          /* chunks: of all memory alone */
+    MEND_USAGE_ROWS = 7
+} mend_usage_row;
+
+/* The small zone has most blocks up to 1 MiB. All others, and pages of ranges, are large. */
+enum { MEND_USAGE_ALL = 0, MEND_USAGE_SMALL = 1, MEND_USAGE_LARGE = 2, MEND_USAGE_PARTS = 3 };
+
+/* Each row, of all memory and of its two parts: now, and its peak since the pool was created or
+ * since mend_reset_peak_stats. A peak is that of the row's sum. */
+typedef struct mend_usage {
+    size_t struct_size;
+    uint64_t now[MEND_USAGE_ROWS][MEND_USAGE_PARTS];
+    uint64_t peak[MEND_USAGE_ROWS][MEND_USAGE_PARTS];
+} mend_usage;
+#define MEND_USAGE_INIT                                                                            \
+    {                                                                                              \
+        sizeof(mend_usage), {{0}},                                                                 \
+        {                                                                                          \
+            {                                                                                      \
+                0                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
     }
 
 #endif

@@ -222,8 +222,16 @@ typedef struct mend_torch_figures {
 #undef X
 } mend_torch_figures;
 
-/* Fills in the statistics of a device. Results as mend_pool_for_device. */
+/*
+ * Fills in the statistics of a device. `current` and `peak` of those that mend_usage has are of the
+ * pool and of what mend_torch_set_outside said last; all others are the pool's alone. Results as
+ * mend_pool_for_device.
+ */
 MEND_API mend_result mend_torch_get_figures(int device, mend_torch_figures *figures);
+
+/* What PyTorch's own allocator holds of a device from now on: as `outside` of mend_get_usage. Call
+ * it after each change there. Results as mend_pool_for_device. */
+MEND_API mend_result mend_torch_set_outside(int device, const mend_usage *outside);
 
 /* MEND_TORCH_PEAKS: peaks become the current values. MEND_TORCH_ACCUMULATED: counters and sums
  * start again at 0. Results as mend_pool_for_device. */

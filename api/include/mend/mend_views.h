@@ -53,6 +53,8 @@ typedef struct mend_region {
     uint32_t stack;           /* of a block: the number of its stack (mend_stack_set_source); 0:
                                * none */
     uint64_t sleep_tag;       /* of a block or page: as in mend_block_info; 0: none */
+    int is_pending;           /* 1: waiting memory that the stream which freed it cannot have yet:
+                               * another one may still use it (mend_record_stream) */
 } mend_region;
 
 /*

@@ -27,6 +27,7 @@ _PROTOTYPES = {
     "mend_pool_for_device": [_int, ctypes.POINTER(_pointer)],
     "mend_current_device": [ctypes.POINTER(_int)],
     "mend_get_stats": [_pointer, _pointer],
+    "mend_get_usage": [_pointer, _pointer, _pointer],
     "mend_get_room": [_pointer, _pointer, _pointer],
     "mend_reset_peak_stats": [_pointer],
     "mend_set_limit": [_pointer, _u64],

@@ -21,7 +21,7 @@ _PLAIN = {
     "unsigned char": ctypes.c_ubyte,
     "const char *": ctypes.c_char_p,
 }
-_MEMBER = re.compile(r"(?P<type>[\w ]*\w(?: \*+| ))(?P<name>\w+)(?:\[(?P<count>\w+)\])?")
+_MEMBER = re.compile(r"(?P<type>[\w ]*\w(?: \*+| ))(?P<name>\w+)(?P<counts>(?:\[\w+\])*)")
 _FUNCTION = re.compile(r"[\w *]+\(\*(?P<name>\w+)\)\(.*\)", re.S)
 
 
@@ -109,10 +109,12 @@ def fields_of(name: str) -> list[tuple[str, type]]:
         member = _MEMBER.fullmatch(declaration)
         if function:
             fields.append((function["name"], ctypes.c_void_p))
-        elif member and member["count"]:
+        elif member and member["counts"]:
             plain = member["type"].strip()
             kind = ctypes.c_char if plain == "char" else _type_of(plain)
-            fields.append((member["name"], kind * _count_of(member["count"])))
+            for count in reversed(re.findall(r"\w+", member["counts"])):
+                kind = kind * _count_of(count)
+            fields.append((member["name"], kind))
         elif member:
             fields.append((member["name"], _type_of(member["type"].strip())))
         else:

@@ -59,6 +59,10 @@ def report(device: object = 0) -> str:
     """Where the memory of the device's default pool is now, and who holds it, in lines for people:
     those of `libmend report` for a program that runs."""
     figures = _devices.stats(device)
+    if figures["pending_bytes"]:
+        usage = _structures.made("mend_usage")  # which asks the GPU what has ended
+        check(_devices.function("mend_get_usage")(_devices.pool(device), None, ctypes.byref(usage)))
+        figures = _devices.stats(device)
     found = holders(device)
     shown = found[:_SHOWN]
     suspects = _suspects(found)
@@ -71,6 +75,7 @@ def report(device: object = 0) -> str:
         f"peak {_size(figures['peak_reserved_bytes'])}; free of it "
         f"{_size(figures['free_empty_bytes'])} in whole chunks, "
         f"{_size(figures['free_partial_bytes'] + figures['free_small_bytes'])} beside live blocks",
+        *_pending(figures["pending_bytes"]),
         f"waits {figures['host_waits']:,} of the host, {figures['stream_waits']:,} of streams; "
         f"out of memory {figures['out_of_memory']:,} times",
     ]
@@ -85,6 +90,14 @@ def report(device: object = 0) -> str:
             f"{holder.live_blocks:>9,} {holder.oldest:>11,}  {growth}"
         )
     return "\n".join(lines) + "\n"
+
+
+def _pending(size_bytes: int) -> list[str]:
+    text = (
+        f"wait  {_size(size_bytes)} of the free memory, for streams that still use it"
+        " (record_stream); soft_limit bounds that"
+    )
+    return [text] if size_bytes else []
 
 
 class Region(NamedTuple):
@@ -106,6 +119,7 @@ class Region(NamedTuple):
     is_on_host: bool
     contents_dropped: bool
     sleep_tag: int
+    is_pending: bool  # waiting, also for the stream that freed it
 
 
 class Event(NamedTuple):

@@ -40,6 +40,42 @@ class Pools(Probed):
         natively = self.succeeds(program, before=NATIVE + PROBE + POOLS)
         self.assertEqual(self.succeeds(program), natively)
 
+    # ---- figures ---------------------------------------------------------------------------------
+
+    def test_peaks_are_those_of_sums(self):
+        """Of what there was at one time, in the pool and outside; not sums of peaks."""
+        self.is_as_native("""
+            KEYS = "allocated_bytes", "active_bytes", "requested_bytes", "allocation", "active"
+            PARTS = "all", "large_pool"
+
+            def peaks():
+                gc.collect()
+                torch.cuda.empty_cache()
+                stats = torch.cuda.memory_stats()
+                return [stats[f"{key}.{part}.peak"] for key in KEYS for part in PARTS]
+
+            pool = pool_of_own()
+            inside = empty_in(pool, 200)
+            del inside
+            outside = empty(220 * MIB)
+            print(peaks(), torch.cuda.max_memory_reserved() == 220 * MIB)
+            inside = empty_in(pool, 100)
+            outside = None
+            outside = empty(60 * MIB)
+            print(peaks())
+            torch.cuda.reset_peak_memory_stats()
+            print(peaks(), torch.cuda.max_memory_allocated() == torch.cuda.memory_allocated())
+            del inside, pool
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                captured = empty(50 * MIB)
+            print(peaks())
+            del captured, graph
+            outside = None
+            outside = empty(150 * MIB)
+            print(peaks())
+            """)
+
     # ---- the memory fraction ---------------------------------------------------------------------
 
     def test_a_capture_reuses_what_a_side_stream_used(self):

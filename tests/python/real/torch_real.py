@@ -124,6 +124,66 @@ class Real(Programs):
                     assert torch.accelerator.get_memory_info() == torch.cuda.mem_get_info()
             """)
 
+    def test_what_another_stream_still_uses_is_active(self):
+        """In figures and snapshots, natively too, until its work has ended."""
+        program = """
+            side = torch.cuda.Stream()
+            MANY = 100 * MIB
+
+            def active():
+                stats = torch.cuda.memory_stats()
+                return [stats[f"{name}.all.{kind}"] for name in ("active_bytes", "active")
+                        for kind in ("current", "peak")]
+
+            def states():
+                return [(block["state"], block["size"]) for segment in torch.cuda.memory_snapshot()
+                        for block in segment["blocks"] if block["state"] != "inactive"]
+
+            def ended():
+                torch.cuda.synchronize()
+                empty(100).data_ptr()  # natively an allocation looks
+
+            keep = empty(MIB)
+            print(active())
+            tensor = empty(MANY)
+            device.launch(side.cuda_stream, tensor.data_ptr(), MANY, finish_ns=10**9)
+            tensor.record_stream(side)
+            del tensor
+            print(active(), torch.cuda.memory_allocated(), sorted(states()))
+            if libmend.torch.is_enabled():
+                waiting = [region.size_bytes for region in libmend.regions() if region.is_pending]
+                assert sum(waiting) == MANY, waiting
+                assert "wait  100 MiB of the free memory, for streams" in libmend.report()
+            other = empty(MANY)  # not from there
+            print(active(), sorted(states()))
+            del other
+            ended()
+            print(active(), sorted(states()), torch.cuda.memory_allocated())
+            if libmend.torch.is_enabled():
+                assert "for streams that" not in libmend.report()
+            torch.cuda.reset_peak_memory_stats()
+            print(active())
+            """
+        printed = self.succeeds(program)
+        self.assertEqual(printed, self.succeeds(program, before=NATIVE))
+        self.assertIn("active_pending_free", printed)
+
+    def test_a_soft_limit_bounds_what_waits_for_another_stream(self):
+        program = """
+            side = torch.cuda.Stream()
+            for step in range(40):
+                activation = empty(32 * MIB)
+                device.launch(side.cuda_stream, activation.data_ptr(), 32 * MIB,
+                              finish_ns=(step + 1) * 10**9)
+                activation.record_stream(side)
+                del activation
+            stats = torch.cuda.memory_stats()
+            print(stats["reserved_bytes.all.peak"] // MIB, stats["num_sync_all_streams"])
+            """
+        self.assertEqual(self.succeeds(program).split(), ["1024", "0"])
+        soft = self.succeeds(program, MEND_CONF="soft_limit:256MiB")
+        self.assertEqual(soft.split(), ["256", "0"])
+
     def test_retries_are_requests_that_waited_for_room(self):
         """Neither trims nor sleeps are, which wait for the GPU too."""
         self.succeeds("""

@@ -1,0 +1,138 @@
+/*
+ * What the process uses of the device: rows with what is outside of the pool, what waits for
+ * another stream, what sleeps; and peaks of the sums.
+ */
+#include "mend/mend_sleep.h"
+#include "tests/support/kit.h"
+
+enum { ALL = MEND_USAGE_ALL, SMALL = MEND_USAGE_SMALL, LARGE = MEND_USAGE_LARGE };
+
+static mend_usage usage_with(mend_world *w, const mend_usage *outside)
+{
+    mend_usage usage = MEND_USAGE_INIT;
+    EXPECT_OK(mend_get_usage(w->pool, outside, &usage));
+    EXPECT_TRUE(mend_world_check(w));
+    return usage;
+}
+
+static mend_usage usage_of(mend_world *w)
+{
+    return usage_with(w, NULL);
+}
+
+static mend_usage set_outside(mend_world *w, uint64_t bytes)
+{
+    mend_usage outside = MEND_USAGE_INIT;
+    for (int row = MEND_USAGE_BYTES; row <= MEND_USAGE_RESERVED_BYTES; row++) {
+        outside.now[row][ALL] = outside.now[row][LARGE] = bytes;
+    }
+    return usage_with(w, &outside);
+}
+
+#define EXPECT_ROW(usage, row, now_bytes, peak_bytes)                                              \
+    do {                                                                                           \
+        EXPECT_U64_EQ(now_bytes, (usage).now[row][ALL]);                                           \
+        EXPECT_U64_EQ(peak_bytes, (usage).peak[row][ALL]);                                         \
+    } while (0)
+
+/* Its peak would be 7 MiB if it added peaks. */
+KIT_TEST(pool_usage, peaks_are_those_of_sums)
+{
+    set_outside(w, 4 * MEND_MIB);
+    set_outside(w, 0);
+    void *block = kit_alloc(w, 3 * MEND_MIB, NULL);
+    mend_usage usage = usage_of(w);
+    EXPECT_ROW(usage, MEND_USAGE_BYTES, 3 * MEND_MIB, 4 * MEND_MIB);
+    usage = set_outside(w, 2 * MEND_MIB);
+    EXPECT_ROW(usage, MEND_USAGE_BYTES, 5 * MEND_MIB, 5 * MEND_MIB);
+    EXPECT_U64_EQ(5 * MEND_MIB, usage.peak[MEND_USAGE_ACTIVE_BYTES][LARGE]);
+    EXPECT_U64_EQ(5 * MEND_MIB, usage.peak[MEND_USAGE_REQUESTED_BYTES][ALL]);
+    EXPECT_U64_EQ(usage.now[MEND_USAGE_RESERVED_BYTES][ALL],
+                  usage.peak[MEND_USAGE_RESERVED_BYTES][ALL]);
+    kit_free(w, block, NULL);
+    set_outside(w, 0);
+    block = kit_alloc(w, 4 * MEND_MIB, NULL);
+    EXPECT_ROW(usage_of(w), MEND_USAGE_BYTES, 4 * MEND_MIB, 5 * MEND_MIB);
+    EXPECT_STATS(w, peak_live_bytes, 4 * MEND_MIB, peak_large_live_bytes, 4 * MEND_MIB);
+    EXPECT_OK(mend_reset_peak_stats(w->pool));
+    EXPECT_ROW(usage_of(w), MEND_USAGE_BYTES, 4 * MEND_MIB, 4 * MEND_MIB);
+    kit_free(w, block, NULL);
+    EXPECT_STATS(w, peak_live_bytes, 4 * MEND_MIB);
+    EXPECT_ERROR(INVALID_ARGUMENT, mend_get_usage(w->pool, NULL, NULL));
+}
+
+/* Active as long as its user works; not for the stream alone that freed it. */
+KIT_TEST(pool_usage, what_another_stream_may_still_use_is_active)
+{
+    const mend_stream own = w->streams[0];
+    const mend_stream user = w->streams[1];
+    void *block = kit_alloc(w, 3 * MEND_MIB, own);
+    void *other = kit_alloc_used(w, MEND_MIB, own, 1000);
+    EXPECT_OK(mend_record_stream(w->pool, block, user));
+    kit_use(w, user, block, 3 * MEND_MIB, 100000);
+    kit_free(w, other, own);
+    EXPECT_STATS(w, pending_bytes, 0);
+    kit_free(w, block, own);
+    mend_usage usage = usage_of(w);
+    EXPECT_STATS(w, pending_bytes, 3 * MEND_MIB, live_bytes, 0);
+    EXPECT_ROW(usage, MEND_USAGE_ACTIVE_BYTES, 3 * MEND_MIB, 4 * MEND_MIB);
+    EXPECT_ROW(usage, MEND_USAGE_ACTIVE_BLOCKS, 1, 2);
+    EXPECT_ROW(usage, MEND_USAGE_BYTES, 0, 4 * MEND_MIB);
+    block = kit_alloc(w, 2 * MEND_MIB, own); /* elsewhere */
+    EXPECT_ROW(usage_of(w), MEND_USAGE_ACTIVE_BYTES, 5 * MEND_MIB, 5 * MEND_MIB);
+    EXPECT_OK(mend_sim_synchronize(w->sim, user));
+    usage = usage_of(w);
+    EXPECT_ROW(usage, MEND_USAGE_ACTIVE_BYTES, 2 * MEND_MIB, 5 * MEND_MIB);
+    EXPECT_STATS(w, pending_bytes, 0);
+    kit_free(w, block, own);
+}
+
+/* A part of it is taken behind a wait on the device: the rest waits. */
+KIT_SET_TEST(pool_usage, what_is_taken_is_pending_no_more,
+             w->sim_config.memory_bytes = 4 * MEND_MIB)
+{
+    const mend_stream own = w->streams[0];
+    const mend_stream user = w->streams[1];
+    void *block = kit_alloc(w, 4 * MEND_MIB, own);
+    EXPECT_OK(mend_record_stream(w->pool, block, user));
+    kit_use(w, user, block, 4 * MEND_MIB, 100000);
+    kit_free(w, block, own);
+    EXPECT_STATS(w, pending_bytes, 4 * MEND_MIB);
+    block = kit_alloc(w, MEND_MIB, own);
+    kit_expect_waits(w, 1, 0);
+    mend_usage usage = usage_of(w);
+    EXPECT_STATS(w, live_bytes, MEND_MIB, pending_bytes,
+                 usage.now[MEND_USAGE_ACTIVE_BYTES][ALL] - MEND_MIB);
+    EXPECT_U64_EQ(4 * MEND_MIB, usage.peak[MEND_USAGE_ACTIVE_BYTES][ALL]);
+    EXPECT_TRUE(usage.now[MEND_USAGE_ACTIVE_BYTES][ALL] <= 4 * MEND_MIB);
+    kit_free(w, block, own);
+}
+
+/* As much is awake as the device has, whatever lives. */
+KIT_TEST(pool_usage, what_sleeps_is_not_used)
+{
+    mend_alloc_options tagged = MEND_ALLOC_OPTIONS_INIT;
+    void *asleep = NULL;
+    void *small = NULL;
+    tagged.tag = 7;
+    EXPECT_OK(mend_alloc_with(w->pool, 3 * MEND_MIB, NULL, &tagged, &asleep));
+    EXPECT_OK(mend_alloc_with(w->pool, 1000, NULL, &tagged, &small));
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_STATS(w, live_bytes, 3 * MEND_MIB + 1024, peak_live_bytes, 3 * MEND_MIB + 1024);
+    mend_usage usage = usage_of(w);
+    EXPECT_ROW(usage, MEND_USAGE_BYTES, 0, 3 * MEND_MIB + 1024);
+    EXPECT_ROW(usage, MEND_USAGE_REQUESTED_BYTES, 0, 3 * MEND_MIB + 1000);
+    void *block = kit_alloc(w, 2 * MEND_MIB, NULL);
+    EXPECT_ROW(usage_of(w), MEND_USAGE_BYTES, 2 * MEND_MIB, 3 * MEND_MIB + 1024);
+    EXPECT_STATS(w, peak_live_bytes, 5 * MEND_MIB + 1024);
+    kit_free(w, asleep, NULL); /* asleep */
+    usage = usage_of(w);
+    EXPECT_ROW(usage, MEND_USAGE_BYTES, 2 * MEND_MIB, 3 * MEND_MIB + 1024);
+    EXPECT_U64_EQ(0, usage.now[MEND_USAGE_BYTES][SMALL]);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    usage = usage_of(w);
+    EXPECT_ROW(usage, MEND_USAGE_BYTES, 2 * MEND_MIB + 1024, 3 * MEND_MIB + 1024);
+    EXPECT_U64_EQ(1024, usage.now[MEND_USAGE_BYTES][SMALL]);
+    kit_free(w, small, NULL);
+    kit_free(w, block, NULL);
+}
