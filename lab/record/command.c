@@ -141,8 +141,9 @@ static void print_facts(const char *file, const mend_recording_facts *facts)
     printf("%s: recording of process %" PRIu64 ", device %" PRIu64 " of %s, limit %s\n", file,
            facts->run.process, facts->run.device, SIZE(facts->run.memory_bytes),
            SIZE(facts->run.limit_bytes));
-    printf("%s\n", facts->has_ended ? "whole: the pool was destroyed"
-                                    : "cut: the process ended, or still runs");
+    printf("%s\n", facts->is_exit     ? "whole: the process ended, with the pool"
+                   : facts->has_ended ? "whole: the pool was destroyed"
+                                      : "cut: the process was killed, or still runs");
     printf("events %s to %s in %.3f s, %s lost\n", COUNT(facts->first), COUNT(facts->last),
            (double)(facts->ended_ns - facts->began_ns) / 1e9, COUNT(facts->lost));
     for (int i = 0; i < MEND_EVENT_KINDS; i++) {

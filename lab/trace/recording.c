@@ -549,6 +549,7 @@ static void look(const uint8_t *bytes, size_t size, mend_recording_facts *facts)
     while (mend_record_walk_next(&walk, &block)) {
         facts->lost = block.head.lost;
         facts->has_ended = block.head.kind == MEND_RECORD_END;
+        facts->is_exit = facts->has_ended && block.head.first == 1;
         if (block.head.kind == MEND_RECORD_RUN && block.head.bytes >= sizeof(facts->run)) {
             memcpy(&facts->run, block.at, sizeof(facts->run));
         } else if (block.head.kind == MEND_RECORD_SCOPES) {

@@ -24,7 +24,8 @@ typedef struct mend_recording_facts {
     uint64_t events[MEND_EVENT_KINDS]; /* by kind */
     uint64_t lost;                     /* in the whole recording */
     uint64_t scopes;                   /* that are named */
-    bool has_ended;                    /* with its pool */
+    bool has_ended;                    /* with its pool, or with the process: */
+    bool is_exit;
 } mend_recording_facts;
 
 /* Reads a file for its facts. Errors as mend_trace_read. */

@@ -424,5 +424,5 @@ MEND_TEST(record, a_cut_file_has_what_is_whole)
     mend_trace *trace = NULL;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trace_read(file.path, &trace));
     expect_run(0, command_line("record '%s'", file.path),
-               "cut: the process ended, or still runs\nevents 0 to 0 in 0.000 s", "");
+               "cut: the process was killed, or still runs\nevents 0 to 0 in 0.000 s", "");
 }

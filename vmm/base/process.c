@@ -187,7 +187,9 @@ mend_process_member *mend_process_visit_next(const void *domain, int device, uin
     mend_mutex_lock(&member_mutex);
     mend_process_member *found = NULL;
     MEND_LIST_EACH(mend_process_member, member, link, &members) {
-        if (member->number > *cursor && member->domain == domain && member->device == device) {
+        const bool is_meant =
+            domain == NULL || (member->domain == domain && member->device == device);
+        if (member->number > *cursor && is_meant) {
             member->visitors++;
             *cursor = member->number;
             found = member;

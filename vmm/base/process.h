@@ -57,10 +57,10 @@ void mend_process_join(mend_process_member *member);
 void mend_process_leave(mend_process_member *member);
 
 /*
- * Returns the next member of a domain and device, or NULL after the last. *cursor is 0 at first.
- * The member cannot leave until mend_process_visit_end; no lock is held in between. Members may
- * join and leave between two calls: a member that stays is visited exactly once, and so is one that
- * joins later, the visitor's own member included.
+ * Returns the next member of a domain and device (domain NULL: of any), or NULL after the last.
+ * *cursor is 0 at first. The member cannot leave until mend_process_visit_end; no lock is held in
+ * between. Members may join and leave between two calls: a member that stays is visited exactly
+ * once, and so is one that joins later, the visitor's own member included.
  */
 mend_process_member *mend_process_visit_next(const void *domain, int device, uint64_t *cursor);
 void mend_process_visit_end(mend_process_member *member);

@@ -19,7 +19,7 @@ typedef enum mend_record_kind {
     MEND_RECORD_SCOPES,  /* names, by rising numbers from `first` on */
     MEND_RECORD_LIVE,    /* ALLOC events of blocks that live at this point */
     MEND_RECORD_EVENTS,  /* what happened since the block of events before */
-    MEND_RECORD_END,     /* the pool was destroyed */
+    MEND_RECORD_END,     /* the pool was destroyed; `first` 1: the process ended with it */
     MEND_RECORD_FAILURE, /* one mend_event_failure, its message up to the end of the block */
     MEND_RECORD_NAMES    /* names of numbers; a later one takes the place of a former */
 } mend_record_kind;
@@ -31,7 +31,7 @@ typedef struct mend_record_head {
     uint64_t number; /* from 1, one more with each block of a recording */
     uint32_t kind;   /* a mend_record_kind */
     uint32_t count;  /* events or names in it */
-    uint32_t first;  /* of SCOPES: the number of the first */
+    uint32_t first;  /* of SCOPES: the number of the first; of END: see there */
     uint32_t bytes;  /* contents behind this; a multiple of 8 */
     uint64_t lost;   /* events so far that are not in the recording */
     uint64_t sum;    /* of all before it, and of the contents */

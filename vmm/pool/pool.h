@@ -132,6 +132,9 @@ mend_result mend_recorder_start(mend_pool *pool, const char *path, uint64_t keep
  * is in progress, and its heap is gone. */
 void mend_recorder_stop(mend_pool *pool);
 
+/* The process ends: all that happened so far is written. Called as the library ends. */
+void mend_recorders_end(void);
+
 /* ---- publisher.c ----------------------------------------------------------------------------- */
 
 /* Starts to publish the pool, see mend_pool_config.publish, and to write snapshots to `path` and

@@ -35,7 +35,9 @@ typedef struct live_blocks {
 /* Its thread's own, but for what is said of the rest. */
 struct mend_recorder {
     mend_event_ring ring;
-    atomic_bool ends; /* the thread is to end */
+    atomic_bool ends; /* the thread is to end, and whether the process does so with the pool: */
+    atomic_bool is_exit;
+    bool is_over; /* the thread has ended. Of whoever ends it: a visitor of the pool, or its end */
     pthread_t thread; /* constant, as the next two */
     mend_record_run run;
     uint64_t keep_bytes;
@@ -227,6 +229,7 @@ static void *write_recording(void *context)
         write_failures(r);
     }
     mend_record_begin(&r->to.block, MEND_RECORD_END);
+    r->to.block.head.first = atomic_load(&r->is_exit);
     write_block(r);
     return NULL;
 }
@@ -303,14 +306,37 @@ mend_result mend_recorder_start(mend_pool *pool, const char *path, uint64_t keep
     return MEND_OK;
 }
 
+static void end_thread(struct mend_recorder *r)
+{
+    if (!r->is_over) {
+        atomic_store(&r->ends, true);
+        (void)eventfd_write(r->ring.bell, 1);
+        pthread_join(r->thread, NULL);
+        r->is_over = true;
+    }
+}
+
 void mend_recorder_stop(mend_pool *pool)
 {
     struct mend_recorder *r = pool->recorder;
     if (r != NULL) {
-        atomic_store(&r->ends, true);
-        (void)eventfd_write(r->ring.bell, 1);
-        pthread_join(r->thread, NULL);
+        end_thread(r);
         close_all(r);
         pool->recorder = NULL;
+    }
+}
+
+/* Pools may live on: what happens in them then is not recorded. */
+__attribute__((destructor)) void mend_recorders_end(void)
+{
+    uint64_t cursor = 0;
+    mend_process_member *member;
+    while ((member = mend_process_visit_next(NULL, 0, &cursor)) != NULL) {
+        struct mend_recorder *r = MEND_CONTAINER_OF(member, mend_pool, member)->recorder;
+        if (r != NULL) {
+            atomic_store(&r->is_exit, true);
+            end_thread(r);
+        }
+        mend_process_visit_end(member);
     }
 }

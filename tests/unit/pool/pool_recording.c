@@ -191,6 +191,49 @@ MEND_TEST(pool_recording, it_outlives_a_process_that_is_killed)
     remove_file();
 }
 
+/* A program that ends without an end of its pool, as those of PyTorch do. */
+static bool work_and_exit(void *unused)
+{
+    (void)unused;
+    mend_world w;
+    if (open_recorded(&w, 0)) {
+        kit_alloc(&w, 1024, NULL);
+        exit(EXIT_SUCCESS);
+    }
+    return false;
+}
+
+MEND_TEST(pool_recording, a_process_that_exits_ends_it)
+{
+    test_recording r;
+    name_file();
+    EXPECT_TRUE(mend_test_holds_in_a_child(work_and_exit, NULL));
+    EXPECT_TRUE(test_recording_read(path, &r));
+    EXPECT_TRUE(r.has_ended);
+    ASSERT_U64_EQ(1, r.live.count);
+    EXPECT_U64_EQ(1024, r.live.list[0].requested_bytes);
+    test_recording_clear(&r);
+    remove_file();
+}
+
+MEND_TEST(pool_recording, a_pool_lives_on_without_it)
+{
+    test_recording r;
+    mend_world w;
+    name_file();
+    ASSERT_TRUE(open_recorded(&w, 0));
+    void *block = kit_alloc(&w, 1024, NULL);
+    mend_recorders_end();
+    mend_recorders_end();
+    kit_free(&w, block, NULL);
+    kit_close(&w);
+    EXPECT_TRUE(test_recording_read(path, &r));
+    EXPECT_TRUE(r.has_ended);
+    EXPECT_U64_EQ(1, r.live.count);
+    test_recording_clear(&r);
+    remove_file();
+}
+
 /* A process that is killed before it writes this block of this lap. */
 static struct {
     unsigned kills_at, lap;
