@@ -229,7 +229,8 @@ TASKS = (
     ("record what a pool does", ("mend_history_start", "mend_history_read", "mend_history_event")),
     ("observe", ("mend_get_stats", "mend_get_regions", "mend_get_block_info", "mend_log_set_sink",
                  "mend_audit")),
-    ("share one pool in a process", ("mend_pool_for_device", "mend_set_default_config")),
+    ("share one pool in a process",
+     ("mend_pool_for_device", "mend_has_pool", "mend_set_default_config")),
     ("put another allocator under the hooks", ("mend_set_allocator", "mend_get_allocator")),
     ("test without a GPU", ("mend_sim_create", "mend_sim_driver", "mend_sim_first_violation")),
 )
@@ -319,7 +320,7 @@ def api_documents():
                      " that the environment can set."),
              "\n".join(table(("page", "use", "sections"), [])) + "\n" + "\n".join(contents),
              "## By task", tasks_table(link_of), "## Conventions", *blocks_of(openings["mend"]),
-             "## All names", ", ".join(link_of[name] for name in sorted(link_of, key=str.lower))]
+             "## All names", ",\n".join(link_of[name] for name in sorted(link_of, key=str.lower))]
     documents["docs/api.md"] = "\n\n".join(index) + "\n"
     return documents
 

@@ -4,9 +4,12 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lab/report/words.h"
@@ -36,9 +39,11 @@ const mend_command mend_record_command = {
         "replay --explain read it, too.\n\n"
         "With a PROGRAM, runs it with MEND_RECORD in its environment, which every pool of "
         "Mend in it follows: the first writes to the file, others to FILE.1, FILE.2, ... "
+        "PyTorch takes its memory from Mend there (MEND_TORCH=1), unless MEND_TORCH is set. "
         "Here -o and --keep win over record: and keep: of MEND_CONF.",
     .options = options,
-    .status = "Exit status: that of the program; for a FILE 0, or 2 bad usage or input.",
+    .status = "Exit status: that of the program, or 2 if nothing was recorded; for a FILE 0, or 2 "
+              "bad usage or input.",
 };
 
 typedef struct record_arguments {
@@ -91,6 +96,96 @@ static bool drop_setting(const char *key)
     return is_set;
 }
 
+static volatile sig_atomic_t child;
+/* What the program gets of signals: all but those that the terminal sends to it as well. */
+static const int passed[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+enum { PASSED = sizeof(passed) / sizeof(passed[0]) };
+
+static void pass_on(int number)
+{
+    const int error = errno;
+    if (child > 0) {
+        kill((pid_t)child, number);
+    }
+    errno = error;
+}
+
+/* Signals wait until there is a program. */
+static void share_signals(sigset_t *before)
+{
+    struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+    sigset_t waiting;
+    sigemptyset(&waiting);
+    for (size_t i = 0; i < PASSED; i++) {
+        sigaddset(&waiting, passed[i]);
+        sigaction(passed[i], &action, NULL);
+    }
+    sigprocmask(SIG_BLOCK, &waiting, before);
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGQUIT, &action, NULL);
+}
+
+/* The state of the file, by which a recording that was there before is told from a new one. */
+static struct stat state_of(const char *path)
+{
+    struct stat status = {0};
+    if (stat(path, &status) != 0) {
+        status = (struct stat){0};
+    }
+    return status;
+}
+
+/* The folder of the file can be written in. */
+static bool can_write_beside(const char *path)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof(folder), "%s", path);
+    *(strrchr(folder, '/') + 1) = 0;
+    return access(folder, W_OK | X_OK) == 0;
+}
+
+static int run_and_look(const record_arguments *arguments, const char *path)
+{
+    int status;
+    sigset_t signals;
+    const struct stat before = state_of(path);
+    if (!can_write_beside(path)) {
+        fprintf(stderr, "libmend record: %s: %s\n", path, strerror(errno));
+        return STATUS_BAD_INPUT;
+    }
+    fflush(NULL);
+    share_signals(&signals);
+    child = (sig_atomic_t)fork();
+    if (child < 0) {
+        return fail(strerror(errno), "");
+    }
+    if (child == 0) {
+        signal(SIGINT, SIG_DFL);
+        signal(SIGQUIT, SIG_DFL);
+        for (size_t i = 0; i < PASSED; i++) {
+            signal(passed[i], SIG_DFL);
+        }
+        sigprocmask(SIG_SETMASK, &signals, NULL);
+        execvp(arguments->program[0], arguments->program);
+        fprintf(stderr, "libmend record: %s: %s\n", arguments->program[0], strerror(errno));
+        _exit(STATUS_BAD_INPUT);
+    }
+    sigprocmask(SIG_SETMASK, &signals, NULL);
+    while (waitpid((pid_t)child, &status, 0) < 0 && errno == EINTR) {
+    }
+    status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    const struct stat after = state_of(path);
+    if (after.st_ino == before.st_ino && after.st_mtim.tv_sec == before.st_mtim.tv_sec &&
+        after.st_mtim.tv_nsec == before.st_mtim.tv_nsec) {
+        fprintf(stderr,
+                "libmend record: nothing was recorded in %s: no pool of Mend was in the program\n",
+                path);
+        return status != STATUS_GOOD ? status : STATUS_BAD_INPUT;
+    }
+    return status;
+}
+
 static int run_program(const record_arguments *arguments)
 {
     char folder[PATH_MAX] = "";
@@ -106,9 +201,11 @@ static int run_program(const record_arguments *arguments)
          !set("MEND_CONF", settings == NULL ? "" : settings, ",", keep))) {
         return fail(strerror(errno), "");
     }
-    execvp(arguments->program[0], arguments->program);
-    fprintf(stderr, "libmend record: %s: %s\n", arguments->program[0], strerror(errno));
-    return STATUS_BAD_INPUT;
+    /* PyTorch programs need no other word: their class for Mend is turned on by this. */
+    if (setenv("MEND_TORCH", "1", 0) != 0) {
+        return fail(strerror(errno), "");
+    }
+    return run_and_look(arguments, getenv("MEND_RECORD"));
 }
 
 /* ---- a recording ----------------------------------------------------------------------------- */
@@ -242,11 +339,25 @@ static bool take_option(int option, char *value, void *context)
     }
 }
 
+static bool names_program(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int mend_cli_record(int argc, char **argv)
 {
     record_arguments arguments = {0};
     int status;
     if (!mend_command_read(&mend_record_command, argc, argv, take_option, &arguments, &status)) {
+        if (status == STATUS_BAD_INPUT && !names_program(argc, argv)) {
+            fputs("libmend record: a program comes behind --: libmend record -- python3 train.py\n",
+                  stderr);
+        }
         return status;
     }
     if (optind == argc) {
@@ -259,7 +370,9 @@ int mend_cli_record(int argc, char **argv)
     }
     arguments.file = argv[optind];
     if (argc - optind != 1 || arguments.output != NULL || arguments.keep != NULL) {
-        return fail("a FILE takes no other argument than --csv; a program comes behind --", "");
+        return fail("a FILE takes no other argument than --csv; a program comes behind --, as in "
+                    "libmend record -- python3 train.py",
+                    "");
     }
     return show(&arguments);
 }

@@ -47,10 +47,18 @@ MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
                           "0,2,free,0x...,7168,0x0\n0,3,allocate failure,0x0,51200000,0x",
                "");
     setenv("MEND_CONF", "log:warning,keep:5MiB,record:/no/such/folder/a,tightness:2", 1);
-    expect_run(0, command_line("record -o '%s' --keep 2MiB -- sh -c 'echo $MEND_CONF'", file.path),
-               "log:warning,tightness:2,keep:2MiB\n", ""); /* its options win */
-    expect_run(0, command_line("record -o '%s' -- sh -c 'echo $MEND_CONF'", file.path),
-               "log:warning,keep:5MiB,tightness:2\n", "");
+    /* Its options win. PyTorch is told to use Mend, unless the user says something else. */
+    const char *nothing = "nothing was recorded in ...: no pool of Mend was in the program";
+    expect_run(2,
+               command_line("record -o '%s' --keep 2MiB -- sh -c 'echo $MEND_CONF $MEND_TORCH'",
+                            file.path),
+               "log:warning,tightness:2,keep:2MiB 1\n", nothing);
+    expect_run(2, command_line("record -o '%s' -- sh -c 'echo $MEND_CONF'", file.path),
+               "log:warning,keep:5MiB,tightness:2\n", nothing);
+    setenv("MEND_TORCH", "0", 1);
+    expect_run(2, command_line("record -o '%s' -- sh -c 'echo $MEND_TORCH'", file.path), "0\n",
+               nothing);
+    unsetenv("MEND_TORCH");
     unsetenv("MEND_CONF");
     setenv("MEND_RECORD", file.path, 1); /* who reads it does not write over it */
     expect_run(1, command_line("replay --policy mend --capacity 64MiB,100MiB '%s'", file.path),
@@ -71,7 +79,12 @@ MEND_TEST(record, wrong_usage_is_refused)
     expect_run(2, "record --keep much -- true", "", "not a size");
     expect_run(2, "record -- /no/such/program", "", "No such file");
     expect_run(2, "record %", "", "not a recording of Mend");
-    expect_run(3, "record -- sh -c 'exit 3'", "", "");
+    expect_run(3, "record -- sh -c 'exit 3'", "", "nothing was recorded");
+    expect_run(143, "record -- sh -c 'kill $$'", "", "nothing was recorded");
+    expect_run(143, "record -- sh -c 'kill $PPID; exec sleep 100'", "", "nothing was recorded");
+    expect_run(2, "record -o /no/such/folder/a -- true", "", "/no/such/folder/a: No such file");
+    expect_run(2, "record python3 -c pass", "", "libmend record -- python3 train.py");
+    expect_run(2, "record python3 train.py", "", "libmend record -- python3 train.py");
 }
 
 /* ---- files written here ---------------------------------------------------------------------- */

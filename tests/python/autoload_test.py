@@ -18,6 +18,8 @@ def entry_points():
 
 
 class Autoload(ProgramTest):
+    without_expected = torch_test.ClassTest.without_expected
+
     # The simulated device must be there before the first tensor, not before the import.
     prelude = "import torch\nimport libmend\ndevice = libmend.simulate(1 << 30)\n"
     off = """
@@ -48,13 +50,41 @@ class Autoload(ProgramTest):
             says=["installed for 0 devices"],
             MEND_TORCH="1",
         )
+        for value in ("on", "True", "yes"):
+            self.succeeds("assert libmend.torch.is_enabled()", MEND_TORCH=value)
 
     def test_without_the_variable_nothing_happens(self):
-        for value in (None, "", "0"):
+        for value in (None, "", "0", "off", "False", "no"):
             self.succeeds(self.off, MEND_TORCH=value)
 
+    def test_settings_without_it_are_told_at_the_end(self):
+        used = "torch.cuda._lazy_init()\n"
+        said = "MEND_CONF, MEND_STACKS: no pool of Mend was in this process"
+        others = {"MEND_CONF": "tightness:2", "MEND_STACKS": "1MiB"}
+        self.succeeds(used, stderr=said, **others)
+        self.succeeds("", **others)
+        self.succeeds(used + "libmend._devices.alloc(0, 4096)", **others)
+        self.succeeds(used, MEND_TORCH="1", **others)
+
+    def test_a_report_without_a_pool_says_what_to_set(self):
+        self.succeeds(
+            """
+            import warnings
+            assert libmend.report() == (
+                "mend: no pool of Mend is in this process: PyTorch uses its own allocator. Set"
+                " MEND_TORCH=1, or call libmend.torch.enable() before the first tensor on a GPU\\n"
+            ), libmend.report()
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                assert libmend.leaks() == [] and libmend.holders() == []
+            assert ["Set MEND_TORCH=1" in str(one.message) for one in caught] == [True] * 2
+            assert not libmend._devices.has_pool(0)
+            """
+        )
+
     def test_another_value_is_reported(self):
-        self.succeeds(self.off, stderr="MEND_TORCH is 'yes'; it takes 1 or 0", MEND_TORCH="yes")
+        said = "MEND_TORCH is 'maybe'; it takes 1 or 0"
+        self.succeeds(self.off, stderr=said, MEND_TORCH="maybe")
 
     def test_it_records_the_lines_that_allocate_if_asked(self):
         self.succeeds(
@@ -69,8 +99,10 @@ class Autoload(ProgramTest):
             MEND_TORCH="1",
             MEND_STACKS="1MiB",
         )
-        wrong = "MEND_STACKS is 'all'; it takes a size as 1MiB, or 0"
-        self.succeeds(self.off, stderr=wrong, MEND_TORCH="1", MEND_STACKS="all")
+        on = "assert libmend.torch.is_enabled()"
+        for value in ("all", "1GB"):
+            wrong = f"MEND_STACKS is '{value}'; it takes a size as 1MiB, or 0"
+            self.succeeds(on, stderr=wrong, MEND_TORCH="1", MEND_STACKS=value)
         for none in ("0MiB", "00", " 0.0"):
             self.succeeds("assert libmend.torch.is_enabled()", MEND_TORCH="1", MEND_STACKS=none)
 

@@ -13,6 +13,56 @@ from libmend import _devices, _errors, _library
 from support import GIB, MIB, SOURCE, ProgramTest, SimulatedTest
 
 
+class Configured(ProgramTest):
+    prelude = "import libmend\n"
+
+    def test_options_are_set_before_the_first_pool(self):
+        self.succeeds(
+            """
+            import os
+            libmend.configure(limit="64MiB", idle_ms=500, check=None)
+            libmend.configure(stream_waits=False)
+            said = os.environ["MEND_CONF"]
+            assert said == "tightness:2,limit:64MiB,idle_ms:500,stream_waits:off", said
+            device = libmend.simulate(1 << 30)
+            assert not libmend._devices.has_pool(0)
+            assert libmend.stats()["limit_bytes"] == 64 << 20
+            assert libmend._devices.has_pool(0)
+            try:
+                libmend.configure(limit="1GiB")
+            except libmend.Error as error:
+                assert "a pool exists already" in str(error), error
+            else:
+                raise AssertionError
+            """,
+            MEND_CONF="check:poison,guard,tightness:2",
+        )
+
+    def test_a_wrong_option_is_told_with_the_first_pool(self):
+        self.succeeds(
+            """
+            libmend.configure(limt="64MiB")
+            device = libmend.simulate(1 << 30)
+            try:
+                libmend.stats()
+            except libmend.Error as error:
+                assert 'there is no key "limt"' in str(error), error
+            else:
+                raise AssertionError
+            """
+        )
+
+    def test_hooks_are_imported_when_they_are_named(self):
+        self.succeeds(
+            """
+            import sys
+            assert "libmend.rmm" not in sys.modules and "libmend.torch" not in sys.modules
+            assert callable(libmend.torch.enable) and callable(libmend.handler.__class__)
+            assert not hasattr(libmend, "jax")
+            """
+        )
+
+
 class Core(SimulatedTest):
     def test_memory_comes_and_goes(self):
         self.assertEqual(_devices.alloc(0, 0, 0), 0)  # no block
@@ -56,7 +106,7 @@ class Core(SimulatedTest):
         self.assertGreaterEqual(libmend.trim(), 100 * MIB)
         self.assertEqual(libmend.stats()["reserved_bytes"], 0)
         self.assertGreaterEqual(libmend.stats()["created_bytes"], 100 * MIB)
-        libmend.set_limit(10 * MIB)
+        libmend.set_limit("10MiB")
         with self.assertRaises(libmend.OutOfMemoryError):
             _devices.alloc(0, 11 * MIB, 0)
 
@@ -146,7 +196,9 @@ class Mistakes(SimulatedTest):
             (ValueError, f"there is no device -{2**40}", lambda: libmend.stats(-(2**40))),
             (ValueError, "limit_bytes is -5; it takes 0 or more", lambda: libmend.set_limit(-5)),
             (ValueError, "keep_bytes is -1", lambda: libmend.trim(0, -1)),
-            (TypeError, "limit_bytes is a whole number, not '1G'", lambda: libmend.set_limit("1G")),
+            (TypeError, "limit_bytes is a whole number, not 1.5", lambda: libmend.set_limit(1.5)),
+            (ValueError, "limit_bytes is '1G'; it takes bytes", lambda: libmend.set_limit("1G")),
+            (ValueError, "did you forget the unit?", lambda: libmend.set_limit(1000)),
             (ValueError, "memory_bytes is -1; it takes 1 or more", lambda: libmend.simulate(-1)),
             (ValueError, "device_count is 0", lambda: libmend.simulate(GIB, device_count=0)),
             (TypeError, "its number or a framework's, not 's'", lambda: libmend.room(0, "s")),

@@ -246,10 +246,10 @@ class Numba(ProgramTest):
             """
             context = cuda.Context()
             manager = context.memory_manager
-            array = context.memalloc(1 << 20)
-            assert manager.get_memory_info() == ((1 << 30) - (1 << 20), 1 << 30)
-            libmend.set_limit(1 << 19)
-            assert manager.get_memory_info() == (0, 1 << 19)
+            array = context.memalloc(4 << 20)
+            assert manager.get_memory_info() == ((1 << 30) - (4 << 20), 1 << 30)
+            libmend.set_limit(2 << 20)
+            assert manager.get_memory_info() == (0, 2 << 20)
             error = error_of(manager.get_ipc_handle, array)
             assert isinstance(error, NotImplementedError)
             assert str(error).startswith("libmend.numba:")

@@ -171,6 +171,7 @@ class Simulate(FolderTest):
         for options, words in (
             (["--memory", "much", "x.py"], "'much' is no size of a device"),
             (["--memory=0", "x.py"], "'0' is no size"),
+            (["--memory=10", "x.py"], "'10' is less than a page of 2 MiB; did you forget the unit"),
             (["--devices", "17", "x.py"], "'17' is no number from 1 to 16"),
             (["--speed", "x.py"], "unrecognized arguments"),
             ([], "name the program to run"),

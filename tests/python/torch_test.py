@@ -17,6 +17,8 @@ ENABLE = PRELUDE + "libmend.torch.enable()\n"
 COMPILER = f"{sys.executable} -S {FAKES}/compiler.py"
 INSTALLED = ["installed for 0 devices"]
 
+COMPILING = "mend: compiling torch-"
+
 WHY = "print(error_of(libmend.torch.enable))\nassert not libmend.torch.is_enabled()\n"
 
 
@@ -45,6 +47,10 @@ class ClassTest(ProgramTest):
         """It cannot be enabled, and the reason has this part."""
         said = self.succeeds(PRELUDE + before + WHY, **self.variables(**others))
         self.assertIn(part, said)
+
+    def without_expected(self, errors):
+        """Without the line that says that the class is compiled."""
+        return "".join(line for line in errors.splitlines(True) if COMPILING not in line)
 
     def kept(self):
         return sorted(Path(self.cache, "kept").glob("*"))
@@ -177,11 +183,29 @@ class Making(ClassTest):
         self.succeeds(other_user + ENABLE, INSTALLED, **self.variables())
         self.assertNotEqual(path.stat().st_ino, before)
 
-    def test_processes_that_come_at_once_do_no_harm(self):
+    def test_of_processes_that_come_at_once_one_makes_it(self):
         done = []
         at_once(lambda: done.append(start("-c", ENABLE, **self.variables())), 3)
-        self.assertEqual([(child.returncode, child.stderr) for child in done], [(0, "")] * 3)
+        self.assertEqual([child.returncode for child in done], [0] * 3)
+        self.assertEqual("".join(child.stderr for child in done).count(COMPILING), 1)
         self.assertEqual(len(self.kept()), 1)
+
+    def test_what_a_killed_process_left_is_gone_after_the_next(self):
+        folder = Path(self.cache, "kept")
+        folder.mkdir(0o700)
+        (folder / "unfinished.so").touch()
+        self.enable()
+        self.assertEqual(len(self.kept()), 1)
+
+    def test_it_is_made_beforehand(self):
+        done = start("-m", "libmend.torch", "build", **self.variables())
+        (path,) = self.kept()
+        self.assertEqual((done.stdout, done.returncode), (f"{path}\n", 0), done.stderr)
+        self.assertIn(COMPILING, done.stderr)
+        done = start("-c", ENABLE, **self.variables())
+        self.assertEqual((done.stderr, done.returncode), ("", 0))
+        for words in ("", "make", "build now"):
+            self.assertEqual(start("-m", "libmend.torch", *words.split()).returncode, 2, words)
 
     def test_reasons_why_it_cannot_be_made(self):
         self.why("/nowhere/c++ cannot be run", CXX="/nowhere/c++")

@@ -45,7 +45,6 @@ static uint64_t read_config(int device, mend_pool_config *config)
     return change;
 }
 
-/* The caller holds the mutex. */
 static bool have_pool(const mend_process_devices *devices, mend_device_range range)
 {
     for (int i = range.first; i < range.end; i++) {
@@ -54,6 +53,12 @@ static bool have_pool(const mend_process_devices *devices, mend_device_range ran
         }
     }
     return false;
+}
+
+int mend_has_pool(int device)
+{
+    const bool is_known = device == MEND_ALL_DEVICES || (device >= 0 && device < MEND_DEVICE_LIMIT);
+    return is_known && have_pool(&mend_process_own_devices, mend_devices_range(device));
 }
 
 mend_result mend_set_default_config(int device, const mend_pool_config *given)

@@ -28,6 +28,10 @@ extern "C" {
  */
 MEND_API mend_result mend_pool_for_device(int device, mend_pool **pool);
 
+/* Whether a device (MEND_ALL_DEVICES: any) has a default pool now: 1 or 0. It creates none. Any
+ * thread may ask, at any time. */
+MEND_API int mend_has_pool(int device);
+
 /*
  * Sets the config for the default pool of a device (MEND_ALL_DEVICES: of each); `config` is copied,
  * its field `device` is ignored. NULL: all defaults. Call it before the pool is used first; that

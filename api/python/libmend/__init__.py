@@ -10,7 +10,9 @@ Importing it loads no library and calls no driver.
 
 from __future__ import annotations
 
-from ._devices import current_device, reset_peak_stats, room, set_limit, stats, trim
+import importlib
+
+from ._devices import configure, current_device, reset_peak_stats, room, set_limit, stats, trim
 from ._errors import Error, OutOfMemoryError
 from ._scopes import Scope, module_scopes, name_stream, name_tag, scope, scopes
 from ._simulation import SimulatedDevice, simulate
@@ -29,6 +31,16 @@ from ._stacks import record_stacks
 from ._version import __version__, library_version
 from ._views import Event, History, Holder, Region, holders, leaks, prometheus, regions, report
 
+_HOOKS = ("cupy", "handler", "numba", "onnxruntime", "rmm", "torch")
+
+
+def __getattr__(name: str) -> object:
+    """A hook's module, imported when it is first named: `libmend.torch.enable()`."""
+    if name not in _HOOKS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f".{name}", __name__)
+
+
 __all__ = [
     "Error",
     "Event",
@@ -42,6 +54,7 @@ __all__ = [
     "TagUsage",
     "WakeReport",
     "__version__",
+    "configure",
     "current_device",
     "holders",
     "keep_host_memory",

@@ -9,13 +9,16 @@ from __future__ import annotations
 import ctypes
 import functools
 import operator
+import os
 import re
 
 from . import _library, _structures
-from ._errors import check
+from ._errors import Error, check
 
 # MEND_NO_STREAM: the block may be used on every stream.
 NO_STREAM = 2 ** (8 * ctypes.sizeof(ctypes.c_void_p)) - 1
+
+PAGE_BYTES = 2 << 20  # of devices that are known
 
 _int, _u64, _pointer = ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p
 _PROTOTYPES = {
@@ -24,6 +27,7 @@ _PROTOTYPES = {
     "mend_device_record_stream": [_int, _pointer, _pointer],
     "mend_device_forget_stream": [_int, _pointer],
     "mend_device_trim": [_int, _u64, _int, ctypes.POINTER(_u64)],
+    "mend_has_pool": [_int],
     "mend_pool_for_device": [_int, ctypes.POINTER(_pointer)],
     "mend_current_device": [ctypes.POINTER(_int)],
     "mend_get_stats": [_pointer, _pointer],
@@ -111,6 +115,16 @@ def amount_of(what: str, size: object, least: int = 0) -> int:
     return number
 
 
+def size_of(what: str, size: object, least: int = 0) -> int:
+    """A number of bytes, or a size in words such as "24GiB". Raises TypeError or ValueError."""
+    if isinstance(size, str):
+        read = bytes_of(size)
+        if read < 0:
+            raise ValueError(f"mend: {what} is {size!r}; it takes bytes, or a size as 24GiB")
+        size = read
+    return amount_of(what, size, least)
+
+
 def bytes_of(text: str) -> int:
     """The bytes of "24GiB" or "1073741824"; -1: it is no size."""
     size = r"(\d{1,20}(?:\.\d+)?)\s*([kmgt]?)(ib)?"
@@ -140,12 +154,12 @@ def record_stream(device: int, address: int, stream: int) -> None:
     check(function("mend_device_record_stream")(device, address, stream))
 
 
-def trim(device: object = 0, keep_bytes: int = 0, wait: bool = False) -> int:
+def trim(device: object = 0, keep_bytes: int | str = 0, wait: bool = False) -> int:
     """Gives free memory back to the driver until at most `keep_bytes` stay reserved. Memory that
     work of the GPU still uses stays; with `wait` the host waits for that work. Returns the bytes
     released."""
     released = _u64()
-    kept = amount_of("keep_bytes", keep_bytes)
+    kept = size_of("keep_bytes", keep_bytes)
     mode = 1 if wait else 0  # MEND_TRIM_WAIT, MEND_TRIM_IDLE
     check(function("mend_device_trim")(index_of(device), kept, mode, ctypes.byref(released)))
     return released.value
@@ -176,6 +190,41 @@ def listed(call: str, name: str, pool: ctypes.c_void_p, *asked: int) -> list[cty
     return list(found[: count.value])
 
 
+def has_pool(device: object) -> bool:
+    """Whether the device has a default pool; the question makes none."""
+    return bool(function("mend_has_pool")(index_of(device)))
+
+
+def configure(**options: object) -> None:
+    """Sets options of the pools that are created from now on, by their names in MEND_CONF
+    (docs/tuning.md): configure(limit="8GiB", idle_ms=500, record="/tmp/run.mend"). True and False
+    are "on" and "off"; None takes an option back. Others that MEND_CONF has stay. Raises
+    libmend.Error if a device has its default pool already. A wrong name or value is reported when
+    the first pool is created, as one of MEND_CONF is."""
+    if function("mend_has_pool")(-1):
+        raise Error(
+            "libmend.configure: a pool exists already. Call it before the first allocation, or set"
+            " MEND_CONF"
+        )
+    items = dict(item.split(":", 1) for item in _items(os.environ.get("MEND_CONF", "")))
+    for key, value in options.items():
+        items.pop(key, None)
+        if value is not None:
+            items[key] = {True: "on", False: "off"}.get(value, str(value))
+    os.environ["MEND_CONF"] = ",".join(f"{key}:{value}" for key, value in items.items())
+
+
+def _items(settings: str) -> list[str]:
+    """The items of MEND_CONF; one without a key belongs to the value before it."""
+    items: list[str] = []
+    for part in settings.split(","):
+        if ":" in part:
+            items.append(part)
+        elif items:
+            items[-1] += "," + part
+    return items
+
+
 def stats(device: object = 0) -> dict[str, int]:
     """The statistics of the device's default pool, by the names of mend_stats (docs/api.md)."""
     figures = _structures.made("mend_stats")
@@ -196,8 +245,13 @@ def reset_peak_stats(device: object = 0) -> None:
     check(function("mend_reset_peak_stats")(pool(device)))
 
 
-def set_limit(limit_bytes: int, device: object = 0) -> None:
-    """Sets the most physical memory that the device's default pool may hold; 0: all of the
-    device."""
-    limit = amount_of("limit_bytes", limit_bytes)
+def set_limit(limit_bytes: int | str, device: object = 0) -> None:
+    """Sets the most physical memory that the device's default pool may hold, in bytes or as
+    "24GiB"; 0: all of the device. Raises ValueError for less than 2 MiB, a page of the device."""
+    limit = size_of("limit_bytes", limit_bytes)
+    if 0 < limit < PAGE_BYTES:
+        raise ValueError(
+            f"mend: limit_bytes is {limit_bytes!r}, less than a page of 2 MiB; did you forget the"
+            ' unit? "24GiB" has one'
+        )
     check(function("mend_set_limit")(pool(device), limit))

@@ -185,7 +185,7 @@ def usage_by_tag(device: object = 0) -> dict[Tag | None, TagUsage]:
 def keep_host_memory(most_bytes: int | None = None, *, device: object = 0) -> None:
     """Sets how much pinned memory of the host wakes may leave for the next sleep, and frees what is
     above it: 0 none; None all of it, as at first. Raises libmend.Error."""
-    most = 2**64 - 1 if most_bytes is None else _devices.amount_of("most_bytes", most_bytes)
+    most = 2**64 - 1 if most_bytes is None else _devices.size_of("most_bytes", most_bytes)
     check(_devices.function("mend_keep_host_memory")(_devices.pool(device), most))
 
 

@@ -11,6 +11,7 @@ from types import FrameType
 
 from . import _devices
 from ._errors import check
+from ._warning import warn_user
 
 _OF_STACK = 3  # mend_name_kind
 _MOST = 65534
@@ -22,13 +23,13 @@ _users: dict[str, bool | None] = {}  # by file: whether it is the program's; Non
 _lock = threading.Lock()
 
 
-def record_stacks(every_bytes: int = 1 << 20) -> None:
+def record_stacks(every_bytes: int | str = 1 << 20) -> None:
     """From now on each block of at least so many bytes, and of smaller ones one in each so many
     bytes of a thread, has the line of Python that allocates it: holders(), report(), leaks(), out
     of memory, recordings and snapshots name the line ("train.py:41 step > linear
     (functional.py:12)": the innermost of the program, and that of a library which it calls). 0 ends
     it. An allocation that is asked about takes some microseconds, and the interpreter's lock."""
-    least = _devices.amount_of("every_bytes", every_bytes)
+    least = _devices.size_of("every_bytes", every_bytes)
     source = ctypes.cast(_source, ctypes.c_void_p) if least > 0 else None
     check(_devices.function("mend_stack_set_source")(source, None, least))
     if least > 0:
@@ -36,11 +37,14 @@ def record_stacks(every_bytes: int = 1 << 20) -> None:
 
 
 def record_as_asked() -> None:
-    """record_stacks() in programs that cannot be edited: MEND_STACKS=1MiB in the environment."""
+    """record_stacks() in programs that cannot be edited: MEND_STACKS=1MiB in the environment. A
+    wrong value is told, and no lines are recorded."""
     asked = os.environ.get("MEND_STACKS", "")
     least = _devices.bytes_of(asked or "0")
     if least < 0:
-        raise ValueError(f"MEND_STACKS is {asked!r}; it takes a size as 1MiB, or 0")
+        warn_user(
+            f"MEND_STACKS is {asked!r}; it takes a size as 1MiB, or 0. No lines are recorded"
+        )
     if least > 0:
         record_stacks(least)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from . import _devices, _structures
 from ._errors import check
 from ._scopes import paths
+from ._warning import warn_user
 
 _SHOWN = 8
 _BY = {"scope": 1, "tag": 2, "stream": 4, "stack": 8}  # MEND_BY_...
@@ -34,6 +36,9 @@ def holders(
 ) -> list[Holder]:
     """Who holds the memory of the device's default pool, the largest first, told apart by any of
     "scope", "tag", "stack" and "stream"; blocks that have none of these by their size."""
+    if not _devices.has_pool(device):
+        warn_user(why_no_pool())
+        return []
     found = []
     kinds = [by] if isinstance(by, str) else list(by)
     if not kinds or not _BY.keys() >= set(kinds):
@@ -43,6 +48,19 @@ def holders(
         figures = [getattr(holder, field) for field in Holder._fields[1:]]
         found.append(Holder(holder.name.decode(errors="replace"), *figures))
     return found
+
+
+def why_no_pool() -> str:
+    """That Mend has no pool in this process, and what makes one."""
+    torch = sys.modules.get("torch")
+    from . import torch as hook
+
+    if torch is None or hook.is_enabled():
+        return "mend: nothing was allocated through Mend in this process yet"
+    return (
+        "mend: no pool of Mend is in this process: PyTorch uses its own allocator. Set"
+        " MEND_TORCH=1, or call libmend.torch.enable() before the first tensor on a GPU"
+    )
 
 
 def leaks(device: object = 0) -> list[Holder]:
@@ -57,7 +75,10 @@ def _suspects(found: list[Holder]) -> list[Holder]:
 
 def report(device: object = 0) -> str:
     """Where the memory of the device's default pool is now, and who holds it, in lines for people:
-    those of `libmend report` for a program that runs."""
+    those of `libmend report` for a program that runs. Where the device has no pool, one line says
+    so."""
+    if not _devices.has_pool(device):
+        return why_no_pool() + "\n"
     figures = _devices.stats(device)
     if figures["pending_bytes"]:
         usage = _structures.made("mend_usage")  # which asks the GPU what has ended

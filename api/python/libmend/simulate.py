@@ -29,6 +29,10 @@ def _bytes_of(text: str) -> int:
     size = _devices.bytes_of(text)
     if not 0 < size <= 1 << 44:
         raise argparse.ArgumentTypeError(f"{text!r} is no size of a device: 24GiB is one")
+    if size < _devices.PAGE_BYTES:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is less than a page of 2 MiB; did you forget the unit?"
+        )
     return size
 
 

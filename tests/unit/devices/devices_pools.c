@@ -16,10 +16,14 @@
 DEVICES_TEST(devices_pools, one_is_made_on_first_use_and_stays)
 {
     EXPECT_U64_EQ(0, devices_ledger(r).contexts_open);
+    EXPECT_INT_EQ(0, mend_has_pool(0) + mend_has_pool(MEND_ALL_DEVICES));
+    EXPECT_U64_EQ(0, devices_ledger(r).contexts_open);
     mend_pool *first = devices_pool_of(0);
     mend_pool *second = devices_pool_of(0);
     mend_pool *of_other = devices_pool_of(1);
     EXPECT_PTR_EQ(first, second);
+    EXPECT_TRUE(mend_has_pool(0) == 1 && mend_has_pool(MEND_ALL_DEVICES) == 1);
+    EXPECT_INT_EQ(0, mend_has_pool(-2) + mend_has_pool(MEND_DEVICE_LIMIT));
     EXPECT_TRUE(first != of_other);
     EXPECT_U64_EQ(2, devices_ledger(r).contexts_open);
 }

@@ -18,11 +18,12 @@ docs/frameworks/pytorch.md.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import threading
 
-from .. import _stacks
+from .. import _devices, _stacks
 from . import _engines, _stand_ins
 from ._growing import GrowingTensor, grow_all
 from ._pool import mem_pool, pool
@@ -43,6 +44,11 @@ __all__ = [
     "sleep_tag",
     "wake",
 ]
+
+_ON, _OFF = ("1", "on", "true", "yes"), ("", "0", "off", "false", "no")
+
+# Settings that mean nothing in a process without a pool.
+_WITHOUT_EFFECT = ("MEND_CONF", "MEND_RECORD", "MEND_STACKS")
 
 _lock = threading.RLock()
 # The library with the class is never unloaded; not empty once Mend is on.
@@ -92,14 +98,28 @@ def enable() -> None:
         _engines.warn_of_engines(torch.cuda.device_count)
 
 
+def _tell_of_no_pool() -> None:
+    """At the end of a process: settings of Mend had no effect on PyTorch's memory."""
+    torch = sys.modules["torch"]
+    if not is_enabled() and torch.cuda.is_initialized() and not _devices.has_pool(-1):
+        names = ", ".join(name for name in _WITHOUT_EFFECT if os.environ.get(name))
+        print(
+            f"mend: {names}: no pool of Mend was in this process, so nothing came of it. PyTorch"
+            " uses its own allocator: set MEND_TORCH=1",
+            file=sys.stderr,
+        )
+
+
 def _autoload() -> None:
     """PyTorch calls this at the end of `import torch` (entry point group torch.backends). A failure
     is printed, and PyTorch stays as it was."""
     wish = os.environ.get("MEND_TORCH", "0")
-    if wish in ("", "0"):
+    if wish.lower() in _OFF:
+        if any(map(os.environ.get, _WITHOUT_EFFECT)):
+            atexit.register(_tell_of_no_pool)
         return
     try:
-        if wish != "1":
+        if wish.lower() not in _ON:
             raise RuntimeError(f"MEND_TORCH is {wish!r}; it takes 1 or 0")
         enable()
         _stand_ins.install()

@@ -7,12 +7,13 @@ PyTorch. This module needs no PyTorch, so that the maker of a wheel can use it.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shlex
 import stat
 import subprocess
-import tempfile
+import sys
 from pathlib import Path
 
 from .. import _library
@@ -109,27 +110,44 @@ def cuda_headers_of(package: Path) -> Path:
 
 def compiled(name: str, make: list[str], unfinished_at: int) -> Path:
     """The library that a command makes, from the cache if it was made before. `make[unfinished_at]`
-    is replaced by the name of a file that is moved when it is complete. Raises NotAvailable."""
+    is replaced by the name of a file that is moved when it is complete. Of processes that come at
+    the same time one makes it, and the others wait. Raises NotAvailable."""
     folder = cache_folder()
     path = folder / f"{name}-{_key(make)}.so"
     if is_ours(path):
         return path
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, unfinished = tempfile.mkstemp(suffix=".so", dir=folder)
-        os.close(handle)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise NotAvailable(f"{folder} cannot be written: {error}") from error
     try:
-        _run([*make[:unfinished_at], unfinished, *make[unfinished_at + 1 :]])
-        os.chmod(unfinished, 0o755)
-        os.replace(unfinished, path)  # several processes may do the same at the same time
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the end of a process ends it
+        if not is_ours(path):
+            _make(path, make, unfinished_at)
     except OSError as error:
         raise NotAvailable(f"{path} cannot be written: {error}") from error
     finally:
-        if os.path.exists(unfinished):
-            os.unlink(unfinished)
+        os.close(lock)
     return path
+
+
+def _make(path: Path, make: list[str], unfinished_at: int) -> None:
+    """Under the lock of the folder. What a process that was killed has left goes first."""
+    unfinished = path.parent / "unfinished.so"
+    unfinished.unlink(missing_ok=True)
+    print(
+        f"mend: compiling {path.name} into {path.parent}, once for this version: about ten seconds."
+        " Do it beforehand with python -m libmend.torch build",
+        file=sys.stderr,
+        flush=True,
+    )
+    try:
+        _run([*make[:unfinished_at], str(unfinished), *make[unfinished_at + 1 :]])
+        os.chmod(unfinished, 0o755)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def compiler() -> list[str]:

@@ -16,7 +16,7 @@ _TEXT_BYTES = 4096
 def load(torch) -> ctypes.CDLL:
     """The library with the class. Raises _build.NotAvailable."""
     libraries = [_library.load(name) for name in ("mend", "mend_torch")]
-    path = _path(torch)
+    path = path_for(torch)
     try:
         found = ctypes.CDLL(str(path))
         found.mend_torch_install.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t]
@@ -33,7 +33,8 @@ def install(library: ctypes.CDLL, device_count: int) -> str:
     return text.value.decode(errors="replace").split("\nException raised from")[0] if failed else ""
 
 
-def _path(torch) -> Path:
+def path_for(torch) -> Path:
+    """The library with the class, made if it is not there. Raises _build.NotAvailable."""
     version = _build.check_version(torch.__version__)
     prebuilt = _build.PREBUILT / _build.prebuilt_name(version)
     has_usual_abi = bool(torch._C._GLIBCXX_USE_CXX11_ABI)
