@@ -410,6 +410,11 @@ struct mend_driver {
     /* The thread sleeps for this long by that clock. Not a driver call. */
     void (*pause)(const mend_driver *, uint64_t duration_ns);
 
+    /* What was put to sleep at addresses that are no longer mapped, in words, for an explanation of
+     * the simulated device. NULL: the driver explains nothing. */
+    void (*note_asleep)(const mend_driver *, uint64_t address, uint64_t size_bytes,
+                        const char *what);
+
     /* The driver's name of a result ("CUDA_ERROR_OUT_OF_MEMORY"). Static; never NULL. */
     const char *(*status_name)(const mend_driver *, mend_status status);
 };

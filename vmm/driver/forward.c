@@ -28,6 +28,13 @@ static void passed_pause(const mend_driver *driver, uint64_t duration_ns)
     passing->inner->pause(passing->inner, duration_ns);
 }
 
+static void passed_note_asleep(const mend_driver *driver, uint64_t address, uint64_t size_bytes,
+                               const char *what)
+{
+    const mend_passing *passing = driver->state;
+    passing->inner->note_asleep(passing->inner, address, size_bytes, what);
+}
+
 static const char *passed_status_name(const mend_driver *driver, mend_status status)
 {
     const mend_passing *passing = driver->state;
@@ -44,6 +51,7 @@ void mend_passing_init(mend_passing *passing, const mend_driver *inner)
 #undef X
                     .clock_ns = passed_clock_ns,
                 .pause = passed_pause,
+                .note_asleep = inner->note_asleep != NULL ? passed_note_asleep : NULL,
                 .status_name = passed_status_name,
                 .state = passing,
                 .name = inner->name,

@@ -65,11 +65,13 @@ static mend_status judge_range(mend_sim *sim, const mend_sim_item *item, bool is
 {
     uint64_t fault = 0;
     const char *reason = find_fault(sim, item, is_written, address, size, &fault);
+    const bool is_mapped = reason == NULL || mend_sim_mapping_at(sim, fault) != NULL;
+    const char *asleep = is_mapped ? "" : mend_sim_note_at(sim, fault);
     FORBID(reason != NULL, MEND_DRIVER_ILLEGAL_ADDRESS,
            "%s of " RANGE_FORMAT " on stream %" PRIu64 ", from %" PRIu64 " ns to %" PRIu64
-           " ns, touches 0x%" PRIx64 ", which %s",
+           " ns, touches 0x%" PRIx64 ", which %s%s%s",
            kind_name(item->kind), RANGE_OF(address, size), item->stream_id, item->start_ns,
-           item->complete_ns, fault, reason);
+           item->complete_ns, fault, reason, *asleep != 0 ? ": " : "", asleep);
     return MEND_DRIVER_OK;
 }
 

@@ -11,6 +11,7 @@ MEND_TREE_ORDER(compare_addresses, mend_sim_mapping, by_address, address);
 void mend_sim_mappings_init(mend_sim *sim)
 {
     mend_tree_init(&sim->mappings, compare_addresses);
+    mend_sim_notes_init(sim);
 }
 
 mend_sim_mapping *mend_sim_mapping_at(const mend_sim *sim, uint64_t address)
@@ -40,6 +41,7 @@ mend_sim_mapping *mend_sim_mapping_add(mend_sim *sim, mend_sim_range *range, uin
     chunk->mapping_count++;
     range->mapping_count++;
     mend_tree_insert(&sim->mappings, &mapping->by_address);
+    mend_sim_notes_remove(sim, address, mapping->size_bytes);
     if (!chunk->plain) {
         mend_sim_ledger *ledger = &sim->ledger;
         ledger->mappings++;

@@ -222,12 +222,22 @@ typedef struct mend_sim_standing_fault {
     mend_sim_fault rule;
 } mend_sim_standing_fault;
 
+enum { MEND_SIM_NOTE_BYTES = 72 };
+
+typedef struct mend_sim_note {
+    mend_tree_node by_address;
+    uint64_t address;
+    uint64_t size_bytes;
+    char what[MEND_SIM_NOTE_BYTES];
+} mend_sim_note;
+
 /* The prices that are not of a call; see MEND_SIM_PRICED_CALLS. */
 enum { MEND_CALL_scrub = MEND_DRIVER_CALL_COUNT, MEND_CALL_host_copy, MEND_SIM_PRICE_ROWS };
 
 /* X(kind): a slab of each mend_sim_<kind>. */
 #define MEND_SIM_SLABS(X)                                                                          \
-    X(range) X(chunk) X(mapping) X(stream) X(event) X(item) X(thread) X(capture) X(graph) X(node)
+    X(range)                                                                                       \
+    X(chunk) X(mapping) X(stream) X(event) X(item) X(thread) X(capture) X(graph) X(node) X(note)
 
 struct mend_sim {
     mend_driver table;
@@ -244,6 +254,7 @@ struct mend_sim {
     mend_tree gaps_by_size;
     mend_tree ranges; /* taken ranges: reservations and plain allocations */
     mend_tree mappings;
+    mend_tree notes;         /* of what sleeps where nothing is mapped */
     mend_pointer_map chunks; /* by handle */
     uint64_t last_handle;
     mend_list shares;         /* holders of chunks: exported files that are open, and importers */
@@ -288,6 +299,17 @@ struct mend_sim {
     mend_sim_ledger ledger;
     char first_violation[MEND_SIM_EXPLANATION_BYTES];
 };
+
+/* ---- notes.c --------------------------------------------------------------------------------- */
+
+/* Keeps in words what was put to sleep there; forgets it when something is mapped there. Without
+ * host memory it is not kept. */
+void mend_sim_notes_init(mend_sim *sim);
+void mend_sim_note_add(mend_sim *sim, uint64_t address, uint64_t size_bytes, const char *what);
+void mend_sim_notes_remove(mend_sim *sim, uint64_t address, uint64_t size_bytes);
+
+/* "": nothing is known. */
+const char *mend_sim_note_at(const mend_sim *sim, uint64_t address);
 
 /* ---- violation.c ----------------------------------------------------------------------------- */
 

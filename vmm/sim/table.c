@@ -90,6 +90,15 @@ static void table_pause(const mend_driver *driver, uint64_t duration_ns)
     mend_sim_advance(driver->state, duration_ns);
 }
 
+static void table_note_asleep(const mend_driver *driver, uint64_t address, uint64_t size_bytes,
+                              const char *what)
+{
+    mend_sim *sim = driver->state;
+    mend_mutex_lock(&sim->mutex);
+    mend_sim_note_add(sim, address, size_bytes, what);
+    mend_mutex_unlock(&sim->mutex);
+}
+
 static const char *table_status_name(const mend_driver *driver, mend_status status)
 {
     (void)driver;
@@ -106,6 +115,7 @@ void mend_sim_table_fill(mend_sim *sim)
 #undef X
             .clock_ns = table_clock_ns,
         .pause = table_pause,
+        .note_asleep = table_note_asleep,
         .status_name = table_status_name,
     };
 }

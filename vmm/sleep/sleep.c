@@ -1,7 +1,10 @@
 /* A sleep, as a transaction: memory is copied or dropped, unmapped, and given back. */
 #include "sleep/sleep.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+
+#include "base/names.h"
 
 /* mend_sleep_options.keep_free: what sleeps leaves its memory to the pool. */
 enum { KEEPS_ALL = 2 };
@@ -57,6 +60,26 @@ static mend_result undo(sleeping *s, size_t unmapped, mend_result result)
 
 /* ---- what cannot fail ------------------------------------------------------------------------ */
 
+/* For who touches the block before it is awake. */
+static void tell_driver(const mend_heap *heap, const mend_span *span, const mend_cluster *at)
+{
+    const uint64_t from = mend_max_u64(span->address, at->address);
+    const uint64_t end =
+        mend_min_u64(span->address + span->size_bytes, at->address + at->size_bytes);
+    const char *name =
+        span->sleep_tag != 0 ? mend_names_find(MEND_NAME_TAG, span->sleep_tag) : NULL;
+    char what[MEND_NAME_BYTES + 64];
+    if (name != NULL) {
+        snprintf(what, sizeof(what), "it was put to sleep, by the sleep tag \"%s\"", name);
+    } else if (span->sleep_tag != 0) {
+        snprintf(what, sizeof(what), "it was put to sleep, by the sleep tag %llu",
+                 (unsigned long long)span->sleep_tag);
+    } else {
+        snprintf(what, sizeof(what), "it was put to sleep");
+    }
+    heap->driver->note_asleep(heap->driver, from, end - from, what);
+}
+
 /* The blocks of a chunk say what became of their contents, once all chunks of the call sleep. What
  * slept there before is no copy of it; nor, for a block that sleeps for the first time, is what did
  * in the chunks where it stays awake. */
@@ -68,6 +91,9 @@ static void note_contents(const sleeping *s, const mend_cluster *at)
         span->contents_dropped =
             drops || (span->contents_dropped && !mend_keep_has_all(span, s->heap->counters.sleeps));
         span->is_guarded = span->is_guarded && !drops;
+        if (span->live && s->heap->driver->note_asleep != NULL) {
+            tell_driver(s->heap, span, at);
+        }
         if (span->live && !span->has_copy) {
             mend_copies_forget(s->heap, span->address, span->size_bytes);
             span->has_copy = true;

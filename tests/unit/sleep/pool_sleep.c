@@ -1,6 +1,7 @@
 /* Sleep and wake: memory goes back to the device, addresses stay, and every byte is what it was. */
 #include <string.h>
 
+#include "sim/state.h"
 #include "tests/support/follower.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
@@ -39,6 +40,28 @@ KIT_TEST(pool_sleep, pages_with_blocks_that_stay_awake_stay_and_the_report_says_
     EXPECT_STATS(w, sleeps, 0);
     kit_release(w, first, 32 * MEND_KIB, S(0));
     kit_release(w, second, 32 * MEND_KIB, S(0));
+}
+
+/* The simulated device knows what it was, until something is mapped there again. */
+KIT_LAST_TEST(pool_sleep, work_that_touches_what_sleeps_is_told_its_tag, kit_open_default(w))
+{
+    w->violations_meant = 1;
+    EXPECT_OK(mend_name(MEND_NAME_TAG, 7, "weights"));
+    mend_set_sleep_tag(7);
+    char *block = kit_alloc(w, 8 * MEND_MIB, NULL);
+    mend_set_sleep_tag(0);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_STR_EQ("", mend_sim_note_at(w->sim, (uint64_t)(uintptr_t)block));
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    const mend_sim_work work = {.struct_size = sizeof(work),
+                                .kind = MEND_SIM_WORK_TOUCH,
+                                .address = (uint64_t)(uintptr_t)block + 3 * MEND_MIB,
+                                .size_bytes = 512};
+    EXPECT_ERROR(DEVICE_LOST, mend_sim_launch(w->sim, NULL, &work));
+    EXPECT_TRUE(
+        strstr(mend_sim_first_violation(w->sim),
+               ", which is not mapped: it was put to sleep, by the sleep tag \"weights\"") != NULL);
 }
 
 /* A block of several chunks, kept in either way, and one that is dropped. */
