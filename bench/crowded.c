@@ -364,6 +364,53 @@ static void replace_export(crowd *c)
     export(c);
 }
 
+/* ---- polls ----------------------------------------------------------------------------------- */
+
+static void ask_statistics(crowd *c)
+{
+    mend_stats stats = MEND_STATS_INIT;
+    mend_crowd_require(mend_get_stats(c->pool, &stats) == MEND_OK, "mend_get_stats");
+}
+
+static void ask_prometheus(crowd *c)
+{
+    size_t length;
+    mend_crowd_require(mend_stats_prometheus(c->pool, NULL, 0, &length) == MEND_OK,
+                       "mend_stats_prometheus");
+}
+
+/* ---- users of one block ---------------------------------------------------------------------- */
+
+/* One block, and a stream for each that is counted. */
+static void use_on_all(crowd *c)
+{
+    c->blocks[0] = mend_crowd_alloc_bytes(c, SMALLEST_BYTES, c->streams[0]);
+    for (size_t i = 0; i < c->count; i++) {
+        mend_crowd_require(mend_record_stream(c->pool, c->blocks[0], c->users[i]) == MEND_OK,
+                           "mend_record_stream");
+    }
+}
+
+static void fill_users(crowd *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        mend_crowd_require(mend_sim_stream_create(c->sim, NULL, &c->users[i]) == MEND_OK,
+                           "mend_sim_stream_create");
+    }
+    use_on_all(c);
+}
+
+static void use_again(crowd *c)
+{
+    mend_crowd_require(mend_record_stream(c->pool, c->blocks[0], c->users[0]) == MEND_OK,
+                       "mend_record_stream");
+}
+
+static void free_used(crowd *c)
+{
+    mend_crowd_free_on(c, c->blocks[0], c->streams[0]);
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const operation operations[] = {
@@ -407,6 +454,12 @@ static const operation operations[] = {
     {"pair_beside_streams", 200, false, fill_streams, NULL, pair, NULL},
     {"pair_beside_threads", 200, false, fill_threads, NULL, pair, NULL},
     {"export_beside_exports", 50, false, fill_exports, NULL, replace_export, NULL},
+    {"statistics_beside_blocks", 50, false, mend_crowd_fill_blocks, NULL, ask_statistics, NULL},
+    {"statistics_beside_pages", 50, false, fill_pages, NULL, ask_statistics, NULL},
+    {"statistics_beside_streams", 50, false, fill_streams, NULL, ask_statistics, NULL},
+    {"prometheus_of_each_block", 1, true, mend_crowd_fill_blocks, NULL, ask_prometheus, NULL},
+    {"use_again_beside_each_user", 1, true, fill_users, NULL, use_again, NULL},
+    {"free_of_each_user", 1, true, fill_users, NULL, free_used, use_on_all},
 };
 enum { OPERATIONS = sizeof(operations) / sizeof(*operations) };
 
@@ -436,7 +489,9 @@ static void open_crowd(crowd *c, size_t count)
     c->blocks = calloc(count, sizeof(void *));
     c->ranges = calloc(count, sizeof(mend_range *));
     c->listed = calloc(count, sizeof(*c->listed));
-    mend_crowd_require(c->blocks != NULL && c->ranges != NULL && c->listed != NULL, "malloc");
+    c->users = calloc(count, sizeof(*c->users));
+    mend_crowd_require(
+        c->blocks != NULL && c->ranges != NULL && c->listed != NULL && c->users != NULL, "malloc");
 }
 
 static void do_one(const operation *one, crowd *c, bool counted)
@@ -468,6 +523,7 @@ static void close_crowd(crowd *c)
     free(c->blocks);
     free(c->ranges);
     free(c->listed);
+    free(c->users);
 }
 
 /* The figure is for one of so many. The first time it also makes nodes, and the linker finds

@@ -23,6 +23,7 @@ typedef struct crowd {
     void **blocks;
     mend_group *group;
     mend_group_block *listed;
+    mend_stream *users;
     mend_range **ranges; /* for operations on one range: the first one */
     size_t turn;
     size_t at; /* the block, range or page that the operation is about */

@@ -48,8 +48,8 @@ static uint64_t most_room(const mend_compact_pass *pass)
 {
     const mend_heap *heap = pass->heap;
     uint64_t limit = mend_budget_limit(heap);
-    assert(heap->chunks.empty_bytes <= heap->chunks.reserved_bytes);
-    uint64_t used = heap->chunks.reserved_bytes - heap->chunks.empty_bytes;
+    assert(mend_chunks_empty_bytes(&heap->chunks) <= heap->chunks.reserved_bytes);
+    uint64_t used = heap->chunks.reserved_bytes - mend_chunks_empty_bytes(&heap->chunks);
     const mend_run *largest = mend_sizes_last(&heap->zones[MEND_ZONE_LARGE].runs_by_size);
     uint64_t bytes =
         (largest != NULL ? largest->size_bytes : 0) + (limit > used ? limit - used : 0);
@@ -154,7 +154,7 @@ mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits
     mend_driver_scope scope;
     if (!heap->device.virtual_memory) { /* what one gained could not be used anywhere else */
         report->stop = MEND_DEFRAG_DONE;
-        report->free_empty_bytes = heap->chunks.empty_bytes;
+        report->free_empty_bytes = mend_chunks_empty_bytes(&heap->chunks);
         return MEND_OK;
     }
     MEND_TRY(mend_enter(heap, &scope));
@@ -179,7 +179,7 @@ mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits
         report->copied_bytes = pass.copied_bytes;
         report->compactions = pass.compactions;
         report->driver_calls = pass.driver_calls;
-        report->free_empty_bytes = heap->chunks.empty_bytes;
+        report->free_empty_bytes = mend_chunks_empty_bytes(&heap->chunks);
     }
     return result;
 }

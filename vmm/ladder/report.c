@@ -531,7 +531,7 @@ static mend_result fail(const mend_shortfall *shortfall, const char *advice,
 mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request,
                                       bool is_captured)
 {
-    const uint64_t empty_bytes = heap->chunks.empty_bytes;
+    const uint64_t empty_bytes = mend_chunks_empty_bytes(&heap->chunks);
     const mend_usable as_is = look(heap, request, is_captured);
     const mend_usable usable = is_captured ? as_is : look_again(heap, request, &as_is, WAITS);
     const uint64_t fitting_bytes = mend_largest_instead(heap, request, is_captured, &usable);

@@ -83,7 +83,8 @@ static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, bool is_of_addr
 {
     mend_capture_groups_collect(heap);
     mend_settle(heap, MEND_OWED_RANGE, MEND_STREAM_UNKNOWN);
-    MEND_TRY(held_bytes(heap, is_of_addresses) > keep_bytes && heap->chunks.empty_bytes > 0
+    MEND_TRY(held_bytes(heap, is_of_addresses) > keep_bytes &&
+                     mend_chunks_empty_bytes(&heap->chunks) > 0
                  ? mend_ladder_close_all(heap, is_captured)
                  : MEND_OK);
     mend_result result = is_of_addresses ? trim_reservations(heap, keep_bytes, released_bytes)
@@ -125,7 +126,7 @@ static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, bool is_o
     bool is_captured = false;
     mend_result result = MEND_OK;
     MEND_TRY(mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured));
-    if (is_captured && heap->chunks.empty_bytes > 0) {
+    if (is_captured && mend_chunks_empty_bytes(&heap->chunks) > 0) {
         return mend_failure(
             MEND_ERROR_CAPTURING,
             "a stream is being captured: the pool can neither wait for the GPU nor unmap; "
@@ -215,7 +216,7 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
     mend_capture_groups_collect(heap);
     mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
     const bool wants_any = unused_ns > 0 || owed_bytes > 0 || above_soft_limit(heap) > 0;
-    if (wants_any && heap->chunks.empty_bytes > 0) {
+    if (wants_any && mend_chunks_empty_bytes(&heap->chunks) > 0) {
         result = mend_ladder_close_all(heap, false);
     }
     if (result == MEND_OK && unused_ns > 0) {
@@ -223,7 +224,7 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
     }
     uint64_t left = owed_bytes > *released_bytes ? owed_bytes - *released_bytes : 0;
     left = mend_max_u64(left, above_soft_limit(heap));
-    if (result == MEND_OK && left > 0 && heap->chunks.empty_bytes > 0) {
+    if (result == MEND_OK && left > 0 && mend_chunks_empty_bytes(&heap->chunks) > 0) {
         uint64_t reserved = heap->chunks.reserved_bytes;
         uint64_t bytes = 0;
         const uint64_t to_bytes = mend_max_u64(keep_bytes, reserved > left ? reserved - left : 0);
@@ -241,7 +242,8 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
 uint64_t mend_ladder_waiting_bytes(mend_heap *heap)
 {
     if (heap->groups.capture_count > 0 || heap->groups.count == 0) {
-        return heap->chunks.empty_bytes; /* a wait may end graphs that no group keeps */
+        return mend_chunks_empty_bytes(
+            &heap->chunks); /* a wait may end graphs that no group keeps */
     }
     uint64_t bytes = 0;
     for (mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0); at != NULL;

@@ -15,6 +15,7 @@
 
 #include "base/growth.h"
 #include "base/words.h"
+#include "layout/layout.h"
 #include "layout/usage.h"
 
 enum { SLOTS = 4096, PATH_BYTES = 128, PATH_SHOWN = 80, STACK_BYTES = 80 };
@@ -37,13 +38,16 @@ typedef struct sum {
     uint64_t kept_bytes[MEND_GROWTH_STRETCHES]; /* by the stretch in which the blocks were born */
 } sum;
 
-typedef struct table {
+struct mend_holders_sum {
+    bool is_begun;
+    uint64_t below; /* the address of the chunk that was summed last */
     float now;
     unsigned by; /* MEND_BY_... */
     size_t count;
     uint16_t slots[SLOTS];       /* indices of sums, from 1; 0: free */
     sum sums[MEND_HOLDERS_MOST]; /* most often a few are used */
-} table;
+};
+typedef mend_holders_sum table;
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
@@ -98,25 +102,41 @@ static sum *sum_of(table *t, const mend_span *span)
     return &t->sums[*slot - 1];
 }
 
-static void count_all(table *t, const mend_heap *heap)
+static void count_block(table *t, const mend_span *span)
 {
-    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        MEND_TREE_EACH(const mend_span, end, by_end, &heap->zones[zone].segment_ends) {
-            for (const mend_span *span = end; span != NULL; span = span->previous) {
-                if (!span->live || span->lent) {
-                    continue;
-                }
-                sum *s = sum_of(t, span);
-                s->bytes += span->size_bytes;
-                s->blocks++;
-                s->oldest = span->born < s->oldest ? span->born : s->oldest;
-                const int stretch = (int)(span->born / t->now * MEND_GROWTH_STRETCHES);
-                s->kept_bytes[stretch < MEND_GROWTH_STRETCHES ? stretch
-                                                              : MEND_GROWTH_STRETCHES - 1] +=
-                    span->size_bytes;
-            }
-        }
+    sum *s = sum_of(t, span);
+    s->bytes += span->size_bytes;
+    s->blocks++;
+    s->oldest = span->born < s->oldest ? span->born : s->oldest;
+    const int stretch = (int)(span->born / t->now * MEND_GROWTH_STRETCHES);
+    s->kept_bytes[stretch < MEND_GROWTH_STRETCHES ? stretch : MEND_GROWTH_STRETCHES - 1] +=
+        span->size_bytes;
+}
+
+/* From the highest address down: each block is met in the chunk where it begins. */
+bool mend_holders_add(mend_holders_sum *of, const mend_heap *heap, size_t spans)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    const mend_span *above = NULL;
+    size_t count = 0;
+    if (!of->is_begun) {
+        of->is_begun = true;
+        of->now = (float)(int64_t)heap->counters.births;
     }
+    const mend_chunk *chunk = mend_chunk_below(&heap->chunks, of->below);
+    for (; chunk != NULL && count < spans; chunk = mend_chunk_below(&heap->chunks, of->below)) {
+        const mend_span *span = mend_layout_last_span(heap, chunk, above);
+        for (; span != NULL && span->address >= chunk->address; span = span->previous, count++) {
+            if (span->live && !span->lent) {
+                count_block(of, span);
+            }
+            above = span;
+        }
+        above = span != NULL ? span : above;
+        of->below = chunk->address;
+        count++;
+    }
+    return chunk != NULL;
 }
 
 /* ---- suspects -------------------------------------------------------------------------------- */
@@ -225,18 +245,21 @@ static int by_bytes(const void *a, const void *b)
                : (one->oldest > other->oldest) - (one->oldest < other->oldest);
 }
 
-bool mend_holders_find(const mend_heap *heap, unsigned by, mend_holder *largest, size_t capacity,
-                       mend_holder *suspect, size_t *total)
+mend_holders_sum *mend_holders_begin(unsigned by)
+{
+    table *t = malloc(sizeof(*t));
+    if (t != NULL) {
+        memset(t, 0, offsetof(table, sums));
+        t->by = by;
+        t->below = UINT64_MAX;
+    }
+    return t;
+}
+
+void mend_holders_end(mend_holders_sum *t, const mend_heap *heap, mend_holder *largest,
+                      size_t capacity, mend_holder *suspect, size_t *total)
 {
     assert(mend_mutex_is_held(&heap->state));
-    table *t = malloc(sizeof(*t));
-    if (t == NULL) {
-        return false;
-    }
-    memset(t, 0, offsetof(table, sums));
-    t->now = (float)(int64_t)heap->counters.births;
-    t->by = by;
-    count_all(t, heap);
     const sum *most = NULL;
     const uint64_t least = least_blocks(heap);
     const uint64_t peak_bytes = mend_usage_counter_peak(heap, MEND_USE_BYTES, MEND_USAGE_ALL);
@@ -255,6 +278,17 @@ bool mend_holders_find(const mend_heap *heap, unsigned by, mend_holder *largest,
     *suspect = most != NULL ? holder_of(t, most) : (mend_holder){0};
     *total = t->count;
     free(t);
+}
+
+bool mend_holders_find(const mend_heap *heap, unsigned by, mend_holder *largest, size_t capacity,
+                       mend_holder *suspect, size_t *total)
+{
+    mend_holders_sum *of = mend_holders_begin(by);
+    if (of == NULL) {
+        return false;
+    }
+    (void)mend_holders_add(of, heap, SIZE_MAX);
+    mend_holders_end(of, heap, largest, capacity, suspect, total);
     return true;
 }
 

@@ -29,6 +29,26 @@ enum {
 };
 
 /*
+ * A sum of all live blocks, which may be made in steps: the caller holds `state` in each, and not
+ * in between, so that a large heap keeps no other thread waiting for long. Of blocks that come, go
+ * or move meanwhile some count twice or not.
+ *
+ * Begins one, told apart `by` (MEND_BY_...; not 0), without a lock. NULL: no host memory.
+ */
+typedef struct mend_holders_sum mend_holders_sum;
+mend_holders_sum *mend_holders_begin(unsigned by);
+
+/* Adds some `spans` more. False: all are summed. */
+bool mend_holders_add(mend_holders_sum *of, const mend_heap *heap, size_t spans);
+
+/* Writes what mend_holders_find writes, and ends the sum. */
+void mend_holders_end(mend_holders_sum *of, const mend_heap *heap, mend_holder *largest,
+                      size_t capacity, mend_holder *suspect, size_t *total);
+
+/* So many at a time take some 50 us. */
+enum { MEND_SPANS_OF_A_STEP = 2048 };
+
+/*
  * Writes the holders with most bytes, told apart `by` (MEND_BY_...; not 0), up to `capacity`, in
  * falling order of bytes; and to `suspect` the one that grew most, or one of 0 bytes. `total`: how
  * many there are. False: the host has no memory for the sums, and nothing is written. O(blocks);

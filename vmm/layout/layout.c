@@ -26,6 +26,7 @@ void mend_layout_init(mend_heap *heap)
 {
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         init_zone(&heap->zones[i]);
+        heap->chunks.empty_in[i] = &heap->zones[i].empty_bytes;
     }
     heap->caching.closings = 1;
     mend_list_init(&heap->usage.pending);

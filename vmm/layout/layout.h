@@ -182,11 +182,13 @@ static inline void mend_layout_set_live(mend_heap *heap, mend_zone *zone, mend_s
     uint64_t left_bytes = span->size_bytes;
     uint64_t part_bytes = chunk->address + chunk->size_bytes - span->address;
     for (; part_bytes < left_bytes; part_bytes = chunk->size_bytes) {
-        mend_chunk_change_live(&heap->chunks, chunk, live ? part_bytes : 0 - part_bytes);
+        mend_chunk_change_live(&heap->chunks, chunk, live ? part_bytes : 0 - part_bytes,
+                               &zone->empty_bytes);
         left_bytes -= part_bytes;
         chunk = chunk->next;
     }
-    mend_chunk_change_live(&heap->chunks, chunk, live ? left_bytes : 0 - left_bytes);
+    mend_chunk_change_live(&heap->chunks, chunk, live ? left_bytes : 0 - left_bytes,
+                           &zone->empty_bytes);
 }
 
 /* Raises the peaks of what is held to what there is now. `resets`: sets all peaks to it. */

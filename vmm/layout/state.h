@@ -137,6 +137,7 @@ typedef struct mend_zone {
     mend_tree runs_by_growth;
     mend_tree segment_ends;   /* the last span of each segment, by address */
     uint64_t free_bytes;      /* bytes of free spans, cached ones included */
+    uint64_t empty_bytes;     /* bytes of empty chunks that are mapped: see mend_chunks */
     uint64_t changes;         /* number of changes of runs_by_size */
     const mend_run *walk_run; /* where the last look into a run ended, or NULL */
     mend_span *walk_span;     /* with the numbers of zone and streams then: */

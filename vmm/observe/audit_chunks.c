@@ -9,7 +9,7 @@
 /* X(figure): sums over chunks and aliases. */
 #define CHUNK_SUMS(X)                                                                              \
     X(reserved_bytes)                                                                              \
-    X(empty_bytes)                                                                                 \
+    X(empty_unmapped_bytes)                                                                        \
     X(unmapped_bytes)                                                                              \
     X(lent_bytes)                                                                                  \
     X(pinned_bytes)                                                                                \
@@ -26,6 +26,12 @@
     X(away_in[MEND_ZONE_SMALL])                                                                    \
     X(away_in[MEND_ZONE_LARGE])                                                                    \
     X(away_in[MEND_ZONE_RANGE])                                                                    \
+    X(away_live_in[MEND_ZONE_SMALL])                                                              \
+    X(away_live_in[MEND_ZONE_LARGE])                                                              \
+    X(away_live_in[MEND_ZONE_RANGE])                                                              \
+    X(reserved_in[MEND_ZONE_SMALL])                                                                \
+    X(reserved_in[MEND_ZONE_LARGE])                                                                \
+    X(reserved_in[MEND_ZONE_RANGE])                                                                \
     X(far[MEND_BACKING_HOST].count)                                                                \
     X(far[MEND_BACKING_HOST].bytes)                                                                \
     X(far[MEND_BACKING_HOST].live_bytes)
@@ -33,6 +39,7 @@
 /* Beside the sums. */
 typedef struct numbers {
     uint64_t empty, mapped, owing, held_for_aliases;
+    uint64_t empty_in[MEND_ZONE_COUNT];
 } numbers;
 
 /* ---- what lies in a mapped chunk ------------------------------------------------------------- */
@@ -196,7 +203,7 @@ static void count(mend_chunks *found, const mend_chunk *chunk)
     const bool is_reserved = mend_chunk_is_reserved(chunk);
     mend_far_sums *far = &found->far[chunk->memory.backing];
     found->reserved_bytes += is_reserved ? bytes : 0;
-    found->empty_bytes += mend_chunk_is_empty(chunk) ? bytes : 0;
+    found->empty_unmapped_bytes += !is_mapped && mend_chunk_is_empty(chunk) ? bytes : 0;
     found->unmapped_bytes += is_mapped || !is_reserved ? 0 : bytes;
     found->pinned_bytes += chunk->pins > 0 ? bytes : 0;
     found->exported_bytes += mend_chunk_is_exported(chunk) ? bytes : 0;
@@ -210,6 +217,9 @@ static void count(mend_chunks *found, const mend_chunk *chunk)
     found->asleep_bytes += sleeps ? bytes : 0;
     found->asleep_live_bytes += sleeps ? chunk->live_bytes : 0;
     found->away_in[chunk->zone] += is_mapped && !is_reserved ? bytes : 0;
+    found->away_live_in[chunk->zone] +=
+        is_mapped && mend_chunk_is_set_aside(chunk) ? chunk->live_bytes : 0;
+    found->reserved_in[chunk->zone] += is_mapped && is_reserved;
     far->count++;
     far->bytes += bytes;
     far->live_bytes += chunk->live_bytes;
@@ -244,6 +254,8 @@ static bool take(mend_audit_walk *a, mend_chunks *found, numbers *of, const mend
 {
     count(found, chunk);
     of->empty += mend_chunk_is_empty(chunk) && mend_list_is_empty(&chunk->newly);
+    of->empty_in[chunk->zone] +=
+        chunk->address != 0 && mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
     of->mapped += chunk->address != 0;
     of->owing += chunk->owed.kind != MEND_OWED_NOTHING;
     of->held_for_aliases += chunk->aliases;
@@ -283,6 +295,10 @@ bool mend_audit_chunks(mend_audit_walk *a)
     MUST(of.empty == chunks->empty.count + chunks->parked.count &&
              of.mapped + aliases == chunks->mapped.count,
          "the counts of chunks are wrong");
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        MUST(of.empty_in[zone] == a->heap->zones[zone].empty_bytes,
+             "the empty bytes of a zone are wrong");
+    }
     MUST(of.owing == (uint64_t)owing->count[MEND_OWED_RESTORE] + owing->count[MEND_OWED_END] +
                          owing->count[MEND_OWED_MEMORY] + owing->count[MEND_OWED_SPARE] +
                          owing->count[MEND_OWED_GRAPHS],

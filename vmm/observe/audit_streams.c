@@ -58,8 +58,10 @@ static bool streams_are_right(const mend_audit_walk *a)
     const mend_streams *streams = &a->heap->streams;
     uint64_t events = streams->idle_event_count + mend_streams_context_events(streams);
     uint64_t marks = 0;
+    uint32_t known = 0;
     for (uint32_t i = 0; i < streams->count; i++) {
         const mend_stream_state *state = &streams->items[i];
+        known += i != MEND_STREAM_UNKNOWN && state->known && state->group == 0;
         uint64_t epoch = state->passed_epoch;
         uint64_t before = 0;
         for (size_t k = 0; k < state->fence_count; k++) {
@@ -84,6 +86,7 @@ static bool streams_are_right(const mend_audit_walk *a)
         events += state->fence_count + state->recordings;
         marks += state->users * mark_of(i);
     }
+    MUST(known == streams->known_count, "the count of known streams is wrong");
     MUST(events == streams->events_held, "the counts of events are wrong");
     MUST(marks == a->user_marks, "the counts of users of blocks are wrong");
     return true;

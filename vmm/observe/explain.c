@@ -38,9 +38,10 @@ static void add(mend_live_free *sums, uint64_t *idle, mend_free_reason reason, u
     *sum_of[reason] += bytes;
 }
 
-/* Returns the lowest span of the chunk; `above` is that of the chunk above it. */
+/* Returns the lowest span of the chunk; `above` is that of the chunk above it. Adds to *count how
+ * many there are. */
 static const mend_span *add_chunk(const mend_heap *heap, const mend_chunk *chunk,
-                                  const mend_span *above, mend_live_free *sums)
+                                  const mend_span *above, mend_live_free *sums, size_t *count)
 {
     const uint64_t end = chunk->address + chunk->size_bytes;
     const bool is_empty = mend_chunk_is_empty(chunk);
@@ -50,6 +51,7 @@ static const mend_span *add_chunk(const mend_heap *heap, const mend_chunk *chunk
     const mend_span *span = mend_layout_last_span(heap, chunk, above);
     for (; span != NULL && mend_span_end(span) > chunk->address; span = span->previous) {
         lowest = span;
+        ++*count;
         if (span->live || is_aside) {
             continue;
         }
@@ -69,16 +71,21 @@ static const mend_span *add_chunk(const mend_heap *heap, const mend_chunk *chunk
     return lowest;
 }
 
-void mend_observe_free(const mend_heap *heap, mend_live_free *sums)
+bool mend_observe_free(const mend_heap *heap, size_t spans, uint64_t *below, mend_live_free *sums)
 {
     assert(mend_mutex_is_held(&heap->grow));
     assert(mend_mutex_is_held(&heap->state));
-    *sums = (mend_live_free){.whole_bytes = heap->chunks.unmapped_bytes};
     const mend_span *above = NULL;
-    const mend_tree_node *at = mend_tree_last(&heap->chunks.mapped);
-    for (; at != NULL; at = mend_tree_previous(at)) {
-        above = add_chunk(heap, MEND_CONTAINER_OF(at, mend_chunk, by_address), above, sums);
+    size_t count = 0;
+    if (*below == UINT64_MAX) {
+        *sums = (mend_live_free){.whole_bytes = heap->chunks.unmapped_bytes};
     }
+    const mend_chunk *chunk = mend_chunk_below(&heap->chunks, *below);
+    for (; chunk != NULL && count < spans; chunk = mend_chunk_below(&heap->chunks, *below)) {
+        above = add_chunk(heap, chunk, above, sums, &count);
+        *below = chunk->address;
+    }
+    return chunk != NULL;
 }
 
 /* ---- what is left when a pool ends ----------------------------------------------------------- */

@@ -49,10 +49,10 @@ typedef enum mend_free_reason {
 /* That of a free span; MEND_STREAM_UNKNOWN asks for a stream that owns nothing. */
 mend_free_reason mend_observe_reason(const mend_heap *heap, const mend_span *span, uint32_t asking);
 
-/* All bytes that are reserved and not live, as a stream that owns nothing sees them. O(chunks and
- * spans). Allocates nothing and does not call the driver; the caller holds both locks of the heap.
- */
-void mend_observe_free(const mend_heap *heap, mend_live_free *sums);
+/* All bytes that are reserved and not live, as a stream that owns nothing sees them: in steps of
+ * some `spans`, between which the caller need not hold the two locks of the heap. *below is
+ * UINT64_MAX at first. False: all are summed. Allocates nothing and does not call the driver. */
+bool mend_observe_free(const mend_heap *heap, size_t spans, uint64_t *below, mend_live_free *sums);
 
 enum { MEND_REMAINS_BYTES = 896 };
 
@@ -71,8 +71,8 @@ size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_
 
 /* ---- statistics.c ---------------------------------------------------------------------------- */
 
-/* Fills every field except struct_size. O(chunks), no driver call; the caller holds
- * `state`. */
+/* Fills every field except struct_size. No driver call; the caller holds `state`. O(1), but for
+ * what a driver refused to map again, and the free memory beside groups. */
 void mend_observe_statistics(mend_heap *heap, mend_stats *stats);
 
 #endif

@@ -1,82 +1,54 @@
-/* Fills mend_stats from the heap: counters that it keeps, and sums over its chunks, which nothing
- * keeps. It needs `state` alone, so a transaction may be in progress: what that has claimed counts
- * as free, what it has created as reserved. */
+/* Fills mend_stats from the heap: counters and sums that it keeps, each checked by the audit. It
+ * needs `state` alone, so a transaction may be in progress: what that has claimed counts as free,
+ * what it has created as reserved. */
 #include "observe/observe.h"
 
 #include "ladder/ladder.h"
 #include "move/move.h"
 
-/* Of the mapped chunks of a zone. */
-typedef struct zone_sums {
-    uint64_t chunks;      /* with memory of the device */
-    uint64_t empty_bytes; /* the zone's other free bytes are in partly used chunks */
-    uint64_t free_bytes;  /* that are reserved */
-} zone_sums;
-
-/* Free bytes of chunks that sleep or are on the host are claimed and not reserved. A chunk that
- * kept its memory because the driver refused counts as free. */
-static void sum_zones(const mend_heap *heap, zone_sums of[MEND_ZONE_COUNT])
+/* Free bytes of a zone that are reserved: its free bytes without those of chunks that sleep or are
+ * on the host, which are claimed. A chunk that kept its memory because the driver refused counts as
+ * free. */
+static uint64_t free_in(const mend_heap *heap, int zone)
 {
-    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        of[zone] = (zone_sums){.free_bytes = heap->zones[zone].free_bytes};
-    }
-    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
-        zone_sums *sums = &of[chunk->zone];
-        const bool is_away = !mend_chunk_is_reserved(chunk);
-        sums->chunks += !is_away && !mend_chunk_is_alias(chunk);
-        sums->empty_bytes += mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
-        if (is_away) {
-            sums->free_bytes -= chunk->size_bytes - chunk->live_bytes;
-        } else if (mend_chunk_is_set_aside(chunk)) {
-            sums->free_bytes += chunk->live_bytes;
-        }
-    }
+    const mend_chunks *chunks = &heap->chunks;
+    return heap->zones[zone].free_bytes + chunks->away_live_in[zone] - chunks->away_in[zone];
 }
 
-/* Number of committed pages that lack their mapping after a sleep that failed. */
-static uint64_t unmapped_pages(const mend_heap *heap)
+/* Number of live blocks and committed pages that lack their mapping after a transaction that
+ * failed: in chunks that are owed to them. A page of zeros beside lacks nothing. */
+static uint64_t unmapped_blocks(const mend_heap *heap)
 {
     uint64_t count = 0;
     const mend_span *last = NULL;
-    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
-        const bool is_missing = chunk->zone == MEND_ZONE_RANGE && mend_chunk_misses_mapping(chunk);
-        const mend_span *page = is_missing ? mend_range_page_at(heap, chunk->address) : NULL;
-        count += page != NULL && page != last;
-        last = page != NULL ? page : last;
+    for (const mend_owed *owed = mend_owed_from(&heap->chunks.owing, MEND_OWED_RESTORE, 0);
+         owed != NULL; owed = mend_owed_next(owed)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(owed, mend_chunk, owed);
+        MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
+            count += span != last && span->live && !span->lent;
+            last = span;
+        }
     }
     return count;
 }
 
-/* Number of live blocks and pages that lack their mapping after a transaction that failed. */
-static uint64_t unmapped_blocks(const mend_heap *heap)
-{
-    uint64_t count = heap->chunks.missing_count > 0 ? unmapped_pages(heap) : 0;
-    for (size_t i = 0; i < heap->blocks.capacity && heap->chunks.missing_count > 0; i++) {
-        const mend_span *span = heap->blocks.entries[i].value;
-        count += span != NULL && mend_layout_misses_mapping(heap, span);
-    }
-    return count;
-}
-
-static void fill_bytes(const mend_heap *heap, const zone_sums of[MEND_ZONE_COUNT],
-                       mend_stats *stats)
+static void fill_bytes(const mend_heap *heap, mend_stats *stats)
 {
     const mend_chunks *chunks = &heap->chunks;
     const mend_far_sums *host = &chunks->far[MEND_BACKING_HOST];
-    const zone_sums *small = &of[MEND_ZONE_SMALL];
-    const zone_sums *large = &of[MEND_ZONE_LARGE];
-    const zone_sums *ranges = &of[MEND_ZONE_RANGE];
+    const uint64_t small_bytes = free_in(heap, MEND_ZONE_SMALL);
+    const uint64_t large_bytes = free_in(heap, MEND_ZONE_LARGE);
+    const uint64_t range_bytes = free_in(heap, MEND_ZONE_RANGE);
     stats->live_bytes = heap->counters.live_bytes;
     stats->requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
     stats->reserved_bytes = chunks->reserved_bytes;
-    stats->free_bytes =
-        small->free_bytes + large->free_bytes + ranges->free_bytes + chunks->unmapped_bytes;
-    stats->free_empty_bytes = chunks->empty_bytes;
-    stats->free_partial_bytes = large->free_bytes - large->empty_bytes;
-    stats->free_partial_bytes += ranges->free_bytes - ranges->empty_bytes;
-    stats->free_small_bytes = small->free_bytes - small->empty_bytes;
-    stats->range_free_bytes = ranges->free_bytes;
-    stats->small_chunks = small->chunks;
+    stats->free_bytes = small_bytes + large_bytes + range_bytes + chunks->unmapped_bytes;
+    stats->free_empty_bytes = mend_chunks_empty_bytes(chunks);
+    stats->free_partial_bytes = large_bytes - heap->zones[MEND_ZONE_LARGE].empty_bytes;
+    stats->free_partial_bytes += range_bytes - heap->zones[MEND_ZONE_RANGE].empty_bytes;
+    stats->free_small_bytes = small_bytes - heap->zones[MEND_ZONE_SMALL].empty_bytes;
+    stats->range_free_bytes = range_bytes;
+    stats->small_chunks = chunks->reserved_in[MEND_ZONE_SMALL];
     stats->limit_bytes = heap->config.limit_bytes;
     stats->soft_limit_bytes = heap->config.soft_limit_bytes;
     stats->pinned_bytes = chunks->pinned_bytes;
@@ -103,8 +75,8 @@ static void fill_bytes(const mend_heap *heap, const zone_sums of[MEND_ZONE_COUNT
     stats->copies_host_bytes = heap->keeping.copies_bytes;
     assert(stats->free_bytes + stats->live_bytes ==
            stats->reserved_bytes + stats->asleep_live_bytes + MEND_FAR_SUM(chunks, live_bytes));
-    assert(stats->free_partial_bytes <= large->free_bytes + ranges->free_bytes);
-    assert(stats->free_small_bytes <= small->free_bytes);
+    assert(stats->free_partial_bytes <= large_bytes + range_bytes);
+    assert(stats->free_small_bytes <= small_bytes);
     assert(mend_heap_taken_bytes(heap) >= chunks->unmapped_frozen_bytes);
 }
 
@@ -128,9 +100,7 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->aliases = heap->chunks.owing.count[MEND_OWED_ALIAS];
     stats->mappings = mend_heap_mappings(heap);
     stats->unmapped_blocks = unmapped_blocks(heap);
-    MEND_SLOTS_EACH(i, &heap->streams, 0) {
-        stats->streams += heap->streams.items[i].known;
-    }
+    stats->streams = heap->streams.known_count;
     stats->groups = heap->groups.count - heap->groups.capture_count;
     stats->captures = heap->groups.capture_count;
     stats->allocations = MEND_HEAP_SUM(heap, allocations);
@@ -201,11 +171,9 @@ static void fill_peaks(const mend_heap *heap, mend_stats *stats)
 
 void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
 {
-    zone_sums sums[MEND_ZONE_COUNT];
     *stats = (mend_stats){.struct_size = stats->struct_size};
-    sum_zones(heap, sums);
     mend_usage_settle(heap);
-    fill_bytes(heap, sums, stats);
+    fill_bytes(heap, stats);
     fill_counts(heap, stats);
     fill_small(heap, stats);
     fill_ranges(heap, stats);

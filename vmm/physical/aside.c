@@ -34,7 +34,7 @@ mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, stru
     move_memory(chunks, empty, chunk);
     mend_chunk_set_kept(chunks, chunk, kept, MEND_MISSING_MEMORY);
     mend_chunk_count(chunks, empty, true);
-    mend_chunk_enter_empty(chunks, empty);
+    mend_chunk_enter_empty(chunks, empty, &chunks->empty_unmapped_bytes);
     return empty;
 }
 
@@ -52,7 +52,7 @@ void mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *
     assert(chunk->missing == MEND_MISSING_MEMORY);
     assert(empty->claim.address == 0 && mend_chunk_is_empty(empty));
     assert(empty->size_bytes == chunk->size_bytes);
-    mend_chunk_leave_empty(chunks, empty);
+    mend_chunk_leave_empty(chunks, empty, &chunks->empty_unmapped_bytes);
     mend_chunk_count(chunks, empty, false);
     move_memory(chunks, chunk, empty);
     mend_list_remove(&empty->newly);

@@ -111,7 +111,7 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_bac
         mend_chunk_note_owed(chunks, made);
     } else {
         chunks->reserved_bytes += size_bytes;
-        mend_chunk_enter_empty(chunks, made);
+        mend_chunk_enter_empty(chunks, made, &chunks->empty_unmapped_bytes);
         mend_chunks_note_created(chunks, size_bytes, made->memory.number);
     }
     *chunk = made;
@@ -155,7 +155,7 @@ void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(chunk->address == 0);
     if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_leave_empty(chunks, chunk);
+        mend_chunk_leave_empty(chunks, chunk, &chunks->empty_unmapped_bytes);
     }
     mend_list_remove(&chunk->newly);
     mend_chunk_count(chunks, chunk, false);
@@ -186,7 +186,9 @@ void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
     chunks->away_live_in[chunk->zone] += sleeps ? live_bytes : 0;
     chunks->away_count += lacks_memory ? (uint32_t)one : 0;
     chunks->away_bytes += lacks_memory ? size_bytes : 0;
-    chunks->away_in[chunk->zone] += is_mapped && (is_far || lacks_memory) ? size_bytes : 0;
+    const bool is_away = is_far || lacks_memory;
+    chunks->away_in[chunk->zone] += is_mapped && is_away ? size_bytes : 0;
+    chunks->reserved_in[chunk->zone] += is_mapped && !is_away && chunk->alias.of == NULL ? one : 0;
     if (is_far) {
         mend_far_sums *far = &chunks->far[chunk->memory.backing];
         far->count += one;
@@ -220,6 +222,8 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
     assert(chunk->aliases == 0);
     assert(address % MEND_GRANULE_BYTES == 0);
     mend_chunk_count(chunks, chunk, false);
+    const uint64_t empty_bytes = mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
+    *mend_chunk_sum_of_empty(chunks, chunk) -= empty_bytes;
     if (chunk->address != 0) {
         mend_chunk *before = CHUNK_OF(mend_tree_previous(&chunk->by_address), by_address);
         if (before != NULL) {
@@ -233,6 +237,7 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
     if (address != 0) {
         enter_mapped(chunks, chunk);
     }
+    *mend_chunk_sum_of_empty(chunks, chunk) += empty_bytes;
     const bool has_sums =
         address != 0 && zone == MEND_CHUNK_ZONE_WITH_SUMS && chunks->sums_at != NULL;
     chunk->sums = has_sums ? chunks->sums_at(chunks, address) : NULL;
@@ -458,6 +463,12 @@ mend_chunk *mend_chunk_from(const mend_chunks *chunks, uint64_t address)
 static bool is_behind(const mend_tree_node *chunk, const void *address)
 {
     return MEND_CONTAINER_OF(chunk, mend_chunk, by_address)->address > *(const uint64_t *)address;
+}
+
+mend_chunk *mend_chunk_below(const mend_chunks *chunks, uint64_t address)
+{
+    const uint64_t last = address - 1;
+    return CHUNK_OF(mend_tree_last_to(&chunks->mapped, &last, is_behind), by_address);
 }
 
 mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address)

@@ -149,8 +149,10 @@ typedef struct mend_chunks {
     mend_chunk_sums *(*sums_at)(struct mend_chunks *chunks, uint64_t address);
     mend_slab slab;
     uint64_t reserved_bytes;
-    uint64_t empty_bytes;
-    uint64_t unmapped_bytes; /* of empty chunks that are not mapped; part of empty_bytes */
+    uint64_t *empty_in[MEND_CHUNK_ZONES]; /* bytes of the empty chunks of each zone: the layout's
+                                           * sums, which have the hot path's own zone at hand */
+    uint64_t empty_unmapped_bytes;        /* of those that are not mapped, but for a moment ... */
+    uint64_t unmapped_bytes;              /* ... of all chunks that are not */
     uint64_t lent_bytes;     /* bytes of all aliases: live or free there, and counted there */
     uint64_t pinned_bytes;   /* bytes of chunks with pins */
     uint64_t exported_bytes; /* bytes of chunks with exports */
@@ -166,6 +168,7 @@ typedef struct mend_chunks {
     uint64_t away_in[MEND_CHUNK_ZONES]; /* bytes without memory of the device, of each zone: asleep,
                                          * or mapped and far */
     uint64_t away_live_in[MEND_CHUNK_ZONES]; /* bytes of live blocks that sleep or are far */
+    uint64_t reserved_in[MEND_CHUNK_ZONES];  /* mapped chunks with memory of the device, of each */
     mend_far_sums far[MEND_BACKINGS];        /* of each far backing */
     mend_owing owing;                        /* of the whole heap */
     uint64_t next_number;
@@ -177,7 +180,7 @@ typedef struct mend_chunks {
     mend_history *history;      /* NULL: none */
 } mend_chunks;
 
-/* `properties`: how chunks are created. `sums_at`, or NULL: see there. */
+/* `properties`: how chunks are created. `sums_at`, or NULL: see there. The caller sets empty_in. */
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
                       const mend_chunk_properties *properties,
                       mend_chunk_sums *(*sums_at)(mend_chunks *, uint64_t), mend_history *history);
@@ -259,6 +262,9 @@ mend_chunk *mend_chunk_numbered(const mend_chunks *chunks, uint64_t number);
  * behind it. */
 mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address);
 mend_chunk *mend_chunk_from(const mend_chunks *chunks, uint64_t address);
+
+/* The last mapped chunk that begins below the address, or NULL. */
+mend_chunk *mend_chunk_below(const mend_chunks *chunks, uint64_t address);
 
 /* The next mapped chunk by address, or NULL. There may be a gap between the two. */
 static inline mend_chunk *mend_chunk_next(const mend_chunk *chunk)
@@ -346,24 +352,43 @@ static inline bool mend_chunk_is_kept_by_pins(const mend_chunk *chunk)
 /* Bytes of all such chunks. */
 uint64_t mend_chunks_kept_by_pins(const mend_chunks *chunks);
 
-/* Adds a chunk to the set of empty ones, and removes it; and takes it out of their tree. */
-static inline void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk)
+/* Bytes of all empty chunks. */
+static inline uint64_t mend_chunks_empty_bytes(const mend_chunks *chunks)
 {
+    uint64_t bytes = chunks->empty_unmapped_bytes;
+    for (int zone = 0; zone < MEND_CHUNK_ZONES; zone++) {
+        bytes += *chunks->empty_in[zone];
+    }
+    return bytes;
+}
+
+/* The sum that an empty chunk is in. */
+static inline uint64_t *mend_chunk_sum_of_empty(mend_chunks *chunks, const mend_chunk *chunk)
+{
+    return chunk->address != 0 ? chunks->empty_in[chunk->zone] : &chunks->empty_unmapped_bytes;
+}
+
+/* Adds a chunk to the set of empty ones, and removes it, with the sum that it is in; and takes it
+ * out of their tree. */
+static inline void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk, uint64_t *sum)
+{
+    assert(sum == mend_chunk_sum_of_empty(chunks, chunk));
     assert(mend_chunk_is_empty(chunk));
     if (mend_list_is_empty(&chunk->newly)) {
         mend_list_insert_after(&chunks->newly_empty, &chunk->newly);
     }
-    chunks->empty_bytes += chunk->size_bytes;
-    assert(chunks->empty_bytes <= chunks->reserved_bytes);
+    *sum += chunk->size_bytes;
+    assert(mend_chunks_empty_bytes(chunks) <= chunks->reserved_bytes);
 }
 void mend_chunk_leave_tree(mend_chunks *chunks, mend_chunk *chunk);
-static inline void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk)
+static inline void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk, uint64_t *sum)
 {
-    assert(chunks->empty_bytes >= chunk->size_bytes);
+    assert(sum == mend_chunk_sum_of_empty(chunks, chunk));
+    assert(*sum >= chunk->size_bytes);
     if (mend_list_is_empty(&chunk->newly)) {
         mend_chunk_leave_tree(chunks, chunk);
     }
-    chunks->empty_bytes -= chunk->size_bytes;
+    *sum -= chunk->size_bytes;
     chunk->idle_since_ns = 0;
     chunk->held_by = (mend_stamp){0};
 }
@@ -373,7 +398,7 @@ static inline void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk
 static inline void mend_chunk_hold(mend_chunks *chunks, mend_chunk *chunk)
 {
     if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_leave_empty(chunks, chunk);
+        mend_chunk_leave_empty(chunks, chunk, mend_chunk_sum_of_empty(chunks, chunk));
     }
     chunk->holds++;
 }
@@ -382,14 +407,14 @@ static inline void mend_chunk_end_hold(mend_chunks *chunks, mend_chunk *chunk)
     chunk->holds--;
     assert(chunk->holds == mend_chunk_holds(chunk));
     if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_enter_empty(chunks, chunk);
+        mend_chunk_enter_empty(chunks, chunk, mend_chunk_sum_of_empty(chunks, chunk));
     }
 }
 
-/* Changes the live bytes of a chunk, and updates the set of empty chunks. Less is a large number,
- * as 0 - 512. */
+/* Changes the live bytes of a chunk, and updates the set of empty chunks and the sum of its zone.
+ * Less is a large number, as 0 - 512. */
 static inline void mend_chunk_change_live(mend_chunks *chunks, mend_chunk *chunk,
-                                          uint64_t size_bytes)
+                                          uint64_t size_bytes, uint64_t *sum)
 {
     const uint64_t before_bytes = chunk->live_bytes;
     assert(chunk->address != 0);
@@ -398,9 +423,9 @@ static inline void mend_chunk_change_live(mend_chunks *chunks, mend_chunk *chunk
     chunk->live_bytes += size_bytes;
     assert(chunk->live_bytes <= chunk->size_bytes);
     if (chunk->holds == 0 && before_bytes == 0) {
-        mend_chunk_leave_empty(chunks, chunk);
+        mend_chunk_leave_empty(chunks, chunk, sum);
     } else if (chunk->holds == 0 && chunk->live_bytes == 0) {
-        mend_chunk_enter_empty(chunks, chunk);
+        mend_chunk_enter_empty(chunks, chunk, sum);
     }
 }
 

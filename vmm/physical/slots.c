@@ -319,6 +319,7 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
         enter(streams, MEND_SLOTS_OF_GROUP, group, slot);
     } else if (slot != MEND_STREAM_UNKNOWN) {
         enter_ring(streams, MEND_SLOTS_OF_GROUP, slot, MEND_STREAM_UNKNOWN);
+        streams->known_count++;
     }
     *index = slot;
     return MEND_OK;
@@ -333,6 +334,7 @@ void mend_slots_lose(mend_streams *streams, uint32_t slot)
         leave(streams, MEND_SLOTS_OF_HANDLE, key_of_handle(state), slot);
         leave(streams, MEND_SLOTS_OF_PAIR, key_of_pair(state), slot);
         mend_streams_look_up_anew(streams);
+        streams->known_count -= state->group == 0;
     }
     mend_slots_see(streams, slot, false, state->seen_capture);
     state->known = false;

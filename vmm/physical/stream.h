@@ -149,6 +149,7 @@ typedef struct mend_streams {
     mend_list watches; /* see physical/waits.h, capture.c */
     mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] is for memory freed without a stream */
     uint32_t count;
+    uint32_t known_count; /* of these, known and outside all groups */
     uint32_t capacity;
     uint32_t *buckets;        /* heads of MEND_SLOTS_WITH_HEADS lists */
     uint32_t bucket_count;    /* of each kind */

@@ -68,8 +68,8 @@ bool mend_budget_is_nearly_used(const mend_heap *heap)
 
 static uint64_t used_bytes(const mend_heap *heap)
 {
-    assert(heap->chunks.empty_bytes <= heap->chunks.reserved_bytes);
-    return heap->chunks.reserved_bytes - heap->chunks.empty_bytes;
+    assert(mend_chunks_empty_bytes(&heap->chunks) <= heap->chunks.reserved_bytes);
+    return heap->chunks.reserved_bytes - mend_chunks_empty_bytes(&heap->chunks);
 }
 
 /* Whether a window saw much trapped, while little of the limit was left. */

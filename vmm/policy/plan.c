@@ -142,7 +142,7 @@ static bool try_pick(mend_heap *heap, const mend_request *request, mend_plan *pl
 static bool leaves_least(const mend_heap *heap, const mend_request *request)
 {
     return mend_budget_traps_too_much(heap) &&
-           heap->chunks.empty_bytes / EMPTY_OF_REQUEST >= request->size_bytes;
+           mend_chunks_empty_bytes(&heap->chunks) / EMPTY_OF_REQUEST >= request->size_bytes;
 }
 
 /* A chunk of the size, and the run that it is in; if it is not mapped, all is 0. */

@@ -57,7 +57,7 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
 bool mend_plan_may_have(const mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                         uint64_t need_bytes)
 {
-    uint64_t free_bytes = rules.may_move ? heap->chunks.empty_bytes : 0;
+    uint64_t free_bytes = rules.may_move ? mend_chunks_empty_bytes(&heap->chunks) : 0;
     return need_bytes <= free_bytes || (rules.may_create && !request->creates_nothing &&
                                         need_bytes - free_bytes <= mend_budget_room_bytes(heap));
 }
@@ -204,7 +204,7 @@ static bool may_lack_less(const mend_heap *heap, const base_candidate *place,
                           uint64_t lacking_bytes)
 {
     const mend_run *run = place->run;
-    uint64_t free_bytes = heap->chunks.empty_bytes;
+    uint64_t free_bytes = mend_chunks_empty_bytes(&heap->chunks);
     for (const mend_chunk *at = run->first->chunk; at != NULL && at->address < mend_run_end(run);
          at = mend_chunk_next(at)) {
         bool is_inside = at->address >= place->kept_from && mend_chunk_is_empty(at);

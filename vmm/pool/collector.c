@@ -34,7 +34,7 @@ mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *re
     uint64_t bytes = 0;
     mend_result result =
         mend_ladder_collect(&pool->heap, pool->idle_ns, owed.bytes, keep_bytes, &bytes);
-    uint64_t empty_bytes = pool->heap.chunks.empty_bytes;
+    uint64_t empty_bytes = mend_chunks_empty_bytes(&pool->heap.chunks);
     result = mend_pool_leave_all(pool, result);
     mend_ration_offer(&pool->ration, empty_bytes, pool->collector.runs, owed.newest);
     if (result == MEND_OK && released_bytes != NULL) {

@@ -41,6 +41,11 @@ enum {
     X(pages_decommitted)                                                                           \
     X(record_lost)
 
+typedef struct shown_scope {
+    uint32_t number;
+    mend_scope_figures figures;
+} shown_scope;
+
 /* The text; at first it is only measured. */
 typedef struct exposition {
     char *text; /* NULL: it is measured */
@@ -50,6 +55,8 @@ typedef struct exposition {
     const char
         *names[2 * MOST_HOLDERS]; /* of both, looked up once: another may be given meanwhile */
     size_t counts[2];             /* of tags, of streams */
+    shown_scope scopes[MOST_SCOPES];
+    size_t scope_count;
 } exposition;
 
 __attribute__((format(printf, 2, 3))) static void print(exposition *e, const char *format, ...)
@@ -120,7 +127,16 @@ static bool is_shown(const mend_heap *heap, uint32_t number)
     return depth <= MEND_SCOPE_PATH_NAMES;
 }
 
-static void put_scopes(exposition *e, const mend_heap *heap)
+static void take_scopes(exposition *e, const mend_heap *heap)
+{
+    for (uint32_t n = 1; n < heap->scopes.capacity && e->scope_count < MOST_SCOPES; n++) {
+        if (is_shown(heap, n)) {
+            e->scopes[e->scope_count++] = (shown_scope){n, heap->scopes.of[n]};
+        }
+    }
+}
+
+static void put_scopes(exposition *e)
 {
     static const struct {
         const char *name;
@@ -135,22 +151,17 @@ static void put_scopes(exposition *e, const mend_heap *heap)
         {"scope_allocations", "blocks and pages allocated in the scope and those inside it",
          offsetof(mend_scope_figures, allocations), true},
     };
-    for (size_t i = 0; heap->scopes.capacity > 0 && i < sizeof(metrics) / sizeof(*metrics); i++) {
-        uint32_t shown = 0;
+    for (size_t i = 0; e->scope_count > 0 && i < sizeof(metrics) / sizeof(*metrics); i++) {
         put_head(e, metrics[i].name, metrics[i].meaning, metrics[i].is_counted);
-        for (uint32_t n = 1; n < heap->scopes.capacity && shown < MOST_SCOPES; n++) {
-            if (is_shown(heap, n)) {
-                char path[PATH_BYTES];
-                uint64_t value;
-                memcpy(&value, (const char *)&heap->scopes.of[n] + metrics[i].offset,
-                       sizeof(value));
-                mend_scopes_write_path(n, path, sizeof(path));
-                print(e, "mend_%s%s{%s,scope=\"", metrics[i].name,
-                      metrics[i].is_counted ? "_total" : "", e->labels);
-                put_escaped(e, path);
-                print(e, "\"} %llu\n", (unsigned long long)value);
-                shown++;
-            }
+        for (const shown_scope *s = e->scopes; s < e->scopes + e->scope_count; s++) {
+            char path[PATH_BYTES];
+            uint64_t value;
+            memcpy(&value, (const char *)&s->figures + metrics[i].offset, sizeof(value));
+            mend_scopes_write_path(s->number, path, sizeof(path));
+            print(e, "mend_%s%s{%s,scope=\"", metrics[i].name,
+                  metrics[i].is_counted ? "_total" : "", e->labels);
+            put_escaped(e, path);
+            print(e, "\"} %llu\n", (unsigned long long)value);
         }
     }
 }
@@ -159,15 +170,26 @@ static void put_scopes(exposition *e, const mend_heap *heap)
 
 /* Whether holders of a kind are found: those that have most, behind the ones before. Blocks without
  * a tag have none. False: no host memory. */
-static bool find_holders(exposition *e, const mend_heap *heap, mend_holder *to, unsigned by,
-                         size_t *kept)
+static bool find_holders(exposition *e, mend_heap *heap, mend_holder *to, unsigned by, size_t *kept)
 {
     mend_holder *found = e->holders + (size_t)2 * MOST_HOLDERS;
+    mend_holders_sum *sum = mend_holders_begin(by);
     mend_holder suspect;
     size_t count = 0;
-    const bool are_found = mend_holders_find(heap, by, found, MEND_HOLDERS_MOST, &suspect, &count);
+    bool goes_on = sum != NULL;
     *kept = 0;
-    for (size_t i = 0; are_found && i < count && *kept < MOST_HOLDERS; i++) {
+    if (sum == NULL) {
+        return false;
+    }
+    while (goes_on) {
+        mend_heap_lock(heap);
+        goes_on = mend_holders_add(sum, heap, MEND_SPANS_OF_A_STEP);
+        if (!goes_on) {
+            mend_holders_end(sum, heap, found, MEND_HOLDERS_MOST, &suspect, &count);
+        }
+        mend_heap_unlock(heap);
+    }
+    for (size_t i = 0; i < count && *kept < MOST_HOLDERS; i++) {
         const bool is_stream = by == MEND_BY_STREAM;
         if (is_stream || found[i].tag != 0) {
             const uint64_t key = is_stream ? (uint64_t)(uintptr_t)found[i].stream : found[i].tag;
@@ -176,7 +198,7 @@ static bool find_holders(exposition *e, const mend_heap *heap, mend_holder *to, 
             to[(*kept)++] = found[i];
         }
     }
-    return are_found;
+    return true;
 }
 
 static void put_holders(exposition *e, bool are_tags, const mend_holder *first, size_t count)
@@ -201,12 +223,12 @@ static void put_holders(exposition *e, bool are_tags, const mend_holder *first, 
     }
 }
 
-static void put_all(exposition *e, const mend_heap *heap, const mend_stats *stats)
+static void put_all(exposition *e, const mend_stats *stats)
 {
 #define X(field, unit, meaning) put_figure(e, #field, meaning, offsetof(mend_stats, field), stats);
     MEND_STATS(X)
 #undef X
-    put_scopes(e, heap);
+    put_scopes(e);
     put_holders(e, true, e->holders, e->counts[0]);
     put_holders(e, false, e->holders + e->counts[0], e->counts[1]);
 }
@@ -221,23 +243,24 @@ mend_result mend_stats_prometheus(mend_pool *pool, char *text, size_t text_bytes
     snprintf(e.labels, sizeof(e.labels), "device=\"%d\",pool=\"%llu\"", pool->device,
              (unsigned long long)pool->member.number);
     e.holders = calloc((size_t)2 * MOST_HOLDERS + MEND_HOLDERS_MOST, sizeof(*e.holders));
-    mend_heap_lock(&pool->heap);
     const bool are_found =
         e.holders != NULL && find_holders(&e, &pool->heap, e.holders, MEND_BY_TAG, &e.counts[0]) &&
         find_holders(&e, &pool->heap, e.holders + e.counts[0], MEND_BY_STREAM, &e.counts[1]);
     if (are_found) {
+        mend_heap_lock(&pool->heap);
         mend_pool_statistics(pool, &stats);
-        put_all(&e, &pool->heap, &stats);
+        take_scopes(&e, &pool->heap);
+        mend_heap_unlock(&pool->heap);
+        put_all(&e, &stats);
         *length = e.length;
     }
     if (are_found && e.length < text_bytes) {
         e.text = text;
         e.text_bytes = text_bytes;
         e.length = 0;
-        put_all(&e, &pool->heap, &stats);
+        put_all(&e, &stats);
         assert(e.length == *length);
     }
-    mend_heap_unlock(&pool->heap);
     free(e.holders);
     return are_found ? MEND_OK
                      : mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the figures of "

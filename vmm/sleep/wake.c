@@ -137,7 +137,8 @@ static mend_result create_memory(waking *w)
 static mend_result take_memory(waking *w)
 {
     w->heap->shortage = (mend_shortage){0};
-    if (w->heap->chunks.empty_bytes >= w->least_bytes) { /* otherwise without a driver call */
+    if (mend_chunks_empty_bytes(&w->heap->chunks) >=
+        w->least_bytes) { /* otherwise without a driver call */
         qsort(w->sleepers, w->count, sizeof(w->sleepers[0]), compare_sizes);
         mend_result result = mend_trim_give_to(w->heap, w->sleepers, w->count, &w->reused_bytes);
         qsort(w->sleepers, w->count, sizeof(w->sleepers[0]), compare_addresses);

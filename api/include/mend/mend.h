@@ -483,7 +483,8 @@ MEND_API mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t s
 
 /* ---- observe --------------------------------------------------------------------------------- */
 
-/* Fills *stats with one consistent snapshot. No driver call. MEND_OK;
+/* Fills *stats with one consistent snapshot: sums that the pool keeps, so the cost does not grow
+ * with what it has, but for group_bytes while there are groups. No driver call. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT. */
 MEND_API mend_result mend_get_stats(mend_pool *pool, mend_stats *stats);
 

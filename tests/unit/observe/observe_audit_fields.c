@@ -166,7 +166,13 @@ RIG_TEST(observe_audit_fields, of_chunks_and_addresses)
     EXPECT_FOUND(chunk->live_bytes, chunk->live_bytes - 512, "bytes are live");
     EXPECT_FOUND(chunk->claim.address, chunk->address, "still claimed");
     EXPECT_FOUND(chunks->reserved_bytes, 0, "reserved_bytes");
-    EXPECT_FOUND(chunks->empty_bytes, chunks->empty_bytes + 512, "empty_bytes");
+    EXPECT_FOUND(chunks->empty_unmapped_bytes, 512, "empty_unmapped_bytes");
+    EXPECT_FOUND(*chunks->empty_in[MEND_ZONE_LARGE], 512 + *chunks->empty_in[MEND_ZONE_LARGE],
+                 "empty bytes of a zone");
+    EXPECT_FOUND(chunks->away_live_in[MEND_ZONE_LARGE],
+                 512 + chunks->away_live_in[MEND_ZONE_LARGE], "away_live_in");
+    EXPECT_FOUND(chunks->reserved_in[MEND_ZONE_SMALL], 1 + chunks->reserved_in[MEND_ZONE_SMALL],
+                 "reserved_in");
     EXPECT_FOUND(chunks->unmapped_bytes, 512, "unmapped_bytes");
     EXPECT_FOUND(chunk->pins, 1, "a chunk has not the pins that cover it");
     EXPECT_FOUND(chunks->pinned_bytes, 512, "counts of chunks");
@@ -220,6 +226,7 @@ RIG_TEST(observe_audit_fields, of_waits_and_streams)
     EXPECT_FOUND(freed->waits.first.epoch, 1000, "waits for an epoch that cannot pass");
     EXPECT_FOUND(legacy->passed_epoch, legacy->open_epoch, "is open and has a fence");
     EXPECT_FOUND(streams->events_held, streams->events_held + 1, "counts of events");
+    EXPECT_FOUND(streams->known_count, streams->known_count + 1, "count of known streams");
     EXPECT_FOUND(freed->waits.first.stream, 1000, "waits for an epoch that cannot pass");
     mend_wait user = {.stamp = {.stream = 1000}};
     EXPECT_FOUND(freed->waits.others, &user, "waits for an epoch that cannot pass");

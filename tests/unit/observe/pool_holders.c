@@ -7,6 +7,8 @@
 #include "layout/holders.h"
 #include "mend/mend_range.h"
 #include "mend/mend_sleep.h"
+#include "observe/observe.h"
+#include "pool/pool.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
@@ -392,4 +394,54 @@ MEND_TEST(pool_holders, what_grew_and_then_stayed_is_no_suspect)
         least_bytes[i] = 14 * MEND_MIB;
     }
     EXPECT_U64_EQ(0, mend_growth_judge(least_bytes, 24 * MEND_MIB));
+}
+
+/* The least steps that there are, over chunks with one block, with many, with none and asleep. */
+KIT_TEST(pool_holders, a_sum_in_steps_is_that_of_all_at_once)
+{
+    const mend_heap *heap = &w->pool->heap;
+    void *blocks[40];
+    mend_range *range = NULL;
+    kit_alloc_row(w, blocks, 40, 100 * KIB, S(0));
+    alloc_as(w, "step", 7, 5 * MEND_MIB);
+    mend_set_sleep_tag(3);
+    alloc_as(w, NULL, 0, 2 * MEND_MIB);
+    mend_set_sleep_tag(0);
+    EXPECT_OK(mend_range_create(w->pool, 4 * MEND_MIB, NULL, &range));
+    EXPECT_OK(mend_range_commit(range, 0, MEND_MIB, S(0)));
+    kit_use(w, S(1), alloc_as(w, NULL, 0, 3 * MEND_MIB), 3 * MEND_MIB, 1000);
+    for (int i = 0; i < 40; i += 3) {
+        kit_free(w, blocks[i], i % 2 == 0 ? S(0) : MEND_NO_STREAM);
+    }
+    const mend_sleep_rule rule = {3, MEND_KEEP_HOST};
+    EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .rules = &rule, .rule_count = 1),
+                         NULL));
+    mend_heap_lock_to_read(&w->pool->heap);
+    mend_live_free free_[2] = {{0}};
+    mend_holder largest[2][MOST];
+    memset(largest, 0, sizeof(largest));
+    for (int in_steps = 0; in_steps < 2; in_steps++) {
+        const size_t spans = in_steps ? 1 : SIZE_MAX;
+        uint64_t below = UINT64_MAX;
+        size_t steps = 1;
+        size_t count = 0;
+        mend_holder suspect;
+        mend_holders_sum *sum = mend_holders_begin(MEND_BY_DEFAULT);
+        ASSERT_TRUE(sum != NULL);
+        while (mend_holders_add(sum, heap, spans)) {
+            steps++;
+        }
+        mend_holders_end(sum, heap, largest[in_steps], MOST, &suspect, &count);
+        EXPECT_TRUE(count > 3 && (steps > 10) == in_steps);
+        while (mend_observe_free(heap, spans, &below, &free_[in_steps])) {
+            steps++;
+        }
+    }
+    mend_heap_unlock_after_read(&w->pool->heap);
+    EXPECT_INT_EQ(0, memcmp(&free_[0], &free_[1], sizeof(free_[0])));
+    EXPECT_INT_EQ(0, memcmp(largest[0], largest[1], sizeof(largest[0])));
+    EXPECT_U64_EQ(mend_world_stats(w).free_bytes,
+                  free_[1].whole_bytes + free_[1].beside_bytes + free_[1].streams_bytes +
+                      free_[1].no_stream_bytes + free_[1].graphs_bytes);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
 }

@@ -13,7 +13,11 @@ enum { HIGH = MEND_PRESSURE_HIGH, CRITICAL = MEND_PRESSURE_CRITICAL };
 static void use(mend_heap *heap, uint64_t reserved_bytes, uint64_t empty_bytes, uint64_t live_bytes)
 {
     heap->chunks.reserved_bytes = reserved_bytes;
-    heap->chunks.empty_bytes = empty_bytes; /* of these, in empty chunks */
+    static uint64_t none;
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        heap->chunks.empty_in[zone] = &none;
+    }
+    heap->chunks.empty_unmapped_bytes = empty_bytes; /* of these, in empty chunks */
     heap->counters.live_bytes = live_bytes;
 }
 

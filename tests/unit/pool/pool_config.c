@@ -172,9 +172,9 @@ MEND_TEST(pool_config, a_limit_set_meanwhile_holds_from_the_next_request_on)
 KIT_TEST(pool_config, the_audit_finds_a_contradiction_and_says_which)
 {
     kit_alloc(w, 3 * MEND_MIB, NULL);
-    w->pool->heap.chunks.empty_bytes += 512; /* more of them: observe_audit */
+    w->pool->heap.chunks.empty_unmapped_bytes += 512; /* more of them: observe_audit */
     EXPECT_REFUSAL(INVARIANT, "counts of chunks", mend_audit(w->pool));
-    w->pool->heap.chunks.empty_bytes -= 512;
+    w->pool->heap.chunks.empty_unmapped_bytes -= 512;
 }
 
 KIT_EACH(pool_config, a_program_runs_under_the_audit, int, level, 2,
