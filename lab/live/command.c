@@ -4,19 +4,29 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/align.h"
+#include "lab/live/list.h"
 #include "lab/live/read.h"
+#include "lab/live/screen.h"
 #include "lab/report/words.h"
 #include "lab/support/json.h"
 
-enum { STATUS_GOOD = 0, STATUS_BAD_INPUT = 2, SHOWN_HOLDERS = 12, NAME_COLUMNS = 44 };
+enum {
+    STATUS_GOOD = 0,
+    STATUS_BAD_INPUT = 2,
+    SHOWN_HOLDERS = 12,
+    NAME_COLUMNS = 44,
+    BAR_COLUMNS = 60
+};
+enum { PERIOD_MS = 1000 };
 enum { OPTION_ONCE, OPTION_JSON };
 
 static const mend_option options[] = {
-    [OPTION_ONCE] = {"once", NULL, "print it once; otherwise every second until the process ends",
+    [OPTION_ONCE] = {"once", NULL,
+                     "print it once, as where standard output is no terminal; otherwise every "
+                     "second until the process ends",
                      NULL},
     [OPTION_JSON] = {"json", NULL, "a JSON array of the pools in a line each time", NULL},
     MEND_OPTION_HELP,
@@ -25,12 +35,15 @@ static const mend_option options[] = {
 
 const mend_command mend_top_command = {
     .name = "top",
-    .what = "show what the pools of a running process hold, and who holds it",
-    .arguments = "PID",
-    .about = "Shows the pools of a process that publishes them (MEND_CONF=publish:on, or "
-             "mend_pool_config.publish): what they hold and why the rest is not free, calls and "
-             "waits a second, and who holds memory. The process is neither stopped nor asked: a "
-             "thread of it writes a page once a second, which only its user can read.",
+    .what = "show what the pools of running processes hold, and who holds it",
+    .arguments = "[PID]",
+    .about =
+        "Lists the pools of all processes that publish them; of one process it shows more. On a "
+        "terminal letters choose the order, and q quits.\n"
+        "Shows the pools of a process that publishes them (MEND_CONF=publish:on, or "
+        "mend_pool_config.publish): what they hold and why the rest is not free, calls and "
+        "waits a second, and who holds memory. The process is neither stopped nor asked: a "
+        "thread of it writes a page once a second, which only its user can read.",
     .options = options,
     .status = "Exit status: 0; 2 bad usage, or no page can be read.",
 };
@@ -38,6 +51,9 @@ const mend_command mend_top_command = {
 typedef struct top_arguments {
     bool once;
     bool json;
+    bool has_screen; /* it shows figures until a key ends it */
+    char order;      /* of the list */
+    pid_t process;   /* 0: all that publish */
 } top_arguments;
 
 static bool take_option(int option, char *text, void *into)
@@ -69,10 +85,13 @@ static size_t holders_of(const mend_live_page *page)
     return mend_min_u64(page->holder_count, MEND_LIVE_HOLDERS);
 }
 
-static void write_json(mend_json *json, const mend_live_page *page, uint64_t age_ns)
+static void write_json(mend_json *json, const mend_live_pools *pools, size_t at)
 {
+    const mend_live_page *page = &pools->pages[at];
+    const uint64_t age_ns = pools->age_ns[at];
     mend_json_begin_object(json, NULL);
     mend_json_integer(json, "process", page->process);
+    mend_json_string(json, "program", pools->programs[at]);
     mend_json_integer(json, "device", (uint64_t)page->device);
     mend_json_number(json, "age_s", (double)age_ns / 1e9, 3);
     mend_json_begin_object(json, "stats");
@@ -119,11 +138,15 @@ static void print_holder(const mend_live_page *page, const mend_holder *holder)
            holder->growth_bytes > 0 ? " LEAK?" : "");
 }
 
-static void print(const mend_live_page *page, uint64_t age_ns)
+static void print(const mend_live_pools *pools, size_t at, bool has_bar)
 {
+    const mend_live_page *page = &pools->pages[at];
+    const uint64_t age_ns = pools->age_ns[at];
     const mend_stats *stats = &page->stats;
     const mend_live_free *free_ = &page->free;
-    printf("process %" PRIu64 ", device %d", page->process, (int)page->device);
+    printf("process %" PRIu64 " (", page->process);
+    mend_words_cut(stdout, pools->programs[at], NAME_COLUMNS, 0);
+    printf("), device %d", (int)page->device);
     if (age_ns > UINT64_C(3000000000)) {
         printf("; as of %.0f s ago: it is stopped, or busy", (double)age_ns / 1e9);
     }
@@ -131,6 +154,11 @@ static void print(const mend_live_page *page, uint64_t age_ns)
            SIZE(stats->peak_live_bytes));
     printf("held  %s of %s, peak %s; asleep %s\n", SIZE(stats->reserved_bytes),
            SIZE(stats->limit_bytes), SIZE(stats->peak_reserved_bytes), SIZE(stats->asleep_bytes));
+    if (has_bar) {
+        fputs("      ", stdout);
+        mend_live_print_bar(stats, BAR_COLUMNS);
+        puts(" # live, = free, . left of the limit");
+    }
     printf("free  %s: %s in whole chunks, %s beside live blocks, %s in use by streams,\n"
            "      %s freed without a stream, %s for graphs\n",
            SIZE(stats->free_bytes), SIZE(free_->whole_bytes), SIZE(free_->beside_bytes),
@@ -154,21 +182,27 @@ static void print(const mend_live_page *page, uint64_t age_ns)
 
 static void show(const mend_live_pools *pools, const top_arguments *arguments)
 {
-    if (!arguments->json && !arguments->once && isatty(STDOUT_FILENO)) {
-        fputs("\033[H\033[2J", stdout);
+    if (arguments->has_screen) {
+        mend_screen_clear();
+    }
+    if (!arguments->json && arguments->process == 0) {
+        mend_live_print_list(pools, arguments->order, arguments->has_screen);
     }
     if (arguments->json) {
         mend_json json = {.out = stdout};
         mend_json_begin_array(&json, NULL);
         for (size_t i = 0; i < pools->count; i++) {
-            write_json(&json, &pools->pages[i], pools->age_ns[i]);
+            write_json(&json, pools, i);
         }
         mend_json_end_array(&json);
         fputc('\n', stdout);
     }
-    for (size_t i = 0; !arguments->json && i < pools->count; i++) {
+    for (size_t i = 0; !arguments->json && arguments->process != 0 && i < pools->count; i++) {
         fputs(i > 0 ? "\n" : "", stdout);
-        print(&pools->pages[i], pools->age_ns[i]);
+        print(pools, i, arguments->has_screen);
+    }
+    if (arguments->has_screen && arguments->process != 0) {
+        puts("\nq quits");
     }
     fflush(stdout);
     if (pools->left_out > 0) {
@@ -178,17 +212,38 @@ static void show(const mend_live_pools *pools, const top_arguments *arguments)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+/* -1: the line is wrong. */
 static pid_t read_process(int argc, char **argv)
 {
+    if (argc == optind) {
+        return 0;
+    }
     char *end = NULL;
     const long number = argc - optind == 1 ? strtol(argv[optind], &end, 10) : 0;
     if (number <= 0 || number > INT32_MAX || *end != '\0') {
         fprintf(stderr, "libmend top: %s%s; see libmend top --help\n",
                 argc - optind == 1 ? "not the number of a process: " : "it takes one process",
                 argc - optind == 1 ? argv[optind] : "");
-        return 0;
+        return -1;
     }
     return (pid_t)number;
+}
+
+/* Until the next look: false if there is none. */
+static bool goes_on(const mend_live_pools *pools, top_arguments *arguments)
+{
+    if (arguments->once || ferror(stdout)) {
+        return false;
+    }
+    char key = mend_screen_key(PERIOD_MS);
+    while (key != 0 && key != 'q') {
+        if (mend_live_has_order(key)) {
+            arguments->order = key;
+            show(pools, arguments);
+        }
+        key = mend_screen_key(PERIOD_MS);
+    }
+    return key != 'q';
 }
 
 int mend_cli_top(int argc, char **argv)
@@ -198,24 +253,30 @@ int mend_cli_top(int argc, char **argv)
     if (!mend_command_read(&mend_top_command, argc, argv, take_option, &arguments, &status)) {
         return status;
     }
-    const pid_t process = read_process(argc, argv);
-    mend_live_pools *pools = process != 0 ? calloc(1, sizeof(*pools)) : NULL;
+    arguments.process = read_process(argc, argv);
+    mend_live_pools *pools = arguments.process >= 0 ? calloc(1, sizeof(*pools)) : NULL;
+    if (pools == NULL) {
+        return STATUS_BAD_INPUT;
+    }
+    if (!arguments.json && !arguments.once) {
+        arguments.has_screen = mend_screen_begin();
+        arguments.once = !arguments.has_screen;
+    }
     bool was_there = false;
-    bool is_there = pools != NULL;
+    bool is_there = true;
     while (is_there) {
-        is_there = mend_live_read(process, pools);
+        is_there = arguments.process == 0 ? mend_live_read_every(pools)
+                                          : mend_live_read(arguments.process, pools);
         if (is_there) {
             show(pools, &arguments);
         } else if (!was_there) {
             fprintf(stderr, "libmend top: %s\n", pools->problem);
         }
         was_there = was_there || is_there;
-        if (arguments.once || ferror(stdout)) {
-            break;
-        }
-        if (is_there) {
-            nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
-        }
+        is_there = is_there && goes_on(pools, &arguments);
+    }
+    if (arguments.has_screen) {
+        mend_screen_end();
     }
     free(pools);
     return was_there ? STATUS_GOOD : STATUS_BAD_INPUT;

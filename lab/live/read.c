@@ -79,6 +79,25 @@ static bool check_head(int file, pid_t process, mend_live_pools *pools)
     return true;
 }
 
+/* What the process was started as, without the folder of the program. */
+static void read_program(pid_t process, char program[MEND_LIVE_PROGRAM_BYTES])
+{
+    char path[64];
+    char line[4096] = "";
+    snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)process);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t bytes = file >= 0 ? read(file, line, sizeof(line) - 1) : 0;
+    if (file >= 0) {
+        close(file);
+    }
+    const char *folder = strrchr(line, '/'); /* of the first argument: a 0 ends it */
+    const size_t skipped = folder != NULL ? (size_t)(folder + 1 - line) : 0;
+    for (ssize_t i = 0; i + 1 < bytes; i++) {
+        line[i] = line[i] == '\0' ? ' ' : line[i];
+    }
+    snprintf(program, MEND_LIVE_PROGRAM_BYTES, "%s", line + skipped);
+}
+
 static bool read_page(int file, pid_t process, mend_live_pools *pools)
 {
     struct timespec now;
@@ -97,6 +116,7 @@ static bool read_page(int file, pid_t process, mend_live_pools *pools)
     clock_gettime(CLOCK_MONOTONIC, &now);
     const uint64_t now_ns = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
     pools->age_ns[pools->count] = now_ns > page->time_ns ? now_ns - page->time_ns : 0;
+    read_program(process, pools->programs[pools->count]);
     pools->count++;
     return true;
 }
@@ -140,13 +160,12 @@ static bool read_all(struct dirent **files, int count, pid_t process, mend_live_
     return is_good;
 }
 
-bool mend_live_read(pid_t process, mend_live_pools *pools)
+/* Adds the pools of a process. */
+static bool add(pid_t process, mend_live_pools *pools)
 {
     char folder[64];
     struct dirent **files = NULL;
-    pools->count = 0;
-    pools->left_out = 0;
-    pools->problem[0] = '\0';
+    const size_t before = pools->count;
     snprintf(folder, sizeof(folder), "/proc/%d/fd", (int)process);
     const int count = scandir(folder, &files, NULL, by_number);
     if (count < 0 && errno == ENOENT) {
@@ -162,11 +181,44 @@ bool mend_live_read(pid_t process, mend_live_pools *pools)
     if (!read_all(files, count, process, pools)) {
         return false;
     }
-    return pools->count > 0 ||
+    return pools->count > before ||
            refuse(pools,
                   "process %d has no pool of Mend that publishes: it has made none yet, or was "
                   "started without MEND_CONF=publish:on (PyTorch: and MEND_TORCH=1)",
                   (int)process);
+}
+
+static void forget(mend_live_pools *pools)
+{
+    pools->count = 0;
+    pools->left_out = 0;
+    pools->problem[0] = '\0';
+}
+
+bool mend_live_read(pid_t process, mend_live_pools *pools)
+{
+    forget(pools);
+    return add(process, pools);
+}
+
+bool mend_live_read_every(mend_live_pools *pools)
+{
+    DIR *all = opendir("/proc");
+    forget(pools);
+    if (all == NULL) {
+        return refuse(pools, "the processes cannot be listed: %s", strerror(errno));
+    }
+    for (const struct dirent *at = readdir(all); at != NULL; at = readdir(all)) {
+        const size_t before = pools->count;
+        const long process = strtol(at->d_name, NULL, 10);
+        if (process > 0 && !add((pid_t)process, pools)) {
+            pools->count = before;
+        }
+    }
+    closedir(all);
+    return pools->count > 0 || refuse(pools, "no process that you may look into has a pool of Mend "
+                                             "that publishes: start one with MEND_CONF=publish:on "
+                                             "(PyTorch: and MEND_TORCH=1)");
 }
 
 double mend_live_rate(const mend_live_page *page, uint64_t now, uint64_t before)

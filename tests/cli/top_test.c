@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "base/align.h"
@@ -200,13 +201,21 @@ MEND_TEST(top, the_program_shows_each_pool)
         usleep(1000);
     }
     expect_run(0, command_line("top --once %d", (int)getpid()),
-               "process ..., device 0\nlive  200 MiB in 1 blocks, peak 200 MiB\nheld  2... of 256 "
+               "process ... (cli_tests..., device 0\nlive  200 MiB in 1 blocks, peak 200 MiB\nheld "
+               " 2... of 256 "
                "MiB, peak 2...; asleep 0 B\nfree  ...calls ...waits 0.0 of the host/s...\n"
                "Who holds it ...  a 'step'? ... 200 MiB  100 %       1          0  steady\n\n"
                "process ...live  1.00 MiB in 1 blocks...  other ... 1.00 MiB",
                "");
+    /* Without a terminal that is all; other processes may publish pools, too. */
+    expect_run(0, "top",
+               command_line(" process dev ...%d   0    200 MiB    2...MiB    256 MiB [####...] ... "
+                            "cli_tests",
+                            (int)getpid()),
+               "");
     expect_run(0, command_line("top --once --json %d", (int)getpid()),
-               "[{'process': ..., 'device': 0, 'age_s': ...'live_bytes': 209715200, ...'free': {"
+               "[{'process': ..., 'program': 'cli_tests...', 'device': 0, 'age_s': "
+               "...'live_bytes': 209715200, ...'free': {"
                "'whole_bytes': ...'per_second': {'allocations': ...'holder_count': 1, 'holders': "
                "[{'name': 'a \\'step\\'\\u000a', 'live_bytes': 209715200, 'live_blocks': 1, "
                "'oldest': 0, 'growth_bytes': 0}]}, {'process': ...'name': 'other'...]\n",
@@ -223,6 +232,72 @@ MEND_TEST(top, the_program_shows_each_pool)
     EXPECT_INT_EQ(MEND_OK, mend_free(r.pool, block, NULL));
     EXPECT_INT_EQ(MEND_OK, mend_free(other.pool, small, NULL));
     close_rig(&other);
+    close_rig(&r);
+}
+
+/* ---- on a terminal --------------------------------------------------------------------------- */
+
+/* Reads what the program shows until it has shown the words. */
+static void expect_shown(int terminal, const char *words)
+{
+    static char text[1 << 16];
+    size_t length = 0;
+    text[0] = '\0';
+    while (strstr(text, words) == NULL && length < sizeof(text) - 1) {
+        const ssize_t bytes = read(terminal, text + length, sizeof(text) - 1 - length);
+        if (bytes <= 0) {
+            break;
+        }
+        length += (size_t)bytes;
+        text[length] = '\0';
+    }
+    MEND_TEST_CHECK(strstr(text, words) != NULL, (void)0, "no \"%s\" in \"%s\"", words, text);
+}
+
+/* Starts `libmend top` with an argument, or none, on a terminal of its own. */
+static pid_t start_on(int terminal, const char *argument)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        const int own = open(ptsname(terminal), O_RDWR);
+        for (int file = 0; file < 3; file++) {
+            dup2(own, file);
+        }
+        execl(MEND_PROGRAM, MEND_PROGRAM, "top", argument, NULL);
+        _exit(1);
+    }
+    return child;
+}
+
+MEND_TEST(top, keys_choose_the_order_and_end_it)
+{
+    rig r;
+    int status = -1;
+    struct termios before;
+    struct termios behind;
+    ASSERT_TRUE(open_rig(&r, "publish:on"));
+    next_page(&r);
+    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    ASSERT_TRUE(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+    const int held_open = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+    EXPECT_INT_EQ(0, tcgetattr(held_open, &before));
+    pid_t child = start_on(terminal, NULL);
+    expect_shown(terminal, "by held; keys: h held, l live, a allocations");
+    EXPECT_TRUE(write(terminal, "xa", 2) == 2);
+    expect_shown(terminal, "by allocations; keys:");
+    EXPECT_TRUE(write(terminal, "q", 1) == 1);
+    EXPECT_TRUE(waitpid(child, &status, 0) == child);
+    EXPECT_INT_EQ(0, status);
+    child = start_on(terminal, command_line("%d", (int)getpid()));
+    expect_shown(terminal, "# live, = free, . left of the limit");
+    expect_shown(terminal, "q quits");
+    kill(child, SIGINT);
+    EXPECT_TRUE(waitpid(child, &status, 0) == child);
+    EXPECT_INT_EQ(0, status);
+    EXPECT_INT_EQ(0, tcgetattr(held_open, &behind));
+    EXPECT_TRUE(before.c_lflag == behind.c_lflag); /* it is left as it was found */
+    close(held_open);
+    close(terminal);
     close_rig(&r);
 }
 
@@ -294,7 +369,6 @@ MEND_TEST(top, pages_that_cannot_be_used_are_refused_with_a_reason)
 
 MEND_TEST(top, wrong_usage_is_refused)
 {
-    expect_run(2, "top", "", "it takes one process");
     expect_run(2, "top 1 2", "", "it takes one process");
     expect_run(2, "top x", "", "not the number of a process: x");
     expect_run(2, "top --once -- -1", "", "not the number of a process: -1");

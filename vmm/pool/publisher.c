@@ -42,9 +42,8 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* The figures are of one moment. Those of blocks and of free memory are of a few, if there are so
- * many that they are summed in steps. False: the host has no memory for it; the page stays as it
- * was. */
+/* All of one moment; of several, if there are more blocks than a step sums up. False: the host has
+ * no memory for it; the page stays as it was. */
 static bool sum_up(struct mend_publisher *p)
 {
     mend_live_page *next = &p->page;
@@ -58,13 +57,9 @@ static bool sum_up(struct mend_publisher *p)
         return false;
     }
     do {
-        mend_heap_lock(heap);
-        goes_on = mend_holders_add(holders, heap, MEND_SPANS_OF_A_STEP);
-        mend_heap_unlock(heap);
-    } while (goes_on);
-    do {
         mend_heap_lock_to_read(heap);
-        goes_on = mend_observe_free(heap, MEND_SPANS_OF_A_STEP, &below, &next->free);
+        goes_on = mend_holders_add(holders, heap, MEND_SPANS_OF_A_STEP) ||
+                  mend_observe_free(heap, MEND_SPANS_OF_A_STEP, &below, &next->free);
         if (!goes_on) {
             mend_holders_end(holders, heap, next->holders, MEND_LIVE_HOLDERS, &suspect, &count);
             next->before = next->stats;
