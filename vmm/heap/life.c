@@ -54,7 +54,10 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     const mend_chunk_properties properties = {.device = config->device,
                                               .share_types = config->share_types,
                                               .rdma = config->rdma && device->rdma};
-    mend_chunks_init(&heap->chunks, heap->driver, &properties, mend_range_sums_at, &heap->history);
+    uint64_t *empty_in[MEND_ZONE_COUNT];
+    mend_layout_find_empty(heap, empty_in);
+    mend_chunks_init(&heap->chunks, heap->driver, &properties, mend_range_sums_at, empty_in,
+                     &heap->history);
     mend_access_init(heap);
     mend_history_init(&heap->history, clock_ns, heap->driver);
     uint64_t reserve_bytes = reserve_bytes_of(heap);

@@ -39,8 +39,7 @@ typedef struct sum {
 } sum;
 
 struct mend_holders_sum {
-    bool is_begun;
-    uint64_t below; /* the address of the chunk that was summed last */
+    uint64_t below; /* the address of the span that was summed last; UINT64_MAX: none was */
     float now;
     unsigned by; /* MEND_BY_... */
     size_t count;
@@ -113,28 +112,39 @@ static void count_block(table *t, const mend_span *span)
         span->size_bytes;
 }
 
-/* From the highest address down: each block is met in the chunk where it begins. */
+static void count_all(table *t, const mend_heap *heap)
+{
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        MEND_TREE_EACH(const mend_span, end, by_end, &heap->zones[zone].segment_ends) {
+            for (const mend_span *span = end; span != NULL; span = span->previous) {
+                if (span->live && !span->lent) {
+                    count_block(t, span);
+                }
+            }
+        }
+    }
+}
+
+/* From the highest address down: a step can find its way by that alone. */
 bool mend_holders_add(mend_holders_sum *of, const mend_heap *heap, size_t spans)
 {
     assert(mend_mutex_is_held(&heap->state));
-    const mend_span *above = NULL;
-    size_t count = 0;
-    if (!of->is_begun) {
-        of->is_begun = true;
+    if (of->below == UINT64_MAX) {
         of->now = (float)(int64_t)heap->counters.births;
     }
     const mend_chunk *chunk = mend_chunk_below(&heap->chunks, of->below);
-    for (; chunk != NULL && count < spans; chunk = mend_chunk_below(&heap->chunks, of->below)) {
-        const mend_span *span = mend_layout_last_span(heap, chunk, above);
-        for (; span != NULL && span->address >= chunk->address; span = span->previous, count++) {
+    for (; chunk != NULL && spans > 0; chunk = mend_chunk_below(&heap->chunks, of->below)) {
+        const mend_span *span = mend_layout_last_span(heap, chunk, NULL);
+        for (; span != NULL && spans > 0; span = span->previous) {
+            if (span->address >= of->below) { /* summed in the step before */
+                continue;
+            }
             if (span->live && !span->lent) {
                 count_block(of, span);
             }
-            above = span;
+            of->below = span->address;
+            spans--;
         }
-        above = span != NULL ? span : above;
-        of->below = chunk->address;
-        count++;
     }
     return chunk != NULL;
 }
@@ -287,7 +297,8 @@ bool mend_holders_find(const mend_heap *heap, unsigned by, mend_holder *largest,
     if (of == NULL) {
         return false;
     }
-    (void)mend_holders_add(of, heap, SIZE_MAX);
+    of->now = (float)(int64_t)heap->counters.births;
+    count_all(of, heap);
     mend_holders_end(of, heap, largest, capacity, suspect, total);
     return true;
 }

@@ -26,7 +26,6 @@ void mend_layout_init(mend_heap *heap)
 {
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         init_zone(&heap->zones[i]);
-        heap->chunks.empty_in[i] = &heap->zones[i].empty_bytes;
     }
     heap->caching.closings = 1;
     mend_list_init(&heap->usage.pending);
@@ -34,6 +33,13 @@ void mend_layout_init(mend_heap *heap)
     mend_slab_init(&heap->nodes.spans, sizeof(mend_span));
     mend_slab_init(&heap->nodes.runs, sizeof(mend_run));
     mend_slab_init(&heap->nodes.waits, sizeof(mend_wait));
+}
+
+void mend_layout_find_empty(mend_heap *heap, uint64_t *empty_in[MEND_ZONE_COUNT])
+{
+    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
+        empty_in[i] = &heap->zones[i].empty_bytes;
+    }
 }
 
 void mend_layout_clear(mend_heap *heap)

@@ -96,6 +96,9 @@ size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span);
 
 /* An empty layout, whose front cache is closed; and its host memory freed, of whatever it holds. */
 void mend_layout_init(mend_heap *heap);
+
+/* Where each zone keeps the bytes of its empty chunks: for mend_chunks_init, before that. */
+void mend_layout_find_empty(mend_heap *heap, uint64_t *empty_in[MEND_ZONE_COUNT]);
 void mend_layout_clear(mend_heap *heap);
 
 /* Makes [address, address + size) of a run live; the caller fills in the fields of a block. The

@@ -81,7 +81,7 @@ bool mend_observe_free(const mend_heap *heap, size_t spans, uint64_t *below, men
         *sums = (mend_live_free){.whole_bytes = heap->chunks.unmapped_bytes};
     }
     const mend_chunk *chunk = mend_chunk_below(&heap->chunks, *below);
-    for (; chunk != NULL && count < spans; chunk = mend_chunk_below(&heap->chunks, *below)) {
+    for (; chunk != NULL && count < spans; chunk = mend_chunk_previous(chunk)) {
         above = add_chunk(heap, chunk, above, sums, &count);
         *below = chunk->address;
     }

@@ -71,8 +71,8 @@ size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_
 
 /* ---- statistics.c ---------------------------------------------------------------------------- */
 
-/* Fills every field except struct_size. No driver call; the caller holds `state`. O(1), but for
- * what a driver refused to map again, and the free memory beside groups. */
+/* Fills every field except struct_size. No driver call; the caller holds `state`. O(1), but while
+ * a driver refuses to map blocks again, and while there are groups. */
 void mend_observe_statistics(mend_heap *heap, mend_stats *stats);
 
 #endif

@@ -15,19 +15,27 @@ static uint64_t free_in(const mend_heap *heap, int zone)
     return heap->zones[zone].free_bytes + chunks->away_live_in[zone] - chunks->away_in[zone];
 }
 
-/* Number of live blocks and committed pages that lack their mapping after a transaction that
- * failed: in chunks that are owed to them. A page of zeros beside lacks nothing. */
-static uint64_t unmapped_blocks(const mend_heap *heap)
+/* Number of committed pages that lack their mapping after a sleep that failed. */
+static uint64_t unmapped_pages(const mend_heap *heap)
 {
     uint64_t count = 0;
     const mend_span *last = NULL;
-    for (const mend_owed *owed = mend_owed_from(&heap->chunks.owing, MEND_OWED_RESTORE, 0);
-         owed != NULL; owed = mend_owed_next(owed)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(owed, mend_chunk, owed);
-        MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
-            count += span != last && span->live && !span->lent;
-            last = span;
-        }
+    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
+        const bool is_missing = chunk->zone == MEND_ZONE_RANGE && mend_chunk_misses_mapping(chunk);
+        const mend_span *page = is_missing ? mend_range_page_at(heap, chunk->address) : NULL;
+        count += page != NULL && page != last;
+        last = page != NULL ? page : last;
+    }
+    return count;
+}
+
+/* Number of live blocks and pages that lack their mapping after a transaction that failed. */
+static uint64_t unmapped_blocks(const mend_heap *heap)
+{
+    uint64_t count = heap->chunks.missing_count > 0 ? unmapped_pages(heap) : 0;
+    for (size_t i = 0; i < heap->blocks.capacity && heap->chunks.missing_count > 0; i++) {
+        const mend_span *span = heap->blocks.entries[i].value;
+        count += span != NULL && mend_layout_misses_mapping(heap, span);
     }
     return count;
 }

@@ -1,6 +1,7 @@
 /* Chunks: created, released, entered and found. */
 #include "physical/chunk.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"
@@ -15,10 +16,12 @@ MEND_TREE_ORDER_BY_TWO(compare_owed, mend_owed, node, kind, at);
 
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
                       const mend_chunk_properties *properties,
-                      mend_chunk_sums *(*sums_at)(mend_chunks *, uint64_t), mend_history *history)
+                      mend_chunk_sums *(*sums_at)(mend_chunks *, uint64_t),
+                      uint64_t *const empty_in[MEND_CHUNK_ZONES], mend_history *history)
 {
     *chunks = (mend_chunks){.driver = driver, .properties = *properties, .next_number = 1};
     chunks->sums_at = sums_at;
+    memcpy(chunks->empty_in, empty_in, sizeof(chunks->empty_in));
     chunks->history = history;
     mend_tree_init(&chunks->mapped, compare_address);
     mend_tree_init(&chunks->empty, compare_size);
@@ -463,6 +466,11 @@ mend_chunk *mend_chunk_from(const mend_chunks *chunks, uint64_t address)
 static bool is_behind(const mend_tree_node *chunk, const void *address)
 {
     return MEND_CONTAINER_OF(chunk, mend_chunk, by_address)->address > *(const uint64_t *)address;
+}
+
+mend_chunk *mend_chunk_previous(const mend_chunk *chunk)
+{
+    return CHUNK_OF(mend_tree_previous(&chunk->by_address), by_address);
 }
 
 mend_chunk *mend_chunk_below(const mend_chunks *chunks, uint64_t address)

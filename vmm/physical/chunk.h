@@ -180,10 +180,11 @@ typedef struct mend_chunks {
     mend_history *history;      /* NULL: none */
 } mend_chunks;
 
-/* `properties`: how chunks are created. `sums_at`, or NULL: see there. The caller sets empty_in. */
+/* `properties`: how chunks are created. `sums_at`, or NULL, and `empty_in`: see there. */
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
                       const mend_chunk_properties *properties,
-                      mend_chunk_sums *(*sums_at)(mend_chunks *, uint64_t), mend_history *history);
+                      mend_chunk_sums *(*sums_at)(mend_chunks *, uint64_t),
+                      uint64_t *const empty_in[MEND_CHUNK_ZONES], mend_history *history);
 
 /* Frees host memory; every chunk was released before. */
 void mend_chunks_clear(mend_chunks *chunks);
@@ -263,8 +264,10 @@ mend_chunk *mend_chunk_numbered(const mend_chunks *chunks, uint64_t number);
 mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address);
 mend_chunk *mend_chunk_from(const mend_chunks *chunks, uint64_t address);
 
-/* The last mapped chunk that begins below the address, or NULL. */
+/* The last mapped chunk that begins below the address, and the one before a mapped chunk; or NULL.
+ */
 mend_chunk *mend_chunk_below(const mend_chunks *chunks, uint64_t address);
+mend_chunk *mend_chunk_previous(const mend_chunk *chunk);
 
 /* The next mapped chunk by address, or NULL. There may be a gap between the two. */
 static inline mend_chunk *mend_chunk_next(const mend_chunk *chunk)

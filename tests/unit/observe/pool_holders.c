@@ -426,12 +426,17 @@ KIT_TEST(pool_holders, a_sum_in_steps_is_that_of_all_at_once)
         size_t steps = 1;
         size_t count = 0;
         mend_holder suspect;
-        mend_holders_sum *sum = mend_holders_begin(MEND_BY_DEFAULT);
-        ASSERT_TRUE(sum != NULL);
-        while (mend_holders_add(sum, heap, spans)) {
+        mend_holders_sum *sum = in_steps ? mend_holders_begin(MEND_BY_DEFAULT) : NULL;
+        ASSERT_TRUE(in_steps == (sum != NULL));
+        while (in_steps && mend_holders_add(sum, heap, spans)) {
             steps++;
         }
-        mend_holders_end(sum, heap, largest[in_steps], MOST, &suspect, &count);
+        if (in_steps) {
+            mend_holders_end(sum, heap, largest[1], MOST, &suspect, &count);
+        } else {
+            EXPECT_TRUE(
+                mend_holders_find(heap, MEND_BY_DEFAULT, largest[0], MOST, &suspect, &count));
+        }
         EXPECT_TRUE(count > 3 && (steps > 10) == in_steps);
         while (mend_observe_free(heap, spans, &below, &free_[in_steps])) {
             steps++;
