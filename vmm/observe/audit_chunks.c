@@ -26,9 +26,9 @@
     X(away_in[MEND_ZONE_SMALL])                                                                    \
     X(away_in[MEND_ZONE_LARGE])                                                                    \
     X(away_in[MEND_ZONE_RANGE])                                                                    \
-    X(away_live_in[MEND_ZONE_SMALL])                                                              \
-    X(away_live_in[MEND_ZONE_LARGE])                                                              \
-    X(away_live_in[MEND_ZONE_RANGE])                                                              \
+    X(away_live_in[MEND_ZONE_SMALL])                                                               \
+    X(away_live_in[MEND_ZONE_LARGE])                                                               \
+    X(away_live_in[MEND_ZONE_RANGE])                                                               \
     X(reserved_in[MEND_ZONE_SMALL])                                                                \
     X(reserved_in[MEND_ZONE_LARGE])                                                                \
     X(reserved_in[MEND_ZONE_RANGE])                                                                \
