@@ -35,7 +35,8 @@ class MendResource(MemoryResource):
         return self._device
 
     def allocate(self, size: int, *, stream: object) -> Buffer:
-        """Raises libmend.OutOfMemoryError, libmend.Error."""
+        """Raises libmend.OutOfMemoryError, libmend.Error; TypeError for a stream that is none of
+        cuda.core's: `Device.create_stream` makes one of another library's."""
         holder = _streams.holder(self._device, stream)
         address = _devices.alloc(self._device, _devices.amount_of("size", size), holder.ptr)
         try:
@@ -68,6 +69,8 @@ def _buffer_of(address: int, size: int, resource: MemoryResource, stream: object
     try:
         return Buffer.from_handle(address, size, mr=resource, stream=stream)
     except TypeError as failure:
+        if "keyword argument" not in str(failure):
+            raise  # as for a stream of another library
         raise Error("libmend.cuda_core: needs cuda-core 1.2 or later") from failure
 
 
