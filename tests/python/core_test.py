@@ -110,6 +110,23 @@ class Core(SimulatedTest):
         with self.assertRaises(libmend.OutOfMemoryError):
             _devices.alloc(0, 11 * MIB, 0)
 
+    def test_blocks_lie_in_one_allocation_while_a_thread_asks_for_it(self):
+        with libmend.alloc_options(in_one_chunk=True, alignment=1 << 20):
+            address = _devices.alloc(0, 300 * MIB, 0)
+            with libmend.alloc_options():
+                _devices.alloc(0, 1000, 0)
+            self.assertEqual(libmend.stats()["pinned_bytes"], 300 * MIB)
+            aligned = _devices.alloc(0, 1000, 0)
+        _devices.alloc(0, 1000, 0)
+        self.assertEqual((address % MIB, aligned % MIB), (0, 0))
+        pinned = libmend.stats()["pinned_bytes"]
+        self.assertGreater(pinned, 300 * MIB)
+        _devices.alloc(0, 64 * MIB, 0)
+        self.assertEqual(libmend.stats()["pinned_bytes"], pinned)
+        for alignment in (3, -1, 1 << 41):
+            with self.assertRaises(ValueError), libmend.alloc_options(alignment=alignment):
+                pass
+
     def test_room_is_what_can_be_had(self):
         address = _devices.alloc(0, 100 * MIB, 0)
         room = libmend.room()

@@ -80,7 +80,8 @@ class CudaCore(SimulatedTest):
         older = mock.patch.object(core.Buffer, "from_handle", lambda ptr, size, mr: None)
         with older, self.assertRaisesRegex(libmend.Error, "cuda-core 1.2"):
             resource.allocate(MIB, stream=core.Stream())
-        others = mock.patch.object(core.Buffer, "from_handle", side_effect=TypeError("not a Stream"))
+        no_stream = TypeError("not a Stream")
+        others = mock.patch.object(core.Buffer, "from_handle", side_effect=no_stream)
         with others, self.assertRaisesRegex(TypeError, "not a Stream"):
             resource.allocate(MIB, stream=core.Stream())
         self.assertEqual(libmend.stats()["live_blocks"], 0)

@@ -10,13 +10,12 @@
 
 static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
 {
-    const uint64_t largest_alignment_bytes = UINT64_C(1) << 40;
     if (size_bytes == 0 || size_bytes > MEND_LARGEST_REQUEST_BYTES) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
                             "a block of %llu bytes is not possible; sizes are 1 to 2^60 bytes",
                             (unsigned long long)size_bytes);
     }
-    if (!mend_is_power_of_two(alignment_bytes) || alignment_bytes > largest_alignment_bytes) {
+    if (!mend_is_power_of_two(alignment_bytes) || alignment_bytes > MEND_LARGEST_ALIGNMENT_BYTES) {
         return mend_failure(
             MEND_ERROR_INVALID_ARGUMENT,
             "an alignment of %llu is not possible; alignments are powers of two up to 2^40",
@@ -82,24 +81,33 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
     const bool has_marks = mend_process_has_marks();
     const uint16_t stack = has_marks ? (uint16_t)mend_process_take_stack() : 0;
     MEND_TRY(check_size(size_bytes, terms->alignment_bytes));
+    uint64_t alignment_bytes = terms->alignment_bytes;
+    bool in_one_chunk = terms->in_one_chunk;
+    if (terms->at == 0 && heap->device.virtual_memory) {
+        in_one_chunk = in_one_chunk || size_bytes >= heap->config.in_one_chunk_bytes ||
+                       (has_marks && mend_process_own_marks()->in_one_chunk);
+    }
+    if (terms->at == 0 && has_marks) {
+        mend_raise_u64(&alignment_bytes, mend_process_own_marks()->alignment_bytes);
+    }
     if (order.stream == MEND_EVERY_STREAM) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
                             "MEND_EVERY_STREAM is for mend_group_begin");
     }
     /* A chunk is aligned to a page, so a larger alignment goes to the large zone. */
     const bool is_small = size_bytes <= heap->config.placement.small_request_bytes &&
-                          terms->alignment_bytes <= heap->device.granularity_bytes;
+                          alignment_bytes <= heap->device.granularity_bytes;
     mend_request request = {
         .size_bytes = mend_align_up(size_bytes + heap->config.guard_bytes, MEND_GRANULE_BYTES),
-        .alignment_bytes = mend_max_u64(terms->alignment_bytes, MEND_GRANULE_BYTES),
+        .alignment_bytes = mend_max_u64(alignment_bytes, MEND_GRANULE_BYTES),
         .requested_bytes = size_bytes,
         .handle = order.stream,
         .capture = order.capture,
         .zone = is_small ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
         .owner = terms->group,
-        .may_use_host = heap->config.host_limit_bytes != 0 && !terms->in_one_chunk &&
+        .may_use_host = heap->config.host_limit_bytes != 0 && !in_one_chunk &&
                         mend_process_own_marks()->may_use_host,
-        .in_one_chunk = terms->in_one_chunk,
+        .in_one_chunk = in_one_chunk,
         .may_sleep = has_marks && mend_process_marks().sleep_tag != 0,
         .at = terms->at,
         .tag = terms->tag,

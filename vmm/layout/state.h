@@ -286,6 +286,7 @@ typedef struct mend_heap_config {
     uint64_t limit_bytes;
     uint64_t default_limit_bytes; /* used if limit_bytes is 0 */
     uint64_t soft_limit_bytes;    /* 0: none. Written under both locks */
+    uint64_t in_one_chunk_bytes;  /* blocks from this size on lie in one chunk each */
     uint64_t host_limit_bytes;    /* most memory of the host for blocks; 0: none */
     uint64_t guard_bytes;         /* at least so much behind each block is not the program's */
     struct mend_ration *ration;   /* what the pool leaves to others; NULL: all is its own */
@@ -437,7 +438,8 @@ typedef struct mend_order {
     uint64_t capture; /* id of the capture; 0: none */
 } mend_order;
 
-#define MEND_LARGEST_REQUEST_BYTES (UINT64_C(1) << 60)
+#define MEND_LARGEST_REQUEST_BYTES   (UINT64_C(1) << 60)
+#define MEND_LARGEST_ALIGNMENT_BYTES (UINT64_C(1) << 40)
 static_assert(MEND_LARGEST_REQUEST_BYTES % MEND_GRANULE_BYTES == 0, "it is not rounded up");
 
 /* What a caller may ask for besides a size and a stream. */

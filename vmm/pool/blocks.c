@@ -64,13 +64,17 @@ mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
     MEND_INVALID_IF(pool == NULL || pointer == NULL, "mend_alloc: pool or pointer is NULL");
     static const mend_terms usual = {.alignment_bytes = MEND_GRANULE_BYTES};
     mend_order order;
+    bool asks_more = false; /* than a size, in this thread */
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
     if (mend_process_has_marks()) {
+        const mend_thread_marks *own = mend_process_own_marks();
+        asks_more = own->in_one_chunk || own->alignment_bytes > MEND_GRANULE_BYTES;
         mend_pool_ask_stack(size_bytes);
     }
     MEND_TRY(mend_pool_take(pool));
-    uint64_t address =
-        order.capture == 0 ? mend_heap_alloc_cached(&pool->heap, size_bytes, stream) : 0;
+    uint64_t address = order.capture == 0 && !asks_more
+                           ? mend_heap_alloc_cached(&pool->heap, size_bytes, stream)
+                           : 0;
     if (address == 0) {
         return alloc_by_all_means(pool, size_bytes, &usual, order, pointer);
     }
@@ -125,6 +129,38 @@ mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream st
     }
     MEND_TRY(mend_pool_take(pool));
     return alloc_by_all_means(pool, size_bytes, &terms, order, pointer);
+}
+
+mend_result mend_set_alloc_options(const mend_alloc_options *options, mend_alloc_options *before)
+{
+    mend_alloc_options all = MEND_ALLOC_OPTIONS_INIT;
+    mend_thread_marks *own = mend_process_own_marks();
+    if (options != NULL) {
+        MEND_TRY(mend_pool_read_struct(options, "mend_alloc_options", &all, sizeof(all)));
+    }
+    const uint64_t alignment = all.alignment_bytes;
+    MEND_INVALID_IF(all.group != NULL || all.tag != 0 || all.address != NULL,
+                    "mend_set_alloc_options: a group, a tag and an address are of one call");
+    MEND_INVALID_IF(alignment > MEND_LARGEST_ALIGNMENT_BYTES ||
+                        (alignment != 0 && !mend_is_power_of_two(alignment)),
+                    "mend_set_alloc_options: the alignment is no power of two up to 2^40");
+    MEND_INVALID_IF(all.in_one_chunk < -1 || all.in_one_chunk > 1,
+                    "mend_alloc_options.in_one_chunk is not -1, 0 or 1");
+    MEND_INVALID_IF(before != NULL && !MEND_STRUCT_IS_WHOLE(before),
+                    "mend_set_alloc_options: before->struct_size is wrong: begin with "
+                    "MEND_ALLOC_OPTIONS_INIT");
+    if (before != NULL) {
+        const mend_alloc_options had = {.struct_size = sizeof(had),
+                                        .alignment_bytes = own->alignment_bytes,
+                                        .in_one_chunk = own->in_one_chunk};
+        mend_struct_write(before, &had, sizeof(had));
+    }
+    own->alignment_bytes = alignment;
+    own->in_one_chunk = all.in_one_chunk == 1;
+    if (alignment != 0 || own->in_one_chunk) {
+        atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
+    }
+    return MEND_OK;
 }
 
 mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)

@@ -36,6 +36,9 @@
     X(tightness, tightness, TIGHTNESS, "3",                                                        \
       "1 for fewest driver calls, in large chunks, to 5 for least memory, in small chunks")        \
     X(reserve, reserve_bytes, BYTES, "twice the device's memory", "addresses reserved at a time")  \
+    X(in_one_chunk, in_one_chunk_bytes, BYTES, "none",                                             \
+      "blocks from this size on lie in one physical allocation each, for libraries that register " \
+      "memory: see sharing.md")                                                                    \
     X(stream_waits, allow_stream_waits, SWITCH, "on",                                              \
       "one stream may be made to wait for another on the device; off for kernels that spin on "    \
       "each other")                                                                                \

@@ -188,6 +188,8 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .soft_limit_bytes = config->soft_limit_bytes,
         .host_limit_bytes = config->host_bytes,
         .guard_bytes = (config->check & MEND_CHECK_GUARD) != 0 ? LEAST_GUARD_BYTES : 0,
+        .in_one_chunk_bytes =
+            config->in_one_chunk_bytes != 0 ? config->in_one_chunk_bytes : UINT64_MAX,
         .reserve_bytes = config->reserve_bytes,
         .tightness = config->tightness,
         .helpers = &mend_pool_helpers,

@@ -112,11 +112,13 @@ typedef struct mend_pool_config {
     int publish;          /* 1: a thread shows figures to libmend top: docs/history.md. 0: off */
     int check;            /* MEND_CHECK_ bits of mend_views.h. 0: none */
     const char *snapshot; /* gets what is held, on SIGUSR2: docs/history.md. NULL: none */
+    uint64_t in_one_chunk_bytes; /* blocks from this size on are in_one_chunk, as mend_alloc_options
+                                  * says, unless they have an address. 0: none */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
         sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            NULL, 0, 0, 0, NULL, 0, 0, 0, NULL                                                     \
+            NULL, 0, 0, 0, NULL, 0, 0, 0, NULL, 0                                                  \
     }
 
 /*
@@ -187,7 +189,8 @@ typedef struct mend_alloc_options {
     uint64_t tag;      /* the program's own number for the block; 0: none */
     void *address;     /* the block begins there: its memory must be mapped, free, and usable on the
                         * stream (in the group) at once. NULL: anywhere */
-    int in_one_chunk;  /* 1: the block lies in one physical allocation, and pins it (mend_pin) */
+    int in_one_chunk; /* 1: the block lies in one physical allocation, and pins it (mend_pin). 0: if
+                       * the pool's in_one_chunk_bytes or mend_set_alloc_options says so */
 } mend_alloc_options;
 #define MEND_ALLOC_OPTIONS_INIT                                                                    \
     {                                                                                              \
@@ -205,6 +208,18 @@ typedef struct mend_alloc_options {
  */
 MEND_API mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                      const mend_alloc_options *options, void **pointer);
+
+/*
+ * From now on every block that the calling thread allocates, from any pool and by any hook, has at
+ * least this alignment and, with in_one_chunk 1, lies in one physical allocation; NULL: no more
+ * than each call asks for. For memory that a framework allocates and another library registers.
+ * Blocks at an address, an allocator that is set (mend_set_allocator) and devices without virtual
+ * memory, whose blocks are one allocation each, are not concerned. *before (may be NULL) gets what
+ * held before. No lock, no driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: also if a group, a
+ * tag or an address is set, which hooks use themselves.
+ */
+MEND_API mend_result mend_set_alloc_options(const mend_alloc_options *options,
+                                            mend_alloc_options *before);
 
 /*
  * Frees a block. The caller guarantees that all use of it precedes this point of `stream`, or was

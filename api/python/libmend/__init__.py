@@ -12,7 +12,16 @@ from __future__ import annotations
 
 import importlib
 
-from ._devices import configure, current_device, reset_peak_stats, room, set_limit, stats, trim
+from ._devices import (
+    alloc_options,
+    configure,
+    current_device,
+    reset_peak_stats,
+    room,
+    set_limit,
+    stats,
+    trim,
+)
 from ._errors import Error, OutOfMemoryError
 from ._scopes import Scope, module_scopes, name_stream, name_tag, scope, scopes
 from ._simulation import SimulatedDevice, simulate
@@ -54,6 +63,7 @@ __all__ = [
     "TagUsage",
     "WakeReport",
     "__version__",
+    "alloc_options",
     "configure",
     "current_device",
     "holders",

@@ -6,11 +6,13 @@ the interpreter's lock while they run.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import operator
 import os
 import re
+from collections.abc import Iterator
 
 from . import _library, _structures
 from ._errors import Error, check
@@ -35,6 +37,7 @@ _PROTOTYPES = {
     "mend_get_room": [_pointer, _pointer, _pointer],
     "mend_reset_peak_stats": [_pointer],
     "mend_set_limit": [_pointer, _u64],
+    "mend_set_alloc_options": [_pointer, _pointer],
     "mend_set_default_config": [_int, _pointer],
     "mend_pool_destroy": [_pointer],
     "mend_device_block_info": [_int, _pointer, _pointer],
@@ -163,6 +166,25 @@ def trim(device: object = 0, keep_bytes: int | str = 0, wait: bool = False) -> i
     mode = 1 if wait else 0  # MEND_TRIM_WAIT, MEND_TRIM_IDLE
     check(function("mend_device_trim")(index_of(device), kept, mode, ctypes.byref(released)))
     return released.value
+
+
+@contextlib.contextmanager
+def alloc_options(*, in_one_chunk: bool = False, alignment: int = 0) -> Iterator[None]:
+    """What this thread allocates inside the `with`, by any hook, lies in one physical allocation
+    each, and begins at a multiple of `alignment` (a power of two; 0: 512), for libraries that
+    register memory. Other threads are not affected. At its end what held before is back. A function
+    can be decorated with it. Raises ValueError."""
+    options = _structures.made("mend_alloc_options")
+    options.alignment_bytes = amount_of("alignment", alignment)
+    options.in_one_chunk = int(in_one_chunk)
+    if options.alignment_bytes & (options.alignment_bytes - 1) or alignment > 1 << 40:
+        raise ValueError(f"mend: alignment is {alignment}; it takes a power of two up to 2**40")
+    before, call = _structures.made("mend_alloc_options"), function("mend_set_alloc_options")
+    check(call(ctypes.byref(options), ctypes.byref(before)))
+    try:
+        yield
+    finally:
+        check(call(ctypes.byref(before), None))
 
 
 def current_device() -> int:

@@ -277,3 +277,93 @@ RIG_TEST(pool_pins, a_capture_keeps_chunks_from_a_block_in_one_chunk)
     kit_free(w, block, S(1));
     release_all(r);
 }
+
+/* ---- in one chunk by the pool's own setting, or the thread's --------------------------------- */
+
+enum { KV_BLOCKS = 64 };
+
+/* As of a KV cache beside weights, on a large device: how many lie in one chunk. Then all go,
+ * and come again without a driver call but for the stream. */
+static int kv_in_one_chunk(mend_world *w)
+{
+    const uint64_t kv_bytes = 640 * MEND_MIB;
+    void *blocks[KV_BLOCKS];
+    uint64_t random = 3;
+    int in_one = 0;
+    for (int i = 0; i < 300; i++) {
+        random = random * UINT64_C(6364136223846793005) + 1;
+        void *weights = kit_alloc(w, (1 + (random >> 33) % 100) * MEND_MIB + 4096, NULL);
+        if (i % 9 == 0) {
+            kit_free(w, weights, NULL);
+        }
+    }
+    for (int i = 0; i < KV_BLOCKS; i++) {
+        blocks[i] = kit_alloc(w, kv_bytes, NULL);
+        mend_heap *heap = &w->pool->heap;
+        const uint64_t address = (uint64_t)(uintptr_t)blocks[i];
+        const mend_chunk *first = mend_chunk_at(&heap->chunks, address);
+        in_one += first == mend_chunk_at(&heap->chunks, address + kv_bytes - 1);
+    }
+    const uint64_t created = mend_world_stats(w).chunks_created;
+    const uint64_t calls = mend_sim_call_count(w->sim);
+    for (int i = 0; i < KV_BLOCKS; i++) {
+        kit_free(w, blocks[i], NULL);
+    }
+    for (int i = 0; i < KV_BLOCKS; i++) {
+        blocks[i] = kit_alloc(w, kv_bytes, NULL);
+    }
+    if (in_one == KV_BLOCKS) {
+        EXPECT_STATS(w, chunks_created, created);
+        EXPECT_U64_EQ(calls, mend_sim_call_count(w->sim));
+    }
+    return in_one;
+}
+
+#define KV_DEVICE                                                                                  \
+    w->sim_config.memory_bytes = 160 * MEND_GIB, w->sim_config.content = MEND_SIM_CONTENT_NONE
+
+KIT_SET_TEST(pool_pins, blocks_of_a_size_lie_in_one_chunk_where_the_pool_is_told_so,
+             (KV_DEVICE, w->pool_config.in_one_chunk_bytes = 16 * MEND_MIB))
+{
+    EXPECT_U64_EQ(KV_BLOCKS, kv_in_one_chunk(w));
+    const uint64_t pinned_bytes = mend_world_stats(w).pinned_bytes;
+    kit_alloc(w, 16 * MEND_MIB - 1, NULL);
+    EXPECT_STATS(w, pinned_bytes, pinned_bytes);
+}
+
+KIT_SET_TEST(pool_pins, blocks_lie_in_one_chunk_while_the_thread_asks_for_it, KV_DEVICE)
+{
+    const mend_alloc_options *options =
+        KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1, .alignment_bytes = 4096);
+    mend_alloc_options before = MEND_ALLOC_OPTIONS_INIT;
+    kit_alloc(w, 512, NULL);
+    void *odd = kit_alloc(w, 512, NULL);
+    EXPECT_U64_EQ(512, (uint64_t)(uintptr_t)odd % 4096);
+    kit_free(w, odd, NULL);
+    kit_free(w, kit_alloc(w, 512, NULL), NULL); /* it is cached */
+    EXPECT_OK(mend_set_alloc_options(options, &before));
+    EXPECT_U64_EQ(0, before.alignment_bytes);
+    EXPECT_U64_EQ(0, before.in_one_chunk);
+    EXPECT_U64_EQ(0, (uint64_t)(uintptr_t)kit_alloc(w, 512, NULL) % 4096);
+    EXPECT_U64_EQ(KV_BLOCKS, kv_in_one_chunk(w));
+    EXPECT_OK(mend_set_alloc_options(NULL, &before));
+    EXPECT_U64_EQ(4096, before.alignment_bytes);
+    EXPECT_U64_EQ(1, before.in_one_chunk);
+    EXPECT_TRUE(kv_in_one_chunk(w) < KV_BLOCKS);
+}
+
+RIG_TEST(pool_pins, what_a_thread_asks_of_each_block_is_checked)
+{
+    mend_alloc_options wrong[] = {
+        {sizeof(wrong[0]), 3, NULL, 0, NULL, 0},
+        {sizeof(wrong[0]), UINT64_C(1) << 41, NULL, 0, NULL, 0},
+        {sizeof(wrong[0]), 0, NULL, 1, NULL, 0},
+        {sizeof(wrong[0]), 0, NULL, 0, r->blocks[0], 0},
+        {sizeof(wrong[0]), 0, NULL, 0, NULL, 2},
+        {0, 0, NULL, 0, NULL, 0},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        EXPECT_ERROR(INVALID_ARGUMENT, mend_set_alloc_options(&wrong[i], NULL));
+    }
+    EXPECT_ERROR(INVALID_ARGUMENT, mend_set_alloc_options(NULL, &wrong[5]));
+}
