@@ -6,6 +6,7 @@
 
 #include "cli/completion.h"
 #include "cli/demo.h"
+#include "cli/fit.h"
 #include "cli/info.h"
 #include "cli/manual.h"
 #include "lab/live/command.h"
@@ -65,17 +66,9 @@ static const mend_command help_command = {
 };
 
 const mend_command *const mend_commands[] = {
-    &mend_demo_command,
-    &mend_info_command,
-    &mend_record_command,
-    &mend_replay_command,
-    &mend_report_command,
-    &mend_top_command,
-    &completion_command,
-    &manual_command,
-    &version_command,
-    &help_command,
-    NULL,
+    &mend_demo_command,   &mend_fit_command,    &mend_info_command, &mend_record_command,
+    &mend_replay_command, &mend_report_command, &mend_top_command,  &completion_command,
+    &manual_command,      &version_command,     &help_command,      NULL,
 };
 
 /* The exit status of a command that prints one thing. */
@@ -133,8 +126,9 @@ static int print_help(int argc, char **argv);
 
 /* In the order of the commands. */
 static int (*const runs[])(int argc, char **argv) = {
-    mend_cli_demo, mend_cli_info,    mend_cli_record, mend_cli_replay, mend_cli_report,
-    mend_cli_top,  print_completion, print_manual,    print_version,   print_help,
+    mend_cli_demo,   mend_cli_fit,    mend_cli_info, mend_cli_record,
+    mend_cli_replay, mend_cli_report, mend_cli_top,  print_completion,
+    print_manual,    print_version,   print_help,
 };
 static_assert(sizeof(runs) + sizeof(*runs) == sizeof(mend_commands), /* pointers, and a NULL */
               "each command runs");

@@ -120,7 +120,7 @@ static int copy_peer(void *target, int target_device, const void *source, int so
         error = CUDA_INVALID_VALUE;
     }
     if (error == CUDA_SUCCESS) {
-        error = simulate_work_kernel(stream, SIMULATE_KERNEL_NS);
+        error = simulate_work_kernel(stream, simulate_kernel_ns());
     }
     if (error == CUDA_SUCCESS && bytes > 0) {
         const simulate_effect copy = {

@@ -98,7 +98,7 @@ static int queue(mend_stream stream, uint64_t duration_ns)
 
 int simulate_launch(mend_stream stream)
 {
-    return queue(stream, SIMULATE_KERNEL_NS);
+    return queue(stream, simulate_kernel_ns());
 }
 
 static uint64_t duration_of(const void *function, void **arguments)
@@ -113,7 +113,7 @@ static uint64_t duration_of(const void *function, void **arguments)
     if (waits && arguments != NULL) {
         memcpy(&cycles, arguments[0], sizeof(cycles));
     }
-    return SIMULATE_KERNEL_NS + (cycles > 0 ? (uint64_t)cycles : 0);
+    return simulate_kernel_ns() + (cycles > 0 ? (uint64_t)cycles : 0);
 }
 
 static bool is_empty(dimensions d)

@@ -27,8 +27,7 @@ static _Thread_local int pushed_device; /* + 1; 0: none yet */
 
 /* ---- the environment ------------------------------------------------------------------------- */
 
-/* A whole number from 1 to `most` in a variable; `usual` where it is not set. 0: it is neither. */
-static uint64_t read_number(const char *name, uint64_t usual, uint64_t most)
+uint64_t simulate_read_number(const char *name, uint64_t usual, uint64_t most)
 {
     const char *text = getenv(name);
     if (text == NULL || *text == '\0') {
@@ -71,12 +70,12 @@ static int visible_of(int count)
 
 int simulate_device_count(void)
 {
-    return visible_of((int)read_number("MEND_SIMULATE_DEVICES", 1, SIMULATE_MOST_DEVICES));
+    return visible_of((int)simulate_read_number("MEND_SIMULATE_DEVICES", 1, SIMULATE_MOST_DEVICES));
 }
 
 bool simulate_has_fabric(void)
 {
-    return read_number("MEND_SIMULATE_FABRIC", 0, 1) == 1;
+    return simulate_read_number("MEND_SIMULATE_FABRIC", 0, 1) == 1;
 }
 
 void simulate_initialize(void)
@@ -125,7 +124,7 @@ static int make_machine(simulate_machine *machine)
 {
     mend_sim_config config = MEND_SIM_CONFIG_INIT;
     config.memory_bytes =
-        read_number("MEND_SIMULATE_MEMORY", DEFAULT_MEMORY_BYTES, UINT64_C(1) << 44);
+        simulate_read_number("MEND_SIMULATE_MEMORY", DEFAULT_MEMORY_BYTES, UINT64_C(1) << 44);
     machine->device_count = simulate_device_count();
     if (config.memory_bytes == 0) {
         return CUDA_NOT_INITIALIZED;

@@ -23,6 +23,10 @@ typedef struct simulate_machine {
  * wrong, or hides them all. */
 int simulate_device_count(void);
 
+/* A whole number from 1 to `most` in a variable of the environment; `usual` where it is not set. 0:
+ * it is neither, which was said. */
+uint64_t simulate_read_number(const char *name, uint64_t usual, uint64_t most);
+
 /* Whether memory can be shared by fabric handles: MEND_SIMULATE_FABRIC=1. */
 bool simulate_has_fabric(void);
 

@@ -5,7 +5,18 @@
 #include "simulate/graph.h"
 
 /* Bytes in a nanosecond: over the bus, and in the memory of a device. */
+enum { USUAL_NS = 20000 }; /* of a kernel */
 enum { BUS_BYTES = 20, MEMORY_BYTES = 1000, EFFECT_NS = 2000 };
+
+uint64_t simulate_kernel_ns(void)
+{
+    static _Atomic uint64_t known;
+    if (known == 0) {
+        uint64_t asked = simulate_read_number("MEND_SIMULATE_KERNEL_NS", USUAL_NS, 1000000000);
+        known = asked != 0 ? asked : USUAL_NS;
+    }
+    return known;
+}
 
 int simulate_work_kernel(mend_stream stream, uint64_t duration_ns)
 {

@@ -8,8 +8,12 @@ import sys
 from ._library import PACKAGE
 
 
-def main() -> str:
-    """Becomes the program. Returns only why that fails."""
+def main() -> str | int:
+    """Becomes the program. Returns only why that fails; `fit`, which is Python, its exit status."""
+    if sys.argv[1:2] == ["fit"]:
+        from . import fit
+
+        return fit.main(sys.argv[2:])
     program = PACKAGE / "bin" / "libmend"
     sys.stdout.flush()
     try:

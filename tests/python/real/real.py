@@ -103,7 +103,8 @@ def commands_of(framework):
     for name in ("", "_rare", "_pools", "_sleep", "_saver", "_vllm", "_growing"):
         yield ["-m", "libmend.simulate", "--memory=1GiB", str(HERE / f"torch{name}_real.py")]
     yield ["-m", "libmend.simulate", str(HERE / "replay_real.py")]
-    yield [str(HERE / "held_real.py")]
+    for name in ("held", "torch_fit"):
+        yield [str(HERE / f"{name}_real.py")]
 
 
 def read_arguments():

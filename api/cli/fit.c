@@ -1,0 +1,54 @@
+#include "cli/fit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* As api/python/libmend/fit/__init__.py reads them: a test of the package compares. */
+static const mend_option options[] = {
+    {"gpu", "NAME,...", "does it fit on these: T4, A100-40GB and others", NULL},
+    {"memory", "SIZE", "does it fit on a GPU with so much: 24GiB", NULL},
+    {"largest", "NAME=LOW..HIGH[:STEP]",
+     "the largest number in place of {NAME} in the program's arguments that fits", NULL},
+    {"fail-above", "SIZE", "exit status 1 if it may need more", NULL},
+    {"allocator", "NAME,...",
+     "of default, expandable, mend; the exit status is of the first (all three)", NULL},
+    {"steps", "N|all",
+     "end a run after N steps of the optimizer, or with the program (when peaks repeat)", NULL},
+    {"seconds", "N", "the most for a run (60)", NULL},
+    {"json", NULL, "one JSON object", NULL},
+    MEND_OPTION_HELP,
+    {NULL, NULL, NULL, NULL},
+};
+
+const mend_command mend_fit_command = {
+    .name = "fit",
+    .what = "say whether a PyTorch program fits into a GPU's memory, without one",
+    .arguments = "-- python train.py [arguments]",
+    .about = "Says whether a PyTorch program fits into a GPU's memory, without a GPU: what it uses "
+             "and holds under each allocator, which lines hold it, the smallest card that is "
+             "enough. The program runs over a simulated GPU, several times; what it writes to "
+             "files it writes. A part of the Python package: it runs python3 -m libmend fit.",
+    .options = options,
+    .status = "Exit status: 0 it fits, or nothing was asked; 1 it does not fit, or needs more than "
+              "--fail-above; 2 bad usage, or the program fails; 3 not sure, or not known.",
+};
+
+int mend_cli_fit(int argc, char **argv)
+{
+    int status = 0;
+    char **words = calloc((size_t)argc + 4, sizeof(*words));
+    if (words == NULL || (argc == 2 && strcmp(argv[1], "--help") == 0 &&
+                          !mend_command_read(&mend_fit_command, argc, argv, NULL, NULL, &status))) {
+        free(words);
+        return words == NULL ? MEND_STATUS_BAD_USAGE : status;
+    }
+    char *const python[] = {"python3", "-m", "libmend"};
+    memcpy(words, python, sizeof(python));
+    memcpy(words + 3, argv, (size_t)argc * sizeof(*words));
+    execvp(words[0], words);
+    fprintf(stderr, "libmend fit: a part of the Python package: python3: %s\n", strerror(errno));
+    free(words);
+    return MEND_STATUS_BAD_USAGE;
+}

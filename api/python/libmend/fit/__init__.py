@@ -1,0 +1,415 @@
+"""`libmend fit`: says before you run whether a PyTorch program fits into a GPU's memory.
+
+It runs the program over a simulated GPU, with PyTorch's own allocators and Mend's (docs/fit.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from .. import _devices, _library
+from . import _answer, _cards, _text
+from ._runs import ALLOCATORS, USUAL_KERNEL_NS, CannotRun, Program, Row, Server
+
+GOOD, DOES_NOT_FIT, BAD_USAGE, NOT_KNOWN = 0, 1, 2, 3
+STATUS = (
+    "Exit status: 0 it fits, or nothing was asked; 1 it does not fit, or needs more than"
+    " --fail-above; 2 bad usage, or the program fails; 3 not sure, or not known."
+)
+PROGRAM = _library.PACKAGE / "bin" / "libmend"
+
+
+def _size(text: str) -> int:
+    size = _devices.bytes_of(text)
+    if not 0 < size <= 1 << 44:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: 24GiB is one")
+    return size
+
+
+def _gpus(text: str) -> list[_cards.Card]:
+    found = [(name, _cards.find(name)) for name in text.split(",")]
+    for name, card in found:
+        if card is None:
+            keys = ", ".join(card.key for card in _cards.CARDS)
+            raise argparse.ArgumentTypeError(
+                f"no figures of a GPU {name!r}; there are {keys}, or --memory SIZE"
+            )
+    return [card for _, card in found]
+
+
+def _allocators(text: str) -> list[str]:
+    names = text.split(",")
+    for name in names:
+        if name not in ALLOCATORS or names.count(name) > 1:
+            raise argparse.ArgumentTypeError(
+                f"{name!r}: choose from {', '.join(ALLOCATORS)}, each once"
+            )
+    return names
+
+
+def _steps(text: str) -> int:
+    if text == "all":
+        return -1
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of steps, nor all")
+    return int(text)
+
+
+def _seconds(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 1 << 31:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return int(text)
+
+
+def _span(text: str) -> tuple[str, int, int, int]:
+    """batch=8..512, or batch=8..512:8 in steps of eight."""
+    name, _, span = text.partition("=")
+    span, _, step = span.partition(":")
+    low, _, high = span.partition("..")
+    numbers = (low, high, step or "1")
+    if not name or not all(number.isdecimal() for number in numbers):
+        raise argparse.ArgumentTypeError(f"{text!r} is no span: batch=8..512 is one")
+    low, high, step = map(int, numbers)
+    if not 0 < low <= high or step == 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: it must go from 1 or more upwards")
+    return name, low, high, step
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="libmend fit",
+        usage="%(prog)s [options] -- python train.py [arguments]",
+        description="Says whether a PyTorch program fits into a GPU's memory, without a GPU: what"
+        " it uses and holds under each allocator, which lines hold it, the smallest card that is"
+        " enough. The program runs over a simulated GPU, several times; what it writes to files it"
+        " writes.",
+        epilog=STATUS,
+    )
+    add = made.add_argument
+    add("--gpu", type=_gpus, metavar="NAME,...", help="does it fit on these")
+    add("--memory", type=_size, metavar="SIZE", help="does it fit on a GPU with so much: 24GiB")
+    add(
+        "--largest",
+        type=_span,
+        metavar="NAME=LOW..HIGH[:STEP]",
+        help="the largest number in place of {NAME} in the arguments that fits",
+    )
+    add("--fail-above", type=_size, metavar="SIZE", help="exit status 1 if it may need more")
+    add(
+        "--allocator",
+        type=_allocators,
+        default=list(ALLOCATORS),
+        metavar="NAME,...",
+        help=f"of {', '.join(ALLOCATORS)}; the exit status is of the first (all)",
+    )
+    add("--steps", type=_steps, default=0, metavar="N|all",
+        help="end a run after N steps of the optimizer, or with the program (when peaks"
+        " repeat)")  # fmt: skip
+    add("--seconds", type=_seconds, default=60, metavar="N", help="the most for a run (60)")
+    add("--json", action="store_true", help="one JSON object")
+    add("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return made
+
+
+class Fit:
+    """The questions, and the runs that answer them: none is made twice."""
+
+    def __init__(self, options: argparse.Namespace, program: Program, server: Server) -> None:
+        self.options, self.program, self.server = options, program, server
+        self.rows: dict[tuple, Row] = {}
+        self.allocators: list[str] = list(options.allocator)
+        self.failed: dict[str, str] = {}  # allocators that cannot be had, and why
+        self.knob = options.largest[0] if options.largest else None
+        self.times = [USUAL_KERNEL_NS]  # of a kernel: more where streams share memory
+
+    def run(self, allocator, card, size=None, memory=None, **more) -> Row:
+        """Without `memory` there is no limit, and cards of one capability are alike."""
+        alike = card.capability if memory is None else card.key
+        key = (allocator, alike, size, memory, *more.items())
+        if key not in self.rows:
+            if memory is not None:
+                more["memory_bytes"] = memory // (2 << 20) * (2 << 20)
+            arguments = self.program.argv(self.knob, size)
+            self.rows[key] = self.server.run(allocator, card, arguments=arguments, **more)
+        return self.rows[key]
+
+    def free(self, allocator, card, size=None) -> list[Row]:
+        """The runs without a limit, one for each time of a kernel. Raises CannotRun where one
+        fails."""
+        rows = []
+        for kernel_ns in self.times:
+            row = self.run(allocator, card, size, kernel_ns=kernel_ns)
+            if not row.is_whole:
+                raise CannotRun(f"the program {_text.failure(row)}\n{self.server.last_words()}")
+            if not row.used_gpu:
+                raise CannotRun("the program has not used the GPU")
+            rows.append(row)
+        return rows
+
+    def completes(self, allocator, card, memory, size=None) -> bool:
+        return all(
+            self.run(allocator, card, size, memory, kernel_ns=kernel_ns).completes
+            for kernel_ns in self.times
+        )
+
+    def verdict(self, allocator, total, card) -> _answer.Verdict:
+        def judged(kernel_ns, row):
+            def limited(memory):
+                return self.run(allocator, card, None, memory, kernel_ns=kernel_ns)
+
+            return _answer.judge(total, allocator, card, row, limited)
+
+        rows = self.free(allocator, card)
+        return _answer.worst([judged(*pair) for pair in zip(self.times, rows)])
+
+    # ---- values that only a GPU computes ---------------------------------------------------------
+
+    def values(self, card, size=None) -> dict:
+        """Which values the program reads that a kernel would have computed, and whether memory
+        depends on them: it runs with zeros, and with ones in their place."""
+        allocator = self.allocators[0]
+        zeros = self.free(allocator, card, size)[0]
+        if not zeros.reads:
+            return {"reads": [], "depends": False}
+        ones = self.run(allocator, card, size, value=1)
+        is_same = ones.is_whole and zeros.has_memory_of(ones)
+        return {
+            "reads": zeros.reads,
+            "depends": not is_same,
+            "with_zeros_bytes": zeros.allocated_bytes,
+            "with_ones_bytes": ones.allocated_bytes if ones.is_whole else None,
+            "with_ones_ended": ones.ended,
+        }
+
+    # ---- one record answers for all sizes --------------------------------------------------------
+
+    def record(self, card) -> dict:
+        """Runs once with the history of its memory, and asks `libmend report` who holds the peak,
+        and `libmend replay` for the least that each allocator needs."""
+        policies = {"default": "caching", "expandable": "expandable", "mend": "mend:torch"}
+        if self.server.torch_version >= (2, 13):
+            policies["default"] = "caching:2.13"
+        asked = ",".join(policies[name] for name in self.allocators)
+        with tempfile.TemporaryDirectory() as folder:
+            file = str(Path(folder) / "fit.pickle")
+            row = self.server.run("default", card, record=file)
+            report = _ask("report", "--json", "--no-what-if", file) if row.is_whole else []
+            replays = _ask("replay", "--json", "--capacity", "fit", "--policy", asked, file)
+        holders = [
+            {"line": holder["name"], "bytes": holder["at_peak_bytes"]}
+            for one in report
+            for holder in one["holders"]
+            if holder["at_peak_bytes"] > 0
+        ]
+        least = {line["policy"]: line.get("fit_capacity_bytes") for line in replays}
+        return {
+            "holders": sorted(holders, key=lambda holder: -holder["bytes"]),
+            "peak_bytes": report[0]["peak_live_bytes"] if report else 0,
+            "least": {name: least.get(policies[name]) for name in self.allocators},
+        }
+
+    def least(self, allocator, card, said: int | None, held: int) -> int:
+        """What the replay said is enough, if a run with it completes; else what is held without a
+        limit."""
+        for factor in (1, 1.01):
+            memory = int((said or held) * factor)
+            if memory < held and self.completes(allocator, card, memory):
+                return memory
+        return held
+
+    # ---- answers ---------------------------------------------------------------------------------
+
+    def smallest(self, allocator, base: _cards.Card) -> _cards.Card | None:
+        """The card with the least memory that it surely fits into."""
+        first = self.allocators[0]
+        for card in _cards.CARDS:
+            if card.total_bytes < self.run(first, base).allocated_bytes // 2:
+                continue
+            if self.run(first, card).has_memory_of(self.run(first, base)):
+                card = card._replace(capability=base.capability)
+            if self.verdict(allocator, card.total_bytes, card).what == _answer.FITS:
+                return card
+        return None
+
+    def targets(self) -> list[tuple[str, int, _cards.Card]]:
+        """What was asked for: a label, the memory, the card to simulate."""
+        found = [
+            (f"{card.key} ({_answer.gib(card.total_bytes)})", card.total_bytes, card)
+            for card in self.options.gpu or []
+        ]
+        if self.options.memory:
+            card = _cards.USUAL._replace(key="--memory", least_beside_bytes=_cards.LEAST_BESIDE)
+            label = f"a GPU of {_answer.gib(self.options.memory)}"
+            found.append((label, self.options.memory, card))
+        return found
+
+    def answer(self) -> dict:
+        if self.knob:
+            return self.answer_largest()
+        targets = self.targets()
+        base = targets[0][2] if targets else _cards.USUAL
+        if self.free(self.allocators[0], base)[0].streams > 1:
+            self.times = [1_000, USUAL_KERNEL_NS, 1_000_000]
+        for allocator in list(self.allocators):
+            try:
+                self.free(allocator, base)
+            except CannotRun as error:
+                if allocator == self.allocators[0]:
+                    raise
+                self.failed[allocator] = str(error)
+                self.allocators.remove(allocator)
+        values = self.values(base)
+        is_known = not values["depends"]
+        record = self.record(base)
+        columns = {
+            allocator: self.column(allocator, base, record["least"][allocator], is_known, targets)
+            for allocator in self.allocators
+        }
+        return {
+            "program": self.program.words(),
+            "torch": self.server.torch,
+            "capability": list(base.capability),
+            "row": vars(self.free(self.allocators[0], base)[0]),
+            "kernel_ns": self.times,
+            "columns": columns,
+            "failed": self.failed,
+            "values": values,
+            "holders": record["holders"],
+            "peak_bytes": record["peak_bytes"],
+            "targets": [self.answer_target(*target, is_known) for target in targets],
+        }
+
+    def column(self, allocator, base, said, is_known, targets) -> dict:
+        rows = self.free(allocator, base)
+        held = max(row.reserved_bytes for row in rows)
+        column = {
+            "allocated_bytes": max(row.allocated_bytes for row in rows),
+            "reserved_bytes": held,
+            "reserved_least_bytes": min(row.reserved_bytes for row in rows),
+            "lost_bytes": max(row.reserved_bytes - row.allocated_bytes for row in rows),
+            "retries": max(row.retries for row in rows),
+        }
+        if is_known:
+            beside = [_cards.LEAST_BESIDE, _cards.MOST_BESIDE]
+            if targets:
+                beside = [base.least_beside_bytes, base.most_beside_bytes]
+            least = self.least(allocator, base, said, held)
+            column["least_bytes"] = least
+            column["need"] = vars(_answer.need_of(least, allocator, *beside))
+            if not targets:
+                card = self.smallest(allocator, base)
+                column["smallest_card"] = card.key if card else None
+        return column
+
+    def answer_target(self, label, total, card, is_known) -> dict:
+        return {
+            "label": label,
+            "total_bytes": total,
+            "beside_bytes": [card.least_beside_bytes, card.most_beside_bytes],
+            "source": card.source if card.key != "--memory" else None,
+            "verdicts": {
+                allocator: vars(
+                    self.verdict(allocator, total, card)
+                    if is_known
+                    else _answer.Verdict(_answer.UNKNOWN)
+                )
+                for allocator in self.allocators
+            },
+        }
+
+    def answer_largest(self) -> dict:
+        knob, low, high, step = self.options.largest
+        targets = self.targets()
+        first = self.allocators[0]
+        if self.free(first, targets[0][2], low)[0].streams > 1:
+            self.times = [1_000, USUAL_KERNEL_NS, 1_000_000]
+        found = []
+        for label, total, card in targets:
+            sizes = {}
+            for allocator in self.allocators:
+                sure, _ = _answer.room_of(total, allocator, card)
+                sizes[allocator] = _answer.largest(
+                    low,
+                    high,
+                    step,
+                    sure,
+                    lambda size: max(
+                        self.free(allocator, card, size), key=lambda row: row.reserved_bytes
+                    ),
+                    lambda size: self.completes(allocator, card, sure, size),
+                )
+            found.append({"label": label, "total_bytes": total, "largest": sizes})
+        size = found[0]["largest"][first] or low
+        card = targets[0][2]
+        return {
+            "program": self.program.words(),
+            "torch": self.server.torch,
+            "capability": list(card.capability),
+            "row": vars(self.free(first, card, size)[0]),
+            "kernel_ns": self.times,
+            "knob": knob,
+            "span": [low, high, step],
+            "values": self.values(card, size),
+            "targets": found,
+        }
+
+
+def _ask(*words: str) -> list[dict]:
+    """What the program answers, a JSON object a line."""
+    done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, check=False)
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def status_of(answer: dict, options: argparse.Namespace) -> int:
+    row = answer["row"]
+    if answer["values"]["depends"] or row["ended"] == "time" or row["asks_free"]:
+        return NOT_KNOWN
+    first = options.allocator[0]
+    found = [GOOD]
+    for target in answer["targets"]:
+        if "largest" in target:
+            found.append(GOOD if target["largest"][first] else DOES_NOT_FIT)
+        else:
+            what = target["verdicts"][first]["what"]
+            found.append({_answer.FITS: GOOD, _answer.FAILS: DOES_NOT_FIT}.get(what, NOT_KNOWN))
+    if options.fail_above and options.fail_above < answer["columns"][first]["need"]["most_bytes"]:
+        found.append(DOES_NOT_FIT)
+    return DOES_NOT_FIT if DOES_NOT_FIT in found else max(found)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    begin = time.monotonic()
+    made = parser()
+    words = sys.argv[1:] if arguments is None else arguments
+    at = words.index("--") if "--" in words else len(words)
+    options = made.parse_args(words[:at])
+    named = options.program + words[at + 1 :]
+    if options.largest and not (options.gpu or options.memory):
+        made.error("--largest: say for which memory: --gpu NAME or --memory SIZE")
+    if options.largest and options.fail_above:
+        made.error("--largest and --fail-above are two questions")
+    try:
+        program = Program.of(named)
+        if options.largest and f"{{{options.largest[0]}}}" not in " ".join(program.arguments):
+            raise CannotRun(f"no argument of the program has {{{options.largest[0]}}} in it")
+        with contextlib.closing(Server(program, options.steps, options.seconds)) as server:
+            fit = Fit(options, program, server)
+            answer = fit.answer()
+            answer["runs"] = server.runs
+    except CannotRun as error:
+        print(f"libmend fit: {error}", file=sys.stderr)
+        return BAD_USAGE
+    except KeyboardInterrupt:
+        return 130
+    answer["seconds"] = round(time.monotonic() - begin, 1)
+    answer["status"] = status_of(answer, options)
+    answer["fail_above_bytes"] = options.fail_above
+    print(json.dumps(answer) if options.json else _text.write(answer), flush=True)
+    return answer["status"]

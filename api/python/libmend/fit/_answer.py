@@ -1,0 +1,124 @@
+"""What the figures of runs mean: how much a card must have, whether it fits, the largest size."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Callable
+
+from ._cards import GIB, MIB, Card
+
+# How far what an allocator held on an H100 or H200 was from what the simulation said, at most, over
+# the rows of docs/fit.md#accuracy that completed: parts of what it held. Mend's rows there are of
+# earlier policies: it is given as much as PyTorch's default.
+ERROR = {"default": 0.008, "expandable": 0.001, "mend": 0.008}
+
+FITS, FAILS, UNSURE, UNKNOWN = "fits", "does not fit", "not sure", "not known"
+
+
+def gib(size: int, digits: int = 2) -> str:
+    return f"{size / GIB:.{digits}f} GiB"
+
+
+@dataclasses.dataclass
+class Need:
+    """Of a device's memory, from and to: the allocator's, and what lies beside it."""
+
+    least_bytes: int
+    most_bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.least_bytes / GIB:.2f} to {self.most_bytes / GIB:.2f} GiB"
+
+
+def need_of(held_bytes: int, allocator: str, least_beside: int, most_beside: int) -> Need:
+    error = ERROR[allocator]
+    return Need(
+        int(held_bytes * (1 - error)) + least_beside, int(held_bytes * (1 + error)) + most_beside
+    )
+
+
+@dataclasses.dataclass
+class Verdict:
+    """Whether a program fits into a memory under an allocator."""
+
+    what: str
+    left_bytes: int | None = None  # of the device, at least; None: it does not surely fit
+    step: int | None = None  # where it fails
+    line: str | None = None
+    size_bytes: int | None = None  # of the request that fails
+
+
+def room_of(total_bytes: int, allocator: str, card: Card) -> tuple[int, int]:
+    """What the allocator may have of a device: surely, and at most."""
+    error = ERROR[allocator]
+    sure = int((total_bytes - card.most_beside_bytes) / (1 + error))
+    most = int((total_bytes - card.least_beside_bytes) / (1 - error))
+    return max(sure, 0), max(most, 0)
+
+
+def judge(total_bytes: int, allocator: str, card: Card, free_row, limited: Callable) -> Verdict:
+    """`free_row` ran without a limit; limited(bytes) runs with one. Two runs at most: with what the
+    allocator surely has of the device, and with the most that it may have."""
+    sure, most = room_of(total_bytes, allocator, card)
+    if free_row.reserved_bytes <= sure:
+        need = need_of(
+            free_row.reserved_bytes, allocator, card.least_beside_bytes, card.most_beside_bytes
+        )
+        return Verdict(FITS, total_bytes - need.most_bytes)
+    if free_row.allocated_bytes <= sure:
+        row = limited(sure)
+        if row.completes:
+            return Verdict(FITS, 0)
+    row = limited(most) if most >= 2 * MIB else None
+    if row is not None and row.completes:
+        return Verdict(UNSURE)
+    oom = row.ooms[0] if row is not None and row.ooms else {}
+    return Verdict(FAILS, None, oom.get("step"), oom.get("line"), oom.get("size_bytes"))
+
+
+def worst(verdicts: list[Verdict]) -> Verdict:
+    """Of one program with kernels of several times: what holds for all of them."""
+    if all(verdict.what == FITS for verdict in verdicts):
+        return min(verdicts, key=lambda verdict: verdict.left_bytes)
+    if all(verdict.what == FAILS for verdict in verdicts):
+        return verdicts[0]
+    return Verdict(UNSURE)
+
+
+def largest(
+    low: int, high: int, step: int, usable: int, run: Callable, limited: Callable
+) -> int | None:
+    """The largest of low, low + step, ... up to high that runs in `usable` bytes; None: not even
+    the first does. run(size) is the row without a limit, limited(size) whether it completes with
+    one. What a program needs is nearly straight in its size: steers by the line through the two
+    sizes next to the limit, first of what lies halfway from used to held, then of either, and
+    halves what is left where no line leads."""
+    good, bad = low - step, low + (high - low) // step * step + step
+    rows: dict[int, object] = {}
+    size = low
+    while bad - good > step:
+        row = rows[size] = run(size)
+        does = row.is_whole and row.allocated_bytes <= usable
+        if does and row.reserved_bytes > usable:
+            does = limited(size)
+        good, bad = (size, bad) if does else (good, size)
+        guesses = [2 * size] if len(rows) == 1 else _guesses(rows, usable, step)
+        inside = [g for g in (low + int(g - low) // step * step for g in guesses) if good < g < bad]
+        size = inside[0] if inside else good + max((bad - good) // step // 2, 1) * step
+    return good if good >= low else None
+
+
+def _guesses(rows: dict, usable: int, step: int) -> list[float]:
+    """Where the lines reach `usable`, and one further, so that it is enclosed."""
+    guesses = []
+    for part in (0.5, 0, 1):
+        needs = {
+            size: row.allocated_bytes + part * (row.reserved_bytes - row.allocated_bytes)
+            for size, row in rows.items()
+        }
+        one, other = sorted(sorted(needs, key=lambda size: abs(needs[size] - usable))[:2])
+        slope = (needs[other] - needs[one]) / (other - one)
+        if slope > 0:
+            guess = one + (usable - needs[one]) / slope
+            guesses += [guess, guess + step]
+    return guesses

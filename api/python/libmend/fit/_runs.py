@@ -1,0 +1,215 @@
+"""Runs of the program: the interpreter that has its PyTorch, the process that forks for each run,
+and what a run answered."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from ..simulate import environment_for
+from ._cards import Card
+
+UNLIMITED = 1 << 40
+USUAL_KERNEL_NS = 20_000
+SERVER = Path(__file__).with_name("_server.py")
+ALLOCATORS = {"default": "PyTorch's default", "expandable": "expandable segments", "mend": "Mend"}
+# What decides which allocator a program has, or hides devices: what fit does itself.
+_SET_ASIDE = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "MEND_TORCH")
+_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
+
+
+class CannotRun(Exception):
+    """In words for the user: the program cannot be run at all."""
+
+
+@dataclasses.dataclass
+class Program:
+    """What is to be run, as the user wrote it."""
+
+    interpreter: list[str]  # with its flags
+    target: list[str]  # a file; -m and a module; -c and its text
+    arguments: list[str]
+
+    @classmethod
+    def of(cls, words: list[str]) -> Program:
+        if not words:
+            raise CannotRun("name the program to run: libmend fit -- python train.py")
+        if words[0].endswith(".py"):
+            return cls._of_target([sys.executable], words)
+        found = shutil.which(words[0])
+        if found is None:
+            raise CannotRun(f"there is no program {words[0]!r}")
+        if re.fullmatch(r"python[\d.]*", Path(words[0]).name):
+            flags = 1
+            while words[flags : flags + 1] and re.match(r"-(?![mc]$)", words[flags]):
+                flags += 2 if words[flags] in _WITH_VALUE else 1
+            return cls._of_target([found, *words[1:flags]], words[flags:])
+        with open(found, "rb") as file:
+            first = re.match(rb"#!\s*(\S*python[\d.]*)\s*\n", file.readline())
+        if not first:
+            raise CannotRun(f"{words[0]} is no Python program: name one as python train.py")
+        return cls._of_target([first[1].decode()], [found, *words[1:]])
+
+    @classmethod
+    def _of_target(cls, interpreter: list[str], words: list[str]) -> Program:
+        count = 2 if words[:1] in (["-m"], ["-c"]) else 1
+        target = words[:count]
+        if len(target) < count:
+            raise CannotRun("name the program to run: a file, -m and a module, or -c and its text")
+        if count == 1 and not Path(target[0]).is_file():
+            raise CannotRun(f"there is no file {target[0]!r}")
+        return cls(interpreter, target, words[count:])
+
+    def words(self, size: int | None = None) -> str:
+        name = Path(self.target[-1]).name if len(self.target) == 1 else " ".join(self.target)
+        return " ".join([name.splitlines()[0] if name else name, *self.argv(None, size)])
+
+    def argv(self, knob: str | None, size: int | None) -> list[str]:
+        """Its arguments, with the size in place of {knob}."""
+        if knob is None:
+            return self.arguments
+        return [word.replace(f"{{{knob}}}", str(size)) for word in self.arguments]
+
+
+@dataclasses.dataclass
+class Row:
+    """What one run answered."""
+
+    ended: str  # end, steps, peaks repeat; time, out of memory, failed: ..., exit N
+    allocated_bytes: int = 0
+    reserved_bytes: int = 0
+    steps: int = 0
+    steps_differ: bool = False  # in what they ask for
+    streams: int = 0  # that have memory
+    asks_free: str = ""  # the line that asks how much memory is free
+    grew_at_step: int = 0
+    retries: int = 0
+    ooms: list = dataclasses.field(default_factory=list)
+    reads: list = dataclasses.field(default_factory=list)  # of values: (line, count)
+    used_gpu: bool = False
+    seconds: float = 0.0
+
+    @property
+    def is_whole(self) -> bool:
+        """It came to an end that its peaks may be judged by."""
+        return self.ended in ("end", "steps", "peaks repeat", "time")
+
+    @property
+    def completes(self) -> bool:
+        return self.is_whole and not self.ooms
+
+    def has_memory_of(self, other: Row) -> bool:
+        return (self.allocated_bytes, self.reserved_bytes) == (
+            other.allocated_bytes,
+            other.reserved_bytes,
+        )
+
+
+class Server:
+    """The process that has imported PyTorch, and runs the program in children."""
+
+    def __init__(self, program: Program, steps: int, seconds: int) -> None:
+        self.program, self.steps, self.seconds = program, steps, seconds
+        self.log = tempfile.TemporaryFile("w+", errors="replace")
+        self.runs: list[dict] = []
+        for wants_preload in ("1", "0"):
+            ready = self._start(wants_preload)
+            if "poisoned" not in ready:
+                break
+        if "torch" not in ready:
+            why = ready.get("missing") or (
+                "an import uses the GPU" if "poisoned" in ready else self.last_words()
+            )
+            hint = ""
+            if "missing" in ready and program.interpreter[0] != sys.executable:
+                hint = f" (libmend itself runs with {sys.executable})"
+            raise CannotRun(f"{program.interpreter[0]}: {why}{hint}")
+        if not ready["cuda"]:
+            raise CannotRun(f"PyTorch {ready['torch']} of {program.interpreter[0]} has no CUDA")
+        self.torch = ready["torch"]
+        numbers = re.match(r"(\d+)\.(\d+)", self.torch)
+        self.torch_version = (int(numbers[1]), int(numbers[2]))
+
+    def _start(self, wants_preload: str) -> dict:
+        environment = environment_for(UNLIMITED, 1, False)
+        for name in (*_SET_ASIDE, "CUDA_VISIBLE_DEVICES"):
+            environment.pop(name, None)
+        environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # is_available() initializes nothing
+        environment["MEND_SIMULATE_CONTENTS"] = "small"
+        reading, writing = os.pipe()
+        words = [str(SERVER), str(writing), wants_preload, *self.program.target]
+        self.process = subprocess.Popen(
+            [*self.program.interpreter, *words],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=self.log,
+            stderr=self.log,
+            text=True,
+            pass_fds=[writing],
+        )
+        os.close(writing)
+        self.answers = os.fdopen(reading)
+        return self._answer()
+
+    def _answer(self) -> dict:
+        line = self.answers.readline()
+        return json.loads(line) if line else {}
+
+    def run(
+        self,
+        allocator: str,
+        card: Card,
+        memory_bytes: int = UNLIMITED,
+        arguments: list[str] | None = None,
+        record: str | None = None,
+        value: int = 0,
+        kernel_ns: int = USUAL_KERNEL_NS,
+    ) -> Row:
+        """Runs the program once on that much memory of that card. `value` is what it reads where a
+        kernel would have computed, `kernel_ns` what a kernel takes."""
+        request = {
+            "arguments": self.program.arguments if arguments is None else arguments,
+            "allocator": allocator,
+            "environment": {
+                **card.environment(),
+                "MEND_SIMULATE_MEMORY": str(memory_bytes),
+                "MEND_SIMULATE_KERNEL_NS": str(kernel_ns),
+            },
+            "steps": self.steps,
+            "seconds": self.seconds,
+            "record": record,
+            "value": value,
+        }
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        row = {"ended": "failed: it ended without a word"}
+        while "status" not in (answer := self._answer()):
+            if not answer:
+                raise CannotRun(f"{self.program.interpreter[0]} ended: {self.last_words()}")
+            row = answer
+        if answer["status"] < 0:
+            row["ended"] = f"failed: {signal.Signals(-answer['status']).name}"
+        self.runs.append(
+            {"allocator": allocator, "card": card.key, "memory_bytes": memory_bytes, **row}
+        )
+        return Row(**row)
+
+    def last_words(self, lines: int = 12) -> str:
+        """The end of what the program printed."""
+        self.log.seek(0)
+        return "\n".join(self.log.read().strip().splitlines()[-lines:])
+
+    def close(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+        self.process.stdin.close()
+        self.answers.close()
+        self.log.close()

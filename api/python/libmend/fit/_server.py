@@ -1,0 +1,341 @@
+"""A process that has imported PyTorch, and what the program imports, over a simulated GPU. Each
+line of its standard input asks for a run, which is a process of its own that begins there: an
+import is paid for once. The answer is a line of JSON.
+
+`libmend fit` starts it with the interpreter of the program: _server.py DESCRIPTOR PRELOAD
+PROGRAM, where answers go to the descriptor and PROGRAM is a file, -m and a module, or -c and its
+text.
+"""
+
+from __future__ import annotations
+
+import ast
+import collections
+import ctypes
+import importlib.util
+import json
+import os
+import runpy
+import signal
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+MOST_EVENTS = 4_000_000  # of a recording
+# Steps without a new peak after which a run ends, beside as many as it took to reach the last one;
+# and where steps differ in what they ask for.
+LATER_STEPS = 4
+LATER_STEPS_THAT_DIFFER = 48
+FIRST_STEPS = 2  # that differ from later ones: an optimizer makes its state
+POISONED = 3
+
+
+def load_package() -> object:
+    """The package that this file is of, whatever else the interpreter has on its path."""
+    spec = importlib.util.spec_from_file_location(
+        PACKAGE.name, PACKAGE / "__init__.py", submodule_search_locations=[str(PACKAGE)]
+    )
+    package = sys.modules[PACKAGE.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
+    return package
+
+
+def imports_of(text: str) -> list[tuple[str, list[str]]]:
+    """What a program imports at its top, and which names it takes from there."""
+    found = []
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return []
+    for node in body:
+        if isinstance(node, ast.Import):
+            found += [(one.name, []) for one in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.append((node.module, [one.name for one in node.names]))
+    return found
+
+
+def preload(text: str) -> None:
+    """Imports those of them that are installed packages: modules beside the program may look at its
+    arguments when they are imported, so each run imports them anew."""
+    for name, names in imports_of(text):
+        try:
+            spec = importlib.util.find_spec(name.partition(".")[0])
+            if spec is None or "-packages" + os.sep not in (spec.origin or ""):
+                continue
+            module = importlib.import_module(name)
+            for one in names:  # lazy modules load their classes here
+                getattr(module, one, None)
+        except BaseException:  # the run has the same trouble, and says so
+            pass
+
+
+def is_usable_in_child() -> bool:
+    """No import has initialized CUDA, which no child could use then."""
+    import torch
+
+    child = os.fork()
+    if child == 0:
+        try:
+            torch.cuda.mem_get_info()
+            os._exit(0)
+        except BaseException:
+            os._exit(POISONED)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+class Run:
+    """One run of the program, in this process."""
+
+    def __init__(self, request: dict, program: list[str], answers) -> None:
+        self.request, self.program, self.answers = request, program, answers
+        self.begin = time.monotonic()
+        self.process, self.main = os.getpid(), threading.get_ident()
+        self.steps = self.grew_at = 0
+        self.peaks = {"allocated_bytes": 0, "reserved_bytes": 0}
+        self.ooms: list[dict] = []
+        self.reads: collections.Counter = collections.Counter()
+        self.asked_before = 0
+        self.asked: set[int] = set()  # bytes in a step
+        self.asks_free = ""  # the line that asks how much memory is free
+        self.has_ended = False
+
+    def prepare(self) -> None:
+        import torch
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        self.torch = torch
+        request = self.request
+        # Versions that prefer cuDNN's attention would fail without it; they take the next best.
+        torch.backends.cuda.enable_cudnn_sdp(False)
+        os.environ.update(request["environment"])
+        if request["allocator"] == "expandable":
+            for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+                os.environ[name] = "expandable_segments:True"
+            torch.cuda.memory._set_allocator_settings("expandable_segments:True")
+        elif request["allocator"] == "mend":
+            importlib.import_module(f"{PACKAGE.name}.torch").enable()
+        register_optimizer_step_post_hook(self.after_step)
+        for module in (torch.cuda, torch.cuda.memory):  # the program's resets hide no peak
+            module.reset_peak_memory_stats = self.keeping_peaks(module.reset_peak_memory_stats)
+        torch.cuda.mem_get_info = torch.cuda.memory.mem_get_info = self.telling(
+            torch.cuda.mem_get_info
+        )
+        torch.cuda._lazy_call(self.when_ready)
+        self.listener = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_uint64)(self.on_read)
+        ctypes.CDLL(None).mend_simulate_on_read(self.listener)
+        signal.signal(signal.SIGALRM, lambda *_: self.finish("time"))
+        signal.alarm(request["seconds"])
+
+    def when_ready(self) -> None:
+        self.torch._C._cuda_attach_out_of_memory_observer(self.on_out_of_memory)
+        if self.request["record"]:
+            self.torch.cuda.memory._record_memory_history(
+                max_entries=MOST_EVENTS, stacks="python"
+            )
+
+    def keeping_peaks(self, reset):
+        def reset_and_keep(*arguments, **named):
+            self.look()
+            return reset(*arguments, **named)
+
+        return reset_and_keep
+
+    def telling(self, mem_get_info):
+        """A program that asks what is free may plan by it, and a run without a limit says 1 TiB."""
+
+        def ask_and_tell(*arguments, **named):
+            self.asks_free = self.asks_free or self.line(sys._getframe(1))
+            return mem_get_info(*arguments, **named)
+
+        return ask_and_tell
+
+    def look(self) -> dict:
+        """The allocator's figures; whether a peak grew is seen from `peaks`."""
+        torch = self.torch
+        figures = torch.cuda.memory_stats() if torch.cuda.is_initialized() else {}
+        for name in self.peaks:
+            peak = figures.get(f"{name}.all.peak", 0)
+            self.peaks[name] = max(self.peaks[name], peak)
+        return figures
+
+    def streams(self) -> int:
+        """How many streams have memory."""
+        torch = self.torch
+        segments = torch.cuda.memory_snapshot() if torch.cuda.is_initialized() else []
+        return len({(segment["device"], segment["stream"]) for segment in segments})
+
+    # ---- what it hears ---------------------------------------------------------------------------
+
+    def after_step(self, *_: object) -> None:
+        self.steps += 1
+        before = dict(self.peaks)
+        asked = self.look().get("requested_bytes.all.allocated", 0)
+        if self.peaks != before:
+            self.grew_at = self.steps
+        if self.steps > FIRST_STEPS:
+            self.asked.add(asked - self.asked_before)
+        self.asked_before = asked
+        wanted = self.request["steps"]
+        later = LATER_STEPS if len(self.asked) < 2 else LATER_STEPS_THAT_DIFFER
+        if wanted == self.steps:
+            self.finish("steps")
+        elif wanted == 0 and self.steps >= 2 * self.grew_at + later:
+            self.finish("peaks repeat")
+
+    def on_out_of_memory(self, _device: int, size: int, _total: int, _free: int) -> None:
+        if len(self.ooms) < 8:
+            line = self.line(sys._current_frames().get(self.main))
+            self.ooms.append({"size_bytes": size, "step": self.steps + 1, "line": line})
+
+    def on_read(self, _bytes: int) -> int:
+        """The value of what a kernel would have computed."""
+        try:
+            frame = sys._getframe(1)
+        except ValueError:  # a thread of C++
+            frame = sys._current_frames().get(self.main)
+        if self.is_overflow_check(frame):
+            return 0
+        self.reads[self.line(frame)] += 1
+        return self.request["value"]
+
+    @staticmethod
+    def is_overflow_check(frame) -> bool:
+        """PyTorch's GradScaler asks whether gradients overflowed. They do not, in a step that is
+        worth to be planned for."""
+        while frame is not None:
+            code = frame.f_code
+            if code.co_name == "_maybe_opt_step" and "grad_scaler" in code.co_filename:
+                return True
+            frame = frame.f_back
+        return False
+
+    def line(self, frame) -> str:
+        """As `libmend report` names stacks: the innermost line of the program, and the library's
+        that it calls."""
+        stacks = importlib.import_module(f"{PACKAGE.name}._stacks")
+        inner = None
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if not file.startswith(str(PACKAGE)) and "/torch/" not in file:
+                inner = inner or frame
+                if stacks._learn(file):
+                    break
+            frame = frame.f_back
+        first = frame or inner
+        if first is None:
+            return "no line of Python"
+        return stacks._label(first.f_code, first.f_lineno, inner.f_code, inner.f_lineno)
+
+    # ---- its end ---------------------------------------------------------------------------------
+
+    def finish(self, why: str) -> None:
+        """Answers, and ends the process: a program catches exceptions."""
+        if os.getpid() != self.process or self.has_ended:
+            return
+        self.has_ended = True
+        figures = self.look()
+        if self.request["record"]:
+            self.torch.cuda.memory._dump_snapshot(self.request["record"])
+        row = {
+            "ended": why,
+            "steps": self.steps,
+            "steps_differ": len(self.asked) > 1,
+            "streams": self.streams(),
+            "asks_free": self.asks_free,
+            "grew_at_step": self.grew_at,
+            **self.peaks,
+            "retries": figures.get("num_alloc_retries", 0),
+            "ooms": self.ooms,
+            "reads": self.reads.most_common(),
+            "used_gpu": self.torch.cuda.is_initialized(),
+            "seconds": round(time.monotonic() - self.begin, 2),
+        }
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.write(self.answers, json.dumps(row).encode() + b"\n")
+        os._exit(0)
+
+    def run(self) -> None:
+        self.prepare()
+        program, arguments = self.program, self.request["arguments"]
+        try:
+            if program[0] == "-m":
+                sys.argv = [program[1], *arguments]
+                runpy.run_module(program[1], run_name="__main__", alter_sys=True)
+            elif program[0] == "-c":
+                sys.argv = ["-c", *arguments]
+                exec(compile(program[1], "<string>", "exec"), {"__name__": "__main__"})
+            else:
+                sys.argv = [program[0], *arguments]
+                runpy.run_path(program[0], run_name="__main__")
+            why = "end"
+        except SystemExit as error:
+            why = f"exit {error.code}" if error.code else "end"
+        except self.torch.cuda.OutOfMemoryError:
+            traceback.print_exc()
+            why = "out of memory"
+        except BaseException as error:
+            traceback.print_exc()
+            words = str(error).strip().splitlines()
+            why = f"failed: {type(error).__name__}{': ' + words[0] if words else ''}"[:300]
+            if self.ooms:  # a library that was refused memory says so in its own words
+                why = "out of memory"
+        self.finish(why)
+
+
+def serve(program: list[str], answers: int) -> None:
+    for line in sys.stdin:
+        request = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            os.setpgid(0, 0)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            try:
+                Run(request, program, answers).run()
+            except BaseException:
+                traceback.print_exc()
+            os._exit(1)
+        signal.signal(signal.SIGTERM, lambda *_: (end_group(child), os._exit(1)))
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        end_group(child)  # workers that it left
+        os.write(answers, json.dumps({"status": status}).encode() + b"\n")
+
+
+def end_group(child: int) -> None:
+    try:
+        os.killpg(child, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def main() -> None:
+    descriptor, wants_preload, *program = sys.argv[1:]
+    answers = int(descriptor)  # standard output is the program's
+    os.set_inheritable(answers, False)
+    is_file = program[0] not in ("-m", "-c")
+    sys.path[0] = str(Path(program[0]).resolve().parent) if is_file else os.getcwd()
+    load_package()
+    try:
+        import torch
+    except ImportError as error:
+        os.write(answers, json.dumps({"missing": f"PyTorch: {error}"}).encode() + b"\n")
+        return
+    if wants_preload == "1":
+        text = program[1] if program[0] == "-c" else ""
+        if is_file:
+            text = Path(program[0]).read_text(encoding="utf-8", errors="replace")
+        preload(text)
+    if not is_usable_in_child():
+        os.write(answers, b'{"poisoned": true}\n')
+        return
+    ready = {"torch": torch.__version__, "cuda": torch.version.cuda}
+    os.write(answers, json.dumps(ready).encode() + b"\n")
+    serve(program, answers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""The answer of `libmend fit` on one screen."""
+
+from __future__ import annotations
+
+from . import _answer, _cards
+from ._answer import gib
+from ._runs import ALLOCATORS
+
+MOST_HOLDERS = 6
+MOST_READS = 3
+LIMITS = "docs/fit.md#limits"
+_LIBRARIES = ("cudnn", "cufft", "cusolver", "cusparse", "nccl")
+
+
+def failure(row) -> str:
+    """What became of a run that did not end well, after "the program"."""
+    ended = row.ended if hasattr(row, "ended") else row
+    if ended == "out of memory":
+        return "runs out of memory on a device of 1 TiB"
+    if ended.startswith("exit "):
+        return f"ended with status {ended[5:]}"
+    hint = ""
+    if any(name in ended.lower() for name in _LIBRARIES):
+        hint = f"\nThat library does not run without a GPU yet: {LIMITS}"
+    return ended + hint
+
+
+def _cells(label: str, cells: list[str]) -> str:
+    return f"  {label:<28}" + "".join(f"{cell:>22}" for cell in cells)
+
+
+def _reads(values: dict) -> str:
+    shown = [f"{line} ({count}x)" for line, count in values["reads"][:MOST_READS]]
+    more = len(values["reads"]) - len(shown)
+    return ", ".join(shown) + (f" and {more} more lines" if more > 0 else "")
+
+
+def _unknown(answer: dict) -> list[str]:
+    """What makes the figures no answer: it is said first."""
+    lines = []
+    values, row = answer["values"], answer["row"]
+    if values["depends"]:
+        ones = values["with_ones_bytes"]
+        other = gib(ones) if ones is not None else f"it {failure(values['with_ones_ended'])}"
+        lines += [
+            "NOT KNOWN: what the program takes depends on values that only a GPU computes.",
+            f"It uses {gib(values['with_zeros_bytes'])} where they are 0, and where they are 1:"
+            f" {other}. They are read at",
+            f"  {_reads(values)}",
+        ]
+    if row["asks_free"]:
+        lines.append(
+            f"NOT SURE: the program asks how much memory is free, at {row['asks_free']}. Where it"
+            " plans by that, it takes more here than on a smaller GPU."
+        )
+    if row["ended"] == "time":
+        lines.append(
+            f"NOT THE END: a run was stopped after {row['seconds']:.0f} s (--seconds), at step"
+            f" {row['steps']}. It may need more later."
+        )
+    return lines
+
+
+def _ending(row: dict) -> str:
+    steps = f"{row['steps']} steps of the optimizer" if row["steps"] else "no optimizer"
+    if row["ended"] == "peaks repeat":
+        return f"{steps}, peaks repeat since step {row['grew_at_step']}"
+    return f"{steps}, to its end" if row["ended"] == "end" else steps
+
+
+def _tail(answer: dict) -> list[str]:
+    lines, values, row = [], answer["values"], answer["row"]
+    if values["reads"] and not values["depends"]:
+        count = sum(count for _, count in values["reads"])
+        lines.append(
+            f"It reads {count} value{'s' if count > 1 else ''} that only a GPU computes, at"
+            f" {_reads(values)}: memory is the same with 0 and 1 in their place."
+        )
+    if row["steps_differ"]:
+        lines.append(
+            f"Steps differ in what they ask for: {row['steps']} were run, and a later one may need"
+            " more (--steps N runs more)."
+        )
+    if row["ended"] == "peaks repeat":
+        lines.append(
+            "What comes after these steps (an evaluation, a checkpoint) is not in it; --steps all"
+            " runs to the end."
+        )
+    if len(answer["kernel_ns"]) > 1:
+        lines.append(
+            f"{row['streams']} streams have memory, so it depends on time: kernels took 1 us, 20 us"
+            " and 1 ms."
+        )
+    lines.append(f"{len(answer['runs'])} runs, {answer['seconds']} s.")
+    return lines
+
+
+def _head(answer: dict) -> str:
+    major, minor = answer["capability"]
+    return (
+        f"{answer['program']}: PyTorch {answer['torch']} over a simulated GPU of compute capability"
+        f" {major}.{minor}; {_ending(answer['row'])}."
+    )
+
+
+def _verdict_words(verdict: dict) -> str:
+    left = verdict["left_bytes"]
+    if verdict["what"] != _answer.FITS:
+        return verdict["what"]
+    return f"fits, {gib(left)} left" if left else "fits, at its limit"
+
+
+def _first(answer: dict) -> list[str]:
+    """The answer in a sentence, of the first allocator."""
+    name, column = next(iter(answer["columns"].items()))
+    who = ALLOCATORS[name]
+    lines = []
+    for target in answer["targets"]:
+        verdict = target["verdicts"][name]
+        lines.append(f"{target['label']}: {_verdict_words(verdict)}, with {who}.")
+        if verdict["line"]:
+            lines.append(
+                f"  It fails in step {verdict['step']} at {verdict['line']}, which asks for"
+                f" {verdict['size_bytes'] / _cards.MIB:,.0f} MiB."
+            )
+    if not answer["targets"]:
+        card = column["smallest_card"]
+        enough = (
+            f"the smallest card of the list that is surely enough is {card}"
+            f" ({gib(_cards.find(card).total_bytes)})"
+            if card
+            else "no card of the list is surely enough"
+        )
+        lines.append(f"It needs {_span(column['need'])} of a GPU, with {who}; {enough}.")
+    if answer["fail_above_bytes"]:
+        most = column["need"]["most_bytes"]
+        verb = "may need" if most > answer["fail_above_bytes"] else "needs at most"
+        lines.append(f"--fail-above {gib(answer['fail_above_bytes'])}: it {verb} {gib(most)}.")
+    return lines
+
+
+def _span(need: dict) -> str:
+    return str(_answer.Need(**need))
+
+
+def _held(column: dict) -> str:
+    least, most = column["reserved_least_bytes"], column["reserved_bytes"]
+    return gib(most) if gib(least) == gib(most) else str(_answer.Need(least, most))
+
+
+def _table(answer: dict) -> list[str]:
+    columns = answer["columns"].values()
+    is_known = not answer["values"]["depends"]
+    lines = [_cells("", [ALLOCATORS[name] for name in answer["columns"]])]
+
+    def add(label: str, cell) -> None:
+        lines.append(_cells(label, [cell(column) for column in columns]))
+
+    add("most in use", lambda column: gib(column["allocated_bytes"]))
+    add("held", _held)
+    add("lost to fragmentation", lambda column: gib(column["lost_bytes"]))
+    if is_known:
+        add("least that is enough", lambda column: gib(column["least_bytes"]))
+        add("with context and libraries", lambda column: _span(column["need"]))
+    for target in answer["targets"]:
+        cells = [_verdict_words(target["verdicts"][name]) for name in answer["columns"]]
+        lines.append(_cells(target["label"], cells))
+    if is_known and not answer["targets"]:
+        add("smallest card", lambda column: column["smallest_card"] or "none")
+    for name, why in answer["failed"].items():
+        lines.append(f"  {ALLOCATORS[name]}: not known: {why.splitlines()[0]}")
+    return lines
+
+
+def _holders(answer: dict) -> list[str]:
+    peak = answer["peak_bytes"]
+    if not peak:
+        return []
+    lines = ["", "Who holds the peak"]
+    for holder in answer["holders"][:MOST_HOLDERS]:
+        line = holder["line"]
+        if line == "no stack":
+            line = "no line of Python: gradients, mostly"
+        lines.append(f"  {gib(holder['bytes']):>10} {holder['bytes'] / peak:>4.0%}  {line}")
+    rest = sum(holder["bytes"] for holder in answer["holders"][MOST_HOLDERS:])
+    if rest:
+        lines.append(f"  {gib(rest):>10} {rest / peak:>4.0%}  others")
+    return lines
+
+
+def _largest(answer: dict) -> list[str]:
+    low, high, _ = answer["span"]
+    names = list(answer["targets"][0]["largest"])
+    lines = [
+        f"The largest {answer['knob']} of {low} to {high} that fits:",
+        _cells("", [ALLOCATORS[name] for name in names]),
+    ]
+    for target in answer["targets"]:
+        cells = [str(target["largest"][name] or "none") for name in names]
+        lines.append(_cells(target["label"], cells))
+    return lines
+
+
+def write(answer: dict) -> str:
+    lines = _unknown(answer)
+    is_known = not lines
+    if "knob" in answer:
+        lines += [*_largest(answer), "", _head(answer)]
+    else:
+        if is_known:
+            lines += _first(answer)
+        elif answer["values"]["depends"]:
+            lines += ["What follows is with 0 in their place."]
+        lines += [_head(answer), "", *_table(answer), *_holders(answer), ""]
+    return "\n".join([*lines, *_tail(answer)])

@@ -1,0 +1,349 @@
+"""`libmend fit` without PyTorch: its arguments, cards, arithmetic, words. real/torch_fit_real.py
+runs programs."""
+
+import json
+import re
+import subprocess
+import sys
+import types
+import unittest
+
+from libmend import fit
+from libmend.fit import _answer, _cards, _runs, _text
+from support import GIB, MIB, SOURCE, TREE, FolderTest, start
+
+OPTION = re.compile(r"--[a-z][a-z-]+")
+
+
+def row(allocated=0, reserved=None, ended="end", **more):
+    reserved = allocated if reserved is None else reserved
+    return _runs.Row(ended, allocated, reserved, **more)
+
+
+class Command(FolderTest):
+    def test_the_program_tells_the_options_that_are_read(self):
+        told = subprocess.check_output([fit.PROGRAM, "fit", "--help"], text=True)
+        read = {option for action in fit.parser()._actions for option in action.option_strings}
+        self.assertEqual(set(OPTION.findall(told)), read - {"-h"})
+        self.assertIn(fit.STATUS, " ".join(told.split()))
+
+    def test_it_is_reached_by_the_packages_program(self):
+        done = start("-m", "libmend", "fit", "--help")
+        self.assertIn("--largest NAME=LOW..HIGH[:STEP]", done.stdout, done.stderr)
+
+    def test_bad_usage_is_named(self):
+        program = self.folder / "x.py"
+        program.write_text("")
+        for words, said in (
+            (["--gpu", "Voodoo2", program], "no figures of a GPU 'Voodoo2'; there are T4, L4"),
+            (["--memory", "much", program], "'much' is no size"),
+            (["--allocator", "default,default", program], "'default': choose from"),
+            (["--allocator", "jemalloc", program], "'jemalloc': choose from"),
+            (["--steps", "0", program], "'0' is no number of steps"),
+            (["--seconds", "-1", program], "'-1' is no number of seconds"),
+            (["--largest", "batch", program], "'batch' is no span"),
+            (["--largest", "batch=9..8", program], "it must go from 1 or more upwards"),
+            (["--largest", "batch=1..8", program], "say for which memory"),
+            (
+                ["--largest", "batch=1..8", "--memory", "1GiB", "--", program, "{size}"],
+                "no argument of the program has {batch} in it",
+            ),
+            (["--largest", "b=1..8", "--memory=1GiB", "--fail-above=1GiB", program], "two questi"),
+            ([], "name the program to run"),
+            (["--", "python3"], "name the program to run: a file"),
+            (["--", "python3", "none.py"], "there is no file 'none.py'"),
+            (["--", "no-such-program"], "there is no program 'no-such-program'"),
+            (["--", "sh", program], "sh is no Python program"),
+            (["--", sys.executable, "-S", program], "PyTorch: No module named 'torch'"),
+        ):
+            done = start("-m", "libmend", "fit", *map(str, words), PYTHONPATH=str(TREE))
+            self.assertEqual(done.returncode, fit.BAD_USAGE, words)
+            self.assertIn(said, done.stderr, words)
+            self.assertEqual(done.stdout, "", words)
+
+    def test_programs_as_they_are_written(self):
+        file = self.folder / "train.py"
+        file.write_text("")
+        script = self.folder / "script"
+        script.write_text(f"#!{sys.executable}\n")
+        script.chmod(0o755)
+        name, python = str(file), sys.executable
+        for words, interpreter, target, arguments in (
+            ([name, "-x"], [python], [name], ["-x"]),
+            ([python, name, "1", "2"], [python], [name], ["1", "2"]),
+            ([python, "-u", "-X", "dev", name], [python, "-u", "-X", "dev"], [name], []),
+            ([python, "-m", "part", "-m"], [python], ["-m", "part"], ["-m"]),
+            ([python, "-c", "1", "2"], [python], ["-c", "1"], ["2"]),
+            ([str(script), "1"], [python], [str(script)], ["1"]),
+        ):
+            program = _runs.Program.of(words)
+            self.assertEqual(program, _runs.Program(interpreter, target, arguments))
+
+    def test_a_size_takes_the_place_of_its_name(self):
+        program = _runs.Program([], ["x.py"], ["--batch={batch}", "{other}", "{batch}"])
+        self.assertEqual(program.argv("batch", 8), ["--batch=8", "{other}", "8"])
+        self.assertEqual(program.argv(None, None), program.arguments)
+
+
+class Cards(unittest.TestCase):
+    def test_a_card_is_found_by_key_and_name(self):
+        for name in ("A100-80GB", "a100 80gb", "NVIDIA A100-SXM4-80GB"):
+            self.assertEqual(_cards.find(name).key, "A100-80GB")
+        self.assertIsNone(_cards.find("A100"))
+
+    def test_each_figure_has_its_source(self):
+        for card in _cards.CARDS:
+            self.assertRegex(card.source, r"^(https://|measured: bench/results/)", card.key)
+            self.assertLess(card.least_beside_bytes, card.most_beside_bytes, card.key)
+            self.assertIn("MEND_SIMULATE_ATTRIBUTES", card.environment())
+        sizes = [card.total_bytes for card in _cards.CARDS]
+        self.assertEqual(sizes, sorted(sizes))
+
+    def test_what_was_measured_is_what_the_files_of_the_gpus_say(self):
+        """Memory, and what lay beside PyTorch's allocator in programs that were alone on the GPU
+        and gave no memory back."""
+        results = SOURCE / "bench" / "results"
+        for key in ("H100", "H200"):
+            card = _cards.find(key)
+            device = (results / f"2026-11-26-{key}" / "device.txt").read_text()
+            total = float(re.search(r"memory +([\d.]+) GiB", device)[1])
+            self.assertAlmostEqual(card.total_bytes / GIB, total, 6)
+        beside = []
+        for path in [*results.glob("*/torch-*.jsonl"), *results.glob("*/limits.jsonl")]:
+            for line in path.read_text().splitlines():
+                one = json.loads(line)
+                if one.get("completed") and one.get("num_alloc_retries") == 0:
+                    beside.append(one["device_used_bytes"] - one["peak_reserved_bytes"])
+        alone = [size for size in beside if 0 < size < GIB]  # neighbours have more
+        self.assertGreater(len(alone), 10)
+        card = _cards.find("H200")
+        self.assertLessEqual(card.least_beside_bytes, min(alone))
+        self.assertLess(min(alone) - card.least_beside_bytes, 2 * MIB)
+        self.assertLessEqual(max(alone), card.most_beside_bytes)
+        self.assertLess(card.most_beside_bytes - max(alone), 2 * MIB)
+
+
+CARD = _cards.CARDS[0]._replace(
+    total_bytes=10 * GIB, least_beside_bytes=GIB // 2, most_beside_bytes=GIB
+)
+
+
+def needs(least):
+    """A program that completes with so much, and where it fails with less."""
+
+    def limited(memory):
+        if memory >= least:
+            return row(memory)
+        oom = {"step": 3, "line": "x.py:7", "size_bytes": MIB}
+        return row(memory, ended="out of memory", ooms=[oom])
+
+    return limited
+
+
+class Verdicts(unittest.TestCase):
+    def judge(self, allocated, reserved, least):
+        free = row(allocated, reserved)
+        return _answer.judge(10 * GIB, "default", CARD, free, needs(least))
+
+    def test_what_is_held_without_a_limit_fits_and_leaves_the_rest(self):
+        verdict = self.judge(GIB, 2 * GIB, GIB)
+        self.assertEqual(verdict.what, _answer.FITS)
+        # Of 10 GiB: the most beside it, and 2 GiB with the most that they were wrong by.
+        self.assertEqual(verdict.left_bytes, 10 * GIB - GIB - int(2 * GIB * 1.008))
+
+    def test_between_what_is_used_and_held_a_run_decides(self):
+        sure, most = _answer.room_of(10 * GIB, "default", CARD)
+        self.assertEqual((sure, most), (int(9 * GIB / 1.008), int(9.5 * GIB / 0.992)))
+        self.assertEqual(self.judge(GIB, 20 * GIB, sure), _answer.Verdict(_answer.FITS, 0))
+        self.assertEqual(self.judge(GIB, 20 * GIB, sure + 1), _answer.Verdict(_answer.UNSURE))
+        self.assertEqual(self.judge(GIB, 20 * GIB, most).what, _answer.UNSURE)
+        fails = _answer.Verdict(_answer.FAILS, None, 3, "x.py:7", MIB)
+        self.assertEqual(self.judge(GIB, 20 * GIB, most + 1), fails)
+
+    def test_what_is_used_does_not_fit(self):
+        self.assertEqual(self.judge(11 * GIB, 11 * GIB, 11 * GIB).what, _answer.FAILS)
+
+    def test_a_card_smaller_than_its_context_holds_nothing(self):
+        verdict = _answer.judge(GIB // 4, "default", CARD, row(MIB), needs(MIB))
+        self.assertEqual(verdict, _answer.Verdict(_answer.FAILS))
+
+    def test_of_several_times_the_worst_counts(self):
+        fits, fails = _answer.Verdict(_answer.FITS, 5), _answer.Verdict(_answer.FAILS)
+        less = _answer.Verdict(_answer.FITS, 2)
+        self.assertEqual(_answer.worst([fits, less, fits]), less)
+        self.assertEqual(_answer.worst([fits, fails]), _answer.Verdict(_answer.UNSURE))
+        self.assertEqual(_answer.worst([fails, fails]), fails)
+
+    def test_a_need_is_from_and_to(self):
+        need = _answer.need_of(GIB, "expandable", MIB, 2 * MIB)
+        self.assertEqual(need.least_bytes, int(GIB * 0.999) + MIB)
+        self.assertEqual(need.most_bytes, int(GIB * 1.001) + 2 * MIB)
+
+
+class Largest(unittest.TestCase):
+    def search(self, low, high, step, usable, need, held=1.0):
+        """A program that uses need(size), and holds `held` times as much where it may."""
+        self.asked = []
+
+        def run(size):
+            self.asked.append(size)
+            return row(need(size), int(need(size) * held))
+
+        return _answer.largest(low, high, step, usable, run, lambda size: need(size) <= usable)
+
+    def test_every_end_of_the_span_and_all_between(self):
+        for step in (1, 3, 8):
+            for usable in range(0, 70):
+                found = self.search(5, 61, step, usable, lambda size: size)
+                fitting = [size for size in range(5, 62, step) if size <= usable]
+                self.assertEqual(found, fitting[-1] if fitting else None, (step, usable))
+                self.assertEqual(len(self.asked), len(set(self.asked)), "asked twice")
+
+    def test_straight_needs_are_found_in_few_runs(self):
+        found = self.search(1, 4096, 1, 24 * GIB, lambda size: 3 * GIB + size * 17 * MIB, 1.1)
+        self.assertEqual(found, (21 * GIB) // (17 * MIB))
+        self.assertLess(len(self.asked), 10)
+
+    def test_needs_that_jump_are_found_too(self):
+        found = self.search(1, 1000, 1, 700, lambda size: 2 ** size.bit_length())
+        self.assertEqual(found, 511)
+        self.assertEqual(self.search(1, 100, 1, 10, lambda size: 5), 100)
+
+
+def answer(**more):
+    column = {
+        "allocated_bytes": 2 * GIB,
+        "reserved_bytes": 3 * GIB,
+        "reserved_least_bytes": 3 * GIB,
+        "lost_bytes": GIB,
+        "retries": 0,
+        "least_bytes": 2 * GIB,
+        "need": {"least_bytes": 2 * GIB, "most_bytes": 3 * GIB},
+        "smallest_card": "T4",
+    }
+    return {
+        "program": "train.py",
+        "torch": "2.8.0",
+        "capability": [9, 0],
+        "row": vars(row(2 * GIB, 3 * GIB, "peaks repeat", steps=8, grew_at_step=2)),
+        "kernel_ns": [20000],
+        "columns": {"default": column, "mend": dict(column, reserved_bytes=4 * GIB)},
+        "failed": {},
+        "values": {"reads": [], "depends": False},
+        "holders": [{"line": "train.py:3", "bytes": GIB}, {"line": "no stack", "bytes": GIB}],
+        "peak_bytes": 2 * GIB,
+        "targets": [],
+        "runs": [{}] * 5,
+        "seconds": 6.5,
+        "fail_above_bytes": None,
+        **more,
+    }
+
+
+def target(what, **more):
+    verdict = vars(_answer.Verdict(what, **more))
+    return {"label": "T4 (14.56 GiB)", "total_bytes": 14 * GIB, "verdicts": {"default": verdict}}
+
+
+def status(**more):
+    options = types.SimpleNamespace(allocator=["default"], fail_above=None)
+    options.fail_above = more.get("fail_above_bytes")
+    return fit.status_of(answer(**more), options)
+
+
+DEPENDS = {
+    "reads": [("train.py:9 route", 32)],
+    "depends": True,
+    "with_zeros_bytes": GIB,
+    "with_ones_bytes": 2 * GIB,
+    "with_ones_ended": "end",
+}
+
+
+class Words(unittest.TestCase):
+    def test_the_answer_comes_first(self):
+        lines = _text.write(answer()).splitlines()
+        self.assertEqual(
+            lines[0],
+            "It needs 2.00 to 3.00 GiB of a GPU, with PyTorch's default; the smallest card of the"
+            " list that is surely enough is T4 (14.56 GiB).",
+        )
+        self.assertIn("8 steps of the optimizer, peaks repeat since step 2.", lines[1])
+        self.assertTrue(any(line.endswith("1.00 GiB  50%  train.py:3") for line in lines))
+        self.assertIn("3.00 to 4.00 GiB", _text.write(answer()))
+        self.assertEqual(lines[-1], "5 runs, 6.5 s.")
+
+    def test_where_it_fails(self):
+        failing = target(_answer.FAILS, step=2, line="train.py:7", size_bytes=128 * MIB)
+        columns = {"default": answer()["columns"]["default"]}
+        lines = _text.write(answer(targets=[failing], columns=columns)).splitlines()
+        self.assertEqual(lines[0], "T4 (14.56 GiB): does not fit, with PyTorch's default.")
+        said = "  It fails in step 2 at train.py:7, which asks for 128 MiB."
+        self.assertEqual(lines[1], said)
+
+    def test_what_rests_on_values_says_so_first_and_shows_no_verdict(self):
+        text = _text.write(answer(values=DEPENDS))
+        self.assertTrue(text.startswith("NOT KNOWN: what the program takes depends on values"))
+        self.assertIn("train.py:9 route (32x)", text)
+        for words in ("smallest card", "It needs", "least that is enough", "context"):
+            self.assertNotIn(words, text)
+        failed = dict(DEPENDS, with_ones_bytes=None, with_ones_ended="failed: IndexError")
+        self.assertIn("where they are 1: it failed: IndexError", _text.write(answer(values=failed)))
+
+    def test_values_without_effect_are_told_below(self):
+        values = {"reads": [("train.py:9", 1)], "depends": False}
+        text = _text.write(answer(values=values))
+        self.assertIn("It reads 1 value that only a GPU computes, at train.py:9 (1x)", text)
+
+    def test_a_run_that_was_stopped_says_so_first(self):
+        stopped = vars(row(GIB, GIB, "time", steps=3, seconds=60.0))
+        text = _text.write(answer(row=stopped))
+        self.assertTrue(text.startswith("NOT THE END: a run was stopped after 60 s"), text)
+        self.assertNotIn("It needs", text)
+
+    def test_a_program_that_asks_what_is_free_says_so_first(self):
+        asks = dict(answer()["row"], asks_free="train.py:5")
+        text = _text.write(answer(row=asks))
+        self.assertTrue(text.startswith("NOT SURE: the program asks how much memory"), text)
+        self.assertIn("train.py:5", text)
+        self.assertEqual(status(row=asks), fit.NOT_KNOWN)
+
+    def test_what_makes_it_less_sure_is_told(self):
+        differ = dict(answer()["row"], steps_differ=True)
+        self.assertIn("Steps differ in what they ask for", _text.write(answer(row=differ)))
+        times = _text.write(answer(kernel_ns=[1000, 20000, 1000000]))
+        self.assertIn("so it depends on time", times)
+        failed = _text.write(answer(failed={"mend": "no compiler\nmore"}))
+        self.assertIn("Mend: not known: no compiler\n", failed)
+
+    def test_a_library_that_does_not_run_is_named(self):
+        said = _text.failure("failed: RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED")
+        self.assertIn("docs/fit.md#limits", said)
+        self.assertEqual(_text.failure("exit 3"), "ended with status 3")
+
+    def test_the_largest(self):
+        found = {"label": "T4 (14.56 GiB)", "largest": {"default": 8, "mend": None}}
+        text = _text.write(answer(knob="batch", span=[1, 64, 1], targets=[found]))
+        self.assertTrue(text.startswith("The largest batch of 1 to 64 that fits:"))
+        self.assertRegex(text, r"T4 \(14.56 GiB\) +8 +none\n")
+
+
+class Status(unittest.TestCase):
+    def test_each_answer_has_its_status(self):
+        self.assertEqual(status(), fit.GOOD)
+        self.assertEqual(status(targets=[target(_answer.FITS)]), fit.GOOD)
+        self.assertEqual(status(targets=[target(_answer.FAILS)]), fit.DOES_NOT_FIT)
+        self.assertEqual(status(targets=[target(_answer.UNSURE)]), fit.NOT_KNOWN)
+        both = [target(_answer.UNSURE), target(_answer.FAILS), target(_answer.FITS)]
+        self.assertEqual(status(targets=both), fit.DOES_NOT_FIT)
+        self.assertEqual(status(values=DEPENDS), fit.NOT_KNOWN)
+        self.assertEqual(status(row=vars(row(ended="time"))), fit.NOT_KNOWN)
+        self.assertEqual(status(fail_above_bytes=3 * GIB), fit.GOOD)
+        self.assertEqual(status(fail_above_bytes=3 * GIB - 1), fit.DOES_NOT_FIT)
+        for size, expected in ((8, fit.GOOD), (None, fit.DOES_NOT_FIT)):
+            found = {"label": "T4", "largest": {"default": size}}
+            self.assertEqual(status(targets=[found]), expected)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,284 @@
+"""`libmend fit` over PyTorch: what it says beside what the program says of itself, and beside runs
+with less memory."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+from pathlib import Path
+
+import torch
+
+HELD = Path(__file__).resolve().parents[3] / "bench" / "held"
+GIB = 1 << 30
+MIB = 1 << 20
+PREFIX = [sys.executable, "-m", "libmend", "fit"]
+SAID = re.compile(r"in use at most ([\d,]+) MiB, held at most ([\d,]+) MiB")
+
+MODEL = """
+import sys, torch
+from torch import nn
+batch = int(sys.argv[1]) if len(sys.argv) > 1 else 64
+with torch.device("cuda"):
+    model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(4)])
+optimizer = torch.optim.AdamW(model.parameters())
+def step():
+    loss = model(torch.randn(batch, 1024).cuda()).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+"""
+
+
+class Fit(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name).resolve()
+
+    def program(self, text, model=""):
+        path = self.folder / "program.py"
+        path.write_text(model + textwrap.dedent(text))
+        return str(path)
+
+    def done(self, *words, **variables):
+        return subprocess.run(
+            [*PREFIX, *map(str, words)],
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def answer(self, status, *words, allocator="default", **variables):
+        done = self.done("--json", f"--allocator={allocator}", *words, **variables)
+        self.assertEqual(done.returncode, status, done.stdout[-2000:] + done.stderr)
+        return json.loads(done.stdout)
+
+    def test_it_says_what_the_program_says_of_itself(self):
+        """Of each allocator, to the MiB that the program prints."""
+        found = self.answer(0, HELD / "train.py", allocator="default,expandable,mend")
+        settings = {
+            "default": {},
+            "expandable": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
+            "mend": {"MEND_TORCH": "1"},
+        }
+        for allocator, setting in settings.items():
+            done = subprocess.run(
+                [sys.executable, "-m", "libmend.simulate", "--memory=24GiB", HELD / "train.py"],
+                env={**os.environ, **setting},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            said = [int(word.replace(",", "")) for word in SAID.search(done.stdout).groups()]
+            column = found["columns"][allocator]
+            sizes = [column["allocated_bytes"] / MIB, column["reserved_bytes"] / MIB]
+            self.assertEqual([round(size) for size in sizes], said, allocator)
+            self.assertLessEqual(column["allocated_bytes"], column["least_bytes"])
+            self.assertLessEqual(column["least_bytes"], column["reserved_bytes"])
+        self.assertEqual(found["row"]["ended"], "end")
+        self.assertEqual(found["torch"], torch.__version__)
+        lines = [holder["line"] for holder in found["holders"]]
+        self.assertTrue(any(line.startswith("train.py:14 ") for line in lines), lines)
+
+    def test_it_ends_when_peaks_repeat_and_needs_no_more_later(self):
+        endless = self.program("while True: print(step().item())", MODEL)
+        found = self.answer(0, endless)
+        self.assertEqual(found["row"]["ended"], "peaks repeat")
+        self.assertEqual(found["values"]["depends"], False)
+        [(line, count)] = found["values"]["reads"]
+        self.assertEqual((line, count), ("program.py:14", found["row"]["steps"] - 1))
+        later = self.answer(0, "--steps=40", endless)
+        self.assertEqual(later["row"]["steps"], 40)
+        self.assertEqual(later["columns"], found["columns"])
+
+    def test_it_says_where_a_program_fails_that_does_not_fit(self):
+        grows = self.program(
+            """
+            kept = []
+            for i in range(10):
+                step()
+                kept.append(torch.empty(1 << 30, dtype=torch.uint8, device="cuda"))
+            """,
+            MODEL,
+        )
+        found = self.answer(1, "--memory=4GiB", grows)
+        [target] = found["targets"]
+        verdict = target["verdicts"]["default"]
+        self.assertEqual(verdict["what"], "does not fit")
+        self.assertEqual((verdict["step"], verdict["line"]), (5, "program.py:18"))
+        self.assertEqual(verdict["size_bytes"], GIB)
+        self.answer(0, "--gpu=H200", grows)
+
+    def test_programs_that_catch_out_of_memory_do_not_fit(self):
+        catches = self.program(
+            """
+            try:
+                torch.empty(3 << 30, dtype=torch.uint8, device="cuda")
+            except RuntimeError:
+                torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+            """,
+            "import torch\n",
+        )
+        [target] = self.answer(1, "--memory=3GiB", catches)["targets"]
+        self.assertEqual(target["verdicts"]["default"]["line"], "program.py:4")
+
+    def test_the_largest_size_fits_and_the_next_does_not(self):
+        program = self.program("while True: step()", MODEL)
+        found = self.answer(
+            0, "--memory=2GiB", "--largest=batch=1000..200000:1000", "--", program, "{batch}",
+            allocator="default,mend",
+        )  # fmt: skip
+        largest = found["targets"][0]["largest"]
+        self.assertGreater(largest["mend"], 1000)
+        for size, what in ((largest["mend"], "fits"), (largest["mend"] + 1000, "does not fit")):
+            done = self.done("--json", "--memory=2GiB", "--allocator=mend", "--", program, size)
+            verdict = json.loads(done.stdout)["targets"][0]["verdicts"]["mend"]["what"]
+            self.assertIn(verdict, (what, "not sure"))
+        self.answer(1, "--memory=1GiB", "--largest=b=200000..200001", "--", program, "{b}")
+
+    def test_a_limit_for_ci(self):
+        program = self.program('torch.empty(1 << 30, device="cuda", dtype=torch.uint8)', MODEL)
+        self.answer(0, "--fail-above=2GiB", program)
+        self.answer(1, "--fail-above=1GiB", program)
+
+    def test_memory_that_depends_on_values_is_not_known(self):
+        program = self.program(
+            """
+            for _ in range(3):
+                count = int((torch.rand(100, device="cuda") > 0.5).sum())
+                torch.empty((1 + count) << 20, dtype=torch.uint8, device="cuda")
+            """,
+            "import torch\n",
+        )
+        found = self.answer(3, "--memory=24GiB", program)
+        self.assertEqual(found["values"]["reads"], [["program.py:4", 3]])
+        self.assertEqual(found["targets"][0]["verdicts"]["default"]["what"], "not known")
+        done = self.done("--allocator=default", program)
+        self.assertTrue(done.stdout.startswith("NOT KNOWN: "), done.stdout)
+
+    def test_what_the_program_has_copied_itself_is_known(self):
+        program = self.program(
+            """
+            lengths = torch.tensor([5, 7]).cuda()
+            torch.empty(int(lengths[1]) << 20, dtype=torch.uint8, device="cuda")
+            """,
+            "import torch\n",
+        )
+        found = self.answer(0, program)
+        self.assertEqual(found["values"]["reads"], [])
+        self.assertGreater(found["columns"]["default"]["allocated_bytes"], 7 * MIB)
+
+    def test_a_program_that_plans_by_what_is_free_is_not_sure(self):
+        program = self.program("torch.cuda.mem_get_info()", "import torch\n")
+        self.assertEqual(self.answer(3, program)["row"]["asks_free"], "program.py:2")
+
+    def test_a_loss_scaler_finds_no_overflow(self):
+        program = self.program(
+            """
+            scaler = torch.amp.GradScaler()
+            while True:
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = model(torch.randn(batch, 1024).cuda()).square().mean()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+            """,
+            MODEL,
+        )
+        self.assertFalse(self.answer(0, program)["values"]["depends"])
+
+    def test_a_peak_that_the_program_forgets_is_kept(self):
+        program = self.program(
+            """
+            torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+            torch.cuda.reset_peak_memory_stats()
+            """,
+            "import torch\n",
+        )
+        column = self.answer(0, program)["columns"]["default"]
+        self.assertGreaterEqual(column["allocated_bytes"], GIB)
+
+    def test_streams_that_share_memory_are_run_with_kernels_of_several_times(self):
+        program = self.program(
+            """
+            streams = [torch.cuda.Stream() for _ in range(2)]
+            for i in range(8):
+                with torch.cuda.stream(streams[i % 2]):
+                    block = torch.empty(1 << 28, dtype=torch.uint8, device="cuda")
+                    for _ in range(40):
+                        block.add_(1)
+                    block.record_stream(torch.cuda.current_stream())
+                    block.record_stream(streams[(i + 1) % 2])
+                    del block
+            """,
+            "import torch\n",
+        )
+        found = self.answer(0, program)
+        self.assertEqual(found["kernel_ns"], [1000, 20000, 1000000])
+        column = found["columns"]["default"]
+        self.assertLess(column["reserved_least_bytes"], column["reserved_bytes"])
+        self.assertIn(" to ", self.done("--allocator=default", program).stdout.split("held")[1])
+
+    def test_another_card_is_another_program(self):
+        """PyTorch chooses by the card: attention in bfloat16 takes a matrix before 8.0."""
+        program = self.program(
+            """
+            q = torch.empty(8, 16, 2048, 64, dtype=torch.bfloat16, device="cuda")
+            torch.nn.functional.scaled_dot_product_attention(q, q, q)
+            print(torch.cuda.get_device_name())
+            """,
+            "import torch\n",
+        )
+        sizes = [
+            self.answer(0, f"--gpu={card}", program)["columns"]["default"]["allocated_bytes"]
+            for card in ("T4", "RTX3090")
+        ]
+        self.assertGreater(sizes[0], 4 * sizes[1])
+
+    def test_modules_and_texts_are_programs_too(self):
+        text = "import torch, sys; torch.empty(int(sys.argv[1]), device='cuda')"
+        (self.folder / "part.py").write_text(text)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        self.answer(0, "--", sys.executable, "-m", "part", 1 << 20)
+        self.answer(0, "--", sys.executable, "-u", "-c", text, 1 << 20)
+
+    def test_an_import_that_uses_the_gpu_spoils_nothing(self):
+        packages = self.folder / "site-packages"
+        packages.mkdir()
+        (packages / "eager.py").write_text("import torch\ntorch.zeros(1, device='cuda')")
+        program = self.program("torch.empty(1 << 20, device='cuda')", "import torch, eager\n")
+        path = os.pathsep.join([os.environ["PYTHONPATH"], str(packages)])
+        self.answer(0, program, PYTHONPATH=path)
+
+    def test_what_goes_wrong_is_said(self):
+        for text, said in (
+            ("raise ValueError('lost')", "the program failed: ValueError: lost"),
+            ("sys.exit(4)", "the program ended with status 4"),
+            ("import os; os.abort()", "the program failed: SIGABRT"),
+            ("print(1)", "the program has not used the GPU"),
+            ("torch.empty(1 << 41, device='cuda', dtype=torch.uint8)", "runs out of memory on"),
+            ("nn.Conv2d(3, 3, 3).cuda()(torch.empty(1, 3, 8, 8).cuda())", "docs/fit.md#limits"),
+        ):
+            program = self.program(text, "import sys, torch\nfrom torch import nn\n")
+            done = self.done("--allocator=default", program)
+            self.assertEqual(done.returncode, 2, said)
+            self.assertIn(said, done.stderr)
+
+    def test_a_run_that_does_not_end_is_stopped_and_says_so(self):
+        program = self.program("torch.empty(1, device='cuda')\nwhile True: pass", "import torch\n")
+        done = self.done("--allocator=default", "--seconds=1", program)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertTrue(done.stdout.startswith("NOT THE END: "), done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
