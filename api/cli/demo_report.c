@@ -31,13 +31,6 @@ double mend_demo_times_peak(const mend_demo_act *act)
     return (double)act->capacity_bytes / (double)mend_max_u64(act->peak_live_bytes, 1);
 }
 
-double mend_demo_reached_percent(const mend_demo_run *run)
-{
-    const mend_replay_result *result = &run->result;
-    uint64_t reached = result->completed ? result->events : result->failed_at_event;
-    return 100 * (double)reached / (double)mend_max_u64(result->events, 1);
-}
-
 static void print_head(FILE *out, const mend_demo_act *act)
 {
     char capacity[32];
@@ -60,8 +53,7 @@ static void format_outcome(const mend_replay_result *result, char *text, size_t 
         snprintf(text, size, "completed");
     } else {
         snprintf(text, size, "out of memory at event %llu, %.0f %%",
-                 (unsigned long long)result->failed_at_event,
-                 100 * (double)result->failed_at_event / (double)mend_max_u64(result->events, 1));
+                 (unsigned long long)result->failed_at_event, mend_replay_reached_percent(result));
     }
 }
 

@@ -52,9 +52,6 @@ uint64_t mend_demo_waits(const mend_demo_report *report, size_t allocator);
 /* The device's memory / the peak of live bytes. */
 double mend_demo_times_peak(const mend_demo_act *act);
 
-/* The percentage of events that a run completed. */
-double mend_demo_reached_percent(const mend_demo_run *run);
-
 /* The table for a terminal. */
 void mend_demo_print(FILE *out, const mend_demo_report *report);
 

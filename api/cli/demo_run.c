@@ -42,7 +42,7 @@ static void tell_outcome(const progress_line *line, const mend_demo_run *run)
         fprintf(stderr, "  %-18s completed\n", line->title);
     } else {
         fprintf(stderr, "  %-18s out of memory at %.0f %%\n", line->title,
-                mend_demo_reached_percent(run));
+                mend_replay_reached_percent(&run->result));
     }
 }
 

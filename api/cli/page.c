@@ -120,7 +120,7 @@ static void write_outcome(FILE *out, const mend_demo_run *run)
         out,
         "<div><span class=\"mark bad\">\xe2\x9c\x95 out of memory at %.0f&nbsp;%%</span></div>\n"
         "<p class=\"note\">Asked for ",
-        mend_demo_reached_percent(run));
+        mend_replay_reached_percent(&run->result));
     mend_page_bytes(out, run->wanted_bytes);
     const bool is_enough = run->unused_bytes >= run->wanted_bytes;
     fputs(is_enough ? " while " : "; ", out);

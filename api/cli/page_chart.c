@@ -119,8 +119,7 @@ void mend_page_chart(FILE *out, const mend_demo_act *act, size_t allocator)
     fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH, HEIGHT);
     mend_page_text(out, mend_demo_allocators[allocator].title);
     fprintf(out, ": memory over time, %s at %.0f percent of the events\">\n",
-            result->completed ? "completed" : "out of memory",
-            mend_demo_reached_percent(&act->runs[allocator]));
+            result->completed ? "completed" : "out of memory", mend_replay_reached_percent(result));
     draw_area(out, act, columns, false);
     draw_area(out, act, columns, true);
     draw_frame(out, act);

@@ -106,6 +106,18 @@ static void after_fork_in_child(void)
     is_child = is_child || is_used;
 }
 
+/* CUDA's error does not say what was touched. Under the device's lock: the first one alone, because
+ * every call fails behind it. */
+static void say_access(void *context, const char *explanation)
+{
+    static bool is_said;
+    (void)context;
+    if (!is_said && strstr(explanation, ", touches ") != NULL) {
+        is_said = true;
+        simulate_say("%s", explanation);
+    }
+}
+
 static int open_devices(simulate_machine *machine)
 {
     for (int i = 0; i < machine->device_count; i++) {
@@ -136,6 +148,7 @@ static int make_machine(simulate_machine *machine)
     config.content = MEND_SIM_CONTENT_BYTES;
     config.fresh_is_zero = 1; /* kernels compute nothing: programs go on best with zeros */
     config.queue_entries = QUEUE_ENTRIES;
+    config.on_violation = say_access;
     config.fabric = simulate_has_fabric() ? MEND_SIM_FABRIC_WORKS : MEND_SIM_FABRIC_NONE;
     if (mend_sim_create(&config, &machine->sim) != MEND_OK) {
         simulate_say("a device of %llu bytes cannot be simulated on this machine",

@@ -60,8 +60,7 @@ static void format_outcome(const mend_replay_result *result, char *outcome, size
     } else if (result->completed) {
         snprintf(outcome, size, "completes");
     } else {
-        snprintf(outcome, size, "out at %.0f %%",
-                 100 * (double)result->failed_at_event / (double)result->events);
+        snprintf(outcome, size, "out at %.0f %%", mend_replay_reached_percent(result));
     }
 }
 

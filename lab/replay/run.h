@@ -156,6 +156,13 @@ static inline bool mend_replay_served_all(const mend_replay_result *result)
     return result->completed && result->failed_again == 0;
 }
 
+/* How much of the trace was replayed: 100 only if all of it was. */
+static inline double mend_replay_reached_percent(const mend_replay_result *result)
+{
+    const uint64_t events = result->events != 0 ? result->events : 1;
+    return result->completed ? 100 : (double)(100 * result->failed_at_event / events);
+}
+
 /* The name of the chosen price list. */
 const char *mend_replay_chosen_costs(const mend_replay_options *options);
 

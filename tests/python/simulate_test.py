@@ -155,7 +155,7 @@ class Simulate(FolderTest):
 
     def test_memory_that_is_gone_is_an_illegal_address(self):
         """The error stays, as CUDA's does, and the device says which address it was."""
-        self.succeeds(
+        done = self.succeeds(
             """
             import libmend
             pointer = malloc(4096)
@@ -166,6 +166,7 @@ class Simulate(FolderTest):
             assert "is not mapped" in libmend.simulate().first_violation
             """
         )
+        self.assertEqual(done.stderr.count("is not mapped"), 1, done.stderr)
 
     def test_wrong_settings_are_named(self):
         for options, words in (
