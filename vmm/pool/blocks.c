@@ -233,9 +233,10 @@ mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream strea
     mend_order order;
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
     MEND_TRY(mend_pool_take(pool));
-    return mend_pool_leave_of(
-        pool, pointer,
-        mend_heap_record_stream(&pool->heap, (uint64_t)(uintptr_t)pointer, order, 0));
+    const mend_result result =
+        mend_heap_record_stream(&pool->heap, (uint64_t)(uintptr_t)pointer, order, 0);
+    return result == MEND_OK ? mend_pool_leave(pool, MEND_OK)
+                             : mend_pool_leave_of(pool, pointer, result);
 }
 
 mend_result mend_forget_stream(mend_pool *pool, mend_stream stream)
