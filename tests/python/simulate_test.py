@@ -121,6 +121,9 @@ class Simulate(FolderTest):
             program, MEND_SIMULATE_NAME="T4", MEND_SIMULATE_ATTRIBUTES="75=7,76=5,16=40"
         )
         self.assertEqual(done.stdout.splitlines(), ["T4 T4", "7", "5", "40", "32"])
+        done = self.succeeds(program + "\n            print(sizes()[1] >> 20)", "--gpu", "rtx3090")
+        said = ["NVIDIA GeForce RTX 3090 NVIDIA G", "8", "6", "82", "32", "24106"]
+        self.assertEqual(done.stdout.splitlines(), said)
 
     def test_large_copies_keep_no_bytes_where_only_small_ones_are_asked_for(self):
         program = """
@@ -175,6 +178,7 @@ class Simulate(FolderTest):
             (["--memory=10", "x.py"], "'10' is less than a page of 2 MiB; did you forget the unit"),
             (["--devices", "17", "x.py"], "'17' is no number from 1 to 16"),
             (["--speed", "x.py"], "unrecognized arguments"),
+            (["--gpu", "Voodoo2", "x.py"], "no figures of a GPU 'Voodoo2'; there are T4, L4"),
             ([], "name the program to run"),
             (["-m"], "-m: the program is missing"),
             (["-x", "1"], "name the program to run"),

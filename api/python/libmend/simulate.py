@@ -1,8 +1,10 @@
 """Runs a program without a GPU: its CUDA runtime is a stand-in over a simulated device.
 
-    python -m libmend.simulate [--memory 24GiB] [--devices N] [--fabric] program.py [arguments]
-    python -m libmend.simulate [--memory 24GiB] [--devices N] [--fabric] -m module [arguments]
-    python -m libmend.simulate [--memory 24GiB] [--devices N] [--fabric] -c text [arguments]
+    python -m libmend.simulate [OPTIONS] program.py [arguments]
+    python -m libmend.simulate [OPTIONS] -m module [arguments]
+    python -m libmend.simulate [OPTIONS] -c text [arguments]
+
+OPTIONS: [--memory 24GiB] [--gpu T4] [--devices N] [--fabric]
 
 Memory, streams, events, copies and captures work, by the rules of CUDA's driver; kernels do
 nothing, so no result is computed. The exit status is the program's.
@@ -42,16 +44,29 @@ def _count_of(text: str) -> int:
     return int(text)
 
 
+def _card_of(name: str) -> object:
+    from .fit import _cards  # which needs this module
+
+    card = _cards.find(name)
+    if card is None:
+        keys = ", ".join(card.key for card in _cards.CARDS)
+        raise argparse.ArgumentTypeError(f"no figures of a GPU {name!r}; there are {keys}")
+    return card
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m libmend.simulate",
-        usage="%(prog)s [--memory SIZE] [--devices N] [--fabric] "
+        usage="%(prog)s [--memory SIZE] [--gpu NAME] [--devices N] [--fabric] "
         "program.py|-m MODULE|-c TEXT [arguments]",
         description="Runs a Python program over a simulated GPU. Memory, streams, events, copies"
         " and captures work; kernels do nothing, so no result is computed.",
     )
     parser.add_argument(
-        "--memory", type=_bytes_of, default=24 << 30, metavar="SIZE", help="of each device (24GiB)"
+        "--memory", type=_bytes_of, metavar="SIZE", help="of each device (the GPU's, or 24GiB)"
+    )
+    parser.add_argument(
+        "--gpu", type=_card_of, metavar="NAME", help="its memory, name and compute capability"
     )
     parser.add_argument(
         "--devices", type=_count_of, default=1, metavar="N", help=f"1 to {MOST_DEVICES} (1)"
@@ -100,7 +115,9 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error("name the program to run: a file, -m and a module, or -c and its text")
     if by_name and len(program) == 1:
         parser.error(f"{program[0]}: the program is missing")
-    environment = environment_for(options.memory, options.devices, options.fabric)
+    memory = options.memory or (options.gpu.total_bytes if options.gpu else 24 << 30)
+    environment = environment_for(memory, options.devices, options.fabric)
+    environment.update(options.gpu.environment() if options.gpu else {})
     flags = subprocess._args_from_interpreter_flags()  # as multiprocessing starts interpreters
     sys.stdout.flush()
     os.execve(sys.executable, [sys.executable, *flags, *program], environment)

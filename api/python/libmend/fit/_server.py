@@ -217,10 +217,11 @@ class Run:
         """As `libmend report` names stacks: the innermost line of the program, and the library's
         that it calls."""
         stacks = importlib.import_module(f"{PACKAGE.name}._stacks")
+        own = (str(PACKAGE) + os.sep, os.path.dirname(self.torch.__file__) + os.sep)
         inner = None
         while frame is not None:
             file = frame.f_code.co_filename
-            if not file.startswith(str(PACKAGE)) and "/torch/" not in file:
+            if not file.startswith(own):
                 inner = inner or frame
                 if stacks._learn(file):
                     break
