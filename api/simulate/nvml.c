@@ -1,14 +1,17 @@
-/* What PyTorch asks of NVML about the devices' memory, links and other programs: a library of its
- * own, found by NVML's name. There are no links and no other programs. */
+/* What PyTorch asks of NVML about the devices' memory, links and programs: a library of its own,
+ * found by NVML's name. There are no links and no other programs, and of clocks, heat and load
+ * nothing is known. */
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "simulate/entry.h"
 
 /* nvmlReturn_t */
-enum { NVML_SUCCESS = 0, NVML_NOT_SUPPORTED = 3, NVML_NOT_FOUND = 6 };
+enum { NVML_SUCCESS = 0, NVML_NOT_SUPPORTED = 3, NVML_NOT_FOUND = 6, NVML_INSUFFICIENT_SIZE = 7 };
 
 /* nvmlMemory_t */
 typedef struct nvml_memory {
@@ -94,6 +97,49 @@ SIMULATE_EXPORT int nvmlDeviceGetComputeRunningProcesses(void *device, unsigned 
     return NVML_SUCCESS;
 }
 
+/* nvmlProcessInfo_v2_t */
+typedef struct nvml_process {
+    unsigned pid;
+    unsigned long long used_bytes;
+    unsigned gpu_instance, compute_instance;
+} nvml_process;
+
+/* This process alone, if it uses memory of the device. *count: the room in `processes`. */
+SIMULATE_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(uintptr_t device, unsigned *count,
+                                                            nvml_process *processes)
+{
+    nvml_memory memory;
+    const int result = nvmlDeviceGetMemoryInfo(device, &memory);
+    if (result != NVML_SUCCESS) {
+        return result;
+    }
+    const unsigned room = *count;
+    *count = memory.used_bytes > 0;
+    if (*count > room) {
+        return NVML_INSUFFICIENT_SIZE;
+    }
+    if (*count > 0) {
+        processes[0] = (nvml_process){(unsigned)getpid(), memory.used_bytes, UINT_MAX, UINT_MAX};
+    }
+    return NVML_SUCCESS;
+}
+
+SIMULATE_EXPORT int nvmlDeviceGetComputeRunningProcesses_v2(uintptr_t device, unsigned *count,
+                                                            nvml_process *processes)
+{
+    return nvmlDeviceGetComputeRunningProcesses_v3(device, count, processes);
+}
+
+SIMULATE_EXPORT int nvmlDeviceGetCount_v2(unsigned *count)
+{
+    int devices = 0;
+    if (cudaGetDeviceCount == NULL || cudaGetDeviceCount(&devices) != 0) {
+        return NVML_NOT_SUPPORTED;
+    }
+    *count = (unsigned)devices;
+    return NVML_SUCCESS;
+}
+
 /* The device is in no fabric: all of nvmlGpuFabricInfoV_t behind its version is 0, as far as every
  * version of it goes. */
 SIMULATE_EXPORT int nvmlDeviceGetGpuFabricInfoV(void *device, char *info)
@@ -124,10 +170,13 @@ SIMULATE_EXPORT const char *nvmlErrorString(int error)
 
 /* X(function): asked for by name, and refused. */
 #define REFUSED(X)                                                                                 \
-    X(nvmlDeviceGetCount_v2)                                                                       \
     X(nvmlDeviceGetHandleByUUID)                                                                   \
     X(nvmlDeviceGetUUID)                                                                           \
-    X(nvmlDeviceGetP2PStatus)
+    X(nvmlDeviceGetP2PStatus)                                                                      \
+    X(nvmlDeviceGetUtilizationRates)                                                               \
+    X(nvmlDeviceGetTemperature)                                                                    \
+    X(nvmlDeviceGetPowerUsage)                                                                     \
+    X(nvmlDeviceGetClockInfo)
 
 #define X(function)                                                                                \
     SIMULATE_EXPORT int function(void)                                                             \

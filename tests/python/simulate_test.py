@@ -91,6 +91,17 @@ class Simulate(FolderTest):
             malloc(100 << 20)
             by_index = nvml.nvmlDeviceGetHandleByIndex_v2
             assert used(by_index, 1) == used(by_index, 0) + 200
+            device, count = ctypes.c_void_p(), ctypes.c_uint()
+            assert nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0 and count.value == 2
+            assert by_index(1, ctypes.byref(device)) == 0
+            programs = nvml.nvmlDeviceGetComputeRunningProcesses_v3
+            count.value = 0
+            assert programs(device, ctypes.byref(count), None) == 7 and count.value == 1
+            found = (ctypes.c_ulonglong * 3)()
+            assert programs(device, ctypes.byref(count), found) == 0 and count.value == 1
+            assert found[0] & 0xFFFFFFFF == os.getpid() and found[1] >> 20 >= 200
+            for unknown in ("UtilizationRates", "Temperature", "PowerUsage", "ClockInfo"):
+                assert nvml["nvmlDeviceGet" + unknown](device, None) == 3
             none = ctypes.c_void_p(3)
             assert nvml.nvmlDeviceGetMemoryInfo(none, (ctypes.c_ulonglong * 3)()) == 6
             assert nvml.nvmlDeviceGetHandleByPciBusId_v2(b"none", ctypes.byref(none)) == 6

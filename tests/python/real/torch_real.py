@@ -12,7 +12,7 @@ import torch  # imported once: each test runs in a process forked from this one
 from programs import BEGIN, NATIVE, Programs, add_entry_point
 
 SHARING = """
-import torch, mend, libmend.torch
+import torch, libmend.torch
 import torch.multiprocessing as multiprocessing
 libmend.torch.enable()
 

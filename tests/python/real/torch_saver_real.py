@@ -271,7 +271,7 @@ assert device.violations == 0, device.first_violation
             """)
 
     def test_each_gpu_that_is_used(self):
-        begin = "import torch, mend, libmend.torch; libmend.torch.enable(); MIB = 1 << 20"
+        begin = "import torch, libmend.torch; libmend.torch.enable(); MIB = 1 << 20"
         program = begin + SAVER + """
 with saver.region("a", enable_cpu_backup=True):
     tensors = [torch.full((32 << 20,), 7, dtype=torch.uint8).to(f"cuda:{i}") for i in (0, 1)]

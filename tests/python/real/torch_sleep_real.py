@@ -444,7 +444,7 @@ class Sleep(Programs):
 
     def test_each_gpu_sleeps_by_itself(self):
         program = """
-import torch, mend, libmend.torch
+import torch, libmend.torch
 libmend.torch.enable()
 with libmend.torch.sleep_tag("a"):
     tensors = [torch.full((32 << 20,), 7, dtype=torch.uint8).to(f"cuda:{i}") for i in (0, 1)]
