@@ -92,7 +92,9 @@ mend_result mend_torch_get_allowed(int device, mend_torch_allowed *allowed)
         *allowed = (mend_torch_allowed){.bytes = bytes,
                                         .foreign_bytes = ours ? of->foreign_bytes : 0,
                                         .device_bytes = stats.device_bytes,
-                                        .fraction = fraction_of(bytes, stats.device_bytes)};
+                                        .fraction = fraction_of(bytes, stats.device_bytes),
+                                        .all_foreign_bytes = of->foreign_bytes,
+                                        .is_fraction = ours};
         pthread_mutex_unlock(&mutex);
     }
     return result;

@@ -23,34 +23,13 @@ static const char *amount(char text[AMOUNT_BYTES], uint64_t bytes)
     return text;
 }
 
-/* The middle part of Mend's message, without the sentences about the request and the GPU, which
- * PyTorch's text has already. */
-static const char *middle_of(const char *message, int *length)
-{
-    static const char request[] = " requested. ";
-    const char *begin = strstr(message, request);
-    begin = begin != NULL ? begin + sizeof(request) - 1 : message;
-    const char *end = strstr(begin, " The GPU has ");
-    *length = (int)(end != NULL ? (size_t)(end - begin) : strlen(begin));
-    return begin;
-}
-
-/* Who holds the memory: the end of Mend's message. */
-static const char *holders_of(const char *message)
-{
-    const char *end = strstr(message, " The GPU has ");
-    const char *grew = end != NULL ? strstr(end, " Grew and never came back: ") : NULL;
-    const char *held = end != NULL ? strstr(end, " Most is held by: ") : NULL;
-    return grew != NULL ? grew : held != NULL ? held : "";
-}
-
 typedef struct words {
     char *text;
     size_t capacity;
     size_t length;
 } words;
 
-__attribute__((format(printf, 2, 3))) static void add(words *to, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void append_text(words *to, const char *format, ...)
 {
     va_list arguments;
     if (to->length < to->capacity) {
@@ -62,28 +41,87 @@ __attribute__((format(printf, 2, 3))) static void add(words *to, const char *for
     }
 }
 
-static void add_device(words *to, const mend_shortfall *shortfall, int device)
+/* With the name that Python has for it. */
+static void add_in_python(words *to, const char *from, const char *name, const char *in_python)
+{
+    const char *at = strstr(from, name);
+    if (at == NULL) {
+        append_text(to, "%s", from);
+    } else {
+        append_text(to, "%.*s%s%s", (int)(at - from), from, in_python, at + strlen(name));
+    }
+}
+
+/* Mend's message without the request and the GPU, which PyTorch's text has: what is free, what
+ * helps, and who holds the memory. A fraction that was set is what can be raised. */
+static void add_mend(words *to, const mend_error *error, const mend_torch_allowed *allowed)
+{
+    static const char limit[] = "; the limit is ";
+    static const char gpu[] = "; the GPU has ";
+    static const char raise[] = " Raise the limit to ";
+    static const char more[] = " or more";
+    const mend_shortfall *f = error->shortfall;
+    const char *begin = strstr(error->message, limit);
+    const char *end = begin != NULL ? strstr(begin, gpu) : NULL;
+    const char *advice = end != NULL ? strstr(end, ". ") : NULL;
+    if (advice == NULL) {
+        return;
+    }
+    append_text(to, "\nMend: %.*s.", (int)(end - begin) - 2, begin + 2);
+    advice++;
+    const char *behind = strstr(advice, more);
+    if (strncmp(advice, raise, sizeof(raise) - 1) == 0 && behind != NULL && allowed->is_fraction) {
+        const uint64_t enough_bytes = f->sufficient_limit_bytes + allowed->foreign_bytes;
+        const double enough = (double)enough_bytes / (double)f->device_bytes;
+        append_text(
+            to, " Raise the memory fraction (set_per_process_memory_fraction) from %.3g to %.3f",
+            allowed->fraction, (double)(uint64_t)(enough * 1e3 + 1) / 1e3);
+        advice = behind;
+    }
+    add_in_python(to, advice, "mend_defrag", "libmend.compact()");
+    bool has_lines = false;
+    bool has_holders = f->holders[0] != NULL;
+    for (int i = 0; i < 3 && f->holders[i] != NULL; i++) {
+        has_lines = has_lines || f->holders[i]->stack != 0;
+    }
+    if (has_holders && !has_lines && to->length > 0 && to->length < to->capacity) {
+        to->length -= to->text[to->length - 1] == '.';
+        append_text(to, " (MEND_STACKS=1MiB names lines).");
+    }
+}
+
+static void add_device(words *to, const mend_shortfall *shortfall,
+                       const mend_torch_allowed *allowed, int device)
 {
     char total[AMOUNT_BYTES];
     char free_now[AMOUNT_BYTES];
     char others[AMOUNT_BYTES];
     char held[AMOUNT_BYTES];
-    add(to, ". GPU %d has a total capacity of %s of which %s is free. ", device,
-        amount(total, shortfall->device_bytes), amount(free_now, shortfall->device_free_bytes));
-    if (shortfall->device_others_bytes > 0) {
-        add(to, "%s is in use outside of Mend. ", amount(others, shortfall->device_others_bytes));
+    append_text(to, ". GPU %d has a total capacity of %s of which %s is free. ", device,
+                amount(total, shortfall->device_bytes),
+                amount(free_now, shortfall->device_free_bytes));
+    const uint64_t foreign_bytes = allowed->all_foreign_bytes;
+    if (foreign_bytes > 0 && allowed->foreign_bytes == 0) {
+        append_text(to, "%s is in memory pools with an allocator of the program's. ",
+                    amount(others, foreign_bytes));
     }
-    add(to, "Mend has %s memory in use. ", amount(held, shortfall->reserved_bytes));
-    mend_torch_allowed allowed;
-    bool is_known = mend_torch_get_allowed(device, &allowed) == MEND_OK;
-    uint64_t limit = is_known ? allowed.bytes : shortfall->limit_bytes;
+    if (shortfall->device_others_bytes > foreign_bytes) {
+        append_text(to, "%s is in use outside of Mend. ",
+                    amount(others, shortfall->device_others_bytes - foreign_bytes));
+    }
+    if (shortfall->device_kept_bytes > 0) {
+        append_text(to, "%s is kept free (keep_free of MEND_CONF). ",
+                    amount(others, shortfall->device_kept_bytes));
+    }
+    append_text(to, "Mend has %s memory in use. ", amount(held, shortfall->reserved_bytes));
+    const uint64_t limit = allowed->bytes;
     if (limit < shortfall->device_bytes) {
-        add(to, "%s allowed", amount(held, limit));
-        if (is_known && allowed.foreign_bytes > 0) {
-            add(to, ", of which %s are in memory pools with an allocator of the program's",
-                amount(held, allowed.foreign_bytes));
+        append_text(to, "%s allowed", amount(held, limit));
+        if (allowed->foreign_bytes > 0) {
+            append_text(to, ", of which %s are in memory pools with an allocator of the program's",
+                        amount(held, allowed->foreign_bytes));
         }
-        add(to, "; ");
+        append_text(to, "; ");
     }
 }
 
@@ -95,17 +133,17 @@ static void add_process(words *to, const mend_shortfall *shortfall, int device)
     char pinned[AMOUNT_BYTES];
     mend_pool *heap;
     mend_stats stats = MEND_STATS_INIT;
-    add(to, "Of the allocated memory %s is allocated by PyTorch, ",
-        amount(live, shortfall->live_bytes));
+    append_text(to, "Of the allocated memory %s is allocated by PyTorch, ",
+                amount(live, shortfall->live_bytes));
     if (shortfall->group_bytes > 0) {
-        add(to, "%s is kept for private pools (e.g., CUDA Graphs), ",
-            amount(kept, shortfall->group_bytes));
+        append_text(to, "%s is kept for private pools (e.g., CUDA Graphs), ",
+                    amount(kept, shortfall->group_bytes));
     }
-    add(to, "and %s is reserved by PyTorch but unallocated.",
-        amount(rest, shortfall->reserved_bytes - shortfall->live_bytes));
+    append_text(to, "and %s is reserved by PyTorch but unallocated.",
+                amount(rest, shortfall->reserved_bytes - shortfall->live_bytes));
     if (mend_torch_heap(device, &heap) == MEND_OK && mend_get_stats(heap, &stats) == MEND_OK &&
         stats.pinned_bytes > 0) {
-        add(to, " %s is pinned where it is.", amount(pinned, stats.pinned_bytes));
+        append_text(to, " %s is pinned where it is.", amount(pinned, stats.pinned_bytes));
     }
 }
 
@@ -114,17 +152,19 @@ void mend_torch_write_out_of_memory(char *text, size_t capacity, int device, uin
     mend_error error = MEND_ERROR_INIT;
     words to = {text, capacity, 0};
     char tried[AMOUNT_BYTES];
-    int length;
     mend_last_error(&error);
-    add(&to, "CUDA out of memory. Tried to allocate %s", amount(tried, size_bytes));
+    append_text(&to, "CUDA out of memory. Tried to allocate %s", amount(tried, size_bytes));
     if (error.shortfall == NULL) {
-        add(&to, " on GPU %d. Mend: %s", device, error.message);
+        append_text(&to, " on GPU %d. Mend: %s", device, error.message);
         return;
     }
-    add_device(&to, error.shortfall, device);
+    mend_torch_allowed allowed;
+    if (mend_torch_get_allowed(device, &allowed) != MEND_OK) {
+        allowed = (mend_torch_allowed){.bytes = error.shortfall->limit_bytes};
+    }
+    add_device(&to, error.shortfall, &allowed, device);
     add_process(&to, error.shortfall, device);
-    const char *middle = middle_of(error.message, &length);
-    add(&to, " Mend: %.*s%s", length, middle, holders_of(error.message));
+    add_mend(&to, &error, &allowed);
 }
 
 /* No device has room for a larger request, so it is out of memory, not a wrong argument. */

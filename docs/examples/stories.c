@@ -29,7 +29,7 @@ static void ignore(void *context, mend_log_level level, const char *line)
     (void)context, (void)level, (void)line;
 }
 
-/* A block; where there is none, says why, a sentence a line. */
+/* A block; where there is none, says why, a part of a sentence a line. */
 static void *get(mend_pool *from, unsigned mib, mend_stream stream)
 {
     void *block = NULL;
@@ -37,7 +37,7 @@ static void *get(mend_pool *from, unsigned mib, mend_stream stream)
     if (mend_alloc(from, (uint64_t)mib * MIB, stream, &block) != MEND_OK) {
         mend_last_error(&error);
         for (const char *at = error.message; *at != 0; at++) {
-            putchar(*at == ' ' && at[-1] == '.' ? '\n' : *at);
+            putchar(*at == ' ' && (at[-1] == '.' || at[-1] == ';') ? '\n' : *at);
         }
         putchar('\n');
     }

@@ -118,6 +118,9 @@ HOOKS_TEST(torch_fraction, out_of_memory_names_foreign_memory, 4 * MIB)
     rig->f->mend_torch_write_out_of_memory(text, sizeof(text), 0, 2 * MIB);
     EXPECT_TRUE(strstr(text, "2.00 MiB allowed, of which 512.00 KiB are in memory pools with an "
                              "allocator of the program's; ") != NULL);
+    EXPECT_TRUE(strstr(text,
+                       " Raise the memory fraction (set_per_process_memory_fraction) from 0.5 "
+                       "to 0.626") != NULL);
     rig->f->mend_torch_foreign_remove(0, 512 * KIB);
     HOOKS_OK(mend_torch_set_fraction(0, 1));
 }

@@ -1,12 +1,12 @@
 /* The report of an allocation that found no room: where the memory is, and what would help. */
 #include "ladder/ladder.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/words.h"
+#include "ladder/tell.h"
 #include "move/move.h"
+#include "share/share.h"
 #include "users/users.h"
 
 static unsigned holds_of(const mend_heap *heap, const mend_request *request, const mend_span *span)
@@ -308,20 +308,6 @@ static uint64_t sufficient_limit_bytes(const mend_heap *heap, const mend_request
     return is_possible ? limit_bytes : 0;
 }
 
-typedef struct sentence {
-    char text[MEND_MESSAGE_BYTES];
-    size_t used;
-} sentence;
-
-__attribute__((format(printf, 2, 3))) static void add(sentence *s, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int written = vsnprintf(s->text + s->used, sizeof(s->text) - s->used, format, arguments);
-    va_end(arguments);
-    s->used = mend_min_u64(s->used + (size_t)written, sizeof(s->text) - 1);
-}
-
 /* What the program can undo, the safest first. What holds memory for graphs are groups, captures
  * outside of groups, or both. */
 enum { KEEPERS = 3 };
@@ -330,18 +316,17 @@ static const struct remedy {
     const char *sentences[KEEPERS];
 } remedies[] = {
     {BLOCKED_BY_PINS,
-     {"Undoing pins (mend_unpin) would help: free memory that is pinned cannot move."}},
-    {WAITS,
-     {"Ending the capture in progress would help: then the pool can wait for freed memory."}},
+     {"Undoing pins (mend_unpin) would help: free memory that is pinned cannot move"}},
+    {WAITS, {"Ending the capture in progress would help: then the pool can wait for freed memory"}},
     {MEND_BLOCKED_BY_GROUPS,
-     {"Releasing groups whose graphs are no longer launched would help.",
-      "Destroying graphs that are no longer launched would help.",
+     {"Releasing groups whose graphs are no longer launched would help",
+      "Destroying graphs that are no longer launched would help",
       "Releasing groups whose graphs are no longer launched would help, and destroying such "
-      "graphs."}},
+      "graphs"}},
     {WAITS | MEND_BLOCKED_BY_GROUPS,
-     {"Ending the capture in progress and releasing groups would help.",
-      "Ending the capture in progress and destroying its graph would help.",
-      "Ending the capture in progress, releasing groups and destroying graphs would help."}},
+     {"Ending the capture in progress and releasing groups would help",
+      "Ending the capture in progress and destroying its graph would help",
+      "Ending the capture in progress, releasing groups and destroying graphs would help"}},
 };
 enum { REMEDIES = sizeof(remedies) / sizeof(remedies[0]) };
 
@@ -365,7 +350,7 @@ static bool can_be_undone(const mend_request *request, unsigned holds, bool is_c
  * have fitted as it is: then no hold is to blame. Who requests in a capture asks from outside once
  * it has ended: what it freed is then held for the graph. */
 static void remedies_in_words(const mend_heap *heap, const mend_request *request,
-                              const mend_usable *as_is, bool is_captured, sentence *s)
+                              const mend_usable *as_is, bool is_captured, mend_sentence *s)
 {
     unsigned helped = 0;
     const bool is_to_blame = !would_fit(heap, request, *as_is);
@@ -380,153 +365,67 @@ static void remedies_in_words(const mend_heap *heap, const mend_request *request
         const bool is_open = (holds & helped) == 0 && can_be_undone(request, holds, is_captured);
         if (is_open && would_fit(heap, request, look_again(heap, &later, &usable, holds))) {
             helped |= holds;
-            add(s, "%s%s", s->used > 0 ? " " : "", sentence_of(heap, &remedies[i]));
+            mend_sentence_join(s, sentence_of(heap, &remedies[i]));
         }
     }
 }
 
 /* Where the driver refuses what it counts as free, the limit is the user's way to say so before. */
-static void add_quota(const mend_heap *heap, sentence *s)
+static void add_quota(const mend_heap *heap, mend_sentence *s)
 {
     const uint64_t held_bytes =
         heap->attainable.is_refused ? heap->attainable.bytes : heap->chunks.reserved_bytes;
     const uint64_t held_mib = held_bytes / MEND_MIB;
-    add(s,
-        "The driver refuses memory that it counts as free, as a quota does (MPS, HAMi). Raise the "
+    mend_sentence_add(
+        s,
+        "The driver refuses memory that it counts as free, as a quota does (MPS, HAMi): raise the "
         "quota, or free memory");
     if (held_mib > 0) {
-        add(s, ", or set MEND_CONF=limit:%lluMiB", (unsigned long long)held_mib);
+        mend_sentence_add(s, ", or set MEND_CONF=limit:%lluMiB", (unsigned long long)held_mib);
     }
-    add(s, ".");
 }
 
-/* What is left to say where neither a limit nor a remedy helps. `empty_bytes` are usable. */
-static const char *last_words(mend_heap *heap, const mend_request *request, bool is_captured,
-                              uint64_t empty_bytes)
+/* What is left to say where neither a limit nor a remedy helps; NULL: enough is free. */
+static const char *last_words(const mend_heap *heap, const mend_request *request)
 {
     if (request->size_bytes > heap->device.total_bytes) {
-        return "The GPU is smaller than the request.";
+        return "The GPU is smaller than the request";
     }
     if (heap->shortage.refused_bytes > 0) {
         if (!heap->device.virtual_memory) {
             return "Free memory: on a device without virtual memory, free memory of several "
-                   "allocations cannot be joined.";
+                   "allocations cannot be joined";
         }
         return "Others hold memory of the GPU, or it is kept from this pool (keep_free_bytes, "
-               "limit_file, MPS): stop them, allow more, or free memory here.";
+               "limit_file, MPS): stop them, allow more, or free memory here";
     }
     if (request->size_bytes > heap->config.limit_bytes) {
-        return "The request is above the limit, and the GPU has no memory left to raise it.";
+        return "The request is above the limit, and the GPU has no memory left to raise it";
     }
     if (mend_report_is_hopeless(heap, request)) {
-        return "Free memory: nothing else would help.";
+        return "Free memory: nothing else would help";
     }
-    return !is_captured && mend_defrag_would_serve(heap, request, empty_bytes)
-               ? "The free memory is beside live blocks: free some of them, or let mend_defrag "
-                 "join it at a quiet point."
-               : "The free memory is beside live blocks: free some of them.";
+    return NULL;
+}
+
+/* Enough is free, and live blocks keep some of it in place. */
+static void add_beside(mend_heap *heap, const mend_request *request, bool is_captured,
+                       const mend_usable *usable, mend_sentence *s)
+{
+    const uint64_t there_bytes = usable->empty_bytes + creatable_bytes(heap);
+    if (there_bytes > 0 && there_bytes < request->size_bytes) {
+        mend_sentence_add(s, "Free %s more in whole chunks",
+                          mend_words_amount_above(request->size_bytes - there_bytes).text);
+    } else {
+        mend_sentence_add(s, "Free some of the live blocks that the free memory is beside");
+    }
+    if (!is_captured && mend_defrag_would_serve(heap, request, usable->empty_bytes)) {
+        mend_sentence_add(s,
+                          ", or let mend_defrag join what is beside live blocks at a quiet point");
+    }
 }
 
 /* ---- the report ------------------------------------------------------------------------------ */
-
-/* Adds `before`, the amount and `behind`, if the amount is not 0. */
-static bool add_amount(sentence *s, const char *before, uint64_t bytes, const char *behind)
-{
-    if (bytes > 0) {
-        add(s, "%s%s%s", before, mend_words_amount(bytes).text, behind);
-    }
-    return bytes > 0;
-}
-
-/* Begins with what was requested and would help: not freeing, for a request above the limit. */
-static void add_advice(sentence *s, const mend_shortfall *f, const char *advice,
-                       const mend_parts *pages)
-{
-    const bool is_above =
-        f->requested_bytes > f->limit_bytes && f->reserved_bytes <= f->limit_bytes;
-    add(s, "out of memory: %s requested", mend_words_amount(f->requested_bytes).text);
-    if (pages != NULL) {
-        size_t others = 0;
-        for (size_t i = 1; i < pages->count; i++) {
-            others += pages->items[i].range != pages->items[i - 1].range;
-        }
-        add(s, " in the range 0x%llx", (unsigned long long)pages->items[0].range->address);
-        if (others > 0) {
-            add(s, " and %zu more", others);
-        }
-    }
-    add(s, ".");
-    if (f->sufficient_limit_bytes > 0) {
-        add(s, " Raise the limit to %s or more%s.",
-            mend_words_amount_above(f->sufficient_limit_bytes).text,
-            is_above ? "" : ", or free memory");
-    }
-    add(s, "%s%s", advice[0] != '\0' ? " " : "", advice);
-    add_amount(s, " A request of ", f->fitting_bytes, " would fit.");
-}
-
-static void add_pool(sentence *s, const mend_shortfall *f)
-{
-    bool is_above = f->reserved_bytes > f->limit_bytes;
-    add(s, " The limit is %s", mend_words_amount(f->limit_bytes).text);
-    add_amount(s, ", the pool holds ", is_above ? f->reserved_bytes - f->limit_bytes : 0,
-               " more than that");
-    add_amount(s, "; in use ", f->live_bytes, "");
-    const char *of_it = " (";
-    if (add_amount(s, ", free ", f->free_empty_bytes + f->free_partial_bytes, "")) {
-        of_it = add_amount(s, of_it, f->free_partial_bytes - f->pinned_bytes, " beside live blocks")
-                    ? ", "
-                    : of_it;
-        of_it = add_amount(s, of_it, f->pinned_bytes, " pinned") ? ", " : of_it;
-        of_it = add_amount(s, of_it, f->waiting_stream_bytes, " in use by the GPU") ? ", " : of_it;
-        of_it = add_amount(s, of_it, f->waiting_context_bytes, " freed without a stream") ? ", "
-                                                                                          : of_it;
-        of_it = add_amount(s, of_it, f->group_bytes, " held for graphs") ? ", " : of_it;
-        add(s, "%s", of_it[0] == ',' ? ")" : "");
-    }
-    add(s, ".");
-}
-
-enum { HOLDERS_BYTES = 400 };
-
-static void add_holders(sentence *s, const mend_holder *holders)
-{
-    char text[HOLDERS_BYTES];
-    size_t count = 0;
-    while (count < MEND_HOLDERS_SHOWN && holders[count].live_blocks > 0) {
-        count++;
-    }
-    mend_holders_accuse(&holders[MEND_HOLDERS_SHOWN], text, sizeof(text));
-    if (text[0] != '\0') {
-        add(s, " Grew and never came back: %s.", text);
-    }
-    if (mend_holders_describe(holders, count, text, sizeof(text)) > 0) {
-        add(s, " Most is held by: %s.", text);
-    }
-}
-
-/* Notes the text as the failure, never cut off whatever the numbers, with the shortfall. `advice`
- * follows the limit that would help; it may be "". `pages` may be NULL. Of `holders`, those with
- * most bytes come first, and a suspect of a leak is last; cut off before the rest is.
- * MEND_ERROR_OUT_OF_MEMORY. */
-static mend_result fail(const mend_shortfall *shortfall, const char *advice,
-                        const mend_parts *pages, const mend_holder holders[MEND_HOLDERS_SHOWN + 1])
-{
-    sentence s = {.used = 0};
-    add_advice(&s, shortfall, advice, pages);
-    add_pool(&s, shortfall);
-    add(&s, " The GPU has %s, of which %s is free", mend_words_amount(shortfall->device_bytes).text,
-        mend_words_amount(shortfall->device_free_bytes).text);
-    add_amount(&s, " and ", shortfall->device_others_bytes, " held by others");
-    add(&s, ".");
-    add_holders(&s, holders);
-    mend_result result = mend_failure(MEND_ERROR_OUT_OF_MEMORY, "%s", s.text);
-    mend_thread_error *failure = mend_process_failure();
-    failure->shortfall = *shortfall;
-    failure->shortfall.struct_size = sizeof(*shortfall);
-    memcpy(failure->holders, holders, sizeof(failure->holders));
-    return result;
-}
 
 mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request,
                                       bool is_captured)
@@ -535,6 +434,9 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
     const mend_usable as_is = look(heap, request, is_captured);
     const mend_usable usable = is_captured ? as_is : look_again(heap, request, &as_is, WAITS);
     const uint64_t fitting_bytes = mend_largest_instead(heap, request, is_captured, &usable);
+    const uint64_t kept_bytes =
+        mend_min_u64(heap->config.ration != NULL ? mend_ration_kept_free(heap->config.ration) : 0,
+                     heap->shortage.others_bytes);
     mend_shortfall shortfall = {
         .requested_bytes = request->requested_bytes,
         .fitting_bytes = fitting_bytes - mend_min_u64(heap->config.guard_bytes, fitting_bytes),
@@ -547,7 +449,8 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
             heap->chunks.reserved_bytes - mend_heap_awake_bytes(heap) - empty_bytes,
         .device_bytes = heap->device.total_bytes,
         .device_free_bytes = heap->shortage.device_free_bytes,
-        .device_others_bytes = heap->shortage.others_bytes,
+        .device_others_bytes = heap->shortage.others_bytes - kept_bytes,
+        .device_kept_bytes = kept_bytes,
         .pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks),
     };
     count_holds(heap, request->stream, &shortfall);
@@ -556,7 +459,7 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
         shortfall.holder_address = holder->address;
         shortfall.holder_bytes = holder->size_bytes;
     }
-    sentence advice = {.text = ""};
+    mend_sentence advice = {.text = ""};
     remedies_in_words(heap, request, &as_is, is_captured, &advice);
     if (advice.used == 0 && heap->device.virtual_memory && heap->shortage.refused_bytes > 0 &&
         heap->shortage.refused_bytes <= heap->shortage.device_free_bytes) {
@@ -567,10 +470,12 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
     size_t total;
     (void)mend_holders_find(heap, MEND_BY_DEFAULT, holders, MEND_HOLDERS_SHOWN,
                             &holders[MEND_HOLDERS_SHOWN], &total);
-    return fail(&shortfall,
-                is_advised ? advice.text
-                           : last_words(heap, request, is_captured, usable.empty_bytes),
-                request->pages, holders);
+    const char *last = is_advised ? "" : last_words(heap, request);
+    if (last == NULL) {
+        add_beside(heap, request, is_captured, &usable, &advice);
+    }
+    return mend_report_fail(&shortfall, is_advised || last == NULL ? advice.text : last,
+                            request->pages, holders);
 }
 
 /* Pages of a range that old mappings keep. */

@@ -18,7 +18,7 @@
 #include "layout/layout.h"
 #include "layout/usage.h"
 
-enum { SLOTS = 4096, PATH_BYTES = 128, PATH_SHOWN = 80, STACK_BYTES = 80 };
+enum { SLOTS = 4096, PATH_BYTES = 128, PATH_SHOWN = 80, STACK_BYTES = 80, MANY_TIMES = 8 };
 static_assert(SLOTS / 2 > MEND_HOLDERS_MOST, "a free slot is near");
 
 typedef struct key {
@@ -151,15 +151,24 @@ bool mend_holders_add(mend_holders_sum *of, const mend_heap *heap, size_t spans)
 
 /* ---- suspects -------------------------------------------------------------------------------- */
 
-/* So many blocks a holder must have to be judged. At first a program builds up what it keeps: half
- * of its blocks must have been freed. And one pass through a model frees less than three quarters,
- * and keeps fewer blocks of a holder than there are layers. */
-static uint64_t least_blocks(const mend_heap *heap)
+/* Whether there is enough to judge: at first a program builds up what it keeps, so half of its
+ * blocks must have been freed. */
+static bool is_judged(const mend_heap *heap)
 {
     const uint64_t frees = mend_heap_frees(heap);
     const uint64_t births = heap->counters.births;
-    const bool is_known = births + frees >= MEND_GROWTH_LEAST_EVENTS && frees >= births / 2;
-    return !is_known ? UINT64_MAX : frees >= births / 4 * 3 ? 1 : MEND_GROWTH_MANY_BLOCKS;
+    return births + frees >= MEND_GROWTH_LEAST_EVENTS && frees >= births / 2;
+}
+
+/* One pass through a model frees less than three quarters of its blocks, little beside what it
+ * keeps, and keeps fewer blocks of a holder than there are layers. */
+static bool works_again(const mend_heap *heap, const sum *s)
+{
+    const uint64_t births = heap->counters.births;
+    const uint64_t freed_bytes =
+        MEND_HEAP_SUM(heap, allocated_bytes) - MEND_HEAP_SUM(heap, live_bytes);
+    return mend_heap_frees(heap) >= births / 4 * 3 || s->blocks >= MEND_GROWTH_MANY_BLOCKS ||
+           freed_bytes / MANY_TIMES >= s->growth_bytes;
 }
 
 /* Blocks of the last stretch are what is in use now. */
@@ -271,11 +280,12 @@ void mend_holders_end(mend_holders_sum *t, const mend_heap *heap, mend_holder *l
 {
     assert(mend_mutex_is_held(&heap->state));
     const sum *most = NULL;
-    const uint64_t least = least_blocks(heap);
+    const bool is_told = is_judged(heap);
     const uint64_t peak_bytes = mend_usage_counter_peak(heap, MEND_USE_BYTES, MEND_USAGE_ALL);
-    for (size_t i = 0; i < t->count; i++) {
+    for (size_t i = 0; is_told && i < t->count; i++) {
         sum *const s = &t->sums[i];
-        s->growth_bytes = s->blocks >= least ? growth_of(s, peak_bytes) : 0;
+        s->growth_bytes = growth_of(s, peak_bytes);
+        s->growth_bytes = works_again(heap, s) ? s->growth_bytes : 0;
     }
     qsort(t->sums, t->count, sizeof(*t->sums), by_bytes);
     for (size_t i = 0; i < t->count; i++) {

@@ -124,6 +124,14 @@ static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *fre
 
 /* ---- for the pool ---------------------------------------------------------------------------- */
 
+uint64_t mend_ration_kept_free(mend_ration *ration)
+{
+    mend_mutex_lock(&ration->mutex);
+    const uint64_t bytes = ration->keep_free_bytes - ration->owed_bytes;
+    unlock(ration);
+    return bytes;
+}
+
 mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner,
                              uint64_t keep_free_bytes, const char *path, uint64_t limit_bytes)
 {

@@ -251,6 +251,9 @@ static inline bool mend_ration_is_on(const mend_ration *ration)
     return ration->keep_free_bytes > 0 || ration->has_file;
 }
 
+/* Free memory of the device that `keep_free_bytes` keeps from the pool, when it was asked last. */
+uint64_t mend_ration_kept_free(mend_ration *ration);
+
 /* How much the pool should give back for others: what the device lacks to `keep_free_bytes`, or
  * what other processes wait for; the larger. `is_asked`: the table's memory_info has just answered,
  * and the driver is not asked again, which may answer otherwise. Needs a current context. */

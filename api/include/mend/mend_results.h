@@ -95,13 +95,15 @@ typedef struct mend_shortfall {
     uint64_t device_bytes;          /* memory of the device */
     uint64_t device_free_bytes;     /* free memory of the device */
     uint64_t device_others_bytes;  /* memory of the device that is neither free nor of this pool: of
-                                    * others, or kept by keep_free_bytes or a limit file */
+                                    * others, or kept by a limit file */
     uint64_t pinned_bytes;         /* of free_partial_bytes, in chunks that only pins keep in place:
                                     * they hold no live block */
     const mend_holder *holders[3]; /* those with most bytes, in falling order; NULL: no more of
                                     * them, or no host memory to sum them up */
     const mend_holder *suspect;    /* the one that grew most, of those that look like a leak; NULL:
                                     * none does */
+    uint64_t device_kept_bytes;    /* free memory of the device that keep_free_bytes keeps from the
+                                    * pool */
 } mend_shortfall;
 
 /* The last failure of a call in this thread. */

@@ -262,6 +262,8 @@ typedef struct mend_torch_allowed {
     uint64_t device_bytes;
     double
         fraction; /* bytes as a part of device_bytes: that which was set, as far as it is known */
+    uint64_t all_foreign_bytes; /* foreign memory, whether it counts or not */
+    int is_fraction;            /* 1: a fraction below 1 was set, and no other limit since */
 } mend_torch_allowed;
 
 /* Fills *allowed. Results as mend_pool_for_device. */

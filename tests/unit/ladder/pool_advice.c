@@ -261,10 +261,11 @@ static const row rows[] = {
      undo_all},
     {"graph", capture_and_end, 2 * MEND_MIB, "Destroying graphs that are no longer launched would",
      "roups", destroy_graph},
-    {"free", take_device, 2 * MEND_MIB, "Free memory: nothing else would help.", "Raise", free_two},
-    {"free beside", free_all_middles, 5 * MEND_MIB / 4, "beside live blocks: free some of them.",
-     "mend_defrag", free_two},
-    {"defrag", free_middles_and_one, 2 * MEND_MIB, "or let mend_defrag join it at a quiet point.",
+    {"free", take_device, 2 * MEND_MIB, "Free memory: nothing else would help", "Raise", free_two},
+    {"free beside", free_all_middles, 5 * MEND_MIB / 4,
+     "Free some of the live blocks that the free memory is beside", "mend_defrag", free_two},
+    {"defrag", free_middles_and_one, 2 * MEND_MIB,
+     "Free 1.00 MiB more in whole chunks, or let mend_defrag join what is beside live blocks",
      "Raise", defrag},
     {"commit", lower_limit, MEND_MIB, "Raise the limit to ", "groups", raise_limit},
     {"commit, capture", empty_in_capture, 2 * MEND_MIB, "Raise the limit to 6.00 MiB", "groups",
@@ -291,7 +292,7 @@ KIT_RIG_EACH(pool_advice, helps_who_follows_it, int, number, ROWS, scene, s, ope
     EXPECT_OK(mend_last_error(&error));
     ASSERT_TRUE(error.shortfall != NULL);
     s->shortfall = *error.shortfall;
-    if (strstr(error.message, r->words) == NULL || strstr(error.message, r->absent) != NULL) {
+    if (strcasestr(error.message, r->words) == NULL || strstr(error.message, r->absent) != NULL) {
         EXPECT_STR_EQ(r->name, error.message);
     }
     r->follow(s);

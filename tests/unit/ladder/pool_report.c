@@ -60,13 +60,26 @@ KIT_SET_TEST(pool_report, tells_what_the_driver_or_the_program_has_to_give,
 {
     kit_fail(w, "create", 0, UINT64_MAX, 0);
     expect_refused(w, 3 * MEND_MIB,
-                   "The driver refuses memory that it counts as free, as a quota does (MPS, HAMi). "
-                   "Raise the quota, or free memory.");
+                   "The driver refuses memory that it counts as free, as a quota does (MPS, HAMi): "
+                   "raise the quota, or free memory.");
     expect_refused(w, 8 * MEND_MIB, "The driver refuses memory that it counts as free");
     mend_sim_clear_faults(w->sim);
     void *live = kit_alloc(w, 5 * MEND_MIB, S(0));
-    expect_refused(w, 4 * MEND_MIB, "Free memory: nothing else would help.");
+    expect_refused(w, 4 * MEND_MIB, "Free memory: nothing else would help");
     kit_free(w, live, S(0));
     kit_alloc(w, 4 * MEND_MIB, S(0));
-    expect_refused(w, 8 * MEND_MIB + 1, "The GPU is smaller than the request.");
+    expect_refused(w, 8 * MEND_MIB + 1, "The GPU is smaller than the request");
+}
+
+/* What keep_free_bytes keeps from the pool is nobody else's. */
+KIT_SETTING(keeps_2_mib_free, w->pool_config.keep_free_bytes = 2 * MEND_MIB);
+
+KIT_TEST_IN(pool_report, memory_that_is_kept_free_is_not_held_by_others,
+            kit_open_with(w, 8 * MEND_MIB, keeps_2_mib_free))
+{
+    mend_error error = MEND_ERROR_INIT;
+    kit_expect_none(w, 7 * MEND_MIB, S(0), "and 2.00 MiB kept free (keep_free_bytes)");
+    EXPECT_OK(mend_last_error(&error));
+    EXPECT_U64_EQ(0, error.shortfall->device_others_bytes);
+    EXPECT_U64_EQ(2 * MEND_MIB, error.shortfall->device_kept_bytes);
 }
