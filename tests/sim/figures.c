@@ -213,8 +213,10 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_exported_blocks (l->is->exported_blocks == exported_of(l))
 #define RULE_exported_bytes                                                                        \
     ((IS(exported_bytes) > 0) == (exported_of(l) > 0) && IS(exported_bytes) <= IS(pinned_bytes))
-#define RULE_imports        (l->is->imports == imports_of(l))
-#define RULE_imported_bytes ((IS(imported_bytes) > 0) == (imports_of(l) > 0))
+/* Imports in other pools may outlive the blocks; and the device is not asked before a look. */
+#define RULE_importers_bytes (IS(importers_bytes) == 0 || l->t->last_export > 0)
+#define RULE_imports         (l->is->imports == imports_of(l))
+#define RULE_imported_bytes  ((IS(imported_bytes) > 0) == (imports_of(l) > 0))
 /* The follower has read to the end: see history.c. */
 #define RULE_history_events                                                                        \
     (l->pool->history_capacity > 0 ? IS(history_events) == l->pool->follower.cursor - 1            \

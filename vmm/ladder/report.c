@@ -197,16 +197,13 @@ static uint64_t free_within(const mend_heap *heap, uint64_t limit_bytes)
     return mend_max_u64(limit_bytes, heap->chunks.reserved_bytes) - mend_heap_awake_bytes(heap);
 }
 
+/* What is attainable after a refusal is a guess: the driver may have more by now. */
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
 {
-    const uint64_t refused_bytes = heap->shortage.refused_total_bytes;
-    uint64_t limit_bytes = mend_budget_limit(heap);
-    if (heap->attainable.is_refused &&
-        !request->keeps_soft_limit) { /* a guess: the driver may have more now */
-        limit_bytes = mend_budget_limit_of_chunks(heap);
-        limit_bytes = refused_bytes != 0 ? mend_min_u64(limit_bytes, refused_bytes) : limit_bytes;
-    }
-    return request->size_bytes > free_within(heap, limit_bytes);
+    const uint64_t refused = heap->shortage.refused_total_bytes;
+    const uint64_t most_bytes = mend_min_u64(mend_budget_limit_of_chunks(heap), refused - 1);
+    const bool is_guess = heap->attainable.is_refused && !request->keeps_soft_limit;
+    return request->size_bytes > free_within(heap, is_guess ? most_bytes : mend_budget_limit(heap));
 }
 
 uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_request *request)
@@ -395,6 +392,10 @@ static const char *last_words(const mend_heap *heap, const mend_request *request
         if (!heap->device.virtual_memory) {
             return "Free memory: on a device without virtual memory, free memory of several "
                    "allocations cannot be joined";
+        }
+        if (heap->chunks.importers_bytes > 0) {
+            return "Importers may hold memory that this pool exported and gave back, until they "
+                   "close it or end (importers_bytes)";
         }
         return "Others hold memory of the GPU, or it is kept from this pool (keep_free_bytes, "
                "limit_file, MPS): stop them, allow more, or free memory here";

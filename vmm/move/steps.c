@@ -199,6 +199,9 @@ void mend_attainable_learn(mend_heap *heap)
     heap->shortage.device_debt_bytes =
         is_told && heap->config.ration != NULL ? mend_ration_debt(heap->config.ration) : 0;
     heap->shortage.others_bytes = is_told && total_bytes > own_bytes ? total_bytes - own_bytes : 0;
+    if (is_told) {
+        mend_chunks_note_others(&heap->chunks, heap->shortage.others_bytes);
+    }
     heap->attainable = (mend_attainable){
         .is_known = is_told,
         .is_refused = is_refused,

@@ -64,6 +64,7 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->pending_bytes = heap->usage.pending_bytes[MEND_USAGE_ALL];
     stats->exported_blocks = heap->exports.count;
     stats->exported_bytes = chunks->exported_bytes;
+    stats->importers_bytes = chunks->importers_bytes;
     stats->imports = heap->imports.by_address.count;
     stats->imported_bytes = heap->imports.bytes;
     stats->peer_devices = (uint64_t)heap->allowed.count - 1;

@@ -148,6 +148,7 @@ mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk, bool is_u
     MEND_TRY_CALL(chunks->driver->release(chunks->driver, chunk->memory.handle));
     if (!mend_chunk_is_far(chunk)) {
         chunks->reserved_bytes -= chunk->size_bytes;
+        chunks->importers_bytes += chunk->memory.was_exported ? chunk->size_bytes : 0;
         mend_chunks_note_released(chunks, chunk->size_bytes, chunk->memory.number, is_undone);
     }
     mend_chunk_end(chunks, chunk);

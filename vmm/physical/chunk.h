@@ -153,14 +153,16 @@ typedef struct mend_chunks {
                                            * sums, which have the hot path's own zone at hand */
     uint64_t empty_unmapped_bytes;        /* of those that are not mapped, but for a moment ... */
     uint64_t unmapped_bytes;              /* ... of all chunks that are not */
-    uint64_t lent_bytes;     /* bytes of all aliases: live or free there, and counted there */
-    uint64_t pinned_bytes;   /* bytes of chunks with pins */
-    uint64_t exported_bytes; /* bytes of chunks with exports */
-    uint32_t frozen_count;   /* frozen chunks */
-    uint32_t missing_count;  /* of these, without mapping or access, and not asleep */
-    uint32_t asleep_count;   /* of frozen_count, asleep */
-    uint32_t away_count;     /* of these, without memory; not in reserved_bytes */
-    uint64_t away_bytes;     /* their bytes */
+    uint64_t lent_bytes;      /* bytes of all aliases: live or free there, and counted there */
+    uint64_t pinned_bytes;    /* bytes of chunks with pins */
+    uint64_t exported_bytes;  /* bytes of chunks with exports */
+    uint64_t importers_bytes; /* released, of memory that was exported: the most that importers may
+                               * keep from the device, as far as others hold so much of it */
+    uint32_t frozen_count;    /* frozen chunks */
+    uint32_t missing_count;   /* of these, without mapping or access, and not asleep */
+    uint32_t asleep_count;    /* of frozen_count, asleep */
+    uint32_t away_count;      /* of these, without memory; not in reserved_bytes */
+    uint64_t away_bytes;      /* their bytes */
     uint64_t unmapped_frozen_count;     /* frozen chunks without mapping, asleep or not */
     uint64_t unmapped_frozen_bytes;     /* bytes of those without mapping */
     uint64_t asleep_bytes;              /* bytes of sleeping chunks */
@@ -206,6 +208,10 @@ mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk, bool is_u
 
 /* Counts memory that is no chunk's (number 0), as these two do it for chunks. */
 void mend_chunks_note_created(mend_chunks *chunks, uint64_t size_bytes, uint64_t number);
+static inline void mend_chunks_note_others(mend_chunks *chunks, uint64_t others_bytes)
+{
+    chunks->importers_bytes = mend_min_u64(chunks->importers_bytes, others_bytes);
+}
 void mend_chunks_note_released(mend_chunks *chunks, uint64_t size_bytes, uint64_t number,
                                bool is_undone);
 

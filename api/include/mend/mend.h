@@ -305,7 +305,8 @@ typedef enum mend_trim_mode {
 
 /*
  * Gives empty chunks back to the driver, the largest first, until at most `keep_bytes` stay
- * reserved. *released_bytes (may be NULL) counts bytes that other processes can use now.
+ * reserved. *released_bytes (may be NULL) counts bytes that other processes can use now, but for
+ * what importers keep of exported memory (mend_stats.importers_bytes).
  *
  * MEND_TRIM_IDLE calls the driver, but never waits for the GPU: chunks with work in flight stay,
  * and so do mapped chunks while the pool knows of a capture.

@@ -122,7 +122,9 @@
     X(waited_requests, "1", "requests for which the host waited for the GPU, to find room")        \
     X(limit_file_lost, "1", "1: limit_file is damaged, and its pools no longer keep to one limit") \
     X(pending_bytes, "B",                                                                          \
-      "of free_bytes, freed, and not yet its own stream's: others may still use it")
+      "of free_bytes, freed, and not yet its own stream's: others may still use it")               \
+    X(importers_bytes, "B",                                                                        \
+      "given back of exported memory: at most what importers may still keep from the device")
 
 /* The statistics of a pool. */
 typedef struct mend_stats {
