@@ -123,7 +123,6 @@ void mend_usage_note(mend_heap *heap)
 {
     mend_usage_state *usage = &heap->usage;
     uint64_t now[MEND_USAGE_ROWS][MEND_USAGE_PARTS];
-    assert(mend_mutex_is_held(&heap->state));
     for (int row = 0; row < MEND_USAGE_ROWS; row++) {
         for (int part = 0; part < MEND_USAGE_PARTS; part++) {
             now[row][part] = beside(heap, row, part);

@@ -225,9 +225,13 @@ void mend_attainable_end_try(mend_heap *heap, uint64_t before_bytes, uint64_t tr
     if (!heap->attainable.is_refused || heap->attainable.bytes != tried_bytes) {
         return; /* the driver refused: that is known now */
     }
+    const uint64_t held_bytes = heap->chunks.reserved_bytes;
     heap->attainable.bytes = before_bytes;
-    if (heap->chunks.reserved_bytes > before_bytes) {
-        raise_attainable(heap);
+    if (held_bytes > before_bytes) {
+        /* A block is placed that does not count as live yet, so the next search asks the driver. */
+        heap->attainable.bytes = held_bytes + held_bytes / MORE_OF_REFUSED;
+        heap->attainable.asked_at_bytes =
+            MEND_HEAP_SUM(heap, allocated_bytes) - LIMITS_OF_WINDOW * heap->config.limit_bytes;
     }
 }
 
