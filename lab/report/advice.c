@@ -38,6 +38,7 @@ void mend_report_tell_source(const mend_report *report, char *text, size_t size)
     snprintf(text, size, "%s, %s events, %s blocks%s%s",
              detail->is_recording    ? "recording of Mend"
              : !detail->is_snapshot  ? "log of allocations"
+             : detail->is_of_mend    ? "PyTorch snapshot, under Mend"
              : detail->is_expandable ? "PyTorch snapshot, expandable segments"
                                      : "PyTorch snapshot, caching allocator",
              COUNT(report->trace->event_count), COUNT(report->trace->block_count),

@@ -246,10 +246,10 @@ mend_result mend_report_find_others(mend_report *report, bool all, uint64_t budg
 static const char *policy_of(const mend_report *report)
 {
     const mend_trace_detail *detail = &report->detail;
-    return detail->is_recording    ? "mend"
-           : !detail->is_snapshot  ? NULL
-           : detail->is_expandable ? "expandable"
-                                   : "caching";
+    return detail->is_recording || detail->is_of_mend ? "mend"
+           : !detail->is_snapshot                     ? NULL
+           : detail->is_expandable                    ? "expandable"
+                                                      : "caching";
 }
 
 const mend_report_other *mend_report_recorded(const mend_report *report)

@@ -146,7 +146,9 @@ static void print_free(FILE *out, const mend_report *report)
     if (report->knows_held && mend_report_reason(report) == NULL) {
         char beside[64] = "";
         char others[64] = "";
-        if (memory->whole_bytes == 0 && memory->beside_bytes > 0) {
+        if (report->detail.is_of_mend) {
+            beside[0] = 0; /* it does not say where chunks end */
+        } else if (memory->whole_bytes == 0 && memory->beside_bytes > 0) {
             snprintf(beside, sizeof(beside), ", all beside live blocks");
         } else if (memory->beside_bytes > 0) {
             snprintf(beside, sizeof(beside), ", %s of it beside live blocks",

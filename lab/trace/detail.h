@@ -71,6 +71,7 @@ typedef struct mend_trace_detail {
     bool is_snapshot;        /* of PyTorch */
     bool is_recording;       /* of Mend. Of neither only `refusals` and addresses are valid */
     bool is_expandable;      /* adjacent segments serve one request */
+    bool is_of_mend;         /* a snapshot of PyTorch, whose allocator was Mend */
     uint64_t capacity_bytes; /* of the device; 0: the file does not say */
     bool has_part[MEND_TRACE_PARTS]; /* a block came with one */
     size_t before_events;            /* the first ones: blocks from before the recording */

@@ -293,6 +293,19 @@ static bool take_old(void *context, const mend_trace_old_block *block)
     return true;
 }
 
+/* Mend's chunks join as expandable segments do, whatever the settings of PyTorch are. */
+static bool has_joined_segments(mend_value snapshot)
+{
+    mend_value segments = mend_value_of(snapshot, "segments");
+    for (size_t i = 0; i < mend_value_count(segments); i++) {
+        mend_value is_joined = mend_value_of(segments.items->values[i], "is_expandable");
+        if (is_joined.kind == MEND_VALUE_NUMBER && is_joined.number == 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static mend_result take_before(snapshot_reader *reader, mend_value snapshot, mend_value events)
 {
     mend_trace_detail *detail = reader->detail;
@@ -301,6 +314,8 @@ static mend_result take_before(snapshot_reader *reader, mend_value snapshot, men
         mend_value expandable = mend_value_of(settings, "expandable_segments");
         detail->is_snapshot = true;
         detail->is_expandable = expandable.kind == MEND_VALUE_NUMBER && expandable.number == 1;
+        detail->is_of_mend = !detail->is_expandable && has_joined_segments(snapshot);
+        detail->is_expandable = detail->is_expandable || detail->is_of_mend;
         detail->salt = reader->builder.salt;
         mend_trace_add_held_before(snapshot, reader->device, events, detail);
     }
@@ -406,6 +421,7 @@ mend_result mend_trace_read_snapshot(mend_byte_source *source, mend_trace_detail
                                            "device",
                                            "allocator_settings",
                                            "expandable_segments",
+                                           "is_expandable",
                                            NULL};
     const char *kind = other_kind(source);
     if (kind != NULL) {

@@ -30,6 +30,12 @@ static bool is_python(const char *file)
            strstr(file, "ipykernel") != NULL;
 }
 
+/* What torch.compile makes of a graph: nobody wrote its lines, so its caller is named. */
+static bool is_generated(const char *file)
+{
+    return strncmp(file, "<eval_with_key>", strlen("<eval_with_key>")) == 0;
+}
+
 static bool is_library(const char *file)
 {
     static const char *const parts[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
@@ -68,7 +74,7 @@ void mend_trace_name_stack(mend_value frames, char *label, size_t size)
     size_t count = mend_value_count(frames);
     for (size_t i = 0; i < count && user.file == NULL; i++) {
         stack_frame frame = frame_of(frames.items->values[i]);
-        if (!is_python(frame.file)) {
+        if (!is_python(frame.file) || is_generated(frame.file)) {
             continue;
         }
         inner = inner.file == NULL ? frame : inner;

@@ -262,6 +262,40 @@ MEND_TEST(report, a_block_may_lie_in_two_segments)
     expect_memory(report, 4, 0, 2, 1, 2);
 }
 
+/* Its chunks join, and it does not say where they end. */
+MEND_TEST(report, a_snapshot_under_mend_is_called_one)
+{
+    fixture_file file = fixture_write_text(
+        ".json", "{\"device_traces\": [["
+                 "{\"action\": \"alloc\", \"addr\": 20971520, \"size\": 4194304, \"stream\": 0}]], "
+                 "\"segments\": [{\"address\": 20971520, \"total_size\": 20971520, \"stream\": 0, "
+                 "\"device\": 0, \"is_expandable\": true, \"blocks\": []}], "
+                 "\"allocator_settings\": {\"expandable_segments\": false}}");
+    ENDING_REPORT mend_report *report = report_of(file);
+    ASSERT_TRUE(report != NULL);
+    char text[256];
+    mend_report_tell_source(report, text, sizeof(text));
+    EXPECT_TRUE(strstr(text, "PyTorch snapshot, under Mend") != NULL);
+    EXPECT_STR_EQ("mend", mend_report_recorded(report) != NULL
+                              ? mend_report_recorded(report)->policy
+                              : "mend");
+    EXPECT_U64_EQ(16 * MIB, report->memory.longest_bytes);
+}
+
+/* Nobody wrote the lines of what torch.compile makes. */
+MEND_TEST(report, a_line_that_torch_compile_made_is_its_callers)
+{
+    fixture_file file = fixture_write_text(
+        ".json",
+        "{\"device_traces\": [[{\"action\": \"alloc\", \"addr\": 512, \"size\": 512, \"stream\": "
+        "0, "
+        "\"frames\": [{\"filename\": \"<eval_with_key>.1\", \"line\": 7, \"name\": \"forward\"}, "
+        "{\"filename\": \"/a/train.py\", \"line\": 9, \"name\": \"step\"}]}]]}");
+    ENDING_REPORT mend_report *report = report_of(file);
+    ASSERT_TRUE(report != NULL);
+    EXPECT_STR_EQ("train.py:9 step", report->holders[0].name);
+}
+
 /* Two segments of 20 MiB: the free one is of stream 5, in the other a block waits for a stream. */
 MEND_TEST(report, free_memory_of_other_streams_and_what_waits_is_told_apart)
 {

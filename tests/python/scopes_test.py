@@ -178,6 +178,35 @@ class Scopes(SimulatedTest):
         with self.assertRaisesRegex(ValueError, "every_bytes is -1"):
             libmend.record_stacks(-1)
 
+    def test_blocks_that_are_replaced_by_larger_ones_grow(self):
+        def grow(number):
+            block = _devices.alloc(0, number * MIB)  # the one before is freed behind it
+            for old in self.blocks:
+                _devices.free(0, old, MIB)
+            self.blocks = [block]
+
+        def work():
+            _devices.free(0, _devices.alloc(0, 4 * MIB), 4 * MIB)
+
+        libmend.record_stacks(MIB)
+        try:
+            for number in range(1, 65):
+                grow(number)
+                work()
+        finally:
+            libmend.record_stacks(0)
+        lines = [line for line in libmend.report().splitlines() if "scopes_test.py" in line]
+        self.assertRegex(lines[0], r"grow .*\+32\.0 MiB grows$")
+        self.assertEqual(len(lines), 1)
+
+    def test_a_compaction_gains_what_lies_beside_live_blocks(self):
+        blocks = [_devices.alloc(0, MIB // 2) for _ in range(128)]
+        for block in blocks[1:]:
+            _devices.free(0, block, MIB // 2)
+        self.blocks = [blocks[0], _devices.alloc(0, MIB // 2)]
+        self.assertGreaterEqual(libmend.compact(), 0)
+        self.assertEqual(libmend.compact(), 0)
+
     def test_a_name_is_text_that_c_can_have(self):
         for name, why in (("", "is empty"), ("a\0b", "has a NUL byte"), ("a\udcff", "no UTF-8")):
             with self.assertRaisesRegex(ValueError, why), libmend.scope(name):

@@ -97,6 +97,11 @@ class Enabling(ClassTest):
             "the place of PyTorch's allocator: there is memory. Call",
             FAKE_CLASS_REFUSES="there is memory",
         )
+        self.why(
+            "Take backend:cudaMallocAsync out of PYTORCH_CUDA_ALLOC_CONF (ComfyUI: ",
+            FAKE_CLASS_REFUSES="it is another one",
+            PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync",
+        )
 
     def test_without_cuda(self):
         self.why("built without CUDA", "del torch._C._cuda_customAllocator\n")

@@ -21,7 +21,7 @@
       "milliseconds after which a collection gives back memory that no block has used")            \
     X(limit_file, limit_file, PATH, "none",                                                        \
       "file by which processes share the limit, which all name alike")                             \
-    X(collector, collector, SWITCH, "off",                                                         \
+    X(collector, collector, SWITCH, "with idle_ms",                                                \
       "a thread collects memory for others: see idle_ms, keep_free, limit_file, soft_limit")       \
     X(record, record, PATH, "none", "file for a recording of what happens: see history.md")        \
     X(keep, record_bytes, BYTES, "256MiB",                                                         \

@@ -283,7 +283,8 @@ static mend_result start_others(mend_pool *pool, const mend_pool_config *config)
     const uint64_t record_bytes = config->record_bytes != 0 ? config->record_bytes : RECORD_BYTES;
     const bool is_shown = config->publish == 1 || config->snapshot != NULL;
     MEND_TRY(config->check != 0 ? mend_checks_start(pool, config->check) : MEND_OK);
-    MEND_TRY(config->collector == 1 ? mend_collector_start(pool) : MEND_OK);
+    const bool collects = config->collector == 1 || (config->collector == 0 && config->idle_ms > 0);
+    MEND_TRY(collects ? mend_collector_start(pool) : MEND_OK);
     MEND_TRY(config->record != NULL ? mend_recorder_start(pool, config->record, record_bytes)
                                     : MEND_OK);
     return is_shown ? mend_publisher_open(pool, config->publish == 1, config->snapshot) : MEND_OK;

@@ -103,7 +103,8 @@ typedef struct mend_pool_config {
     const char *limit_file;   /* path of a file, on a local disk and created if missing, by which
                                * processes share limit_bytes, which all name alike. NULL: none */
     int collector;            /* 1: a thread of the library trims the surplus; needs idle_ms,
-                               * keep_free_bytes, limit_file or soft_limit_bytes. 0: off */
+                               * keep_free_bytes, limit_file or soft_limit_bytes. 0: default, on
+                               * with idle_ms. -1: off */
     uint64_t host_bytes;      /* most memory of the host for blocks, see mend_host.h. 0: none */
     int allow_context_fences; /* 0: default, on. -1: off, for unseen captures: docs/tuning.md */
     const char *record;       /* path of a file to which a thread writes all events, with a number

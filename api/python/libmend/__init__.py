@@ -14,6 +14,7 @@ import importlib
 
 from ._devices import (
     alloc_options,
+    compact,
     configure,
     current_device,
     reset_peak_stats,
@@ -64,6 +65,7 @@ __all__ = [
     "WakeReport",
     "__version__",
     "alloc_options",
+    "compact",
     "configure",
     "current_device",
     "holders",

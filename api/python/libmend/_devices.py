@@ -37,6 +37,7 @@ _PROTOTYPES = {
     "mend_get_room": [_pointer, _pointer, _pointer],
     "mend_reset_peak_stats": [_pointer],
     "mend_set_limit": [_pointer, _u64],
+    "mend_defrag": [_pointer, _pointer, _pointer],
     "mend_set_alloc_options": [_pointer, _pointer],
     "mend_set_default_config": [_int, _pointer],
     "mend_pool_destroy": [_pointer],
@@ -166,6 +167,16 @@ def trim(device: object = 0, keep_bytes: int | str = 0, wait: bool = False) -> i
     mode = 1 if wait else 0  # MEND_TRIM_WAIT, MEND_TRIM_IDLE
     check(function("mend_device_trim")(index_of(device), kept, mode, ctypes.byref(released)))
     return released.value
+
+
+def compact(device: object = 0) -> int:
+    """Joins free memory that lies beside live blocks of the device's default pool: copies these
+    blocks to other chunks, at the same addresses, and waits for all work of the context. No thread
+    or process may launch work that touches memory of the pool meanwhile. Returns the bytes that any
+    request can have now and none could before. Raises Error, also while a stream is captured."""
+    done = _structures.made("mend_defrag_report")
+    check(function("mend_defrag")(pool(device), None, ctypes.byref(done)))
+    return done.gained_bytes
 
 
 @contextlib.contextmanager

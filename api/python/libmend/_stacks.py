@@ -19,7 +19,9 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen")
 _OWN = os.path.dirname(__file__) + os.sep
 
 _numbers: dict[tuple, int] = {}
-_users: dict[str, bool | None] = {}  # by file: whether it is the program's; None: Mend's
+_users: dict[str, bool | None] = {}  # by file: whether it is the program's; None: passed over
+_sizes: dict[int, tuple[int, int, int, int]] = {}  # by number: see _note
+_growing: dict[int, int] = {}
 _lock = threading.Lock()
 
 
@@ -49,7 +51,7 @@ def record_as_asked() -> None:
         record_stacks(least)
 
 
-def _number(_context: object, _size_bytes: int) -> int:
+def _number(_context: object, size_bytes: int) -> int:
     """The number of the calling thread's stack, for the library."""
     frame: FrameType | None = sys._getframe().f_back
     inner = None
@@ -65,12 +67,41 @@ def _number(_context: object, _size_bytes: int) -> int:
     if first is None:
         return 0  # a thread of C++
     key = (first.f_code, first.f_lineno, inner.f_code, inner.f_lineno)
-    return _numbers.get(key) or _add(key)
+    number = _numbers.get(key) or _add(key)
+    _note(number, size_bytes)
+    return number
+
+
+def _note(number: int, size_bytes: int) -> None:
+    """Keeps the largest request of a stack in each doubling of their number."""
+    count, most, before, first = _sizes.get(number, (0, 0, 0, 0))
+    count, most = count + 1, max(most, size_bytes)
+    if count >= 16 and count & (count - 1) == 0:
+        most, before, first = 0, most, before
+        if first * 3 <= before * 2 and first > 0:
+            _growing[number] = before - first
+        else:
+            _growing.pop(number, None)
+    _sizes[number] = (count, most, before, first)
+
+
+def has_recorded() -> bool:
+    """Whether any stack was asked for."""
+    return bool(_numbers)
+
+
+def growing() -> dict[str, int]:
+    """By name the stacks whose requests grow by half or more each time their number doubles: blocks
+    that are replaced by larger ones; and by how many bytes in the last doubling."""
+    with _lock:
+        keys = {number: key for key, number in _numbers.items()}
+    return {_label(*keys[n]): grown for n, grown in list(_growing.items()) if n in keys}
 
 
 def _learn(file: str) -> bool | None:
     is_library = any(part in file for part in _LIBRARIES)
-    _users[file] = None if file.startswith(_OWN) else not is_library
+    # Of what torch.compile makes the caller is named.
+    _users[file] = None if file.startswith((_OWN, "<eval_with_key>")) else not is_library
     return _users[file]
 
 

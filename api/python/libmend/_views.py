@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from . import _devices, _structures
+from . import _devices, _stacks, _structures
 from ._errors import check
 from ._scopes import paths
 from ._warning import warn_user
@@ -103,13 +103,16 @@ def report(device: object = 0) -> str:
     if shown:
         title = ("Who holds it", "now", "share", "blocks", "oldest")
         lines += ["", "{:<44} {:>10} {:>6} {:>9} {:>11}  growth".format(*title)]
+    growing = _stacks.growing()
     for holder in shown:
         share = f"{100 * holder.live_bytes // max(figures['live_bytes'], 1)} %"
-        growth = f"+{_size(holder.growth_bytes)} LEAK?" if holder.growth_bytes else "steady"
+        growth = _trend(holder, growing)
         lines.append(
             f"  {_cut(holder.name, 42):<42} {_size(holder.live_bytes):>10} {share:>6} "
             f"{holder.live_blocks:>9,} {holder.oldest:>11,}  {growth}"
         )
+    if shown and not _stacks.has_recorded():
+        lines.append("Lines of the program: libmend.record_stacks(), or MEND_STACKS=1MiB")
     return "\n".join(lines) + "\n"
 
 
@@ -119,6 +122,14 @@ def _pending(size_bytes: int) -> list[str]:
         " (record_stream); soft_limit bounds that"
     )
     return [text] if size_bytes else []
+
+
+def _trend(holder: Holder, growing: dict[str, int]) -> str:
+    """As `libmend report` says it."""
+    if holder.growth_bytes:
+        return f"+{_size(holder.growth_bytes)} LEAK?"
+    grown = next((grown for name, grown in growing.items() if holder.name.endswith(name)), 0)
+    return f"+{_size(grown * holder.live_blocks)} grows" if grown else "steady"
 
 
 class Region(NamedTuple):

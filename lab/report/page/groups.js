@@ -12,7 +12,7 @@ const DIMS = [[M.holder_kind === 'size' ? 'exact size' : M.holder_kind, 'holder'
 for (const [text, part, none] of PARTS) {
   said[part] = sayingsOf(part).map(name => name || none);
   const many = new Set(said[part]).size;
-  if (many > 1 && many < M.holders.length) DIMS.push([text, part]);
+  if (many > 1 && many < M.holders.length && text !== M.holder_kind) DIMS.push([text, part]);
 }
 if (M.streams.length > 1) DIMS.push(['stream', 'stream']);
 DIMS.push([M.holder_kind === 'size' ? 'size class' : 'size', 'size'], ['lifetime', 'life']);

@@ -34,7 +34,7 @@ static uint64_t reserved(mend_world *w)
     return mend_world_stats(w).reserved_bytes;
 }
 
-KIT_SETTING(idle_after_10_ms, w->pool_config.idle_ms = 10);
+KIT_SETTING(idle_after_10_ms, w->pool_config.idle_ms = 10, w->pool_config.collector = -1);
 
 static void pass(mend_world *w, uint64_t ms)
 {

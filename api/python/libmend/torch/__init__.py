@@ -91,7 +91,7 @@ def enable() -> None:
         if reason:
             raise RuntimeError(
                 "libmend.torch.enable() cannot put Mend in the place of PyTorch's allocator:"
-                f" {reason}. Call it before the first tensor on a GPU, or set MEND_TORCH=1"
+                f" {reason}. {_cure()}"
             )
         _kept.append(library)
         warn_of_settings()
@@ -108,6 +108,17 @@ def _tell_of_no_pool() -> None:
             " uses its own allocator: set MEND_TORCH=1",
             file=sys.stderr,
         )
+
+
+def _cure() -> str:
+    """What helps where PyTorch's allocator cannot be replaced."""
+    for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
+        if "cudaMallocAsync" in os.environ.get(name, ""):
+            return (
+                f"Take backend:cudaMallocAsync out of {name} (ComfyUI: start it with"
+                " --disable-cuda-malloc)"
+            )
+    return "Call it before the first tensor on a GPU, or set MEND_TORCH=1"
 
 
 def _autoload() -> None:
