@@ -42,6 +42,18 @@ class Contents(unittest.TestCase):
         versioned = {"libmend", "libmend_sim", "libmend_hooks", "libmend_torch"}
         self.assertEqual(kinds, versioned | plain)
 
+    def test_the_names_of_another_project_are_free(self):
+        """PyPI's `mend` has this module and this program."""
+        other = "mend"
+        for words in (["-c", f"import {other}"], ["-m", other]):
+            done = start("-S", *words)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("No module named", done.stderr)
+        self.assertEqual({path.name for path in TREE.iterdir()}, {"libmend"})
+        project = (SOURCE / "pyproject.toml").read_text(encoding="utf-8")
+        programs = re.search(r"\[project\.scripts\]\n((?:.+\n)*)", project)[1]
+        self.assertEqual(programs, 'libmend = "libmend.__main__:main"\n')
+
     def test_of_each_library_the_wheel_keeps_the_name_others_ask_for(self):
         """The wheel has no links: pyproject.toml leaves out the files behind them."""
         project = (SOURCE / "pyproject.toml").read_text(encoding="utf-8")

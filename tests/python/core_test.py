@@ -57,8 +57,9 @@ class Configured(ProgramTest):
             """
             import sys
             assert "libmend.rmm" not in sys.modules and "libmend.torch" not in sys.modules
-            assert callable(libmend.torch.enable) and callable(libmend.handler.__class__)
-            assert not hasattr(libmend, "jax")
+            for name in libmend._HOOKS:
+                assert getattr(libmend, name) is sys.modules["libmend." + name]
+            assert callable(libmend.torch.enable) and not hasattr(libmend, "jax")
             """
         )
 

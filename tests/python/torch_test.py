@@ -2,6 +2,7 @@
 is made and installed. What the class does is tried under PyTorch itself (real/)."""
 
 import os
+import platform
 import shutil
 import stat
 import sys
@@ -198,9 +199,29 @@ class Making(ClassTest):
     def test_what_a_killed_process_left_is_gone_after_the_next(self):
         folder = Path(self.cache, "kept")
         folder.mkdir(0o700)
-        (folder / "unfinished.so").touch()
+        (folder / f"unfinished-{platform.node()}-x.so").touch()
+        of_another = folder / "unfinished-of-another-machine-x.so"
+        of_another.touch()
         self.enable()
+        self.assertEqual(len(self.kept()), 2)
+        self.assertTrue(of_another.exists())
+
+    def test_a_folder_that_cannot_be_locked(self):
+        refuse = """
+def refuse(*_):
+    raise OSError(9, "Bad file descriptor")
+import fcntl
+fcntl.flock = refuse
+"""
+        self.succeeds(refuse + ENABLE, INSTALLED, **self.variables())
         self.assertEqual(len(self.kept()), 1)
+
+    def test_where_there_is_no_gpu_it_is_taken_but_not_made(self):
+        none = "torch.cuda.device_count = lambda: 0\n"
+        self.why("PyTorch finds no GPU, so it is not compiled; python -m libmend.torch", none)
+        self.assertEqual(self.kept(), [])
+        self.enable()
+        self.succeeds(PRELUDE + none + "libmend.torch.enable()", INSTALLED, **self.variables())
 
     def test_it_is_made_beforehand(self):
         done = start("-m", "libmend.torch", "build", **self.variables())

@@ -41,7 +41,7 @@ from ._stacks import record_stacks
 from ._version import __version__, library_version
 from ._views import Event, History, Holder, Region, holders, leaks, prometheus, regions, report
 
-_HOOKS = ("cupy", "handler", "numba", "onnxruntime", "rmm", "torch")
+_HOOKS = ("cuda_core", "cupy", "handler", "numba", "onnxruntime", "rmm", "torch")
 
 
 def __getattr__(name: str) -> object:

@@ -58,7 +58,7 @@ def _native():
             "-lrmm",
         ]
         name = f"rmm-{rmm.__version__}-{sys.implementation.cache_tag}"
-        path = _build.compiled(name, make, make.index(""))
+        path = _build.compiled(_build.path_in_cache(name, make), make, make.index(""))
     except _build.NotAvailable as reason:
         raise RuntimeError(
             f"libmend.rmm: its resource for RMM {rmm.__version__} is not available: {reason}"

@@ -83,6 +83,7 @@ def _span(text: str) -> tuple[str, int, int, int]:
 
 
 def parser() -> argparse.ArgumentParser:
+    """The command line of `libmend fit`."""
     made = argparse.ArgumentParser(
         prog="libmend fit",
         usage="%(prog)s [options] -- python train.py [arguments]",

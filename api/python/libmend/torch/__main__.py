@@ -14,7 +14,7 @@ def main() -> int:
     import torch
 
     try:
-        print(_class.path_for(torch))
+        print(_class.path_for(torch, is_for_gpu=False))
     except _build.NotAvailable as reason:
         print(f"libmend.torch build: {reason}", file=sys.stderr)
         return 1

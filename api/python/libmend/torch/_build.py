@@ -8,12 +8,15 @@ PyTorch. This module needs no PyTorch, so that the maker of a wheel can use it.
 from __future__ import annotations
 
 import fcntl
+import glob
 import hashlib
 import os
+import platform
 import shlex
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from .. import _library
@@ -108,23 +111,28 @@ def cuda_headers_of(package: Path) -> Path:
     )
 
 
-def compiled(name: str, make: list[str], unfinished_at: int) -> Path:
-    """The library that a command makes, from the cache if it was made before. `make[unfinished_at]`
-    is replaced by the name of a file that is moved when it is complete. Of processes that come at
-    the same time one makes it, and the others wait. Raises NotAvailable."""
-    folder = cache_folder()
-    path = folder / f"{name}-{_key(make)}.so"
+def path_in_cache(name: str, make: list[str]) -> Path:
+    """Where the library that a command makes is kept."""
+    return cache_folder() / f"{name}-{_key(make)}.so"
+
+
+def compiled(path: Path, make: list[str], unfinished_at: int, hint: str = "") -> Path:
+    """The library in the cache, made by the command if it was not made before.
+    `make[unfinished_at]` is replaced by the name of a file that is moved when it is complete. One
+    line on standard error says that it is made, and the hint. Of processes that come at the same
+    time one makes it, and the others wait, where the folder can be locked. Raises NotAvailable."""
     if is_ours(path):
         return path
+    folder = path.parent
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise NotAvailable(f"{folder} cannot be written: {error}") from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the end of a process ends it
+        is_locked = _lock(lock)
         if not is_ours(path):
-            _make(path, make, unfinished_at)
+            _make(path, make, unfinished_at, hint, is_locked)
     except OSError as error:
         raise NotAvailable(f"{path} cannot be written: {error}") from error
     finally:
@@ -132,16 +140,31 @@ def compiled(name: str, make: list[str], unfinished_at: int) -> Path:
     return path
 
 
-def _make(path: Path, make: list[str], unfinished_at: int) -> None:
-    """Under the lock of the folder. What a process that was killed has left goes first."""
-    unfinished = path.parent / "unfinished.so"
-    unfinished.unlink(missing_ok=True)
+def _lock(folder: int) -> bool:
+    """Whether the folder is locked, until its file is closed or the process ends. Some file systems
+    cannot, NFS among them: there each process makes its own, and the last one stays."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+    except OSError:
+        return False
+    return True
+
+
+def _make(path: Path, make: list[str], unfinished_at: int, hint: str, is_locked: bool) -> None:
+    """Makes it beside its place. Under the lock, what killed processes of this machine have left
+    goes first."""
+    prefix = f"unfinished-{platform.node()}-"
+    if is_locked:
+        for left in path.parent.glob(glob.escape(prefix) + "*"):
+            left.unlink(missing_ok=True)
     print(
-        f"mend: compiling {path.name} into {path.parent}, once for this version: about ten seconds."
-        " Do it beforehand with python -m libmend.torch build",
+        f"mend: compiling {path.name} into {path.parent}, once for this version{hint}",
         file=sys.stderr,
         flush=True,
     )
+    file, name = tempfile.mkstemp(".so", prefix, path.parent)
+    os.close(file)
+    unfinished = Path(name)
     try:
         _run([*make[:unfinished_at], str(unfinished), *make[unfinished_at + 1 :]])
         os.chmod(unfinished, 0o755)

@@ -11,12 +11,13 @@ from .. import _library
 from . import _build
 
 _TEXT_BYTES = 4096
+_HINT = ": about ten seconds. Do it beforehand with python -m libmend.torch build"
 
 
 def load(torch) -> ctypes.CDLL:
     """The library with the class. Raises _build.NotAvailable."""
     libraries = [_library.load(name) for name in ("mend", "mend_torch")]
-    path = path_for(torch)
+    path = path_for(torch, is_for_gpu=True)
     try:
         found = ctypes.CDLL(str(path))
         found.mend_torch_install.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t]
@@ -33,8 +34,9 @@ def install(library: ctypes.CDLL, device_count: int) -> str:
     return text.value.decode(errors="replace").split("\nException raised from")[0] if failed else ""
 
 
-def path_for(torch) -> Path:
-    """The library with the class, made if it is not there. Raises _build.NotAvailable."""
+def path_for(torch, is_for_gpu: bool) -> Path:
+    """The library with the class, made if it is not there. One that is for a GPU of this process is
+    not made where it has none, as PyTorch counts them by NVML. Raises _build.NotAvailable."""
     version = _build.check_version(torch.__version__)
     prebuilt = _build.PREBUILT / _build.prebuilt_name(version)
     has_usual_abi = bool(torch._C._GLIBCXX_USE_CXX11_ABI)
@@ -51,4 +53,10 @@ def path_for(torch) -> Path:
         root / "lib",
         has_usual_abi,
     )
-    return _build.compiled(f"torch-{torch.__version__}", make, make.index("OUTPUT"))
+    path = _build.path_in_cache(f"torch-{torch.__version__}", make)
+    if is_for_gpu and not _build.is_ours(path) and torch.cuda.device_count() == 0:
+        raise _build.NotAvailable(
+            "PyTorch finds no GPU, so it is not compiled; python -m libmend.torch build does it"
+            " without one"
+        )
+    return _build.compiled(path, make, make.index("OUTPUT"), _HINT)
