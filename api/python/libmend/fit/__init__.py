@@ -369,6 +369,7 @@ def _ask(*words: str) -> list[dict]:
 
 
 def status_of(answer: dict, options: argparse.Namespace) -> int:
+    """The exit status of an answer: GOOD, DOES_NOT_FIT, or NOT_KNOWN."""
     row = answer["row"]
     if answer["values"]["depends"] or row["ended"] == "time" or row["asks_free"]:
         return NOT_KNOWN
