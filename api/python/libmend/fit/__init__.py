@@ -387,6 +387,7 @@ def status_of(answer: dict, options: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Runs the command line, and returns the exit status."""
     begin = time.monotonic()
     made = parser()
     words = sys.argv[1:] if arguments is None else arguments

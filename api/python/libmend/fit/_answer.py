@@ -16,6 +16,7 @@ FITS, FAILS, UNSURE, UNKNOWN = "fits", "does not fit", "not sure", "not known"
 
 
 def gib(size: int, digits: int = 2) -> str:
+    """A size in words."""
     return f"{size / GIB:.{digits}f} GiB"
 
 
@@ -31,6 +32,7 @@ class Need:
 
 
 def need_of(held_bytes: int, allocator: str, least_beside: int, most_beside: int) -> Need:
+    """What an allocator needs that holds so much, with its error and what lies beside it."""
     error = ERROR[allocator]
     return Need(
         int(held_bytes * (1 - error)) + least_beside, int(held_bytes * (1 + error)) + most_beside

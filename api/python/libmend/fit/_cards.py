@@ -33,6 +33,8 @@ _OF_CAPABILITY = {
 
 
 class Card(NamedTuple):
+    """A GPU: what its driver says of it, and the memory that lies beside a program's."""
+
     key: str
     name: str
     capability: tuple[int, int]

@@ -289,6 +289,7 @@ class Run:
 
 
 def serve(program: list[str], answers: int) -> None:
+    """Runs the program once for each request of standard input, in a child of its own."""
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()
@@ -307,6 +308,7 @@ def serve(program: list[str], answers: int) -> None:
 
 
 def end_group(child: int) -> None:
+    """Ends a child and what it started."""
     try:
         os.killpg(child, signal.SIGKILL)
     except ProcessLookupError:
@@ -314,6 +316,7 @@ def end_group(child: int) -> None:
 
 
 def main() -> None:
+    """Loads the package and PyTorch once, then serves."""
     descriptor, wants_preload, *program = sys.argv[1:]
     answers = int(descriptor)  # standard output is the program's
     os.set_inheritable(answers, False)

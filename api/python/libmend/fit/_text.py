@@ -202,6 +202,7 @@ def _largest(answer: dict) -> list[str]:
 
 
 def write(answer: dict) -> str:
+    """The answer in lines for people."""
     lines = _unknown(answer)
     is_known = not lines
     if "knob" in answer:
