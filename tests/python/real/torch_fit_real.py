@@ -27,7 +27,7 @@ with torch.device("cuda"):
     model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(4)])
 optimizer = torch.optim.AdamW(model.parameters())
 def step():
-    loss = model(torch.randn(batch, 1024).cuda()).square().mean()
+    loss = model(torch.randn(batch, 1024, device="cuda")).square().mean()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
