@@ -249,7 +249,7 @@ typedef struct place {
 
 static uint64_t room_to_grow(const mend_space *space, const place *p)
 {
-    return mend_max_u64(space->growth_bytes, p->size_bytes);
+    return p->zone == MEND_SPACE_PACKED ? 0 : mend_max_u64(space->growth_bytes, p->size_bytes);
 }
 
 /* The lowest gap of the zone that holds the size, room to grow behind it, and room to grow for the
@@ -401,7 +401,7 @@ void mend_space_trim(mend_space *space, size_t keep_count)
 
 void mend_space_trim_but_oldest(mend_space *space)
 {
-    uint64_t zones_met = space->is_scarce ? UINT64_MAX : 0;
+    uint64_t zones_met = space->is_scarce ? UINT64_MAX : UINT64_C(1) << MEND_SPACE_PACKED;
     for (mend_list *at = space->reservations.next, *next; at != &space->reservations; at = next) {
         const uint64_t zone = UINT64_C(1) << RESERVATION_OF(at)->zone;
         next = at->next;

@@ -114,6 +114,9 @@ uint64_t mend_space_free_before(const mend_space *space, uint64_t address);
 /* Number of unmapped, usable bytes that begin exactly at `address`; 0 if there are none. */
 uint64_t mend_space_room_at(const mend_space *space, uint64_t address);
 
+/* The zone of what never grows, as imports: its pieces lie side by side. */
+enum { MEND_SPACE_PACKED = 2 };
+
 /* Finds a place for `size_bytes` of a zone, aligned to a page or more, with room to grow behind it
  * if possible. Reserves more addresses if no gap fits; if the driver refuses, takes the best fit of
  * all gaps. The caller reserved nodes; the range is not taken yet. Returns OK, or the driver's

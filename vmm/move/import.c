@@ -88,14 +88,14 @@ static mend_result place(mend_heap *heap, mend_imported *import)
 {
     mend_space *space = &heap->space;
     const uint64_t page_bytes = heap->device.granularity_bytes;
-    mend_status status =
-        mend_space_place(space, MEND_ZONE_LARGE, import->all_bytes, page_bytes, &import->mapped_at);
+    mend_status status = mend_space_place(space, MEND_SPACE_PACKED, import->all_bytes, page_bytes,
+                                          &import->mapped_at);
     if (status == MEND_DRIVER_OUT_OF_MEMORY) {
         mend_space_trim(space, 0);
         if (!mend_space_reserve_nodes(space, 1)) {
             return mend_no_host_memory("an import");
         }
-        status = mend_space_place(space, MEND_ZONE_LARGE, import->all_bytes, page_bytes,
+        status = mend_space_place(space, MEND_SPACE_PACKED, import->all_bytes, page_bytes,
                                   &import->mapped_at);
     }
     if (status == MEND_DRIVER_OK) {

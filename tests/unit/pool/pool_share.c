@@ -34,6 +34,31 @@ SHARE_TEST(pool_share, an_import_takes_addresses_for_its_chunks_alone)
     EXPECT_STATS(from, exported_blocks, 0, exported_bytes, 0, pinned_bytes, 0);
 }
 
+enum { SMALL_SHARES = 60 };
+
+/* They lie side by side: without room to grow, which no import needs. */
+SHARE_TEST(pool_share, imports_take_addresses_by_what_they_map)
+{
+    void *ours[SMALL_SHARES];
+    void *theirs[SMALL_SHARES];
+    uint64_t first_bytes = 0;
+    for (int i = 0; i < SMALL_SHARES; i++) {
+        ours[i] = kit_alloc(from, 4096, from->streams[0]);
+        share_ticket t = share_export(r, ours[i]);
+        theirs[i] = share_import(to, &t);
+        first_bytes = i == 0 ? mend_world_stats(to).address_bytes : first_bytes;
+    }
+    const mend_stats stats = mend_world_stats(to);
+    EXPECT_U64_EQ(SMALL_SHARES, stats.imports);
+    EXPECT_TRUE(stats.address_bytes <= first_bytes + 2 * stats.imported_bytes);
+    for (int i = 0; i < SMALL_SHARES; i++) {
+        share_close(to, theirs[i]);
+        kit_free(from, ours[i], from->streams[0]);
+    }
+    EXPECT_OK(mend_trim(to->pool, 0, MEND_TRIM_WAIT, NULL));
+    EXPECT_STATS(to, address_bytes, 0);
+}
+
 /* What importers keep of it does not come back to the device: the exporter can tell. */
 SHARE_TEST(pool_share, memory_that_importers_keep_is_told_to_its_exporter)
 {
