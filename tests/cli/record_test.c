@@ -39,7 +39,7 @@ MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
                "whole: the pool was destroyed\n...0 lost\n"
                "  alloc                    2\n  free                     2\n"
                "...  out of memory            1\n"
-               "out of memory: 48.82 MiB requested. ...A request of ... would fit....\nblocks from "
+               "out of memory: 48.82 MiB requested; ...a request of ... would fit....\nblocks from "
                "before its first event 0; live at its end 0 B in 0; peak 48.8 MiB\n",
                "");
     expect_run(0, command_line("record --csv '%s'", file.path),
