@@ -71,6 +71,7 @@ uint32_t trial_stack_of(const operation *op, uint64_t size_bytes)
 void trial_mark_call(const trial_call *call)
 {
     const operation *op = call->trial->op;
+    mend_set_plain(!trial_passes_all(call->trial) && trial_is_plain(call));
     mend_set_host_allowed(op->kind == OP_ALLOC && op->slot % 4 == 0);
     if (call->kind == CALL_ALLOC || call->kind == CALL_COMMIT || call->kind == CALL_RANGE_CREATE) {
         mend_set_sleep_tag(trial_sleep_tag(call));
@@ -362,7 +363,7 @@ static matching match(trial *t, const trial_call *call)
     bool has[TAGS] = {false};
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         const trial_block *block = &t->blocks[i];
-        if (block->live && block->pool == call->pool) {
+        if (block->live && block->pool == call->pool && block->zone != MEND_ZONE_PASSED) {
             const uint64_t tag = ask(t, block).sleep_tag;
             known_bytes += block->size_bytes;
             m.bytes += keep_of(call, tag) != MEND_KEEP_AWAKE ? block->size_bytes : 0;
@@ -372,8 +373,9 @@ static matching match(trial *t, const trial_call *call)
             }
         }
     }
-    m.knows_all =
-        known_bytes == trial_stats(t, call->pool).live_bytes && !trial_holds_memory_for_graphs(t);
+    m.knows_all = known_bytes + trial_stats(t, call->pool).passed_bytes ==
+                      trial_stats(t, call->pool).live_bytes &&
+                  !trial_holds_memory_for_graphs(t);
     return m;
 }
 
@@ -398,7 +400,7 @@ static void judge_sleep(trial *t, const trial_call *call, bool had_exported)
     for (int i = 0; i < TRIAL_BLOCKS && is_quiet; i++) {
         const trial_block *block = &t->blocks[i];
         uint64_t tag = 0;
-        bool is_here = block->live && block->pool == call->pool;
+        bool is_here = block->live && block->pool == call->pool && block->zone != MEND_ZONE_PASSED;
         trial_claim(t, TRIAL_MODEL,
                     !is_here || is_asleep(t, block, &tag) || trial_is_on_host(t, block) ||
                         keep_of(call, tag) == MEND_KEEP_AWAKE,

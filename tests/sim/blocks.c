@@ -4,6 +4,7 @@
 #include "tests/sim/asleep.h"
 #include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
+#include "tests/sim/rations.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
@@ -152,7 +153,8 @@ static void enter_block(trial *t, const operation *op, const trial_call *call)
                     (call->wanted == NULL || call->pointer == call->wanted) &&
                     !overlaps_any(t, address, size_bytes),
                 "a block at 0x%llx is not aligned, or lies in another", LLU(address));
-    bool may_be_of_group = call->pool == 0 && call->stream != MEND_NO_STREAM;
+    bool may_be_of_group =
+        call->pool == 0 && call->stream != MEND_NO_STREAM && !trial_is_plain(call);
     const uint64_t tag = trial_sleep_tag(call);
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
     *block = (trial_block){.live = true,
@@ -164,7 +166,7 @@ static void enter_block(trial *t, const operation *op, const trial_call *call)
                            .home = call->at,
                            .zone = trial_zone_at(t, call->pool, address),
                            .scope = trial_scope_at(t, call->pool, address),
-                           .in_one_chunk = call->in_one_chunk,
+                           .in_one_chunk = call->in_one_chunk && !trial_is_plain(call),
                            .sleep_tag = tag != 0 ? tag : call->size_bytes,
                            .own_tag = call->group != NULL ? call->size_bytes : 0,
                            .group = may_be_of_group ? trial_group_taking(t, call->stream) : NOBODY};
@@ -456,7 +458,8 @@ static void free_again(trial *t, const trial_block *block, mend_stream stream)
     result = mend_free(pool->pool, pointer_of(block), stream);
     trial_claim(t, TRIAL_RESULT,
                 result == MEND_ERROR_DOUBLE_FREE ||
-                    ((block->asleep || trial_has_host(t)) && result == MEND_ERROR_FOREIGN_POINTER),
+                    ((block->asleep || trial_has_host(t) || block->zone == MEND_ZONE_PASSED) &&
+                     result == MEND_ERROR_FOREIGN_POINTER),
                 "a second free: %s", mend_result_name(result));
 }
 

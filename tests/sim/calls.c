@@ -301,17 +301,11 @@ typedef struct held {
     uint64_t kept_bytes; /* for compactions */
 } held;
 
-/* Memory of the device: without virtual memory chunks are numbers. */
-static uint64_t bytes_of_pool(const trial *t, int pool)
-{
-    const mend_pool *of = t->pools[pool].pool;
-    return of->is_plain ? of->plain.range_bytes : of->heap.chunks.reserved_bytes;
-}
-
 static uint64_t beside_live_bytes(const trial *t, int pool)
 {
     const mend_heap *heap = &t->pools[pool].pool->heap;
-    return bytes_of_pool(t, pool) - mend_heap_awake_bytes(heap) + heap->zeros.bytes;
+    return t->pools[pool].pool->heap.chunks.reserved_bytes - mend_heap_awake_bytes(heap) +
+           heap->zeros.bytes;
 }
 
 static held look_at_held(trial *t, int pool)
@@ -327,7 +321,7 @@ static held look_at_held(trial *t, int pool)
                   .zeros_bytes = heap->zeros.bytes,
                   .reserved_bytes = heap->chunks.reserved_bytes,
                   .leaving_bytes = trial_leaving_bytes(t, pool),
-                  .peer_bytes = bytes_of_pool(t, peer),
+                  .peer_bytes = t->pools[peer].pool->heap.chunks.reserved_bytes,
                   .peer_chunk = trial_largest_chunk(t, peer),
                   .peer_waits = t->pools[peer].pool->heap.streams.host_waits,
                   .peer_leaving_bytes = trial_leaving_bytes(t, peer),
@@ -350,8 +344,8 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
     trial_claim(t, TRIAL_RESULT, !is_judged || after.reservations <= before->reservations,
                 "a request that failed keeps addresses");
     /* A pass of compactions at a quiet point, zeros and closed imports wait in any case. */
-    const bool may_wait =
-        t->config.quiet != 0 || t->had_any_zeros || before->lingering_bytes > 0 || t->was_called;
+    const bool may_wait = trial_passes_all(t) || t->config.quiet != 0 || t->had_any_zeros ||
+                          before->lingering_bytes > 0 || t->was_called;
     trial_claim(t, TRIAL_MODEL,
                 !is_judged || call->faulty || may_wait ||
                     call->size_bytes <= mend_max_u64(before->most_bytes, after.most_bytes) ||
@@ -360,11 +354,11 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
 }
 
 /* A pool gives another one what that lacks, with what it keeps for compactions, and the device of
- * what should stay free, in whole chunks, and what a wake has left in it; a plain one in
- * allocations. What importers still map does not come to the device, and is given besides. A call
- * that lacks memory gives none back in vain; but compactions make room to copy to, a pool that
- * prepares for a checkpoint gives all it can, and without virtual memory chunks are numbers, which
- * go and come without the driver. What became zeros that were lost is no gift. */
+ * what should stay free, in whole chunks, and what a wake has left in it. What importers still map
+ * does not come to the device, and is given besides. A call that lacks memory gives none back in
+ * vain; but compactions make room to copy to, a pool that prepares for a checkpoint gives all it
+ * can, and without virtual memory chunks are numbers, which go and come without the driver. What
+ * became zeros that were lost is no gift. */
 static void judge_gifts(trial *t, const trial_call *call, const held *before)
 {
     const held after = look_at_held(t, call->pool);
@@ -482,7 +476,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     call->trial = t;
     call->pointer = before;
     call->faulty = trial_is_faulty(t);
-    if (trial_needs_virtual_memory(t, call)) {
+    if (trial_needs_chunks(call)) {
         call->expected = MEND_ERROR_NOT_SUPPORTED;
     }
     trial_call_kind outer_kind = t->calling_kind;

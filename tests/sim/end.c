@@ -83,9 +83,10 @@ static void fill(trial *t, int pool)
     }
     uint64_t own_bytes = trial_stats(t, pool).reserved_bytes;
     uint64_t size_bytes = mend_align_down(trial_ration_room(t) + own_bytes, t->page_bytes);
-    size_bytes = t->config.plain ? trial_plain_largest(t, pool) : size_bytes;
+    size_bytes = trial_passes_all(t) ? trial_plain_largest(t, pool) : size_bytes;
     mend_stream stream = trial_handle(t, 0, false);
     void *pointer = NULL;
+    mend_set_plain(0);
     if (size_bytes == 0) {
         return;
     }

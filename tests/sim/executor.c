@@ -108,7 +108,9 @@ static bool open_device(trial *t)
     sim_config.copy_ns = config->check != 0 ? 3000 : 100;
     trial_open_host(t, &sim_config);
     sim_config.fabric = (mend_sim_fabric)config->fabric;
-    sim_config.has_no_virtual_memory = config->plain != 0;
+    sim_config.has_no_virtual_memory =
+        config->plain == PLAIN_BY_POOLS || config->plain == PLAIN_WITHOUT_POOLS;
+    sim_config.has_no_memory_pools = config->plain == PLAIN_WITHOUT_POOLS;
     sim_config.has_no_context_events = config->no_context_fences == 1;
     sim_config.on_violation = note_violation;
     sim_config.violation_context = t;
@@ -146,7 +148,8 @@ static bool open_pools(trial *t)
     pool_config.allow_context_fences = config->no_context_fences == 2 ? -1 : 0;
     pool_config.streams_may_vanish = config->vanish != 0;
     pool_config.knows_all_streams = config->knows_all != 0;
-    pool_config.shareable = config->fabric != 0 ? MEND_SHAREABLE_FABRIC : config->plain == 0;
+    pool_config.shareable = config->fabric != 0 ? MEND_SHAREABLE_FABRIC : !trial_passes_all(t);
+    pool_config.plain = config->plain == PLAIN_BY_CONFIG;
     pool_config.compact_when_full = config->quiet != 0;
     pool_config.tightness = (int)config->tightness;
     pool_config.check = (int)config->check;

@@ -56,7 +56,7 @@
     X(keep_free_percent, 0, "the pools leave so much of the device free")                          \
     X(by_text, 0, "the settings of the pools come from the environment")                           \
     X(sudden, 0, "in the end the pools go with their blocks, under work in flight")                \
-    X(plain, 0, "the device has no virtual memory")                                                \
+    X(plain, 0, "blocks are passed through: see plain.c")                                          \
     X(host_percent, 0, "memory of the host for blocks, of the device's; 0: none")                  \
     X(host_refuses, 0, "at times the driver makes no memory of the host")                          \
     X(file_percent, 0, "the pools share this limit, of the device, by a file; 0: there is none")   \

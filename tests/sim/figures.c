@@ -136,11 +136,10 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define ZONE_PEAK(zone, field) (l->is->peak_##zone##_##field == l->zone->peak_##field)
 #define GROWS(field, most)     trial_is_between(l->was->field, l->is->field, l->was->field + (most))
 #define PEAK(field, most)      is_peak(l, IS(peak_##field), WAS(peak_##field), IS(field), most)
-/* Where chunks are numbers the driver does nothing for them. */
-#define DONE(field)  (l->t->config.plain ? UINT32_MAX : l->t->seen.field)
-#define MOST(field)  (l->t->config.plain ? UINT64_MAX : l->t->witness.most.field)
-#define SINCE(field) (IS(field) - WAS(field))
-#define REQUESTS     (SINCE(allocations) + SINCE(pages_committed))
+#define DONE(field)            (l->t->config.plain ? UINT32_MAX : l->t->seen.field)
+#define MOST(field)            (l->t->config.plain ? UINT64_MAX : l->t->witness.most.field)
+#define SINCE(field)           (IS(field) - WAS(field))
+#define REQUESTS               (SINCE(allocations) + SINCE(pages_committed))
 
 /* ---- one pool: whether a figure is right --------------------------------------------------- */
 
@@ -187,22 +186,22 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_peak_large_requested_bytes      ZONE_PEAK(large, requested_bytes)
 
 /* The device's ledger has the sums of these: see judge.c. */
-#define RULE_reserved_bytes (l->is->reserved_bytes == l->why->reserved_bytes)
+#define RULE_reserved_bytes (l->is->reserved_bytes == l->why->reserved_bytes + l->is->passed_bytes)
+#define RULE_passed_bytes   (l->is->passed_bytes == l->pool->zones[MEND_ZONE_PASSED].live_bytes)
+#define RULE_passed_blocks  (l->is->passed_blocks == l->pool->zones[MEND_ZONE_PASSED].live_blocks)
 #define RULE_chunks         (l->is->chunks == l->is->chunks_created - l->is->chunks_released)
 #define RULE_mappings                                                                              \
     (l->is->mappings <= l->is->chunks + MEND_FAR_SUM(&l->pool->pool->heap.chunks, count) +         \
                             l->is->aliases + l->why->retired_mappings +                            \
                             l->pool->pool->heap.imports.mappings +                                 \
                             l->pool->pool->heap.ranges.zeros_mapped)
-/* Without virtual memory they are allocations. */
-#define MOST_ADDRESSES                                                                             \
-    (l->t->config.plain ? l->pool->pool->plain.range_bytes : l->ledger.address_bytes)
 #define RULE_address_bytes                                                                         \
-    (l->t->stopped || trial_is_between(l->is->mapped_bytes, l->is->address_bytes, MOST_ADDRESSES))
+    (l->t->stopped ||                                                                              \
+     trial_is_between(l->is->mapped_bytes, l->is->address_bytes, l->ledger.address_bytes))
 #define RULE_mapped_bytes                                                                          \
     (l->is->mapped_bytes + l->lost_bytes ==                                                        \
      asleep_in(l, ASLEEP_AWAY) + asleep_in(l, HOST_SIZE) + l->is->imported_bytes +                 \
-         l->is->zero_bytes + l->is->reserved_bytes - l->why->unmapped_bytes +                      \
+         l->is->zero_bytes + l->why->reserved_bytes - l->why->unmapped_bytes +                     \
          l->is->retired_bytes + mend_regions_aliased(l->pool->pool))
 #define RULE_retired_bytes (l->is->retired_bytes == l->why->retired_bytes)
 
@@ -262,14 +261,15 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_peak_small_reserved_bytes PEAK(small_reserved_bytes, MOST(chunk_bytes))
 #define RULE_peak_large_reserved_bytes                                                             \
     is_peak(l, l->is->peak_large_reserved_bytes, l->was->peak_large_reserved_bytes,                \
-            l->is->reserved_bytes - l->why->unmapped_bytes - l->is->small_reserved_bytes -         \
+            l->why->reserved_bytes - l->why->unmapped_bytes - l->is->small_reserved_bytes -        \
                 l->is->range_bytes - l->is->range_free_bytes + asleep_in(l, ASLEEP_PAGES_LIVE),    \
             MOST(chunk_bytes))
 
 /* Each request that was served was placed in one way. */
 #define RULE_placed_in_run                                                                         \
     (l->is->placed_in_run + l->is->placed_by_extension + l->is->placed_at_new_address +            \
-         l->is->placed_by_alias + l->is->placed_on_host ==                                         \
+         l->is->placed_by_alias + l->is->placed_on_host +                                          \
+         l->pool->zones[MEND_ZONE_PASSED].allocations ==                                           \
      l->is->allocations)
 #define RULE_placed_by_extension   GROWS(placed_by_extension, REQUESTS)
 #define RULE_placed_at_new_address GROWS(placed_at_new_address, REQUESTS)

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "tests/sim/rations.h"
 #include "tests/sim/scenes.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -26,12 +27,13 @@ static uint32_t pick(trial_random *random, const uint32_t *values, uint32_t coun
     return values[trial_random_below(random, count)];
 }
 
-/* Plain allocations come in steps of 2 MiB: the device has some tens of them. */
+/* Blocks that are passed through come in steps of 2 MiB: the device has some tens of them. */
 static void make_plain(trial_random *r, trial_config *config)
 {
-    config->plain = 1;
+    config->plain = PICK(r, 1, 2, 3, 4);
     config->page_kib = 64;
-    config->device_pages = PICK(r, 256, 512, 1024);
+    config->device_pages =
+        config->plain == PLAIN_BY_THREAD ? PICK(r, 256, 300) : PICK(r, 256, 512, 1024);
     config->content = config->device_pages == 256;
     config->address_devices = 0;
     config->fabric = 0;

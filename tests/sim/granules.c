@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "layout/state.h"
 #include "tests/sim/trial.h"
 
 #define LLU(value) ((unsigned long long)(value))
@@ -112,7 +113,7 @@ void trial_judge_granules(trial *t)
     }
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         const trial_block *block = &t->blocks[i];
-        if (block->live && !block->unmapped && !block->asleep) {
+        if (block->live && !block->unmapped && !block->asleep && block->zone != MEND_ZONE_PASSED) {
             count = add_block(t, block, list, count);
         }
     }

@@ -207,6 +207,9 @@ void trial_end_groups(trial *t)
 
 static bool begin_capture(trial *t, const operation *op)
 {
+    if (t->config.plain != 0) { /* blocks that are passed through are not for graphs */
+        return false;
+    }
     int at = op->stream % t->stream_count;
     trial_stream *stream = &t->streams[at];
     if (stream->handle == NULL || !trial_is_open(t, at) || t->may_be_lost) {

@@ -100,6 +100,15 @@ static void judge_ledger(trial *t, const mend_stats *sum)
                     ledger.chunk_bytes <= sum->reserved_bytes + lingering_bytes,
                 "the device holds %llu bytes, the pools %llu, and imports at most %llu",
                 LLU(ledger.chunk_bytes), LLU(sum->reserved_bytes), LLU(lingering_bytes));
+    /* What was freed in order goes when the stream has come to it. */
+    trial_claim(
+        t, TRIAL_LEDGER,
+        ledger.plain_bytes >= sum->passed_bytes &&
+            (ledger.plain_allocations == sum->passed_blocks ||
+             (t->config.plain == PLAIN_BY_POOLS && ledger.plain_allocations > sum->passed_blocks)),
+        "the driver has %llu allocations of %llu bytes, the pools %llu of %llu",
+        LLU(ledger.plain_allocations), LLU(ledger.plain_bytes), LLU(sum->passed_blocks),
+        LLU(sum->passed_bytes));
     EQUAL(TRIAL_LEDGER, "the device's mappings", ledger.mappings, sum->mappings);
     EQUAL(TRIAL_LEDGER, "the device's mapped bytes", ledger.mapped_bytes, sum->mapped_bytes);
     EQUAL(TRIAL_LEDGER, "the device's addresses", ledger.address_bytes, sum->address_bytes);
@@ -139,16 +148,16 @@ void trial_judge(trial *t)
         trial_claim(t, TRIAL_AUDIT, is_right, "pool %d: %s", i, of_regions);
         trial_judge_history(t, i);
         mend_stats stats = trial_stats(t, i);
-        sum.reserved_bytes += stats.reserved_bytes + stats.zero_chunk_bytes;
+        sum.reserved_bytes += stats.reserved_bytes - stats.passed_bytes + stats.zero_chunk_bytes;
+        sum.passed_bytes += stats.passed_bytes;
+        sum.passed_blocks += stats.passed_blocks;
         sum.chunks += stats.chunks;
         sum.mappings += stats.mappings;
         sum.mapped_bytes += stats.mapped_bytes;
         sum.retired_bytes += stats.retired_bytes;
         sum.address_bytes += stats.address_bytes;
     }
-    if (!t->stopped && t->config.plain) {
-        trial_judge_plain_ledger(t);
-    } else if (!t->stopped) {
+    if (!t->stopped) {
         judge_ledger(t, &sum);
     }
     trial_judge_granules(t);
@@ -369,7 +378,7 @@ void trial_judge_least_room(trial *t, const trial_call *ask)
 
 void trial_judge_refusal(trial *t, const trial_call *call)
 {
-    if (t->config.plain) {
+    if (trial_is_plain(call)) {
         trial_judge_plain_refusal(t, call);
         return;
     }

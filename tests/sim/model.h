@@ -167,7 +167,7 @@ typedef struct trial_callback {
 } trial_callback;
 
 /* What the model counts of one zone, and of all blocks. */
-enum { ALL_ZONES = 2, TRIAL_ZONES = 3 };
+enum { ALL_ZONES = 2, TRIAL_ZONES = 4 };
 typedef struct trial_zone {
     uint64_t live_blocks;
     uint64_t live_bytes;

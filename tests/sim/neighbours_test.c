@@ -183,13 +183,6 @@ HOLDS(
     "ADD_CALLBACK amount 16 / RANGE_CREATE slot 2 / COMMIT slot 2 / SLEEP / ALLOC slot 7 size 32 / "
     "EXPORT slot 7 / FOREIGN amount 247 / WAKE")
 
-/* Seed 200226: without virtual memory chunks of the asking pool, in no allocation, were counted as
- * memory that others could have. */
-HOLDS(
-    sim_regressions, chunks_without_memory_give_nothing,
-    "page_kib 64, device_pages 512, peer_pool 1, plain 1",
-    "ALLOC slot 7 size 215 / FREE slot 7 / ROOM / SIBLING_ALLOC / FOREIGN amount 17 / FREE / ROOM")
-
 /* With room under the limit that the device does not have, free chunks were spared. */
 HOLDS(sim_regressions, free_chunks_are_broken_while_the_limit_leaves_room,
       "device_pages 16, small_chunk_pages 4, low_pressure_percent 1, address_devices 10, "

@@ -1,70 +1,79 @@
 /*
- * Devices without virtual memory. All that holds of blocks, streams and graphs holds here; but free
- * memory of two allocations cannot be joined, and what needs virtual memory is refused by name.
+ * Blocks that are passed through to the driver: all of a world without virtual memory, or where the
+ * pools are told so, or some that a thread wants so. All that holds of blocks and streams holds of
+ * them; what needs chunks is refused by name, and there are no captures.
  */
 #include "pool/pool.h"
 #include "tests/sim/rations.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
-/* What a reservation loses of its allocation. */
-#define LOST_BYTES (64 * MEND_KIB)
+/* The driver gives them in steps of this. */
+#define STEP_BYTES (2 * MEND_MIB)
 
-bool trial_needs_virtual_memory(const trial *t, const trial_call *call)
+bool trial_passes_all(const trial *t)
 {
-    return t->config.plain != 0 &&
-           (call->kind == CALL_SLEEP || call->kind == CALL_WAKE || call->kind == CALL_EXPORT ||
-            call->kind == CALL_RANGE_CREATE || (call->kind == CALL_ALLOC && call->in_one_chunk));
+    return t->config.plain != 0 && t->config.plain != PLAIN_BY_THREAD;
 }
 
-/* The driver gave what the pools count, and that is within their limits, unless a limit fell. */
-void trial_judge_plain_ledger(trial *t)
+bool trial_is_plain(const trial_call *call)
 {
-    const mend_sim_ledger ledger = trial_ledger(t);
-    uint64_t held_bytes = 0;
-    for (int i = 0; i < t->pool_count; i++) {
-        const mend_plain *plain = &t->pools[i].pool->plain;
-        const uint64_t live_bytes = trial_stats(t, i).live_bytes;
-        held_bytes += plain->range_bytes;
-        trial_claim(t, TRIAL_LEDGER, live_bytes <= plain->range_bytes,
-                    "blocks of pool %d have %llu bytes, and the driver gave %llu", i,
-                    LLU(live_bytes), LLU(plain->range_bytes));
-        trial_claim(t, TRIAL_LEDGER,
-                    plain->range_bytes <= mend_max_u64(plain->limit_bytes, t->pools[i].plain_bytes),
-                    "pool %d took more than its limit of %llu bytes", i, LLU(plain->limit_bytes));
-        t->pools[i].plain_bytes = plain->range_bytes;
+    const trial *t = call->trial;
+    return call->kind == CALL_ALLOC &&
+           (trial_passes_all(t) || (t->config.plain == PLAIN_BY_THREAD && t->op->kind == OP_ALLOC &&
+                                    t->op->slot % 4 == 1));
+}
+
+static bool is_passed(const trial *t, const trial_call *call)
+{
+    mend_heap *heap = &t->pools[call->pool].pool->heap;
+    const uint64_t address = (uint64_t)(uintptr_t)call->pointer;
+    const uint64_t size_bytes = call->kind == CALL_PIN ? call->size_bytes : 0;
+    const mend_span *span = mend_heap_block_at(heap, address);
+    return span != NULL && span->chunk == NULL && address + size_bytes <= mend_span_end(span);
+}
+
+bool trial_needs_chunks(const trial_call *call)
+{
+    const trial *t = call->trial;
+    switch (call->kind) {
+    case CALL_ALLOC:
+        return trial_is_plain(call) && (call->group != NULL || call->wanted != NULL ||
+                                        call->alignment_bytes > MEND_GRANULE_BYTES ||
+                                        (call->in_one_chunk && t->config.plain == PLAIN_BY_POOLS));
+    case CALL_SLEEP:
+    case CALL_WAKE:
+    case CALL_RANGE_CREATE:
+    case CALL_GROUP_CREATE:
+        return trial_passes_all(t);
+    case CALL_EXPORT:
+    case CALL_EXPORT_BY_FABRIC:
+    case CALL_PIN:
+        return t->config.plain != 0 && is_passed(t, call);
+    default:
+        return false;
     }
-    trial_claim(t, TRIAL_LEDGER, ledger.plain_bytes == held_bytes,
-                "the driver gave %llu bytes, the pools count %llu", LLU(ledger.plain_bytes),
-                LLU(held_bytes));
 }
 
-/* What one more allocation could hold. */
-static uint64_t largest_allocation(trial *t, uint64_t limit_bytes, uint64_t held_bytes)
-{
-    const uint64_t under_limit = limit_bytes > held_bytes ? limit_bytes - held_bytes : 0;
-    return mend_align_down(mend_min_u64(trial_ration_room(t), under_limit), MEND_PLAIN_STEP_BYTES);
-}
-
-/* A request may ask for a usual allocation beside its own; and an aligned one for more than it
- * needs. */
+/* The limit and the device, of which each block takes whole steps. */
 void trial_judge_plain_refusal(trial *t, const trial_call *call)
 {
-    const mend_plain *plain = &t->pools[call->pool].pool->plain;
-    const uint64_t usual_bytes = plain->limit_bytes / 32 + MEND_PLAIN_STEP_BYTES;
-    const uint64_t needed_bytes = mend_align_up(call->size_bytes, LOST_BYTES) + usual_bytes +
-                                  2 * mend_max_u64(call->alignment_bytes, LOST_BYTES);
-    const uint64_t largest_bytes = largest_allocation(t, plain->limit_bytes, plain->range_bytes);
-    trial_claim(t, TRIAL_REFUSED, needed_bytes > largest_bytes,
-                "%llu bytes were refused, and the driver would allocate %llu",
-                LLU(call->size_bytes), LLU(largest_bytes));
+    const mend_stats stats = trial_stats(t, call->pool);
+    const uint64_t guard_bytes = t->pools[call->pool].pool->heap.config.guard_bytes;
+    const uint64_t size_bytes = mend_align_up(call->size_bytes + guard_bytes, MEND_GRANULE_BYTES);
+    const uint64_t device_bytes = trial_ration_room(t);
+    const uint64_t limit_bytes = trial_limit_room(&stats);
+    trial_claim(t, TRIAL_REFUSED,
+                t->disturbed || size_bytes > limit_bytes ||
+                    mend_align_up(size_bytes, STEP_BYTES) > device_bytes,
+                "%llu bytes were refused, the limit has %llu, and the device %llu", LLU(size_bytes),
+                LLU(limit_bytes), LLU(device_bytes));
 }
 
-/* The largest block of a pool that holds nothing it could not give back. */
+/* The largest block of a pool that holds nothing. */
 uint64_t trial_plain_largest(trial *t, int pool)
 {
-    const uint64_t held_bytes = t->pools[pool].pool->plain.range_bytes;
-    const uint64_t bytes =
-        mend_align_down(trial_ration_room(t) + held_bytes, MEND_PLAIN_STEP_BYTES);
-    return bytes > 0 ? bytes - LOST_BYTES : 0;
+    const mend_stats stats = trial_stats(t, pool);
+    return mend_min_u64(mend_align_down(trial_ration_room(t), STEP_BYTES),
+                        mend_align_down(trial_limit_room(&stats), MEND_GRANULE_BYTES));
 }

@@ -36,9 +36,12 @@ void trial_judge_ration(trial *t);
 /* A collection that was not disturbed. */
 void trial_judge_collection(trial *t, int pool);
 
-/* plain.c: devices without virtual memory, whose pools work over plain allocations. */
-bool trial_needs_virtual_memory(const trial *t, const trial_call *call);
-void trial_judge_plain_ledger(trial *t);
+/* plain.c: blocks that are passed through to the driver. Whether all are; whether an allocation is;
+ * whether a call needs chunks that are not there. */
+enum { PLAIN_BY_POOLS = 1, PLAIN_WITHOUT_POOLS, PLAIN_BY_CONFIG, PLAIN_BY_THREAD };
+bool trial_passes_all(const trial *t);
+bool trial_is_plain(const trial_call *call);
+bool trial_needs_chunks(const trial_call *call);
 void trial_judge_plain_refusal(trial *t, const trial_call *call);
 uint64_t trial_plain_largest(trial *t, int pool);
 

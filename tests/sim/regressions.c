@@ -365,16 +365,6 @@ HOLDS(
     "COMMIT slot 2 alignment 5 / COMMIT slot 2 size 48 alignment 4 / FREE slot 37 / ALLOC slot 2 / "
     "ALLOC slot 7 size 231 / EXPORT slot 7 / ALLOC size 108 amount 16")
 
-HOLDS(sim_plain, what_needs_virtual_memory_is_refused_by_name,
-      "plain 1, page_kib 64, device_pages 256, streams 2",
-      "ALLOC amount 1 / SLEEP / RANGE_CREATE / EXPORT / ALLOC slot 1 amount 16 / VERIFY")
-
-HOLDS(sim_plain, blocks_pass_between_streams_and_memory_goes_back,
-      "plain 1, page_kib 64, device_pages 256, streams 2",
-      "ALLOC size 0xe7 amount 1 / ALLOC slot 1 size 0xeb / FREE amount 32 / ALLOC slot 1 stream "
-      "1 size 0xe7 amount 1 / VERIFY slot 1 / FREE slot 1 amount 32 / TRIM / ALLOC size 0xeb "
-      "amount 1 / DEFRAG / VERIFY")
-
 /* Seed 21390: a callback freed what a plan counted on, and others were not asked for the rest. */
 HOLDS(sim_regressions, others_are_asked_again_for_more,
       "device_pages 32, chunk_pages 16, quiet 1, file_percent 73",
@@ -542,11 +532,6 @@ HOLDS(sim_regressions, free_memory_of_a_wake_pays_what_is_owed,
 HOLDS(sim_regressions, a_wake_waits_for_its_pool_and_for_peers, "peer_pool 1, keep_free_percent 10",
       "ALLOC size 225 / SLEEP / ALLOC slot 31 size 226 / SIBLING_ALLOC slot 32 size 224 / FOREIGN "
       "amount 247 / FREE slot 31 amount 5 / FREE slot 32 amount 5 / WAKE")
-
-/* A search that released the lock went on in a run that was no longer there. */
-HOLDS(sim_regressions, a_walk_begins_again_where_runs_have_changed,
-      "device_pages 512, legacy 1, plain 1",
-      "ALLOC size 227 / ALLOC slot 2 / ALLOC slot 3 stream 1 size 212 / ALLOC slot 1 size 21")
 
 /* Free chunks become pages within the limit, if the peer pool gives what the device lacks. */
 HOLDS(sim_regressions, others_give_what_free_chunks_are_short_of, "device_pages 16, peer_pool 1",

@@ -36,7 +36,6 @@ typedef struct trial_pool {
     uint64_t sleeps;
     uint64_t wakes;
     uint64_t dropped_bytes;
-    uint64_t plain_bytes; /* without virtual memory: what the driver gave, at the last look */
     uint64_t range_bytes;
     uint64_t peak_range_bytes;
     uint64_t pages_committed;

@@ -209,9 +209,10 @@ static const char *remove_pages(mend_follower *f, follower_range range)
     return remove_range(&f->pages, range) ? NULL : "no host memory";
 }
 
-static const char *add_block(mend_follower *f, follower_range block)
+/* A block without a chunk is passed through to the driver, and nothing is mapped. */
+static const char *add_block(mend_follower *f, follower_range block, bool is_passed)
 {
-    if (!is_in(&f->mapped, block)) {
+    if (!is_passed && !is_in(&f->mapped, block)) {
         return "is allocated where nothing is mapped";
     }
     if (meets(&f->live, block)) {
@@ -245,7 +246,7 @@ static const char *apply(mend_follower *f, const mend_history_event *event)
     switch (event->kind) {
     case MEND_EVENT_ALLOC:
         what = check_chunk(f, range.address, event->chunk);
-        return what == NULL ? add_block(f, range) : what;
+        return what == NULL ? add_block(f, range, event->chunk == 0) : what;
     case MEND_EVENT_FREE:
         what = check_chunk(f, range.address, event->chunk);
         return what == NULL ? remove_block(f, range) : what;
@@ -289,14 +290,16 @@ static bool look(mend_follower *f, mend_pool *pool)
     mend_stats stats = MEND_STATS_INIT;
     bool is_known = mend_get_stats(pool, &stats) == MEND_OK && (count == 0 || regions != NULL);
     f->pool = pool;
-    f->reserved_bytes = stats.reserved_bytes + stats.zero_chunk_bytes;
+    f->reserved_bytes = stats.reserved_bytes - stats.passed_bytes + stats.zero_chunk_bytes;
     f->newest = pool->heap.chunks.next_number - 1;
     for (size_t i = 0; i < count && is_known; i++) {
         const mend_region *at = &regions[i];
         const follower_range range = {address_of(at->address), at->size_bytes, at->requested_bytes,
                                       at->tag != 0 ? at->tag : at->sleep_tag};
-        is_known = add_mapping(f, range) == NULL &&
-                   (at->kind != MEND_REGION_LIVE || add_block(f, range) == NULL) &&
+        const mend_span *block = mend_heap_block_at(&pool->heap, range.address);
+        const bool is_passed = block != NULL && block->chunk == NULL;
+        is_known = (is_passed || add_mapping(f, range) == NULL) &&
+                   (at->kind != MEND_REGION_LIVE || add_block(f, range, is_passed) == NULL) &&
                    (at->kind != MEND_REGION_PAGE || add_pages(f, range) == NULL);
     }
     free(regions);

@@ -82,14 +82,22 @@ static bool is_used(const mend_region *region)
     return region->kind == MEND_REGION_LIVE || region->kind == MEND_REGION_PAGE;
 }
 
+/* Each block that is passed through is a segment. */
+static bool is_passed(const look *l, uint64_t address)
+{
+    const mend_span *block = mend_heap_block_at(&l->pool->heap, address);
+    return block != NULL && block->chunk == NULL;
+}
+
 /* A region begins where the one before in its segment ends; a segment begins with a region. */
 static bool order_is_right(const look *l, const mend_region *before, const mend_region *at)
 {
     uint64_t address = (uint64_t)(uintptr_t)at->address;
     uint64_t start = (uint64_t)(uintptr_t)at->segment;
     if (before == NULL || before->segment != at->segment) {
-        bool is_apart =
-            before == NULL || end_of(before) < start || before->is_small != at->is_small;
+        bool is_apart = before == NULL || end_of(before) < start ||
+                        before->is_small != at->is_small || is_passed(l, start) ||
+                        is_passed(l, end_of(before) - 1);
         return equal(l, "a segment begins elsewhere", address, start) &&
                claim(l, is_apart, "two segments are one", start, 0) &&
                claim(l, before == NULL || end_of(before) <= start, "segments overlap", start, 0);
@@ -178,7 +186,7 @@ static bool sums_are_right(const look *l, const mend_region_sums *sums)
            equal(l, "requested bytes", sums->requested_bytes, stats.requested_bytes) &&
            equal(l, "free bytes", sums->bytes - sums->live_bytes,
                  stats.free_bytes - why.unmapped_bytes + free_away(chunks)) &&
-           equal(l, "mapped bytes", sums->bytes,
+           equal(l, "mapped bytes", sums->bytes - stats.passed_bytes,
                  stats.mapped_bytes - stats.retired_bytes - stats.imported_bytes -
                      stats.zero_bytes + chunks->unmapped_frozen_bytes -
                      mend_regions_aliased(l->pool)) &&

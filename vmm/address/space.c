@@ -17,7 +17,7 @@ MEND_TREE_ORDER_BY_TWO(compare_size, mend_gap, by_size, size_bytes, address);
 MEND_TREE_ORDER(compare_reservations, mend_reservation, by_address, address);
 
 void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page_bytes,
-                     uint64_t reserve_bytes, uint64_t growth_bytes, bool is_scarce)
+                     uint64_t reserve_bytes, uint64_t growth_bytes)
 {
     assert(mend_is_power_of_two(page_bytes));
     assert(reserve_bytes > 0);
@@ -26,7 +26,6 @@ void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page
                           .reserve_bytes = mend_align_up(reserve_bytes, page_bytes),
                           .ask_bytes = mend_align_up(reserve_bytes, page_bytes),
                           .refused_bytes = UINT64_MAX,
-                          .is_scarce = is_scarce,
                           .growth_bytes = mend_align_up(growth_bytes, page_bytes)};
     mend_slab_init(&space->gap_slab, sizeof(mend_gap));
     mend_slab_init(&space->reservation_slab, sizeof(mend_reservation));
@@ -35,7 +34,7 @@ void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page
 
 void mend_space_init_borrower(mend_space *space, mend_space *lender)
 {
-    mend_space_init(space, lender->driver, lender->page_bytes, lender->page_bytes, 0, false);
+    mend_space_init(space, lender->driver, lender->page_bytes, lender->page_bytes, 0);
     space->lender = lender;
 }
 
@@ -318,20 +317,6 @@ static mend_status reserve_fewer(mend_space *space, const place *p)
     return reserve(space, p->zone, exact_bytes, p->alignment_bytes);
 }
 
-/* Where each reservation costs memory: one of the usual size, or one that just holds this. */
-static mend_status reserve_scarce(mend_space *space, const place *p)
-{
-    /* The driver allocates the alignment in place of the last page, in whole steps. */
-    uint64_t room_bytes = p->alignment_bytes - space->page_bytes;
-    uint64_t least_bytes = mend_align_up(p->size_bytes + p->alignment_bytes, MEND_PLAIN_STEP_BYTES);
-    uint64_t bytes = mend_max_u64(space->reserve_bytes, least_bytes) - room_bytes;
-    least_bytes -= room_bytes;
-    mend_status status = reserve(space, p->zone, bytes, p->alignment_bytes);
-    return status != MEND_DRIVER_OK && bytes > least_bytes && !mend_status_is_fatal(status)
-               ? reserve(space, p->zone, least_bytes, p->alignment_bytes)
-               : status;
-}
-
 static mend_status find_or_reserve(mend_space *space, const place *p, uint64_t *address)
 {
     if (p->find(space, p, address)) {
@@ -351,14 +336,14 @@ mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
     place p = {zone, size_bytes, mend_max_u64(alignment_bytes, space->page_bytes), find_roomy,
                reserve_roomy};
     /* The driver may have refused ask_bytes, with no addresses freed since. */
-    if (!space->is_scarce && space->ask_bytes < space->refused_bytes) {
+    if (space->ask_bytes < space->refused_bytes) {
         mend_status status = find_or_reserve(space, &p, address);
         if (status == MEND_DRIVER_OK || mend_status_is_fatal(status)) {
             return status;
         }
     }
     p.find = find_tight;
-    p.reserve = space->is_scarce ? reserve_scarce : reserve_fewer;
+    p.reserve = reserve_fewer;
     return find_or_reserve(space, &p, address);
 }
 
@@ -401,7 +386,7 @@ void mend_space_trim(mend_space *space, size_t keep_count)
 
 void mend_space_trim_but_oldest(mend_space *space)
 {
-    uint64_t zones_met = space->is_scarce ? UINT64_MAX : UINT64_C(1) << MEND_SPACE_PACKED;
+    uint64_t zones_met = UINT64_C(1) << MEND_SPACE_PACKED;
     for (mend_list *at = space->reservations.next, *next; at != &space->reservations; at = next) {
         const uint64_t zone = UINT64_C(1) << RESERVATION_OF(at)->zone;
         next = at->next;

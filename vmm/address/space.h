@@ -44,8 +44,6 @@ typedef struct mend_reservation {
 typedef struct mend_space {
     const mend_driver *driver;
     uint64_t page_bytes;
-    bool is_scarce;         /* a reservation costs memory: no more than one call's are in advance,
-                             * and none for growth. Constant */
     uint64_t reserve_bytes; /* most bytes reserved by one call */
     uint64_t ask_bytes;     /* bytes to ask the driver for; less after it has refused more */
     uint64_t refused_bytes; /* the smallest size refused since addresses were last freed */
@@ -65,7 +63,7 @@ typedef struct mend_space {
 } mend_space;
 
 void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page_bytes,
-                     uint64_t reserve_bytes, uint64_t growth_bytes, bool is_scarce);
+                     uint64_t reserve_bytes, uint64_t growth_bytes);
 
 /* One that reserves no more than what is asked for, and that `lender` lends to. */
 void mend_space_init_borrower(mend_space *space, mend_space *lender);

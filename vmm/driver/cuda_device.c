@@ -80,6 +80,7 @@ static mend_status describe(const mend_cuda *cuda, int number, mend_cu_device de
     info->peers = peers_of(functions, device);
     info->multicast = attribute(functions, MEND_CU_HAS_MULTICAST, device) != 0;
     info->virtual_memory = attribute(functions, MEND_CU_HAS_VIRTUAL_MEMORY, device) != 0;
+    info->memory_pools = attribute(functions, MEND_CU_HAS_MEMORY_POOLS, device) != 0;
     info->host_page_bytes = info->virtual_memory ? host_page_of(functions, number, device) : 0;
     info->share_file_descriptor = attribute(functions, MEND_CU_HAS_FILE_DESCRIPTOR, device) != 0;
     info->share_fabric = attribute(functions, MEND_CU_HAS_FABRIC, device) != 0;

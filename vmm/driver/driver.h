@@ -3,8 +3,7 @@
  *
  * There are two implementations: the CUDA driver (cuda.c) and the simulated device (sim/).
  * Decorators have the same interface and pass every call on to an inner table: forward.c releases a
- * lock around slow calls, plain.c makes do without virtual memory; others keep to a limit that is
- * shared, or count and time calls.
+ * lock around slow calls; others keep to a limit that is shared, or count and time calls.
  *
  * Conventions of every function:
  *  - the first argument is the table itself; its `state` belongs to the implementation;
@@ -104,6 +103,7 @@ typedef struct mend_device_info {
     int compute_major;
     int compute_minor;
     bool virtual_memory;        /* create, map and access work (probed by use) */
+    bool memory_pools;          /* async_alloc works */
     bool share_file_descriptor; /* MEND_SHARE_FILE_DESCRIPTOR can be asked for */
     bool share_fabric;          /* MEND_SHARE_FABRIC can be asked for, beside descriptors if the
                                  * device has these */
@@ -288,7 +288,8 @@ static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
       (inner, shared, share_type, handle))                                                         \
                                                                                                    \
     /* ---- the driver's own allocators (fallback, peers) ---- */                                  \
-    /* Need a current context. plain_free waits for all work of the device. */                     \
+    /* Need a current context. plain_free waits for all work of the device; of async_alloc's       \
+     * memory it may not, so that the caller does. */                                              \
     X(plain_alloc, "cuMemAlloc", size_bytes,                                                       \
       (const mend_driver *driver, uint64_t size_bytes, uint64_t *address),                         \
       (inner, size_bytes, address))                                                                \

@@ -108,20 +108,28 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
         .may_use_host = heap->config.host_limit_bytes != 0 && !in_one_chunk &&
                         mend_process_own_marks()->may_use_host,
         .in_one_chunk = in_one_chunk,
+        .is_plain = has_marks && mend_process_own_marks()->is_plain,
         .may_sleep = has_marks && mend_process_marks().sleep_tag != 0,
         .at = terms->at,
         .tag = terms->tag,
         .stack = stack,
     };
     mend_span *span = NULL;
-    mend_result result = request.at != 0 ? place_at(heap, &request, &span)
-                                         : mend_ladder_climb(heap, &request, &span);
+    const bool is_passed = request.is_plain || heap->config.passes != MEND_PASSES_NONE;
+    mend_result result = is_passed         ? mend_pass_alloc(heap, &request, &span)
+                         : request.at != 0 ? place_at(heap, &request, &span)
+                                           : mend_ladder_climb(heap, &request, &span);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         mend_events_refuse(heap, request.size_bytes, request.handle);
     }
     if (result == MEND_OK) {
         mend_block_hand_out(heap, &request, span);
         *address = span->address;
+    }
+    if (result == MEND_OK && is_passed) {
+        mend_layout_note_peaks(heap, false);
+        mend_usage_note(heap);
+        mend_heap_unlock_grow(heap); /* so the front cache knows what it takes of the limit */
     }
     return result;
 }
@@ -133,7 +141,7 @@ mend_result mend_block_around(const mend_heap *heap, uint64_t address, mend_span
         *span = found;
         return MEND_OK;
     }
-    return mend_chunk_at(&heap->chunks, address) == NULL
+    return !mend_heap_holds(heap, address)
                ? mend_failure(MEND_ERROR_FOREIGN_POINTER, "0x%llx is not memory of this pool",
                               (unsigned long long)address)
                : mend_failure(MEND_ERROR_DOUBLE_FREE, "0x%llx lies in free memory",
@@ -150,7 +158,7 @@ __attribute__((noinline)) static mend_result explain_pointer(const mend_heap *he
                             "0x%llx lies in the range 0x%llx, not in a block: see mend_range.h",
                             (unsigned long long)address, (unsigned long long)range->address);
     }
-    if (mend_chunk_at(&heap->chunks, address) == NULL) {
+    if (!mend_heap_holds(heap, address)) {
         return mend_failure(MEND_ERROR_FOREIGN_POINTER, "0x%llx is not memory of this pool",
                             (unsigned long long)address);
     }
@@ -360,6 +368,33 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
     return MEND_OK;
 }
 
+mend_result mend_block_free_passed(mend_heap *heap, uint64_t address, mend_order order)
+{
+    MEND_TRY(mend_pass_check_order(order, "mend_free"));
+    mend_heap_unlock(heap);
+    mend_heap_lock_all(heap);
+    mend_span *span = NULL;
+    mend_result result = find_block(heap, address, &span); /* another thread may have freed it */
+    if (result == MEND_OK) {
+        span->live = false; /* while the lock is released nobody else frees it */
+        result = mend_pass_give_back(heap, span, order);
+        span->live = true;
+    }
+    if (result == MEND_OK) {
+        mend_pointer_map_remove(&heap->blocks, address);
+        mend_layout_count_free(heap, &heap->zones[MEND_ZONE_PASSED], span);
+        if (mend_history_is_on(&heap->history)) {
+            mend_events_free(heap, span, order.stream);
+        }
+        mend_waits_end_uses(mend_heap_wait_env(heap), &span->waits, MEND_STREAM_UNKNOWN, 0,
+                            heap->frees.of_users);
+        mend_layout_drop_passed(heap, span);
+        mend_usage_note(heap);
+    }
+    mend_heap_unlock_grow(heap);
+    return result;
+}
+
 mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_order order,
                                     uint32_t group, mend_span **span, mend_block_users *users)
 {
@@ -394,6 +429,7 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
     mend_span *span;
     mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     MEND_TRY(find_block(heap, address, &span));
+    MEND_TRY(span->chunk != NULL ? MEND_OK : mend_pass_check_order(order, "mend_record_stream"));
     MEND_TRY(mend_users_check_awake(heap, span->address, span->size_bytes, "mend_record_stream"));
     MEND_TRY(find_users(heap, span, order, order.capture != 0 ? group : 0, &users));
     MEND_TRY(mend_block_add_user(heap, span, users.first));
@@ -408,17 +444,18 @@ static mend_history_event event_of(const mend_heap *heap, mend_event_kind kind,
 {
     /* What the front cache has taken already is of no group. */
     const uint32_t group = span->live ? mend_group_number_of(heap, span) : 0;
-    return (mend_history_event){.kind = (int)kind,
-                                .is_for_graphs = group != 0,
-                                .address = (void *)(uintptr_t)span->address,
-                                .size_bytes = span->size_bytes,
-                                .stream = stream,
-                                .group = mend_group_numbered(heap, group),
-                                .tag = mend_holders_tag(span->tag, span->sleep_tag),
-                                .requested_bytes = span->requested_bytes,
-                                .chunk = mend_chunk_owner(span->chunk)->memory.number,
-                                .scope = span->scope,
-                                .stack = span->stack};
+    return (mend_history_event){
+        .kind = (int)kind,
+        .is_for_graphs = group != 0,
+        .address = (void *)(uintptr_t)span->address,
+        .size_bytes = span->size_bytes,
+        .stream = stream,
+        .group = mend_group_numbered(heap, group),
+        .tag = mend_holders_tag(span->tag, span->sleep_tag),
+        .requested_bytes = span->requested_bytes,
+        .chunk = span->chunk != NULL ? mend_chunk_owner(span->chunk)->memory.number : 0,
+        .scope = span->scope,
+        .stack = span->stack};
 }
 
 void mend_events_alloc(mend_heap *heap, const mend_span *span, mend_service service)

@@ -156,8 +156,11 @@ mend_result mend_block_free(mend_heap *heap, mend_span *span, mend_block_users u
 __attribute__((noinline)) mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address,
                                                               mend_order order, uint32_t group)
 {
-    mend_span *span;
+    mend_span *span = mend_pointer_map_find(&heap->blocks, address);
     mend_block_users users;
+    if (span != NULL && span->chunk == NULL && span->live) {
+        return mend_block_free_passed(heap, address, order);
+    }
     MEND_TRY(mend_block_find_to_free(heap, address, order, group, &span, &users));
     return mend_block_free(heap, span, users);
 }
@@ -166,7 +169,7 @@ mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order)
 {
     assert(mend_mutex_is_held(&heap->state));
     mend_span *span = mend_pointer_map_find(&heap->blocks, address);
-    bool is_usual = span != NULL && span->live && order.capture == 0;
+    bool is_usual = span != NULL && span->live && span->chunk != NULL && order.capture == 0;
     uint32_t freed_on =
         is_usual ? mend_users_known_stream(heap, order.stream) : MEND_STREAM_UNKNOWN;
     return freed_on != MEND_STREAM_UNKNOWN ? free_block(heap, span, freed_on)
@@ -184,8 +187,9 @@ mend_result mend_heap_free_found(mend_heap *heap, mend_span *span, mend_order or
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(mend_heap_find(heap, span->address) == span);
-    uint32_t freed_on =
-        order.capture == 0 ? mend_users_known_stream(heap, order.stream) : MEND_STREAM_UNKNOWN;
+    uint32_t freed_on = order.capture == 0 && span->chunk != NULL
+                            ? mend_users_known_stream(heap, order.stream)
+                            : MEND_STREAM_UNKNOWN;
     return freed_on != MEND_STREAM_UNKNOWN
                ? mend_block_free(heap, span, (mend_block_users){freed_on, MEND_STREAM_UNKNOWN})
                : mend_heap_free_in_group(heap, span->address, order, 0);

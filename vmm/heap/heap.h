@@ -120,6 +120,27 @@ void mend_events_free(mend_heap *heap, const mend_span *span, mend_stream stream
 /* A request for so many bytes found no room: counts it, and tells the history if that is on. */
 void mend_events_refuse(mend_heap *heap, uint64_t size_bytes, mend_stream stream);
 
+/* Frees a block that is passed through. The caller holds `state`, which is released in between.
+ * MEND_ERROR_NOT_SUPPORTED: the stream is captured; or as mend_free. */
+mend_result mend_block_free_passed(mend_heap *heap, uint64_t address, mend_order order);
+
+/* ---- pass.c ---------------------------------------------------------------------------------- */
+
+/* Serves the request by an allocation of the driver's own, as memory for a block. The caller holds
+ * `state`, which is released in between; after a success it holds `grow`, too, and the pointer map
+ * has an entry to spare. Errors as mend_alloc. */
+mend_result mend_pass_alloc(mend_heap *heap, const mend_request *request, mend_span **span);
+
+/* The driver takes the memory of a block back, which nobody else frees meanwhile. The caller holds
+ * both locks; `state` is released in between. Errors as mend_free: the driver still has it. */
+mend_result mend_pass_give_back(mend_heap *heap, const mend_span *span, mend_order order);
+
+/* MEND_OK, or MEND_ERROR_NOT_SUPPORTED: `call` would have a graph use such a block. */
+mend_result mend_pass_check_order(mend_order order, const char *call);
+
+/* Gives all such blocks back; no work uses them any more. The first refusal of the driver. */
+mend_status mend_pass_end(mend_heap *heap);
+
 /* ---- fast.c ---------------------------------------------------------------------------------- */
 
 /* Frees a block whose users were found: calls no driver that can refuse the free.

@@ -23,15 +23,8 @@ static uint64_t clock_ns(const void *driver)
     return ((const mend_driver *)driver)->clock_ns(driver);
 }
 
-/* Without virtual memory a reservation has its memory from the start: then parts of the limit. */
-enum { RESERVES_OF_LIMIT = 32 };
-
 static uint64_t reserve_bytes_of(const mend_heap *heap)
 {
-    if (!heap->device.virtual_memory) {
-        uint64_t part = heap->config.limit_bytes / RESERVES_OF_LIMIT;
-        return mend_align_up(part, MEND_PLAIN_STEP_BYTES);
-    }
     if (heap->config.reserve_bytes != 0) {
         return heap->config.reserve_bytes;
     }
@@ -54,7 +47,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     const mend_chunk_properties properties = {.device = config->device,
                                               .share_types = config->share_types,
                                               .rdma = config->rdma && device->rdma};
-    uint64_t *empty_in[MEND_ZONE_COUNT];
+    uint64_t *empty_in[MEND_CHUNK_ZONES];
     mend_layout_find_empty(heap, empty_in);
     mend_chunks_init(&heap->chunks, heap->driver, &properties, mend_range_sums_at, empty_in,
                      &heap->history);
@@ -63,7 +56,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     uint64_t reserve_bytes = reserve_bytes_of(heap);
     uint64_t growth_bytes = mend_min_u64(GROWTH_BYTES, reserve_bytes / GROWTHS_OF_RESERVE);
     mend_space_init(&heap->space, heap->driver, device->granularity_bytes, reserve_bytes,
-                    growth_bytes, !device->virtual_memory);
+                    growth_bytes);
     mend_space_init_borrower(&heap->range_space, &heap->space);
     mend_ranges_init(heap);
     mend_layout_init(heap);
@@ -206,6 +199,7 @@ static void give_back(mend_heap *heap, bool is_idle, bool has_context, mend_answ
         unmap_everything(heap, &mappings_left);
         note(first, mappings_left);
         release_everything(heap, first);
+        note(first, MEND_ANSWER(plain_free, mend_pass_end(heap)));
     }
     mend_answer cleared;
     cleared.status = mend_streams_clear(&heap->streams, &cleared.call);
@@ -244,6 +238,7 @@ static mend_result end(mend_heap *heap, mend_answer *first)
     mend_answer waited = scope.answer;
     const bool has_mappings = heap->chunks.all.count > 0 || heap->imports.mappings > 0 ||
                               heap->chunks.owing.count[MEND_OWED_MAPPING] > 0 ||
+                              mend_heap_passed_bytes(heap) > 0 ||
                               heap->zeros.first != NULL; /* that work may use */
     if (is_open && has_mappings && wait_for_work(heap, &waited) != MEND_OK) {
         mend_driver_scope_close(heap, &scope);

@@ -5,6 +5,7 @@
 #include "ladder/ladder.h"
 
 #include "move/move.h"
+#include "policy/policy.h"
 #include "users/users.h"
 
 /* A capture forbids waits for the context, but not for its events; nor, which a request without a
@@ -89,6 +90,30 @@ static mend_result look(mend_heap *heap, mend_request *asking, mend_room *room)
     return result;
 }
 
+/* The driver gives memory of its own in steps. */
+#define PASSED_STEP_BYTES (2 * MEND_MIB)
+
+/* A pool that passes its requests through has no memory beside blocks. */
+static mend_result room_of_passed(mend_heap *heap, mend_room *room)
+{
+    const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
+    mend_driver_scope scope;
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    MEND_TRY(mend_driver_scope_open(heap, &scope));
+    const mend_result result = mend_driver_result(
+        heap, MEND_ANSWER(memory_info,
+                          heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes)));
+    mend_driver_scope_close(heap, &scope);
+    if (result == MEND_OK) {
+        room->device_free_bytes = free_bytes;
+        room->now_bytes = mend_min_u64(mend_align_down(free_bytes, PASSED_STEP_BYTES),
+                                       mend_align_down(limit_bytes, MEND_GRANULE_BYTES));
+        room->after_waiting_bytes = room->now_bytes;
+    }
+    return result;
+}
+
 mend_result mend_ladder_get_room(mend_heap *heap, mend_order order, mend_room *room)
 {
     mend_request asking = {
@@ -96,6 +121,9 @@ mend_result mend_ladder_get_room(mend_heap *heap, mend_order order, mend_room *r
     if (order.stream == MEND_EVERY_STREAM) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
                             "MEND_EVERY_STREAM is for mend_group_begin");
+    }
+    if (heap->config.passes != MEND_PASSES_NONE) {
+        return room_of_passed(heap, room);
     }
     if (order.stream != MEND_NO_STREAM) { /* it would count as a request */
         MEND_TRY(mend_requester_find(heap, &asking));

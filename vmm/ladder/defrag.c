@@ -95,8 +95,7 @@ bool mend_defrag_would_serve(mend_heap *heap, const mend_request *request, uint6
     const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     const mend_served_sizes served = mend_victims_sizes_for(request);
-    if (!heap->device.virtual_memory || request->group != 0 || heap->chunks.missing_count > 0 ||
-        limit_bytes < reserved_bytes) {
+    if (request->group != 0 || heap->chunks.missing_count > 0 || limit_bytes < reserved_bytes) {
         return false;
     }
     const uint64_t now_bytes =
@@ -152,11 +151,6 @@ mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_DEFRAG);
     mend_driver_scope scope;
-    if (!heap->device.virtual_memory) { /* what one gained could not be used anywhere else */
-        report->stop = MEND_DEFRAG_DONE;
-        report->free_empty_bytes = mend_chunks_empty_bytes(&heap->chunks);
-        return MEND_OK;
-    }
     MEND_TRY(mend_enter(heap, &scope));
     mend_compact_pass pass;
     mend_compact_limits bounds = {.copied_bytes = limits->copied_bytes,

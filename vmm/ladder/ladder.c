@@ -216,7 +216,6 @@ static void note_shortage(climb *c)
         .whole_bytes =
             unasked_bytes > 0 ? shortage->device_free_bytes + unasked_bytes : wanted_bytes,
         .least_bytes = mend_ladder_least_bytes(heap, mend_request_missing_bytes(c->request)),
-        .block_bytes = shortage->no_addresses != MEND_DRIVER_OK ? c->request->size_bytes : 0,
     };
     c->is_exact = shortage->refused_bytes > 0;
     if (!c->waits_on_host) {
@@ -226,7 +225,7 @@ static void note_shortage(climb *c)
         mend_streams_find_capture(&heap->streams, c->request->stream, &c->is_captured);
     c->is_captured |= result != MEND_OK || shortage->wait_is_refused;
     const bool is_held = shortage->held != NULL && !mend_report_is_hopeless(heap, c->request);
-    if ((lacks_addresses || is_held) && heap->device.virtual_memory) {
+    if (lacks_addresses || is_held) {
         mend_report_out_of_addresses(heap, c->request);
     } else {
         mend_report_out_of_memory(heap, c->request, c->is_captured);

@@ -30,7 +30,6 @@ typedef struct mend_need {
     uint64_t least_bytes; /* with what is free on the device the request takes at least so much that
                            * the asker and all whom it asks have beside live blocks; 0: that is not
                            * known, or others may help */
-    uint64_t block_bytes; /* of a block for which addresses were refused; 0: none were */
     bool may_wait;        /* for the work of the asked pool: the asker is out of memory else */
     bool is_captured; /* a pool of the device knows of a capture, whose stream the asked pool may
                        * not know: that waits for nothing, and records no event of the context */

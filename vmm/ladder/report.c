@@ -389,10 +389,6 @@ static const char *last_words(const mend_heap *heap, const mend_request *request
         return "The GPU is smaller than the request";
     }
     if (heap->shortage.refused_bytes > 0) {
-        if (!heap->device.virtual_memory) {
-            return "Free memory: on a device without virtual memory, free memory of several "
-                   "allocations cannot be joined";
-        }
         if (heap->chunks.importers_bytes > 0) {
             return "Importers may hold memory that this pool exported and gave back, until they "
                    "close it or end (importers_bytes)";
@@ -462,7 +458,7 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
     }
     mend_sentence advice = {.text = ""};
     remedies_in_words(heap, request, &as_is, is_captured, &advice);
-    if (advice.used == 0 && heap->device.virtual_memory && heap->shortage.refused_bytes > 0 &&
+    if (advice.used == 0 && heap->shortage.refused_bytes > 0 &&
         heap->shortage.refused_bytes <= heap->shortage.device_free_bytes) {
         add_quota(heap, &advice);
     }

@@ -30,65 +30,16 @@ static unsigned look_at_chunk(mend_heap *heap, const mend_chunk *chunk, bool is_
 
 /* ---- at once --------------------------------------------------------------------------------- */
 
-/* Whether all that lies there are idle chunks. */
-static bool is_idle(mend_heap *heap, const mend_reservation *reservation)
-{
-    uint64_t idle_bytes = 0;
-    const mend_chunk *at = mend_chunk_from(&heap->chunks, reservation->address);
-    for (; at != NULL && at->address - reservation->address < reservation->size_bytes;
-         at = mend_chunk_next(at)) {
-        const bool is_one = mend_chunk_is_empty(at) && look_at_chunk(heap, at, false) == 0;
-        idle_bytes += is_one ? at->size_bytes : 0;
-    }
-    return idle_bytes > 0 && idle_bytes == reservation->taken_bytes;
-}
-
-/* Where a reservation is memory, of which nothing goes back before all does: gives back whole ones,
- * until at most so many bytes of addresses are left. The smallest that is enough, or the largest.
- */
-static mend_result trim_reservations(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
-{
-    uint64_t bytes = 0;
-    uint64_t before_bytes = 0;
-    mend_result result = mend_trim_to(heap, UINT64_MAX, false, &bytes); /* finds out what is idle */
-    for (*released_bytes = 0; result == MEND_OK && heap->space.address_bytes > keep_bytes &&
-                              heap->space.address_bytes != before_bytes;
-         *released_bytes += bytes) {
-        const mend_reservation *best = NULL;
-        before_bytes = heap->space.address_bytes;
-        MEND_LIST_EACH(const mend_reservation, at, link, &heap->space.reservations) {
-            const uint64_t lacking_bytes = before_bytes - keep_bytes;
-            const bool is_better = best == NULL || (at->size_bytes > best->size_bytes
-                                                        ? best->size_bytes < lacking_bytes
-                                                        : at->size_bytes >= lacking_bytes);
-            best = is_better && is_idle(heap, at) ? at : best;
-        }
-        bytes = 0;
-        if (best != NULL) {
-            result = mend_trim_within(heap, best->address, best->size_bytes, &bytes);
-        }
-    }
-    return result;
-}
-
-/* Of what the bytes are that a trim keeps: chunks, or addresses where others get these alone. */
-static uint64_t held_bytes(const mend_heap *heap, bool is_of_addresses)
-{
-    return is_of_addresses ? heap->space.address_bytes : heap->chunks.reserved_bytes;
-}
-
 /* Also releases groups of captures whose graphs have ended, and addresses of destroyed ranges. */
-static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, bool is_of_addresses,
-                           bool is_captured, uint64_t *released_bytes)
+static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, bool is_captured,
+                           uint64_t *released_bytes)
 {
     mend_capture_groups_collect(heap);
     mend_settle(heap, MEND_OWED_RANGE, MEND_STREAM_UNKNOWN);
-    MEND_TRY(held_bytes(heap, is_of_addresses) > keep_bytes &&
-                     mend_chunks_empty_bytes(&heap->chunks) > 0
+    MEND_TRY(heap->chunks.reserved_bytes > keep_bytes && mend_chunks_empty_bytes(&heap->chunks) > 0
                  ? mend_ladder_close_all(heap, is_captured)
                  : MEND_OK);
-    mend_result result = is_of_addresses ? trim_reservations(heap, keep_bytes, released_bytes)
-                                         : mend_trim_to(heap, keep_bytes, false, released_bytes);
+    const mend_result result = mend_trim_to(heap, keep_bytes, false, released_bytes);
     mend_settle_these(heap, MEND_OWED_ZEROS, MEND_OWED_ZEROS_CHUNK, /* free memory may have been */
                       MEND_STREAM_UNKNOWN);                         /* in their way */
     return result;
@@ -120,8 +71,7 @@ static bool begin_waits(mend_heap *heap)
 }
 
 /* After the first trim, if that left more than `keep_bytes`. */
-static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, bool is_of_addresses,
-                                 uint64_t *released_bytes)
+static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     bool is_captured = false;
     mend_result result = MEND_OK;
@@ -134,13 +84,13 @@ static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, bool is_o
     }
     bool has_graphs = !is_captured && heap->groups.capture_count > 0;
     bool goes_on = begin_waits(heap) || has_graphs;
-    while (result == MEND_OK && goes_on && held_bytes(heap, is_of_addresses) > keep_bytes) {
+    while (result == MEND_OK && goes_on && heap->chunks.reserved_bytes > keep_bytes) {
         uint64_t bytes = 0;
         bool waited = false;
         result =
             mend_capture_groups_wait_oldest(heap, MEND_STREAM_UNKNOWN, true, &has_graphs, &waited);
         if (result == MEND_OK) { /* some chunks may have become idle during the trim before */
-            result = trim_to(heap, keep_bytes, is_of_addresses, false, &bytes);
+            result = trim_to(heap, keep_bytes, false, &bytes);
         }
         *released_bytes += bytes;
         goes_on = waited || bytes > 0;
@@ -185,9 +135,9 @@ mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
     mend_result result = mend_enter(heap, &scope);
     mend_attainable_forget(heap);
     MEND_TRY(result);
-    result = trim_to(heap, keep_bytes, false, false, released_bytes);
+    result = trim_to(heap, keep_bytes, false, released_bytes);
     if (result == MEND_OK && waits && heap->chunks.reserved_bytes > keep_bytes) {
-        result = wait_and_trim(heap, keep_bytes, false, released_bytes);
+        result = wait_and_trim(heap, keep_bytes, released_bytes);
     }
     if (result == MEND_OK && waits && has_others(heap)) {
         result = wait_for_others(heap);
@@ -260,33 +210,27 @@ uint64_t mend_ladder_beside_live_bytes(const mend_heap *heap)
            heap->retire.foreign_bytes;
 }
 
-/* What a wait would let the pool give back. Without virtual memory that is reservations, with all
- * that is free in them. */
+/* What a wait would let the pool give back. */
 static uint64_t waiting_bytes(mend_heap *heap)
 {
     const bool has_ended = heap->chunks.owing.count[MEND_OWED_RANGE] > 0;
-    const uint64_t address_bytes = heap->device.virtual_memory ? 0 : heap->space.address_bytes;
-    return mend_ladder_waiting_bytes(heap) + (has_ended ? heap->zeros.bytes : 0) + address_bytes -
-           mend_min_u64(heap->chunks.reserved_bytes, address_bytes);
+    return mend_ladder_waiting_bytes(heap) + (has_ended ? heap->zeros.bytes : 0);
 }
 
 uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_PEER);
     uint64_t released_bytes = 0;
-    /* Of a reservation that is memory nothing goes back before all does. */
-    const bool is_of_addresses = !heap->device.virtual_memory;
-    const uint64_t all_bytes = held_bytes(heap, is_of_addresses);
+    const uint64_t all_bytes = heap->chunks.reserved_bytes;
     const uint64_t keep_bytes = all_bytes - mend_min_u64(need.bytes, all_bytes);
     const uint64_t address_bytes = heap->space.address_bytes;
     const uint64_t chunk_bytes = heap->chunks.reserved_bytes + heap->zeros.bytes;
     mend_driver_scope scope;
     if (mend_enter(heap, &scope) == MEND_OK) {
         mend_attainable_forget(heap);
-        mend_result result =
-            trim_to(heap, keep_bytes, is_of_addresses, need.is_captured, &released_bytes);
-        if (need.may_wait && result == MEND_OK && held_bytes(heap, is_of_addresses) > keep_bytes) {
-            result = wait_and_trim(heap, keep_bytes, is_of_addresses, &released_bytes);
+        mend_result result = trim_to(heap, keep_bytes, need.is_captured, &released_bytes);
+        if (need.may_wait && result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
+            result = wait_and_trim(heap, keep_bytes, &released_bytes);
         }
         if (need.may_wait && released_bytes < need.bytes) {
             (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);

@@ -35,9 +35,9 @@ void mend_layout_init(mend_heap *heap)
     mend_slab_init(&heap->nodes.waits, sizeof(mend_wait));
 }
 
-void mend_layout_find_empty(mend_heap *heap, uint64_t *empty_in[MEND_ZONE_COUNT])
+void mend_layout_find_empty(mend_heap *heap, uint64_t *empty_in[MEND_CHUNK_ZONES])
 {
-    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
+    for (int i = 0; i < MEND_CHUNK_ZONES; i++) {
         empty_in[i] = &heap->zones[i].empty_bytes;
     }
 }
@@ -344,7 +344,8 @@ void mend_layout_mark(mend_heap *heap, mend_span *span)
     span->stack = (uint16_t)mend_process_take_stack();
     if (span->scope != 0) {
         mend_scopes_count_alloc(&heap->scopes, &span->scope, span->size_bytes,
-                                heap->counters.live_bytes, heap->chunks.reserved_bytes);
+                                heap->counters.live_bytes,
+                                heap->chunks.reserved_bytes + mend_heap_passed_bytes(heap));
     }
 }
 
@@ -356,7 +357,8 @@ void mend_layout_note_peaks(mend_heap *heap, bool resets)
         counters->peak_reserved_bytes = counters->peak_mappings = counters->peak_chunks = 0;
         mend_scopes_reset_peaks(&heap->scopes);
     }
-    mend_raise_u64(&counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
+    mend_raise_u64(&counters->peak_reserved_bytes,
+                   heap->chunks.reserved_bytes + mend_heap_passed_bytes(heap));
     mend_raise_u64(&counters->peak_mappings, mend_heap_mappings(heap));
     mend_raise_u64(&counters->peak_chunks, mend_heap_chunks(heap));
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
@@ -370,6 +372,24 @@ void mend_layout_note_peaks(mend_heap *heap, bool resets)
         pages->peak_live_bytes = pages->live_bytes;
     }
     mend_usage_note(heap);
+}
+
+mend_span *mend_layout_add_passed(mend_heap *heap, uint64_t address, uint64_t size_bytes)
+{
+    mend_span *span = mend_slab_take(&heap->nodes.spans);
+    span->address = address;
+    span->size_bytes = size_bytes;
+    span->zone = MEND_ZONE_PASSED;
+    span->live = true;
+    mend_tree_insert(&heap->zones[MEND_ZONE_PASSED].segment_ends, &span->by_end);
+    return span;
+}
+
+void mend_layout_drop_passed(mend_heap *heap, mend_span *span)
+{
+    mend_waits_clear(mend_heap_wait_env(heap), &span->waits);
+    mend_tree_remove(&heap->zones[MEND_ZONE_PASSED].segment_ends, &span->by_end);
+    mend_slab_give(&heap->nodes.spans, span);
 }
 
 /* ---- the changes ----------------------------------------------------------------------------- */

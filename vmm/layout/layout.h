@@ -55,6 +55,9 @@ mend_run *mend_layout_run_from(const mend_zone *zone, uint64_t address);
  * of steps depends on the spans of one chunk, not on the blocks of the pool (layout/locate.c). */
 mend_span *mend_heap_block_at(const mend_heap *heap, uint64_t address);
 
+/* Whether the address lies in memory of the pool, live or free. */
+bool mend_heap_holds(const mend_heap *heap, uint64_t address);
+
 /* The span that contains the address, live or free; NULL if the address is not mapped. As many
  * steps as above, and more inside a run: one for each of its spans. */
 mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address);
@@ -98,7 +101,7 @@ size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span);
 void mend_layout_init(mend_heap *heap);
 
 /* Where each zone keeps the bytes of its empty chunks: for mend_chunks_init, before that. */
-void mend_layout_find_empty(mend_heap *heap, uint64_t *empty_in[MEND_ZONE_COUNT]);
+void mend_layout_find_empty(mend_heap *heap, uint64_t *empty_in[MEND_CHUNK_ZONES]);
 void mend_layout_clear(mend_heap *heap);
 
 /* Makes [address, address + size) of a run live; the caller fills in the fields of a block. The
@@ -196,6 +199,12 @@ static inline void mend_layout_set_live(mend_heap *heap, mend_zone *zone, mend_s
 
 /* Raises the peaks of what is held to what there is now. `resets`: sets all peaks to it. */
 void mend_layout_note_peaks(mend_heap *heap, bool resets);
+
+/* Memory of the driver's own becomes a live span, whose node was promised, alone in its segment;
+ * and ends. The caller fills in the fields of a block, or has taken it out of all that knows
+ * blocks. */
+mend_span *mend_layout_add_passed(mend_heap *heap, uint64_t address, uint64_t size_bytes);
+void mend_layout_drop_passed(mend_heap *heap, mend_span *span);
 
 /* Sets what the thread marks its blocks with. */
 void mend_layout_mark(mend_heap *heap, mend_span *span);

@@ -150,6 +150,16 @@ static mend_span *find_beside_runs(const mend_heap *heap, const mend_chunk *chun
     return span != NULL ? span : walk_back(end_of_segment(heap, chunk), address);
 }
 
+/* The block that is passed through and contains the address; NULL: none. */
+static mend_span *passed_at(const mend_heap *heap, uint64_t address)
+{
+    const mend_span key = {.address = address, .size_bytes = 1}; /* the tree is by ends */
+    mend_span *span = MEND_CONTAINER_OR_NULL(
+        mend_tree_at_or_after(&heap->zones[MEND_ZONE_PASSED].segment_ends, &key.by_end), mend_span,
+        by_end);
+    return span != NULL && span->live && span->address <= address ? span : NULL;
+}
+
 mend_span *mend_heap_block_at(const mend_heap *heap, uint64_t address)
 {
     mend_span *span = mend_pointer_map_find(&heap->blocks, address);
@@ -157,7 +167,15 @@ mend_span *mend_heap_block_at(const mend_heap *heap, uint64_t address)
     if (chunk != NULL && mend_layout_run_at(&heap->zones[chunk->zone], address) == NULL) {
         span = find_beside_runs(heap, chunk, address);
     }
+    if (span == NULL && chunk == NULL) {
+        span = passed_at(heap, address);
+    }
     return span != NULL && span->live && !span->lent ? span : NULL;
+}
+
+bool mend_heap_holds(const mend_heap *heap, uint64_t address)
+{
+    return mend_chunk_at(&heap->chunks, address) != NULL || passed_at(heap, address) != NULL;
 }
 
 mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address)

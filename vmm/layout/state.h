@@ -4,7 +4,8 @@
  * freed last are cached (layout/layout.h): free, and in no run yet.
  *
  * Two zones keep small and large requests apart; a third has the committed pages of growable
- * ranges, live spans, too (layout/ranges.h). Invariants, all checked by the audit (mend_audit):
+ * ranges, live spans, too (layout/ranges.h); a fourth the blocks that are passed through to the
+ * driver. Invariants, all checked by the audit (mend_audit):
  *  - the spans of a segment tile it without a hole; a span never crosses an unmapped address;
  *  - neighbouring free spans belong to one run, and a run is maximal, apart from cached spans; a
  *    run is in all its indices;
@@ -15,6 +16,8 @@
  *    all but one sleep (physical/chunk.h) or are far, except while a sleep begins and after one
  *    that failed, whose chunks miss their mappings;
  *  - the pointer map has exactly the blocks and the cached spans: no lent span, no page of a range;
+ *  - a span has no chunk exactly in the fourth zone; there it is live, alone in its segment, and of
+ *    no group, export or pin;
  *  - a block in_one_chunk crosses no edge of a chunk, and is one of the pins of its chunk;
  *  - a lent span is the part of exactly one alias of its chunk (physical/chunk.h), with the same
  *    distance from the start of the chunk in both mappings; so no granule is free or live twice;
@@ -58,7 +61,8 @@ enum {
     MEND_ZONE_LARGE = 1,
     MEND_ZONES_OF_BLOCKS = 2,
     MEND_ZONE_RANGE = MEND_CHUNK_ZONE_WITH_SUMS,
-    MEND_ZONE_COUNT = MEND_CHUNK_ZONES
+    MEND_ZONE_PASSED = MEND_CHUNK_ZONES, /* blocks that are passed through */
+    MEND_ZONE_COUNT
 };
 static_assert(MEND_ZONES_OF_BLOCKS == 2,
               "a figure of all blocks is that of the small and the large zone");
@@ -72,7 +76,7 @@ typedef struct mend_span {
     struct mend_span *next;
     struct mend_run *run; /* free: valid for the first and the last span of a run only; NULL if
                            * claimed or cached */
-    mend_chunk *chunk;    /* the one in which the span begins */
+    mend_chunk *chunk;    /* the one in which the span begins; NULL: it is passed through */
     uint64_t first_at;    /* cached: zone->changes when mend_cache_comes_first was last true */
     uint8_t zone;
     bool live;
@@ -80,6 +84,7 @@ typedef struct mend_span {
     bool has_copy : 1;         /* live: it slept; copies of its bytes on the host are its own */
     bool in_one_chunk : 1;     /* live: the block pins its one chunk */
     bool is_guarded : 1;       /* live: its guard is filled; set by checks alone */
+    bool is_in_order : 1;      /* passed through: it is of the driver's pool, in stream order */
     bool cached;               /* free, in the zone's front cache */
     bool of_group;       /* live: the block is of a group; the oldest node of `waits` is its mark */
     bool is_exported;    /* live: other processes can import the block, or the page */
@@ -272,8 +277,16 @@ typedef struct mend_placement {
     uint64_t small_chunk_bytes;    /* the same for the small zone; 0: by the limit */
 } mend_placement;
 
+/* Which requests are passed through to the driver, but for those that a thread wants so. */
+typedef enum mend_passes {
+    MEND_PASSES_NONE = 0,
+    MEND_PASSES_ALL,     /* by cuMemAlloc */
+    MEND_PASSES_IN_ORDER /* by cuMemAllocAsync, as far as it can */
+} mend_passes;
+
 typedef struct mend_heap_config {
     int device;
+    mend_passes passes;
     bool allow_stream_waits;
     bool allow_context_fences;
     bool streams_may_vanish, knows_all_streams;
@@ -448,7 +461,7 @@ typedef struct mend_terms {
     uint32_t group; /* number of the group that the block belongs to; 0: the pool decides */
     uint64_t at;    /* the block's address; 0: any */
     uint64_t tag;   /* the program's number for the block; 0: none */
-    bool in_one_chunk;
+    bool in_one_chunk, is_plain;
 } mend_terms;
 
 /* A request, as the rooms pass it on. */
@@ -467,6 +480,7 @@ typedef struct mend_request {
     bool may_use_host;     /* at last it may get memory of the host */
     bool in_one_chunk;     /* the block may not cross the edge of a chunk */
     bool may_sleep;        /* its thread has set a sleep tag */
+    bool is_plain;         /* it gets an allocation of cuMemAlloc of its own */
     bool keeps_soft_limit; /* its present searches create nothing beyond the soft limit */
     uint32_t owner;        /* the group that the caller named; 0: none */
     uint64_t at;           /* the address that the caller named; 0: any */
@@ -477,16 +491,25 @@ typedef struct mend_request {
     mend_service service;           /* how it was placed, while the history is on */
 } mend_request;
 
-/* The sum of a counter over both zones of blocks. */
+/* The sum of a counter over all zones of blocks. */
 #define MEND_HEAP_SUM(heap, figure)                                                                \
     ((heap)->zones[MEND_ZONE_SMALL].counters.figure +                                              \
-     (heap)->zones[MEND_ZONE_LARGE].counters.figure)
+     (heap)->zones[MEND_ZONE_LARGE].counters.figure +                                              \
+     (heap)->zones[MEND_ZONE_PASSED].counters.figure)
 
-/* Bytes of live blocks that neither sleep nor are on the host: a part of reserved_bytes. */
+/* Bytes of blocks that are passed through: not in chunks, but in the limit. */
+static inline uint64_t mend_heap_passed_bytes(const mend_heap *heap)
+{
+    return heap->zones[MEND_ZONE_PASSED].counters.live_bytes;
+}
+
+/* Bytes of live blocks in chunks that neither sleep nor are on the host: a part of their
+ * reserved_bytes. */
 static inline uint64_t mend_heap_awake_bytes(const mend_heap *heap)
 {
-    const uint64_t away_bytes =
-        heap->chunks.asleep_live_bytes + MEND_FAR_SUM(&heap->chunks, live_bytes);
+    const uint64_t away_bytes = heap->chunks.asleep_live_bytes +
+                                MEND_FAR_SUM(&heap->chunks, live_bytes) +
+                                mend_heap_passed_bytes(heap);
     assert(heap->counters.live_bytes >= away_bytes);
     return heap->counters.live_bytes - away_bytes;
 }
@@ -495,7 +518,8 @@ static inline uint64_t mend_heap_awake_bytes(const mend_heap *heap)
 static inline uint64_t mend_heap_reserved_in(const mend_heap *heap, int zone)
 {
     const mend_zone *of = &heap->zones[zone];
-    return of->counters.live_bytes + of->free_bytes - heap->chunks.away_in[zone];
+    const uint64_t away_bytes = zone < MEND_CHUNK_ZONES ? heap->chunks.away_in[zone] : 0;
+    return of->counters.live_bytes + of->free_bytes - away_bytes;
 }
 
 /* Chunks that have memory of the device. */

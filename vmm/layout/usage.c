@@ -58,9 +58,10 @@ static uint64_t held(const mend_heap *heap, int row, int part)
     if (row == MEND_USAGE_CHUNKS) {
         return part == MEND_USAGE_ALL ? mend_heap_chunks(heap) : 0;
     }
-    return part == MEND_USAGE_ALL     ? heap->chunks.reserved_bytes
+    const uint64_t all_bytes = heap->chunks.reserved_bytes + mend_heap_passed_bytes(heap);
+    return part == MEND_USAGE_ALL     ? all_bytes
            : part == MEND_USAGE_SMALL ? small_bytes
-                                      : heap->chunks.reserved_bytes - small_bytes;
+                                      : all_bytes - small_bytes;
 }
 
 /* Bytes of live blocks that sleep or are on the host; `with_pages`: and of pages. */
@@ -72,23 +73,29 @@ static uint64_t away_bytes(const mend_heap *heap, int part, bool with_pages)
            (part != MEND_USAGE_SMALL ? of_large : 0);
 }
 
-/* What a row has beside its counter; may be negative. Pages of ranges are in the counter of all
- * bytes, and belong to the large part. */
+/* What a row has beside its counter; may be negative. Pages of ranges, and blocks that are passed
+ * through, are in the counter of all, and belong to the large part. */
 static uint64_t beside(const mend_heap *heap, int row, int part)
 {
     const mend_usage_state *usage = &heap->usage;
+    const mend_zone_counters none = {0};
+    const mend_zone_counters *passed =
+        part == MEND_USAGE_LARGE ? &heap->zones[MEND_ZONE_PASSED].counters : &none;
     const uint64_t page_bytes =
-        part == MEND_USAGE_LARGE ? heap->zones[MEND_ZONE_RANGE].counters.live_bytes : 0;
+        passed->live_bytes +
+        (part == MEND_USAGE_LARGE ? heap->zones[MEND_ZONE_RANGE].counters.live_bytes : 0);
     const uint64_t outside = usage->outside[row][part];
     switch (row) {
+    case MEND_USAGE_BLOCKS:
+        return outside + passed->live_blocks;
     case MEND_USAGE_ACTIVE_BLOCKS:
-        return outside + usage->pending_blocks[part];
+        return outside + passed->live_blocks + usage->pending_blocks[part];
     case MEND_USAGE_BYTES:
         return outside + page_bytes - away_bytes(heap, part, true);
     case MEND_USAGE_ACTIVE_BYTES:
         return outside + page_bytes - away_bytes(heap, part, true) + usage->pending_bytes[part];
     case MEND_USAGE_REQUESTED_BYTES: /* what sleeps is known in rounded sizes */
-        return outside - away_bytes(heap, part, false);
+        return outside + passed->requested_bytes - away_bytes(heap, part, false);
     default:
         return outside;
     }

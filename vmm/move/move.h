@@ -440,11 +440,6 @@ uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes);
 mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
                          uint64_t *released_bytes);
 
-/* Gives back the idle empty chunks that are mapped in `size_bytes` from an address on. Errors as
- * mend_trim. */
-mend_result mend_trim_within(mend_heap *heap, uint64_t from, uint64_t size_bytes,
-                             uint64_t *released_bytes);
-
 /* What others get first of what the pool gives back. Asks the driver, but not where `is_asked`: it
  * has just told what it has. Releases `state`. */
 uint64_t mend_owed_to_others(mend_heap *heap, bool is_asked);

@@ -502,14 +502,6 @@ mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
     return trim(heap, &which, released_bytes);
 }
 
-mend_result mend_trim_within(mend_heap *heap, uint64_t from, uint64_t size_bytes,
-                             uint64_t *released_bytes)
-{
-    choice which = {.from = from, .size_bytes = size_bytes};
-    MEND_TRY(prepare(heap, &which));
-    return trim(heap, &which, released_bytes);
-}
-
 /* What the limit and the device lack for a creation. What the pool owes, others get first. */
 static mend_lack lack_for(mend_heap *heap, uint64_t create_bytes, int refusals)
 {

@@ -92,14 +92,15 @@ static bool sums_are_right(const mend_audit_walk *a)
     const mend_heap *heap = a->heap;
     uint64_t free_bytes = 0;
     uint64_t away_bytes = 0;
-    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+    for (int zone = 0; zone < MEND_CHUNK_ZONES; zone++) {
         free_bytes += heap->zones[zone].free_bytes - heap->chunks.away_in[zone];
         away_bytes += heap->chunks.away_live_in[zone];
     }
     MUST(free_bytes + heap->chunks.unmapped_bytes + heap->counters.live_bytes ==
-             heap->chunks.reserved_bytes,
+             heap->chunks.reserved_bytes + mend_heap_passed_bytes(heap),
          "live and free do not add up to reserved, asleep and on the host");
-    MUST(mend_heap_awake_bytes(heap) + away_bytes == heap->counters.live_bytes,
+    MUST(mend_heap_awake_bytes(heap) + away_bytes + mend_heap_passed_bytes(heap) ==
+             heap->counters.live_bytes,
          "what sleeps or is on the host is not that of the zones");
     MUST(MEND_HEAP_SUM(heap, live_blocks) + IN_CACHES(heap, count) == heap->blocks.count,
          "the counts of live blocks are wrong");

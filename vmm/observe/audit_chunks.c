@@ -39,7 +39,7 @@
 /* Beside the sums. */
 typedef struct numbers {
     uint64_t empty, mapped, owing, held_for_aliases;
-    uint64_t empty_in[MEND_ZONE_COUNT];
+    uint64_t empty_in[MEND_CHUNK_ZONES];
 } numbers;
 
 /* ---- what lies in a mapped chunk ------------------------------------------------------------- */
@@ -295,7 +295,7 @@ bool mend_audit_chunks(mend_audit_walk *a)
     MUST(of.empty == chunks->empty.count + chunks->parked.count &&
              of.mapped + aliases == chunks->mapped.count,
          "the counts of chunks are wrong");
-    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+    for (int zone = 0; zone < MEND_CHUNK_ZONES; zone++) {
         MUST(of.empty_in[zone] == a->heap->zones[zone].empty_bytes,
              "the empty bytes of a zone are wrong");
     }

@@ -82,6 +82,12 @@ static bool span_is_right(mend_audit_walk *a, const mend_span *span, int zone)
          "span 0x%llx: live and the pointer map disagree", MEND_AUDIT_HEX(span->address));
     SPAN_MUST(span->chunk == mend_chunk_at(&heap->chunks, span->address),
               "begins in another chunk");
+    SPAN_MUST(zone != MEND_ZONE_PASSED ||
+                  (span->live && span->chunk == NULL && span->previous == NULL &&
+                   span->next == NULL && !span->of_group && !span->is_exported && !span->lent &&
+                   !span->in_one_chunk),
+              "is passed through, and not a block by itself");
+    SPAN_MUST(zone == MEND_ZONE_PASSED || span->chunk != NULL, "has no chunk");
     SPAN_MUST(!span->live || span->lent || span->requested_bytes <= span->size_bytes,
               "was asked to be larger");
     SPAN_MUST(span->live || !span->is_exported, "is free and exported");

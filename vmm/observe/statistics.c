@@ -49,7 +49,9 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     const uint64_t range_bytes = free_in(heap, MEND_ZONE_RANGE);
     stats->live_bytes = heap->counters.live_bytes;
     stats->requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
-    stats->reserved_bytes = chunks->reserved_bytes;
+    stats->reserved_bytes = chunks->reserved_bytes + mend_heap_passed_bytes(heap);
+    stats->passed_bytes = mend_heap_passed_bytes(heap);
+    stats->passed_blocks = heap->zones[MEND_ZONE_PASSED].counters.live_blocks;
     stats->free_bytes = small_bytes + large_bytes + range_bytes + chunks->unmapped_bytes;
     stats->free_empty_bytes = mend_chunks_empty_bytes(chunks);
     stats->free_partial_bytes = large_bytes - heap->zones[MEND_ZONE_LARGE].empty_bytes;

@@ -165,6 +165,7 @@ bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_byte
 {
     uint64_t reserved = heap->chunks.reserved_bytes;
     uint64_t limit = heap->config.limit_bytes;
+    limit -= mend_min_u64(mend_heap_passed_bytes(heap), limit);
     return limit >= reserved && create_bytes <= limit - reserved &&
            mend_budget_is_below_limit(heap);
 }

@@ -74,7 +74,8 @@ typedef struct mend_limits {
 static inline mend_limits mend_budget_limits(const mend_heap *heap)
 {
     mend_limits limits = {.of_chunks = heap->config.limit_bytes};
-    limits.of_chunks -= mend_min_u64(heap->zeros.bytes, limits.of_chunks);
+    limits.of_chunks -=
+        mend_min_u64(heap->zeros.bytes + mend_heap_passed_bytes(heap), limits.of_chunks);
     limits.hard = limits.of_chunks;
     if (heap->attainable.is_known) {
         limits.hard = mend_min_u64(limits.hard, heap->attainable.bytes);

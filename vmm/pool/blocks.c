@@ -68,7 +68,7 @@ mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
     if (mend_process_has_marks()) {
         const mend_thread_marks *own = mend_process_own_marks();
-        asks_more = own->in_one_chunk || own->alignment_bytes > MEND_GRANULE_BYTES;
+        asks_more = own->in_one_chunk || own->is_plain || own->alignment_bytes > MEND_GRANULE_BYTES;
         mend_pool_ask_stack(size_bytes);
     }
     MEND_TRY(mend_pool_take(pool));
@@ -100,10 +100,6 @@ static mend_result read_options(const mend_pool *pool, mend_stream stream,
                     "mend_alloc_options.in_one_chunk is not -1, 0 or 1");
     MEND_INVALID_IF(options.in_one_chunk == 1 && at != 0,
                     "mend_alloc_options: in_one_chunk does not go with an address");
-    if (options.in_one_chunk == 1 && !pool->heap.device.virtual_memory) {
-        return mend_fail(MEND_ERROR_NOT_SUPPORTED,
-                         "in_one_chunk: a device without virtual memory has no chunks");
-    }
     *terms = (mend_terms){.alignment_bytes = alignment,
                           .group = options.group != NULL ? options.group->number : 0,
                           .at = at,
@@ -253,7 +249,7 @@ bool mend_pool_holds(mend_pool *pool, const void *pointer)
         return true;
     }
     mend_heap_lock(&pool->heap);
-    bool holds = mend_chunk_at(&pool->heap.chunks, (uint64_t)(uintptr_t)pointer) != NULL;
+    bool holds = mend_heap_holds(&pool->heap, (uint64_t)(uintptr_t)pointer);
     mend_heap_unlock(&pool->heap);
     return holds;
 }
@@ -297,6 +293,17 @@ mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t size_bytes
 {
     return change(pool, pointer, size_bytes, mend_pins_remove,
                   "mend_unpin: pool or pointer is NULL, size_bytes is 0 or too large");
+}
+
+int mend_set_plain(int is_plain)
+{
+    mend_thread_marks *own = mend_process_own_marks();
+    const int before = own->is_plain;
+    own->is_plain = is_plain != 0;
+    if (own->is_plain) {
+        atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
+    }
+    return before;
 }
 
 int mend_set_host_allowed(int allowed)

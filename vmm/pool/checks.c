@@ -245,8 +245,8 @@ static mend_result tell(const subject *s, uint64_t offset, const char *what)
 
 static bool is_here(const mend_heap *heap, const mend_span *span)
 {
-    return span != NULL && !span->of_group && !mend_layout_sleeps(heap, span) &&
-           !mend_layout_misses_mapping(heap, span);
+    return span != NULL && span->chunk != NULL && !span->of_group &&
+           !mend_layout_sleeps(heap, span) && !mend_layout_misses_mapping(heap, span);
 }
 
 /* Of a block with a guard: MEND_ERROR_DAMAGED once, then it is filled again, or has none where the

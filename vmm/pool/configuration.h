@@ -35,6 +35,9 @@
       "full")                                                                                      \
     X(tightness, tightness, TIGHTNESS, "3",                                                        \
       "1 for fewest driver calls, in large chunks, to 5 for least memory, in small chunks")        \
+    X(plain, plain, SWITCH, "off",                                                                 \
+      "each block is an allocation of cuMemAlloc of its own, for cudaIpcGetMemHandle and older "   \
+      "MPI")                                                                                       \
     X(reserve, reserve_bytes, BYTES, "twice the device's memory", "addresses reserved at a time")  \
     X(in_one_chunk, in_one_chunk_bytes, BYTES, "none",                                             \
       "blocks from this size on lie in one physical allocation each, for libraries that register " \

@@ -55,11 +55,14 @@ mend_result mend_pool_check_array(const mend_pool *pool, const void *array, size
                            call);
 }
 
-mend_result mend_pool_needs_virtual_memory(const mend_pool *pool, const char *what)
+mend_result mend_pool_needs_chunks(const mend_pool *pool, const char *what)
 {
-    return !pool->is_plain ? MEND_OK
-                           : mend_fail(MEND_ERROR_NOT_SUPPORTED,
-                                       "%s: the device has no virtual memory management", what);
+    return pool->heap.config.passes == MEND_PASSES_NONE
+               ? MEND_OK
+               : mend_fail(MEND_ERROR_NOT_SUPPORTED,
+                           "%s: the pool passes its requests through to the driver (%s)", what,
+                           pool->heap.device.virtual_memory ? "plain"
+                                                            : "the device has no virtual memory");
 }
 
 mend_result mend_pool_unusable(const mend_pool *pool)
@@ -205,7 +208,7 @@ mend_result mend_pool_leave_all(mend_pool *pool, mend_result result)
 static bool is_of(mend_pool *other, const mend_pool *pool, const void *pointer)
 {
     mend_heap_lock(&other->heap);
-    const bool is_here = mend_chunk_at(&other->heap.chunks, (uint64_t)(uintptr_t)pointer) != NULL;
+    const bool is_here = mend_heap_holds(&other->heap, (uint64_t)(uintptr_t)pointer);
     mend_heap_unlock(&other->heap);
     if (is_here && other != pool) {
         (void)mend_fail(MEND_ERROR_FOREIGN_POINTER,

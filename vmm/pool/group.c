@@ -9,6 +9,8 @@
 mend_result mend_group_create(mend_pool *pool, mend_group **group)
 {
     MEND_INVALID_IF(pool == NULL || group == NULL, "mend_group_create: pool or group is NULL");
+    MEND_TRY(mend_pool_check_process(pool));
+    MEND_TRY(mend_pool_needs_chunks(pool, "mend_group_create"));
     mend_group *made = malloc(sizeof(*made));
     if (made == NULL) {
         return mend_publish(mend_no_host_memory("a group"));

@@ -15,8 +15,11 @@
 
 #define LEAST_GUARD_BYTES    16
 
-#define RECORD_BYTES         (256 * MEND_MIB)
-#define LEAST_RECORD_BYTES   MEND_MIB
+/* Bytes. Memory of the driver's own has no page; small ones round little. */
+#define PASSED_PAGE_BYTES  (64 * MEND_KIB)
+
+#define RECORD_BYTES       (256 * MEND_MIB)
+#define LEAST_RECORD_BYTES MEND_MIB
 
 static mend_result check_config(const mend_pool_config *config)
 {
@@ -97,12 +100,28 @@ static mend_result open_device(const mend_driver *driver, int device, mend_devic
             answer.call, answer.status, "device %d cannot be opened", device));
     }
     if (!info->virtual_memory) {
-        mend_plain_describe(info);
-        mend_warn("device %d (%s) has no virtual memory management: its pool works over plain "
-                  "allocations, whose free parts cannot be joined",
-                  device, info->name);
+        mend_warn("device %d (%s) has no virtual memory management: its pool passes each request "
+                  "through to the driver%s",
+                  device, info->name,
+                  info->memory_pools ? "'s own pool (cuMemAllocAsync)"
+                                     : " (cuMemAlloc): a program with a cache of its own, as "
+                                       "PyTorch's, is faster without Mend");
     }
     return MEND_OK;
+}
+
+/* What a pool passes through to the driver; then it has no chunks, and nothing of what these can.
+ */
+static mend_passes passes_of(const mend_pool_config *config, mend_device_info *info)
+{
+    if (info->virtual_memory && config->plain != 1) {
+        return MEND_PASSES_NONE;
+    }
+    info->granularity_bytes = info->recommended_bytes = PASSED_PAGE_BYTES;
+    info->share_file_descriptor = info->share_fabric = info->rdma = info->multicast = false;
+    info->aliasing = info->aliases_at_once = false;
+    info->peers = 0;
+    return config->plain != 1 && info->memory_pools ? MEND_PASSES_IN_ORDER : MEND_PASSES_ALL;
 }
 
 /* The most physical memory the pool may hold. */
@@ -179,7 +198,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .knows_all_streams = config->knows_all_streams == 1,
         .front_cache = config->front_cache >= 0 && config->check == 0,
         .capture_checks = config->capture_checks >= 0,
-        .compact_when_full = config->compact_when_full == 1 && info->virtual_memory,
+        .compact_when_full = config->compact_when_full == 1,
         .rdma = config->rdma >= 0,
         .share_types = share_types_of(config, info),
         .peers = config->peers != MEND_PEERS_NONE ? config->peers : 0,
@@ -231,48 +250,30 @@ static mend_result check_limit(const mend_heap_config *config, const mend_device
                      (unsigned long long)info->granularity_bytes);
 }
 
-/* The driver below the heap: virtual memory, or what takes its place. */
-static const mend_driver *memory_of(mend_pool *pool, const mend_pool_config *config,
-                                    const mend_device_info *info, uint64_t limit_bytes)
-{
-    pool->is_plain = !info->virtual_memory;
-    if (!pool->is_plain) {
-        return config->driver;
-    }
-    mend_plain_init(&pool->plain, config->driver, limit_bytes);
-    return &pool->plain.pass.table;
-}
-
-static void close_drivers(mend_pool *pool)
-{
-    mend_ration_close(&pool->ration);
-    if (pool->is_plain) {
-        mend_plain_end(&pool->plain);
-    }
-}
-
 /* Makes the heap on an open device: on its driver, or behind what rations it. */
 static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
-                             const mend_device_info *info)
+                             mend_device_info *info)
 {
     uint64_t default_limit_bytes = 0;
+    const mend_passes passes = passes_of(config, info);
     MEND_TRY(mend_peer_devices_check(config, info));
     MEND_TRY(check_sharing(config, info));
     MEND_TRY(check_host(config, info));
     MEND_TRY(find_default_limit(config, info, &default_limit_bytes));
     mend_heap_config heap_config = heap_config_of(config, info, default_limit_bytes);
     MEND_TRY(check_limit(&heap_config, info));
-    const mend_driver *memory = memory_of(pool, config, info, heap_config.limit_bytes);
-    mend_result result = mend_ration_open(&pool->ration, memory, config->keep_free_bytes,
+    heap_config.passes = passes;
+    mend_result result = mend_ration_open(&pool->ration, config->driver, config->keep_free_bytes,
                                           config->limit_file, heap_config.limit_bytes);
     if (result == MEND_OK) {
         bool is_rationed = mend_ration_is_on(&pool->ration);
         heap_config.ration = is_rationed ? &pool->ration : NULL;
-        result = mend_heap_init(&pool->heap, is_rationed ? &pool->ration.pass.table : memory, info,
-                                &heap_config);
+        result =
+            mend_heap_init(&pool->heap, is_rationed ? &pool->ration.pass.table : config->driver,
+                           info, &heap_config);
     }
     if (result != MEND_OK) {
-        close_drivers(pool);
+        mend_ration_close(&pool->ration);
     }
     return result;
 }
@@ -305,7 +306,7 @@ static mend_result join_process(mend_pool *pool, const mend_pool_config *config)
         mend_heap_destroy(&pool->heap);
         mend_checks_stop(pool);
         mend_recorder_stop(pool);
-        close_drivers(pool);
+        mend_ration_close(&pool->ration);
         mend_callbacks_destroy(&pool->callbacks);
         *mend_process_failure() = why;
     }
@@ -407,7 +408,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
     mend_process_drop_pool(pool->device, pool);
     mend_groups_free(&pool->heap);
     mend_callbacks_destroy(&pool->callbacks);
-    close_drivers(pool);
+    mend_ration_close(&pool->ration);
     if (damage != MEND_OK) {
         mend_warn("damage at the end of the pool on device %d: %s", pool->device, found.message);
     }

@@ -50,10 +50,8 @@ mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
     MEND_TRY(mend_pool_enter_all(pool));
     mend_result result = mend_ladder_set_limit(&pool->heap, limit_bytes);
     uint64_t limit = pool->heap.config.limit_bytes;
-    if (pool->is_plain) {
-        mend_plain_set_limit(&pool->plain, limit);
-    }
-    uint64_t reserved = pool->heap.chunks.reserved_bytes;
+    const uint64_t reserved =
+        pool->heap.chunks.reserved_bytes + mend_heap_passed_bytes(&pool->heap);
     result = mend_pool_leave_all(pool, result);
     if (reserved > limit) {
         mend_log(MEND_LOG_WARNING,

@@ -102,19 +102,6 @@ static bool knows_a_capture(mend_heap *heap)
     return is_captured || result != MEND_OK;
 }
 
-/* Memory beside live blocks. What the asking pool has in plain allocations beside chunks it counts
- * as free on the device. */
-static uint64_t beside_live_bytes_of(mend_pool *pool, bool is_asking)
-{
-    const uint64_t bytes = mend_ladder_beside_live_bytes(&pool->heap);
-    if (!pool->is_plain) {
-        return bytes;
-    }
-    const uint64_t unbacked_bytes = mend_plain_unbacked_bytes(&pool->plain);
-    const uint64_t spare_bytes = is_asking ? 0 : mend_plain_spare_bytes(&pool->plain);
-    return bytes - mend_min_u64(unbacked_bytes, bytes) + spare_bytes;
-}
-
 /* Looks at all pools of the device, the asking one included: whether one knows of a capture, and
  * what they have beside live blocks. */
 static uint64_t look_at_all(const mend_pool *pool, bool *is_captured)
@@ -127,7 +114,7 @@ static uint64_t look_at_all(const mend_pool *pool, bool *is_captured)
         mend_pool *other = MEND_CONTAINER_OF(member, mend_pool, member);
         mend_heap *heap = &other->heap;
         mend_heap_lock(heap);
-        beside_live_bytes += beside_live_bytes_of(other, other == pool);
+        beside_live_bytes += mend_ladder_beside_live_bytes(heap);
         *is_captured |= heap->unlocking.lost == MEND_DRIVER_OK && knows_a_capture(heap);
         mend_heap_unlock(heap);
         mend_process_visit_end(member);
@@ -152,16 +139,11 @@ static uint64_t trim(mend_pool *peer_pool, mend_need need, bool *gave)
 }
 
 /* A request that fails whatever the pools give takes nothing from them, unless other processes may
- * give the rest: one that its own limit leaves no plain allocation, or that needs more than all
- * have. */
+ * give the rest: one that needs more than all have. */
 bool mend_peer_pools_trim_next(mend_pool *pool, mend_need need, mend_asked *asked, bool *gave)
 {
     if (asked->last == 0) {
         asked->waiting_bytes = 0;
-        if (need.block_bytes > 0 && pool->is_plain &&
-            !mend_plain_may_hold(&pool->plain, need.block_bytes)) {
-            return false;
-        }
         const uint64_t beside_live_bytes = look_at_all(pool, &asked->is_captured);
         if (need.least_bytes > beside_live_bytes && !pool->ration.has_file) {
             return false;

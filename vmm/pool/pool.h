@@ -72,8 +72,6 @@ struct mend_pool {
     uint64_t generation;        /* of the process that created it; 0: it was destroyed */
     mend_process_member member; /* in the process's list of pools */
     mend_callbacks callbacks;
-    mend_plain plain;                 /* below the heap, if the device has no virtual memory: */
-    bool is_plain;                    /* constant */
     mend_ration ration;               /* between the heap and the driver, if mend_ration_is_on */
     uint64_t idle_ns;                 /* 0: none */
     mend_collecting collector;        /* the thread, if there is one */
@@ -207,9 +205,9 @@ mend_result mend_pool_read_struct(const void *given, const char *type, void *own
 mend_result mend_pool_check_array(const mend_pool *pool, const void *array, size_t element_bytes,
                                   size_t capacity, const size_t *count, const char *call);
 
-/* MEND_OK, or MEND_ERROR_NOT_SUPPORTED if the pool works over plain allocations; `what` needs
- * virtual memory. No lock. */
-mend_result mend_pool_needs_virtual_memory(const mend_pool *pool, const char *what);
+/* MEND_OK, or MEND_ERROR_NOT_SUPPORTED if the pool passes all its requests through to the driver:
+ * `what` needs chunks. No lock. */
+mend_result mend_pool_needs_chunks(const mend_pool *pool, const char *what);
 
 /* Fails for a pool that was destroyed (MEND_ERROR_INVALID_ARGUMENT), or that another process
  * created (MEND_ERROR_FORKED). Takes no lock of the pool. */

@@ -36,7 +36,7 @@ mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes, const mend_r
     MEND_INVALID_IF(pool == NULL || range == NULL, "mend_range_create: pool or range is NULL");
     mend_range_options options = MEND_RANGE_OPTIONS_INIT;
     MEND_TRY(mend_pool_read_struct(given, "mend_range_options", &options, sizeof(options)));
-    MEND_TRY(mend_pool_needs_virtual_memory(pool, "mend_range_create"));
+    MEND_TRY(mend_pool_needs_chunks(pool, "mend_range_create"));
     const uint64_t requested_bytes = size_bytes;
     MEND_TRY(check_sizes(pool, &size_bytes, &options.page_bytes));
     MEND_TRY(mend_pool_enter_all(pool));

@@ -400,6 +400,12 @@ static mend_result find_what(mend_heap *heap, const void *pointer, uint64_t size
                             pointer);
     }
     MEND_TRY(mend_block_around(heap, address, &span));
+    if (span->chunk == NULL) {
+        return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                            "mend_export: the block at 0x%llx is passed through to the driver; "
+                            "cudaIpcGetMemHandle exports it",
+                            (unsigned long long)span->address);
+    }
     *what = (mend_extent){.span = span, .address = span->address, .size_bytes = span->size_bytes};
     return MEND_OK;
 }

@@ -64,7 +64,7 @@ mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *given, mend_sl
     MEND_TRY(mend_pool_read_struct(given, "mend_sleep_options", &options, sizeof(options)));
     options.rule_bytes = options.rule_bytes != 0 ? options.rule_bytes : FIRST_RULE_BYTES;
     MEND_TRY(check_options(&options));
-    MEND_TRY(mend_pool_needs_virtual_memory(pool, "mend_sleep"));
+    MEND_TRY(mend_pool_needs_chunks(pool, "mend_sleep"));
     MEND_TRY(mend_pool_enter_all(pool));
     const mend_result result = mend_sleep_put(&pool->heap, &options, &all);
     if (report != NULL && (result == MEND_OK || all.asleep_bytes > 0)) {

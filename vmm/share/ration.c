@@ -38,27 +38,49 @@ static bool leaves_enough(const mend_ration *ration, uint64_t size_bytes)
            (free_bytes >= size_bytes && free_bytes - size_bytes >= ration->keep_free_bytes);
 }
 
-static bool claim(mend_ration *ration, uint64_t size_bytes)
+/* Claims room for what the map will have; true without a limit file. */
+static bool claim(mend_ration *ration, mend_pointer_map *sizes, uint64_t size_bytes)
 {
+    if (!ration->has_file) {
+        return true;
+    }
     mend_mutex_lock(&ration->mutex);
-    bool has_room = mend_pointer_map_promise(&ration->sizes);
+    bool has_room = mend_pointer_map_promise(sizes);
     bool is_claimed = has_room && mend_limit_file_claim(&ration->slot, size_bytes);
     if (has_room && !is_claimed) {
-        mend_pointer_map_end_promise(&ration->sizes);
+        mend_pointer_map_end_promise(sizes);
     }
     unlock(ration);
     return is_claimed;
 }
 
-static void settle(mend_ration *ration, mend_chunk_handle handle, uint64_t size_bytes)
+/* What was claimed was made, and has this key; 0: it was refused. */
+static void settle(mend_ration *ration, mend_pointer_map *sizes, uint64_t key, uint64_t size_bytes)
 {
+    if (!ration->has_file) {
+        return;
+    }
     mend_mutex_lock(&ration->mutex);
-    mend_pointer_map_end_promise(&ration->sizes);
-    if (handle != 0) {
-        mend_pointer_map_insert(&ration->sizes, mend_handle_key(handle),
-                                (void *)(uintptr_t)size_bytes);
+    mend_pointer_map_end_promise(sizes);
+    if (key != 0) {
+        mend_pointer_map_insert(sizes, key, (void *)(uintptr_t)size_bytes);
     } else {
         mend_limit_file_give(&ration->slot, size_bytes);
+    }
+    unlock(ration);
+}
+
+/* The driver has taken back what has this key; nothing if it is not of the map, but imported. */
+static void give(mend_ration *ration, mend_pointer_map *sizes, uint64_t key)
+{
+    if (!ration->has_file) {
+        return;
+    }
+    mend_mutex_lock(&ration->mutex);
+    uint64_t bytes = (uintptr_t)mend_pointer_map_find(sizes, key);
+    if (bytes > 0) {
+        mend_pointer_map_remove(sizes, key);
+        mend_limit_file_give(&ration->slot, bytes);
     }
     unlock(ration);
 }
@@ -71,15 +93,14 @@ static mend_status rationed_create(const mend_driver *driver, uint64_t size_byte
     if (properties->backing != MEND_BACKING_DEVICE) { /* the limits are of the device */
         return ration->pass.inner->create(ration->pass.inner, size_bytes, properties, handle);
     }
-    if (!leaves_enough(ration, size_bytes) || (ration->has_file && !claim(ration, size_bytes))) {
+    if (!leaves_enough(ration, size_bytes) || !claim(ration, &ration->sizes, size_bytes)) {
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
     mend_chunk_handle made = 0;
     mend_status status =
         ration->pass.inner->create(ration->pass.inner, size_bytes, properties, &made);
-    if (ration->has_file) {
-        settle(ration, status == MEND_DRIVER_OK ? made : 0, size_bytes);
-    }
+    settle(ration, &ration->sizes, status == MEND_DRIVER_OK ? mend_handle_key(made) : 0,
+           size_bytes);
     if (status == MEND_DRIVER_OK) {
         *handle = made;
     }
@@ -90,16 +111,58 @@ static mend_status rationed_release(const mend_driver *driver, mend_chunk_handle
 {
     mend_ration *ration = driver->state;
     mend_status status = ration->pass.inner->release(ration->pass.inner, handle);
-    if (status == MEND_DRIVER_OK && ration->has_file) {
-        mend_mutex_lock(&ration->mutex);
-        uint64_t bytes = (uintptr_t)mend_pointer_map_find(&ration->sizes, mend_handle_key(handle));
-        if (bytes > 0) { /* else it was imported */
-            mend_pointer_map_remove(&ration->sizes, mend_handle_key(handle));
-            mend_limit_file_give(&ration->slot, bytes);
-        }
-        unlock(ration);
+    if (status == MEND_DRIVER_OK) {
+        give(ration, &ration->sizes, mend_handle_key(handle));
     }
     return status;
+}
+
+/* Memory of the driver's own: in its pool in the order of the stream; or not, without one. */
+static mend_status rationed_alloc(mend_ration *ration, uint64_t size_bytes, bool is_in_order,
+                                  mend_stream stream, uint64_t *address)
+{
+    const mend_driver *inner = ration->pass.inner;
+    if (!leaves_enough(ration, size_bytes) || !claim(ration, &ration->plain_sizes, size_bytes)) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    uint64_t made = 0;
+    const mend_status status = is_in_order ? inner->async_alloc(inner, size_bytes, stream, &made)
+                                           : inner->plain_alloc(inner, size_bytes, &made);
+    settle(ration, &ration->plain_sizes, status == MEND_DRIVER_OK ? made : 0, size_bytes);
+    if (status == MEND_DRIVER_OK) {
+        *address = made;
+    }
+    return status;
+}
+
+static mend_status rationed_plain_alloc(const mend_driver *driver, uint64_t size_bytes,
+                                        uint64_t *address)
+{
+    return rationed_alloc(driver->state, size_bytes, false, NULL, address);
+}
+
+static mend_status rationed_async_alloc(const mend_driver *driver, uint64_t size_bytes,
+                                        mend_stream stream, uint64_t *address)
+{
+    return rationed_alloc(driver->state, size_bytes, true, stream, address);
+}
+
+/* Others may have it only once the driver has taken it back, and may have the address then. */
+static mend_status rationed_plain_free(const mend_driver *driver, uint64_t address)
+{
+    mend_ration *ration = driver->state;
+    MEND_TRY_CALL(ration->pass.inner->plain_free(ration->pass.inner, address));
+    give(ration, &ration->plain_sizes, address);
+    return MEND_DRIVER_OK;
+}
+
+static mend_status rationed_async_free(const mend_driver *driver, uint64_t address,
+                                       mend_stream stream)
+{
+    mend_ration *ration = driver->state;
+    MEND_TRY_CALL(ration->pass.inner->async_free(ration->pass.inner, address, stream));
+    give(ration, &ration->plain_sizes, address);
+    return MEND_DRIVER_OK;
 }
 
 static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *free_bytes,
@@ -139,9 +202,14 @@ mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner,
     mend_passing_init(&ration->pass, inner);
     ration->pass.table.create = rationed_create;
     ration->pass.table.release = rationed_release;
+    ration->pass.table.plain_alloc = rationed_plain_alloc;
+    ration->pass.table.plain_free = rationed_plain_free;
+    ration->pass.table.async_alloc = rationed_async_alloc;
+    ration->pass.table.async_free = rationed_async_free;
     ration->pass.table.memory_info = rationed_memory_info;
     mend_mutex_init(&ration->mutex, MEND_RANK_DRIVER);
     mend_pointer_map_init(&ration->sizes);
+    mend_pointer_map_init(&ration->plain_sizes);
     mend_result result =
         path != NULL ? mend_limit_file_open(path, limit_bytes, &ration->slot) : MEND_OK;
     ration->has_file = path != NULL && result == MEND_OK;
@@ -154,6 +222,7 @@ void mend_ration_close(mend_ration *ration)
         mend_limit_file_close(&ration->slot);
     }
     mend_pointer_map_clear(&ration->sizes);
+    mend_pointer_map_clear(&ration->plain_sizes);
     mend_mutex_destroy(&ration->mutex);
 }
 

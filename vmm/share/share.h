@@ -233,8 +233,9 @@ typedef struct mend_ration {
     uint64_t wanted_bytes;  /* by all threads that wait */
     uint64_t owed_bytes;    /* what the device lacked to keep_free_bytes when it was asked last */
     mend_pointer_map sizes; /* from a chunk's handle to its bytes */
-    atomic_bool is_lost;    /* the file is damaged: all is granted; may be read without the lock */
-    atomic_bool is_told;    /* the log has said so */
+    mend_pointer_map plain_sizes; /* from the address of memory of the driver's own */
+    atomic_bool is_lost; /* the file is damaged: all is granted; may be read without the lock */
+    atomic_bool is_told; /* the log has said so */
 } mend_ration;
 
 /* `path` NULL: no limit is shared. `limit_bytes`: the limit that is. Results as

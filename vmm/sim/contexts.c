@@ -135,6 +135,7 @@ mend_status mend_sim_do_device_open(mend_sim *sim, int device, mend_device_info 
         .granularity_bytes = sim->config.page_bytes,
         .recommended_bytes = sim->config.page_bytes,
         .virtual_memory = sim->config.has_no_virtual_memory == 0,
+        .memory_pools = sim->config.has_no_memory_pools == 0,
         .host_page_bytes = mend_sim_has_host_chunks(sim) ? sim->config.page_bytes : 0,
         .share_file_descriptor = true,
         .share_fabric = sim->config.fabric != MEND_SIM_FABRIC_NONE,

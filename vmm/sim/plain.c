@@ -85,7 +85,7 @@ mend_status mend_sim_do_async_alloc(mend_sim *sim, uint64_t size_bytes, mend_str
     mend_sim_stream *stream = NULL;
     mend_sim_mapping *mapping = NULL;
     TRY(mend_sim_stream_find_for_work(sim, handle, &stream));
-    if (stream->capture != NULL) {
+    if (stream->capture != NULL || sim->config.has_no_memory_pools != 0) {
         return MEND_DRIVER_NOT_SUPPORTED;
     }
     TRY(make(sim, stream->device, size_bytes, &mapping));

@@ -66,7 +66,8 @@ static mend_result fill_defaults(mend_sim_config *config)
     int *switches[] = {&config->prices_advance_clock,  &config->identity_in_capture,
                        &config->is_integrated,         &config->has_rdma,
                        &config->has_no_virtual_memory, &config->has_no_host_chunks,
-                       &config->fresh_is_zero,         &config->has_no_context_events};
+                       &config->fresh_is_zero,         &config->has_no_context_events,
+                       &config->has_no_memory_pools};
     for (size_t i = 0; i < sizeof(switches) / sizeof(*switches); i++) {
         if (*switches[i] < -1 || *switches[i] > 1) {
             return mend_sim_invalid("mend_sim_config: a switch is not -1, 0 or 1");

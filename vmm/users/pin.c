@@ -74,6 +74,13 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
     assert(mend_mutex_is_held(&heap->grow));
     assert(end > address);
     if (!is_mapped(heap, address, end)) {
+        const mend_span *block = mend_heap_block_at(heap, address);
+        if (block != NULL && block->chunk == NULL && end <= mend_span_end(block)) {
+            return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                                "the block at 0x%llx is passed through to the driver, and is where "
+                                "it is without a pin",
+                                (unsigned long long)block->address);
+        }
         return mend_failure(MEND_ERROR_FOREIGN_POINTER,
                             "0x%llx to 0x%llx is not all mapped memory of this pool",
                             (unsigned long long)address, (unsigned long long)end);

@@ -115,11 +115,13 @@ typedef struct mend_pool_config {
     const char *snapshot; /* gets what is held, on SIGUSR2: docs/history.md. NULL: none */
     uint64_t in_one_chunk_bytes; /* blocks from this size on are in_one_chunk, as mend_alloc_options
                                   * says, unless they have an address. 0: none */
+    int plain; /* 1: each block is an allocation of cuMemAlloc of its own, as for a thread
+                * after mend_set_plain. 0: off */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
         sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            NULL, 0, 0, 0, NULL, 0, 0, 0, NULL, 0                                                  \
+            NULL, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0                                               \
     }
 
 /*
@@ -132,9 +134,9 @@ typedef struct mend_pool_config {
  * MEND_ERROR_OUT_OF_MEMORY (no room to let this device use a pool of another);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  *
- * Where the driver has no virtual memory management the pool works over plain allocations, and a
- * warning of the log says so: free parts of different allocations cannot be joined then, compaction
- * gains nothing, and memory is not shared.
+ * Where the driver has no virtual memory management the pool passes each request through to the
+ * driver (cuMemAllocAsync if the device has memory pools, else cuMemAlloc), and a warning of the
+ * log says so: see mend_set_plain for what such blocks cannot do.
  */
 MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool **pool);
 
@@ -205,7 +207,7 @@ typedef struct mend_alloc_options {
  * chunk takes the locks of a thread that makes room, and never memory of the host. Results as
  * mend_alloc; MEND_ERROR_INVALID_ARGUMENT also for another alignment, a group of another pool, a
  * group with MEND_NO_STREAM, an address that is not aligned or with in_one_chunk;
- * MEND_ERROR_NOT_SUPPORTED (in_one_chunk on a device without virtual memory).
+ * MEND_ERROR_NOT_SUPPORTED (the block is passed through, see mend_set_plain).
  */
 MEND_API mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                      const mend_alloc_options *options, void **pointer);
@@ -221,6 +223,21 @@ MEND_API mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_
  */
 MEND_API mend_result mend_set_alloc_options(const mend_alloc_options *options,
                                             mend_alloc_options *before);
+
+/*
+ * Says whether the blocks that the calling thread allocates from now on, in any pool, are *plain*:
+ * each an allocation of cuMemAlloc of its own, and not a part of mapped memory. Returns what it was
+ * before, to be set again. For cudaIpcGetMemHandle and libraries that take no mapped memory, such
+ * as older MPI. Such blocks count in the limit. Of the pool's idle chunks, and of those of other
+ * pools of the device, as much goes back as the driver lacks.
+ *
+ * Cost: a driver call for each block; a free waits for all work of the device, as cuMemFree. Plain
+ * blocks neither sleep nor are moved, exported (mend_share.h) or pinned, and are of no group. With
+ * an address, an alignment above 512, a group or a captured stream an allocation is
+ * MEND_ERROR_NOT_SUPPORTED, and so are mend_free and mend_record_stream with a captured stream: a
+ * graph would use the block after its end. A pointer that was freed is MEND_ERROR_FOREIGN_POINTER.
+ */
+MEND_API int mend_set_plain(int is_plain);
 
 /*
  * Frees a block. The caller guarantees that all use of it precedes this point of `stream`, or was

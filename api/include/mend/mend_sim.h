@@ -139,11 +139,12 @@ typedef struct mend_sim_config {
                                 * finds, 1: zeros; 0: bytes of 0xdb, because no driver promises
                                 * zeros */
     int has_no_context_events; /* 1: no event covers a whole context, as before CUDA 12.5 */
+    int has_no_memory_pools;   /* 1: cuMemAllocAsync is not supported, as on some virtual GPUs */
 } mend_sim_config;
 #define MEND_SIM_CONFIG_INIT                                                                       \
     {                                                                                              \
         sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL, 0, 0, 0,  \
-            0, MEND_SIM_FABRIC_NONE, 0, 0, 0, 0, 0, 0, 0                                           \
+            0, MEND_SIM_FABRIC_NONE, 0, 0, 0, 0, 0, 0, 0, 0                                        \
     }
 
 /* Creates a device, which the caller owns until mend_sim_destroy. MEND_OK;

@@ -124,7 +124,9 @@
     X(pending_bytes, "B",                                                                          \
       "of free_bytes, freed, and not yet its own stream's: others may still use it")               \
     X(importers_bytes, "B",                                                                        \
-      "given back of exported memory: at most what importers may still keep from the device")
+      "given back of exported memory: at most what importers may still keep from the device")      \
+    X(passed_bytes, "B", "of live_bytes, blocks that are allocations of the driver's own")         \
+    X(passed_blocks, "1", "of live_blocks, these")
 
 /* The statistics of a pool. */
 typedef struct mend_stats {

@@ -24,7 +24,7 @@ from ._devices import (
     trim,
 )
 from ._errors import Error, OutOfMemoryError
-from ._scopes import Scope, module_scopes, name_stream, name_tag, scope, scopes
+from ._scopes import Scope, module_scopes, name_stream, name_tag, plain, scope, scopes
 from ._simulation import SimulatedDevice, simulate
 from ._sleep import (
     SleepReport,
@@ -75,6 +75,7 @@ __all__ = [
     "module_scopes",
     "name_stream",
     "name_tag",
+    "plain",
     "prometheus",
     "record_stacks",
     "regions",

@@ -169,3 +169,17 @@ def _function(name: str) -> ctypes._CFuncPtr:
     call = getattr(_library.load("mend"), name)
     call.restype = ctypes.c_int
     return call
+
+
+@contextlib.contextmanager
+def plain() -> Iterator[None]:
+    """What this thread allocates inside the `with` is plain memory: each block is an allocation of
+    cuMemAlloc, for cudaIpcGetMemHandle and older MPI (docs/sharing.md). Other threads are not
+    affected. A free of such a block waits for the device."""
+    call = _library.load("mend").mend_set_plain
+    call.restype, call.argtypes = ctypes.c_int, [ctypes.c_int]
+    before = call(1)
+    try:
+        yield
+    finally:
+        call(before)

@@ -122,6 +122,7 @@ mend_status cuDeviceGetAttribute(int *value, mend_cu_attribute attribute, mend_c
         return MEND_DRIVER_OK;
     case MEND_CU_HAS_FILE_DESCRIPTOR:
     case MEND_CU_HAS_RDMA:
+    case MEND_CU_HAS_MEMORY_POOLS:
     case MEND_CU_HAS_FABRIC:
     case MEND_CU_HAS_MULTICAST:
         *value = switches->everything_claimed ? 1 : 0;

@@ -18,7 +18,7 @@ static uint64_t take_page(mend_space *space, uint64_t size_bytes)
 static void open_space(mend_world *w, mend_space *space)
 {
     EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->context_push(w->driver, w->info.context));
-    mend_space_init(space, w->driver, PAGE, RESERVE, 2 * PAGE, false);
+    mend_space_init(space, w->driver, PAGE, RESERVE, 2 * PAGE);
     EXPECT_TRUE(mend_space_reserve_nodes(space, 64));
 }
 

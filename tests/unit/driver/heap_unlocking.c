@@ -100,12 +100,13 @@ static void recorder_close(recorder *r)
     X(stream_synchronize, NULL) X(host_alloc, 0, NULL) X(host_free, NULL)                          \
     X(reserve, 0, 0, 0, NULL) X(address_free, 0, 0) X(create, 0, NULL, NULL) X(release, 0)         \
     X(map, 0, 0, 0, 0) X(unmap, 0, 0) X(set_access, 0, 0, NULL, 0, MEND_ACCESS_READ)               \
+    X(plain_alloc, 0, NULL) X(plain_free, 0) X(async_alloc, 0, NULL, NULL) X(async_free, 0, NULL)  \
     X(stream_wait, NULL, NULL) X(event_record, NULL, NULL) X(context_record, NULL)
 #define SHORT_CALLS(X)                                                                             \
     X(device_count, NULL) X(device_open, 0, NULL) X(device_close, 0) X(context_push, NULL)         \
     X(context_pop) X(context_device, NULL) X(exchange_capture_mode, NULL)                          \
-    X(export_handle, 0, 0, NULL) X(import_handle, NULL, 0, NULL) X(plain_alloc, 0, NULL)           \
-    X(plain_free, 0) X(async_alloc, 0, NULL, NULL) X(async_free, 0, NULL) X(copy, 0, 0, 0, NULL)   \
+    X(export_handle, 0, 0, NULL) X(import_handle, NULL, 0, NULL)                                   \
+    X(copy, 0, 0, 0, NULL)   \
     X(fill, 0, 0, 0, NULL) X(launch, NULL, NULL) X(stream_create, NULL) X(stream_destroy, NULL)    \
     X(stream_query, NULL) X(stream_get_info, NULL, NULL) X(stream_get_capture, NULL, NULL)         \
     X(stream_is_behind, NULL, NULL, NULL)                                                          \

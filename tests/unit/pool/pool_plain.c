@@ -1,226 +1,261 @@
-/* A device without virtual memory: the same interface over plain allocations. */
+/* Blocks that are passed through to the driver: without virtual memory, by the configuration, and
+ * by a thread. */
 #include <string.h>
 
+#include "mend/mend_groups.h"
 #include "mend/mend_range.h"
+#include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
+#include "mend/mend_views.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 
-#define PLAIN_TEST(suite, name, limit)                                                             \
-    KIT_CASE(suite, name, mend_world, w, open_plain(w, limit), close_plain(w))
+/* How a pool comes to pass its requests through. */
+typedef enum way { BY_POOLS, WITHOUT_POOLS, BY_CONFIG, BY_THREAD } way;
 
-/* The pool's own sums hold, the device has the allocations that the pool knows, and no chunk. */
+#define PLAIN_TEST(name, how, limit)                                                               \
+    KIT_CASE(pool_plain, name, mend_world, w, open_plain(w, how, limit), close_plain(w))
+
+/* The device has the allocations that the pool knows. */
 static void close_plain(mend_world *w)
 {
+    mend_set_plain(0);
     EXPECT_OK(mend_audit(w->pool));
-    EXPECT_LEDGER(w, violations, 0, chunks, 0, mappings, 0, plain_allocations,
-                  w->pool->heap.space.reservations_by_address.count);
+    EXPECT_LEDGER(w, violations, 0, plain_allocations, mend_world_stats(w).passed_blocks);
     EXPECT_OK(mend_pool_destroy(w->pool));
-    EXPECT_LEDGER(w, plain_allocations, 0, contexts_open, 0);
+    EXPECT_LEDGER(w, plain_allocations, 0, chunks, 0, mappings, 0, contexts_open, 0);
     mend_sim_destroy(w->sim);
 }
 
-static bool open_plain(mend_world *w, uint64_t limit_bytes)
+static bool open_plain(mend_world *w, way how, uint64_t limit_bytes)
 {
     mend_world_init(w);
     w->sim_config.memory_bytes = 16 * MEND_MIB;
-    w->sim_config.has_no_virtual_memory = 1;
+    w->sim_config.has_no_virtual_memory = how == BY_POOLS || how == WITHOUT_POOLS;
+    w->sim_config.has_no_memory_pools = how == WITHOUT_POOLS;
     w->sim_config.content = MEND_SIM_CONTENT_BYTES;
     w->pool_config.limit_bytes = limit_bytes;
-    return mend_world_open(w);
+    w->pool_config.plain = how == BY_CONFIG;
+    const bool is_open = mend_world_open(w);
+    mend_set_plain(how == BY_THREAD);
+    return is_open;
 }
 
-PLAIN_TEST(pool_plain, the_limit_holds_for_what_the_driver_gave, 8 * MEND_MIB)
+static void count_call(void *count, const char *call, int is_after)
 {
-    void *blocks[64];
-    int count = 0;
-    mend_result result = MEND_OK;
-    while (result == MEND_OK && count < 64) {
-        result = mend_alloc(w->pool, 512 * MEND_KIB, NULL, &blocks[count]);
-        count += result == MEND_OK;
-    }
-    EXPECT_ERROR(OUT_OF_MEMORY, result); /* not: out of addresses */
-    EXPECT_TRUE(count >= 11);
-    EXPECT_TRUE(mend_world_ledger(w).plain_bytes <= 8 * MEND_MIB);
-    kit_free_row(w, blocks, count, NULL);
-    EXPECT_OK(mend_set_limit(w->pool, 12 * MEND_MIB));
-    kit_alloc(w, 11 * MEND_MIB, NULL);
+    *(int *)count += is_after == 0 && strcmp(call, "async_alloc") == 0;
 }
 
-/* What it holds is whole allocations, of which its blocks and free runs are a part. */
-PLAIN_TEST(pool_plain, a_peer_pool_gives_whole_allocations, 0)
+/* Blocks are used and freed by streams, and the driver has each as long as it lives. */
+static void use_blocks(mend_world *w, int allocations_in_order)
 {
-    mend_pool *peer = kit_pool(w);
-    void *most = kit_alloc_from(peer, 10 * MEND_MIB, NULL);
-    void *rest = kit_alloc_from(peer, 1500 * MEND_KIB, NULL);
-    EXPECT_OK(mend_free(peer, most, NULL));
-    EXPECT_OK(mend_trim(peer, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_OK(mend_free(peer, rest, NULL));
-    EXPECT_LEDGER(w, plain_allocations, 1);
-    kit_alloc(w, 12 * MEND_MIB, NULL);
-    EXPECT_OK(mend_pool_destroy(peer));
+    int in_order = 0;
+    mend_stream stream = kit_stream(w);
+    mend_sim_set_call_observer(w->sim, count_call, &in_order);
+    void *first = kit_alloc(w, MEND_MIB, stream);
+    void *second = kit_alloc(w, 700, NULL);
+    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    EXPECT_INT_EQ(allocations_in_order, in_order);
+    EXPECT_LEDGER(w, plain_allocations, 2, chunks, 0);
+    EXPECT_STATS(w, passed_blocks, 2, live_blocks, 2, passed_bytes, MEND_MIB + 1024, reserved_bytes,
+                 MEND_MIB + 1024);
+    kit_launch(w, stream, MEND_SIM_WORK_TOUCH, first, MEND_MIB, 0, 1000);
+    EXPECT_OK(mend_record_stream(w->pool, second, stream));
+    kit_launch(w, stream, MEND_SIM_WORK_TOUCH, second, 1024, 0, 2000);
+    EXPECT_OK(mend_free(w->pool, second, NULL));
+    EXPECT_TRUE(mend_sim_now_ns(w->sim) >= 2000); /* the host has waited */
+    EXPECT_OK(mend_free(w->pool, first, stream));
+    EXPECT_LEDGER(w, plain_allocations, 0);
+    EXPECT_STATS(w, passed_blocks, 0, live_blocks, 0, reserved_bytes, 0, frees, 2);
+    kit_end_stream(w, stream);
 }
 
-/* However little is lacking: of one allocation nothing goes back before all does. */
-PLAIN_TEST(pool_plain, a_peer_pool_gives_all_that_is_idle, 0)
+PLAIN_TEST(a_device_without_virtual_memory_passes_to_its_pools, BY_POOLS, 0)
 {
-    enum { PIECES = 20 };
-    void *pieces[PIECES];
-    mend_pool *peer = kit_pool(w);
-    void *most = kit_alloc_from(peer, 10 * MEND_MIB, NULL);
-    void *rest = kit_alloc_from(peer, 1500 * MEND_KIB, NULL);
-    EXPECT_OK(mend_free(peer, most, NULL));
-    EXPECT_OK(mend_trim(peer, 0, MEND_TRIM_IDLE, NULL));
-    for (int i = 0; i < PIECES; i++) {
-        pieces[i] = kit_alloc_from(peer, 512 * MEND_KIB, NULL);
-    }
-    for (int i = 0; i < PIECES; i++) {
-        EXPECT_OK(mend_free(peer, pieces[i], NULL));
-    }
-    EXPECT_OK(mend_free(peer, rest, NULL));
-    EXPECT_LEDGER(w, plain_allocations, 1);
-    kit_alloc(w, 4100 * MEND_KIB, NULL);
-    EXPECT_OK(mend_pool_destroy(peer));
+    use_blocks(w, 2);
 }
 
-/* ... but of several no more than what is lacking takes. */
-PLAIN_TEST(pool_plain, a_peer_pool_keeps_the_allocations_that_nobody_lacks, 0)
+PLAIN_TEST(a_device_without_pools_passes_plainly, WITHOUT_POOLS, 0)
 {
-    void *blocks[3];
-    mend_pool *peer = kit_pool(w);
-    for (int i = 0; i < 3; i++) {
-        blocks[i] = kit_alloc_from(peer, 3 * MEND_MIB, NULL);
-    }
-    for (int i = 0; i < 3; i++) {
-        EXPECT_OK(mend_free(peer, blocks[i], NULL));
-    }
-    mend_sim_set_foreign_bytes(w->sim, 0, 4 * MEND_MIB);
-    kit_alloc(w, 3 * MEND_MIB, NULL);
-    EXPECT_LEDGER(w, plain_allocations, 3);
-    EXPECT_OK(mend_pool_destroy(peer));
+    use_blocks(w, 0);
 }
 
-/* ... and of those of several sizes the smallest that is enough; of one with a live block nothing,
- * and of none a part. Beside the 14 MiB of the pools a part of what a block takes is free. */
-PLAIN_TEST(pool_plain, a_peer_pool_gives_whole_allocations_where_the_device_lacks_parts, 0)
+PLAIN_TEST(a_pool_passes_plainly_because_it_is_told, BY_CONFIG, 0)
 {
-    const uint64_t sizes[] = {3 * MEND_MIB, 1500 * MEND_KIB, 3 * MEND_MIB, 2500 * MEND_KIB,
-                              1200 * MEND_KIB};
-    void *blocks[5];
-    mend_pool *peer = kit_pool(w);
-    for (int i = 0; i < 5; i++) {
-        blocks[i] = kit_alloc_from(peer, sizes[i], NULL);
-    }
-    for (int i = 0; i < 5; i++) {
-        EXPECT_OK(i == 3 ? MEND_OK : mend_free(peer, blocks[i], NULL));
-    }
-    EXPECT_LEDGER(w, plain_bytes, 14 * MEND_MIB);
-    mend_sim_set_foreign_bytes(w->sim, 0, 1 * MEND_MIB);
-    kit_alloc(w, 1500 * MEND_KIB, NULL);
-    EXPECT_LEDGER(w, plain_bytes, 14 * MEND_MIB);
-    mend_sim_set_foreign_bytes(w->sim, 0, 0);
-    kit_alloc(w, 3 * MEND_MIB, NULL);
-    EXPECT_LEDGER(w, plain_bytes, 14 * MEND_MIB);
-    EXPECT_STATS(w, peer_pool_trims, 2);
-    EXPECT_OK(mend_pool_destroy(peer));
+    use_blocks(w, 0);
 }
 
-/* Of 16 MiB 7,104 KiB are live. */
-PLAIN_TEST(pool_plain, a_hopeless_request_takes_nothing_from_a_peer_pool, 0)
+PLAIN_TEST(a_thread_passes_plainly_because_it_says_so, BY_THREAD, 0)
 {
-    void *none = NULL;
-    mend_pool *peer = kit_pool(w);
-    kit_alloc(w, 64 * MEND_KIB, NULL);
-    kit_alloc_from(peer, 7 * MEND_MIB, NULL);
-    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 3 * MEND_MIB, NULL), NULL));
-    EXPECT_LEDGER(w, plain_bytes, 14 * MEND_MIB);
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 9 * MEND_MIB, NULL, &none));
-    EXPECT_LEDGER(w, plain_bytes, 14 * MEND_MIB);
-    kit_alloc(w, 5 * MEND_MIB, NULL);
-    EXPECT_LEDGER(w, plain_bytes, 16 * MEND_MIB);
-    EXPECT_OK(mend_pool_destroy(peer));
+    use_blocks(w, 0);
 }
 
-/* The limit has room for the block, but not for a further allocation. */
-PLAIN_TEST(pool_plain, a_peer_pool_gives_nothing_where_the_limit_is_in_the_way, 4 * MEND_MIB)
-{
-    void *none = NULL;
-    w->pool_config.limit_bytes = 0;
-    mend_pool *peer = kit_pool(w);
-    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 3 * MEND_MIB, NULL), NULL));
-    kit_alloc(w, 64 * MEND_KIB, NULL);
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 3 * MEND_MIB, NULL, &none));
-    EXPECT_LEDGER(w, plain_bytes, 6 * MEND_MIB);
-    EXPECT_OK(mend_pool_destroy(peer));
-}
-
-/* The block has its place in an allocation, but what is to stay free of the device is not. */
-PLAIN_TEST(pool_plain, a_peer_pool_gives_what_is_to_stay_free, 0)
-{
-    EXPECT_OK(mend_free(w->pool, kit_alloc(w, 3 * MEND_MIB, NULL), NULL));
-    w->pool_config.limit_bytes = 2 * MEND_MIB;
-    w->pool_config.keep_free_bytes = 11 * MEND_MIB;
-    mend_pool *careful = kit_pool(w);
-    kit_alloc_from(careful, 64 * MEND_KIB, NULL);
-    EXPECT_LEDGER(w, plain_bytes, 6 * MEND_MIB);
-    kit_alloc_from(careful, MEND_MIB, NULL);
-    EXPECT_LEDGER(w, plain_bytes, 2 * MEND_MIB);
-    EXPECT_OK(mend_pool_destroy(careful));
-}
-
-/* What is idle of one goes back behind the work that uses the rest. */
-PLAIN_TEST(pool_plain, a_peer_pool_waits_for_a_part_of_an_allocation, 0)
+/* In the order of its own stream a free waits for nothing. */
+PLAIN_TEST(a_free_in_order_is_no_wait, BY_POOLS, 0)
 {
     mend_stream stream = kit_stream(w);
+    mend_stream other = kit_stream(w);
+    void *first = kit_alloc(w, MEND_MIB, stream);
+    void *second = kit_alloc(w, MEND_MIB, stream);
+    kit_launch(w, stream, MEND_SIM_WORK_TOUCH, first, MEND_MIB, 0, 1000);
+    kit_launch(w, stream, MEND_SIM_WORK_TOUCH, second, MEND_MIB, 0, 2000);
+    EXPECT_OK(mend_free(w->pool, first, stream));
+    EXPECT_U64_EQ(0, mend_sim_now_ns(w->sim));
+    EXPECT_OK(mend_free(w->pool, second, other)); /* another one's order is not the block's */
+    EXPECT_U64_EQ(2000, mend_sim_now_ns(w->sim));
+}
+
+PLAIN_TEST(the_limit_holds_for_what_is_passed, BY_CONFIG, 8 * MEND_MIB)
+{
+    void *none = NULL;
+    mend_room room = MEND_ROOM_INIT;
+    kit_alloc(w, 5 * MEND_MIB, NULL);
+    EXPECT_OK(mend_get_room(w->pool, NULL, &room));
+    EXPECT_U64_EQ(3 * MEND_MIB, room.now_bytes);
+    EXPECT_REFUSAL(OUT_OF_MEMORY, "the limit has no room",
+                   mend_alloc(w->pool, 4 * MEND_MIB, NULL, &none));
+    kit_alloc(w, 3 * MEND_MIB, NULL);
+    EXPECT_OK(mend_set_limit(w->pool, 10 * MEND_MIB));
+    kit_alloc(w, 2 * MEND_MIB, NULL);
+    EXPECT_REFUSAL(OUT_OF_MEMORY, "limit of 10.00 MiB", mend_alloc(w->pool, 1, NULL, &none));
+    EXPECT_STATS(w, out_of_memory, 2, reserved_bytes, 10 * MEND_MIB, peak_reserved_bytes,
+                 10 * MEND_MIB);
+}
+
+/* What the room says is there, and the next step is not (trials-4, attack F1). */
+PLAIN_TEST(the_room_is_what_the_driver_gives, WITHOUT_POOLS, 0)
+{
+    void *none = NULL;
+    mend_room room = MEND_ROOM_INIT;
+    kit_alloc(w, 5 * MEND_MIB / 2, NULL);
+    EXPECT_OK(mend_free(w->pool, kit_alloc(w, 4 * MEND_MIB, NULL), NULL));
+    EXPECT_OK(mend_get_room(w->pool, NULL, &room));
+    EXPECT_U64_EQ(12 * MEND_MIB, room.now_bytes);
+    EXPECT_U64_EQ(12 * MEND_MIB, room.after_waiting_bytes);
+    EXPECT_REFUSAL(OUT_OF_MEMORY, "the driver has no memory",
+                   mend_alloc(w->pool, room.now_bytes + 512, NULL, &none));
+    kit_alloc(w, room.now_bytes, NULL);
+}
+
+/* Chunks and what is passed share one limit and one device, and idle chunks go for it. */
+PLAIN_TEST(chunks_give_what_a_plain_block_lacks, BY_THREAD, 10 * MEND_MIB)
+{
+    void *none = NULL;
+    mend_set_plain(0);
+    void *in_chunk = kit_alloc(w, 8 * MEND_MIB, NULL);
+    kit_free(w, kit_alloc(w, MEND_MIB, NULL), NULL);
+    mend_set_plain(1);
+    kit_alloc(w, 2 * MEND_MIB, NULL);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, MEND_MIB, NULL, &none));
+    kit_free(w, in_chunk, NULL);
+    kit_alloc(w, 8 * MEND_MIB, NULL);
+    EXPECT_STATS(w, passed_bytes, 10 * MEND_MIB, reserved_bytes, 10 * MEND_MIB);
+    mend_set_plain(0);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, MEND_MIB, NULL, &none));
+}
+
+/* ... those of other pools, and what a callback frees, too. */
+PLAIN_TEST(a_peer_pool_gives_what_a_plain_block_lacks, BY_THREAD, 0)
+{
     mend_pool *peer = kit_pool(w);
-    void *most = kit_alloc_from(peer, 10 * MEND_MIB, NULL);
-    void *rest = kit_alloc_from(peer, 1500 * MEND_KIB, stream);
-    kit_launch(w, stream, MEND_SIM_WORK_TOUCH, rest, 1500 * MEND_KIB, 0, 1000);
-    EXPECT_OK(mend_free(peer, most, NULL));
-    EXPECT_OK(mend_trim(peer, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_OK(mend_free(peer, rest, stream));
-    kit_alloc(w, 13 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
+    mend_set_plain(0);
+    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 12 * MEND_MIB, NULL), NULL));
+    mend_set_plain(1);
+    kit_alloc(w, 9 * MEND_MIB, NULL);
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
-/* Room for the alignment is part of the step that the driver allocates anyhow. */
-PLAIN_TEST(pool_plain, aligned_blocks_take_no_more_steps, 0)
+static int free_block(void *block, mend_pool *pool, KIT_UNUSED uint64_t needed_bytes,
+                      KIT_UNUSED uint64_t missing_bytes)
 {
-    for (uint64_t alignment = 512; alignment <= 256 * MEND_KIB; alignment *= 2) {
-        void *none = NULL;
-        void *blocks[8];
-        for (int i = 0; i < 8; i++) {
-            blocks[i] = kit_alloc_aligned(w, 1778111, alignment, NULL);
-        }
-        EXPECT_REFUSAL(OUT_OF_MEMORY, "free memory of several allocations cannot be joined",
-                       mend_alloc(w->pool, 1778111, NULL, &none));
-        kit_free_row(w, blocks, 8, NULL);
-        EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    }
+    EXPECT_OK(mend_free(pool, *(void **)block, NULL));
+    return 1;
 }
 
-PLAIN_TEST(pool_plain, what_needs_virtual_memory_is_refused_or_does_nothing, 0)
+PLAIN_TEST(a_callback_makes_room, WITHOUT_POOLS, 0)
 {
-    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    void *blocks[32];
-    kit_alloc_row(w, blocks, 32, 200 * MEND_KIB, NULL);
-    for (int i = 0; i < 32; i += 2) {
-        kit_free(w, blocks[i], NULL);
-        memset(blocks[i + 1], i, 200 * MEND_KIB);
-    }
-    EXPECT_OK(mend_defrag(w->pool, NULL, &report));
-    EXPECT_U64_EQ(0, report.compactions);
-    for (int i = 0; i < 32; i += 2) {
-        EXPECT_INT_EQ(i, ((unsigned char *)blocks[i + 1])[200 * MEND_KIB - 1]);
-    }
+    void *block = kit_alloc(w, 12 * MEND_MIB, NULL);
+    EXPECT_OK(mend_add_pressure_callback(w->pool, free_block, &block));
+    kit_alloc(w, 8 * MEND_MIB, NULL);
+    EXPECT_STATS(w, pressure_calls, 1, live_blocks, 1);
+    EXPECT_OK(mend_remove_pressure_callback(w->pool, free_block, &block));
+}
+
+PLAIN_TEST(wrong_pointers_are_told, BY_POOLS, 0)
+{
+    char *block = kit_alloc(w, MEND_MIB, NULL);
+    EXPECT_REFUSAL(INTERIOR_POINTER, "4096 bytes inside", mend_free(w->pool, block + 4096, NULL));
+    EXPECT_U64_EQ(MEND_MIB, kit_info(w, block + 4096).usable_bytes);
+    kit_free(w, block, NULL);
+    EXPECT_ERROR(FOREIGN_POINTER, mend_free(w->pool, block, NULL));
+}
+
+/* A driver that refuses leaves all as it was. */
+PLAIN_TEST(a_refused_call_changes_nothing, BY_CONFIG, 0)
+{
+    void *none = NULL;
+    void *block = kit_alloc(w, MEND_MIB, NULL);
+    kit_fail(w, "plain_alloc", 0, 1, MEND_DRIVER_NOT_PERMITTED);
+    EXPECT_ERROR(DRIVER, mend_alloc(w->pool, MEND_MIB, NULL, &none));
+    kit_fail(w, "plain_free", 0, 1, MEND_DRIVER_NOT_PERMITTED);
+    EXPECT_ERROR(DRIVER, mend_free(w->pool, block, NULL));
+    EXPECT_STATS(w, live_blocks, 1, allocations, 1, driver_failures, 2);
+    EXPECT_OK(mend_audit(w->pool));
+    kit_free(w, block, NULL);
+}
+
+/* A graph would use the memory after its free. */
+PLAIN_TEST(captured_streams_are_refused, BY_THREAD, 0)
+{
+    void *none = NULL;
+    mend_stream stream = kit_stream(w);
+    void *block = kit_alloc(w, MEND_MIB, stream);
+    kit_begin_capture(w, stream);
+    EXPECT_REFUSAL(NOT_SUPPORTED, "a captured stream", mend_alloc(w->pool, 512, stream, &none));
+    EXPECT_REFUSAL(NOT_SUPPORTED, "the stream is captured",
+                   mend_record_stream(w->pool, block, stream));
+    EXPECT_REFUSAL(NOT_SUPPORTED, "the stream is captured", mend_free(w->pool, block, stream));
+    EXPECT_OK(mend_free(w->pool, block, NULL)); /* no work of the capture uses it */
+    mend_sim_graph_destroy(w->sim, kit_end_capture(w, stream));
+}
+
+PLAIN_TEST(what_needs_chunks_is_refused_by_name, BY_POOLS, 0)
+{
+    void *none = NULL;
     mend_range *range = NULL;
+    mend_group *group = NULL;
     mend_pool *shareable = NULL;
-    EXPECT_ERROR(NOT_SUPPORTED, mend_range_create(w->pool, MEND_GIB, NULL, &range));
+    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
+    EXPECT_OK(mend_defrag(w->pool, NULL, &report));
+    EXPECT_REFUSAL(NOT_SUPPORTED, "the device has no virtual memory",
+                   mend_range_create(w->pool, MEND_GIB, NULL, &range));
     EXPECT_ERROR(NOT_SUPPORTED, mend_sleep(w->pool, NULL, NULL));
-    EXPECT_ERROR(NOT_SUPPORTED,
-                 mend_alloc_with(w->pool, 512, NULL,
-                                 KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1), &blocks[0]));
+    EXPECT_ERROR(NOT_SUPPORTED, mend_group_create(w->pool, &group));
+    EXPECT_REFUSAL(NOT_SUPPORTED, "an alignment above 512",
+                   mend_alloc_with(w->pool, 512, NULL,
+                                   KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 1024),
+                                   &none));
     w->pool_config.shareable = 1;
     EXPECT_ERROR(NOT_SUPPORTED, mend_pool_create(&w->pool_config, &shareable));
+}
+
+/* Beside chunks: what is plain is not exported, pinned, or checked, and does not sleep. */
+PLAIN_TEST(what_is_plain_stays_as_it_is, BY_THREAD, 0)
+{
+    char token[MEND_EXPORT_TOKEN_BYTES];
+    char *block = kit_alloc(w, MEND_MIB, NULL);
+    memset(block, 7, MEND_MIB);
+    mend_region region;
+    size_t count = 0;
+    EXPECT_ERROR(NOT_SUPPORTED,
+                 mend_export(w->pool, block, NULL, token, sizeof(token), NULL, NULL));
+    EXPECT_ERROR(NOT_SUPPORTED, mend_pin(w->pool, block, 512));
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_INT_EQ(0, kit_info(w, block).is_asleep);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_INT_EQ(7, block[MEND_MIB - 1]);
+    EXPECT_OK(mend_get_regions(w->pool, &region, sizeof(region), 1, &count));
+    EXPECT_U64_EQ(1, count);
+    EXPECT_INT_EQ(MEND_REGION_LIVE, (int)region.kind);
+    EXPECT_TRUE(region.address == block);
 }

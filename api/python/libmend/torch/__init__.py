@@ -27,7 +27,7 @@ from .. import _devices, _stacks
 from . import _engines, _stand_ins
 from ._growing import GrowingTensor, grow_all
 from ._pool import mem_pool, pool
-from ._settings import make_shareable, warn_of_settings
+from ._settings import make_shareable, pass_through, warn_of_settings
 from ._sleep import contents_dropped, is_asleep, move_to_tag, sleep, sleep_tag, wake
 
 __all__ = [
@@ -85,6 +85,7 @@ def enable() -> None:
             ) from reason
         _stacks.record_as_asked()
         make_shareable()
+        pass_through()
         is_initialized = torch.cuda.is_initialized()
         count = torch.cuda.device_count() if is_initialized else 0
         reason = _class.install(library, count)

@@ -38,3 +38,12 @@ def make_shareable() -> None:
     conf = os.environ.get("MEND_CONF", "")
     if "shareable" not in (item.partition(":")[0] for item in conf.split(",")):
         os.environ["MEND_CONF"] = f"{conf},shareable:auto" if conf else "shareable:auto"
+
+
+def pass_through() -> None:
+    """Each request is an allocation of the driver's own where the program wants PyTorch without a
+    cache, for compute-sanitizer; unless MEND_CONF says something of that."""
+    conf = os.environ.get("MEND_CONF", "")
+    is_said = "plain" in (item.partition(":")[0] for item in conf.split(","))
+    if "PYTORCH_NO_CUDA_MEMORY_CACHING" in os.environ and not is_said:
+        os.environ["MEND_CONF"] = f"{conf},plain:on" if conf else "plain:on"

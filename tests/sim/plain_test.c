@@ -1,0 +1,33 @@
+/* Short programs over blocks that are passed through to the driver: see plain.c. */
+#include "tests/sim/expect.h"
+
+HOLDS(
+    sim_plain, what_needs_chunks_is_refused_by_name,
+    "plain 1, page_kib 64, device_pages 256, streams 2",
+    "ALLOC amount 1 / SLEEP / RANGE_CREATE / GROUP_CREATE / EXPORT / PIN / ALLOC slot 1 amount 16 "
+    "/ VERIFY")
+
+HOLDS(sim_plain, blocks_pass_between_streams_and_memory_goes_back,
+      "plain 2, page_kib 64, device_pages 256, streams 2",
+      "ALLOC size 0xe7 amount 1 / ALLOC slot 1 size 0xeb / FREE amount 32 / ALLOC slot 1 stream "
+      "1 size 0xe7 amount 1 / VERIFY slot 1 / FREE slot 1 amount 32 / TRIM / ALLOC size 0xeb "
+      "amount 1 / DEFRAG / VERIFY")
+
+/* What was freed in the order of a busy stream is memory once the host has waited for it. */
+HOLDS(sim_plain, frees_in_order_are_awaited_before_memory_is_lacking, "device_pages 512, plain 1",
+      "ALLOC slot 2 / FREE slot 2 amount 251 / ALLOC")
+
+/* The host does not wait for what the limit never allows. */
+HOLDS(sim_plain, nobody_waits_for_what_is_above_the_limit, "limit_percent 73, plain 4",
+      "ALLOC / FREE amount 59 / ALLOC slot 1 size 235")
+
+/* Zeros that were to go took room in the limit: a trim that releases no chunk may have made room.
+ */
+HOLDS(sim_plain, what_is_settled_makes_room, "page_kib 64, chunk_pages 8, plain 4",
+      "ALLOC slot 8 size 188 / ALLOC slot 2 / ALLOC / FREE slot 56 / RANGE_CREATE slot 1 size 2 "
+      "amount 1 / COMMIT slot 1 alignment 1 / SET_LIMIT size 1 / RANGE_DESTROY slot 1 / SLEEP / "
+      "FAULT size 18 amount 2 / WAKE / ALLOC slot 1 size 176")
+
+/* What a block has taken in the limit decides what the front cache spares. */
+HOLDS(sim_plain, what_is_passed_makes_memory_scarce, "device_pages 1024, plain 2",
+      "ALLOC size 147 / SET_LIMIT size 1 / FREE / ALLOC size 147")
