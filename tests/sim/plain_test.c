@@ -13,10 +13,6 @@ HOLDS(sim_plain, blocks_pass_between_streams_and_memory_goes_back,
       "1 size 0xe7 amount 1 / VERIFY slot 1 / FREE slot 1 amount 32 / TRIM / ALLOC size 0xeb "
       "amount 1 / DEFRAG / VERIFY")
 
-/* What was freed in the order of a busy stream is memory once the host has waited for it. */
-HOLDS(sim_plain, frees_in_order_are_awaited_before_memory_is_lacking, "device_pages 512, plain 1",
-      "ALLOC slot 2 / FREE slot 2 amount 251 / ALLOC")
-
 /* The host does not wait for what the limit never allows. */
 HOLDS(sim_plain, nobody_waits_for_what_is_above_the_limit, "limit_percent 73, plain 4",
       "ALLOC / FREE amount 59 / ALLOC slot 1 size 235")

@@ -105,6 +105,17 @@ PLAIN_TEST(a_free_in_order_is_no_wait, BY_POOLS, 0)
     EXPECT_U64_EQ(2000, mend_sim_now_ns(w->sim));
 }
 
+/* What was freed in the order of a busy stream is memory once the host has waited for it. */
+PLAIN_TEST(frees_in_order_are_awaited_before_memory_is_lacking, BY_POOLS, 0)
+{
+    mend_stream stream = kit_stream(w);
+    void *block = kit_alloc(w, 12 * MEND_MIB, stream);
+    kit_launch(w, stream, MEND_SIM_WORK_TOUCH, block, 12 * MEND_MIB, 0, 1000);
+    EXPECT_OK(mend_free(w->pool, block, stream));
+    kit_alloc(w, 12 * MEND_MIB, NULL);
+    EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
+}
+
 PLAIN_TEST(the_limit_holds_for_what_is_passed, BY_CONFIG, 8 * MEND_MIB)
 {
     void *none = NULL;
