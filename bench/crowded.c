@@ -488,7 +488,7 @@ static void open_crowd(crowd *c, size_t count)
                            "mend_sim_stream_create");
     }
     c->blocks = calloc(count, sizeof(void *));
-    c->ranges = calloc(count, sizeof(mend_range *));
+    c->ranges = calloc(count, sizeof(void *));
     c->listed = calloc(count, sizeof(*c->listed));
     c->users = calloc(count, sizeof(*c->users));
     mend_crowd_require(

@@ -161,7 +161,7 @@ probe()
 
 describe_machine >"$work/machine.txt" 2>&1
 usable=yes
-timeout -k 5 60 "$bin/mend" info --device cuda >"$work/device.txt" 2>&1 || usable=no
+timeout -k 5 60 "$bin/libmend" info --device cuda >"$work/device.txt" 2>&1 || usable=no
 results=${MEND_RESULTS:-${OUT:-bench/results/$(date +%F)-$(gpu_name)}}
 cd "$asked_from" || exit 2
 mkdir -p "$results" && results=$(cd "$results" && pwd) || exit 2
@@ -188,7 +188,7 @@ torch_seconds=$((510 * seconds / full_seconds))
 probe 1 captures 45
 probe 1 aliases 45
 probe 1 entries 20
-step 1 prices 65 "$bin/mend" info --device cuda --prices --seconds "$price_seconds" \
+step 1 prices 65 "$bin/libmend" info --device cuda --prices --seconds "$price_seconds" \
     -o "$work/prices.costs" --json "$work/prices.json"
 probe 1 mappings 100 -o "$work/mappings.costs"
 step 1 contract 150 bench/gpu/contract.sh "$bin/contract_tests" "$work/contract.jsonl"
@@ -196,7 +196,7 @@ probe 1 memory 60
 probe 1 storm 30
 probe 1 queue 15
 step 3 torch 530 bench/gpu/torch.sh "$work/torch.jsonl" "$torch_seconds" "${quick[@]}"
-step 2 replays 420 bench/gpu/replays.sh "$bin/mend" "$work/replays.jsonl" "${quick[@]}"
+step 2 replays 420 bench/gpu/replays.sh "$bin/libmend" "$work/replays.jsonl" "${quick[@]}"
 probe 2 bandwidth 80
 probe 2 repeat 15 # last: the device may be lost
 

@@ -32,7 +32,7 @@ find "$pack" -name __pycache__ -prune -exec rm -rf {} +
 
 {
     echo "commit $(git rev-parse HEAD 2>/dev/null || echo unknown)"
-    echo "PyTorch classes: $(cd "$pack/python/mend/torch" && echo prebuilt/*.so)"
+    echo "PyTorch classes: $(cd "$pack/python/libmend/torch" && echo prebuilt/*.so)"
     echo "changed files $(git status --porcelain 2>/dev/null | grep -vc '^??' || true)"
     echo "made $(date -u +%FT%TZ) on $(uname -m)"
     ldd --version 2>/dev/null | sed -n 1p

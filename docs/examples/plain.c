@@ -1,7 +1,7 @@
 /*
  * A device that cannot map memory by handles, as some containers and virtual GPUs: the pool says so
- * once, and works over plain allocations with the same interface. What needs mappings is refused by
- * name.
+ * once, and passes each request through to the driver. Calls that need mappings return
+ * MEND_ERROR_NOT_SUPPORTED.
  */
 #include <mend/mend_range.h>
 #include <mend/mend_sim.h>

@@ -93,7 +93,9 @@ static void read_program(pid_t process, char program[MEND_LIVE_PROGRAM_BYTES])
     const char *folder = strrchr(line, '/'); /* of the first argument: a 0 ends it */
     const size_t skipped = folder != NULL ? (size_t)(folder + 1 - line) : 0;
     for (ssize_t i = 0; i + 1 < bytes; i++) {
-        line[i] = line[i] == '\0' ? ' ' : line[i];
+        if (line[i] == '\0') {
+            line[i] = ' ';
+        }
     }
     snprintf(program, MEND_LIVE_PROGRAM_BYTES, "%s", line + skipped);
 }

@@ -160,7 +160,8 @@ static inline bool mend_replay_served_all(const mend_replay_result *result)
 static inline double mend_replay_reached_percent(const mend_replay_result *result)
 {
     const uint64_t events = result->events != 0 ? result->events : 1;
-    return result->completed ? 100 : (double)(100 * result->failed_at_event / events);
+    const uint64_t percent = 100 * result->failed_at_event / events; /* rounded down */
+    return result->completed ? 100 : (double)percent;
 }
 
 /* The name of the chosen price list. */

@@ -24,14 +24,14 @@
 typedef struct rig {
     mend_sim *sim;
     mend_pool *pool;
-    mend_live_pools pools;
+    mend_live_pools pools; /* large: rigs are static */
 } rig;
 
 static bool open_rig(rig *r, const char *settings)
 {
     mend_sim_config device = MEND_SIM_CONFIG_INIT;
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
-    *r = (rig){0};
+    memset(r, 0, sizeof(*r));
     device.memory_bytes = 256 * MEND_MIB;
     bool is_open = mend_sim_create(&device, &r->sim) == MEND_OK;
     config.driver = is_open ? mend_sim_driver(r->sim) : NULL;
@@ -77,7 +77,7 @@ static uint64_t sum_of(const mend_live_free *free)
 
 MEND_TEST(top, a_page_is_what_the_pool_says_of_itself)
 {
-    rig r;
+    static rig r;
     ASSERT_TRUE(open_rig(&r, "publish:on"));
     const mend_live_page *page = next_page(&r);
     EXPECT_U64_EQ(0, page->stats.live_bytes);
@@ -116,7 +116,7 @@ static void change(void)
 /* Whatever the pool does as soon as its locks are free: figures and holders are of one moment. */
 MEND_TEST(top, a_page_is_of_one_moment)
 {
-    rig r;
+    static rig r;
     ASSERT_TRUE(open_rig(&r, "publish:on"));
     shown = r.pool;
     change();
@@ -147,7 +147,7 @@ static void stop_before_a_write(const void *bytes, size_t count)
 
 MEND_TEST(top, a_page_that_is_stopped_while_it_is_written_is_the_one_before_or_none)
 {
-    rig r;
+    static rig r;
     ASSERT_TRUE(open_rig(&r, "publish:on"));
     for (int write = 1; write <= 3; write++) {
         EXPECT_U64_EQ(0, next_page(&r)->stats.live_blocks);
@@ -173,7 +173,7 @@ MEND_TEST(top, a_page_that_is_stopped_while_it_is_written_is_the_one_before_or_n
 /* libmend report reads what a pool writes when the signal comes, once the pool has ended. */
 MEND_TEST(top, a_snapshot_is_read_by_the_report)
 {
-    rig r;
+    static rig r;
     char folder[] = "/tmp/mend-snapshot-XXXXXX";
     ASSERT_TRUE(mkdtemp(folder) != NULL);
     ASSERT_TRUE(open_rig(&r, command_line("snapshot:%s/held", folder)));
@@ -189,8 +189,8 @@ MEND_TEST(top, a_snapshot_is_read_by_the_report)
 
 MEND_TEST(top, the_program_shows_each_pool)
 {
-    rig r;
-    rig other;
+    static rig r;
+    static rig other;
     ASSERT_TRUE(open_rig(&r, "publish:on"));
     ASSERT_TRUE(open_rig(&other, "publish:on"));
     void *block = block_of(r.pool, "a \"step\"\n", 200 * MEND_MIB);
@@ -220,7 +220,7 @@ MEND_TEST(top, the_program_shows_each_pool)
                "[{'name': 'a \\'step\\'\\u000a', 'live_bytes': 209715200, 'live_blocks': 1, "
                "'oldest': 0, 'growth_bytes': 0}]}, {'process': ...'name': 'other'...]\n",
                "");
-    rig more[MEND_LIVE_MOST_POOLS];
+    static rig more[MEND_LIVE_MOST_POOLS];
     for (int i = 0; i < MEND_LIVE_MOST_POOLS; i++) {
         ASSERT_TRUE(open_rig(&more[i], "publish:on"));
     }
@@ -271,7 +271,7 @@ static pid_t start_on(int terminal, const char *argument)
 
 MEND_TEST(top, keys_choose_the_order_and_end_it)
 {
-    rig r;
+    static rig r;
     int status = -1;
     struct termios before;
     struct termios behind;

@@ -130,7 +130,7 @@ class Rehearsal(unittest.TestCase):
             names = archive.getnames()
         self.assertIn("mend-gpu/lib/libmend.so.0", names)
         self.assertIn("mend-gpu/lib/libmend_hooks.so", names)
-        self.assertIn("mend-gpu/python/mend/__init__.py", names)
+        self.assertIn("mend-gpu/python/libmend/__init__.py", names)
         classes = [name for name in names if "/prebuilt/mend_torch_" in name]
         self.assertEqual(bool(classes), bool(MADE and os.environ.get("MEND_GPU_CLASSES", "2.11.0")))
         traces = {path.name for path in (SOURCE / "bench/traces").glob("*.gz")}
@@ -183,7 +183,8 @@ class Rehearsal(unittest.TestCase):
         beside = (results / "prices.costs").read_text()
         self.assertEqual(beside, (kept / "prices.costs").read_text())
         for name in ("prices.costs", "mappings.costs"):
-            command = [where / "bin/mend", "replay", "--costs", kept / name, "stress:checkerboard"]
+            command = [where / "bin/libmend", "replay", "--costs", kept / name]
+            command.append("stress:checkerboard")
             done = subprocess.run(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
             self.assertEqual(done.returncode, 0, done.stderr)
 
@@ -286,8 +287,8 @@ class Rehearsal(unittest.TestCase):
             self.assertIn(f"{where}/python bench/torch/{program} --json", called)
             self.assertTrue((where / "bench/torch" / program).is_file())
         self.assertEqual((results / "torch.jsonl").read_text(), "{}\n{}\n")
-        self.assertTrue((where / "python/mend/torch.py").is_file()
-                        or (where / "python/mend/torch").is_dir())
+        self.assertTrue((where / "python/libmend/torch.py").is_file()
+                        or (where / "python/libmend/torch").is_dir())
 
     def test_without_a_gpu_it_says_so_and_keeps_what_the_machine_is(self):
         machine, where = self.machine()

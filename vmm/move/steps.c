@@ -103,12 +103,17 @@ mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], s
     return MEND_DRIVER_OK;
 }
 
+static uint64_t beyond(uint64_t held_bytes)
+{
+    return held_bytes + held_bytes / MORE_OF_REFUSED;
+}
+
 /* The driver gave more than it had refused: some more than the pool holds now is attainable, as far
  * as the driver reports it. */
 static void raise_attainable(mend_heap *heap)
 {
     const uint64_t held_bytes = heap->chunks.reserved_bytes;
-    heap->attainable.bytes = held_bytes + held_bytes / MORE_OF_REFUSED;
+    heap->attainable.bytes = beyond(held_bytes);
     mend_attainable_learn(heap);
 }
 
@@ -229,7 +234,7 @@ void mend_attainable_end_try(mend_heap *heap, uint64_t before_bytes, uint64_t tr
     heap->attainable.bytes = before_bytes;
     if (held_bytes > before_bytes) {
         /* A block is placed that does not count as live yet, so the next search asks the driver. */
-        heap->attainable.bytes = held_bytes + held_bytes / MORE_OF_REFUSED;
+        heap->attainable.bytes = beyond(held_bytes);
         heap->attainable.asked_at_bytes =
             MEND_HEAP_SUM(heap, allocated_bytes) - LIMITS_OF_WINDOW * heap->config.limit_bytes;
     }
