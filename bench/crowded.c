@@ -490,7 +490,7 @@ static void open_crowd(crowd *c, size_t count)
     c->blocks = calloc(count, sizeof(void *));
     c->ranges = calloc(count, sizeof(void *));
     c->listed = calloc(count, sizeof(*c->listed));
-    c->users = calloc(count, sizeof(*c->users));
+    c->users = calloc(count, sizeof(void *));
     mend_crowd_require(
         c->blocks != NULL && c->ranges != NULL && c->listed != NULL && c->users != NULL, "malloc");
 }

@@ -257,7 +257,7 @@ static const story programs[] = {
     {"fills up late", 100, 70, 100, 1, 0, false, false, 4},
     {"accumulates, and frees all of it", 100, 0, 100, 1, 10, false, false, 4},
     {"is in its second step", 100, 0, 100, 1, 51, false, false, 4},
-    {"builds up, and has freed nothing", 500, 0, 500, 1, 0, true, false, 1},
+    {"builds up, and has freed nothing", 500, 0, 500, 1, 0, true, false, 0},
     {"is short", 20, 0, 20, 1, 0, false, false, 4},
     {"is one pass", 200, 0, 200, 1, 0, false, false, 1},
     {"keeps graphs", 500, 0, 500, 1, 0, false, true, 1},
