@@ -582,3 +582,12 @@ HOLDS(sim_regressions, nobody_waits_for_what_one_chunk_cannot_have,
       "RANGE_CREATE amount 1 / COMMIT / SIBLING_ALLOC slot 31 / ALLOC / FOREIGN amount 247 / FREE "
       "slot 31 / CAPTURE_BEGIN stream 8 / COMMIT alignment 1 / CAPTURE_END stream 8 / FOREIGN / "
       "ALLOC slot 9 size 166 amount 16")
+
+HOLDS(regression, work_in_a_block_of_whole_granules_leaves_its_guard,
+      "no_stream_waits 1, event_delay_ns 300, streams 3, legacy 1, check 2",
+      "ROOM / "
+      "ROOM / "
+      "ROOM slot 12 stream 2 amount 5 / "
+      "ROOM stream 1 amount 1 / "
+      "ALLOC slot 12 stream 5 amount 45 / "
+      "ALLOC")

@@ -24,6 +24,7 @@ bool trial_is_in_capture(const trial *t, const trial_block *block)
     return captured;
 }
 
+/* Work leaves what lies behind the granules of a request alone: a guard may. */
 static bool launch(trial *t, trial_block *block, mend_sim_work_kind kind, int stream,
                    const operation *op)
 {
@@ -36,7 +37,7 @@ static bool launch(trial *t, trial_block *block, mend_sim_work_kind kind, int st
         .stream = trial_handle(t, stream, op->amount & 16),
         .work = {.kind = kind,
                  .address = block->address,
-                 .size_bytes = block->size_bytes,
+                 .size_bytes = mend_align_up(block->requested_bytes, MEND_GRANULE_BYTES),
                  .tag = block->tag,
                  .finish_ns = mend_sim_now_ns(t->sim) + trial_duration(t, op->amount)}};
     block->used = true;
