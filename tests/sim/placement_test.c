@@ -15,7 +15,8 @@ enum { SEEDS = 16 };
  * memory held and calls made where limits change. Then only what is trapped made pressure critical,
  * and pages were larger with room: up to 1.7 % fewer calls in full pools, 1.3 % more memory and
  * calls on a large device. Then the first place was taken while the peak leaves room: up to 2 %
- * more calls by these seeds, by 80 others the same.
+ * more calls by these seeds, by 80 others the same. On 2026-11-28 small blocks came to lie between
+ * those that other streams freed: a fifteenth of their waits.
  * The test prints the present table where it fails: who changes the policy on purpose takes that,
  * and says why. */
 static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {
@@ -29,7 +30,7 @@ static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {
     [PLACEMENT_never_the_same] = {{10499, 10499, 0, 0, 1667, 0, 4522}},
     [PLACEMENT_never_the_same_and_full] = {{10126, 10126, 0, 0, 4989, 0, 11862}},
     [PLACEMENT_large_device] = {{10652, 10652, 0, 0, 7399, 0, 94431}},
-    [PLACEMENT_small_blocks] = {{14993, 14993, 0, 0, 98, 15, 224}},
+    [PLACEMENT_small_blocks] = {{14993, 14993, 0, 0, 95, 1, 220}},
     [PLACEMENT_few_calls] = {{10785, 10785, 0, 0, 1037, 0, 3370}},
     [PLACEMENT_little_memory] = {{10301, 10301, 0, 0, 5681, 0, 12727}},
     [PLACEMENT_streams] = {{12770, 12770, 0, 0, 6001, 0, 15036}},

@@ -44,13 +44,22 @@ static mend_outcome take_fit(mend_heap *heap, const mend_request *request, int z
                 &heap->counters.placed_in_run, span);
 }
 
+/* Between the ends of runs, which both wait for other streams: so streams share a chunk. */
+static mend_outcome place_between(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    return take(heap, request, mend_fit_find_between(heap, request, request->zone),
+                &heap->counters.placed_in_run, span);
+}
+
 mend_outcome mend_place_mapped(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     mend_outcome outcome = take_fit(heap, request, request->zone, UINT64_MAX, span);
     if (outcome == MEND_NOTHING && request->zone == MEND_ZONE_SMALL) {
         outcome = take_fit(heap, request, MEND_ZONE_LARGE, LENT_RUN_BYTES, span);
     }
-    return outcome;
+    return outcome == MEND_NOTHING && heap->streams.known_count > MANY_STREAMS
+               ? place_between(heap, request, span)
+               : outcome;
 }
 
 mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request, mend_span **span)
@@ -171,6 +180,9 @@ static mend_outcome use_small_chunk(mend_heap *heap, const mend_request *request
         outcome = carry_out(heap, request, is_found, &plan, span);
     }
     mend_plan_clear(&plan);
+    if (outcome == MEND_NOTHING) {
+        outcome = place_between(heap, request, span);
+    }
     return outcome == MEND_NOTHING ? take_fit(heap, request, MEND_ZONE_LARGE, UINT64_MAX, span)
                                    : outcome;
 }

@@ -111,6 +111,10 @@ enum { BRIDGE_OF_MOVES = 2 };
 /* Spans of a run that are looked at for a place between its ends; runs and gaps of a bridge. */
 enum { SPANS_OF_STRETCH = 64 };
 
+/* Streams. Where there are more, small blocks lie between those that others freed before the pool
+ * asks the driver about fences: it would ask about all. */
+enum { MANY_STREAMS = 8 };
+
 /* If a block ends with a page, at most this part of a page may stay free before the block. */
 enum { GAPS_OF_PAGE = 8 };
 

@@ -258,6 +258,11 @@ mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_nu
                : fit;
 }
 
+mend_fit mend_fit_find_between(mend_heap *heap, const mend_request *request, int zone_number)
+{
+    return fit_between(heap, request, &heap->zones[zone_number], UINT64_MAX);
+}
+
 mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, int zone_number)
 {
     const mend_zone *zone = &heap->zones[zone_number];

@@ -338,6 +338,9 @@ typedef struct mend_fit {
 mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone,
                        uint64_t largest_bytes);
 
+/* The same between the ends of runs, which may both wait for other streams. */
+mend_fit mend_fit_find_between(mend_heap *heap, const mend_request *request, int zone);
+
 /* Searches every place of every run; the time is proportional to the number of free spans. For a
  * request that would otherwise wait or fail. Memory held for graphs does not hide the memory beside
  * it. */

@@ -23,3 +23,35 @@ WAITING_TEST(pool_streams, a_block_holds_the_slot_of_a_forgotten_stream)
     mend_sim_advance(w->sim, 2000);
     mend_sim_stream_destroy(w->sim, third);
 }
+
+/* Streams whose work is in flight, each with one block, which is freed at once. */
+enum { MANY = 64 };
+
+static const uint64_t of_many[] = {1000, 3 * MEND_MIB};
+
+KIT_EACH(pool_streams, many_share_chunks_rather_than_each_have_one, size_t, i, 2,
+         kit_open_with(w, MEND_GIB, NULL))
+{
+    mend_stream many[MANY];
+    for (int k = 0; k < MANY; k++) {
+        many[k] = kit_stream(w);
+        kit_leave_in_flight(w, of_many[i], many[k], 1000000, many[k]);
+    }
+    const uint64_t most_bytes = MANY * of_many[i] / 5 * 6;
+    EXPECT_TRUE(mend_world_stats(w).reserved_bytes <= mend_max_u64(most_bytes, MEND_MIB));
+    kit_expect_waits(w, 0, 0);
+    mend_sim_advance(w->sim, 1000000);
+    for (int k = 0; k < MANY; k++) {
+        kit_end_stream(w, many[k]);
+    }
+}
+
+/* Three streams in a pool of one page: none waits while part of it was never used. */
+KIT_TEST_IN(pool_streams, a_full_pool_has_room_between_what_waits,
+            kit_open_with(w, 64 * MEND_KIB, NULL))
+{
+    for (int i = 0; i < MEND_WORLD_STREAMS; i++) {
+        kit_leave_in_flight(w, 1000, S(i), 1000000, S(i));
+    }
+    kit_expect_waits(w, 0, 0);
+}
