@@ -372,13 +372,6 @@ static void ask_statistics(crowd *c)
     mend_crowd_require(mend_get_stats(c->pool, &stats) == MEND_OK, "mend_get_stats");
 }
 
-static void ask_prometheus(crowd *c)
-{
-    size_t length;
-    mend_crowd_require(mend_stats_prometheus(c->pool, NULL, 0, &length) == MEND_OK,
-                       "mend_stats_prometheus");
-}
-
 /* ---- users of one block ---------------------------------------------------------------------- */
 
 /* One block, and a stream for each that is counted. */
@@ -458,7 +451,6 @@ static const operation operations[] = {
     {"statistics_beside_pages", 50, false, fill_pages, NULL, ask_statistics, NULL},
     {"statistics_beside_streams", 50, false, fill_streams, NULL, ask_statistics, NULL},
     {"statistics_of_each_group", 1, true, mend_crowd_fill_groups, NULL, ask_statistics, NULL},
-    {"prometheus_of_each_block", 1, true, mend_crowd_fill_blocks, NULL, ask_prometheus, NULL},
     {"use_again_beside_each_user", 1, true, fill_users, NULL, use_again, NULL},
     {"free_of_each_user", 1, true, fill_users, NULL, free_used, use_on_all},
 };

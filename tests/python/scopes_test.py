@@ -6,7 +6,7 @@ import unittest
 import unittest.mock
 
 import libmend
-from libmend import _devices, _views
+from libmend import _devices, _prometheus, _views
 from support import MIB, SimulatedTest
 
 
@@ -264,13 +264,36 @@ class Views(SimulatedTest):
             free["free_empty_bytes"], free["free_partial_bytes"] + free["free_small_bytes"]))))
         _devices.free(0, small[0], 20 << 10)
 
-    def test_prometheus_is_the_text_of_the_library(self):
+    def test_prometheus_has_each_statistic_once_and_escapes_names(self):
+        with libmend.scope('a "quoted"\nname/with \\'):
+            blocks = [_devices.alloc(0, MIB)]
+        for _ in range(9):
+            scope = libmend.scope("deep")
+            scope.__enter__()
+            self.addCleanup(scope.__exit__, None, None, None)
+        blocks.append(_devices.alloc(0, MIB))
         lines = libmend.prometheus().splitlines()
-        label = re.search(r"(device=\"0\",pool=\"\d+\")", lines[2])[1]
-        self.assertIn(f"mend_live_bytes{{{label}}} {100 * MIB}", lines)
-        self.assertIn(f'mend_scope_live_bytes{{{label},scope="step/cache"}} {100 * MIB}', lines)
-        self.assertEqual(lines.count("# TYPE mend_allocations_total counter"), 1)
-
+        for block in blocks:
+            _devices.free(0, block, MIB)
+        metrics = [line.split()[2] for line in lines if line.startswith("# TYPE ")]
+        self.assertEqual(len(metrics), len(set(metrics)))
+        figures = libmend.stats()
+        self.assertLessEqual(_prometheus.COUNTERS, figures.keys())
+        for name in figures:
+            kind = "counter" if name in _prometheus.COUNTERS else "gauge"
+            total = "_total" if kind == "counter" else ""
+            at = lines.index(f"# TYPE mend_{name}{total} {kind}")
+            self.assertRegex(lines[at - 1], f"^# HELP mend_{name}{total} .+")
+            self.assertRegex(lines[at + 1], f'^mend_{name}{total}{{device="0"}} [0-9]+$')
+        series = [line.rsplit(" ", 1)[0] for line in lines if not line.startswith("#")]
+        self.assertEqual(len(series), len(set(series)))
+        for line in series:
+            self.assertRegex(line, r'^mend_\w+{(\w+="([^"\\\n]|\\[\\"n])*",?)+}$')
+        scope = r'a \"quoted\"\nname\\/with \\\\'
+        self.assertIn(f'mend_scope_live_bytes{{device="0",scope="{scope}"}} {MIB}', lines)
+        deep = "/".join(["deep"] * 8)
+        self.assertIn(f'mend_scope_live_bytes{{device="0",scope="{deep}"}} {MIB}', lines)
+        self.assertNotIn(f'scope="{deep}/deep"', "".join(lines))
 
 
 if __name__ == "__main__":

@@ -143,9 +143,9 @@ typedef enum mend_name_kind {
 
 /*
  * Names a number of the process, for people: holders, the message of out of memory, the log,
- * mend_stats_prometheus, recordings and snapshots say "kv cache" instead of "tag 7". `number` is
- * the tag, or the handle of the stream cast to it. The name is copied; of a longer one the first
- * 127 bytes count, as for a scope. A second name for a number takes the place of the first, ""
+ * recordings and snapshots say "kv cache" instead of "tag 7". `number` is the tag, or the handle of
+ * the stream cast to it. The name is copied; of a longer one the first 127 bytes count, as for a
+ * scope. A second name for a number takes the place of the first, ""
  * takes it away. Streams that are destroyed keep theirs: name the next one that has the handle.
  *
  * Call it once for each number, before or after there is a pool. Takes a lock of the process for a
@@ -205,25 +205,6 @@ enum { MEND_BY_SCOPE = 1, MEND_BY_TAG = 2, MEND_BY_STREAM = 4, MEND_BY_STACK = 8
  */
 MEND_API mend_result mend_get_holders(mend_pool *pool, unsigned by, mend_holder *holders,
                                       size_t holder_bytes, size_t capacity, size_t *count);
-
-/*
- * Writes the statistics of the pool and what its scopes hold to `text`, with a 0 at its end, in the
- * text format of Prometheus 0.0.4: each field of mend_stats as mend_<field>, which ends in _total
- * where it counts what has happened, with the labels `device` and `pool` (a number in the process);
- * mend_scope_live_bytes, mend_scope_peak_live_bytes and mend_scope_allocations_total with the
- * label `scope`, of the first 256 scopes that are at most eight deep; and mend_tag_live_bytes and
- * mend_stream_live_bytes of the 64 tags and streams with most, with the labels `tag` and `stream`
- * (their numbers) and `name` (mend_name). A program serves it to a scraper, or writes it where a
- * node exporter collects it.
- *
- * *length is the length without that 0. If it is not below `text_bytes`, `text` is untouched: call
- * again with more room, because the pool may have changed; some 24 KiB without scopes. `text` may
- * be NULL if `text_bytes` is 0. Holds the lock that allocations need for a time proportional to the
- * number of chunks, scopes and live blocks (two looks of mend_get_holders); no driver call.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY.
- */
-MEND_API mend_result mend_stats_prometheus(mend_pool *pool, char *text, size_t text_bytes,
-                                           size_t *length);
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 

@@ -24,6 +24,7 @@ from ._devices import (
     trim,
 )
 from ._errors import Error, OutOfMemoryError
+from ._prometheus import prometheus
 from ._scopes import Scope, module_scopes, name_stream, name_tag, plain, scope, scopes
 from ._simulation import SimulatedDevice, simulate
 from ._sleep import (
@@ -39,7 +40,7 @@ from ._sleep import (
 )
 from ._stacks import record_stacks
 from ._version import __version__, library_version
-from ._views import Event, History, Holder, Region, holders, leaks, prometheus, regions, report
+from ._views import Event, History, Holder, Region, holders, leaks, regions, report
 
 _HOOKS = ("cuda_core", "cupy", "handler", "numba", "onnxruntime", "rmm", "torch")
 

@@ -57,7 +57,6 @@ _PROTOTYPES = {
     "mend_name": [_int, _u64, ctypes.c_char_p],
     "mend_stack_set_source": [_pointer, _pointer, _u64],
     "mend_get_regions": [_pointer, _pointer, *[ctypes.c_size_t] * 2, _pointer],
-    "mend_stats_prometheus": [_pointer, _pointer, ctypes.c_size_t, _pointer],
     "mend_history_start": [_pointer, _u64],
     "mend_history_read": [*[_pointer] * 3, *[ctypes.c_size_t] * 2, _pointer],
     "mend_get_sleep_tags": [_pointer, _pointer, *[ctypes.c_size_t] * 2, _pointer],

@@ -60,7 +60,6 @@ _FUNCTIONS = {
     "mend_name": "libmend.name_tag",
     "mend_stack_set_source": "libmend.record_stacks",
     "mend_get_regions": "libmend.regions",
-    "mend_stats_prometheus": "libmend.prometheus",
     "mend_history_start": "libmend.keep_history",
     "mend_history_read": "libmend.history",
     "mend_range_create": "GrowingTensor",

@@ -42,6 +42,14 @@ def rows_of(table: str) -> list[str]:
 
 
 @functools.cache
+def meanings_of(table: str) -> dict[str, str]:
+    """The meanings that the rows of an X(...) table give, by their first words."""
+    definition = re.search(rf"#define {table}\(X\)((?:.*\\\n)*.*)", _headers())
+    rows = re.findall(r'\bX\((\w+), "\w+",[\s\\]*"([^"]*)"', definition.group(1))
+    return dict(rows)
+
+
+@functools.cache
 def numbers_of(enum: str) -> dict[str, int]:
     """The names of an enum, with the numbers that the header writes beside them."""
     found = re.search(rf"typedef enum {enum} \{{(.*?)\}}", _headers(), re.S)

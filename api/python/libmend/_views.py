@@ -215,18 +215,6 @@ class History:
         return [_as(Event, event, names) for event in events[: count.value]]
 
 
-def prometheus(device: object = 0) -> str:
-    """The statistics, scopes, tags and streams of the device's default pool in Prometheus's text
-    format."""
-    call = _devices.function("mend_stats_prometheus")
-    pool = _devices.pool(device)
-    length, text = ctypes.c_size_t(1 << 15), ctypes.create_string_buffer(1)
-    while length.value >= len(text):
-        text = ctypes.create_string_buffer(length.value + 1)
-        check(call(pool, text, len(text), ctypes.byref(length)))
-    return text.raw[: length.value].decode()
-
-
 @functools.cache
 def _words(enumeration: str, prefix: str) -> dict[int, str]:
     numbers = _structures.numbers_of(enumeration)
