@@ -1,5 +1,5 @@
-"""docs/messages.md: every message of a failure in the sources, by the result that it explains, with
-its cause and cure of cures.txt; and what else that file quotes."""
+"""docs/messages.md: the messages of failures in the sources that have a cause and a cure in
+cures.txt, by the result that they explain; and the other texts that file quotes."""
 import glob
 import os
 import re
@@ -14,11 +14,10 @@ ROW = re.compile(r"^\| (.*`.*?) \| (.*) \| (.*?) \|$", re.M)
 # Whose messages users see.
 FOLDERS = ("vmm", "api/hooks")
 ABOUT = """\
-Of each failure of the library: the result, what it means, its messages and what to do; what
-stands for … differs each time. A call of the driver that failed is named behind the message, with
-the driver's code. Where nothing stands beside it, the message says it. [Parts of messages, and
-lines of the log](#parts-of-messages-and-lines-of-the-log) are at the end; symptoms without a
-message are in [troubleshooting](troubleshooting.md)."""
+Look up a message by its result. Values differ each time and stand here as …. A failed driver call
+is named at the end of the message, with the driver's code. A message that is not here names its
+own cause. [Parts of messages, and lines of the log](#parts-of-messages-and-lines-of-the-log) are
+at the end. For symptoms without a message, see [troubleshooting](troubleshooting.md)."""
 SHORTEST = 12  # less is a part that is put in
 
 
@@ -79,9 +78,13 @@ def document(root, head):
         for message in sorted(by_result[result], key=str.lower):
             row, _, cause, cure = next((cure for cure in cures if any(
                 text in message for text in cure[1])), ("", [], "", ""))
+            if not row:
+                continue
             used.add(row)
             shown = message.replace('\\"', '"').replace("|", "\\|")
             rows.append(f"| {shown} | {cause} | {cure} |")
+        if len(rows) == 2:
+            continue
         parts += [f"## {result}", meaning[0].upper() + meaning[1:] + ".", "\n".join(rows)]
     parts += ["## Parts of messages, and lines of the log",
               "\n".join(["| part of it | cause | what to do |", "|---|---|---|",
