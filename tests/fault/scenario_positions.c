@@ -1,7 +1,7 @@
 /*
  * Every scenario, with every driver call and every allocation of host memory failing: once, a few
- * times, for ever, by several answers of the driver, and with the device lost. The figures of
- * docs/testing.md are printed where MEND_TEST_FIGURES is set in the environment.
+ * times, for ever, by several answers of the driver, and with the device lost. Counts of
+ * positions are printed where MEND_TEST_FIGURES is set in the environment.
  */
 #include <stdio.h>
 #include <stdlib.h>
