@@ -16,7 +16,7 @@ from header import entry_of, members_of, paragraphs_of, read_header
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HEADERS = ("mend", "mend_groups", "mend_results", "mend_stats", "mend_views", "mend_types",
-           "mend_share", "mend_range", "mend_sleep", "mend_host", "mend_devices", "mend_hooks",
+           "mend_share", "mend_range", "mend_sleep", "mend_devices", "mend_hooks",
            "mend_torch", "mend_sim")
 COLUMNS = 130
 
@@ -34,11 +34,9 @@ PAGES = (
      " words](sharing.md).",
      (("mend_share", ("memory shared with other processes",
                       "the exporter of an import", "the end of an import", "other devices")),)),
-    ("sleep", "Sleep and wake, and blocks on the host",
-     "Give the physical memory of live blocks back for a while; a refuge for blocks when the device"
-     " is full. [In plain words](sleep.md).",
-     (("mend_sleep", ("sleep and wake", "checkpoints of the process")),
-      ("mend_host", ("blocks on the host",)))),
+    ("sleep", "Sleep and wake",
+     "Give the physical memory of live blocks back for a while. [In plain words](sleep.md).",
+     (("mend_sleep", ("sleep and wake", "checkpoints of the process")),)),
     ("ranges", "Growable ranges",
      "A fixed address with memory that comes and goes below it. [In plain words](ranges.md).",
      (("mend_range", ("ranges",)),)),

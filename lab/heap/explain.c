@@ -212,7 +212,7 @@ static void explain(const mend_heap *heap, uint32_t asking, mend_explanation *ex
     for (; at != NULL; at = mend_tree_previous(at)) {
         const mend_chunk *chunk = CHUNK_OF(at);
         walk_chunk(heap, chunk, asking, &walk);
-        if (!mend_chunk_is_set_aside(chunk)) {
+        if (!mend_chunk_sleeps(chunk)) {
             add_chunk(explanation, chunk, &walk);
         } else if (mend_chunk_is_reserved(chunk)) {
             /* The driver refused to take it back; it is not in use. */

@@ -206,18 +206,8 @@ bool mend_report_tell_waiting(const mend_report *report, char *text, size_t size
 bool mend_report_tell_away(const mend_report *report, char *text, size_t size)
 {
     const uint64_t asleep_bytes = report->detail.most_asleep_bytes;
-    const uint64_t on_host_bytes = report->detail.most_on_host_bytes;
-    char asleep[48] = "";
-    char on_host[48] = "";
-    if (asleep_bytes > 0) {
-        snprintf(asleep, sizeof(asleep), "%s asleep", SIZE(asleep_bytes));
-    }
-    if (on_host_bytes > 0) {
-        snprintf(on_host, sizeof(on_host), "%s on the host", SIZE(on_host_bytes));
-    }
-    snprintf(text, size, "%s%s%s", asleep, asleep_bytes > 0 && on_host_bytes > 0 ? ", " : "",
-             on_host);
-    return asleep_bytes > 0 || on_host_bytes > 0;
+    snprintf(text, size, "%s asleep", SIZE(asleep_bytes));
+    return asleep_bytes > 0;
 }
 
 /* What is a twentieth of all or more. */

@@ -41,7 +41,7 @@ const mend_report_holder *mend_report_largest(const mend_report *report, size_t 
     mend_report_largest(report, offsetof(mend_report_holder, figure))
 
 /* Who keeps most of the free memory in place; what was freed at the failure, and is still used; and
- * what is new then and large; and what was at most asleep and on the host, in use and not held.
+ * what is new then and large; and what was at most asleep, in use and not held.
  * False: there is none. */
 bool mend_report_tell_keeper(const mend_report *report, char *text, size_t size);
 bool mend_report_tell_waiting(const mend_report *report, char *text, size_t size);

@@ -140,7 +140,6 @@ static void write_figures(mend_json *json, const mend_report *report)
     mend_json_integer(json, "peak_event", report->peak_event);
     mend_json_integer(json, "peak_held_bytes", report->peak_held_bytes);
     mend_json_integer(json, "peak_asleep_bytes", report->detail.most_asleep_bytes);
-    mend_json_integer(json, "peak_on_host_bytes", report->detail.most_on_host_bytes);
     mend_json_integer_if(json, "host_waits", report->detail.is_recording,
                          report->detail.wait_count);
     mend_json_integer(json, "moment_events", report->moment_events);

@@ -13,9 +13,7 @@ void mend_trace_detail_init(mend_trace_detail *detail)
 {
     *detail = (mend_trace_detail){0};
     mend_pointer_map_init(&detail->by_label);
-    mend_pointer_map_init(&detail->chunks);
     mend_stretches_init(&detail->asleep);
-    mend_stretches_init(&detail->on_host);
 }
 
 void mend_trace_detail_clear(mend_trace_detail *detail)
@@ -29,9 +27,7 @@ void mend_trace_detail_clear(mend_trace_detail *detail)
     free(detail->refusals);
     free(detail->streams);
     mend_pointer_map_clear(&detail->by_label);
-    mend_pointer_map_clear(&detail->chunks);
     mend_stretches_clear(&detail->asleep);
-    mend_stretches_clear(&detail->on_host);
     mend_trace_detail_init(detail);
 }
 
@@ -151,16 +147,6 @@ void mend_trace_detail_add_segment(mend_trace_detail *detail, mend_trace_segment
     }
 }
 
-static void note_chunk(mend_trace_detail *detail, uint64_t key, bool is_created)
-{
-    mend_pointer_map_remove(&detail->chunks, key);
-    if (is_created && mend_pointer_map_reserve(&detail->chunks)) {
-        mend_pointer_map_insert(&detail->chunks, key, detail);
-    } else {
-        detail->lacks_memory = detail->lacks_memory || is_created;
-    }
-}
-
 /* These addresses are in the set, or not. */
 static void put(mend_trace_detail *detail, mend_stretches *set, const mend_trace_segment *segment,
                 bool is_in, uint64_t *most_bytes)
@@ -175,25 +161,20 @@ static void put(mend_trace_detail *detail, mend_stretches *set, const mend_trace
 }
 
 void mend_trace_detail_add_change(mend_trace_detail *detail, const mend_history_event *event,
-                                  uint64_t events_before, uint64_t key)
+                                  uint64_t events_before)
 {
     const bool is_created = event->kind == MEND_EVENT_CREATE;
     const bool is_asleep = event->kind == MEND_EVENT_SLEEP;
     const bool is_memory = is_created || event->kind == MEND_EVENT_RELEASE;
     const bool is_mapped = !is_memory && !is_asleep && event->kind != MEND_EVENT_UNMAP;
-    const bool on_host = is_mapped && detail->has_places && event->chunk != 0 &&
-                         mend_pointer_map_find(&detail->chunks, key) == NULL;
     const mend_trace_segment segment = {.event = events_before,
                                         .address = (uint64_t)(uintptr_t)event->address,
                                         .size_bytes = event->size_bytes,
-                                        .is_taken = is_created || (is_mapped && !on_host),
+                                        .is_taken = is_created || is_mapped,
                                         .is_place = detail->has_places && !is_memory};
     mend_trace_detail_add_segment(detail, segment);
-    if (is_memory) {
-        note_chunk(detail, key, is_created);
-    } else {
+    if (!is_memory) {
         put(detail, &detail->asleep, &segment, is_asleep, &detail->most_asleep_bytes);
-        put(detail, &detail->on_host, &segment, on_host, &detail->most_on_host_bytes);
     }
 }
 

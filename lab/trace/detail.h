@@ -77,7 +77,6 @@ typedef struct mend_trace_detail {
     size_t before_events;            /* the first ones: blocks from before the recording */
     bool has_places;                 /* segments with addresses are places */
     uint64_t most_asleep_bytes;      /* chunks that slept at once: no memory of the device */
-    uint64_t most_on_host_bytes;     /* and such whose memory was the host's */
     mend_trace_holder *holders;
     size_t holder_count;
     size_t holder_room;
@@ -95,8 +94,7 @@ typedef struct mend_trace_detail {
     size_t stream_count;
     size_t stream_room;
     mend_shortfall shortfall; /* of the last refusal, where the trace says why it failed */
-    mend_stretches asleep, on_host;
-    mend_pointer_map chunks;   /* keys of chunks that were created: others are the host's */
+    mend_stretches asleep;
     mend_pointer_map by_label; /* from the hash of a text to its holder + 1 */
     uint64_t salt;             /* of the hash: unknown to the author of a file */
     bool lacks_memory;         /* malloc failed: the detail is not whole */
@@ -118,9 +116,9 @@ void mend_trace_detail_tell_stream(const mend_trace_detail *detail, uint64_t str
 /* Called for each block, in the order of their numbers. */
 void mend_trace_detail_add_place(mend_trace_detail *detail, mend_trace_place place);
 void mend_trace_detail_add_segment(mend_trace_detail *detail, mend_trace_segment segment);
-/* An event of Mend about chunks, or which addresses have memory. The key is of its chunk. */
+/* An event of Mend about chunks, or which addresses have memory. */
 void mend_trace_detail_add_change(mend_trace_detail *detail, const mend_history_event *event,
-                                  uint64_t events_before, uint64_t key);
+                                  uint64_t events_before);
 void mend_trace_detail_add_refusal(mend_trace_detail *detail, mend_trace_refusal refusal);
 
 #endif

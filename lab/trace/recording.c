@@ -379,9 +379,7 @@ static mend_result take(recording_reader *r, const mend_history_event *event)
     case MEND_EVENT_WAKE:
     case MEND_EVENT_EXCHANGE:
         if (knows_memory(r)) {
-            const uint64_t chunk = event->chunk != UINT64_MAX ? event->chunk : 0;
-            mend_trace_detail_add_change(r->detail, event, r->builder.trace->event_count,
-                                         mend_trace_key(&r->builder, chunk));
+            mend_trace_detail_add_change(r->detail, event, r->builder.trace->event_count);
         }
         return MEND_OK;
     case MEND_EVENT_HOST_WAIT:

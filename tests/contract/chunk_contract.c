@@ -86,28 +86,6 @@ CONTRACT_TEST(contract_chunk, out_of_memory_leaves_nothing_behind)
     PASS(release, contract_create(c, c->page));
 }
 
-/* Memory of the host is mapped and used as that of the device, and takes none of it. */
-CONTRACT_TEST(contract_chunk, memory_of_the_host_is_used_in_place)
-{
-    if (c->info.host_page_bytes == 0) {
-        return;
-    }
-    const mend_chunk_properties properties = {.backing = MEND_BACKING_HOST};
-    const uint64_t size = mend_align_up(2 * c->page, c->info.host_page_bytes);
-    const uint64_t before = contract_free_bytes(c);
-    mend_chunk_handle handle = 0;
-    PASS(create, size, &properties, &handle);
-    contract_expect_free(c, before);
-    const uint64_t address = contract_reserve(c, size);
-    PASS(map, address, size, 0, handle);
-    contract_allow(c, address, size);
-    contract_write(c, c->stream, address, size, 0xFEED, 0);
-    EXPECT_U64_EQ(0, contract_mismatches(c, address, size, 0xFEED));
-    PASS(unmap, address, size);
-    PASS(address_free, address, size);
-    PASS(release, handle);
-}
-
 CONTRACT_TEST(contract_chunk, plain_memory_counts_too)
 {
     uint64_t size = 16 * c->page;

@@ -1,6 +1,5 @@
 // mend_share.hpp and mend_host.hpp over a simulated device.
 #include <gtest/gtest.h>
-#include <mend/mend_host.hpp>
 #include <mend/mend_share.hpp>
 
 #include <cstring>
@@ -31,24 +30,6 @@ TEST_F(shared, an_import_is_mapped_while_it_lives)
         EXPECT_EQ(4 * MIB, to.stats().imported_bytes);
     }
     EXPECT_EQ(0u, to.stats().imported_bytes);
-}
-
-TEST_F(shared, blocks_may_be_on_the_host_while_a_program_allows_it)
-{
-    config.host_bytes = 64 * MIB;
-    mend::pool pool(config);
-    mend::block most = pool.alloc(60 * MIB, stream);
-    EXPECT_THROW((void)pool.alloc(8 * MIB, stream), mend::out_of_memory);
-    mend::block more;
-    {
-        mend::host_allowed allowed;
-        more = pool.alloc(8 * MIB, stream);
-    }
-    EXPECT_EQ(1, pool.info(more.data()).is_on_host);
-    EXPECT_EQ(0, mend_set_host_allowed(0)); /* as before */
-    most.reset();
-    EXPECT_EQ(8 * MIB, mend::move_to(pool, MEND_MOVE_TO_DEVICE).moved_bytes);
-    EXPECT_EQ(0, pool.info(more.data()).is_on_host);
 }
 
 } // namespace

@@ -13,7 +13,6 @@
 #include "driver/cuda_state.h"
 #include "driver/driver.h"
 #include "mend/mend_devices.h"
-#include "mend/mend_host.h"
 #include "mend/mend_sleep.h"
 #include "tests/fake_cuda/found.h"
 #include "tests/support/options.h"
@@ -124,117 +123,6 @@ FAKE_TEST(a_device_says_whether_its_memory_is_the_hosts)
     fake->switches.is_integrated = true;
     EXPECT_OK(probe());
     EXPECT_TRUE(info.integrated);
-}
-
-/* The last call of this kind that a probe makes fails: it is about memory of the host. Pages are
- * mapped before for the plain try, its alias, the two ways to share and RDMA: five in all. */
-static mend_result fail_on_host(const char *call, mend_status status)
-{
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = call;
-    fault.status = status;
-    fault.after_calls = strcmp(call, "reserve") == 0 ? 1 : strcmp(call, "fill") == 0 ? 515 : 5;
-    return mend_sim_fail(fake->sim, &fault);
-}
-
-/* Memory of the host is asked for at the node that the device names, or at node 0. */
-FAKE_TEST(memory_of_the_host_is_that_of_the_nearest_node)
-{
-    const int nodes[] = {0, 3, -1};
-    const mend_chunk_properties properties = {.backing = MEND_BACKING_HOST};
-    for (size_t i = 0; i < sizeof(nodes) / sizeof(*nodes); i++) {
-        mend_chunk_handle handle = 0;
-        ASSERT_TRUE(find_both());
-        fake->switches.host_node = nodes[i];
-        ASSERT_OK(cuda->device_open(cuda, 0, &info));
-        EXPECT_U64_EQ(info.granularity_bytes, info.host_page_bytes);
-        EXPECT_OK(cuda->create(cuda, info.host_page_bytes, &properties, &handle));
-        mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
-        EXPECT_INT_EQ(MEND_OK, mend_sim_get_ledger(fake->sim, &ledger));
-        EXPECT_U64_EQ(1, ledger.host_chunks);
-        EXPECT_OK(cuda->release(cuda, handle));
-        EXPECT_OK(cuda->device_close(cuda, 0));
-    }
-    ASSERT_TRUE(find_both());
-    fake->switches.no_host_chunks = true;
-    EXPECT_OK(probe());
-    EXPECT_U64_EQ(0, info.host_page_bytes);
-}
-
-/* The attribute is asked; where it is unknown, or says yes, the memory is used once. */
-FAKE_TEST(memory_of_the_host_is_tried)
-{
-    static const struct {
-        const char *call; /* NULL: cuMemCreate refuses the location */
-        int claimed;
-        mend_status refusal;
-        bool is_there;
-        const char *line; /* in the log */
-    } cases[] = {
-        {NULL, 1, MEND_DRIVER_OK, true, ""},
-        {NULL, -1, MEND_DRIVER_OK, true, ""},
-        {NULL, 0, MEND_DRIVER_OK, false, ""},
-        {NULL, 1, MEND_DRIVER_NOT_SUPPORTED, false,
-         "memory of the host: no (CUDA_ERROR_NOT_SUPPORTED)"},
-        {NULL, -1, MEND_DRIVER_NOT_PERMITTED, false,
-         "memory of the host: no (CUDA_ERROR_NOT_PERMITTED)"},
-        {NULL, 1, MEND_DRIVER_OUT_OF_MEMORY, true,
-         "memory of the host: no (CUDA_ERROR_OUT_OF_MEMORY)"}, /* now */
-        {"reserve", 1, MEND_DRIVER_INVALID_VALUE, false, "memory of the host: no"},
-        {"map", 1, MEND_DRIVER_INVALID_VALUE, false, "memory of the host: no"},
-        {"set_access", 1, MEND_DRIVER_INVALID_VALUE, false, "memory of the host: no"},
-        {"fill", 1, MEND_DRIVER_INVALID_VALUE, false, "memory of the host: no"},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        log_lines lines = {0};
-        mend_pool *pool = NULL;
-        mend_pool_config config = MEND_POOL_CONFIG_INIT;
-        ASSERT_TRUE(find_both());
-        config.host_bytes = UINT64_C(1) << 30;
-        fake->switches.host_chunks_claimed = cases[i].claimed;
-        if (cases[i].call == NULL) {
-            fake->switches.host_chunk_refusal = cases[i].refusal;
-        } else {
-            EXPECT_RESULT(MEND_OK, fail_on_host(cases[i].call, cases[i].refusal));
-        }
-        mend_log_set_sink(keep_line, &lines);
-        EXPECT_OK(probe());
-        mend_log_set_sink(NULL, NULL);
-        EXPECT_TRUE(info.virtual_memory && info.share_file_descriptor && info.rdma);
-        EXPECT_INT_EQ(cases[i].is_there, info.host_page_bytes != 0);
-        EXPECT_INT_EQ(cases[i].line[0] != 0, lines.count);
-        EXPECT_TRUE(strstr(lines.text, cases[i].line) != NULL);
-        expect_nothing_left();
-        EXPECT_RESULT(cases[i].is_there ? MEND_OK : MEND_ERROR_NOT_SUPPORTED,
-                      mend_pool_create(&config, &pool));
-        mend_pool_destroy(pool);
-    }
-}
-
-/* Not all that a probe found stays: a driver that refuses later has no memory of the host then. */
-FAKE_TEST(memory_of_the_host_that_is_refused_later_is_out_of_memory)
-{
-    static const mend_status refusals[] = {MEND_DRIVER_NOT_PERMITTED, MEND_DRIVER_NOT_SUPPORTED};
-    mend_pool *pool = NULL;
-    mend_pool_config config = MEND_POOL_CONFIG_INIT;
-    void *first = NULL;
-    void *second = NULL;
-    config.host_bytes = UINT64_C(4) << 30;
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&config, &pool));
-    EXPECT_INT_EQ(0, mend_set_host_allowed(1));
-    EXPECT_RESULT(MEND_OK, mend_alloc(pool, UINT64_C(800) << 20, NULL, &first));
-    for (size_t i = 0; i < sizeof(refusals) / sizeof(*refusals); i++) {
-        fake->switches.host_chunk_refusal = refusals[i];
-        EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                      mend_alloc(pool, UINT64_C(800) << 20, NULL, &second));
-        EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_move(pool, MEND_MOVE_TO_HOST, NULL, 0, NULL));
-    }
-    fake->switches.host_chunk_refusal = MEND_DRIVER_OK;
-    EXPECT_RESULT(MEND_OK, mend_alloc(pool, UINT64_C(800) << 20, NULL, &second));
-    EXPECT_INT_EQ(1, mend_set_host_allowed(0));
-    EXPECT_RESULT(MEND_OK, mend_free(pool, first, NULL));
-    EXPECT_RESULT(MEND_OK, mend_free(pool, second, NULL));
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(pool));
 }
 
 /* What is large is registered, and else, or if that is refused, it is the driver's own. A driver

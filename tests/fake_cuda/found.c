@@ -28,8 +28,8 @@ bool find_both(void)
     }
     memcpy(&find, &function, sizeof(find));
     fake = find();
-    fake->switches = (fake_cuda_switches){
-        .virtual_memory_claimed = true, .everything_claimed = true, .host_chunks_claimed = 1};
+    fake->switches =
+        (fake_cuda_switches){.virtual_memory_claimed = true, .everything_claimed = true};
     mend_cuda_of(cuda)->probed[0].granularity_bytes = 0; /* each test begins as a process does */
     return true;
 }

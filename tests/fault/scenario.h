@@ -47,7 +47,6 @@ typedef struct scenario {
     int allow_stream_waits; /* of the config */
     int compact_when_full;  /* of the config */
     bool has_fabric;        /* the device has fabric handles, and the pool asks for them */
-    bool has_host;          /* the pool may use memory of the host */
 } scenario;
 
 extern const scenario scenarios[];

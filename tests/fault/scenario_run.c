@@ -21,8 +21,6 @@ static void shape_world(mend_world *world, const scenario *given, bool has_bytes
     world->pool_config.allow_stream_waits = given->allow_stream_waits;
     world->pool_config.compact_when_full = given->compact_when_full;
     world->pool_config.shareable = given->has_fabric ? MEND_SHAREABLE_FABRIC : 1;
-    world->sim_config.host_chunk_bytes = given->has_host ? 4 * MEND_MIB : 0;
-    world->pool_config.host_bytes = given->has_host ? 2 * MEND_MIB : 0;
     world->sim_config.fabric = given->has_fabric ? MEND_SIM_FABRIC_WORKS : MEND_SIM_FABRIC_NONE;
 }
 

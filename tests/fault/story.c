@@ -5,7 +5,6 @@
 #include "base/process.h"
 
 #include "driver/driver.h"
-#include "mend/mend_host.h"
 #include "mend/mend_sleep.h"
 #include "tests/support/test.h"
 
@@ -213,21 +212,11 @@ static mend_result share(story_run *run, const operation *op, slot *block)
     }
 }
 
-static mend_result alloc_on_host(story_run *run, const operation *op, void **pointer)
-{
-    mend_set_host_allowed(1);
-    mend_result result = mend_alloc(run->world.pool, op->bytes, run->streams[op->stream], pointer);
-    mend_set_host_allowed(0);
-    return result;
-}
-
-static mend_result sleep_or_move(story_run *run, const operation *op)
+static mend_result sleep_or_quiesce(story_run *run, const operation *op)
 {
     static const mend_sleep_rule rules[] = {{1, MEND_KEEP_HOST}, {2, MEND_KEEP_FILE}};
     mend_pool *pool = run->world.pool;
     switch (op->action) {
-    case ALLOC_ON_HOST:
-        return alloc_on_host(run, op, &run->slots[op->slot].pointer);
     case TAG:
         mend_set_sleep_tag(op->bytes);
         return MEND_OK;
@@ -240,12 +229,8 @@ static mend_result sleep_or_move(story_run *run, const operation *op)
                           NULL);
     case WAKE:
         return mend_wake(pool, NULL, 0, NULL);
-    case QUIESCE:
-        return mend_quiesce(pool, NULL);
-    case TO_HOST:
-        return mend_move(pool, MEND_MOVE_TO_HOST, &rules[0].tag, 1, NULL);
     default:
-        return mend_move(pool, MEND_MOVE_TO_DEVICE, NULL, 0, NULL);
+        return mend_quiesce(pool, NULL);
     }
 }
 
@@ -254,7 +239,7 @@ mend_result story_call(story_run *run, const operation *op)
     mend_pool *pool = run->world.pool;
     slot *block = &run->slots[op->slot];
     if (op->action >= RANGE && op->action <= QUIESCE) {
-        return op->action <= RANGE_END ? call_range(run, op, block) : sleep_or_move(run, op);
+        return op->action <= RANGE_END ? call_range(run, op, block) : sleep_or_quiesce(run, op);
     }
     switch (op->action) {
     case ALLOC:
@@ -346,7 +331,7 @@ void story_use(story_run *run, const operation *op)
 {
     slot *block = &run->slots[op->slot];
     if (op->action == ALLOC || op->action == ALLOC_ALIGNED || op->action == ALLOC_FOR_ANY ||
-        op->action == ALLOC_ON_HOST || op->action == COMMIT) {
+        op->action == COMMIT) {
         block->bytes = op->bytes;
         block->tag = ++run->next_tag;
         block->stream = op->stream;

@@ -18,9 +18,9 @@ enum { STORY_SLOTS = 512, STORY_STREAMS = 4, STORY_PER_THREAD = STORY_STREAMS - 
  * asks for this. RANGE creates a range (slot 1: with small pages, 2: with large ones); COMMIT makes
  * a block of its pages from the slot's number on, DECOMMIT and SHARE_PAGES are for these, and ZEROS
  * maps zeros behind such pages.
- * ALLOC_FOR_ANY asks without a stream, and uses the block on one. ALLOC_ON_HOST may get memory of
- * the host. TAG is for what comes; SLEEP keeps tag 1 on the host, and with slot 2 tag 2 in a file,
- * and lets the rest awake; TO_HOST moves tag 1, TO_DEVICE all. */
+ * ALLOC_FOR_ANY asks without a stream, and uses the block on one. TAG is for what
+ * comes; SLEEP keeps tag 1 on the host, and with slot 2 tag 2 in a file, and lets the rest awake.
+ */
 #define STORY_ALIGNMENT_BYTES (256 * MEND_KIB)
 #define STORY_PAGE_BYTES      (64 * MEND_KIB)
 
@@ -59,9 +59,6 @@ typedef enum story_action {
     SHARE_PAGES,
     ZEROS,
     RANGE_END,
-    ALLOC_ON_HOST,
-    TO_HOST,
-    TO_DEVICE,
     TAG,
     SLEEP,
     WAKE,

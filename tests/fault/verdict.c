@@ -56,12 +56,6 @@ static void judge_moved(const scene *s, const mend_stats *before, const mend_sta
     case WAKE:
         EXPECT_U64_EQ(0, after->asleep_bytes);
         break;
-    case TO_HOST:
-        EXPECT_TRUE(before->host_live_bytes < after->host_live_bytes);
-        break;
-    case TO_DEVICE: /* as far as there is room */
-        EXPECT_TRUE(before->host_live_bytes > after->host_live_bytes);
-        break;
     default:
         break;
     }
@@ -76,7 +70,6 @@ void scene_judge_success(const scene *s)
     case ALLOC:
     case ALLOC_ALIGNED:
     case ALLOC_FOR_ANY:
-    case ALLOC_ON_HOST:
         EXPECT_U64_EQ(before->allocations + 1, after->allocations);
         EXPECT_U64_EQ(before->requested_bytes + s->given->call.bytes, after->requested_bytes);
         break;
@@ -181,13 +174,10 @@ static bool is_documented(const scene *s)
     case ALLOC_ALIGNED:
     case ALLOC_FOR_ANY:
     case ALLOC_IN_GROUP:
-    case ALLOC_ON_HOST:
     case COMMIT:
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
                s->result == MEND_ERROR_OUT_OF_ADDRESSES || s->result == MEND_ERROR_UNKNOWN_STREAM;
     case ZEROS:
-    case TO_HOST:
-    case TO_DEVICE:
     case WAKE:
     case QUIESCE:
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY;
@@ -376,16 +366,6 @@ static void expect_memory_not_grown(const scene *s)
     EXPECT_SAME(peak_mappings);
 }
 
-/* A chunk has moved or not. */
-static void expect_chunks_unchanged(const scene *s)
-{
-    const mend_stats *before = &s->before.stats;
-    const mend_stats *after = &s->after.stats;
-    EXPECT_TRUE(after->reserved_bytes + after->host_bytes <=
-                before->reserved_bytes + before->host_bytes);
-    EXPECT_TRUE(after->host_live_bytes <= before->live_bytes);
-}
-
 static void expect_device_unchanged(const scene *s)
 {
     EXPECT_U64_EQ(s->before.ledger.contexts_open, s->after.ledger.contexts_open);
@@ -400,8 +380,8 @@ static void expect_outputs_untouched(const scene *s)
     action called = s->given->call.action;
     EXPECT_PTR_EQ(NULL, s->created);
     EXPECT_U64_EQ(SCENE_UNTOUCHED, s->run.released_bytes);
-    if (s->given->kind == SCENARIO_CALL && (called == ALLOC || called == ALLOC_ALIGNED ||
-                                            called == ALLOC_FOR_ANY || called == ALLOC_ON_HOST)) {
+    if (s->given->kind == SCENARIO_CALL &&
+        (called == ALLOC || called == ALLOC_ALIGNED || called == ALLOC_FOR_ANY)) {
         EXPECT_PTR_EQ(NULL, s->run.slots[s->given->call.slot].pointer);
     }
     if (s->given->kind == SCENARIO_CALL && (called == IMPORT || called == IMPORT_BY_FABRIC)) {
@@ -413,7 +393,6 @@ void scene_judge_failure(const scene *s)
 {
     const action called = s->given->call.action;
     const bool is_call = s->given->kind == SCENARIO_CALL;
-    const bool moves = is_call && (called == TO_HOST || called == TO_DEVICE);
     const bool sleeps = is_call && (called == SLEEP || called == WAKE || called == QUIESCE);
     const bool is_for_that = is_call && (called == TRIM || called == TRIM_WAIT || called == LIMIT);
     /* Room for a compaction may have been made so, or for a chunk of the right size. */
@@ -428,12 +407,10 @@ void scene_judge_failure(const scene *s)
     }
     expect_blocks_unchanged(s);
     expect_device_unchanged(s);
-    if ((moves || sleeps) && !scene_undo_worked(s)) {
+    if (sleeps && !scene_undo_worked(s)) {
         return;
     }
-    if (moves) {
-        expect_chunks_unchanged(s);
-    } else if (is_for_that || sleeps || (gave_back && scene_undo_worked(s) && !has_compacted(s))) {
+    if (is_for_that || sleeps || (gave_back && scene_undo_worked(s) && !has_compacted(s))) {
         expect_memory_not_grown(s);
     } else if (scene_undo_worked(s) && !has_compacted(s)) {
         expect_memory_unchanged(s);

@@ -106,10 +106,6 @@ static void refuse_sleep_and_views(trial *t, mend_pool *pool)
     REFUSED(mend_sleep(pool, &CUT(mend_sleep_options), NULL));
     REFUSED(mend_wake(NULL, NULL, 0, NULL));
     REFUSED(mend_wake(pool, NULL, 1, NULL));
-    REFUSED(mend_move(NULL, MEND_MOVE_TO_HOST, NULL, 0, NULL));
-    REFUSED(mend_move(pool, MEND_MOVE_TO_DEVICE, NULL, 1, NULL));
-    REFUSED(mend_move(pool, (mend_move_target)2, NULL, 0, NULL));
-    REFUSED(mend_move(pool, MEND_MOVE_TO_DEVICE, NULL, 0, &CUT(mend_move_report)));
     REFUSED(mend_quiesce(NULL, NULL));
 }
 
@@ -249,7 +245,6 @@ void trial_configure_by_text(mend_pool_config *config)
     say_bytes(&to, "limit", &config->limit_bytes);
     say_bytes(&to, "soft_limit", &config->soft_limit_bytes);
     say_bytes(&to, "keep_free", &config->keep_free_bytes);
-    say_bytes(&to, "host", &config->host_bytes);
     say_bytes(&to, "reserve", &config->reserve_bytes);
     say_switch(&to, "stream_waits", &config->allow_stream_waits);
     say_switch(&to, "streams_may_vanish", &config->streams_may_vanish);

@@ -13,7 +13,6 @@
 #include "pool/pool.h"
 #include "sleep/sleep.h"
 #include "tests/sim/asleep.h"
-#include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
 
@@ -72,7 +71,6 @@ void trial_mark_call(const trial_call *call)
 {
     const operation *op = call->trial->op;
     mend_set_plain(!trial_passes_all(call->trial) && trial_is_plain(call));
-    mend_set_host_allowed(op->kind == OP_ALLOC && op->slot % 4 == 0);
     if (call->kind == CALL_ALLOC || call->kind == CALL_COMMIT || call->kind == CALL_RANGE_CREATE) {
         mend_set_sleep_tag(trial_sleep_tag(call));
     }
@@ -129,7 +127,7 @@ bool trial_may_answer_asleep(const trial *t, const trial_call *call)
 
 bool trial_may_remap(const trial *t, const trial_call *call)
 {
-    return call->kind == CALL_DEFRAG || call->kind == CALL_SLEEP || trial_moves(call) ||
+    return call->kind == CALL_DEFRAG || call->kind == CALL_SLEEP || call->kind == CALL_QUIESCE ||
            ((call->kind == CALL_ALLOC || call->kind == CALL_COMMIT) && t->config.quiet != 0);
 }
 
@@ -148,11 +146,6 @@ uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure)
     const mend_tree_node *at = mend_tree_first(&pool->pool->heap.chunks.mapped);
     for (; at != NULL; at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        if (chunk->memory.backing == MEND_BACKING_HOST) {
-            sums[HOST_SIZE] += chunk->size_bytes;
-            sums[HOST_LIVE] += chunk->live_bytes;
-            sums[HOST_SMALL_LIVE] += chunk->zone == MEND_ZONE_SMALL ? chunk->live_bytes : 0;
-        }
         if (mend_chunk_sleeps(chunk)) {
             sums[ASLEEP_SIZE] += chunk->size_bytes;
             sums[ASLEEP_LIVE] += chunk->live_bytes;
@@ -402,8 +395,7 @@ static void judge_sleep(trial *t, const trial_call *call, bool had_exported)
         uint64_t tag = 0;
         bool is_here = block->live && block->pool == call->pool && block->zone != MEND_ZONE_PASSED;
         trial_claim(t, TRIAL_MODEL,
-                    !is_here || is_asleep(t, block, &tag) || trial_is_on_host(t, block) ||
-                        keep_of(call, tag) == MEND_KEEP_AWAKE,
+                    !is_here || is_asleep(t, block, &tag) || keep_of(call, tag) == MEND_KEEP_AWAKE,
                     "the block at 0x%llx stays awake, and the report says that none did",
                     LLU(block->address));
     }

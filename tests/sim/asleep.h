@@ -1,4 +1,4 @@
-/* Sleep and wake in a trial, and what is on the host: see asleep.c. */
+/* Sleep and wake in a trial: see asleep.c. */
 #ifndef MEND_TESTS_SIM_ASLEEP_H
 #define MEND_TESTS_SIM_ASLEEP_H
 
@@ -13,9 +13,6 @@ typedef enum asleep_figure {
     ASLEEP_FILE,
     ASLEEP_PAGES_LIVE, /* of ranges: of committed pages */
     ASLEEP_PAGES_HELD, /* ... and chunks whose memory the driver did not take back */
-    HOST_SIZE,         /* of chunks on the host, which do not sleep */
-    HOST_LIVE,
-    HOST_SMALL_LIVE,
     ASLEEP_FIGURES
 } asleep_figure;
 uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure);

@@ -2,7 +2,6 @@
 #include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/sim/asleep.h"
-#include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
 
@@ -253,11 +252,11 @@ static void ask_instead(trial *t, const operation *op, const trial_call *refused
     }
 }
 
-/* The same again, unless peers help, who may give more each time, or the host refuses memory; and
- * what the report says would fit. */
+/* The same again, unless peers help, who may give more each time; and what the report says would
+ * fit. */
 static void follow_report(trial *t, const operation *op, const trial_call *refused)
 {
-    if (t->pool_count == 1 && !t->config.host_refuses) {
+    if (t->pool_count == 1) {
         ask_instead(t, op, refused, refused->size_bytes);
     }
     if (refused->fitting_bytes > 0) {
@@ -458,7 +457,7 @@ static void free_again(trial *t, const trial_block *block, mend_stream stream)
     result = mend_free(pool->pool, pointer_of(block), stream);
     trial_claim(t, TRIAL_RESULT,
                 result == MEND_ERROR_DOUBLE_FREE ||
-                    ((block->asleep || trial_has_host(t) || block->zone == MEND_ZONE_PASSED) &&
+                    ((block->asleep || block->zone == MEND_ZONE_PASSED) &&
                      result == MEND_ERROR_FOREIGN_POINTER),
                 "a second free: %s", mend_result_name(result));
 }

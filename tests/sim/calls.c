@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "pool/pool.h"
 #include "tests/sim/asleep.h"
-#include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
 #include "tests/support/call.h"
@@ -143,6 +142,7 @@ static bool waits_for_copies(const trial *t, const trial_call *call)
 /* Answers that only something planted explains. */
 static bool may_answer_when_faulty(const trial *t, const trial_call *call)
 {
+    const bool exports = call->kind == CALL_EXPORT || call->kind == CALL_EXPORT_BY_FABRIC;
     switch (call->result) {
     case MEND_ERROR_DRIVER:
         return t->faults_stand || t->may_be_lost || t->has_spoilt;
@@ -156,15 +156,14 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
         return call->kind == CALL_PIN;
     case MEND_ERROR_NOT_SUPPORTED:
         return call->kind == CALL_FIND_KEPT || trial_may_lack_fabric(t, call) ||
-               trial_may_refuse_host(t, call) ||
+               (exports && t->had_quiesce) ||
                (t->config.plain != 0 && call->kind == CALL_EXPORT_BY_FABRIC);
     case MEND_ERROR_INVALID_ARGUMENT:
         return call->kind == CALL_READ_KEPT || call->kind == CALL_FIND_KEPT ||
-               (call->kind == CALL_GROUP_RESTORE && trial_holds_chunks(t, call->pool)) ||
-               trial_may_refuse_host(t, call);
+               (call->kind == CALL_GROUP_RESTORE && trial_holds_chunks(t, call->pool));
     case MEND_ERROR_OUT_OF_MEMORY:
     case MEND_ERROR_OUT_OF_ADDRESSES:
-        return call->kind == CALL_ALLOC || call->kind == CALL_WAKE || trial_moves(call) ||
+        return call->kind == CALL_ALLOC || call->kind == CALL_WAKE || call->kind == CALL_QUIESCE ||
                trial_may_answer_range(t, call, may_know_a_capture(t)) ||
                (trial_is_import(call) && lacks_memory_or_addresses(t));
     case MEND_ERROR_PINNED:
@@ -178,8 +177,8 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
             return names_a_spoilt_capture(t, call);
         }
         return (call->kind == CALL_DEFRAG || waits_for_copies(t, call) ||
-                call->kind == CALL_CLOSE || call->kind == CALL_SLEEP || trial_moves(call) ||
-                (call->kind == CALL_TRIM && call->waits)) &&
+                call->kind == CALL_CLOSE || call->kind == CALL_SLEEP ||
+                call->kind == CALL_QUIESCE || (call->kind == CALL_TRIM && call->waits)) &&
                may_know_a_capture(t);
     default:
         return trial_may_answer_asleep(t, call);
@@ -410,8 +409,7 @@ static uint64_t free_at_most(trial *t, const trial_call *call)
 {
     const bool is_sure = t->pool_count == TRIAL_POOLS && t->config.plain == 0 &&
                          !t->had_any_zeros && !trial_holds_memory_for_graphs(t) &&
-                         trial_can_make_chunks(t, call->pool) && !trial_has_host(t) &&
-                         trial_lingering_bytes(t) == 0;
+                         trial_can_make_chunks(t, call->pool) && trial_lingering_bytes(t) == 0;
     const uint64_t beside_bytes =
         trial_makes_chunks(call) ? 0 : trial_stats(t, call->pool).free_partial_bytes;
     return is_sure ? trial_room_with_peer_pools(t, call->pool, false) + beside_bytes : 0;

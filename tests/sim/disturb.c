@@ -88,10 +88,8 @@ static bool can_spring(trial *t, const char *call)
     bool makes_room = t->calling_kind == CALL_ALLOC || t->calling_kind == CALL_TRIM ||
                       t->calling_kind == CALL_SET_LIMIT || t->calling_kind == CALL_DEFRAG ||
                       t->calling_kind == CALL_SLEEP || t->calling_kind == CALL_WAKE ||
-                      t->calling_kind == CALL_MOVE_TO_HOST ||
-                      t->calling_kind == CALL_MOVE_TO_DEVICE || t->calling_kind == CALL_COMMIT ||
-                      t->calling_kind == CALL_ZEROS || t->calling_kind == CALL_RANGE_CREATE ||
-                      t->calling_kind == CALL_RANGE_DESTROY;
+                      t->calling_kind == CALL_COMMIT || t->calling_kind == CALL_ZEROS ||
+                      t->calling_kind == CALL_RANGE_CREATE || t->calling_kind == CALL_RANGE_DESTROY;
     const bool is_meant = t->ambush.set && makes_room &&
                           (t->ambush.call == NULL || __builtin_strcmp(call, t->ambush.call) == 0);
     if (is_meant && t->ambush.skips > 0) {

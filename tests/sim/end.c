@@ -4,7 +4,6 @@
  */
 #include "pool/pool.h"
 #include "tests/sim/asleep.h"
-#include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
 
@@ -130,15 +129,13 @@ static void prove_alive(trial *t)
     }
     mend_sim_advance(t->sim, FAR_NS);
     for (int i = 0; i < t->pool_count && t->outcome->verdict == TRIAL_HOLDS; i++) {
-        /* Memory of the host was in nobody's way, so nothing has waited for its last work yet; and
-         * zeros that a pool gave up for another one were enough for that. */
-        mend_result result = trial_has_host(t) || t->had_any_zeros || has_unfenced(t, i)
+        /* Zeros that a pool gave up for another one were enough, so nothing has waited yet. */
+        mend_result result = t->had_any_zeros || has_unfenced(t, i)
                                  ? mend_trim(t->pools[i].pool, 0, MEND_TRIM_WAIT, NULL)
                                  : mend_trim(t->pools[i].pool, 0, MEND_TRIM_IDLE, NULL);
         mend_stats stats = trial_stats(t, i);
         trial_claim(t, TRIAL_LIVENESS,
-                    result == MEND_OK && stats.reserved_bytes == 0 && stats.retired_bytes == 0 &&
-                        stats.host_bytes == 0,
+                    result == MEND_OK && stats.reserved_bytes == 0 && stats.retired_bytes == 0,
                     "a trim of the idle pool %d leaves %llu bytes: %s", i,
                     LLU(stats.reserved_bytes), mend_result_name(result));
     }
@@ -169,7 +166,7 @@ static void destroy_pools(trial *t, bool is_whole)
     trial_claim(t, TRIAL_REMAINS,
                 !is_whole ||
                     (ledger.chunks == 0 && ledger.mappings == 0 && ledger.reservations == 0 &&
-                     ledger.events == 0 && ledger.contexts_open == 0 && ledger.host_chunks == 0),
+                     ledger.events == 0 && ledger.contexts_open == 0),
                 "left on the device: %llu chunks, %llu mappings, %llu reservations, %llu events, "
                 "%llu contexts",
                 LLU(ledger.chunks), LLU(ledger.mappings), LLU(ledger.reservations),

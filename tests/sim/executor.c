@@ -8,7 +8,6 @@
 #include "pool/pool.h"
 #include "tests/sim/arguments.h"
 #include "tests/sim/asleep.h"
-#include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
 #include "tests/support/place.h"
@@ -106,7 +105,6 @@ static bool open_device(trial *t)
     sim_config.queue_entries = config->queue;
     /* So that a missing wait behind a copy or fill shows. */
     sim_config.copy_ns = config->check != 0 ? 3000 : 100;
-    trial_open_host(t, &sim_config);
     sim_config.fabric = (mend_sim_fabric)config->fabric;
     sim_config.has_no_virtual_memory =
         config->plain == PLAIN_BY_POOLS || config->plain == PLAIN_WITHOUT_POOLS;
@@ -142,7 +140,6 @@ static bool open_pools(trial *t)
     pool_config.driver = t->traced;
     pool_config.reserve_bytes = t->device_bytes * config->reserve_devices;
     pool_config.limit_bytes = t->device_bytes * config->limit_percent / 100;
-    pool_config.host_bytes = trial_host_bytes(t);
     pool_config.soft_limit_bytes = t->device_bytes * config->soft_limit_percent / 100;
     pool_config.allow_stream_waits = config->no_stream_waits ? -1 : 0;
     pool_config.allow_context_fences = config->no_context_fences == 2 ? -1 : 0;

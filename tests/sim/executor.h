@@ -57,8 +57,6 @@
     X(by_text, 0, "the settings of the pools come from the environment")                           \
     X(sudden, 0, "in the end the pools go with their blocks, under work in flight")                \
     X(plain, 0, "blocks are passed through: see plain.c")                                          \
-    X(host_percent, 0, "memory of the host for blocks, of the device's; 0: none")                  \
-    X(host_refuses, 0, "at times the driver makes no memory of the host")                          \
     X(file_percent, 0, "the pools share this limit, of the device, by a file; 0: there is none")   \
     X(unfenced_pages, 0, "so much may wait for the context before it is asked; 0: 32 MiB")         \
     X(no_context_fences, 0, "1: the driver has no events of a context. 2: the pools record none")  \

@@ -191,23 +191,22 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_passed_blocks  (l->is->passed_blocks == l->pool->zones[MEND_ZONE_PASSED].live_blocks)
 #define RULE_chunks         (l->is->chunks == l->is->chunks_created - l->is->chunks_released)
 #define RULE_mappings                                                                              \
-    (l->is->mappings <= l->is->chunks + MEND_FAR_SUM(&l->pool->pool->heap.chunks, count) +         \
-                            l->is->aliases + l->why->retired_mappings +                            \
+    (l->is->mappings <= l->is->chunks + l->is->aliases + l->why->retired_mappings +                \
                             l->pool->pool->heap.imports.mappings +                                 \
                             l->pool->pool->heap.ranges.zeros_mapped)
 #define RULE_address_bytes                                                                         \
     (l->t->stopped ||                                                                              \
      trial_is_between(l->is->mapped_bytes, l->is->address_bytes, l->ledger.address_bytes))
 #define RULE_mapped_bytes                                                                          \
-    (l->is->mapped_bytes + l->lost_bytes ==                                                        \
-     asleep_in(l, ASLEEP_AWAY) + asleep_in(l, HOST_SIZE) + l->is->imported_bytes +                 \
-         l->is->zero_bytes + l->why->reserved_bytes - l->why->unmapped_bytes +                     \
-         l->is->retired_bytes + mend_regions_aliased(l->pool->pool))
+    (l->is->mapped_bytes + l->lost_bytes == asleep_in(l, ASLEEP_AWAY) + l->is->imported_bytes +    \
+                                                l->is->zero_bytes + l->why->reserved_bytes -       \
+                                                l->why->unmapped_bytes + l->is->retired_bytes +    \
+                                                mend_regions_aliased(l->pool->pool))
 #define RULE_retired_bytes (l->is->retired_bytes == l->why->retired_bytes)
 
 #define RULE_pinned_bytes                                                                          \
     ((IS(pinned_bytes) > 0) == (largest_pin(l) > 0) &&                                             \
-     trial_is_between(largest_pin(l), IS(pinned_bytes), IS(reserved_bytes) + IS(host_bytes)))
+     trial_is_between(largest_pin(l), IS(pinned_bytes), IS(reserved_bytes)))
 
 #define RULE_exported_blocks (l->is->exported_blocks == exported_of(l))
 #define RULE_exported_bytes                                                                        \
@@ -227,8 +226,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 
 #define RULE_free_bytes                                                                            \
     (l->is->free_bytes == mend_explanation_free_bytes(l->why) &&                                   \
-     l->is->free_bytes + l->is->live_bytes ==                                                      \
-         l->is->reserved_bytes + asleep_in(l, ASLEEP_LIVE) + asleep_in(l, HOST_LIVE))
+     l->is->free_bytes + l->is->live_bytes == l->is->reserved_bytes + asleep_in(l, ASLEEP_LIVE))
 #define RULE_free_empty_bytes                                                                      \
     (l->is->free_empty_bytes + l->is->free_partial_bytes + l->is->free_small_bytes ==              \
      l->is->free_bytes)
@@ -247,8 +245,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
      (IS(group_bytes) > 0 || held_for_groups(l->why) == 0 ||                                       \
       l->pool->pool->heap.chunks.frozen_count > 0))
 #define RULE_small_reserved_bytes                                                                  \
-    (l->is->small_reserved_bytes + asleep_in(l, ASLEEP_SMALL_LIVE) +                               \
-         asleep_in(l, HOST_SMALL_LIVE) ==                                                          \
+    (l->is->small_reserved_bytes + asleep_in(l, ASLEEP_SMALL_LIVE) ==                              \
      l->is->small_live_bytes + in_small_zone(l->why))
 #define RULE_small_chunks                                                                          \
     (l->is->small_chunks <= l->is->chunks &&                                                       \
@@ -268,13 +265,11 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 /* Each request that was served was placed in one way. */
 #define RULE_placed_in_run                                                                         \
     (l->is->placed_in_run + l->is->placed_by_extension + l->is->placed_at_new_address +            \
-         l->is->placed_by_alias + l->is->placed_on_host +                                          \
-         l->pool->zones[MEND_ZONE_PASSED].allocations ==                                           \
+         l->is->placed_by_alias + l->pool->zones[MEND_ZONE_PASSED].allocations ==                  \
      l->is->allocations)
 #define RULE_placed_by_extension   GROWS(placed_by_extension, REQUESTS)
 #define RULE_placed_at_new_address GROWS(placed_at_new_address, REQUESTS)
 #define RULE_placed_by_alias       GROWS(placed_by_alias, REQUESTS)
-#define RULE_placed_on_host        GROWS(placed_on_host, REQUESTS)
 
 /* Each maps a chunk once more; its part is a granule at least. */
 #define RULE_aliases (IS(aliases) <= IS(mappings))
@@ -323,13 +318,6 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_wakes           MODEL(wakes)
 #define RULE_dropped_bytes   MODEL(dropped_bytes)
 
-/* What is on the host, chunk by chunk; and what the driver, or work in flight, keeps of it. */
-#define RULE_host_live_bytes (IS(host_live_bytes) == asleep_in(l, HOST_LIVE))
-#define RULE_host_bytes                                                                            \
-    trial_is_between(asleep_in(l, HOST_SIZE), IS(host_bytes), l->ledger.host_chunk_bytes)
-#define RULE_moved_to_host_bytes   MODEL(moved_to_host_bytes)
-#define RULE_moved_to_device_bytes MODEL(moved_to_device_bytes)
-
 /* Of destroyed ranges, those stay that something is mapped in. */
 #define CLOSED_RANGES          (l->pool->pool->heap.chunks.owing.count[MEND_OWED_RANGE])
 #define RULE_ranges            (IS(ranges) == l->ranges.ranges)
@@ -377,7 +365,7 @@ static const char *wrong_usage(trial *t, const trial_pool *pool, mend_usage *is)
     const mend_stats *stats = &pool->is;
     const mend_usage *was = &pool->usage;
     const uint64_t outside = (uint64_t)(t->step % 5) * 64 * MEND_KIB;
-    const uint64_t bytes = stats->live_bytes - stats->asleep_live_bytes - stats->host_live_bytes;
+    const uint64_t bytes = stats->live_bytes - stats->asleep_live_bytes;
     const uint64_t of_all[MEND_USAGE_ROWS] = {[MEND_USAGE_BLOCKS] = stats->live_blocks,
                                               [MEND_USAGE_BYTES] = bytes,
                                               [MEND_USAGE_ACTIVE_BYTES] =

@@ -40,8 +40,6 @@ static void make_plain(trial_random *r, trial_config *config)
     config->foreign = 0;
     config->file_percent = 0;
     config->keep_free_percent = 0;
-    config->host_percent = 0;
-    config->host_refuses = 0;
 }
 
 static void draw_config(trial_random *r, size_t count, trial_config *config)
@@ -86,8 +84,6 @@ static void draw_config(trial_random *r, size_t count, trial_config *config)
     config->by_text = PICK(r, 0, 0, 0, 0, 0, 1);
     config->record = PICK(r, 0, 0, 0, 0, 0, 1);
     config->check = trial_random_below(r, 8) == 0 ? PICK(r, 1, 2, 3) : 0;
-    config->host_percent = PICK(r, 0, 0, 0, 10, 50, 200);
-    config->host_refuses = config->host_percent != 0 && trial_random_below(r, 3) == 0;
     config->keep_free_percent = trial_random_below(r, 6) == 0 ? PICK(r, 3, 10, 30, 60) : 0;
     config->file_percent = trial_random_below(r, 6) == 0 ? PICK(r, 25, 50, 73, 100) : 0;
     if (config->streams + config->legacy == 0 && !config->thread_streams) {
@@ -295,7 +291,6 @@ static const overlay overlays[] = {
     {1,
      WHERE(file_percent),
      {{OP_MEMBER, 8, RARELY, 0}, {OP_TRIM, 16, ANY, 0}, {OP_FOREIGN, 8, ANY, 0}}},
-    {1, WHERE(host_percent), {{OP_TO_HOST, 12, RARELY, 0}, {OP_TO_DEVICE, 12, RARELY, 0}}},
     {4, NO_SETTING, {{OP_QUIESCE, 8, RARELY, 0}}},
     {1, WHERE(record), {{OP_RECALL, 4, ANY, 0}}},
 };

@@ -5,7 +5,6 @@
 #include "lab/heap/explain.h"
 #include "move/ranges.h"
 #include "pool/pool.h"
-#include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
 #include "tests/support/regions.h"

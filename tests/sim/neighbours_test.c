@@ -2,14 +2,12 @@
  * during a call. Shrunk, as regressions.c. */
 #include "tests/sim/expect.h"
 
-/* A wake, zeros and a move to the device gave back free memory that was not enough. */
+/* A wake and zeros gave back free memory that was not enough. */
 HOLDS(sim_regressions, what_a_call_lacks_is_given_back_whole_or_not_at_all, "",
       "ALLOC size 47 / SET_LIMIT size 1 / RANGE_CREATE / SLEEP / COMMIT / RANGE_DESTROY / SLEEP / "
       "WAKE")
 HOLDS(sim_regressions, zeros_give_back_what_is_enough_or_nothing, "",
       "ALLOC / RANGE_CREATE slot 1 / SET_LIMIT size 5 / FREE / ZEROS slot 1")
-HOLDS(sim_regressions, a_move_gives_back_what_is_enough_or_nothing, "host_percent 50",
-      "SET_LIMIT amount 4 / ALLOC size 45 / ROOM slot 1 / TO_DEVICE")
 
 /* Seed 199: another process ended as the pool looked for the last time, and the request was refused
  * as before. */
@@ -53,24 +51,6 @@ HOLDS(
 HOLDS(sim_regressions, callbacks_hear_what_pages_lack_now, "device_pages 300, content 0",
       "ADD_CALLBACK / RANGE_CREATE size 7 amount 208 / ADD_CALLBACK slot 5 amount 4 / SET_LIMIT "
       "amount 1 / COMMIT size 200 alignment 1 / COMMIT size 3 alignment 1")
-
-/* Seed 1083: a move gave memory back where it lacked addresses. */
-HOLDS(
-    sim_regressions, memory_does_not_go_back_for_addresses,
-    "device_pages 16, chunk_pages 2, small_request_granules 8, reserve_devices 2, "
-    "address_devices 4, host_percent 200",
-    "ALLOC size 154 / AMBUSH slot 17 / ALLOC slot 7 size 20 / ALLOC slot 5 size 20 / ALLOC slot 6 "
-    "size 20 / RANGE_CREATE slot 1 amount 22 / ALLOC slot 4 size 20 / ALLOC slot 9 size 26 / ALLOC "
-    "slot 11 size 72 / TO_HOST / ALLOC slot 3 size 15 / RANGE_CREATE amount 56 / ALLOC slot 2 size "
-    "20 / ALLOC slot 8 size 20 / ALLOC slot 1 size 20 / ALLOC slot 10 size 20 / COMMIT alignment 4 "
-    "amount 96 / TO_DEVICE")
-
-/* Seed 21377: one within the limit. */
-HOLDS(sim_regressions, the_limit_takes_no_memory_where_addresses_lack,
-      "device_pages 16, limit_percent 73, address_devices 3, host_percent 200",
-      "ALLOC size 40 / RANGE_CREATE slot 2 amount 220 / GROUP_CREATE slot 7 / ALLOC_IN slot 2 size "
-      "230 amount 4 / ALLOC slot 4 size 165 / TO_HOST / COMMIT slot 2 / COMMIT slot 2 size 2 "
-      "alignment 3 / ZEROS slot 2 alignment 1 / ALLOC slot 1 size 40 / FREE slot 43 / TO_DEVICE")
 
 /* Seed 20074: the other pool gave what was asked for, which was not enough with what is kept for
  * compactions, and then as much again. */

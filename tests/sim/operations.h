@@ -135,11 +135,7 @@
     X(MEMBER, change_member,                                                                       \
       "another process holds `amount` 256ths of the limit that the pools share by a file; an odd " \
       "slot: it dies before that")                                                                 \
-    X(TO_HOST, move_blocks,                                                                        \
-      "moves blocks to the host; an odd amount: those of tag `size`; an odd slot: of the second "  \
-      "pool")                                                                                      \
-    X(TO_DEVICE, move_blocks, "moves them back, by the same fields")                               \
-    X(QUIESCE, move_blocks,                                                                        \
+    X(QUIESCE, quiesce,                                                                            \
       "prepares the pool for a checkpoint; if it is alone, the process is checkpointed, "          \
       "and restored")                                                                              \
     X(USE_IMPORT, use_import,                                                                      \

@@ -222,11 +222,6 @@ HOLDS(sim_ranges, a_wait_for_zeros_is_a_wait_for_all, "",
       "RANGE_CREATE slot 1 / RANGE_CREATE slot 2 / COMMIT slot 1 / ZEROS slot 2 amount 5 / "
       "RANGE_DESTROY slot 1 / RANGE_CREATE slot 1 / ROOM / COMMIT slot 1 amount 15")
 
-/* A block of the group on the host lay where the checkpoint has another one. */
-HOLDS(sim_regressions, a_checkpoint_takes_no_memory_of_the_host, "host_percent 200",
-      "GROUP_CREATE / ALLOC_IN slot 5 / CHECKPOINT / FREE slot 5 amount 118 / ALLOC_IN size 1 / "
-      "TO_HOST / RESTORE")
-
 /* The chunk of zeros of a destroyed range is released amid a commit, which forgets what the device
  * can give; the commit has to ask again, or it gives no chunk back for the pages. */
 HOLDS(sim_regressions, zeros_that_end_amid_a_commit_leave_it_its_room, "",
@@ -374,12 +369,10 @@ HOLDS(sim_regressions, others_are_asked_again_for_more,
 /* Seed 5190: a trim in a capture met a driver that refused what came after it. */
 HOLDS(
     sim_regressions, a_trim_answers_with_its_own_failure,
-    "device_pages 16, chunk_pages 16, foreign 1, legacy 1, peer_pool 1, soft_limit_percent 60, "
-    "host_percent 200",
+    "device_pages 16, chunk_pages 16, foreign 1, legacy 1, peer_pool 1, soft_limit_percent 60",
     "ALLOC / ROOM slot 1 / CAPTURE_BEGIN / FAULT amount 6 / FREE / ALLOC stream 1 size 20 / FAULT "
     "size 37 alignment 21 / RANGE_CREATE slot 2 alignment 1 / ALLOC slot 1 size 180 / ALLOC slot "
-    "1 size 160 / TO_DEVICE / RANGE_DESTROY slot 2 stream 1 amount 5 / TO_DEVICE / TO_HOST / TRIM "
-    "stream 3")
+    "1 size 160 / RANGE_DESTROY slot 2 stream 1 amount 5 / TRIM stream 3")
 
 /* Seed 443: what graphs keep of two tags was joined, and one of them slept. */
 HOLDS(sim_regressions, memory_of_graphs_is_joined_by_tag, "soft_limit_percent 60",
@@ -498,8 +491,8 @@ HOLDS(sim_regressions, poison_whose_wait_is_refused_fills_no_later_block, "check
       "ALLOC slot 2 / FAULT size 18 alignment 1 / FREE slot 2 / ALLOC amount 1 / ADVANCE amount 4")
 
 /* Seed 300180: a page had the stack that was asked for a block with an impossible size. */
-HOLDS(sim_regressions, a_mistake_leaves_no_stack, "host_percent 10",
-      "RANGE_CREATE slot 2 / TO_HOST / MISTAKE amount 7 / COMMIT slot 2")
+HOLDS(sim_regressions, a_mistake_leaves_no_stack, "",
+      "RANGE_CREATE slot 2 / TRIM / MISTAKE amount 7 / COMMIT slot 2")
 
 /* Seed 100494: a part of a block was kept, the other one dropped, woken with its neighbour, and
  * kept in turn: the block said that nothing was dropped. */

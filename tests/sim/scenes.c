@@ -79,7 +79,7 @@ static const struct scene_step {
      {OP_FAULT, 0, 0, FAULT_OF_SYNCHRONIZE, 0},
      {OP_ZEROS, 0, 0, 0, 0},
      {OP_RANGE_DESTROY, 0, 0, 0, 0}},
-    /* Others give back what zeros lack, or blocks on the host, before anyone asks what is free. */
+    /* Others give back what zeros lack, before anyone asks what is free. */
     {{OP_RANGE_CREATE, 0, 3, 6, 0},
      {OP_FOREIGN, 0, 255, 0, 0},
      {OP_AMBUSH, 0, 1, 7, 0},
@@ -87,13 +87,6 @@ static const struct scene_step {
      {OP_FOREIGN, 0, 0, 0, 0},
      {OP_RANGE_DESTROY, 0, 0, 0, 0},
      {OP_TRIM, 3, 0, 0, 0}},
-    {{OP_ALLOC, 0, 1, 0, 0},
-     {OP_TO_HOST, 0, 0, 0, 0},
-     {OP_TRIM, 3, 0, 0, 0},
-     {OP_FOREIGN, 0, 255, 0, 0},
-     {OP_AMBUSH, 0, 1, 7, 0},
-     {OP_TO_DEVICE, 0, 0, 0, 0},
-     {OP_FOREIGN, 0, 0, 0, 0}},
 };
 
 void trial_draw_scenes(trial_random *places, size_t count, const trial_config *config,
@@ -339,8 +332,6 @@ static void draw_ended_zeros(behind_scene *s)
 /* The device's memory is all that counts, and what the pool asks of it has an exact answer. */
 static void make_simple(trial_config *config)
 {
-    config->host_percent = 0;
-    config->host_refuses = 0;
     config->prices = 0;
     config->quiet = 0;
     config->file_percent = 0;
@@ -418,7 +409,7 @@ void trial_draw_neighbour(uint64_t seed, size_t count, const trial_config *confi
         const uint64_t drawn = trial_random_next(&random);
         const uint8_t next = ops[i + 2].kind;
         const bool is_request = next == OP_ALLOC || next == OP_COMMIT || next == OP_SIBLING_ALLOC;
-        const bool is_rare = next == OP_WAKE || next == OP_ZEROS || next == OP_TO_DEVICE;
+        const bool is_rare = next == OP_WAKE || next == OP_ZEROS;
         if (is_rare || (is_request && drawn % often == 0)) {
             const uint8_t held = is_rare && (drawn >> 56) % 4 != 0 ? ALL : (uint8_t)(drawn >> 8);
             ops[i] = (operation){.kind = OP_FOREIGN, .amount = held};

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "tests/sim/figures.h"
-#include "tests/sim/host.h"
 #include "tests/sim/rations.h"
 
 #define LLU(value) ((unsigned long long)(value))
@@ -41,7 +40,7 @@ trial_seen trial_look_at_driver(const trial *t, const mend_driver_counters *now)
     }
     /* What could not be taken back stays, and is given back later: no undone step. */
     seen.is_sure = REFUSED(unmap) + REFUSED(release) == 0 && !w->lost_count &&
-                   !w->commit_gave_back && !trial_has_host(t) && !t->had_sleep;
+                   !w->commit_gave_back && !t->had_sleep;
     if (!seen.is_sure) {
         seen.created = NEW(create);
         seen.created_bytes = BYTES(create);

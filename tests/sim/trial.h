@@ -6,7 +6,6 @@
 #include "base/list.h"
 #include "lab/driver/traced.h"
 #include "mend/mend_devices.h"
-#include "mend/mend_host.h"
 #include "mend/mend_sleep.h"
 #include "tests/sim/executor.h"
 #include "tests/sim/model.h"
@@ -40,8 +39,6 @@ typedef struct trial_pool {
     uint64_t peak_range_bytes;
     uint64_t pages_committed;
     uint64_t pages_decommitted;
-    uint64_t moved_to_host_bytes;
-    uint64_t moved_to_device_bytes;
 } trial_pool;
 
 typedef struct trial_wrapper trial_wrapper; /* see hooks.c */
@@ -95,10 +92,6 @@ typedef struct trial_seen {
     X(READ_KEPT, mend_read_kept(pool, call->pointer, call->size_bytes, call->host))                \
     X(FIND_KEPT,                                                                                   \
       mend_find_kept(pool, call->pointer, call->size_bytes, (const void **)&call->host))           \
-    X(MOVE_TO_HOST,                                                                                \
-      mend_move(pool, MEND_MOVE_TO_HOST, &call->rules[0].tag, call->count, &call->moved))          \
-    X(MOVE_TO_DEVICE,                                                                              \
-      mend_move(pool, MEND_MOVE_TO_DEVICE, &call->rules[0].tag, call->count, &call->moved))        \
     X(QUIESCE, mend_quiesce(pool, NULL))                                                           \
     X(GROUP_CREATE, mend_group_create(pool, &call->group))                                         \
     X(GROUP_BEGIN, mend_group_begin(call->group, call->stream))                                    \
@@ -306,7 +299,6 @@ typedef struct trial_call {
     mend_sleep_rule rules[3];   /* of CALL_SLEEP; the first tag of CALL_WAKE */
     mend_sleep_report slept;
     mend_wake_report woken;
-    mend_move_report moved;    /* of CALL_MOVE_... */
     mend_defrag_limits limits; /* of CALL_DEFRAG */
     mend_defrag_report pass;
     mend_range *range; /* of the calls of ranges; size_bytes at offset_bytes */

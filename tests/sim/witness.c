@@ -34,7 +34,7 @@ static mend_status witness_create(const mend_driver *driver, uint64_t size_bytes
     trial_witness *w = &t->witness;
     const mend_driver *inner = inner_of(driver);
     mend_status status = inner->create(inner, size_bytes, properties, handle);
-    if (status == MEND_DRIVER_OK && properties->backing == MEND_BACKING_DEVICE) {
+    if (status == MEND_DRIVER_OK) {
         w->lost_count |= w->born_count >= WITNESS_BORN;
         w->born[w->born_count % WITNESS_BORN] = (trial_born){*handle, size_bytes};
         w->born_count++;

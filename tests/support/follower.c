@@ -136,7 +136,7 @@ static bool is_gone(const mend_follower *f, uint64_t chunk)
     return is_in(&f->gone, (follower_range){.address = chunk, .size_bytes = 1});
 }
 
-/* Numbers rise. Memory that reads as zeros has no number, and that of the host no creation. */
+/* Numbers rise. Memory that reads as zeros has no number. */
 static const char *create_chunk(mend_follower *f, uint64_t chunk)
 {
     if (is_gone(f, chunk)) {
@@ -162,8 +162,7 @@ static const char *add_chunk(mend_follower *f, follower_range range, uint64_t ch
     if (chunk == 0) {
         return "is mapped and has no chunk";
     }
-    const bool knows_all = f->pool->heap.config.host_limit_bytes == 0;
-    if (is_gone(f, chunk) || (knows_all && chunk > f->newest)) {
+    if (is_gone(f, chunk) || chunk > f->newest) {
         return "is mapped in a chunk that does not exist";
     }
     return forget_chunks(f, range) && insert(&f->chunks, from(&f->chunks, range.address), range)

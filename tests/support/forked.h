@@ -9,7 +9,6 @@
 
 #include "mend/mend.h"
 #include "mend/mend_groups.h"
-#include "mend/mend_host.h"
 #include "mend/mend_range.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sleep.h"

@@ -106,7 +106,7 @@ static bool order_is_right(const look *l, const mend_region *before, const mend_
                    before->group == at->group && before->is_pinned == at->is_pinned &&
                    before->is_for_graphs == at->is_for_graphs &&
                    before->is_unmapped == at->is_unmapped && before->is_asleep == at->is_asleep &&
-                   before->is_on_host == at->is_on_host && before->is_pending == at->is_pending;
+                   before->is_pending == at->is_pending;
     return equal(l, "a hole", address, end_of(before)) &&
            equal(l, "zones in a segment", (uint64_t)before->is_small, (uint64_t)at->is_small) &&
            claim(l, !is_same || is_used(at), "two free regions are one", address, 0);
@@ -122,7 +122,7 @@ static bool block_is_right(const look *l, const mend_region *at)
         info.requested_bytes == at->requested_bytes && info.stream == at->stream &&
         info.tag == at->tag && info.sleep_tag == at->sleep_tag &&
         info.is_unmapped == at->is_unmapped && info.is_asleep == at->is_asleep &&
-        info.is_on_host == at->is_on_host && info.contents_dropped == at->contents_dropped;
+        info.contents_dropped == at->contents_dropped;
     return claim(l, is_block, "this is another block", (uint64_t)(uintptr_t)at->address, 0) &&
            claim(l, at->group == NULL || at->is_for_graphs, "the group of a block", 0, 0);
 }

@@ -56,7 +56,6 @@ typedef struct mend_thread_marks {
     uint32_t failed_scopes; /* scopes begun since one could not be named */
     uint32_t stack;         /* of the next block that it allocates; 0: none */
     bool is_in_source;      /* of stacks */
-    bool may_use_host;      /* blocks that it allocates may be on the host */
     bool is_plain;          /* blocks that it allocates are each of cuMemAlloc */
     uint64_t unasked_bytes; /* small blocks since the source was asked about one */
     uint64_t shares_in;     /* the process (base/generation.h) in which it began to share */

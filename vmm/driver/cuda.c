@@ -144,14 +144,9 @@ mend_status mend_cuda_exchange_capture_mode(const mend_driver *driver, mend_capt
 mend_status mend_cuda_create(const mend_driver *driver, uint64_t size_bytes,
                              const mend_chunk_properties *properties, mend_chunk_handle *handle)
 {
-    const mend_cu_functions *functions = mend_cuda_functions(driver);
-    static_assert(MEND_BACKINGS == 2, "the properties of a further one are chosen here");
-    mend_cu_chunk_properties wanted =
-        properties->backing == MEND_BACKING_HOST
-            ? mend_cuda_host_chunk_properties(functions, properties->device)
-            : mend_cuda_chunk_properties(properties);
+    const mend_cu_chunk_properties wanted = mend_cuda_chunk_properties(properties);
     mend_cu_chunk chunk = 0;
-    MEND_TRY_CALL(functions->cuMemCreate(&chunk, size_bytes, &wanted, 0));
+    MEND_TRY_CALL(mend_cuda_functions(driver)->cuMemCreate(&chunk, size_bytes, &wanted, 0));
     *handle = chunk;
     return MEND_DRIVER_OK;
 }

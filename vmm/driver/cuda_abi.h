@@ -35,14 +35,10 @@ typedef int mend_cu_pool_attribute; /* CUmemPool_attribute */
     X(MEND_CU_HAS_RDMA, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 110)          \
     X(MEND_CU_HAS_FABRIC, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 128)                   \
     X(MEND_CU_HAS_MULTICAST, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 132)                         \
-    X(MEND_CU_HOST_NODE, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 134)                                    \
-    X(MEND_CU_HAS_HOST_MEMORY, CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,  \
-      141)                                                                                         \
     X(MEND_CU_GRANULARITY_MINIMUM, CU_MEM_ALLOC_GRANULARITY_MINIMUM, 0)                            \
     X(MEND_CU_GRANULARITY_RECOMMENDED, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED, 1)                    \
     X(MEND_CU_ALLOCATION_PINNED, CU_MEM_ALLOCATION_TYPE_PINNED, 1)                                 \
     X(MEND_CU_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE, 1)                                     \
-    X(MEND_CU_LOCATION_HOST_NODE, CU_MEM_LOCATION_TYPE_HOST_NUMA, 3)                               \
     X(MEND_CU_ACCESS_READ, CU_MEM_ACCESS_FLAGS_PROT_READ, 1)                                       \
     X(MEND_CU_ACCESS_READ_WRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, 3)                            \
     X(MEND_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING, 1)                                      \

@@ -32,39 +32,8 @@ static uint64_t peers_of(const mend_cu_functions *functions, mend_cu_device devi
     return peers;
 }
 
-mend_cu_chunk_properties mend_cuda_host_chunk_properties(const mend_cu_functions *functions,
-                                                         int device)
-{
-    mend_cu_device ordinal = 0;
-    int node = 0;
-    if (functions->cuDeviceGet(&ordinal, device) == MEND_DRIVER_OK) {
-        node = attribute(functions, MEND_CU_HOST_NODE, ordinal);
-    }
-    return (mend_cu_chunk_properties){
-        .type = MEND_CU_ALLOCATION_PINNED,
-        .location = {MEND_CU_LOCATION_HOST_NODE, node > 0 ? node : 0}}; /* -1: no such nodes */
-}
-
-/* What the driver claims: 0 if it makes no memory there. Drivers before CUDA 12.2 refuse the
- * location, and those before 12.9 do not know the attribute. */
-static uint64_t host_page_of(const mend_cu_functions *functions, int device, mend_cu_device ordinal)
-{
-    int has_memory = 0;
-    if (functions->cuDeviceGetAttribute(&has_memory, MEND_CU_HAS_HOST_MEMORY, ordinal) ==
-            MEND_DRIVER_OK &&
-        has_memory == 0) {
-        return 0;
-    }
-    mend_cu_chunk_properties wanted = mend_cuda_host_chunk_properties(functions, device);
-    size_t bytes = 0;
-    mend_status status =
-        functions->cuMemGetAllocationGranularity(&bytes, &wanted, MEND_CU_GRANULARITY_MINIMUM);
-    return status == MEND_DRIVER_OK ? bytes : 0;
-}
-
 /* Properties that the driver reports. The last fields are only claims: the probe checks them. */
-static mend_status describe(const mend_cuda *cuda, int number, mend_cu_device device,
-                            mend_device_info *info)
+static mend_status describe(const mend_cuda *cuda, mend_cu_device device, mend_device_info *info)
 {
     const mend_cu_functions *functions = &cuda->functions;
     size_t total_bytes = 0;
@@ -81,7 +50,6 @@ static mend_status describe(const mend_cuda *cuda, int number, mend_cu_device de
     info->multicast = attribute(functions, MEND_CU_HAS_MULTICAST, device) != 0;
     info->virtual_memory = attribute(functions, MEND_CU_HAS_VIRTUAL_MEMORY, device) != 0;
     info->memory_pools = attribute(functions, MEND_CU_HAS_MEMORY_POOLS, device) != 0;
-    info->host_page_bytes = info->virtual_memory ? host_page_of(functions, number, device) : 0;
     info->share_file_descriptor = attribute(functions, MEND_CU_HAS_FILE_DESCRIPTOR, device) != 0;
     info->share_fabric = attribute(functions, MEND_CU_HAS_FABRIC, device) != 0;
     info->rdma = attribute(functions, MEND_CU_HAS_RDMA, device) != 0;
@@ -130,7 +98,6 @@ static bool recall_probe(mend_cuda *cuda, int device, mend_device_info *info)
         info->share_file_descriptor = probed.share_file_descriptor;
         info->share_fabric = probed.share_fabric;
         info->rdma = probed.rdma;
-        info->host_page_bytes = probed.host_page_bytes;
     }
     return is_known;
 }
@@ -146,7 +113,7 @@ mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_de
         return status != MEND_DRIVER_OK ? status : MEND_DRIVER_INVALID_DEVICE;
     }
     mend_device_info found = {0};
-    MEND_TRY_CALL(describe(cuda, device, ordinal, &found));
+    MEND_TRY_CALL(describe(cuda, ordinal, &found));
     MEND_TRY_CALL(functions->cuDevicePrimaryCtxRetain(&found.context, ordinal));
     if (!recall_probe(cuda, device, &found)) {
         status = probe_in_context(driver, device, &found);

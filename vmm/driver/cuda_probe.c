@@ -1,7 +1,7 @@
 /*
  * What the memory of a device can do, found out by doing it: on some devices the attributes say yes
  * and the calls fail. A probe uses two pages of addresses, and creates one page of memory at a
- * time, in the end one of the host.
+ * time.
  */
 #include <string.h>
 #include <unistd.h>
@@ -270,47 +270,10 @@ static mend_status probe_properties(memory_probe *probe, const char *what, int s
     return status;
 }
 
-/* The smallest chunk of the host is used as a page of the device was; the probe holds no more than
- * its stream. */
-static mend_status try_host(memory_probe *probe, uint64_t bytes)
-{
-    const mend_driver *driver = probe->driver;
-    const mend_chunk_properties properties = {.device = probe->device,
-                                              .backing = MEND_BACKING_HOST};
-    if (probe->chunk != 0) {
-        return MEND_DRIVER_NOT_SUPPORTED; /* a page of the device could not be given back */
-    }
-    probe->page_bytes = bytes;
-    MEND_TRY_CALL(driver->reserve(driver, 2 * bytes, 0, 0, &probe->address));
-    MEND_TRY_CALL(map_chunk(probe, &properties));
-    return pass_bytes(probe, 0, 0, 0xc3);
-}
-
-/* A host that is short of memory now may have some later: a later request finds out. */
-static mend_status probe_host(memory_probe *probe, mend_device_info *info)
-{
-    bool works = false;
-    if (info->host_page_bytes == 0) {
-        return MEND_DRIVER_OK; /* the driver does not even claim it */
-    }
-    const uint64_t page_bytes = probe->page_bytes;
-    give_addresses_back(probe);
-    mend_status tried = try_host(probe, mend_align_up(info->host_page_bytes, page_bytes));
-    mend_status status = conclude(probe, "memory of the host", tried, &works);
-    drop_chunk(probe);
-    give_addresses_back(probe);
-    probe->page_bytes = page_bytes;
-    if (!works && !is_lack_of_memory(tried)) {
-        info->host_page_bytes = 0;
-    }
-    return status;
-}
-
 /* Nothing that needs chunks works without them. */
 static void drop_claims(mend_device_info *info)
 {
     info->share_file_descriptor = info->share_fabric = info->rdma = false;
-    info->host_page_bytes = 0;
 }
 
 static mend_status probe_all(memory_probe *probe, mend_device_info *info)
@@ -333,9 +296,7 @@ static mend_status probe_all(memory_probe *probe, mend_device_info *info)
     int beside = info->share_file_descriptor ? MEND_SHARE_FILE_DESCRIPTOR : MEND_SHARE_NONE;
     MEND_TRY_CALL(probe_properties(probe, "sharing by fabric handle", MEND_SHARE_FABRIC, beside,
                                    false, &info->share_fabric));
-    MEND_TRY_CALL(
-        probe_properties(probe, "RDMA", MEND_SHARE_NONE, MEND_SHARE_NONE, true, &info->rdma));
-    return probe_host(probe, info);
+    return probe_properties(probe, "RDMA", MEND_SHARE_NONE, MEND_SHARE_NONE, true, &info->rdma);
 }
 
 mend_status mend_cuda_probe_memory(const mend_driver *driver, int device, mend_device_info *info,

@@ -54,10 +54,6 @@ mend_cuda_chunk_properties(const mend_chunk_properties *properties)
     return result;
 }
 
-/* The same for a chunk on the host, at the node nearest to the device (cuda_device.c). */
-mend_cu_chunk_properties mend_cuda_host_chunk_properties(const mend_cu_functions *functions,
-                                                         int device);
-
 /* The functions of the table: in cuda.c, or in files of their own. */
 #define X(member, name, bytes, parameters, arguments) mend_status mend_cuda_##member parameters;
 MEND_DRIVER_CALLS(X)

@@ -97,8 +97,6 @@ typedef struct mend_device_info {
     uint64_t total_bytes;       /* physical memory of the device */
     uint64_t granularity_bytes; /* the page: sizes of chunks, addresses of mappings */
     uint64_t recommended_bytes; /* the driver's recommended granularity */
-    uint64_t host_page_bytes;   /* sizes of chunks on the host are multiples of it; 0: the driver
-                                 * makes none (probed) */
     int driver_version;         /* 1000 * major + 10 * minor, as CUDA counts; 0: simulated */
     int compute_major;
     int compute_minor;
@@ -115,20 +113,11 @@ typedef struct mend_device_info {
     uint64_t peers;       /* bit n: device n (another one) can be given access to the memory */
 } mend_device_info;
 
-/* Whose memory a chunk is. All but the device's is *far*: the device uses it over a link. */
-typedef enum mend_backing {
-    MEND_BACKING_DEVICE = 0,
-    MEND_BACKING_HOST, /* the host's, at its node nearest to the device (cuMemCreate with
-                        * CU_MEM_LOCATION_TYPE_HOST_NUMA, since CUDA 12.2) */
-    MEND_BACKINGS
-} mend_backing;
-
 /* How a chunk is created. */
 typedef struct mend_chunk_properties {
-    int device;      /* ordinal of the device that holds the memory, or uses it */
+    int device;      /* ordinal of the device that holds the memory */
     int share_types; /* MEND_SHARE_... bits the chunk can be exported as; 0 unless asked for */
     bool rdma;
-    mend_backing backing; /* far: share_types is 0, and rdma is false */
 } mend_chunk_properties;
 
 /* During a capture the driver does not say who a created stream is, and the question invalidates

@@ -105,8 +105,6 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
         .capture = order.capture,
         .zone = is_small ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
         .owner = terms->group,
-        .may_use_host = heap->config.host_limit_bytes != 0 && !in_one_chunk &&
-                        mend_process_own_marks()->may_use_host,
         .in_one_chunk = in_one_chunk,
         .is_plain = has_marks && mend_process_own_marks()->is_plain,
         .may_sleep = has_marks && mend_process_marks().sleep_tag != 0,

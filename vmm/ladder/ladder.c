@@ -6,8 +6,7 @@
  *    continue_ends() (5);
  *  - after_peer_pools (6) and after_callbacks (7), without the grow lock, so that others can give;
  *  - to_the_end: the same search, in which the host waits (8) and memory is compacted (9); at last
- *    it waits for peer pools;
- *  - on_host (10).
+ *    it waits for peer pools.
  *
  * Each is PLACED; NOTHING: the next one is tried; or FAILED: none is.
  */
@@ -31,8 +30,8 @@ enum { SEARCHES = 8 };
 
 /* Figures that tell by what a request was served, and when it came to the lock. */
 typedef struct mark {
-    uint64_t began_ns;                   /* or MEND_HISTORY_NO_TIME */
-    uint64_t of[MEND_CAUSE_ON_HOST + 1]; /* by cause, from the cheapest */
+    uint64_t began_ns;                     /* or MEND_HISTORY_NO_TIME */
+    uint64_t of[MEND_CAUSE_COMPACTED + 1]; /* by cause, from the cheapest */
 } mark;
 
 /* One request on its way up. */
@@ -275,8 +274,7 @@ static mark mark_of(const mend_heap *heap, uint64_t began_ns)
                          [MEND_CAUSE_CREATED] = heap->chunks.created,
                          [MEND_CAUSE_STREAM_WAITED] = heap->streams.stream_waits,
                          [MEND_CAUSE_HOST_WAITED] = heap->streams.host_waits,
-                         [MEND_CAUSE_COMPACTED] = counters->compactions,
-                         [MEND_CAUSE_ON_HOST] = counters->placed_on_host}};
+                         [MEND_CAUSE_COMPACTED] = counters->compactions}};
 }
 
 /* Says in the request how it was served, for the history: by the dearest of what it made the pool
@@ -284,7 +282,7 @@ static mark mark_of(const mend_heap *heap, uint64_t began_ns)
 static void note_service(const mend_heap *heap, const mark *before, mend_service *service)
 {
     const mark now = mark_of(heap, 0);
-    mend_event_cause dearest = MEND_CAUSE_ON_HOST;
+    mend_event_cause dearest = MEND_CAUSE_COMPACTED;
     while (dearest > MEND_CAUSE_RUN && now.of[dearest] == before->of[dearest]) {
         dearest--;
     }
@@ -412,13 +410,6 @@ static mend_outcome search(climb *c)
     }
     mend_driver_scope_close(heap, &scope);
     return end_turn(c, outcome);
-}
-
-static mend_outcome on_host(climb *c)
-{
-    mend_outcome outcome = take_turn(c);
-    return end_turn(c, outcome == MEND_NOTHING ? mend_host_place(c->heap, c->request, &c->span)
-                                               : outcome);
 }
 
 /* ---- with the help of others ----------------------------------------------------------------- */
@@ -577,9 +568,6 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span 
     }
     if (outcome == MEND_NOTHING) {
         outcome = to_the_end(&c);
-    }
-    if (outcome == MEND_NOTHING && request->may_use_host) {
-        outcome = on_host(&c);
     }
     heap->counters.waited_requests += c.has_waited;
     if (outcome == MEND_PLACED) {

@@ -173,7 +173,7 @@ static const mend_span *emptiest_holder(const mend_heap *heap, uint64_t *free_mo
     *free_most_bytes = 0;
     MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
         uint64_t bytes = chunk->size_bytes - chunk->live_bytes;
-        if (chunk->live_bytes != 0 && chunk->aliases == 0 && !mend_chunk_is_set_aside(chunk) &&
+        if (chunk->live_bytes != 0 && chunk->aliases == 0 && !mend_chunk_sleeps(chunk) &&
             bytes > *free_most_bytes) {
             *free_most_bytes = bytes;
             emptiest = chunk;

@@ -98,12 +98,11 @@ static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t 
     return result;
 }
 
-/* Whether something waits for the context that is not in reserved_bytes: far memory, also that
- * of sleeps, or zeros of destroyed ranges. */
+/* Whether something waits for the context that is not in reserved_bytes: what
+ * sleeps, or zeros of destroyed ranges. */
 static bool has_others(const mend_heap *heap)
 {
-    return heap->retire.of_backing[MEND_BACKING_HOST] > 0 ||
-           mend_owing_any(&heap->chunks.owing, MEND_OWED_SPARE) ||
+    return mend_owing_any(&heap->chunks.owing, MEND_OWED_MAPPING) ||
            (heap->chunks.owing.count[MEND_OWED_RANGE] > 0 && heap->ranges.zeros_mapped > 0);
 }
 

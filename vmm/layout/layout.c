@@ -419,8 +419,8 @@ static void free_part(mend_heap *heap, mend_span *part)
     mend_chunk *chunk = part->chunk;
     if (!chunk->is_frozen) {
         mend_layout_end_claim(heap, part);
-    } else if (mend_chunk_is_set_aside(chunk)) {
-        mend_chunk_note_live_aside(&heap->chunks, chunk, 0 - part->size_bytes);
+    } else if (mend_chunk_sleeps(chunk)) {
+        mend_chunk_note_freed_asleep(&heap->chunks, chunk, part->size_bytes);
         mend_usage_note(heap);
     }
 }

@@ -89,10 +89,8 @@ static inline const mend_chunk *mend_layout_frozen_under(const mend_heap *heap,
  * not map it again. */
 bool mend_layout_misses_mapping(const mend_heap *heap, const mend_span *span);
 
-/* Whether a chunk below the span sleeps; the backing of the first far one, or the device's; and how
- * many chunks there are below it. */
+/* Whether a chunk below the span sleeps; and how many chunks there are below it. */
 bool mend_layout_sleeps(const mend_heap *heap, const mend_span *span);
-mend_backing mend_layout_backing(const mend_heap *heap, const mend_span *span);
 size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span);
 
 /* ---- layout.c -------------------------------------------------------------------------------- */

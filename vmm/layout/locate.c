@@ -216,7 +216,7 @@ static bool is_frozen(const mend_chunk *chunk)
 /* Frozen by a transaction, or left by one that failed. */
 static bool is_at_work(const mend_chunk *chunk)
 {
-    return chunk->is_frozen && !mend_chunk_is_set_aside(chunk);
+    return chunk->is_frozen && !mend_chunk_sleeps(chunk);
 }
 
 /* The first chunk below the span for which `is_so` is true; NULL if there is none. */
@@ -246,13 +246,6 @@ bool mend_layout_misses_mapping(const mend_heap *heap, const mend_span *span)
 bool mend_layout_sleeps(const mend_heap *heap, const mend_span *span)
 {
     return heap->chunks.asleep_count > 0 && find_under(heap, span, mend_chunk_sleeps) != NULL;
-}
-
-mend_backing mend_layout_backing(const mend_heap *heap, const mend_span *span)
-{
-    const mend_chunk *far =
-        MEND_FAR_SUM(&heap->chunks, count) > 0 ? find_under(heap, span, mend_chunk_is_far) : NULL;
-    return far != NULL ? far->memory.backing : MEND_BACKING_DEVICE;
 }
 
 size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span)

@@ -18,9 +18,6 @@ static void add_live(mend_heap *heap, const mend_span *span, uint64_t from, uint
         const uint64_t part_end = mend_min_u64(end, chunk->address + chunk->size_bytes);
         mend_chunk_change_live(&heap->chunks, chunk, part_end - from,
                                &heap->zones[chunk->zone].empty_bytes);
-        if (mend_chunk_is_far(chunk)) {
-            mend_chunk_note_live_aside(&heap->chunks, chunk, part_end - from);
-        }
         from = part_end;
     }
 }
@@ -80,9 +77,6 @@ void mend_layout_replace(mend_heap *heap, mend_chunk *chunk, const mend_cluster 
     assert(chunk->is_frozen && chunk->missing == MEND_MISSING_NOTHING);
     if (live_bytes > 0) {
         mend_chunk_change_live(chunks, chunk, 0 - live_bytes, &heap->zones[zone].empty_bytes);
-    }
-    if (live_bytes > 0 && mend_chunk_is_far(chunk)) {
-        mend_chunk_note_live_aside(chunks, chunk, 0 - live_bytes);
     }
     mend_chunk_set_address(chunks, chunk, zone, 0);
     mend_chunk_thaw(chunks, chunk);

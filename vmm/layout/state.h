@@ -13,7 +13,7 @@
  *  - a mapped chunk without live bytes lies in exactly one run, after its cached spans are put
  *    back; or it is frozen, and all of it is claimed: in no run, out of reach of every other
  *    thread. A claimed span lies inside its frozen chunk. A block may lie in several frozen chunks;
- *    all but one sleep (physical/chunk.h) or are far, except while a sleep begins and after one
+ *    all but one sleep (physical/chunk.h), except while a sleep begins and after one
  *    that failed, whose chunks miss their mappings;
  *  - the pointer map has exactly the blocks and the cached spans: no lent span, no page of a range;
  *  - a span has no chunk exactly in the fourth zone; there it is live, alone in its segment, and of
@@ -157,7 +157,6 @@ typedef struct mend_retired {
     uint64_t address;
     uint64_t size_bytes;
     mend_chunk_handle handle; /* the chunk that it maps; 0: none of the pool's any more */
-    mend_backing backing;     /* far: that of memory which the mapping alone keeps */
     uint64_t number;          /* of that chunk, where it was its mapping */
     bool is_foreign;          /* it maps a chunk of another process */
     int zone;                 /* the zone that the chunk was in */
@@ -178,9 +177,6 @@ typedef struct mend_retired {
     X(placed_by_extension)                                                                         \
     X(placed_at_new_address)                                                                       \
     X(placed_by_alias)                                                                             \
-    X(placed_on_host)                                                                              \
-    X(moved_to_host_bytes)                                                                         \
-    X(moved_to_device_bytes)                                                                       \
     X(chunks_moved)                                                                                \
     X(compactions)                                                                                 \
     X(copied_bytes)                                                                                \
@@ -300,7 +296,6 @@ typedef struct mend_heap_config {
     uint64_t default_limit_bytes; /* used if limit_bytes is 0 */
     uint64_t soft_limit_bytes;    /* 0: none. Written under both locks */
     uint64_t in_one_chunk_bytes;  /* blocks from this size on lie in one chunk each */
-    uint64_t host_limit_bytes;    /* most memory of the host for blocks; 0: none */
     uint64_t guard_bytes;         /* at least so much behind each block is not the program's */
     struct mend_ration *ration;   /* what the pool leaves to others; NULL: all is its own */
     uint64_t reserve_bytes;
@@ -318,8 +313,7 @@ typedef struct mend_nodes { /* host memory for records of the layout, guarded by
 /* Retired mappings; the room `move` uses it. Read under `state`, written under both locks. */
 typedef struct mend_retiring {
     uint64_t bytes;
-    uint64_t foreign_bytes;             /* of these, imported memory: the device gets it back */
-    uint64_t of_backing[MEND_BACKINGS]; /* bytes of each; far: what the mapping alone keeps */
+    uint64_t foreign_bytes; /* of these, imported memory: the device gets it back */
     mend_slab nodes;
     mend_status refused; /* the result of a failed unmapping in the last flush; or OK */
     bool lacked_nodes;   /* the last flush kept mappings because host memory was short */
@@ -477,7 +471,6 @@ typedef struct mend_request {
     bool creates_nothing;  /* only what is there already may serve it */
     bool behind_wait;      /* it may get memory of other streams, behind a wait on the device */
     bool may_break;        /* it may break empty chunks although pressure is critical */
-    bool may_use_host;     /* at last it may get memory of the host */
     bool in_one_chunk;     /* the block may not cross the edge of a chunk */
     bool may_sleep;        /* its thread has set a sleep tag */
     bool is_plain;         /* it gets an allocation of cuMemAlloc of its own */
@@ -503,13 +496,10 @@ static inline uint64_t mend_heap_passed_bytes(const mend_heap *heap)
     return heap->zones[MEND_ZONE_PASSED].counters.live_bytes;
 }
 
-/* Bytes of live blocks in chunks that neither sleep nor are on the host: a part of their
- * reserved_bytes. */
+/* Bytes of live blocks in chunks that do not sleep: a part of their reserved_bytes. */
 static inline uint64_t mend_heap_awake_bytes(const mend_heap *heap)
 {
-    const uint64_t away_bytes = heap->chunks.asleep_live_bytes +
-                                MEND_FAR_SUM(&heap->chunks, live_bytes) +
-                                mend_heap_passed_bytes(heap);
+    const uint64_t away_bytes = heap->chunks.asleep_live_bytes + mend_heap_passed_bytes(heap);
     assert(heap->counters.live_bytes >= away_bytes);
     return heap->counters.live_bytes - away_bytes;
 }
@@ -525,9 +515,7 @@ static inline uint64_t mend_heap_reserved_in(const mend_heap *heap, int zone)
 /* Chunks that have memory of the device. */
 static inline uint64_t mend_heap_chunks(const mend_heap *heap)
 {
-    const mend_chunks *chunks = &heap->chunks;
-    assert(chunks->all.count >= MEND_FAR_SUM(chunks, count));
-    return chunks->all.count - MEND_FAR_SUM(chunks, count) + heap->zeros.count;
+    return heap->chunks.all.count + heap->zeros.count;
 }
 
 /* How often memory of the heap became free. */

@@ -1,8 +1,7 @@
 /*
- * Other memory for a live chunk, at the same addresses: of the host for that of the device, and
- * back; memory that others cannot know; several chunks for one, which is how a chunk is split,
- * because the driver cannot do that; or chunks for its live pages alone, which is a compaction. A
- * transaction, whose steps leave this:
+ * Other memory for a live chunk, at the same addresses: memory that others cannot know; several
+ * chunks for one, which is how a chunk is split, because the driver cannot do that; or chunks for
+ * its live pages alone, which is a compaction. A transaction, whose steps leave this:
  *  - the chunk is frozen, the empty chunks that it gets are claimed, and what lacks is created;
  *  - these are mapped at a scratch address, get the contents there, and leave it. Up to here the
  *    chunk has its mapping, and a failure puts all back (undo);
@@ -27,7 +26,6 @@ typedef struct exchange {
     mend_cluster *parts;
     size_t count;
     mend_layout_promise nodes;
-    bool was_frozen; /* before the exchange */
     size_t reservations_before;
     uint64_t scratch;      /* the parts are mapped here for the copy, one behind the other */
     size_t scratch_mapped; /* ... so many of them */
@@ -72,9 +70,7 @@ static bool reserve_nodes(exchange *x)
 /* No thread takes memory in the chunk, nor the free chunks that it gets. */
 static void freeze(exchange *x)
 {
-    if (!x->was_frozen) {
-        mend_freeze_chunk(x->heap, x->chunk);
-    }
+    mend_freeze_chunk(x->heap, x->chunk);
     for (size_t i = 0; i < x->count; i++) {
         if (x->parts[i].chunk != NULL) {
             mend_step_claim(x->heap, x->parts[i].chunk);
@@ -88,8 +84,8 @@ static mend_result create(exchange *x)
         mend_cluster *part = &x->parts[i];
         if (part->chunk == NULL) {
             x->report->driver_calls++;
-            MEND_TRY(mend_step_create(x->heap, part->size_bytes, x->order->backing,
-                                      x->order->is_private, &part->chunk));
+            MEND_TRY(
+                mend_step_create(x->heap, part->size_bytes, x->order->is_private, &part->chunk));
             part->is_created = true;
         }
     }
@@ -202,16 +198,13 @@ static void drop_parts(exchange *x)
 static void undo(exchange *x)
 {
     drop_parts(x);
-    if (!x->was_frozen) {
-        mend_thaw_chunk(x->heap, x->chunk);
-    }
+    mend_thaw_chunk(x->heap, x->chunk);
     mend_space_trim(&x->heap->space, x->reservations_before);
 }
 
 /* The parts get the addresses of the chunk; those from `first` to `mapped` are mapped. `is_whole`:
  * all are, with access. What lacks something stays frozen. Then the old memory is given back, which
- * nothing maps. What the driver refuses stays, accounted for: as free memory, or as a spare chunk
- * on the host. */
+ * nothing maps. What the driver refuses stays, accounted for as free memory. */
 static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
 {
     mend_heap *heap = x->heap;
@@ -231,7 +224,7 @@ static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
             mend_chunk_set_missing(&heap->chunks, other,
                                    i >= first && i < mapped ? MEND_MISSING_ACCESS
                                                             : MEND_MISSING_MAPPING);
-        } else if (!mend_chunk_is_far(other)) {
+        } else {
             mend_thaw_chunk(heap, other);
         }
     }
@@ -298,7 +291,7 @@ mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *ord
     mend_cluster whole = {.address = chunk->address, .size_bytes = chunk->size_bytes};
     assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     assert(chunk->missing == MEND_MISSING_NOTHING);
-    assert(chunk->is_frozen == mend_chunk_is_far(chunk));
+    assert(!chunk->is_frozen);
     assert(order->keeps_memory || mend_retire_holds(heap, chunk->memory.handle) == NULL);
     *report = (mend_exchange_report){.copied_bytes = 0};
     exchange x = {.heap = heap,
@@ -307,7 +300,6 @@ mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *ord
                   .chunk = chunk,
                   .parts = order->parts != NULL ? order->parts : &whole,
                   .count = order->parts != NULL ? order->count : 1,
-                  .was_frozen = chunk->is_frozen,
                   .reservations_before = heap->space.reservations_by_address.count};
     if (!reserve_nodes(&x)) {
         return mend_no_host_memory("an exchange of memory");

@@ -88,9 +88,7 @@ mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk)
     status = mend_step_allow(heap, chunk->address, chunk->size_bytes);
     if (status == MEND_DRIVER_OK) {
         mend_chunk_set_missing(chunks, chunk, MEND_MISSING_NOTHING);
-        if (!mend_chunk_is_far(chunk)) {
-            mend_thaw_chunk(heap, chunk);
-        }
+        mend_thaw_chunk(heap, chunk);
     }
     return MEND_ANSWER(set_access, status);
 }

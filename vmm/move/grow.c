@@ -49,7 +49,6 @@ static bool reserve_nodes(transaction *t)
     size_t ends = mend_plan_end_count(t->plan);
     size_t created = mend_plan_create_count(t->plan);
     size_t chunks = t->plan->picks.count + created + 2 * ends; /* an end leaves a run, and enters */
-    chunks += t->plan->backing != MEND_BACKING_DEVICE; /* frozen, as what the block leaves of it */
     t->parts = calloc(chunks, sizeof(t->parts[0]));
     t->nodes = count_nodes(t, chunks, ends);
     return t->parts != NULL && mend_retire_reserve(heap, chunks) &&
@@ -150,7 +149,7 @@ static mend_result create_chunks(transaction *t)
         mend_chunk *chunk;
         assert(size_bytes > 0);
         assert(size_bytes <= left_bytes);
-        MEND_TRY(mend_step_create(t->heap, size_bytes, t->plan->backing, false, &chunk));
+        MEND_TRY(mend_step_create(t->heap, size_bytes, false, &chunk));
         enter(t, chunk, true);
         left_bytes -= size_bytes;
     }
@@ -313,22 +312,14 @@ static mend_span *take_block(const transaction *t, const mend_request *request)
     uint64_t address = mend_align_up(start, request->alignment_bytes);
     mend_run *run = mend_layout_run_at(&heap->zones[t->zone], address);
     assert(mend_run_end(run) - address >= request->size_bytes);
-    if (t->plan->backing != MEND_BACKING_DEVICE) {
-        heap->counters.placed_on_host++;
-    } else if (mend_plan_end_count(t->plan) > 0) {
+    if (mend_plan_end_count(t->plan) > 0) {
         heap->counters.placed_by_alias++;
     } else if (t->plan->base != NULL) {
         heap->counters.placed_by_extension++;
     } else {
         heap->counters.placed_at_new_address++;
     }
-    mend_span *span = mend_layout_take(heap, run, address, request->size_bytes);
-    if (t->plan->backing != MEND_BACKING_DEVICE) { /* nothing else uses far memory */
-        mend_chunk_note_live_aside(&heap->chunks, t->parts[0].chunk, request->size_bytes);
-        mend_usage_note(heap); /* before the block counts */
-        mend_freeze_chunk(heap, t->parts[0].chunk);
-    }
-    return span;
+    return mend_layout_take(heap, run, address, request->size_bytes);
 }
 
 mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_plan *plan,
@@ -354,66 +345,11 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
     } else {
         undo(&t);
     }
-    if (outcome == MEND_NOTHING && plan->backing == MEND_BACKING_DEVICE) { /* the device had none */
+    if (outcome == MEND_NOTHING) { /* the device had none */
         mend_budget_note_lack(heap,
                               mend_max_u64(plan->create_bytes, heap->device.granularity_bytes));
     }
     mend_layout_end_promise(heap, &t.nodes);
     free(t.parts);
-    return outcome;
-}
-
-/* ---- blocks on the host: each in a chunk of its own ------------------------------------------ */
-
-uint64_t mend_host_chunk_bytes(const mend_heap *heap, uint64_t size_bytes)
-{
-    if (heap->config.host_limit_bytes == 0 || heap->device.host_page_bytes == 0) {
-        return 0;
-    }
-    return mend_align_up(
-        size_bytes, mend_max_u64(heap->device.granularity_bytes, heap->device.host_page_bytes));
-}
-
-bool mend_host_has_room(const mend_heap *heap, uint64_t chunk_bytes)
-{
-    const uint64_t limit = heap->config.host_limit_bytes;
-    const uint64_t used =
-        heap->chunks.far[MEND_BACKING_HOST].bytes + heap->retire.of_backing[MEND_BACKING_HOST];
-    return used <= limit && chunk_bytes <= limit - used;
-}
-
-/* Gives back what has lost its blocks, and if that is not enough waits for the work that uses it.
- */
-static bool make_room(mend_heap *heap, uint64_t bytes, uint32_t stream)
-{
-    mend_retire_flush(heap, stream);
-    if (!mend_host_has_room(heap, bytes) && heap->retire.of_backing[MEND_BACKING_HOST] > 0 &&
-        mend_streams_wait_context(&heap->streams, stream) == MEND_OK) {
-        mend_retire_flush(heap, stream);
-    }
-    return mend_host_has_room(heap, bytes);
-}
-
-mend_outcome mend_host_place(mend_heap *heap, const mend_request *request, mend_span **span)
-{
-    mend_driver_scope scope;
-    mend_request large = *request;
-    mend_outcome outcome = MEND_NOTHING;
-    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
-    assert(request->pages == NULL);
-    if (request->group != 0) {
-        return MEND_NOTHING; /* captured graphs rely on memory that stays with them */
-    }
-    if (mend_enter(heap, &scope) != MEND_OK) {
-        return MEND_FAILED;
-    }
-    const uint64_t bytes = mend_host_chunk_bytes(heap, request->size_bytes);
-    if (bytes != 0 && make_room(heap, bytes, request->stream)) {
-        const mend_plan plan = {
-            .create_bytes = bytes, .create_unit_bytes = bytes, .backing = MEND_BACKING_HOST};
-        large.zone = MEND_ZONE_LARGE;
-        outcome = mend_grow(heap, &large, &plan, span);
-    }
-    mend_driver_scope_close(heap, &scope);
     return outcome;
 }

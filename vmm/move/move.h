@@ -36,17 +36,15 @@ mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk);
 /* ---- exchange.c ------------------------------------------------------------------------------ */
 
 /* All work of the context is done, and the program has promised not to launch any meanwhile. The
- * chunk is frozen during the exchange, and stays so on the host (physical/chunk.h). */
+ * chunk is frozen during the exchange. */
 
 typedef struct mend_exchange_order {
     mend_chunk *chunk;
-    mend_backing backing; /* what memory it gets */
-    bool is_private;      /* ... which is not for other processes */
-    mend_cluster *parts;  /* borrowed: the chunks that it becomes, in order, each of pages of the
-                           * device, with an idle empty chunk of their size, or NULL; no block is
-                           * between them. Of the device alone. NULL: it stays one */
-    size_t count;         /* of the parts */
-    bool keeps_memory;    /* a compaction: the old memory is free memory then */
+    bool is_private;     /* what it gets is not for other processes */
+    mend_cluster *parts; /* borrowed: the chunks that it becomes, in order, with an idle empty chunk
+                          * of their size, or NULL; no block is between them. NULL: it stays one */
+    size_t count;        /* of the parts */
+    bool keeps_memory;   /* a compaction: the old memory is free memory then */
 } mend_exchange_order;
 
 typedef struct mend_exchange_report {
@@ -57,8 +55,8 @@ typedef struct mend_exchange_report {
 /*
  * Exchanges the memory of a mapped chunk without pins, exports, aliases and retired mappings, which
  * lacks nothing and does not sleep. *report also after a failure: then the chunk is as before, or
- * lacks its mapping. Does not make room, and looks at no limit. MEND_ERROR_OUT_OF_MEMORY: the host,
- * or the device, has no room, or there are no addresses for the copy.
+ * lacks its mapping. Does not make room, and looks at no limit. MEND_ERROR_OUT_OF_MEMORY: the
+ * device has no room, or there are no addresses for the copy.
  */
 mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *order,
                                  mend_exchange_report *report);
@@ -86,8 +84,8 @@ void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk);
 /* Ends that, for a chunk that lacks nothing. */
 void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk);
 
-/* Asks the driver for what a frozen chunk lacks, and thaws the chunk if it lacks nothing any more
- * and is not on the host. Runs for its spans were promised. */
+/* Asks the driver for what a frozen chunk lacks, and thaws the chunk if it lacks nothing any more.
+ * Runs for its spans were promised. */
 mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk);
 
 /* The result if a restore was refused. */
@@ -100,17 +98,6 @@ mend_result mend_remap_failed(mend_heap *heap, mend_answer answer);
  * FAILED, AGAIN; NOTHING: the driver lacks memory or addresses, as heap->shortage says. */
 mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_plan *plan,
                        mend_span **span);
-
-/* Size of a chunk on the host that holds so many bytes; 0: the pool makes none there. */
-uint64_t mend_host_chunk_bytes(const mend_heap *heap, uint64_t size_bytes);
-
-/* Whether the pool's limit for memory of the host has room for a chunk of this size. */
-bool mend_host_has_room(const mend_heap *heap, uint64_t chunk_bytes);
-
-/* Places a request in a new chunk on the host, in a driver scope of its own. The caller reserved an
- * entry of the pointer map.
- * PLACED; NOTHING: there is no room; FAILED. */
-mend_outcome mend_host_place(mend_heap *heap, const mend_request *request, mend_span **span);
 
 /* ---- import.c -------------------------------------------------------------------------------- */
 
@@ -370,9 +357,9 @@ mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], s
                                   size_t *first, uint64_t *calls);
 
 /* Creates a chunk. MEND_ERROR_OUT_OF_MEMORY, which is noted. Releases an unmapped one as if it had
- * not been created; if the driver refuses, it stays as free memory, or spare on the host. */
-mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing backing,
-                             bool is_private, mend_chunk **chunk);
+ * not been created; if the driver refuses, it stays as free memory. */
+mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, bool is_private,
+                             mend_chunk **chunk);
 static inline void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
 {
     (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk, true));

@@ -16,7 +16,6 @@ void mend_retire(mend_heap *heap, const mend_retired *mapping)
     mend_owe(&heap->chunks.owing, &retired->owed, MEND_OWED_MAPPING, retired->address);
     heap->retire.bytes += mapping->size_bytes;
     heap->retire.foreign_bytes += mapping->is_foreign ? mapping->size_bytes : 0;
-    heap->retire.of_backing[mapping->backing] += mapping->size_bytes;
 }
 
 void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
@@ -46,7 +45,7 @@ void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t 
 {
     mend_waits waits = {.first = heap->retire.copies};
     mend_space_take(&heap->space, address, chunk->size_bytes);
-    if (mend_chunk_is_far(chunk) || mend_step_copies_have_ended(heap)) {
+    if (mend_step_copies_have_ended(heap)) {
         waits = (mend_waits){0};
         mend_retire_mapping(heap, chunk, address, &waits);
         return;
@@ -67,10 +66,8 @@ mend_retired *mend_retire_next(const mend_retired *retired)
 
 static void forget(mend_heap *heap, mend_retired *unmapped)
 {
-    assert(heap->retire.of_backing[unmapped->backing] >= unmapped->size_bytes);
     heap->retire.bytes -= unmapped->size_bytes;
     heap->retire.foreign_bytes -= unmapped->is_foreign ? unmapped->size_bytes : 0;
-    heap->retire.of_backing[unmapped->backing] -= unmapped->size_bytes;
     mend_owe(&heap->chunks.owing, &unmapped->owed, MEND_OWED_NOTHING, 0);
     mend_slab_give(&heap->retire.nodes, unmapped);
 }

@@ -55,34 +55,10 @@ static void end_asleep(mend_heap *heap, mend_chunk *chunk)
     } else if (mend_space_reserve_nodes(space, 1)) {
         cut_out(heap, chunk);
         mend_space_give(space, chunk->address, chunk->size_bytes);
-        mend_chunk_end_aside(&heap->chunks, chunk);
+        mend_chunk_end_asleep(&heap->chunks, chunk);
         mend_keep_count(heap, kept, false);
         mend_keep_drop(heap, kept); /* releases `state` */
     }
-}
-
-/* The mapping of a far chunk retires; when the work and the captured graphs that may use it have
- * ended, its memory goes back. */
-static void end_far(mend_heap *heap, mend_chunk *chunk)
-{
-    const mend_layout_promise nodes = mend_layout_nodes_for(heap, 1);
-    if (!mend_retire_reserve(heap, 1) || !mend_layout_promise_these(heap, &nodes)) {
-        return;
-    }
-    if (mend_driver_did(heap, heap->driver->release(heap->driver, chunk->memory.handle))) {
-        mend_waits waits = {0};
-        MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
-            mend_waits_add_all(mend_heap_wait_env(heap), &waits, &span->waits);
-        }
-        cut_out(heap, chunk);
-        mend_retire(heap, &(const mend_retired){.address = chunk->address, /* keeps the memory */
-                                                .size_bytes = chunk->size_bytes,
-                                                .backing = chunk->memory.backing,
-                                                .zone = chunk->zone,
-                                                .waits = waits});
-        mend_chunk_end_aside(&heap->chunks, chunk);
-    }
-    mend_layout_end_promise(heap, &nodes);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -143,7 +119,7 @@ static mend_result settle_one(mend_heap *heap, mend_owed *owed, uint32_t asking)
         return restore(heap, CHUNK_OF(owed));
     case MEND_OWED_END:
     case MEND_OWED_GRAPHS:
-        (mend_chunk_is_far(CHUNK_OF(owed)) ? end_far : end_asleep)(heap, CHUNK_OF(owed));
+        end_asleep(heap, CHUNK_OF(owed));
         break;
     case MEND_OWED_HOST_MEMORY:
         mend_keep_drop(heap, MEND_CONTAINER_OF(owed, mend_kept, owed));
@@ -153,11 +129,6 @@ static mend_result settle_one(mend_heap *heap, mend_owed *owed, uint32_t asking)
         break;
     case MEND_OWED_MEMORY:
         give_memory(heap, CHUNK_OF(owed));
-        break;
-    case MEND_OWED_SPARE: /* it may still be mapped somewhere */
-        if (mend_retire_holds(heap, CHUNK_OF(owed)->memory.handle) == NULL) {
-            (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, CHUNK_OF(owed), false));
-        }
         break;
     case MEND_OWED_ZEROS:
         mend_zeros_settle(heap, RANGE_OF(owed), false);

@@ -139,16 +139,16 @@ static void learn_from_refusal(mend_heap *heap, uint64_t size_bytes)
     }
 }
 
-mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing backing,
-                             bool is_private, mend_chunk **chunk)
+mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, bool is_private,
+                             mend_chunk **chunk)
 {
-    mend_status status = mend_chunk_create(&heap->chunks, size_bytes, backing, is_private, chunk);
+    mend_status status = mend_chunk_create(&heap->chunks, size_bytes, is_private, chunk);
     mend_result result = mend_driver_result(heap, MEND_ANSWER(create, status));
     if (result == MEND_OK && heap->attainable.is_refused &&
         heap->chunks.reserved_bytes > heap->attainable.bytes) {
         raise_attainable(heap);
     }
-    if (result == MEND_ERROR_OUT_OF_MEMORY && backing == MEND_BACKING_DEVICE) {
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
         learn_from_refusal(heap, size_bytes);
     }
     return result;

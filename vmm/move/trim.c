@@ -223,8 +223,7 @@ static bool has_free(mend_heap *heap, uint64_t bytes)
     }
     if (heap->chunks.reserved_bytes + size_bytes > mend_budget_limit_of_chunks(heap) ||
         !mend_slab_reserve(slab, slab->free_count - slab->promised_count + 1) ||
-        !mend_driver_did(heap, mend_chunk_create(&heap->chunks, size_bytes, MEND_BACKING_DEVICE,
-                                                 false, &chunk))) {
+        !mend_driver_did(heap, mend_chunk_create(&heap->chunks, size_bytes, false, &chunk))) {
         return false;
     }
     mend_step_undo_create(heap, chunk);

@@ -31,10 +31,7 @@
     X(away_live_in[MEND_ZONE_RANGE])                                                               \
     X(reserved_in[MEND_ZONE_SMALL])                                                                \
     X(reserved_in[MEND_ZONE_LARGE])                                                                \
-    X(reserved_in[MEND_ZONE_RANGE])                                                                \
-    X(far[MEND_BACKING_HOST].count)                                                                \
-    X(far[MEND_BACKING_HOST].bytes)                                                                \
-    X(far[MEND_BACKING_HOST].live_bytes)
+    X(reserved_in[MEND_ZONE_RANGE])
 
 /* Beside the sums. */
 typedef struct numbers {
@@ -201,7 +198,6 @@ static void count(mend_chunks *found, const mend_chunk *chunk)
     const bool is_away = chunk->missing == MEND_MISSING_MEMORY;
     const bool sleeps = mend_chunk_sleeps(chunk);
     const bool is_reserved = mend_chunk_is_reserved(chunk);
-    mend_far_sums *far = &found->far[chunk->memory.backing];
     found->reserved_bytes += is_reserved ? bytes : 0;
     found->empty_unmapped_bytes += !is_mapped && mend_chunk_is_empty(chunk) ? bytes : 0;
     found->unmapped_bytes += is_mapped || !is_reserved ? 0 : bytes;
@@ -217,12 +213,8 @@ static void count(mend_chunks *found, const mend_chunk *chunk)
     found->asleep_bytes += sleeps ? bytes : 0;
     found->asleep_live_bytes += sleeps ? chunk->live_bytes : 0;
     found->away_in[chunk->zone] += is_mapped && !is_reserved ? bytes : 0;
-    found->away_live_in[chunk->zone] +=
-        is_mapped && mend_chunk_is_set_aside(chunk) ? chunk->live_bytes : 0;
+    found->away_live_in[chunk->zone] += sleeps ? chunk->live_bytes : 0;
     found->reserved_in[chunk->zone] += is_mapped && is_reserved;
-    far->count++;
-    far->bytes += bytes;
-    far->live_bytes += chunk->live_bytes;
 }
 
 static bool chunk_is_right(mend_audit_walk *a, const mend_chunk *chunk)
@@ -237,14 +229,9 @@ static bool chunk_is_right(mend_audit_walk *a, const mend_chunk *chunk)
         MUST(chunk->exports[way] == mend_exports_in(a->heap, chunk, way),
              "a chunk has not the exports that it counts");
     }
-    MUST(!mend_chunk_is_far(chunk) ||
-             (chunk->is_frozen == (chunk->address != 0) && !mend_chunk_sleeps(chunk) &&
-              !mend_chunk_is_exported(chunk) && chunk->aliases == 0 && chunk->memory.handle != 0 &&
-              !mend_chunk_is_empty(chunk) && chunk->zone != MEND_ZONE_RANGE),
-         "the chunk 0x%llx on the host is not set aside", MEND_AUDIT_HEX(chunk->address));
     MUST(chunk->missing != MEND_MISSING_MEMORY || mend_chunk_sleeps(chunk),
          "the chunk 0x%llx lacks memory, and does not sleep", MEND_AUDIT_HEX(chunk->address));
-    MUST(!chunk->is_frozen || chunk->missing != MEND_MISSING_NOTHING || mend_chunk_is_far(chunk),
+    MUST(!chunk->is_frozen || chunk->missing != MEND_MISSING_NOTHING,
          "a frozen chunk lacks nothing");
     return !mend_chunk_sleeps(chunk) || asleep_is_right(a, chunk);
 }
@@ -300,8 +287,7 @@ bool mend_audit_chunks(mend_audit_walk *a)
              "the empty bytes of a zone are wrong");
     }
     MUST(of.owing == (uint64_t)owing->count[MEND_OWED_RESTORE] + owing->count[MEND_OWED_END] +
-                         owing->count[MEND_OWED_MEMORY] + owing->count[MEND_OWED_SPARE] +
-                         owing->count[MEND_OWED_GRAPHS],
+                         owing->count[MEND_OWED_MEMORY] + owing->count[MEND_OWED_GRAPHS],
          "what is owed of chunks is not noted");
     /* Their bytes are equal and no two aliases have the same span: each lent one has an alias. */
     MUST(of.held_for_aliases == aliases && found.lent_bytes == a->lent_bytes,

@@ -25,12 +25,11 @@ static bool run_is_right(const mend_audit_walk *a, const mend_zone *zone, const 
     return true;
 }
 
-/* Free, in a chunk that sleeps, or is far, or that a failed transaction left without its mapping:
- * no request may get it. */
+/* Free, in a chunk that sleeps, or that a failed transaction left without its mapping: no request
+ * may get it. */
 static bool is_claimed(const mend_span *span)
 {
-    return !span->live &&
-           (span->chunk->missing != MEND_MISSING_NOTHING || mend_chunk_is_far(span->chunk));
+    return !span->live && span->chunk->missing != MEND_MISSING_NOTHING;
 }
 
 /* A claimed span lies inside its frozen chunk and is in no run. No other free memory overlaps such
@@ -38,9 +37,8 @@ static bool is_claimed(const mend_span *span)
 static bool claim_is_right(const mend_audit_walk *a, const mend_span *span)
 {
     bool can_be_taken = span->run != NULL || span->cached || !is_claimed(span);
-    bool lacks_memory = mend_layout_misses_mapping(a->heap, span) ||
-                        mend_layout_sleeps(a->heap, span) ||
-                        mend_layout_backing(a->heap, span) != MEND_BACKING_DEVICE;
+    bool lacks_memory =
+        mend_layout_misses_mapping(a->heap, span) || mend_layout_sleeps(a->heap, span);
     SPAN_MUST(!can_be_taken || span->live || !lacks_memory,
               "may be taken, but its chunk is frozen");
     SPAN_MUST(!is_claimed(span) || mend_span_is_in_one_chunk(span),

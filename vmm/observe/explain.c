@@ -45,14 +45,14 @@ static const mend_span *add_chunk(const mend_heap *heap, const mend_chunk *chunk
 {
     const uint64_t end = chunk->address + chunk->size_bytes;
     const bool is_empty = mend_chunk_is_empty(chunk);
-    const bool is_aside = mend_chunk_is_set_aside(chunk);
+    const bool sleeps = mend_chunk_sleeps(chunk);
     mend_free_reason worst = MEND_FREE_IDLE;
     const mend_span *lowest = NULL;
     const mend_span *span = mend_layout_last_span(heap, chunk, above);
     for (; span != NULL && mend_span_end(span) > chunk->address; span = span->previous) {
         lowest = span;
         ++*count;
-        if (span->live || is_aside) {
+        if (span->live || sleeps) {
             continue;
         }
         const uint64_t bytes =
@@ -65,7 +65,7 @@ static const mend_span *add_chunk(const mend_heap *heap, const mend_chunk *chunk
     }
     if (is_empty) {
         add(sums, &sums->whole_bytes, worst, chunk->size_bytes);
-    } else if (is_aside && mend_chunk_is_reserved(chunk)) {
+    } else if (sleeps && mend_chunk_is_reserved(chunk)) {
         sums->beside_bytes += chunk->size_bytes; /* the driver refused to take it back */
     }
     return lowest;

@@ -48,7 +48,7 @@ static bool differs(const mend_region *a, const mend_region *b)
     return a->kind != b->kind || a->is_pinned != b->is_pinned ||
            a->is_for_graphs != b->is_for_graphs || a->stream != b->stream || a->group != b->group ||
            a->is_unmapped != b->is_unmapped || a->is_asleep != b->is_asleep ||
-           a->is_on_host != b->is_on_host || a->is_pending != b->is_pending;
+           a->is_pending != b->is_pending;
 }
 
 /* Free memory, behind the memory that is open. */
@@ -121,7 +121,6 @@ static void meet_chunk(mend_region *region, const mend_chunk *chunk)
     region->is_pinned |= mend_chunk_owner(chunk)->pins > 0;
     region->is_unmapped |= mend_chunk_misses_mapping(chunk);
     region->is_asleep |= mend_chunk_sleeps(chunk);
-    region->is_on_host |= chunk->memory.backing == MEND_BACKING_HOST;
 }
 
 static void walk_block(region_walk *walk, const mend_span *span)

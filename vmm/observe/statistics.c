@@ -43,7 +43,6 @@ static uint64_t unmapped_blocks(const mend_heap *heap)
 static void fill_bytes(const mend_heap *heap, mend_stats *stats)
 {
     const mend_chunks *chunks = &heap->chunks;
-    const mend_far_sums *host = &chunks->far[MEND_BACKING_HOST];
     const uint64_t small_bytes = free_in(heap, MEND_ZONE_SMALL);
     const uint64_t large_bytes = free_in(heap, MEND_ZONE_LARGE);
     const uint64_t range_bytes = free_in(heap, MEND_ZONE_RANGE);
@@ -79,13 +78,11 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->retired_bytes = heap->retire.bytes;
     stats->asleep_bytes = chunks->asleep_bytes;
     stats->asleep_live_bytes = chunks->asleep_live_bytes;
-    stats->host_bytes = host->bytes + heap->retire.of_backing[MEND_BACKING_HOST];
-    stats->host_live_bytes = host->live_bytes;
     stats->kept_host_bytes = heap->keeping.host_bytes;
     stats->kept_file_bytes = heap->keeping.file_bytes;
     stats->copies_host_bytes = heap->keeping.copies_bytes;
     assert(stats->free_bytes + stats->live_bytes ==
-           stats->reserved_bytes + stats->asleep_live_bytes + MEND_FAR_SUM(chunks, live_bytes));
+           stats->reserved_bytes + stats->asleep_live_bytes);
     assert(stats->free_partial_bytes <= large_bytes + range_bytes);
     assert(stats->free_small_bytes <= small_bytes);
     assert(mend_heap_taken_bytes(heap) >= chunks->unmapped_frozen_bytes);

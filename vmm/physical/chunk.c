@@ -77,25 +77,20 @@ void mend_chunks_note_created(mend_chunks *chunks, uint64_t size_bytes, uint64_t
     mend_history_note(chunks->history, MEND_EVENT_CREATE, 0, size_bytes, number);
 }
 
-mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_backing backing,
-                              bool is_private, mend_chunk **chunk)
+mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, bool is_private,
+                              mend_chunk **chunk)
 {
-    const bool is_far = backing != MEND_BACKING_DEVICE;
     mend_chunk_properties as = chunks->properties;
     mend_chunk_handle handle;
     assert(size_bytes > 0);
     assert(size_bytes % MEND_GRANULE_BYTES == 0);
-    as.backing = backing;
-    as.rdma = as.rdma && !is_far;
-    if (is_private || is_far) {
+    if (is_private) {
         as.share_types = MEND_SHARE_NONE;
     }
     mend_status status = chunks->driver->create(chunks->driver, size_bytes, &as, &handle);
     const bool is_unable =
         status == MEND_DRIVER_NOT_PERMITTED || status == MEND_DRIVER_NOT_SUPPORTED;
-    if (is_unable && is_far) { /* some drivers make none there */
-        status = MEND_DRIVER_OUT_OF_MEMORY;
-    } else if (is_unable && (as.share_types & MEND_SHARE_FABRIC) != 0) {
+    if (is_unable && (as.share_types & MEND_SHARE_FABRIC) != 0) {
         /* a device may claim fabric handles that the driver refuses, where no IMEX channel is set
          * up */
         status = create_without_fabric(chunks, size_bytes, status, &handle);
@@ -106,17 +101,11 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_bac
     made->memory.handle = handle;
     made->memory.number = chunks->next_number++;
     mend_tree_insert(&chunks->all, &made->memory.by_number);
-    made->memory.backing = backing;
     made->memory.share_types = as.share_types;
     mend_chunk_count(chunks, made, true);
-    if (is_far) {
-        made->holds = mend_chunk_holds(made);
-        mend_chunk_note_owed(chunks, made);
-    } else {
-        chunks->reserved_bytes += size_bytes;
-        mend_chunk_enter_empty(chunks, made, &chunks->empty_unmapped_bytes);
-        mend_chunks_note_created(chunks, size_bytes, made->memory.number);
-    }
+    chunks->reserved_bytes += size_bytes;
+    mend_chunk_enter_empty(chunks, made, &chunks->empty_unmapped_bytes);
+    mend_chunks_note_created(chunks, size_bytes, made->memory.number);
     *chunk = made;
     return MEND_DRIVER_OK;
 }
@@ -143,14 +132,12 @@ void mend_chunks_note_released(mend_chunks *chunks, uint64_t size_bytes, uint64_
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk, bool is_undone)
 {
     assert(chunk->address == 0 && chunk->claim.address == 0);
-    assert(mend_chunk_is_far(chunk) || mend_chunk_is_empty(chunk));
+    assert(mend_chunk_is_empty(chunk));
     assert(!mend_chunk_is_exported(chunk));
     MEND_TRY_CALL(chunks->driver->release(chunks->driver, chunk->memory.handle));
-    if (!mend_chunk_is_far(chunk)) {
-        chunks->reserved_bytes -= chunk->size_bytes;
-        chunks->importers_bytes += chunk->memory.was_exported ? chunk->size_bytes : 0;
-        mend_chunks_note_released(chunks, chunk->size_bytes, chunk->memory.number, is_undone);
-    }
+    chunks->reserved_bytes -= chunk->size_bytes;
+    chunks->importers_bytes += chunk->memory.was_exported ? chunk->size_bytes : 0;
+    mend_chunks_note_released(chunks, chunk->size_bytes, chunk->memory.number, is_undone);
     mend_chunk_end(chunks, chunk);
     return MEND_DRIVER_OK;
 }
@@ -177,7 +164,6 @@ void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
     const uint64_t size_bytes = one * chunk->size_bytes;
     const uint64_t live_bytes = one * chunk->live_bytes;
     const bool is_mapped = chunk->address != 0;
-    const bool is_far = chunk->memory.backing != MEND_BACKING_DEVICE;
     const bool sleeps = chunk->kept != NULL;
     const bool lacks_memory = chunk->missing == MEND_MISSING_MEMORY;
     const bool lacks_mapping = lacks_memory || chunk->missing == MEND_MISSING_MAPPING;
@@ -190,16 +176,10 @@ void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
     chunks->away_live_in[chunk->zone] += sleeps ? live_bytes : 0;
     chunks->away_count += lacks_memory ? (uint32_t)one : 0;
     chunks->away_bytes += lacks_memory ? size_bytes : 0;
-    const bool is_away = is_far || lacks_memory;
-    chunks->away_in[chunk->zone] += is_mapped && is_away ? size_bytes : 0;
-    chunks->reserved_in[chunk->zone] += is_mapped && !is_away && chunk->alias.of == NULL ? one : 0;
-    if (is_far) {
-        mend_far_sums *far = &chunks->far[chunk->memory.backing];
-        far->count += one;
-        far->bytes += size_bytes;
-    } else if (!is_mapped && !lacks_memory && chunk->alias.of == NULL) {
-        chunks->unmapped_bytes += size_bytes;
-    }
+    const bool is_reserved = !lacks_memory && chunk->alias.of == NULL;
+    chunks->away_in[chunk->zone] += is_mapped && lacks_memory ? size_bytes : 0;
+    chunks->reserved_in[chunk->zone] += is_mapped && is_reserved ? one : 0;
+    chunks->unmapped_bytes += !is_mapped && is_reserved ? size_bytes : 0;
     if (chunk->sums != NULL) {
         *(sleeps ? &chunk->sums->asleep_live_bytes : &chunk->sums->mapped_bytes) +=
             sleeps ? live_bytes : size_bytes;
@@ -246,9 +226,6 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
         address != 0 && zone == MEND_CHUNK_ZONE_WITH_SUMS && chunks->sums_at != NULL;
     chunk->sums = has_sums ? chunks->sums_at(chunks, address) : NULL;
     mend_chunk_count(chunks, chunk, true);
-    if (mend_chunk_is_far(chunk)) {
-        mend_chunk_note_owed(chunks, chunk);
-    }
 }
 
 /* ---- what is owed ---------------------------------------------------------------------------- */
@@ -297,14 +274,14 @@ bool mend_owing_any(const mend_owing *owing, mend_owed_kind last)
 mend_owed_kind mend_chunk_owes(const mend_chunk *chunk)
 {
     if (chunk->address == 0) {
-        return mend_chunk_is_far(chunk) ? MEND_OWED_SPARE : MEND_OWED_NOTHING;
+        return MEND_OWED_NOTHING;
     }
     if (mend_chunk_sleeps(chunk) && chunk->missing == MEND_MISSING_ACCESS) {
         return MEND_OWED_MEMORY; /* one without a mapping is in a transaction */
     }
-    const bool is_left = mend_chunk_is_set_aside(chunk) && chunk->live_bytes == 0;
+    const bool is_left = mend_chunk_sleeps(chunk) && chunk->live_bytes == 0;
     return mend_chunk_misses_mapping(chunk)       ? MEND_OWED_RESTORE
-           : !is_left || chunk->pins > 0          ? MEND_OWED_NOTHING
+           : !is_left                             ? MEND_OWED_NOTHING
            : chunk->owed.kind == MEND_OWED_GRAPHS ? MEND_OWED_GRAPHS
                                                   : MEND_OWED_END;
 }
@@ -344,9 +321,6 @@ void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk)
         chunks->pinned_bytes += is_first ? chunk->size_bytes : 0;
         mend_chunk_hold(chunks, chunk);
         chunk->pins++;
-        if (mend_chunk_is_far(chunk)) {
-            mend_chunk_note_owed(chunks, chunk);
-        }
     }
 }
 
@@ -358,9 +332,6 @@ void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk)
         const bool was_last = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
         assert(!was_last || chunks->pinned_bytes >= chunk->size_bytes);
         chunks->pinned_bytes -= was_last ? chunk->size_bytes : 0;
-        if (mend_chunk_is_far(chunk)) {
-            mend_chunk_note_owed(chunks, chunk);
-        }
         mend_chunk_end_hold(chunks, chunk);
     }
 }

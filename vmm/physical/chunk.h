@@ -65,7 +65,6 @@ typedef struct mend_memory {
     mend_chunk_handle handle; /* 0: the chunk misses its memory */
     uint64_t number;          /* rises with each creation */
     int share_types;          /* of its creation; a chunk without memory remembers what it had */
-    mend_backing backing;     /* the same */
     bool was_exported;        /* others may still hold the memory: then its release gives the device
                                * nothing */
     bool has_fabric;          /* that handle was asked for; it stays until the memory is released */
@@ -113,7 +112,7 @@ typedef struct mend_chunk {
     bool is_parked;         /* by_size is in `parked` */
     struct mend_kept *kept; /* what is kept of a sleeping chunk; NULL: it does not sleep */
 
-    /* Frozen by an exchange, by a sleep, or as far: never in `empty`, even without live bytes. It
+    /* Frozen by an exchange or by a sleep: never in `empty`, even without live bytes. It
      * stays so after a transaction only while the driver refuses to restore the mapping or
      * access. */
     bool is_frozen;
@@ -123,16 +122,6 @@ typedef struct mend_chunk {
     mend_alias alias;
     mend_claim claim;
 } mend_chunk;
-
-/* Far memory of one backing, which is in no sum of the device's. */
-typedef struct mend_far_sums {
-    uint64_t count, bytes; /* of chunks: mapped, frozen and awake, or spare */
-    uint64_t live_bytes;   /* of these, of live blocks */
-} mend_far_sums;
-
-/* The sum of HOST, the only far backing. */
-static_assert(MEND_BACKINGS == 2, "the sums of a further far backing are added here");
-#define MEND_FAR_SUM(chunks, figure) ((chunks)->far[MEND_BACKING_HOST].figure)
 
 typedef struct mend_chunks {
     const mend_driver *driver;
@@ -163,15 +152,13 @@ typedef struct mend_chunks {
     uint32_t asleep_count;    /* of frozen_count, asleep */
     uint32_t away_count;      /* of these, without memory; not in reserved_bytes */
     uint64_t away_bytes;      /* their bytes */
-    uint64_t unmapped_frozen_count;     /* frozen chunks without mapping, asleep or not */
-    uint64_t unmapped_frozen_bytes;     /* bytes of those without mapping */
-    uint64_t asleep_bytes;              /* bytes of sleeping chunks */
-    uint64_t asleep_live_bytes;         /* of these, of live blocks */
-    uint64_t away_in[MEND_CHUNK_ZONES]; /* bytes without memory of the device, of each zone: asleep,
-                                         * or mapped and far */
-    uint64_t away_live_in[MEND_CHUNK_ZONES]; /* bytes of live blocks that sleep or are far */
+    uint64_t unmapped_frozen_count;          /* frozen chunks without mapping, asleep or not */
+    uint64_t unmapped_frozen_bytes;          /* bytes of those without mapping */
+    uint64_t asleep_bytes;                   /* bytes of sleeping chunks */
+    uint64_t asleep_live_bytes;              /* of these, of live blocks */
+    uint64_t away_in[MEND_CHUNK_ZONES];      /* bytes of chunks that lack memory, of each zone */
+    uint64_t away_live_in[MEND_CHUNK_ZONES]; /* bytes of live blocks that sleep */
     uint64_t reserved_in[MEND_CHUNK_ZONES];  /* mapped chunks with memory of the device, of each */
-    mend_far_sums far[MEND_BACKINGS];        /* of each far backing */
     mend_owing owing;                        /* of the whole heap */
     uint64_t next_number;
     uint64_t created;
@@ -194,13 +181,12 @@ void mend_chunks_clear(mend_chunks *chunks);
 /* Whether the trees are valid and each mapped chunk has the right `next`. O(n). */
 bool mend_chunks_are_in_order(const mend_chunks *chunks);
 
-/* Creates a chunk that is not mapped: empty, or spare if it is far. The caller reserved a node of
- * the slab. Memory of the device is for other processes, too, as the pool is made, unless it
- * `is_private`. Calls the driver; on failure nothing changed. If the driver refuses chunks with
- * fabric handles, this one and all later ones are created without. OUT_OF_MEMORY also where the
- * driver creates none that is far. */
-mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_backing backing,
-                              bool is_private, mend_chunk **chunk);
+/* Creates an empty chunk that is not mapped. The caller reserved a node of the slab. It is for
+ * other processes, too, as the pool is made, unless it `is_private`. Calls the driver; on failure
+ * nothing changed. If the driver refuses chunks with fabric handles, this one and all later ones
+ * are created without. */
+mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, bool is_private,
+                              mend_chunk **chunk);
 
 /* Releases a chunk that is not mapped. is_undone: it counts as never created. Calls the driver; on
  * failure nothing changed. */
@@ -292,17 +278,10 @@ static inline bool mend_chunk_misses_mapping(const mend_chunk *chunk)
     return chunk->missing != MEND_MISSING_NOTHING && !mend_chunk_sleeps(chunk);
 }
 
-/* Whether its memory is not the device's. Then it is set aside while it is mapped, and is owed
- * while it is not: no request gets the free memory of it. */
-static inline bool mend_chunk_is_far(const mend_chunk *chunk)
-{
-    return chunk->memory.backing != MEND_BACKING_DEVICE;
-}
-
 /* Whether its memory is of the device's budget: in reserved_bytes, which the limits bound. */
 static inline bool mend_chunk_is_reserved(const mend_chunk *chunk)
 {
-    return !mend_chunk_is_far(chunk) && chunk->missing != MEND_MISSING_MEMORY;
+    return chunk->missing != MEND_MISSING_MEMORY;
 }
 
 /* Whether the driver holds a mapping for a chunk that has an address. */
@@ -333,18 +312,10 @@ static inline uint64_t mend_chunk_mapping_bytes(const mend_chunk *chunk)
     return mend_chunk_owner(chunk)->size_bytes;
 }
 
-/* What `holds` must be: the pins, and 1 while the chunk is frozen; 1 if it is far; the aliases; 1
- * for an alias. */
+/* What `holds` must be: the pins, and 1 while the chunk is frozen; the aliases; 1 for an alias. */
 static inline uint64_t mend_chunk_holds(const mend_chunk *chunk)
 {
-    return chunk->pins + chunk->is_frozen + mend_chunk_is_far(chunk) + chunk->aliases +
-           mend_chunk_is_alias(chunk);
-}
-
-/* Whether it is frozen for longer than a call: its blocks sleep, or are in far memory. */
-static inline bool mend_chunk_is_set_aside(const mend_chunk *chunk)
-{
-    return chunk->kept != NULL || mend_chunk_is_far(chunk);
+    return chunk->pins + chunk->is_frozen + chunk->aliases + mend_chunk_is_alias(chunk);
 }
 
 static inline bool mend_chunk_is_empty(const mend_chunk *chunk)
@@ -477,7 +448,7 @@ mend_chunk *mend_chunk_make_alias(mend_chunks *chunks, mend_chunk *chunk, uint64
 /* The end of an alias that is not mapped any more. The chunk stays held. */
 void mend_chunk_drop_alias(mend_chunks *chunks, mend_chunk *alias);
 
-/* ---- aside.c --------------------------------------------------------------------------------- */
+/* ---- asleep.c -------------------------------------------------------------------------------- */
 
 /* Changed under both locks of the heap. */
 
@@ -493,12 +464,10 @@ mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, stru
 /* A sleeping chunk, whose memory is mapped and has its contents, is an ordinary frozen chunk. */
 void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk);
 
-/* So much of a chunk set aside was taken; or freed: less is a large number, as 0 - 512. Its live
- * bytes are counted already. */
-void mend_chunk_note_live_aside(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
+/* So much of a sleeping chunk was freed. Its live bytes are counted already. */
+void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
 
-/* The end of a chunk set aside without live blocks, which left the layout: it sleeps without
- * memory, or its handle was released, and its mapping keeps far memory until it is unmapped. */
-void mend_chunk_end_aside(mend_chunks *chunks, mend_chunk *chunk);
+/* The end of a sleeping chunk without live blocks and memory, which left the layout. */
+void mend_chunk_end_asleep(mend_chunks *chunks, mend_chunk *chunk);
 
 #endif

@@ -17,12 +17,11 @@
 typedef enum mend_owed_kind {
     MEND_OWED_NOTHING = 0,
     MEND_OWED_RESTORE,     /* the mapping or access of a chunk with live blocks */
-    MEND_OWED_END,         /* of a chunk, asleep or far, that has lost its last block */
+    MEND_OWED_END,         /* of a sleeping chunk that has lost its last block */
     MEND_OWED_HOST_MEMORY, /* pinned, to be freed */
     MEND_OWED_HANDLES,     /* of an import, closed or not, to be released */
     MEND_OWED_MEMORY,      /* of a sleeping chunk, to be unmapped and released */
     MEND_OWED_MAPPING,     /* retired, to be unmapped once it is idle */
-    MEND_OWED_SPARE,       /* a chunk on the host that is not mapped, to be released */
     MEND_OWED_GRAPHS,      /* an end that waits for captured graphs */
     MEND_OWED_ZEROS,       /* of a range, to be mapped or unmapped: that may create memory */
     MEND_OWED_ZEROS_CHUNK, /* that nothing maps, to be released */

@@ -227,7 +227,6 @@ typedef struct mend_plan {
     uint64_t refused_bytes;     /* smallest creation that the limit allows and the device has no
                                  * memory for; 0: none */
     bool lacks_host_memory;     /* there is no plan because malloc failed */
-    mend_backing backing;       /* of what it creates; far: one chunk, for one block */
 } mend_plan;
 
 /* Frees the host memory of a plan and empties it. Does nothing for an empty plan. */

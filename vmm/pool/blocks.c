@@ -181,7 +181,6 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
 static mend_block_info describe(mend_pool *pool, const mend_span *span)
 {
     const uint32_t number = mend_group_number_of(&pool->heap, span);
-    const mend_backing backing = mend_layout_backing(&pool->heap, span);
     return (mend_block_info){.struct_size = sizeof(mend_block_info),
                              .base = (void *)(uintptr_t)span->address,
                              .requested_bytes = span->requested_bytes,
@@ -195,7 +194,6 @@ static mend_block_info describe(mend_pool *pool, const mend_span *span)
                              .group = mend_group_numbered(&pool->heap, number),
                              .sleep_tag = span->sleep_tag,
                              .is_asleep = mend_layout_sleeps(&pool->heap, span),
-                             .is_on_host = backing == MEND_BACKING_HOST,
                              .contents_dropped = span->contents_dropped,
                              .scope = span->scope};
 }
@@ -304,31 +302,4 @@ int mend_set_plain(int is_plain)
         atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
     }
     return before;
-}
-
-int mend_set_host_allowed(int allowed)
-{
-    bool *own = &mend_process_own_marks()->may_use_host;
-    int before = *own;
-    *own = allowed != 0;
-    return before;
-}
-
-mend_result mend_move(mend_pool *pool, mend_move_target target, const uint64_t *tags,
-                      size_t tag_count, mend_move_report *report)
-{
-    MEND_INVALID_IF(pool == NULL || (tags == NULL && tag_count > 0) ||
-                        (unsigned)target > MEND_MOVE_TO_HOST,
-                    "mend_move: pool or tags is NULL, or target is no mend_move_target");
-    mend_move_report all = MEND_MOVE_REPORT_INIT;
-    MEND_TRY(mend_pool_check_struct(report, "mend_move_report"));
-    if (pool->heap.config.host_limit_bytes == 0) {
-        return mend_fail(MEND_ERROR_NOT_SUPPORTED,
-                         "mend_move: the pool has no mend_pool_config.host_bytes");
-    }
-    MEND_TRY(mend_pool_enter_all(pool));
-    mend_result result = mend_relocate(
-        &pool->heap, target == MEND_MOVE_TO_HOST ? MEND_BACKING_HOST : MEND_BACKING_DEVICE, tags,
-        tag_count, &all);
-    return mend_pool_leave_all_with(pool, result, report, &all, sizeof(all));
 }

@@ -30,9 +30,6 @@
       "a thread shows figures once a second, for libmend top: see history.md")                     \
     X(snapshot, snapshot, PATH, "none",                                                            \
       "on SIGUSR2 a thread writes what a pool holds to this path and a number: see history.md")    \
-    X(host, host_bytes, BYTES, "none",                                                             \
-      "most memory of the host for blocks that the program lets live there when the device is "    \
-      "full")                                                                                      \
     X(tightness, tightness, TIGHTNESS, "3",                                                        \
       "1 for fewest driver calls, in large chunks, to 5 for least memory, in small chunks")        \
     X(plain, plain, SWITCH, "off",                                                                 \

@@ -205,7 +205,6 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .limit_bytes = limit_of(config, info, default_limit_bytes),
         .default_limit_bytes = default_limit_bytes,
         .soft_limit_bytes = config->soft_limit_bytes,
-        .host_limit_bytes = config->host_bytes,
         .guard_bytes = (config->check & MEND_CHECK_GUARD) != 0 ? LEAST_GUARD_BYTES : 0,
         .in_one_chunk_bytes =
             config->in_one_chunk_bytes != 0 ? config->in_one_chunk_bytes : UINT64_MAX,
@@ -228,16 +227,6 @@ static mend_result check_sharing(const mend_pool_config *config, const mend_devi
                            takes_fabric ? " or by fabric handles" : "");
 }
 
-static mend_result check_host(const mend_pool_config *config, const mend_device_info *info)
-{
-    return config->host_bytes == 0 || info->host_page_bytes != 0
-               ? MEND_OK
-               : mend_fail(MEND_ERROR_NOT_SUPPORTED,
-                           "mend_pool_config.host_bytes is set, but the driver of device %d (%s) "
-                           "creates no memory of the host",
-                           config->device, info->name);
-}
-
 static mend_result check_limit(const mend_heap_config *config, const mend_device_info *info)
 {
     if (config->limit_bytes >= info->granularity_bytes) {
@@ -258,7 +247,6 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
     const mend_passes passes = passes_of(config, info);
     MEND_TRY(mend_peer_devices_check(config, info));
     MEND_TRY(check_sharing(config, info));
-    MEND_TRY(check_host(config, info));
     MEND_TRY(find_default_limit(config, info, &default_limit_bytes));
     mend_heap_config heap_config = heap_config_of(config, info, default_limit_bytes);
     MEND_TRY(check_limit(&heap_config, info));

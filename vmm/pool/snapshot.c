@@ -150,7 +150,7 @@ static void put_block(snapshot *s, const mend_region *region, uint64_t sequence)
 /* Whether memory of the device is at the region's addresses. */
 static bool is_held(const mend_region *region)
 {
-    return region->kind != MEND_REGION_PAGE && !region->is_asleep && !region->is_on_host;
+    return region->kind != MEND_REGION_PAGE && !region->is_asleep;
 }
 
 /* Without a history: first each stretch of a segment that has memory is mapped, then its blocks are

@@ -90,9 +90,6 @@ static mend_status rationed_create(const mend_driver *driver, uint64_t size_byte
                                    mend_chunk_handle *handle)
 {
     mend_ration *ration = driver->state;
-    if (properties->backing != MEND_BACKING_DEVICE) { /* the limits are of the device */
-        return ration->pass.inner->create(ration->pass.inner, size_bytes, properties, handle);
-    }
     if (!leaves_enough(ration, size_bytes) || !claim(ration, &ration->sizes, size_bytes)) {
         return MEND_DRIVER_OUT_OF_MEMORY;
     }

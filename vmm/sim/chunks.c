@@ -49,28 +49,6 @@ mend_sim_chunk *mend_sim_chunk_take(mend_sim *sim, int device, uint64_t size_byt
     return chunk;
 }
 
-/* The same in memory of the host, which no device lacks then. */
-static mend_sim_chunk *take_on_host(mend_sim *sim, int device, uint64_t size_bytes)
-{
-    assert(mend_mutex_is_held(&sim->mutex));
-    assert(sim->ledger.host_chunk_bytes <= sim->config.host_chunk_bytes);
-    if (size_bytes > sim->config.host_chunk_bytes - sim->ledger.host_chunk_bytes ||
-        !mend_slab_reserve(&sim->chunk_slab, 1)) {
-        return NULL;
-    }
-    mend_sim_chunk *chunk = mend_slab_take(&sim->chunk_slab);
-    chunk->size_bytes = size_bytes;
-    chunk->device = device; /* the file of its bytes is that of this device */
-    chunk->on_host = true;
-    if (!mend_sim_content_take(sim, chunk)) {
-        mend_slab_give(&sim->chunk_slab, chunk);
-        return NULL;
-    }
-    sim->ledger.host_chunks++;
-    sim->ledger.host_chunk_bytes += size_bytes;
-    return chunk;
-}
-
 void mend_sim_chunk_close_files(const mend_sim_chunk *chunk)
 {
     assert(chunk->foreign);
@@ -105,17 +83,6 @@ static void end_fabric(mend_sim_chunk *chunk)
     }
 }
 
-static void drop_from_host(mend_sim *sim, mend_sim_chunk *chunk)
-{
-    assert(sim->ledger.host_chunks > 0);
-    assert(sim->ledger.host_chunk_bytes >= chunk->size_bytes);
-    sim->ledger.host_chunks--;
-    sim->ledger.host_chunk_bytes -= chunk->size_bytes;
-    mend_sim_content_give(sim, chunk);
-    mend_slab_give(&sim->chunk_slab, chunk);
-    mend_sim_faults_released(sim);
-}
-
 void mend_sim_chunk_drop(mend_sim *sim, mend_sim_chunk *chunk)
 {
     if (chunk->handle_count != 0 || chunk->mapping_count != 0 || chunk->share_count != 0 ||
@@ -124,10 +91,6 @@ void mend_sim_chunk_drop(mend_sim *sim, mend_sim_chunk *chunk)
     }
     if (chunk->foreign) {
         drop_foreign(sim, chunk);
-        return;
-    }
-    if (chunk->on_host) {
-        drop_from_host(sim, chunk);
         return;
     }
     end_fabric(chunk);
@@ -151,7 +114,7 @@ mend_chunk_handle mend_sim_chunk_add_handle(mend_sim *sim, mend_sim_chunk *chunk
 {
     sim->last_handle += HANDLE_STEP;
     mend_pointer_map_insert(&sim->chunks, sim->last_handle, chunk);
-    sim->ledger.handles += chunk->handle_count == 0 && !chunk->on_host;
+    sim->ledger.handles += chunk->handle_count == 0;
     chunk->handle_count++;
     return sim->last_handle;
 }
@@ -160,17 +123,11 @@ static mend_status check_properties(mend_sim *sim, uint64_t size_bytes,
                                     const mend_chunk_properties *properties)
 {
     uint64_t page = sim->config.page_bytes;
-    const bool on_host = properties->backing == MEND_BACKING_HOST;
     FORBID(size_bytes == 0 || size_bytes % page != 0, MEND_DRIVER_INVALID_VALUE,
            "create: %" PRIu64 " bytes are not a multiple of the page (%" PRIu64 " bytes)",
            size_bytes, page);
     FORBID(properties->device < 0 || properties->device >= sim->config.device_count,
            MEND_DRIVER_INVALID_DEVICE, "create: there is no device %d", properties->device);
-    FORBID(on_host && (properties->share_types != 0 || properties->rdma), MEND_DRIVER_INVALID_VALUE,
-           "create: memory of the host can be neither exported nor be for RDMA");
-    if (on_host && !mend_sim_has_host_chunks(sim)) {
-        return MEND_DRIVER_NOT_SUPPORTED;
-    }
     bool lacks_rdma = properties->rdma && sim->config.has_rdma == 0;
     int known_types = MEND_SHARE_FILE_DESCRIPTOR | MEND_SHARE_FABRIC;
     if ((properties->share_types & ~known_types) != 0 || lacks_rdma ||
@@ -184,16 +141,9 @@ static mend_status check_properties(mend_sim *sim, uint64_t size_bytes,
 mend_status mend_sim_do_create(mend_sim *sim, uint64_t size_bytes,
                                const mend_chunk_properties *properties, mend_chunk_handle *handle)
 {
-    const bool on_host = properties->backing == MEND_BACKING_HOST;
     TRY(check_properties(sim, size_bytes, properties));
-    if (on_host) {
-        TRY(mend_sim_fault_answer_on_host(sim, size_bytes));
-    }
     NEED(mend_pointer_map_reserve(&sim->chunks));
-    sim->bill_row = on_host ? (int)MEND_CALL_host_alloc : sim->bill_row;
-    mend_sim_chunk *chunk = on_host
-                                ? take_on_host(sim, properties->device, size_bytes)
-                                : mend_sim_chunk_take(sim, properties->device, size_bytes, false);
+    mend_sim_chunk *chunk = mend_sim_chunk_take(sim, properties->device, size_bytes, false);
     NEED(chunk != NULL);
     chunk->share_types = properties->share_types;
     chunk->rdma = properties->rdma;
@@ -209,11 +159,10 @@ mend_status mend_sim_do_release(mend_sim *sim, mend_chunk_handle handle)
            "release: 0x%" PRIx64 " is not a handle, or was released already", handle);
     (void)mend_pointer_map_remove(&sim->chunks, handle);
     sim->bill_bytes = chunk->size_bytes;
-    sim->bill_row = chunk->on_host ? (int)MEND_CALL_host_free : sim->bill_row;
     assert(chunk->handle_count > 0);
     chunk->handle_count--;
-    assert(chunk->on_host || sim->ledger.handles > 0);
-    sim->ledger.handles -= chunk->handle_count == 0 && !chunk->on_host;
+    assert(sim->ledger.handles > 0);
+    sim->ledger.handles -= chunk->handle_count == 0;
     mend_sim_chunk_drop(sim, chunk);
     return MEND_DRIVER_OK;
 }

@@ -119,11 +119,6 @@ mend_status mend_sim_fabric_status(const mend_sim *sim)
     return MEND_DRIVER_NOT_SUPPORTED;
 }
 
-bool mend_sim_has_host_chunks(const mend_sim *sim)
-{
-    return sim->config.has_no_host_chunks == 0 && sim->config.has_no_virtual_memory == 0;
-}
-
 mend_status mend_sim_do_device_open(mend_sim *sim, int device, mend_device_info *info)
 {
     if (device < 0 || device >= sim->config.device_count) {
@@ -136,7 +131,6 @@ mend_status mend_sim_do_device_open(mend_sim *sim, int device, mend_device_info 
         .recommended_bytes = sim->config.page_bytes,
         .virtual_memory = sim->config.has_no_virtual_memory == 0,
         .memory_pools = sim->config.has_no_memory_pools == 0,
-        .host_page_bytes = mend_sim_has_host_chunks(sim) ? sim->config.page_bytes : 0,
         .share_file_descriptor = true,
         .share_fabric = sim->config.fabric != MEND_SIM_FABRIC_NONE,
         .rdma = sim->config.has_rdma != 0,

@@ -8,9 +8,6 @@
 
 #include "base/struct_size.h"
 
-/* The creation of memory of the host: not a call of the table. */
-enum { ON_HOST = MEND_DRIVER_CALL_COUNT };
-
 /* Whether a call can fail. Calls that cannot get no fault and are not counted. */
 bool mend_sim_call_can_fail(mend_driver_call call)
 {
@@ -34,9 +31,6 @@ static int call_of(const char *name)
 {
     if (name == NULL) {
         return -1;
-    }
-    if (strcmp(name, "create_on_host") == 0) {
-        return ON_HOST;
     }
     for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
         mend_driver_call call = (mend_driver_call)i;
@@ -92,12 +86,13 @@ static void drop_fault(mend_sim_standing_fault **at)
     free(gone);
 }
 
-static mend_status answer(mend_sim *sim, int call, uint64_t size_bytes)
+mend_status mend_sim_fault_answer(mend_sim *sim, mend_driver_call call, uint64_t size_bytes)
 {
+    assert(mend_sim_call_can_fail(call));
     assert(mend_mutex_is_held(&sim->mutex));
     for (mend_sim_standing_fault **at = &sim->faults; *at != NULL; at = &(*at)->next) {
         mend_sim_fault *rule = &(*at)->rule;
-        bool matches = ((*at)->call == call || ((*at)->call < 0 && call != ON_HOST)) &&
+        bool matches = ((*at)->call == (int)call || (*at)->call < 0) &&
                        (rule->above_bytes == 0 || size_bytes > rule->above_bytes);
         if (!matches) {
             continue;
@@ -118,17 +113,6 @@ static mend_status answer(mend_sim *sim, int call, uint64_t size_bytes)
         return status;
     }
     return MEND_DRIVER_OK;
-}
-
-mend_status mend_sim_fault_answer(mend_sim *sim, mend_driver_call call, uint64_t size_bytes)
-{
-    assert(mend_sim_call_can_fail(call));
-    return answer(sim, (int)call, size_bytes);
-}
-
-mend_status mend_sim_fault_answer_on_host(mend_sim *sim, uint64_t size_bytes)
-{
-    return answer(sim, ON_HOST, size_bytes);
 }
 
 /* The calls that still work with a broken context. */

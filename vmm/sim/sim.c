@@ -65,9 +65,8 @@ static mend_result fill_defaults(mend_sim_config *config)
     }
     int *switches[] = {&config->prices_advance_clock,  &config->identity_in_capture,
                        &config->is_integrated,         &config->has_rdma,
-                       &config->has_no_virtual_memory, &config->has_no_host_chunks,
-                       &config->fresh_is_zero,         &config->has_no_context_events,
-                       &config->has_no_memory_pools};
+                       &config->has_no_virtual_memory, &config->fresh_is_zero,
+                       &config->has_no_context_events, &config->has_no_memory_pools};
     for (size_t i = 0; i < sizeof(switches) / sizeof(*switches); i++) {
         if (*switches[i] < -1 || *switches[i] > 1) {
             return mend_sim_invalid("mend_sim_config: a switch is not -1, 0 or 1");
@@ -75,9 +74,6 @@ static mend_result fill_defaults(mend_sim_config *config)
         *switches[i] = *switches[i] == 1; /* all are off by default */
     }
     config->memory_bytes = mend_align_up(config->memory_bytes, config->page_bytes);
-    if (config->host_chunk_bytes == 0) {
-        config->host_chunk_bytes = config->memory_bytes * (uint64_t)config->device_count;
-    }
     return MEND_OK;
 }
 

@@ -78,7 +78,7 @@ typedef struct mend_sim_chunk {
     uint64_t mapping_count;
     uint64_t share_count;
     int device, share_types;
-    bool rdma, plain, on_host;
+    bool rdma, plain;
     void *image;  /* its bytes while the process is checkpointed; NULL: none are kept */
     bool foreign; /* of another simulated device, which may be in another process */
 } mend_sim_chunk;
@@ -325,8 +325,6 @@ __attribute__((format(printf, 3, 4))) mend_status mend_sim_refuse(mend_sim *sim,
 /* The answer of the first fault that matches; OK: no fault matches. */
 mend_status mend_sim_fault_answer(mend_sim *sim, mend_driver_call call, uint64_t size_bytes);
 
-/* The same of the faults of "create_on_host", for a call of create that no other fault matched. */
-mend_status mend_sim_fault_answer_on_host(mend_sim *sim, uint64_t size_bytes);
 bool mend_sim_call_can_fail(mend_driver_call call);
 
 /* Why calls of this kind fail: the device is stopped or broken. OK: they work. */
@@ -415,7 +413,6 @@ mend_sim_thread *mend_sim_thread_get(mend_sim *sim);
 
 /* OK, or the answer to those who ask for memory with fabric handles. */
 mend_status mend_sim_fabric_status(const mend_sim *sim);
-bool mend_sim_has_host_chunks(const mend_sim *sim); /* they can be created */
 
 /* Contexts are numbers. First come the primary contexts, one for each device. Then come green
  * contexts, which share everything with the primary one of their device except streams and

@@ -149,13 +149,6 @@ static bool stage(const mend_sim *sim, mend_sim_item *item, uint64_t source, uin
     return true;
 }
 
-/* Whether a device address is mapped to memory of the host. */
-static bool lies_on_host(const mend_sim *sim, uint64_t address)
-{
-    const mend_sim_mapping *mapping = mend_sim_mapping_at(sim, address);
-    return mapping != NULL && mapping->chunk->on_host;
-}
-
 mend_status mend_sim_do_copy(mend_sim *sim, uint64_t destination, uint64_t source,
                              uint64_t size_bytes, mend_stream handle)
 {
@@ -179,9 +172,7 @@ mend_status mend_sim_do_copy(mend_sim *sim, uint64_t destination, uint64_t sourc
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
     mend_status status = mend_sim_queue(sim, stream, &item, sim->config.copy_ns, 0);
-    bool stays =
-        to_device && from_device && !lies_on_host(sim, destination) && !lies_on_host(sim, source);
-    sim->bill_row = stays ? (int)MEND_CALL_copy : (int)MEND_CALL_host_copy;
+    sim->bill_row = to_device && from_device ? (int)MEND_CALL_copy : (int)MEND_CALL_host_copy;
     bool is_queued = item.host != NULL && mend_sim_host_is_pinned(sim, item.host, size_bytes);
     if (status == MEND_DRIVER_OK && !to_device && !is_queued && stream->capture == NULL) {
         sim->ledger.host_syncs++;

@@ -267,7 +267,7 @@ static mend_result split(mend_heap *heap, const mend_sleep_options *options, men
         .chunk = chunk, .parts = parts, .count = cut(heap, options, chunk, parts)};
     mend_exchange_report done = {0};
     const mend_result result =
-        order.count > 0 ? mend_relocate_in_device(heap, &order, &made->refusals, &done) : MEND_OK;
+        order.count > 0 ? mend_sleep_exchange(heap, &order, &made->refusals, &done) : MEND_OK;
     made->count += result == MEND_OK && order.count > 0;
     made->copied_bytes += result == MEND_OK ? done.copied_bytes : 0;
     free(parts);

@@ -11,7 +11,6 @@
 
 #include "ladder/ladder.h"
 #include "layout/state.h"
-#include "mend/mend_host.h"
 #include "mend/mend_sleep.h"
 #include "move/keep.h"
 #include "move/move.h"
@@ -31,11 +30,9 @@ mend_result mend_sleep_find(mend_heap *heap, uint64_t address, uint64_t size_byt
                             const void **host);
 mend_result mend_sleep_read(mend_heap *heap, uint64_t address, uint64_t size_bytes, void *host);
 
-/* ---- relocate.c ------------------------------------------------------------------------------ */
+/* ---- quiesce.c ------------------------------------------------------------------------------- */
 
-/* As mend_move, and mend_quiesce; `report` is of full size. */
-mend_result mend_relocate(mend_heap *heap, mend_backing backing, const uint64_t *tags,
-                          size_t tag_count, mend_move_report *report);
+/* As mend_quiesce; `report` is of full size. */
 mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report);
 
 /* If the limit has no room for so much more: gives back the zeros of destroyed ranges, and idle
@@ -45,8 +42,8 @@ mend_result mend_sleep_make_room(mend_heap *heap, uint64_t bytes, mend_lack *lac
 /* Gives a chunk other memory of the device, in an open driver scope at a quiet point; makes room by
  * giving empty chunks back. *refusals: mend_trim_to_create's, for all chunks of a call; 0 at
  * first. Results as mend_exchange_memory. */
-mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *order,
-                                    int *refusals, mend_exchange_report *report);
+mend_result mend_sleep_exchange(mend_heap *heap, const mend_exchange_order *order, int *refusals,
+                                mend_exchange_report *report);
 
 /* ---- select.c -------------------------------------------------------------------------------- */
 

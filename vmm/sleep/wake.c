@@ -109,8 +109,7 @@ static mend_result create_memory(waking *w)
             i++;
             continue;
         }
-        mend_status status =
-            mend_chunk_create(&heap->chunks, chunk->size_bytes, MEND_BACKING_DEVICE, false, &made);
+        mend_status status = mend_chunk_create(&heap->chunks, chunk->size_bytes, false, &made);
         if (status == MEND_DRIVER_OK) {
             mend_chunk_take_memory(&heap->chunks, chunk, made);
             w->sleepers[i].is_created = true;

@@ -187,12 +187,6 @@ static mend_result cannot_export(const mend_heap *heap, mend_export_way way)
 
 static mend_result check_way(const mend_heap *heap, const mend_extent *what, mend_export_way way)
 {
-    if (what->range == NULL && mend_layout_backing(heap, what->span) != MEND_BACKING_DEVICE) {
-        return mend_failure(MEND_ERROR_NOT_SUPPORTED,
-                            "mend_export: the memory at 0x%llx is on the host, and cannot be "
-                            "shared; move it to the device first (mend_move)",
-                            (unsigned long long)what->address);
-    }
     bool can_export = true;
     bool is_private = false; /* some of it, in a pool whose chunks can be shared */
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what) {

@@ -105,7 +105,6 @@ typedef struct mend_pool_config {
     int collector;            /* 1: a thread of the library trims the surplus; needs idle_ms,
                                * keep_free_bytes, limit_file or soft_limit_bytes. 0: default, on
                                * with idle_ms. -1: off */
-    uint64_t host_bytes;      /* most memory of the host for blocks, see mend_host.h. 0: none */
     int allow_context_fences; /* 0: default, on. -1: off, for unseen captures: docs/tuning.md */
     const char *record;       /* path of a file to which a thread writes all events, with a number
                                * behind if it is another pool's. NULL: as MEND_RECORD says */
@@ -121,7 +120,7 @@ typedef struct mend_pool_config {
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
         sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            NULL, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0                                               \
+            NULL, 0, 0, NULL, 0, 0, 0, NULL, 0, 0                                                  \
     }
 
 /*
@@ -130,7 +129,7 @@ typedef struct mend_pool_config {
  * yet. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a field of the config or MEND_CONF is wrong;
  * mend_last_error says which one and what is allowed); MEND_ERROR_NO_DRIVER; MEND_ERROR_NO_DEVICE;
  * MEND_ERROR_NOT_SUPPORTED (a device of `peers` cannot reach the memory, or the device lacks what
- * `shareable` or `host_bytes` needs); MEND_ERROR_SYSTEM (the system refuses a file or a thread);
+ * `shareable` needs); MEND_ERROR_SYSTEM (the system refuses a file or a thread);
  * MEND_ERROR_OUT_OF_MEMORY (no room to let this device use a pool of another);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  *
@@ -204,7 +203,7 @@ typedef struct mend_alloc_options {
  * As mend_alloc, with options; the front cache serves only what asks for no more than mend_alloc
  * gives. With an address the pool makes no room: it takes the memory there, or fails with
  * MEND_ERROR_OUT_OF_ADDRESSES, and calls the driver no further than for the stream. A block in one
- * chunk takes the locks of a thread that makes room, and never memory of the host. Results as
+ * chunk takes the locks of a thread that makes room. Results as
  * mend_alloc; MEND_ERROR_INVALID_ARGUMENT also for another alignment, a group of another pool, a
  * group with MEND_NO_STREAM, an address that is not aligned or with in_one_chunk;
  * MEND_ERROR_NOT_SUPPORTED (the block is passed through, see mend_set_plain).
@@ -270,13 +269,12 @@ typedef struct mend_block_info {
     mend_group *group;        /* its group; NULL: none, or a graph of a capture outside of groups */
     uint64_t sleep_tag;       /* the number by which it sleeps and wakes (mend_sleep.h); 0: none */
     int is_asleep;        /* 1: it sleeps, or a part of it, and cannot be used before mend_wake */
-    int is_on_host;       /* 1: its memory, or a part of it, is the host's (mend_host.h) */
     int contents_dropped; /* 1: a sleep dropped contents of it: see mend_keep */
     uint32_t scope;       /* number of the scope it was allocated in (mend_scope_push); 0: none */
 } mend_block_info;
 #define MEND_BLOCK_INFO_INIT                                                                       \
     {                                                                                              \
-        sizeof(mend_block_info), NULL, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, 0                 \
+        sizeof(mend_block_info), NULL, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0                    \
     }
 
 /* Describes the live block that contains `pointer`, at its start or inside. No driver call.

@@ -130,9 +130,6 @@ typedef struct mend_sim_config {
                               * waits until the oldest is done. 0: no limit */
     int has_no_virtual_memory; /* 1: chunks cannot be created, as where a container or an old driver
                                 * refuses them: only plain allocations work */
-    int has_no_host_chunks;    /* 1: chunks cannot be created on the host, as before CUDA 12.2 */
-    uint64_t host_chunk_bytes; /* memory of the host that such chunks may take; 0: as much as the
-                                * memory of all devices */
     uint64_t copy_ns;          /* how long each copy and each fill takes on its stream; 0: no time,
                                 * so that a missing wait behind them shows nowhere */
     int fresh_is_zero;         /* with real bytes: work that reads chunks which nothing has written
@@ -144,7 +141,7 @@ typedef struct mend_sim_config {
 #define MEND_SIM_CONFIG_INIT                                                                       \
     {                                                                                              \
         sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL, 0, 0, 0,  \
-            0, MEND_SIM_FABRIC_NONE, 0, 0, 0, 0, 0, 0, 0, 0                                        \
+            0, MEND_SIM_FABRIC_NONE, 0, 0, 0, 0, 0, 0                                              \
     }
 
 /* Creates a device, which the caller owns until mend_sim_destroy. MEND_OK;
@@ -347,10 +344,9 @@ MEND_API mend_result mend_sim_restore(mend_sim *sim);
 /* A rule that makes calls fail, once or several times. */
 typedef struct mend_sim_fault {
     size_t struct_size;
-    const char *call;     /* the table's member ("map", "set_access"), or "create_on_host": create
-                           * of memory of the host; NULL: any call that can fail: all except
-                           * context_pop, device_close, stream_destroy and event_destroy */
-    int status;           /* the driver's code to return; 0: CUDA_ERROR_OUT_OF_MEMORY */
+    const char *call; /* the table's member ("map", "set_access"); NULL: any call that can fail: all
+                       * except context_pop, device_close, stream_destroy and event_destroy */
+    int status;       /* the driver's code to return; 0: CUDA_ERROR_OUT_OF_MEMORY */
     uint64_t after_calls; /* matching calls that succeed first */
     uint64_t count;       /* matching calls that then fail; UINT64_MAX: all; 0: 1, or all with
                            * until_release */
@@ -426,13 +422,11 @@ typedef struct mend_sim_ledger {
     uint64_t foreign_chunks;   /* imported from other simulated devices; not in chunks */
     uint64_t host_allocations; /* of host_alloc, and not freed */
     uint64_t host_bytes;       /* of these */
-    uint64_t host_chunks;      /* chunks on the host, held as chunks are; not in chunks */
-    uint64_t host_chunk_bytes; /* of these */
 } mend_sim_ledger;
 #define MEND_SIM_LEDGER_INIT                                                                       \
     {                                                                                              \
         sizeof(mend_sim_ledger), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-            0, 0, 0, 0, 0, 0, 0                                                                    \
+            0, 0, 0, 0, 0                                                                          \
     }
 
 /* Fills *ledger with one consistent snapshot. MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */

@@ -38,9 +38,6 @@
     X(placed_by_extension, "1", "requests for which chunks were mapped behind a free run")         \
     X(placed_at_new_address, "1", "requests for which chunks were mapped at a new address")        \
     X(placed_by_alias, "1", "requests that continue a free end of a partly used chunk")            \
-    X(placed_on_host, "1", "requests for which the device had no memory, and the host had")        \
-    X(moved_to_host_bytes, "B", "memory of live blocks moved to the host so far")                  \
-    X(moved_to_device_bytes, "B", "... and back to the device")                                    \
     X(aliases, "1", "parts of chunks that are used at a second address")                           \
     X(lent_bytes, "B", "bytes of these, reserved once, and live or free at that address")          \
     X(chunks_moved, "1", "empty chunks mapped at another address")                                 \
@@ -97,8 +94,6 @@
     X(history_lost, "1", "of these, events that it no longer has")                                 \
     X(asleep_bytes, "B", "memory of sleeping chunks: not in reserved_bytes, and needed to wake")   \
     X(asleep_live_bytes, "B", "of live_bytes, in sleeping chunks")                                 \
-    X(host_bytes, "B", "memory of the host, until it goes back there: not in reserved_bytes")      \
-    X(host_live_bytes, "B", "of live_bytes, on the host")                                          \
     X(kept_host_bytes, "B", "contents of these, in pinned memory of the host")                     \
     X(kept_file_bytes, "B", "contents of these, in files")                                         \
     X(sleeps, "1", "successful mend_sleep that put memory to sleep")                               \
@@ -147,9 +142,9 @@ typedef struct mend_stats {
 typedef enum mend_usage_row {
     MEND_USAGE_BLOCKS = 0,          /* live blocks */
     MEND_USAGE_ACTIVE_BLOCKS = 1,   /* these, and the pieces of pending_bytes */
-    MEND_USAGE_BYTES = 2,           /* of live_bytes, what neither sleeps nor is on the host */
+    MEND_USAGE_BYTES = 2,           /* of live_bytes, what does not sleep */
     MEND_USAGE_ACTIVE_BYTES = 3,    /* these, and pending_bytes */
-    MEND_USAGE_REQUESTED_BYTES = 4, /* requested_bytes, less what sleeps or is on the host, of which
+    MEND_USAGE_REQUESTED_BYTES = 4, /* requested_bytes, less what sleeps, of which
                                      * only rounded sizes are known */
     MEND_USAGE_RESERVED_BYTES = 5,  /* reserved_bytes */
     MEND_USAGE_CHUNKS = 6,          /* chunks: of all memory alone */

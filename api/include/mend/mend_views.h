@@ -45,8 +45,6 @@ typedef struct mend_region {
     int is_unmapped;          /* 1: a compaction could not map it again (of a block: a part of it),
                                * and it cannot be used now; see mend_defrag */
     int is_asleep;            /* 1: it sleeps (of a block: a part of it); see mend_sleep */
-    int is_on_host;           /* 1: its memory is the host's (of a block: a part of it); see
-                               * mend_move */
     int contents_dropped;     /* of a block: 1: a sleep dropped contents of it: see mend_keep */
     uint32_t scope;           /* of a block or page: number of the scope that it was allocated in
                                * (mend_scope_info); 0: none */
@@ -269,7 +267,6 @@ typedef enum mend_event_cause {
     MEND_CAUSE_STREAM_WAITED = 6,   /* a stream waits for another on the GPU */
     MEND_CAUSE_HOST_WAITED = 7,     /* the host waited for the GPU */
     MEND_CAUSE_COMPACTED = 8,       /* live blocks were copied */
-    MEND_CAUSE_ON_HOST = 9,         /* the memory is the host's */
     MEND_CAUSE_LIMIT_REFUSED = 10,  /* the limit, or what holds the memory below it */
     MEND_CAUSE_DEVICE_REFUSED = 11, /* the driver, which had no memory */
     MEND_CAUSE_REQUEST = 12,        /* an allocation, or a commit of pages */
@@ -278,7 +275,7 @@ typedef enum mend_event_cause {
     MEND_CAUSE_COLLECTION = 15,     /* the same with MEND_TRIM_SURPLUS, or the collector */
     MEND_CAUSE_PEER = 16,           /* another pool asked for memory */
     MEND_CAUSE_DEFRAG = 17,         /* mend_defrag */
-    MEND_CAUSE_SLEEP = 18,          /* mend_sleep and mend_wake, and moves to the host and back */
+    MEND_CAUSE_SLEEP = 18,          /* mend_sleep, mend_wake and mend_quiesce */
     MEND_CAUSES
 } mend_event_cause;
 

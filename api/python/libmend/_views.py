@@ -148,7 +148,6 @@ class Region(NamedTuple):
     is_for_graphs: bool
     is_unmapped: bool
     is_asleep: bool
-    is_on_host: bool
     contents_dropped: bool
     sleep_tag: int
     is_pending: bool  # waiting, also for the stream that freed it

@@ -27,7 +27,6 @@ static void create_fake(void)
     fake.driver = mend_sim_driver(fake.sim);
     fake.switches.virtual_memory_claimed = true;
     fake.switches.everything_claimed = true;
-    fake.switches.host_chunks_claimed = -1;
     fake.switches.mappings_forget = getenv("MEND_FAKE_CUDA_FORGETS") != NULL;
     if (fake.driver->device_open(fake.driver, 0, &fake_info) == MEND_DRIVER_OK) {
         fake.driver->device_close(fake.driver, 0);
@@ -127,12 +126,6 @@ mend_status cuDeviceGetAttribute(int *value, mend_cu_attribute attribute, mend_c
     case MEND_CU_HAS_MULTICAST:
         *value = switches->everything_claimed ? 1 : 0;
         return MEND_DRIVER_OK;
-    case MEND_CU_HOST_NODE:
-        *value = switches->host_node;
-        return MEND_DRIVER_OK;
-    case MEND_CU_HAS_HOST_MEMORY:
-        *value = switches->host_chunks_claimed;
-        return *value < 0 ? MEND_DRIVER_INVALID_VALUE : MEND_DRIVER_OK;
     default:
         return MEND_DRIVER_INVALID_VALUE;
     }
@@ -141,13 +134,7 @@ mend_status cuDeviceGetAttribute(int *value, mend_cu_attribute attribute, mend_c
 /* Whether the location is the device, or that node of the host which the device names. */
 static bool is_location(const mend_cu_chunk_properties *properties)
 {
-    const fake_cuda_switches *switches = &fake_cuda_get()->switches;
-    const bool has_host = !switches->no_host_chunks;
-    const int node = switches->host_node > 0 ? switches->host_node : 0;
-    return properties->location.type == MEND_CU_LOCATION_DEVICE ||
-           (has_host && properties->location.type == MEND_CU_LOCATION_HOST_NODE &&
-            properties->location.id == node && properties->share_types == 0 &&
-            properties->flags.rdma == 0);
+    return properties->location.type == MEND_CU_LOCATION_DEVICE;
 }
 
 /* ---- contexts ---------------------------------------------------------------------------- */
@@ -251,9 +238,7 @@ mend_status cuMemCreate(mend_cu_chunk *chunk, size_t bytes,
         properties->flags.usage != 0) {
         return MEND_DRIVER_INVALID_VALUE;
     }
-    const bool on_host = properties->location.type == MEND_CU_LOCATION_HOST_NODE;
-    mend_chunk_properties wanted = {.device = on_host ? 0 : properties->location.id,
-                                    .backing = on_host ? MEND_BACKING_HOST : MEND_BACKING_DEVICE,
+    mend_chunk_properties wanted = {.device = properties->location.id,
                                     .share_types = properties->share_types,
                                     .rdma = properties->flags.rdma != 0};
     bool is_special = wanted.share_types != 0 || wanted.rdma;
@@ -262,9 +247,6 @@ mend_status cuMemCreate(mend_cu_chunk *chunk, size_t bytes,
     }
     if ((wanted.share_types & MEND_SHARE_FABRIC) != 0 && switches->fabric_is_refused) {
         return MEND_DRIVER_NOT_PERMITTED;
-    }
-    if (on_host && switches->host_chunk_refusal != MEND_DRIVER_OK) {
-        return switches->host_chunk_refusal;
     }
     mend_chunk_handle handle = 0;
     mend_status status = inner()->create(inner(), bytes, &wanted, &handle);

@@ -31,12 +31,8 @@ typedef struct fake_cuda_switches {
     int more_devices;           /* besides device 0; they can be named, not opened */
     uint64_t peers;             /* bit n: device n can reach the memory of device 0 */
     bool is_integrated;         /* the attribute */
-    int host_node;           /* the node of the host nearest to the device; -1: the host has none */
-    bool no_host_chunks;     /* as before CUDA 12.2 */
-    int host_chunks_claimed; /* the attribute; -1: it is unknown, as before CUDA 12.9 */
-    mend_status host_chunk_refusal; /* of cuMemCreate on the host; 0: as the table does */
-    mend_status register_refusal;   /* of cuMemHostRegister and its end; 0: none */
-    const fake_cuda_order *order;   /* NULL: streams and nodes come after nothing */
+    mend_status register_refusal; /* of cuMemHostRegister and its end; 0: none */
+    const fake_cuda_order *order; /* NULL: streams and nodes come after nothing */
 } fake_cuda_switches;
 
 typedef struct fake_cuda {

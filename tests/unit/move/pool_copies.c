@@ -1,6 +1,5 @@
 /* Copies and fills that still run when their call has failed, because the driver refused the waits
  * behind them: what they use is neither unmapped, nor freed, nor given to others until they end. */
-#include "mend/mend_host.h"
 #include "mend/mend_range.h"
 #include "mend/mend_sleep.h"
 #include "tests/support/kit.h"
@@ -17,9 +16,8 @@ typedef struct copies_rig {
 static bool open_rig(copies_rig *r)
 {
     mend_world *w = &r->w;
-    const bool is_open =
-        kit_open_set(w, w->sim_config.memory_bytes = 16 * MEND_MIB, w->sim_config.copy_ns = 1000000,
-                     w->pool_config.host_bytes = 16 * MEND_MIB);
+    const bool is_open = kit_open_set(w, w->sim_config.memory_bytes = 16 * MEND_MIB,
+                                      w->sim_config.copy_ns = 1000000);
     if (is_open) {
         kit_alloc_written_row(w, r->blocks, BLOCKS, BLOCK, S(0));
         for (int i = 0; i < BLOCKS; i++) {
@@ -44,23 +42,12 @@ static mend_result defrag(mend_pool *pool)
     return mend_defrag(pool, NULL, NULL);
 }
 
-static mend_result move_to_host(mend_pool *pool)
-{
-    return mend_move(pool, MEND_MOVE_TO_HOST, NULL, 0, NULL);
-}
-
-static mend_result move_to_device(mend_pool *pool)
-{
-    return mend_move(pool, MEND_MOVE_TO_DEVICE, NULL, 0, NULL);
-}
-
 static mend_result put_to_sleep(mend_pool *pool)
 {
     return mend_sleep(pool, NULL, NULL);
 }
 
-static mend_result (*const calls[])(mend_pool *) = {defrag, move_to_host, move_to_device,
-                                                    put_to_sleep};
+static mend_result (*const calls[])(mend_pool *) = {defrag, put_to_sleep};
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
 
 /* The call fails, with copies that run. */
@@ -76,16 +63,13 @@ static void fail(mend_world *w, mend_result (*call)(mend_pool *))
 static void expect_nothing_left(mend_world *w)
 {
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
-    EXPECT_LEDGER(w, chunks, 0, mappings, 0, host_chunks, 0, host_allocations, 0);
+    EXPECT_LEDGER(w, chunks, 0, mappings, 0, host_allocations, 0);
 }
 
 /* A rig with so much free memory in chunks of its own, in which the call of this number fails. */
 static bool open_failed_beside(copies_rig *r, int number, uint64_t free_bytes)
 {
     bool is_open = open_rig(r);
-    if (is_open && calls[number] == move_to_device) {
-        EXPECT_OK(move_to_host(r->w.pool));
-    }
     if (is_open && free_bytes > 0) {
         kit_free(&r->w, kit_alloc(&r->w, free_bytes, r->w.streams[0]), r->w.streams[0]);
     }

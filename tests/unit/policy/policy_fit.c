@@ -56,8 +56,8 @@ static bool open_chunks(hand_heap *h, const uint64_t pages[], size_t count)
     for (size_t i = 0; i < count && !mend_test_has_failed(); i++) {
         mend_chunk *chunk = NULL;
         mend_waits waits = {0};
-        EXPECT_INT_EQ(MEND_DRIVER_OK, mend_chunk_create(&heap->chunks, pages[i] * PAGE,
-                                                        MEND_BACKING_DEVICE, false, &chunk));
+        EXPECT_INT_EQ(MEND_DRIVER_OK,
+                      mend_chunk_create(&heap->chunks, pages[i] * PAGE, false, &chunk));
         mend_layout_attach(heap, chunk, MEND_ZONE_LARGE, address, &waits);
         address += pages[i] * PAGE;
     }

@@ -8,7 +8,7 @@
 
 enum { BLOCKS = 6 };
 
-KIT_SETTING(shareable, w->pool_config.shareable = 1, w->pool_config.host_bytes = 16 * MEND_MIB);
+KIT_SETTING(shareable, w->pool_config.shareable = 1);
 
 typedef struct scene {
     mend_world w;

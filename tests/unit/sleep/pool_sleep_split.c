@@ -2,7 +2,6 @@
  * to sleep does, every byte is kept, and where a split is refused the chunk stays as it is. */
 #include <string.h>
 
-#include "mend/mend_host.h"
 #include "tests/support/host_memory.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
@@ -184,23 +183,6 @@ MEND_TEST(pool_sleep_split, what_copies_of_a_refused_split_read_stays_mapped)
     EXPECT_OK(mend_trim(m.w.pool, 0, MEND_TRIM_WAIT, NULL));
     kit_release(&m.w, more[0], MEND_MIB / 2, m.w.streams[0]);
     kit_release(&m.w, rest, PAGE, m.w.streams[0]);
-    close_mixed(&m);
-}
-
-MEND_TEST(pool_sleep_split, chunks_on_the_host_stay_as_they_are)
-{
-    mixed m;
-    mend_sleep_report report;
-    mend_world_init(&m.w);
-    m.w.pool_config.host_bytes = 16 * MEND_MIB;
-    ASSERT_TRUE(kit_open(&m.w) && fill(&m));
-    EXPECT_OK(mend_move(m.w.pool, MEND_MOVE_TO_HOST, NULL, 0, NULL));
-    EXPECT_OK(put_first_tag(&m, MEND_KEEP_HOST, &report));
-    EXPECT_U64_EQ(0, report.copied_bytes + report.asleep_bytes + report.stayed_bytes);
-    EXPECT_STATS(&m.w, host_live_bytes, PARTS * PART);
-    EXPECT_OK(mend_move(m.w.pool, MEND_MOVE_TO_DEVICE, NULL, 0, NULL));
-    EXPECT_OK(put_first_tag(&m, MEND_KEEP_HOST, &report));
-    EXPECT_INT_EQ(PARTS / 2, count_asleep(&m));
     close_mixed(&m);
 }
 

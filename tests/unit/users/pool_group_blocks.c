@@ -1,7 +1,6 @@
 /* Blocks of a named group, at named addresses; a group's blocks as a whole, restored. */
 #include <string.h>
 
-#include "mend/mend_host.h"
 #include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "tests/support/host_memory.h"
@@ -95,32 +94,6 @@ WORLD_64_TEST(pool_group_blocks, a_restoration_cuts_memory_that_many_streams_hav
     }
     EXPECT_OK(mend_group_set_blocks(group, blocks, sizeof(mend_group_block), BLOCKS));
     expect_blocks(group, blocks, BLOCKS);
-    EXPECT_OK(mend_audit(w->pool));
-    EXPECT_OK(mend_group_destroy(group, S(0)));
-}
-
-KIT_SETTING(beside_the_host, w->sim_config.host_chunk_bytes = 64 * MEND_MIB;
-            w->pool_config.host_bytes = 64 * MEND_MIB; w->placement.chunk_bytes = 64 * MEND_KIB);
-
-/* Each chunk of it is a free part of its own, and waits for all that used the block. */
-KIT_TEST_IN(pool_group_blocks, a_restoration_frees_a_block_on_the_host,
-            kit_open_with(w, 64 * MEND_MIB, beside_the_host))
-{
-    enum { CHUNKS = 200, CHUNK = 64 * MEND_KIB };
-    mend_group *group = kit_group(w);
-    mend_move_report report = MEND_MOVE_REPORT_INIT;
-    void *pieces[CHUNKS];
-    kit_alloc_row(w, pieces, CHUNKS, CHUNK, NULL);
-    kit_free_row(w, pieces, CHUNKS, NULL);
-    void *block = alloc_in(w, CHUNKS * CHUNK, S(0), group);
-    EXPECT_OK(mend_record_stream(w->pool, block, S(1)));
-    EXPECT_OK(mend_record_stream(w->pool, block, S(2)));
-    EXPECT_OK(mend_move(w->pool, MEND_MOVE_TO_HOST, NULL, 0, &report));
-    EXPECT_U64_EQ(CHUNKS * CHUNK, report.moved_bytes);
-    while (w->pool->heap.nodes.spans.free_count > 16) {
-        kit_alloc(w, 512, NULL);
-    }
-    EXPECT_OK(mend_group_set_blocks(group, NULL, sizeof(mend_group_block), 0));
     EXPECT_OK(mend_audit(w->pool));
     EXPECT_OK(mend_group_destroy(group, S(0)));
 }

@@ -1,20 +1,15 @@
 /*
- * Chunks set aside: they keep their addresses, their place in the layout and their live blocks, and
- * have no memory of the device. Invariants, checked by the audit:
+ * Sleeping chunks: they keep their addresses, their place in the layout and their live blocks, and
+ * have no memory. Invariants, checked by the audit:
  *  - such a chunk is frozen, so its free memory is claimed, and what is freed in it becomes
- * claimed;
- *  - without live bytes it is collected: its record, its addresses and its contents go.
- * A sleeping chunk:
- *  - has `kept`, the description of its contents, and lacks its memory. One that a wake gave it,
+ *    claimed;
+ *  - without live bytes it is collected: its record, its addresses and its contents go;
+ *  - it has `kept`, the description of its contents, and lacks its memory. One that a wake gave it,
  *    and that the driver did not unmap when the wake failed, is a part of reserved_bytes and owed;
  *    the next wake uses it;
  *  - each of its blocks of which not all bytes here are kept says so (contents_dropped);
  *  - no pin, export or alias holds it, and no retired mapping maps its memory;
- *  - is not collected while its free memory is kept for captured graphs, which know the address.
- * A chunk with far memory, which the device uses over a link:
- *  - its blocks are in use as all others; it may be pinned, and is never exported;
- *  - it is in no sum of the device's memory (reserved_bytes), and never among the empty chunks;
- *  - one that is not mapped is spare: the driver refused to take its memory back.
+ *  - it is not collected while its free memory is kept for captured graphs, which know the address.
  */
 #include "physical/chunk.h"
 
@@ -70,32 +65,26 @@ void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk)
                       chunk->memory.number);
 }
 
-void mend_chunk_note_live_aside(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
+void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
 {
-    const bool sleeps = mend_chunk_sleeps(chunk);
-    uint64_t *live_bytes =
-        sleeps ? &chunks->asleep_live_bytes : &chunks->far[chunk->memory.backing].live_bytes;
-    assert(mend_chunk_is_set_aside(chunk));
-    *live_bytes += size_bytes;
-    chunks->away_live_in[chunk->zone] += size_bytes;
-    assert(*live_bytes >= chunk->live_bytes);
-    if (!sleeps || chunk->live_bytes == 0) {
+    assert(mend_chunk_sleeps(chunk));
+    chunks->asleep_live_bytes -= size_bytes;
+    chunks->away_live_in[chunk->zone] -= size_bytes;
+    assert(chunks->asleep_live_bytes >= chunk->live_bytes);
+    if (chunk->live_bytes == 0) {
         mend_chunk_note_owed(chunks, chunk);
     }
-    if (sleeps && chunk->sums != NULL) {
-        chunk->sums->asleep_live_bytes += size_bytes;
+    if (chunk->sums != NULL) {
+        chunk->sums->asleep_live_bytes -= size_bytes;
         assert(chunk->sums->asleep_live_bytes >= chunk->live_bytes);
     }
 }
 
-void mend_chunk_end_aside(mend_chunks *chunks, mend_chunk *chunk)
+void mend_chunk_end_asleep(mend_chunks *chunks, mend_chunk *chunk)
 {
-    assert(mend_chunk_is_set_aside(chunk));
-    assert(chunk->live_bytes == 0 && chunk->pins == 0);
+    assert(mend_chunk_sleeps(chunk) && chunk->missing == MEND_MISSING_MEMORY);
+    assert(chunk->live_bytes == 0);
     mend_chunk_set_address(chunks, chunk, chunk->zone, 0);
-    if (mend_chunk_sleeps(chunk)) {
-        assert(chunk->missing == MEND_MISSING_MEMORY);
-        mend_chunk_set_kept(chunks, chunk, NULL, MEND_MISSING_NOTHING);
-    }
+    mend_chunk_set_kept(chunks, chunk, NULL, MEND_MISSING_NOTHING);
     mend_chunk_end(chunks, chunk);
 }

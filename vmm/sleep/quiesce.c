@@ -1,59 +1,11 @@
 /*
- * Other memory for chunks, one by one (move/move.h): moves of live blocks between the device and
- * the host; and a pool that holds no memory which other processes can know, for a checkpoint of the
+ * Other memory for chunks, one by one (move/move.h), for which room is made: so that a chunk can be
+ * split; and so that a pool holds no memory which other processes can know, for a checkpoint of the
  * process.
  */
 #include "sleep/sleep.h"
 
 #include "move/ranges.h"
-
-typedef struct relocation {
-    mend_heap *heap;
-    mend_backing backing;
-    const uint64_t *tags;
-    size_t tag_count;
-    mend_move_report *report;
-    int refusals; /* by the driver, in this call */
-} relocation;
-
-/* Bytes of blocks in a chunk that are to move; *stays: there are blocks that are not. */
-static uint64_t bytes_to_move(const relocation *r, const mend_chunk *chunk, bool *stays)
-{
-    uint64_t end = chunk->address + chunk->size_bytes;
-    uint64_t bytes = 0;
-    *stays = false;
-    MEND_SPANS_EACH(const mend_span, span, r->heap, chunk) {
-        bool moves = span->live && !span->lent &&
-                     (r->tag_count == 0 || mend_is_tagged(span, r->tags, r->tag_count));
-        bytes += moves ? mend_min_u64(mend_span_end(span), end) -
-                             mend_max_u64(span->address, chunk->address)
-                       : 0;
-        *stays = *stays || (span->live && !moves);
-    }
-    return bytes;
-}
-
-/* Whether the chunk may move; otherwise counts the bytes that stay. */
-static bool may_move(const relocation *r, const mend_chunk *chunk, uint64_t bytes, bool has_others)
-{
-    mend_move_report *report = r->report;
-    const bool to_host = r->backing == MEND_BACKING_HOST;
-    if (chunk->pins > 0 || chunk->aliases > 0 || mend_chunk_is_alias(chunk) ||
-        mend_retire_holds(r->heap, chunk->memory.handle) != NULL) {
-        report->pinned_bytes += bytes;
-        return false;
-    }
-    if (chunk->zone == MEND_ZONE_RANGE || (to_host && has_others)) {
-        report->shared_bytes += bytes;
-        return false;
-    }
-    if (to_host && (mend_host_chunk_bytes(r->heap, chunk->size_bytes) != chunk->size_bytes ||
-                    !mend_host_has_room(r->heap, chunk->size_bytes))) {
-        report->lacking_bytes += bytes;
-        return false;
-    }
-    return true;
-}
 
 static bool fits_limit(const mend_heap *heap, uint64_t bytes)
 {
@@ -85,8 +37,8 @@ static mend_result find_addresses(mend_heap *heap, const mend_chunk *chunk)
     return result;
 }
 
-static mend_result relocate_in_device(mend_heap *heap, const mend_exchange_order *order,
-                                      int *refusals, mend_exchange_report *report)
+static mend_result exchange(mend_heap *heap, const mend_exchange_order *order, int *refusals,
+                            mend_exchange_report *report)
 {
     const uint64_t size_bytes = order->chunk->size_bytes;
     mend_lack lack;
@@ -103,84 +55,15 @@ static mend_result relocate_in_device(mend_heap *heap, const mend_exchange_order
     return result;
 }
 
-mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *order,
-                                    int *refusals, mend_exchange_report *report)
+mend_result mend_sleep_exchange(mend_heap *heap, const mend_exchange_order *order, int *refusals,
+                                mend_exchange_report *report)
 {
     const size_t reservations_before = heap->space.reservations_by_address.count;
-    const mend_result result = relocate_in_device(heap, order, refusals, report);
+    const mend_result result = exchange(heap, order, refusals, report);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         mend_space_trim(&heap->space, reservations_before);
     }
     return result;
-}
-
-static mend_result move(relocation *r, mend_chunk *chunk, uint64_t bytes)
-{
-    mend_heap *heap = r->heap;
-    mend_move_report *report = r->report;
-    const bool to_host = r->backing == MEND_BACKING_HOST;
-    const uint64_t size_bytes = chunk->size_bytes;
-    mend_exchange_report done = {0};
-    const mend_exchange_order order = {.chunk = chunk, .backing = r->backing};
-    mend_result result = to_host ? mend_exchange_memory(heap, &order, &done)
-                                 : mend_relocate_in_device(heap, &order, &r->refusals, &done);
-    if (result == MEND_OK) {
-        report->moved_bytes += size_bytes;
-        report->copied_bytes += done.copied_bytes;
-        *(to_host ? &heap->counters.moved_to_host_bytes : &heap->counters.moved_to_device_bytes) +=
-            size_bytes;
-    }
-    report->lacking_bytes += result == MEND_ERROR_OUT_OF_MEMORY ? bytes : 0;
-    return result == MEND_ERROR_OUT_OF_MEMORY ? MEND_OK : result;
-}
-
-/* A chunk is looked at once: driver calls release `state`, but chunks come and go only under the
- * grow lock. */
-static mend_result move_all(relocation *r)
-{
-    uint64_t behind = 0;
-    for (mend_chunk *chunk; (chunk = mend_chunk_from(&r->heap->chunks, behind)) != NULL;) {
-        const bool is_there = chunk->memory.backing == r->backing;
-        bool has_others = false;
-        behind = chunk->address + chunk->size_bytes;
-        const uint64_t bytes =
-            is_there || mend_chunk_sleeps(chunk) ? 0 : bytes_to_move(r, chunk, &has_others);
-        if (bytes > 0 && may_move(r, chunk, bytes, has_others)) {
-            MEND_TRY(move(r, chunk, bytes));
-        }
-    }
-    return MEND_OK;
-}
-
-static mend_result relocate(relocation *r)
-{
-    MEND_TRY(mend_quiet_begin(r->heap, MEND_STREAM_UNKNOWN, true));
-    MEND_TRY(move_all(r));
-    /* Blocks that other threads freed meanwhile. */
-    mend_settle(r->heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
-    mend_retire_flush(r->heap, MEND_STREAM_UNKNOWN);
-    return MEND_OK;
-}
-
-mend_result mend_relocate(mend_heap *heap, mend_backing backing, const uint64_t *tags,
-                          size_t tag_count, mend_move_report *report)
-{
-    mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
-    mend_driver_scope scope;
-    relocation r = {heap, backing, tags, tag_count, report, 0};
-    MEND_TRY(mend_enter(heap, &scope));
-    const mend_result result = relocate(&r);
-    mend_driver_scope_close(heap, &scope);
-    report->stayed_bytes = report->shared_bytes + report->pinned_bytes + report->lacking_bytes;
-    if (result != MEND_OK || report->moved_bytes > 0 || report->lacking_bytes == 0) {
-        return result;
-    }
-    return mend_failure(
-        MEND_ERROR_OUT_OF_MEMORY,
-        backing == MEND_BACKING_HOST
-            ? "no memory of the host for %llu bytes of blocks that are to move there"
-            : "no memory of the device for %llu bytes of blocks on the host",
-        (unsigned long long)report->lacking_bytes);
 }
 
 /* ---- for a checkpoint ------------------------------------------------------------------------ */
@@ -243,7 +126,7 @@ static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
         behind = chunk->address + size_bytes;
         if (is_shareable(chunk) && !mend_chunk_sleeps(chunk)) {
             const mend_exchange_order order = {.chunk = chunk, .is_private = true};
-            result = mend_relocate_in_device(heap, &order, &refusals, &done);
+            result = mend_sleep_exchange(heap, &order, &refusals, &done);
             report->exchanged_bytes += result == MEND_OK ? size_bytes : 0;
         }
     }
