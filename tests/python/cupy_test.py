@@ -6,7 +6,7 @@ import unittest
 import cupy
 import libmend
 import libmend.cupy
-from support import GIB, MIB, SimulatedTest, at_once
+from support import GIB, MIB, ProgramTest, SimulatedTest, at_once
 
 
 class WorkTest(SimulatedTest):
@@ -125,6 +125,13 @@ class ObjectLevel(WorkTest):
         cupy.cuda.set_allocator(None)
         self.assertEqual(libmend.stats()["streams"], 0)
 
+    def test_a_thread_s_options_and_its_sleep_tag_are_those_of_its_arrays(self):
+        with libmend.alloc_options(in_one_chunk=True, alignment=MIB), libmend.sleep_tag("arrays"):
+            array = cupy.empty(100 * MIB)
+        self.assertEqual(libmend.stats()["pinned_bytes"], 100 * MIB)
+        self.assertEqual(array.data.ptr % MIB, 0)
+        self.assertEqual(libmend.usage_by_tag()["arrays"].live_bytes, 100 * MIB)
+
     def test_out_of_memory_is_cupys_with_our_report(self):
         with self.assertRaises(cupy.cuda.memory.OutOfMemoryError) as caught:
             cupy.empty(2 * GIB)
@@ -202,6 +209,31 @@ class Pooled(WorkTest):
         ours, others = (cupy.cuda.Stream(self.device.stream()) for _ in range(2))
         self.segment_in_flight(ours)
         self.use_after(others, 2)
+
+
+class Limits(ProgramTest):
+    def test_those_of_cupy_s_own_pool_hold_in_both_modes(self):
+        """Of the environment, and of a call that comes later; what ended does not count."""
+        for mode in ("object", "pooled"):
+            self.succeeds(
+                f"""
+                import cupy, libmend.cupy
+                libmend.cupy.enable("{mode}")
+                theirs = libmend._devices.alloc(0, 100 << 20, 0)  # another library's counts nothing
+                arrays = [cupy.empty(4 << 20) for _ in range(2)]
+                error = error_of(cupy.empty, 1 << 20)
+                print(type(error).__name__, libmend.stats()["live_bytes"] >> 20)
+                arrays.pop()
+                del error, arrays[:]
+                print(cupy.empty(8 << 20).data.ptr != 0)
+                cupy.get_default_memory_pool().set_limit(9 << 20)
+                print(cupy.empty(9 << 20).data.ptr != 0)
+                cupy.get_default_memory_pool().set_limit(0)
+                print(cupy.empty(100 << 20).data.ptr != 0)
+                """,
+                ["OutOfMemoryError 108", "True", "True", "True"],
+                CUPY_GPU_MEMORY_LIMIT=str(8 << 20),
+            )
 
 
 class Modes(unittest.TestCase):

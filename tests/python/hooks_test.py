@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import unittest
+import warnings
 from unittest import mock
 
 import libmend
@@ -44,6 +45,24 @@ class Rmm(SimulatedTest):
         libmend.rmm.enable()
         libmend.rmm.enable(device=0)
         self.assertIs(rmm.mr.get_per_device_resource(0), before)
+
+    def test_a_thread_s_options_and_its_sleep_tag_are_those_of_its_buffers(self):
+        with libmend.alloc_options(in_one_chunk=True, alignment=MIB), libmend.sleep_tag("buffers"):
+            buffer = rmm.DeviceBuffer(100 * MIB)
+        self.assertEqual(libmend.stats()["pinned_bytes"], 100 * MIB)
+        self.assertEqual(buffer.ptr % MIB, 0)
+        self.assertEqual(libmend.usage_by_tag()["buffers"].live_bytes, 100 * MIB)
+
+    def test_sizes_that_hold_no_longer_are_named(self):
+        """As rmm.reinitialize(pool_allocator=True, maximum_pool_size=...) sets them, and Dask."""
+        pool = rmm.mr.PoolMemoryResource(rmm.mr.CudaMemoryResource(), maximum_pool_size=MIB)
+        rmm.mr.set_per_device_resource(0, rmm.mr.StatisticsResourceAdaptor(pool))
+        with self.assertWarnsRegex(RuntimeWarning, "PoolMemoryResource on device 0.*set_limit"):
+            libmend.rmm.enable()
+        rmm.mr.set_per_device_resource(0, rmm.mr.CudaMemoryResource())
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            libmend.rmm.enable()
 
     def test_the_native_resource_is_refused_where_it_cannot_be_compiled(self):
         with self.assertRaisesRegex(RuntimeError, "resource for RMM 26.10.0 is not available"):
@@ -108,6 +127,10 @@ class OnnxRuntime(SimulatedTest):
             again = session.alloc(4 * MIB)
             self.assertEqual((again, libmend.stats()["host_waits"]), (block, 0))
             session._free(again)
+
+    def test_a_limit_that_does_not_hold_is_named(self):
+        with self.assertWarnsRegex(RuntimeWarning, "gpu_mem_limit has no effect.*set_limit"):
+            libmend.onnxruntime.providers(gpu_mem_limit=MIB)
 
     def test_another_session_gets_it_behind_its_work(self):
         for options in ({}, {"user_compute_stream": self.device.stream()}):

@@ -7,10 +7,14 @@ In the mode "object" every array is a block of Mend, allocated and freed in the 
 that was CuPy's current one when the array was created. In the mode "pooled" CuPy keeps its own
 pool, and only the pool's segments are blocks of Mend, each in the order of the stream whose arrays
 it holds: CuPy's statistics and hooks work, but free memory between its arrays stays its own.
+
+In both modes the limits of CuPy's default pool hold: CUPY_GPU_MEMORY_LIMIT, and
+`cupy.get_default_memory_pool().set_limit()`, also when it is called later.
 """
 
 from __future__ import annotations
 
+import collections
 import threading
 
 from . import _devices, _library
@@ -18,6 +22,12 @@ from ._errors import OutOfMemoryError
 from ._streams import Streams
 
 _here = threading.local()
+
+# What CuPy has of Mend on each device, and the devices and sizes of what ended since the last
+# allocation: __del__ may run anywhere, and takes no lock.
+_held: collections.Counter[int] = collections.Counter()
+_ended: collections.deque[tuple[int, int]] = collections.deque()
+_counting = threading.RLock()  # __del__ of the program's may allocate
 
 # cudaErrorMemoryAllocation: CuPy's pool then gives back what it can, and tries again.
 _OUT_OF_MEMORY = 2
@@ -46,17 +56,17 @@ class _Block:
     the segment."""
 
     def __init__(self, device: int, size: int, stream) -> None:
-        self.address = 0  # __del__ runs even if the allocation fails
+        self.address, self.device, self.size = 0, device, size  # for __del__ even after a failure
         # Kept, because modules may be gone when the interpreter ends.
         self.free, self.no_stream = _devices.function("mend_device_free"), _devices.NO_STREAM
+        self.ended = _ended
         self.here = _here
         self.stream = stream
         self.thread = _this_thread() if stream.ptr == _PER_THREAD else None
-        self.device = device
-        self.size = size
         self.address = _devices.alloc(device, size, stream.ptr)
 
     def __del__(self) -> None:
+        self.ended.append((self.device, self.size))
         if not self.address:
             return
         stream = self.stream.ptr
@@ -72,12 +82,25 @@ def _this_thread() -> object:
     return _here.thread
 
 
-def _error_of_arrays(cupy, device: int, size: int):
-    return cupy.cuda.memory.OutOfMemoryError(size, _devices.stats(device)["live_bytes"])
+def _error_of_arrays(cupy, size: int, held: int, limit: int):
+    return cupy.cuda.memory.OutOfMemoryError(size, held, limit)
 
 
-def _error_of_segments(cupy, device: int, size: int):
+def _error_of_segments(cupy, size: int, held: int, limit: int):
     return cupy.cuda.runtime.CUDARuntimeError(_OUT_OF_MEMORY)
+
+
+def _counted(device: int, size: int, limit: int) -> int:
+    """Counts a block that is to come, unless it is beyond the limit. Returns what CuPy has
+    without it."""
+    with _counting:
+        while _ended:
+            before, gone = _ended.popleft()
+            _held[before] -= gone
+        held = _held[device]
+        if not limit or held + size <= limit:
+            _held[device] = held + size
+        return held
 
 
 def _allocator(cupy, error_of):
@@ -89,11 +112,15 @@ def _allocator(cupy, error_of):
         device = cupy.cuda.device.get_device_id()
         if size == 0:
             return memory.MemoryPointer(memory.UnownedMemory(0, 0, None, device), 0)
+        stream = streams.holder(device, cupy.cuda.get_current_stream())
+        limit = cupy.get_default_memory_pool().get_limit()
+        held = _counted(device, size, limit)
+        if limit and held + size > limit:
+            raise error_of(cupy, size, held, limit)
         try:
-            stream = streams.holder(device, cupy.cuda.get_current_stream())
             block = _Block(device, size, stream)
         except OutOfMemoryError as error:
-            raise error_of(cupy, device, size) from error
+            raise error_of(cupy, size, held, limit) from error
         return memory.MemoryPointer(memory.UnownedMemory(block.address, size, block, device), 0)
 
     return allocate

@@ -16,11 +16,17 @@ import ctypes
 
 from . import _devices, _library, _structures
 from ._errors import check
+from ._warning import warn_user
 
 
 def provider_options(user_compute_stream: object = None, **others: object) -> dict[str, str]:
     """Options of the CUDAExecutionProvider, all as text: the addresses, the stream if the session
     has one (its number, or PyTorch's or CuPy's), and `others`."""
+    if "gpu_mem_limit" in others:
+        warn_user(
+            "libmend.onnxruntime: gpu_mem_limit has no effect on memory from Mend;"
+            ' libmend.set_limit("20GiB") sets the most that Mend may hold'
+        )
     library = _library.load("mend_hooks")
     stream = _devices.NO_STREAM
     if user_compute_stream is not None:

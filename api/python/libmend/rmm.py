@@ -19,6 +19,10 @@ import sysconfig
 from pathlib import Path
 
 from . import _devices, _library
+from ._warning import warn_user
+
+# RMM's resources that a program tells how much they may take, as rmm.reinitialize and Dask do.
+_BOUNDED = ("ArenaMemoryResource", "LimitingResourceAdaptor", "PoolMemoryResource")
 
 _kept: dict[tuple[int, bool], object] = {}
 
@@ -88,10 +92,20 @@ def resource(device: int, native: bool = False):
 
 def enable(device: int | None = None, native: bool = False) -> None:
     """Makes Mend the resource of a device (default: the current one). Live buffers keep the
-    resource they came from. Raises as `resource`."""
+    resource they came from. Warns of a pool's size or a limit of the resource before, which hold no
+    longer. Raises as `resource`."""
     import rmm
 
     ordinal = _devices.current_device() if device is None else device
+    before = rmm.mr.get_per_device_resource(ordinal)
+    while before is not None:
+        kind = type(before).__name__
+        if kind in _BOUNDED:
+            warn_user(
+                f"libmend.rmm: the sizes of RMM's {kind} on device {ordinal} hold no longer;"
+                ' libmend.set_limit("20GiB") sets the most that Mend may hold'
+            )
+        before = before.get_upstream() if hasattr(before, "get_upstream") else None
     if (ordinal, native) not in _kept:
         _kept[ordinal, native] = resource(ordinal, native)
     rmm.mr.set_per_device_resource(ordinal, _kept[ordinal, native])

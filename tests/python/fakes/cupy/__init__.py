@@ -2,6 +2,13 @@
 
 from . import cuda
 
+_default_memory_pool = cuda.MemoryPool(None)
+
+
+def get_default_memory_pool():
+    """What its limit is, the environment says, or set_limit."""
+    return _default_memory_pool
+
 
 class ndarray:
     """An array of bytes: its memory dies with it."""

@@ -1,9 +1,32 @@
 """rmm.mr."""
 
-_resources = {}
+import collections
 
 
-class CallbackMemoryResource:
+class DeviceMemoryResource:
+    pass
+
+
+class CudaMemoryResource(DeviceMemoryResource):
+    pass
+
+
+class PoolMemoryResource(DeviceMemoryResource):
+    def __init__(self, upstream, initial_pool_size=None, maximum_pool_size=None):
+        self._upstream = upstream
+
+    def get_upstream(self):
+        return self._upstream
+
+
+class StatisticsResourceAdaptor(PoolMemoryResource):
+    pass
+
+
+_resources = collections.defaultdict(CudaMemoryResource)
+
+
+class CallbackMemoryResource(DeviceMemoryResource):
     """Does not look at what the function answers; an exception of it becomes a MemoryError."""
 
     def __init__(self, allocate_func, deallocate_func):
@@ -20,7 +43,7 @@ class CallbackMemoryResource:
 
 
 def set_per_device_resource(device, mr):
-    if not isinstance(mr, CallbackMemoryResource):
+    if not isinstance(mr, DeviceMemoryResource):
         raise TypeError("a DeviceMemoryResource is wanted")
     _resources[device] = mr
 

@@ -1,5 +1,7 @@
 """cupy.cuda.memory."""
 
+import os
+
 from . import runtime
 from .device import get_device_id
 
@@ -9,6 +11,7 @@ _current_stream = None
 
 class OutOfMemoryError(MemoryError):
     def __init__(self, size, total, limit=0):
+        self.limit = limit
         super().__init__(f"Out of memory allocating {size} bytes (allocated so far: {total}).")
 
 
@@ -43,6 +46,13 @@ class MemoryPool:
 
     def __init__(self, allocator):
         self._allocator, self._arenas, self.retries = allocator, {}, 0
+        self.set_limit(int(os.environ.get("CUPY_GPU_MEMORY_LIMIT", "0")))
+
+    def set_limit(self, size=0):
+        self._limit = size
+
+    def get_limit(self):
+        return self._limit
 
     def malloc(self, size):
         size = -(-size // 512) * 512
