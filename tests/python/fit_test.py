@@ -213,6 +213,7 @@ class Largest(unittest.TestCase):
 def answer(**more):
     column = {
         "allocated_bytes": 2 * GIB,
+        "allocated_least_bytes": 2 * GIB,
         "reserved_bytes": 3 * GIB,
         "reserved_least_bytes": 3 * GIB,
         "lost_bytes": GIB,
@@ -226,7 +227,7 @@ def answer(**more):
         "torch": "2.8.0",
         "capability": [9, 0],
         "row": vars(row(2 * GIB, 3 * GIB, "peaks repeat", steps=8, grew_at_step=2)),
-        "kernel_ns": [20000],
+        "ways": [{}],
         "columns": {"default": column, "mend": dict(column, reserved_bytes=4 * GIB)},
         "failed": {},
         "values": {"reads": [], "depends": False},
@@ -311,13 +312,16 @@ class Words(unittest.TestCase):
     def test_what_makes_it_less_sure_is_told(self):
         differ = dict(answer()["row"], steps_differ=True)
         self.assertIn("Steps differ in what they ask for", _text.write(answer(row=differ)))
-        times = _text.write(answer(kernel_ns=[1000, 20000, 1000000]))
-        self.assertIn("so it depends on time", times)
+        times = _text.write(answer(row=dict(answer()["row"], streams=2)))
+        self.assertIn("2 streams have memory, so it depends on time", times)
+        unknown = dict(answer()["row"], unknown=["cuDNN's convolutions", "cuDNN's attention"])
+        said = "the workspaces of cuDNN's convolutions and of cuDNN's attention."
+        self.assertIn(said, _text.write(answer(row=unknown)))
         failed = _text.write(answer(failed={"mend": "no compiler\nmore"}))
         self.assertIn("Mend: not known: no compiler\n", failed)
 
     def test_a_library_that_does_not_run_is_named(self):
-        said = _text.failure("failed: RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED")
+        said = _text.failure("failed: RuntimeError: cuFFT error: CUFFT_INTERNAL_ERROR")
         self.assertIn("docs/fit.md#limits", said)
         self.assertEqual(_text.failure("exit 3"), "ended with status 3")
 

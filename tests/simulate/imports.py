@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes imports.txt: what programs import of CUDA's runtime, driver, cuBLAS and NVML.
+"""Writes imports.txt: what programs import of CUDA's runtime, driver, cuBLAS, cuDNN and NVML.
 
 Usage: imports.py TITLE=FOLDER... >imports.txt
 
@@ -15,7 +15,7 @@ import textwrap
 from pathlib import Path
 
 # cuFile and cuFFT are other libraries; what begins with two capitals is none of CUDA's.
-NAME = re.compile(r"(?!cuF(ile|FT))(?:cu[A-Z][a-z]|cuda[A-Z]|cublas|nvml|__cuda)\w+")
+NAME = re.compile(r"(?!cuF(ile|FT))(?:cu[A-Z][a-z]|cuda[A-Z]|cublas|cudnn|nvml|__cuda)\w+")
 # Of these libraries the texts are names that they ask the driver for.
 ASK_BY_NAME = re.compile(r"libc10_cuda|libtorch_(cuda|cpu)\.|cuda/bindings/_internal/driver\.")
 

@@ -222,10 +222,60 @@ class Fit(unittest.TestCase):
             "import torch\n",
         )
         found = self.answer(0, program)
-        self.assertEqual(found["kernel_ns"], [1000, 20000, 1000000])
+        self.assertEqual(found["ways"], [{}, {"kernel_ns": 1000}, {"kernel_ns": 1000000}])
         column = found["columns"]["default"]
         self.assertLess(column["reserved_least_bytes"], column["reserved_bytes"])
         self.assertIn(" to ", self.done("--allocator=default", program).stdout.split("held")[1])
+
+    def test_workspaces_are_a_range(self):
+        """What cuDNN takes is not known: none, or a copy of what a convolution works on. Fits is
+        said where it fits with the most."""
+        program = self.program(
+            """
+            net = nn.Sequential(nn.Conv2d(64, 64, 3, padding=1), nn.BatchNorm2d(64)).cuda().half()
+            for _ in range(2):
+                net(torch.empty(32, 64, 128, 128, device="cuda").half()).sum().backward()
+            """,
+            "import torch\nfrom torch import nn\n",
+        )
+        found = self.answer(0, program)
+        self.assertEqual(found["row"]["unknown"], ["cuDNN's convolutions"])
+        self.assertEqual(found["ways"], [{}, {"workspaces": "most"}])
+        column = found["columns"]["default"]
+        least, most = column["allocated_least_bytes"], column["allocated_bytes"]
+        operand = 2 * 32 * 64 * 128 * 128
+        self.assertLess(least + operand // 2, most)
+        self.assertLess(most, least + 2.1 * operand)
+        self.answer(0, "--memory=4GiB", program)
+        self.answer(1, f"--memory={least // 2}", program)
+
+    def test_convolutions_recurrent_networks_and_attention_run(self):
+        program = self.program(
+            """
+            def step(module, *sizes, dtype=torch.float, **more):
+                found = module.cuda().to(dtype)(torch.empty(*sizes, device="cuda", dtype=dtype))
+                (found[0] if isinstance(found, tuple) else found).sum().backward()
+            step(nn.Conv1d(4, 8, 3), 2, 4, 32)
+            step(nn.Conv2d(8, 8, 3, groups=8), 2, 8, 32, 32, dtype=torch.bfloat16)
+            step(nn.Conv3d(4, 8, 3), 2, 4, 8, 8, 8)
+            step(nn.ConvTranspose2d(4, 8, 3), 2, 4, 8, 8)
+            step(nn.LSTM(8, 16, 2, bidirectional=True, dropout=0.1, proj_size=4), 5, 2, 8)
+            step(nn.GRU(8, 16), 5, 2, 8)
+            scores = torch.empty(50, 4, 20, device="cuda", requires_grad=True)
+            lengths = [50] * 4, [10] * 4
+            labels = torch.ones(40, dtype=torch.int32)
+            nn.functional.ctc_loss(scores.log_softmax(2), labels, *lengths).backward()
+            torch.backends.cudnn.benchmark = True
+            step(nn.Conv2d(3, 8, 3), 2, 3, 32, 32)
+            with nn.attention.sdpa_kernel(nn.attention.SDPBackend.CUDNN_ATTENTION):
+                q = torch.empty(2, 8, 128, 64, device="cuda", dtype=torch.half, requires_grad=True)
+                nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
+            """,
+            "import torch\nfrom torch import nn\n",
+        )
+        parts = ["convolutions", "attention", "recurrent networks", "batch norm and CTC"]
+        unknown = self.answer(0, "--gpu=H100", program)["row"]["unknown"]
+        self.assertEqual(unknown, [f"cuDNN's {part}" for part in parts])
 
     def test_another_card_is_another_program(self):
         """PyTorch chooses by the card: attention in bfloat16 takes a matrix before 8.0."""
@@ -266,7 +316,7 @@ class Fit(unittest.TestCase):
             ("import os; os.abort()", "the program failed: SIGABRT"),
             ("print(1)", "the program has not used the GPU"),
             ("torch.empty(1 << 41, device='cuda', dtype=torch.uint8)", "runs out of memory on"),
-            ("nn.Conv2d(3, 3, 3).cuda()(torch.empty(1, 3, 8, 8).cuda())", "docs/fit.md#limits"),
+            ("torch.fft.rfft(torch.empty(8).cuda())", "docs/fit.md#limits"),
         ):
             program = self.program(text, "import sys, torch\nfrom torch import nn\n")
             done = self.done("--allocator=default", program)

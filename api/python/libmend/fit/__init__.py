@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .. import _devices, _library
 from . import _answer, _cards, _text
-from ._runs import ALLOCATORS, USUAL_KERNEL_NS, CannotRun, Program, Row, Server
+from ._runs import ALLOCATORS, CannotRun, Program, Row, Server
 
 GOOD, DOES_NOT_FIT, BAD_USAGE, NOT_KNOWN = 0, 1, 2, 3
 STATUS = (
@@ -128,7 +128,7 @@ class Fit:
         self.allocators: list[str] = list(options.allocator)
         self.failed: dict[str, str] = {}  # allocators that cannot be had, and why
         self.knob = options.largest[0] if options.largest else None
-        self.times = [USUAL_KERNEL_NS]  # of a kernel: more where streams share memory
+        self.ways: list[dict] = [{}]  # to run the program: more where memory depends on it
 
     def run(self, allocator, card, size=None, memory=None, **more) -> Row:
         """Without `memory` there is no limit, and cards of one capability are alike."""
@@ -142,11 +142,10 @@ class Fit:
         return self.rows[key]
 
     def free(self, allocator, card, size=None) -> list[Row]:
-        """The runs without a limit, one for each time of a kernel. Raises CannotRun where one
-        fails."""
+        """The runs without a limit, one for each way. Raises CannotRun where one fails."""
         rows = []
-        for kernel_ns in self.times:
-            row = self.run(allocator, card, size, kernel_ns=kernel_ns)
+        for way in self.ways:
+            row = self.run(allocator, card, size, **way)
             if not row.is_whole:
                 raise CannotRun(f"the program {_text.failure(row)}\n{self.server.last_words()}")
             if not row.used_gpu:
@@ -154,21 +153,28 @@ class Fit:
             rows.append(row)
         return rows
 
-    def completes(self, allocator, card, memory, size=None) -> bool:
+    def look_for_ways(self, row: Row) -> None:
+        """Where streams share memory it depends on the time of kernels, and where the row has sizes
+        that are not known on them: all ways are run."""
+        if row.streams > 1:
+            self.ways += [{"kernel_ns": 1_000}, {"kernel_ns": 1_000_000}]
+        if row.unknown:
+            self.ways += [{**way, "workspaces": "most"} for way in self.ways]
+
+    def completes(self, allocator, card, memory, size=None, ways=None) -> bool:
         return all(
-            self.run(allocator, card, size, memory, kernel_ns=kernel_ns).completes
-            for kernel_ns in self.times
+            self.run(allocator, card, size, memory, **way).completes for way in ways or self.ways
         )
 
     def verdict(self, allocator, total, card) -> _answer.Verdict:
-        def judged(kernel_ns, row):
+        def judged(way, row):
             def limited(memory):
-                return self.run(allocator, card, None, memory, kernel_ns=kernel_ns)
+                return self.run(allocator, card, None, memory, **way)
 
             return _answer.judge(total, allocator, card, row, limited)
 
         rows = self.free(allocator, card)
-        return _answer.worst([judged(*pair) for pair in zip(self.times, rows)])
+        return _answer.worst([judged(*pair) for pair in zip(self.ways, rows)])
 
     # ---- values that only a GPU computes ---------------------------------------------------------
 
@@ -216,12 +222,12 @@ class Fit:
             "least": {name: least.get(policies[name]) for name in self.allocators},
         }
 
-    def least(self, allocator, card, said: int | None, held: int) -> int:
+    def least(self, allocator, card, said: int | None, held: int, ways=None) -> int:
         """What the replay said is enough, if a run with it completes; else what is held without a
         limit."""
         for factor in (1, 1.01):
             memory = int((said or held) * factor)
-            if memory < held and self.completes(allocator, card, memory):
+            if memory < held and self.completes(allocator, card, memory, ways=ways):
                 return memory
         return held
 
@@ -256,8 +262,7 @@ class Fit:
             return self.answer_largest()
         targets = self.targets()
         base = targets[0][2] if targets else _cards.USUAL
-        if self.free(self.allocators[0], base)[0].streams > 1:
-            self.times = [1_000, USUAL_KERNEL_NS, 1_000_000]
+        self.look_for_ways(self.free(self.allocators[0], base)[0])
         for allocator in list(self.allocators):
             try:
                 self.free(allocator, base)
@@ -278,7 +283,7 @@ class Fit:
             "torch": self.server.torch,
             "capability": list(base.capability),
             "row": vars(self.free(self.allocators[0], base)[0]),
-            "kernel_ns": self.times,
+            "ways": self.ways,
             "columns": columns,
             "failed": self.failed,
             "values": values,
@@ -289,11 +294,13 @@ class Fit:
 
     def column(self, allocator, base, said, is_known, targets) -> dict:
         rows = self.free(allocator, base)
-        held = max(row.reserved_bytes for row in rows)
+        held, held_least = _most_and_least(row.reserved_bytes for row in rows)
+        used, used_least = _most_and_least(row.allocated_bytes for row in rows)
         column = {
-            "allocated_bytes": max(row.allocated_bytes for row in rows),
+            "allocated_bytes": used,
+            "allocated_least_bytes": used_least,
             "reserved_bytes": held,
-            "reserved_least_bytes": min(row.reserved_bytes for row in rows),
+            "reserved_least_bytes": held_least,
             "lost_bytes": max(row.reserved_bytes - row.allocated_bytes for row in rows),
             "retries": max(row.retries for row in rows),
         }
@@ -303,7 +310,11 @@ class Fit:
                 beside = [base.least_beside_bytes, base.most_beside_bytes]
             least = self.least(allocator, base, said, held)
             column["least_bytes"] = least
-            column["need"] = vars(_answer.need_of(least, allocator, *beside))
+            need = _answer.need_of(least, allocator, *beside)
+            if rows[0].unknown:  # which may be nothing
+                few = self.least(allocator, base, said, rows[0].reserved_bytes, self.ways[:1])
+                need.least_bytes = _answer.need_of(few, allocator, *beside).least_bytes
+            column["need"] = vars(need)
             if not targets:
                 card = self.smallest(allocator, base)
                 column["smallest_card"] = card.key if card else None
@@ -329,8 +340,7 @@ class Fit:
         knob, low, high, step = self.options.largest
         targets = self.targets()
         first = self.allocators[0]
-        if self.free(first, targets[0][2], low)[0].streams > 1:
-            self.times = [1_000, USUAL_KERNEL_NS, 1_000_000]
+        self.look_for_ways(self.free(first, targets[0][2], low)[0])
         found = []
         for label, total, card in targets:
             sizes = {}
@@ -354,12 +364,17 @@ class Fit:
             "torch": self.server.torch,
             "capability": list(card.capability),
             "row": vars(self.free(first, card, size)[0]),
-            "kernel_ns": self.times,
+            "ways": self.ways,
             "knob": knob,
             "span": [low, high, step],
             "values": self.values(card, size),
             "targets": found,
         }
+
+
+def _most_and_least(sizes) -> tuple[int, int]:
+    found = list(sizes)
+    return max(found), min(found)
 
 
 def _ask(*words: str) -> list[dict]:

@@ -94,6 +94,7 @@ class Row:
     retries: int = 0
     ooms: list = dataclasses.field(default_factory=list)
     reads: list = dataclasses.field(default_factory=list)  # of values: (line, count)
+    unknown: list = dataclasses.field(default_factory=list)  # whose sizes a GPU alone knows
     used_gpu: bool = False
     seconds: float = 0.0
 
@@ -172,9 +173,11 @@ class Server:
         record: str | None = None,
         value: int = 0,
         kernel_ns: int = USUAL_KERNEL_NS,
+        workspaces: str = "least",
     ) -> Row:
         """Runs the program once on that much memory of that card. `value` is what it reads where a
-        kernel would have computed, `kernel_ns` what a kernel takes."""
+        kernel would have computed, `kernel_ns` what a kernel takes; `workspaces` that are not known
+        are the least or the most that they may be."""
         request = {
             "arguments": self.program.arguments if arguments is None else arguments,
             "allocator": allocator,
@@ -182,6 +185,7 @@ class Server:
                 **card.environment(),
                 "MEND_SIMULATE_MEMORY": str(memory_bytes),
                 "MEND_SIMULATE_KERNEL_NS": str(kernel_ns),
+                "MEND_SIMULATE_WORKSPACES": workspaces,
             },
             "steps": self.steps,
             "seconds": self.seconds,

@@ -13,6 +13,7 @@ import ast
 import collections
 import ctypes
 import importlib.util
+import itertools
 import json
 import os
 import runpy
@@ -109,8 +110,6 @@ class Run:
 
         self.torch = torch
         request = self.request
-        # Versions that prefer cuDNN's attention would fail without it; they take the next best.
-        torch.backends.cuda.enable_cudnn_sdp(False)
         os.environ.update(request["environment"])
         if request["allocator"] == "expandable":
             for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
@@ -167,6 +166,19 @@ class Run:
         torch = self.torch
         segments = torch.cuda.memory_snapshot() if torch.cuda.is_initialized() else []
         return len({(segment["device"], segment["stream"]) for segment in segments})
+
+    @staticmethod
+    def unknown() -> list[str]:
+        """What the program uses whose sizes only a GPU's libraries know."""
+        ask = ctypes.CDLL(None).mend_simulate_unknown
+        ask.restype = ctypes.c_char_p
+        count, found = ctypes.c_uint64(), []
+        for part in itertools.count():
+            words = ask(part, ctypes.byref(count))
+            if words is None:
+                return found
+            if count.value:
+                found.append(words.decode())
 
     # ---- what it hears ---------------------------------------------------------------------------
 
@@ -252,6 +264,7 @@ class Run:
             "retries": figures.get("num_alloc_retries", 0),
             "ooms": self.ooms,
             "reads": self.reads.most_common(),
+            "unknown": self.unknown(),
             "used_gpu": self.torch.cuda.is_initialized(),
             "seconds": round(time.monotonic() - self.begin, 2),
         }

@@ -9,7 +9,7 @@ from ._runs import ALLOCATORS
 MOST_HOLDERS = 6
 MOST_READS = 3
 LIMITS = "docs/fit.md#limits"
-_LIBRARIES = ("cudnn", "cufft", "cusolver", "cusparse", "nccl")
+_LIBRARIES = ("cufft", "cusolver", "cusparse", "nccl")
 
 
 def failure(row) -> str:
@@ -86,10 +86,15 @@ def _tail(answer: dict) -> list[str]:
             "What comes after these steps (an evaluation, a checkpoint) is not in it; --steps all"
             " runs to the end."
         )
-    if len(answer["kernel_ns"]) > 1:
+    if row["streams"] > 1:
         lines.append(
             f"{row['streams']} streams have memory, so it depends on time: kernels took 1 us, 20 us"
             " and 1 ms."
+        )
+    if row["unknown"]:
+        lines.append(
+            f"Not known without a GPU: the workspaces of {' and of '.join(row['unknown'])}. Figures"
+            " go from none to a copy of what they work on."
         )
     lines.append(f"{len(answer['runs'])} runs, {answer['seconds']} s.")
     return lines
@@ -143,8 +148,8 @@ def _span(need: dict) -> str:
     return str(_answer.Need(**need))
 
 
-def _held(column: dict) -> str:
-    least, most = column["reserved_least_bytes"], column["reserved_bytes"]
+def _range(column: dict, what: str) -> str:
+    least, most = column[f"{what}_least_bytes"], column[f"{what}_bytes"]
     return gib(most) if gib(least) == gib(most) else str(_answer.Need(least, most))
 
 
@@ -156,8 +161,8 @@ def _table(answer: dict) -> list[str]:
     def add(label: str, cell) -> None:
         lines.append(_cells(label, [cell(column) for column in columns]))
 
-    add("most in use", lambda column: gib(column["allocated_bytes"]))
-    add("held", _held)
+    add("most in use", lambda column: _range(column, "allocated"))
+    add("held", lambda column: _range(column, "reserved"))
     add("lost to fragmentation", lambda column: gib(column["lost_bytes"]))
     if is_known:
         add("least that is enough", lambda column: gib(column["least_bytes"]))
