@@ -115,21 +115,29 @@ void simulate_contents_copy(uint64_t target, uint64_t source, uint64_t bytes)
     pthread_mutex_unlock(&mutex);
 }
 
-static bool is_all(simulate_contents contents, uint64_t address, uint64_t bytes)
+/* What `libmend fit` works out on the host it writes into the device's memory itself. */
+SIMULATE_EXPORT void mend_simulate_set_contents(uint64_t address, uint64_t bytes, int contents)
+{
+    simulate_contents_set(address, bytes, (simulate_contents)contents);
+}
+
+/* The contents of which least is known, by the order of simulate_contents. */
+SIMULATE_EXPORT int mend_simulate_contents(uint64_t address, uint64_t bytes)
 {
     uint64_t until = address;
-    bool is = true;
+    simulate_contents least = SIMULATE_COPIED;
     pthread_mutex_lock(&mutex);
-    while (is && until < address + bytes) {
-        is = at(until, address + bytes, &until) == contents;
+    while (until < address + bytes) {
+        simulate_contents contents = at(until, address + bytes, &until);
+        least = contents < least ? contents : least;
     }
     pthread_mutex_unlock(&mutex);
-    return is;
+    return (int)least;
 }
 
 void simulate_contents_read(char *target, uint64_t source, uint64_t bytes)
 {
-    if (is_all(SIMULATE_COPIED, source, bytes)) {
+    if (mend_simulate_contents(source, bytes) == SIMULATE_COPIED) {
         return;
     }
     listener to = __atomic_load_n(&told, __ATOMIC_ACQUIRE);
@@ -137,7 +145,8 @@ void simulate_contents_read(char *target, uint64_t source, uint64_t bytes)
     pthread_mutex_lock(&mutex);
     for (uint64_t done = 0, until = 0; done < bytes; done = until - source) {
         simulate_contents contents = at(source + done, source + bytes, &until);
-        if (contents == SIMULATE_STALE || (value != 0 && contents != SIMULATE_COPIED)) {
+        bool is_told = contents == SIMULATE_GUESSED || contents == SIMULATE_COPIED;
+        if (contents == SIMULATE_STALE || (value != 0 && !is_told)) {
             for (uint64_t i = done; i < until - source; i++) {
                 target[i] = ((const char *)&value)[i % sizeof(value)];
             }

@@ -9,10 +9,11 @@
 #include <stdint.h>
 
 typedef enum simulate_contents {
-    SIMULATE_RAW,    /* nothing is known: as the memory was made, all zeros */
-    SIMULATE_STALE,  /* the bytes are those of an earlier block, or were not kept */
-    SIMULATE_FILLED, /* by a fill, which a kernel may have overwritten */
-    SIMULATE_COPIED  /* from the host */
+    SIMULATE_RAW,     /* nothing is known: as the memory was made, all zeros */
+    SIMULATE_STALE,   /* the bytes are those of an earlier block, or were not kept */
+    SIMULATE_GUESSED, /* worked out from others that are not known: read as they are, and told */
+    SIMULATE_FILLED,  /* by a fill, which a kernel may have overwritten */
+    SIMULATE_COPIED   /* from the host */
 } simulate_contents;
 
 /* From now on the range holds that. */

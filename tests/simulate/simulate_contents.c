@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "api/simulate/contents.h"
 #include "tests/simulate/runtime.h"
 
 enum { BLOCK = 64, CUDA_DEVICE = 1 };
@@ -121,6 +122,27 @@ RUNTIME_TEST(simulate_contents, a_fill_is_read_as_filled_and_told)
     EXPECT_U64_EQ(1, reads);
     value = 1;
     EXPECT_INT_EQ(-1, read_all(r, block));
+    EXPECT_OK(r->cudaFree(block));
+}
+
+RUNTIME_TEST(simulate_contents, what_is_guessed_is_read_as_it_is_and_told)
+{
+    char *block = begin(r);
+    void (*set)(uint64_t, uint64_t, int) = NULL;
+    int (*get)(uint64_t, uint64_t) = NULL;
+    void *found[] = {dlsym(r->cuda, "mend_simulate_set_contents"),
+                     dlsym(r->cuda, "mend_simulate_contents")};
+    memcpy(&set, &found[0], sizeof(set));
+    memcpy(&get, &found[1], sizeof(get));
+    uint64_t address = (uint64_t)(uintptr_t)block;
+    value = 9;
+    copy_to(r, block, 5, BLOCK);
+    EXPECT_INT_EQ(SIMULATE_COPIED, get(address, BLOCK));
+    set(address + 8, 8, SIMULATE_GUESSED);
+    EXPECT_INT_EQ(SIMULATE_GUESSED, get(address, BLOCK));
+    EXPECT_INT_EQ(SIMULATE_COPIED, get(address, 8));
+    EXPECT_INT_EQ(5, read_all(r, block));
+    EXPECT_U64_EQ(1, reads);
     EXPECT_OK(r->cudaFree(block));
 }
 
