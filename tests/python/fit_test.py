@@ -9,7 +9,7 @@ import types
 import unittest
 
 from libmend import fit
-from libmend.fit import _answer, _cards, _runs, _text
+from libmend.fit import _answer, _cards, _orders, _runs, _text
 from support import GIB, MIB, SOURCE, TREE, FolderTest, start
 
 OPTION = re.compile(r"--[a-z][a-z-]+")
@@ -41,6 +41,8 @@ class Command(FolderTest):
             (["--allocator", "jemalloc", program], "'jemalloc': choose from"),
             (["--steps", "0", program], "'0' is no number of steps"),
             (["--seconds", "-1", program], "'-1' is no number of seconds"),
+            (["--value", "x.py=3", program], "'x.py=3' gives no value"),
+            (["--value", "x.py:3=much", program], "'x.py:3=much' gives no value"),
             (["--largest", "batch", program], "'batch' is no span"),
             (["--largest", "batch=9..8", program], "it must go from 1 or more upwards"),
             (["--largest", "batch=1..8", program], "say for which memory"),
@@ -174,6 +176,20 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(_answer.worst([fits, fails]), _answer.Verdict(_answer.UNSURE))
         self.assertEqual(_answer.worst([fails, fails]), fails)
 
+    def test_what_plans_by_free_memory_is_judged_on_the_card(self):
+        """With the most that may lie beside it, then with the least."""
+        failed = needs(GIB)(0)
+        for sure, most, what in (
+            (row(1), None, _answer.FITS),
+            (failed, row(1), _answer.UNSURE),
+            (failed, failed, _answer.FAILS),
+        ):
+            asked = []
+            verdict = _answer.judge_on_card(CARD, sure, lambda beside: asked.append(beside) or most)
+            self.assertEqual(verdict.what, what)
+            self.assertEqual(asked, [] if most is None else [CARD.least_beside_bytes])
+        self.assertEqual(verdict.line, "x.py:7")
+
     def test_a_need_is_from_and_to(self):
         need = _answer.need_of(GIB, "expandable", MIB, 2 * MIB)
         self.assertEqual(need.least_bytes, int(GIB * 0.999) + MIB)
@@ -261,6 +277,67 @@ DEPENDS = {
 }
 
 
+def given(address, size, time, stream=0):
+    return (True, address, size, stream, time)
+
+
+def taken(address, time):
+    return (False, address, 0, 0, time)
+
+
+class Orders(unittest.TestCase):
+    """Three steps after a first one: each frees what the one before has left."""
+
+    events = [
+        given(1, 100, 1), given(2, 5, 2), taken(2, 3), given(3, 7, 4),  # first: 1 stays, 3 is left
+        given(2, 10, 11), taken(3, 12), taken(2, 13), given(4, 11, 14),
+        given(2, 20, 21, 9), taken(2, 22), taken(4, 23), given(5, 21, 24),
+        taken(5, 31), given(6, 30, 32), given(7, 31, 33), taken(6, 34),
+    ]  # fmt: skip
+    ends = [10, 20, 30, 40]
+
+    def setUp(self):
+        self.record = _orders.split(self.events, self.ends, 1)
+
+    def rows(self, drawn):
+        head, *lines = _orders.trace(self.record, drawn)
+        self.assertEqual(head, "Thread,Time,Action,Pointer,Size,Stream")
+        return [line.split(",")[2:] for line in lines]
+
+    def test_the_recorded_order_is_the_recording(self):
+        rows = self.rows([0, 1, 2])
+        self.assertEqual([row[0] == "allocate" for row in rows], [one[0] for one in self.events])
+        sizes = [int(row[2]) for row in rows if row[0] == "allocate"]
+        self.assertEqual(sizes, [size for is_given, _, size, *_ in self.events if is_given])
+        self.assertIn("0x9", [row[3] for row in rows])
+
+    def test_any_order_takes_back_what_it_gave_and_keeps_what_stays(self):
+        for seed in range(30):
+            live = {}
+            for action, name, size, _ in self.rows(_orders.order(self.record, seed)):
+                if action == "allocate":
+                    self.assertNotIn(name, live)
+                    live[name] = int(size)
+                else:
+                    del live[name]
+                self.assertLessEqual(sum(live.values()), 100 + 31 + 30 + 31)
+            self.assertEqual(len(live), 2)  # what stays, and what the last step left
+            self.assertIn(100, live.values())
+
+    def test_orders_differ_and_the_largest_step_comes_twice(self):
+        orders = [_orders.order(self.record, seed) for seed in range(_orders.ORDERS)]
+        self.assertEqual(len({tuple(one) for one in orders}), _orders.ORDERS)
+        for one in orders:
+            self.assertEqual(len(one), _orders.STEPS + 2)
+            self.assertIn((2, 2), list(zip(one, one[1:])))
+        self.assertEqual(orders[0], _orders.order(self.record, 0))
+
+    def test_steps_of_many_events_are_drawn_less_often(self):
+        step = self.record.steps[0] * 1000
+        few = _orders.count_of_steps(_orders.Record([], [step] * 3))
+        self.assertEqual(few, _orders.MOST_EVENTS // len(step))
+
+
 class Words(unittest.TestCase):
     def test_the_answer_comes_first(self):
         lines = _text.write(answer()).splitlines()
@@ -289,7 +366,7 @@ class Words(unittest.TestCase):
         for words in ("smallest card", "It needs", "least that is enough", "context"):
             self.assertNotIn(words, text)
         failed = dict(DEPENDS, with_ones_bytes=None, with_ones_ended="failed: IndexError")
-        self.assertIn("where they are 1: it failed: IndexError", _text.write(answer(values=failed)))
+        self.assertIn("or spread evenly: it failed: IndexError", _text.write(answer(values=failed)))
 
     def test_values_without_effect_are_told_below(self):
         values = {"reads": [("train.py:9", 1)], "depends": False}
@@ -304,10 +381,35 @@ class Words(unittest.TestCase):
 
     def test_a_program_that_asks_what_is_free_says_so_first(self):
         asks = dict(answer()["row"], asks_free="train.py:5")
-        text = _text.write(answer(row=asks))
-        self.assertTrue(text.startswith("NOT SURE: the program asks how much memory"), text)
-        self.assertIn("train.py:5", text)
-        self.assertEqual(status(row=asks), fit.NOT_KNOWN)
+        column = answer()["columns"]["default"]
+        columns = {"default": {key: column[key] for key in column if key not in ("need", "least")}}
+        text = _text.write(answer(row=asks, columns=columns))
+        self.assertTrue(text.startswith("It asks how much memory is free, at train.py:5,"), text)
+        self.assertIn("With PyTorch's default the smallest card of the list", text)
+        self.assertNotIn("It needs", text)
+        self.assertEqual(status(row=asks, columns=columns), fit.GOOD)
+        self.assertEqual(status(row=asks, columns=columns, fail_above_bytes=GIB), fit.NOT_KNOWN)
+        text = _text.write(answer(targets=[target(_answer.FITS)], row=asks, columns=columns))
+        self.assertIn("(14.56 GiB): fits, with", text)
+
+    def test_orders_that_run_out_are_said_first(self):
+        differ = dict(answer()["row"], steps_differ=True)
+        for out in (0, 3):
+            ran_out = {"T4 (14.56 GiB)": {"default": [out, 20], "mend": [0, 20]}}
+            orders = {"steps": 2002, "ran_out": ran_out}
+            text = _text.write(answer(row=differ, orders=orders))
+            self.assertIn(f"{out} of 20 with PyTorch's default, 0 of 20 with Mend.", text)
+            self.assertEqual(text.startswith("NOT SURE IN ANY ORDER: "), out > 0, text)
+            self.assertEqual(status(orders=orders), fit.NOT_KNOWN if out else fit.GOOD)
+
+    def test_what_it_rests_on_is_said_first(self):
+        given = dict(answer()["row"], given={"train.py:9": 0.25, "train.py:8": "balanced"})
+        lines = _text.write(answer(row=given)).splitlines()
+        self.assertEqual(lines[0], "ASSUMED: what train.py:9 reads is 0.25 (--value).")
+        self.assertEqual(lines[1], "ASSUMED: what train.py:8 reads is balanced (--value).")
+        values = {"reads": [("train.py:9", 7)], "depends": False}
+        text = _text.write(answer(values=values, row=dict(answer()["row"], whole_reads=7)))
+        self.assertTrue(text.startswith("ASSUMED: memory does not depend on 7 whole numbers"), text)
 
     def test_what_makes_it_less_sure_is_told(self):
         differ = dict(answer()["row"], steps_differ=True)

@@ -100,7 +100,7 @@ def commands_of(framework):
     if framework != "torch":
         yield [own]
         return
-    for name in ("", "_rare", "_pools", "_sleep", "_saver", "_vllm", "_growing"):
+    for name in ("", "_rare", "_pools", "_sleep", "_saver", "_vllm", "_growing", "_values"):
         yield ["-m", "libmend.simulate", "--memory=1GiB", str(HERE / f"torch{name}_real.py")]
     yield ["-m", "libmend.simulate", str(HERE / "replay_real.py")]
     for name in ("held", "torch_fit"):

@@ -163,6 +163,76 @@ class Fit(unittest.TestCase):
         done = self.done("--allocator=default", program)
         self.assertTrue(done.stdout.startswith("NOT KNOWN: "), done.stdout)
 
+    def test_what_the_user_gives_is_taken_and_said(self):
+        program = self.program(
+            """
+            mask = torch.rand(100, device="cuda") > 0.5
+            torch.empty((1 + int(mask.sum())) << 20, dtype=torch.uint8, device="cuda")
+            """,
+            "import torch\n",
+        )
+        self.assertEqual(self.answer(3, program)["row"]["given"], {})
+        for line, value, size in ((3, 0.5, 51 * MIB), (4, 30, 31 * MIB)):
+            given = f"--value=program.py:{line}={value}"
+            found = self.answer(0, given, "--memory=24GiB", program)
+            self.assertEqual(found["row"]["given"], {f"program.py:{line}": value})
+            column = found["columns"]["default"]
+            self.assertAlmostEqual(column["allocated_bytes"], size, delta=2 * MIB)
+            done = self.done("--allocator=default", given, program)
+            self.assertTrue(done.stdout.startswith(f"ASSUMED: what program.py:{line} reads is"))
+        done = self.done("--value=program.py:9=1", program)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("program.py:9: no value that only a GPU computes is read there", done.stderr)
+
+    def test_experts_are_chosen_by_values_and_may_be_balanced(self):
+        """One expert in use needs less than four: without a word of the user it is not known."""
+        program = self.program(
+            """
+            experts = nn.ModuleList(nn.Linear(1024, 4096) for _ in range(4)).cuda()
+            optimizer = torch.optim.AdamW(experts.parameters())
+            router = nn.Linear(1024, 4).cuda()
+            while True:
+                x = torch.randn(512, 1024, device="cuda")
+                chosen = router(x).topk(1).indices[:, 0]
+                loss = 0
+                for i, expert in enumerate(experts):
+                    at = torch.where(chosen == i)[0]
+                    if len(at):
+                        loss = loss + expert(x[at]).square().sum()
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            """,
+            "import torch\nfrom torch import nn\n",
+        )
+        found = self.answer(3, program)
+        self.assertLess(found["values"]["with_zeros_bytes"], found["values"]["with_ones_bytes"])
+        balanced = self.answer(0, "--value=program.py:9=balanced", program)
+        column = balanced["columns"]["default"]
+        self.assertEqual(column["allocated_bytes"], found["values"]["with_ones_bytes"])
+
+    def test_loops_that_count_on_the_gpu_end(self):
+        """As generate() of transformers: all have reached their length, or an end was chosen."""
+        program = self.program(
+            """
+            tokens = torch.randint(5, 1000, (2, 8), device="cuda")
+            unfinished = torch.ones(2, dtype=torch.long, device="cuda")
+            while unfinished.max() != 0:
+                chosen = torch.randn(2, 1000, device="cuda").argmax(-1)
+                tokens = torch.cat([tokens, chosen[:, None]], -1)
+                is_long = torch.full((2,), tokens.shape[1] >= 40, device="cuda")
+                unfinished = unfinished & ~(is_long | torch.isin(chosen, torch.tensor(999).cuda()))
+            assert tokens.shape == (2, 40), tokens.shape
+            torch.empty(int(unfinished.sum() + 1) << 20, dtype=torch.uint8, device="cuda")
+            """,
+            "import torch\n",
+        )
+        found = self.answer(0, program)
+        self.assertEqual(found["row"]["ended"], "end")
+        self.assertGreater(found["row"]["whole_reads"], 32)
+        done = self.done("--allocator=default", program)
+        self.assertTrue(done.stdout.startswith("ASSUMED: memory does not depend on"), done.stdout)
+
     def test_what_the_program_has_copied_itself_is_known(self):
         program = self.program(
             """
@@ -175,9 +245,23 @@ class Fit(unittest.TestCase):
         self.assertEqual(found["values"]["reads"], [])
         self.assertGreater(found["columns"]["default"]["allocated_bytes"], 7 * MIB)
 
-    def test_a_program_that_plans_by_what_is_free_is_not_sure(self):
-        program = self.program("torch.cuda.mem_get_info()", "import torch\n")
-        self.assertEqual(self.answer(3, program)["row"]["asks_free"], "program.py:2")
+    def test_a_program_that_plans_by_what_is_free_runs_on_each_card(self):
+        program = self.program(
+            """
+            kept = torch.empty(4 << 30, dtype=torch.uint8, device="cuda")
+            cache = torch.empty(torch.cuda.mem_get_info()[0] * 9 // 10, dtype=torch.uint8,
+                                device="cuda")
+            work = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+            """,
+            "import torch\n",
+        )
+        found = self.answer(1, "--gpu=H100,L4,T4", "--memory=5GiB", program)
+        self.assertEqual(found["row"]["asks_free"], "program.py:4")
+        verdicts = [one["verdicts"]["default"] for one in found["targets"]]
+        whats = [verdict["what"] for verdict in verdicts]
+        self.assertEqual(whats, ["fits", "fits", "not sure", "does not fit"])
+        self.assertEqual(verdicts[3]["line"], "program.py:6")
+        self.assertEqual(self.answer(0, program)["columns"]["default"]["smallest_card"], "L4")
 
     def test_a_loss_scaler_finds_no_overflow(self):
         program = self.program(

@@ -8,16 +8,20 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import re
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .. import _devices, _library
-from . import _answer, _cards, _text
+from . import _answer, _cards, _orders, _text
 from ._runs import ALLOCATORS, CannotRun, Program, Row, Server
 
+FIRST_STEPS = 2  # an optimizer makes its state there
+PAGE = 2 << 20
 GOOD, DOES_NOT_FIT, BAD_USAGE, NOT_KNOWN = 0, 1, 2, 3
 STATUS = (
     "Exit status: 0 it fits, or nothing was asked; 1 it does not fit, or needs more than"
@@ -68,6 +72,19 @@ def _seconds(text: str) -> int:
     return int(text)
 
 
+def _value(text: str) -> tuple[str, float | str]:
+    """train.py:14=512, train.py:14=0.25, train.py:14=balanced."""
+    line, _, value = text.rpartition("=")
+    try:
+        if re.fullmatch(r"[^\s(]+:\d+", line):
+            return line, value if value == "balanced" else float(value)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(
+        f"{text!r} gives no value: train.py:14=512 does, or =0.25 of a mask, or =balanced"
+    )
+
+
 def _span(text: str) -> tuple[str, int, int, int]:
     """batch=8..512, or batch=8..512:8 in steps of eight."""
     name, _, span = text.partition("=")
@@ -110,6 +127,9 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME,...",
         help=f"of {', '.join(ALLOCATORS)}; the exit status is of the first (all)",
     )
+    add("--value", type=_value, action="append", default=[], metavar="FILE:LINE=VALUE",
+        help="what a line reads that only a GPU computes: a number, a fraction of a mask, or"
+        " balanced")  # fmt: skip
     add("--steps", type=_steps, default=0, metavar="N|all",
         help="end a run after N steps of the optimizer, or with the program (when peaks"
         " repeat)")  # fmt: skip
@@ -120,15 +140,20 @@ def parser() -> argparse.ArgumentParser:
 
 
 class Fit:
-    """The questions, and the runs that answer them: none is made twice."""
+    """The questions, and the runs that answer them: none is made twice. `folder` is for files."""
 
-    def __init__(self, options: argparse.Namespace, program: Program, server: Server) -> None:
+    def __init__(self, options, program: Program, server: Server, folder: str) -> None:
         self.options, self.program, self.server = options, program, server
+        self.folder = folder
         self.rows: dict[tuple, Row] = {}
         self.allocators: list[str] = list(options.allocator)
         self.failed: dict[str, str] = {}  # allocators that cannot be had, and why
         self.knob = options.largest[0] if options.largest else None
         self.ways: list[dict] = [{}]  # to run the program: more where memory depends on it
+        self.policies = {"default": "caching", "expandable": "expandable", "mend": "mend:torch"}
+        if server.torch_version >= (2, 13):
+            self.policies["default"] = "caching:2.13"
+        self.plans = False  # it asks how much memory is free: no run is without a limit then
 
     def run(self, allocator, card, size=None, memory=None, **more) -> Row:
         """Without `memory` there is no limit, and cards of one capability are alike."""
@@ -142,36 +167,52 @@ class Fit:
         return self.rows[key]
 
     def free(self, allocator, card, size=None) -> list[Row]:
-        """The runs without a limit, one for each way. Raises CannotRun where one fails."""
+        """The runs without a limit, one for each way. Raises CannotRun where one fails. A program
+        that plans by what is free runs on the whole card."""
         rows = []
         for way in self.ways:
-            row = self.run(allocator, card, size, **way)
-            if not row.is_whole:
+            if self.plans:
+                row = self.on_card(allocator, card, card.most_beside_bytes, size, **way)
+            else:
+                row = self.run(allocator, card, size, **way)
+            if not row.is_whole and not (self.plans and row.ooms):
                 raise CannotRun(f"the program {_text.failure(row)}\n{self.server.last_words()}")
             if not row.used_gpu:
                 raise CannotRun("the program has not used the GPU")
             rows.append(row)
         return rows
 
-    def look_for_ways(self, row: Row) -> None:
-        """Where streams share memory it depends on the time of kernels, and where the row has sizes
-        that are not known on them: all ways are run."""
+    def look_at(self, row: Row) -> None:
+        """What a first run tells of how others are to be made. Where streams share memory it
+        depends on the time of kernels, and where the row has sizes that are not known on them: all
+        ways are run."""
         if row.streams > 1:
             self.ways += [{"kernel_ns": 1_000}, {"kernel_ns": 1_000_000}]
         if row.unknown:
             self.ways += [{**way, "workspaces": "most"} for way in self.ways]
+        self.plans = bool(row.asks_free)
+
+    def on_card(self, allocator, card, beside, size=None, **more) -> Row:
+        return self.run(allocator, card, size, card.total_bytes, beside_bytes=beside, **more)
 
     def completes(self, allocator, card, memory, size=None, ways=None) -> bool:
+        if self.plans:
+            return all(row.completes for row in self.free(allocator, card, size))
         return all(
             self.run(allocator, card, size, memory, **way).completes for way in ways or self.ways
         )
 
-    def verdict(self, allocator, total, card) -> _answer.Verdict:
+    def verdict(self, allocator, card) -> _answer.Verdict:
         def judged(way, row):
             def limited(memory):
                 return self.run(allocator, card, None, memory, **way)
 
-            return _answer.judge(total, allocator, card, row, limited)
+            def on_card(beside):
+                return self.on_card(allocator, card, beside, **way)
+
+            if self.plans:
+                return _answer.judge_on_card(card, row, on_card)
+            return _answer.judge(card.total_bytes, allocator, card, row, limited)
 
         rows = self.free(allocator, card)
         return _answer.worst([judged(*pair) for pair in zip(self.ways, rows)])
@@ -180,12 +221,15 @@ class Fit:
 
     def values(self, card, size=None) -> dict:
         """Which values the program reads that a kernel would have computed, and whether memory
-        depends on them: it runs with zeros, and with ones in their place."""
+        depends on them: it runs with zeros, and with ones or spread values in their place."""
         allocator = self.allocators[0]
         zeros = self.free(allocator, card, size)[0]
         if not zeros.reads:
             return {"reads": [], "depends": False}
-        ones = self.run(allocator, card, size, value=1)
+        if self.plans:
+            ones = self.on_card(allocator, card, card.most_beside_bytes, size, value=1)
+        else:
+            ones = self.run(allocator, card, size, value=1)
         is_same = ones.is_whole and zeros.has_memory_of(ones)
         return {
             "reads": zeros.reads,
@@ -200,15 +244,11 @@ class Fit:
     def record(self, card) -> dict:
         """Runs once with the history of its memory, and asks `libmend report` who holds the peak,
         and `libmend replay` for the least that each allocator needs."""
-        policies = {"default": "caching", "expandable": "expandable", "mend": "mend:torch"}
-        if self.server.torch_version >= (2, 13):
-            policies["default"] = "caching:2.13"
-        asked = ",".join(policies[name] for name in self.allocators)
-        with tempfile.TemporaryDirectory() as folder:
-            file = str(Path(folder) / "fit.pickle")
-            row = self.server.run("default", card, record=file)
-            report = _ask("report", "--json", "--no-what-if", file) if row.is_whole else []
-            replays = _ask("replay", "--json", "--capacity", "fit", "--policy", asked, file)
+        file = str(Path(self.folder) / "fit.pickle")
+        size = {"memory_bytes": card.total_bytes} if self.plans else {}
+        row = self.server.run("default", card, record=file, **size)
+        report = _ask("report", "--json", "--no-what-if", file) if row.is_whole else []
+        replays = [] if self.plans else self.replay(file, "fit")
         holders = [
             {"line": holder["name"], "bytes": holder["at_peak_bytes"]}
             for one in report
@@ -219,8 +259,46 @@ class Fit:
         return {
             "holders": sorted(holders, key=lambda holder: -holder["bytes"]),
             "peak_bytes": report[0]["peak_live_bytes"] if report else 0,
-            "least": {name: least.get(policies[name]) for name in self.allocators},
+            "least": {name: least.get(self.policies[name]) for name in self.allocators},
+            "steps": Path(file + ".steps") if row.steps_differ and not self.plans else None,
         }
+
+    def replay(self, file: str, capacity: str) -> list[dict]:
+        asked = ",".join(self.policies[name] for name in self.allocators)
+        return _ask("replay", "--json", "--capacity", capacity, "--policy", asked, file)
+
+    def orders(self, steps: Path, rooms: dict[str, int]) -> dict | None:
+        """Of random orders of the steps, how many run out in each of these rooms."""
+        record = _orders.split(*json.loads(steps.read_text()), first=FIRST_STEPS)
+        if len(record.steps) < 2:
+            return None
+        capacity = ",".join(map(str, rooms.values()))
+
+        def replayed(seed: int) -> list[dict]:
+            file = Path(self.folder) / f"order{seed}.csv"
+            drawn = _orders.order(record, seed)
+            file.write_text("\n".join(_orders.trace(record, drawn)) + "\n")
+            found = self.replay(str(file), capacity)
+            file.unlink()
+            return found
+
+        with ThreadPoolExecutor(2) as two:
+            rows = [row for found in two.map(replayed, range(_orders.ORDERS)) for row in found]
+        ran_out = {}
+        for label, room in rooms.items():
+            for name in self.allocators:
+                key = (self.policies[name], -(-room // PAGE) * PAGE)
+                alike = [row for row in rows if (row["policy"], row["capacity_bytes"]) == key]
+                out = sum(not row["completed"] for row in alike)
+                ran_out.setdefault(label, {})[name] = [out, len(alike)]
+        return {"steps": _orders.count_of_steps(record) + 2, "ran_out": ran_out}
+
+    def rooms(self, targets, columns) -> dict[str, int]:
+        """What an allocator surely has of each target, or of the smallest card that is enough."""
+        if not targets:
+            card = _cards.find(columns[self.allocators[0]].get("smallest_card") or "none")
+            targets = [(card.key, card.total_bytes, card)] if card else []
+        return {label: _answer.room_of(total, "default", card)[0] for label, total, card in targets}
 
     def least(self, allocator, card, said: int | None, held: int, ways=None) -> int:
         """What the replay said is enough, if a run with it completes; else what is held without a
@@ -237,11 +315,15 @@ class Fit:
         """The card with the least memory that it surely fits into."""
         first = self.allocators[0]
         for card in _cards.CARDS:
+            if self.plans:
+                if self.verdict(allocator, card).what == _answer.FITS:
+                    return card
+                continue
             if card.total_bytes < self.run(first, base).allocated_bytes // 2:
                 continue
             if self.run(first, card).has_memory_of(self.run(first, base)):
                 card = card._replace(capability=base.capability)
-            if self.verdict(allocator, card.total_bytes, card).what == _answer.FITS:
+            if self.verdict(allocator, card).what == _answer.FITS:
                 return card
         return None
 
@@ -252,7 +334,11 @@ class Fit:
             for card in self.options.gpu or []
         ]
         if self.options.memory:
-            card = _cards.USUAL._replace(key="--memory", least_beside_bytes=_cards.LEAST_BESIDE)
+            card = _cards.USUAL._replace(
+                key="--memory",
+                total_bytes=self.options.memory,
+                least_beside_bytes=_cards.LEAST_BESIDE,
+            )
             label = f"a GPU of {_answer.gib(self.options.memory)}"
             found.append((label, self.options.memory, card))
         return found
@@ -262,7 +348,9 @@ class Fit:
             return self.answer_largest()
         targets = self.targets()
         base = targets[0][2] if targets else _cards.USUAL
-        self.look_for_ways(self.free(self.allocators[0], base)[0])
+        self.look_at(self.free(self.allocators[0], base)[0])
+        if self.plans and not targets:
+            base = self.smallest(self.allocators[0], base) or _cards.CARDS[-1]
         for allocator in list(self.allocators):
             try:
                 self.free(allocator, base)
@@ -278,18 +366,26 @@ class Fit:
             allocator: self.column(allocator, base, record["least"][allocator], is_known, targets)
             for allocator in self.allocators
         }
+        rooms = self.rooms(targets, columns) if is_known and record["steps"] else {}
+        orders = self.orders(record["steps"], rooms) if rooms else None
+        judged = [self.answer_target(*target, is_known) for target in targets]
+        for target in judged if orders else []:
+            for name, (out, _) in orders["ran_out"][target["label"]].items():
+                if out and target["verdicts"][name]["what"] == _answer.FITS:
+                    target["verdicts"][name] = vars(_answer.Verdict(_answer.UNSURE))
         return {
             "program": self.program.words(),
             "torch": self.server.torch,
             "capability": list(base.capability),
             "row": vars(self.free(self.allocators[0], base)[0]),
             "ways": self.ways,
+            "orders": orders,
             "columns": columns,
             "failed": self.failed,
             "values": values,
             "holders": record["holders"],
             "peak_bytes": record["peak_bytes"],
-            "targets": [self.answer_target(*target, is_known) for target in targets],
+            "targets": judged,
         }
 
     def column(self, allocator, base, said, is_known, targets) -> dict:
@@ -304,7 +400,11 @@ class Fit:
             "lost_bytes": max(row.reserved_bytes - row.allocated_bytes for row in rows),
             "retries": max(row.retries for row in rows),
         }
-        if is_known:
+        if self.plans and not targets:
+            column["smallest_card"] = (
+                base.key if self.verdict(allocator, base).what == _answer.FITS else None
+            )
+        elif is_known and not self.plans:
             beside = [_cards.LEAST_BESIDE, _cards.MOST_BESIDE]
             if targets:
                 beside = [base.least_beside_bytes, base.most_beside_bytes]
@@ -328,7 +428,7 @@ class Fit:
             "source": card.source if card.key != "--memory" else None,
             "verdicts": {
                 allocator: vars(
-                    self.verdict(allocator, total, card)
+                    self.verdict(allocator, card)
                     if is_known
                     else _answer.Verdict(_answer.UNKNOWN)
                 )
@@ -340,7 +440,7 @@ class Fit:
         knob, low, high, step = self.options.largest
         targets = self.targets()
         first = self.allocators[0]
-        self.look_for_ways(self.free(first, targets[0][2], low)[0])
+        self.look_at(self.free(first, targets[0][2], low)[0])
         found = []
         for label, total, card in targets:
             sizes = {}
@@ -386,18 +486,22 @@ def _ask(*words: str) -> list[dict]:
 def status_of(answer: dict, options: argparse.Namespace) -> int:
     """The exit status of an answer: GOOD, DOES_NOT_FIT, or NOT_KNOWN."""
     row = answer["row"]
-    if answer["values"]["depends"] or row["ended"] == "time" or row["asks_free"]:
+    if answer["values"]["depends"] or row["ended"] == "time":
         return NOT_KNOWN
     first = options.allocator[0]
-    found = [GOOD]
+    found = [NOT_KNOWN if _text.has_run_out(answer) else GOOD]
     for target in answer["targets"]:
         if "largest" in target:
             found.append(GOOD if target["largest"][first] else DOES_NOT_FIT)
         else:
             what = target["verdicts"][first]["what"]
             found.append({_answer.FITS: GOOD, _answer.FAILS: DOES_NOT_FIT}.get(what, NOT_KNOWN))
-    if options.fail_above and options.fail_above < answer["columns"][first]["need"]["most_bytes"]:
-        found.append(DOES_NOT_FIT)
+    if options.fail_above:
+        need = answer["columns"][first].get("need")
+        if need is None:  # it plans by what is free
+            found.append(NOT_KNOWN)
+        elif options.fail_above < need["most_bytes"]:
+            found.append(DOES_NOT_FIT)
     return DOES_NOT_FIT if DOES_NOT_FIT in found else max(found)
 
 
@@ -417,10 +521,15 @@ def main(arguments: list[str] | None = None) -> int:
         program = Program.of(named)
         if options.largest and f"{{{options.largest[0]}}}" not in " ".join(program.arguments):
             raise CannotRun(f"no argument of the program has {{{options.largest[0]}}} in it")
-        with contextlib.closing(Server(program, options.steps, options.seconds)) as server:
-            fit = Fit(options, program, server)
+        given = dict(options.value)
+        with contextlib.closing(
+            Server(program, options.steps, options.seconds, given)
+        ) as server, tempfile.TemporaryDirectory() as folder:
+            fit = Fit(options, program, server, folder)
             answer = fit.answer()
             answer["runs"] = server.runs
+            for line in set(given) - set(answer["row"]["given"]):
+                raise CannotRun(f"--value {line}: no value that only a GPU computes is read there")
     except CannotRun as error:
         print(f"libmend fit: {error}", file=sys.stderr)
         return BAD_USAGE

@@ -44,7 +44,7 @@ class Verdict:
     """Whether a program fits into a memory under an allocator."""
 
     what: str
-    left_bytes: int | None = None  # of the device, at least; None: it does not surely fit
+    left_bytes: int | None = None  # of the device, at least; None: it does not fit, or takes all
     step: int | None = None  # where it fails
     line: str | None = None
     size_bytes: int | None = None  # of the request that fails
@@ -74,14 +74,27 @@ def judge(total_bytes: int, allocator: str, card: Card, free_row, limited: Calla
     row = limited(most) if most >= 2 * MIB else None
     if row is not None and row.completes:
         return Verdict(UNSURE)
+    return _failed(row)
+
+
+def _failed(row) -> Verdict:
     oom = row.ooms[0] if row is not None and row.ooms else {}
     return Verdict(FAILS, None, oom.get("step"), oom.get("line"), oom.get("size_bytes"))
+
+
+def judge_on_card(card: Card, row, on_card: Callable) -> Verdict:
+    """Of a program that plans by the memory that is free: `row` ran on the card with the most that
+    may lie beside it; on_card(bytes) runs with so much beside it."""
+    if row.completes:
+        return Verdict(FITS)
+    other = on_card(card.least_beside_bytes)
+    return Verdict(UNSURE) if other.completes else _failed(other)
 
 
 def worst(verdicts: list[Verdict]) -> Verdict:
     """Of one program with kernels of several times: what holds for all of them."""
     if all(verdict.what == FITS for verdict in verdicts):
-        return min(verdicts, key=lambda verdict: verdict.left_bytes)
+        return min(verdicts, key=lambda verdict: verdict.left_bytes or 0)
     if all(verdict.what == FAILS for verdict in verdicts):
         return verdicts[0]
     return Verdict(UNSURE)

@@ -95,6 +95,8 @@ class Row:
     ooms: list = dataclasses.field(default_factory=list)
     reads: list = dataclasses.field(default_factory=list)  # of values: (line, count)
     unknown: list = dataclasses.field(default_factory=list)  # whose sizes a GPU alone knows
+    whole_reads: int = 0  # of them, of whole numbers
+    given: dict = dataclasses.field(default_factory=dict)  # values by line, of the user's
     used_gpu: bool = False
     seconds: float = 0.0
 
@@ -117,8 +119,9 @@ class Row:
 class Server:
     """The process that has imported PyTorch, and runs the program in children."""
 
-    def __init__(self, program: Program, steps: int, seconds: int) -> None:
+    def __init__(self, program: Program, steps: int, seconds: int, given: dict) -> None:
         self.program, self.steps, self.seconds = program, steps, seconds
+        self.given = given  # values by line
         self.log = tempfile.TemporaryFile("w+", errors="replace")
         self.runs: list[dict] = []
         for wants_preload in ("1", "0"):
@@ -171,13 +174,15 @@ class Server:
         memory_bytes: int = UNLIMITED,
         arguments: list[str] | None = None,
         record: str | None = None,
+        beside_bytes: int = 0,
         value: int = 0,
         kernel_ns: int = USUAL_KERNEL_NS,
         workspaces: str = "least",
     ) -> Row:
-        """Runs the program once on that much memory of that card. `value` is what it reads where a
-        kernel would have computed, `kernel_ns` what a kernel takes; `workspaces` that are not known
-        are the least or the most that they may be."""
+        """Runs the program once on that much memory of that card, of which others have
+        `beside_bytes`. `value` is what it reads where a kernel would have computed, `kernel_ns`
+        what a kernel takes; `workspaces` that are not known are the least or the most that they may
+        be."""
         request = {
             "arguments": self.program.arguments if arguments is None else arguments,
             "allocator": allocator,
@@ -190,7 +195,9 @@ class Server:
             "steps": self.steps,
             "seconds": self.seconds,
             "record": record,
+            "beside_bytes": beside_bytes,
             "value": value,
+            "given": self.given,
         }
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()

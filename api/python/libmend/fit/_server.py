@@ -16,6 +16,7 @@ import importlib.util
 import itertools
 import json
 import os
+import pickle
 import runpy
 import signal
 import sys
@@ -25,6 +26,7 @@ import traceback
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
+VALUES = str(PACKAGE / "fit" / "_values.py")
 MOST_EVENTS = 4_000_000  # of a recording
 # Steps without a new peak after which a run ends, beside as many as it took to reach the last one;
 # and where steps differ in what they ask for.
@@ -96,9 +98,11 @@ class Run:
         self.begin = time.monotonic()
         self.process, self.main = os.getpid(), threading.get_ident()
         self.steps = self.grew_at = 0
+        self.ends: list[int] = []  # of steps, in microseconds
         self.peaks = {"allocated_bytes": 0, "reserved_bytes": 0}
         self.ooms: list[dict] = []
         self.reads: collections.Counter = collections.Counter()
+        self.whole_reads = 0  # of them, of whole numbers: those decide what a program does
         self.asked_before = 0
         self.asked: set[int] = set()  # bytes in a step
         self.asks_free = ""  # the line that asks how much memory is free
@@ -126,10 +130,19 @@ class Run:
         torch.cuda._lazy_call(self.when_ready)
         self.listener = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_uint64)(self.on_read)
         ctypes.CDLL(None).mend_simulate_on_read(self.listener)
+        values = importlib.import_module(f"{PACKAGE.name}.fit._values")
+        self.values = values.Values(
+            request["value"], request["given"], self.where, self.is_overflow_check, self.on_value
+        )
+        self.values.__enter__()
         signal.signal(signal.SIGALRM, lambda *_: self.finish("time"))
         signal.alarm(request["seconds"])
 
     def when_ready(self) -> None:
+        beside = ctypes.c_void_p()  # as a context and libraries take it
+        if self.request["beside_bytes"]:
+            size = ctypes.c_size_t(self.request["beside_bytes"])
+            ctypes.CDLL(None).cudaMalloc(ctypes.byref(beside), size)
         self.torch._C._cuda_attach_out_of_memory_observer(self.on_out_of_memory)
         if self.request["record"]:
             self.torch.cuda.memory._record_memory_history(
@@ -184,6 +197,7 @@ class Run:
 
     def after_step(self, *_: object) -> None:
         self.steps += 1
+        self.ends.append(time.time_ns() // 1000)
         before = dict(self.peaks)
         asked = self.look().get("requested_bytes.all.allocated", 0)
         if self.peaks != before:
@@ -203,21 +217,35 @@ class Run:
             line = self.line(sys._current_frames().get(self.main))
             self.ooms.append({"size_bytes": size, "step": self.steps + 1, "line": line})
 
+    def on_value(self, is_whole: bool, is_given: bool) -> None:
+        """The program reads a value that a kernel would have computed."""
+        if not is_given:
+            self.reads[self.where()] += 1
+            self.whole_reads += is_whole
+
     def on_read(self, _bytes: int) -> int:
-        """The value of what a kernel would have computed."""
-        try:
-            frame = sys._getframe(1)
-        except ValueError:  # a thread of C++
-            frame = sys._current_frames().get(self.main)
-        if self.is_overflow_check(frame):
+        """The same, where no operator of PyTorch reads it, or one for its own use."""
+        answer = self.values.answer()
+        if answer is not None:
+            return answer
+        if self.is_overflow_check():
             return 0
-        self.reads[self.line(frame)] += 1
+        self.on_value(True, False)
         return self.request["value"]
 
-    @staticmethod
-    def is_overflow_check(frame) -> bool:
+    def frame(self):
+        try:
+            return sys._getframe(2)
+        except ValueError:  # a thread of C++
+            return sys._current_frames().get(self.main)
+
+    def where(self) -> str:
+        return self.line(self.frame())
+
+    def is_overflow_check(self) -> bool:
         """PyTorch's GradScaler asks whether gradients overflowed. They do not, in a step that is
         worth to be planned for."""
+        frame = self.frame()
         while frame is not None:
             code = frame.f_code
             if code.co_name == "_maybe_opt_step" and "grad_scaler" in code.co_filename:
@@ -252,7 +280,7 @@ class Run:
         self.has_ended = True
         figures = self.look()
         if self.request["record"]:
-            self.torch.cuda.memory._dump_snapshot(self.request["record"])
+            self.dump(self.request["record"])
         row = {
             "ended": why,
             "steps": self.steps,
@@ -265,6 +293,8 @@ class Run:
             "ooms": self.ooms,
             "reads": self.reads.most_common(),
             "unknown": self.unknown(),
+            "whole_reads": self.whole_reads,
+            "given": self.values.used,
             "used_gpu": self.torch.cuda.is_initialized(),
             "seconds": round(time.monotonic() - self.begin, 2),
         }
@@ -272,6 +302,26 @@ class Run:
         sys.stderr.flush()
         os.write(self.answers, json.dumps(row).encode() + b"\n")
         os._exit(0)
+
+    def dump(self, file: str) -> None:
+        """A memory snapshot, without the frames of what looks at each operator."""
+        snapshot = self.torch.cuda.memory._snapshot()
+        blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
+        for event in [*blocks, *itertools.chain(*snapshot["device_traces"])]:
+            frames = event.get("frames") or []
+            at = next((i for i, one in enumerate(frames) if one["filename"] == VALUES), None)
+            if at is not None:
+                event["frames"] = frames[at + 1 :]
+        with open(file, "wb") as out:
+            pickle.dump(snapshot, out)
+        given = {"alloc": True, "free_completed": False}
+        events = [
+            (given[one["action"]], one["addr"], one["size"], one["stream"], one["time_us"])
+            for one in max(snapshot["device_traces"], key=len, default=[])
+            if one["action"] in given
+        ]
+        with open(file + ".steps", "w", encoding="ascii") as out:
+            json.dump([events, self.ends], out)
 
     def run(self) -> None:
         self.prepare()

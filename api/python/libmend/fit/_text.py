@@ -44,19 +44,57 @@ def _unknown(answer: dict) -> list[str]:
         other = gib(ones) if ones is not None else f"it {failure(values['with_ones_ended'])}"
         lines += [
             "NOT KNOWN: what the program takes depends on values that only a GPU computes.",
-            f"It uses {gib(values['with_zeros_bytes'])} where they are 0, and where they are 1:"
-            f" {other}. They are read at",
+            f"It uses {gib(values['with_zeros_bytes'])} where they are 0, and where they are 1 or"
+            f" spread evenly: {other}. They are read at",
             f"  {_reads(values)}",
+            "Say what is read there: --value FILE:LINE=balanced for a choice of experts, a fraction"
+            " of a mask, or a number.",
         ]
-    if row["asks_free"]:
-        lines.append(
-            f"NOT SURE: the program asks how much memory is free, at {row['asks_free']}. Where it"
-            " plans by that, it takes more here than on a smaller GPU."
-        )
     if row["ended"] == "time":
         lines.append(
             f"NOT THE END: a run was stopped after {row['seconds']:.0f} s (--seconds), at step"
             f" {row['steps']}. It may need more later."
+        )
+    return lines
+
+
+def has_run_out(answer: dict) -> bool:
+    """Of the random orders, at least one with the first allocator."""
+    found = (answer.get("orders") or {"ran_out": {}})["ran_out"].values()
+    return any(next(iter(counts.values()))[0] for counts in found)
+
+
+def _orders(orders: dict) -> str:
+    """How many of the random orders run out of memory."""
+    parts = []
+    for label, counts in orders["ran_out"].items():
+        where = f" on {label}" if len(orders["ran_out"]) > 1 else ""
+        for name, (out, of) in counts.items():
+            parts.append(f"{out} of {of} with {ALLOCATORS[name]}{where}")
+    return (
+        f"Steps differ in what they ask for. Of random orders of {orders['steps']:,} of them run"
+        f" out of memory: {', '.join(parts)}."
+    )
+
+
+def _assumed(answer: dict) -> list[str]:
+    """What an answer rests on that was not computed: it is said first, too."""
+    lines = []
+    values, row = answer["values"], answer["row"]
+    for line, value in row["given"].items():
+        what = value if isinstance(value, str) else f"{value:g}"
+        lines.append(f"ASSUMED: what {line} reads is {what} (--value).")
+    if row["whole_reads"] and not values["depends"]:
+        lines.append(
+            f"ASSUMED: memory does not depend on {row['whole_reads']} whole numbers that only a GPU"
+            f" computes. It is the same with 0 as with 1 or spread values at {_reads(values)}."
+        )
+    if has_run_out(answer):
+        lines.append("NOT SURE IN ANY ORDER: " + _orders(answer["orders"]))
+    if row["asks_free"]:
+        lines.append(
+            f"It asks how much memory is free, at {row['asks_free']}, and may plan by that: it was"
+            " run on each GPU by itself."
         )
     return lines
 
@@ -70,13 +108,15 @@ def _ending(row: dict) -> str:
 
 def _tail(answer: dict) -> list[str]:
     lines, values, row = [], answer["values"], answer["row"]
-    if values["reads"] and not values["depends"]:
-        count = sum(count for _, count in values["reads"])
+    count = sum(count for _, count in values["reads"])
+    if count and not values["depends"] and not row["whole_reads"]:
         lines.append(
             f"It reads {count} value{'s' if count > 1 else ''} that only a GPU computes, at"
             f" {_reads(values)}: memory is the same with 0 and 1 in their place."
         )
-    if row["steps_differ"]:
+    if answer.get("orders"):
+        lines += [] if has_run_out(answer) else [_orders(answer["orders"])]
+    elif row["steps_differ"]:
         lines.append(
             f"Steps differ in what they ask for: {row['steps']} were run, and a later one may need"
             " more (--steps N runs more)."
@@ -112,6 +152,8 @@ def _verdict_words(verdict: dict) -> str:
     left = verdict["left_bytes"]
     if verdict["what"] != _answer.FITS:
         return verdict["what"]
+    if left is None:
+        return "fits"
     return f"fits, {gib(left)} left" if left else "fits, at its limit"
 
 
@@ -136,8 +178,11 @@ def _first(answer: dict) -> list[str]:
             if card
             else "no card of the list is surely enough"
         )
-        lines.append(f"It needs {_span(column['need'])} of a GPU, with {who}; {enough}.")
-    if answer["fail_above_bytes"]:
+        if "need" in column:
+            lines.append(f"It needs {_span(column['need'])} of a GPU, with {who}; {enough}.")
+        else:
+            lines.append(f"With {who} {enough}.")
+    if answer["fail_above_bytes"] and "need" in column:
         most = column["need"]["most_bytes"]
         verb = "may need" if most > answer["fail_above_bytes"] else "needs at most"
         lines.append(f"--fail-above {gib(answer['fail_above_bytes'])}: it {verb} {gib(most)}.")
@@ -164,13 +209,13 @@ def _table(answer: dict) -> list[str]:
     add("most in use", lambda column: _range(column, "allocated"))
     add("held", lambda column: _range(column, "reserved"))
     add("lost to fragmentation", lambda column: gib(column["lost_bytes"]))
-    if is_known:
+    if is_known and not answer["row"]["asks_free"]:
         add("least that is enough", lambda column: gib(column["least_bytes"]))
         add("with context and libraries", lambda column: _span(column["need"]))
     for target in answer["targets"]:
         cells = [_verdict_words(target["verdicts"][name]) for name in answer["columns"]]
         lines.append(_cells(target["label"], cells))
-    if is_known and not answer["targets"]:
+    if is_known and not answer["targets"] and not answer["row"]["asks_free"]:
         add("smallest card", lambda column: column["smallest_card"] or "none")
     for name, why in answer["failed"].items():
         lines.append(f"  {ALLOCATORS[name]}: not known: {why.splitlines()[0]}")
@@ -208,8 +253,9 @@ def _largest(answer: dict) -> list[str]:
 
 def write(answer: dict) -> str:
     """The answer in lines for people."""
-    lines = _unknown(answer)
-    is_known = not lines
+    unknown = _unknown(answer)
+    is_known = not unknown
+    lines = unknown + _assumed(answer)
     if "knob" in answer:
         lines += [*_largest(answer), "", _head(answer)]
     else:

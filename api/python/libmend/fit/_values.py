@@ -1,0 +1,336 @@
+"""Values on the simulated GPU, whose kernels do nothing: whole numbers that are few are worked out
+on the host instead, in the device's own memory. So masks, lengths, counters and loops that end by
+them are right. What comes from floats has a defined value: 0, 1, or what the user gives.
+
+Contents of the device's memory are known, guessed (worked out from a value that is not known), or
+not known. A read of what is not known is counted by the line that reads.
+"""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import re
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+MOST = 1 << 20  # numbers in a tensor of whole numbers
+MOST_FLOATS = 4096
+STALE, GUESSED, FILLED, COPIED = 1, 2, 3, 4  # as api/simulate/contents.h has them
+WHOLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+BALANCED = "balanced"
+_IDLE = re.compile(
+    r"aten::(empty|new_empty|record_stream|set_|resize_|_foreach|_fused|native_dropout|lift)"
+)
+_OVERWRITES = re.compile(r"aten::(copy_|fill_|zero_|random_|bernoulli_|\w+_out)$|.*\.out$")
+# Results that are places along a dimension.
+_PLACES = re.compile(
+    r"aten::(topk|argmax|argmin|sort|argsort|multinomial|max|min|kthvalue|mode|median)$"
+)
+# How much they give, or what they do, depends on values: they read them themselves.
+_READS = re.compile(
+    r"aten::(nonzero|masked_select|index|index_put_?|_index_put_impl_|_unsafe_index|_unique2|"
+    r"unique_dim|unique_consecutive|repeat_interleave|bincount|equal)$"
+)
+
+
+class _Plan:
+    """What is known of an operator by its schema."""
+
+    def __init__(self, func) -> None:
+        schema = getattr(func, "_schema", None)
+        name = schema.name if schema else ""
+        writes = [
+            at
+            for at, one in enumerate(schema.arguments if schema else [])
+            if one.alias_info is not None and one.alias_info.is_write
+        ]
+        is_view = not writes and any(one.alias_info for one in schema.returns) if schema else True
+        self.name = name
+        self.is_idle = is_view or bool(_IDLE.match(name))
+        self.writes = writes
+        self.overwrites = bool(_OVERWRITES.match(str(name)))
+        self.is_seeded = torch.Tag.nondeterministic_seeded in func.tags if schema else False
+        self.reads = bool(_READS.match(name))
+        self.places = bool(_PLACES.match(name))
+        self.failures = 0
+
+
+class Values(TorchDispatchMode):
+    """Sees each operator of the program. `line_of()` is the line that runs, `is_zero()` whether
+    what it reads is 0 in any case, `count(is_whole)` is told of a read of what is not known."""
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:  # else torch.compile compiles nothing
+        return True
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    def __init__(self, value: int, given: dict, line_of, is_zero, count) -> None:
+        super().__init__()
+        self.value, self.given = value, given
+        self.line_of, self.is_zero, self.count = line_of, is_zero, count
+        self.used: dict = {}  # of what is given
+        self.plans: dict = {}
+        self.answers: collections.deque | None = None  # for reads that an operator makes itself
+        library = ctypes.PyDLL(None)
+        self.contents_of = library.mend_simulate_contents
+        self.set_contents = library.mend_simulate_set_contents
+        self.contents_of.argtypes = [ctypes.c_uint64, ctypes.c_uint64]
+        self.set_contents.argtypes = [ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int]
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        plan = self.plans.get(func)
+        if plan is None:
+            plan = self.plans[func] = _Plan(func)
+        if plan.is_idle or types:  # tensors of other kinds have operators of their own
+            return func(*args, **kwargs)
+        source = self.source_of(plan.name, args, kwargs)
+        if source is not None:
+            return self.copy_to_host(func, source, args, kwargs)
+        decisive = self.decisive(plan, args) if plan.reads else None
+        if decisive:
+            out = self.run_that_reads(func, plan, decisive, args, kwargs)
+        else:
+            out = func(*args, **kwargs)
+        outs = [out] if isinstance(out, torch.Tensor) else out
+        if not isinstance(outs, (tuple, list)) or not outs:
+            outs = [args[at] for at in plan.writes if at < len(args)]
+        outs = [one for one in outs if isinstance(one, torch.Tensor) and self.is_few(one)]
+        if outs:
+            self.work_out(func, plan, args, kwargs, outs)
+        return out
+
+    # ---- the device's memory ---------------------------------------------------------------------
+
+    @staticmethod
+    def is_few(tensor) -> bool:
+        most = MOST if tensor.dtype in WHOLE else MOST_FLOATS
+        return tensor.is_cuda and 0 < tensor.numel() <= most
+
+    @staticmethod
+    def span(tensor) -> int:
+        """Bytes from its first to its last."""
+        last = sum((size - 1) * by for size, by in zip(tensor.shape, tensor.stride()))
+        return (last + 1) * tensor.element_size()
+
+    def contents(self, tensor) -> int:
+        return self.contents_of(tensor.data_ptr(), self.span(tensor))
+
+    def mark(self, tensor, contents: int) -> None:
+        self.set_contents(tensor.data_ptr(), self.span(tensor), contents)
+
+    def on_host(self, tensor):
+        """A tensor of the CPU over the same memory: the simulated GPU's is the host's."""
+        memory = (ctypes.c_char * self.span(tensor)).from_address(tensor.data_ptr())
+        flat = torch.frombuffer(memory, dtype=tensor.dtype)
+        return flat.as_strided(tensor.shape, tensor.stride())
+
+    # ---- values ----------------------------------------------------------------------------------
+
+    def given_here(self, dtype):
+        """What the user gave for the line that runs; a fraction is none for whole numbers."""
+        if self.given:
+            for place in re.findall(r"[^\s(]+:\d+", self.line_of()):
+                value = self.given.get(place)
+                is_part = isinstance(value, float) and not value.is_integer()
+                if value is not None and not (is_part and dtype in WHOLE[1:]):
+                    self.used[place] = value
+                    return value
+        return None
+
+    def guess(self, tensor, plan=None, args=()) -> None:
+        """Writes the value of what is not known."""
+        value = self.given_here(tensor.dtype)
+        is_even = value == BALANCED or (value is None and self.value != 0)
+        if value is None:
+            value = self.value
+        target = self.on_host(tensor)
+        count = tensor.numel()
+        if is_even and plan is not None and plan.places and args[0].dim() > 0:
+            at = -1 if plan.name == "aten::multinomial" else self.dimension(plan, args)
+            size = args[0].numel() if at is None else args[0].shape[at]
+            target.copy_((torch.arange(count) % max(size, 1)).view(tensor.shape))
+        elif value == BALANCED:
+            target.zero_()
+        elif tensor.dtype == torch.bool and 0 < value < 1:
+            ends = (torch.arange(count + 1, dtype=torch.float64) * value).floor()
+            target.copy_((ends[1:] > ends[:-1]).view(tensor.shape))
+        else:
+            target.fill_(bool(value) if tensor.dtype == torch.bool else value)
+        self.mark(tensor, GUESSED)
+
+    @staticmethod
+    def dimension(plan, args) -> int | None:
+        """Along which dimension its places lie; None: of all numbers."""
+        at = {"aten::topk": 2, "aten::kthvalue": 2}.get(plan.name, 1)
+        found = args[at] if len(args) > at else None
+        if isinstance(found, bool) or not isinstance(found, int):
+            return None if plan.name in ("aten::argmax", "aten::argmin") else -1
+        return found
+
+    def work_out(self, func, plan, args, kwargs, outs) -> None:
+        """Makes on the host what the operator's kernels would have written into `outs`."""
+        flat, spec = tree_flatten((args, kwargs))
+        contents = self.least_known(plan, args, flat) if plan.failures < 3 else None
+        if contents is not None and self.compute(func, plan, flat, spec, outs):
+            for out in outs:
+                self.mark(out, contents)
+            return
+        for out in outs:
+            if out.dtype in WHOLE:
+                self.guess(out, plan, args)
+            else:
+                self.mark(out, STALE)
+
+    def least_known(self, plan, args, flat) -> int | None:
+        """What is known of the results by what goes in; None: they cannot be worked out."""
+        contents = GUESSED if plan.is_seeded else COPIED
+        target = args[plan.writes[0]] if plan.writes and plan.overwrites and args else None
+        for tensor in flat:
+            if not isinstance(tensor, torch.Tensor):
+                continue
+            if not tensor.is_cuda:
+                if tensor.numel() > MOST:
+                    return None
+                continue
+            if not self.is_few(tensor):
+                if tensor.numel():
+                    return None
+                continue
+            if tensor is target and tensor.is_contiguous():
+                continue
+            known = self.contents(tensor)
+            if known < FILLED and tensor.dtype not in WHOLE:
+                return None
+            if known < GUESSED:
+                self.guess(tensor)
+            if known < FILLED:
+                contents = GUESSED
+        is_of_floats = any(
+            isinstance(one, torch.Tensor) and one.dtype not in WHOLE for one in flat
+        )
+        return None if plan.is_seeded and is_of_floats else contents
+
+    def compute(self, func, plan, flat, spec, outs) -> bool:
+        if plan.is_seeded and any(out.dtype not in WHOLE for out in outs):
+            return False
+        state = torch.get_rng_state() if plan.is_seeded else None
+        try:
+            args, kwargs = tree_unflatten([self.of_host(one) for one in flat], spec)
+            found = func(*args, **kwargs)
+            if plan.writes:  # in the device's memory
+                return True
+            found = [found] if isinstance(found, torch.Tensor) else found
+            found = [one for one in found if isinstance(one, torch.Tensor)]
+            found = [one for one in found if one.numel()]
+            if [one.shape for one in found] != [one.shape for one in outs]:
+                return False
+            for one, out in zip(found, outs):
+                self.on_host(out).copy_(one)
+            return True
+        except Exception:  # no kernel for the CPU, or no index by what was guessed
+            plan.failures += 1
+            return False
+        finally:
+            if state is not None:
+                torch.set_rng_state(state)
+
+    def of_host(self, one):
+        if isinstance(one, torch.Tensor):
+            if not one.is_cuda:
+                return one
+            return self.on_host(one) if one.numel() else torch.empty_like(one, device="cpu")
+        if isinstance(one, torch.device):
+            return torch.device("cpu")
+        return None if isinstance(one, torch.Generator) else one
+
+    # ---- reads -----------------------------------------------------------------------------------
+
+    @staticmethod
+    def source_of(name: str, args, kwargs):
+        """What is copied to the host; None: nothing is."""
+        if name == "aten::_local_scalar_dense":
+            source = args[0]
+        elif name == "aten::copy_" and not args[0].is_cuda:
+            source = args[1]
+        elif name == "aten::_to_copy" and getattr(kwargs.get("device"), "type", "") == "cpu":
+            source = args[0]
+        else:
+            return None
+        return source if source.is_cuda and source.numel() <= MOST else None
+
+    def know(self, tensor) -> bool:
+        """Whether it is known; if not, it has a value from now on, and the read counts."""
+        known = self.contents(tensor) if tensor.numel() else COPIED
+        if known >= FILLED:
+            return True
+        if self.is_zero():
+            self.on_host(tensor).zero_()
+            return True
+        given = self.given_here(tensor.dtype)
+        if known < GUESSED or given not in (None, BALANCED):
+            self.guess(tensor)
+        self.count(tensor.dtype in WHOLE, given is not None)
+        return False
+
+    def copy_to_host(self, func, source, args, kwargs):
+        self.know(source)
+        self.answers = collections.deque([0])
+        try:
+            out = func(*args, **kwargs)
+        finally:
+            self.answers = None
+        if isinstance(out, torch.Tensor) and source.numel() and not source.is_contiguous():
+            out.copy_(self.on_host(source))  # a kernel has made it contiguous
+        return out
+
+    @staticmethod
+    def decisive(plan, args) -> list:
+        """The tensors by which an operator decides; none: it decides nothing."""
+        name = plan.name
+        if "index" in name:
+            found = [one for one in args[1] if one is not None and one.dtype == torch.bool]
+        elif name == "aten::equal":
+            found = list(args[:2])
+        else:
+            found = [args[1 if name == "aten::masked_select" else 0]]
+        if not all(one.is_cuda and 0 < one.numel() <= MOST for one in found):
+            return []
+        return found
+
+    def run_that_reads(self, func, plan, decisive, args, kwargs):
+        for one in decisive:
+            self.know(one)
+        values = [self.on_host(one) for one in decisive]
+        if "unique" in plan.name:
+            flat, spec = tree_flatten((args, kwargs))
+            args_, kwargs_ = tree_unflatten([self.of_host(one) for one in flat], spec)
+            answers = [func(*args_, **kwargs_)[0].shape[0]]
+        elif plan.name == "aten::equal":
+            answers = [int(torch.equal(*values))]
+        elif plan.name == "aten::bincount":
+            answers = [int(values[0].min()), int(values[0].max())]
+        elif plan.name == "aten::repeat_interleave":
+            answers = [int(values[0].sum()), int(bool((values[0] >= 0).all()))]
+        else:
+            answers = [int(one.count_nonzero()) for one in values]
+        self.answers = collections.deque(answers)
+        try:
+            return func(*args, **kwargs)
+        finally:
+            self.answers = None
+
+    def answer(self) -> int | None:
+        """For a read of an operator that is running; None: the program's own."""
+        answers = self.answers
+        if answers is None:
+            return None
+        return answers.popleft() if len(answers) > 1 else answers[0]
