@@ -292,7 +292,7 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
         outcome = place_in_zone(heap, &now, &plan, span);
         bool is_critical = outcome == MEND_NOTHING && now.zone == MEND_ZONE_LARGE &&
                            !now.creates_nothing &&
-                           mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL;
+                           mend_budget_waste_allowed(heap, &now) < UINT64_MAX;
         if (is_critical && plan.lacking_bytes != 0) { /* only breaking an empty chunk would help:
                                                        * first tries to give one back and create
                                                        * another */

@@ -245,6 +245,7 @@ typedef struct mend_attainable {
 typedef struct mend_usage_peaks {
     uint64_t used_bytes[2];      /* bytes of partly used chunks */
     uint64_t trapped_bytes[2];   /* of these, bytes not live, when the limit was near */
+    uint64_t early_bytes[2];     /* the same, when most of the limit was used */
     uint64_t window_start_bytes; /* total of allocated bytes when this window began */
 } mend_usage_peaks;
 

@@ -78,6 +78,16 @@ static bool trapped_much(const mend_heap *heap, uint64_t limit, int window)
     return heap->budget.peaks.trapped_bytes[window] >= percent_of(limit, LAST_PERCENT);
 }
 
+/* The same, while most of the limit was used. */
+static bool trapped_early(const mend_heap *heap, uint64_t limit)
+{
+    const uint64_t *early_bytes = heap->budget.peaks.early_bytes;
+    const uint64_t least_bytes = percent_of(limit, LAST_PERCENT);
+    return early_bytes[0] >= least_bytes ||
+           (early_bytes[1] >= least_bytes &&
+            used_bytes(heap) >= limit - percent_of(limit, AGAIN_PERCENT));
+}
+
 static uint64_t trapped_bytes(const mend_heap *heap)
 {
     const uint64_t used = used_bytes(heap);
@@ -138,11 +148,16 @@ void mend_budget_note_use(mend_heap *heap)
         *peaks = (mend_usage_peaks){
             .used_bytes = {0, peaks->used_bytes[0]},
             .trapped_bytes = {0, peaks->trapped_bytes[0]},
+            .early_bytes = {0, peaks->early_bytes[0]},
             .window_start_bytes = allocated,
         };
     }
     peaks->used_bytes[0] = mend_max_u64(peaks->used_bytes[0], used);
-    if (is_near(mend_budget_limits(heap).now, used)) {
+    const uint64_t limit = mend_budget_limits(heap).now;
+    if (used >= limit - percent_of(limit, EARLY_PERCENT)) {
+        mend_raise_u64(&peaks->early_bytes[0], trapped_bytes(heap));
+    }
+    if (is_near(limit, used)) {
         mend_raise_u64(&peaks->trapped_bytes[0], trapped_bytes(heap));
     }
 }
@@ -232,13 +247,15 @@ uint64_t mend_budget_most_kept_bytes(const mend_heap *heap)
 uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request)
 {
     const uint64_t limit = mend_budget_limits(heap).now;
+    const bool is_last = is_critical(heap, limit);
     const bool keeps_empty = request->zone == MEND_ZONE_LARGE && !request->may_break &&
-                             is_critical(heap, limit) && !is_low(heap, limit);
+                             (is_last || trapped_early(heap, limit)) && !is_low(heap, limit);
     if (!keeps_empty) {
         return UINT64_MAX;
     }
-    return mend_budget_page(heap, mend_budget_may_waste(heap) ? MEND_PRESSURE_HIGH
-                                                              : MEND_PRESSURE_CRITICAL);
+    const uint64_t page = mend_budget_page(
+        heap, mend_budget_may_waste(heap) ? MEND_PRESSURE_HIGH : MEND_PRESSURE_CRITICAL);
+    return is_last ? page : mend_max_u64(page, request->size_bytes / WASTE_OF_REQUEST);
 }
 
 /* ---- tightness ------------------------------------------------------------------------------- */

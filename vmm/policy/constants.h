@@ -22,7 +22,7 @@
 #define MEND_TIGHTNESS(X)                                                                          \
     X(1, 50, 128, 512 * MEND_MIB)                                                                  \
     X(2, 75, 256, 256 * MEND_MIB)                                                                  \
-    X(3, 95, 512, 128 * MEND_MIB)                                                                  \
+    X(3, 75, 512, 128 * MEND_MIB)                                                                  \
     X(4, 97, 1024, 32 * MEND_MIB)                                                                  \
     X(5, 98, 4096, 8 * MEND_MIB)
 enum { DEFAULT_TIGHTNESS = 3 };
@@ -33,6 +33,11 @@ enum { DEFAULT_TIGHTNESS = 3 };
  * all but NEAR_PERCENT was used: then a broken chunk may be the one that a later request lacks.
  * Headroom leaves LAST_PERCENT for requests that lack memory. */
 enum { LAST_PERCENT = 2, NEAR_PERCENT = 10 };
+
+/* Percent of the limit, and part of a request. Once LAST_PERCENT was trapped while all but
+ * EARLY_PERCENT was used, an empty chunk is broken only if the block leaves at most
+ * WASTE_OF_REQUEST of its own size free: with room, nearly all is used only when it is too late. */
+enum { EARLY_PERCENT = 25, WASTE_OF_REQUEST = 4 };
 
 /* Percent of the limit. While more than this is unused, what the window before trapped makes no
  * pressure critical. */

@@ -74,6 +74,31 @@ static uint64_t waste_allowed(uint64_t most_live_bytes, uint64_t trapped_bytes)
     return mend_budget_waste_allowed(&heap, &request);
 }
 
+/* With that used and that live, after so much more was allocated. */
+static uint64_t waste_allowed_early(mend_heap *heap, uint64_t used_bytes, uint64_t live_bytes,
+                                    uint64_t allocated_bytes)
+{
+    const mend_request request = {.size_bytes = MEND_MIB, .zone = MEND_ZONE_LARGE};
+    use(heap, PERCENT(98), PERCENT(98) - used_bytes, live_bytes);
+    EXPECT_INT_EQ(HIGH, pressure_behind(heap, allocated_bytes));
+    return mend_budget_waste_allowed(heap, &request);
+}
+
+/* In this window; of the one before, while much is used again. */
+MEND_TEST(policy_budget, once_much_is_trapped_a_quarter_of_a_block_may_be_wasted)
+{
+    mend_stream_state streams[MEND_STREAM_UNKNOWN + 1] = {0};
+    mend_heap heap = heap_with_limit(LIMIT_BYTES);
+    heap.streams.items = streams;
+    EXPECT_U64_EQ(UINT64_MAX, waste_allowed_early(&heap, PERCENT(75) - 1, PERCENT(60), 0));
+    EXPECT_U64_EQ(UINT64_MAX, waste_allowed_early(&heap, PERCENT(75), PERCENT(73) + 1, 0));
+    EXPECT_U64_EQ(MEND_MIB / 4, waste_allowed_early(&heap, PERCENT(75), PERCENT(73), 0));
+    EXPECT_U64_EQ(MEND_MIB / 4, waste_allowed_early(&heap, PERCENT(40), PERCENT(40), 0));
+    EXPECT_U64_EQ(UINT64_MAX,
+                  waste_allowed_early(&heap, PERCENT(85) - 1, PERCENT(85) - 1, 2 * LIMIT_BYTES));
+    EXPECT_U64_EQ(MEND_MIB / 4, waste_allowed_early(&heap, PERCENT(85), PERCENT(85), 0));
+}
+
 /* An eighth of a usual chunk, not a page of the device. */
 MEND_TEST(policy_budget, more_may_be_wasted_while_the_peak_leaves_room)
 {

@@ -31,7 +31,7 @@ MEND_TEST(policy_tightness, each_level_has_its_chunks_and_its_pressure)
         uint64_t mib_of_tib, mib_of_16_gib, mib_of_gib, page_mib, low_percent;
     } rows[LEVELS] = {{512, 128, 8, 64, 50},
                       {256, 64, 4, 32, 75},
-                      {128, 32, 2, 16, 95},
+                      {128, 32, 2, 16, 75},
                       {32, 16, 2, 4, 97},
                       {8, 4, 2, 2, 98}};
     const uint64_t limit = 100 * MEND_GIB;
