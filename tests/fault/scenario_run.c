@@ -91,7 +91,6 @@ static scene_state observe(scene *s)
     scene_state state = {.stats = MEND_STATS_INIT};
     if (s->run.world.pool != NULL) {
         state.stats = mend_world_stats(&s->run.world);
-        state.zeros_unsettled = s->run.world.pool->heap.chunks.owing.count[MEND_OWED_ZEROS];
     }
     state.ledger = mend_world_ledger(&s->run.world);
     mend_traced_driver_get(s->traced, &state.calls);
@@ -265,8 +264,7 @@ static void free_all(scene *s)
     }
     mend_sim_advance(s->run.world.sim, 1000);
     EXPECT_RESULT(MEND_OK, mend_trim(pool, 0, MEND_TRIM_IDLE, NULL));
-    if (s->run.has_slept ||                               /* copies may have run on */
-        mend_world_stats(&s->run.world).zero_bytes > 0) { /* so do zeros of a destroyed range */
+    if (s->run.has_slept) { /* copies may have run on */
         EXPECT_RESULT(MEND_OK, mend_trim(pool, 0, MEND_TRIM_WAIT, NULL));
     }
     /* What was freed without a stream waits for the context, which a trim does not wait for. */

@@ -14,7 +14,6 @@ typedef struct scene_state {
     mend_stats stats; /* zeros without a pool */
     mend_sim_ledger ledger;
     mend_driver_counters calls;
-    uint64_t zeros_unsettled;
 } scene_state;
 
 typedef struct scene {

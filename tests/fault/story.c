@@ -182,8 +182,6 @@ static mend_result call_range(story_run *run, const operation *op, slot *block)
         return create_range(run, op);
     case COMMIT:
         return commit(run, op, block);
-    case ZEROS:
-        return mend_range_map_zeros(run->range, (uint64_t)op->slot * STORY_PAGE_BYTES, op->bytes);
     case RANGE_END:
         return end_range(run, run->streams[op->stream]);
     default:

@@ -16,8 +16,7 @@ enum { STORY_SLOTS = 512, STORY_STREAMS = 4, STORY_PER_THREAD = STORY_STREAMS - 
 /* PRESSURE adds a callback that calls the pool, and frees nothing. FOREIGN: another process takes
  * memory of the device. USE: the GPU reads a block on a stream until the next WAIT. ALLOC_ALIGNED
  * asks for this. RANGE creates a range (slot 1: with small pages, 2: with large ones); COMMIT makes
- * a block of its pages from the slot's number on, DECOMMIT and SHARE_PAGES are for these, and ZEROS
- * maps zeros behind such pages.
+ * a block of its pages from the slot's number on, DECOMMIT and SHARE_PAGES are for these.
  * ALLOC_FOR_ANY asks without a stream, and uses the block on one. TAG is for what
  * comes; SLEEP keeps tag 1 on the host, and with slot 2 tag 2 in a file, and lets the rest awake.
  */
@@ -57,7 +56,6 @@ typedef enum story_action {
     COMMIT,
     DECOMMIT,
     SHARE_PAGES,
-    ZEROS,
     RANGE_END,
     TAG,
     SLEEP,

@@ -82,9 +82,6 @@ void scene_judge_success(const scene *s)
     case COMMIT:
         EXPECT_U64_EQ(before->range_bytes + s->given->call.bytes, after->range_bytes);
         break;
-    case ZEROS:
-        EXPECT_TRUE(before->zero_bytes < after->zero_bytes);
-        break;
     case DECOMMIT:
         EXPECT_TRUE(before->range_bytes > after->range_bytes);
         break;
@@ -177,7 +174,6 @@ static bool is_documented(const scene *s)
     case COMMIT:
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
                s->result == MEND_ERROR_OUT_OF_ADDRESSES || s->result == MEND_ERROR_UNKNOWN_STREAM;
-    case ZEROS:
     case WAKE:
     case QUIESCE:
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY;
@@ -243,9 +239,8 @@ static void expect_explained(const scene *s)
         EXPECT_STR_EQ("", error.driver_call);
         return;
     }
-    /* So may one for which the driver had no memory, or that could give none back. */
-    bool lacks_memory = s->given->call.action == ZEROS && scene_failures(s, MEND_CALL_release) > 0;
-    lacks_memory |=
+    /* So may one for which the driver had no memory. */
+    const bool lacks_memory =
         s->result == MEND_ERROR_OUT_OF_MEMORY && (s->fault->status == MEND_DRIVER_OUT_OF_MEMORY ||
                                                   s->fault->status == MEND_DRIVER_NOT_READY);
     if ((bound_to_fail || lacks_memory) && error.driver_status == 0) {
@@ -328,10 +323,6 @@ static void expect_memory_unchanged(const scene *s)
     EXPECT_SAME(chunks);
     EXPECT_SAME(peak_mappings);
     EXPECT_TRUE(after->mappings <= before->mappings);
-    if (s->given->call.action == ZEROS) {
-        EXPECT_TRUE(after->mapped_bytes <= before->mapped_bytes); /* free memory at the pages */
-        return;
-    }
     if (s->given->way.chunks_released > 0 && after->retired_bytes > before->retired_bytes) {
         EXPECT_SAME(mapped_bytes); /* a free chunk that was to make room: unmapped later */
         return;
@@ -341,10 +332,9 @@ static void expect_memory_unchanged(const scene *s)
         return;
     }
     EXPECT_TRUE(after->retired_bytes <= before->retired_bytes);
-    EXPECT_U64_EQ(before->mapped_bytes - before->retired_bytes - before->zero_bytes,
-                  after->mapped_bytes - after->retired_bytes - after->zero_bytes);
+    EXPECT_U64_EQ(before->mapped_bytes - before->retired_bytes,
+                  after->mapped_bytes - after->retired_bytes);
     /* Zeros that the driver refused to map again come back with a later call. */
-    EXPECT_TRUE(after->zero_bytes == before->zero_bytes || s->after.zeros_unsettled > 0);
 }
 
 /* A call that gives back may have given back a part. */

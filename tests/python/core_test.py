@@ -244,7 +244,6 @@ class Mistakes(SimulatedTest):
             ("mend_range_options.page_bytes is 7", "page_bytes is 7"),
             ("mend_sleep_options.directory is NULL", "directory is None"),
             ("mend_trim; or mend_get_room", "^libmend.trim; or libmend.room$"),
-            ("mend_range_map_zeros: pinned", "^GrowingTensor.map_zeros: pinned"),
         ):
             self.assertRegex(words(said), expected)
         no_folder = ': directory is None: "file" needs one'

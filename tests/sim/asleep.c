@@ -439,8 +439,7 @@ static void judge_refused_wake(trial *t, const trial_call *call)
     const uint64_t away_bytes = trial_asleep(&t->pools[call->pool], ASLEEP_AWAY);
     const bool is_unsure =
         !trial_knows_memory(t) || call->count > 0 || trial_any_was_exported(t, call->pool);
-    const uint64_t used_bytes =
-        stats.reserved_bytes + stats.zero_chunk_bytes - trial_empty_bytes(t, call->pool);
+    const uint64_t used_bytes = stats.reserved_bytes - trial_empty_bytes(t, call->pool);
     const uint64_t room_bytes = mend_min_u64(
         is_unsure ? 0 : trial_room_with_peer_pools(t, call->pool, true),
         mend_align_down(stats.limit_bytes - mend_min_u64(used_bytes, stats.limit_bytes),

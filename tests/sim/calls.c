@@ -169,9 +169,6 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
     case MEND_ERROR_PINNED:
         return trial_may_answer_asleep(t, call) || trial_may_answer_range(t, call, false);
     case MEND_ERROR_CAPTURING:
-        if (call->kind == CALL_ZEROS) {
-            return trial_may_answer_range(t, call, may_know_a_capture(t));
-        }
         if (call->kind == CALL_ALLOC || call->kind == CALL_RECORD || call->kind == CALL_ROOM ||
             (call->kind >= CALL_COMMIT && call->kind <= CALL_RANGE_DESTROY)) {
             return names_a_spoilt_capture(t, call);
@@ -288,7 +285,6 @@ typedef struct held {
     uint64_t lingering_bytes;
     uint64_t imported_bytes; /* that pools have released */
     uint64_t most_bytes;     /* that the pool can hold */
-    uint64_t zeros_bytes;
     uint64_t reserved_bytes;
     uint64_t leaving_bytes; /* of it */
     uint64_t peer_bytes;    /* of the other pool */
@@ -303,8 +299,7 @@ typedef struct held {
 static uint64_t beside_live_bytes(const trial *t, int pool)
 {
     const mend_heap *heap = &t->pools[pool].pool->heap;
-    return t->pools[pool].pool->heap.chunks.reserved_bytes - mend_heap_awake_bytes(heap) +
-           heap->zeros.bytes;
+    return t->pools[pool].pool->heap.chunks.reserved_bytes - mend_heap_awake_bytes(heap);
 }
 
 static held look_at_held(trial *t, int pool)
@@ -317,7 +312,6 @@ static held look_at_held(trial *t, int pool)
                   .lingering_bytes = trial_lingering_bytes(t),
                   .imported_bytes = trial_kept_by_importers(t),
                   .most_bytes = mend_max_u64(heap->config.limit_bytes, heap->chunks.reserved_bytes),
-                  .zeros_bytes = heap->zeros.bytes,
                   .reserved_bytes = heap->chunks.reserved_bytes,
                   .leaving_bytes = trial_leaving_bytes(t, pool),
                   .peer_bytes = t->pools[peer].pool->heap.chunks.reserved_bytes,
@@ -342,9 +336,9 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
                      t->pools[call->pool].pool->heap.chunks.missing_count == 0;
     trial_claim(t, TRIAL_RESULT, !is_judged || after.reservations <= before->reservations,
                 "a request that failed keeps addresses");
-    /* A pass of compactions at a quiet point, zeros and closed imports wait in any case. */
-    const bool may_wait = trial_passes_all(t) || t->config.quiet != 0 || t->had_any_zeros ||
-                          before->lingering_bytes > 0 || t->was_called;
+    /* A pass of compactions at a quiet point and closed imports wait in any case. */
+    const bool may_wait =
+        trial_passes_all(t) || t->config.quiet != 0 || before->lingering_bytes > 0 || t->was_called;
     trial_claim(t, TRIAL_MODEL,
                 !is_judged || call->faulty || may_wait ||
                     call->size_bytes <= mend_max_u64(before->most_bytes, after.most_bytes) ||
@@ -356,15 +350,12 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
  * what should stay free, in whole chunks, and what a wake has left in it. What importers still map
  * does not come to the device, and is given besides. A call that lacks memory gives none back in
  * vain; but compactions make room to copy to, a pool that prepares for a checkpoint gives all it
- * can, and without virtual memory chunks are numbers, which go and come without the driver. What
- * became zeros that were lost is no gift. */
+ * can, and without virtual memory chunks are numbers, which go and come without the driver. */
 static void judge_gifts(trial *t, const trial_call *call, const held *before)
 {
     const held after = look_at_held(t, call->pool);
     const uint64_t lost_bytes =
         after.imported_bytes - mend_min_u64(before->imported_bytes, after.imported_bytes);
-    const uint64_t zeros_bytes =
-        after.zeros_bytes - mend_min_u64(before->zeros_bytes, after.zeros_bytes);
     trial_claim(t, TRIAL_MODEL,
                 call->kind != CALL_ALLOC || call->result != MEND_OK || call->faulty ||
                     t->pool_count < TRIAL_POOLS || t->config.plain != 0 ||
@@ -382,8 +373,7 @@ static void judge_gifts(trial *t, const trial_call *call, const held *before)
     trial_claim(t, TRIAL_MODEL,
                 call->result != MEND_ERROR_OUT_OF_MEMORY || gives_anyway ||
                     (call->faulty && !trial_has_neighbour_alone(t)) || t->disturbed ||
-                    after.reserved_bytes + zeros_bytes + before->leaving_bytes >=
-                        before->reserved_bytes,
+                    after.reserved_bytes + before->leaving_bytes >= before->reserved_bytes,
                 "call %d of the pool lacks memory, and gives %llu bytes back", (int)call->kind,
                 (unsigned long long)(before->reserved_bytes - after.reserved_bytes));
 }
@@ -408,7 +398,7 @@ static void judge_missing(trial *t, const trial_call *call)
 static uint64_t free_at_most(trial *t, const trial_call *call)
 {
     const bool is_sure = t->pool_count == TRIAL_POOLS && t->config.plain == 0 &&
-                         !t->had_any_zeros && !trial_holds_memory_for_graphs(t) &&
+                         !trial_holds_memory_for_graphs(t) &&
                          trial_can_make_chunks(t, call->pool) && trial_lingering_bytes(t) == 0;
     const uint64_t beside_bytes =
         trial_makes_chunks(call) ? 0 : trial_stats(t, call->pool).free_partial_bytes;

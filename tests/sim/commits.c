@@ -114,8 +114,6 @@ static void enter_part(trial *t, const trial_call *call)
                                   .range = 1 + (int)(range - t->ranges)};
             trial_expect_stack(t, page, 0);
             trial_count_alloc(t, page);
-            t->ranges[page->range - 1].zeros &=
-                ~(UINT64_C(1) << (address - range->base) / range->page_bytes);
         }
     }
 }

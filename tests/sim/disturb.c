@@ -88,8 +88,8 @@ static bool can_spring(trial *t, const char *call)
     bool makes_room = t->calling_kind == CALL_ALLOC || t->calling_kind == CALL_TRIM ||
                       t->calling_kind == CALL_SET_LIMIT || t->calling_kind == CALL_DEFRAG ||
                       t->calling_kind == CALL_SLEEP || t->calling_kind == CALL_WAKE ||
-                      t->calling_kind == CALL_COMMIT || t->calling_kind == CALL_ZEROS ||
-                      t->calling_kind == CALL_RANGE_CREATE || t->calling_kind == CALL_RANGE_DESTROY;
+                      t->calling_kind == CALL_COMMIT || t->calling_kind == CALL_RANGE_CREATE ||
+                      t->calling_kind == CALL_RANGE_DESTROY;
     const bool is_meant = t->ambush.set && makes_room &&
                           (t->ambush.call == NULL || __builtin_strcmp(call, t->ambush.call) == 0);
     if (is_meant && t->ambush.skips > 0) {
@@ -306,7 +306,7 @@ static int give_what_is_missing(trial *t, uint64_t missing_bytes)
     const mend_stats stats = trial_stats(t, 0);
     const uint64_t limit_bytes = stats.limit_bytes + missing_bytes;
     const uint64_t room_bytes = room_to_create(t) + missing_bytes;
-    const bool is_over = stats.reserved_bytes + stats.zero_chunk_bytes > stats.limit_bytes;
+    const bool is_over = stats.reserved_bytes > stats.limit_bytes;
     if (is_over || limit_bytes > t->device_bytes || trial_is_rationed(t) || t->config.plain != 0) {
         return 0;
     }

@@ -129,8 +129,7 @@ static void prove_alive(trial *t)
     }
     mend_sim_advance(t->sim, FAR_NS);
     for (int i = 0; i < t->pool_count && t->outcome->verdict == TRIAL_HOLDS; i++) {
-        /* Zeros that a pool gave up for another one were enough, so nothing has waited yet. */
-        mend_result result = t->had_any_zeros || has_unfenced(t, i)
+        mend_result result = has_unfenced(t, i)
                                  ? mend_trim(t->pools[i].pool, 0, MEND_TRIM_WAIT, NULL)
                                  : mend_trim(t->pools[i].pool, 0, MEND_TRIM_IDLE, NULL);
         mend_stats stats = trial_stats(t, i);

@@ -160,9 +160,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 /* Less than the limit only once others held memory of the device, or the driver kept some. */
 #define RULE_attainable_bytes                                                                      \
     (l->is->attainable_bytes <= l->is->limit_bytes &&                                              \
-     (l->is->attainable_bytes + mend_min_u64(IS(zero_chunk_bytes), IS(limit_bytes)) ==             \
-          l->is->limit_bytes ||                                                                    \
-      l->t->had_others))
+     (l->is->attainable_bytes == l->is->limit_bytes || l->t->had_others))
 #define RULE_allocated_bytes                 ALL(allocated_bytes)
 #define RULE_allocated_requested_bytes       ALL(allocated_requested_bytes)
 #define RULE_peak_live_bytes                 ALL(peak_live_bytes)
@@ -192,16 +190,14 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_chunks         (l->is->chunks == l->is->chunks_created - l->is->chunks_released)
 #define RULE_mappings                                                                              \
     (l->is->mappings <= l->is->chunks + l->is->aliases + l->why->retired_mappings +                \
-                            l->pool->pool->heap.imports.mappings +                                 \
-                            l->pool->pool->heap.ranges.zeros_mapped)
+                            l->pool->pool->heap.imports.mappings)
 #define RULE_address_bytes                                                                         \
     (l->t->stopped ||                                                                              \
      trial_is_between(l->is->mapped_bytes, l->is->address_bytes, l->ledger.address_bytes))
 #define RULE_mapped_bytes                                                                          \
-    (l->is->mapped_bytes + l->lost_bytes == asleep_in(l, ASLEEP_AWAY) + l->is->imported_bytes +    \
-                                                l->is->zero_bytes + l->why->reserved_bytes -       \
-                                                l->why->unmapped_bytes + l->is->retired_bytes +    \
-                                                mend_regions_aliased(l->pool->pool))
+    (l->is->mapped_bytes + l->lost_bytes ==                                                        \
+     asleep_in(l, ASLEEP_AWAY) + l->is->imported_bytes + l->why->reserved_bytes -                  \
+         l->why->unmapped_bytes + l->is->retired_bytes + mend_regions_aliased(l->pool->pool))
 #define RULE_retired_bytes (l->is->retired_bytes == l->why->retired_bytes)
 
 #define RULE_pinned_bytes                                                                          \
@@ -329,21 +325,9 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_range_free_bytes                                                                      \
     (IS(range_free_bytes) <= IS(free_bytes) && IS(range_free_bytes) >= FREE_IN_RANGES &&           \
      (IS(range_free_bytes) == FREE_IN_RANGES || CLOSED_RANGES > 0))
-#define RULE_zero_bytes       (IS(zero_bytes) == l->pool->pool->heap.ranges.zeros_mapped_bytes)
-#define RULE_zero_chunk_bytes (IS(zero_chunk_bytes) == bytes_of_zeros(l->pool))
 #define RULE_range_address_bytes                                                                   \
     (trial_is_between(l->ranges.size_bytes, IS(range_address_bytes), IS(address_bytes)) &&         \
      (IS(range_address_bytes) > 0) == (IS(ranges) + CLOSED_RANGES > 0))
-
-static uint64_t bytes_of_zeros(const trial_pool *pool)
-{
-    const mend_chunk_of_zeros *at = pool->pool->heap.zeros.first;
-    uint64_t bytes = 0;
-    for (; at != NULL; at = at->next) {
-        bytes += at->size_bytes;
-    }
-    return bytes;
-}
 
 static const char *wrong_figure(const look *l)
 {
@@ -445,12 +429,11 @@ void trial_judge_figures(trial *t)
     t->seen = trial_look_at_driver(t, &now);
     const mend_sim_ledger ledger = trial_ledger(t);
     const mend_stats stats = trial_stats(t, 0);
-    t->had_others |= t->pool_count > 1 || trial_is_rationed(t) || t->config.plain ||
-                     ledger.chunk_bytes + ledger.plain_bytes + t->foreign_bytes >
-                         stats.reserved_bytes + stats.zero_chunk_bytes ||
-                     now.call[MEND_CALL_create].failures > 0 ||
-                     now.call[MEND_CALL_unmap].failures > 0 ||
-                     now.call[MEND_CALL_release].failures > 0;
+    t->had_others |=
+        t->pool_count > 1 || trial_is_rationed(t) || t->config.plain ||
+        ledger.chunk_bytes + ledger.plain_bytes + t->foreign_bytes > stats.reserved_bytes ||
+        now.call[MEND_CALL_create].failures > 0 || now.call[MEND_CALL_unmap].failures > 0 ||
+        now.call[MEND_CALL_release].failures > 0;
     for (int i = 0; i < t->pool_count; i++) {
         judge_pool(t, i);
     }

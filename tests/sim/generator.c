@@ -285,7 +285,6 @@ static const overlay overlays[] = {
       {OP_DECOMMIT, 12, FIRST, PAGES},
       {OP_RANGE_DESTROY, 4, FIRST, 0},
       {OP_RANGE_MISTAKE, 4, FIRST, PAGES},
-      {OP_ZEROS, 4, FIRST, PAGES},
       {OP_SHARE, 4, LAST, 0}}},
     {1, WHERE(keep_free_percent), {{OP_TRIM, 16, ANY, 0}, {OP_FOREIGN, 8, ANY, 0}}},
     {1,
@@ -518,7 +517,6 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_advice(seed, count, config, ops);
     draw_forks(&places, count, config, ops);
     trial_draw_beside_groups(seed, count, config, ops);
-    trial_draw_ended_zeros(seed, count, config, ops);
     trial_draw_behind_work(seed, count, config, ops);
     trial_draw_neighbour(seed, count, config, ops);
     trial_draw_givers(seed, count, config, ops);

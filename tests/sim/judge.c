@@ -58,15 +58,11 @@ bool trial_is_faulty(const trial *t)
     trial_claim(t, verdict, (left) == (right), "%s: %llu, expected %llu", what, LLU(left),         \
                 LLU(right))
 
-/* A compaction has mapped them again, and the driver refused access; or zeros may lack it. */
+/* A compaction has mapped them again, and the driver refused access. */
 static uint64_t bytes_without_access(const trial *t)
 {
     uint64_t bytes = 0;
     for (int i = 0; i < t->pool_count; i++) {
-        const mend_heap *heap = &t->pools[i].pool->heap;
-        const bool any_lack_it = heap->chunks.owing.count[MEND_OWED_ZEROS] > 0 ||
-                                 heap->chunks.owing.count[MEND_OWED_RANGE] > 0;
-        bytes += any_lack_it ? heap->ranges.zeros_mapped_bytes : 0;
         mend_tree_node *at = mend_tree_first(&t->pools[i].pool->heap.chunks.mapped);
         for (; at != NULL; at = mend_tree_next(at)) {
             const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
@@ -147,7 +143,7 @@ void trial_judge(trial *t)
         trial_claim(t, TRIAL_AUDIT, is_right, "pool %d: %s", i, of_regions);
         trial_judge_history(t, i);
         mend_stats stats = trial_stats(t, i);
-        sum.reserved_bytes += stats.reserved_bytes - stats.passed_bytes + stats.zero_chunk_bytes;
+        sum.reserved_bytes += stats.reserved_bytes - stats.passed_bytes;
         sum.passed_bytes += stats.passed_bytes;
         sum.passed_blocks += stats.passed_blocks;
         sum.chunks += stats.chunks;
@@ -160,7 +156,6 @@ void trial_judge(trial *t)
         judge_ledger(t, &sum);
     }
     trial_judge_granules(t);
-    trial_judge_zeros(t);
     trial_judge_ration(t);
     trial_judge_figures(t);
 }
@@ -201,8 +196,7 @@ uint64_t trial_empty_bytes(trial *t, int pool)
 
 uint64_t trial_limit_room(const mend_stats *stats)
 {
-    const uint64_t held_bytes = stats->reserved_bytes + stats->zero_chunk_bytes;
-    return stats->limit_bytes - mend_min_u64(stats->limit_bytes, held_bytes);
+    return stats->limit_bytes - mend_min_u64(stats->limit_bytes, stats->reserved_bytes);
 }
 
 uint64_t trial_room(trial *t, int pool)
@@ -271,8 +265,7 @@ uint64_t trial_room_for_chunks(trial *t, int pool)
     const mend_stats stats = trial_stats(t, pool);
     const mend_heap *heap = &t->pools[pool].pool->heap;
     const uint64_t limit_bytes = heap->config.limit_bytes;
-    const uint64_t kept_bytes =
-        stats.reserved_bytes - trial_empty_bytes(t, pool) + heap->zeros.bytes;
+    const uint64_t kept_bytes = stats.reserved_bytes - trial_empty_bytes(t, pool);
     return limit_bytes > kept_bytes
                ? mend_align_down(limit_bytes - kept_bytes, heap->device.granularity_bytes)
                : 0;
@@ -281,15 +274,12 @@ uint64_t trial_room_for_chunks(trial *t, int pool)
 uint64_t trial_room_to_stay(trial *t, int pool)
 {
     const mend_stats stats = trial_stats(t, pool);
-    const uint64_t used_bytes =
-        stats.reserved_bytes + stats.zero_chunk_bytes - trial_empty_bytes(t, pool);
+    const uint64_t used_bytes = stats.reserved_bytes - trial_empty_bytes(t, pool);
     const uint64_t within_limit =
         stats.limit_bytes > used_bytes
             ? mend_align_down(stats.limit_bytes - used_bytes, t->page_bytes)
             : 0;
-    const uint64_t lost_bytes = mend_zeros_owed_bytes(&t->pools[pool].pool->heap);
-    const uint64_t bytes = mend_min_u64(trial_room(t, pool), within_limit);
-    return bytes - mend_min_u64(lost_bytes, bytes);
+    return mend_min_u64(trial_room(t, pool), within_limit);
 }
 
 /* From where on no graph holds the run; its end: from nowhere. */

@@ -43,12 +43,8 @@ bool trial_trim(trial *t, const operation *op)
     const uint64_t chunk_bytes = trial_largest_chunk(t, pool);
     const uint64_t before_bytes = trial_stats(t, pool).reserved_bytes;
     const uint64_t leaving_bytes = trial_leaving_bytes(t, pool);
-    const uint64_t owed_bytes = mend_zeros_owed_bytes(&t->pools[pool].pool->heap);
     mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
     const uint64_t after_bytes = trial_stats(t, pool).reserved_bytes;
-    /* Zeros that a call has lost were mapped again: so much free memory went back for them. */
-    const uint64_t zeros_bytes =
-        owed_bytes - mend_min_u64(owed_bytes, mend_zeros_owed_bytes(&t->pools[pool].pool->heap));
     t->pools[pool].collected_bytes += result == MEND_OK && call.collects ? call.released_bytes : 0;
     t->pools[pool].fails_to_collect |= call.collects && result != MEND_OK;
     if (result == MEND_OK && call.collects && !call.faulty) {
@@ -58,7 +54,7 @@ bool trial_trim(trial *t, const operation *op)
     }
     trial_claim(t, TRIAL_MODEL,
                 call.collects || call.faulty || after_bytes + leaving_bytes >= before_bytes ||
-                    after_bytes + zeros_bytes + leaving_bytes + chunk_bytes > call.size_bytes,
+                    after_bytes + leaving_bytes + chunk_bytes > call.size_bytes,
                 "a trim leaves %llu bytes, and was to keep %llu", (unsigned long long)after_bytes,
                 (unsigned long long)call.size_bytes);
     return true;

@@ -202,7 +202,6 @@ typedef struct trial_range {
     uint64_t size_bytes;
     uint64_t page_bytes;
     uint64_t sleep_tag; /* of pages that have none of their own */
-    uint64_t zeros;     /* bit n: page n reads as zeros */
 } trial_range;
 
 /* Another process that shares the limit of the pools by a file. */

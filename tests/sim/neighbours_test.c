@@ -2,12 +2,10 @@
  * during a call. Shrunk, as regressions.c. */
 #include "tests/sim/expect.h"
 
-/* A wake and zeros gave back free memory that was not enough. */
+/* A wake gave back free memory that was not enough. */
 HOLDS(sim_regressions, what_a_call_lacks_is_given_back_whole_or_not_at_all, "",
       "ALLOC size 47 / SET_LIMIT size 1 / RANGE_CREATE / SLEEP / COMMIT / RANGE_DESTROY / SLEEP / "
       "WAKE")
-HOLDS(sim_regressions, zeros_give_back_what_is_enough_or_nothing, "",
-      "ALLOC / RANGE_CREATE slot 1 / SET_LIMIT size 5 / FREE / ZEROS slot 1")
 
 /* Seed 199: another process ended as the pool looked for the last time, and the request was refused
  * as before. */
@@ -105,18 +103,6 @@ HOLDS(
     "SIBLING_ALLOC slot 31 size 224 / SIBLING_ALLOC size 224 / FREE slot 31 / SIBLING_ALLOC slot 2 "
     "size 225 / FAULT amount 6 / AMBUSH slot 2 / SIBLING_ALLOC slot 1 size 247")
 
-/* Seeds 12869 and 61054: the chunk of zeros went, which a commit that failed had to create again
- * for its page: with the end of a range's zeros amid the search, or of the zeros of another range.
- */
-HOLDS(sim_regressions, what_a_page_of_zeros_lacks_does_not_go_with_another_range, "",
-      "ALLOC / RANGE_CREATE / RANGE_CREATE slot 187 size 3 amount 1 / ZEROS slot 187 / ZEROS / "
-      "RANGE_DESTROY / SET_LIMIT amount 12 / ADD_CALLBACK / COMMIT slot 1 alignment 1")
-HOLDS(sim_regressions, what_a_page_of_zeros_lacks_is_not_created_anew, "",
-      "RANGE_CREATE slot 1 size 2 / SET_LIMIT amount 16 / ADD_CALLBACK amount 4 / RANGE_CREATE "
-      "size 3 "
-      "amount 1 / FOREIGN amount 249 / COMMIT size 1 amount 92 / AMBUSH / ZEROS / DECOMMIT slot 1 "
-      "amount 5 / SET_LIMIT size 1 amount 15 / COMMIT amount 92")
-
 /* Seeds 40437 and 60124: the driver did not let a check wait for its fill, and collections gave
  * nothing back any more: no event told that the fill had ended. */
 HOLDS(sim_regressions, a_collection_hears_of_the_end_of_a_fill, "keep_free_percent 10, check 3",
@@ -139,7 +125,7 @@ HOLDS(
 /* Seed 82206: a destroyed range ended amid a request, which mapped the chunk that its page left. */
 HOLDS(sim_regressions, a_chunk_that_a_range_left_does_not_move, "",
       "ALLOC slot 4 / ADD_CALLBACK amount 8 / LATE_EVENTS / EXPORT slot 4 / IMPORT / RANGE_CREATE "
-      "amount 1 / COMMIT / ZEROS size 1 / RANGE_DESTROY / CLOSE / ROOM amount 1")
+      "amount 1 / COMMIT / RANGE_DESTROY / CLOSE / ROOM amount 1")
 
 /* Seed 80075: the host waited for no fence but that of the epoch itself, which had none. */
 HOLDS(sim_regressions, a_wait_takes_the_fence_that_covers_what_is_due,
@@ -149,9 +135,6 @@ HOLDS(sim_regressions, a_wait_takes_the_fence_that_covers_what_is_due,
       "/ TRIM stream 3")
 
 /* Seed 71319: the graph that had used the memory had ended, and nobody had looked. */
-HOLDS(sim_regressions, zeros_have_what_an_ended_graph_kept, "streams 4",
-      "RANGE_CREATE slot 2 size 3 / FOREIGN amount 241 / CAPTURE_BEGIN stream 3 / ALLOC slot 2 / "
-      "CAPTURE_END stream 3 / CAPTURE_BEGIN / FREE slot 2 / CAPTURE_END / ZEROS slot 2")
 HOLDS(sim_regressions, a_wake_has_what_an_ended_graph_kept, "streams 4",
       "ALLOC slot 1 size 20 / SLEEP / CAPTURE_BEGIN stream 3 / ALLOC slot 2 size 200 stream 3 / "
       "CAPTURE_END stream 3 / CAPTURE_BEGIN / FREE slot 2 / CAPTURE_END / GRAPH_DESTROY / FOREIGN "
@@ -182,9 +165,8 @@ HOLDS(
     sim_regressions, what_fits_no_gap_is_no_page, "limit_percent 50",
     "ALLOC / RANGE_CREATE slot 2 size 7 / COMMIT slot 2 / FREE slot 47 / ALLOC slot 1 size 30 / "
     "RANGE_CREATE size 2 amount 110 / RANGE_CREATE slot 1 size 3 / COMMIT / COMMIT slot 2 / EXPORT "
-    "slot 46 / ZEROS alignment 1 / RANGE_DESTROY slot 2 / COMMIT size 64 amount 92 / RANGE_CREATE "
-    "slot 2 amount 2 / RANGE_DESTROY slot 1 / COMMIT size 3 amount 104 / COMMIT size 4 alignment 1 "
-    "amount 66")
+    "slot 46 / RANGE_DESTROY slot 2 / COMMIT size 64 amount 92 / RANGE_CREATE slot 2 amount 2 / "
+    "RANGE_DESTROY slot 1 / COMMIT size 3 amount 104 / COMMIT size 4 alignment 1 amount 66")
 
 /* It waited for the copies of a wake that had failed. */
 HOLDS(sim_regressions, a_hopeless_request_ends_nothing_of_a_failed_wake,
@@ -212,8 +194,3 @@ HOLDS(sim_regressions, importers_are_others_while_they_keep_memory, "chunk_pages
 HOLDS(sim_regressions, a_callback_leaves_the_sleep_tag, "peer_pool 1, soft_limit_percent 5",
       "RANGE_CREATE size 2 amount 2 / ADD_CALLBACK slot 2 amount 8 / COMMIT size 7 alignment 1 / "
       "INFO slot 46")
-
-/* Seed 902028: what had gone to the zeros that were mapped again was counted as given in vain. */
-HOLDS(sim_regressions, zeros_that_were_lost_are_no_gift, "",
-      "ALLOC / ALLOC slot 1 size 212 / FREE / FAULT size 8 alignment 1 amount 6 / RANGE_CREATE "
-      "amount 1 / ZEROS / COMMIT / FOREIGN amount 229 / CLEAR_FAULTS / COMMIT alignment 1")

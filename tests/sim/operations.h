@@ -124,9 +124,6 @@
     X(DECOMMIT, decommit,                                                                          \
       "decommits such pages on `stream`; amount 5 modulo 8: on none; 32 more: after a last look, " \
       "by work in flight; 64 more: after one of the next stream, which is declared")               \
-    X(ZEROS, map_zeros,                                                                            \
-      "lets such pages read as zeros, where they are not committed, and looks at some on "         \
-      "`stream`; amount 1: by work in flight")                                                     \
     X(RANGE_DESTROY, destroy_range,                                                                \
       "destroys the range in `slot` on `stream`; amount: as DECOMMIT")                             \
     X(RANGE_MISTAKE, range_mistake,                                                                \

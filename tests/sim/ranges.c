@@ -22,9 +22,6 @@ mend_result trial_call_range_create(trial_call *call, mend_pool *pool)
 /* An old mapping at the pages stays while the pool knows of a capture. */
 bool trial_may_answer_range(const trial *t, const trial_call *call, bool holds_capture)
 {
-    if (call->kind == CALL_ZEROS) {
-        return trial_may_answer_zeros(t, call, holds_capture);
-    }
     if (call->result != MEND_ERROR_OUT_OF_ADDRESSES) {
         return false;
     }

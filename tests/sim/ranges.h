@@ -48,10 +48,6 @@ void trial_use_pages(trial *t, const trial_range *range, const trial_call *call,
                      const operation *op, bool writes);
 bool trial_range_is_pinned(const trial *t, const trial_range *range);
 
-/* zeros.c: pages that read as zeros. */
-bool trial_may_answer_zeros(const trial *t, const trial_call *call, bool holds_capture);
-void trial_judge_zeros(trial *t);
-
 /* mistakes.c: what a program must not do with a page, and with a range. */
 void trial_mistake_with_page(trial *t, const operation *op, const trial_block *page);
 

@@ -227,7 +227,7 @@ void trial_judge_ration(trial *t)
     for (int i = 0; i < t->pool_count; i++) {
         const uint64_t claimed_bytes = t->pools[i].pool->ration.slot.own.claimed_bytes;
         const mend_stats stats = trial_stats(t, i);
-        const uint64_t held_bytes = stats.reserved_bytes + stats.zero_chunk_bytes;
+        const uint64_t held_bytes = stats.reserved_bytes;
         trial_claim(t, TRIAL_MODEL, claimed_bytes == held_bytes,
                     "pool %d holds %llu bytes, and claims %llu", i, LLU(held_bytes),
                     LLU(claimed_bytes));
@@ -269,25 +269,14 @@ static uint64_t idle_bytes(trial *t, int pool)
     return empty_bytes(t, pool, is_quiet(t) ? MEND_FREE_STREAMS : MEND_FREE_IDLE);
 }
 
-/* Zeros of destroyed ranges alone, which go back behind the work. */
-static uint64_t ended_zeros(const trial *t, int pool)
-{
-    bool any_lives = false;
-    for (int i = 0; i < TRIAL_RANGES; i++) {
-        any_lives |= t->ranges[i].range != NULL && t->ranges[i].pool == pool;
-    }
-    return any_lives ? 0 : t->pools[pool].pool->heap.zeros.bytes;
-}
-
 uint64_t trial_room_with_peer_pools(trial *t, int pool, bool made_again)
 {
     const mend_stats stats = trial_stats(t, pool);
     const bool is_sure = !has_file(t) && t->quota_bytes == 0 && !trial_may_be_captured(t);
     uint64_t idle = 0;
     for (int i = 0; i < t->pool_count && is_sure; i++) {
-        idle += i == pool || trial_any_was_exported(t, i)
-                    ? 0
-                    : empty_bytes(t, i, MEND_FREE_STREAMLESS) + ended_zeros(t, i);
+        idle +=
+            i == pool || trial_any_was_exported(t, i) ? 0 : empty_bytes(t, i, MEND_FREE_STREAMLESS);
     }
     const uint64_t own = trial_empty_bytes(t, pool);
     const uint64_t given = made_again ? own : 0;
@@ -302,7 +291,7 @@ uint64_t trial_kept_by_importers(trial *t)
     uint64_t held_bytes = 0;
     for (int i = 0; i < t->pool_count; i++) {
         const mend_stats stats = trial_stats(t, i);
-        held_bytes += stats.reserved_bytes + stats.zero_chunk_bytes;
+        held_bytes += stats.reserved_bytes;
     }
     const uint64_t chunk_bytes = trial_ledger(t).chunk_bytes;
     return chunk_bytes > held_bytes ? chunk_bytes - held_bytes : 0;

@@ -213,21 +213,6 @@ HOLDS(sim_ranges, pages_of_other_sizes_above_the_limit, "",
       "SET_LIMIT amount 113 / COMMIT alignment 3 / COMMIT slot 1 alignment 2 / COMMIT size 116 "
       "alignment 3")
 
-/* The page came back without access, which the device refused; the next call gives it. */
-HOLDS(sim_ranges, zeros_that_lack_access, "device_pages 16",
-      "RANGE_CREATE size 3 amount 4 / ZEROS / FAULT size 10 / COMMIT alignment 4")
-
-/* Memory that a wait for zeros of a destroyed range made idle was not tried. */
-HOLDS(sim_ranges, a_wait_for_zeros_is_a_wait_for_all, "",
-      "RANGE_CREATE slot 1 / RANGE_CREATE slot 2 / COMMIT slot 1 / ZEROS slot 2 amount 5 / "
-      "RANGE_DESTROY slot 1 / RANGE_CREATE slot 1 / ROOM / COMMIT slot 1 amount 15")
-
-/* The chunk of zeros of a destroyed range is released amid a commit, which forgets what the device
- * can give; the commit has to ask again, or it gives no chunk back for the pages. */
-HOLDS(sim_regressions, zeros_that_end_amid_a_commit_leave_it_its_room, "",
-      "RANGE_CREATE / FOREIGN amount 12 / RANGE_CREATE slot 1 amount 1 / ZEROS amount 1 / ROOM "
-      "/ RANGE_DESTROY / COMMIT slot 1 alignment 1")
-
 /* Refused for the second gap, the commit gives back what it created for the first: it counts. */
 HOLDS(sim_regressions, a_commit_releases_what_it_created_itself,
       "chunk_pages 8, small_request_granules 2, quiet 1, low_pressure_percent 1, "
@@ -235,16 +220,6 @@ HOLDS(sim_regressions, a_commit_releases_what_it_created_itself,
       "RANGE_CREATE slot 2 size 2 amount 14 / COMMIT slot 2 size 7 alignment 1 / COMMIT slot 2 "
       "alignment 2 / ALLOC size 10 / COMMIT slot 2 size 63 alignment 3 / COMMIT slot 2 size 26 "
       "/ AMBUSH slot 99 / COMMIT slot 2 size 234 alignment 3")
-
-/* A lost page of zeros takes memory again as soon as the driver maps it. */
-HOLDS(sim_regressions, what_fits_leaves_room_for_lost_zeros, "device_pages 16",
-      "RANGE_CREATE slot 2 size 4 amount 4 / ZEROS slot 2 / FAULT size 8 amount 6 / COMMIT slot "
-      "2 / CLEAR_FAULTS / COMMIT slot 2 alignment 4 amount 4")
-
-/* A peer pool has zeros of a destroyed range, and does not know the stream of the capture. */
-HOLDS(sim_regressions, a_peer_pool_waits_for_nothing_in_a_capture, "streams 4, peer_pool 1",
-      "RANGE_CREATE slot 2 alignment 1 / ZEROS slot 2 amount 1 / RANGE_DESTROY slot 2 / ROOM / "
-      "CAPTURE_BEGIN stream 1 / ALLOC stream 1 amount 1")
 
 HOLDS(sim_rations, no_creation_takes_what_stays_free, "device_pages 16, keep_free_percent 50",
       "ALLOC size 0xeb / ALLOC slot 1 size 0xe3 / FOREIGN amount 64 / ALLOC slot 2 size 0xe3 / "
@@ -349,10 +324,6 @@ HOLDS(sim_regressions, one_chunk_is_whole_pages_of_the_limit, "small_request_gra
       "FAIL_MALLOC / ROOM slot 5 / ALLOC slot 25 size 81 / SET_LIMIT size 1 / FREE slot 25 / ALLOC "
       "size 81 amount 16")
 
-HOLDS(sim_regressions, zeros_are_a_part_of_the_limit_for_one_chunk, "",
-      "RANGE_CREATE slot 1 / ZEROS slot 1 / ALLOC size 222 / SET_LIMIT size 1 / FREE / ALLOC size "
-      "222 amount 16")
-
 /* Small chunks that others may still hold are not made into a larger one. */
 HOLDS(
     sim_regressions, exported_chunks_become_no_larger_one, "chunk_pages 2",
@@ -383,9 +354,8 @@ HOLDS(sim_regressions, memory_of_graphs_is_joined_by_tag, "soft_limit_percent 60
  * request waited beside an empty chunk that it would have had to break. */
 HOLDS(sim_regressions, room_for_any_stream_counts_what_the_first_request_finds,
       "peer_pool 1, unfenced_pages 1",
-      "RANGE_CREATE slot 1 alignment 5 / ALLOC alignment 13 / ROOM slot 1 amount 3 / ZEROS slot 1 "
-      "amount 1 / ROOM slot 1 thread 3")
-
+      "RANGE_CREATE slot 1 alignment 5 / ALLOC alignment 13 / ROOM slot 1 amount 3 / ROOM slot 1 "
+      "thread 3")
 HOLDS(
     sim_regressions, empty_chunks_are_broken_before_the_host_waits,
     "chunk_pages 16, streams 4, unfenced_pages 4",
@@ -465,17 +435,6 @@ HOLDS(sim_regressions, a_fork_that_cannot_be_joined_spoils_its_capture,
 HOLDS(sim_regressions, what_a_begun_group_could_create_is_room, "unfenced_pages 1",
       "ALLOC slot 2 size 148 / GROUP_CREATE / GROUP_BEGIN / FREE slot 2 amount 5 / ROOM amount 1")
 
-/* Seed 502653: a request that lacked addresses had zeros mapped again, with the last memory. */
-HOLDS(sim_regressions, zeros_take_nothing_from_a_request,
-      "device_pages 16, limit_percent 50, address_devices 4",
-      "RANGE_CREATE slot 1 size 3 amount 217 / FAULT size 8 alignment 1 amount 6 / RANGE_CREATE "
-      "size 5 / ZEROS / COMMIT / CLEAR_FAULTS / ALLOC")
-
-/* Seed 204570: before a trim zeros were to be mapped again, for which all free memory went back. */
-HOLDS(sim_regressions, zeros_that_are_owed_come_before_what_a_trim_keeps, "",
-      "ALLOC / FAULT size 8 alignment 1 amount 6 / FREE / RANGE_CREATE slot 2 size 7 / ZEROS slot "
-      "2 / COMMIT slot 2 / FOREIGN amount 217 / CLEAR_FAULTS / TRIM amount 4")
-
 /* Seed 500842: a block was filled with poison, and then its free failed. */
 HOLDS(sim_regressions, a_block_whose_free_fails_holds_no_poison, "vanish 1, check 1",
       "ALLOC / ALLOC slot 2 size 161 / SLEEP / FREE / WAKE / ALLOC / ALLOC slot 1 amount 5 / "
@@ -505,11 +464,6 @@ HOLDS(sim_regressions, a_part_that_was_dropped_is_not_made_good_by_the_next_slee
 HOLDS(sim_regressions, a_wake_that_takes_nothing_needs_no_room_in_the_limit, "",
       "RANGE_CREATE slot 2 / COMMIT slot 2 / SET_LIMIT amount 1 / SLEEP stream 4 / WAKE")
 
-/* The same, where all of it would not be enough. */
-HOLDS(sim_regressions, zeros_that_are_owed_take_nothing_that_does_not_help, "",
-      "ALLOC / FAULT size 8 alignment 1 amount 6 / FREE / RANGE_CREATE slot 2 size 7 / ZEROS slot "
-      "2 / COMMIT slot 2 / FOREIGN amount 240 / CLEAR_FAULTS / TRIM amount 4")
-
 /* Seed 200629: a callback freed a block of a peer pool, which nobody asked again. */
 HOLDS(sim_regressions, what_a_callback_frees_in_a_peer_pool_is_asked_for,
       "device_pages 32, chunk_pages 16, peer_pool 1",
@@ -530,14 +484,6 @@ HOLDS(sim_regressions, a_wake_waits_for_its_pool_and_for_peers, "peer_pool 1, ke
 HOLDS(sim_regressions, others_give_what_free_chunks_are_short_of, "device_pages 16, peer_pool 1",
       "SIBLING_ALLOC size 164 / ADD_CALLBACK / RANGE_CREATE slot 2 size 3 amount 4 / FREE / ALLOC "
       "size 154 / COMMIT slot 2 alignment 4")
-
-/* Seed 1044: the zeros of a destroyed range went back while a peer pool was asked, and counted as
- * nothing given. */
-HOLDS(sim_regressions, zeros_that_end_while_a_peer_pool_is_asked_are_given,
-      "device_pages 16, chunk_pages 0, peer_pool 1, unfenced_pages 1",
-      "ALLOC slot 31 size 226 / SIBLING_ALLOC slot 32 size 225 / RANGE_CREATE alignment 1 / ZEROS "
-      "/ RANGE_DESTROY / FOREIGN amount 247 / FREE slot 31 / FREE slot 32 amount 5 / ALLOC size "
-      "229")
 
 /* Seed 1164: it gave back for the first page what the others then lacked. */
 HOLDS(sim_regressions, a_commit_that_is_refused_gives_nothing_back,

@@ -71,22 +71,6 @@ static const struct scene_step {
      {OP_WAKE, 0, 1, 0, 0},
      {OP_WRITE, 0, 0, 0, 0},
      {OP_VERIFY, 0, 0, 0, 0}},
-    /* Pages of zeros are refused while they are filled. */
-    {{OP_RANGE_CREATE, 0, 3, 6, 0},
-     {OP_FAULT, 1, 0, FAULT_OF_WAIT, 0},
-     {OP_ZEROS, 0, 0, 0, 0},
-     {OP_FAULT, 1, 0, FAULT_OF_WAIT, 0},
-     {OP_FAULT, 0, 0, FAULT_OF_SYNCHRONIZE, 0},
-     {OP_ZEROS, 0, 0, 0, 0},
-     {OP_RANGE_DESTROY, 0, 0, 0, 0}},
-    /* Others give back what zeros lack, before anyone asks what is free. */
-    {{OP_RANGE_CREATE, 0, 3, 6, 0},
-     {OP_FOREIGN, 0, 255, 0, 0},
-     {OP_AMBUSH, 0, 1, 7, 0},
-     {OP_ZEROS, 0, 0, 0, 0},
-     {OP_FOREIGN, 0, 0, 0, 0},
-     {OP_RANGE_DESTROY, 0, 0, 0, 0},
-     {OP_TRIM, 3, 0, 0, 0}},
 };
 
 void trial_draw_scenes(trial_random *places, size_t count, const trial_config *config,
@@ -122,7 +106,7 @@ void trial_draw_scenes(trial_random *places, size_t count, const trial_config *c
  * what wakes. Amounts are in sixteenths of the device.
  */
 
-enum behind { BLOCK, ONE_CHUNK, OF_GROUP, PAGES, PAGES_APART, WAKES, OVER_LIMIT, ZEROS, BEHINDS };
+enum behind { BLOCK, ONE_CHUNK, OF_GROUP, PAGES, PAGES_APART, WAKES, OVER_LIMIT, BEHINDS };
 enum { MOST_OF_SCENE = 32, LONG = 3, HOME = 0, NO_STREAM = 5, WAITED = 6, ALL = 255 };
 /* Slots. Those of blocks: 0 modulo 3 has the first tag, which sleeps. */
 enum { SLEEPER = 30, OWN = 31, THEIRS = 32, MORE = 34, ASKED = 35, BESIDE = 37, RANGE = 0, NAMED };
@@ -213,12 +197,7 @@ static void leave_behind_work(behind_scene *s, enum behind kind)
     if (s->has_more) {
         allocate(s, OP_SIBLING_ALLOC, MORE, s->theirs, 1);
     }
-    if (kind == ZEROS) {
-        add(s, (operation){.kind = OP_RANGE_CREATE, .slot = RANGE, .size = 6, .alignment = 1});
-        add(s, (operation){.kind = OP_ZEROS, .slot = RANGE, .stream = (uint8_t)(s->stream + 1)});
-        add(s, (operation){
-                   .kind = OP_RANGE_DESTROY, .slot = RANGE, .stream = (uint8_t)(s->stream + 1)});
-    } else if (kind == OVER_LIMIT) {
+    if (kind == OVER_LIMIT) {
         add(s, (operation){.kind = OP_SET_LIMIT, .amount = 16});
     }
     add(s, (operation){.kind = OP_ALLOC, .slot = BESIDE, .stream = s->stream, .size = 3});
@@ -299,36 +278,6 @@ static void draw_behind(behind_scene *s)
     end_behind(s, kind);
 }
 
-/* Zeros of a destroyed range end within a request for one chunk, or for pages: two free chunks may
- * be enough for the limit, and not for the device, which others fill. */
-static void draw_ended_zeros(behind_scene *s)
-{
-    const uint8_t limit = (uint8_t)(16 * (6 + trial_random_below(s->random, 10)));
-    const uint8_t asked = size_of_sixteenths(2 + trial_random_below(s->random, 12));
-    const bool is_block = trial_random_below(s->random, 2) == 0;
-    add(s, (operation){.kind = OP_FOREIGN});
-    add(s, (operation){.kind = OP_SET_LIMIT, .amount = ALL});
-    add(s, (operation){.kind = OP_TRIM, .stream = 3});
-    for (uint8_t slot = OWN; slot <= THEIRS; slot++) {
-        add(s, (operation){.kind = OP_ALLOC,
-                           .slot = slot,
-                           .size = size_of_sixteenths(1 + trial_random_below(s->random, 4)),
-                           .amount = 16});
-    }
-    add(s, (operation){.kind = OP_RANGE_CREATE, .slot = RANGE, .size = 6});
-    add(s, (operation){.kind = OP_ZEROS, .slot = RANGE});
-    add(s, (operation){.kind = OP_RANGE_CREATE, .slot = NAMED, .size = 6, .amount = 39});
-    add(s, (operation){.kind = OP_RANGE_DESTROY, .slot = RANGE});
-    add(s, (operation){.kind = OP_FOREIGN, .amount = ALL});
-    add(s, (operation){.kind = OP_SET_LIMIT, .amount = limit});
-    add(s, (operation){.kind = OP_FREE, .slot = OWN});
-    add(s, (operation){.kind = OP_FREE, .slot = THEIRS});
-    add(s, is_block ? (operation){.kind = OP_ALLOC, .slot = ASKED, .size = asked, .amount = 16}
-                    : (operation){.kind = OP_COMMIT, .slot = NAMED, .alignment = asked});
-    add(s, (operation){.kind = OP_FREE, .slot = ASKED});
-    add(s, (operation){.kind = OP_RANGE_DESTROY, .slot = NAMED});
-}
-
 /* The device's memory is all that counts, and what the pool asks of it has an exact answer. */
 static void make_simple(trial_config *config)
 {
@@ -337,20 +286,6 @@ static void make_simple(trial_config *config)
     config->file_percent = 0;
     config->keep_free_percent = 0;
     config->address_devices = 0;
-}
-
-void trial_draw_ended_zeros(uint64_t seed, size_t count, trial_config *config, operation *ops)
-{
-    trial_random random = {seed ^ 0x19};
-    if (config->plain || trial_random_below(&random, 8) != 0) {
-        return;
-    }
-    make_simple(config);
-    config->limit_percent = 0;
-    behind_scene s = {.random = &random, .config = config, .ops = ops};
-    while (s.at + MOST_OF_SCENE < count) {
-        draw_ended_zeros(&s);
-    }
 }
 
 void trial_draw_behind_work(uint64_t seed, size_t count, trial_config *config, operation *ops)
@@ -409,7 +344,7 @@ void trial_draw_neighbour(uint64_t seed, size_t count, const trial_config *confi
         const uint64_t drawn = trial_random_next(&random);
         const uint8_t next = ops[i + 2].kind;
         const bool is_request = next == OP_ALLOC || next == OP_COMMIT || next == OP_SIBLING_ALLOC;
-        const bool is_rare = next == OP_WAKE || next == OP_ZEROS;
+        const bool is_rare = next == OP_WAKE;
         if (is_rare || (is_request && drawn % often == 0)) {
             const uint8_t held = is_rare && (drawn >> 56) % 4 != 0 ? ALL : (uint8_t)(drawn >> 8);
             ops[i] = (operation){.kind = OP_FOREIGN, .amount = held};

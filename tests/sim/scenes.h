@@ -12,9 +12,6 @@ void trial_draw_scenes(trial_random *places, size_t count, const trial_config *c
  * a full device. Of its own numbers. */
 void trial_draw_behind_work(uint64_t seed, size_t count, trial_config *config, operation *ops);
 
-/* In an eighth of the worlds zeros of a destroyed range end within requests, beside free chunks. */
-void trial_draw_ended_zeros(uint64_t seed, size_t count, trial_config *config, operation *ops);
-
 /* In an eighth of the worlds blocks come and go in groups and beside them, and room is asked. */
 void trial_draw_beside_groups(uint64_t seed, size_t count, trial_config *config, operation *ops);
 

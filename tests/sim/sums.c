@@ -85,8 +85,7 @@ void trial_judge_sums(trial *t)
     const trial_seen *seen = &t->seen;
     bool is_plain = seen->failures == 0 && !t->lacked_memory && !t->had_sleep &&
                     t->config.check == 0; /* a check copies, too */
-    uint64_t host_waits =
-        seen->copies == 0 && !t->had_zeros ? seen->most_host_waits : seen->least_host_waits;
+    uint64_t host_waits = seen->copies == 0 ? seen->most_host_waits : seen->least_host_waits;
     judge_sum(t, "chunks_created", seen->is_sure ? seen->created : 0, SUM(chunks_created),
               seen->created);
     judge_sum(t, "created_bytes", seen->is_sure ? seen->created_bytes : 0, SUM(created_bytes),
@@ -104,8 +103,7 @@ void trial_judge_sums(trial *t)
     judge_sum(t, "the requests that map", 0,
               SUM(placed_by_extension) + SUM(placed_at_new_address) + SUM(placed_by_alias),
               seen->mapped);
-    bool maps_moves =
-        is_plain && !t->had_zeros && seen->is_sure && seen->copies == 0 && !t->had_unmapped;
+    bool maps_moves = is_plain && seen->is_sure && seen->copies == 0 && !t->had_unmapped;
     uint64_t least_moves = maps_moves ? seen->mapped - seen->created : 0;
     uint64_t most_aliases = MOST_ALIASES_OF_PLAN * SUM(placed_by_alias);
     judge_sum(t, "chunks_moved", least_moves - mend_min_u64(least_moves, most_aliases),

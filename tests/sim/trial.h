@@ -103,7 +103,6 @@ typedef struct trial_seen {
       mend_range_decommit(call->range, call->offset_bytes, call->size_bytes, call->stream))        \
     X(RECORD_PAGES,                                                                                \
       mend_range_record_stream(call->range, call->offset_bytes, call->size_bytes, call->stream))   \
-    X(ZEROS, mend_range_map_zeros(call->range, call->offset_bytes, call->size_bytes))              \
     X(RANGE_DESTROY, mend_range_destroy(call->range, call->stream))
 
 typedef enum trial_call_kind {
@@ -192,10 +191,7 @@ struct trial {
     bool has_called; /* in the present step */
     bool had_sleep;  /* since the last look, a call of sleep or wake was made */
     bool had_quiesce;
-    bool had_zeros; /* pages read as zeros before the present step, or behind it */
-    bool has_zeros;
-    bool had_any_zeros; /* at any time */
-    bool may_unmap;     /* in it, a call that may compact met what was planted */
+    bool may_unmap; /* in it, a call that may compact met what was planted */
 
     bool refused;       /* an allocator that was set has refused what the pool was not asked for */
     mend_list wrappers; /* those that were set and have not retired */
@@ -220,7 +216,6 @@ struct trial {
     bool had_unmapped;               /* at the last look a pool had chunks mapped nowhere */
 
     bool has_soft_limit; /* a pool has one, or had */
-    bool zeros_excused;  /* pages may have lost their zeros, at any time */
     bool has_spoilt;     /* a capture the pool could not know of, in this step */
     bool forgiving;      /* the program itself breaks a rule now */
     char violation[400];
@@ -254,7 +249,7 @@ void trial_judge_granules(trial *t);
 void trial_witness_call(trial *t);   /* a call of a pool begins */
 void trial_witness_forget(trial *t); /* what it has seen up to now */
 
-/* What the limit leaves: zeros count as all other memory. */
+/* What the limit leaves. */
 uint64_t trial_limit_room(const mend_stats *stats);
 
 /* Bytes in empty chunks that no group holds: others can use them, once work is done. Captures
@@ -267,8 +262,7 @@ uint64_t trial_room(trial *t, int pool);
 /* What the limit leaves for chunks of other sizes: empty ones above it serve only as they are. */
 uint64_t trial_room_for_chunks(trial *t, int pool);
 
-/* As much of it as a request that is refused must leave: what lost zeros take, or is above the
- * limit, is not counted. */
+/* As much of it as a request that is refused must leave: what is above the limit is not counted. */
 uint64_t trial_room_to_stay(trial *t, int pool);
 
 mend_stats trial_stats(trial *t, int pool);

@@ -136,7 +136,7 @@ static bool is_gone(const mend_follower *f, uint64_t chunk)
     return is_in(&f->gone, (follower_range){.address = chunk, .size_bytes = 1});
 }
 
-/* Numbers rise. Memory that reads as zeros has no number. */
+/* Numbers rise. */
 static const char *create_chunk(mend_follower *f, uint64_t chunk)
 {
     if (is_gone(f, chunk)) {
@@ -289,7 +289,7 @@ static bool look(mend_follower *f, mend_pool *pool)
     mend_stats stats = MEND_STATS_INIT;
     bool is_known = mend_get_stats(pool, &stats) == MEND_OK && (count == 0 || regions != NULL);
     f->pool = pool;
-    f->reserved_bytes = stats.reserved_bytes - stats.passed_bytes + stats.zero_chunk_bytes;
+    f->reserved_bytes = stats.reserved_bytes - stats.passed_bytes;
     f->newest = pool->heap.chunks.next_number - 1;
     for (size_t i = 0; i < count && is_known; i++) {
         const mend_region *at = &regions[i];

@@ -187,9 +187,8 @@ static bool sums_are_right(const look *l, const mend_region_sums *sums)
            equal(l, "free bytes", sums->bytes - sums->live_bytes,
                  stats.free_bytes - why.unmapped_bytes + free_away(chunks)) &&
            equal(l, "mapped bytes", sums->bytes - stats.passed_bytes,
-                 stats.mapped_bytes - stats.retired_bytes - stats.imported_bytes -
-                     stats.zero_bytes + chunks->unmapped_frozen_bytes -
-                     mend_regions_aliased(l->pool)) &&
+                 stats.mapped_bytes - stats.retired_bytes - stats.imported_bytes +
+                     chunks->unmapped_frozen_bytes - mend_regions_aliased(l->pool)) &&
            equal(l, "bytes of the small zone", sums->small_bytes,
                  stats.small_reserved_bytes + chunks->away_in[MEND_ZONE_SMALL]) &&
            claim(l, sums->asleep_bytes >= stats.asleep_bytes, "bytes asleep", sums->asleep_bytes,

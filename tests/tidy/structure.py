@@ -158,14 +158,14 @@ def check_upper_rooms(tree):
 # has its memory as a free chunk then, which a trim gives back; and the end of a heap.
 TAKES_BACK = {
     "unmap": ("move/settle", "move/retire", "move/steps", "move/exchange", "move/grow",
-              "move/import", "move/zeros", "heap/life"),
+              "move/import", "heap/life"),
     "release": ("physical/chunk", "move/settle",
-                "move/zeros", "heap/life"),
+                "heap/life"),
     "host_free": ("move/host_memory",),
 }
 OFFER = re.compile(r"\bdriver->(" + "|".join(TAKES_BACK) + r")\(")
 # Who goes through what is owed: the settlement, what waits, a look, and the end of a heap.
-WALKS_OWED = ("move/settle", "move/retire", "move/zeros", "physical/chunk",
+WALKS_OWED = ("move/settle", "move/retire", "physical/chunk",
               "move/import", "move/host_memory", "heap/life")
 WALK = re.compile(r"\b(mend_owed_(?:from|next))\(")
 A_RETRY = re.compile(r"\b(?:mend_list|mend_tree|struct mend_\w+ \*|uint32_t)\s*"
@@ -216,12 +216,11 @@ PARTS = {
     "keeping": Part("mend_keeping", "move", []),
     "nodes": Part("mend_nodes", "layout", []),
     "pins": Part("mend_pins", "users", []),
-    "ranges": Part("mend_ranges", "layout", ["move", "ladder", "heap"]),
+    "ranges": Part("mend_ranges", "layout", ["move"]),
     "retire": Part("mend_retiring", "move", ["ladder", "heap"]),
     "scopes": Part("mend_scope_table", "layout", ["pool"]),
     "search": Part("mend_search", "ladder", ["policy"]),
     "usage": Part("mend_usage_state", "layout", ["ladder"]),
-    "zeros": Part("mend_chunks_of_zeros", "move", ["policy", "ladder", "heap"]),
     # Its functions alone.
     "blocks": Part("mend_pointer_map", "base", whole=True),
     "device": Part("mend_device_info", "driver", whole=True),

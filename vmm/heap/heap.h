@@ -171,10 +171,6 @@ mend_result mend_heap_restore_group(mend_heap *heap, uint32_t group, const mend_
  * Errors as mend_ladder_climb; then no page is committed that was not. */
 mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stream stream);
 
-/* Lets the pages that are not committed read as zeros. Under both locks. Errors as
- * mend_zeros_map. */
-mend_result mend_heap_map_zeros(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end);
-
 /* Makes the committed ones among the pages free memory, after the work queued so far on the stream
  * and on those that were recorded. As above. Errors as mend_free, or
  * MEND_ERROR_OUT_OF_HOST_MEMORY: nothing changed. */

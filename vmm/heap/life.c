@@ -99,17 +99,6 @@ static void unmap(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_a
     note(first, MEND_ANSWER(unmap, status));
 }
 
-static void unmap_zeros(mend_heap *heap, const mend_range *range, mend_answer *first)
-{
-    const size_t pages = (size_t)(range->size_bytes / range->page_bytes);
-    size_t count = 0;
-    size_t page = mend_zeros_next(range, 0, pages, MEND_ZEROS_MAPPED, &count);
-    while (page < pages) {
-        unmap(heap, mend_range_page_start(range, page), count * range->page_bytes, first);
-        page = mend_zeros_next(range, page + count, pages, MEND_ZEROS_MAPPED, &count);
-    }
-}
-
 static void unmap_everything(mend_heap *heap, mend_answer *first)
 {
     for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL;) {
@@ -124,9 +113,6 @@ static void unmap_everything(mend_heap *heap, mend_answer *first)
     }
     MEND_TREE_EACH(const mend_imported, import, by_address, &heap->imports.by_address) {
         unmap(heap, import->mapped_at, import->all_bytes, first);
-    }
-    MEND_TREE_EACH(const mend_range, range, by_address, &heap->ranges.by_address) {
-        unmap_zeros(heap, range, first);
     }
 }
 
@@ -152,9 +138,6 @@ static void release_everything(mend_heap *heap, mend_answer *first)
                 release(heap, import->chunks[i].handle, first);
             }
         }
-    }
-    for (const mend_chunk_of_zeros *at = heap->zeros.first; at != NULL; at = at->next) {
-        release(heap, at->handle, first);
     }
 }
 
@@ -238,8 +221,7 @@ static mend_result end(mend_heap *heap, mend_answer *first)
     mend_answer waited = scope.answer;
     const bool has_mappings = heap->chunks.all.count > 0 || heap->imports.mappings > 0 ||
                               heap->chunks.owing.count[MEND_OWED_MAPPING] > 0 ||
-                              mend_heap_passed_bytes(heap) > 0 ||
-                              heap->zeros.first != NULL; /* that work may use */
+                              mend_heap_passed_bytes(heap) > 0;
     if (is_open && has_mappings && wait_for_work(heap, &waited) != MEND_OK) {
         mend_driver_scope_close(heap, &scope);
         return MEND_ERROR_CAPTURING;

@@ -75,23 +75,6 @@ static mend_result make_way(mend_heap *heap, const mend_parts *pages)
                : result;
 }
 
-/* Pages that read as zeros before a commit that failed do so again. */
-static void restore_zeros(mend_heap *heap, const mend_parts *pages)
-{
-    mend_driver_scope scope;
-    const mend_thread_error why = *mend_process_failure();
-    mend_heap_unlock(heap);
-    mend_heap_lock_all(heap);
-    if (heap->unlocking.lost == MEND_DRIVER_OK && mend_driver_scope_open(heap, &scope) == MEND_OK) {
-        for (size_t i = 0; i < pages->count; i++) {
-            mend_zeros_settle(heap, pages->items[i].range, true);
-        }
-        mend_driver_scope_close(heap, &scope);
-    }
-    mend_heap_unlock_grow(heap);
-    *mend_process_failure() = why;
-}
-
 mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stream stream)
 {
     assert(mend_mutex_is_held(&heap->state));
@@ -113,23 +96,6 @@ mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stre
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         mend_events_refuse(heap, missing_bytes, stream);
     }
-    if (result != MEND_OK && heap->chunks.owing.count[MEND_OWED_ZEROS] > 0) {
-        restore_zeros(heap, pages);
-    }
-    return result;
-}
-
-mend_result mend_heap_map_zeros(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end)
-{
-    mend_driver_scope scope;
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(!range->is_closed);
-    MEND_TRY(collect_pages(heap, range, from, end));
-    MEND_TRY(mend_enter(heap, &scope));
-    mend_settle_ranges(heap);
-    mend_capture_groups_collect(heap); /* what ended graphs keep is free memory */
-    mend_result result = mend_zeros_map(heap, range, from, end);
-    mend_driver_scope_close(heap, &scope);
     return result;
 }
 

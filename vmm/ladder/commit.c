@@ -192,10 +192,6 @@ static mend_outcome fill_gaps(mend_heap *heap, const mend_request *request, cons
 static mend_outcome clear_gaps(mend_heap *heap, const mend_request *request, const mend_part *part)
 {
     bool is_captured = false;
-    mend_result left = mend_zeros_leave(heap, part->range, part->from, part->end, request->stream);
-    if (left != MEND_OK) {
-        return left == MEND_ERROR_CAPTURING ? MEND_NOTHING : MEND_FAILED;
-    }
     if (has_addresses(heap, part)) {
         return MEND_PLACED;
     }
@@ -232,8 +228,6 @@ mend_outcome mend_commit(mend_heap *heap, const mend_request *request)
     mend_offer_clear(&so_far.offer);
     if (outcome == MEND_PLACED) {
         outcome = mend_commit_mapped(heap, request);
-        mend_settle_these(heap, MEND_OWED_ZEROS, MEND_OWED_ZEROS_CHUNK, /* the last page of zeros */
-                          MEND_STREAM_UNKNOWN);                         /* may be gone */
     }
     return outcome;
 }

@@ -23,7 +23,6 @@ mend_result mend_quiet_begin(mend_heap *heap, uint32_t asking, bool gives_back)
     if (gives_back) {
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
         mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
-        (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
     }
     return MEND_OK;
 }

@@ -123,10 +123,9 @@ static bool end_what_a_wake_left(mend_heap *heap, uint32_t asking)
 static mend_outcome behind_host_waits(climb *c)
 {
     mend_heap *heap = c->heap;
-    const bool had_zeros = mend_zeros_end_closed(heap, c->request->stream);
     const bool had_left = !mend_report_is_hopeless(heap, c->request) &&
                           end_what_a_wake_left(heap, c->request->stream);
-    mend_outcome outcome = had_zeros || had_left ? place(c, false) : MEND_NOTHING;
+    mend_outcome outcome = had_left ? place(c, false) : MEND_NOTHING;
     bool waited = heap->retire.foreign_bytes > 0 || !mend_report_is_hopeless(heap, c->request);
     bool has_graphs = waited && heap->groups.capture_count > 0;
     bool waits_for_own = mend_request_makes_chunks(c->request);

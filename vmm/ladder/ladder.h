@@ -43,8 +43,8 @@ uint64_t mend_ladder_waiting_bytes(mend_heap *heap);
  * driver call. */
 uint64_t mend_ladder_beside_live_bytes(const mend_heap *heap);
 
-/* For another pool of the device: gives memory, and all empty reservations; what work may use, and
- * zeros of destroyed ranges, only if the rest is not enough and `may_wait`. *gave: whether anything
+/* For another pool of the device: gives memory, and all empty reservations; what work may use
+ * only if the rest is not enough and `may_wait`. *gave: whether anything
  * went back. Returns about how many bytes more a wait would give. */
 uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave);
 

@@ -293,8 +293,7 @@ static uint64_t pages_that_fit(const mend_heap *heap, const mend_request *reques
     const uint64_t usable_bytes =
         usable->empty_bytes + mend_align_down(created_bytes, heap->device.granularity_bytes);
     const uint64_t over_bytes = reserved_bytes - mend_min_u64(reserved_bytes, limit_bytes);
-    const uint64_t owed_bytes =
-        mend_zeros_owed_bytes(heap) + mend_max_u64(over_bytes, heap->shortage.owed_bytes);
+    const uint64_t owed_bytes = mend_max_u64(over_bytes, heap->shortage.owed_bytes);
     const uint64_t bytes =
         mend_align_down(usable_bytes - mend_min_u64(owed_bytes, usable_bytes), page_bytes);
     return bytes < request->size_bytes ? bytes : 0;
@@ -330,10 +329,9 @@ uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool
 static bool can_be_made_again(const mend_heap *heap, const mend_request *request,
                               uint64_t empty_bytes)
 {
-    const uint64_t owed_bytes = request->pages != NULL ? mend_zeros_owed_bytes(heap) : 0;
     return empty_bytes + mend_budget_room_bytes(heap) >=
            mend_align_up(request->size_bytes, heap->device.granularity_bytes) +
-               mend_budget_over_bytes(heap) + owed_bytes;
+               mend_budget_over_bytes(heap);
 }
 
 bool mend_largest_would_serve(mend_heap *heap, const mend_request *refused,

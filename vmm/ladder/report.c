@@ -299,7 +299,7 @@ static uint64_t sufficient_limit_bytes(const mend_heap *heap, const mend_request
         joins && !would_fit(heap, request, *as_is) ? as_is->empty_bytes : 0;
     uint64_t missing_bytes =
         mend_align_up(request->size_bytes - empty_bytes, heap->device.granularity_bytes);
-    uint64_t limit_bytes = heap->chunks.reserved_bytes + heap->zeros.bytes + missing_bytes;
+    uint64_t limit_bytes = heap->chunks.reserved_bytes + missing_bytes;
     bool is_possible = limit_bytes <= heap->device.total_bytes &&
                        missing_bytes <= heap->shortage.device_free_bytes;
     return is_possible ? limit_bytes : 0;

@@ -39,10 +39,7 @@ static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, bool is_capture
     MEND_TRY(heap->chunks.reserved_bytes > keep_bytes && mend_chunks_empty_bytes(&heap->chunks) > 0
                  ? mend_ladder_close_all(heap, is_captured)
                  : MEND_OK);
-    const mend_result result = mend_trim_to(heap, keep_bytes, false, released_bytes);
-    mend_settle_these(heap, MEND_OWED_ZEROS, MEND_OWED_ZEROS_CHUNK, /* free memory may have been */
-                      MEND_STREAM_UNKNOWN);                         /* in their way */
-    return result;
+    return mend_trim_to(heap, keep_bytes, false, released_bytes);
 }
 
 bool mend_ladder_trim_addresses(mend_heap *heap, uint32_t asking)
@@ -98,12 +95,10 @@ static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t 
     return result;
 }
 
-/* Whether something waits for the context that is not in reserved_bytes: what
- * sleeps, or zeros of destroyed ranges. */
+/* Whether something waits for the context that is not in reserved_bytes. */
 static bool has_others(const mend_heap *heap)
 {
-    return mend_owing_any(&heap->chunks.owing, MEND_OWED_MAPPING) ||
-           (heap->chunks.owing.count[MEND_OWED_RANGE] > 0 && heap->ranges.zeros_mapped > 0);
+    return mend_owing_any(&heap->chunks.owing, MEND_OWED_MAPPING);
 }
 
 /* That goes back, too, unless a capture forbids the wait. */
@@ -205,15 +200,7 @@ uint64_t mend_ladder_waiting_bytes(mend_heap *heap)
 
 uint64_t mend_ladder_beside_live_bytes(const mend_heap *heap)
 {
-    return heap->chunks.reserved_bytes - mend_heap_awake_bytes(heap) + heap->zeros.bytes +
-           heap->retire.foreign_bytes;
-}
-
-/* What a wait would let the pool give back. */
-static uint64_t waiting_bytes(mend_heap *heap)
-{
-    const bool has_ended = heap->chunks.owing.count[MEND_OWED_RANGE] > 0;
-    return mend_ladder_waiting_bytes(heap) + (has_ended ? heap->zeros.bytes : 0);
+    return heap->chunks.reserved_bytes - mend_heap_awake_bytes(heap) + heap->retire.foreign_bytes;
 }
 
 uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave)
@@ -223,7 +210,6 @@ uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave)
     const uint64_t all_bytes = heap->chunks.reserved_bytes;
     const uint64_t keep_bytes = all_bytes - mend_min_u64(need.bytes, all_bytes);
     const uint64_t address_bytes = heap->space.address_bytes;
-    const uint64_t chunk_bytes = heap->chunks.reserved_bytes + heap->zeros.bytes;
     mend_driver_scope scope;
     if (mend_enter(heap, &scope) == MEND_OK) {
         mend_attainable_forget(heap);
@@ -231,16 +217,12 @@ uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave)
         if (need.may_wait && result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
             result = wait_and_trim(heap, keep_bytes, &released_bytes);
         }
-        if (need.may_wait && released_bytes < need.bytes) {
-            (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
-        }
         mend_space_trim(&heap->space, 0);
         mend_driver_scope_close(heap, &scope);
         note_trim(heap, result, released_bytes);
     }
-    *gave = heap->chunks.reserved_bytes + heap->zeros.bytes < chunk_bytes ||
-            heap->space.address_bytes < address_bytes;
-    return need.may_wait ? 0 : waiting_bytes(heap);
+    *gave = heap->chunks.reserved_bytes < all_bytes || heap->space.address_bytes < address_bytes;
+    return need.may_wait ? 0 : mend_ladder_waiting_bytes(heap);
 }
 
 mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes)

@@ -95,10 +95,6 @@ void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_
     mend_usage_note(heap);
     span->tag = range->tag;
     span->sleep_tag = span->sleep_tag != 0 ? span->sleep_tag : range->sleep_tag;
-    assert(!mend_zeros_are_mapped(range, page));
-    if (mend_zeros_of(range, page) != 0) {
-        mend_zeros_set(heap, range, page, 0); /* it reads as zeros no more */
-    }
     range->pages[page] = span;
     range->committed_bytes += range->page_bytes;
 }

@@ -9,11 +9,11 @@
  *  - a chunk of the zone lies inside one page of one range;
  *  - the live spans of the zone are exactly the committed pages, each of one page, which the page
  *    table of its range names. So a chunk there is live as a whole, or empty;
- *  - a chunk there may sleep (physical/chunk.h), and is never on the host. A page sleeps as far as
+ *  - a chunk there may sleep (physical/chunk.h). A page sleeps as far as
  *    its chunks do, and stays committed. Decommitted, a sleeping chunk is claimed, and in the way
  *    of a commit, until it is collected; then nothing is mapped at its addresses;
  *  - a closed range has no committed pages, and something is mapped in it;
- *  - what is owed of ranges are the closed ones, and those with unsettled zeros.
+ *  - what is owed of ranges are the closed ones.
  */
 #include "layout/ranges.h"
 
@@ -35,18 +35,10 @@ void mend_ranges_init(mend_heap *heap)
     mend_tree_init(&heap->ranges.by_address, compare_address);
 }
 
-void mend_range_note_owed(mend_heap *heap, mend_range *range)
-{
-    mend_owed_kind kind = range->zeros_unsettled > 0 ? MEND_OWED_ZEROS : MEND_OWED_NOTHING;
-    mend_owe(&heap->chunks.owing, &range->owed, range->is_closed ? MEND_OWED_RANGE : kind,
-             range->address);
-}
-
 void mend_range_drop(mend_heap *heap, mend_range *range)
 {
     mend_tree_remove(&heap->ranges.by_address, &range->by_address);
     mend_owe(&heap->chunks.owing, &range->owed, MEND_OWED_NOTHING, 0);
-    free(range->zeros);
     free(range);
 }
 
@@ -163,64 +155,4 @@ uint64_t mend_parts_largest_gap(const mend_heap *heap, const mend_parts *parts)
         }
     }
     return bytes;
-}
-
-/* ---- zeros ----------------------------------------------------------------------------------- */
-
-/*
- * Pages of ranges that read as zeros: pages that are not committed, at which one chunk of zeros is
- * mapped for reading. All ranges with pages of a size share the chunk. Invariants, checked by the
- * audit:
- *  - a page with such a mapping is not committed, and no chunk of the pool lies there;
- *  - a page that is to read as zeros has the mapping, which devices may read. One that lacks any of
- *    that is lost, and waits for the next call that can map it; one with a mapping that nobody
- *    wants is extra, and waits for the next call that can unmap it: the driver refused, or a
- *    capture forbids it. Both are unsettled. A closed range wants none;
- *  - the chunk of zeros is private, in no set of chunks and not in reserved_bytes. Its bytes are
- *    taken off the limit. It exists while there is a mapping of it.
- */
-
-static bool is_unsettled(const mend_range *range, unsigned bits)
-{
-    return bits != 0 && bits != MEND_ZEROS_ALL && !range->is_closed;
-}
-
-void mend_zeros_set(mend_heap *heap, mend_range *range, size_t page, unsigned bits)
-{
-    assert((bits & MEND_ZEROS_MAPPED) == 0 || range->pages[page] == NULL);
-    const unsigned before = range->zeros[page];
-    const uint64_t was_mapped = (before & MEND_ZEROS_MAPPED) != 0;
-    const uint64_t is_mapped = (bits & MEND_ZEROS_MAPPED) != 0;
-    range->zeros[page] = (unsigned char)bits;
-    range->zeros_mapped += is_mapped - was_mapped;
-    const uint64_t was_unsettled = is_unsettled(range, before);
-    const uint64_t is_now = is_unsettled(range, bits);
-    range->zeros_unsettled += is_now - was_unsettled;
-    mend_range_note_owed(heap, range);
-    heap->ranges.zeros_mapped += is_mapped - was_mapped;
-    heap->ranges.zeros_mapped_bytes += (is_mapped - was_mapped) * range->page_bytes;
-}
-
-uint64_t mend_zeros_mapping_at(const mend_heap *heap, uint64_t address)
-{
-    const mend_range *range = mend_range_at(heap, address);
-    if (range == NULL || (address - range->address) % range->page_bytes != 0 ||
-        !mend_zeros_are_mapped(range, mend_range_page_of(range, address))) {
-        return 0;
-    }
-    return range->page_bytes;
-}
-
-size_t mend_zeros_next(const mend_range *range, size_t page, size_t end, unsigned mask,
-                       size_t *count)
-{
-    while (page < end && (mend_zeros_of(range, page) & mask) != MEND_ZEROS_MAPPED) {
-        page++;
-    }
-    *count = 0;
-    while (page + *count < end &&
-           (mend_zeros_of(range, page + *count) & mask) == MEND_ZEROS_MAPPED) {
-        ++*count;
-    }
-    return page;
 }

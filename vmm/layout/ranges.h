@@ -1,5 +1,4 @@
-/* Growable ranges: their pages, and what a page can be. Guarded by the heap's `state` lock;
- * mappings of zeros change under both locks. */
+/* Growable ranges: their pages, and what a page can be. Guarded by the heap's `state` lock. */
 #ifndef MEND_LAYOUT_RANGES_H
 #define MEND_LAYOUT_RANGES_H
 
@@ -21,11 +20,7 @@ struct mend_range {
     uint64_t tag;
     uint64_t sleep_tag; /* of pages that are committed without one of the thread; 0: none */
     bool is_closed;
-    unsigned char *zeros;  /* bits of each page (MEND_ZEROS_...); NULL: none has any */
-    uint64_t zeros_mapped; /* pages with a mapping of zeros */
-    uint64_t zeros_unsettled;
-    mend_stamp zeros_stamp; /* of a closed range: what must pass before they are unmapped */
-    mend_span *pages[];     /* the live span of each page; NULL: not committed */
+    mend_span *pages[]; /* the live span of each page; NULL: not committed */
 };
 
 void mend_ranges_init(mend_heap *heap);
@@ -38,9 +33,6 @@ static inline void mend_range_enter(mend_heap *heap, mend_range *range)
 {
     mend_tree_insert(&heap->ranges.by_address, &range->by_address);
 }
-
-/* Call after a range was closed, or its unsettled zeros have changed: notes what it owes. */
-void mend_range_note_owed(mend_heap *heap, mend_range *range);
 
 /* The end of a range: frees its host memory. */
 void mend_range_drop(mend_heap *heap, mend_range *range);
@@ -135,46 +127,6 @@ mend_range_gap mend_range_next_gap(const mend_heap *heap, const mend_range *rang
 
 /* The largest one of several parts, in bytes; 0: there is none, or `parts` is NULL. */
 uint64_t mend_parts_largest_gap(const mend_heap *heap, const mend_parts *parts);
-
-/* The chunk of zeros for pages of a size. */
-typedef struct mend_chunk_of_zeros {
-    struct mend_chunk_of_zeros *next;
-    uint64_t size_bytes; /* that of the pages */
-    mend_chunk_handle handle;
-    uint64_t mappings;
-    mend_owed owed; /* while there are none */
-    bool is_filled;
-    bool is_new; /* the present call created it */
-} mend_chunk_of_zeros;
-
-/* Bits of range->zeros[page]. */
-enum {
-    MEND_ZEROS_WANTED = 1, /* the program is to read zeros there */
-    MEND_ZEROS_MAPPED = 2,
-    MEND_ZEROS_READABLE = 4, /* mapped, and the devices may read */
-    MEND_ZEROS_ALL = 7
-};
-
-static inline unsigned mend_zeros_of(const mend_range *range, size_t page)
-{
-    return range->zeros != NULL ? range->zeros[page] : 0;
-}
-
-static inline bool mend_zeros_are_mapped(const mend_range *range, size_t page)
-{
-    return (mend_zeros_of(range, page) & MEND_ZEROS_MAPPED) != 0;
-}
-
-/* Sets the bits of a page, and counts. The range has its table. */
-void mend_zeros_set(mend_heap *heap, mend_range *range, size_t page, unsigned bits);
-
-/* The bytes of the mapping of zeros that begins at an address; 0: none does. */
-uint64_t mend_zeros_mapping_at(const mend_heap *heap, uint64_t address);
-
-/* The first page from `page` on, up to `end`, that of the bits in `mask` has MEND_ZEROS_MAPPED
- * alone; `end`: none has. Then *count is the number of such pages from there on. */
-size_t mend_zeros_next(const mend_range *range, size_t page, size_t end, unsigned mask,
-                       size_t *count);
 
 /* ---- pages.c --------------------------------------------------------------------------------- */
 

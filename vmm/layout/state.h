@@ -380,17 +380,8 @@ typedef struct mend_imports {
 
 /* Growable ranges (layout/ranges.h). As the retired mappings. */
 typedef struct mend_ranges {
-    mend_tree by_address;        /* all that have addresses, closed ones too */
-    uint64_t zeros_mapped;       /* mappings of chunks of zeros, in all of them */
-    uint64_t zeros_mapped_bytes; /* their bytes */
+    mend_tree by_address; /* all that have addresses, closed ones too */
 } mend_ranges;
-
-/* Chunks of zeros (layout/ranges.h); the room `move` uses them. As the retired mappings. */
-typedef struct mend_chunks_of_zeros {
-    struct mend_chunk_of_zeros *first; /* one for each size of pages in use */
-    uint64_t count;
-    uint64_t bytes; /* not in reserved_bytes */
-} mend_chunks_of_zeros;
 
 typedef struct mend_heap {
     mend_mutex grow, state; /* see the top of this file */
@@ -421,7 +412,6 @@ typedef struct mend_heap {
     mend_space space;       /* the addresses of the zones of blocks */
     mend_space range_space; /* those of ranges: one reservation each */
     mend_ranges ranges;
-    mend_chunks_of_zeros zeros;
     mend_retiring retire;
     mend_keeping keeping;
     mend_imports imports;
@@ -516,7 +506,7 @@ static inline uint64_t mend_heap_reserved_in(const mend_heap *heap, int zone)
 /* Chunks that have memory of the device. */
 static inline uint64_t mend_heap_chunks(const mend_heap *heap)
 {
-    return heap->chunks.all.count + heap->zeros.count;
+    return heap->chunks.all.count;
 }
 
 /* How often memory of the heap became free. */
@@ -531,8 +521,7 @@ static inline uint64_t mend_heap_mappings(const mend_heap *heap)
 {
     assert(heap->chunks.unmapped_frozen_count <= heap->chunks.mapped.count);
     return heap->chunks.mapped.count - heap->chunks.unmapped_frozen_count +
-           heap->chunks.owing.count[MEND_OWED_MAPPING] + heap->imports.mappings +
-           heap->ranges.zeros_mapped;
+           heap->chunks.owing.count[MEND_OWED_MAPPING] + heap->imports.mappings;
 }
 
 static inline mend_wait_env mend_heap_wait_env(mend_heap *heap)

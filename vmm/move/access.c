@@ -53,8 +53,7 @@ uint64_t mend_access_stretch(const mend_chunk **chunk, bool with_access)
 static mend_result allow(mend_heap *heap, uint64_t address, uint64_t size_bytes, int device)
 {
     return mend_driver_result(
-        heap, MEND_ANSWER(set_access, mend_step_allow_to(heap, address, size_bytes, &device, 1,
-                                                         MEND_ACCESS_READ_WRITE)));
+        heap, MEND_ANSWER(set_access, mend_step_allow_to(heap, address, size_bytes, &device, 1)));
 }
 
 /* The caller holds `grow`, so nothing is mapped or unmapped meanwhile. A chunk that lacks its
@@ -69,7 +68,7 @@ static mend_result allow_all(mend_heap *heap, int device)
     MEND_TREE_EACH(const mend_imported, import, by_address, &heap->imports.by_address) {
         MEND_TRY(allow(heap, import->mapped_at, import->all_bytes, device));
     }
-    return mend_driver_result(heap, MEND_ANSWER(set_access, mend_zeros_allow(heap, device)));
+    return MEND_OK;
 }
 
 mend_result mend_access_add(mend_heap *heap, int device)

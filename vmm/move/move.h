@@ -344,7 +344,7 @@ void mend_settle_handles(mend_heap *heap, mend_imported *import);
 mend_status mend_step_map(mend_heap *heap, uint64_t address, const mend_chunk *chunk);
 mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_bytes);
 mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_bytes,
-                               const int *devices, int device_count, mend_access access);
+                               const int *devices, int device_count);
 
 /* Both for parts, by address, with one call of access for neighbours; *mapped counts those that are
  * mapped, and *calls counts the calls; returns the last one's answer. What lacks access alone is

@@ -17,7 +17,6 @@ void mend_ranges_clear(mend_heap *heap)
     while ((at = mend_tree_first(&heap->ranges.by_address)) != NULL) {
         mend_range_drop(heap, RANGE_OF(at));
     }
-    mend_zeros_clear(heap);
 }
 
 /* If the driver has no addresses left, those of the pool that nothing uses go back first, or are
@@ -88,6 +87,5 @@ void mend_ranges_close(mend_heap *heap, mend_range *range)
     assert(range->committed_bytes == 0);
     assert(!range->is_closed);
     range->is_closed = true;
-    mend_zeros_close(heap, range);
-    mend_range_note_owed(heap, range);
+    mend_owe(&heap->chunks.owing, &range->owed, MEND_OWED_RANGE, range->address);
 }

@@ -103,8 +103,7 @@ static void end_range(mend_heap *heap, mend_range *range, uint32_t asking)
 {
     mend_space *space = &heap->range_space;
     (void)mend_trim_between(heap, range->address, mend_range_end(range), asking);
-    if (mend_zeros_end(heap, range) &&
-        mend_space_free_from(space, range->address) >= range->size_bytes &&
+    if (mend_space_free_from(space, range->address) >= range->size_bytes &&
         mend_space_disown(space, range->address)) {
         mend_range_drop(heap, range);
     }
@@ -129,12 +128,6 @@ static mend_result settle_one(mend_heap *heap, mend_owed *owed, uint32_t asking)
         break;
     case MEND_OWED_MEMORY:
         give_memory(heap, CHUNK_OF(owed));
-        break;
-    case MEND_OWED_ZEROS:
-        mend_zeros_settle(heap, RANGE_OF(owed), false);
-        break;
-    case MEND_OWED_ZEROS_CHUNK:
-        mend_zeros_release(heap, MEND_CONTAINER_OF(owed, mend_chunk_of_zeros, owed));
         break;
     case MEND_OWED_RANGE:
         end_range(heap, RANGE_OF(owed), asking);
@@ -179,7 +172,7 @@ void mend_settle_these(mend_heap *heap, mend_owed_kind first, mend_owed_kind las
 
 void mend_settle_ranges(mend_heap *heap)
 {
-    mend_settle_these(heap, MEND_OWED_ZEROS, MEND_OWED_RANGE, MEND_STREAM_UNKNOWN);
+    mend_settle_these(heap, MEND_OWED_RANGE, MEND_OWED_RANGE, MEND_STREAM_UNKNOWN);
 }
 
 void mend_settle_all(mend_heap *heap)

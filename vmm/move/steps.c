@@ -36,7 +36,7 @@ mend_status mend_step_map(mend_heap *heap, uint64_t address, const mend_chunk *c
 }
 
 mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_bytes,
-                               const int *devices, int device_count, mend_access access)
+                               const int *devices, int device_count)
 {
     const mend_driver *driver = heap->driver;
     mend_status status;
@@ -44,15 +44,16 @@ mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_
     assert(size_bytes > 0);
     assert(device_count > 0);
     do {
-        status = driver->set_access(driver, address, size_bytes, devices, device_count, access);
+        status = driver->set_access(driver, address, size_bytes, devices, device_count,
+                                    MEND_ACCESS_READ_WRITE);
     } while (try_again(heap, status, &tries));
     return status;
 }
 
 mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_bytes)
 {
-    return mend_step_allow_to(heap, address, size_bytes, heap->allowed.devices, heap->allowed.count,
-                              MEND_ACCESS_READ_WRITE);
+    return mend_step_allow_to(heap, address, size_bytes, heap->allowed.devices,
+                              heap->allowed.count);
 }
 
 /* The end of the parts that lie side by side from `first` on; *size_bytes: of all of them. */
@@ -198,12 +199,12 @@ void mend_attainable_learn(mend_heap *heap)
     const mend_attainable before = heap->attainable;
     uint64_t known_bytes = free_bytes + heap->chunks.reserved_bytes;
     const bool is_refused = is_told && before.is_refused && before.bytes < known_bytes;
-    uint64_t own_bytes = known_bytes + heap->zeros.bytes;
     heap->shortage.device_is_asked = true;
     heap->shortage.device_free_bytes = is_told ? free_bytes : 0;
     heap->shortage.device_debt_bytes =
         is_told && heap->config.ration != NULL ? mend_ration_debt(heap->config.ration) : 0;
-    heap->shortage.others_bytes = is_told && total_bytes > own_bytes ? total_bytes - own_bytes : 0;
+    heap->shortage.others_bytes =
+        is_told && total_bytes > known_bytes ? total_bytes - known_bytes : 0;
     if (is_told) {
         mend_chunks_note_others(&heap->chunks, heap->shortage.others_bytes);
     }

@@ -27,9 +27,8 @@ static uint64_t retired_at(const mend_heap *heap, uint64_t address)
     return retired != NULL && retired->address == address ? retired->size_bytes : 0;
 }
 
-/* The size of what begins at an address: what was lent, a gap, a mapped chunk, a retired mapping, a
- * page of zeros or an import; 0: nothing begins there, or two do. What lies at a lent address is
- * the borrower's. */
+/* The size of what begins at an address: what was lent, a gap, a mapped chunk, a retired mapping,
+ * an import; 0: nothing begins there, or two do. What lies at a lent address is the borrower's. */
 static uint64_t piece_at(const mend_heap *heap, const mend_space *space, uint64_t address)
 {
     const bool is_lender = space == heap->range_space.lender;
@@ -39,7 +38,6 @@ static uint64_t piece_at(const mend_heap *heap, const mend_space *space, uint64_
         lent_bytes,
         lent_bytes > 0 ? 0 : chunk_at(heap, address),
         lent_bytes > 0 ? 0 : retired_at(heap, address),
-        lent_bytes > 0 ? 0 : mend_zeros_mapping_at(heap, address),
         lent_bytes > 0 ? 0 : import_at(heap, address),
     };
     uint64_t size_bytes = 0;
@@ -60,7 +58,7 @@ static bool reservation_is_right(const mend_audit_walk *a, const mend_space *spa
     for (uint64_t address = reservation->address; address < end;) {
         uint64_t size_bytes = piece_at(a->heap, space, address);
         MUST(size_bytes > 0 && size_bytes <= end - address,
-             "not exactly one of gap, chunk, retired, zeros and import at 0x%llx",
+             "not exactly one of gap, chunk, retired and import at 0x%llx",
              MEND_AUDIT_HEX(address));
         bool is_gap = mend_space_room_at(space, address) != 0;
         *gaps += is_gap;

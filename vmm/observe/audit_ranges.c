@@ -4,75 +4,24 @@
 
 #define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, by_address)
 
-/* What the pages of a range, or of all ranges, are. */
-typedef struct pages_found {
-    uint64_t committed;
-    uint64_t zeros_mapped, zeros_mapped_bytes, zeros_unsettled;
-} pages_found;
-
-/* Each page of the table is the live span of that page, and what is committed is their sum. A page
- * with a mapping of zeros is not committed; a closed range wants none. */
-static bool pages_are_right(const mend_audit_walk *a, const mend_range *range, pages_found *all)
+/* Each page of the table is the live span of that page, and what is committed is their sum. */
+static bool pages_are_right(const mend_audit_walk *a, const mend_range *range)
 {
-    pages_found found = {0};
+    uint64_t committed = 0;
     const size_t count = (size_t)(range->size_bytes / range->page_bytes);
     for (size_t i = 0; i < count; i++) {
         const mend_span *span = range->pages[i];
-        const unsigned bits = mend_zeros_of(range, i);
         MUST(span == NULL || (span->live && span->zone == MEND_ZONE_RANGE && !span->lent &&
                               !span->of_group && span->address == mend_range_page_start(range, i) &&
                               span->size_bytes == range->page_bytes),
              "page %zu of the range 0x%llx is not its span", i, MEND_AUDIT_HEX(range->address));
-        MUST((bits & ~(unsigned)MEND_ZEROS_ALL) == 0 &&
-                 ((bits & MEND_ZEROS_READABLE) == 0 || (bits & MEND_ZEROS_MAPPED) != 0) &&
-                 (span == NULL || bits == 0) &&
-                 (!range->is_closed || (bits & MEND_ZEROS_WANTED) == 0),
-             "page %zu of the range 0x%llx: its zeros are wrong", i,
-             MEND_AUDIT_HEX(range->address));
-        found.committed += span != NULL;
-        found.zeros_mapped += (bits & MEND_ZEROS_MAPPED) != 0;
-        found.zeros_unsettled += !range->is_closed && bits != 0 && bits != MEND_ZEROS_ALL;
+        committed += span != NULL;
     }
-    all->committed += found.committed;
-    all->zeros_mapped += found.zeros_mapped;
-    all->zeros_mapped_bytes += found.zeros_mapped * range->page_bytes;
-    MUST(found.committed * range->page_bytes == range->committed_bytes &&
-             (found.committed == 0 || !range->is_closed),
+    MUST(committed * range->page_bytes == range->committed_bytes &&
+             (committed == 0 || !range->is_closed),
          "the committed bytes of the range 0x%llx are wrong", MEND_AUDIT_HEX(range->address));
-    MUST(found.zeros_mapped == range->zeros_mapped &&
-             found.zeros_unsettled == range->zeros_unsettled,
-         "the counts of zeros of the range 0x%llx are wrong", MEND_AUDIT_HEX(range->address));
-    MUST(range->owed.kind == (range->is_closed             ? MEND_OWED_RANGE
-                              : range->zeros_unsettled > 0 ? MEND_OWED_ZEROS
-                                                           : MEND_OWED_NOTHING),
+    MUST(range->owed.kind == (range->is_closed ? MEND_OWED_RANGE : MEND_OWED_NOTHING),
          "what is owed of a range is not noted");
-    return true;
-}
-
-/* The mappings of each chunk of zeros are the pages of ranges with pages of its size. */
-static bool chunks_of_zeros_are_right(const mend_audit_walk *a, const pages_found *found)
-{
-    const mend_ranges *ranges = &a->heap->ranges;
-    uint64_t bytes = 0;
-    uint64_t count = 0;
-    uint64_t mappings = 0;
-    for (const mend_chunk_of_zeros *chunk = a->heap->zeros.first; chunk != NULL;
-         chunk = chunk->next) {
-        uint64_t mapped = 0;
-        MEND_TREE_EACH(const mend_range, range, by_address, &ranges->by_address) {
-            mapped += range->page_bytes == chunk->size_bytes ? range->zeros_mapped : 0;
-        }
-        MUST(mapped == chunk->mappings && (mapped == 0 || chunk->handle != 0) &&
-                 chunk->owed.kind == (mapped > 0 ? MEND_OWED_NOTHING : MEND_OWED_ZEROS_CHUNK),
-             "the mappings of a chunk of zeros are wrong");
-        bytes += chunk->size_bytes;
-        count++;
-        mappings += mapped;
-    }
-    MUST(bytes == a->heap->zeros.bytes && count == a->heap->zeros.count &&
-             mappings == ranges->zeros_mapped && found->zeros_mapped == ranges->zeros_mapped &&
-             found->zeros_mapped_bytes == ranges->zeros_mapped_bytes,
-         "the counts of zeros are wrong");
     return true;
 }
 
@@ -126,21 +75,17 @@ bool mend_audit_ranges(const mend_audit_walk *a)
 {
     const mend_ranges *ranges = &a->heap->ranges;
     size_t owed = 0;
+    uint64_t committed = 0;
     uint64_t bytes = 0;
-    pages_found found = {0};
     MEND_TREE_EACH(const mend_range, range, by_address, &ranges->by_address) {
         owed += range->owed.kind != MEND_OWED_NOTHING;
         bytes += range->sums.mapped_bytes + range->sums.asleep_live_bytes;
-        if (!pages_are_right(a, range, &found)) {
+        committed += range->committed_bytes / range->page_bytes;
+        if (!pages_are_right(a, range)) {
             return false;
         }
     }
-    if (!chunks_of_zeros_are_right(a, &found)) {
-        return false;
-    }
-    const uint32_t *counts = a->heap->chunks.owing.count;
-    MUST(owed == (size_t)counts[MEND_OWED_RANGE] + counts[MEND_OWED_ZEROS],
-         "what is owed of ranges is wrong");
+    MUST(owed == a->heap->chunks.owing.count[MEND_OWED_RANGE], "what is owed of ranges is wrong");
     MEND_LIST_EACH(const mend_reservation, reservation, link, &a->heap->range_space.reservations) {
         const mend_range *range = mend_range_at(a->heap, reservation->address);
         MUST(range != NULL && range->address == reservation->address &&
@@ -149,7 +94,7 @@ bool mend_audit_ranges(const mend_audit_walk *a)
     }
     MUST(mend_tree_is_valid(&ranges->by_address) &&
              ranges->by_address.count == a->heap->range_space.reservations_by_address.count &&
-             found.committed == a->live[MEND_ZONE_RANGE].blocks,
+             committed == a->live[MEND_ZONE_RANGE].blocks,
          "the counts of ranges and of their pages are wrong");
     return chunks_are_right(a, bytes);
 }

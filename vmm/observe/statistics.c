@@ -151,8 +151,6 @@ static void fill_ranges(const mend_heap *heap, mend_stats *stats)
     stats->range_bytes = pages->live_bytes;
     stats->peak_range_bytes = pages->peak_live_bytes;
     stats->range_address_bytes = heap->range_space.address_bytes;
-    stats->zero_bytes = heap->ranges.zeros_mapped_bytes;
-    stats->zero_chunk_bytes = heap->zeros.bytes;
     stats->pages_committed = pages->allocations;
     stats->pages_decommitted = pages->allocations - pages->live_blocks;
 }

@@ -23,8 +23,6 @@ typedef enum mend_owed_kind {
     MEND_OWED_MEMORY,      /* of a sleeping chunk, to be unmapped and released */
     MEND_OWED_MAPPING,     /* retired, to be unmapped once it is idle */
     MEND_OWED_GRAPHS,      /* an end that waits for captured graphs */
-    MEND_OWED_ZEROS,       /* of a range, to be mapped or unmapped: that may create memory */
-    MEND_OWED_ZEROS_CHUNK, /* that nothing maps, to be released */
     MEND_OWED_RANGE,       /* destroyed: its addresses, once nothing is mapped there */
     MEND_OWED_ALIAS,       /* an end, once nothing uses it: what makes room for others asks */
     MEND_OWED_KINDS

@@ -66,7 +66,7 @@ static inline uint64_t mend_request_missing_bytes(const mend_request *request)
 }
 
 typedef struct mend_limits {
-    uint64_t of_chunks; /* the part of the limit that they may take: without chunks of zeros */
+    uint64_t of_chunks; /* the part of the limit that they may take */
     uint64_t hard;      /* the same, or what the device can give if that is less */
     uint64_t now; /* the same, or the soft limit if that is less, while a search keeps to it */
 } mend_limits;
@@ -74,8 +74,7 @@ typedef struct mend_limits {
 static inline mend_limits mend_budget_limits(const mend_heap *heap)
 {
     mend_limits limits = {.of_chunks = heap->config.limit_bytes};
-    limits.of_chunks -=
-        mend_min_u64(heap->zeros.bytes + mend_heap_passed_bytes(heap), limits.of_chunks);
+    limits.of_chunks -= mend_min_u64(mend_heap_passed_bytes(heap), limits.of_chunks);
     limits.hard = limits.of_chunks;
     if (heap->attainable.is_known) {
         limits.hard = mend_min_u64(limits.hard, heap->attainable.bytes);

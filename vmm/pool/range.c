@@ -66,7 +66,6 @@ mend_result mend_range_get_info(mend_range *range, mend_range_info *info)
         .tag = range->tag,
         .pool = pool,
         .asleep_bytes = range->sums.asleep_live_bytes,
-        .zero_bytes = range->zeros_mapped * range->page_bytes,
     };
     mend_heap_unlock(&pool->heap);
     mend_struct_write(info, &all, sizeof(all));
@@ -201,19 +200,6 @@ mend_result mend_range_commit_all(const mend_range_part *given, size_t part_byte
     const mend_result result = commit(pool, call, &pages, stream);
     free(parts);
     return result;
-}
-
-mend_result mend_range_map_zeros(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes)
-{
-    MEND_TRY(check_bytes("mend_range_map_zeros", range, offset_bytes, size_bytes, MEND_NO_STREAM));
-    if (!range->pool->heap.device.aliasing) {
-        return mend_fail(MEND_ERROR_NOT_SUPPORTED,
-                         "mend_range_map_zeros: the driver maps a chunk at one address only");
-    }
-    MEND_TRY(mend_pool_enter_all(range->pool));
-    mend_pool *pool = range->pool;
-    const mend_part part = pages_around(range, offset_bytes, size_bytes);
-    return mend_pool_leave_all(pool, mend_heap_map_zeros(&pool->heap, range, part.from, part.end));
 }
 
 mend_result mend_range_decommit(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes,

@@ -5,8 +5,6 @@
  */
 #include "sleep/sleep.h"
 
-#include "move/ranges.h"
-
 static bool fits_limit(const mend_heap *heap, uint64_t bytes)
 {
     return heap->chunks.reserved_bytes + bytes <= mend_budget_limit_of_chunks(heap);
@@ -15,9 +13,6 @@ static bool fits_limit(const mend_heap *heap, uint64_t bytes)
 mend_result mend_sleep_make_room(mend_heap *heap, uint64_t bytes, mend_lack *lack)
 {
     *lack = (mend_lack){0};
-    if (!fits_limit(heap, bytes)) {
-        (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
-    }
     return fits_limit(heap, bytes) ? MEND_OK : mend_trim_to_create(heap, bytes, 0, lack);
 }
 

@@ -35,8 +35,8 @@ mend_result mend_sleep_read(mend_heap *heap, uint64_t address, uint64_t size_byt
 /* As mend_quiesce; `report` is of full size. */
 mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report);
 
-/* If the limit has no room for so much more: gives back the zeros of destroyed ranges, and idle
- * empty chunks as mend_trim_to_create. *lack: nothing where it has room. */
+/* If the limit has no room for so much more: gives back idle empty chunks as mend_trim_to_create.
+ * *lack: nothing where it has room. */
 mend_result mend_sleep_make_room(mend_heap *heap, uint64_t bytes, mend_lack *lack);
 
 /* Gives a chunk other memory of the device, in an open driver scope at a quiet point; makes room by

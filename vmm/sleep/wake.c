@@ -121,9 +121,8 @@ static mend_result create_memory(waking *w)
         if (result != MEND_ERROR_OUT_OF_MEMORY) {
             return result;
         }
-        const bool any = refusals++ == 0 && mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
         mend_lack lack;
-        MEND_TRY(mend_trim_to_create(heap, w->left_bytes, any ? 0 : refusals, &lack));
+        MEND_TRY(mend_trim_to_create(heap, w->left_bytes, ++refusals, &lack));
         if (mend_lacks_any(lack)) {
             return no_room(w, lack, "the device");
         }

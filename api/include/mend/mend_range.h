@@ -21,7 +21,7 @@ extern "C" {
  * ranges, and the reverse.
  *
  * Bytes of a range are named by their offset and number, which need not be multiples of a page. A
- * commit, zeros and a declared stream are for the pages that hold any of them; a decommit is for
+ * commit and a declared stream are for the pages that hold any of them; a decommit is for
  * the pages that hold nothing else, so that it takes nothing that was not named. Behind the size
  * that the range was created with its last page holds nothing. GrowingTensor of Python rounds
  * alike.
@@ -58,11 +58,10 @@ typedef struct mend_range_info {
     uint64_t tag;             /* as in the options */
     mend_pool *pool;          /* the pool it was created in */
     uint64_t asleep_bytes;    /* of committed_bytes, memory that sleeps (mend_sleep.h) */
-    uint64_t zero_bytes;      /* pages that read as zeros: see mend_range_map_zeros */
 } mend_range_info;
 #define MEND_RANGE_INFO_INIT                                                                       \
     {                                                                                              \
-        sizeof(mend_range_info), NULL, 0, 0, 0, 0, 0, NULL, 0, 0                                   \
+        sizeof(mend_range_info), NULL, 0, 0, 0, 0, 0, NULL, 0                                      \
     }
 
 /* Reserves addresses for `size_bytes`, rounded up to a page; no memory. `options` may be NULL. If
@@ -125,35 +124,6 @@ typedef struct mend_range_part {
  */
 MEND_API mend_result mend_range_commit_all(const mend_range_part *parts, size_t part_bytes,
                                            size_t part_count, mend_stream stream);
-
-/*
- * Lets those of the pages that are not committed read as zeros, for kernels that read holes of a
- * sparse table, or a little beyond what is committed. All of them are mapped to one chunk of zeros,
- * of the size of a page, which all ranges of the pool with pages of this size share; it takes that
- * much of the limit. For its chunk idle memory of this pool goes back, but nobody else is asked: no
- * callback, no peer pool, and no process of the limit file; after MEND_ERROR_OUT_OF_MEMORY the
- * program may free memory and try again. Devices may only read there: work that writes loses its
- * context.
- *
- * A page reads as zeros until it is committed, when its contents are undefined as those of any
- * other page, or the range is destroyed. After a decommit, call this again.
- *
- * A mapping for each page, and one access for neighbours. The host waits for the context if the
- * pages were committed and decommitted before, and for the first page of zeros; and so does each
- * commit of a page of zeros, because no work may read where the driver unmaps. Commit many at once.
- * Streams of other devices are waited for if the pool knows them, as by mend_range_record_stream,
- * which takes pages of zeros too. If such a commit fails, the pages read as zeros as before; if the
- * driver refuses that, or a capture forbids it, a later call of this header or mend_trim does it.
- *
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL; not pages of the range); MEND_ERROR_NOT_SUPPORTED
- * (the driver does not map a chunk twice); MEND_ERROR_OUT_OF_MEMORY (for the chunk of zeros);
- * MEND_ERROR_PINNED (free memory with a pin is mapped there); MEND_ERROR_CAPTURING (it would have
- * to wait); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. On failure no
- * page reads as zeros that did not; a mapping that the driver then refuses to end counts in
- * zero_bytes until a later call ends it.
- */
-MEND_API mend_result mend_range_map_zeros(mend_range *range, uint64_t offset_bytes,
-                                          uint64_t size_bytes);
 
 /*
  * Decommits the pages that hold nothing but these bytes: frees their memory, as mend_free frees a

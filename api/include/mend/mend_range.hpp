@@ -82,10 +82,6 @@ class range
     {
         return {range_, offset_bytes, size_bytes};
     }
-    void map_zeros(std::uint64_t offset_bytes, std::uint64_t size_bytes) const
-    {
-        check(mend_range_map_zeros(range_, offset_bytes, size_bytes));
-    }
     void decommit(std::uint64_t offset_bytes, std::uint64_t size_bytes, mend_stream stream) const
     {
         check(mend_range_decommit(range_, offset_bytes, size_bytes, stream));

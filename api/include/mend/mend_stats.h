@@ -109,9 +109,6 @@
     X(soft_limit_bytes, "B", "above this the pool grows only if nothing else helps; 0: none")      \
     X(soft_limit_passed, "1", "allocations for which the pool grew above it")                      \
     X(collected_bytes, "B", "total given back as surplus")                                         \
-    X(zero_bytes, "B", "of mapped_bytes, pages of ranges that read as zeros")                      \
-    X(zero_chunk_bytes, "B",                                                                       \
-      "memory behind all of these, counted in the limit: not in reserved_bytes")                   \
     X(record_lost, "1", "events that the recording of the pool lacks")                             \
     X(copies_host_bytes, "B", "pinned memory of the host that wakes left for the next sleep")      \
     X(waited_requests, "1", "requests for which the host waited for the GPU, to find room")        \

@@ -45,7 +45,6 @@ _PROTOTYPES = {
     "mend_range_get_info": [_pointer, _pointer],
     "mend_range_commit_all": [_pointer, *[ctypes.c_size_t] * 2, _pointer],
     "mend_range_decommit": [_pointer, _u64, _u64, _pointer],
-    "mend_range_map_zeros": [_pointer, _u64, _u64],
     "mend_range_record_stream": [_pointer, _u64, _u64, _pointer],
     "mend_sleep": [_pointer, _pointer, _pointer],
     "mend_wake": [_pointer, _pointer, ctypes.c_size_t, _pointer],

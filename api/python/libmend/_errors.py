@@ -65,7 +65,6 @@ _FUNCTIONS = {
     "mend_range_create": "GrowingTensor",
     "mend_range_commit_all": "GrowingTensor.commit",
     "mend_range_decommit": "GrowingTensor.decommit",
-    "mend_range_map_zeros": "GrowingTensor.map_zeros",
     "mend_range_record_stream": "GrowingTensor.record_stream",
 }
 # What MEND_CONF writes otherwise: options, and values of one.

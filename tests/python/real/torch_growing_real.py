@@ -171,25 +171,6 @@ class Growing(Programs):
             assert committed() == 2 * PAGE
             """)
 
-    def test_pages_that_are_not_committed_may_read_as_zeros(self):
-        self.runs("""
-            table = GrowingTensor(64 * MIB // 8, dtype=torch.int64)
-            row = PAGE // 8
-            table.map_zeros(0, 8 * row)
-            assert table.info()["zero_bytes"] == 8 * PAGE and committed() == 0
-            assert libmend.stats()["zero_chunk_bytes"] == PAGE
-            assert not table.full[: 8 * row].cpu().any()
-            table.commit(row, 2 * row)  # the second page
-            table.full[row : 2 * row].copy_(torch.full((row,), 7))
-            assert int(table.full[: 8 * row].cpu().sum()) == 7 * row
-            assert table.info()["zero_bytes"] == 7 * PAGE
-            table.decommit(row, 2 * row)
-            table.map_zeros(row, row + 1)
-            assert not table.full[: 8 * row].cpu().any()
-            del table
-            ends()
-            """)
-
     # ---- its life --------------------------------------------------------------------------------
 
     def test_the_memory_lasts_as_long_as_any_view(self):

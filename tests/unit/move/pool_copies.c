@@ -60,12 +60,6 @@ static void fail(mend_world *w, mend_result (*call)(mend_pool *))
     EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
 }
 
-static void expect_nothing_left(mend_world *w)
-{
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
-    EXPECT_LEDGER(w, chunks, 0, mappings, 0, host_allocations, 0);
-}
-
 /* A rig with so much free memory in chunks of its own, in which the call of this number fails. */
 static bool open_failed_beside(copies_rig *r, int number, uint64_t free_bytes)
 {
@@ -136,21 +130,6 @@ COPIES_TEST(a_wake_that_fails_in_a_capture_says_why)
     EXPECT_REFUSAL(DRIVER, "cuStreamSynchronize", mend_wake(w->pool, NULL, 0, NULL));
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(2)));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-}
-
-COPIES_TEST(a_page_stays_while_its_fill_runs)
-{
-    mend_range *range = NULL;
-    ASSERT_TRUE(mend_range_create(w->pool, 4 * BLOCK, NULL, &range) == MEND_OK);
-    kit_fail(w, "context_synchronize", 1, 1, 999);
-    kit_fail(w, "stream_synchronize", 0, 1, 999);
-    EXPECT_ERROR(DRIVER, mend_range_map_zeros(range, 0, BLOCK));
-    EXPECT_OK(mend_range_destroy(range, S(0)));
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
-    mend_sim_advance(w->sim, 100000000);
-    kit_release_row(w, r->blocks, BLOCKS, BLOCK, S(0));
-    expect_nothing_left(w);
 }
 
 /* Nothing is to be trimmed, and yet the wait is made: for pinned memory that copies write to. */

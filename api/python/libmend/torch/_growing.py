@@ -133,15 +133,6 @@ class GrowingTensor:
         the capacity is one too."""
         self._decommit(*self._pages(first, end, is_inside=True))
 
-    def map_zeros(self, first: int, end: int) -> None:
-        """Lets the pages that hold any of `full[first:end]` read as zeros, where they are not
-        committed: until they are, or the tensor ends. They must not be written. One page of memory
-        is behind all of them; a commit of such a page waits for the GPU."""
-        begin, size = self._pages(first, end, is_inside=False)
-        if size:
-            with as_pytorch():
-                self._call("mend_range_map_zeros", begin, size)
-
     def record_stream(self, stream: object) -> None:
         """Declares that a stream uses what is committed: its memory is not used again before the
         work that is queued there up to its decommit, or to the end of the tensor."""
