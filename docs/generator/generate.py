@@ -331,6 +331,7 @@ KINDS = {
     "SWITCH": "`on` or `off`",
     "LEVEL": "`0`, `1` or `2`",
     "TIGHTNESS": "1 to 5",
+    "GROWTH": "`100%` to `10000%`",
     "CHECK": "`poison`, `guard` or `poison,guard`",
     "LOG": "`debug`, `info` or `warning`",
     "CHECK": "`poison`, `guard`, or both, joined by a comma",

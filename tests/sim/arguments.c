@@ -30,6 +30,7 @@ static void refuse_blocks(trial *t, mend_pool *pool, mend_stream stream)
     options.address = (void *)(uintptr_t)1;
     REFUSED(mend_alloc_with(pool, 512, stream, &options, &block));
     options.address = (void *)(uintptr_t)512; /* no memory of the pool */
+    mend_set_plain(false);                    /* as the last block of this thread may have been */
     const mend_result wrong =
         trial_passes_all(t) ? MEND_ERROR_NOT_SUPPORTED : MEND_ERROR_OUT_OF_ADDRESSES;
     trial_expect(t, "a block at an address", wrong,
@@ -242,6 +243,12 @@ void trial_configure_by_text(mend_pool_config *config)
     static const char *const sharing[] = {"off", "on", "fabric"};
     text to = {.length = 0};
     say_bytes(&to, "limit", &config->limit_bytes);
+    if (config->growth_percent != 0) {
+        char value[16];
+        snprintf(value, sizeof(value), "%d%%", config->growth_percent);
+        say(&to, "growth", value);
+        config->growth_percent = 0;
+    }
     say_bytes(&to, "soft_limit", &config->soft_limit_bytes);
     say_bytes(&to, "keep_free", &config->keep_free_bytes);
     say_bytes(&to, "reserve", &config->reserve_bytes);

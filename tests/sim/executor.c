@@ -140,6 +140,7 @@ static bool open_pools(trial *t)
     pool_config.driver = t->traced;
     pool_config.reserve_bytes = t->device_bytes * config->reserve_devices;
     pool_config.limit_bytes = t->device_bytes * config->limit_percent / 100;
+    pool_config.growth_percent = (int)config->growth_percent;
     pool_config.soft_limit_bytes = t->device_bytes * config->soft_limit_percent / 100;
     pool_config.allow_stream_waits = config->no_stream_waits ? -1 : 0;
     pool_config.allow_context_fences = config->no_context_fences == 2 ? -1 : 0;

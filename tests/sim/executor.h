@@ -51,6 +51,7 @@
     X(address_devices, 0, "addresses in all, in sizes of the device; 0: more than are needed")     \
     X(hooks, 0, "the first pool is its device's default one, and blocks pass through hooks")       \
     X(fabric, 0, "fabric handles. 1: the device has them. 2: it says so, and the driver refuses")  \
+    X(growth_percent, 0, "of the pool's peak, from which it waits rather than grow; 0: none")      \
     X(soft_limit_percent, 0, "the pool's soft limit, of the device; 0: none")                      \
     X(idle_ns, 0, "after this a collection gives back what nothing has used; 0: never")            \
     X(keep_free_percent, 0, "the pools leave so much of the device free")                          \

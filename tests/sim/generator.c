@@ -95,6 +95,8 @@ static void draw_config(trial_random *r, size_t count, trial_config *config)
     if (!config->plain && !config->foreign && trial_random_below(r, 6) == 0) {
         config->joins = 1 + trial_random_below(r, (uint32_t)count + 1);
     }
+    trial_random beside = *r; /* so that seeds draw what they drew before */
+    config->growth_percent = PICK(&beside, 0, 0, 0, 100, 150, 250);
 }
 
 /* Kinds that come and go together, and how often a seed that has them draws them. */

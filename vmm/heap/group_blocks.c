@@ -187,7 +187,7 @@ static bool is_usable(const restoration *r, const mend_span *span, uint32_t stre
     assert(!span->cached);
     return mend_layout_frozen_under(r->heap, span) == NULL &&
            (is_kept(r, &span->waits) ||
-            mend_waits_are_ready(&r->heap->streams, &span->waits, stream, false));
+            mend_waits_are_ready(&r->heap->streams, &span->waits, stream, 0));
 }
 
 static mend_result unusable(const restoration *r, const target *t, const mend_span *span)

@@ -38,7 +38,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     q.creates_nothing = false;
     heap->streams.looks_ahead = !is_captured;
     mend_request waiting = *asking;
-    waiting.behind_wait = true;
+    waiting.behind_wait = MEND_ANY_FENCE;
     found.after_waiting_bytes = mend_max_u64(mend_largest(&q, &waiting), found.now_bytes);
     heap->streams.looks_ahead = false;
     heap->shortage = shortage;
@@ -68,7 +68,9 @@ static mend_result ask(mend_heap *heap, mend_request *asking, mend_room *room)
     bool is_captured = false;
     MEND_TRY(mend_ladder_refresh(heap, asking));
     MEND_TRY(refresh_own(heap, asking));
-    MEND_TRY(mend_ladder_may_wait_behind(heap, asking, &asking->behind_wait));
+    bool may_wait = false;
+    MEND_TRY(mend_ladder_may_wait_behind(heap, asking, &may_wait));
+    asking->behind_wait = may_wait ? MEND_ANY_FENCE : 0;
     MEND_TRY(mend_streams_find_capture(&heap->streams, asking->stream, &is_captured));
     return fill(heap, asking, is_captured, room);
 }

@@ -74,7 +74,7 @@ mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request)
             return MEND_NOTHING;
         }
     }
-    for (size_t i = 0; request->behind_wait && i < count; i++) {
+    for (size_t i = 0; request->behind_wait != 0 && i < count; i++) {
         mend_outcome outcome = order_stream(heap, request, &parts[i]);
         if (outcome != MEND_PLACED) {
             return outcome;

@@ -67,12 +67,16 @@ static mend_outcome place(climb *c, bool asks_streams)
     if (asks_streams && mend_ladder_owes_much(heap, c->request)) {
         outcome = mend_ladder_place_without_growth(heap, c->request, &c->span);
     }
+    if (asks_streams && outcome == MEND_NOTHING && heap->config.growth_percent != 0) {
+        outcome = mend_ladder_place_before_growth(heap, c->request, &c->span);
+    }
     heap->shortage.wanted_total_bytes = 0;
     for (bool goes_on = true; outcome == MEND_NOTHING && goes_on; goes_on = gave_addresses) {
         heap->shortage.no_addresses = MEND_DRIVER_OK;
         outcome = mend_place(heap, c->request, &c->span);
         if (outcome == MEND_NOTHING && asks_streams) {
-            outcome = mend_ladder_behind_device_waits(heap, c->request, mend_place, &c->span);
+            outcome = mend_ladder_behind_device_waits(heap, c->request, MEND_ANY_FENCE, mend_place,
+                                                      &c->span);
         }
         if (outcome == MEND_NOTHING) {
             outcome = mend_place_in_stretch(heap, c->request, &c->span);
@@ -100,7 +104,8 @@ static mend_outcome continue_ends(climb *c, bool asks_streams)
     }
     outcome = mend_continue_ends(heap, c->request, &c->span);
     if (outcome == MEND_NOTHING && asks_streams) {
-        outcome = mend_ladder_behind_device_waits(heap, c->request, mend_continue_ends, &c->span);
+        outcome = mend_ladder_behind_device_waits(heap, c->request, MEND_ANY_FENCE,
+                                                  mend_continue_ends, &c->span);
     }
     return outcome == MEND_NOTHING
                ? mend_place_beyond_refusal(heap, c->request, mend_continue_ends, &c->span)

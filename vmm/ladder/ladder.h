@@ -318,10 +318,17 @@ bool mend_ladder_waits_on_host(const mend_heap *heap, const mend_request *reques
 mend_result mend_ladder_may_wait_behind(mend_heap *heap, const mend_request *request,
                                         bool *may_wait);
 
-/* Makes the request's stream wait for others, on the device, and tries memory that they freed;
- * NOTHING if it must not wait. Calls the driver. */
+/* Makes the request's stream wait for others, on the device, for fences up to this order, and tries
+ * memory that they freed; NOTHING if it must not wait. Calls the driver. */
 mend_outcome mend_ladder_behind_device_waits(mend_heap *heap, const mend_request *request,
-                                             mend_place_try *try_place, mend_span **span);
+                                             uint64_t order, mend_place_try *try_place,
+                                             mend_span **span);
+
+/* Where the pool would hold more than growth_percent allows, and others have freed as much as is
+ * missing: places the request in what there is, behind waits on the device for what they freed
+ * longest ago. NOTHING: it grows. */
+mend_outcome mend_ladder_place_before_growth(mend_heap *heap, const mend_request *request,
+                                             mend_span **span);
 
 /* For a request that owes much: places it in what there is, behind waits on the device. If the host
  * must wait instead, it waits, unless a capture forbids it or the request cannot be served, and

@@ -61,7 +61,7 @@ static bool finds_ends(mend_question *q, const mend_request *request)
     if (!mend_ends_are_open(q->heap, request)) {
         return false;
     }
-    mend_ends *ends = &q->ends[request->behind_wait];
+    mend_ends *ends = &q->ends[request->behind_wait != 0];
     if (ends->heads == NULL && !mend_ends_gather(q->heap, request, ends)) {
         q->lacks_host_memory = true;
         return false;
@@ -76,7 +76,7 @@ static bool finds_ends(mend_question *q, const mend_request *request)
 static bool finds_place(mend_question *q, const mend_request *request)
 {
     mend_heap *heap = q->heap;
-    bool looks_anywhere = !request->behind_wait || heap->streams.looks_ahead;
+    bool looks_anywhere = request->behind_wait == 0 || heap->streams.looks_ahead;
     for (int zone = request->zone; zone < MEND_ZONES_OF_BLOCKS; zone++) {
         mend_fit fit = looks_anywhere ? mend_fit_find_anywhere(heap, request, zone)
                                       : mend_fit_find(heap, request, zone, UINT64_MAX);
@@ -104,12 +104,12 @@ static bool would_succeed_in(mend_question *q, const mend_request *asking, uint6
     request.may_break = true;
     request.creates_nothing = q->creates_nothing;
     request.zone = zone;
-    request.behind_wait = q->heap->streams.looks_ahead;
+    request.behind_wait = q->heap->streams.looks_ahead ? MEND_ANY_FENCE : 0;
     if (finds_place(q, &request)) {
         return true;
     }
     request.behind_wait = asking->behind_wait;
-    return request.behind_wait && finds_place(q, &request);
+    return request.behind_wait != 0 && finds_place(q, &request);
 }
 
 /* A small request that has no other place is placed as a large one. */
@@ -192,7 +192,7 @@ static bool can_be_joined(mend_question *q, const mend_request *refused, uint64_
     request.requested_bytes = size_bytes;
     request.zone = MEND_ZONE_LARGE;
     request.may_break = true;
-    request.behind_wait = true;
+    request.behind_wait = MEND_ANY_FENCE;
     return finds_plan(q, &request, ways[EXTEND_AND_CREATE]) || finds_behind(q, &request);
 }
 
@@ -212,7 +212,7 @@ static uint64_t bytes_beside_empty(mend_heap *heap, const mend_request *request,
 static uint64_t end_bytes(mend_heap *heap, const mend_request *refused)
 {
     mend_request request = *refused;
-    request.behind_wait = true;
+    request.behind_wait = MEND_ANY_FENCE;
     uint64_t most_bytes = 0;
     mend_run *run = mend_layout_growing_below(&heap->zones[MEND_ZONE_LARGE], refused->size_bytes);
     for (int tries = 0; run != NULL && tries < SEARCH_TRIES; tries++) {
@@ -343,7 +343,7 @@ bool mend_largest_would_serve(mend_heap *heap, const mend_request *refused,
     const bool spends_last_room = heap->search.spends_last_room;
     const bool is_made_again = mend_request_makes_chunks(refused);
     assert(!heap->streams.looks_ahead);
-    later.behind_wait = true;
+    later.behind_wait = MEND_ANY_FENCE;
     heap->streams.looks_ahead = true;
     heap->search.spends_last_room = heap->chunks.missing_count == 0;
     mend_attainable_assume(heap, attainable_bytes);

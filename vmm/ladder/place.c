@@ -21,7 +21,7 @@ static mend_outcome take(mend_heap *heap, const mend_request *request, mend_fit 
     if (!mend_layout_reserve(heap, 0)) {
         return mend_outcome_without_host_memory();
     }
-    if (request->behind_wait) {
+    if (request->behind_wait != 0) {
         mend_result result = mend_layout_make_ready(heap, fit.run, fit.address, request->size_bytes,
                                                     request->stream);
         if (result != MEND_OK) {

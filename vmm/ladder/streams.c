@@ -179,7 +179,8 @@ mend_result mend_ladder_may_wait_behind(mend_heap *heap, const mend_request *req
 }
 
 mend_outcome mend_ladder_behind_device_waits(mend_heap *heap, const mend_request *request,
-                                             mend_place_try *try_place, mend_span **span)
+                                             uint64_t order, mend_place_try *try_place,
+                                             mend_span **span)
 {
     bool may_wait;
     mend_result result = mend_ladder_may_wait_behind(heap, request, &may_wait);
@@ -187,7 +188,7 @@ mend_outcome mend_ladder_behind_device_waits(mend_heap *heap, const mend_request
         return result != MEND_OK ? MEND_FAILED : MEND_NOTHING;
     }
     mend_request behind = *request;
-    behind.behind_wait = true;
+    behind.behind_wait = order;
     /* Each wait is queued without the `state` lock, so the search begins again; no wait is queued
      * twice. */
     mend_outcome outcome;
@@ -234,7 +235,8 @@ mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_reques
     const bool is_block = request->pages == NULL;
     mend_outcome outcome = is_block ? mend_place(heap, &free_only, span) : MEND_NOTHING;
     if (outcome == MEND_NOTHING && is_block) {
-        outcome = mend_ladder_behind_device_waits(heap, &free_only, mend_place, span);
+        outcome =
+            mend_ladder_behind_device_waits(heap, &free_only, MEND_ANY_FENCE, mend_place, span);
     }
     const bool is_waiting = outcome == MEND_NOTHING && mend_ladder_waits_on_host(heap, request);
     if (is_waiting && is_block) {
@@ -244,6 +246,54 @@ mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_reques
         !mend_process_has_begun()) {
         mend_result result = wait_while_much(heap, request);
         outcome = result == MEND_OK || result == MEND_ERROR_CAPTURING ? MEND_NOTHING : MEND_FAILED;
+    }
+    return outcome;
+}
+
+/* ---- before the pool grows without end ------------------------------------------------------- */
+
+/* What others freed behind fences, and the order of their oldest. */
+static uint64_t waiting_of_others(const mend_streams *streams, uint32_t asking, uint64_t *oldest)
+{
+    uint64_t bytes = 0;
+    *oldest = UINT64_MAX;
+    MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_UNPASSED) {
+        const mend_stream_state *state = &streams->items[i];
+        if (i != asking && state->fence_count > 0) {
+            bytes += behind_fences(state);
+            *oldest = mend_min_u64(*oldest, state->fences[0].order);
+        }
+    }
+    return bytes;
+}
+
+static bool would_grow_beyond(const mend_heap *heap, const mend_request *request)
+{
+    const uint64_t percent = (uint64_t)heap->config.growth_percent;
+    const uint64_t most_bytes = mend_max_u64(heap->budget.headroom.most_live_bytes,
+                                             mend_heap_awake_bytes(heap) + request->size_bytes);
+    return heap->chunks.reserved_bytes + request->size_bytes >
+           most_bytes / 100 * percent + most_bytes % 100 * percent / 100;
+}
+
+mend_outcome mend_ladder_place_before_growth(mend_heap *heap, const mend_request *request,
+                                             mend_span **span)
+{
+    const mend_streams *streams = &heap->streams;
+    uint64_t oldest;
+    if (!would_grow_beyond(heap, request) || request->pages != NULL ||
+        mend_ladder_waits_on_host(heap, request) || !mend_streams_are_several(streams) ||
+        waiting_of_others(streams, request->stream, &oldest) < request->size_bytes) {
+        return MEND_NOTHING;
+    }
+    mend_request free_only = *request;
+    free_only.creates_nothing = true;
+    mend_outcome outcome = mend_place(heap, &free_only, span);
+    for (int age = 0; outcome == MEND_NOTHING && age <= AGES_OF_FENCES; age++) {
+        const uint64_t younger_bytes = streams->closed_bytes - oldest;
+        const uint64_t order =
+            age < AGES_OF_FENCES ? streams->closed_bytes - (younger_bytes >> age) : MEND_ANY_FENCE;
+        outcome = mend_ladder_behind_device_waits(heap, &free_only, order, mend_place, span);
     }
     return outcome;
 }

@@ -102,8 +102,8 @@ static bool is_usable(mend_heap *heap, mend_run *run, uint64_t size_bytes, uint3
 {
     assert(run->size_bytes >= size_bytes);
     uint64_t last = mend_run_end(run) - size_bytes;
-    return mend_layout_is_ready(heap, run, run->address, size_bytes, stream, false) ||
-           mend_layout_is_ready(heap, run, last, size_bytes, stream, false);
+    return mend_layout_is_ready(heap, run, run->address, size_bytes, stream, 0) ||
+           mend_layout_is_ready(heap, run, last, size_bytes, stream, 0);
 }
 
 /* In order of (size, address). */

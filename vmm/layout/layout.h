@@ -418,9 +418,10 @@ static inline bool mend_layout_stamps_matter(const mend_heap *heap, uint32_t str
  * MEND_STREAM_UNKNOWN: is idle; and where stamps matter, the first span that is not, or NULL. Joins
  * spans of the run that have become idle. */
 const mend_span *mend_layout_find_blocked(mend_heap *heap, mend_run *run, uint64_t address,
-                                          uint64_t size_bytes, uint32_t stream, bool behind_wait);
+                                          uint64_t size_bytes, uint32_t stream,
+                                          uint64_t behind_wait);
 static inline bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address,
-                                        uint64_t size_bytes, uint32_t stream, bool behind_wait)
+                                        uint64_t size_bytes, uint32_t stream, uint64_t behind_wait)
 {
     return !mend_layout_stamps_matter(heap, stream) ||
            mend_layout_find_blocked(heap, run, address, size_bytes, stream, behind_wait) == NULL;
@@ -429,7 +430,7 @@ static inline bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t
 /* The same for an empty chunk; what is not mapped is ready. Remembers a stamp that holds it, so
  * that no search looks into the run again before that has passed. */
 bool mend_layout_chunk_is_ready(mend_heap *heap, mend_chunk *chunk, uint32_t stream,
-                                bool behind_wait);
+                                uint64_t behind_wait);
 
 /* Makes the stream wait, on the device, for each stamp of the range that is not ready. Calls the
  * driver. */

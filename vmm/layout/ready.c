@@ -31,7 +31,7 @@ static mend_span *walk_to(mend_heap *heap, mend_run *run, uint64_t address)
 /* The first span of a stretch, without a walk where that begins or ends the run. The outermost one
  * instead if the stream may not use that, which most often tells of the whole. */
 static mend_span *find_span(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
-                            uint32_t stream, bool behind_wait)
+                            uint32_t stream, uint64_t behind_wait)
 {
     const bool is_start = address == run->address;
     if (!is_start && address + size_bytes < mend_run_end(run)) {
@@ -46,7 +46,8 @@ static mend_span *find_span(mend_heap *heap, mend_run *run, uint64_t address, ui
 }
 
 const mend_span *mend_layout_find_blocked(mend_heap *heap, mend_run *run, uint64_t address,
-                                          uint64_t size_bytes, uint32_t stream, bool behind_wait)
+                                          uint64_t size_bytes, uint32_t stream,
+                                          uint64_t behind_wait)
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(address >= run->address);
@@ -80,7 +81,7 @@ static void note_if_kept(mend_heap *heap, mend_chunk *chunk)
 }
 
 bool mend_layout_chunk_is_ready(mend_heap *heap, mend_chunk *chunk, uint32_t stream,
-                                bool behind_wait)
+                                uint64_t behind_wait)
 {
     const mend_streams *streams = &heap->streams;
     assert(mend_chunk_is_empty(chunk));

@@ -296,6 +296,8 @@ typedef struct mend_heap_config {
     uint64_t limit_bytes;
     uint64_t default_limit_bytes; /* used if limit_bytes is 0 */
     uint64_t soft_limit_bytes;    /* 0: none. Written under both locks */
+    int growth_percent;           /* of the peak of live bytes: from there on a stream waits on the
+                                   * device before the pool grows. 0: it grows */
     uint64_t in_one_chunk_bytes;  /* blocks from this size on lie in one chunk each */
     uint64_t guard_bytes;         /* at least so much behind each block is not the program's */
     struct mend_ration *ration;   /* what the pool leaves to others; NULL: all is its own */
@@ -460,7 +462,8 @@ typedef struct mend_request {
     uint32_t group;        /* the group that the block will belong to; 0: none */
     int zone;              /* MEND_ZONE_... */
     bool creates_nothing;  /* only what is there already may serve it */
-    bool behind_wait;      /* it may get memory of other streams, behind a wait on the device */
+    uint64_t behind_wait;  /* it may get memory of other streams, behind a wait on the device for
+                            * fences up to this order (physical/stream.h). 0: it may not */
     bool may_break;        /* it may break empty chunks although pressure is critical */
     bool in_one_chunk;     /* the block may not cross the edge of a chunk */
     bool may_sleep;        /* its thread has set a sleep tag */

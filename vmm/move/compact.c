@@ -39,7 +39,7 @@ static mend_chunk *find_fitting(compaction *s, size_t cluster)
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
     for (; at != NULL && at->size_bytes == size_bytes; at = mend_chunk_empty_next(at)) {
         if (!is_taken(s, cluster, at) &&
-            mend_layout_chunk_is_ready(heap, at, MEND_STREAM_UNKNOWN, false)) {
+            mend_layout_chunk_is_ready(heap, at, MEND_STREAM_UNKNOWN, 0)) {
             return at;
         }
     }

@@ -293,7 +293,7 @@ static void commit(transaction *t)
  */
 static mend_result perform(transaction *t, const mend_request *request)
 {
-    if (request->behind_wait) {
+    if (request->behind_wait != 0) {
         MEND_TRY(order_streams(t, request->stream));
     }
     claim(t);

@@ -64,11 +64,16 @@ static bool streams_are_right(const mend_audit_walk *a)
         known += i != MEND_STREAM_UNKNOWN && state->known && state->group == 0;
         uint64_t epoch = state->passed_epoch;
         uint64_t before = 0;
+        uint64_t order = 0;
         for (size_t k = 0; k < state->fence_count; k++) {
             MUST(state->fences[k].epoch > epoch,
                  "stream %u: the fence of epoch %llu is out of order", i,
                  MEND_AUDIT_HEX(state->fences[k].epoch));
+            MUST(state->fences[k].order >= order && state->fences[k].order <= streams->closed_bytes,
+                 "stream %u: the fence of epoch %llu is younger than it says", i,
+                 MEND_AUDIT_HEX(state->fences[k].epoch));
             epoch = state->fences[k].epoch;
+            order = state->fences[k].order;
         }
         for (uint32_t k = 0; k <= MEND_CONTEXT_EVENTS; k++) {
             const uint64_t awaited = state->awaited[k].epoch;

@@ -162,10 +162,11 @@ static mend_result record_event(mend_streams *streams, uint32_t stream, uint32_t
     state->open = false;
     state->open_bytes = 0;
     state->recordings++;
+    const uint64_t order = streams->closed_bytes += bytes;
     bool is_outside = false;
     mend_result result = record(streams, event, recorder, &is_outside);
     if (result == MEND_OK && is_outside) {
-        *fence = (mend_fence){epoch, bytes, event, context};
+        *fence = (mend_fence){epoch, bytes, event, context, order};
         return MEND_OK;
     }
     reopen_epoch(&streams->items[stream], epoch, bytes);

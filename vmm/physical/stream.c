@@ -246,6 +246,17 @@ bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp)
            (events > 0 && stamp.epoch <= state->awaited[events - 1].epoch);
 }
 
+bool mend_stamp_is_old(const mend_streams *streams, mend_stamp stamp, uint64_t order)
+{
+    assert(stamp.stream < streams->count);
+    const mend_stream_state *state = &streams->items[stamp.stream];
+    size_t at = 0;
+    while (at < state->fence_count && state->fences[at].epoch < stamp.epoch) {
+        at++;
+    }
+    return at < state->fence_count && state->fences[at].order <= order;
+}
+
 uint32_t mend_streams_lookup_captured(const mend_streams *streams, mend_stream handle)
 {
     uint32_t at = mend_slots_first(streams, handle);

@@ -44,7 +44,11 @@ typedef struct mend_fence {
     uint64_t bytes; /* freed in the epochs that it alone covers */
     mend_event event;
     mend_context context; /* of the event, and of the stream it was recorded on */
+    uint64_t order;       /* mend_streams.closed_bytes when its epoch was closed */
 } mend_fence;
+
+/* In the place of an order: fences of any, and what only events of the context cover. */
+#define MEND_ANY_FENCE UINT64_MAX
 
 /* The most events of the context that wait at a time. A later one covers what an earlier one does,
  * so once there are as many, the last one gives way to the next. */
@@ -142,11 +146,12 @@ typedef struct mend_streams {
                   * stream at any time, so every lookup asks the driver, and nothing else asks about
                   * the stream */
     bool may_be_several; /* what mend_streams_are_several asks about has been so once */
-    bool serves_any;   /* memory was requested for use on any stream, so it matters what is idle */
-    bool asks_any;     /* while the pool computes the room for such a request, under both locks */
-    bool looks_ahead;  /* while the pool computes what waits would bring, without driver calls:
-                        * stamps that the host could wait for count as awaitable */
-    mend_list watches; /* see physical/waits.h, capture.c */
+    bool serves_any; /* memory was requested for use on any stream, so it matters what is idle */
+    bool asks_any;   /* while the pool computes the room for such a request, under both locks */
+    uint64_t closed_bytes; /* freed in all epochs that were closed: what orders fences */
+    bool looks_ahead;      /* while the pool computes what waits would bring, without driver calls:
+                            * stamps that the host could wait for count as awaitable */
+    mend_list watches;     /* see physical/waits.h, capture.c */
     mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] is for memory freed without a stream */
     uint32_t count;
     uint32_t known_count; /* of these, known and outside all groups */
@@ -330,10 +335,17 @@ static inline bool mend_stamp_is_ready(const mend_streams *streams, mend_stamp s
 /* Whether an event was recorded that covers the stamp. */
 bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp);
 
-/* Whether a stream can be made to wait for the stamp; or, while looks_ahead is set, whether waits
- * of the host could make it pass. */
-static inline bool mend_stamp_can_be_awaited(const mend_streams *streams, mend_stamp stamp)
+/* Whether it has a fence of its stream up to this order. */
+bool mend_stamp_is_old(const mend_streams *streams, mend_stamp stamp, uint64_t order);
+
+/* Whether a stream can be made to wait for the stamp by fences up to this order; or, while
+ * looks_ahead is set, whether waits of the host could make it pass. */
+static inline bool mend_stamp_can_be_awaited(const mend_streams *streams, mend_stamp stamp,
+                                             uint64_t order)
 {
+    if (order != MEND_ANY_FENCE) {
+        return mend_stamp_is_old(streams, stamp, order);
+    }
     return mend_stamp_has_fence(streams, stamp) ||
            (streams->looks_ahead && streams->items[stamp.stream].group == 0);
 }

@@ -84,7 +84,7 @@ bool mend_waits_drop_passed_of_several(mend_wait_env env, mend_waits *waits)
 }
 
 mend_stamp mend_waits_first_blocking(const mend_streams *streams, const mend_waits *waits,
-                                     uint32_t stream, bool behind_wait)
+                                     uint32_t stream, uint64_t behind_wait)
 {
     const mend_wait *at = &waits->all;
     while (mend_waits_stamp_is_ready(streams, at->stamp, stream, behind_wait)) {

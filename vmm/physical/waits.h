@@ -107,13 +107,13 @@ static inline bool mend_waits_drop_passed(mend_wait_env env, mend_waits *waits)
 /* Whether all stamps are ready for `stream` or, with behind_wait, can be made so by a wait on the
  * device. */
 static inline bool mend_waits_stamp_is_ready(const mend_streams *streams, mend_stamp stamp,
-                                             uint32_t stream, bool behind_wait)
+                                             uint32_t stream, uint64_t behind_wait)
 {
     return stamp.epoch == 0 || mend_stamp_is_ready(streams, stamp, stream) ||
-           (behind_wait && mend_stamp_can_be_awaited(streams, stamp));
+           (behind_wait != 0 && mend_stamp_can_be_awaited(streams, stamp, behind_wait));
 }
 static inline bool mend_waits_are_ready(const mend_streams *streams, const mend_waits *waits,
-                                        uint32_t stream, bool behind_wait)
+                                        uint32_t stream, uint64_t behind_wait)
 {
     const mend_wait *at = &waits->all;
     while (at != NULL && mend_waits_stamp_is_ready(streams, at->stamp, stream, behind_wait)) {
@@ -124,7 +124,7 @@ static inline bool mend_waits_are_ready(const mend_streams *streams, const mend_
 
 /* One of the stamps that are not ready. */
 mend_stamp mend_waits_first_blocking(const mend_streams *streams, const mend_waits *waits,
-                                     uint32_t stream, bool behind_wait);
+                                     uint32_t stream, uint64_t behind_wait);
 
 /* What keeps free memory from a stream: bits, several may be set. */
 enum {

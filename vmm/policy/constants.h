@@ -150,6 +150,11 @@ enum { UNFENCED_OF_LIVE = 8 };
  * grows, or makes the host wait: growth would end only with the device's memory. */
 enum { WAIT_OF_UNFENCED = 4 };
 
+/* Before the pool grows beyond what the program allowed, a stream waits for what others freed, in
+ * so many tries, each for fences half as young as the one before: to wait for the latest is to run
+ * one stream behind the other. */
+enum { AGES_OF_FENCES = 7 };
+
 /* ---- fences of frees ------------------------------------------------------------------------- */
 
 /* With several streams, a fence is recorded when this many usual chunks were freed on one stream,

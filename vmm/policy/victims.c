@@ -31,7 +31,7 @@ static bool is_movable(mend_heap *heap, const mend_chunk *chunk)
     for (; span != NULL && span->address < end; span = span->next) {
         if (span->live ? belongs_to_group(heap, span)
                        : !mend_waits_are_ready(streams, &span->waits, MEND_STREAM_UNKNOWN,
-                                               streams->looks_ahead)) {
+                                               streams->looks_ahead ? MEND_ANY_FENCE : 0)) {
             return false;
         }
     }

@@ -9,13 +9,15 @@
 
 #define LARGEST_BYTES   (UINT64_C(1) << 60)
 #define LARGEST_PERCENT 100
-#define MOST_FRACTION   UINT64_C(999999999)
+enum { LEAST_GROWTH_PERCENT = 100, MOST_GROWTH_PERCENT = 10000 };
+#define MOST_FRACTION UINT64_C(999999999)
 enum { MOST_FRACTION_DIGITS = 9 };
 #define LARGEST_PEER 62
 
 typedef enum configuration_kind {
     KIND_BYTES,
     KIND_LIMIT,
+    KIND_GROWTH,
     KIND_SWITCH,
     KIND_LEVEL,
     KIND_TIGHTNESS,
@@ -63,6 +65,7 @@ static const struct {
 } kinds[] = {
     [KIND_BYTES] = {bytes_taken, 0, 0},
     [KIND_LIMIT] = {limit_taken, 0, 0},
+    [KIND_GROWTH] = {"100% to 10000%", 0, MOST_GROWTH_PERCENT},
     [KIND_SWITCH] = {"on or off", -1, 1},
     [KIND_LEVEL] = {"0, 1 or 2", -1, 2},
     [KIND_TIGHTNESS] = {"1 to 5", 0, MEND_TIGHTNESS_LEVELS},
@@ -171,15 +174,24 @@ static bool read_from_to(slice value, uint64_t least, uint64_t largest, int64_t 
     return digits > 0 && digits == value.length && number >= least;
 }
 
+static bool is_percent(slice value)
+{
+    return value.length > 0 && value.text[value.length - 1] == '%';
+}
+
+static bool read_percent(slice value, uint64_t least, uint64_t largest, int64_t *read)
+{
+    return is_percent(value) &&
+           read_from_to((slice){value.text, value.length - 1}, least, largest, read);
+}
+
 /* A percentage is stored as a negative number, bytes as a positive one. */
 static bool read_limit(slice value, int64_t *read)
 {
-    slice number = {value.text, value.length - 1};
-    bool is_percent = value.length > 0 && value.text[value.length - 1] == '%';
-    if (!is_percent) {
+    if (!is_percent(value)) {
         return read_bytes(value, read);
     }
-    bool is_good = read_from_to(number, 1, LARGEST_PERCENT, read);
+    const bool is_good = read_percent(value, 1, LARGEST_PERCENT, read);
     *read = -*read;
     return is_good;
 }
@@ -248,6 +260,8 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
         return read_bytes(value, read);
     case KIND_LIMIT:
         return read_limit(value, read);
+    case KIND_GROWTH:
+        return read_percent(value, LEAST_GROWTH_PERCENT, MOST_GROWTH_PERCENT, read);
     case KIND_SWITCH:
         *read = is(value, "on") ? 1 : -1;
         return *read == 1 || is(value, "off");

@@ -15,6 +15,9 @@
     X(limit, limit_bytes, LIMIT, "the device's memory", "most physical memory a pool may hold")    \
     X(soft_limit, soft_limit_bytes, BYTES, "none",                                                 \
       "above this the pool grows only after all that needs no growth, and the pressure callbacks") \
+    X(growth, growth_percent, GROWTH, "none",                                                      \
+      "of the most bytes that were live: above it a stream waits on the device for what others "   \
+      "freed longest ago, before the pool grows")                                                  \
     X(keep_free, keep_free_bytes, BYTES, "none",                                                   \
       "of the device's memory, left free for others; the driver is asked before each creation")    \
     X(idle_ms, idle_ms, COUNT, "none",                                                             \

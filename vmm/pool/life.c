@@ -29,6 +29,8 @@ static mend_result check_config(const mend_pool_config *config)
                     "mend_pool_config.limit_percent is not 0 to 100");
     MEND_INVALID_IF(config->limit_percent != 0 && config->limit_bytes != 0,
                     "mend_pool_config.limit_bytes and limit_percent are both set; set one of them");
+    MEND_INVALID_IF(config->growth_percent != 0 && config->growth_percent < 100,
+                    "mend_pool_config.growth_percent is not 0 or 100 to 10000");
     MEND_INVALID_IF(config->reserve_bytes > LARGEST_CONFIG_BYTES,
                     "mend_pool_config.reserve_bytes is above 2^60");
     MEND_INVALID_IF(config->record_bytes > LARGEST_CONFIG_BYTES ||
@@ -205,6 +207,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .limit_bytes = limit_of(config, info, default_limit_bytes),
         .default_limit_bytes = default_limit_bytes,
         .soft_limit_bytes = config->soft_limit_bytes,
+        .growth_percent = config->growth_percent,
         .guard_bytes = (config->check & MEND_CHECK_GUARD) != 0 ? LEAST_GUARD_BYTES : 0,
         .in_one_chunk_bytes =
             config->in_one_chunk_bytes != 0 ? config->in_one_chunk_bytes : UINT64_MAX,

@@ -114,13 +114,16 @@ typedef struct mend_pool_config {
     const char *snapshot; /* gets what is held, on SIGUSR2: docs/history.md. NULL: none */
     uint64_t in_one_chunk_bytes; /* blocks from this size on are in_one_chunk, as mend_alloc_options
                                   * says, unless they have an address. 0: none */
-    int plain; /* 1: each block is an allocation of cuMemAlloc of its own, as for a thread
-                * after mend_set_plain. 0: off */
+    int plain;          /* 1: each block is an allocation of cuMemAlloc of its own, as for a thread
+                         * after mend_set_plain. 0: off */
+    int growth_percent; /* 100 to 10000, of the most bytes that were live: once the pool would hold
+                         * more, a stream waits on the device for what others freed longest ago,
+                         * before the pool grows. docs/tuning.md says for whom. 0: it grows */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
         sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            NULL, 0, 0, NULL, 0, 0, 0, NULL, 0, 0                                                  \
+            NULL, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0                                               \
     }
 
 /*

@@ -126,6 +126,17 @@ MEND_TEST(pool_configuration, a_limit_of_either_kind_that_the_program_set_stays)
     EXPECT_INT_EQ(50, config.limit_percent);
 }
 
+MEND_TEST(pool_configuration, growth_is_a_percentage_from_100_on)
+{
+    EXPECT_INT_EQ(250, read_ok("growth:250%").growth_percent);
+    EXPECT_INT_EQ(100, read_ok("growth:100%").growth_percent);
+    EXPECT_INT_EQ(10000, read_ok("growth:10000%").growth_percent);
+    EXPECT_REFUSED("growth:99%", "growth", "\"99%\"", "100% to 10000%");
+    EXPECT_REFUSED("growth:10001%", "growth", "\"10001%\"");
+    EXPECT_REFUSED("growth:250", "growth", "\"250\"");
+    EXPECT_REFUSED("growth:%", "growth", "\"%\"");
+}
+
 MEND_TEST(pool_configuration, switches_are_on_or_off)
 {
     EXPECT_INT_EQ(1, read_ok("stream_waits:on").allow_stream_waits);

@@ -202,6 +202,9 @@ static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream str
     X(MEND_ERROR_NO_DEVICE, device, INT32_MAX)                                                     \
     X(INVALID, allow_stream_waits, 2)                                                              \
     X(INVALID, allow_stream_waits, -2)                                                             \
+    X(INVALID, growth_percent, -1)                                                                 \
+    X(INVALID, growth_percent, 99)                                                                 \
+    X(INVALID, growth_percent, 10001)                                                              \
     X(INVALID, reserve_bytes, LARGEST + 1)                                                         \
     X(INVALID, streams_may_vanish, -2)                                                             \
     X(INVALID, streams_may_vanish, 2)                                                              \
