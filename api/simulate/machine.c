@@ -149,6 +149,8 @@ static int make_machine(simulate_machine *machine)
     config.fresh_is_zero = 1; /* kernels compute nothing: programs go on best with zeros */
     config.queue_entries = QUEUE_ENTRIES;
     config.on_violation = say_access;
+    config.has_no_virtual_memory = simulate_read_number("MEND_SIMULATE_BARE", 0, 1) == 1;
+    config.has_no_memory_pools = config.has_no_virtual_memory;
     config.fabric = simulate_has_fabric() ? MEND_SIM_FABRIC_WORKS : MEND_SIM_FABRIC_NONE;
     if (mend_sim_create(&config, &machine->sim) != MEND_OK) {
         simulate_say("a device of %llu bytes cannot be simulated on this machine",

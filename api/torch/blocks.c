@@ -24,7 +24,10 @@ static mend_result alloc_in(mend_torch_pool *pool, int device, uint64_t size_byt
 mend_result mend_torch_use_device(int device)
 {
     mend_pool *heap;
-    return mend_torch_heap(device, &heap);
+    mend_stats stats = MEND_STATS_INIT;
+    mend_result result = mend_torch_heap(device, &heap);
+    result = result == MEND_OK ? mend_get_stats(heap, &stats) : result;
+    return result == MEND_OK && stats.bare_device != 0 ? mend_torch_pools_leave(device) : result;
 }
 
 /* `is_taken`: a pool of PyTorch's took the request. */

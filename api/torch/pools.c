@@ -166,11 +166,19 @@ static bool graphs_are_native(void)
     return wish != NULL && strcmp(wish, "native") == 0;
 }
 
+/* That of no pool: there where PyTorch's own allocator keeps all requests of a device. */
+static const mend_torch_pool_id EVERYTHING = {0, 0};
+
+static bool new_pools_are_native(int device)
+{
+    return graphs_are_native() || find(device, EVERYTHING) != NULL;
+}
+
 int mend_torch_pool_begins_native(int device, mend_torch_pool_id id)
 {
     pthread_mutex_lock(&mutex);
     const mend_torch_pool *pool = find(device, id);
-    bool is_native = pool != NULL ? pool->is_foreign : graphs_are_native();
+    bool is_native = pool != NULL ? pool->is_foreign : new_pools_are_native(device);
     pthread_mutex_unlock(&mutex);
     return is_native;
 }
@@ -192,7 +200,7 @@ static mend_result begin(int device, mend_torch_pool_id id, route *begun)
     }
     mend_torch_pool *pool = find(device, id);
     if (pool == NULL) {
-        pool = made(device, id, graphs_are_native(), true);
+        pool = made(device, id, new_pools_are_native(device), true);
     }
     if (pool == NULL) {
         return no_host_memory();
@@ -225,6 +233,21 @@ mend_result mend_torch_pool_begin(int device, mend_torch_pool_id id, mend_torch_
         free(begun);
     }
     return result;
+}
+
+static int takes_everything(void *context, mend_stream stream)
+{
+    (void)context;
+    (void)stream;
+    return MEND_TORCH_TAKES;
+}
+
+mend_result mend_torch_pools_leave(int device)
+{
+    mend_result result = mend_torch_pool_add(device, EVERYTHING, 1);
+    return result == MEND_OK
+               ? mend_torch_pool_begin(device, EVERYTHING, takes_everything, NULL, NULL)
+               : result;
 }
 
 mend_result mend_torch_pool_end(int device, mend_torch_pool_id id)

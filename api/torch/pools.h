@@ -18,6 +18,10 @@ typedef struct mend_torch_pool mend_torch_pool;
 /* Whether any pool takes requests of a device now: one relaxed load. */
 bool mend_torch_pools_take(int device);
 
+/* Leaves all requests of a device, and its pools from now on, to PyTorch's own allocator.
+ * MEND_ERROR_OUT_OF_HOST_MEMORY. */
+mend_result mend_torch_pools_leave(int device);
+
 /* Whether a pool has a group now: one relaxed load. */
 bool mend_torch_pools_keep(void);
 

@@ -38,6 +38,9 @@ class Requests
             return;
         }
         (void)mend_torch_use_device(device); // the request that follows says why it failed
+        if (info_of(device, {0, 0}).is_foreign != 0) {
+            native.use(c10::cuda::device_count());
+        }
         settings.look();
         if (configured_fraction() < 1) {
             check(mend_torch_set_fraction(device, configured_fraction()), "the memory fraction");

@@ -183,6 +183,9 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_peak_large_live_bytes           ZONE_PEAK(large, live_bytes)
 #define RULE_peak_large_requested_bytes      ZONE_PEAK(large, requested_bytes)
 
+#define IS_BARE(t)                           ((t)->config.plain == PLAIN_WITHOUT_POOLS)
+#define RULE_bare_device                     (IS(bare_device) == (uint64_t)IS_BARE(l->t))
+
 /* The device's ledger has the sums of these: see judge.c. */
 #define RULE_reserved_bytes (l->is->reserved_bytes == l->why->reserved_bytes + l->is->passed_bytes)
 #define RULE_passed_bytes   (l->is->passed_bytes == l->pool->zones[MEND_ZONE_PASSED].live_bytes)

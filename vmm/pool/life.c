@@ -106,8 +106,8 @@ static mend_result open_device(const mend_driver *driver, int device, mend_devic
                   "through to the driver%s",
                   device, info->name,
                   info->memory_pools ? "'s own pool (cuMemAllocAsync)"
-                                     : " (cuMemAlloc): a program with a cache of its own, as "
-                                       "PyTorch's, is faster without Mend");
+                                     : " (cuMemAlloc): a program with a cache of its own is faster "
+                                       "without Mend (libmend.torch leaves PyTorch its own)");
     }
     return MEND_OK;
 }

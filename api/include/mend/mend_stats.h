@@ -118,7 +118,8 @@
     X(importers_bytes, "B",                                                                        \
       "given back of exported memory: at most what importers may still keep from the device")      \
     X(passed_bytes, "B", "of live_bytes, blocks that are allocations of the driver's own")         \
-    X(passed_blocks, "1", "of live_blocks, these")
+    X(passed_blocks, "1", "of live_blocks, these")                                                 \
+    X(bare_device, "1", "1: the device has neither virtual memory nor a pool of the driver's own")
 
 /* The statistics of a pool. */
 typedef struct mend_stats {

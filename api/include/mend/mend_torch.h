@@ -37,8 +37,10 @@ typedef struct mend_torch_pool_id {
     uint64_t second;
 } mend_torch_pool_id;
 
-/* Call it before the first allocation on a device: blocks are then known to be of that device.
- * Results as mend_pool_for_device. */
+/* Call it before the first allocation on a device: blocks are then known to be of that device. On a
+ * bare device (mend_stats.bare_device) PyTorch's own allocator, which has a cache, keeps all
+ * requests and pools from then on: they are foreign, as the pool {0, 0} is. Results as
+ * mend_pool_for_device; MEND_ERROR_OUT_OF_HOST_MEMORY. */
 MEND_API mend_result mend_torch_use_device(int device);
 
 /* A block, as PyTorch sees it. */
@@ -155,7 +157,8 @@ MEND_API mend_result mend_torch_block_alloc_in(int device, mend_torch_pool_id id
                                                void **pointer);
 
 /* Whether mend_torch_pool_begin leaves the pool to PyTorch's own allocator: it keeps that pool, or
- * there is none yet, and the environment says MEND_TORCH_GRAPHS=native. */
+ * there is none yet, and the environment says MEND_TORCH_GRAPHS=native, or the device is
+ * bare. */
 MEND_API int mend_torch_pool_begins_native(int device, mend_torch_pool_id id);
 
 /* What is known of a pool. */

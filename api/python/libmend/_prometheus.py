@@ -15,9 +15,9 @@ COUNTERS = frozenset(
     """allocated_bytes allocated_requested_bytes allocations cache_hits chunks_created
     chunks_moved chunks_released chunks_remade collected_bytes compactions context_fences
     copied_bytes created_bytes driver_failures dropped_bytes frees history_events history_lost
-    host_waits moved_to_device_bytes moved_to_host_bytes moves_avoided out_of_memory
+    host_waits moves_avoided out_of_memory
     pages_committed pages_decommitted peer_pool_trims placed_at_new_address placed_by_alias
-    placed_by_extension placed_in_run placed_on_host pressure_calls record_lost
+    placed_by_extension placed_in_run pressure_calls record_lost
     small_allocated_bytes small_allocated_requested_bytes small_allocations sleeps
     soft_limit_passed stream_waits waited_requests wakes""".split()
 )

@@ -100,7 +100,8 @@ def commands_of(framework):
     if framework != "torch":
         yield [own]
         return
-    for name in ("", "_rare", "_pools", "_sleep", "_saver", "_vllm", "_growing", "_values"):
+    parts = "_rare", "_plain", "_pools", "_sleep", "_saver", "_vllm", "_growing", "_values"
+    for name in ("", *parts):
         yield ["-m", "libmend.simulate", "--memory=1GiB", str(HERE / f"torch{name}_real.py")]
     yield ["-m", "libmend.simulate", str(HERE / "replay_real.py")]
     for name in ("held", "torch_fit"):

@@ -72,11 +72,13 @@ static void use_blocks(mend_world *w, int allocations_in_order)
 
 PLAIN_TEST(a_device_without_virtual_memory_passes_to_its_pools, BY_POOLS, 0)
 {
+    EXPECT_STATS(w, bare_device, 0);
     use_blocks(w, 2);
 }
 
 PLAIN_TEST(a_device_without_pools_passes_plainly, WITHOUT_POOLS, 0)
 {
+    EXPECT_STATS(w, bare_device, 1);
     use_blocks(w, 0);
 }
 
