@@ -1,19 +1,18 @@
 /*
  * Bytes of chunks that are mapped twice, as Mend's lazy moves have it: a chunk gets a second
- * address, work goes on there, and the first mapping goes while kernels hammer the second. Then
- * kernels that write alternate pieces through both addresses at once, a range that is written while
- * its neighbours come and go, and a graph whose addresses get other memory. Every word is compared.
+ * address, work goes on there, and the first mapping goes while kernels hammer the second. Then a
+ * range that is written while its neighbours come and go, and a graph whose addresses get other
+ * memory. Every word is compared.
  */
 #include <string.h>
 
 #include "probe/questions.h"
 #include "probe/range.h"
 
-/* Two places for one chunk, a counter of words that differ, and two streams. */
+/* Two places for one chunk, a counter of words that differ, and a stream. */
 typedef struct alias {
     probe *p;
     mend_stream work;
-    mend_stream other;
     mend_event event;
     uint64_t counter;
     uint64_t address[2];
@@ -46,9 +45,6 @@ static mend_status alias_open(alias *a, probe *p, uint64_t pages)
     const mend_chunk_properties properties = {0};
     *a = (alias){.p = p, .size_bytes = pages * p->page_bytes};
     mend_status status = driver->stream_create(driver, &a->work);
-    if (status == MEND_DRIVER_OK) {
-        status = driver->stream_create(driver, &a->other);
-    }
     if (status == MEND_DRIVER_OK) {
         status = driver->event_create(driver, &a->event);
     }
@@ -84,9 +80,6 @@ static void alias_close(alias *a)
     }
     if (a->event != NULL) {
         driver->event_destroy(driver, a->event);
-    }
-    if (a->other != NULL) {
-        driver->stream_destroy(driver, a->other);
     }
     if (a->work != NULL) {
         driver->stream_destroy(driver, a->work);
@@ -201,102 +194,6 @@ static mend_status probe_moves(probe *p)
     }
     if (status == MEND_DRIVER_OK) {
         report(p, "a chunk moves under kernels", rounds, words, 0, true);
-    }
-    alias_close(&a);
-    return status;
-}
-
-/* ---- both addresses at once ------------------------------------------------------------------ */
-
-static const uint64_t both_ns = 20 * UINT64_C(1000000);
-
-static mend_status use_alternate(alias *a, mend_stream stream, mend_kernel_kind kind, int place,
-                                 uint64_t piece_bytes, bool odd)
-{
-    const mend_kernel kernel = {.kind = kind,
-                                .value = odd ? 0x22222222 : 0x11111111,
-                                .duration_ns = kind == MEND_KERNEL_WRITE ? both_ns : 0,
-                                .address = a->address[place] + (odd ? piece_bytes : 0),
-                                .granule_bytes = piece_bytes,
-                                .stride_bytes = 2 * piece_bytes,
-                                .granule_count = a->size_bytes / (2 * piece_bytes),
-                                .mismatches = a->counter};
-    return a->p->driver->launch(a->p->driver, stream, &kernel);
-}
-
-/* Other words everywhere, so that what is found afterwards was written now. */
-static mend_status write_other_words(alias *a)
-{
-    mend_status status = use(a, a->work, MEND_KERNEL_WRITE, 0, 0x33333333, 0);
-    if (status == MEND_DRIVER_OK) {
-        status = clear_counter(a);
-    }
-    return status == MEND_DRIVER_OK ? a->p->driver->context_synchronize(a->p->driver) : status;
-}
-
-/* Even pieces through the first address, odd ones through the second, side by side, for `both_ns`
- * each: two kernels that take less than one and a half of them ran at once. */
-static mend_status write_alternately(alias *a, uint64_t piece_bytes, uint64_t *words,
-                                     uint64_t *duration_ns)
-{
-    mend_status status = write_other_words(a);
-    uint64_t began_ns = probe_now_ns(a->p);
-    if (status == MEND_DRIVER_OK) {
-        status = use_alternate(a, a->work, MEND_KERNEL_WRITE, 0, piece_bytes, false);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = use_alternate(a, a->other, MEND_KERNEL_WRITE, 1, piece_bytes, true);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = a->p->driver->context_synchronize(a->p->driver);
-    }
-    *duration_ns = probe_now_ns(a->p) - began_ns;
-    for (int i = 0; status == MEND_DRIVER_OK && i < 4; i++) {
-        status = use_alternate(a, a->work, MEND_KERNEL_VERIFY, i % 2, piece_bytes, i / 2 == 1);
-    }
-    return status == MEND_DRIVER_OK ? read_counter(a, words) : status;
-}
-
-static mend_status write_rounds(alias *a, uint64_t piece_bytes)
-{
-    const uint64_t rounds = a->p->quick ? 1 : 20;
-    uint64_t words = 0;
-    uint64_t at_once = 0;
-    char what[96];
-    mend_status status = MEND_DRIVER_OK;
-    for (uint64_t i = 0; status == MEND_DRIVER_OK && i < rounds; i++) {
-        uint64_t found = 0;
-        uint64_t duration_ns = 0;
-        status = write_alternately(a, piece_bytes, &found, &duration_ns);
-        words += found;
-        at_once += duration_ns >= both_ns && duration_ns < both_ns * 3 / 2 ? 1 : 0;
-    }
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
-    snprintf(what, sizeof(what), "two kernels write alternate %llu bytes by two addresses",
-             (unsigned long long)piece_bytes);
-    report(a->p, what, rounds, words, 0, piece_bytes >= MEND_GRANULE_BYTES);
-    mend_json record = probe_record(a->p, "at_once");
-    mend_json_integer(&record, "piece_bytes", piece_bytes);
-    mend_json_integer(&record, "rounds", rounds);
-    mend_json_integer(&record, "both_ran_at_once", at_once);
-    probe_record_end(a->p, &record);
-    printf("  both kernels ran at once in %llu of %llu rounds\n", (unsigned long long)at_once,
-           (unsigned long long)rounds);
-    return status;
-}
-
-static mend_status probe_both(probe *p)
-{
-    static const uint64_t pieces_bytes[] = {4096, MEND_GRANULE_BYTES, 128, 64, 32};
-    alias a;
-    mend_status status = alias_open(&a, p, p->quick ? 2 : 16);
-    for (int i = 0; status == MEND_DRIVER_OK && i < 2; i++) {
-        status = map_at(&a, i);
-    }
-    for (size_t i = 0; status == MEND_DRIVER_OK && i < 5; i++) {
-        status = write_rounds(&a, pieces_bytes[i]);
     }
     alias_close(&a);
     return status;
@@ -431,10 +328,7 @@ void probe_aliases(probe *p)
     static const struct {
         const char *name;
         mend_status (*run)(probe *p);
-    } parts[] = {{"moves", probe_moves},
-                 {"neighbours", probe_neighbours},
-                 {"graphs", probe_graph},
-                 {"both addresses at once", probe_both}};
+    } parts[] = {{"moves", probe_moves}, {"neighbours", probe_neighbours}, {"graphs", probe_graph}};
     /* The first launch loads a module, which is no call for a capture. */
     probe_expect(p, "a first kernel", p->driver->launch(p->driver, NULL, &(mend_kernel){0}));
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && !probe_is_over(p); i++) {

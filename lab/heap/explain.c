@@ -87,10 +87,6 @@ static void walk_chunk(const mend_heap *heap, const mend_chunk *chunk, uint32_t 
         walk->lowest = span;
     }
     end_pending(walk, MEND_FREE_EDGE);
-    if (mend_chunk_is_alias(chunk) && walk->chunk.holders == 0) { /* nothing but the loan */
-        set_holder(&walk->chunk, chunk->alias.lent);
-        walk->chunk.holders = 1;
-    }
     assert(walk->lowest != NULL);
     assert(walk->lowest->address < end);
 }
@@ -158,7 +154,7 @@ static uint64_t lent_bytes(const mend_heap *heap)
     MEND_TREE_EACH(const mend_span, end, by_end, &heap->zones[MEND_ZONE_LARGE].segment_ends) {
         for (const mend_span *span = end; span != NULL; span = span->previous) {
             bool is_small = span->size_bytes <= heap->config.placement.small_request_bytes;
-            bytes += span->live && !span->lent && is_small ? span->size_bytes : 0;
+            bytes += span->live && is_small ? span->size_bytes : 0;
         }
     }
     return bytes;

@@ -27,8 +27,7 @@ typedef struct mend_partial_sum {
     uint64_t free_bytes; /* free bytes in them */
 } mend_partial_sum;
 
-/* One partly used chunk, and the block with most bytes in it. What is lent to an alias counts as a
- * block; and so does an alias without blocks, as a chunk. */
+/* One partly used chunk, and the block with most bytes in it. */
 typedef struct mend_partial_chunk {
     uint64_t address;
     uint64_t size_bytes;

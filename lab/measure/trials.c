@@ -11,7 +11,6 @@ typedef struct trial_state {
     const mend_driver *driver;
     uint64_t page_bytes;
     uint64_t address;
-    uint64_t counter; /* 8 bytes of device memory */
     mend_chunk_handle chunk;
     uint64_t mapped_bytes[4]; /* of the mapping that begins at page n; 0: none */
 } trial_state;
@@ -49,9 +48,6 @@ static void trial_end(trial_state *trial)
     }
     if (trial->chunk != 0) {
         driver->release(driver, trial->chunk);
-    }
-    if (trial->counter != 0) {
-        driver->plain_free(driver, trial->counter);
     }
     if (trial->address != 0) {
         driver->address_free(driver, trial->address, 4 * trial->page_bytes);
@@ -259,89 +255,6 @@ static mend_status try_wait(const mend_measure_bench *bench, tried_call tried, c
     return status;
 }
 
-/* ---- aliases --------------------------------------------------------------------------------- */
-
-static const uint64_t alias_write_ns = 20 * UINT64_C(1000000);
-
-enum { EVEN_WORD = 0x11111111, ODD_WORD = 0x22222222 };
-
-/* Every second granule of the page at `page`, from the first or the second. */
-static mend_kernel alternate(const trial_state *trial, mend_kernel_kind kind, unsigned page,
-                             bool odd)
-{
-    mend_kernel kernel = {.kind = kind,
-                          .value = odd ? ODD_WORD : EVEN_WORD,
-                          .duration_ns = kind == MEND_KERNEL_WRITE ? alias_write_ns : 0,
-                          .address = page_address(trial, page) + (odd ? MEND_GRANULE_BYTES : 0),
-                          .granule_bytes = MEND_GRANULE_BYTES,
-                          .stride_bytes = 2 * MEND_GRANULE_BYTES,
-                          .granule_count = trial->page_bytes / (2 * MEND_GRANULE_BYTES),
-                          .mismatches = trial->counter};
-    return kernel;
-}
-
-/* Two kernels write at the same time, each through its own alias; then both aliases are read. */
-static mend_status write_through_aliases(trial_state *trial, uint64_t *duration_ns)
-{
-    const mend_measure_bench *bench = trial->bench;
-    const mend_driver *driver = trial->driver;
-    mend_kernel even = alternate(trial, MEND_KERNEL_WRITE, 0, false);
-    mend_kernel odd = alternate(trial, MEND_KERNEL_WRITE, 1, true);
-    uint64_t start_ns = driver->clock_ns(driver);
-    mend_status status = driver->launch(driver, bench->work, &even);
-    if (status == MEND_DRIVER_OK) {
-        status = driver->launch(driver, bench->other, &odd);
-    }
-    mend_status waited = driver->context_synchronize(driver);
-    status = status == MEND_DRIVER_OK ? waited : status;
-    *duration_ns = driver->clock_ns(driver) - start_ns;
-    for (unsigned i = 0; status == MEND_DRIVER_OK && i < 4; i++) {
-        mend_kernel verify = alternate(trial, MEND_KERNEL_VERIFY, i % 2, i / 2 == 1);
-        status = driver->launch(driver, bench->work, &verify);
-    }
-    return status;
-}
-
-static mend_status try_aliases(const mend_measure_bench *bench, FILE *out)
-{
-    const mend_driver *driver = bench->driver;
-    uint64_t mismatches = 0;
-    uint64_t duration_ns = 0;
-    trial_state trial;
-    mend_status status = trial_begin(&trial, bench, 1);
-    if (status == MEND_DRIVER_OK) {
-        status = map_at(&trial, 0, 1, 0);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = map_at(&trial, 1, 1, 0);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = driver->plain_alloc(driver, sizeof(mismatches), &trial.counter);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = driver->fill(driver, trial.counter, 0, sizeof(mismatches), bench->work);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = write_through_aliases(&trial, &duration_ns);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = driver->copy(driver, (uint64_t)(uintptr_t)&mismatches, trial.counter,
-                              sizeof(mismatches), bench->work);
-    }
-    mend_status waited = driver->stream_synchronize(driver, bench->work);
-    status = status == MEND_DRIVER_OK ? waited : status;
-    if (status == MEND_DRIVER_OK) {
-        fprintf(out,
-                "two kernels writing alternate %" PRIu64 " B through two aliases stay correct: %s "
-                "(%" PRIu64 " of %" PRIu64 " words differ; two kernels of %.0f ms took %.1f ms)\n",
-                MEND_GRANULE_BYTES, mismatches == 0 ? "yes" : "no", mismatches,
-                2 * trial.page_bytes / sizeof(uint32_t), (double)alias_write_ns / 1e6,
-                (double)duration_ns / 1e6);
-    }
-    trial_end(&trial);
-    return status;
-}
-
 /* Question number `question`; there are QUESTION_COUNT. */
 static mend_status ask(const mend_measure_bench *bench, int question, FILE *out)
 {
@@ -354,16 +267,14 @@ static mend_status ask(const mend_measure_bench *bench, int question, FILE *out)
         return try_part(bench, "offset", 1, out);
     case 2:
         return try_neighbours(bench, out);
-    case 3:
-        return try_aliases(bench, out);
     default:
-        return try_wait(bench, (tried_call)(question - 4), names[question - 4], out);
+        return try_wait(bench, (tried_call)(question - 3), names[question - 3], out);
     }
 }
 
 mend_status mend_measure_try(const mend_measure_bench *bench, FILE *out)
 {
-    enum { QUESTION_COUNT = 4 + TRIED_COUNT };
+    enum { QUESTION_COUNT = 3 + TRIED_COUNT };
     mend_status first_failure = MEND_DRIVER_OK;
     for (int i = 0; i < QUESTION_COUNT && !mend_status_is_fatal(first_failure); i++) {
         mend_status status = ask(bench, i, out);

@@ -1,7 +1,6 @@
 /*
  * Tries out what no document says: whether a part of a chunk can be mapped, whether one call may
- * cover two reservations, which calls wait for a running kernel, and whether two kernels may write
- * neighbouring granules through two aliases.
+ * cover two reservations, and which calls wait for a running kernel.
  */
 #ifndef MEND_LAB_MEASURE_TRIALS_H
 #define MEND_LAB_MEASURE_TRIALS_H

@@ -25,7 +25,6 @@ typedef struct mend_peer_config {
     X(in_run, placed_in_run)                                                                       \
     X(by_extension, placed_by_extension)                                                           \
     X(at_new_address, placed_at_new_address)                                                       \
-    X(by_alias, placed_by_alias)                                                                   \
     X(chunks_remade, chunks_remade)                                                                \
     X(moves_avoided, moves_avoided)
 

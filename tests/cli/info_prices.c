@@ -182,12 +182,9 @@ INFO_TEST(info_prices, a_budget_is_kept_and_shared)
 /* The simulated device keeps the rules as they are known; the trials must see them. */
 INFO_TEST(info_trials, the_questions_are_answered)
 {
-    static const char *const answers[] = {"mapped by size: no",
-                                          "mapped by offset: no",
-                                          "create waits for a running kernel: no",
-                                          "set_access waits for a running kernel: no",
-                                          "unmap waits for a running kernel: no",
-                                          "through two aliases stay correct: yes (0 of"};
+    static const char *const answers[] = {
+        "mapped by size: no", "mapped by offset: no", "create waits for a running kernel: no",
+        "set_access waits for a running kernel: no", "unmap waits for a running kernel: no"};
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);

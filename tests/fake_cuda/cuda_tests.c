@@ -29,7 +29,6 @@ FAKE_TEST(a_device_is_described_and_probed)
     EXPECT_U64_EQ(UINT64_C(4) << 20, info.recommended_bytes);
     EXPECT_TRUE(info.virtual_memory);
     EXPECT_TRUE(info.aliasing);
-    EXPECT_TRUE(info.aliases_at_once);
     EXPECT_TRUE(info.multicast);
     EXPECT_FALSE(info.integrated);
     EXPECT_U64_EQ(0, info.peers);
@@ -298,22 +297,6 @@ FAKE_TEST(a_probe_whose_wait_is_refused_waits_again)
     EXPECT_FALSE(info.virtual_memory);
     mend_sim_advance(fake->sim, 1000);
     EXPECT_U64_EQ(violations, ledger_of_fake().violations);
-}
-
-/* A pool can do without: what was not found to work is not used. */
-FAKE_TEST(aliases_are_used_at_once_only_where_that_was_tried)
-{
-    static const struct {
-        const char *call;
-        unsigned position; /* the first call of this kind that tries it */
-    } steps[] = {{"stream_create", 1}, {"fill", 3}, {"copy", 3}, {"stream_synchronize", 3}};
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        EXPECT_OK(probe_with_fault(steps[i].call, steps[i].position));
-        EXPECT_TRUE(info.aliasing);
-        EXPECT_FALSE(info.aliases_at_once);
-    }
-    EXPECT_OK(probe());
-    EXPECT_TRUE(info.aliases_at_once);
 }
 
 FAKE_TEST(what_is_not_needed_is_dropped_when_memory_is_short)

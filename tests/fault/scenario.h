@@ -14,7 +14,6 @@ typedef struct scenario_way {
     uint64_t placed_in_run;
     uint64_t placed_by_extension;
     uint64_t placed_at_new_address;
-    uint64_t placed_by_alias;
     uint64_t chunks_moved;
     uint64_t chunks_created;
     uint64_t chunks_released;

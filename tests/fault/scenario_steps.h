@@ -40,15 +40,6 @@
     {LIMIT, 0, 0, KIB(325)}, {USE, 0, 1 - (stream), 0}, {FREE, 0, 1 - (stream), 0},                \
     {ALLOC, 0, stream, CHUNKS(1)}, {USE, 0, stream, 0}, {FREE, 0, stream, 0}
 
-/* Two neighbouring chunks, and a block between them that begins at a quarter before the end of the
- * first; a chunk with a block of a quarter at its start: slots 21 and 23, in a full device of three
- * chunks. Freed, they are ends that no other way joins. */
-#define BLOCKS_AT_ENDS(stream)                                                                     \
-    {ALLOC, 20, 0, CHUNKS(2)}, {FREE, 20, 0, 0}, {ALLOC, 20, 0, KIB(48)},                          \
-    {ALLOC, 21, stream, KIB(16)}, {ALLOC, 22, 0, CHUNKS(1)}, {ALLOC, 23, 0, CHUNKS(1)},            \
-    {FREE, 23, 0, 0}, {ALLOC, 23, stream, KIB(16)}, {ALLOC, 24, 0, KIB(48)}
-#define ENDS_OF_CHUNKS BLOCKS_AT_ENDS(0), {FREE, 21, 0, 0}, {FREE, 23, 0, 0}
-
 /* clang-format on */
 
 #endif

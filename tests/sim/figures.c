@@ -192,15 +192,15 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_passed_blocks  (l->is->passed_blocks == l->pool->zones[MEND_ZONE_PASSED].live_blocks)
 #define RULE_chunks         (l->is->chunks == l->is->chunks_created - l->is->chunks_released)
 #define RULE_mappings                                                                              \
-    (l->is->mappings <= l->is->chunks + l->is->aliases + l->why->retired_mappings +                \
-                            l->pool->pool->heap.imports.mappings)
+    (l->is->mappings <=                                                                            \
+     l->is->chunks + l->why->retired_mappings + l->pool->pool->heap.imports.mappings)
 #define RULE_address_bytes                                                                         \
     (l->t->stopped ||                                                                              \
      trial_is_between(l->is->mapped_bytes, l->is->address_bytes, l->ledger.address_bytes))
 #define RULE_mapped_bytes                                                                          \
-    (l->is->mapped_bytes + l->lost_bytes ==                                                        \
-     asleep_in(l, ASLEEP_AWAY) + l->is->imported_bytes + l->why->reserved_bytes -                  \
-         l->why->unmapped_bytes + l->is->retired_bytes + mend_regions_aliased(l->pool->pool))
+    (l->is->mapped_bytes + l->lost_bytes == asleep_in(l, ASLEEP_AWAY) + l->is->imported_bytes +    \
+                                                l->why->reserved_bytes - l->why->unmapped_bytes +  \
+                                                l->is->retired_bytes)
 #define RULE_retired_bytes (l->is->retired_bytes == l->why->retired_bytes)
 
 #define RULE_pinned_bytes                                                                          \
@@ -264,21 +264,14 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 /* Each request that was served was placed in one way. */
 #define RULE_placed_in_run                                                                         \
     (l->is->placed_in_run + l->is->placed_by_extension + l->is->placed_at_new_address +            \
-         l->is->placed_by_alias + l->pool->zones[MEND_ZONE_PASSED].allocations ==                  \
+         l->pool->zones[MEND_ZONE_PASSED].allocations ==                                           \
      l->is->allocations)
 #define RULE_placed_by_extension   GROWS(placed_by_extension, REQUESTS)
 #define RULE_placed_at_new_address GROWS(placed_at_new_address, REQUESTS)
-#define RULE_placed_by_alias       GROWS(placed_by_alias, REQUESTS)
 
-/* Each maps a chunk once more; its part is a granule at least. */
-#define RULE_aliases (IS(aliases) <= IS(mappings))
-#define RULE_lent_bytes                                                                            \
-    (IS(lent_bytes) >= IS(aliases) * MEND_GRANULE_BYTES && IS(lent_bytes) <= IS(reserved_bytes) && \
-     (IS(lent_bytes) > 0) == (IS(aliases) > 0))
-
-#define RULE_cache_hits    (IS(cache_hits) <= IS(placed_in_run))
-#define MOST_CACHED_BLOCKS ((uint64_t)MEND_CACHE_SPANS * MEND_ZONE_COUNT)
-#define RULE_cached_blocks (IS(cached_blocks) <= MOST_CACHED_BLOCKS)
+#define RULE_cache_hits            (IS(cache_hits) <= IS(placed_in_run))
+#define MOST_CACHED_BLOCKS         ((uint64_t)MEND_CACHE_SPANS * MEND_ZONE_COUNT)
+#define RULE_cached_blocks         (IS(cached_blocks) <= MOST_CACHED_BLOCKS)
 #define RULE_cached_bytes                                                                          \
     trial_is_between(l->is->cached_blocks *MEND_GRANULE_BYTES, l->is->cached_bytes,                \
                      l->is->cached_blocks > 0 ? l->is->free_bytes : 0)

@@ -312,44 +312,16 @@ static uint64_t longest_end_beside_graphs(const mend_heap *heap, uint64_t size_b
     return bytes;
 }
 
-/* The longer free end of the chunk, up to what lives, or graphs hold. */
-static uint64_t longer_end(const mend_heap *heap, const mend_chunk *chunk)
-{
-    const uint64_t end = chunk->address + chunk->size_bytes;
-    uint64_t head_bytes = chunk->size_bytes;
-    uint64_t tail_bytes = chunk->size_bytes;
-    MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
-        if (span->live ||
-            mend_observe_reason(heap, span, MEND_STREAM_UNKNOWN) == MEND_FREE_GROUPS) {
-            const uint64_t from = mend_max_u64(span->address, chunk->address);
-            head_bytes = mend_min_u64(head_bytes, from - chunk->address);
-            tail_bytes = end - mend_min_u64(mend_span_end(span), end);
-        }
-    }
-    return mend_max_u64(head_bytes, tail_bytes);
-}
-
-/* The longest free end of a partly used chunk, which may continue what is empty or created; 0: that
- * is not sure. Beside graphs no peer pool is asked for what would continue it. */
+/* The longest such end, which chunks behind it may continue; 0: that is not sure. No peer pool is
+ * asked for what would continue it. */
 static uint64_t longest_end(trial *t, const trial_call *call)
 {
-    const mend_heap *heap = &t->pools[call->pool].pool->heap;
-    uint64_t bytes = 0;
-    if (!heap->device.aliases_at_once || trial_makes_chunks(call) || call->alignment_bytes > 512 ||
-        t->config.quiet != 0 || trial_may_be_captured(t) ||
-        (trial_holds_memory_for_graphs(t) && t->pool_count > 1)) {
+    if (!trial_holds_memory_for_graphs(t) || trial_makes_chunks(call) ||
+        call->alignment_bytes > 512 || t->config.quiet != 0 || trial_may_be_captured(t) ||
+        t->pool_count > 1) {
         return 0;
     }
-    if (trial_holds_memory_for_graphs(t)) {
-        bytes = longest_end_beside_graphs(heap, t->device_bytes);
-    }
-    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
-        if (chunk->zone == MEND_ZONE_LARGE && chunk->live_bytes > 0 && !chunk->is_frozen &&
-            !mend_chunk_is_alias(chunk)) {
-            bytes = mend_max_u64(bytes, longer_end(heap, chunk));
-        }
-    }
-    return bytes;
+    return longest_end_beside_graphs(&t->pools[call->pool].pool->heap, t->device_bytes);
 }
 
 void trial_judge_least_room(trial *t, const trial_call *ask)

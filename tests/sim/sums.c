@@ -74,9 +74,6 @@ static void judge_sum(trial *t, const char *what, uint64_t least, uint64_t value
                 LLU(value), LLU(least), LLU(most));
 }
 
-/* The start and the end of a block. */
-enum { MOST_ALIASES_OF_PLAN = 2 };
-
 void trial_judge_sums(trial *t)
 {
     if (t->config.plain) {
@@ -100,12 +97,9 @@ void trial_judge_sums(trial *t)
     judge_sum(t, "compactions", is_plain && seen->copies > 0, SUM(compactions), seen->copies);
     judge_sum(t, "copied_bytes", is_plain ? seen->copied_bytes : 0, SUM(copied_bytes),
               seen->copied_bytes);
-    judge_sum(t, "the requests that map", 0,
-              SUM(placed_by_extension) + SUM(placed_at_new_address) + SUM(placed_by_alias),
+    judge_sum(t, "the requests that map", 0, SUM(placed_by_extension) + SUM(placed_at_new_address),
               seen->mapped);
     bool maps_moves = is_plain && seen->is_sure && seen->copies == 0 && !t->had_unmapped;
     uint64_t least_moves = maps_moves ? seen->mapped - seen->created : 0;
-    uint64_t most_aliases = MOST_ALIASES_OF_PLAN * SUM(placed_by_alias);
-    judge_sum(t, "chunks_moved", least_moves - mend_min_u64(least_moves, most_aliases),
-              SUM(chunks_moved), seen->mapped);
+    judge_sum(t, "chunks_moved", least_moves, SUM(chunks_moved), seen->mapped);
 }

@@ -137,18 +137,6 @@ static bool free_is_right(const look *l, const mend_region *at)
            equal(l, "the tag of free memory", at->tag | at->sleep_tag, 0);
 }
 
-uint64_t mend_regions_aliased(const mend_pool *pool)
-{
-    uint64_t bytes = 0;
-    const mend_chunks *chunks = &pool->heap.chunks;
-    const mend_tree_node *at = mend_tree_first(&chunks->mapped);
-    for (; at != NULL; at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        bytes += mend_chunk_is_alias(chunk) ? mend_chunk_mapping_bytes(chunk) : 0;
-    }
-    return bytes;
-}
-
 /* Free bytes of sleeping chunks, which are not reserved; a chunk that has kept its memory, because
  * the driver refused, counts as free. */
 static uint64_t free_away(const mend_chunks *chunks)
@@ -188,7 +176,7 @@ static bool sums_are_right(const look *l, const mend_region_sums *sums)
                  stats.free_bytes - why.unmapped_bytes + free_away(chunks)) &&
            equal(l, "mapped bytes", sums->bytes - stats.passed_bytes,
                  stats.mapped_bytes - stats.retired_bytes - stats.imported_bytes +
-                     chunks->unmapped_frozen_bytes - mend_regions_aliased(l->pool)) &&
+                     chunks->unmapped_frozen_bytes) &&
            equal(l, "bytes of the small zone", sums->small_bytes,
                  stats.small_reserved_bytes + chunks->away_in[MEND_ZONE_SMALL]) &&
            claim(l, sums->asleep_bytes >= stats.asleep_bytes, "bytes asleep", sums->asleep_bytes,

@@ -30,9 +30,6 @@ typedef struct mend_region_sums {
 } mend_region_sums;
 mend_region_sums mend_regions_sum(const mend_region *regions, size_t count);
 
-/* Bytes of all mappings of aliases: what they map is counted at the chunks' own mappings. */
-uint64_t mend_regions_aliased(const mend_pool *pool);
-
 /* They tile each segment, agree with the blocks, and add up to the statistics. Otherwise false, and
  * the finding. */
 enum { MEND_REGIONS_FINDING_BYTES = 160 };

@@ -240,7 +240,7 @@ PARTS = {
         "ladder": ["chunks_remade", "collected_bytes", "moves_avoided", "placed_by_extension",
                    "placed_in_run", "soft_limit_passed", "waited_requests"],
         "move": ["chunks_moved", "compactions", "copied_bytes", "driver_failures", "dropped_bytes",
-                 "placed_at_new_address", "placed_by_alias", "placed_by_extension"],
+                 "placed_at_new_address", "placed_by_extension"],
         "sleep": ["sleeps", "wakes"]}),
     "frees": Part("mend_frees", "heap", [], set_by={"ladder": ["early_fences_left"]}),
     "shortage": Part("mend_shortage", "ladder", ["heap"], set_by={

@@ -18,10 +18,9 @@ typedef struct memory_probe {
     uint64_t address; /* two pages */
     mend_chunk_handle chunk;
     mend_stream stream;
-    mend_stream other; /* for try_at_once */
-    bool mapped[2];    /* the first page, the second */
-    bool was_short;    /* of memory that a pool can do without */
-    bool may_run;      /* a wait was refused: work may use what is mapped */
+    bool mapped[2]; /* the first page, the second */
+    bool was_short; /* of memory that a pool can do without */
+    bool may_run;   /* a wait was refused: work may use what is mapped */
 } memory_probe;
 
 static bool is_lack_of_memory(mend_status status)
@@ -87,7 +86,6 @@ static void drop_chunk(memory_probe *probe)
     if (probe->may_run) { /* asks again where a wait was refused */
         probe->may_run = false;
         (void)wait_for(probe, probe->stream);
-        (void)(probe->other != NULL ? wait_for(probe, probe->other) : MEND_DRIVER_OK);
     }
     if (probe->may_run) {
         return;
@@ -120,9 +118,6 @@ static void clean_up(memory_probe *probe)
     give_addresses_back(probe);
     if (probe->stream != NULL) {
         driver->stream_destroy(driver, probe->stream);
-    }
-    if (probe->other != NULL) {
-        driver->stream_destroy(driver, probe->other);
     }
 }
 
@@ -172,60 +167,6 @@ static mend_status try_alias(memory_probe *probe)
     MEND_TRY_CALL(map_page(probe, 1));
     MEND_TRY_CALL(pass_bytes(probe, 0, 1, 0xa5));
     return pass_bytes(probe, 1, 0, 0x3c);
-}
-
-enum { GRANULES_AT_ONCE = 128, ROUNDS_AT_ONCE = 4 };
-
-static uint8_t value_of(int granule)
-{
-    return (uint8_t)(granule % 2 == 0 ? 0x69 : 0x96);
-}
-
-/* Every second granule of the page through its first mapping on one stream, the others through the
- * second mapping on another stream. */
-static mend_status write_at_once(memory_probe *probe)
-{
-    const mend_driver *driver = probe->driver;
-    mend_status status = MEND_DRIVER_OK;
-    for (int round = 0; round < ROUNDS_AT_ONCE; round++) {
-        for (int i = 0; i < GRANULES_AT_ONCE && status == MEND_DRIVER_OK; i++) {
-            uint64_t page = probe->address + (i % 2 == 0 ? 0 : probe->page_bytes);
-            status = driver->fill(driver, page + (uint64_t)i * MEND_GRANULE_BYTES, value_of(i),
-                                  MEND_GRANULE_BYTES, i % 2 == 0 ? probe->stream : probe->other);
-        }
-    }
-    mend_status waited = wait_for(probe, probe->other);
-    return status != MEND_DRIVER_OK ? status : waited;
-}
-
-/* Whether the granules are read right through one of the mappings. */
-static mend_status read_granules(memory_probe *probe, int page)
-{
-    enum { BYTES = GRANULES_AT_ONCE * MEND_GRANULE_BYTES };
-    static_assert(BYTES <= 1 << 16, "they lie on the stack, and in the smallest page");
-    uint8_t seen[BYTES] = {0};
-    mend_status status = read_back(probe, page, seen, BYTES);
-    for (int i = 0; i < BYTES && status == MEND_DRIVER_OK; i++) {
-        if (seen[i] != value_of(i / (int)MEND_GRANULE_BYTES)) {
-            status = MEND_DRIVER_NOT_SUPPORTED;
-        }
-    }
-    return status;
-}
-
-/* The page is mapped twice. */
-static mend_status try_at_once(memory_probe *probe)
-{
-    const mend_driver *driver = probe->driver;
-    if (probe->page_bytes < (uint64_t)GRANULES_AT_ONCE * MEND_GRANULE_BYTES) {
-        return MEND_DRIVER_NOT_SUPPORTED;
-    }
-    MEND_TRY_CALL(driver->stream_create(driver, &probe->other));
-    const mend_status written = write_at_once(probe);
-    const mend_status read = read_granules(probe, 0); /* waits for the first stream in any case */
-    MEND_TRY_CALL(written);
-    MEND_TRY_CALL(read);
-    return read_granules(probe, 1);
 }
 
 /* Creates a page with special properties and accesses it, which some drivers refuse only then (RDMA
@@ -282,9 +223,6 @@ static mend_status probe_all(memory_probe *probe, mend_device_info *info)
         conclude_needed(probe, "virtual memory", try_mapping(probe), &info->virtual_memory);
     if (status == MEND_DRIVER_OK && info->virtual_memory) {
         status = conclude_needed(probe, "aliasing", try_alias(probe), &info->aliasing);
-    }
-    if (status == MEND_DRIVER_OK && info->aliasing) {
-        status = conclude(probe, "aliases at once", try_at_once(probe), &info->aliases_at_once);
     }
     drop_chunk(probe);
     if (status != MEND_DRIVER_OK || !info->virtual_memory) {

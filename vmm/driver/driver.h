@@ -107,10 +107,9 @@ typedef struct mend_device_info {
                                  * device has these */
     bool rdma;                  /* gpuDirectRDMACapable may be set (probed) */
     bool multicast;
-    bool integrated;      /* the device uses the host's memory */
-    bool aliasing;        /* one chunk may be mapped at several addresses (probed) */
-    bool aliases_at_once; /* ... and used at these at once, by granules of 512 B (probed) */
-    uint64_t peers;       /* bit n: device n (another one) can be given access to the memory */
+    bool integrated; /* the device uses the host's memory */
+    bool aliasing;   /* one chunk may be mapped at several addresses (probed) */
+    uint64_t peers;  /* bit n: device n (another one) can be given access to the memory */
 } mend_device_info;
 
 /* How a chunk is created. */

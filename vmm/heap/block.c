@@ -441,18 +441,17 @@ static mend_history_event event_of(const mend_heap *heap, mend_event_kind kind,
 {
     /* What the front cache has taken already is of no group. */
     const uint32_t group = span->live ? mend_group_number_of(heap, span) : 0;
-    return (mend_history_event){
-        .kind = (int)kind,
-        .is_for_graphs = group != 0,
-        .address = (void *)(uintptr_t)span->address,
-        .size_bytes = span->size_bytes,
-        .stream = stream,
-        .group = mend_group_numbered(heap, group),
-        .tag = mend_holders_tag(span->tag, span->sleep_tag),
-        .requested_bytes = span->requested_bytes,
-        .chunk = span->chunk != NULL ? mend_chunk_owner(span->chunk)->memory.number : 0,
-        .scope = span->scope,
-        .stack = span->stack};
+    return (mend_history_event){.kind = (int)kind,
+                                .is_for_graphs = group != 0,
+                                .address = (void *)(uintptr_t)span->address,
+                                .size_bytes = span->size_bytes,
+                                .stream = stream,
+                                .group = mend_group_numbered(heap, group),
+                                .tag = mend_holders_tag(span->tag, span->sleep_tag),
+                                .requested_bytes = span->requested_bytes,
+                                .chunk = span->chunk != NULL ? span->chunk->memory.number : 0,
+                                .scope = span->scope,
+                                .stack = span->stack};
 }
 
 void mend_events_alloc(mend_heap *heap, const mend_span *span, mend_service service)

@@ -102,7 +102,7 @@ static void unmap(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_a
 static void unmap_everything(mend_heap *heap, mend_answer *first)
 {
     for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL;) {
-        const uint64_t address = mend_chunk_mapping_address(chunk);
+        const uint64_t address = chunk->address;
         const uint64_t size_bytes = mend_access_stretch(&chunk, false);
         if (size_bytes > 0) {
             unmap(heap, address, size_bytes, first);

@@ -77,9 +77,7 @@ static mend_result ask(mend_heap *heap, mend_request *asking, mend_room *room)
 
 static mend_result look(mend_heap *heap, mend_request *asking, mend_room *room)
 {
-    bool any;
     mend_capture_groups_collect(heap);
-    MEND_TRY(mend_dissolve_aliases(heap, &any));
     heap->streams.asks_any = asking->stream == MEND_STREAM_UNKNOWN;
     heap->streams.may_be_several |= heap->streams.asks_any;
     if (asking->group != 0) {

@@ -15,11 +15,9 @@
 mend_result mend_quiet_begin(mend_heap *heap, uint32_t asking, bool gives_back)
 {
     mend_result result = mend_streams_wait_context(&heap->streams, asking);
-    bool any;
     mend_capture_groups_collect(heap);
     MEND_TRY(result);
     MEND_TRY(mend_settle_restores(heap));
-    MEND_TRY(mend_dissolve_aliases(heap, &any));
     if (gives_back) {
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
         mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);

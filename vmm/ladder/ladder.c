@@ -3,7 +3,7 @@
  * numbers:
  *  - in_mapped: free mapped memory (1);
  *  - search, with both locks: place() for empty chunks, creation, and waits of streams (2 to 4);
- *    continue_ends() (5);
+ *    place_behind() (5);
  *  - after_peer_pools (6) and after_callbacks (7), without the grow lock, so that others can give;
  *  - to_the_end: the same search, in which the host waits (8) and memory is compacted (9); at last
  *    it waits for peer pools.
@@ -90,25 +90,19 @@ static mend_outcome place(climb *c, bool asks_streams)
                : outcome;
 }
 
-/* Free ends of partly used chunks continue other memory; what nothing uses of that ends first. */
-static mend_outcome continue_ends(climb *c, bool asks_streams)
+static mend_outcome place_behind(climb *c, bool asks_streams)
 {
     mend_heap *heap = c->heap;
-    bool any = false;
-    if (mend_dissolve_aliases(heap, &any) != MEND_OK) {
-        return MEND_FAILED;
+    if (mend_report_is_hopeless(heap, c->request)) {
+        return MEND_NOTHING;
     }
-    mend_outcome outcome = any ? place(c, asks_streams) : MEND_NOTHING;
-    if (outcome != MEND_NOTHING || mend_report_is_hopeless(heap, c->request)) {
-        return outcome;
-    }
-    outcome = mend_continue_ends(heap, c->request, &c->span);
+    mend_outcome outcome = mend_place_behind(heap, c->request, &c->span);
     if (outcome == MEND_NOTHING && asks_streams) {
         outcome = mend_ladder_behind_device_waits(heap, c->request, MEND_ANY_FENCE,
-                                                  mend_continue_ends, &c->span);
+                                                  mend_place_behind, &c->span);
     }
     return outcome == MEND_NOTHING
-               ? mend_place_beyond_refusal(heap, c->request, mend_continue_ends, &c->span)
+               ? mend_place_beyond_refusal(heap, c->request, mend_place_behind, &c->span)
                : outcome;
 }
 
@@ -190,7 +184,7 @@ static mend_outcome behind_compactions(climb *c)
     heap->search.spends_last_room = true;
     outcome = place(c, false);
     if (outcome == MEND_NOTHING) {
-        outcome = continue_ends(c, false);
+        outcome = place_behind(c, false);
     }
     heap->search.spends_last_room = false;
     if (outcome == MEND_NOTHING && has_failed) {
@@ -273,8 +267,7 @@ static mark mark_of(const mend_heap *heap, uint64_t began_ns)
 {
     const mend_heap_counters *counters = &heap->counters;
     return (mark){.began_ns = began_ns,
-                  .of = {[MEND_CAUSE_ALIAS] = counters->placed_by_alias,
-                         [MEND_CAUSE_MOVED] = counters->chunks_moved,
+                  .of = {[MEND_CAUSE_MOVED] = counters->chunks_moved,
                          [MEND_CAUSE_CREATED] = heap->chunks.created,
                          [MEND_CAUSE_STREAM_WAITED] = heap->streams.stream_waits,
                          [MEND_CAUSE_HOST_WAITED] = heap->streams.host_waits,
@@ -390,11 +383,11 @@ static mend_outcome search(climb *c)
                                        * asked */
         }
         if (outcome == MEND_NOTHING && !is_soft) {
-            outcome = continue_ends(c, true);
+            outcome = place_behind(c, true);
         }
         if (outcome == MEND_NOTHING && c->waits_on_host) {
             outcome = behind_host_waits(c);
-            outcome = outcome == MEND_NOTHING ? continue_ends(c, false) : outcome;
+            outcome = outcome == MEND_NOTHING ? place_behind(c, false) : outcome;
         }
         if (outcome == MEND_NOTHING && c->waits_on_host && heap->config.compact_when_full) {
             outcome = behind_compactions(c);

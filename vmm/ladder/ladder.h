@@ -140,7 +140,7 @@ mend_outcome mend_commit(mend_heap *heap, const mend_request *request);
 /* The caller holds both locks; a driver scope is open, except for mend_ladder_defrag. */
 
 /* Waits for the context (`asking` is the stream of the current call), restores mappings of live
- * blocks, and ends aliases that nothing uses; `gives_back`: and all that waited for the work.
+ * blocks; `gives_back`: and all that waited for the work.
  * MEND_ERROR_CAPTURING: the pool knows of a capture; MEND_ERROR_OUT_OF_HOST_MEMORY,
  * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_quiet_begin(mend_heap *heap, uint32_t asking, bool gives_back);
@@ -178,7 +178,6 @@ typedef struct mend_question {
     bool is_captured;       /* the pool knows of a capture: nothing can be unmapped */
     bool creates_nothing;   /* creation would make the host wait first */
     bool lacks_host_memory; /* the answer failed because malloc failed */
-    mend_ends ends[2];      /* while it looks: for requests without a device wait, and with one */
 } mend_question;
 
 /* The size of the largest request like `asking` that finds a place; 0: none does. The caller holds
@@ -220,10 +219,9 @@ mend_outcome mend_place_mapped(mend_heap *heap, const mend_request *request, men
  * NOTHING: heap->shortage says what was missing. Calls the driver. */
 mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span **span);
 
-/* The rung of continued ends: what no other plan serves begins or ends in free memory of partly
- * used chunks, or begins beside memory that the stream may not use. One try, as above; with
- * behind_wait also AGAIN. */
-mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *request, mend_span **span);
+/* What no other plan serves begins beside memory that the stream may not use. One try, as above;
+ * with behind_wait also AGAIN. */
+mend_outcome mend_place_behind(mend_heap *heap, const mend_request *request, mend_span **span);
 
 typedef mend_outcome mend_place_try(mend_heap *heap, const mend_request *request, mend_span **span);
 

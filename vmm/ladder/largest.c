@@ -55,21 +55,6 @@ static bool finds_unbroken(mend_question *q, const mend_request *request)
     return end_plan(q, &plan, could_be);
 }
 
-/* Whether free ends of partly used chunks would make a place, as after all other ways. */
-static bool finds_ends(mend_question *q, const mend_request *request)
-{
-    if (!mend_ends_are_open(q->heap, request)) {
-        return false;
-    }
-    mend_ends *ends = &q->ends[request->behind_wait != 0];
-    if (ends->heads == NULL && !mend_ends_gather(q->heap, request, ends)) {
-        q->lacks_host_memory = true;
-        return false;
-    }
-    mend_plan plan = {0};
-    return end_plan(q, &plan, mend_ends_find(q->heap, request, ends, &plan));
-}
-
 /* Asks the planner, but carries nothing out. Behind device waits it looks only at the runs that fit
  * best, as a request does. Where a request creates nothing, it looks anywhere and breaks empty
  * chunks before the host waits. */
@@ -91,8 +76,7 @@ static bool finds_place(mend_question *q, const mend_request *request)
             return true;
         }
     }
-    return finds_unbroken(q, request) ||
-           (!q->creates_nothing && (finds_ends(q, request) || finds_behind(q, request)));
+    return finds_unbroken(q, request) || (!q->creates_nothing && finds_behind(q, request));
 }
 
 static bool would_succeed_in(mend_question *q, const mend_request *asking, uint64_t size_bytes,
@@ -134,12 +118,6 @@ static bool would_succeed(mend_question *q, const mend_request *asking, uint64_t
     return is_found;
 }
 
-static void end_question(mend_question *q)
-{
-    mend_ends_clear(&q->ends[false]);
-    mend_ends_clear(&q->ends[true]);
-}
-
 /* The bytes that are free or can be created: no request above this can succeed. */
 static uint64_t most_bytes_of(const mend_heap *heap)
 {
@@ -161,7 +139,6 @@ uint64_t mend_largest(mend_question *q, const mend_request *asking)
             refused = middle;
         }
     }
-    end_question(q);
     return found * MEND_GRANULE_BYTES;
 }
 
@@ -349,7 +326,6 @@ bool mend_largest_would_serve(mend_heap *heap, const mend_request *refused,
     mend_attainable_assume(heap, attainable_bytes);
     const bool is_served = is_made_again ? can_be_made_again(heap, refused, usable->empty_bytes)
                                          : would_succeed(&q, &later, refused->size_bytes);
-    end_question(&q);
     heap->search.spends_last_room = spends_last_room;
     heap->streams.looks_ahead = false;
     mend_attainable_restore(heap, known);

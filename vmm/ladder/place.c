@@ -1,7 +1,7 @@
 /*
  * One try to place a request with the memory there is: in a mapped run, in empty chunks that are
- * moved, in chunks that are created; and in continued free ends of partly used chunks. The ladder
- * makes more memory free (ladder/ladder.h).
+ * moved, in chunks that are created; and behind what the stream may not use. The ladder makes more
+ * memory free (ladder/ladder.h).
  */
 #include "ladder/ladder.h"
 
@@ -307,86 +307,22 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
     return outcome;
 }
 
-/* ---- by continued ends ----------------------------------------------------------------------- */
-
-/* Where the limit forbids what plans without ends create, nothing was refused: what the device
- * lacks is what one with ends would create. */
-static void note_lack_between(mend_heap *heap, const mend_request *request, const mend_ends *ends)
-{
-    mend_plan plan;
-    const mend_attainable known = heap->attainable;
-    mend_attainable_assume(heap, UINT64_MAX);
-    const bool is_found = mend_ends_find(heap, request, ends, &plan);
-    mend_attainable_restore(heap, known);
-    if (is_found && plan.create_bytes > mend_budget_room_bytes(heap)) {
-        mend_budget_note_lack(heap, plan.create_bytes);
-    }
-    mend_plan_clear(&plan);
-}
-
-static mend_outcome try_ends(mend_heap *heap, const mend_request *request, bool creates_least,
-                             mend_span **span)
-{
-    mend_ends ends;
-    mend_plan plan = {0};
-    heap->shortage.no_addresses = MEND_DRIVER_OK;
-    plan.lacks_host_memory = !mend_ends_gather(heap, request, &ends);
-    ends.creates_least = creates_least;
-    bool is_found = !plan.lacks_host_memory && mend_ends_find(heap, request, &ends, &plan);
-    if (!is_found && !plan.lacks_host_memory && mend_budget_is_below_limit(heap) &&
-        (heap->shortage.refused_bytes == 0 || heap->attainable.is_refused)) {
-        ends.creates_least = creates_least || heap->attainable.is_refused;
-        note_lack_between(heap, request, &ends);
-    }
-    mend_ends_clear(&ends);
-    mend_outcome outcome = carry_out(heap, request, is_found, &plan, span);
-    mend_plan_clear(&plan);
-    return outcome;
-}
-
-/* If the device has less memory than was known, a plan that creates less may be found; where the
- * driver refuses and does not say what there is, the one that creates least; and idle chunks give
- * addresses. */
-static mend_outcome try_ends_again(mend_heap *heap, const mend_request *request, mend_span **span)
-{
-    const uint64_t limit_bytes = mend_budget_limit(heap);
-    const mend_status had_addresses = heap->shortage.no_addresses;
-    mend_outcome outcome = try_ends(heap, request, false, span);
-    bool lacks_addresses = outcome == MEND_NOTHING && heap->shortage.no_addresses != MEND_DRIVER_OK;
-    bool goes_on = outcome == MEND_NOTHING && mend_budget_limit(heap) < limit_bytes;
-    if (goes_on || (lacks_addresses && mend_trim_addresses(heap, request->stream))) {
-        outcome = try_ends(heap, request, false, span);
-    }
-    if (outcome == MEND_NOTHING && heap->shortage.refused_bytes > 0 && !heap->attainable.is_known) {
-        outcome = try_ends(heap, request, true, span);
-    }
-    if (outcome == MEND_NOTHING && heap->shortage.no_addresses == MEND_DRIVER_OK) {
-        heap->shortage.no_addresses = had_addresses;
-    }
-    return outcome;
-}
-
-static mend_outcome try_behind(mend_heap *heap, const mend_request *request, mend_span **span)
-{
-    mend_plan plan;
-    const bool is_found = mend_plan_find_behind(heap, request, &plan);
-    const mend_outcome outcome = carry_out(heap, request, is_found, &plan, span);
-    mend_plan_clear(&plan);
-    return outcome;
-}
+/* ---- behind what the stream may not use ------------------------------------------------------ */
 
 /* A small request is a large one here. */
-mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *asking, mend_span **span)
+mend_outcome mend_place_behind(mend_heap *heap, const mend_request *asking, mend_span **span)
 {
+    mend_plan plan;
     mend_request request = *asking;
     request.may_break = true; /* else an empty chunk would be left alone */
     request.zone = asking->zone == MEND_ZONE_SMALL ? MEND_ZONE_LARGE : asking->zone;
     if (request.zone != MEND_ZONE_LARGE || request.in_one_chunk) {
         return MEND_NOTHING;
     }
-    const mend_outcome outcome =
-        mend_ends_are_open(heap, &request) ? try_ends_again(heap, &request, span) : MEND_NOTHING;
-    return outcome == MEND_NOTHING ? try_behind(heap, &request, span) : outcome;
+    const bool is_found = mend_plan_find_behind(heap, &request, &plan);
+    const mend_outcome outcome = carry_out(heap, &request, is_found, &plan, span);
+    mend_plan_clear(&plan);
+    return outcome;
 }
 
 /* ---- more than the driver gave ------------------------------------------------------------------

@@ -166,15 +166,14 @@ static mend_usable look_again(const mend_heap *heap, const mend_request *request
     return (as_is->blocked & holds) == 0 ? *as_is : look_past(heap, request, holds);
 }
 
-/* The partly used chunk with most free bytes, and a block in it. Not one that lends a part. */
+/* The partly used chunk with most free bytes, and a block in it. */
 static const mend_span *emptiest_holder(const mend_heap *heap, uint64_t *free_most_bytes)
 {
     const mend_chunk *emptiest = NULL;
     *free_most_bytes = 0;
     MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
         uint64_t bytes = chunk->size_bytes - chunk->live_bytes;
-        if (chunk->live_bytes != 0 && chunk->aliases == 0 && !mend_chunk_sleeps(chunk) &&
-            bytes > *free_most_bytes) {
+        if (chunk->live_bytes != 0 && !mend_chunk_sleeps(chunk) && bytes > *free_most_bytes) {
             *free_most_bytes = bytes;
             emptiest = chunk;
         }
@@ -286,8 +285,8 @@ bool mend_report_waits_would_serve(mend_heap *heap, const mend_request *request,
                                     bytes - mend_min_u64(need.bytes, bytes));
 }
 
-/* A limit under which the request would have succeeded; 0: none. Often the lowest, but free ends of
- * partly used chunks are not counted; nor is free memory that was there and did not serve. */
+/* A limit under which the request would have succeeded; 0: none. Often the lowest, but free
+ * memory that was there and did not serve is not counted. */
 static uint64_t sufficient_limit_bytes(const mend_heap *heap, const mend_request *request,
                                        const mend_usable *as_is, bool is_captured)
 {

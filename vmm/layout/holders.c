@@ -117,7 +117,7 @@ static void count_all(table *t, const mend_heap *heap)
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         MEND_TREE_EACH(const mend_span, end, by_end, &heap->zones[zone].segment_ends) {
             for (const mend_span *span = end; span != NULL; span = span->previous) {
-                if (span->live && !span->lent) {
+                if (span->live) {
                     count_block(t, span);
                 }
             }
@@ -139,7 +139,7 @@ bool mend_holders_add(mend_holders_sum *of, const mend_heap *heap, size_t spans)
             if (span->address >= of->below) { /* summed in the step before */
                 continue;
             }
-            if (span->live && !span->lent) {
+            if (span->live) {
                 count_block(of, span);
             }
             of->below = span->address;

@@ -478,7 +478,7 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
     assert(address != 0);
     mend_chunk_set_address(&heap->chunks, chunk, zone_number, address);
     mend_history_note(&heap->history, MEND_EVENT_MAP, address, chunk->size_bytes,
-                      mend_chunk_owner(chunk)->memory.number);
+                      chunk->memory.number);
     mend_span *span = mend_slab_take(&heap->nodes.spans);
     span->address = address;
     span->size_bytes = chunk->size_bytes;
@@ -518,7 +518,7 @@ void mend_layout_cut(mend_heap *heap, mend_span *span)
     mend_span *before = span->previous;
     zone->free_bytes -= span->size_bytes;
     mend_history_note(&heap->history, MEND_EVENT_UNMAP, span->address, span->size_bytes,
-                      mend_chunk_owner(span->chunk)->memory.number);
+                      span->chunk->memory.number);
     if (span->next != NULL) {
         span->next->previous = NULL;
     } else {

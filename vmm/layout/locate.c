@@ -170,7 +170,7 @@ mend_span *mend_heap_block_at(const mend_heap *heap, uint64_t address)
     if (span == NULL && chunk == NULL) {
         span = passed_at(heap, address);
     }
-    return span != NULL && span->live && !span->lent ? span : NULL;
+    return span != NULL && span->live ? span : NULL;
 }
 
 bool mend_heap_holds(const mend_heap *heap, uint64_t address)

@@ -15,12 +15,10 @@
  *    thread. A claimed span lies inside its frozen chunk. A block may lie in several frozen chunks;
  *    all but one sleep (physical/chunk.h), except while a sleep begins and after one
  *    that failed, whose chunks miss their mappings;
- *  - the pointer map has exactly the blocks and the cached spans: no lent span, no page of a range;
+ *  - the pointer map has exactly the blocks and the cached spans, and no page of a range;
  *  - a span has no chunk exactly in the fourth zone; there it is live, alone in its segment, and of
  *    no group, export or pin;
  *  - a block in_one_chunk crosses no edge of a chunk, and is one of the pins of its chunk;
- *  - a lent span is the part of exactly one alias of its chunk (physical/chunk.h), with the same
- *    distance from the start of the chunk in both mappings; so no granule is free or live twice;
  *  - a user of a live block is a node without an epoch, which names the slot of the stream. A slot
  *    counts the nodes that name it, and is not reused before the count is 0. So forgetting a stream
  *    or releasing a group reads no blocks: the slot has the last epoch.
@@ -88,7 +86,6 @@ typedef struct mend_span {
     bool cached;               /* free, in the zone's front cache */
     bool of_group;       /* live: the block is of a group; the oldest node of `waits` is its mark */
     bool is_exported;    /* live: other processes can import the block, or the page */
-    bool lent;           /* live: no block, but memory in use at an alias of its chunk */
     uint8_t cache_index; /* cached: index in the cache's list */
     float born;          /* live: blocks and pages allocated in the heap until then */
     uint16_t scope;      /* live: number of the scope it was allocated in (base/names.h) */
@@ -176,7 +173,6 @@ typedef struct mend_retired {
     X(placed_in_run)                                                                               \
     X(placed_by_extension)                                                                         \
     X(placed_at_new_address)                                                                       \
-    X(placed_by_alias)                                                                             \
     X(chunks_moved)                                                                                \
     X(compactions)                                                                                 \
     X(copied_bytes)                                                                                \

@@ -39,11 +39,11 @@ void mend_access_init(mend_heap *heap)
 uint64_t mend_access_stretch(const mend_chunk **chunk, bool with_access)
 {
     const mend_chunk *at = *chunk;
-    const uint64_t address = mend_chunk_mapping_address(at);
+    const uint64_t address = at->address;
     uint64_t end = address;
-    while (at != NULL && mend_chunk_mapping_address(at) == end &&
+    while (at != NULL && at->address == end &&
            (with_access ? at->missing == MEND_MISSING_NOTHING : mend_chunk_has_mapping(at))) {
-        end += mend_chunk_mapping_bytes(at);
+        end += at->size_bytes;
         at = mend_chunk_next(at);
     }
     *chunk = end > address ? at : mend_chunk_next(*chunk);
@@ -61,7 +61,7 @@ static mend_result allow(mend_heap *heap, uint64_t address, uint64_t size_bytes,
 static mend_result allow_all(mend_heap *heap, int device)
 {
     for (const mend_chunk *at = mend_chunk_from(&heap->chunks, 0); at != NULL;) {
-        const uint64_t address = mend_chunk_mapping_address(at);
+        const uint64_t address = at->address;
         const uint64_t bytes = mend_access_stretch(&at, true);
         MEND_TRY(bytes > 0 ? allow(heap, address, bytes, device) : MEND_OK);
     }

@@ -12,12 +12,9 @@ typedef struct transaction {
     const mend_plan *plan;
     mend_layout_promise nodes; /* of the layout, promised until the end */
     mend_span *base; /* the claimed part of the run, as one span; NULL: none, or not claimed yet */
-    mend_span *tail_part; /* claimed parts of the plan's ends; NULL: none, or not claimed yet */
-    mend_span *head_part;
     int zone;
     mend_space *space;   /* the addresses that it uses */
-    mend_cluster *parts; /* what is mapped, in order: the plan's tail, claimed chunks, created ones,
-                          * the plan's head */
+    mend_cluster *parts; /* what is mapped, in order: claimed chunks, created ones */
     size_t count;
     size_t mapped; /* of these, so far */
     size_t reservations_before;
@@ -26,10 +23,10 @@ typedef struct transaction {
 } transaction;
 
 /* Of waits, only chunks that are mapped have any: they are claimed before anything changes. */
-static mend_layout_promise count_nodes(const transaction *t, size_t chunks, size_t ends)
+static mend_layout_promise count_nodes(const transaction *t, size_t chunks)
 {
     mend_layout_promise nodes = mend_layout_nodes_for(t->heap, chunks);
-    nodes.waits = mend_layout_nodes_for(t->heap, 1 + 2 * ends).waits;
+    nodes.waits = mend_layout_nodes_for(t->heap, 1).waits;
     for (size_t i = 0; i < t->plan->picks.count; i++) {
         const mend_chunk *at = t->plan->picks.chunks[i];
         if (at->address != 0) {
@@ -46,25 +43,13 @@ static mend_layout_promise count_nodes(const transaction *t, size_t chunks, size
 static bool reserve_nodes(transaction *t)
 {
     mend_heap *heap = t->heap;
-    size_t ends = mend_plan_end_count(t->plan);
     size_t created = mend_plan_create_count(t->plan);
-    size_t chunks = t->plan->picks.count + created + 2 * ends; /* an end leaves a run, and enters */
+    size_t chunks = t->plan->picks.count + created;
     t->parts = calloc(chunks, sizeof(t->parts[0]));
-    t->nodes = count_nodes(t, chunks, ends);
+    t->nodes = count_nodes(t, chunks);
     return t->parts != NULL && mend_retire_reserve(heap, chunks) &&
-           mend_slab_reserve(&heap->chunks.slab, created + ends) &&
+           mend_slab_reserve(&heap->chunks.slab, created) &&
            mend_space_reserve_nodes(t->space, 1) && mend_layout_promise_these(heap, &t->nodes);
-}
-
-/* Free memory of a chunk; NULL, and a chunk that is not mapped, have nothing to wait for. */
-static mend_result order_behind(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
-                                uint64_t size_bytes, uint32_t stream)
-{
-    if (chunk == NULL || chunk->address == 0) {
-        return MEND_OK;
-    }
-    mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], address);
-    return mend_layout_make_ready(heap, run, address, size_bytes, stream);
 }
 
 /* Makes the stream wait for the last use, by other streams, of the memory that the plan takes. */
@@ -79,35 +64,19 @@ static mend_result order_streams(const transaction *t, uint32_t stream)
     for (size_t i = 0; i < plan->picks.count; i++) {
         const mend_chunk *at = plan->picks.chunks[i];
         assert(mend_chunk_is_empty(at));
-        MEND_TRY(order_behind(heap, at, at->address, at->size_bytes, stream));
+        if (at->address != 0) { /* one that is not mapped has nothing to wait for */
+            mend_run *run = mend_layout_run_at(&heap->zones[at->zone], at->address);
+            MEND_TRY(mend_layout_make_ready(heap, run, at->address, at->size_bytes, stream));
+        }
     }
-    const mend_end *tail = &plan->tail;
-    const mend_end *head = &plan->head;
-    MEND_TRY(order_behind(heap, tail->chunk, tail->address, tail->size_bytes, stream));
-    return order_behind(heap, head->chunk, head->address, head->size_bytes, stream);
+    return MEND_OK;
 }
 
-/* The next part, if there is a chunk for it. */
+/* The next part. */
 static void enter(transaction *t, mend_chunk *chunk, bool is_created)
 {
-    if (chunk != NULL) {
-        t->parts[t->count++] = (mend_cluster){
-            .size_bytes = chunk->size_bytes, .chunk = chunk, .is_created = is_created};
-    }
-}
-
-static mend_span *claim_end(mend_heap *heap, const mend_end *end)
-{
-    return end->chunk != NULL
-               ? mend_layout_claim_end(heap, end->chunk, end->address, end->size_bytes)
-               : NULL;
-}
-
-static void end_claim_of_end(mend_heap *heap, const mend_end *end, mend_span *part)
-{
-    if (part != NULL) {
-        mend_layout_end_claim_of_end(heap, end->chunk, part);
-    }
+    t->parts[t->count++] =
+        (mend_cluster){.size_bytes = chunk->size_bytes, .chunk = chunk, .is_created = is_created};
 }
 
 /* Takes everything that the plan uses out of reach of other threads, before driver calls. */
@@ -124,9 +93,6 @@ static void claim(transaction *t)
             t->base = mend_layout_claim_part(heap, base, start, t->address - start);
         }
     }
-    t->tail_part = claim_end(heap, &t->plan->tail);
-    t->head_part = claim_end(heap, &t->plan->head);
-    enter(t, t->plan->tail.chunk, false);
     for (size_t i = 0; i < t->plan->picks.count; i++) {
         mend_step_claim(heap, t->plan->picks.chunks[i]);
         enter(t, t->plan->picks.chunks[i], false);
@@ -153,7 +119,6 @@ static mend_result create_chunks(transaction *t)
         enter(t, chunk, true);
         left_bytes -= size_bytes;
     }
-    enter(t, t->plan->head.chunk, false);
     return MEND_OK;
 }
 
@@ -245,8 +210,6 @@ static void undo(transaction *t)
     }
     mend_space_trim(&heap->space, t->reservations_before);
     end_claim_of_base(t);
-    end_claim_of_end(heap, &t->plan->tail, t->tail_part);
-    end_claim_of_end(heap, &t->plan->head, t->head_part);
     for (size_t i = 0; i < t->count; i++) {
         if (!t->parts[i].is_created) {
             mend_step_end_claim(heap, t->parts[i].chunk);
@@ -266,11 +229,6 @@ static void commit(transaction *t)
     for (size_t i = 0; i < t->count; i++) {
         mend_chunk *at = t->parts[i].chunk;
         mend_waits waits = {0};
-        if (at->address != 0) { /* the end of one: free memory at the alias, for a moment */
-            mend_layout_lend(heap, at, i == 0 && t->tail_part != NULL ? t->tail_part : t->head_part,
-                             t->parts[i].address);
-            continue;
-        }
         if (at->claim.address != 0) {
             mend_waits_add_all(env, &waits, &at->claim.waits);
             mend_retire_claim(heap, at);
@@ -302,19 +260,15 @@ static mend_result perform(transaction *t, const mend_request *request)
     return map_chunks(t);
 }
 
-/* Where it may begin: in the base, in the tail, or where the first chunk is mapped. */
+/* Where it may begin: in the base, or where the first chunk is mapped. */
 static mend_span *take_block(const transaction *t, const mend_request *request)
 {
     mend_heap *heap = t->heap;
-    const mend_end *tail = &t->plan->tail;
-    const uint64_t offset_bytes = tail->chunk != NULL ? tail->address - tail->chunk->address : 0;
-    const uint64_t start = t->plan->base != NULL ? t->plan->start : t->address + offset_bytes;
+    const uint64_t start = t->plan->base != NULL ? t->plan->start : t->address;
     uint64_t address = mend_align_up(start, request->alignment_bytes);
     mend_run *run = mend_layout_run_at(&heap->zones[t->zone], address);
     assert(mend_run_end(run) - address >= request->size_bytes);
-    if (mend_plan_end_count(t->plan) > 0) {
-        heap->counters.placed_by_alias++;
-    } else if (t->plan->base != NULL) {
+    if (t->plan->base != NULL) {
         heap->counters.placed_by_extension++;
     } else {
         heap->counters.placed_at_new_address++;
@@ -329,7 +283,7 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
                      .plan = plan,
                      .zone = request->zone,
                      .space = request->pages != NULL ? &heap->range_space : &heap->space,
-                     .total_bytes = mend_plan_mapped_bytes(plan)};
+                     .total_bytes = plan->picked_bytes + plan->create_bytes};
     assert(t.total_bytes > 0);
     assert(request->size_bytes % MEND_GRANULE_BYTES == 0);
     assert(t.total_bytes % heap->device.granularity_bytes == 0);

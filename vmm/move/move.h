@@ -53,7 +53,7 @@ typedef struct mend_exchange_report {
 } mend_exchange_report;
 
 /*
- * Exchanges the memory of a mapped chunk without pins, exports, aliases and retired mappings, which
+ * Exchanges the memory of a mapped chunk without pins, exports and retired mappings, which
  * lacks nothing and does not sleep. *report also after a failure: then the chunk is as before, or
  * lacks its mapping. Does not make room, and looks at no limit. MEND_ERROR_OUT_OF_MEMORY: the
  * device has no room, or there are no addresses for the copy.
@@ -297,11 +297,6 @@ mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address);
  * retires. The chunk is empty. The caller reserved nodes of the layout for a chunk. No driver
  * call. */
 void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk);
-
-/* Ends all aliases without blocks and pins; not those whose memory waits for captured graphs, which
- * may know the address. *any: there was one. MEND_OK; MEND_ERROR_OUT_OF_HOST_MEMORY: the others
- * stay. No driver call. */
-mend_result mend_dissolve_aliases(mend_heap *heap, bool *any);
 
 /* ---- settle.c -------------------------------------------------------------------------------- */
 

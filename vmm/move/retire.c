@@ -2,8 +2,7 @@
  * Retired mappings: the old address of a moved chunk, still mapped because work in flight may use
  * it. It is unmapped, in batches of neighbours, when that work has passed its fences; only then can
  * its addresses be used again. Chunks that go back to the driver retire too, and so do mappings of
- * other processes' chunks, and those of aliases that nothing uses. They are what most of the list
- * of what is owed is (physical/owed.h).
+ * other processes' chunks. They are what most of the list of what is owed is (physical/owed.h).
  */
 #include "move/move.h"
 
@@ -187,31 +186,4 @@ void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
     forget(heap, retired);
     mend_retire_mapping(heap, chunk, present, &of_present);
     mend_layout_attach(heap, chunk, zone, address, &waits);
-}
-
-/* ---- aliases --------------------------------------------------------------------------------- */
-
-/* Their memory is free at the chunk's own address again, and their mappings retire. */
-mend_result mend_dissolve_aliases(mend_heap *heap, bool *any)
-{
-    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
-    *any = false;
-    mend_owed *next = mend_owed_from(&heap->chunks.owing, MEND_OWED_ALIAS, 0);
-    while (next != NULL) {
-        mend_chunk *alias = MEND_CONTAINER_OF(next, mend_chunk, owed);
-        next = mend_owed_next(next);
-        if (!mend_layout_is_alias_unused(heap, alias)) {
-            continue;
-        }
-        if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
-            return mend_no_host_memory("the end of an alias");
-        }
-        const mend_chunk *chunk = alias->alias.of;
-        const uint64_t mapping_address = alias->alias.mapping_address;
-        mend_waits waits = {0};
-        mend_layout_take_back(heap, alias, &waits);
-        mend_retire_mapping(heap, chunk, mapping_address, &waits);
-        *any = true;
-    }
-    return MEND_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * Settlements: what is owed (physical/owed.h) is done here; retired mappings and aliases also by
+ * Settlements: what is owed (physical/owed.h) is done here; retired mappings also by
  * whoever needs room (move/retire.c). A call that reaches the driver begins with one (mend_enter);
  * what became possible meanwhile, after a wait or a free, is done by another. What cannot be done
  * stays, and the next settlement tries again.

@@ -444,8 +444,6 @@ bool mend_trim_addresses(mend_heap *heap, uint32_t asking)
     uint64_t taken_bytes = heap->space.taken_bytes;
     uint64_t address_bytes = heap->space.address_bytes;
     bool is_captured;
-    bool any;
-    mend_dissolve_aliases(heap, &any); /* as many as can */
     if (find_out(heap, asking, &is_captured) == MEND_OK) {
         mend_chunk *chosen = choose_chunks(heap, &(choice){.may_unmap = !is_captured});
         while (chosen != NULL && withdraw(heap, chosen)) {
@@ -472,9 +470,7 @@ static uint64_t chosen_bytes(mend_heap *heap, const choice *which)
 /* Before chunks are chosen. */
 static mend_result prepare(mend_heap *heap, choice *which)
 {
-    bool any;
     bool is_captured;
-    MEND_TRY(mend_dissolve_aliases(heap, &any));
     MEND_TRY(find_out(heap, MEND_STREAM_UNKNOWN, &is_captured));
     which->may_unmap = !is_captured;
     mend_retire_flush(heap, MEND_STREAM_UNKNOWN);

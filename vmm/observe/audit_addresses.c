@@ -17,8 +17,8 @@ static uint64_t import_at(const mend_heap *heap, uint64_t address)
 static uint64_t chunk_at(const mend_heap *heap, uint64_t address)
 {
     const mend_chunk *chunk = mend_chunk_from(&heap->chunks, address);
-    const bool is_there = chunk != NULL && mend_chunk_mapping_address(chunk) == address;
-    return is_there ? mend_chunk_mapping_bytes(chunk) : 0;
+    const bool is_there = chunk != NULL && chunk->address == address;
+    return is_there ? chunk->size_bytes : 0;
 }
 
 static uint64_t retired_at(const mend_heap *heap, uint64_t address)

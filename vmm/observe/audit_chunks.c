@@ -1,17 +1,16 @@
 /*
  * The audit of chunks: each has what its state says, and what is counted of all of them is counted
- * again. An alias is one part of one chunk, which is lent to it alone.
+ * again.
  */
 #include "observe/audit_parts.h"
 #include "sleep/sleep.h"
 #include "users/users.h"
 
-/* X(figure): sums over chunks and aliases. */
+/* X(figure): sums over chunks. */
 #define CHUNK_SUMS(X)                                                                              \
     X(reserved_bytes)                                                                              \
     X(empty_unmapped_bytes)                                                                        \
     X(unmapped_bytes)                                                                              \
-    X(lent_bytes)                                                                                  \
     X(pinned_bytes)                                                                                \
     X(exported_bytes)                                                                              \
     X(frozen_count)                                                                                \
@@ -35,7 +34,7 @@
 
 /* Beside the sums. */
 typedef struct numbers {
-    uint64_t empty, mapped, owing, held_for_aliases;
+    uint64_t empty, mapped, owing;
     uint64_t empty_in[MEND_CHUNK_ZONES];
 } numbers;
 
@@ -75,41 +74,6 @@ static bool spans_are_right(const mend_audit_walk *a, const mend_chunk *chunk,
     return true;
 }
 
-/* ---- aliases --------------------------------------------------------------------------------- */
-
-/* The lent span and the alias are the same part of the chunk, at its end or its start. */
-static bool part_is_right(const mend_heap *heap, const mend_chunk *alias)
-{
-    const mend_chunk *chunk = alias->alias.of;
-    const mend_span *span = alias->alias.lent;
-    const uint64_t offset_bytes = alias->address - alias->alias.mapping_address;
-    return offset_bytes < chunk->size_bytes && alias->size_bytes < chunk->size_bytes &&
-           (offset_bytes == 0 || offset_bytes + alias->size_bytes == chunk->size_bytes) &&
-           mend_heap_span_at(heap, chunk->address + offset_bytes) == span && span->lent &&
-           span->address == chunk->address + offset_bytes && span->size_bytes == alias->size_bytes;
-}
-
-static bool alias_is_right(const mend_audit_walk *a, const mend_chunk *alias)
-{
-    const mend_chunk *chunk = alias->alias.of;
-    uint64_t aliases = 0;
-    MEND_TREE_EACH(const mend_chunk, each, by_address, &a->heap->chunks.mapped) {
-        aliases += each->alias.of == chunk;
-    }
-    MUST(chunk->address != 0 && !mend_chunk_is_alias(chunk) && !chunk->is_frozen &&
-             chunk->memory.handle == alias->memory.handle && chunk->zone == alias->zone &&
-             chunk->aliases == aliases,
-         "the alias 0x%llx has no chunk, or one that is not held for it",
-         MEND_AUDIT_HEX(alias->address));
-    MUST(!alias->is_frozen && alias->aliases == 0 && alias->memory.number == 0 &&
-             alias->holds == mend_chunk_holds(alias) &&
-             alias->pins == mend_pins_of(a->heap, alias) && !mend_chunk_is_exported(alias),
-         "the alias 0x%llx is counted as a chunk of its own", MEND_AUDIT_HEX(alias->address));
-    MUST(part_is_right(a->heap, alias), "the alias 0x%llx is not the part that is lent to it",
-         MEND_AUDIT_HEX(alias->address));
-    return true;
-}
-
 /* ---- asleep ---------------------------------------------------------------------------------- */
 
 /* The pieces lie in the chunk, one behind the other, and fill what is kept. */
@@ -139,8 +103,7 @@ static bool asleep_is_right(mend_audit_walk *a, const mend_chunk *chunk)
 {
     bool has_memory = chunk->missing != MEND_MISSING_MEMORY;
     MUST(chunk->is_frozen && chunk->missing != MEND_MISSING_NOTHING && chunk->pins == 0 &&
-             chunk->aliases == 0 && !mend_chunk_is_exported(chunk) &&
-             has_memory == (chunk->memory.handle != 0) &&
+             !mend_chunk_is_exported(chunk) && has_memory == (chunk->memory.handle != 0) &&
              !(has_memory && mend_retire_holds(a->heap, chunk->memory.handle) != NULL),
          "the chunk 0x%llx sleeps, and is in use", MEND_AUDIT_HEX(chunk->address));
     MUST(pieces_are_right(chunk), "what is kept of the chunk 0x%llx is wrong",
@@ -245,7 +208,6 @@ static bool take(mend_audit_walk *a, mend_chunks *found, numbers *of, const mend
         chunk->address != 0 && mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
     of->mapped += chunk->address != 0;
     of->owing += chunk->owed.kind != MEND_OWED_NOTHING;
-    of->held_for_aliases += chunk->aliases;
     return chunk_is_right(a, chunk);
 }
 
@@ -253,7 +215,6 @@ bool mend_audit_chunks(mend_audit_walk *a)
 {
     const mend_chunks *chunks = &a->heap->chunks;
     const mend_owing *owing = &chunks->owing;
-    const uint32_t aliases = owing->count[MEND_OWED_ALIAS];
     const mend_span *lowest = NULL;
     mend_chunks found = {0};
     numbers of = {0};
@@ -268,10 +229,8 @@ bool mend_audit_chunks(mend_audit_walk *a)
     for (mend_tree_node *at = mend_tree_last(&chunks->mapped); at != NULL && is_right;
          at = mend_tree_previous(at)) { /* so the spans of all are passed once */
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        found.lent_bytes += mend_chunk_is_alias(chunk) ? chunk->size_bytes : 0;
         is_right = (chunk->missing != MEND_MISSING_MEMORY || take(a, &found, &of, chunk)) &&
-                   spans_are_right(a, chunk, &lowest) &&
-                   (!mend_chunk_is_alias(chunk) || alias_is_right(a, chunk));
+                   spans_are_right(a, chunk, &lowest);
     }
     if (!is_right) {
         return false;
@@ -280,7 +239,7 @@ bool mend_audit_chunks(mend_audit_walk *a)
     CHUNK_SUMS(X);
 #undef X
     MUST(of.empty == chunks->empty.count + chunks->parked.count &&
-             of.mapped + aliases == chunks->mapped.count,
+             of.mapped == chunks->mapped.count,
          "the counts of chunks are wrong");
     for (int zone = 0; zone < MEND_CHUNK_ZONES; zone++) {
         MUST(of.empty_in[zone] == a->heap->zones[zone].empty_bytes,
@@ -289,8 +248,5 @@ bool mend_audit_chunks(mend_audit_walk *a)
     MUST(of.owing == (uint64_t)owing->count[MEND_OWED_RESTORE] + owing->count[MEND_OWED_END] +
                          owing->count[MEND_OWED_MEMORY] + owing->count[MEND_OWED_GRAPHS],
          "what is owed of chunks is not noted");
-    /* Their bytes are equal and no two aliases have the same span: each lent one has an alias. */
-    MUST(of.held_for_aliases == aliases && found.lent_bytes == a->lent_bytes,
-         "the counts of aliases and of what is lent are wrong");
     return kept_is_right(a);
 }

@@ -76,25 +76,21 @@ static bool span_is_right(mend_audit_walk *a, const mend_span *span, int zone)
     bool in_map = zone == MEND_ZONE_RANGE
                       ? mend_range_page_at(heap, span->address) == span
                       : mend_pointer_map_find(&heap->blocks, span->address) == span;
-    MUST(in_map == ((span->live && !span->lent) || span->cached),
-         "span 0x%llx: live and the pointer map disagree", MEND_AUDIT_HEX(span->address));
+    MUST(in_map == (span->live || span->cached), "span 0x%llx: live and the pointer map disagree",
+         MEND_AUDIT_HEX(span->address));
     SPAN_MUST(span->chunk == mend_chunk_at(&heap->chunks, span->address),
               "begins in another chunk");
     SPAN_MUST(zone != MEND_ZONE_PASSED ||
                   (span->live && span->chunk == NULL && span->previous == NULL &&
-                   span->next == NULL && !span->of_group && !span->is_exported && !span->lent &&
+                   span->next == NULL && !span->of_group && !span->is_exported &&
                    !span->in_one_chunk),
               "is passed through, and not a block by itself");
     SPAN_MUST(zone == MEND_ZONE_PASSED || span->chunk != NULL, "has no chunk");
-    SPAN_MUST(!span->live || span->lent || span->requested_bytes <= span->size_bytes,
-              "was asked to be larger");
+    SPAN_MUST(!span->live || span->requested_bytes <= span->size_bytes, "was asked to be larger");
     SPAN_MUST(span->live || !span->is_exported, "is free and exported");
     SPAN_MUST(!span->in_one_chunk ||
                   (span->live && mend_span_is_in_one_chunk(span) && span->chunk->pins > 0),
               "is not in one pinned chunk");
-    SPAN_MUST(!span->lent || (span->live && !span->is_exported && span->waits.first.epoch == 0 &&
-                              span->waits.others == NULL),
-              "is lent, and free or waited for");
     if (!claim_is_right(a, span) || (span->cached && !cached_is_right(a, span)) ||
         !mend_audit_waits(a, &span->waits, span->address)) {
         return false;
@@ -105,9 +101,7 @@ static bool span_is_right(mend_audit_walk *a, const mend_span *span, int zone)
     a->pending_bytes += mend_span_is_pending(span) ? span->size_bytes : 0;
     a->spans++;
     a->exported += span->is_exported;
-    if (span->lent) {
-        a->lent_bytes += span->size_bytes;
-    } else if (span->live) {
+    if (span->live) {
         a->live[span->zone].blocks++;
         a->live[span->zone].bytes += span->size_bytes;
         a->live[span->zone].requested_bytes += span->requested_bytes;

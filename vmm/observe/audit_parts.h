@@ -26,7 +26,6 @@ typedef struct mend_audit_walk {
         uint64_t requested_bytes;
     } live[MEND_ZONE_COUNT];
     uint32_t cached[MEND_ZONE_COUNT]; /* number of spans marked as cached */
-    uint64_t lent_bytes;              /* of lent spans */
     uint64_t pending_blocks;          /* spans in the list of pending ones */
     uint64_t pending_bytes;
     uint64_t spans;
@@ -58,8 +57,7 @@ bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t addr
 /* Checks spans, runs, indices and the front cache of a zone (audit_layout.c). */
 bool mend_audit_zone(mend_audit_walk *a, int zone);
 
-/* Checks chunks and aliases, what is lent to these, and what is kept of chunks that sleep; after
- * the zones (audit_chunks.c). */
+/* Checks chunks, and what is kept of those that sleep; after the zones (audit_chunks.c). */
 bool mend_audit_chunks(mend_audit_walk *a);
 
 /* Checks addresses, retired mappings and imports (audit_addresses.c). */

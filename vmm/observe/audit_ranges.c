@@ -11,8 +11,8 @@ static bool pages_are_right(const mend_audit_walk *a, const mend_range *range)
     const size_t count = (size_t)(range->size_bytes / range->page_bytes);
     for (size_t i = 0; i < count; i++) {
         const mend_span *span = range->pages[i];
-        MUST(span == NULL || (span->live && span->zone == MEND_ZONE_RANGE && !span->lent &&
-                              !span->of_group && span->address == mend_range_page_start(range, i) &&
+        MUST(span == NULL || (span->live && span->zone == MEND_ZONE_RANGE && !span->of_group &&
+                              span->address == mend_range_page_start(range, i) &&
                               span->size_bytes == range->page_bytes),
              "page %zu of the range 0x%llx is not its span", i, MEND_AUDIT_HEX(range->address));
         committed += span != NULL;
@@ -36,9 +36,8 @@ static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk)
         const size_t page = mend_range_page_of(range, chunk->address);
         const uint64_t page_end = mend_range_page_start(range, page + 1);
         const uint64_t live_bytes = range->pages[page] != NULL ? chunk->size_bytes : 0;
-        is_right = chunk->address + chunk->size_bytes <= page_end &&
-                   chunk->live_bytes == live_bytes && !mend_chunk_is_alias(chunk) &&
-                   chunk->aliases == 0;
+        is_right =
+            chunk->address + chunk->size_bytes <= page_end && chunk->live_bytes == live_bytes;
     }
     MUST(is_right && chunk->sums == (is_there ? &range->sums : NULL),
          "the chunk 0x%llx does not fit its page of a range", MEND_AUDIT_HEX(chunk->address));

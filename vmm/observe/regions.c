@@ -118,7 +118,7 @@ static mend_region region_at(const region_walk *walk, const mend_span *span)
 /* What the chunk says of a region that reaches into it. */
 static void meet_chunk(mend_region *region, const mend_chunk *chunk)
 {
-    region->is_pinned |= mend_chunk_owner(chunk)->pins > 0;
+    region->is_pinned |= chunk->pins > 0;
     region->is_unmapped |= mend_chunk_misses_mapping(chunk);
     region->is_asleep |= mend_chunk_sleeps(chunk);
 }
@@ -169,11 +169,7 @@ static void walk_segment(region_walk *walk, const mend_tree_node *end)
     }
     walk->segment = pointer_of(span->address);
     for (; span != NULL; span = span->next) {
-        if (span->lent) { /* a hole: the memory is at its alias, and behind the hole is another
-                           * segment */
-            end_open(walk);
-            walk->segment = pointer_of(mend_span_end(span));
-        } else if (span->live) {
+        if (span->live) {
             walk_block(walk, span);
         } else {
             walk_free(walk, span);

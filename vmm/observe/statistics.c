@@ -61,7 +61,6 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->limit_bytes = heap->config.limit_bytes;
     stats->soft_limit_bytes = heap->config.soft_limit_bytes;
     stats->pinned_bytes = chunks->pinned_bytes;
-    stats->lent_bytes = chunks->lent_bytes;
     stats->pending_bytes = heap->usage.pending_bytes[MEND_USAGE_ALL];
     stats->exported_blocks = heap->exports.count;
     stats->exported_bytes = chunks->exported_bytes;
@@ -106,7 +105,6 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
     stats->live_blocks = MEND_HEAP_SUM(heap, live_blocks);
     stats->chunks = mend_heap_chunks(heap);
-    stats->aliases = heap->chunks.owing.count[MEND_OWED_ALIAS];
     stats->mappings = mend_heap_mappings(heap);
     stats->unmapped_blocks = unmapped_blocks(heap);
     stats->streams = heap->streams.known_count;

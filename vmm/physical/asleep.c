@@ -8,7 +8,7 @@
  *    and that the driver did not unmap when the wake failed, is a part of reserved_bytes and owed;
  *    the next wake uses it;
  *  - each of its blocks of which not all bytes here are kept says so (contents_dropped);
- *  - no pin, export or alias holds it, and no retired mapping maps its memory;
+ *  - no pin or export holds it, and no retired mapping maps its memory;
  *  - it is not collected while its free memory is kept for captured graphs, which know the address.
  */
 #include "physical/chunk.h"
@@ -35,7 +35,7 @@ mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, stru
 
 mend_chunk *mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept)
 {
-    assert(chunk->pins == 0 && chunk->aliases == 0 && !mend_chunk_is_alias(chunk));
+    assert(chunk->pins == 0);
     assert(!mend_chunk_sleeps(chunk));
     mend_history_note(chunks->history, MEND_EVENT_SLEEP, chunk->address, chunk->size_bytes,
                       chunk->memory.number);

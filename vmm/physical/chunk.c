@@ -34,8 +34,7 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
 
 void mend_chunks_clear(mend_chunks *chunks)
 {
-    assert(chunks->mapped.count <=
-           chunks->all.count + chunks->away_count + chunks->owing.count[MEND_OWED_ALIAS]);
+    assert(chunks->mapped.count <= chunks->all.count + chunks->away_count);
     assert(chunks->empty.count <= chunks->all.count);
     mend_slab_clear(&chunks->slab);
 }
@@ -176,10 +175,9 @@ void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
     chunks->away_live_in[chunk->zone] += sleeps ? live_bytes : 0;
     chunks->away_count += lacks_memory ? (uint32_t)one : 0;
     chunks->away_bytes += lacks_memory ? size_bytes : 0;
-    const bool is_reserved = !lacks_memory && chunk->alias.of == NULL;
     chunks->away_in[chunk->zone] += is_mapped && lacks_memory ? size_bytes : 0;
-    chunks->reserved_in[chunk->zone] += is_mapped && is_reserved ? one : 0;
-    chunks->unmapped_bytes += !is_mapped && is_reserved ? size_bytes : 0;
+    chunks->reserved_in[chunk->zone] += is_mapped && !lacks_memory ? one : 0;
+    chunks->unmapped_bytes += !is_mapped && !lacks_memory ? size_bytes : 0;
     if (chunk->sums != NULL) {
         *(sleeps ? &chunk->sums->asleep_live_bytes : &chunk->sums->mapped_bytes) +=
             sleeps ? live_bytes : size_bytes;
@@ -203,7 +201,6 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
     assert((chunk->address == 0) != (address == 0));
     assert(chunk->live_bytes == 0 || chunk->is_frozen);
     assert(chunk->pins == 0);
-    assert(chunk->aliases == 0);
     assert(address % MEND_GRANULE_BYTES == 0);
     mend_chunk_count(chunks, chunk, false);
     const uint64_t empty_bytes = mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
@@ -295,7 +292,7 @@ void mend_chunk_note_owed(mend_chunks *chunks, mend_chunk *chunk)
 void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(!chunk->is_frozen);
-    assert(chunk->pins == 0 && chunk->aliases == 0 && !mend_chunk_is_alias(chunk));
+    assert(chunk->pins == 0);
     assert(chunk->address != 0 && chunk->claim.address == 0);
     mend_chunk_hold(chunks, chunk);
     chunk->is_frozen = true;
@@ -314,26 +311,20 @@ void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk)
 
 void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk)
 {
-    for (; chunk != NULL; chunk = chunk->alias.of) {
-        assert(chunk->address != 0);
-        assert(chunk->claim.address == 0);
-        const bool is_first = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
-        chunks->pinned_bytes += is_first ? chunk->size_bytes : 0;
-        mend_chunk_hold(chunks, chunk);
-        chunk->pins++;
-    }
+    assert(chunk->address != 0);
+    assert(chunk->claim.address == 0);
+    chunks->pinned_bytes += chunk->pins == 0 ? chunk->size_bytes : 0;
+    mend_chunk_hold(chunks, chunk);
+    chunk->pins++;
 }
 
 void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk)
 {
-    for (; chunk != NULL; chunk = chunk->alias.of) {
-        assert(chunk->pins > 0);
-        chunk->pins--;
-        const bool was_last = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
-        assert(!was_last || chunks->pinned_bytes >= chunk->size_bytes);
-        chunks->pinned_bytes -= was_last ? chunk->size_bytes : 0;
-        mend_chunk_end_hold(chunks, chunk);
-    }
+    assert(chunk->pins > 0);
+    chunk->pins--;
+    assert(chunk->pins > 0 || chunks->pinned_bytes >= chunk->size_bytes);
+    chunks->pinned_bytes -= chunk->pins == 0 ? chunk->size_bytes : 0;
+    mend_chunk_end_hold(chunks, chunk);
 }
 
 static const int share_types[MEND_EXPORT_WAYS] = {[MEND_EXPORT_BY_FILE] =

@@ -14,9 +14,6 @@
  *
  * Empty chunks are in a set by size.
  *
- * A chunk may have aliases: further mappings, through which a part of it serves at another address.
- * An alias is a mend_chunk too, in `mapped` alone; its address and size are those of that part.
- *
  * Guarded by the heap's `state` lock.
  */
 #ifndef MEND_PHYSICAL_CHUNK_H
@@ -59,7 +56,7 @@ typedef struct mend_chunk_sums {
 } mend_chunk_sums;
 
 /* What one creation gave: it goes from chunk to chunk as a whole. Its owner is the one chunk whose
- * handle it is; an alias has the handle alone. */
+ * handle it is. */
 typedef struct mend_memory {
     mend_tree_node by_number; /* in `all` */
     mend_chunk_handle handle; /* 0: the chunk misses its memory */
@@ -70,13 +67,6 @@ typedef struct mend_memory {
     bool has_fabric;          /* that handle was asked for; it stays until the memory is released */
     unsigned char fabric[MEND_FABRIC_HANDLE_BYTES];
 } mend_memory;
-
-/* One more mapping of a chunk, of which a part serves at the address of the alias. */
-typedef struct mend_alias {
-    struct mend_chunk *of;    /* the chunk that it maps; NULL: it is none */
-    uint64_t mapping_address; /* where its mapping of the whole chunk begins */
-    struct mend_span *lent;   /* its part, at the chunk's own address */
-} mend_alias;
 
 /* The mapping that a chunk had when a transaction claimed it: still there, in no layout. */
 typedef struct mend_claim {
@@ -97,9 +87,7 @@ typedef struct mend_chunk {
     mend_tree_node by_size; /* in `empty`, while mend_chunk_is_empty, unless it is in ... */
     mend_list newly;        /* ... `newly_empty`, perhaps in use again; else alone */
     mend_list noted;        /* in the ring of that name; else alone */
-    uint64_t pins;    /* number of pins on its mapping: while there is one, the mapping stays. Those
-                       * of its aliases count, too */
-    uint64_t aliases; /* and claims of a transaction that makes one */
+    uint64_t pins; /* number of pins on its mapping: while there is one, the mapping stays */
     uint64_t exports[MEND_EXPORT_WAYS]; /* blocks in it that are exported so; each block pins it */
     int file;              /* the chunk for other processes; only while there are exports by file */
     int zone;              /* of its address */
@@ -119,7 +107,6 @@ typedef struct mend_chunk {
     mend_chunk_missing missing;
 
     mend_memory memory;
-    mend_alias alias;
     mend_claim claim;
 } mend_chunk;
 
@@ -142,9 +129,8 @@ typedef struct mend_chunks {
                                            * sums, which have the hot path's own zone at hand */
     uint64_t empty_unmapped_bytes;        /* of those that are not mapped, but for a moment ... */
     uint64_t unmapped_bytes;              /* ... of all chunks that are not */
-    uint64_t lent_bytes;      /* bytes of all aliases: live or free there, and counted there */
-    uint64_t pinned_bytes;    /* bytes of chunks with pins */
-    uint64_t exported_bytes;  /* bytes of chunks with exports */
+    uint64_t pinned_bytes;                /* bytes of chunks with pins */
+    uint64_t exported_bytes;              /* bytes of chunks with exports */
     uint64_t importers_bytes; /* released, of memory that was exported: the most that importers may
                                * keep from the device, as far as others hold so much of it */
     uint32_t frozen_count;    /* frozen chunks */
@@ -218,7 +204,7 @@ void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk);
 
 /* Adds a pin to a mapped chunk, and removes one. A pinned chunk is never in `empty`, so nothing
- * moves or releases it. A pin of an alias is one of its chunk, too. */
+ * moves or releases it. */
 void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk);
 
@@ -290,32 +276,10 @@ static inline bool mend_chunk_has_mapping(const mend_chunk *chunk)
     return chunk->missing != MEND_MISSING_MAPPING && chunk->missing != MEND_MISSING_MEMORY;
 }
 
-/* Whether it is a chunk of its own, and the chunk whose memory it is. */
-static inline bool mend_chunk_is_alias(const mend_chunk *chunk)
-{
-    return chunk->alias.of != NULL;
-}
-
-static inline mend_chunk *mend_chunk_owner(const mend_chunk *chunk)
-{
-    return mend_chunk_is_alias(chunk) ? chunk->alias.of : (mend_chunk *)chunk;
-}
-
-/* The mapping of a mapped chunk or alias: more than the part of an alias. */
-static inline uint64_t mend_chunk_mapping_address(const mend_chunk *chunk)
-{
-    return mend_chunk_is_alias(chunk) ? chunk->alias.mapping_address : chunk->address;
-}
-
-static inline uint64_t mend_chunk_mapping_bytes(const mend_chunk *chunk)
-{
-    return mend_chunk_owner(chunk)->size_bytes;
-}
-
-/* What `holds` must be: the pins, and 1 while the chunk is frozen; the aliases; 1 for an alias. */
+/* What `holds` must be: the pins, and 1 while the chunk is frozen. */
 static inline uint64_t mend_chunk_holds(const mend_chunk *chunk)
 {
-    return chunk->pins + chunk->is_frozen + chunk->aliases + mend_chunk_is_alias(chunk);
+    return chunk->pins + chunk->is_frozen;
 }
 
 static inline bool mend_chunk_is_empty(const mend_chunk *chunk)
@@ -429,24 +393,6 @@ void mend_chunks_park(mend_chunks *chunks);
 
 /* Searches meet the chunks that this slot keeps, until one asks for them. O(log n for each). */
 void mend_chunks_show(mend_chunks *chunks, uint32_t stream);
-
-/* ---- alias.c --------------------------------------------------------------------------------- */
-
-/* The rest of an alias's mapping takes addresses, and belongs to nothing; its bytes are those of
- * its chunk, reserved once. */
-
-/* Holds a mapped chunk that will have an alias, so that it keeps its mapping, and no compaction
- * chooses it; and ends that. */
-void mend_chunk_hold_for_alias(mend_chunks *chunks, mend_chunk *chunk);
-void mend_chunk_end_hold_for_alias(mend_chunks *chunks, mend_chunk *chunk);
-
-/* An alias, not mapped yet, for a part of a held chunk that is mapped once more at
- * `mapping_address`. The caller reserved a node of the slab. */
-mend_chunk *mend_chunk_make_alias(mend_chunks *chunks, mend_chunk *chunk, uint64_t mapping_address,
-                                  uint64_t size_bytes);
-
-/* The end of an alias that is not mapped any more. The chunk stays held. */
-void mend_chunk_drop_alias(mend_chunks *chunks, mend_chunk *alias);
 
 /* ---- asleep.c -------------------------------------------------------------------------------- */
 

@@ -3,8 +3,8 @@
  * wait before it could be asked. Invariants, checked by the audit:
  *  - each is a node inside the record that it is about, so that nothing fails when it is noted;
  *  - it is noted from the refusal on, or from when it began to wait, until a settlement has done
- *    it. Calls that reach the driver begin with one; who needs room asks for retired mappings and
- *    aliases besides, and nothing else asks again;
+ *    it. Calls that reach the driver begin with one; who needs room asks for retired mappings
+ *    besides, and nothing else asks again;
  *  - the kinds are in the order in which a settlement goes through them.
  *
  * Guarded by the heap's `state` lock.
@@ -24,7 +24,6 @@ typedef enum mend_owed_kind {
     MEND_OWED_MAPPING,     /* retired, to be unmapped once it is idle */
     MEND_OWED_GRAPHS,      /* an end that waits for captured graphs */
     MEND_OWED_RANGE,       /* destroyed: its addresses, once nothing is mapped there */
-    MEND_OWED_ALIAS,       /* an end, once nothing uses it: what makes room for others asks */
     MEND_OWED_KINDS
 } mend_owed_kind;
 

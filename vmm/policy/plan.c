@@ -45,12 +45,6 @@ bool mend_plan_uses(mend_plan *plan, const mend_chunk *chunk)
     return bsearch(&chunk, sorted, picks->count, sizeof(mend_chunk *), compare_chunks) != NULL;
 }
 
-uint64_t mend_plan_mapped_bytes(const mend_plan *plan)
-{
-    return mend_end_mapped_bytes(&plan->tail) + plan->picked_bytes + plan->create_bytes +
-           mend_end_mapped_bytes(&plan->head);
-}
-
 uint64_t mend_plan_next_chunk(const mend_plan *plan, uint64_t left_bytes)
 {
     assert(left_bytes > 0);

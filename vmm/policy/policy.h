@@ -195,16 +195,7 @@ typedef struct mend_picks {
     size_t sorted_count; /* length of the sorted copy for mend_plan_uses; 0: none */
 } mend_picks;
 
-/* A free part of a partly used chunk, which an alias of the chunk continues elsewhere. */
-typedef struct mend_end {
-    mend_chunk *chunk; /* NULL: none */
-    uint64_t address;
-    uint64_t size_bytes;
-} mend_end;
-
 typedef struct mend_plan {
-    mend_end tail;         /* the end of a chunk, before all others; only without a base */
-    mend_end head;         /* the start of a chunk, behind all others */
     mend_run *base;        /* the run to extend; NULL: use a new address */
     uint64_t base_address; /* in the base, or of a bridge: the chunks from there on stay */
     uint64_t base_bytes;
@@ -241,19 +232,6 @@ static inline bool mend_plan_is_in_base(const mend_plan *plan, const mend_chunk 
 
 /* Whether the plan uses the chunk: it picked it, or extends the run that the chunk is in. */
 bool mend_plan_uses(mend_plan *plan, const mend_chunk *chunk);
-
-/* Bytes of the addresses that the plan maps; those of a chunk with an end, without one 0. */
-uint64_t mend_plan_mapped_bytes(const mend_plan *plan);
-static inline uint64_t mend_end_mapped_bytes(const mend_end *end)
-{
-    return end->chunk != NULL ? end->chunk->size_bytes : 0;
-}
-
-/* The number of ends. */
-static inline size_t mend_plan_end_count(const mend_plan *plan)
-{
-    return (size_t)(plan->tail.chunk != NULL) + (plan->head.chunk != NULL);
-}
 
 /* The size of the next chunk to create if `left_bytes` of create_bytes are left; and the number of
  * chunks to create. */
@@ -296,33 +274,6 @@ bool mend_bridge_find(mend_heap *heap, const mend_request *request, uint64_t mov
  * or no chunks fit, or malloc fails. The caller ends it with mend_plan_clear in every case. */
 bool mend_bridge_plan(mend_heap *heap, const mend_request *request, const mend_bridge *bridge,
                       mend_plan *plan);
-
-/* ---- ends.c ---------------------------------------------------------------------------------- */
-
-/* As the planner it changes nothing, but joins idle spans; does not call the driver. */
-
-/* Whether the device may use one chunk at two addresses, and the request may lie so. */
-bool mend_ends_are_open(const mend_heap *heap, const mend_request *request);
-
-/* The free ends of partly used chunks that a request may have: read once, because many plans ask
- * for them. Valid while `state` is held; they do not depend on the size of the request. */
-typedef struct mend_ends {
-    struct mend_end *heads; /* by (size, address) */
-    struct mend_end *tails;
-    size_t head_count;
-    size_t tail_count;
-    bool creates_least; /* plans with as many bytes of them as serve; set by the caller */
-} mend_ends;
-
-/* False if malloc fails. The caller ends it with mend_ends_clear. */
-bool mend_ends_gather(mend_heap *heap, const mend_request *request, mend_ends *ends);
-void mend_ends_clear(mend_ends *ends);
-
-/* Finds a plan with ends for a large request that no other plan serves: with as few bytes of them
- * as it lacks, or with as few created ones. False if there is none, or if malloc fails. The caller
- * ends it with mend_plan_clear in every case. */
-bool mend_ends_find(mend_heap *heap, const mend_request *request, const mend_ends *ends,
-                    mend_plan *plan);
 
 /* ---- fit.c ----------------------------------------------------------------------------------- */
 

@@ -88,8 +88,7 @@ bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk)
 {
     assert(!mend_chunk_misses_mapping(chunk)); /* a pass begins without such chunks, and ends when a
                                                 * compaction fails */
-    return !chunk->is_frozen && chunk->live_bytes > 0 && chunk->pins == 0 && chunk->aliases == 0 &&
-           !mend_chunk_is_alias(chunk) &&
+    return !chunk->is_frozen && chunk->live_bytes > 0 && chunk->pins == 0 &&
            chunk->size_bytes - chunk->live_bytes >= heap->device.granularity_bytes &&
            is_movable(heap, chunk);
 }

@@ -66,7 +66,7 @@ mend_result mend_sleep_exchange(mend_heap *heap, const mend_exchange_order *orde
 /* Memory that other processes can know, or might. */
 static bool is_shareable(const mend_chunk *chunk)
 {
-    return !mend_chunk_is_alias(chunk) && chunk->missing != MEND_MISSING_MEMORY &&
+    return chunk->missing != MEND_MISSING_MEMORY &&
            (chunk->memory.share_types != MEND_SHARE_NONE || chunk->memory.was_exported);
 }
 
@@ -92,8 +92,7 @@ static mend_result check(const mend_heap *heap)
                 "first",
                 (unsigned long long)at->address);
         }
-        const bool is_mapped_twice =
-            at->aliases > 0 || mend_retire_holds(heap, at->memory.handle) != NULL;
+        const bool is_mapped_twice = mend_retire_holds(heap, at->memory.handle) != NULL;
         if (at->pins > 0 || is_mapped_twice) {
             return mend_failure(
                 MEND_ERROR_PINNED,

@@ -70,7 +70,7 @@ static bool look_at_blocks(const mend_heap *heap, bool (*look)(void *context, co
          chunk = mend_chunk_next(chunk)) {
         MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
             bool begins_here = span->address >= chunk->address;
-            bool counts = span->live ? !span->lent : mend_is_for_graphs(heap, span);
+            bool counts = span->live || mend_is_for_graphs(heap, span);
             is_found = is_found || (begins_here && counts && look(context, span));
         }
     }
@@ -155,7 +155,7 @@ static contents look_into(const mend_heap *heap, const mend_sleep_options *optio
         uint64_t from = mend_max_u64(span->address, chunk->address);
         uint64_t bytes = mend_min_u64(mend_span_end(span), end) - from;
         found.spans++;
-        const bool sleeps = !span->lent && mend_is_to_sleep(options, span);
+        const bool sleeps = mend_is_to_sleep(options, span);
         if (span->live) {
             *(sleeps ? &found.to_sleep_bytes : &found.to_stay_bytes) += bytes;
         } else if (mend_is_for_graphs(heap, span)) {
@@ -171,14 +171,13 @@ static bool can_sleep(const mend_heap *heap, const mend_chunk *chunk, const cont
                       mend_selection *selection)
 {
     uint64_t bytes = held->to_sleep_bytes;
-    if (mend_chunk_owner(chunk)->pins > 0) {
+    if (chunk->pins > 0) {
         bool is_first = bytes > 0 && selection->pinned_at == 0;
         selection->pinned_at = is_first ? chunk->address : selection->pinned_at;
         selection->pinned_bytes += bytes;
         return false;
     }
-    if (mend_chunk_is_alias(chunk) || chunk->aliases > 0 ||
-        mend_retire_holds(heap, chunk->memory.handle) != NULL) {
+    if (mend_retire_holds(heap, chunk->memory.handle) != NULL) {
         selection->mapped_bytes += bytes;
         return false;
     }

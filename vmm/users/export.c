@@ -85,12 +85,11 @@ static exported *make(const mend_heap *heap, const mend_extent *what)
     }
     export->what = *what;
     export->published.chunks = export->by_file;
-    export->published.all =
-        (mend_fetched){.count = count,
-                       .offset_bytes = what->address - mend_chunk_mapping_address(first),
-                       .size_bytes = what->size_bytes};
+    export->published.all = (mend_fetched){.count = count,
+                                           .offset_bytes = what->address - first->address,
+                                           .size_bytes = what->size_bytes};
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what) {
-        export->published.all.all_bytes += mend_chunk_owner(chunk)->size_bytes;
+        export->published.all.all_bytes += chunk->size_bytes;
     }
     return export;
 }
@@ -99,11 +98,11 @@ static exported *make(const mend_heap *heap, const mend_extent *what)
 static void end_in_chunks(mend_heap *heap, const exported *export, mend_export_way way,
                           uint64_t count)
 {
-    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
+    CHUNKS_OF_EACH(mend_chunk, chunk, heap, &export->what) {
         if (count-- == 0) {
             return;
         }
-        mend_chunk_end_export(&heap->chunks, mend_chunk_owner(chunk), way);
+        mend_chunk_end_export(&heap->chunks, chunk, way);
     }
 }
 
@@ -130,8 +129,8 @@ static mend_result refused_chunk(mend_heap *heap, const exported *export, mend_e
 static mend_result export_chunks(mend_heap *heap, const exported *export, mend_export_way way)
 {
     size_t done = 0;
-    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
-        mend_status status = mend_chunk_export(&heap->chunks, mend_chunk_owner(chunk), way);
+    CHUNKS_OF_EACH(mend_chunk, chunk, heap, &export->what) {
+        mend_status status = mend_chunk_export(&heap->chunks, chunk, way);
         if (status != MEND_DRIVER_OK) {
             const mend_result result = refused_chunk(heap, export, way, status);
             end_in_chunks(heap, export, way, done);
@@ -190,9 +189,8 @@ static mend_result check_way(const mend_heap *heap, const mend_extent *what, men
     bool can_export = true;
     bool is_private = false; /* some of it, in a pool whose chunks can be shared */
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what) {
-        const mend_chunk *memory = mend_chunk_owner(chunk);
-        can_export = can_export && mend_chunk_can_export(memory, way);
-        is_private = is_private || (memory->memory.share_types == MEND_SHARE_NONE &&
+        can_export = can_export && mend_chunk_can_export(chunk, way);
+        is_private = is_private || (chunk->memory.share_types == MEND_SHARE_NONE &&
                                     heap->chunks.properties.share_types != MEND_SHARE_NONE);
     }
     if (!can_export) {
@@ -209,8 +207,7 @@ static void publish(const mend_heap *heap, exported *export)
 {
     size_t i = 0;
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
-        const mend_chunk *memory = mend_chunk_owner(chunk);
-        export->by_file[i++] = (mend_shared_chunk){memory->file, memory->size_bytes};
+        export->by_file[i++] = (mend_shared_chunk){chunk->file, chunk->size_bytes};
     }
     mend_share_publish(&export->published);
 }
@@ -294,9 +291,8 @@ mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void
     MEND_TRY(find_or_add(heap, what, MEND_EXPORT_BY_FABRIC, &export));
     const mend_description head = {.number = export->fabric_number, .all = export->published.all};
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
-        const mend_chunk *memory = mend_chunk_owner(chunk);
-        mend_described_chunk described = {.size_bytes = memory->size_bytes};
-        memcpy(described.handle, memory->memory.fabric, sizeof(described.handle));
+        mend_described_chunk described = {.size_bytes = chunk->size_bytes};
+        memcpy(described.handle, chunk->memory.fabric, sizeof(described.handle));
         mend_description_write_chunk(description, i++, &described);
     }
     mend_description_write_head(description, &head);
@@ -339,24 +335,13 @@ void mend_exports_clear(mend_heap *heap)
 
 /* ---- for the audit --------------------------------------------------------------------------- */
 
-static uint64_t exports_at(const mend_heap *heap, const mend_chunk *chunk, mend_export_way way)
+uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_export_way way)
 {
     uint64_t count = 0;
     const uint64_t end = chunk->address + chunk->size_bytes;
     MEND_TREE_EACH(const exported, export, by_address, &heap->exports) {
         count += chunk->address != 0 && export->is_in[way] && export->what.address < end &&
                  chunk->address < export->what.address + export->what.size_bytes;
-    }
-    return count;
-}
-
-uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_export_way way)
-{
-    uint64_t count = exports_at(heap, chunk, way);
-    if (chunk->aliases > 0) {
-        MEND_TREE_EACH(const mend_chunk, alias, by_address, &heap->chunks.mapped) {
-            count += alias->alias.of == chunk ? exports_at(heap, alias, way) : 0;
-        }
     }
     return count;
 }
@@ -368,12 +353,10 @@ static bool names_its_chunks(const mend_heap *heap, const exported *export)
     const bool is_by_fabric = export->is_in[MEND_EXPORT_BY_FABRIC];
     size_t count = 0;
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
-        const mend_chunk *memory = mend_chunk_owner(chunk);
         const mend_shared_chunk *file = &export->by_file[count];
         if (count++ >= export->published.all.count || chunk->pins == 0 ||
-            (is_by_fabric && !memory->memory.has_fabric) ||
-            (is_by_file &&
-             (memory->file != file->file || memory->size_bytes != file->size_bytes))) {
+            (is_by_fabric && !chunk->memory.has_fabric) ||
+            (is_by_file && (chunk->file != file->file || chunk->size_bytes != file->size_bytes))) {
             return false;
         }
     }

@@ -155,7 +155,7 @@ static uint64_t blocks_at(const mend_heap *heap, const mend_chunk *chunk)
     return blocks;
 }
 
-static uint64_t pins_at(const mend_heap *heap, const mend_chunk *chunk)
+uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk)
 {
     uint64_t pins = blocks_at(heap, chunk);
     const uint64_t end = chunk->address + chunk->size_bytes;
@@ -163,17 +163,6 @@ static uint64_t pins_at(const mend_heap *heap, const mend_chunk *chunk)
         bool covers = chunk->address != 0 && range->address < end &&
                       chunk->address < range->address + range->size_bytes;
         pins += covers ? range->count : 0;
-    }
-    return pins;
-}
-
-uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk)
-{
-    uint64_t pins = pins_at(heap, chunk);
-    if (chunk->aliases > 0) {
-        MEND_TREE_EACH(const mend_chunk, alias, by_address, &heap->chunks.mapped) {
-            pins += alias->alias.of == chunk ? pins_at(heap, alias) : 0;
-        }
     }
     return pins;
 }

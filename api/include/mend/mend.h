@@ -394,8 +394,7 @@ typedef struct mend_room {
  * callbacks would give back, or what compaction would gain (compact_when_full), and with that
  * option not the room that is kept to copy to. It does not look at addresses: where the driver has
  * few, a request of this size can fail with MEND_ERROR_OUT_OF_ADDRESSES. Valid at that moment:
- * another thread or process may take the memory. Takes none of it, but ends aliases that nothing
- * uses, as a request does at last: what fitted there may find no room. As long as fifty walks over
+ * another thread or process may take the memory. Takes none of it. As long as fifty walks over
  * the pieces of free memory. Driver calls: to ask for the device's free memory, to identify the
  * stream, to record and query events, to unmap retired mappings; it never waits for the GPU.
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_UNKNOWN_STREAM;

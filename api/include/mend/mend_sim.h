@@ -89,8 +89,8 @@ MEND_API mend_result mend_sim_prices_named(const char *name, mend_sim_prices *pr
 /* Whether the memory has bytes. */
 typedef enum mend_sim_content {
     MEND_SIM_CONTENT_NONE = 0, /* no bytes: any size of device */
-    MEND_SIM_CONTENT_BYTES = 1 /* real bytes at the real addresses: aliases show the same bytes, and
-                                * a wild access crashes */
+    MEND_SIM_CONTENT_BYTES = 1 /* real bytes at the real addresses: a second mapping shows the same,
+                                * and a wild access crashes */
 } mend_sim_content;
 
 /* Whether memory can be shared by fabric handles (mend_share.h), across the processes of one user.

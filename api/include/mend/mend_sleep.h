@@ -82,11 +82,10 @@ typedef struct mend_sleep_report {
     uint64_t shared_bytes;   /* on pages with blocks that stay awake, or in chunks with such blocks
                               * that could not be split, or not sleep then */
     uint64_t pinned_bytes;   /* in chunks with a pin or an export (skip_pinned) */
-    uint64_t mapped_bytes;   /* in chunks that are mapped at a second address: for an alias, or for
-                              * captured graphs */
-    uint64_t copied_bytes;   /* copied on the device, to split chunks */
-    uint64_t matched_bytes;  /* of blocks and memory of graphs that were to sleep: they sleep now,
-                              * stayed awake, or slept before. 0: the options name nothing */
+    uint64_t mapped_bytes;  /* in chunks that are mapped at a second address, for captured graphs */
+    uint64_t copied_bytes;  /* copied on the device, to split chunks */
+    uint64_t matched_bytes; /* of blocks and memory of graphs that were to sleep: they sleep now,
+                             * stayed awake, or slept before. 0: the options name nothing */
     uint64_t unmatched_tags; /* rules with a tag that none of these has */
     uint64_t unmatched_tag;  /* the tag of the first of them; see unmatched_tags */
 } mend_sleep_report;

@@ -37,9 +37,6 @@
     X(placed_in_run, "1", "requests placed in mapped free memory, without a mapping call")         \
     X(placed_by_extension, "1", "requests for which chunks were mapped behind a free run")         \
     X(placed_at_new_address, "1", "requests for which chunks were mapped at a new address")        \
-    X(placed_by_alias, "1", "requests that continue a free end of a partly used chunk")            \
-    X(aliases, "1", "parts of chunks that are used at a second address")                           \
-    X(lent_bytes, "B", "bytes of these, reserved once, and live or free at that address")          \
     X(chunks_moved, "1", "empty chunks mapped at another address")                                 \
     X(chunks_remade, "1", "empty chunks released so that one of the right size could be created")  \
     X(moves_avoided, "1",                                                                          \

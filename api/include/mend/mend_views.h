@@ -261,7 +261,6 @@ typedef enum mend_event_cause {
     MEND_CAUSE_NONE = 0,            /* a call that is not named here */
     MEND_CAUSE_HIT = 1,             /* the front cache had a block of this size */
     MEND_CAUSE_RUN = 2,             /* free memory that was mapped */
-    MEND_CAUSE_ALIAS = 3,           /* free ends of chunks were mapped to continue other memory */
     MEND_CAUSE_MOVED = 4,           /* idle chunks were mapped elsewhere */
     MEND_CAUSE_CREATED = 5,         /* chunks were created */
     MEND_CAUSE_STREAM_WAITED = 6,   /* a stream waits for another on the GPU */

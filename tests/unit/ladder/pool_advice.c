@@ -207,8 +207,8 @@ static void free_middles(scene *s, bool has_room)
         }
         quarters[i] = kit_alloc(&s->w, MEND_MIB / 4, s->w.streams[0]);
     }
-    s->blocks[0] = quarters[11];
-    s->blocks[1] = quarters[12];
+    s->blocks[0] = quarters[8];
+    s->blocks[1] = quarters[11];
     for (int i = 0; i < QUARTERS; i++) {
         if (i % 4 == 1 || i % 4 == 2 || (has_room && i < 4)) {
             kit_free(&s->w, quarters[i], s->w.streams[0]);
@@ -262,7 +262,7 @@ static const row rows[] = {
     {"graph", capture_and_end, 2 * MEND_MIB, "Destroying graphs that are no longer launched would",
      "roups", destroy_graph},
     {"free", take_device, 2 * MEND_MIB, "Free memory: nothing else would help", "Raise", free_two},
-    {"free beside", free_all_middles, 5 * MEND_MIB / 4,
+    {"free beside", free_all_middles, MEND_MIB,
      "Free some of the live blocks that the free memory is beside", "mend_defrag", free_two},
     {"defrag", free_middles_and_one, 2 * MEND_MIB,
      "Free 1.00 MiB more in whole chunks, or let mend_defrag join what is beside live blocks",

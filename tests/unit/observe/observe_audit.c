@@ -1,4 +1,4 @@
-/* The audit finds what is wrong with cached spans, claims and aliases. */
+/* The audit finds what is wrong with cached spans and claims. */
 #include "tests/unit/observe/found.h"
 
 #include "layout/layout.h"
@@ -123,67 +123,4 @@ RIG_TEST(observe_audit, finds_claims_that_reach_over_their_chunk, open_rig_with(
     mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_NOTHING);
     mend_chunk_thaw(&heap->chunks, chunk);
     EXPECT_OK(mend_free(pool, over, S(0)));
-}
-
-/* A pool of two chunks of 1 MiB, with a hole of a quarter at the end of one and at the start of the
- * other, which make one block. */
-static mend_chunk *open_aliases(rig *r)
-{
-    enum { QUARTER = 256 << 10 };
-    mend_world_init(&r->w);
-    r->w.pool_config.front_cache = -1;
-    r->w.pool_config.limit_bytes = 3 * MEND_MIB;
-    r->w.placement.chunk_bytes = MEND_MIB;
-    if (!kit_open(&r->w)) {
-        return NULL;
-    }
-    r->heap = &r->w.pool->heap;
-    kit_free(&r->w, kit_alloc(&r->w, 2 * MEND_MIB, NULL), NULL);
-    kit_alloc(&r->w, 3 * QUARTER, NULL);
-    void *tail = kit_alloc(&r->w, QUARTER, NULL);
-    kit_alloc(&r->w, 4 * QUARTER, NULL);
-    kit_free(&r->w, kit_alloc(&r->w, MEND_MIB, NULL), NULL);
-    void *head = kit_alloc(&r->w, QUARTER, NULL);
-    kit_alloc(&r->w, 3 * QUARTER, NULL);
-    kit_free(&r->w, tail, NULL);
-    kit_free(&r->w, head, NULL);
-    uint64_t block = (uint64_t)(uintptr_t)kit_alloc(&r->w, 2 * QUARTER, NULL);
-    mend_chunk *alias = mend_chunk_at(&r->heap->chunks, block);
-    bool is_open = mend_world_check(&r->w) && r->heap->chunks.owing.count[MEND_OWED_ALIAS] == 2;
-    return is_open ? alias : NULL;
-}
-
-MEND_TEST(observe_audit, finds_aliases_of_nothing_or_of_too_much)
-{
-    rig r;
-    mend_chunk *alias = open_aliases(&r);
-    mend_heap *heap = r.heap;
-    ASSERT_TRUE(alias != NULL);
-    ASSERT_TRUE(mend_chunk_is_alias(alias));
-    mend_chunk *chunk = alias->alias.of;
-    mend_span *lent = alias->alias.lent;
-    /* A granule is live or free at one address. */
-    EXPECT_FOUND(lent->lent, false, "live and the pointer map disagree");
-    EXPECT_FOUND(alias->alias.lent, lent->previous, "is not the part that is lent to it");
-    EXPECT_FOUND(alias->alias.mapping_address, alias->alias.mapping_address - 512, "at 0x");
-    lent->waits.first = (mend_stamp){.epoch = 1, .stream = MEND_STREAM_UNKNOWN};
-    expect_finding(heap, "is lent, and free or waited for");
-    lent->waits.first = (mend_stamp){0};
-    /* A chunk with an alias is held. */
-    chunk->aliases--;
-    expect_finding(heap, "the holds of a chunk are wrong");
-    chunk->holds--;
-    expect_finding(heap, "that is not held for it");
-    chunk->aliases++;
-    chunk->holds++;
-    mend_chunk *other = mend_chunk_next(alias)->alias.of;
-    EXPECT_FOUND(alias->alias.of, other, "that is not held for it");
-    /* Nothing is counted twice. */
-    EXPECT_FOUND(alias->holds, 2, "counted as a chunk of its own");
-    EXPECT_FOUND(alias->pins, 1, "counted as a chunk of its own");
-    EXPECT_FOUND(alias->memory.number, 7, "counted as a chunk of its own");
-    EXPECT_FOUND(heap->chunks.lent_bytes, 0, "lent_bytes");
-    EXPECT_FOUND(heap->chunks.reserved_bytes, heap->chunks.reserved_bytes + 512,
-                 "the counts of chunks");
-    kit_close(&r.w);
 }

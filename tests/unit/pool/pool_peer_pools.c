@@ -108,65 +108,6 @@ FAMILY_TEST(pool_peer_pools, a_hopeless_request_takes_nothing, open_family(r, 3)
     expect_reserved(r, (uint64_t[MOST]){5, 3, 0}, 2);
 }
 
-KIT_SETTING(pages_of_2_mib, w->sim_config.page_bytes = 2 * MEND_MIB, w->pool_config.tightness = 5);
-
-/* A free end of 1,500 KiB before others' memory, and 1 MiB inside a page. */
-static void leave_free_end(mend_world *w)
-{
-    enum { END = 1500 * MEND_KIB };
-    kit_free(w, kit_alloc(w, 16 * MEND_MIB, NULL), NULL);
-    kit_alloc(w, 4 * MEND_MIB - END, NULL);
-    void *hole = kit_alloc(w, END, NULL);
-    kit_alloc(w, MEND_MIB / 2, NULL);
-    void *inner = kit_alloc(w, MEND_MIB, NULL);
-    kit_alloc(w, 10 * MEND_MIB + MEND_MIB / 2, NULL);
-    kit_free(w, hole, NULL);
-    kit_free(w, inner, NULL);
-}
-
-static void expect_served_by_free_end(mend_world *w, uint64_t size_bytes, uint64_t limit_bytes)
-{
-    mend_pool *peer = kit_pool(w);
-    leave_idle(peer, 2);
-    leave_free_end(w);
-    EXPECT_OK(mend_set_limit(w->pool, limit_bytes));
-    mend_sim_set_foreign_bytes(w->sim, 0, 14 * MEND_MIB);
-    kit_alloc(w, size_bytes, NULL);
-    EXPECT_U64_EQ(0, reserved(peer));
-    EXPECT_OK(mend_pool_destroy(peer));
-}
-
-/* 3,000 KiB are fewer than the end and a page of the peer pool, though two pages, which a plan
- * without ends would create, are more. */
-KIT_TEST_IN(pool_peer_pools, a_free_end_and_what_a_peer_pool_has_serve_a_request,
-            kit_open_with(w, 32 * MEND_MIB, pages_of_2_mib))
-{
-    expect_served_by_free_end(w, 3000 * MEND_KIB, 0);
-}
-
-/* The limit forbids two pages, and not one behind the end. All that is free would be enough, but
- * for a part that lies inside a page. */
-KIT_TEST_IN(pool_peer_pools, a_peer_pool_gives_what_a_free_end_lacks,
-            kit_open_with(w, 32 * MEND_MIB, pages_of_2_mib))
-{
-    expect_served_by_free_end(w, 2400 * MEND_KIB, 18 * MEND_MIB);
-}
-
-/* A creation would end in another error. */
-KIT_TEST_IN(pool_peer_pools, what_a_free_end_lacks_is_not_created_where_the_device_has_none,
-            kit_open_with(w, 32 * MEND_MIB, pages_of_2_mib))
-{
-    leave_free_end(w);
-    EXPECT_OK(mend_set_limit(w->pool, 18 * MEND_MIB));
-    mend_sim_set_foreign_bytes(w->sim, 0, 16 * MEND_MIB);
-    kit_leave_in_flight(w, 64 * MEND_KIB, S(0), 1000, S(0));
-    expect_none(w->pool, 2400 * MEND_KIB);
-    kit_leave_in_flight(w, 64 * MEND_KIB, S(0), 1000, S(0));
-    kit_fail(w, "create", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
-    expect_none(w->pool, 2400 * MEND_KIB);
-    mend_sim_clear_faults(w->sim);
-}
-
 /* As under a limit of the process that the driver does not tell. */
 FAMILY_TEST(pool_peer_pools, a_driver_that_refuses_what_it_counts_as_free_tells_no_lack,
             open_family(r, 2))
