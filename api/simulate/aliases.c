@@ -39,6 +39,8 @@ int cudaMemcpyAsync(void *target, const void *source, size_t bytes, int directio
                     mend_stream stream);
 int cudaMemsetAsync(void *target, int value, size_t bytes, mend_stream stream);
 int cudaDeviceSynchronize(void);
+int cudaDeviceGetLimit(size_t *value, int limit);
+int cudaDeviceSetLimit(int limit, size_t value);
 int cudaDeviceGetStreamPriorityRange(int *least, int *greatest);
 int cudaDeviceGetPCIBusId(char *text, int bytes, int device);
 
@@ -96,6 +98,8 @@ int cudaDeviceGetPCIBusId(char *text, int bytes, int device);
     X(cuMemsetD8Async, (void *target, unsigned char value, size_t bytes, mend_stream stream),      \
       cudaMemsetAsync(target, value, bytes, stream))                                               \
     X(cuCtxSynchronize, (void), cudaDeviceSynchronize())                                           \
+    X(cuCtxGetLimit, (size_t * value, int limit), cudaDeviceGetLimit(value, limit))                \
+    X(cuCtxSetLimit, (int limit, size_t value), cudaDeviceSetLimit(limit, value))                  \
     X(cuCtxGetStreamPriorityRange, (int *least, int *greatest),                                    \
       cudaDeviceGetStreamPriorityRange(least, greatest))                                           \
     X(cuDeviceGetPCIBusId, (char *text, int bytes, int device),                                    \

@@ -12,7 +12,6 @@
 #include "simulate/device.h"
 #include "simulate/entry.h"
 #include "simulate/errors.h"
-#include "simulate/launch.h"
 #include "simulate/machine.h"
 
 enum { MOST_ACCESSES = 16 };
@@ -236,54 +235,6 @@ SIMULATE_EXPORT int cuCtxSetCurrent(mend_context context)
 SIMULATE_EXPORT int cuCtxGetDevice(mend_cu_device *device)
 {
     *device = simulate_current();
-    return CUDA_SUCCESS;
-}
-
-/* ---- kernels that a program compiles for itself ---------------------------------------------- */
-
-SIMULATE_EXPORT int cuModuleLoadData(void **module, const void *image)
-{
-    *module = (void *)(uintptr_t)image;
-    return image != NULL ? CUDA_SUCCESS : CUDA_INVALID_VALUE;
-}
-
-SIMULATE_EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned count,
-                                       const void *options, const void *values)
-{
-    (void)count, (void)options, (void)values;
-    return cuModuleLoadData(module, image);
-}
-
-SIMULATE_EXPORT int cuModuleUnload(void *module)
-{
-    return module != NULL ? CUDA_SUCCESS : CUDA_INVALID_HANDLE;
-}
-
-/* Any name: what is loaded is not looked into. */
-SIMULATE_EXPORT int cuModuleGetFunction(void **function, void *module, const char *name)
-{
-    *function = module;
-    return module != NULL && name != NULL ? CUDA_SUCCESS : CUDA_INVALID_HANDLE;
-}
-
-SIMULATE_EXPORT int cuLaunchKernel(const void *function, unsigned grid_x, unsigned grid_y,
-                                   unsigned grid_z, unsigned block_x, unsigned block_y,
-                                   unsigned block_z, unsigned shared_bytes, mend_stream stream,
-                                   void **arguments, void **extra)
-{
-    (void)arguments, (void)extra, (void)shared_bytes;
-    if (function == NULL || grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 ||
-        block_y == 0 || block_z == 0) {
-        return CUDA_INVALID_VALUE;
-    }
-    return simulate_launch(stream);
-}
-
-SIMULATE_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function,
-                                                                int threads, size_t shared_bytes)
-{
-    (void)function, (void)shared_bytes;
-    *blocks = threads > 0 && 2048 / threads < 32 ? 2048 / threads : 32;
     return CUDA_SUCCESS;
 }
 

@@ -261,7 +261,7 @@ SIMULATE_EXPORT int cudaPointerGetAttributes(pointer_attributes *attributes, con
 /* CUpointer_attribute: those that tell virtual memory from cudaMalloc's. */
 SIMULATE_EXPORT int cuPointerGetAttribute(void *value, int attribute, uint64_t address)
 {
-    enum { MEMORY_TYPE = 2, DEVICE_ORDINAL = 9, IS_LEGACY_IPC_CAPABLE = 10 };
+    enum { MEMORY_TYPE = 2, DEVICE_POINTER = 3, DEVICE_ORDINAL = 9, IS_LEGACY_IPC_CAPABLE = 10 };
     enum { TYPE_DEVICE = 2 };
     mend_sim_place place = MEND_SIM_PLACE_INIT;
     int error = value == NULL ? CUDA_INVALID_VALUE : simulate_enter();
@@ -275,6 +275,9 @@ SIMULATE_EXPORT int cuPointerGetAttribute(void *value, int attribute, uint64_t a
     switch (attribute) {
     case MEMORY_TYPE:
         *(int *)value = TYPE_DEVICE;
+        return CUDA_SUCCESS;
+    case DEVICE_POINTER: /* from the host's: the same */
+        *(uint64_t *)value = address;
         return CUDA_SUCCESS;
     case DEVICE_ORDINAL:
         *(int *)value = place.device;

@@ -36,21 +36,10 @@ OF_RUNTIME(X)
 
 /* X(function of the driver) */
 #define OF_DRIVER(X)                                                                               \
-    X(cuCtxGetLimit)                                                                               \
-    X(cuCtxSetLimit)                                                                               \
-    X(cuFuncGetAttribute)                                                                          \
-    X(cuFuncSetAttribute)                                                                          \
-    X(cuFuncSetCacheConfig)                                                                        \
-    X(cuLaunchCooperativeKernel)                                                                   \
-    X(cuLaunchKernelEx)                                                                            \
     X(cuLinkAddData_v2)                                                                            \
     X(cuLinkComplete)                                                                              \
     X(cuLinkCreate_v2)                                                                             \
-    X(cuModuleLoad)                                                                                \
-    X(cuOccupancyMaxActiveClusters)                                                                \
-    X(cuPointerGetAttributes)                                                                      \
-    X(cuTensorMapEncodeIm2col)                                                                     \
-    X(cuTensorMapEncodeTiled)
+    X(cuPointerGetAttributes)
 
 #define X(name)                                                                                    \
     SIMULATE_EXPORT int name(void)                                                                 \

@@ -176,7 +176,8 @@ static void find(const runtime *r, const char *name, void *function)
 /* Whether cudaIpcGetMemHandle takes the memory, as programs ask. */
 static void expect_legacy(const runtime *r, int expected, unsigned long long address)
 {
-    enum { DEVICE_ORDINAL = 9, IS_LEGACY_IPC_CAPABLE = 10 };
+    enum { DEVICE_POINTER = 3, DEVICE_ORDINAL = 9, IS_LEGACY_IPC_CAPABLE = 10 };
+    unsigned long long pointer = 0;
     int (*ask)(void *, int, unsigned long long) = NULL;
     unsigned char is_capable = 2;
     int device = -1;
@@ -185,6 +186,8 @@ static void expect_legacy(const runtime *r, int expected, unsigned long long add
     EXPECT_INT_EQ(expected, is_capable);
     EXPECT_OK(ask(&device, DEVICE_ORDINAL, address));
     EXPECT_INT_EQ(0, device);
+    EXPECT_OK(ask(&pointer, DEVICE_POINTER, address));
+    EXPECT_TRUE(pointer == address);
     EXPECT_ERROR(INVALID_VALUE, ask(&device, DEVICE_ORDINAL, 4096));
 }
 

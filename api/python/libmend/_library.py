@@ -16,6 +16,7 @@ from . import _standin
 PACKAGE = Path(__file__).resolve().parent
 LIBRARIES = PACKAGE / "lib"
 HEADERS = PACKAGE / "include"
+DRIVER = PACKAGE / "share" / "mend" / "driver"  # where linkers find a libcuda
 
 _loaded: dict[str, ctypes.CDLL] = {}
 _lock = threading.Lock()
@@ -29,6 +30,15 @@ def path_of(name: str) -> Path:
         if candidate.is_file():
             return candidate
     raise ImportError(f"mend: there is no {plain}: the package is not installed as a whole")
+
+
+def cache_folder() -> Path:
+    """The folder for compiled parts."""
+    chosen = os.environ.get("MEND_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(caches) / "mend"
 
 
 def load(name: str) -> ctypes.CDLL:

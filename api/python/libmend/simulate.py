@@ -91,6 +91,8 @@ def environment_for(memory_bytes: int, devices: int, has_fabric: bool) -> dict[s
     folder = str(paths[0].parent)
     if ":" in folder or ";" in folder:
         raise ImportError(f"mend: the system preloads nothing from {folder}, because of its name")
+    # What compilers time here holds for no GPU: it is kept apart.
+    cache = _library.cache_folder() / "simulated"
     # By name in a folder: LD_PRELOAD takes no path with a space.
     names = [path.name for path in paths]
     return {
@@ -99,6 +101,9 @@ def environment_for(memory_bytes: int, devices: int, has_fabric: bool) -> dict[s
         "LD_LIBRARY_PATH": ":".join(
             [folder, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
         ),
+        "TRITON_LIBCUDA_PATH": str(_library.DRIVER),
+        "TRITON_CACHE_DIR": str(cache / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
         "MEND_SIMULATE_MEMORY": str(memory_bytes),
         "MEND_SIMULATE_DEVICES": str(devices),
         "MEND_SIMULATE_FABRIC": "1" if has_fabric else "",

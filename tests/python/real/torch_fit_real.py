@@ -361,6 +361,20 @@ class Fit(unittest.TestCase):
         unknown = self.answer(0, "--gpu=H100", program)["row"]["unknown"]
         self.assertEqual(unknown, [f"cuDNN's {part}" for part in parts])
 
+    def test_what_triton_compiles_runs(self):
+        program = self.program(
+            """
+            compiled = torch.compile(lambda x: (x.sin() + 1).cos(), mode="reduce-overhead")
+            x = torch.empty(1 << 26, device="cuda")
+            for _ in range(3):
+                torch.compiler.cudagraph_mark_step_begin()
+                y = compiled(x)
+            """,
+            "import torch\n",
+        )
+        column = self.answer(0, "--seconds=600", "--gpu=H100", program)["columns"]["default"]
+        self.assertEqual(column["allocated_bytes"] >> 26, 12)  # x, and y twice: all else is fused away
+
     def test_another_card_is_another_program(self):
         """PyTorch chooses by the card: attention in bfloat16 takes a matrix before 8.0."""
         program = self.program(

@@ -113,7 +113,7 @@ def cuda_headers_of(package: Path) -> Path:
 
 def path_in_cache(name: str, make: list[str]) -> Path:
     """Where the library that a command makes is kept."""
-    return cache_folder() / f"{name}-{_key(make)}.so"
+    return _library.cache_folder() / f"{name}-{_key(make)}.so"
 
 
 def compiled(path: Path, make: list[str], unfinished_at: int, hint: str = "") -> Path:
@@ -187,15 +187,6 @@ def is_ours(path: Path) -> bool:
         return False
     is_safe = status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
     return stat.S_ISREG(status.st_mode) and is_safe
-
-
-def cache_folder() -> Path:
-    """The folder for compiled parts."""
-    chosen = os.environ.get("MEND_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(caches) / "mend"
 
 
 def _key(make: list[str]) -> str:
