@@ -135,6 +135,7 @@ class Run:
             request["value"], request["given"], self.where, self.is_overflow_check, self.on_value
         )
         self.values.__enter__()
+        importlib.import_module(f"{PACKAGE.name}.fit._compiled").leave(self.values)
         signal.signal(signal.SIGALRM, lambda *_: self.finish("time"))
         signal.alarm(request["seconds"])
 
