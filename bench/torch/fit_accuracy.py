@@ -2,28 +2,31 @@
 """How close the simulated GPU comes to what GPUs said of PyTorch's allocators: runs each row of
 bench/results/*/torch-*.jsonl again, with its own size, steps and limit. `./run fit-accuracy`.
 
-Left out are rows of a GPU that neighbours had filled, by device_used_bytes; vision, which needs
-cuDNN; and Mend's, which are of earlier policies. A row that held 97 % of its own limit or more
-counts for its outcome alone.
+Left out are rows of a GPU that neighbours had filled, by device_used_bytes, and vision, which needs
+cuDNN. A row that held 97 % of its own limit or more counts for its outcome alone. Mend's rows are
+of earlier policies than this tree's: what they are off is that too.
 
-    bench/torch/fit_accuracy.py [--seconds 600] [--json ROWS]
+    bench/torch/fit_accuracy.py [--seconds 600] [--at-once 2] [--peers 900] [--json ROWS]
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import json
 import os
 import re
 import statistics
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results"
-ALLOCATORS = {"native": "default", "expandable": "expandable segments"}
+ALLOCATORS = {"expandable": "expandable segments", "native": "default", "mend": "Mend"}
 NEEDS_CUDNN = ("vision",)
 GIB = 1 << 30
 FULL = 0.97
@@ -87,31 +90,55 @@ class Server:
         return answer
 
 
-def predict(measured: list[dict], seconds: int, out) -> list[tuple[dict, dict]]:
-    servers: dict = {}
-    known: dict = {}
-    pairs = []
-    end = time.monotonic() + seconds
-    for row in measured:
+class Work:
+    """Rows that threads take one by one, and what was predicted for them: equal rows once."""
+
+    def __init__(self, measured: list[dict], seconds: int, out) -> None:
         keys = ("allocator", "total", "workload", "size", "asked", "memory_bytes")
-        key = tuple(row[name] for name in keys)
-        if key not in known:
-            if time.monotonic() > end:
-                continue
+        self.alike: dict[tuple, list[dict]] = collections.defaultdict(list)
+        for row in measured:
+            self.alike[tuple(row[key] for key in keys)].append(row)
+        self.left = list(reversed(self.alike))
+        self.end = time.monotonic() + seconds
+        self.out, self.lock = out, threading.Lock()
+        self.pairs: list[tuple[dict, dict]] = []
+
+    def take(self) -> tuple | None:
+        with self.lock:
+            return self.left.pop() if self.left and time.monotonic() < self.end else None
+
+    def keep(self, key: tuple, predicted: dict) -> None:
+        with self.lock:
+            if "completed" not in predicted:
+                print(f"no answer for {key}", file=sys.stderr)
+                return
+            for row in self.alike[key]:
+                self.pairs.append((row, predicted))
+                if self.out:
+                    line = json.dumps({"measured": row, "predicted": predicted})
+                    print(line, file=self.out, flush=True)
+
+    def serve(self) -> None:
+        """A thread's share, with a server for each allocator and GPU."""
+        servers: dict = {}
+        while key := self.take():
             if key[:2] not in servers:
                 servers[key[:2]] = Server(*key[:2])
-            known[key] = servers[key[:2]].run(row)
-        if "completed" not in known[key]:
-            print(f"no answer for {row['workload']} {row['size']}", file=sys.stderr)
-            continue
-        pairs.append((row, known[key]))
-        if out:
-            out.write(json.dumps({"measured": row, "predicted": known[key]}) + "\n")
-            out.flush()
-    for server in servers.values():
-        server.process.stdin.close()
-        server.process.wait()
-    return pairs
+            self.keep(key, servers[key[:2]].run(self.alike[key][0]))
+        for server in servers.values():
+            server.process.stdin.close()
+            server.process.wait()
+
+
+def predict(measured: list[dict], seconds: int, at_once: int, out) -> list[tuple[dict, dict]]:
+    """The rows that were run within the time, and what the simulation said of each."""
+    work = Work(measured, seconds, out)
+    threads = [threading.Thread(target=work.serve) for _ in range(at_once)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return work.pairs
 
 
 def errors(pairs: list[tuple[dict, dict]], key: str) -> str:
@@ -138,13 +165,68 @@ def largest(pairs: list[tuple[dict, dict]]) -> tuple[int, int]:
     return sum(one == other for one, other in found.values()), len(found)
 
 
+def peers(pairs: list[tuple[dict, dict]], seconds: int, at_once: int) -> dict[tuple, dict]:
+    """What others say of the same programs, by workload and size."""
+    end = time.monotonic() + seconds
+
+    def ask(key: tuple) -> dict:
+        program = [str(HERE / "peers.py"), *map(str, key)]
+        command = ["-m", "libmend.simulate", "--memory=140GiB", *program]
+        left = end - time.monotonic()
+        if left <= 0:
+            return {}
+        try:
+            done = subprocess.run([sys.executable, "-B", *command], capture_output=True, text=True,
+                                  timeout=left, check=False)  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return {}
+        return next((json.loads(l) for l in done.stdout.splitlines() if l.startswith("{")), {})
+
+    keys = sorted({(row["workload"], row["size"]) for row, _ in pairs})
+    with ThreadPoolExecutor(at_once) as threads:
+        return dict(zip(keys, threads.map(ask, keys)))
+
+
+def print_peers(pairs: list[tuple[dict, dict]], said: dict[tuple, dict]) -> None:
+    """Beside PyTorch's default on the GPUs: what it held, and the largest sizes."""
+    print("\n| who | rows answered | held, % off: median, worst | largest sizes |")
+    print("|---|---:|---:|---:|")
+    pairs = [pair for pair in pairs if pair[0]["allocator"] == "native"]
+    names = ("libmend fit", "MemTracker", "accelerate's rule", "DeepSpeed's rule")
+    for name in names:
+        mine = []
+        for row, predicted in pairs:
+            held = said[row["workload"], row["size"]].get(name)
+            if name == names[0]:
+                mine.append((row, predicted))
+            elif held is not None:
+                outcome = {"completed": held <= row["memory_bytes"]}
+                mine.append((row, {**outcome, "peak_reserved_bytes": held}))
+        same, count = largest(mine)
+        done = [pair for pair in mine if pair[0]["completed"]]
+        off = [
+            (other["peak_reserved_bytes"] / row["peak_reserved_bytes"] - 1) * 100
+            for row, other in done
+            if row["peak_reserved_bytes"] < FULL * row["memory_bytes"]
+        ]
+        middle = f"{statistics.median(off):+.1f}, {max(off, key=abs):+.1f}" if off else "none"
+        print(f"| {name} | {len(mine)} of {len(pairs)} | {middle} | {same} of {count} |")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=1800, help="for all of it")
+    parser.add_argument("--at-once", type=int, default=2, help="runs")
+    parser.add_argument("--peers", type=int, metavar="SECONDS", help="what others say, too")
+    parser.add_argument("--known", type=Path, metavar="ROWS", help="of --json: run no row again")
     parser.add_argument("--json", type=argparse.FileType("w"), help="where rows go")
     options = parser.parse_args()
     measured = rows()
-    pairs = predict(measured, options.seconds, options.json)
+    if options.known:
+        lines = map(json.loads, options.known.read_text().splitlines())
+        pairs = [(line["measured"], line["predicted"]) for line in lines]
+    else:
+        pairs = predict(measured, options.seconds, options.at_once, options.json)
     print("| allocator | on the GPU | rows | same outcome | reserved, % off | allocated, % off |")
     print("|---|---|---:|---:|---:|---:|")
     for allocator, name in ALLOCATORS.items():
@@ -163,6 +245,8 @@ def main() -> int:
     here = pairs[0][1]["torch"] if pairs else "none"
     there = ", ".join(versions)
     print(f"\nLargest sizes: {same} of {count}. PyTorch here {here}, on the GPUs {there}.")
+    if options.peers:
+        print_peers(pairs, peers(pairs, options.peers, options.at_once))
     if len(pairs) < len(measured):
         print(f"{len(measured) - len(pairs)} of {len(measured)} rows were not run: --seconds")
     return 0
