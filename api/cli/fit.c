@@ -20,6 +20,7 @@ static const mend_option options[] = {
     {"steps", "N|all",
      "end a run after N steps of the optimizer, or with the program (when peaks repeat)", NULL},
     {"seconds", "N", "the most for a run (60)", NULL},
+    {"o", "PAGE", "a page of it, one file of HTML", NULL},
     {"json", NULL, "one JSON object", NULL},
     MEND_OPTION_HELP,
     {NULL, NULL, NULL, NULL},
@@ -38,6 +39,30 @@ const mend_command mend_fit_command = {
               "--fail-above; 2 bad usage, or the program fails; 3 not sure, or not known.",
 };
 
+/* Where the package lies beside this program, as CMake installs it, Python looks there first. */
+static void look_beside_program(void)
+{
+    char path[4096];
+    char first[2 * sizeof(path)];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    for (int up = 0; up < 2 && length > 0; up++) {
+        while (length > 0 && path[--length] != '/') {
+        }
+    }
+    if (length <= 0) {
+        return;
+    }
+    path[length] = '\0';
+    snprintf(first, sizeof(first), "%s/share/mend/python/libmend/__main__.py", path);
+    if (access(first, R_OK) != 0) {
+        return;
+    }
+    const char *others = getenv("PYTHONPATH");
+    snprintf(first, sizeof(first), "%s/share/mend/python%s%.4000s", path,
+             others != NULL && others[0] != '\0' ? ":" : "", others != NULL ? others : "");
+    setenv("PYTHONPATH", first, 1);
+}
+
 int mend_cli_fit(int argc, char **argv)
 {
     int status = 0;
@@ -50,6 +75,7 @@ int mend_cli_fit(int argc, char **argv)
     char *const python[] = {"python3", "-m", "libmend"};
     memcpy(words, python, sizeof(python));
     memcpy(words + 3, argv, (size_t)argc * sizeof(*words));
+    look_beside_program();
     execvp(words[0], words);
     fprintf(stderr, "libmend fit: a part of the Python package: python3: %s\n", strerror(errno));
     free(words);

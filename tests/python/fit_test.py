@@ -2,14 +2,17 @@
 runs programs."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import types
 import unittest
 
+import libmend
 from libmend import fit
-from libmend.fit import _answer, _cards, _orders, _runs, _text
+from libmend.fit import _answer, _cards, _function, _orders, _page, _runs, _text
 from support import GIB, MIB, SOURCE, TREE, FolderTest, start
 
 OPTION = re.compile(r"--[a-z][a-z-]+")
@@ -24,12 +27,26 @@ class Command(FolderTest):
     def test_the_program_tells_the_options_that_are_read(self):
         told = subprocess.check_output([fit.PROGRAM, "fit", "--help"], text=True)
         read = {option for action in fit.parser()._actions for option in action.option_strings}
-        self.assertEqual(set(OPTION.findall(told)), read - {"-h"})
+        self.assertEqual(set(OPTION.findall(told)), read - {"-h", "-o"})
         self.assertIn(fit.STATUS, " ".join(told.split()))
 
     def test_it_is_reached_by_the_packages_program(self):
         done = start("-m", "libmend", "fit", "--help")
         self.assertIn("--largest NAME=LOW..HIGH[:STEP]", done.stdout, done.stderr)
+
+    def test_the_program_of_cmakes_install_finds_the_package_beside_it(self):
+        beside = self.folder / "share" / "mend" / "python"
+        shutil.copytree(TREE / "libmend", beside / "libmend")
+        program = self.folder / "bin" / "libmend"
+        program.parent.mkdir()
+        shutil.copy(fit.PROGRAM, program)
+        command = [program, "fit", "--gpu", "Voodoo2", "x.py"]
+        for path in ("", "/nowhere"):
+            environment = {**os.environ, "PYTHONPATH": path}
+            done = subprocess.run(
+                command, env=environment, cwd="/", capture_output=True, text=True, check=False
+            )
+            self.assertIn("no figures of a GPU 'Voodoo2'", done.stderr)
 
     def test_bad_usage_is_named(self):
         program = self.folder / "x.py"
@@ -85,6 +102,97 @@ class Command(FolderTest):
         program = _runs.Program([], ["x.py"], ["--batch={batch}", "{other}", "{batch}"])
         self.assertEqual(program.argv("batch", 8), ["--batch=8", "{other}", "8"])
         self.assertEqual(program.argv(None, None), program.arguments)
+
+
+WIDTH = 7
+WORDS = json
+
+
+class Base:
+    size = 5
+
+
+class Made(Base):
+    def twice(self):
+        return WIDTH * 2 + self.size
+
+
+def helper(name):
+    return WORDS.dumps([name, Made().twice(), _cards.GIB])
+
+
+class Functions(unittest.TestCase):
+    """A function as a program of its own, run by an interpreter that knows nothing else."""
+
+    def run_alone(self, function, *arguments, **named):
+        program = _function.program_of(function, arguments, named)
+        words = [*program.interpreter, *program.target]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        return program, done
+
+    def test_it_takes_what_it_names_along(self):
+        outer = 11
+
+        def says(name, *, count):
+            def inner():
+                return helper(name)
+
+            print(inner(), count, outer)
+            raise ValueError("here")
+
+        program, done = self.run_alone(says, "x", count=3)
+        self.assertEqual(done.stdout, f'["x", 19, {GIB}] 3 11\n', done.stderr)
+        self.assertEqual(program.words(), "says()")
+        line = says.__code__.co_firstlineno + 5
+        self.assertIn(f'fit_test.py", line {line}, in says', done.stderr)
+
+    def test_what_cannot_go_along_is_named(self):
+        def takes(value):
+            return value
+
+        for function, given, said in (
+            (print, (), "is no function that def has made"),
+            (takes, (open(__file__, encoding="utf-8"),), "what it is called with cannot be sent"),
+        ):
+            with self.assertRaisesRegex(libmend.Error, said):
+                libmend.fit(function, *given)
+            for one in given:
+                one.close()
+
+    def test_options_are_those_of_the_command(self):
+        for options in ("--memory much", "--nothing", "program.py", "--largest b=1..2"):
+            with self.assertRaisesRegex(ValueError, "libmend.fit: "):
+                libmend.fit(helper, "x", options=options)
+
+
+class Pages(FolderTest):
+    def test_the_answer_stands_above_the_report(self):
+        timeline = self.folder / "timeline"
+        timeline.write_text(
+            "policy\tcapacity_bytes\tevent\tlive_bytes\treserved_bytes\ttrace\n"
+            f"caching\t\t1\t5\t{12 * GIB}\tx\n"
+            f"caching\t\t9\t7\t{13 * GIB}\tx\n"
+        )
+        page = self.folder / "page.html"
+        report = "<header><h1>No request failed</h1></header><section>report</section>"
+        fits = dict(target(_answer.FITS), room_bytes=int(13.7 * GIB), label="T4 (14.56 GiB)")
+        found = answer(targets=[fits], allocators=["default"])
+        _page.write(page, report, found, "It <fits>.\nmore", timeline)
+        text = page.read_text()
+        self.assertIn("<h1>It &lt;fits&gt;.</h1></header>", text)
+        self.assertLess(text.index("more</pre>"), text.index("<section>report"))
+        self.assertEqual(re.findall(r'fill="currentColor">([^<]*)<', text), ["T4 (14.56 GiB)"])
+        self.assertIn("held by PyTorch&#x27;s default", text)
+        largest = dict(fits, largest={"default": 8, "mend": None})
+        _page.write(page, report, dict(found, knob="batch", targets=[largest]), "x", timeline)
+        self.assertRegex(page.read_text(), r"The largest batch by card.*<td>8</td>.*<td>none</td>")
+
+    def test_a_page_that_cannot_be_written_is_no_work(self):
+        program = self.folder / "x.py"
+        program.write_text("")
+        done = start("-m", "libmend", "fit", "-o", str(self.folder), str(program))
+        self.assertEqual(done.returncode, fit.BAD_USAGE)
+        self.assertIn("Is a directory", done.stderr)
 
 
 class Cards(unittest.TestCase):

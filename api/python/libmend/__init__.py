@@ -42,12 +42,12 @@ from ._stacks import record_stacks
 from ._version import __version__, library_version
 from ._views import Event, History, Holder, Region, holders, leaks, regions, report
 
-_HOOKS = ("cuda_core", "cupy", "handler", "numba", "onnxruntime", "rmm", "torch")
+_LATER = ("cuda_core", "cupy", "fit", "handler", "numba", "onnxruntime", "rmm", "torch")
 
 
 def __getattr__(name: str) -> object:
-    """A hook's module, imported when it is first named: `libmend.torch.enable()`."""
-    if name not in _HOOKS:
+    """A module that is imported when it is first named: `libmend.torch.enable()`."""
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return importlib.import_module(f".{name}", __name__)
 

@@ -126,6 +126,7 @@ class Values(unittest.TestCase):
             drawn = torch.randint(5, 9, (1000,), device="cuda")
             self.assertEqual(sorted(set(drawn.tolist())), [5, 6, 7, 8])
         self.assertEqual(torch.rand(3).tolist(), expected)
+        self.assertEqual(self.counted, [])
 
     def test_the_same_memory_is_asked_for(self):
         def step():

@@ -13,13 +13,16 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .. import _devices, _library
-from . import _answer, _cards, _orders, _text
+from .._errors import Error
+from . import _answer, _cards, _function, _orders, _page, _text
 from ._runs import ALLOCATORS, CannotRun, Program, Row, Server
 
+RECORD = "fit.pickle"
 FIRST_STEPS = 2  # an optimizer makes its state there
 PAGE = 2 << 20
 GOOD, DOES_NOT_FIT, BAD_USAGE, NOT_KNOWN = 0, 1, 2, 3
@@ -134,6 +137,7 @@ def parser() -> argparse.ArgumentParser:
         help="end a run after N steps of the optimizer, or with the program (when peaks"
         " repeat)")  # fmt: skip
     add("--seconds", type=_seconds, default=60, metavar="N", help="the most for a run (60)")
+    add("-o", dest="page", metavar="PAGE", help="a page of it, one file of HTML")
     add("--json", action="store_true", help="one JSON object")
     add("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return made
@@ -241,12 +245,13 @@ class Fit:
 
     # ---- one record answers for all sizes --------------------------------------------------------
 
-    def record(self, card) -> dict:
+    def record(self, card, size=None) -> dict:
         """Runs once with the history of its memory, and asks `libmend report` who holds the peak,
         and `libmend replay` for the least that each allocator needs."""
-        file = str(Path(self.folder) / "fit.pickle")
-        size = {"memory_bytes": card.total_bytes} if self.plans else {}
-        row = self.server.run("default", card, record=file, **size)
+        file = str(Path(self.folder) / RECORD)
+        more = {"memory_bytes": card.total_bytes} if self.plans else {}
+        more["arguments"] = self.program.argv(self.knob, size)
+        row = self.server.run("default", card, record=file, **more)
         report = _ask("report", "--json", "--no-what-if", file) if row.is_whole else []
         replays = [] if self.plans else self.replay(file, "fit")
         holders = [
@@ -262,6 +267,17 @@ class Fit:
             "least": {name: least.get(self.policies[name]) for name in self.allocators},
             "steps": Path(file + ".steps") if row.steps_differ and not self.plans else None,
         }
+
+    def write_page(self, answer: dict) -> None:
+        """The page of the recorded run."""
+        record, page, timeline = (
+            str(Path(self.folder) / name) for name in (RECORD, "page.html", "timeline")
+        )
+        _ask("report", "--json", "--no-what-if", "-o", page, record)
+        asked = ",".join(self.policies[name] for name in self.allocators)
+        _ask("replay", "--json", "--timeline", timeline, "--policy", asked, record)
+        report = Path(page).read_text(encoding="utf-8")
+        _page.write(Path(self.options.page), report, answer, _text.write(answer), Path(timeline))
 
     def replay(self, file: str, capacity: str) -> list[dict]:
         asked = ",".join(self.policies[name] for name in self.allocators)
@@ -381,6 +397,7 @@ class Fit:
             "ways": self.ways,
             "orders": orders,
             "columns": columns,
+            "allocators": self.allocators,
             "failed": self.failed,
             "values": values,
             "holders": record["holders"],
@@ -424,6 +441,7 @@ class Fit:
         return {
             "label": label,
             "total_bytes": total,
+            "room_bytes": _answer.room_of(total, "default", card)[0],
             "beside_bytes": [card.least_beside_bytes, card.most_beside_bytes],
             "source": card.source if card.key != "--memory" else None,
             "verdicts": {
@@ -456,15 +474,20 @@ class Fit:
                     ),
                     lambda size: self.completes(allocator, card, sure, size),
                 )
-            found.append({"label": label, "total_bytes": total, "largest": sizes})
+            room = _answer.room_of(total, "default", card)[0]
+            one = {"label": label, "total_bytes": total, "room_bytes": room, "largest": sizes}
+            found.append(one)
         size = found[0]["largest"][first] or low
         card = targets[0][2]
+        if self.options.page:
+            self.record(card, size)
         return {
             "program": self.program.words(),
             "torch": self.server.torch,
             "capability": list(card.capability),
             "row": vars(self.free(first, card, size)[0]),
             "ways": self.ways,
+            "allocators": self.allocators,
             "knob": knob,
             "span": [low, high, step],
             "values": self.values(card, size),
@@ -505,6 +528,27 @@ def status_of(answer: dict, options: argparse.Namespace) -> int:
     return DOES_NOT_FIT if DOES_NOT_FIT in found else max(found)
 
 
+def _answered(options: argparse.Namespace, program: Program, begin: float) -> dict:
+    """Makes the runs. Raises CannotRun."""
+    given = dict(options.value)
+    if options.page:
+        open(options.page, "a", encoding="utf-8").close()  # is it a place to write to
+    with contextlib.closing(
+        Server(program, options.steps, options.seconds, given)
+    ) as server, tempfile.TemporaryDirectory() as folder:
+        fits = Fit(options, program, server, folder)
+        answer = fits.answer()
+        for line in set(given) - set(answer["row"]["given"]):
+            raise CannotRun(f"--value {line}: no value that only a GPU computes is read there")
+        answer["runs"] = server.runs
+        answer["status"] = status_of(answer, options)
+        answer["fail_above_bytes"] = options.fail_above
+        answer["seconds"] = round(time.monotonic() - begin, 1)
+        if options.page:
+            fits.write_page(answer)
+    return answer
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line, and returns the exit status."""
     begin = time.monotonic()
@@ -521,22 +565,53 @@ def main(arguments: list[str] | None = None) -> int:
         program = Program.of(named)
         if options.largest and f"{{{options.largest[0]}}}" not in " ".join(program.arguments):
             raise CannotRun(f"no argument of the program has {{{options.largest[0]}}} in it")
-        given = dict(options.value)
-        with contextlib.closing(
-            Server(program, options.steps, options.seconds, given)
-        ) as server, tempfile.TemporaryDirectory() as folder:
-            fit = Fit(options, program, server, folder)
-            answer = fit.answer()
-            answer["runs"] = server.runs
-            for line in set(given) - set(answer["row"]["given"]):
-                raise CannotRun(f"--value {line}: no value that only a GPU computes is read there")
-    except CannotRun as error:
+        answer = _answered(options, program, begin)
+    except (CannotRun, OSError) as error:
         print(f"libmend fit: {error}", file=sys.stderr)
         return BAD_USAGE
     except KeyboardInterrupt:
         return 130
-    answer["seconds"] = round(time.monotonic() - begin, 1)
-    answer["status"] = status_of(answer, options)
-    answer["fail_above_bytes"] = options.fail_above
     print(json.dumps(answer) if options.json else _text.write(answer), flush=True)
     return answer["status"]
+
+
+class Answer:
+    """What libmend.fit() found out. Shown, it is the text of the command."""
+
+    def __init__(self, answer: dict) -> None:
+        self.answer = answer  # what --json prints
+        self.fits = {GOOD: True, DOES_NOT_FIT: False}.get(answer["status"])  # None: not sure
+
+    def __repr__(self) -> str:
+        return _text.write(self.answer)
+
+
+def fit(function, *arguments: object, options: str = "", **named: object) -> Answer:
+    """Whether what function(*arguments, **named) does fits into a GPU's memory, without a GPU: it
+    runs in processes of its own, over a simulated GPU. `options` are those of the command:
+    "--gpu T4 --allocator default". Raises libmend.Error where the function cannot be run there, and
+    ValueError for wrong options."""
+    begin = time.monotonic()
+    made = parser()
+    made.error = _refuse
+    asked = made.parse_args(options.split())
+    if asked.program or asked.largest:
+        raise ValueError("libmend.fit: options name no program and no --largest")
+    try:
+        return Answer(_answered(asked, _function.program_of(function, arguments, named), begin))
+    except (CannotRun, OSError) as error:
+        raise Error(f"libmend.fit: {error}") from None
+
+
+def _refuse(message: str) -> None:
+    raise ValueError(f"libmend.fit: {message}")
+
+
+class _Callable(types.ModuleType):
+    """`libmend.fit` is this module, and its function."""
+
+    def __call__(self, *arguments: object, **named: object) -> Answer:
+        return fit(*arguments, **named)
+
+
+sys.modules[__name__].__class__ = _Callable

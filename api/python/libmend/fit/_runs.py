@@ -37,6 +37,7 @@ class Program:
     interpreter: list[str]  # with its flags
     target: list[str]  # a file; -m and a module; -c and its text
     arguments: list[str]
+    name: str = ""  # in the answer, where it has one of its own
 
     @classmethod
     def of(cls, words: list[str]) -> Program:
@@ -69,6 +70,8 @@ class Program:
         return cls(interpreter, target, words[count:])
 
     def words(self, size: int | None = None) -> str:
+        if self.name:
+            return self.name
         name = Path(self.target[-1]).name if len(self.target) == 1 else " ".join(self.target)
         return " ".join([name.splitlines()[0] if name else name, *self.argv(None, size)])
 
