@@ -38,7 +38,8 @@ static void check_scene(const mend_demo_scene *scene)
     EXPECT_TRUE(mend.completed && mend.host_syncs == 0 && mend.bytes_copied == 0);
     for (size_t i = 0; i < MEND_DEMO_MEND; i++) {
         ENDING_RESULT mend_replay_result other = replay(scene, trace, i);
-        if (other.completed && other.host_syncs > 0) {
+        /* Near the limit each fills the device. */
+        if (scene->memory_bytes != 0 && other.completed && other.host_syncs > 0) {
             EXPECT_TRUE(mend.peak_reserved_bytes < other.peak_reserved_bytes);
         }
     }
