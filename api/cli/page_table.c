@@ -49,6 +49,12 @@ static void write_run(FILE *out, const mend_demo_act *act, size_t allocator)
     } else {
         fputs("none", out);
     }
+    if (result->is_felt) {
+        fprintf(out, "</td><td>%.1f ms</td><td>%.1f&nbsp;%%", result->felt.longest_us / 1000,
+                result->felt.gpu_bound_percent);
+    } else {
+        fputs("</td><td>\xe2\x80\x93</td><td>\xe2\x80\x93", out);
+    }
     fputs("</td></tr>\n", out);
 }
 
@@ -58,11 +64,12 @@ void mend_page_table(FILE *out, const mend_demo_report *report)
           "<tr><th>allocator</th><th>smallest<br>device</th><th>result</th>"
           "<th>most memory<br>held</th><th>host<br>waits</th><th>driver<br>time</th><th>by<br>"
           "reference</th>"
-          "<th>driver<br>calls</th><th>data<br>copied</th></tr>\n",
+          "<th>driver<br>calls</th><th>data<br>copied</th><th>longest<br>request</th><th>time<br>"
+          "added</th></tr>\n",
           out);
     for (size_t i = 0; i < report->act_count; i++) {
         const mend_demo_act *act = &report->acts[i];
-        fputs("<tr class=\"act\"><th colspan=\"9\">", out);
+        fputs("<tr class=\"act\"><th colspan=\"11\">", out);
         mend_page_text(out, act->scene->title);
         fputs(" <span class=\"soft\">(", out);
         mend_page_text(out, act->scene->source);
@@ -79,6 +86,8 @@ void mend_page_table(FILE *out, const mend_demo_report *report)
           "finishes at every larger one, searched for in steps of 0.2&nbsp;%. Driver times of the "
           "simulated device are sums of prices: by the list "
           "<code>h200</code>, measured on an H200, and by the list <code>reference</code>, "
-          "which was assumed before.</p>\n</section>\n",
+          "which was assumed before. The longest request is one after the first tenth of the run; "
+          "the time added is that of a model of a program that is bound by the "
+          "GPU.</p>\n</section>\n",
           out);
 }

@@ -5,10 +5,13 @@
         [--only MECHANISM ...] [--together A,B] [--results FILE.jsonl]
         [--document bench/results/ablation.md]
 
+    bench/ablate/ablate.py --mend build/ablate/bench/ablate/mend-ablated --felt [--half tune|judge]
+        [--only MECHANISM ...]
+
 Every workload of bench/workloads.txt is replayed at eight capacities, under all price lists, once
 with all mechanisms and once without each. The results are kept in FILE.jsonl and used again by the
 same program, so that a run that was stopped goes on. bench/results/ablation.md explains the
-columns.
+columns. --felt tells of the recordings what a program feels (felt.py), beside expandable segments.
 """
 import argparse
 import concurrent.futures
@@ -21,6 +24,7 @@ import sys
 import threading
 
 import effects
+import felt
 import mechanisms
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -30,7 +34,7 @@ STEPS_IN_ONE = 500  # of the peak of live bytes: the grid of `libmend replay --c
 STEPS_WALKED = 25
 LIMIT_S = 900
 KEPT = ("completed", "peak_live_bytes", "peak_reserved_bytes", "fit_capacity_bytes", "fit_factor",
-        "host_syncs", "driver_time_by_list_us", "driver_time_second_half_us")
+        "host_syncs", "driver_time_by_list_us", "driver_time_second_half_us", "felt")
 
 
 class Program:
@@ -41,17 +45,18 @@ class Program:
         with open(path, "rb") as file:
             self.version = hashlib.sha256(file.read()).hexdigest()[:16]
 
-    def replay(self, workload, without, capacities):
+    def replay(self, workload, without, capacities, lag=64, policy="mend"):
         environment = {**os.environ, "MEND_MUTANT": without} if without else dict(os.environ)
         if not without:
             environment.pop("MEND_MUTANT", None)
         done = subprocess.run(
-            [self.path, "replay", "--json", "--capacity", ",".join(capacities), workload],
+            [self.path, "replay", "--json", "--policy", policy, "--lag", str(lag), "--capacity",
+             ",".join(capacities), workload],
             capture_output=True, text=True, env=environment, timeout=LIMIT_S)
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         if done.returncode not in (0, 1) or len(rows) != len(capacities):
             raise SystemExit(f"{workload} without {without or 'nothing'}: {done.stderr}")
-        return [{name: row[name] for name in KEPT} for row in rows]
+        return [{name: row.get(name) for name in KEPT} for row in rows]
 
 
 class Results:
@@ -139,6 +144,8 @@ def main():
                         help="these switched off at once, as one more row")
     parser.add_argument("--results", metavar="FILE.jsonl")
     parser.add_argument("--document", metavar="FILE.md", help="keeps the table there")
+    parser.add_argument("--felt", action="store_true",
+                        help="only the table of what a program feels, of the recordings")
     options = parser.parse_args()
     program = Program(options.mend)
     results = Results(options.results, program.version)
@@ -151,6 +158,12 @@ def main():
     if unknown or not workloads:
         raise SystemExit(f"no such mechanisms: {sorted(unknown)}" if unknown else "no workloads")
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        if options.felt:
+            recordings = [where for name, where in workloads if not name.startswith("stress:")]
+            names = [("mend", "", "mend"), ("expandable", "", "expandable")]
+            names += [(f"without {name}", f"policy.{name}", "mend") for name in options.only]
+            print(felt.table(program.replay, lambda one: list(pool.map(one, recordings)), names))
+            return
         for withouts in ([""], rows):
             tasks = [pool.submit(measure, program, results, workload, without)
                      for without in withouts for workload in workloads]

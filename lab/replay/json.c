@@ -217,6 +217,22 @@ static void print_by_list(mend_json *json, const char *name, const mend_replay_b
     mend_json_end_object(json);
 }
 
+static void print_felt(mend_json *json, const mend_replay_result *result)
+{
+    const mend_replay_felt *felt = &result->felt;
+    if (!result->is_felt) {
+        mend_json_null(json, "felt");
+        return;
+    }
+    mend_json_begin_object(json, "felt");
+    mend_json_number(json, "longest_us", felt->longest_us, 1);
+    mend_json_number(json, "p999_us", felt->p999_us, 1);
+    mend_json_integer(json, "above_5_ms", felt->above_5_ms);
+    mend_json_number(json, "gpu_bound_percent", felt->gpu_bound_percent, 3);
+    mend_json_number(json, "host_bound_percent", felt->host_bound_percent, 3);
+    mend_json_end_object(json);
+}
+
 void mend_replay_print_json(FILE *out, const mend_replay_row *row)
 {
     const mend_replay_result *result = row->result;
@@ -257,6 +273,7 @@ void mend_replay_print_json(FILE *out, const mend_replay_row *row)
                   simulated ? &result->time_second_half_us : NULL);
     print_calls(json, "driver_calls", &result->calls);
     print_calls(json, "driver_calls_second_half", &result->calls_second_half);
+    print_felt(json, result);
     print_latency(json, "alloc_ns", &result->alloc_ns);
     print_latency(json, "free_ns", &result->free_ns);
     mend_json_integer_if(json, "mappings_peak", result->counts_mappings, result->mappings_peak);

@@ -25,10 +25,10 @@ void mend_replay_print_table_head(FILE *out, const mend_trace *trace,
         fprintf(out, "driver ms by the price lists %s (with the second half) and %s\n",
                 mend_replay_chosen_costs(options), mend_replay_compared_costs(options));
     }
-    fprintf(out, "%-21s %11s %9s %14s %12s %7s %9s %10s %11s %8s %9s %9s\n", "policy", "capacity",
-            "factor", "outcome", "reserved", "x live", "driver ms", "2nd half",
-            simulated ? mend_replay_compared_costs(options) : "-", "calls", "host wait",
-            "alloc p50");
+    fprintf(out, "%-21s %11s %9s %14s %12s %7s %9s %10s %11s %8s %9s %9s %11s %8s %6s %6s %6s\n",
+            "policy", "capacity", "factor", "outcome", "reserved", "x live", "driver ms",
+            "2nd half", simulated ? mend_replay_compared_costs(options) : "-", "calls", "host wait",
+            "alloc p50", "longest ms", "p99.9 ms", "> 5 ms", "+ GPU", "+ host");
 }
 
 static void format_capacity(const mend_replay_result *result, char *capacity, size_t size,
@@ -79,12 +79,18 @@ void mend_replay_print_table_row(FILE *out, const mend_replay_row *row)
     if (row->options->device == MEND_REPLAY_SIM) {
         snprintf(compared, sizeof(compared), "%.1f", result->compared_time_us / 1000);
     }
-    fprintf(out, "%-21s %11s %9s %14s %12s %7.3f %9.1f %10.1f %11s %8llu %9llu %6llu ns\n",
+    fprintf(out, "%-21s %11s %9s %14s %12s %7.3f %9.1f %10.1f %11s %8llu %9llu %6llu ns",
             row->policy, capacity, factor, outcome, reserved,
             (double)result->peak_reserved_bytes / peak_bytes, result->driver_time_us / 1000,
             result->driver_time_second_half_us / 1000, compared,
             (unsigned long long)mend_replay_sum_calls(&result->calls),
             (unsigned long long)result->host_syncs, (unsigned long long)result->alloc_ns.p50_ns);
+    if (result->is_felt) {
+        fprintf(out, " %11.1f %8.2f %6llu %5.1f%% %5.1f%%", result->felt.longest_us / 1000,
+                result->felt.p999_us / 1000, (unsigned long long)result->felt.above_5_ms,
+                result->felt.gpu_bound_percent, result->felt.host_bound_percent);
+    }
+    fputc('\n', out);
     if (result->explanation != NULL) {
         mend_replay_explain_text(out, result);
     }

@@ -419,6 +419,16 @@ void mend_replay_rig_read(mend_replay_rig *rig, mend_replay_traffic *traffic)
     }
 }
 
+void mend_replay_rig_read_felt(mend_replay_rig *rig, uint64_t *driver_ns, uint64_t *host_syncs)
+{
+    mend_driver_counters counters;
+    mend_sim_prices list = MEND_SIM_PRICES_INIT;
+    mend_traced_driver_get(rig->driver, &counters);
+    mend_sim_prices_named(mend_replay_lists[0], &list);
+    *driver_ns = mend_sim_time_by(rig->sim, &list) - atomic_load(&rig->own_by_list_ns[0]);
+    *host_syncs = counters.host_syncs;
+}
+
 void mend_replay_rig_read_costs(mend_replay_rig *rig, mend_replay_costs *costs)
 {
     *costs = (mend_replay_costs){.is_complete = true};

@@ -77,6 +77,9 @@ mend_result mend_replay_rig_last_use(mend_replay_rig *rig, const mend_replay_use
 
 void mend_replay_rig_read(mend_replay_rig *rig, mend_replay_traffic *traffic);
 
+/* Only the policy's driver time by the list h200, and the waits of the host; simulated device. */
+void mend_replay_rig_read_felt(mend_replay_rig *rig, uint64_t *driver_ns, uint64_t *host_syncs);
+
 /* The same by cause; zeros if that was not asked for. */
 void mend_replay_rig_read_costs(mend_replay_rig *rig, mend_replay_costs *costs);
 

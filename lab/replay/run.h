@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "lab/peers/peer.h"
+#include "lab/replay/felt.h"
 #include "mend/mend_sim.h"
 
 typedef enum mend_replay_device {
@@ -136,6 +137,8 @@ typedef struct mend_replay_result {
     mend_replay_calls calls_second_half;
     mend_replay_latency alloc_ns;
     mend_replay_latency free_ns;
+    bool is_felt; /* felt is valid: one thread replayed all rows on the simulated device */
+    mend_replay_felt felt;
     bool counts_mappings; /* mappings_peak is valid: on the simulated device */
     uint64_t mappings_peak;
     bool content_checked; /* content_errors is valid */

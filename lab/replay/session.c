@@ -24,6 +24,9 @@ typedef struct replay_session {
     mend_replay_result *result;
     mend_replay_traffic traffic_at_half;
     mend_replay_costs costs_at_half;
+    mend_felt *felt;  /* NULL: not of this run */
+    uint64_t felt_ns; /* of the rows so far */
+    uint64_t felt_syncs;
     mend_histogram alloc_ns; /* of all threads, after they have ended */
     mend_histogram free_ns;
     uint64_t sample_every;
@@ -206,6 +209,21 @@ static void look(const replay_session *session, uint64_t event)
     }
 }
 
+/* What the row cost. */
+static void feel(replay_session *session, size_t event)
+{
+    if (session->felt == NULL) {
+        return;
+    }
+    uint64_t driver_ns;
+    uint64_t host_syncs;
+    mend_replay_rig_read_felt(&session->rig, &driver_ns, &host_syncs);
+    mend_felt_row(session->felt, session->trace->events[event].is_alloc,
+                  driver_ns - session->felt_ns, host_syncs > session->felt_syncs);
+    session->felt_ns = driver_ns;
+    session->felt_syncs = host_syncs;
+}
+
 /* The thread for an event: all events of a block belong to the thread of its allocation. If the
  * trace has fewer threads than the run, its blocks are dealt out to all threads of the run. */
 static unsigned owner_of(const replay_session *session, const mend_trace_event *event)
@@ -224,6 +242,7 @@ static bool replay_row(void *context, size_t i)
     if (!replay_event(worker, i)) {
         return false;
     }
+    feel(session, i);
     look(session, i);
     if (session->sample_every != 0 &&
         (i % session->sample_every == 0 || i + 1 == session->trace->event_count)) {
@@ -375,6 +394,10 @@ static void take_figures(replay_session *session)
     result->calls = traffic.calls;
     result->calls_second_half = traffic.calls;
     subtract_calls(&result->calls_second_half, &session->traffic_at_half.calls);
+    result->is_felt = session->felt != NULL && result->completed;
+    if (result->is_felt) {
+        result->felt = mend_felt_result(session->felt);
+    }
     result->alloc_ns = latency_of(&session->alloc_ns);
     result->free_ns = latency_of(&session->free_ns);
     if (result->explanation != NULL) {
@@ -425,9 +448,13 @@ static mend_result prepare(replay_session *session)
     bool explains = session->options->explain && !session->is_probe;
     size_t samples = session->is_probe || session->threads > 1 ? 0 : session->options->sample_limit;
     session->result->explanation = explains ? calloc(1, sizeof(mend_replay_explanation)) : NULL;
+    const bool feels =
+        session->options->device == MEND_REPLAY_SIM && session->threads == 1 && !session->is_probe;
+    session->felt = feels ? mend_felt_create(trace->event_count) : NULL;
     session->uses = calloc(trace->block_count + 1, sizeof(mend_replay_use));
     session->result->samples = samples > 0 ? calloc(samples, sizeof(mend_replay_sample)) : NULL;
-    if (session->uses == NULL || (samples > 0 && session->result->samples == NULL) ||
+    if (session->uses == NULL || (feels && session->felt == NULL) ||
+        (samples > 0 && session->result->samples == NULL) ||
         (explains && session->result->explanation == NULL)) {
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the replay");
     }
@@ -501,6 +528,7 @@ mend_result mend_replay_session(const mend_trace *trace, const mend_peer_policy 
     mend_result outcome = run(session, policy, capacity_bytes);
     pthread_mutex_destroy(&session->mutex);
     free(session->uses);
+    free(session->felt);
     free(session->block_threads);
     free(session);
     if (outcome != MEND_OK) {

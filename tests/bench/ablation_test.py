@@ -25,6 +25,7 @@ off = os.environ.get("MEND_MUTANT", "")
 peak = 1000
 least = {"policy.closing-base": 1200, "policy.front-cache": 1000}.get(off, 1010)
 least = 1050 if "lone-chunks" in off else least
+least += 20 if "5000" in sys.argv else 0
 asked = sys.argv[sys.argv.index("--capacity") + 1].split(",")
 with open(os.environ["LOG"], "a") as log:
     log.write(off + " " + ",".join(asked) + "\\n")
@@ -39,8 +40,10 @@ for text in asked:
         "completed": completed, "peak_live_bytes": peak, "peak_reserved_bytes": least,
         "fit_capacity_bytes": least if text == "fit" else None,
         "fit_factor": least / peak if text == "fit" else None, "host_syncs": 0,
-        "driver_time_by_list_us": {"one": 200.0 if "lone-chunks" in off else 100.0, "two": 100.0},
-        "driver_time_second_half_us": 50.0 if "lone-chunks" in off else 40.0}))
+        "driver_time_by_list_us": {"h200": 200.0 if "lone-chunks" in off else 100.0, "two": 100.0},
+        "driver_time_second_half_us": 50.0 if "lone-chunks" in off else 40.0,
+        "felt": {"longest_us": 6000.0, "p999_us": 1500.0, "above_5_ms": 2, "host_bound_percent": 3,
+                 "gpu_bound_percent": 10 * bytes_ / peak}}))
 sys.exit(not done)
 '''
 WORKLOADS = "# a comment\nstress:one tune\nstress:two judge\nthree tune\n"
@@ -128,6 +131,15 @@ class Ablation(unittest.TestCase):
         self.assertIn("1 recording:\n", text)
         self.assertIn("- `tail-chunks`: the last page", text)
         self.assertNotIn("the table before", text)
+
+    def test_what_is_felt_is_the_median_of_capacities_that_complete(self):
+        done = self.run_it("--half", "tune", "--felt", "--only", "tail-chunks")
+        self.assertEqual(0, done.returncode, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertEqual(2 + 3 * 4 * 5, len(lines))
+        self.assertIn("| mend | 64 | 1.05x | 5 of 5 | 0 | 0 | 6.0 | 2 | 1.50 | 10.5 | 3.0 |", lines)
+        self.assertIn("| expandable | 5,000 | 1.02x | 0 | - | - | - | - | - | - | - |", lines)
+        self.assertTrue(any(line.startswith("| without tail-chunks | 0 | 1.4x") for line in lines))
 
     def test_bad_input_is_told(self):
         for arguments in (("--only", "no-such"), ("--together", "tail-chunks,no-such")):

@@ -181,7 +181,9 @@ MEND_TEST(program, replays_to_json_by_the_contract)
                 "'bytes_copied': 0,...'creates_refused': 0,...'placed': {..."
                 "'driver_time_us': 125.816,...'driver_time_second_half_us': 0.000,..."
                 "'driver_calls': {...'set_access': 0,...'malloc': 2,..."
-                "'driver_calls_second_half': {...'alloc_ns': {...'mean': ...'p50': ...'p99': ..."
+                "'driver_calls_second_half': {...'felt': {'longest_us': ...'p999_us': ..."
+                "'above_5_ms': 0,...'gpu_bound_percent': ...'host_bound_percent': ...}..."
+                "'alloc_ns': {...'mean': ...'p50': ...'p99': ..."
                 "'p999': ...'max': ...'free_ns': {...'mappings_peak': 0,...'content_errors': null");
 }
 
