@@ -178,6 +178,18 @@ class Scopes(SimulatedTest):
         with self.assertRaisesRegex(ValueError, "every_bytes is -1"):
             libmend.record_stacks(-1)
 
+    def test_requests_of_one_line_are_of_one_stack(self):
+        def step():
+            self.blocks += [_devices.alloc(0, MIB), _devices.alloc(0, MIB)]
+
+        libmend.record_stacks(MIB)
+        try:
+            step()
+        finally:
+            libmend.record_stacks(0)
+        (found,) = libmend.holders(by="stack")
+        self.assertEqual((found.live_blocks, found.live_bytes), (2, 2 * MIB))
+
     def test_blocks_that_are_replaced_by_larger_ones_grow(self):
         def grow(number):
             block = _devices.alloc(0, number * MIB)  # the one before is freed behind it

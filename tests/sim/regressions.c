@@ -530,3 +530,7 @@ HOLDS(regression, work_in_a_block_of_whole_granules_leaves_its_guard,
       "ROOM stream 1 amount 1 / "
       "ALLOC slot 12 stream 5 amount 45 / "
       "ALLOC")
+
+/* A block of more pages than the model notes was kept, and the judge said that nothing was. */
+HOLDS(regression, what_is_kept_on_a_large_device_is_read, "device_pages 1024",
+      "ALLOC size 228 / SLEEP / READ_KEPT amount 1")

@@ -18,7 +18,8 @@ _MOST = 65534
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen")
 _OWN = os.path.dirname(__file__) + os.sep
 
-_numbers: dict[tuple, int] = {}
+_numbers: dict[tuple, int] = {}  # by code and line; code objects in it live on
+_places: dict[tuple, int] = {}  # by their addresses, and instruction
 _users: dict[str, bool | None] = {}  # by file: whether it is the program's; None: passed over
 _sizes: dict[int, tuple[int, int, int, int]] = {}  # by number: see _note
 _growing: dict[int, int] = {}
@@ -66,8 +67,11 @@ def _number(_context: object, size_bytes: int) -> int:
     first = frame or inner
     if first is None:
         return 0  # a thread of C++
-    key = (first.f_code, first.f_lineno, inner.f_code, inner.f_lineno)
-    number = _numbers.get(key) or _add(key)
+    # Hashing a code object, and finding a line in it, takes as long as all of its instructions.
+    place = (id(first.f_code), first.f_lasti, id(inner.f_code), inner.f_lasti)
+    number = _places.get(place)
+    if number is None:
+        number = _add((first.f_code, first.f_lineno, inner.f_code, inner.f_lineno), place)
     _note(number, size_bytes)
     return number
 
@@ -105,13 +109,14 @@ def _learn(file: str) -> bool | None:
     return _users[file]
 
 
-def _add(key: tuple) -> int:
+def _add(key: tuple, place: tuple) -> int:
     with _lock:
         number = _numbers.get(key, min(len(_numbers) + 1, _MOST))
-        if key not in _numbers and number < _MOST:
-            _numbers[key] = number
-            text = _label(*key).encode(errors="replace")
-            _devices.function("mend_name")(_OF_STACK, number, text)
+        if number < _MOST:
+            if key not in _numbers:
+                text = _label(*key).encode(errors="replace")
+                _devices.function("mend_name")(_OF_STACK, number, text)
+            _numbers[key] = _places[place] = number
     return number
 
 
