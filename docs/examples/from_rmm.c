@@ -32,12 +32,11 @@ static void buffer_destroy(buffer *b)
 }
 
 /* failure_callback_resource_adaptor: spills a buffer to the host and lets the pool try again. */
-static int spill(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
+static int spill(void *context, mend_pool *pool, uint64_t needed_bytes)
 {
     buffer *b = context;
     (void)pool;
     (void)needed_bytes;
-    (void)missing_bytes;
     if (b->data == NULL) {
         return 0;
     }

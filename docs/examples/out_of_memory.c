@@ -15,12 +15,11 @@ typedef struct cache {
 } cache;
 
 /* The pool calls this before an allocation fails. Returns whether it freed anything. */
-static int drop_some(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
+static int drop_some(void *context, mend_pool *pool, uint64_t needed_bytes)
 {
     cache *c = context;
     uint64_t freed_bytes = 0;
-    (void)needed_bytes; /* the size of the request; missing_bytes of it are lacking */
-    while (c->count > 0 && freed_bytes < missing_bytes) {
+    while (c->count > 0 && freed_bytes < needed_bytes) {
         mend_free(pool, c->blocks[--c->count], NULL);
         freed_bytes += 64ull * MIB;
     }

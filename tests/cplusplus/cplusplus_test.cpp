@@ -314,21 +314,19 @@ TEST_F(cplusplus, a_callback_makes_room_and_may_throw)
     mend::block cache = pool.alloc(40 * MIB, stream);
     int asked = 0;
     {
-        mend::pressure_callback callback(
-            pool, [&](std::uint64_t needed_bytes, std::uint64_t missing_bytes) {
-                EXPECT_EQ(40 * MIB, needed_bytes);
-                EXPECT_GT(missing_bytes, 0u);
-                asked++;
-                cache.reset();
-                return true;
-            });
+        mend::pressure_callback callback(pool, [&](std::uint64_t needed_bytes) {
+            EXPECT_EQ(40 * MIB, needed_bytes);
+            asked++;
+            cache.reset();
+            return true;
+        });
         EXPECT_TRUE(pool.alloc(40 * MIB, stream));
     }
     EXPECT_EQ(1, asked);
     cache = pool.alloc(40 * MIB, stream);
     {
         mend::pressure_callback callback(
-            pool, [](std::uint64_t, std::uint64_t) -> bool { throw std::runtime_error("no"); });
+            pool, [](std::uint64_t) -> bool { throw std::runtime_error("no"); });
         EXPECT_THROW((void)pool.alloc(40 * MIB, stream), mend::out_of_memory);
     }
     EXPECT_THROW((void)pool.alloc(40 * MIB, stream), mend::out_of_memory);
@@ -343,13 +341,12 @@ TEST_F(cplusplus, a_callback_may_end_itself)
     std::unique_ptr<mend::pressure_callback> callback;
     std::vector<int> kept(1000, 7); // in the function's own memory
     int seen = 0;
-    callback =
-        std::make_unique<mend::pressure_callback>(pool, [&, kept](std::uint64_t, std::uint64_t) {
-            callback.reset();
-            cache.reset();
-            seen = kept[999];
-            return true;
-        });
+    callback = std::make_unique<mend::pressure_callback>(pool, [&, kept](std::uint64_t) {
+        callback.reset();
+        cache.reset();
+        seen = kept[999];
+        return true;
+    });
     EXPECT_TRUE(pool.alloc(40 * MIB, stream));
     EXPECT_EQ(7, seen);
     EXPECT_EQ(nullptr, callback);

@@ -41,10 +41,8 @@ static mend_result free_slot(story_run *run, const operation *op, mend_stream st
     return result;
 }
 
-static int look_for_memory(void *context, mend_pool *pool, uint64_t needed_bytes,
-                           uint64_t missing_bytes)
+static int look_for_memory(void *context, mend_pool *pool, uint64_t needed_bytes)
 {
-    (void)missing_bytes;
     (void)context;
     (void)needed_bytes;
     const mend_thread_error before = *mend_process_error();

@@ -14,8 +14,7 @@ static bool has_groups(const arena *a)
     return a->restorations > 0;
 }
 
-/* Empty chunks, and what can be created; while groups hold on to memory, the latter alone;
- * where peer pools do or did, who need not give it back in time, the former. */
+/* Empty chunks, and what can be created; while groups hold on to memory, the latter alone. */
 static uint64_t room_of(arena *a, const mend_stats *stats)
 {
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
@@ -24,7 +23,7 @@ static uint64_t room_of(arena *a, const mend_stats *stats)
     uint64_t under_limit =
         stats->limit_bytes > stats->reserved_bytes ? stats->limit_bytes - stats->reserved_bytes : 0;
     uint64_t creatable = mend_align_down(mend_min_u64(on_device, under_limit), ARENA_PAGE_BYTES);
-    return (has_groups(a) ? 0 : stats->free_empty_bytes) + (a->has_peer_pools ? 0 : creatable);
+    return (has_groups(a) ? 0 : stats->free_empty_bytes) + creatable;
 }
 
 static void watch_pool(arena *a, int number, arena_thread *self)
@@ -57,10 +56,12 @@ void arena_watch(void *context, int thread)
     }
 }
 
+/* Peer pools take what a pool has at the same moment. */
 void arena_judge_refusal(arena *a, uint64_t size_bytes)
 {
     const arena_thread *self = arena_self(a);
-    if (self->has_room && !a->has_failed_calls && size_bytes <= self->room_bytes) {
+    if (self->has_room && !a->has_peer_pools && !a->has_failed_calls &&
+        size_bytes <= self->room_bytes) {
         arena_find(a, "%llu bytes were refused, with room for %llu", (unsigned long long)size_bytes,
                    (unsigned long long)self->room_bytes);
     }

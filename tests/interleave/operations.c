@@ -88,9 +88,8 @@ static void release_group(arena *a, const program_op *op)
 
 /* ---- callbacks ------------------------------------------------------------------------------- */
 
-static int press(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
+static int press(void *context, mend_pool *pool, uint64_t needed_bytes)
 {
-    (void)missing_bytes;
     arena_callback *callback = context;
     arena *a = callback->arena;
     (void)needed_bytes;

@@ -126,9 +126,8 @@ void scene_child_is_silent(void)
 
 static int presses;
 
-static int fork_once(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
+static int fork_once(void *context, mend_pool *pool, uint64_t needed_bytes)
 {
-    (void)missing_bytes;
     (void)context;
     (void)pool;
     (void)needed_bytes;

@@ -21,10 +21,8 @@ static void check_refusal(const char *file, int line, const char *call, mend_res
 
 #define REFUSED(call) check_refusal(__FILE__, __LINE__, #call " is refused", call);
 
-static int release_nothing(void *context, mend_pool *pool, uint64_t needed_bytes,
-                           uint64_t missing_bytes)
+static int release_nothing(void *context, mend_pool *pool, uint64_t needed_bytes)
 {
-    (void)missing_bytes;
     (void)context;
     (void)pool;
     (void)needed_bytes;

@@ -437,14 +437,14 @@ static void judge_refused_wake(trial *t, const trial_call *call)
 {
     const mend_stats stats = trial_stats(t, call->pool);
     const uint64_t away_bytes = trial_asleep(&t->pools[call->pool], ASLEEP_AWAY);
-    const bool is_unsure =
-        !trial_knows_memory(t) || call->count > 0 || trial_any_was_exported(t, call->pool);
+    const bool is_unsure = trial_is_faulty(t) || t->refused || call->count > 0 ||
+                           trial_any_was_exported(t, call->pool);
     const uint64_t used_bytes = stats.reserved_bytes - trial_empty_bytes(t, call->pool);
     const uint64_t room_bytes = mend_min_u64(
         is_unsure ? 0 : trial_room_with_peer_pools(t, call->pool, true),
         mend_align_down(stats.limit_bytes - mend_min_u64(used_bytes, stats.limit_bytes),
                         t->page_bytes));
-    trial_claim(t, TRIAL_REFUSED, is_unsure || away_bytes > room_bytes,
+    trial_claim(t, TRIAL_REFUSED, is_unsure || trial_enough(t, away_bytes) > room_bytes,
                 "a wake of %llu bytes was refused, and there are %llu", LLU(away_bytes),
                 LLU(room_bytes));
 }

@@ -322,25 +322,18 @@ bool trial_ask_room(trial *t, const operation *op)
         return !block->live;
     }
     trial_judge_least_room(t, &ask);
-    bool is_more = op->amount & 1;
-    bool is_less = !is_more && (op->amount & 4) != 0;
-    uint64_t most_bytes = is_less ? size_of(t, op->size) : UINT64_MAX;
+    const uint64_t most_bytes = (op->amount & 4) != 0 ? size_of(t, op->size) : UINT64_MAX;
     trial_call call = {.kind = CALL_ALLOC,
-                       .size_bytes =
-                           mend_min_u64(ask.room.now_bytes, most_bytes) + (is_more ? 512 : 0),
+                       .size_bytes = mend_min_u64(ask.room.now_bytes, most_bytes),
                        .alignment_bytes = 512};
     uint64_t before = efforts(t, 0);
-    uint64_t fences_before = trial_stats(t, 0).context_fences;
     uint64_t calls_before = trial_stats(t, 0).pressure_calls;
     if (call.size_bytes == 0) {
         return true;
     }
     mend_result result = take_block(t, op, &call);
     if (!call.faulty && !changes_room(t, 0, calls_before)) {
-        /* An idle GPU is seen just before the host would wait. */
-        bool would_wait = is_more && trial_stats(t, 0).context_fences > fences_before;
-        bool has_waited = efforts(t, 0) > before || would_wait;
-        trial_judge_room(t, &ask, &call, result == MEND_OK && !has_waited);
+        trial_judge_room(t, &ask, &call, result == MEND_OK && efforts(t, 0) == before);
     }
     if (result == MEND_OK) {
         free_at_once(t, op);

@@ -285,43 +285,17 @@ typedef struct held {
     uint64_t lingering_bytes;
     uint64_t imported_bytes; /* that pools have released */
     uint64_t most_bytes;     /* that the pool can hold */
-    uint64_t reserved_bytes;
-    uint64_t leaving_bytes; /* of it */
-    uint64_t peer_bytes;    /* of the other pool */
-    uint64_t peer_chunk;    /* its largest */
-    uint64_t peer_waits;
-    uint64_t peer_leaving_bytes;
-    uint64_t most_to_get_bytes; /* free on the device, and beside live blocks of both pools */
-    uint64_t owed_bytes;
-    uint64_t kept_bytes; /* for compactions */
 } held;
-
-static uint64_t beside_live_bytes(const trial *t, int pool)
-{
-    const mend_heap *heap = &t->pools[pool].pool->heap;
-    return t->pools[pool].pool->heap.chunks.reserved_bytes - mend_heap_awake_bytes(heap);
-}
 
 static held look_at_held(trial *t, int pool)
 {
     const mend_heap *heap = &t->pools[pool].pool->heap;
     mend_driver_counters counters;
-    const int peer = t->pool_count == TRIAL_POOLS ? 1 - pool : pool;
     mend_traced_driver_get(t->traced, &counters);
     return (held){.host_waits = heap->streams.host_waits,
                   .lingering_bytes = trial_lingering_bytes(t),
                   .imported_bytes = trial_kept_by_importers(t),
                   .most_bytes = mend_max_u64(heap->config.limit_bytes, heap->chunks.reserved_bytes),
-                  .reserved_bytes = heap->chunks.reserved_bytes,
-                  .leaving_bytes = trial_leaving_bytes(t, pool),
-                  .peer_bytes = t->pools[peer].pool->heap.chunks.reserved_bytes,
-                  .peer_chunk = trial_largest_chunk(t, peer),
-                  .peer_waits = t->pools[peer].pool->heap.streams.host_waits,
-                  .peer_leaving_bytes = trial_leaving_bytes(t, peer),
-                  .most_to_get_bytes = trial_ration_room(t) + beside_live_bytes(t, pool) +
-                                       beside_live_bytes(t, peer),
-                  .owed_bytes = trial_owed_bytes(t),
-                  .kept_bytes = mend_budget_kept_bytes(heap),
                   .reservations = heap->space.reservations_by_address.count,
                   .compactions = heap->counters.compactions,
                   .refused = counters.call[MEND_CALL_unmap].failures +
@@ -346,42 +320,10 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
                 "the host waits for a request that can never be served");
 }
 
-/* A pool gives another one what that lacks, with what it keeps for compactions, and the device of
- * what should stay free, in whole chunks, and what a wake has left in it. What importers still map
- * does not come to the device, and is given besides. A call that lacks memory gives none back in
- * vain; but compactions make room to copy to, a pool that prepares for a checkpoint gives all it
- * can, and without virtual memory chunks are numbers, which go and come without the driver. */
-static void judge_gifts(trial *t, const trial_call *call, const held *before)
-{
-    const held after = look_at_held(t, call->pool);
-    const uint64_t lost_bytes =
-        after.imported_bytes - mend_min_u64(before->imported_bytes, after.imported_bytes);
-    trial_claim(t, TRIAL_MODEL,
-                call->kind != CALL_ALLOC || call->result != MEND_OK || call->faulty ||
-                    t->pool_count < TRIAL_POOLS || t->config.plain != 0 ||
-                    before->peer_bytes <=
-                        after.peer_bytes + mend_align_up(call->size_bytes, t->page_bytes) +
-                            before->owed_bytes + before->kept_bytes + before->peer_leaving_bytes +
-                            before->peer_chunk + lost_bytes,
-                "for a request of %llu bytes the other pool gives %llu",
-                (unsigned long long)call->size_bytes,
-                (unsigned long long)(before->peer_bytes - after.peer_bytes));
-    const bool gives_anyway =
-        call->kind == CALL_QUIESCE || t->was_called || t->config.plain != 0 ||
-        t->quota_bytes != 0 ||
-        (t->config.quiet != 0 && (call->kind == CALL_ALLOC || call->kind == CALL_COMMIT));
-    trial_claim(t, TRIAL_MODEL,
-                call->result != MEND_ERROR_OUT_OF_MEMORY || gives_anyway ||
-                    (call->faulty && !trial_has_neighbour_alone(t)) || t->disturbed ||
-                    after.reserved_bytes + before->leaving_bytes >= before->reserved_bytes,
-                "call %d of the pool lacks memory, and gives %llu bytes back", (int)call->kind,
-                (unsigned long long)(before->reserved_bytes - after.reserved_bytes));
-}
-
-/* As mend.h says of pressure callbacks: what they are told is enough. But nothing is moved, or
- * given back to be made again, of what captures and others know, or where addresses are few, or the
- * driver cannot map. */
-static void judge_missing(trial *t, const trial_call *call)
+/* A callback that gives one and a quarter of what it hears serves the call. But nothing is moved,
+ * or given back to be made again, of what captures and others know, or where addresses are few, or
+ * the driver cannot map. */
+static void judge_given(trial *t, const trial_call *call)
 {
     const bool is_unsure = call->faulty || t->config.address_devices != 0 || t->config.plain != 0 ||
                            trial_holds_memory_for_graphs(t) ||
@@ -389,51 +331,15 @@ static void judge_missing(trial *t, const trial_call *call)
                             trial_any_was_exported(t, call->pool));
     trial_claim(t, TRIAL_REFUSED,
                 is_unsure || call->result != MEND_ERROR_OUT_OF_MEMORY || !t->was_given,
-                "call %d lacks memory, and a callback gave all that was missing: %s",
-                (int)call->kind, call->message);
-}
-
-/* All that could be free for a request once all work is done; 0: nobody can tell. A block may also
- * lie beside live ones. */
-static uint64_t free_at_most(trial *t, const trial_call *call)
-{
-    const bool is_sure = t->pool_count == TRIAL_POOLS && t->config.plain == 0 &&
-                         !trial_holds_memory_for_graphs(t) &&
-                         trial_can_make_chunks(t, call->pool) && trial_lingering_bytes(t) == 0;
-    const uint64_t beside_bytes =
-        trial_makes_chunks(call) ? 0 : trial_stats(t, call->pool).free_partial_bytes;
-    return is_sure ? trial_room_with_peer_pools(t, call->pool, false) + beside_bytes : 0;
-}
-
-/* Not all that the other pool has free would be enough: nobody waits. Nor would all that both hold
- * beside live blocks, which is simpler to know: nothing of it goes back. */
-static void judge_vain_help(trial *t, const trial_call *call, const held *before)
-{
-    const uint64_t size_bytes = call->kind == CALL_ALLOC ? call->size_bytes : call->needed_bytes;
-    const bool is_judged = call->result == MEND_ERROR_OUT_OF_MEMORY && !call->faulty &&
-                           !t->was_called &&
-                           mend_list_is_empty(&t->pools[call->pool].pool->callbacks.entries);
-    const held after = look_at_held(t, call->pool);
-    trial_claim(t, TRIAL_MODEL,
-                !is_judged || call->most_bytes == 0 || size_bytes <= call->most_bytes ||
-                    after.peer_waits == before->peer_waits,
-                "for %llu bytes the other pool waits, and at most %llu could be free",
-                (unsigned long long)size_bytes, (unsigned long long)call->most_bytes);
-    trial_claim(t, TRIAL_MODEL,
-                !is_judged || t->config.file_percent != 0 || t->pool_count < TRIAL_POOLS ||
-                    t->quota_bytes != 0 || size_bytes <= before->most_to_get_bytes ||
-                    after.peer_bytes == before->peer_bytes,
-                "for %llu bytes the other pool gives %llu in vain", (unsigned long long)size_bytes,
-                (unsigned long long)(before->peer_bytes - after.peer_bytes));
+                "call %d lacks memory, and a callback gave more than that: %s", (int)call->kind,
+                call->message);
 }
 
 static void judge_lack(trial *t, const trial_call *call, const held *before)
 {
     t->had_others |= before->imported_bytes > 0;
     judge_failed(t, call, before);
-    judge_gifts(t, call, before);
-    judge_vain_help(t, call, before);
-    judge_missing(t, call);
+    judge_given(t, call);
 }
 
 static void judge_remains(trial *t, const trial_call *call)
@@ -483,11 +389,9 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
         trial_witness_call(t);
     }
     bool is_request = call->kind == CALL_ALLOC || call->kind == CALL_COMMIT;
-    bool is_judged = is_request && outer_kind == CALL_NONE && trial_has_neighbour_alone(t);
+    bool is_judged = is_request && outer_kind == CALL_NONE && !trial_is_faulty(t);
     call->room_bytes = is_judged ? room_for(t, call) : 0;
-    call->stays_bytes = is_judged ? trial_room_to_stay(t, call->pool) : 0;
     call->makes_none = is_judged && !trial_can_make_chunks(t, call->pool);
-    call->most_bytes = is_judged ? free_at_most(t, call) : 0;
     note_recorded(t, call, t->calling_thread);
     const held before_it = look_at_held(t, call->pool);
     turns_run(&t->turns, thread == HERE ? 0 : thread, trial_perform, call);
@@ -513,7 +417,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     }
     trial_claim(t, TRIAL_RESULT, call->pointer == before, "a failed call touched its output");
     if (call->result == MEND_ERROR_OUT_OF_MEMORY && is_request) {
-        if (is_judged && trial_has_neighbour_alone(t) && !t->refused) {
+        if (is_judged && !trial_is_faulty(t) && !t->refused) {
             trial_judge_refusal(t, call);
         }
     } else if (call->result == MEND_ERROR_OUT_OF_ADDRESSES && is_judged && !call->faulty &&

@@ -108,8 +108,6 @@ static void spring(void *context, const char *call, int is_after)
     }
     const bool is_unseen = !trial_a_capture_is_known(t); /* what is done now may tell the pool */
     t->ambush.set = false;
-    t->ambush.is_neighbour = t->ambush.action <= 1;
-    t->ambush.is_told = false;
     t->disturbed = true;
     t->outcome->tally.ambushes[t->ambush.action]++;
     trial_block *block = &t->blocks[t->ambush.slot % TRIAL_BLOCKS];
@@ -132,19 +130,6 @@ static void spring(void *context, const char *call, int is_after)
         break;
     }
     t->ambush.was_unseen = is_unseen;
-}
-
-bool trial_has_neighbour_alone(const trial *t)
-{
-    const bool is_other =
-        (t->ambush.set && t->ambush.action > 1) || (t->disturbed && !t->ambush.is_neighbour);
-    return !is_other && (!t->faults_stand || t->faults_blind) && !t->malloc_fails &&
-           !t->may_be_lost && !t->stopped;
-}
-
-bool trial_knows_memory(const trial *t)
-{
-    return trial_has_neighbour_alone(t) && !t->refused && (!t->disturbed || t->ambush.is_told);
 }
 
 bool trial_lay_ambush(trial *t, const operation *op)
@@ -196,8 +181,6 @@ bool trial_plant_fault(trial *t, const operation *op)
     if (mend_sim_fail(t->sim, &fault) != MEND_OK) {
         return trial_claim(t, TRIAL_RESULT, false, "mend_sim_fail: %s", fault.call);
     }
-    t->faults_blind =
-        (t->faults_blind || !t->faults_stand) && failing[at].call == MEND_CALL_memory_info;
     t->faults_stand = true;
     t->faults_last = t->faults_last || how >= 6;
     t->outcome->tally.planted[failing[at].call]++;
@@ -210,7 +193,6 @@ bool trial_clear_faults(trial *t, const operation *op)
     bool any = t->faults_stand;
     mend_sim_clear_faults(t->sim);
     t->faults_stand = false;
-    t->faults_blind = false;
     t->faults_last = false;
     trial_map_again(t);
     return any;
@@ -241,7 +223,7 @@ bool trial_shut_down(trial *t, const operation *op)
     return true;
 }
 
-static int pressed(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes);
+static int pressed(void *context, mend_pool *pool, uint64_t needed_bytes);
 
 /* Every call of the child says whose pool it is. */
 static bool child_is_refused(trial *t)
@@ -301,11 +283,11 @@ static uint64_t room_to_create(trial *t)
 
 /* Below the limit, and of what others hold of the device. Not to a pool that holds more than its
  * limit: only what is empty would help. */
-static int give_what_is_missing(trial *t, uint64_t missing_bytes)
+static int give(trial *t, uint64_t bytes)
 {
     const mend_stats stats = trial_stats(t, 0);
-    const uint64_t limit_bytes = stats.limit_bytes + missing_bytes;
-    const uint64_t room_bytes = room_to_create(t) + missing_bytes;
+    const uint64_t limit_bytes = stats.limit_bytes + bytes;
+    const uint64_t room_bytes = room_to_create(t) + bytes;
     const bool is_over = stats.reserved_bytes > stats.limit_bytes;
     if (is_over || limit_bytes > t->device_bytes || trial_is_rationed(t) || t->config.plain != 0) {
         return 0;
@@ -313,7 +295,7 @@ static int give_what_is_missing(trial *t, uint64_t missing_bytes)
     trial_call call = {.kind = CALL_SET_LIMIT, .size_bytes = limit_bytes};
     if (trial_call_pool(t, HERE, &call) == MEND_OK) {
         t->pools[0].limit_bytes = limit_bytes;
-        trial_set_foreign(t, t->foreign_bytes - mend_min_u64(t->foreign_bytes, missing_bytes));
+        trial_set_foreign(t, t->foreign_bytes - mend_min_u64(t->foreign_bytes, bytes));
     }
     t->was_given |= room_to_create(t) >= room_bytes;
     return 1;
@@ -321,16 +303,18 @@ static int give_what_is_missing(trial *t, uint64_t missing_bytes)
 
 /* As empty chunks of the first pool, which are idle. No pages: they may be those that are asked
  * for. */
-static int free_what_is_missing(trial *t, uint64_t missing_bytes)
+static int free_blocks(trial *t, uint64_t bytes)
 {
-    const uint64_t enough_bytes = trial_stats(t, 0).free_empty_bytes + missing_bytes;
+    const uint64_t enough_bytes = trial_stats(t, 0).free_empty_bytes + bytes;
     int freed = 0;
     for (int i = 0; i < TRIAL_BLOCKS && trial_stats(t, 0).free_empty_bytes < enough_bytes; i++) {
         trial_block *block = &t->blocks[i];
         freed += block->live && block->pool == 0 && block->range == 0 && trial_synchronize(t) &&
                  trial_free_here(t, t->calling_thread, true, block);
     }
-    t->was_given |= trial_synchronize(t) && trial_stats(t, 0).free_empty_bytes >= enough_bytes;
+    const mend_stats stats = trial_stats(t, 0);
+    const bool is_over = stats.reserved_bytes > stats.limit_bytes;
+    t->was_given |= !is_over && trial_synchronize(t) && stats.free_empty_bytes >= enough_bytes;
     return freed;
 }
 
@@ -352,7 +336,7 @@ static void call_pools(trial *t, const trial_callback *callback)
     t->witness.born_count = 0;
 }
 
-static int pressed(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
+static int pressed(void *context, mend_pool *pool, uint64_t needed_bytes)
 {
     trial_callback *callback = context;
     trial *t = callback->trial;
@@ -363,14 +347,13 @@ static int pressed(void *context, mend_pool *pool, uint64_t needed_bytes, uint64
     int freed = 0;
     const mend_thread_error before = *mend_process_error(); /* each call marks and sets its own */
     (void)pool;
-    (void)needed_bytes;
     t->pools[0].pressure_calls++;
     if (calls && !t->callbacks_rest) {
         call_pools(t, callback);
     } else if (gives && !t->callbacks_rest) {
-        freed = give_what_is_missing(t, missing_bytes);
+        freed = give(t, needed_bytes + needed_bytes / 4);
     } else if (frees && !t->callbacks_rest) {
-        freed = free_what_is_missing(t, missing_bytes);
+        freed = free_blocks(t, needed_bytes + needed_bytes / 4);
     }
     for (int i = 0; i < TRIAL_BLOCKS && left > 0; i++) {
         trial_block *block = &t->blocks[(callback->slot + i) % TRIAL_BLOCKS];

@@ -278,7 +278,6 @@ static void end_disturbance(trial *t)
     if (t->has_called && t->faults_stand && !t->faults_last && !t->may_be_lost) {
         mend_sim_clear_faults(t->sim);
         t->faults_stand = false;
-        t->faults_blind = false;
     }
     if (t->has_called && (t->disturbed || t->ambush.set)) {
         t->disturbed = false;

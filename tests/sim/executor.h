@@ -102,7 +102,7 @@ enum {
     FAULT_FOR_EVER = 6
 };
 
-enum { AMBUSH_ACTIONS = 4, TRIAL_RESULTS = 22 };
+enum { AMBUSH_FREES = 3, AMBUSH_ACTIONS, TRIAL_RESULTS = 22 };
 
 /* What happened, for the report. */
 typedef struct trial_tally {

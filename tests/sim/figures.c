@@ -284,7 +284,9 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_created_bytes   GROWS(created_bytes, DONE(created_bytes))
 #define RULE_chunks_remade   GROWS(chunks_remade, DONE(released))
 #define RULE_chunks_moved    GROWS(chunks_moved, DONE(mapped))
-#define RULE_compactions     GROWS(compactions, DONE(copies))
+/* What another thread frees amid one takes no copy. */
+#define RULE_compactions                                                                           \
+    GROWS(compactions, DONE(copies) + l->t->outcome->tally.ambushes[AMBUSH_FREES])
 #define RULE_copied_bytes    GROWS(copied_bytes, DONE(copied_bytes))
 #define RULE_stream_waits    GROWS(stream_waits, DONE(stream_waits))
 #define RULE_context_fences  GROWS(context_fences, DONE(context_fences))

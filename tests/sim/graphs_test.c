@@ -2,8 +2,6 @@
 #include "tests/sim/expect.h"
 
 /* The block begins in what graphs leave of a chunk. */
-HOLDS(sim_graphs, room_counts_what_graphs_leave_of_a_chunk, "",
-      "CAPTURE_BEGIN / ALLOC slot 2 size 24 / FREE slot 2 / CAPTURE_END / ROOM")
 HOLDS(sim_graphs, a_request_begins_in_what_graphs_leave_of_a_chunk, "chunk_pages 1",
       "GROUP_CREATE slot 2 / ADD_CALLBACK amount 1 / ALLOC slot 11 size 130 / ALLOC alignment 13 / "
       "ALLOC slot 1 size 136 amount 16 / FREE slot 11 size 152 amount 254 / SET_LIMIT amount 1 / "
@@ -19,9 +17,3 @@ HOLDS(
     "GROUP_RELEASE slot 13 / SET_LIMIT amount 1 / ADD_CALLBACK amount 16 / ALLOC slot 10 size 224 "
     "/ GROUP_CREATE slot 2 / FREE slot 10 size 56 amount 118 / GROUP_CREATE / FOREIGN amount 1 / "
     "ALLOC_IN / ALLOC slot 2 size 216 / ROOM amount 1")
-
-/* Seed 304200: below the soft limit pressure was higher, and another plan was found. */
-HOLDS(sim_graphs, room_is_also_what_the_search_within_the_soft_limit_finds,
-      "device_pages 300, soft_limit_percent 5, unfenced_pages 1, no_context_fences 1",
-      "GROUP_CREATE / ALLOC_IN slot 23 size 211 / ALLOC_IN slot 22 size 220 / ALLOC_IN / FREE slot "
-      "23 / ROOM slot 1 / FREE slot 22 amount 5 / ROOM slot 1 amount 1")

@@ -224,8 +224,7 @@ static bool memory_is_uncertain(const trial *t)
            t->had_quota;
 }
 
-/* A larger request may be served, too: the report makes few plans. A capture that the pool has not
- * heard of forbids the waits that it counts on. */
+/* A capture that the pool has not heard of forbids the waits that it counts on. */
 void trial_judge_report(trial *t, const trial_call *refused, const trial_call *call)
 {
     const bool is_uncertain = memory_is_uncertain(t) || t->captures > 0;
@@ -236,16 +235,13 @@ void trial_judge_report(trial *t, const trial_call *refused, const trial_call *c
                 is_same ? "served when asked again" : "refused");
 }
 
-/* Where calls take time, or wait for a full queue, work may end between the answer and the request;
- * and where the program declares quiet points, some room is kept for the last effort. */
+/* An estimate, which is never too large. */
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once)
 {
     uint64_t now_bytes = ask->room.now_bytes;
-    bool is_exact = t->config.prices == 0 && t->config.queue == 0 && !t->config.quiet;
-    bool holds = call->size_bytes <= now_bytes ? at_once : !at_once || !is_exact;
-    trial_claim(t, TRIAL_REFUSED, holds || memory_is_uncertain(t),
-                "%llu bytes could be had at once, was said, and %llu were %s", LLU(now_bytes),
-                LLU(call->size_bytes), at_once ? "had" : "refused, or waited for");
+    trial_claim(t, TRIAL_REFUSED, call->size_bytes > now_bytes || at_once || memory_is_uncertain(t),
+                "%llu bytes could be had at once, was said, and %llu were refused, or waited for",
+                LLU(now_bytes), LLU(call->size_bytes));
     trial_claim(t, TRIAL_MODEL, ask->room.after_waiting_bytes >= now_bytes,
                 "waiting takes room away");
 }
@@ -271,70 +267,23 @@ uint64_t trial_room_for_chunks(trial *t, int pool)
                : 0;
 }
 
-uint64_t trial_room_to_stay(trial *t, int pool)
-{
-    const mend_stats stats = trial_stats(t, pool);
-    const uint64_t used_bytes = stats.reserved_bytes - trial_empty_bytes(t, pool);
-    const uint64_t within_limit =
-        stats.limit_bytes > used_bytes
-            ? mend_align_down(stats.limit_bytes - used_bytes, t->page_bytes)
-            : 0;
-    return mend_min_u64(trial_room(t, pool), within_limit);
-}
-
-/* From where on no graph holds the run; its end: from nowhere. */
-static uint64_t usable_from(const mend_heap *heap, const mend_run *run)
-{
-    uint64_t from = mend_run_end(run);
-    const mend_span *span = run->last;
-    while (from > run->address &&
-           mend_observe_reason(heap, span, MEND_STREAM_UNKNOWN) < MEND_FREE_GROUPS) {
-        from = span->address;
-        span = span->previous;
-    }
-    return from;
-}
-
-/* What graphs leave of the chunk in which that is, of a run with nothing mapped behind it. */
-static uint64_t longest_end_beside_graphs(const mend_heap *heap, uint64_t size_bytes)
-{
-    uint64_t bytes = 0;
-    mend_run *run = mend_layout_growing_below(&heap->zones[MEND_ZONE_LARGE], UINT64_MAX);
-    for (; run != NULL; run = mend_layout_growing_smaller(run)) {
-        const uint64_t end = mend_run_end(run);
-        const uint64_t from = usable_from(heap, run);
-        if (from < end && mend_space_room_at(&heap->space, end) >= size_bytes) {
-            const mend_chunk *chunk = mend_run_chunk_at(heap, run, from);
-            const uint64_t end_bytes = chunk->address + chunk->size_bytes - from;
-            bytes = mend_max_u64(bytes, from > chunk->address ? end_bytes : 0);
-        }
-    }
-    return bytes;
-}
-
-/* The longest such end, which chunks behind it may continue; 0: that is not sure. No peer pool is
- * asked for what would continue it. */
-static uint64_t longest_end(trial *t, const trial_call *call)
-{
-    if (!trial_holds_memory_for_graphs(t) || trial_makes_chunks(call) ||
-        call->alignment_bytes > 512 || t->config.quiet != 0 || trial_may_be_captured(t) ||
-        t->pool_count > 1) {
-        return 0;
-    }
-    return longest_end_beside_graphs(&t->pools[call->pool].pool->heap, t->device_bytes);
-}
-
 void trial_judge_least_room(trial *t, const trial_call *ask)
 {
     const uint64_t guard_bytes = t->pools[ask->pool].pool->heap.config.guard_bytes;
     const uint64_t there = trial_room(t, ask->pool);
-    const uint64_t end_bytes = longest_end(t, ask);
     trial_claim(t, TRIAL_REFUSED,
                 memory_is_uncertain(t) || t->config.quiet != 0 ||
-                    ask->room.after_waiting_bytes + guard_bytes >= there + end_bytes,
-                "%llu bytes could be had after waits, was said; empty, or to be created, are %llu, "
-                "and %llu could continue that",
-                LLU(ask->room.after_waiting_bytes), LLU(there), LLU(end_bytes));
+                    ask->room.after_waiting_bytes + guard_bytes >= there,
+                "%llu bytes could be had after waits, was said; empty, or to be created, are %llu",
+                LLU(ask->room.after_waiting_bytes), LLU(there));
+}
+
+uint64_t trial_enough(const trial *t, uint64_t size_bytes)
+{
+    const bool is_alone = t->pool_count == 1 && !trial_holds_memory_for_graphs(t) &&
+                          !t->had_others && !trial_is_rationed(t) &&
+                          mend_list_is_empty(&t->pools[0].pool->callbacks.entries);
+    return is_alone ? size_bytes : size_bytes + size_bytes / 4;
 }
 
 void trial_judge_refusal(trial *t, const trial_call *call)
@@ -353,18 +302,8 @@ void trial_judge_refusal(trial *t, const trial_call *call)
     const uint64_t size_bytes = call->kind == CALL_COMMIT
                                     ? trial_needed(t, call)
                                     : mend_align_up(call->size_bytes + guard_bytes, 512);
-    const uint64_t stays = trial_room_with_peer_pools(t, call->pool, false);
-    trial_claim(t, TRIAL_REFUSED, t->disturbed || t->was_called || stays >= call->stays_bytes,
-                "a request of %llu bytes was refused, and what is empty or could be created fell "
-                "from %llu to %llu bytes",
-                LLU(size_bytes), LLU(call->stays_bytes), LLU(stays));
-    const uint64_t there = t->was_called       ? after
-                           : !t->disturbed     ? mend_max_u64(call->room_bytes, after)
-                           : t->ambush.is_told ? after
-                                               : mend_min_u64(call->room_bytes, after);
-    const uint64_t end_bytes = longest_end(t, call);
-    trial_claim(t, TRIAL_REFUSED, size_bytes > mend_min_u64(most, there + end_bytes),
-                "%llu bytes were refused; empty, or to be created, were %llu before and are "
-                "%llu, and %llu could continue that",
-                LLU(size_bytes), LLU(call->room_bytes), LLU(after), LLU(end_bytes));
+    const uint64_t there = t->was_called ? after : mend_max_u64(call->room_bytes, after);
+    trial_claim(t, TRIAL_REFUSED, trial_enough(t, size_bytes) > mend_min_u64(most, there),
+                "%llu bytes were refused; empty, or to be created, were %llu before and are %llu",
+                LLU(size_bytes), LLU(call->room_bytes), LLU(after));
 }

@@ -240,14 +240,6 @@ HOLDS(sim_rations, a_shared_limit_holds_for_all, "device_pages 16, file_percent 
 HOLDS(sim_rations, a_pool_waits_for_what_another_process_has_idle,
       "device_pages 16, file_percent 100", "MEMBER size 255 amount 193 / ALLOC size 0xe7")
 
-/* A chunk was given back to be made again in the right size, and the device lacked too much. */
-HOLDS(sim_regressions, no_chunk_is_made_again_while_the_device_lacks_memory,
-      "device_pages 16, keep_free_percent 30",
-      "ALLOC size 20 / ALLOC slot 1 size 154 / FOREIGN amount 243 / FREE / ALLOC alignment 15")
-
-HOLDS(sim_regressions, no_chunk_becomes_pages_while_the_device_lacks_memory, "keep_free_percent 10",
-      "ALLOC slot 5 size 130 / RANGE_CREATE / FREE slot 5 / FOREIGN amount 236 / COMMIT")
-
 HOLDS(sim_regressions, a_sleep_whose_failure_is_worked_around_keeps_its_own_answer, "",
       "GROUP_CREATE slot 7 / ALLOC_IN amount 208 / FAULT size 17 alignment 5 amount 3 / SLEEP")
 
@@ -256,14 +248,6 @@ HOLDS(sim_regressions, no_wait_for_what_cannot_be_served,
       "threads 3, thread_streams 1, unfenced_pages 1, no_context_fences 1",
       "ADD_CALLBACK / ALLOC size 130 / SET_LIMIT size 1 / FREE / ALLOC stream 2 size 136 / ALLOC "
       "slot 1 size 165")
-
-/* The request counts as live when its plan is made, and not when room is asked: then so much was
- * live that the smallest run may be continued, too. */
-HOLDS(sim_regressions, room_is_what_a_request_near_the_limit_finds,
-      "device_pages 300, small_request_granules 64, peer_pool 1",
-      "ALLOC size 92 / SIBLING_ALLOC slot 1 size 43 amount 16 / FREE slot 1 / GROUP_CREATE slot 56 "
-      "/ FREE amount 5 / ALLOC slot 1 size 89 / GROUP_BEGIN slot 2 / FREE slot 1 / ROOM amount 1 / "
-      "ALLOC / ALLOC slot 1 / FREE / ROOM amount 1")
 
 /* The room to be had at once was behind a wait for the context. */
 HOLDS(sim_regressions, room_behind_a_wait_that_is_owed_is_not_there_at_once,
@@ -293,10 +277,6 @@ HOLDS(sim_regressions, a_search_for_memory_does_not_forget_that_addresses_are_sh
 HOLDS(sim_regressions, a_restoration_maps_again_what_a_quiesce_could_not, "",
       "ALLOC size 199 / GROUP_CREATE slot 4 / GROUP_BEGIN slot 7 / ALLOC slot 5 / CHECKPOINT slot "
       "7 / FREE slot 5 / FAULT size 10 alignment 5 amount 3 / QUIESCE / RESTORE slot 4")
-
-/* The request found the GPU idle before it waited, so more was had than was said: as promised. */
-HOLDS(sim_regressions, an_idle_device_gives_more_than_can_be_had_for_sure, "",
-      "ALLOC slot 29 / FREE slot 29 amount 5 / ROOM amount 1")
 
 /* The pool gave back what the device lacked, and its own import kept it. */
 HOLDS(sim_rations, a_collection_gives_no_more_for_what_importers_keep, "keep_free_percent 60",
@@ -331,12 +311,6 @@ HOLDS(
     "COMMIT slot 2 alignment 5 / COMMIT slot 2 size 48 alignment 4 / FREE slot 37 / ALLOC slot 2 / "
     "ALLOC slot 7 size 231 / EXPORT slot 7 / ALLOC size 108 amount 16")
 
-/* Seed 21390: a callback freed what a plan counted on, and others were not asked for the rest. */
-HOLDS(sim_regressions, others_are_asked_again_for_more,
-      "device_pages 32, chunk_pages 16, quiet 1, file_percent 73",
-      "ADD_CALLBACK / GROUP_CREATE / MEMBER amount 94 / ROOM / GROUP_CREATE slot 8 / MEMBER size "
-      "10 amount 155 / SLEEP / ALLOC_IN slot 1 size 47 amount 80 / ALLOC_IN size 162")
-
 /* Seed 5190: a trim in a capture met a driver that refused what came after it. */
 HOLDS(
     sim_regressions, a_trim_answers_with_its_own_failure,
@@ -350,12 +324,6 @@ HOLDS(sim_regressions, memory_of_graphs_is_joined_by_tag, "soft_limit_percent 60
       "ADD_CALLBACK / GROUP_CREATE slot 1 / GROUP_BEGIN slot 1 / ALLOC size 233 / ALLOC slot 1 / "
       "FREE slot 1 amount 5 / SLEEP size 1")
 
-/* Seeds 989, 1577: room for any stream was said before the first request of that kind; and a small
- * request waited beside an empty chunk that it would have had to break. */
-HOLDS(sim_regressions, room_for_any_stream_counts_what_the_first_request_finds,
-      "peer_pool 1, unfenced_pages 1",
-      "RANGE_CREATE slot 1 alignment 5 / ALLOC alignment 13 / ROOM slot 1 amount 3 / ROOM slot 1 "
-      "thread 3")
 HOLDS(
     sim_regressions, empty_chunks_are_broken_before_the_host_waits,
     "chunk_pages 16, streams 4, unfenced_pages 4",
@@ -374,13 +342,6 @@ HOLDS(
     "streams 3, foreign 6, third 1, peer_pool 1",
     "SIBLING_ALLOC / SIBLING_ALLOC slot 1 alignment 12 / SIBLING_ALLOC slot 2 stream 1 amount 3 / "
     "SLEEP slot 1")
-
-/* Seed 872: for a copy, chunks were given back that the device owed to others, at each refusal. */
-HOLDS(
-    sim_regressions, a_refused_request_leaves_what_cannot_be_made_again,
-    "small_chunk_pages 4, small_request_granules 64, quiet 1, keep_free_percent 10",
-    "ALLOC size 51 / ALLOC slot 1 size 132 alignment 13 / FOREIGN amount 230 / FREE slot 1 / ALLOC "
-    "slot 1 size 106")
 
 /* Seeds 608, 1786, 2452: what would fit in one chunk was said above the limit; where others get
  * what is given back; and of memory that a group keeps. */
@@ -431,10 +392,6 @@ HOLDS(sim_regressions, a_fork_that_cannot_be_joined_spoils_its_capture,
       "FAULT size 13 alignment 1 / FAULT amount 6 / CAPTURE_BEGIN stream 3 / CAPTURE_WAIT slot 3 "
       "stream 4 / ALLOC stream 4 amount 5 / CAPTURE_END stream 3")
 
-/* Seed 501101: while a group is begun the host does not wait, and creates instead. */
-HOLDS(sim_regressions, what_a_begun_group_could_create_is_room, "unfenced_pages 1",
-      "ALLOC slot 2 size 148 / GROUP_CREATE / GROUP_BEGIN / FREE slot 2 amount 5 / ROOM amount 1")
-
 /* Seed 500842: a block was filled with poison, and then its free failed. */
 HOLDS(sim_regressions, a_block_whose_free_fails_holds_no_poison, "vanish 1, check 1",
       "ALLOC / ALLOC slot 2 size 161 / SLEEP / FREE / WAKE / ALLOC / ALLOC slot 1 amount 5 / "
@@ -469,12 +426,6 @@ HOLDS(sim_regressions, what_a_callback_frees_in_a_peer_pool_is_asked_for,
       "device_pages 32, chunk_pages 16, peer_pool 1",
       "ADD_CALLBACK / SIBLING_ALLOC size 20 / ALLOC slot 1 size 180")
 
-/* A pool that owed memory gave back none of its own free chunks, which were more than it owed and
- * what was to wake. */
-HOLDS(sim_regressions, free_memory_of_a_wake_pays_what_is_owed,
-      "device_pages 16, keep_free_percent 60",
-      "ALLOC / SLEEP / ALLOC slot 1 size 167 amount 32 / FOREIGN amount 84 / WAKE")
-
 /* Own memory and a peer's, both behind work, are enough together. */
 HOLDS(sim_regressions, a_wake_waits_for_its_pool_and_for_peers, "peer_pool 1, keep_free_percent 10",
       "ALLOC size 225 / SLEEP / ALLOC slot 31 size 226 / SIBLING_ALLOC slot 32 size 224 / FOREIGN "
@@ -484,18 +435,6 @@ HOLDS(sim_regressions, a_wake_waits_for_its_pool_and_for_peers, "peer_pool 1, ke
 HOLDS(sim_regressions, others_give_what_free_chunks_are_short_of, "device_pages 16, peer_pool 1",
       "SIBLING_ALLOC size 164 / ADD_CALLBACK / RANGE_CREATE slot 2 size 3 amount 4 / FREE / ALLOC "
       "size 154 / COMMIT slot 2 alignment 4")
-
-/* Seed 1164: it gave back for the first page what the others then lacked. */
-HOLDS(sim_regressions, a_commit_that_is_refused_gives_nothing_back,
-      "device_pages 300, peer_pool 1, keep_free_percent 25",
-      "RANGE_CREATE size 6 amount 2 / ALLOC slot 31 size 226 / SIBLING_ALLOC slot 32 size 225 / "
-      "FOREIGN amount 247 / FREE slot 31 / FREE slot 32 / COMMIT alignment 2")
-
-/* Seed 1410: less was free than the pool owed and lacked, and the peer pool was not asked. */
-HOLDS(sim_regressions, a_peer_pool_pays_what_one_chunk_owes, "peer_pool 1, keep_free_percent 25",
-      "ALLOC slot 1 size 26 / ALLOC slot 31 size 225 / SET_LIMIT size 1 / FREE slot 31 / TRIM / "
-      "ALLOC size 224 / SIBLING_ALLOC slot 2 size 221 / FOREIGN amount 122 / FREE / FREE slot 2 / "
-      "ALLOC size 224 amount 16")
 
 /* Seed 1008: a page less was free than the limit allowed, and the commit ended one plan early. */
 HOLDS(sim_regressions, a_commit_gives_back_for_the_limit_and_for_the_device, "limit_percent 50",
@@ -509,18 +448,11 @@ HOLDS(sim_regressions, a_peer_pool_gives_what_own_work_leaves_too_little_for,
       "slot 31 / FREE slot 32 / ALLOC_IN size 110 / FOREIGN / GROUP_RELEASE / ALLOC stream 5 size "
       "239")
 
-/* Seed 1493: the peer pool did not wait, whose part was enough with the pool's own. */
-HOLDS(sim_regressions, a_peer_pool_waits_for_what_a_wake_owes,
-      "device_pages 16, peer_pool 1, low_pressure_percent 100, keep_free_percent 10",
-      "ALLOC size 225 / SLEEP / ALLOC slot 31 size 226 / SIBLING_ALLOC slot 32 / FOREIGN amount "
-      "247 / FREE slot 31 / FREE slot 32 amount 5 / WAKE")
-
-/* Seed 99: in one chunk it needs more, in whole pages, than the device was known to lack. */
-HOLDS(sim_regressions, nobody_waits_for_what_one_chunk_cannot_have,
-      "device_pages 16, chunk_pages 8, threads 2, thread_streams 1, peer_pool 1",
-      "RANGE_CREATE amount 1 / COMMIT / SIBLING_ALLOC slot 31 / ALLOC / FOREIGN amount 247 / FREE "
-      "slot 31 / CAPTURE_BEGIN stream 8 / COMMIT alignment 1 / CAPTURE_END stream 8 / FOREIGN / "
-      "ALLOC slot 9 size 166 amount 16")
+/* Seed 21: it was asked for what the first gap lacked. */
+HOLDS(
+    sim_regressions, others_are_asked_for_all_gaps_of_a_commit, "chunk_pages 1, peer_pool 1",
+    "RANGE_CREATE size 3 amount 2 / ALLOC / SIBLING_ALLOC slot 32 size 226 / SIBLING_ALLOC slot 1 "
+    "size 226 / FOREIGN amount 125 / FREE slot 32 / COMMIT alignment 2")
 
 HOLDS(regression, work_in_a_block_of_whole_granules_leaves_its_guard,
       "no_stream_waits 1, event_delay_ns 300, streams 3, legacy 1, check 2",

@@ -94,7 +94,8 @@ void trial_judge_sums(trial *t)
     judge_sum(t, "host_waits", host_waits, SUM(host_waits), seen->most_host_waits);
     judge_sum(t, "driver_failures", seen->least_failures, SUM(driver_failures),
               trial_is_rationed(t) ? UINT32_MAX : seen->failures);
-    judge_sum(t, "compactions", is_plain && seen->copies > 0, SUM(compactions), seen->copies);
+    judge_sum(t, "compactions", is_plain && seen->copies > 0, SUM(compactions),
+              seen->copies + t->outcome->tally.ambushes[AMBUSH_FREES]);
     judge_sum(t, "copied_bytes", is_plain ? seen->copied_bytes : 0, SUM(copied_bytes),
               seen->copied_bytes);
     judge_sum(t, "the requests that map", 0, SUM(placed_by_extension) + SUM(placed_at_new_address),

@@ -174,7 +174,6 @@ struct trial {
     int captures; /* under way */
 
     bool faults_stand;
-    bool faults_blind; /* of them all: the driver does not say what is free */
     bool faults_last;  /* until they are cleared; else for one step that calls the pool */
     bool malloc_fails; /* in the next call of the pool */
     bool malloc_armed;
@@ -202,8 +201,6 @@ struct trial {
         uint8_t slot;
         uint8_t skips; /* so many calls before it */
         bool set;
-        bool is_neighbour; /* all that was sprung in the present step */
-        bool is_told;      /* since then a pool was told what the device has */
         bool was_unseen; /* in the call in which it was sprung: no pool knew of a capture before */
     } ambush;
     bool disturbed; /* an ambush was sprung in the present step */
@@ -262,8 +259,9 @@ uint64_t trial_room(trial *t, int pool);
 /* What the limit leaves for chunks of other sizes: empty ones above it serve only as they are. */
 uint64_t trial_room_for_chunks(trial *t, int pool);
 
-/* As much of it as a request that is refused must leave: what is above the limit is not counted. */
-uint64_t trial_room_to_stay(trial *t, int pool);
+/* How much room a request must find for its size: so much, where one pool has the device for itself
+ * and no graph holds memory; a quarter more, where it depends on others. */
+uint64_t trial_enough(const trial *t, uint64_t size_bytes);
 
 mend_stats trial_stats(trial *t, int pool);
 mend_sim_ledger trial_ledger(trial *t);
@@ -315,12 +313,10 @@ typedef struct trial_call {
     bool faulty;            /* something was planted that may make it fail */
     mend_room room;         /* CALL_ROOM's answer */
     uint64_t room_bytes;    /* of an allocation: trial_room before it, as far as that was asked */
-    uint64_t stays_bytes;   /* the same of trial_room_to_stay */
     bool makes_none;        /* trial_can_make_chunks said no before it */
     uint64_t fitting_bytes; /* of one that was refused: what the report says would fit */
     char message[160];      /* why the pool's call failed */
-    uint64_t most_bytes; /* that could be free for the request, once work is done; 0: not known */
-    const char *remains; /* what it left behind that it must not; NULL: nothing */
+    const char *remains;    /* what it left behind that it must not; NULL: nothing */
     mend_result result;
     trial *trial;
 } trial_call;
@@ -328,15 +324,7 @@ typedef struct trial_call {
 /* A request was refused for lack of memory, and nothing was wrong: was it right to? */
 void trial_judge_refusal(trial *t, const trial_call *call);
 
-/* Nothing may make a call fail, but that others take memory of the device, or give it back, amid.
- */
-bool trial_has_neighbour_alone(const trial *t);
-
-/* Whether the call under way, if it answers that memory is lacking, knew what the device has: from
- * the neighbour's last act on it was asked. */
-bool trial_knows_memory(const trial *t);
-
-/* What mend_get_room said, and whether a request of now_bytes, or of more, was served at once. */
+/* What mend_get_room said, and whether a request of the size was served at once. */
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once);
 
 /* It says all that must be enough for a request. */

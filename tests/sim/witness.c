@@ -139,15 +139,6 @@ static mend_status witness_stream_get_info(const mend_driver *driver, mend_strea
     return status;
 }
 
-static mend_status witness_memory_info(const mend_driver *driver, uint64_t *free_bytes,
-                                       uint64_t *total_bytes)
-{
-    const mend_driver *inner = inner_of(driver);
-    const mend_status status = inner->memory_info(inner, free_bytes, total_bytes);
-    trial_of(driver)->ambush.is_told |= status == MEND_DRIVER_OK;
-    return status;
-}
-
 void trial_witness_init(trial *t)
 {
     trial_witness *w = &t->witness;
@@ -160,7 +151,6 @@ void trial_witness_init(trial *t)
     w->table.import_handle = witness_import_handle;
     w->table.unmap = witness_unmap;
     w->table.stream_get_info = witness_stream_get_info;
-    w->table.memory_info = witness_memory_info;
 }
 
 void trial_witness_call(trial *t)

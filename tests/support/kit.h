@@ -273,10 +273,10 @@ void kit_expect_error_at(kit_line at, mend_result result);
 /* The head of a pressure callback, which need not use what it is told. */
 #define KIT_PRESSURE(name)                                                                         \
     static int name(KIT_UNUSED void *context, KIT_UNUSED mend_pool *pool,                          \
-                    KIT_UNUSED uint64_t needed_bytes, KIT_UNUSED uint64_t missing_bytes)
+                    KIT_UNUSED uint64_t needed_bytes)
 
 /* A pressure callback that frees nothing, and counts its calls in an int. */
-int kit_count_pressure(void *count, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes);
+int kit_count_pressure(void *count, mend_pool *pool, uint64_t needed_bytes);
 
 /* A group; one that takes a stream; and its end and release. */
 #define kit_group(w) kit_group_at(KIT_LINE, w)

@@ -206,8 +206,8 @@ class Part:
 PARTS = {
     # The owner alone.
     "allowed": Part("mend_allowed", "move", ["users"]),
-    "attainable": Part("mend_attainable", "move", ["policy", "ladder", "pool"]),
-    "budget": Part("mend_budget", "policy", ["ladder"]),
+    "attainable": Part("mend_attainable", "move", ["policy", "ladder"]),
+    "budget": Part("mend_budget", "policy"),
     "caching": Part("mend_caching", "layout", ["policy", "heap"]),
     "driver": Part(None, "heap"),
     "exports": Part(None, "users", ["sleep"]),
@@ -243,9 +243,9 @@ PARTS = {
                  "placed_at_new_address", "placed_by_extension"],
         "sleep": ["sleeps", "wakes"]}),
     "frees": Part("mend_frees", "heap", [], set_by={"ladder": ["early_fences_left"]}),
-    "shortage": Part("mend_shortage", "ladder", ["heap"], set_by={
-        "move": ["device_debt_bytes", "device_free_bytes", "device_is_asked", "no_addresses",
-                 "others_bytes", "owed_bytes", "refused_total_bytes"],
+    "shortage": Part("mend_shortage", "ladder", ["heap", "sleep"], set_by={
+        "move": ["device_free_bytes", "device_is_asked", "no_addresses", "others_bytes",
+                 "refused_total_bytes"],
         "policy": ["kept_bytes", "refused_bytes", "wanted_total_bytes"], "sleep": [""]}),
     "streams": Part("mend_streams", "physical", whole=True, set_by={
         "ladder": ["asks_any", "looks_ahead", "may_be_several"],
@@ -393,7 +393,7 @@ SAMPLES = [
      [("vmm/sleep/a.c", 2), ("vmm/sleep/a.c", 4), ("vmm/sleep/a.c", 5), ("vmm/sleep/a.c", 7),
       ("vmm/sleep/a.c", 9), ("vmm/observe/a.c", 2)]),
     (check_owners, {"vmm/ladder/a.c": "heap->shortage.held = 0;\n",
-                    "vmm/move/a.c": "heap->shortage.owed_bytes = 1;\nheap->shortage.held = 1;\n",
+                    "vmm/move/a.c": "heap->shortage.others_bytes = 1;\nheap->shortage.held = 1;\n",
                     "vmm/policy/a.c": "heap->shortage.kept_bytes = heap->shortage.held;\n",
                     STATE: "typedef struct mend_heap {\n    mend_mutex grow, state;\n"
                            "    mend_zone zones[ZONES];\n    int other;\n} mend_heap;\n"},

@@ -18,6 +18,7 @@
 
 /* One allocation on its way. */
 typedef struct passing {
+    mend_seek seek;
     mend_heap *heap;
     const mend_request *request;
     mend_span *span;
@@ -101,7 +102,7 @@ static mend_outcome ask_driver(passing *p, uint64_t *address)
     mend_heap *heap = p->heap;
     const uint64_t size_bytes = p->request->size_bytes;
     const bool is_hopeless = size_bytes > mend_budget_limit_of_chunks(heap);
-    for (int gives = 0; gives <= 2; gives++) {
+    for (int gives = 0; gives <= 1 + p->seek.may_wait; gives++) {
         if (gives > 0 && (is_hopeless || !make_room(p, gives == 2))) {
             continue;
         }
@@ -125,9 +126,9 @@ static mend_outcome ask_driver(passing *p, uint64_t *address)
     return MEND_NOTHING;
 }
 
-static mend_outcome try_to_pass(void *context)
+static mend_outcome try_to_pass(mend_seek *seek)
 {
-    passing *p = context;
+    passing *p = MEND_CONTAINER_OF(seek, passing, seek);
     mend_heap *heap = p->heap;
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
@@ -143,6 +144,7 @@ static mend_outcome try_to_pass(void *context)
     if (has_place) {
         mend_pointer_map_end_promise(&heap->blocks);
     }
+    seek->lacking_bytes = p->over_bytes > 0 ? 0 : p->request->size_bytes;
     if (outcome == MEND_PLACED) {
         p->span = mend_layout_add_passed(heap, address, p->request->size_bytes);
         p->span->is_in_order = is_in_order(heap, p->request);
@@ -167,21 +169,11 @@ static mend_result out_of_memory(const passing *p)
 
 mend_result mend_pass_alloc(mend_heap *heap, const mend_request *request, mend_span **span)
 {
-    const mend_helpers *helpers = heap->config.helpers;
-    const mend_need need = {
-        .bytes = request->size_bytes, .whole_bytes = request->size_bytes, .may_wait = true};
-    mend_asked asked = {0};
-    bool gave = false;
-    passing p = {.heap = heap, .request = request};
+    passing p = {.seek = {heap, try_to_pass, .needed_bytes = request->size_bytes},
+                 .heap = heap,
+                 .request = request};
     MEND_TRY(check(heap, request));
-    mend_outcome outcome = try_to_pass(&p);
-    while (outcome == MEND_NOTHING && p.over_bytes == 0 &&
-           helpers->ask_peer_pool(heap, need, &asked, &gave)) {
-        outcome = gave ? try_to_pass(&p) : MEND_NOTHING;
-    }
-    if (outcome == MEND_NOTHING && helpers->has_callbacks(heap)) {
-        outcome = helpers->call_back(heap, request, try_to_pass, &p);
-    }
+    const mend_outcome outcome = mend_seek_room(&p.seek, true);
     if (outcome == MEND_NOTHING) {
         return out_of_memory(&p);
     }

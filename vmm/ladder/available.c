@@ -1,6 +1,5 @@
 /*
- * How much could be allocated now: the largest request that would succeed, and what else a program
- * must know to plan with it.
+ * About how much could be allocated now, and what else a program must know to plan with it.
  */
 #include "ladder/ladder.h"
 
@@ -8,69 +7,30 @@
 #include "policy/policy.h"
 #include "users/users.h"
 
-/* A capture forbids waits for the context, but not for its events; nor, which a request without a
- * stream waits for too, for those of streams. */
-static bool may_wait_in_capture(const mend_streams *streams, const mend_request *asking)
-{
-    bool has_event = streams->context_event_count > 0;
-    MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_UNPASSED) {
-        has_event |= asking->stream == MEND_STREAM_UNKNOWN && streams->items[i].fence_count > 0;
-    }
-    return has_event;
-}
-
 /* Restores what asking would change, so that later requests do not depend on who has asked. */
 static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_captured,
                         mend_room *room)
 {
-    mend_question q = {.heap = heap, .is_captured = is_captured};
-    q.creates_nothing = mend_ladder_owes_much(heap, asking) &&
-                        mend_ladder_waits_on_host(heap, asking) && !mend_process_has_begun() &&
-                        (!is_captured || may_wait_in_capture(&heap->streams, asking));
-    mend_room found = *room;
-    mend_shortage shortage = heap->shortage;
+    const mend_shortage shortage = heap->shortage;
     const mend_attainable known = heap->attainable;
     mend_attainable_learn(heap);
-    found.device_free_bytes = heap->shortage.device_free_bytes;
-    found.group_bytes = mend_report_group_bytes(heap);
-    found.pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);
-    found.now_bytes = mend_largest(&q, asking);
-    q.creates_nothing = false;
-    heap->streams.looks_ahead = !is_captured;
-    mend_request waiting = *asking;
-    waiting.behind_wait = MEND_ANY_FENCE;
-    found.after_waiting_bytes = mend_max_u64(mend_largest(&q, &waiting), found.now_bytes);
-    heap->streams.looks_ahead = false;
+    room->device_free_bytes = heap->shortage.device_free_bytes;
+    room->group_bytes = mend_report_group_bytes(heap);
+    room->pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);
+    mend_request now = *asking;
+    now.creates_nothing =
+        mend_ladder_owes_much(heap, asking) && mend_ladder_waits_on_host(heap, asking);
+    room->now_bytes = mend_report_room_bytes(heap, &now, false);
+    room->after_waiting_bytes = mend_report_room_bytes(heap, asking, !is_captured);
     heap->shortage = shortage;
     mend_attainable_restore(heap, known);
-    if (q.lacks_host_memory) {
-        return mend_no_host_memory("a plan");
-    }
-    *room = found;
     return MEND_OK;
-}
-
-/* As a request does that gives a chunk back to create another: it asks what is idle, also of its
- * own stream. */
-static mend_result refresh_own(mend_heap *heap, const mend_request *asking)
-{
-    if (asking->stream == MEND_STREAM_UNKNOWN ||
-        mend_budget_pressure(heap) != MEND_PRESSURE_CRITICAL) {
-        return MEND_OK;
-    }
-    mend_result result = mend_streams_close_epoch(&heap->streams, asking->stream);
-    mend_streams_poll(&heap->streams);
-    return result;
 }
 
 static mend_result ask(mend_heap *heap, mend_request *asking, mend_room *room)
 {
     bool is_captured = false;
     MEND_TRY(mend_ladder_refresh(heap, asking));
-    MEND_TRY(refresh_own(heap, asking));
-    bool may_wait = false;
-    MEND_TRY(mend_ladder_may_wait_behind(heap, asking, &may_wait));
-    asking->behind_wait = may_wait ? MEND_ANY_FENCE : 0;
     MEND_TRY(mend_streams_find_capture(&heap->streams, asking->stream, &is_captured));
     return fill(heap, asking, is_captured, room);
 }

@@ -106,31 +106,10 @@ static bool has_addresses(const mend_heap *heap, const mend_part *part)
     return gap.size_bytes == 0;
 }
 
-/* How far the gaps of one request have looked at empty chunks: to use them, to give them back. */
-typedef struct looked {
-    mend_offer offer;
-    mend_trim_walk walk;
-    bool gives_back; /* for the first time: only if that may be enough for all gaps */
-} looked;
-
-static uint64_t bytes_of_gaps(const mend_heap *heap, const mend_request *request)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < request->pages->count; i++) {
-        const mend_part *part = &request->pages->items[i];
-        mend_range_gap gap = mend_range_next_gap(heap, part->range, part->from, part->end);
-        while (gap.size_bytes > 0) {
-            bytes += gap.size_bytes;
-            gap = mend_range_next_gap(heap, part->range, gap.address + gap.size_bytes, part->end);
-        }
-    }
-    return bytes;
-}
-
 /* Carries a plan out, if there is one. If the limit forbids what it creates, chunks that fit no
  * page are given back, so that others can be created; *goes_on: there may be a plan now. */
 static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool is_found,
-                              mend_plan *plan, looked *so_far, bool *goes_on)
+                              mend_plan *plan, mend_offer *offer, bool *goes_on)
 {
     mend_span *none = NULL;
     *goes_on = false;
@@ -138,21 +117,16 @@ static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool
         *goes_on = plan->create_bytes > 0; /* the pool may know now that the device has less */
         mend_outcome outcome = mend_grow(heap, request, plan, &none);
         if (outcome != MEND_PLACED) {
-            mend_offer_clear(&so_far->offer);
+            mend_offer_clear(offer);
         }
         return outcome;
     }
-    mend_offer_again(&so_far->offer);
+    mend_offer_again(offer);
     if (plan->lacks_host_memory) {
         return mend_outcome_without_host_memory();
     }
-    if (!so_far->gives_back && plan->lacking_bytes != 0) {
-        const uint64_t bytes = bytes_of_gaps(heap, request);
-        so_far->walk.later_bytes =
-            bytes - mend_min_u64(plan->picked_bytes + plan->create_bytes, bytes);
-        so_far->gives_back = true;
-    }
-    mend_result result = mend_trim_for(heap, request, plan, &so_far->walk, goes_on);
+    mend_result result =
+        mend_trim_for(heap, request->stream, plan, mend_request_missing_bytes(request), goes_on);
     heap->counters.chunks_remade += *goes_on;
     return result == MEND_OK ? MEND_NOTHING : MEND_FAILED;
 }
@@ -160,7 +134,7 @@ static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool
 /* Maps the gap, or the beginning of it. An attempt that the driver did not let undo leaves a
  * mapping there: then there is no other one. */
 static mend_outcome fill_gap(mend_heap *heap, const mend_request *request, const mend_range *range,
-                             mend_range_gap gap, looked *so_far)
+                             mend_range_gap gap, mend_offer *offer)
 {
     mend_outcome outcome = MEND_NOTHING;
     bool goes_on = true;
@@ -168,20 +142,20 @@ static mend_outcome fill_gap(mend_heap *heap, const mend_request *request, const
          tries < PLANS && goes_on && outcome == MEND_NOTHING && has_addresses_for(heap, gap);
          tries++) {
         mend_plan plan;
-        bool is_found = mend_plan_find_fixed(heap, request, range, gap, &so_far->offer, &plan);
-        outcome = carry_out(heap, request, is_found, &plan, so_far, &goes_on);
+        bool is_found = mend_plan_find_fixed(heap, request, range, gap, offer, &plan);
+        outcome = carry_out(heap, request, is_found, &plan, offer, &goes_on);
         mend_plan_clear(&plan);
     }
     return outcome;
 }
 
 static mend_outcome fill_gaps(mend_heap *heap, const mend_request *request, const mend_part *part,
-                              looked *so_far)
+                              mend_offer *offer)
 {
     mend_range_gap gap = mend_range_next_gap(heap, part->range, part->from, part->end);
     mend_outcome outcome = MEND_PLACED;
     while (outcome == MEND_PLACED && gap.size_bytes > 0) {
-        outcome = fill_gap(heap, request, part->range, gap, so_far);
+        outcome = fill_gap(heap, request, part->range, gap, offer);
         gap = mend_range_next_gap(heap, part->range, gap.address, part->end);
     }
     return outcome;
@@ -221,11 +195,11 @@ mend_outcome mend_commit(mend_heap *heap, const mend_request *request)
         outcome = clear_gaps(heap, request, &parts[i]);
         heap->shortage.held = outcome == MEND_NOTHING ? parts[i].range : NULL;
     }
-    looked so_far = {0};
+    mend_offer offer = {0};
     for (size_t i = 0; i < count && outcome == MEND_PLACED; i++) {
-        outcome = fill_gaps(heap, request, &parts[i], &so_far);
+        outcome = fill_gaps(heap, request, &parts[i], &offer);
     }
-    mend_offer_clear(&so_far.offer);
+    mend_offer_clear(&offer);
     if (outcome == MEND_PLACED) {
         outcome = mend_commit_mapped(heap, request);
     }

@@ -36,14 +36,10 @@ typedef struct mark {
 
 /* One request on its way up. */
 typedef struct climb {
+    mend_seek seek; /* may_wait: this search may make the host wait for the GPU, and compact */
     mend_heap *heap;
     mend_request *request;
     mend_span *span;
-    bool waits_on_host; /* this search may make the host wait for the GPU, and compact */
-    mend_asked asked;   /* peer pools */
-    bool is_captured;   /* a capture forbids waits, as far as the pool can ask */
-    mend_need need;     /* what peer pools could give after the last search; 0 bytes: nothing */
-    bool is_exact;      /* that is known, and not only what all free memory would leave */
     mend_thread_error *answer; /* why the last complete search found nothing */
     bool has_looked;           /* in mapped memory, since the lock was released last */
     bool has_turn;             /* this thread has both locks, to make room */
@@ -129,7 +125,7 @@ static mend_outcome behind_host_waits(climb *c)
     bool has_graphs = waited && heap->groups.capture_count > 0;
     bool waits_for_own = mend_request_makes_chunks(c->request);
     mend_streams_begin_host_waits(&heap->streams, true);
-    assert(c->waits_on_host);
+    assert(c->seek.may_wait);
     while (outcome == MEND_NOTHING && waited) {
         /* Memory of the request's own stream needs no wait; addresses that it may still use do, and
          * chunks that are to be given back as pages, or for a larger one. A search forgets that
@@ -194,38 +190,32 @@ static mend_outcome behind_compactions(climb *c)
     return outcome;
 }
 
-/* Notes what was missing, for peer pools and for the answer. If the driver cannot say whether a
+/* Notes what was missing, for other pools and for the answer. If the driver cannot say whether a
  * capture forbids waits, one does. */
 static void note_shortage(climb *c)
 {
     mend_heap *heap = c->heap;
     const mend_shortage *shortage = &heap->shortage;
-    const bool lacks_addresses = c->waits_on_host && shortage->no_addresses != MEND_DRIVER_OK;
-    /* Free memory that is behind work takes room in the limit, so that nothing was refused. */
-    const uint64_t unasked_bytes =
-        shortage->refused_bytes == 0 ? mend_report_device_lacks_bytes(heap, c->request) : 0;
-    const uint64_t wanted_bytes = shortage->refused_bytes + shortage->kept_bytes;
-    const uint64_t owed_bytes = unasked_bytes > 0 ? shortage->device_debt_bytes : 0;
-    c->need = (mend_need){
-        .bytes = lacks_addresses
-                     ? UINT64_MAX
-                     : mend_attainable_lack(heap, wanted_bytes) + unasked_bytes + owed_bytes,
-        .whole_bytes =
-            unasked_bytes > 0 ? shortage->device_free_bytes + unasked_bytes : wanted_bytes,
-        .least_bytes = mend_ladder_least_bytes(heap, mend_request_missing_bytes(c->request)),
-    };
-    c->is_exact = shortage->refused_bytes > 0;
-    if (!c->waits_on_host) {
+    const bool lacks_addresses = shortage->no_addresses != MEND_DRIVER_OK;
+    uint64_t refused_bytes = shortage->refused_bytes + shortage->kept_bytes;
+    if (refused_bytes > 0 && mend_request_makes_chunks(c->request)) { /* of all, not of one gap */
+        mend_raise_u64(&refused_bytes, mend_request_missing_bytes(c->request));
+    }
+    c->seek.lacking_bytes = lacks_addresses     ? UINT64_MAX
+                            : refused_bytes > 0 ? mend_attainable_lack(heap, refused_bytes)
+                                                : mend_report_device_lacks_bytes(heap, c->request);
+    c->seek.free_bytes = shortage->device_free_bytes;
+    if (!c->seek.may_wait) {
         return;
     }
     const mend_result result =
-        mend_streams_find_capture(&heap->streams, c->request->stream, &c->is_captured);
-    c->is_captured |= result != MEND_OK || shortage->wait_is_refused;
+        mend_streams_find_capture(&heap->streams, c->request->stream, &c->seek.is_captured);
+    c->seek.is_captured |= result != MEND_OK || shortage->wait_is_refused;
     const bool is_held = shortage->held != NULL && !mend_report_is_hopeless(heap, c->request);
     if (lacks_addresses || is_held) {
         mend_report_out_of_addresses(heap, c->request);
     } else {
-        mend_report_out_of_memory(heap, c->request, c->is_captured);
+        mend_report_out_of_memory(heap, c->request, c->seek.is_captured);
     }
     *c->answer = *mend_process_failure();
 }
@@ -345,14 +335,6 @@ static mend_outcome end_turn(climb *c, mend_outcome outcome)
 
 /* ---- the rungs ---------------------------------------------------------------------------- */
 
-/* The device was asked just now: whether others get less of what the pool gives back than when this
- * search was about to. */
-static bool owes_less_now(mend_heap *heap)
-{
-    const uint64_t owed_bytes = heap->shortage.owed_bytes;
-    return owed_bytes > 0 && mend_owed_to_others(heap, heap->attainable.is_known) < owed_bytes;
-}
-
 /* Everything that the pool does by itself, in order; and again if other threads freed memory
  * meanwhile, which may be what is missing, or the device has more or less than was known. */
 static mend_outcome search(climb *c)
@@ -367,12 +349,10 @@ static mend_outcome search(climb *c)
     int searches = 0;
     uint64_t frees_before;
     uint64_t limit_before; /* what the pool could have, by what the device has */
-    bool owes_less;
     heap->frees.early_fences_left = SEARCH_TRIES;
     assert(!heap->search.keeps_soft_limit);
     heap->search.keeps_soft_limit = is_soft;
     do {
-        owes_less = false;
         frees_before = mend_heap_frees(heap);
         mend_attainable_begin_search(heap);
         limit_before = mend_budget_hard_limit(heap);
@@ -385,22 +365,21 @@ static mend_outcome search(climb *c)
         if (outcome == MEND_NOTHING && !is_soft) {
             outcome = place_behind(c, true);
         }
-        if (outcome == MEND_NOTHING && c->waits_on_host) {
+        if (outcome == MEND_NOTHING && c->seek.may_wait) {
             outcome = behind_host_waits(c);
             outcome = outcome == MEND_NOTHING ? place_behind(c, false) : outcome;
         }
-        if (outcome == MEND_NOTHING && c->waits_on_host && heap->config.compact_when_full) {
+        if (outcome == MEND_NOTHING && c->seek.may_wait && heap->config.compact_when_full) {
             outcome = behind_compactions(c);
         }
-        if (outcome == MEND_NOTHING && (c->waits_on_host || heap->shortage.refused_bytes > 0 ||
+        if (outcome == MEND_NOTHING && (c->seek.may_wait || heap->shortage.refused_bytes > 0 ||
                                         heap->config.helpers->has_callbacks(heap))) {
             mend_attainable_learn(heap);
-            owes_less = owes_less_now(heap);
         }
-    } while (outcome == MEND_NOTHING &&
-             (owes_less || mend_heap_frees(heap) != frees_before ||
-              mend_budget_hard_limit(heap) != limit_before) &&
-             ++searches < SEARCHES);
+    } while (
+        outcome == MEND_NOTHING &&
+        (mend_heap_frees(heap) != frees_before || mend_budget_hard_limit(heap) != limit_before) &&
+        ++searches < SEARCHES);
     heap->search.keeps_soft_limit = false;
     if (outcome == MEND_NOTHING) {
         note_shortage(c);
@@ -409,129 +388,30 @@ static mend_outcome search(climb *c)
     return end_turn(c, outcome);
 }
 
-/* ---- with the help of others ----------------------------------------------------------------- */
+/* ---- the ladder ------------------------------------------------------------------------------ */
 
-/* Memory was given back, or may have been. */
-static mend_outcome try_again(void *context)
+/* In mapped memory, unless that was just looked at, and then everything. */
+static mend_outcome attempt(mend_seek *seek)
 {
-    climb *c = context;
-    mend_outcome outcome = in_mapped(c->heap, c->request, false, &c->span);
+    climb *c = MEND_CONTAINER_OF(seek, climb, seek);
+    mend_outcome outcome =
+        c->has_looked ? MEND_NOTHING : in_mapped(c->heap, c->request, false, &c->span);
     c->has_looked = true;
     return outcome == MEND_NOTHING ? search(c) : outcome;
-}
-
-/* Peer pools give back what the device lacks, one by one; not if the limit blocks the request. */
-static mend_outcome after_peer_pools(climb *c)
-{
-    const mend_helpers *helpers = c->heap->config.helpers;
-    mend_outcome outcome = MEND_NOTHING;
-    bool gave = false;
-    c->asked.last = 0;
-    while (outcome == MEND_NOTHING && c->need.bytes > 0 &&
-           helpers->ask_peer_pool(c->heap, c->need, &c->asked, &gave)) {
-        outcome = gave ? try_again(c) : MEND_NOTHING;
-    }
-    return outcome;
-}
-
-/* What it freed may be a peer pool's, also of one that was asked. */
-static mend_outcome after_one_callback(void *context)
-{
-    mend_outcome outcome = try_again(context);
-    return outcome == MEND_NOTHING ? after_peer_pools(context) : outcome;
-}
-
-static mend_outcome after_callbacks(climb *c, mend_try_again after_one)
-{
-    const mend_helpers *helpers = c->heap->config.helpers;
-    return helpers->has_callbacks(c->heap) && c->heap->shortage.held == NULL
-               ? helpers->call_back(c->heap, c->request, after_one, c)
-               : MEND_NOTHING;
 }
 
 /* Before the pool grows beyond its soft limit: what it can do without growth, and the callbacks. */
 static mend_outcome within_soft_limit(climb *c)
 {
-    assert(!c->waits_on_host);
+    assert(!c->seek.may_wait);
     c->request->keeps_soft_limit = true;
     mend_outcome outcome = search(c);
     if (outcome == MEND_NOTHING) {
-        outcome = after_callbacks(c, try_again);
+        outcome = c->heap->config.helpers->call_back(&c->seek);
     }
     c->request->keeps_soft_limit = false;
     return outcome;
 }
-
-/* What other threads did that may leave room: frees, and creations, which may be too large. */
-static uint64_t changes_of(const mend_heap *heap)
-{
-    return mend_heap_frees(heap) + heap->chunks.created;
-}
-
-/* Each gap of a commit may lack memory, and is found to when the one before has it. */
-static uint64_t most_rounds(const climb *c)
-{
-    const uint64_t page_bytes = c->heap->device.granularity_bytes;
-    return SEARCHES + (c->request->pages != NULL ? c->request->size_bytes / page_bytes : 0);
-}
-
-/* Repeats the last search after each peer pool that gives something, and then asks all again; or if
- * other threads have left room meanwhile. No capture is known where peer pools wait. */
-static mend_outcome ask_at_last(climb *c, bool may_wait)
-{
-    const mend_helpers *helpers = c->heap->config.helpers;
-    mend_outcome outcome = MEND_NOTHING;
-    uint64_t rounds = 0;
-    bool is_asked = true;
-    c->asked.last = 0;
-    while (outcome == MEND_NOTHING && is_asked && c->need.bytes > 0 &&
-           !(may_wait && c->is_captured)) {
-        bool gave = false;
-        const uint64_t changes = changes_of(c->heap);
-        c->need.may_wait = may_wait;
-        is_asked = helpers->ask_peer_pool(c->heap, c->need, &c->asked, &gave);
-        if (gave || changes_of(c->heap) != changes) {
-            outcome = helpers->try_behind_callbacks(c->heap, try_again, c);
-        }
-        if (gave && c->asked.last != UINT64_MAX && ++rounds < most_rounds(c)) {
-            c->asked.last = 0;
-        }
-    }
-    return outcome;
-}
-
-/* Peer pools wait, if what they would get so may be enough, with what the pool would get by its own
- * waits. */
-static mend_outcome behind_work_of_peer_pools(climb *c)
-{
-    const uint64_t waiting_bytes = c->asked.waiting_bytes;
-    const bool is_known = c->heap->attainable.is_known; /* else the device may have more */
-    bool may_help = c->need.bytes == UINT64_MAX ||
-                    (c->is_exact && (waiting_bytes >= c->need.bytes || !is_known));
-    mend_outcome outcome = MEND_NOTHING;
-    if (!may_help && !c->is_captured) {
-        outcome = take_turn(c);
-        may_help = outcome == MEND_NOTHING &&
-                   mend_report_waits_would_serve(c->heap, c->request, c->need, waiting_bytes);
-        outcome = end_turn(c, outcome);
-    }
-    return may_help ? ask_at_last(c, true) : outcome;
-}
-
-/* The last search, in which the host waits: for the pool's own work; and for that of peer pools. */
-static mend_outcome to_the_end(climb *c)
-{
-    const mend_helpers *helpers = c->heap->config.helpers;
-    c->waits_on_host = true;
-    mend_outcome outcome = helpers->try_behind_callbacks(c->heap, try_again, c);
-    if (outcome == MEND_NOTHING) {
-        outcome = ask_at_last(c, false);
-    }
-    return outcome == MEND_NOTHING && c->asked.waiting_bytes > 0 ? behind_work_of_peer_pools(c)
-                                                                 : outcome;
-}
-
-/* ---- the ladder ------------------------------------------------------------------------------ */
 
 /* The search without host waits, but those that growth would only put off, comes only where peer
  * pools or callbacks may give something before the host waits; otherwise the last search is the
@@ -544,27 +424,20 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span 
         return MEND_OK;
     }
     mend_thread_error answer; /* large, so it is written only if needed */
-    climb c = {.heap = heap, .request = request, .answer = &answer, .has_looked = true};
+    climb c = {.seek = {.heap = heap, .attempt = attempt, .needed_bytes = request->requested_bytes},
+               .heap = heap,
+               .request = request,
+               .answer = &answer,
+               .has_looked = true};
     bool keeps_soft_limit = outcome == MEND_NOTHING && mend_budget_has_soft_limit(heap);
     if (keeps_soft_limit) {
         outcome = within_soft_limit(&c);
         keeps_soft_limit = outcome == MEND_NOTHING;
     }
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
-    bool is_helped = outcome == MEND_NOTHING && /* something else may give memory back */
-                     (heap->config.limit_bytes > heap->chunks.reserved_bytes ||
-                      heap->config.helpers->has_callbacks(heap));
-    if (is_helped) {
-        outcome = search(&c); /* without a host wait */
-    }
-    if (outcome == MEND_NOTHING && is_helped) {
-        outcome = after_peer_pools(&c);
-    }
-    if (outcome == MEND_NOTHING && is_helped) {
-        outcome = after_callbacks(&c, after_one_callback);
-    }
-    if (outcome == MEND_NOTHING) {
-        outcome = to_the_end(&c);
+    if (outcome == MEND_NOTHING) { /* something else may give memory back */
+        outcome = mend_seek_room(&c.seek, heap->config.limit_bytes > heap->chunks.reserved_bytes ||
+                                              heap->config.helpers->has_callbacks(heap));
     }
     heap->counters.waited_requests += c.has_waited;
     if (outcome == MEND_PLACED) {
@@ -576,7 +449,7 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span 
         return MEND_OK;
     }
     if (outcome == MEND_NOTHING) {
-        assert(c.waits_on_host); /* the last search was complete */
+        assert(c.seek.may_wait); /* the last search was complete */
         *mend_process_failure() = *c.answer;
     }
     return mend_process_failure()->result;

@@ -22,31 +22,10 @@
 mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
                              uint64_t *released_bytes);
 
-/* What a pool asks another pool of the device for. */
-typedef struct mend_need {
-    uint64_t bytes;       /* about as many; UINT64_MAX: all, for addresses */
-    uint64_t whole_bytes; /* what must be free for the request: `bytes` of it are lacking, or were
-                           * when it was refused */
-    uint64_t least_bytes; /* with what is free on the device the request takes at least so much that
-                           * the asker and all whom it asks have beside live blocks; 0: that is not
-                           * known, or others may help */
-    bool may_wait;        /* for the work of the asked pool: the asker is out of memory else */
-    bool is_captured; /* a pool of the device knows of a capture, whose stream the asked pool may
-                       * not know: that waits for nothing, and records no event of the context */
-} mend_need;
-
-/* Bytes of empty chunks, but for those that groups keep for their graphs. The caller holds `state`;
- * no driver call. */
-uint64_t mend_ladder_waiting_bytes(mend_heap *heap);
-
-/* The most that the pool could give back before a block is freed. The caller holds `state`; no
- * driver call. */
-uint64_t mend_ladder_beside_live_bytes(const mend_heap *heap);
-
-/* For another pool of the device: gives memory, and all empty reservations; what work may use
- * only if the rest is not enough and `may_wait`. *gave: whether anything
- * went back. Returns about how many bytes more a wait would give. */
-uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave);
+/* For another pool of the device: gives idle memory back, about so much; with `waits` also what
+ * waits for work. While `is_captured`, a pool of the device knows of a capture: records no event of
+ * the context. True if anything went back. */
+bool mend_ladder_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool is_captured);
 
 /* Gives back addresses that nothing needs: those of destroyed ranges, and the pool's own. True if
  * any went back. A driver scope is open. */
@@ -62,18 +41,23 @@ mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes);
 mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
                                 uint64_t keep_bytes, uint64_t *released_bytes);
 
+/* ---- seek.c ---------------------------------------------------------------------------------- */
+
+/* A call that needs room. */
+typedef struct mend_seek {
+    mend_heap *heap;
+    mend_outcome (*attempt)(struct mend_seek *seek); /* the caller holds `state`, as afterwards */
+    uint64_t needed_bytes;  /* what callbacks hear; an attempt may set this and the next three */
+    uint64_t lacking_bytes; /* what others could give; 0: that would not help; UINT64_MAX: all */
+    uint64_t free_bytes;    /* what the device has beside that */
+    bool is_captured;       /* a capture forbids waits */
+    bool may_wait;          /* the attempt may make the host wait */
+} mend_seek;
+
+/* Attempts until there is room; `is_helped`: others may give some before the host waits. */
+mend_outcome mend_seek_room(mend_seek *seek, bool is_helped);
+
 /* ---- ladder.c -------------------------------------------------------------------------------- */
-
-/* Tries to place the request again. The caller holds `state`. */
-typedef mend_outcome (*mend_try_again)(void *climb);
-
-/* Whom a request has asked for memory. */
-typedef struct mend_asked {
-    uint64_t last;   /* peer pool of the process; 0: none yet, which also begins again */
-    uint64_t end_ms; /* until when the request waits for other processes; 0: it has not begun */
-    uint64_t waiting_bytes; /* about as many more would come from those asked, if they waited */
-    bool is_captured;       /* as in mend_need; found out before the first is asked */
-} mend_asked;
 
 /* What the pool of a heap lends the ladder (mend_heap_config.helpers). Each function is called with
  * `state` held and the grow lock free, and releases `state` in between. */
@@ -81,27 +65,13 @@ typedef struct mend_helpers {
     /* Whether there are callbacks that may be called in this thread. */
     bool (*has_callbacks)(mend_heap *heap);
 
-    /* Asks the next peer pool for what is needed, and for addresses that it does not use; *gave:
-     * whether it gave any. False if there is no further peer pool. */
-    bool (*ask_peer_pool)(mend_heap *heap, mend_need need, mend_asked *asked, bool *gave);
+    /* Other pools of the device, and other processes, give back what is lacking, if they can.
+     * Whether any did. */
+    bool (*trim_others)(const mend_seek *seek);
 
-    /* Calls the callbacks in order, and tries again after each that freed memory. */
-    mend_outcome (*call_back)(mend_heap *heap, const mend_request *request,
-                              mend_try_again try_again, void *climb);
-
-    /* Tries until every round of callbacks of other threads that was in progress before the try has
-     * ended: such a round may free what is missing. */
-    mend_outcome (*try_behind_callbacks)(mend_heap *heap, mend_try_again try_again, void *climb);
+    /* Calls the callbacks in order, and attempts again after each that freed memory. */
+    mend_outcome (*call_back)(mend_seek *seek);
 } mend_helpers;
-
-/* mend_need.least_bytes of a call that takes so many bytes. The caller holds `state`. */
-static inline uint64_t mend_ladder_least_bytes(mend_heap *heap, uint64_t bytes)
-{
-    const mend_shortage *shortage = &heap->shortage; /* what is free is of the last search */
-    const bool is_known = shortage->device_is_asked && heap->attainable.is_known &&
-                          !heap->config.helpers->has_callbacks(heap);
-    return is_known ? bytes - mend_min_u64(shortage->device_free_bytes, bytes) : 0;
-}
 
 /* Places the request, or commits the pages of a range (layout/ranges.h); then *span is NULL. The
  * caller holds `state`, which is released if no free mapped memory fits. Afterwards the pointer map
@@ -170,40 +140,6 @@ bool mend_defrag_would_serve(mend_heap *heap, const mend_request *request, uint6
 mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits,
                                mend_defrag_report *report);
 
-/* ---- largest.c ------------------------------------------------------------------------------- */
-
-/* What is asked, and what kept the answer from being complete. */
-typedef struct mend_question {
-    mend_heap *heap;
-    bool is_captured;       /* the pool knows of a capture: nothing can be unmapped */
-    bool creates_nothing;   /* creation would make the host wait first */
-    bool lacks_host_memory; /* the answer failed because malloc failed */
-} mend_question;
-
-/* The size of the largest request like `asking` that finds a place; 0: none does. The caller holds
- * both locks; no driver call. */
-uint64_t mend_largest(mend_question *q, const mend_request *asking);
-
-/* Free memory that a request could use: after waits for the GPU, or in a capture, which forbids
- * them. */
-typedef struct mend_usable {
-    uint64_t empty_bytes;   /* bytes of empty chunks, which can be joined */
-    uint64_t longest_bytes; /* the longest stretch in one run, in a zone that the request may use */
-    unsigned blocked;       /* what keeps the rest of the free memory from it */
-} mend_usable;
-
-/* A size below the refused one that would have succeeded instead, with waits of the host and
- * without compactions: the largest that at most two plans find, so often and not always the
- * largest; 0: none. It counts what heap->shortage says of the device. The caller holds both locks;
- * no driver call. */
-uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool is_captured,
-                              const mend_usable *usable);
-
-/* Whether the refused request would find its place if the pool could hold as much, with waits of
- * the host and without compactions. The caller holds both locks; no driver call. */
-bool mend_largest_would_serve(mend_heap *heap, const mend_request *refused,
-                              const mend_usable *usable, uint64_t attainable_bytes);
-
 /* ---- place.c --------------------------------------------------------------------------------- */
 
 /*
@@ -237,6 +173,11 @@ mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request,
 
 /* ---- report.c -------------------------------------------------------------------------------- */
 
+/* About the largest request like `asking`: the longest stretch, or free chunks joined with what can
+ * be created, unless it creates nothing; with `waits` also memory that waits for work. The caller
+ * holds `state`; no driver call. */
+uint64_t mend_report_room_bytes(const mend_heap *heap, const mend_request *asking, bool waits);
+
 /* Free memory that captured graphs may still use. The caller holds `state`. */
 uint64_t mend_report_group_bytes(const mend_heap *heap);
 
@@ -246,21 +187,6 @@ bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
 /* What the device is known to lack, where the limit would allow the request if all free memory were
  * joined. */
 uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_request *request);
-
-/* What the request would have: free chunks that its stream may use, and room to create. The caller
- * holds `state`; no driver call. */
-uint64_t mend_report_there_bytes(const mend_heap *heap, const mend_request *request);
-
-/* What a callback hears: how much more in free chunks that its stream may use, or in room to
- * create, would be enough now; at least a page. If another callback or thread has trimmed the pool,
- * it asks the driver, and releases `state`. What the pool owes to others goes before chunks of a
- * size of their own are created. */
-uint64_t mend_report_missing_bytes(mend_heap *heap, const mend_request *request);
-
-/* Whether a request that is refused for what it needs would be served if others gave `more_bytes`
- * to the device; as mend_largest_would_serve. */
-bool mend_report_waits_would_serve(mend_heap *heap, const mend_request *request, mend_need need,
-                                   uint64_t more_bytes);
 
 /* Notes the report as the failure, from heap->shortage and the heap; `is_captured`: a capture in
  * progress forbids waits. The caller holds both locks; no driver call. O(runs + chunks).

@@ -236,7 +236,7 @@ static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, m
                                  mend_span **span)
 {
     bool remade = false;
-    if (mend_trim_one(heap, request->stream, plan, &remade) != MEND_OK) {
+    if (mend_trim_for(heap, request->stream, plan, 0, &remade) != MEND_OK) {
         return MEND_FAILED;
     }
     heap->counters.chunks_remade += remade;
@@ -257,7 +257,6 @@ static mend_outcome place_in_one_chunk(mend_heap *heap, const mend_request *requ
 {
     mend_budget_note_use(heap);
     mend_outcome outcome = mend_place_mapped(heap, request, span);
-    mend_trim_walk walk = {0};
     bool goes_on = true;
     for (int tries = 0; tries < PLANS && goes_on && outcome == MEND_NOTHING; tries++) {
         mend_plan plan;
@@ -265,7 +264,7 @@ static mend_outcome place_in_one_chunk(mend_heap *heap, const mend_request *requ
         const bool is_found = mend_plan_find_one(heap, request, tries > 0, &plan);
         goes_on = is_found;
         if (!is_found && !plan.lacks_host_memory) {
-            result = mend_trim_for(heap, request, &plan, &walk, &goes_on);
+            result = mend_trim_for(heap, request->stream, &plan, request->size_bytes, &goes_on);
             heap->counters.chunks_remade += goes_on;
         }
         outcome = result == MEND_OK ? carry_out(heap, request, is_found, &plan, span) : MEND_FAILED;

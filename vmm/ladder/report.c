@@ -9,6 +9,13 @@
 #include "share/share.h"
 #include "users/users.h"
 
+/* Free memory that a request could use. */
+typedef struct mend_usable {
+    uint64_t empty_bytes;   /* bytes of empty chunks, which can be joined */
+    uint64_t longest_bytes; /* the longest stretch in one run, in a zone that the request may use */
+    unsigned blocked;       /* what keeps the rest of the free memory from it */
+} mend_usable;
+
 static unsigned holds_of(const mend_heap *heap, const mend_request *request, const mend_span *span)
 {
     return mend_waits_blocked_by(&heap->streams, &span->waits, request->stream);
@@ -134,12 +141,15 @@ static mend_usable look_past(const mend_heap *heap, const mend_request *request,
     giver.stream = request->in_one_chunk ? MEND_STREAM_UNKNOWN : request->stream;
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         /* A small one: in both. */
-        bool may_lie_here = zone >= request->zone && zone < MEND_ZONES_OF_BLOCKS;
+        bool may_lie_here =
+            request->pages == NULL && zone >= request->zone && zone < MEND_ZONES_OF_BLOCKS;
+        const uint64_t most_bytes =
+            zone == MEND_ZONE_SMALL ? heap->config.placement.small_request_bytes : UINT64_MAX;
         MEND_TREE_EACH(const mend_run, run, by_address, &heap->zones[zone].runs_by_address) {
             found.empty_bytes += empty_bytes_of(heap, &giver, run, holds, &found.blocked);
             if (may_lie_here) {
-                mend_raise_u64(&found.longest_bytes,
-                               longest_in_run(heap, request, run, holds, &found.blocked));
+                const uint64_t bytes = longest_in_run(heap, request, run, holds, &found.blocked);
+                mend_raise_u64(&found.longest_bytes, mend_min_u64(bytes, most_bytes));
             }
         }
     }
@@ -149,14 +159,15 @@ static mend_usable look_past(const mend_heap *heap, const mend_request *request,
     return found;
 }
 
-/* As it is. For a range nothing is unmapped in a capture. */
+/* As it is. In a capture nothing is unmapped for chunks of a size of their own. */
 static mend_usable look(const mend_heap *heap, const mend_request *request, bool is_captured)
 {
-    if (request->pages == NULL || !is_captured) {
-        return look_past(heap, request, 0);
+    mend_usable found = look_past(heap, request, 0);
+    if (is_captured && mend_request_makes_chunks(request)) {
+        found.empty_bytes = made_again_of(heap, heap->chunks.unmapped_bytes);
+        found.blocked = WAITS | MEND_BLOCKED_BY_GROUPS;
     }
-    return (mend_usable){.empty_bytes = made_again_of(heap, heap->chunks.unmapped_bytes),
-                         .blocked = WAITS | MEND_BLOCKED_BY_GROUPS};
+    return found;
 }
 
 /* The same, if `as_is` is known without holds: most often nothing of them blocks anything. */
@@ -213,76 +224,51 @@ uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_reques
     return is_within_limit ? size_bytes - mend_min_u64(there_bytes, size_bytes) : 0;
 }
 
-/* What may still be created for a request, in complete pages; 0 if the driver refused. */
-static uint64_t creatable_bytes(const mend_heap *heap)
+/* All empty chunks, with what can be created; for chunks of a size of their own what is above the
+ * limit, or others get, goes back first. */
+static uint64_t joined_bytes(const mend_heap *heap, const mend_request *request,
+                             const mend_usable *usable)
 {
-    uint64_t reserved_bytes = heap->chunks.reserved_bytes;
-    uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
-    bool is_over = heap->shortage.refused_bytes > 0 || limit_bytes <= reserved_bytes;
-    return is_over ? 0
-                   : mend_align_down(limit_bytes - reserved_bytes, heap->device.granularity_bytes);
+    const bool is_refused = heap->shortage.refused_bytes > 0 && !heap->attainable.is_known;
+    const uint64_t creatable_bytes = is_refused ? 0 : mend_budget_room_bytes(heap);
+    const uint64_t bytes =
+        usable->empty_bytes + mend_align_down(creatable_bytes, heap->device.granularity_bytes);
+    if (!mend_request_makes_chunks(request)) {
+        return bytes;
+    }
+    const uint64_t owed_bytes =
+        heap->config.ration != NULL ? mend_ration_owed_bytes(heap->config.ration) : 0;
+    return bytes - mend_min_u64(mend_max_u64(mend_budget_over_bytes(heap), owed_bytes), bytes);
+}
+
+/* About the largest request like this one. */
+static uint64_t room_of(const mend_heap *heap, const mend_request *request,
+                        const mend_usable *usable)
+{
+    return mend_max_u64(usable->longest_bytes, joined_bytes(heap, request, usable));
+}
+
+uint64_t mend_report_room_bytes(const mend_heap *heap, const mend_request *asking, bool waits)
+{
+    const mend_usable usable = look_past(heap, asking, waits ? WAITS : 0);
+    return asking->creates_nothing ? usable.longest_bytes : room_of(heap, asking, &usable);
 }
 
 /* Whether the request would succeed with so much to use. */
 static bool would_fit(const mend_heap *heap, const mend_request *request, mend_usable usable)
 {
-    return mend_max_u64(usable.longest_bytes, usable.empty_bytes + creatable_bytes(heap)) >=
-           request->size_bytes;
+    return room_of(heap, request, &usable) >= request->size_bytes;
 }
 
-uint64_t mend_report_there_bytes(const mend_heap *heap, const mend_request *request)
+/* About the largest request that would have succeeded instead; of a commit, in pages. */
+static uint64_t fitting_bytes_of(const mend_heap *heap, const mend_request *request,
+                                 const mend_usable *usable)
 {
-    return look_past(heap, request, 0).empty_bytes +
-           mend_align_down(mend_budget_room_bytes(heap), heap->device.granularity_bytes);
-}
-
-/* The budget is as in this search, and then as it was, unseen: the caller does not hold `grow`. */
-uint64_t mend_report_missing_bytes(mend_heap *heap, const mend_request *request)
-{
-    const uint64_t page = heap->device.granularity_bytes;
-    const bool makes_chunks = mend_request_makes_chunks(request);
-    const bool is_rationed = makes_chunks && heap->config.ration != NULL;
-    mend_request now = *request;
-    mend_driver_scope scope;
-    uint64_t free_bytes = 0;
-    uint64_t total_bytes = 0;
-    uint64_t owed_bytes = 0;
-    bool is_told = false;
-    if ((!heap->attainable.is_known || is_rationed) &&
-        mend_driver_scope_open(heap, &scope) == MEND_OK) {
-        is_told =
-            !heap->attainable.is_known &&
-            heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes) == MEND_DRIVER_OK;
-        owed_bytes = is_rationed ? mend_owed_to_others(heap, is_told) : 0;
-        mend_driver_scope_close(heap, &scope);
-    }
-    uint32_t group = now.handle == MEND_NO_STREAM ? 0 : mend_group_taking(heap, now.handle);
-    now.size_bytes = mend_align_up(mend_request_missing_bytes(request), makes_chunks ? page : 1);
-    now.group = 0;
-    now.zone = 0;
-    now.stream = now.handle == MEND_NO_STREAM
-                     ? MEND_STREAM_UNKNOWN
-                     : mend_streams_lookup(&heap->streams, now.handle, group);
-    const mend_attainable known = heap->attainable;
-    const mend_search search = heap->search;
-    if (is_told && !known.is_known) {
-        mend_attainable_assume(heap, free_bytes + heap->chunks.reserved_bytes);
-    }
-    heap->search.keeps_soft_limit = request->keeps_soft_limit;
-    const uint64_t there_bytes = mend_report_there_bytes(heap, &now);
-    now.size_bytes += makes_chunks ? mend_max_u64(owed_bytes, mend_budget_over_bytes(heap)) : 0;
-    mend_attainable_restore(heap, known);
-    heap->search = search;
-    return now.size_bytes > there_bytes ? mend_align_up(now.size_bytes - there_bytes, page) : page;
-}
-
-bool mend_report_waits_would_serve(mend_heap *heap, const mend_request *request, mend_need need,
-                                   uint64_t more_bytes)
-{
-    const mend_usable usable = look_past(heap, request, WAITS);
-    const uint64_t bytes = heap->chunks.reserved_bytes + need.whole_bytes + more_bytes;
-    return mend_largest_would_serve(heap, request, &usable,
-                                    bytes - mend_min_u64(need.bytes, bytes));
+    const uint64_t step_bytes = request->pages != NULL  ? request->pages->items[0].range->page_bytes
+                                : request->in_one_chunk ? heap->device.granularity_bytes
+                                                        : MEND_GRANULE_BYTES;
+    const uint64_t most_bytes = request->size_bytes - MEND_GRANULE_BYTES;
+    return mend_align_down(mend_min_u64(room_of(heap, request, usable), most_bytes), step_bytes);
 }
 
 /* A limit under which the request would have succeeded; 0: none. Often the lowest, but free
@@ -296,11 +282,10 @@ static uint64_t sufficient_limit_bytes(const mend_heap *heap, const mend_request
     }
     const uint64_t empty_bytes =
         joins && !would_fit(heap, request, *as_is) ? as_is->empty_bytes : 0;
-    uint64_t missing_bytes =
-        mend_align_up(request->size_bytes - empty_bytes, heap->device.granularity_bytes);
-    uint64_t limit_bytes = heap->chunks.reserved_bytes + missing_bytes;
-    bool is_possible = limit_bytes <= heap->device.total_bytes &&
-                       missing_bytes <= heap->shortage.device_free_bytes;
+    const uint64_t size_bytes = mend_align_up(request->size_bytes, heap->device.granularity_bytes);
+    const uint64_t limit_bytes = heap->chunks.reserved_bytes - empty_bytes + size_bytes;
+    const bool is_possible = limit_bytes <= heap->device.total_bytes &&
+                             size_bytes <= heap->shortage.device_free_bytes + empty_bytes;
     return is_possible ? limit_bytes : 0;
 }
 
@@ -408,7 +393,7 @@ static const char *last_words(const mend_heap *heap, const mend_request *request
 static void add_beside(mend_heap *heap, const mend_request *request, bool is_captured,
                        const mend_usable *usable, mend_sentence *s)
 {
-    const uint64_t there_bytes = usable->empty_bytes + creatable_bytes(heap);
+    const uint64_t there_bytes = joined_bytes(heap, request, usable);
     if (there_bytes > 0 && there_bytes < request->size_bytes) {
         mend_sentence_add(s, "Free %s more in whole chunks",
                           mend_words_amount_above(request->size_bytes - there_bytes).text);
@@ -429,10 +414,10 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
     const uint64_t empty_bytes = mend_chunks_empty_bytes(&heap->chunks);
     const mend_usable as_is = look(heap, request, is_captured);
     const mend_usable usable = is_captured ? as_is : look_again(heap, request, &as_is, WAITS);
-    const uint64_t fitting_bytes = mend_largest_instead(heap, request, is_captured, &usable);
     const uint64_t kept_bytes =
         mend_min_u64(heap->config.ration != NULL ? mend_ration_kept_free(heap->config.ration) : 0,
                      heap->shortage.others_bytes);
+    const uint64_t fitting_bytes = fitting_bytes_of(heap, request, &usable);
     mend_shortfall shortfall = {
         .requested_bytes = request->requested_bytes,
         .fitting_bytes = fitting_bytes - mend_min_u64(heap->config.guard_bytes, fitting_bytes),

@@ -183,46 +183,25 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
     return result;
 }
 
-uint64_t mend_ladder_waiting_bytes(mend_heap *heap)
+bool mend_ladder_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool is_captured)
 {
-    if (heap->groups.capture_count > 0 || heap->groups.count == 0) {
-        return mend_chunks_empty_bytes(
-            &heap->chunks); /* a wait may end graphs that no group keeps */
-    }
-    uint64_t bytes = 0;
-    for (mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0); at != NULL;
-         at = mend_chunk_empty_next(at)) {
-        const bool is_for_graphs = (look_at_chunk(heap, at, false) & MEND_BLOCKED_BY_GROUPS) != 0;
-        bytes += is_for_graphs ? 0 : at->size_bytes;
-    }
-    return bytes;
-}
-
-uint64_t mend_ladder_beside_live_bytes(const mend_heap *heap)
-{
-    return heap->chunks.reserved_bytes - mend_heap_awake_bytes(heap) + heap->retire.foreign_bytes;
-}
-
-uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave)
-{
-    mend_history_begin_call(&heap->history, MEND_CAUSE_PEER);
+    const uint64_t chunk_bytes = heap->chunks.reserved_bytes;
+    const uint64_t before_bytes = chunk_bytes + heap->space.address_bytes;
+    const uint64_t keep_bytes = chunk_bytes - mend_min_u64(bytes, chunk_bytes);
     uint64_t released_bytes = 0;
-    const uint64_t all_bytes = heap->chunks.reserved_bytes;
-    const uint64_t keep_bytes = all_bytes - mend_min_u64(need.bytes, all_bytes);
-    const uint64_t address_bytes = heap->space.address_bytes;
     mend_driver_scope scope;
+    mend_history_begin_call(&heap->history, MEND_CAUSE_PEER);
     if (mend_enter(heap, &scope) == MEND_OK) {
         mend_attainable_forget(heap);
-        mend_result result = trim_to(heap, keep_bytes, need.is_captured, &released_bytes);
-        if (need.may_wait && result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
+        mend_result result = trim_to(heap, keep_bytes, is_captured, &released_bytes);
+        if (waits && result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
             result = wait_and_trim(heap, keep_bytes, &released_bytes);
         }
         mend_space_trim(&heap->space, 0);
         mend_driver_scope_close(heap, &scope);
         note_trim(heap, result, released_bytes);
     }
-    *gave = heap->chunks.reserved_bytes < all_bytes || heap->space.address_bytes < address_bytes;
-    return need.may_wait ? 0 : mend_ladder_waiting_bytes(heap);
+    return heap->chunks.reserved_bytes + heap->space.address_bytes < before_bytes;
 }
 
 mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes)

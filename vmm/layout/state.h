@@ -215,11 +215,9 @@ typedef struct mend_shortage {
     uint64_t wanted_total_bytes; /* least that the pool would hold with it, of the last try; or 0 */
     uint64_t refused_total_bytes;  /* least that it was refused, where more is free; 0: none */
     uint64_t device_free_bytes;    /* free bytes of the device after that refusal; 0: not told */
-    uint64_t device_debt_bytes;    /* what it lacked then of what the pool is to leave free */
     uint64_t others_bytes;         /* bytes of the device that are neither free nor this pool's */
     bool device_is_asked;          /* whether this search has asked the device */
     bool wait_is_refused;          /* a capture refused this search a host wait */
-    uint64_t owed_bytes;           /* others get so much of what was to be given back for chunks */
     mend_status no_addresses;      /* the driver's refusal of addresses, where memory was; or OK */
     const struct mend_range *held; /* a commit to it meets old mappings in use; NULL: none */
 } mend_shortage;

@@ -422,10 +422,6 @@ uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes);
 mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
                          uint64_t *released_bytes);
 
-/* What others get first of what the pool gives back. Asks the driver, but not where `is_asked`: it
- * has just told what it has. Releases `state`. */
-uint64_t mend_owed_to_others(mend_heap *heap, bool is_asked);
-
 /* What a creation lacks. */
 typedef struct mend_lack {
     uint64_t limit_bytes;
@@ -437,18 +433,10 @@ static inline bool mend_lacks_any(mend_lack lack)
     return lack.limit_bytes > 0 || lack.device_bytes > 0;
 }
 
-/*
- * Gives back what the limit and the device lack for a creation of so much: idle empty chunks, and
- * none if they are not enough. Of what others may hold the device gets nothing. *lack: what is
- * missing beyond, or was not given back; the caller creates while it is nothing. `refusals`: how
- * often the driver has refused that in this call, since it last created something. Others may have
- * what is free only for a moment, so the device lacks nothing while it counts enough as free. It
- * may refuse what it counts: at the last of these refusals memory goes back all the same, and at
- * the next one the lack is final. Asks the driver; where that does not say what is free, creates
- * what must be, and undoes that. Errors as mend_trim; then *lack is untouched.
- */
-enum { MEND_REFUSALS = 4 };
-mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, int refusals,
+/* Gives back what the limit and the device lack for a creation of so much, if idle empty chunks are
+ * enough; `is_refused`: the driver has just refused it, whatever it counts as free. *lack: what is
+ * missing beyond these. Asks the driver. Errors as mend_trim. */
+mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool is_refused,
                                 mend_lack *lack);
 
 /* As mend_trim_to, but only chunks that no block has used for `unused_ns` by the driver's clock, as
@@ -456,29 +444,13 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, int refu
 mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t keep_bytes,
                              uint64_t *released_bytes);
 
-/* Gives back one idle empty chunk that the plan does not use: the smallest one with at least the
- * bytes that the plan lacks, and those that others get of it. *released is false if there is none,
- * or if it could not be given back: it stays as free memory. Calls the driver; fails only if the
- * context is lost. */
-mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, bool *released);
-
-/*
- * Gives back idle empty chunks that the plan does not use, until there are as many bytes as the
- * plan lacks, and as others get of them: the smallest one that is enough, or several, the largest
- * first. *released is false if there are not enough, or not for the plans that follow, or if not
- * all could be given back. Plans of one request share a walk: what one passed over, the next one
- * does not look at again.
- */
-typedef struct mend_trim_walk {
-    uint64_t later_bytes;             /* what plans lack that follow the first which gives back */
-    bool has_refreshed;               /* the fences of streams were looked at */
-    uint64_t least_bytes;             /* the least that a plan lacked; */
-    uint64_t up_bytes, up_number;     /* to the chunk that was enough */
-    uint64_t most_bytes;              /* the most that a plan lacked for which none was enough; */
-    uint64_t down_bytes, down_number; /* to the smallest chunk that was given for it */
-} mend_trim_walk;
-mend_result mend_trim_for(mend_heap *heap, const mend_request *request, mend_plan *plan,
-                          mend_trim_walk *walk, bool *released);
+/* Gives back idle empty chunks that the plan does not use, with as many bytes as it lacks: the
+ * smallest that is enough, or, for a request that makes chunks of `all_bytes`, several, the largest
+ * first; then what the device lacks for all of them is noted. 0: none but one. What others get of
+ * it first goes back besides. *released is false if there are not enough, or not all could be given
+ * back: they stay as free memory. Fails only if the context is lost, or malloc failed. */
+mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uint64_t all_bytes,
+                          bool *released);
 
 /* Unmaps idle empty chunks that are mapped between two addresses; then they are mapped nowhere, and
  * stay free memory. What is not idle, or refused by the driver, stays. Errors as mend_trim_for:
@@ -493,10 +465,6 @@ mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint
  */
 mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], size_t count,
                               uint64_t *given_bytes);
-
-/* Whether mend_trim_one would find a chunk to give back. `may_unmap`: also one that is mapped.
- * Takes idle what is known to be. No driver call. */
-bool mend_trim_finds_one(mend_heap *heap, mend_plan *plan, bool may_unmap);
 
 /* Called if addresses are short: unmaps idle empty chunks, which can then be mapped anywhere, and
  * frees empty reservations. True if any addresses became free. Calls the driver; what it refuses

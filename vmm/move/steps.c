@@ -201,8 +201,6 @@ void mend_attainable_learn(mend_heap *heap)
     const bool is_refused = is_told && before.is_refused && before.bytes < known_bytes;
     heap->shortage.device_is_asked = true;
     heap->shortage.device_free_bytes = is_told ? free_bytes : 0;
-    heap->shortage.device_debt_bytes =
-        is_told && heap->config.ration != NULL ? mend_ration_debt(heap->config.ration) : 0;
     heap->shortage.others_bytes =
         is_told && total_bytes > known_bytes ? total_bytes - known_bytes : 0;
     if (is_told) {
@@ -244,8 +242,7 @@ void mend_attainable_end_try(mend_heap *heap, uint64_t before_bytes, uint64_t tr
 uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes)
 {
     const uint64_t free_bytes = heap->attainable.is_refused ? 0 : heap->shortage.device_free_bytes;
-    return refused_bytes - (refused_bytes > free_bytes ? free_bytes : 0) +
-           (refused_bytes > 0 ? heap->shortage.device_debt_bytes : 0);
+    return refused_bytes - (refused_bytes > free_bytes ? free_bytes : 0);
 }
 
 void mend_attainable_begin_search(mend_heap *heap)

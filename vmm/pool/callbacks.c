@@ -1,7 +1,6 @@
 /*
- * What a pool tries if it has no room, before the host waits for the GPU and after: peer pools give
- * back idle memory, and callbacks of the program free what it can do without. No lock is held
- * meanwhile.
+ * Whom a pool asks if it has no room: other pools and processes, which give back idle memory, and
+ * callbacks of the program, which free what it can do without. No lock is held meanwhile.
  */
 #include "pool/pool.h"
 
@@ -14,7 +13,6 @@ void mend_callbacks_init(mend_callbacks *callbacks)
 {
     *callbacks = (mend_callbacks){0};
     mend_list_init(&callbacks->entries);
-    mend_list_init(&callbacks->rounds);
     mend_condition_init(&callbacks->changed);
 }
 
@@ -118,22 +116,24 @@ static bool has_callbacks(mend_heap *heap)
     return !is_in_callback && !mend_list_is_empty(&POOL_OF(heap)->callbacks.entries);
 }
 
-/* Those of the process, and then the other processes of the limit file. */
-static bool ask_peer_pool(mend_heap *heap, mend_need need, mend_asked *asked, bool *gave)
+/* Those of the process, and then, behind work, the other processes of the limit file. */
+static bool trim_others(const mend_seek *seek)
 {
+    mend_heap *heap = seek->heap;
     mend_pool *pool = POOL_OF(heap);
-    *gave = false;
-    mend_heap_unlock(&pool->heap);
+    const uint64_t bytes = seek->lacking_bytes;
+    const uint64_t whole_bytes = bytes + seek->free_bytes;
+    const uint64_t kept_bytes = mend_min_u64(pool->ration.keep_free_bytes, UINT64_MAX - bytes);
+    mend_heap_unlock(heap);
     assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
-    bool is_asked = asked->last != UINT64_MAX && mend_peer_pools_trim_next(pool, need, asked, gave);
-    if (!is_asked) {
-        asked->last = UINT64_MAX;
-        is_asked = *gave = need.bytes != UINT64_MAX &&
-                           mend_ration_wait(&pool->ration, need.whole_bytes, &asked->end_ms);
+    bool gave =
+        mend_peer_pools_trim(pool, bytes + kept_bytes, seek->may_wait && !seek->is_captured);
+    if (seek->may_wait && bytes != UINT64_MAX) {
+        gave |= mend_ration_wait(&pool->ration, whole_bytes);
     }
-    mend_heap_lock(&pool->heap);
-    pool->callbacks.peer_pool_trims += is_asked;
-    return is_asked;
+    mend_heap_lock(heap);
+    pool->callbacks.peer_pool_trims += gave;
+    return gave;
 }
 
 /* The context was lost in a callback, perhaps in a call whose failure was worked around. Opening a
@@ -151,81 +151,48 @@ static void name_loss(mend_pool *pool)
 }
 
 /* Calls one callback without the lock. True if it freed anything. */
-static bool call_one(mend_pool *pool, const mend_request *request, const mend_callback_entry *entry)
+static bool call_one(mend_pool *pool, uint64_t needed_bytes, const mend_callback_entry *entry)
 {
-    uint64_t missing_bytes = mend_report_missing_bytes(&pool->heap, request);
     pool->callbacks.calls++;
     mend_heap_unlock(&pool->heap);
     ++*mend_process_callback_depth();
     assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
-    int answer = entry->callback(entry->context, pool, request->requested_bytes, missing_bytes);
+    int answer = entry->callback(entry->context, pool, needed_bytes);
     --*mend_process_callback_depth();
     mend_heap_lock(&pool->heap);
     return answer != 0;
 }
 
-/* One round: calls the callbacks that were added before it began, until there is room. */
-static mend_outcome call_back(mend_heap *heap, const mend_request *request,
-                              mend_try_again try_again, void *climb)
+/* Calls the callbacks that were added before the first one is called, until there is room. */
+static mend_outcome call_back(mend_seek *seek)
 {
+    mend_heap *heap = seek->heap;
     mend_pool *pool = POOL_OF(heap);
     mend_callbacks *callbacks = &pool->callbacks;
     mend_outcome outcome = MEND_NOTHING;
-    mend_callback_round round = {.number = ++callbacks->last_round};
     uint64_t last_entry = callbacks->last_entry;
-    mend_list_append(&callbacks->rounds, &round.link);
     mend_list *at = callbacks->entries.next;
+    if (!has_callbacks(heap)) {
+        return MEND_NOTHING;
+    }
     while (at != &callbacks->entries && ENTRY_OF(at)->number <= last_entry &&
            outcome == MEND_NOTHING) {
         mend_callback_entry *entry = ENTRY_OF(at);
         mend_callback_run own = {.thread = pthread_self()};
         mend_list_append(&entry->runs, &own.link); /* keeps the entry in the list */
-        bool has_freed = !entry->is_removed && call_one(pool, request, entry);
-        if (pool->heap.unlocking.lost != MEND_DRIVER_OK) {
+        bool has_freed = !entry->is_removed && call_one(pool, seek->needed_bytes, entry);
+        if (heap->unlocking.lost != MEND_DRIVER_OK) {
             name_loss(pool);
             outcome = MEND_FAILED;
         } else if (has_freed) {
-            outcome = try_again(climb);
+            outcome = seek->attempt(seek);
         }
         at = at->next;
         mend_list_remove(&own.link);
         drop_if_done(entry);
         mend_condition_wake_all(&callbacks->changed);
     }
-    mend_list_remove(&round.link);
-    mend_condition_wake_all(&callbacks->changed);
     return outcome;
 }
 
-/* The rounds in progress with a number up to last_round. */
-static uint64_t count_rounds(const mend_callbacks *callbacks, uint64_t last_round)
-{
-    uint64_t count = 0;
-    MEND_LIST_EACH(const mend_callback_round, round, link, &callbacks->rounds) {
-        count += round->number <= last_round;
-    }
-    return count;
-}
-
-/* Before the pool answers out of memory, it waits until every round of other threads that is in
- * progress now has ended. A thread inside a callback waits for none: its own round is in
- * progress. */
-static mend_outcome try_behind_callbacks(mend_heap *heap, mend_try_again try_again, void *climb)
-{
-    mend_callbacks *callbacks = &POOL_OF(heap)->callbacks;
-    uint64_t last_round = *mend_process_callback_depth() > 0 ? 0 : callbacks->last_round;
-    uint64_t before;
-    mend_outcome outcome;
-    do {
-        before = count_rounds(callbacks, last_round);
-        outcome = try_again(climb);
-        while (outcome == MEND_NOTHING && before > 0 &&
-               count_rounds(callbacks, last_round) == before) {
-            mend_condition_wait(&callbacks->changed, &heap->state);
-        }
-    } while (outcome == MEND_NOTHING && before > 0);
-    return outcome;
-}
-
-const mend_helpers mend_pool_helpers = {has_callbacks, ask_peer_pool, call_back,
-                                        try_behind_callbacks};
+const mend_helpers mend_pool_helpers = {has_callbacks, trim_others, call_back};

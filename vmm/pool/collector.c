@@ -20,7 +20,7 @@ static mend_ration_owed ask_owed(mend_pool *pool)
     mend_ration_owed owed = {0};
     if (mend_ration_is_on(&pool->ration) &&
         driver->context_push(driver, pool->heap.device.context) == MEND_DRIVER_OK) {
-        owed = mend_ration_ask_owed(&pool->ration, false);
+        owed = mend_ration_ask_owed(&pool->ration);
         driver->context_pop(driver);
     }
     return owed;

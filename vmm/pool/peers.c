@@ -89,79 +89,63 @@ mend_result mend_enable_peer(mend_pool *pool, int device)
 /* ---- other pools of the device --------------------------------------------------------------- */
 
 /* Whether a pool whose context is there knows of a capture, or cannot tell. */
-static bool knows_a_capture(mend_heap *heap)
+static bool knows_a_capture(mend_pool *pool)
 {
+    mend_heap *heap = &pool->heap;
     mend_driver_scope scope;
     bool is_captured = false;
-    if (mend_driver_scope_open(heap, &scope) != MEND_OK) {
-        return true;
+    mend_heap_lock(heap);
+    if (heap->unlocking.lost == MEND_DRIVER_OK) {
+        mend_result result = mend_driver_scope_open(heap, &scope);
+        if (result == MEND_OK) {
+            result = mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
+            mend_driver_scope_close(heap, &scope);
+        }
+        is_captured |= result != MEND_OK;
     }
-    const mend_result result =
-        mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
-    mend_driver_scope_close(heap, &scope);
-    return is_captured || result != MEND_OK;
+    mend_heap_unlock(heap);
+    return is_captured;
 }
 
-/* Looks at all pools of the device, the asking one included: whether one knows of a capture, and
- * what they have beside live blocks. */
-static uint64_t look_at_all(const mend_pool *pool, bool *is_captured)
+/* Whether a pool of the device does: another one may not know the captured stream. */
+static bool is_any_captured(const mend_pool *pool)
 {
     uint64_t cursor = 0;
-    uint64_t beside_live_bytes = 0;
     mend_process_member *member = NULL;
-    *is_captured = false;
+    bool is_captured = false;
     while ((member = mend_process_visit_next(pool->driver, pool->device, &cursor)) != NULL) {
-        mend_pool *other = MEND_CONTAINER_OF(member, mend_pool, member);
-        mend_heap *heap = &other->heap;
-        mend_heap_lock(heap);
-        beside_live_bytes += mend_ladder_beside_live_bytes(heap);
-        *is_captured |= heap->unlocking.lost == MEND_DRIVER_OK && knows_a_capture(heap);
-        mend_heap_unlock(heap);
+        is_captured |= knows_a_capture(MEND_CONTAINER_OF(member, mend_pool, member));
         mend_process_visit_end(member);
     }
-    return beside_live_bytes;
+    return is_captured;
 }
 
-/* A peer pool whose context is lost gives nothing; that is no failure of this call. While it waits
- * for its work, its grow lock is held: its threads go on with free memory, as beside one of their
- * own that waits. */
-static uint64_t trim(mend_pool *peer_pool, mend_need need, bool *gave)
+/* A pool whose context is lost gives nothing. While it waits for its work, its grow lock is held:
+ * its threads go on with free memory. */
+static bool trim(mend_pool *other, uint64_t bytes, bool waits, bool is_captured)
 {
-    mend_heap *heap = &peer_pool->heap;
-    uint64_t waiting_bytes = 0;
+    mend_heap *heap = &other->heap;
+    bool gave = false;
     mend_heap_lock_all(heap);
     if (heap->unlocking.lost == MEND_DRIVER_OK) {
-        waiting_bytes = mend_ladder_give_back(heap, need, gave);
+        gave = mend_ladder_give_back(heap, bytes, waits && !is_captured, is_captured);
     }
     mend_heap_unlock_all(heap);
-    mend_pool_audit_after_call(peer_pool);
-    return waiting_bytes;
+    mend_pool_audit_after_call(other);
+    return gave;
 }
 
-/* A request that fails whatever the pools give takes nothing from them, unless other processes may
- * give the rest: one that needs more than all have. */
-bool mend_peer_pools_trim_next(mend_pool *pool, mend_need need, mend_asked *asked, bool *gave)
+bool mend_peer_pools_trim(mend_pool *pool, uint64_t bytes, bool waits)
 {
-    if (asked->last == 0) {
-        asked->waiting_bytes = 0;
-        const uint64_t beside_live_bytes = look_at_all(pool, &asked->is_captured);
-        if (need.least_bytes > beside_live_bytes && !pool->ration.has_file) {
-            return false;
+    uint64_t cursor = 0;
+    mend_process_member *member = NULL;
+    bool any = false;
+    const bool is_captured = is_any_captured(pool);
+    while ((member = mend_process_visit_next(pool->driver, pool->device, &cursor)) != NULL) {
+        if (member != &pool->member) {
+            any |= trim(MEND_CONTAINER_OF(member, mend_pool, member), bytes, waits, is_captured);
         }
-    }
-    mend_process_member *member = mend_process_visit_next(pool->driver, pool->device, &asked->last);
-    if (member == &pool->member) {
         mend_process_visit_end(member);
-        member = mend_process_visit_next(pool->driver, pool->device, &asked->last);
     }
-    if (member == NULL) {
-        return false;
-    }
-    assert(member != &pool->member);
-    assert(member->domain == pool->driver);
-    need.is_captured = asked->is_captured;
-    need.may_wait = need.may_wait && !need.is_captured;
-    asked->waiting_bytes += trim(MEND_CONTAINER_OF(member, mend_pool, member), need, gave);
-    mend_process_visit_end(member);
-    return true;
+    return any;
 }

@@ -31,12 +31,6 @@ typedef struct mend_collecting {
 
 /* ---- pressure -------------------------------------------------------------------------------- */
 
-/* One thread's round through the callbacks, on its stack. */
-typedef struct mend_callback_round {
-    mend_list link;
-    uint64_t number;
-} mend_callback_round;
-
 /* One run of a callback, on the stack of the thread that runs it. */
 typedef struct mend_callback_run {
     mend_list link;
@@ -55,10 +49,8 @@ typedef struct mend_callback_entry {
 /* Guarded by the `state` lock of the pool's heap. */
 typedef struct mend_callbacks {
     mend_list entries;      /* in the order of adding */
-    mend_list rounds;       /* rounds in progress, in the order of beginning */
     mend_condition changed; /* a run or a round ended */
     uint64_t last_entry;
-    uint64_t last_round;
     uint64_t calls;
     uint64_t peer_pool_trims;
 } mend_callbacks;
@@ -357,10 +349,9 @@ mend_result mend_peer_devices_check(const mend_pool_config *config, const mend_d
  * MEND_ERROR_DEVICE_LOST: memory of one pool could not be made accessible to the other's device. */
 mend_result mend_peer_devices_meet(mend_pool *pool);
 
-/* Asks the peer pool that joined after the one that was asked last to give back what is needed (or
- * more, because it gives back complete chunks) and addresses that it does not use. *gave: whether
- * it gave any. False if there is no further peer pool. The caller holds no lock, because the peer
- * pool may be asking this pool at the same time. */
-bool mend_peer_pools_trim_next(mend_pool *pool, mend_need need, mend_asked *asked, bool *gave);
+/* The other pools of the device give back about so much idle memory; with `waits` also what waits
+ * for their work. True if any did. The caller holds no lock, because another pool may be asking
+ * this one at the same time. */
+bool mend_peer_pools_trim(mend_pool *pool, uint64_t bytes, bool waits);
 
 #endif

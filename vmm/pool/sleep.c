@@ -76,28 +76,29 @@ mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *given, mend_sl
 /* ---- wake ------------------------------------------------------------------------------------ */
 
 typedef struct waker {
+    mend_seek seek;
     mend_pool *pool;
     mend_wake_order order;
     mend_wake_report report;
-    mend_wake_lack lack; /* after a try without room */
-    mend_asked asked;    /* peer pools */
     mend_result result;
     mend_thread_error answer; /* why it failed; calls of peer pools and callbacks note others */
 } waker;
 
 /* The caller holds `state` alone. */
-static mend_outcome try_to_wake(void *context)
+static mend_outcome try_to_wake(mend_seek *seek)
 {
-    waker *w = context;
+    waker *w = MEND_CONTAINER_OF(seek, waker, seek);
     mend_heap *heap = &w->pool->heap;
     const mend_thread_error lacking = w->answer;
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
+    w->order.waits = seek->may_wait;
     w->result = heap->unlocking.lost == MEND_DRIVER_OK
-                    ? mend_sleep_wake(heap, &w->order, &w->report, &w->lack)
+                    ? mend_sleep_wake(heap, &w->order, &w->report, seek)
                     : mend_pool_check_context(w->pool);
     w->answer = *mend_process_failure();
-    if (w->order.waits && w->result == MEND_ERROR_CAPTURING) { /* a capture forbids the wait */
+    if (seek->may_wait && w->result == MEND_ERROR_CAPTURING) { /* a capture forbids the wait */
+        seek->is_captured = true;
         w->result = MEND_ERROR_OUT_OF_MEMORY;
         w->answer = lacking;
     }
@@ -108,75 +109,9 @@ static mend_outcome try_to_wake(void *context)
     return w->result == MEND_ERROR_OUT_OF_MEMORY ? MEND_NOTHING : MEND_FAILED;
 }
 
-/* While the device lacks memory, again after each peer pool that gave some. */
-static mend_outcome after_peer_pools(waker *w, bool may_wait)
+static void wake(waker *w)
 {
-    mend_outcome outcome = MEND_NOTHING;
-    bool is_asked = true;
-    w->asked = (mend_asked){.end_ms = w->asked.end_ms};
-    while (outcome == MEND_NOTHING && is_asked && w->lack.need.bytes > 0) {
-        bool gave = false;
-        w->lack.need.may_wait = may_wait;
-        is_asked = mend_pool_helpers.ask_peer_pool(&w->pool->heap, w->lack.need, &w->asked, &gave);
-        outcome = gave ? try_to_wake(w) : outcome;
-    }
-    return outcome;
-}
-
-static mend_outcome wake_beside_peer_pools(void *context)
-{
-    const mend_outcome outcome = try_to_wake(context);
-    return outcome == MEND_NOTHING ? after_peer_pools(context, false) : outcome;
-}
-
-/* Whether waits would give so much, with what the device may have where it does not say. */
-static bool may_be_enough(const waker *w, uint64_t own_bytes, uint64_t lacking_bytes)
-{
-    const uint64_t bytes = own_bytes + w->asked.waiting_bytes;
-    const bool is_known = w->pool->heap.attainable.is_known || w->lack.need.bytes == 0;
-    return bytes >= (is_known ? lacking_bytes : 1);
-}
-
-/* Behind the work that may use free memory of the pool, and then behind that of peer pools; if what
- * this would give may be enough. */
-static mend_outcome wake_behind_work(waker *w)
-{
-    uint64_t own_bytes = mend_ladder_waiting_bytes(&w->pool->heap);
-    mend_outcome outcome = MEND_NOTHING;
-    w->order.waits = own_bytes > 0 && may_be_enough(w, own_bytes, w->lack.bytes);
-    if (w->order.waits) {
-        outcome = try_to_wake(w);
-        w->order.waits = false;
-        if (outcome == MEND_NOTHING) { /* the device may lack what only the limit lacked before */
-            outcome = after_peer_pools(w, false);
-        }
-    }
-    /* What would not have been enough is still there. */
-    own_bytes = mend_ladder_waiting_bytes(&w->pool->heap);
-    return outcome == MEND_NOTHING && may_be_enough(w, own_bytes, w->lack.need.bytes)
-               ? after_peer_pools(w, true)
-               : outcome;
-}
-
-/* Wakes; if there is no room, after each callback that freed something, which may be a peer pool's,
- * and at last behind work. */
-static void wake_with_help(waker *w)
-{
-    mend_outcome outcome = wake_beside_peer_pools(w);
-    if (outcome == MEND_NOTHING && mend_pool_helpers.has_callbacks(&w->pool->heap)) {
-        mend_request request = {.requested_bytes = w->lack.needed_bytes,
-                                .alignment_bytes = MEND_GRANULE_BYTES,
-                                .handle = MEND_NO_STREAM,
-                                .zone = MEND_ZONE_LARGE};
-        request.size_bytes = w->lack.all_bytes + mend_report_there_bytes(&w->pool->heap, &request);
-        outcome = mend_pool_helpers.call_back(&w->pool->heap, &request, wake_beside_peer_pools, w);
-        if (outcome == MEND_NOTHING) { /* the last one may have left free memory to peer pools */
-            outcome = wake_beside_peer_pools(w);
-        }
-    }
-    if (outcome == MEND_NOTHING) {
-        outcome = wake_behind_work(w);
-    }
+    const mend_outcome outcome = mend_seek_room(&w->seek, true);
     if (outcome == MEND_FAILED && w->result == MEND_ERROR_OUT_OF_MEMORY) {
         w->result = MEND_ERROR_DEVICE_LOST; /* in a callback, which has noted it */
     } else if (w->result != MEND_OK) {
@@ -189,10 +124,13 @@ mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
 {
     MEND_INVALID_IF(pool == NULL || (tags == NULL && tag_count > 0),
                     "mend_wake: pool or tags is NULL");
-    waker w = {.pool = pool, .order = {tags, tag_count, false}, .report = MEND_WAKE_REPORT_INIT};
+    waker w = {.seek = {.heap = &pool->heap, .attempt = try_to_wake},
+               .pool = pool,
+               .order = {tags, tag_count, false},
+               .report = MEND_WAKE_REPORT_INIT};
     MEND_TRY(mend_pool_check_struct(report, "mend_wake_report"));
     MEND_TRY(mend_pool_enter(pool));
-    wake_with_help(&w);
+    wake(&w);
     if (w.result == MEND_OK && report != NULL) {
         mend_struct_write(report, &w.report, sizeof(w.report));
     }

@@ -169,10 +169,9 @@ static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *fre
     uint64_t bytes = 0;
     uint64_t all_bytes = 0;
     MEND_TRY_CALL(free_bytes_of(ration, &bytes, &all_bytes));
-    const uint64_t kept_bytes = mend_min_u64(bytes, ration->keep_free_bytes);
-    bytes -= kept_bytes;
     mend_mutex_lock(&ration->mutex);
-    ration->owed_bytes = ration->keep_free_bytes - kept_bytes;
+    ration->kept_bytes = mend_min_u64(bytes, ration->keep_free_bytes);
+    bytes -= ration->kept_bytes;
     if (ration->has_file) {
         bytes = mend_min_u64(bytes, mend_limit_file_look(&ration->slot, 0).room_bytes);
     }
@@ -184,10 +183,15 @@ static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *fre
 
 /* ---- for the pool ---------------------------------------------------------------------------- */
 
+uint64_t mend_ration_owed_bytes(mend_ration *ration)
+{
+    return ration->keep_free_bytes - mend_ration_kept_free(ration);
+}
+
 uint64_t mend_ration_kept_free(mend_ration *ration)
 {
     mend_mutex_lock(&ration->mutex);
-    const uint64_t bytes = ration->keep_free_bytes - ration->owed_bytes;
+    const uint64_t bytes = ration->kept_bytes;
     unlock(ration);
     return bytes;
 }
@@ -223,12 +227,12 @@ void mend_ration_close(mend_ration *ration)
     mend_mutex_destroy(&ration->mutex);
 }
 
-mend_ration_owed mend_ration_ask_owed(mend_ration *ration, bool is_asked)
+mend_ration_owed mend_ration_ask_owed(mend_ration *ration)
 {
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
-    mend_ration_owed owed = {.bytes = is_asked ? mend_ration_debt(ration) : 0};
-    if (!is_asked && ration->keep_free_bytes > 0 &&
+    mend_ration_owed owed = {0};
+    if (ration->keep_free_bytes > 0 &&
         free_bytes_of(ration, &free_bytes, &total_bytes) == MEND_DRIVER_OK &&
         free_bytes < ration->keep_free_bytes) {
         owed.bytes = ration->keep_free_bytes - free_bytes;
@@ -241,14 +245,6 @@ mend_ration_owed mend_ration_ask_owed(mend_ration *ration, bool is_asked)
     return owed;
 }
 
-uint64_t mend_ration_debt(mend_ration *ration)
-{
-    mend_mutex_lock(&ration->mutex);
-    const uint64_t owed_bytes = ration->owed_bytes;
-    unlock(ration);
-    return owed_bytes;
-}
-
 void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back, uint64_t answered)
 {
     if (ration->has_file) {
@@ -258,31 +254,29 @@ void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back
     }
 }
 
-bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes, uint64_t *end_ms)
+bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes)
 {
     if (!ration->has_file) {
         return false;
     }
-    bool may_go = *end_ms == 0;
     bool has_room = false;
     bool goes_on = true;
-    *end_ms = may_go ? mend_share_now_ms() + MEND_RATION_PATIENCE_MS : *end_ms;
+    const uint64_t end_ms = mend_share_now_ms() + MEND_RATION_PATIENCE_MS;
     mend_mutex_lock(&ration->mutex);
     ration->wanted_bytes += room_bytes;
     const uint64_t want = mend_limit_file_want(&ration->slot, ration->wanted_bytes);
     while (goes_on) {
         const mend_limit_view view = mend_limit_file_look(&ration->slot, want);
         has_room = view.room_bytes >= room_bytes;
-        goes_on = !has_room && view.offered_bytes > 0 && mend_share_now_ms() < *end_ms;
+        goes_on = !has_room && view.offered_bytes > 0 && mend_share_now_ms() < end_ms;
         if (goes_on) {
             unlock(ration);
             (void)poll(NULL, 0, LOOK_MS); /* other processes run by the real clock */
             mend_mutex_lock(&ration->mutex);
-            may_go = true;
         }
     }
     ration->wanted_bytes -= room_bytes;
     mend_limit_file_want(&ration->slot, ration->wanted_bytes);
     unlock(ration);
-    return has_room && may_go;
+    return has_room;
 }

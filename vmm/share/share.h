@@ -231,7 +231,7 @@ typedef struct mend_ration {
     mend_mutex mutex;         /* guards the rest; never held while the inner table runs */
     mend_limit_slot slot;
     uint64_t wanted_bytes;  /* by all threads that wait */
-    uint64_t owed_bytes;    /* what the device lacked to keep_free_bytes when it was asked last */
+    uint64_t kept_bytes;    /* of keep_free_bytes, what was free when the device was asked last */
     mend_pointer_map sizes; /* from a chunk's handle to its bytes */
     mend_pointer_map plain_sizes; /* from the address of memory of the driver's own */
     atomic_bool is_lost; /* the file is damaged: all is granted; may be read without the lock */
@@ -252,21 +252,18 @@ static inline bool mend_ration_is_on(const mend_ration *ration)
     return ration->keep_free_bytes > 0 || ration->has_file;
 }
 
-/* Free memory of the device that `keep_free_bytes` keeps from the pool, when it was asked last. */
+/* Free memory of the device that `keep_free_bytes` keeps from the pool, when it was asked last; and
+ * what was lacking for that. */
 uint64_t mend_ration_kept_free(mend_ration *ration);
+uint64_t mend_ration_owed_bytes(mend_ration *ration);
 
 /* How much the pool should give back for others: what the device lacks to `keep_free_bytes`, or
- * what other processes wait for; the larger. `is_asked`: the table's memory_info has just answered,
- * and the driver is not asked again, which may answer otherwise. Needs a current context. */
+ * what other processes wait for; the larger. Needs a current context. */
 typedef struct mend_ration_owed {
     uint64_t bytes;
     uint64_t newest; /* the number of the newest want among them */
 } mend_ration_owed;
-mend_ration_owed mend_ration_ask_owed(mend_ration *ration, bool is_asked);
-
-/* What of that the device lacked when the table's memory_info was called last: then it answers that
- * nothing is free, and so much more must be. No driver call. */
-uint64_t mend_ration_debt(mend_ration *ration);
+mend_ration_owed mend_ration_ask_owed(mend_ration *ration);
 
 /* Says what the pool could give back after a collection that knew the wants up to `answered`, and
  * whether a thread collects it. */
@@ -276,12 +273,10 @@ void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back
 /*
  * Waits until the shared limit has room for so much, at most MEND_RATION_PATIENCE_MS, and only
  * while other processes may give any back: until each that collects has answered, then while one
- * has idle memory. *end_ms is 0 at first, and the same for a request that others were quicker to
- * use the room of: it waits for the rest of the time. False also if such a request need not wait,
- * because it is not this limit that it lacks.
+ * has idle memory. True if there is room.
  */
 enum { MEND_RATION_PATIENCE_MS = 200 };
-bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes, uint64_t *end_ms);
+bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes);
 
 /* ---- server.c -------------------------------------------------------------------------------- */
 

@@ -13,7 +13,7 @@ static bool fits_limit(const mend_heap *heap, uint64_t bytes)
 mend_result mend_sleep_make_room(mend_heap *heap, uint64_t bytes, mend_lack *lack)
 {
     *lack = (mend_lack){0};
-    return fits_limit(heap, bytes) ? MEND_OK : mend_trim_to_create(heap, bytes, 0, lack);
+    return fits_limit(heap, bytes) ? MEND_OK : mend_trim_to_create(heap, bytes, false, lack);
 }
 
 /* Where there are none for the copy, free chunks give theirs, and keep their memory. */
@@ -32,7 +32,7 @@ static mend_result find_addresses(mend_heap *heap, const mend_chunk *chunk)
     return result;
 }
 
-static mend_result exchange(mend_heap *heap, const mend_exchange_order *order, int *refusals,
+static mend_result exchange(mend_heap *heap, const mend_exchange_order *order,
                             mend_exchange_report *report)
 {
     const uint64_t size_bytes = order->chunk->size_bytes;
@@ -40,21 +40,21 @@ static mend_result exchange(mend_heap *heap, const mend_exchange_order *order, i
     MEND_TRY(find_addresses(heap, order->chunk)); /* before memory goes back for the copy */
     MEND_TRY(mend_sleep_make_room(heap, size_bytes, &lack));
     mend_result result = MEND_ERROR_OUT_OF_MEMORY;
-    while (result == MEND_ERROR_OUT_OF_MEMORY && !mend_lacks_any(lack)) {
+    for (int tries = 0; tries <= 1 && result == MEND_ERROR_OUT_OF_MEMORY && !mend_lacks_any(lack);
+         tries++) {
         result = mend_exchange_memory(heap, order, report);
-        if (result == MEND_ERROR_OUT_OF_MEMORY) {
-            MEND_TRY(mend_trim_to_create(heap, size_bytes, ++*refusals, &lack));
+        if (result == MEND_ERROR_OUT_OF_MEMORY && tries == 0) {
+            MEND_TRY(mend_trim_to_create(heap, size_bytes, true, &lack));
         }
     }
-    *refusals = *refusals > MEND_REFUSALS ? *refusals : 0;
     return result;
 }
 
-mend_result mend_sleep_exchange(mend_heap *heap, const mend_exchange_order *order, int *refusals,
+mend_result mend_sleep_exchange(mend_heap *heap, const mend_exchange_order *order,
                                 mend_exchange_report *report)
 {
     const size_t reservations_before = heap->space.reservations_by_address.count;
-    const mend_result result = exchange(heap, order, refusals, report);
+    const mend_result result = exchange(heap, order, report);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         mend_space_trim(&heap->space, reservations_before);
     }
@@ -112,7 +112,6 @@ static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
 {
     mend_result result = check(heap);
     uint64_t behind = 0;
-    int refusals = 0;
     for (mend_chunk *chunk;
          result == MEND_OK && (chunk = mend_chunk_from(&heap->chunks, behind)) != NULL;) {
         const uint64_t size_bytes = chunk->size_bytes;
@@ -120,7 +119,7 @@ static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
         behind = chunk->address + size_bytes;
         if (is_shareable(chunk) && !mend_chunk_sleeps(chunk)) {
             const mend_exchange_order order = {.chunk = chunk, .is_private = true};
-            result = mend_sleep_exchange(heap, &order, &refusals, &done);
+            result = mend_sleep_exchange(heap, &order, &done);
             report->exchanged_bytes += result == MEND_OK ? size_bytes : 0;
         }
     }

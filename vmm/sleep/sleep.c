@@ -207,7 +207,6 @@ typedef struct splits {
     size_t count;          /* chunks that were split */
     uint64_t copied_bytes; /* for that */
     bool lacks_room;       /* for another one */
-    int refusals;          /* by the driver */
 } splits;
 
 /* Whether a failure is more than a reason to leave a chunk as it is. */
@@ -266,8 +265,7 @@ static mend_result split(mend_heap *heap, const mend_sleep_options *options, men
     const mend_exchange_order order = {
         .chunk = chunk, .parts = parts, .count = cut(heap, options, chunk, parts)};
     mend_exchange_report done = {0};
-    const mend_result result =
-        order.count > 0 ? mend_sleep_exchange(heap, &order, &made->refusals, &done) : MEND_OK;
+    const mend_result result = order.count > 0 ? mend_sleep_exchange(heap, &order, &done) : MEND_OK;
     made->count += result == MEND_OK && order.count > 0;
     made->copied_bytes += result == MEND_OK ? done.copied_bytes : 0;
     free(parts);

@@ -40,9 +40,8 @@ mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report);
 mend_result mend_sleep_make_room(mend_heap *heap, uint64_t bytes, mend_lack *lack);
 
 /* Gives a chunk other memory of the device, in an open driver scope at a quiet point; makes room by
- * giving empty chunks back. *refusals: mend_trim_to_create's, for all chunks of a call; 0 at
- * first. Results as mend_exchange_memory. */
-mend_result mend_sleep_exchange(mend_heap *heap, const mend_exchange_order *order, int *refusals,
+ * giving empty chunks back. Results as mend_exchange_memory. */
+mend_result mend_sleep_exchange(mend_heap *heap, const mend_exchange_order *order,
                                 mend_exchange_report *report);
 
 /* ---- select.c -------------------------------------------------------------------------------- */
@@ -102,17 +101,9 @@ typedef struct mend_wake_order {
     bool waits;       /* for all work of the context, so that free memory is idle */
 } mend_wake_order;
 
-/* What the wake takes. What lacked: of the limit, or of the device if the limit has room; what is
- * enough for both; and what peer pools of the device could give: nothing where it was the limit. */
-typedef struct mend_wake_lack {
-    uint64_t needed_bytes;
-    uint64_t bytes;
-    uint64_t all_bytes;
-    mend_need need; /* may_wait is not set */
-} mend_wake_lack;
-
-/* As mend_wake, without the help of others. *lack: after MEND_ERROR_OUT_OF_MEMORY. */
+/* As mend_wake, without the help of others; tells the seek what the wake takes, and what the device
+ * lacked of it where the limit did not. */
 mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_wake_report *report,
-                            mend_wake_lack *lack);
+                            mend_seek *seek);
 
 #endif

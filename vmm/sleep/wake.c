@@ -67,15 +67,10 @@ static mend_result find(waking *w, const mend_wake_order *order)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static uint64_t first_bytes(mend_lack lack)
-{
-    return lack.limit_bytes > 0 ? lack.limit_bytes : lack.device_bytes;
-}
-
 /* `who` lacks it where the limit does not. */
 static mend_result no_room(waking *w, mend_lack lack, const char *who)
 {
-    const uint64_t lacking_bytes = first_bytes(lack);
+    const uint64_t lacking_bytes = lack.limit_bytes > 0 ? lack.limit_bytes : lack.device_bytes;
     w->lack = lack;
     return mend_failure(
         MEND_ERROR_OUT_OF_MEMORY,
@@ -101,7 +96,7 @@ static int compare_addresses(const void *a, const void *b)
 static mend_result create_memory(waking *w)
 {
     mend_heap *heap = w->heap;
-    int refusals = 0;
+    bool was_refused = false;
     for (size_t i = 0; i < w->count;) {
         mend_chunk *chunk = w->sleepers[i].chunk;
         mend_chunk *made;
@@ -114,15 +109,17 @@ static mend_result create_memory(waking *w)
             mend_chunk_take_memory(&heap->chunks, chunk, made);
             w->sleepers[i].is_created = true;
             w->left_bytes -= chunk->size_bytes;
-            refusals = 0;
             continue;
         }
         mend_result result = mend_driver_refused(heap, MEND_ANSWER(create, status));
         if (result != MEND_ERROR_OUT_OF_MEMORY) {
             return result;
         }
-        mend_lack lack;
-        MEND_TRY(mend_trim_to_create(heap, w->left_bytes, ++refusals, &lack));
+        mend_lack lack = {.device_bytes = w->left_bytes};
+        if (!was_refused) {
+            MEND_TRY(mend_trim_to_create(heap, w->left_bytes, true, &lack));
+        }
+        was_refused = true;
         if (mend_lacks_any(lack)) {
             return no_room(w, lack, "the device");
         }
@@ -245,7 +242,7 @@ static mend_result perform(waking *w, mend_wake_report *report)
  * context only where free memory is to be idle for the chunks, or copies of a wake that failed may
  * run. */
 mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_wake_report *report,
-                            mend_wake_lack *lack)
+                            mend_seek *seek)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
@@ -273,12 +270,8 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
     }
     free(w.sleepers);
     mend_driver_scope_close(heap, &scope);
-    lack->needed_bytes = mend_max_u64(w.needed_bytes, heap->device.granularity_bytes);
-    lack->bytes = first_bytes(w.lack);
-    lack->all_bytes = mend_max_u64(w.lack.limit_bytes, w.lack.device_bytes);
-    lack->need =
-        (mend_need){.bytes = w.lack.limit_bytes > 0 ? 0 : w.lack.device_bytes,
-                    .whole_bytes = mend_max_u64(w.needed_bytes, lack->bytes),
-                    .least_bytes = mend_ladder_least_bytes(heap, w.reused_bytes + w.left_bytes)};
+    seek->needed_bytes = mend_max_u64(w.needed_bytes, heap->device.granularity_bytes);
+    seek->lacking_bytes = w.lack.limit_bytes > 0 ? 0 : w.lack.device_bytes;
+    seek->free_bytes = heap->shortage.device_free_bytes;
     return result;
 }

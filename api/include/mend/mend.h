@@ -361,19 +361,18 @@ MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
  * Sets a second, lower limit, in bytes of physical memory (0: none; a soft limit that is not below
  * the limit has no effect). Before the pool grows above it for a request, it tries all that needs
  * no growth but host waits, compactions and a second mapping of chunks, and then the pressure
- * callbacks, whose `missing_bytes` is counted against the soft limit. If there is still no room it
- * grows, up to the limit: no request fails for the soft limit. Gives nothing back by itself;
- * mend_trim does. Takes effect with the next request that needs room. No driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (pool is NULL); MEND_ERROR_FORKED; MEND_ERROR_DEVICE_LOST.
+ * callbacks. If there is still no room it grows, up to the limit: no request fails for the soft
+ * limit. Gives nothing back by itself; mend_trim does. Takes effect with the next request that
+ * needs room. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (pool is NULL);
+ * MEND_ERROR_FORKED; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_set_soft_limit(mend_pool *pool, uint64_t soft_limit_bytes);
 
 /* How much memory could be allocated from a pool. */
 typedef struct mend_room {
     size_t struct_size;
-    uint64_t now_bytes;           /* this much, or less, needs no host wait; with a stream, 512
-                                   * bytes more would fail, or wait if the GPU is busy */
-    uint64_t after_waiting_bytes; /* at least this much after the host has waited for the GPU, as
+    uint64_t now_bytes;           /* this much, or less, needs no host wait */
+    uint64_t after_waiting_bytes; /* this much, or less, after the host has waited for the GPU, as
                                    * mend_alloc does before it runs out of memory */
     uint64_t group_bytes;         /* free, but kept for graphs; not in the two fields above, unless
                                    * the stream belongs to that group */
@@ -387,16 +386,15 @@ typedef struct mend_room {
     }
 
 /*
- * Fills *room for a request on `stream` (MEND_NO_STREAM: for use on any stream) with alignment 512.
- * It counts what the pool can do by itself: its free memory, what the limit allows, and what the
- * device has: a quota that the driver does not show counts once the driver has refused memory for
- * it, and then as about what the pool held. It does not count what peer pools and pressure
- * callbacks would give back, or what compaction would gain (compact_when_full), and with that
- * option not the room that is kept to copy to. It does not look at addresses: where the driver has
- * few, a request of this size can fail with MEND_ERROR_OUT_OF_ADDRESSES. Valid at that moment:
- * another thread or process may take the memory. Takes none of it. As long as fifty walks over
- * the pieces of free memory. Driver calls: to ask for the device's free memory, to identify the
- * stream, to record and query events, to unmap retired mappings; it never waits for the GPU.
+ * Fills *room for a request on `stream` (MEND_NO_STREAM: for use on any stream) with alignment 512:
+ * an estimate, which is not too large while nobody else takes memory. A larger request may succeed.
+ * It counts the longest free stretch, or all empty chunks with what the limit and the device allow:
+ * a quota that the driver does not show counts once the driver has refused memory for it, and then
+ * as about what the pool held. It does not count what others would give back, or compaction would
+ * gain. It does not look at addresses: where the driver has few, a request of this size can fail
+ * with MEND_ERROR_OUT_OF_ADDRESSES. Takes no memory. As long as two walks over the pieces of free
+ * memory. Driver calls: to ask for the device's free memory, to identify the stream, to record and
+ * query events, to unmap retired mappings; it never waits for the GPU.
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_UNKNOWN_STREAM;
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc); MEND_ERROR_DRIVER;
  * MEND_ERROR_DEVICE_LOST.
@@ -409,15 +407,13 @@ MEND_API mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_roo
  * Called before an allocation would make the host wait for the GPU or run out of memory, and before
  * the pool would grow above its soft limit: the callback frees what the program can do without, on
  * any pool. Each is called once for an allocation, or once for each of the two limits.
- * `needed_bytes` is the requested size. `missing_bytes` is how much the pool lacks: if that much
- * more is empty and idle, in chunks or below the limit, the request succeeds; memory freed beside
- * live blocks, or with work in flight, may help less. Returns whether it freed anything. The pool
- * holds no lock; the callback may call the pool, but not destroy it, and several threads may be
- * inside it at once. It must not wait for another thread that allocates from the pool. An
- * allocation made inside a callback calls no callbacks.
+ * `needed_bytes` is the requested size, or the bytes that a commit adds. Memory freed beside live
+ * blocks, or with work in flight, may not help. Returns whether it freed anything. The pool holds
+ * no lock; the callback may call the pool, but not destroy it, and several threads may be inside it
+ * at once. It must not wait for another thread that allocates from the pool. An allocation made
+ * inside a callback calls no callbacks.
  */
-typedef int (*mend_pressure_callback)(void *context, mend_pool *pool, uint64_t needed_bytes,
-                                      uint64_t missing_bytes);
+typedef int (*mend_pressure_callback)(void *context, mend_pool *pool, uint64_t needed_bytes);
 
 /* Adds a callback. They are called in the order in which they were added, until there is room. One
  * that is added during that time is called from the next time on. The same pair of callback and

@@ -443,13 +443,12 @@ class pin
 };
 
 /* Asked for memory before an allocation fails, while this exists: see mend_pressure_callback. The
- * function gets the bytes that the request needs and the bytes that are missing; true if it freed
- * something. An exception out of it counts as false. Several threads may be inside it at once. It
- * may destroy this object. */
+ * function gets the bytes that the request needs; true if it freed something. An exception out of
+ * it counts as false. Several threads may be inside it at once. It may destroy this object. */
 class pressure_callback
 {
   public:
-    using function = std::function<bool(std::uint64_t needed_bytes, std::uint64_t missing_bytes)>;
+    using function = std::function<bool(std::uint64_t needed_bytes)>;
     pressure_callback(pool_ref pool, function make_room)
         : pool_(pool), callee_(std::make_shared<callee>(std::move(make_room)))
     {
@@ -468,12 +467,11 @@ class pressure_callback
         explicit callee(function given) : make_room(std::move(given)) {}
         function make_room;
     };
-    static int call(void *context, mend_pool *, std::uint64_t needed_bytes,
-                    std::uint64_t missing_bytes) noexcept
+    static int call(void *context, mend_pool *, std::uint64_t needed_bytes) noexcept
     {
         try {
             const auto running = static_cast<callee *>(context)->shared_from_this();
-            return running->make_room(needed_bytes, missing_bytes) ? 1 : 0;
+            return running->make_room(needed_bytes) ? 1 : 0;
         } catch (...) {
             mend_log_write(MEND_LOG_WARNING, "a pressure callback threw an exception");
             return 0;

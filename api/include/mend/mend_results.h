@@ -76,9 +76,8 @@ typedef struct mend_holder {
 typedef struct mend_shortfall {
     size_t struct_size;       /* set by the library */
     uint64_t requested_bytes; /* size of the request */
-    uint64_t fitting_bytes;   /* a request of this size would have succeeded, with waits of the
-                               * host and without compactions or help of others. Often no
-                               * larger one would have: mend_get_room tells; 0: none */
+    uint64_t fitting_bytes;   /* about a request that would have succeeded, with waits of the host
+                               * and without compactions or help of others; 0: none */
     uint64_t limit_bytes;     /* most physical memory that the pool may hold */
     uint64_t
         sufficient_limit_bytes;     /* a limit that would be enough, often the lowest; 0: none is */

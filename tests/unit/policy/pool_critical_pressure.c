@@ -133,45 +133,6 @@ KIT_SET_TEST(pool_critical_pressure, before_larger_ends_save_as_much,
     ends_below_a_page(w, 40, false);
 }
 
-static uint64_t room_now(mend_world *w)
-{
-    mend_room room = MEND_ROOM_INIT;
-    EXPECT_OK(mend_get_room(w->pool, w->streams[0], &room));
-    return room.now_bytes;
-}
-
-/* Behind free memory is a gap of two pages, which the empty chunk of four does not fit: what a
- * request creates there instead counts. */
-KIT_SET_TEST(pool_critical_pressure, room_is_what_is_created_in_a_gap_too_small_for_a_chunk,
-             (w->placement.chunk_bytes = 64 * PAGE, w->placement.small_chunk_bytes = PAGE,
-              w->placement.low_pressure_percent = 100,
-              w->pool_config.limit_bytes = LIMIT_PAGES / 2 * PAGE))
-{
-    const mend_stream stream = w->streams[0];
-    kit_free(w, kit_alloc(w, 64 * PAGE, stream), stream);
-    kit_free(w, kit_alloc(w, 66 * PAGE, stream), stream);
-    kit_free(w, kit_alloc(w, 82 * PAGE, stream), stream);
-    void *first = kit_alloc(w, 64 * PAGE, stream);
-    void *gap = kit_alloc(w, 2 * PAGE, stream);
-    EXPECT_PTR_EQ((char *)first + 64 * PAGE, gap);
-    EXPECT_PTR_EQ((char *)gap + 2 * PAGE, kit_alloc(w, 16 * PAGE, stream));
-    void *parts[] = {gap, kit_alloc(w, 38 * PAGE, stream), kit_alloc(w, 4 * PAGE, stream)};
-    void *whole = kit_alloc(w, 4 * PAGE, stream);
-    kit_free(w, first, stream);
-    EXPECT_PTR_EQ(first, kit_alloc(w, 24 * PAGE, stream));
-    kit_expect_none(w, 41 * PAGE, stream, ""); /* the pressure is critical */
-    for (int i = 0; i < 3; i++) {
-        kit_free(w, parts[i], stream);
-    }
-    kit_alloc(w, 44 * PAGE, stream); /* of these, which leaves the gap */
-    EXPECT_U64_EQ(2, mend_world_stats(w).chunks_moved);
-    kit_free(w, whole, stream);
-    EXPECT_OK(mend_set_limit(w->pool, (LIMIT_PAGES / 2 + 1) * PAGE));
-    EXPECT_U64_EQ(42 * PAGE, room_now(w)); /* the second page in the place of the chunk */
-    EXPECT_PTR_EQ((char *)first + 24 * PAGE, kit_alloc(w, 41 * PAGE, stream));
-    EXPECT_U64_EQ(4 * PAGE, mend_world_stats(w).free_empty_bytes);
-}
-
 CRITICAL_TEST(pool_critical_pressure, nothing_is_remade_beside_a_capture)
 {
     mend_stream captured = f->w.streams[2];

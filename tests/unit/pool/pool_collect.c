@@ -233,7 +233,7 @@ static void give_when_asked(hand_over *h, void *block)
 {
     mend_ration_owed owed = {.newest = h->newest};
     while (owed.newest == h->newest && !atomic_load(&h->is_over)) {
-        owed = mend_ration_ask_owed(&h->giver.pool->ration, false);
+        owed = mend_ration_ask_owed(&h->giver.pool->ration);
         sched_yield();
     }
     h->newest = owed.newest;

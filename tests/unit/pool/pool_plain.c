@@ -178,8 +178,7 @@ PLAIN_TEST(a_peer_pool_gives_what_a_plain_block_lacks, BY_THREAD, 0)
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
-static int free_block(void *block, mend_pool *pool, KIT_UNUSED uint64_t needed_bytes,
-                      KIT_UNUSED uint64_t missing_bytes)
+static int free_block(void *block, mend_pool *pool, KIT_UNUSED uint64_t needed_bytes)
 {
     EXPECT_OK(mend_free(pool, *(void **)block, NULL));
     return 1;

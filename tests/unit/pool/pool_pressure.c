@@ -16,7 +16,6 @@ typedef struct scene {
     char calls[32]; /* the letters of those called */
     mend_result inner;
     uint64_t needed_bytes;
-    uint64_t missing_bytes[8]; /* as each call hears */
 } scene;
 
 typedef struct helper {
@@ -49,7 +48,6 @@ KIT_PRESSURE(help)
     }
     EXPECT_PTR_EQ(h->s->w.pool, pool);
     h->s->needed_bytes = needed_bytes;
-    h->s->missing_bytes[used % 8] = missing_bytes;
     for (int i = 0; i < h->frees; i++) {
         free_one(h->s);
     }
@@ -183,7 +181,7 @@ KIT_TEST_IN(pool_pressure, a_callback_may_free_memory_of_another_pool,
     for (int i = 0; i < 2; i++, l.trims = false) {
         l.block = kit_alloc_from(l.pool, 3 * MEND_MIB, NULL);
         void *block = kit_alloc(w, 3 * MEND_MIB, NULL);
-        EXPECT_INT_EQ(0, calls);
+        EXPECT_INT_EQ(!l.trims, calls); /* what it leaves there is asked for at last */
         kit_free(w, block, NULL);
     }
     l.block = kit_alloc_from(l.pool, 4 * MEND_MIB, NULL);
@@ -191,105 +189,4 @@ KIT_TEST_IN(pool_pressure, a_callback_may_free_memory_of_another_pool,
     EXPECT_OK(mend_remove_pressure_callback(w->pool, kit_count_pressure, &calls));
     EXPECT_OK(mend_free(l.pool, l.block, NULL));
     EXPECT_OK(mend_pool_destroy(l.pool));
-}
-
-static void free_what_is_missing(helper *h)
-{
-    const uint64_t missing_bytes = h->s->missing_bytes[strlen(h->s->calls) - 1];
-    for (uint64_t bytes = 0; bytes < missing_bytes; bytes += MEND_MIB) {
-        free_one(h->s);
-    }
-}
-
-/* The limit lacks a MiB, and the device three, of which nobody knew before. */
-SCENE_TEST(pool_pressure, callbacks_hear_what_the_device_lacks)
-{
-    helper a = {.s = r, .letter = 'a', .answer = 1, .also = free_what_is_missing};
-    EXPECT_OK(mend_set_limit(w->pool, 6 * MEND_MIB));
-    mend_sim_set_foreign_bytes(w->sim, 0, 60 * MEND_MIB);
-    EXPECT_OK(add(&a));
-    EXPECT_OK(allocate(r, 3 * MEND_MIB));
-    EXPECT_STR_EQ("a", r->calls);
-    mend_sim_set_foreign_bytes(w->sim, 0, 0);
-}
-
-static void trim_idle(helper *h)
-{
-    EXPECT_OK(mend_trim(h->s->w.pool, 0, MEND_TRIM_IDLE, NULL));
-}
-
-/* A trim makes the pool forget what the device has. */
-SCENE_TEST(pool_pressure, a_callback_after_a_trim_hears_what_the_device_lacks)
-{
-    helper a = {.s = r, .letter = 'a', .also = trim_idle};
-    helper b = {.s = r, .letter = 'b', .answer = 1, .also = free_what_is_missing};
-    EXPECT_OK(mend_set_limit(w->pool, 6 * MEND_MIB));
-    mend_sim_set_foreign_bytes(w->sim, 0, 60 * MEND_MIB);
-    EXPECT_OK(add(&a));
-    EXPECT_OK(add(&b));
-    EXPECT_OK(allocate(r, 3 * MEND_MIB));
-    EXPECT_STR_EQ("ab", r->calls);
-    mend_sim_set_foreign_bytes(w->sim, 0, 0);
-}
-
-SCENE_TEST(pool_pressure, callbacks_hear_what_the_device_lacks_for_pages)
-{
-    helper a = {.s = r, .letter = 'a', .answer = 1, .also = free_what_is_missing};
-    mend_range *range = NULL;
-    EXPECT_OK(mend_range_create(w->pool, 4 * MEND_MIB,
-                                KIT_OPTIONS(mend_range_options, .page_bytes = MEND_MIB), &range));
-    EXPECT_OK(mend_set_limit(w->pool, 6 * MEND_MIB));
-    mend_sim_set_foreign_bytes(w->sim, 0, 60 * MEND_MIB);
-    EXPECT_OK(add(&a));
-    EXPECT_OK(mend_range_commit(range, 0, 3 * MEND_MIB, NULL));
-    EXPECT_STR_EQ("a", r->calls);
-    mend_sim_set_foreign_bytes(w->sim, 0, 0);
-    EXPECT_OK(mend_range_destroy(range, NULL));
-}
-
-/* Four chunks of a MiB, of which two are above the limit, or owed: chunks of another size come of
- * what is free beside these. */
-static bool open_with_two_to_give(scene *s, bool is_owed)
-{
-    const mend_alloc_options one = *KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
-    *s = (scene){.inner = MEND_OK};
-    mend_world_init(&s->w);
-    s->w.pool_config.keep_free_bytes = is_owed ? 2 * MEND_MIB : 0;
-    if (!kit_open(&s->w)) {
-        return false;
-    }
-    for (int i = 0; i < BLOCKS; i++) {
-        EXPECT_OK(mend_alloc_with(s->w.pool, MEND_MIB, NULL, &one, &s->blocks[i]));
-    }
-    mend_sim_set_foreign_bytes(s->w.sim, 0, is_owed ? (64 - BLOCKS) * MEND_MIB : 0);
-    EXPECT_OK(mend_set_limit(s->w.pool, is_owed ? 0 : 2 * MEND_MIB));
-    return !mend_test_has_failed();
-}
-
-MEND_TEST(pool_pressure, callbacks_hear_what_must_go_before_chunks_are_created)
-{
-    const mend_alloc_options one = *KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
-    for (int i = 0; i < 4; i++) {
-        scene s;
-        mend_range *range = NULL;
-        void *pointer = NULL;
-        helper a = {.s = &s, .letter = 'a', .answer = 1, .also = free_what_is_missing};
-        ASSERT_TRUE(open_with_two_to_give(&s, i % 2 == 1));
-        EXPECT_OK(mend_range_create(s.w.pool, MEND_MIB,
-                                    KIT_OPTIONS(mend_range_options, .page_bytes = MEND_MIB / 2),
-                                    &range));
-        EXPECT_OK(add(&a));
-        if (i < 2) {
-            EXPECT_OK(mend_range_commit(range, 0, MEND_MIB / 2, NULL));
-            EXPECT_U64_EQ(5 * MEND_MIB / 2, s.missing_bytes[0]);
-        } else {
-            EXPECT_OK(mend_alloc_with(s.w.pool, 3 * MEND_MIB / 2, NULL, &one, &pointer));
-            EXPECT_U64_EQ(7 * MEND_MIB / 2, s.missing_bytes[0]);
-        }
-        EXPECT_STR_EQ("a", s.calls);
-        mend_sim_set_foreign_bytes(s.w.sim, 0, 0);
-        EXPECT_OK(mend_range_destroy(range, NULL));
-        EXPECT_OK(drop(&a));
-        kit_close(&s.w);
-    }
 }

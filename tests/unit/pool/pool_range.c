@@ -19,27 +19,6 @@ RANGE_TEST(pool_range, large_free_chunks_become_pages, 4 * MEND_MIB)
     EXPECT_STATS(w, reserved_bytes, 4 * MEND_MIB);
 }
 
-/* The device lacks 2 MiB of what is to stay free: of a chunk of 8 MiB others get so much. */
-KIT_TEST_IN(pool_range, what_the_device_lacks_is_given_back_besides,
-            kit_open_set(w, w->sim_config.memory_bytes = 16 * MEND_MIB,
-                         w->pool_config.keep_free_bytes = 3 * MEND_MIB))
-{
-    const mend_alloc_options whole = {.struct_size = sizeof(whole), .in_one_chunk = 1};
-    mend_range *range = create(w, 8 * MEND_MIB, PAGE);
-    void *pointer = NULL;
-    EXPECT_OK(mend_alloc_with(w->pool, 8 * MEND_MIB, S(0), &whole, &pointer));
-    kit_free(w, pointer, S(0));
-    mend_sim_set_foreign_bytes(w->sim, 0, 7 * MEND_MIB);
-    EXPECT_REFUSAL(OUT_OF_MEMORY, "6.00 MiB",
-                   mend_range_commit(range, 0, 6 * MEND_MIB + PAGE, S(0)));
-    EXPECT_STATS(w, reserved_bytes, 8 * MEND_MIB);
-    expect_commit(range, 0, 4 * MEND_MIB, S(0));
-    expect_commit(range, 4 * MEND_MIB, 2 * MEND_MIB, S(0));
-    EXPECT_STATS(w, reserved_bytes, 6 * MEND_MIB);
-    mend_sim_set_foreign_bytes(w->sim, 0, 0);
-    EXPECT_OK(mend_range_destroy(range, S(0)));
-}
-
 /* The driver refuses the addresses of a range that ends: they go with the next call that can. */
 RANGE_TEST(pool_range, addresses_that_are_refused_go_later, 0)
 {

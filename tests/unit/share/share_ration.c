@@ -15,14 +15,13 @@ typedef struct scene {
     mend_world w;
     mend_ration giver;
     mend_ration waiter;
-    uint64_t end_ms;
     bool has_room;
     atomic_bool is_over;
 } scene;
 
 static bool open_scene(scene *s)
 {
-    *s = (scene){.end_ms = UINT64_MAX}; /* as behind an earlier wait of the request */
+    *s = (scene){.has_room = false};
     snprintf(s->path, sizeof(s->path), "/tmp/mend-ration-%ld", (long)getpid());
     unlink(s->path);
     if (!kit_open_default(&s->w)) {
@@ -49,22 +48,22 @@ static void close_scene(scene *s)
 static void *wait_for_room(void *argument)
 {
     scene *s = argument;
-    s->has_room = mend_ration_wait(&s->waiter, 300, &s->end_ms);
+    s->has_room = mend_ration_wait(&s->waiter, 300);
     atomic_store(&s->is_over, true);
     return NULL;
 }
 
-/* Others took the room of an earlier wait. The giver hears of the next one. The waiter holds its
- * lock until it sleeps, so it has looked when the lock is free. */
-KIT_BARE_TEST(share_ration, a_request_waits_again_when_others_were_quicker, scene, open_scene(r),
+/* The giver hears of the wait. The waiter holds its lock until it sleeps, so it has looked when the
+ * lock is free. */
+KIT_BARE_TEST(share_ration, a_request_waits_for_what_others_give, scene, open_scene(r),
               close_scene(r))
 {
     pthread_t thread;
-    const mend_ration_owed before = mend_ration_ask_owed(&r->giver, false);
+    const mend_ration_owed before = mend_ration_ask_owed(&r->giver);
     mend_ration_owed owed = before;
     ASSERT_INT_EQ(0, pthread_create(&thread, NULL, wait_for_room, r));
     while (owed.newest == before.newest && !atomic_load(&r->is_over)) {
-        owed = mend_ration_ask_owed(&r->giver, false);
+        owed = mend_ration_ask_owed(&r->giver);
         sched_yield();
     }
     mend_mutex_lock(&r->waiter.mutex);

@@ -4,7 +4,7 @@
 #include "tests/support/threads.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
-/* At last also what its work uses. Nothing for a wake that would fail with all of it. */
+/* At last also what its work uses. */
 SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_what_it_has)
 {
     mend_pool *peer = kit_pool(w);
@@ -12,7 +12,6 @@ SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_what_it_has)
     void *other = kit_alloc_from(peer, 60 * MEND_MIB, S(0));
     EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 3 * MEND_MIB, S(0)), S(0)));
     EXPECT_ERROR(OUT_OF_MEMORY, mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_STATS(w, peer_pool_trims, 0);
     kit_use(w, S(0), other, 60 * MEND_MIB, 1000);
     EXPECT_OK(mend_free(peer, other, S(0)));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
@@ -76,23 +75,6 @@ SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_idle_memory_behind_own_work)
     expect_wake_within_limit(r, peer);
 }
 
-/* No wait would give it. */
-SLEEP_TEST(pool_sleep_room, memory_kept_for_graphs_is_not_waited_for)
-{
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    mend_group *group = kit_begin_captured_group(w, S(1));
-    kit_free(w, kit_alloc(w, 4 * MEND_MIB, S(1)), S(1));
-    mend_sim_graph *graph = kit_end_captured_group(w, S(1), group);
-    leave_in_flight(w, w->pool, 1, S(0));
-    mend_sim_set_foreign_bytes(w->sim, 0, 56 * MEND_MIB);
-    const uint64_t host_waits = mend_world_stats(w).host_waits;
-    EXPECT_REFUSAL(OUT_OF_MEMORY, "the device lacks 5.00 MiB", mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_STATS(w, host_waits, host_waits);
-    mend_sim_set_foreign_bytes(w->sim, 0, 0);
-    EXPECT_OK(mend_group_destroy(group, S(1)));
-    mend_sim_graph_destroy(w->sim, graph);
-}
-
 /* Where the limit has no room, nobody is asked for memory of the device. */
 SLEEP_TEST(pool_sleep_room, no_peer_pool_is_asked_for_room_in_the_limit)
 {
@@ -149,7 +131,7 @@ SLEEP_TEST(pool_sleep_room, memory_of_a_try_before_counts_as_woken)
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
-/* Frees blocks of a MiB, the last first, until what is missing is there, or there are none. */
+/* Frees blocks of a MiB, the last first, until what is needed is there, or there are none. */
 typedef struct giver {
     mend_world *w;
     mend_pool *pool; /* of the blocks */
@@ -163,7 +145,7 @@ KIT_PRESSURE(give)
     giver *g = context;
     const int before = g->count;
     g->calls++;
-    for (uint64_t bytes = 0; g->count > 0 && bytes < missing_bytes; bytes += SLEEP_BLOCK) {
+    for (uint64_t bytes = 0; g->count > 0 && bytes < needed_bytes; bytes += SLEEP_BLOCK) {
         EXPECT_OK(mend_free(g->pool, g->blocks[--g->count], g->w->streams[0]));
     }
     return g->count < before;
@@ -173,78 +155,13 @@ KIT_PRESSURE(give)
 SLEEP_TEST(pool_sleep_room, a_pressure_callback_makes_room_in_a_peer_pool)
 {
     giver g = {.w = w, .pool = kit_pool(w)};
-    giver next = {.w = w, .pool = g.pool};
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     EXPECT_OK(mend_add_pressure_callback(w->pool, give, &g));
-    EXPECT_OK(mend_add_pressure_callback(w->pool, give, &next));
     g.blocks[g.count++] = kit_alloc_from(g.pool, 60 * MEND_MIB, S(0));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_INT_EQ(1, g.calls);
-    EXPECT_INT_EQ(0, next.calls);
-    EXPECT_OK(mend_remove_pressure_callback(w->pool, give, &next));
     EXPECT_OK(mend_remove_pressure_callback(w->pool, give, &g));
     EXPECT_OK(mend_pool_destroy(g.pool));
-}
-
-/* Chunks of other sizes, more than what is to stay free and what wakes. */
-MEND_TEST(pool_sleep_room, free_memory_pays_what_is_owed)
-{
-    mend_world w;
-    mend_world_init(&w);
-    w.sim_config.memory_bytes = 16 * MEND_MIB;
-    w.pool_config.keep_free_bytes = 3 * MEND_MIB;
-    ASSERT_TRUE(kit_open(&w));
-    void *block = kit_alloc(&w, 2 * MEND_MIB, NULL);
-    EXPECT_OK(mend_sleep(w.pool, NULL, NULL));
-    void *beside = NULL;
-    EXPECT_OK(mend_alloc_with(w.pool, 5 * MEND_MIB, NULL,
-                              KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1), &beside));
-    kit_free(&w, beside, NULL);
-    mend_sim_set_foreign_bytes(w.sim, 0, 11 * MEND_MIB);
-    EXPECT_OK(mend_wake(w.pool, NULL, 0, NULL));
-    EXPECT_STATS(&w, reserved_bytes, 2 * MEND_MIB);
-    mend_sim_set_foreign_bytes(w.sim, 0, 0);
-    EXPECT_OK(mend_free(w.pool, block, NULL));
-    kit_close(&w);
-}
-
-/* What the device has free counts once. */
-static int give_what_is_missing(void *context, mend_pool *pool, uint64_t needed_bytes,
-                                uint64_t missing_bytes)
-{
-    (void)pool;
-    EXPECT_U64_EQ(SLEEP_BLOCKS * SLEEP_BLOCK, needed_bytes);
-    EXPECT_U64_EQ(SLEEP_BLOCKS * SLEEP_BLOCK - 2 * MEND_MIB, missing_bytes);
-    mend_sim_set_foreign_bytes(context, 0, 62 * MEND_MIB - missing_bytes);
-    return 1;
-}
-
-SLEEP_TEST(pool_sleep_room, callbacks_are_told_all_that_a_wake_lacks)
-{
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    mend_sim_set_foreign_bytes(w->sim, 0, 62 * MEND_MIB);
-    EXPECT_OK(mend_add_pressure_callback(w->pool, give_what_is_missing, w->sim));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_OK(mend_remove_pressure_callback(w->pool, give_what_is_missing, w->sim));
-}
-
-/* The limit lacks a MiB, and the device six. */
-SLEEP_TEST(pool_sleep_room, callbacks_are_told_what_the_device_lacks_beside_the_limit)
-{
-    giver g = {.w = w, .pool = w->pool, .count = SLEEP_BLOCKS};
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    for (int i = 0; i < SLEEP_BLOCKS; i++) {
-        g.blocks[i] = kit_alloc_written(w, SLEEP_BLOCK, S(0));
-    }
-    EXPECT_OK(mend_set_limit(w->pool, (2 * SLEEP_BLOCKS - 1) * SLEEP_BLOCK));
-    mend_sim_set_foreign_bytes(w->sim, 0, (64 - SLEEP_BLOCKS - 2) * MEND_MIB);
-    EXPECT_OK(mend_add_pressure_callback(w->pool, give, &g));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_OK(mend_remove_pressure_callback(w->pool, give, &g));
-    EXPECT_INT_EQ(2, g.count);
-    kit_release_row(w, g.blocks, g.count, SLEEP_BLOCK, S(0));
-    mend_sim_set_foreign_bytes(w->sim, 0, 0);
-    EXPECT_OK(mend_set_limit(w->pool, 0));
 }
 
 static void *free_first(void *argument)

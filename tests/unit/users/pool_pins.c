@@ -194,29 +194,6 @@ RIG_TEST(pool_pins, a_block_in_one_chunk_has_what_the_limit_leaves)
 KIT_SETTING(leave_two_chunks_free, w->placement.chunk_bytes = CHUNK,
             w->pool_config.keep_free_bytes = 2 * CHUNK);
 
-/* ... and so does what the pool owes the device. */
-KIT_TEST_IN(pool_pins, a_block_in_one_chunk_has_what_others_leave,
-            kit_open_with(w, CHUNKS *CHUNK, leave_two_chunks_free))
-{
-    void *block = NULL, *blocks[CHUNKS - 2];
-    mend_error error = MEND_ERROR_INIT;
-    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
-    kit_alloc_row(w, blocks, CHUNKS - 2, CHUNK, S(0));
-    mend_sim_set_foreign_bytes(w->sim, 0, 2 * CHUNK);
-    for (int i = 0; i < 4; i++) {
-        kit_use(w, S(0), blocks[i], CHUNK, 1000 * 1000);
-        kit_free(w, blocks[i], S(0));
-    }
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, CHUNKS * CHUNK, S(1), options, &block));
-    EXPECT_OK(mend_last_error(&error));
-    EXPECT_U64_EQ(2 * CHUNK, error.shortfall->fitting_bytes);
-    EXPECT_OK(mend_alloc_with(w->pool, 2 * CHUNK, S(1), options, &block));
-    kit_free(w, block, S(1));
-    for (int i = 4; i < CHUNKS - 2; i++) {
-        kit_free(w, blocks[i], S(0));
-    }
-}
-
 /* The limit takes three of the four chunks that would go back, more than the device: too few are
  * left for one chunk, and so they stay. */
 KIT_TEST_IN(pool_pins, nothing_goes_back_in_vain_for_a_block_in_one_chunk,
