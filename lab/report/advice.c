@@ -270,6 +270,34 @@ static void advise_growth(advice_list *list, size_t number)
                                                : "its blocks are replaced by larger ones");
 }
 
+/* The one that grew most is named. */
+static void advise_step(advice_list *list)
+{
+    const mend_report *report = list->report;
+    const mend_report_holder *most = NULL;
+    for (size_t h = 0; h < report->holder_count; h++) {
+        const mend_report_holder *holder = &report->holders[h];
+        if (holder->in_step && (most == NULL || holder->growth_bytes > most->growth_bytes)) {
+            most = holder;
+        }
+    }
+    mend_advice *advice = place_for(list, report->peak_bytes - report->without_step_bytes);
+    if (advice == NULL) {
+        return;
+    }
+    const char *kind = mend_report_holder_kind(report);
+    const bool is_size = strcmp(kind, "size") == 0;
+    snprintf(advice->what, sizeof(advice->what), "Stop the growth of %.60s and %s in step",
+             CALL(most), COUNT(report->in_step - 1));
+    snprintf(advice->evidence, sizeof(advice->evidence),
+             "+%s from event %s to %s: %s times blocks of the same %s %ss stay: %s without them%s",
+             SIZE(report->in_step_bytes), COUNT(report->growth_event), COUNT(report->end_events),
+             COUNT(report->rounds), COUNT(report->in_step), kind, SIZE(report->without_step_bytes),
+             is_size ? ""
+                     : "; if a loss is kept, its whole graph is: keep loss.item(), and evaluate "
+                       "under torch.no_grad()");
+}
+
 static const char *how_to(const char *policy)
 {
     return strcmp(policy, "expandable") == 0
@@ -339,10 +367,14 @@ size_t mend_report_advise(const mend_report *report, mend_advice *advice)
 {
     advice_list list = {.report = report, .items = advice};
     for (size_t h = 0; h < report->holder_count; h++) {
-        if (report->holders[h].growth_bytes > 0 &&
-            report->holders[h].without_bytes < report->peak_bytes) {
+        const mend_report_holder *holder = &report->holders[h];
+        if (holder->growth_bytes > 0 && holder->without_bytes < report->peak_bytes &&
+            (report->in_step == 0 || !holder->in_step)) {
             advise_growth(&list, h);
         }
+    }
+    if (report->in_step > 0 && report->without_step_bytes < report->peak_bytes) {
+        advise_step(&list);
     }
     for (size_t i = 0; i < report->other_count; i++) {
         advise_allocator(&list, &report->others[i]);

@@ -9,6 +9,9 @@
  * One pass through a model, or one step, builds up as a leak does. So growth needs a sign that work
  * was done more than once: memory in use has risen and fallen several times, or more blocks are
  * kept than a model has layers, or much was allocated and freed between two that are kept.
+ *
+ * Holders of which each round keeps as many blocks as in the round before leak in step: what is
+ * kept is one thing, a graph or a batch, and they are told as one.
  */
 #include "lab/report/growth.h"
 
@@ -33,7 +36,8 @@ enum {
     SWING_SHARE = 8,
     SWING_BLOCKS = 32,
     /* Allocations for each block that is kept: more than one layer of a model makes. */
-    LEAST_SPACING = 128
+    LEAST_SPACING = 128,
+    LEAST_ROUNDS = 4
 };
 
 typedef struct floor_line {
@@ -192,6 +196,30 @@ static bool works_again(const growth_search *search, size_t holder)
            (h->trend == MEND_TREND_GROWS && search->births[holder] >= 8 * h->blocks);
 }
 
+/* Of what is sure to leak the holder with the fewest blocks has one a round. UINT64_MAX: none. */
+static uint64_t rounds_of(const growth_search *search)
+{
+    uint64_t rounds = UINT64_MAX;
+    for (size_t h = 0; h < search->count; h++) {
+        const mend_report_holder *holder = &search->report->holders[h];
+        if (holder->growth_bytes > 0 && holder->trend == MEND_TREND_LEAKS &&
+            search->kept_blocks[h] >= LEAST_ROUNDS && works_again(search, h)) {
+            rounds = mend_min_u64(rounds, search->kept_blocks[h]);
+        }
+    }
+    return rounds;
+}
+
+/* Whether a holder has a few blocks a round, but for one that the judged stretches cut. */
+static bool leaks_in_step(const growth_search *search, size_t holder, uint64_t rounds)
+{
+    const uint64_t kept = search->kept_blocks[holder];
+    const uint64_t each = (kept + rounds / 2) / rounds;
+    const uint64_t even = each * rounds;
+    return search->report->holders[holder].trend == MEND_TREND_LEAKS && each > 0 &&
+           (kept > even ? kept - even : even - kept) <= each;
+}
+
 /* ---- trends ---------------------------------------------------------------------------------- */
 
 /* Without its growth a holder stays where its line, drawn back to the start, begins. */
@@ -254,7 +282,14 @@ static void find_trends(growth_search *search)
         if (holder->growth_bytes > 0) {
             holder->trend =
                 mend_growth_leaks(search->kept[h]) ? MEND_TREND_LEAKS : MEND_TREND_GROWS;
-            holder->growth_bytes = works_again(search, h) ? holder->growth_bytes : 0;
+        }
+    }
+    report->rounds = rounds_of(search);
+    for (size_t h = 0; h < search->count; h++) {
+        mend_report_holder *holder = &report->holders[h];
+        holder->in_step = holder->growth_bytes > 0 && leaks_in_step(search, h, report->rounds);
+        if (holder->growth_bytes > 0 && !holder->in_step && !works_again(search, h)) {
+            holder->growth_bytes = 0;
         }
     }
     if (!report->has_failed) {
@@ -269,8 +304,11 @@ static void find_trends(growth_search *search)
             assert(report->suspects < MOST_SUSPECTS);
             search->suspects[report->suspects++] = h;
             report->growth_bytes += holder->growth_bytes;
+            report->in_step += holder->in_step;
+            report->in_step_bytes += holder->in_step ? holder->growth_bytes : 0;
         }
     }
+    report->in_step = report->in_step >= 2 ? report->in_step : 0;
     report->whole_growth_bytes =
         mend_growth_judge(search->floors[search->count].least, report->peak_bytes);
     report->grows_as_whole = explained_bytes < report->whole_growth_bytes / 2 && search->has_swung;
@@ -288,6 +326,7 @@ static void find_peaks_without(growth_search *search)
 {
     mend_report *report = search->report;
     uint64_t all_excess = 0;
+    uint64_t step_excess = 0;
     for (size_t h = 0; h <= search->count; h++) {
         search->live[h] = 0;
     }
@@ -295,9 +334,12 @@ static void find_peaks_without(growth_search *search)
         size_t holder = report->holder_of[report->trace->events[i].block];
         uint64_t before = excess_of(search, holder);
         apply(search, i);
-        all_excess = all_excess - before + excess_of(search, holder);
+        const uint64_t change = excess_of(search, holder) - before; /* modulo 2^64 */
+        all_excess += change;
+        step_excess += report->holders[holder].in_step ? change : 0;
         uint64_t live = search->live[search->count];
         report->without_bytes = mend_max_u64(report->without_bytes, live - all_excess);
+        mend_raise_u64(&report->without_step_bytes, live - step_excess);
         for (size_t k = 0; k < report->suspects; k++) {
             uint64_t *without = &report->holders[search->suspects[k]].without_bytes;
             *without = mend_max_u64(*without, live - excess_of(search, search->suspects[k]));

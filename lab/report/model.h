@@ -35,6 +35,7 @@ typedef struct mend_report_holder {
     mend_report_trend trend;
     uint64_t growth_bytes;  /* of what it holds at least, from the warm-up to the end */
     uint64_t without_bytes; /* the peak of all live memory without the growth */
+    bool in_step; /* it leaks, and each round of the program adds blocks of it and others */
 } mend_report_holder;
 
 /* The memory that the allocator held at the moment. */
@@ -93,7 +94,11 @@ typedef struct mend_report {
     uint64_t suspects;      /* holders that grow */
     uint64_t growth_bytes;  /* of all of them */
     uint64_t without_bytes; /* the peak without the growth of all of them */
-    bool grows_as_whole;    /* all live memory grows, and no holder that explains it */
+    uint64_t in_step;       /* holders that leak in step: one leak. 0: there are no two */
+    uint64_t rounds;        /* how often they had new blocks since the warm-up, and kept them */
+    uint64_t in_step_bytes; /* their growth */
+    uint64_t without_step_bytes; /* the peak without it */
+    bool grows_as_whole;         /* all live memory grows, and no holder that explains it */
     uint64_t whole_growth_bytes;
     uint64_t highest[MEND_REPORT_COLUMNS]; /* live memory, of equal parts of the events */
 

@@ -87,6 +87,52 @@ MEND_TEST(report, suspects_are_what_grows_and_does_not_come_back)
     }
 }
 
+/* A model of four layers: a step of small blocks, and where `keeps` a loss that stays with what
+ * four layers made for it, two blocks of one line and one of another each. */
+static mend_report *report_of_losses(bool keeps)
+{
+    program p;
+    program_begin(&p, false);
+    const uint64_t weights = program_alloc(&p, 5, 64 * MIB);
+    for (int i = 0; i < 31; i++) {
+        for (int k = 0; k < 160; k++) {
+            program_free(&p, program_alloc(&p, 10, MIB / 4), MIB / 4);
+        }
+        uint64_t graph[12];
+        for (int k = 0; k < 12; k++) {
+            graph[k] = program_alloc(&p, k % 3 == 0 ? 21 : 20, MIB);
+        }
+        const uint64_t loss = program_alloc(&p, 30, MIB / 2);
+        for (int k = 0; k < 12 && !keeps; k++) {
+            program_free(&p, graph[k], MIB);
+        }
+        if (!keeps) {
+            program_free(&p, loss, MIB / 2);
+        }
+    }
+    program_free(&p, weights, 64 * MIB);
+    return report_of(program_end(&p, ""));
+}
+
+MEND_TEST(report, what_a_kept_loss_keeps_is_one_leak)
+{
+    ENDING_REPORT mend_report *report = report_of_losses(true);
+    ASSERT_TRUE(report != NULL);
+    EXPECT_INT_EQ(3, report->in_step);
+    EXPECT_INT_EQ(3, report->suspects);
+    EXPECT_TRUE(report->rounds >= 20 && report->rounds <= 31);
+    EXPECT_TRUE(report->without_step_bytes < report->peak_bytes / 2);
+    mend_advice advice[MEND_ADVICE_MOST];
+    EXPECT_TRUE(mend_report_advise(report, advice) > 0);
+    EXPECT_STR_EQ("Stop the growth of A \"train.py:20 > call (m.py:7)\" and 2 in step",
+                  advice[0].what);
+    EXPECT_TRUE(strstr(advice[0].evidence, "keep loss.item()") != NULL);
+    ENDING_REPORT mend_report *none = report_of_losses(false);
+    ASSERT_TRUE(none != NULL);
+    EXPECT_INT_EQ(0, none->suspects);
+    EXPECT_INT_EQ(0, none->in_step);
+}
+
 /* Blocks of before the recording have no order in time: whichever comes first, none grows. */
 MEND_TEST(report, a_snapshot_without_history_has_no_growth)
 {
