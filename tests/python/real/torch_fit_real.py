@@ -11,6 +11,7 @@ import textwrap
 import unittest
 from pathlib import Path
 
+import libmend
 import torch
 
 HELD = Path(__file__).resolve().parents[3] / "bench" / "held"
@@ -33,6 +34,11 @@ def step():
     optimizer.step()
     return loss
 """
+
+
+def takes(count):
+    kept = [torch.empty(1 << 30, dtype=torch.uint8, device="cuda") for _ in range(count)]
+    return kept, torch.empty(GIB, dtype=torch.uint8, device="cuda")
 
 
 class Fit(unittest.TestCase):
@@ -211,6 +217,35 @@ class Fit(unittest.TestCase):
         column = balanced["columns"]["default"]
         self.assertEqual(column["allocated_bytes"], found["values"]["with_ones_bytes"])
 
+    def test_a_function_of_this_program_is_asked_about(self):
+        answer = libmend.fit(
+            takes, 3, options=f"--memory 4GiB --allocator default -o {self.folder / 'page.html'}"
+        )
+        self.assertIs(answer.fits, False)
+        [target] = answer.answer["targets"]
+        line = takes.__code__.co_firstlineno + 2
+        found = target["verdicts"]["default"]["line"]
+        self.assertEqual(found, f"torch_fit_real.py:{line} takes", answer)
+        self.assertIn("takes(): PyTorch", repr(answer))
+        page = (self.folder / "page.html").read_text()
+        self.assertIn("<h1>a GPU of 4.00 GiB: does not fit", page)
+        self.assertIs(libmend.fit(takes, 1, options="--memory 4GiB --allocator default").fits, True)
+
+    def test_random_orders_of_steps_that_differ(self):
+        program = self.program(
+            """
+            import random
+            for i in range(80):
+                batch = random.Random(i).randrange(1000, 30000)
+                step()
+            """,
+            MODEL,
+        )
+        found = self.answer(0, "--memory=24GiB", program, allocator="default,mend")
+        [counts] = found["orders"]["ran_out"].values()
+        self.assertEqual(counts, {"default": [0, 20], "mend": [0, 20]})
+        self.assertEqual(found["orders"]["steps"], 2002)
+
     def test_loops_that_count_on_the_gpu_end(self):
         """As generate() of transformers: all have reached their length, or an end was chosen."""
         program = self.program(
@@ -373,7 +408,8 @@ class Fit(unittest.TestCase):
             "import torch\n",
         )
         column = self.answer(0, "--seconds=600", "--gpu=H100", program)["columns"]["default"]
-        self.assertEqual(column["allocated_bytes"] >> 26, 12)  # x, and y twice: all else is fused away
+        # x, and y twice: all else is fused away.
+        self.assertEqual(column["allocated_bytes"] >> 26, 12)
 
     def test_another_card_is_another_program(self):
         """PyTorch chooses by the card: attention in bfloat16 takes a matrix before 8.0."""

@@ -1,5 +1,5 @@
-"""What torch.compile made runs without the mode that looks at each operator: Dynamo's guards see the
-mode, so that it would compile anew at every call."""
+"""What torch.compile made runs without the mode that looks at each operator: Dynamo's guards see
+the mode, so that it would compile anew at every call."""
 
 from __future__ import annotations
 
