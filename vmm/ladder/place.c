@@ -149,6 +149,31 @@ static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *r
     return outcome;
 }
 
+/* Where chunks that would move lie beside others that are idle: the block then lies there, if it
+ * breaks no more of what is empty than they are. */
+static mend_fit find_where_they_lie(mend_heap *heap, const mend_request *request,
+                                    const mend_plan *moves)
+{
+    for (size_t i = 0; i < moves->picks.count; i++) {
+        const mend_chunk *chunk = moves->picks.chunks[i];
+        const uint64_t address = mend_align_up(chunk->address, request->alignment_bytes);
+        const uint64_t end = address + request->size_bytes;
+        mend_run *run =
+            chunk->address != 0 ? mend_layout_run_at(&heap->zones[request->zone], address) : NULL;
+        uint64_t broken_bytes = run != NULL && end <= mend_run_end(run) ? 0 : UINT64_MAX;
+        for (; broken_bytes <= moves->picked_bytes && chunk != NULL && chunk->address < end;
+             chunk = mend_chunk_next(chunk)) {
+            broken_bytes += mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
+        }
+        if (broken_bytes <= moves->picked_bytes &&
+            mend_layout_is_ready(heap, run, address, request->size_bytes, request->stream,
+                                 request->behind_wait)) {
+            return (mend_fit){run, address};
+        }
+    }
+    return (mend_fit){0};
+}
+
 /* What is better than a plan that moves chunks: a bridge, or else memory that is created. The plan
  * ends before one of them is carried out: it has the same chunks, and other threads may use them
  * meanwhile. */
@@ -156,6 +181,11 @@ static mend_outcome avoid_moves(mend_heap *heap, const mend_request *request, me
                                 mend_span **span)
 {
     mend_bridge bridge;
+    const mend_fit fit = find_where_they_lie(heap, request, moves);
+    if (fit.run != NULL) {
+        mend_plan_clear(moves);
+        return take(heap, request, fit, &heap->counters.placed_in_run, span);
+    }
     mend_outcome outcome = MEND_NOTHING;
     if (mend_bridge_find(heap, request, moves->picked_bytes + moves->create_bytes, &bridge)) {
         mend_plan_clear(moves);

@@ -55,3 +55,19 @@ KIT_TEST_IN(pool_streams, a_full_pool_has_room_between_what_waits,
     }
     kit_expect_waits(w, 0, 0);
 }
+
+/* Between two chunks that another stream still reads one is idle. */
+KIT_TEST(pool_streams, an_idle_chunk_serves_where_it_lies)
+{
+    void *row[3];
+    kit_free(w, kit_alloc(w, 3 * BLOCK_BYTES, S(0)), S(0)); /* so that they lie in a row */
+    kit_alloc_row(w, row, 3, BLOCK_BYTES, S(0));
+    for (int i = 0; i < 3; i += 2) {
+        EXPECT_OK(mend_record_stream(w->pool, row[i], S(1)));
+        kit_use(w, S(1), row[i], BLOCK_BYTES, 1000000);
+    }
+    kit_free_row(w, row, 3, S(0));
+    const void *block = kit_alloc(w, BLOCK_BYTES - MEND_MIB, S(0));
+    EXPECT_TRUE(block >= row[1] && block < row[2]);
+    EXPECT_STATS(w, chunks_moved, 0, stream_waits, 0);
+}
