@@ -151,10 +151,8 @@ typedef struct candidate {
 /* First chunks in the run that leaves the least behind beside live blocks, where it is of use to no
  * large request; then in the smallest run, because its addresses serve none; and from the run's
  * end, so that the rest stays in one piece and can grow. */
-static int compare_candidates(const void *first, const void *second)
+static int compare_candidates(const candidate *a, const candidate *b)
 {
-    const candidate *a = first;
-    const candidate *b = second;
     if (a->edge_bytes != b->edge_bytes) {
         return mend_compare_u64(a->edge_bytes, b->edge_bytes);
     }
@@ -164,6 +162,23 @@ static int compare_candidates(const void *first, const void *second)
     return a->chunk->address != b->chunk->address
                ? mend_compare_u64(b->chunk->address, a->chunk->address)
                : mend_compare_u64(b->chunk->memory.number, a->chunk->memory.number);
+}
+
+/* Puts a candidate in its place among those behind it in a heap, whose root is taken first. Few of
+ * them are taken, so that to sort all would cost several times as much. */
+static void sift(candidate *candidates, size_t count, size_t at)
+{
+    const candidate moved = candidates[at];
+    for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        child +=
+            child + 1 < count && compare_candidates(&candidates[child + 1], &candidates[child]) < 0;
+        if (compare_candidates(&moved, &candidates[child]) <= 0) {
+            break;
+        }
+        candidates[at] = candidates[child];
+        at = child;
+    }
+    candidates[at] = moved;
 }
 
 /* The parts of a run in chunks that are partly used: at its start, and at its end. */
@@ -196,18 +211,6 @@ static candidate candidate_of(const mend_heap *heap, mend_chunk *chunk, bool com
     return found;
 }
 
-/* Up to `most`. */
-static size_t count_size(mend_heap *heap, uint64_t size_bytes, uint64_t most)
-{
-    size_t count = 0;
-    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
-    for (; at != NULL && at->size_bytes == size_bytes && count < most;
-         at = mend_chunk_empty_next(at)) {
-        count++;
-    }
-    return count;
-}
-
 /* From a chunk on, in the order of the set. */
 static uint64_t pick_from(mend_heap *heap, const mend_request *request, mend_plan *plan,
                           mend_chunk *at, uint64_t need_bytes)
@@ -224,25 +227,29 @@ static uint64_t pick_from(mend_heap *heap, const mend_request *request, mend_pla
 static uint64_t pick_by_run(mend_heap *heap, const mend_request *request, mend_plan *plan,
                             uint64_t size_bytes, uint64_t need_bytes)
 {
-    size_t count = count_size(heap, size_bytes, need_bytes / size_bytes + CHUNKS_COMPARED);
-    assert(count > 0); /* the caller knows that there is one */
-    candidate *candidates = calloc(count, sizeof(*candidates));
+    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
+    assert(at != NULL && at->size_bytes == size_bytes); /* the caller knows that there is one */
+    const size_t most =
+        mend_min_u64(need_bytes / size_bytes + CHUNKS_COMPARED, heap->chunks.empty.count);
+    candidate *candidates = malloc(most * sizeof(*candidates));
     if (candidates == NULL) {
         plan->lacks_host_memory = true;
         return need_bytes;
     }
     const bool compares_edges = leaves_least(heap, request);
     candidate before = {0};
-    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
-    for (size_t i = 0; i < count; i++, at = mend_chunk_empty_next(at)) {
-        assert(at != NULL);
-        assert(at->size_bytes == size_bytes);
-        candidates[i] = candidate_of(heap, at, compares_edges, &before);
-        before = candidates[i];
+    size_t count = 0;
+    for (; at != NULL && at->size_bytes == size_bytes && count < most;
+         at = mend_chunk_empty_next(at)) {
+        before = candidate_of(heap, at, compares_edges, &before);
+        candidates[count++] = before;
     }
-    qsort(candidates, count, sizeof(*candidates), compare_candidates);
-    for (size_t i = 0; i < count && size_bytes <= need_bytes; i++) {
-        need_bytes -= try_pick(heap, request, plan, candidates[i].chunk) ? size_bytes : 0;
+    for (size_t i = count / 2; i-- > 0;) {
+        sift(candidates, count, i);
+    }
+    for (; count > 0 && size_bytes <= need_bytes; sift(candidates, count, 0)) {
+        need_bytes -= try_pick(heap, request, plan, candidates[0].chunk) ? size_bytes : 0;
+        candidates[0] = candidates[--count];
     }
     free(candidates);
     return at != NULL && at->size_bytes == size_bytes
