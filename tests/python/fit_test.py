@@ -459,6 +459,12 @@ class Words(unittest.TestCase):
         self.assertIn("3.00 to 4.00 GiB", _text.write(answer()))
         self.assertEqual(lines[-1], "5 runs, 6.5 s.")
 
+    def test_a_version_that_was_not_compared_says_so(self):
+        said = "PyTorch 2.8 was compared with GPUs, yours was not"
+        self.assertNotIn(said, _text.write(answer(torch="2.8.1+cu128")))
+        for version in ("2.80.0", "2.15.0+cu132", "2.7.1"):
+            self.assertIn(said, _text.write(answer(torch=version)))
+
     def test_where_it_fails(self):
         failing = target(_answer.FAILS, step=2, line="train.py:7", size_bytes=128 * MIB)
         columns = {"default": answer()["columns"]["default"]}

@@ -6,6 +6,7 @@ from . import _answer, _cards
 from ._answer import gib
 from ._runs import ALLOCATORS
 
+COMPARED = "2.8."  # of PyTorch: docs/fit-accuracy.md
 MOST_HOLDERS = 6
 MOST_READS = 3
 LIMITS = "docs/fit.md#limits"
@@ -135,6 +136,10 @@ def _tail(answer: dict) -> list[str]:
         lines.append(
             f"Not known without a GPU: the workspaces of {' and of '.join(row['unknown'])}. Figures"
             " go from none to a copy of what they work on."
+        )
+    if not answer["torch"].startswith(COMPARED):
+        lines.append(
+            f"PyTorch {COMPARED[:-1]} was compared with GPUs, yours was not: docs/fit-accuracy.md."
         )
     lines.append(f"{len(answer['runs'])} runs, {answer['seconds']} s.")
     return lines
