@@ -178,6 +178,14 @@ class Scopes(SimulatedTest):
         with self.assertRaisesRegex(ValueError, "every_bytes is -1"):
             libmend.record_stacks(-1)
 
+    def test_the_report_has_the_sum_of_a_scope_and_those_inside(self):
+        with libmend.scope("validation"):
+            for part in ("first", "second"):
+                with libmend.scope(part):
+                    self.blocks.append(_devices.alloc(0, 3 * MIB))
+        (line,) = [line for line in libmend.report().splitlines() if "inside it" in line]
+        self.assertRegex(line, r"^  validation +6\.00 MiB with the scopes inside it$")
+
     def test_requests_of_one_line_are_of_one_stack(self):
         def step():
             self.blocks += [_devices.alloc(0, MIB), _devices.alloc(0, MIB)]

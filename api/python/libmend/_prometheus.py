@@ -16,7 +16,7 @@ COUNTERS = frozenset(
     chunks_moved chunks_released chunks_remade collected_bytes compactions context_fences
     copied_bytes created_bytes driver_failures dropped_bytes frees history_events history_lost
     host_waits moves_avoided out_of_memory
-    pages_committed pages_decommitted peer_pool_trims placed_at_new_address placed_by_alias
+    pages_committed pages_decommitted peer_pool_trims placed_at_new_address
     placed_by_extension placed_in_run pressure_calls record_lost
     small_allocated_bytes small_allocated_requested_bytes small_allocations sleeps
     soft_limit_passed stream_waits waited_requests wakes""".split()

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from . import _devices, _stacks, _structures
 from ._errors import check
-from ._scopes import paths
+from ._scopes import paths, scopes
 from ._warning import warn_user
 
-_SHOWN = 8
+_SHOWN, _SHOWN_SUMS = 8, 4
 _BY = {"scope": 1, "tag": 2, "stream": 4, "stack": 8}  # MEND_BY_...
 
 
@@ -111,6 +111,7 @@ def report(device: object = 0) -> str:
             f"  {_cut(holder.name, 42):<42} {_size(holder.live_bytes):>10} {share:>6} "
             f"{holder.live_blocks:>9,} {holder.oldest:>11,}  {growth}"
         )
+    lines += _sums_of_scopes(device)
     if shown and not _stacks.has_recorded():
         lines.append("Lines of the program: libmend.record_stacks(), or MEND_STACKS=1MiB")
     return "\n".join(lines) + "\n"
@@ -122,6 +123,16 @@ def _pending(size_bytes: int) -> list[str]:
         " (record_stream); soft_limit bounds that"
     )
     return [text] if size_bytes else []
+
+
+def _sums_of_scopes(device: object) -> list[str]:
+    """The largest scopes with others inside, which holders tell apart: what they hold together."""
+    found = [scope for scope in scopes(device) if scope.live_bytes > scope.own_live_bytes]
+    largest = sorted(found, key=lambda scope: -scope.live_bytes)[:_SHOWN_SUMS]
+    return [
+        f"  {_cut(scope.path, 42):<42} {_size(scope.live_bytes):>10} with the scopes inside it"
+        for scope in largest
+    ]
 
 
 def _trend(holder: Holder, growing: dict[str, int]) -> str:
