@@ -17,6 +17,7 @@ static const mend_option options[] = {
     {"value", "FILE:LINE=VALUE",
      "what a line reads that only a GPU computes: a number, a fraction of a mask, or balanced",
      NULL},
+    {"world-size", "N", "rank 0 of N runs (what torchrun is told)", NULL},
     {"steps", "N|all",
      "end a run after N steps of the optimizer, or with the program (when peaks repeat)", NULL},
     {"seconds", "N", "the most for a run (60)", NULL},

@@ -58,6 +58,7 @@ class Command(FolderTest):
             (["--allocator", "jemalloc", program], "'jemalloc': choose from"),
             (["--steps", "0", program], "'0' is no number of steps"),
             (["--seconds", "-1", program], "'-1' is no number of seconds"),
+            (["--world-size", "0", program], "'0' is no number of ranks"),
             (["--value", "x.py=3", program], "'x.py=3' gives no value"),
             (["--value", "x.py:3=much", program], "'x.py:3=much' gives no value"),
             (["--largest", "batch", program], "'batch' is no span"),
@@ -97,6 +98,26 @@ class Command(FolderTest):
         ):
             program = _runs.Program.of(words)
             self.assertEqual(program, _runs.Program(interpreter, target, arguments))
+
+    def test_torchrun_is_not_started(self):
+        file = self.folder / "train.py"
+        file.write_text("")
+        torchrun = self.folder / "torchrun"
+        torchrun.write_text(f"#!{sys.executable}\n")
+        torchrun.chmod(0o755)
+        run = [sys.executable, "-m", "torch.distributed.run"]
+        for words, target, ranks in (
+            ([str(torchrun), "--nproc_per_node=8", file, "-x"], [str(file)], 8),
+            ([*run, "--standalone", "--nnodes", "1:2", "--nproc-per-node=4", file, "-x"],
+             [str(file)], 8),
+            ([*run, "--nproc-per-node=2", "-m", "part", "-x"], ["-m", "part"], 2),
+            ([*run, file, "-x"], [str(file)], 1),
+        ):  # fmt: skip
+            program = _runs.Program.of([str(word) for word in words])
+            made = _runs.Program([sys.executable], target, ["-x"], world_size=ranks)
+            self.assertEqual(program, made)
+        with self.assertRaisesRegex(_runs.CannotRun, "say how many ranks"):
+            _runs.Program.of([*run, "--nproc-per-node=gpu", str(file)])
 
     def test_a_size_takes_the_place_of_its_name(self):
         program = _runs.Program([], ["x.py"], ["--batch={batch}", "{other}", "{batch}"])
@@ -352,6 +373,7 @@ def answer(**more):
         "capability": [9, 0],
         "row": vars(row(2 * GIB, 3 * GIB, "peaks repeat", steps=8, grew_at_step=2)),
         "ways": [{}],
+        "world_size": 0,
         "columns": {"default": column, "mend": dict(column, reserved_bytes=4 * GIB)},
         "failed": {},
         "values": {"reads": [], "depends": False},
@@ -524,6 +546,16 @@ class Words(unittest.TestCase):
         values = {"reads": [("train.py:9", 7)], "depends": False}
         text = _text.write(answer(values=values, row=dict(answer()["row"], whole_reads=7)))
         self.assertTrue(text.startswith("ASSUMED: memory does not depend on 7 whole numbers"), text)
+
+    def test_ranks_are_said_first_and_what_nccl_takes_is_not_known(self):
+        text = _text.write(answer(world_size=8))
+        self.assertTrue(text.startswith("NOT KNOWN: what NCCL takes for itself on each GPU."), text)
+        self.assertIn("rank 0 of 8", text)
+        self.assertIn("It needs 2.00 to 3.00 GiB of a GPU and what NCCL takes, with", text)
+        fits = target(_answer.FITS, left_bytes=GIB)
+        columns = {"default": answer()["columns"]["default"]}
+        text = _text.write(answer(world_size=8, targets=[fits], columns=columns))
+        self.assertIn("T4 (14.56 GiB): fits if NCCL takes at most 1.00 GiB, with", text)
 
     def test_what_makes_it_less_sure_is_told(self):
         differ = dict(answer()["row"], steps_differ=True)

@@ -411,6 +411,50 @@ class Fit(unittest.TestCase):
         # x, and y twice: all else is fused away.
         self.assertEqual(column["allocated_bytes"] >> 26, 12)
 
+    def test_one_of_several_ranks(self):
+        """Parameters P on 8 ranks: DDP holds them, their gradients as buckets, and AdamW's two
+        states; FSDP an eighth of it, and no more than two blocks as a whole."""
+        program = self.program(
+            """
+            import datetime, os, sys
+            import torch.distributed as dist
+            from torch.distributed.fsdp import fully_shard
+            dist.init_process_group("nccl", timeout=datetime.timedelta(seconds=60))
+            device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+            with device:
+                model = nn.Sequential(*[nn.Linear(4096, 4096, bias=False) for _ in range(16)])
+            if sys.argv[1] == "ddp":
+                model = nn.parallel.DistributedDataParallel(model, device_ids=[device.index])
+            else:
+                for part in model:
+                    fully_shard(part)
+                fully_shard(model)
+            assert dist.get_world_size(dist.new_group(range(4), backend="nccl")) == 4
+            optimizer = torch.optim.AdamW(model.parameters())
+            for _ in range(3):
+                model(torch.empty(8, 4096, device=device)).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                torch.cuda.empty_cache()
+            ranks = [None] * dist.get_world_size()
+            dist.all_gather_object(ranks, dist.get_rank())
+            assert ranks == [0] * 8, ranks
+            dist.barrier()
+            dist.destroy_process_group()
+            """,
+            "import torch\nfrom torch import nn\n",
+        )
+        run = ["--", sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=8", program]
+        sizes = {}
+        for way in ("ddp", "fsdp"):
+            found = self.answer(0, *run, way)
+            self.assertEqual(found["world_size"], 8)
+            sizes[way] = found["columns"]["default"]["allocated_bytes"] / GIB  # P is 1 GiB
+        self.assertLess(5, sizes["ddp"])
+        self.assertLess(sizes["ddp"], 6.5)
+        self.assertLess(3 / 8, sizes["fsdp"])
+        self.assertLess(sizes["fsdp"], 2.5)
+
     def test_another_card_is_another_program(self):
         """PyTorch chooses by the card: attention in bfloat16 takes a matrix before 8.0."""
         program = self.program(

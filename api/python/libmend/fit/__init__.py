@@ -69,6 +69,12 @@ def _steps(text: str) -> int:
     return int(text)
 
 
+def _ranks(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 1 << 20:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of ranks")
+    return int(text)
+
+
 def _seconds(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) < 1 << 31:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
@@ -133,6 +139,7 @@ def parser() -> argparse.ArgumentParser:
     add("--value", type=_value, action="append", default=[], metavar="FILE:LINE=VALUE",
         help="what a line reads that only a GPU computes: a number, a fraction of a mask, or"
         " balanced")  # fmt: skip
+    add("--world-size", type=_ranks, metavar="N", help="rank 0 of N runs (what torchrun is told)")
     add("--steps", type=_steps, default=0, metavar="N|all",
         help="end a run after N steps of the optimizer, or with the program (when peaks"
         " repeat)")  # fmt: skip
@@ -395,6 +402,7 @@ class Fit:
             "capability": list(base.capability),
             "row": vars(self.free(self.allocators[0], base)[0]),
             "ways": self.ways,
+            "world_size": self.program.world_size,
             "orders": orders,
             "columns": columns,
             "allocators": self.allocators,
@@ -488,6 +496,7 @@ class Fit:
             "row": vars(self.free(first, card, size)[0]),
             "ways": self.ways,
             "allocators": self.allocators,
+            "world_size": self.program.world_size,
             "knob": knob,
             "span": [low, high, step],
             "values": self.values(card, size),
@@ -563,6 +572,7 @@ def main(arguments: list[str] | None = None) -> int:
         made.error("--largest and --fail-above are two questions")
     try:
         program = Program.of(named)
+        program.world_size = options.world_size or program.world_size
         if options.largest and f"{{{options.largest[0]}}}" not in " ".join(program.arguments):
             raise CannotRun(f"no argument of the program has {{{options.largest[0]}}} in it")
         answer = _answered(options, program, begin)

@@ -18,11 +18,15 @@ from ..simulate import environment_for
 from ._cards import Card
 
 UNLIMITED = 1 << 40
+RANKS_OF_NODE = 8  # and GPUs
 USUAL_KERNEL_NS = 20_000
 SERVER = Path(__file__).with_name("_server.py")
 ALLOCATORS = {"default": "PyTorch's default", "expandable": "expandable segments", "mend": "Mend"}
 # What decides which allocator a program has, or hides devices: what fit does itself.
 _SET_ASIDE = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "MEND_TORCH")
+_TORCHRUN_FLAGS = (
+    "m", "module", "standalone", "no-python", "run-path", "virtual-local-rank", "use-env",
+)  # fmt: skip
 _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 
@@ -38,6 +42,7 @@ class Program:
     target: list[str]  # a file; -m and a module; -c and its text
     arguments: list[str]
     name: str = ""  # in the answer, where it has one of its own
+    world_size: int = 0  # ranks, of which it is one; 0: it is not of several
 
     @classmethod
     def of(cls, words: list[str]) -> Program:
@@ -60,7 +65,30 @@ class Program:
         return cls._of_target([first[1].decode()], [found, *words[1:]])
 
     @classmethod
+    def _of_torchrun(cls, interpreter: list[str], words: list[str]) -> Program:
+        """Of torchrun's options its ranks matter: none is started but the one that is run."""
+        asked = {"nnodes": "1", "nproc-per-node": "1"}
+        at, is_module = 0, False
+        while at < len(words) and words[at].startswith("-"):
+            name, equals, value = words[at].lstrip("-").replace("_", "-").partition("=")
+            is_module |= name in ("m", "module")
+            if name not in _TORCHRUN_FLAGS and not equals:
+                at += 1
+                value = words[at] if at < len(words) else ""
+            asked[name] = value
+            at += 1
+        ranks = [asked[name].rpartition(":")[2] for name in ("nnodes", "nproc-per-node")]
+        if not all(count.isdecimal() and int(count) > 0 for count in ranks):
+            raise CannotRun(f"torchrun: say how many ranks: {' and '.join(asked)} are {ranks}")
+        made = cls._of_target(interpreter, ["-m", *words[at:]] if is_module else words[at:])
+        return dataclasses.replace(made, world_size=int(ranks[0]) * int(ranks[1]))
+
+    @classmethod
     def _of_target(cls, interpreter: list[str], words: list[str]) -> Program:
+        if words[:1] == ["-m"] and words[1:2] in (["torch.distributed.run"], ["torchrun"]):
+            return cls._of_torchrun(interpreter, words[2:])
+        if words and Path(words[0]).name == "torchrun":
+            return cls._of_torchrun(interpreter, words[1:])
         count = 2 if words[:1] in (["-m"], ["-c"]) else 1
         target = words[:count]
         if len(target) < count:
@@ -146,7 +174,8 @@ class Server:
         self.torch_version = (int(numbers[1]), int(numbers[2]))
 
     def _start(self, wants_preload: str) -> dict:
-        environment = environment_for(UNLIMITED, 1, False)
+        devices = max(min(self.program.world_size, RANKS_OF_NODE), 1)
+        environment = environment_for(UNLIMITED, devices, False)
         for name in (*_SET_ASIDE, "CUDA_VISIBLE_DEVICES"):
             environment.pop(name, None)
         environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # is_available() initializes nothing
@@ -196,6 +225,7 @@ class Server:
                 "MEND_SIMULATE_WORKSPACES": workspaces,
             },
             "steps": self.steps,
+            "world_size": self.program.world_size,
             "seconds": self.seconds,
             "record": record,
             "beside_bytes": beside_bytes,

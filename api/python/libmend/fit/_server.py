@@ -121,6 +121,8 @@ class Run:
             torch.cuda.memory._set_allocator_settings("expandable_segments:True")
         elif request["allocator"] == "mend":
             importlib.import_module(f"{PACKAGE.name}.torch").enable()
+        if request["world_size"]:
+            importlib.import_module(f"{PACKAGE.name}.fit._world").enter(request["world_size"])
         register_optimizer_step_post_hook(self.after_step)
         for module in (torch.cuda, torch.cuda.memory):  # the program's resets hide no peak
             module.reset_peak_memory_stats = self.keeping_peaks(module.reset_peak_memory_stats)

@@ -82,6 +82,11 @@ def _assumed(answer: dict) -> list[str]:
     """What an answer rests on that was not computed: it is said first, too."""
     lines = []
     values, row = answer["values"], answer["row"]
+    if answer["world_size"] > 1:
+        lines.append(
+            "NOT KNOWN: what NCCL takes for itself on each GPU. It is not in these figures, which"
+            f" are of rank 0 of {answer['world_size']}."
+        )
     for line, value in row["given"].items():
         what = value if isinstance(value, str) else f"{value:g}"
         lines.append(f"ASSUMED: what {line} reads is {what} (--value).")
@@ -153,10 +158,12 @@ def _head(answer: dict) -> str:
     )
 
 
-def _verdict_words(verdict: dict) -> str:
+def _verdict_words(verdict: dict, answer: dict) -> str:
     left = verdict["left_bytes"]
     if verdict["what"] != _answer.FITS:
         return verdict["what"]
+    if answer["world_size"] > 1:
+        return f"fits if NCCL takes at most {gib(left or 0)}"
     if left is None:
         return "fits"
     return f"fits, {gib(left)} left" if left else "fits, at its limit"
@@ -169,7 +176,7 @@ def _first(answer: dict) -> list[str]:
     lines = []
     for target in answer["targets"]:
         verdict = target["verdicts"][name]
-        lines.append(f"{target['label']}: {_verdict_words(verdict)}, with {who}.")
+        lines.append(f"{target['label']}: {_verdict_words(verdict, answer)}, with {who}.")
         if verdict["line"]:
             lines.append(
                 f"  It fails in step {verdict['step']} at {verdict['line']}, which asks for"
@@ -177,14 +184,17 @@ def _first(answer: dict) -> list[str]:
             )
     if not answer["targets"]:
         card = column["smallest_card"]
+        beside = " without that" if answer["world_size"] > 1 else ""
         enough = (
-            f"the smallest card of the list that is surely enough is {card}"
+            f"the smallest card of the list that is surely enough{beside} is {card}"
             f" ({gib(_cards.find(card).total_bytes)})"
             if card
             else "no card of the list is surely enough"
         )
         if "need" in column:
-            lines.append(f"It needs {_span(column['need'])} of a GPU, with {who}; {enough}.")
+            need = _span(column["need"])
+            nccl = " and what NCCL takes" if beside else ""
+            lines.append(f"It needs {need} of a GPU{nccl}, with {who}; {enough}.")
         else:
             lines.append(f"With {who} {enough}.")
     if answer["fail_above_bytes"] and "need" in column:
@@ -218,7 +228,7 @@ def _table(answer: dict) -> list[str]:
         add("least that is enough", lambda column: gib(column["least_bytes"]))
         add("with context and libraries", lambda column: _span(column["need"]))
     for target in answer["targets"]:
-        cells = [_verdict_words(target["verdicts"][name]) for name in answer["columns"]]
+        cells = [_verdict_words(target["verdicts"][name], answer) for name in answer["columns"]]
         lines.append(_cells(target["label"], cells))
     if is_known and not answer["targets"] and not answer["row"]["asks_free"]:
         add("smallest card", lambda column: column["smallest_card"] or "none")
