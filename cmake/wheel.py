@@ -139,8 +139,9 @@ def files_of(tree):
 
 
 def is_binary(path):
-    """Whether it is a library or the program."""
-    return ".so" in path.suffixes or path.parent.name == "bin"
+    """Whether it is a library or the program, and no text for the linker."""
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
 
 
 def record_of(tree, record):
