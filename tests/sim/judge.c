@@ -299,9 +299,10 @@ void trial_judge_refusal(trial *t, const trial_call *call)
     uint64_t most = makes_chunks ? trial_room_for_chunks(t, call->pool) : UINT64_MAX;
     uint64_t after = trial_room_with_peer_pools(t, call->pool, makes_chunks);
     const uint64_t guard_bytes = t->pools[call->pool].pool->heap.config.guard_bytes;
-    const uint64_t size_bytes = call->kind == CALL_COMMIT
-                                    ? trial_needed(t, call)
-                                    : mend_align_up(call->size_bytes + guard_bytes, 512);
+    const uint64_t size_bytes =
+        call->kind == CALL_COMMIT
+            ? trial_needed(t, call)
+            : mend_align_up(call->size_bytes + guard_bytes, makes_chunks ? t->page_bytes : 512);
     const uint64_t there = t->was_called ? after : mend_max_u64(call->room_bytes, after);
     trial_claim(t, TRIAL_REFUSED, trial_enough(t, size_bytes) > mend_min_u64(most, there),
                 "%llu bytes were refused; empty, or to be created, were %llu before and are %llu",

@@ -74,3 +74,14 @@ HOLDS(sim_regressions, free_chunks_are_not_remade_for_others,
       "soft_limit_percent 5, keep_free_percent 60",
       "ADD_CALLBACK / GROUP_CREATE / FOREIGN amount 87 / ALLOC size 136 / ALLOC_IN slot 1 size 123 "
       "/ FOREIGN amount 120 / ALLOC size 28")
+
+/* Seed 1121577: the try beyond what the driver had refused lacked addresses, which idle chunks had.
+ */
+HOLDS(
+    sim_regressions, idle_chunks_give_addresses_beyond_a_refusal, "address_devices 3",
+    "ALLOC / RANGE_CREATE slot 2 size 7 amount 7 / FREE / COMMIT slot 2 / FOREIGN stream 3 amount "
+    "1 / ALLOC")
+
+/* Seed 1130784: what had been refused once was tried again for less than a page. */
+HOLDS(sim_regressions, one_chunk_is_tried_beyond_a_refusal_in_whole_pages, "",
+      "FAULT size 6 amount 3 / ALLOC / ALLOC amount 20")

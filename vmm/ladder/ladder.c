@@ -77,13 +77,14 @@ static mend_outcome place(climb *c, bool asks_streams)
         if (outcome == MEND_NOTHING) {
             outcome = mend_place_in_stretch(heap, c->request, &c->span);
         }
+        if (outcome == MEND_NOTHING) {
+            outcome = mend_place_beyond_refusal(heap, c->request, mend_place, &c->span);
+        }
         gave_addresses = outcome == MEND_NOTHING && !gave_addresses &&
                          heap->shortage.no_addresses != MEND_DRIVER_OK &&
                          mend_ladder_trim_addresses(heap, c->request->stream);
     }
-    return outcome == MEND_NOTHING
-               ? mend_place_beyond_refusal(heap, c->request, mend_place, &c->span)
-               : outcome;
+    return outcome;
 }
 
 static mend_outcome place_behind(climb *c, bool asks_streams)

@@ -181,7 +181,7 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uin
         *released = released_bytes >= bytes;
     }
     if (!*released && all_bytes > 0 && mend_budget_lacks_device_memory(heap, plan->create_bytes)) {
-        mend_budget_note_lack(heap, all_bytes);
+        mend_budget_note_lack(heap, mend_align_up(all_bytes, heap->device.granularity_bytes));
     }
     return heap->unlocking.lost != MEND_DRIVER_OK || result == MEND_ERROR_OUT_OF_HOST_MEMORY
                ? result
