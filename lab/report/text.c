@@ -127,6 +127,9 @@ static void print_holders(FILE *out, const mend_report *report)
             print_holder(out, report, holder);
         }
     }
+    if (report->detail.is_recording && report->detail.holder_count == 0) {
+        fputs("Lines of a Python program: record it with MEND_STACKS=1MiB\n", out);
+    }
 }
 
 static void print_free(FILE *out, const mend_report *report)

@@ -68,7 +68,9 @@ MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
     unsetenv("MEND_RECORD");
     EXPECT_INT_EQ(0, unlink(command_line("%s.1", file.path)));
     expect_run(1, command_line("report '%s'", file.path),
-               "recording of Mend, 4 events, 2 blocks, device 64.0 MiB\nOut of memory", "");
+               "recording of Mend, 4 events, 2 blocks, device 64.0 MiB\nOut of memory..."
+               "Lines of a Python program: record it with MEND_STACKS=1MiB",
+               "");
 }
 
 MEND_TEST(record, wrong_usage_is_refused)

@@ -233,6 +233,13 @@ fcntl.flock = refuse
         for words in ("", "make", "build now"):
             self.assertEqual(start("-m", "libmend.torch", *words.split()).returncode, 2, words)
 
+    def test_without_pytorch_there_is_nothing_to_make_it_for(self):
+        variables = self.variables(PYTHONPATH=str(TREE))
+        done = start("-S", "-m", "libmend.torch", "build", **variables)
+        self.assertEqual((done.stdout, done.returncode), ("", 1))
+        self.assertIn("PyTorch cannot be imported: No module named 'torch'", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1)
+
     def test_reasons_why_it_cannot_be_made(self):
         self.why("/nowhere/c++ cannot be run", CXX="/nowhere/c++")
         self.why("allocator.cpp:1:1: error: nothing works", CXX=COMPILER + " -fails")

@@ -11,8 +11,11 @@ def main() -> int:
     if sys.argv[1:] != ["build"]:
         print("usage: python -m libmend.torch build", file=sys.stderr)
         return 2
-    import torch
-
+    try:
+        import torch
+    except ImportError as reason:
+        print(f"libmend.torch build: PyTorch cannot be imported: {reason}", file=sys.stderr)
+        return 1
     try:
         print(_class.path_for(torch, is_for_gpu=False))
     except _build.NotAvailable as reason:
