@@ -129,6 +129,7 @@ mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
     mend_result result = mend_enter(heap, &scope);
     mend_attainable_forget(heap);
     MEND_TRY(result);
+    const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     result = trim_to(heap, keep_bytes, false, released_bytes);
     if (result == MEND_OK && waits && heap->chunks.reserved_bytes > keep_bytes) {
         result = wait_and_trim(heap, keep_bytes, released_bytes);
@@ -138,6 +139,7 @@ mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
     }
     mend_driver_scope_close(heap, &scope);
     note_trim(heap, result, *released_bytes);
+    mend_budget_note_emptying(heap, reserved_bytes, *released_bytes);
     return result;
 }
 

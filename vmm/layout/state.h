@@ -321,7 +321,9 @@ typedef struct mend_retiring {
 typedef struct mend_budget {
     mend_usage_peaks peaks;
     mend_headroom headroom;
-    uint64_t plans; /* that were looked for, ever: what makes a miss expensive */
+    uint64_t plans;     /* that were looked for, ever: what makes a miss expensive */
+    uint32_t emptyings; /* trims in a row that gave much back, as in each step of a program */
+    uint64_t emptied_at_bytes; /* total of allocated bytes at the last one */
 } mend_budget;
 
 /* What the current search may do; the room `ladder` sets it. As the budget. */

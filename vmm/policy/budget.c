@@ -187,6 +187,26 @@ bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_byte
 
 /* ---- sizes of chunks and pages ------------------------------------------------------------- */
 
+void mend_budget_note_emptying(mend_heap *heap, uint64_t reserved_bytes, uint64_t released_bytes)
+{
+    if (released_bytes >= reserved_bytes / EMPTIED_OF_RESERVED) {
+        const uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
+        const uint64_t since = allocated - heap->budget.emptied_at_bytes;
+        const bool goes_on = since / EMPTYING_LIMITS < heap->config.limit_bytes;
+        heap->budget.emptyings = goes_on ? heap->budget.emptyings + 1 : 1;
+        heap->budget.emptied_at_bytes = allocated;
+    }
+}
+
+bool mend_budget_is_emptied(const mend_heap *heap)
+{
+    const uint64_t since = MEND_HEAP_SUM(heap, allocated_bytes) - heap->budget.emptied_at_bytes;
+    const uint64_t limit = mend_budget_limits(heap).now;
+    return heap->budget.emptyings >= EMPTYINGS &&
+           since / EMPTYING_LIMITS < heap->config.limit_bytes &&
+           heap->chunks.reserved_bytes <= limit - percent_of(limit, ROOMY_PERCENT);
+}
+
 /* Of what the device can give, if that is much less than the limit. What contexts and libraries
  * hold beside a pool that has the device for itself makes no chunk smaller. */
 static uint64_t part_of_limit(const mend_heap *heap)
@@ -196,6 +216,10 @@ static uint64_t part_of_limit(const mend_heap *heap)
     uint64_t limit = mend_min_u64(heap->config.limit_bytes, hard + hard / BESIDE_A_POOL);
     uint64_t part = limit / placement->chunks_of_limit + 1;
     part *= heap->counters.sleeps != 0 ? LARGER_IF_SLEPT : 1;
+    if (mend_budget_is_emptied(heap)) {
+        return mend_min_u64(mend_power_of_two_floor(limit / EMPTIED_CHUNKS_OF_LIMIT + 1),
+                            EMPTIED_CHUNK_BYTES);
+    }
     return mend_min_u64(mend_power_of_two_floor(part), placement->largest_chunk_bytes);
 }
 

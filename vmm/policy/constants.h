@@ -78,6 +78,19 @@ enum { LARGER_IF_IT_SLEEPS = 4 };
  * this much larger from then on. */
 enum { LARGER_IF_SLEPT = 2 };
 
+/* Trims in a row, part of what was reserved. Once so many gave that much back, each within
+ * EMPTYING_LIMITS limits of allocated bytes, the program is taken to empty the pool in each step.
+ * Then what it creates again lies in shared chunks of EMPTIED_CHUNK_BYTES (at most that part of the
+ * limit), while ROOMY_PERCENT of the limit are not reserved: smaller ones cost calls in each step,
+ * larger ones keep more. */
+enum {
+    EMPTYINGS = 2,
+    EMPTIED_OF_RESERVED = 16,
+    EMPTYING_LIMITS = 4,
+    EMPTIED_CHUNKS_OF_LIMIT = 128
+};
+#define EMPTIED_CHUNK_BYTES (24 * MEND_MIB)
+
 /* Bytes. A chunk of the small zone, whose blocks keep their chunks from being empty, is smaller if
  * one of the large zone is. */
 #define SMALL_CHUNK_BYTES (8 * MEND_MIB)

@@ -25,7 +25,8 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
 {
     uint64_t room = mend_budget_room_bytes(heap);
     const bool is_small = request->zone == MEND_ZONE_SMALL;
-    const mend_pressure pressure = is_small ? MEND_PRESSURE_LOW : mend_budget_pressure(heap);
+    const mend_pressure pressure =
+        is_small || mend_budget_is_emptied(heap) ? MEND_PRESSURE_LOW : mend_budget_pressure(heap);
     uint64_t page = mend_budget_page(heap, pressure);
     assert(missing_bytes > 0);
     if (request->creates_nothing) {

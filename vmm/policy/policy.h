@@ -148,6 +148,13 @@ uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone);
 /* The size of chunks that one large request has for itself. */
 uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *request);
 
+/* Called after a trim by the program, which had so much reserved. */
+void mend_budget_note_emptying(mend_heap *heap, uint64_t reserved_bytes, uint64_t released_bytes);
+
+/* Whether the program empties the pool again and again, and there is room: then few calls count
+ * more than the last bytes. */
+bool mend_budget_is_emptied(const mend_heap *heap);
+
 /* Created memory for a large request is rounded up to a multiple of this. */
 uint64_t mend_budget_page(const mend_heap *heap, mend_pressure pressure);
 

@@ -67,3 +67,23 @@ TRIM_WAIT_TEST(pool_trim_wait, leaves_the_memory_of_groups_without_a_wait, 32 * 
     EXPECT_RESULT(MEND_OK, mend_group_destroy(group, w->streams[0]));
     EXPECT_U64_EQ(MEND_MIB, trim_wait(w, 0));
 }
+
+/* A program that empties the pool in each step, of 16 blocks, in the smallest chunks that there
+ * are: from the third step on the chunks that it creates again are fewer. */
+KIT_SET_TEST(pool_trim_wait, a_pool_that_is_emptied_in_each_step_makes_fewer_chunks,
+             w->sim_config.memory_bytes = 4 * MEND_GIB,
+             w->sim_config.content = MEND_SIM_CONTENT_NONE, w->sim_config.page_bytes = 2 * MEND_MIB,
+             w->pool_config.tightness = 5, w->placement = (mend_test_sizes){0})
+{
+    enum { BLOCKS = 16, STEPS = 4 };
+    uint64_t created[STEPS + 1] = {0};
+    for (int i = 0; i < STEPS; i++) {
+        void *blocks[BLOCKS];
+        kit_alloc_row(w, blocks, BLOCKS, 12 * MEND_MIB, S(0));
+        kit_free_row(w, blocks, BLOCKS, S(0));
+        EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
+        created[i + 1] = mend_world_stats(w).chunks_created;
+    }
+    EXPECT_U64_EQ(created[2] - created[1], created[1]);
+    EXPECT_TRUE(2 * (created[4] - created[3]) <= created[1]);
+}
