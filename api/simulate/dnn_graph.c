@@ -108,7 +108,7 @@ static int64_t number_of(const descriptor *d, int name)
 static descriptor *descriptor_at(const attribute *list, int64_t i)
 {
     descriptor *found = NULL;
-    memcpy(&found, list->bytes + (size_t)i * sizeof(found), sizeof(found));
+    memcpy(&found, list->bytes + (size_t)i * sizeof(void *), sizeof(void *));
     return found;
 }
 
@@ -223,7 +223,7 @@ static int64_t give_engines(const descriptor *heuristics, int64_t wanted, char *
     int64_t count = heuristics->workspace > 0 ? 2 : 1;
     for (int64_t i = 0; out != NULL && i < count && i < wanted; i++) {
         descriptor *engine = NULL;
-        memcpy(&engine, out + (size_t)i * sizeof(engine), sizeof(engine));
+        memcpy(&engine, out + (size_t)i * sizeof(void *), sizeof(void *));
         engine->workspace = i == 0 ? heuristics->workspace : 0;
     }
     return out != NULL && wanted < count ? wanted : count;

@@ -106,8 +106,9 @@ static uint64_t place_of_matrix(const network *n, int layer, int which)
 
 static uint64_t place_of_bias(const network *n, int layer, int which)
 {
-    uint64_t biases = (uint64_t)(layer * n->biases * n->gates + which);
-    return place_of_matrix(n, n->layers * n->directions, 0) + biases * (uint64_t)n->hidden;
+    const int biases = layer * n->biases * n->gates + which;
+    return place_of_matrix(n, n->layers * n->directions, 0) +
+           (uint64_t)biases * (uint64_t)n->hidden;
 }
 
 SIMULATE_EXPORT int cudnnGetRNNWeightSpaceSize(dnn_handle *handle, const network *n, size_t *bytes)
@@ -173,7 +174,7 @@ SIMULATE_EXPORT int cudnnDropoutGetStatesSize(dnn_handle *handle, size_t *bytes)
     (void)handle;
     uint64_t threads =
         (uint64_t)simulate_attribute(PROCESSORS, 0) * (uint64_t)simulate_attribute(THREADS, 0);
-    *bytes =
-        simulate_unknown(SIMULATE_RECURRENT, LEAST_STATES * STATE_BYTES, threads * STATE_BYTES);
+    *bytes = simulate_unknown(SIMULATE_RECURRENT, (uint64_t)LEAST_STATES * STATE_BYTES,
+                              threads * STATE_BYTES);
     return DNN_SUCCESS;
 }
