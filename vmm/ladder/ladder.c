@@ -373,8 +373,7 @@ static mend_outcome search(climb *c)
         if (outcome == MEND_NOTHING && c->seek.may_wait && heap->config.compact_when_full) {
             outcome = behind_compactions(c);
         }
-        if (outcome == MEND_NOTHING && (c->seek.may_wait || heap->shortage.refused_bytes > 0 ||
-                                        heap->config.helpers->has_callbacks(heap))) {
+        if (outcome == MEND_NOTHING && (c->seek.may_wait || heap->shortage.refused_bytes > 0)) {
             mend_attainable_learn(heap);
         }
     } while (

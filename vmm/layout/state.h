@@ -232,7 +232,6 @@ typedef struct mend_attainable {
     uint64_t bytes;          /* reserved by the pool plus free on the device, when last asked */
     uint64_t free_bytes;     /* of that, free on the device */
     uint64_t asked_at_bytes; /* total of allocated bytes at that time */
-    uint64_t refused_bytes;  /* it does not say, and has refused a chunk of so much; 0: none */
 } mend_attainable;
 
 /* Peaks of memory in use, in this window and in the one before. */

@@ -127,7 +127,6 @@ static void learn_from_refusal(mend_heap *heap, uint64_t size_bytes)
     if (!heap->shortage.device_is_asked || !known->is_known ||
         size_bytes <= heap->shortage.device_free_bytes) {
         mend_attainable_learn(heap);
-        known->refused_bytes = known->is_known ? 0 : size_bytes;
     }
     if (known->is_known && size_bytes <= heap->shortage.device_free_bytes) {
         known->is_refused = true; /* as by a quota of the process */
@@ -212,7 +211,6 @@ void mend_attainable_learn(mend_heap *heap)
         .bytes = is_refused ? before.bytes : known_bytes,
         .free_bytes = is_refused ? 0 : free_bytes,
         .asked_at_bytes = is_refused ? before.asked_at_bytes : MEND_HEAP_SUM(heap, allocated_bytes),
-        .refused_bytes = is_told ? 0 : before.refused_bytes,
     };
 }
 
@@ -253,7 +251,6 @@ void mend_attainable_begin_search(mend_heap *heap)
     const uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes) - known->asked_at_bytes;
     const bool is_old = mend_budget_is_below_limit(heap) &&
                         allocated / LIMITS_OF_WINDOW >= heap->config.limit_bytes;
-    heap->attainable.refused_bytes = 0;
     if (known->is_refused && is_old) {
         heap->attainable.asked_at_bytes = MEND_HEAP_SUM(heap, allocated_bytes);
         raise_attainable(heap);

@@ -146,11 +146,8 @@ bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const me
         plan->lacks_host_memory = true;
     }
     const bool is_within = plan->create_bytes <= mend_budget_room_bytes(heap);
-    const bool was_refused = mend_budget_was_refused(heap, plan->create_bytes);
     if (!plan->lacks_host_memory && !is_within) {
         plan->lacking_bytes = mend_budget_lacking_bytes(heap, plan->create_bytes);
-    } else if (!plan->lacks_host_memory && was_refused) {
-        plan->lacking_bytes = plan->create_bytes;
     }
-    return !plan->lacks_host_memory && is_within && !was_refused;
+    return !plan->lacks_host_memory && is_within;
 }

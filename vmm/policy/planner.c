@@ -324,10 +324,6 @@ bool mend_plan_find_one(mend_heap *heap, const mend_request *request, bool exact
         !plan_creation(heap, request, rules, request->size_bytes, plan)) {
         return false;
     }
-    if (exact && mend_budget_was_refused(heap, plan->create_bytes)) {
-        plan->lacking_bytes = plan->create_bytes;
-        return false;
-    }
     plan->create_unit_bytes = plan->create_bytes;
     plan->create_tail_bytes = 0;
     return true;

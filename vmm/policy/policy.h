@@ -106,14 +106,6 @@ static inline bool mend_budget_is_below_limit(const mend_heap *heap)
     return limits.hard < limits.of_chunks;
 }
 
-/* Whether the driver has refused so much or less in this search, and does not say what it has. Then
- * it lacks all of it: memory that the pool gives back. */
-static inline bool mend_budget_was_refused(const mend_heap *heap, uint64_t create_bytes)
-{
-    const uint64_t refused_bytes = heap->attainable.refused_bytes;
-    return refused_bytes > 0 && create_bytes >= refused_bytes;
-}
-
 /* Notes that the device lacks memory to create this much. The smallest of a search counts, because
  * the plan that needs least is the closest to success. */
 void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes);

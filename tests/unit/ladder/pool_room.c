@@ -80,6 +80,22 @@ ROOM_TEST(pool_room, does_not_count_what_graphs_hold)
     EXPECT_U64_EQ(16 * MEND_MIB, expect_served(w, w->streams[0]));
 }
 
+/* A graph keeps the start of a chunk that is empty: the rest of the chunk grows, for a block of any
+ * size. */
+ROOM_TEST(pool_room, is_had_behind_what_graphs_hold)
+{
+    enum { KEPT = 80 * 1024, STEP = 24 * 1024, LIMIT = 6 * MEND_MIB };
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w->pool, LIMIT));
+    mend_group *group = kit_begin_group(w, w->streams[0]);
+    kit_free(w, kit_alloc(w, KEPT, w->streams[0]), w->streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    for (uint64_t bytes = LIMIT - KEPT; bytes > STEP; bytes -= STEP) {
+        ASSERT_TRUE(is_served_at_once(w, bytes, w->streams[0]));
+        EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
+    }
+    EXPECT_TRUE(expect_served(w, w->streams[0]) < LIMIT);
+}
+
 static void forbid_stream_waits(mend_world *w)
 {
     w->pool_config.allow_stream_waits = -1;
