@@ -116,6 +116,8 @@ class Values(unittest.TestCase):
     def test_small_floats_of_what_is_known_are_computed(self):
         with self.mode():
             self.assertEqual((torch.tensor([1.5, 2]).cuda() * 2).tolist(), [3, 4])
+            mask = torch.ones(16, 512, device="cuda")  # of floats, as BERT makes it
+            self.assertTrue(torch.all(mask == 1).item())
         self.assertEqual(self.counted, [])
 
     def test_random_whole_numbers_are_drawn_and_change_no_other_draw(self):

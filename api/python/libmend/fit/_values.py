@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 MOST = 1 << 20  # numbers in a tensor of whole numbers
-MOST_FLOATS = 4096
+MOST_FLOATS = 1 << 15
 STALE, GUESSED, FILLED, COPIED = 1, 2, 3, 4  # as api/simulate/contents.h has them
 WHOLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 BALANCED = "balanced"
