@@ -57,7 +57,7 @@ class Configured(ProgramTest):
             """
             import sys
             assert "libmend.rmm" not in sys.modules and "libmend.torch" not in sys.modules
-            for name in libmend._HOOKS:
+            for name in libmend._LATER:
                 assert getattr(libmend, name) is sys.modules["libmend." + name]
             assert callable(libmend.torch.enable) and not hasattr(libmend, "jax")
             """
