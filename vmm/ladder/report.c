@@ -92,33 +92,23 @@ static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *reques
 }
 
 /* The longest stretch of a run that the request could use, apart from `holds`, from where a block
- * may begin; for a block in one chunk it ends with the chunk. Adds what ends a stretch to
- * *blocked. */
+ * may begin; none for a block in one chunk. Adds what ends a stretch to *blocked. */
 static uint64_t longest_in_run(const mend_heap *heap, const mend_request *request,
                                const mend_run *run, unsigned holds, unsigned *blocked)
 {
     uint64_t longest_bytes = 0;
     uint64_t start = mend_align_up(run->address, request->alignment_bytes);
-    const mend_chunk *chunk =
-        request->in_one_chunk ? mend_chunk_at(&heap->chunks, run->address) : NULL;
     for (const mend_span *span = run->first;; span = span->next) {
         uint64_t end = mend_span_end(span);
         const unsigned left = holds_of(heap, request, span) & ~holds;
         *blocked |= left;
-        for (; chunk != NULL && chunk->address + chunk->size_bytes < end;
-             chunk = mend_chunk_next(chunk)) {
-            const uint64_t edge = chunk->address + chunk->size_bytes;
-            longest_bytes = left == 0 && edge > start ? mend_max_u64(longest_bytes, edge - start)
-                                                      : longest_bytes;
-            mend_raise_u64(&start, mend_align_up(edge, request->alignment_bytes));
-        }
         if (left != 0) {
             mend_raise_u64(&start, mend_align_up(end, request->alignment_bytes));
         } else if (end > start) {
             longest_bytes = mend_max_u64(longest_bytes, end - start);
         }
         if (span == run->last) {
-            return longest_bytes;
+            return request->in_one_chunk ? 0 : longest_bytes;
         }
     }
 }

@@ -38,32 +38,25 @@ static bool find_stretch(mend_heap *heap, const mend_request *request, mend_run 
     return false;
 }
 
-/* The first place of a run that is ready and crosses no edge of a chunk; looks at so many spans and
- * chunks at most. */
-static bool find_in_one_chunk(mend_heap *heap, const mend_request *request, mend_run *run,
-                              uint64_t most_steps, uint64_t *address)
+/* The smallest empty chunk that holds the request and is ready, where it is mapped: for a block in
+ * one chunk, which shares it with no other. */
+static mend_fit fit_in_empty(mend_heap *heap, const mend_request *request, int zone_number,
+                             uint64_t largest_bytes)
 {
-    mend_layout_tidy(heap, run, false, most_steps);
-    const mend_span *span = run->first;
-    const mend_chunk *chunk = mend_run_chunk_at(heap, run, run->address);
-    while (most_steps-- > 0) {
-        const uint64_t chunk_end = chunk->address + chunk->size_bytes;
-        *address =
-            mend_align_up(mend_max_u64(span->address, chunk->address), request->alignment_bytes);
-        if (*address < chunk_end && chunk_end - *address >= request->size_bytes &&
-            is_ready(heap, request, run, *address)) {
-            return true;
+    mend_chunk *chunk = mend_chunk_empty_at_least(&heap->chunks, request->size_bytes, 0);
+    for (; chunk != NULL && chunk->size_bytes <= largest_bytes;
+         chunk = mend_chunk_empty_next(chunk)) {
+        const uint64_t address = mend_align_up(chunk->address, request->alignment_bytes);
+        if (chunk->address == 0 || chunk->zone != zone_number ||
+            address + request->size_bytes > chunk->address + chunk->size_bytes) {
+            continue;
         }
-        if (mend_span_end(span) > chunk_end) {
-            chunk = mend_chunk_next(chunk);
-            assert(chunk != NULL); /* the run goes on */
-        } else if (span == run->last) {
-            return false;
-        } else {
-            span = span->next;
+        mend_run *run = mend_layout_run_at(&heap->zones[zone_number], address);
+        if (is_ready(heap, request, run, address)) {
+            return (mend_fit){run, address};
         }
     }
-    return false;
+    return (mend_fit){0};
 }
 
 /* The smallest run that fits, at its start; or at its end, if other streams used the start. */
@@ -90,8 +83,7 @@ static mend_fit best_fit(mend_heap *heap, const mend_request *request, const men
 /* A run of several spans may be ready between its ends: when the memory that was freed at both
  * waits for the context. A place there is better than memory that is created. Not for memory that
  * waits for streams: a place behind a wait keeps runs in one piece. Also in the largest run: the
- * smallest may be many, and all wait. A block that must lie in one chunk has places only between
- * the ends. */
+ * smallest may be many, and all wait. */
 static mend_fit fit_between(mend_heap *heap, const mend_request *request, const mend_zone *zone,
                             uint64_t largest_bytes)
 {
@@ -99,12 +91,8 @@ static mend_fit fit_between(mend_heap *heap, const mend_request *request, const 
     mend_run *last = run != NULL ? mend_sizes_last(&zone->runs_by_size) : NULL;
     for (int tries = 0; run != NULL && run->size_bytes <= largest_bytes; tries++) {
         uint64_t address;
-        const bool is_there =
-            request->in_one_chunk
-                ? find_in_one_chunk(heap, request, run, SPANS_OF_STRETCH, &address)
-                : run->first != run->last &&
-                      find_stretch(heap, request, run, SPANS_OF_STRETCH, &address);
-        if (is_there) {
+        if (run->first != run->last &&
+            find_stretch(heap, request, run, SPANS_OF_STRETCH, &address)) {
             return (mend_fit){run, address};
         }
         run = tries + 1 < SEARCH_TRIES ? mend_sizes_next(&zone->runs_by_size, run)
@@ -241,7 +229,7 @@ mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_nu
     assert(request->size_bytes % MEND_GRANULE_BYTES == 0);
     assert(mend_is_power_of_two(request->alignment_bytes));
     if (request->in_one_chunk) {
-        return fit_between(heap, request, zone, largest_bytes);
+        return fit_in_empty(heap, request, zone_number, largest_bytes);
     }
     if (request->zone == MEND_ZONE_LARGE && spares_empty(heap)) {
         uint64_t allowed_bytes = mend_budget_waste_allowed(heap, request);
@@ -260,17 +248,21 @@ mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_nu
 
 mend_fit mend_fit_find_between(mend_heap *heap, const mend_request *request, int zone_number)
 {
-    return fit_between(heap, request, &heap->zones[zone_number], UINT64_MAX);
+    return request->in_one_chunk
+               ? (mend_fit){0}
+               : fit_between(heap, request, &heap->zones[zone_number], UINT64_MAX);
 }
 
 mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, int zone_number)
 {
     const mend_zone *zone = &heap->zones[zone_number];
+    if (request->in_one_chunk) {
+        return fit_in_empty(heap, request, zone_number, UINT64_MAX);
+    }
     mend_run *run = mend_sizes_at_least(&zone->runs_by_size, request->size_bytes);
     for (; run != NULL; run = mend_sizes_next(&zone->runs_by_size, run)) {
         uint64_t address;
-        if (request->in_one_chunk ? find_in_one_chunk(heap, request, run, UINT64_MAX, &address)
-                                  : find_stretch(heap, request, run, UINT64_MAX, &address)) {
+        if (find_stretch(heap, request, run, UINT64_MAX, &address)) {
             return (mend_fit){run, address};
         }
     }
