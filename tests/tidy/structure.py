@@ -230,8 +230,7 @@ PARTS = {
     "unlocking": Part("mend_unlocking", "driver", whole=True),
     "zones": Part("mend_zone", "layout", whole=True),
     # Beside the owner these.
-    "chunks": Part("mend_chunks", "physical", whole=True, passed=["owing", "slab"],
-                   set_by={"ladder": ["parks_none"]}),
+    "chunks": Part("mend_chunks", "physical", whole=True, passed=["owing", "slab"]),
     "config": Part("mend_heap_config", "heap",
                    set_by={"policy": ["placement"], "ladder": ["limit_bytes"],
                            "pool": ["soft_limit_bytes"]}),

@@ -40,13 +40,8 @@ static mend_result look(mend_heap *heap, mend_request *asking, mend_room *room)
     mend_capture_groups_collect(heap);
     heap->streams.asks_any = asking->stream == MEND_STREAM_UNKNOWN;
     heap->streams.may_be_several |= heap->streams.asks_any;
-    if (asking->group != 0) {
-        mend_group_show_chunks(heap, asking->group);
-        heap->chunks.parks_none = true;
-    }
     mend_result result = ask(heap, asking, room);
     heap->streams.asks_any = false;
-    heap->chunks.parks_none = false;
     return result;
 }
 

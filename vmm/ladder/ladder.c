@@ -309,12 +309,7 @@ static mend_outcome take_turn(climb *c)
     c->has_turn = true;
     mend_history_begin_call(&heap->history, MEND_CAUSE_REQUEST);
     c->before = mark_of(heap, began_ns);
-    outcome = knows_mapped ? MEND_NOTHING : in_mapped(heap, c->request, true, &c->span);
-    if (outcome == MEND_NOTHING && c->request->group != 0) {
-        mend_group_show_chunks(heap, c->request->group);
-        heap->chunks.parks_none = true;
-    }
-    return outcome;
+    return knows_mapped ? MEND_NOTHING : in_mapped(heap, c->request, true, &c->span);
 }
 
 static mend_outcome end_turn(climb *c, mend_outcome outcome)
@@ -323,7 +318,6 @@ static mend_outcome end_turn(climb *c, mend_outcome outcome)
     if (!c->has_turn) {
         return outcome;
     }
-    heap->chunks.parks_none = false;
     if (outcome == MEND_PLACED && c->request->in_one_chunk) {
         mend_pins_keep_in_one_chunk(heap, c->span);
     }

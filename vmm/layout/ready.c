@@ -73,13 +73,6 @@ const mend_span *mend_layout_find_blocked(mend_heap *heap, mend_run *run, uint64
     return span;
 }
 
-static void note_if_kept(mend_heap *heap, mend_chunk *chunk)
-{
-    if (heap->streams.items[chunk->held_by.stream].group != 0) {
-        mend_chunk_note_kept(&heap->chunks, chunk);
-    }
-}
-
 bool mend_layout_chunk_is_ready(mend_heap *heap, mend_chunk *chunk, uint32_t stream,
                                 uint64_t behind_wait)
 {
@@ -89,7 +82,6 @@ bool mend_layout_chunk_is_ready(mend_heap *heap, mend_chunk *chunk, uint32_t str
         return true;
     }
     if (!mend_waits_stamp_is_ready(streams, chunk->held_by, stream, behind_wait)) {
-        note_if_kept(heap, chunk);
         return false;
     }
     if (!mend_layout_stamps_matter(heap, stream)) {
@@ -98,9 +90,8 @@ bool mend_layout_chunk_is_ready(mend_heap *heap, mend_chunk *chunk, uint32_t str
     mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
     const mend_span *blocked =
         mend_layout_find_blocked(heap, run, chunk->address, chunk->size_bytes, stream, behind_wait);
-    if (blocked != NULL && !chunk->is_parked) {
+    if (blocked != NULL) {
         chunk->held_by = mend_waits_first_blocking(streams, &blocked->waits, stream, behind_wait);
-        note_if_kept(heap, chunk);
     }
     return blocked == NULL;
 }

@@ -317,9 +317,6 @@ static bool note_idle(mend_chunks *chunks, uint64_t now_ns, uint64_t until_ns)
     bool any = false;
     assert(now_ns > 0 && until_ns <= now_ns);
     mend_chunk *at = mend_chunk_empty_at_least(chunks, 0, 0);
-    MEND_TREE_EACH(mend_chunk, parked, by_size, &chunks->parked) {
-        parked->idle_since_ns = parked->idle_since_ns != 0 ? parked->idle_since_ns : now_ns;
-    }
     for (; at != NULL; at = mend_chunk_empty_next(at)) {
         at->idle_since_ns = at->idle_since_ns != 0 ? at->idle_since_ns : now_ns;
         any |= at->idle_since_ns <= until_ns;

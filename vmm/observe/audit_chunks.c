@@ -146,14 +146,6 @@ static bool kept_is_right(const mend_audit_walk *a)
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
-static bool is_kept_by_group(const mend_heap *heap, const mend_chunk *chunk)
-{
-    const mend_stamp stamp = chunk->held_by;
-    return mend_chunk_is_empty(chunk) && chunk->address != 0 && stamp.epoch != 0 &&
-           heap->streams.items[stamp.stream].group != 0 &&
-           !mend_stamp_has_passed(&heap->streams, stamp);
-}
-
 static void count(mend_chunks *found, const mend_chunk *chunk)
 {
     const uint64_t bytes = chunk->size_bytes;
@@ -182,8 +174,6 @@ static void count(mend_chunks *found, const mend_chunk *chunk)
 
 static bool chunk_is_right(mend_audit_walk *a, const mend_chunk *chunk)
 {
-    MUST(!chunk->is_parked || is_kept_by_group(a->heap, chunk),
-         "a parked chunk is not kept by a group");
     MUST(chunk->claim.address == 0, "a chunk is still claimed");
     MUST(chunk->pins == mend_pins_of(a->heap, chunk), "a chunk has not the pins that cover it");
     MUST(chunk->holds == mend_chunk_holds(chunk), "the holds of a chunk are wrong");
@@ -238,8 +228,7 @@ bool mend_audit_chunks(mend_audit_walk *a)
 #define X(sum) MUST(found.sum == chunks->sum, "the counts of chunks are wrong: " #sum);
     CHUNK_SUMS(X);
 #undef X
-    MUST(of.empty == chunks->empty.count + chunks->parked.count &&
-             of.mapped == chunks->mapped.count,
+    MUST(of.empty == chunks->empty.count && of.mapped == chunks->mapped.count,
          "the counts of chunks are wrong");
     for (int zone = 0; zone < MEND_CHUNK_ZONES; zone++) {
         MUST(of.empty_in[zone] == a->heap->zones[zone].empty_bytes,

@@ -26,7 +26,6 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
     mend_tree_init(&chunks->mapped, compare_address);
     mend_tree_init(&chunks->empty, compare_size);
     mend_list_init(&chunks->newly_empty);
-    mend_chunks_init_parked(chunks);
     mend_tree_init(&chunks->owing.list, compare_owed);
     mend_tree_init(&chunks->all, compare_number);
     mend_slab_init(&chunks->slab, sizeof(mend_chunk));
@@ -41,9 +40,7 @@ void mend_chunks_clear(mend_chunks *chunks)
 
 void mend_chunk_leave_tree(mend_chunks *chunks, mend_chunk *chunk)
 {
-    mend_tree_remove(chunk->is_parked ? &chunks->parked : &chunks->empty, &chunk->by_size);
-    mend_list_remove(&chunk->noted);
-    chunk->is_parked = false;
+    mend_tree_remove(&chunks->empty, &chunk->by_size);
 }
 
 uint64_t mend_chunks_kept_by_pins(const mend_chunks *chunks)
@@ -114,7 +111,6 @@ mend_chunk *mend_chunk_begin(mend_chunks *chunks, uint64_t size_bytes)
     mend_chunk *made = mend_slab_take(&chunks->slab);
     made->size_bytes = size_bytes;
     mend_list_init(&made->newly);
-    mend_list_init(&made->noted);
     return made;
 }
 
@@ -403,8 +399,7 @@ void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kep
 bool mend_chunks_are_in_order(const mend_chunks *chunks)
 {
     bool is_right = mend_tree_is_valid(&chunks->mapped) && mend_tree_is_valid(&chunks->empty) &&
-                    mend_tree_is_valid(&chunks->parked) && mend_tree_is_valid(&chunks->all) &&
-                    mend_tree_is_valid(&chunks->owing.list);
+                    mend_tree_is_valid(&chunks->all) && mend_tree_is_valid(&chunks->owing.list);
     const mend_tree_node *at = is_right ? mend_tree_first(&chunks->mapped) : NULL;
     for (; at != NULL && is_right; at = mend_tree_next(at)) {
         is_right = CHUNK_OF(at, by_address)->next == CHUNK_OF(mend_tree_next(at), by_address);
@@ -458,9 +453,6 @@ static void sort_newly_empty(mend_chunks *chunks)
         if (mend_chunk_is_empty(chunk)) {
             mend_tree_insert_by(&chunks->empty, &chunk->by_size, compare_size);
         }
-    }
-    if (!mend_list_is_empty(&chunks->noted) && !chunks->parks_none) {
-        mend_chunks_park(chunks);
     }
 }
 

@@ -86,7 +86,6 @@ typedef struct mend_chunk {
 
     mend_tree_node by_size; /* in `empty`, while mend_chunk_is_empty, unless it is in ... */
     mend_list newly;        /* ... `newly_empty`, perhaps in use again; else alone */
-    mend_list noted;        /* in the ring of that name; else alone */
     uint64_t pins; /* number of pins on its mapping: while there is one, the mapping stays */
     uint64_t exports[MEND_EXPORT_WAYS]; /* blocks in it that are exported so; each block pins it */
     int file;              /* the chunk for other processes; only while there are exports by file */
@@ -97,7 +96,6 @@ typedef struct mend_chunk {
     mend_owed owed;         /* see mend_chunk_note_owed */
     mend_stamp held_by;     /* empty: a stamp of its memory for which that was not ready when it was
                              * last asked about; epoch 0: none since it became empty */
-    bool is_parked;         /* by_size is in `parked` */
     struct mend_kept *kept; /* what is kept of a sleeping chunk; NULL: it does not sleep */
 
     /* Frozen by an exchange or by a sleep: never in `empty`, even without live bytes. It
@@ -114,13 +112,10 @@ typedef struct mend_chunks {
     const mend_driver *driver;
     mend_chunk_properties properties;
     mend_tree mapped;      /* by address */
-    mend_tree empty;       /* empty chunks, by (size, number), but for `parked`, and those of ... */
+    mend_tree empty;       /* empty chunks, by (size, number), but for those of ... */
     mend_list newly_empty; /* ... this ring: that became empty since the last search for one. Most
                             * are in use again before the next one, and stay in the ring until then,
                             * so that the hot path changes neither */
-    mend_tree parked;      /* by (stream of held_by, number): see parked.c below */
-    mend_list noted;       /* in `empty`, to be parked by the next search */
-    bool parks_none;       /* while a request of a group looks for chunks */
     mend_tree all;         /* that have memory, by number */
     mend_chunk_sums *(*sums_at)(struct mend_chunks *chunks, uint64_t address);
     mend_slab slab;
@@ -380,19 +375,6 @@ mend_chunk *mend_chunk_empty_at_least(mend_chunks *chunks, uint64_t size_bytes, 
 
 /* The next one in that order; one that became empty after the search is not seen. */
 mend_chunk *mend_chunk_empty_next(const mend_chunk *chunk);
-
-/* ---- parked.c -------------------------------------------------------------------------------- */
-
-void mend_chunks_init_parked(mend_chunks *chunks);
-
-/* The slot of a group keeps an empty chunk: held_by is its stamp. */
-void mend_chunk_note_kept(mend_chunks *chunks, mend_chunk *chunk);
-
-/* Parks what was noted. Begins a search: no other one goes on. */
-void mend_chunks_park(mend_chunks *chunks);
-
-/* Searches meet the chunks that this slot keeps, until one asks for them. O(log n for each). */
-void mend_chunks_show(mend_chunks *chunks, uint32_t stream);
 
 /* ---- asleep.c -------------------------------------------------------------------------------- */
 

@@ -165,17 +165,8 @@ mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream str
         mend_streams_stamp(streams, i, 0); /* for blocks that are still live */
     }
     MEND_TRY(stream == MEND_NO_STREAM ? close_on_none(heap, group) : close_on(heap, group, stream));
-    mend_group_show_chunks(heap, group->number);
     mend_streams_release_group(&heap->streams, group->number);
     return MEND_OK;
-}
-
-void mend_group_show_chunks(mend_heap *heap, uint32_t group)
-{
-    mend_streams *streams = &heap->streams;
-    MEND_SLOTS_EACH(slot, streams, group) {
-        mend_chunks_show(&heap->chunks, slot);
-    }
 }
 
 void mend_group_drop(mend_heap *heap, mend_group *group)
@@ -310,7 +301,6 @@ void mend_capture_groups_collect_all(mend_heap *heap)
         mend_group *group = GROUP_OF(at);
         if (group->end != NULL && atomic_load(&group->end->has_come)) {
             mend_streams_end_capture(&heap->streams, group->capture);
-            mend_group_show_chunks(heap, group->number);
             mend_streams_end_group(&heap->streams, group->number);
             mend_streams_release_group(&heap->streams, group->number);
             mend_group_drop(heap, group);

@@ -100,10 +100,6 @@ void mend_group_watch_again(mend_heap *heap, mend_stream stream);
  * MEND_ERROR_DEVICE_LOST, MEND_ERROR_OUT_OF_HOST_MEMORY: the group stays. */
 mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream stream);
 
-/* Searches for empty chunks meet those that the group keeps (physical/parked.c): before it ends,
- * and before a request of its own. Under `state`. */
-void mend_group_show_chunks(mend_heap *heap, uint32_t group);
-
 /* The number of a capture's group, which is created if there is none; that calls the driver.
  * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_capture_group_find(mend_heap *heap, mend_order order, uint32_t *group);

@@ -135,8 +135,7 @@ RIG_TEST(observe_audit_fields, of_trees)
     }
     EXPECT_FOUND(zone->runs_by_size.count, 1000, "a tree of zone 1 is out of order");
     EXPECT_FOUND(zone->runs_by_size.words[0], 1, "a tree of zone 1 is out of order");
-    mend_tree *of_chunks[] = {&heap->chunks.mapped, &heap->chunks.empty, &heap->chunks.parked,
-                              &heap->chunks.all};
+    mend_tree *of_chunks[] = {&heap->chunks.mapped, &heap->chunks.empty, &heap->chunks.all};
     for (size_t i = 0; i < sizeof(of_chunks) / sizeof(of_chunks[0]); i++) {
         EXPECT_FOUND(of_chunks[i]->count, 1000, "a tree of chunks is out of order");
     }
@@ -151,7 +150,6 @@ RIG_TEST(observe_audit_fields, of_chunks_and_addresses)
     mend_chunks *chunks = &heap->chunks;
     mend_chunk *newly = MEND_CONTAINER_OF(chunks->newly_empty.next, mend_chunk, newly);
     ASSERT_FALSE(mend_list_is_empty(&chunks->newly_empty));
-    EXPECT_FOUND(newly->is_parked, true, "a parked chunk is not kept by a group");
     mend_list_remove(&newly->newly);
     expect_finding(heap, "counts of chunks");
     mend_list_append(&chunks->newly_empty, &newly->newly);
