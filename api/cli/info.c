@@ -146,7 +146,6 @@ static void print_device(const mend_measure_bench *bench, FILE *out)
     fprintf(out, "virtual memory         %s (probed)\n", info->virtual_memory ? "yes" : "no");
     if (info->virtual_memory) {
         fprintf(out, "page                   %s, recommended %s\n", page, recommended);
-        fprintf(out, "aliases of a chunk     %s (probed)\n", info->aliasing ? "yes" : "no");
     }
     fprintf(out, "share: descriptor      %s\n", info->share_file_descriptor ? "yes" : "no");
     fprintf(out, "share: fabric handle   %s\n", info->share_fabric ? "yes" : "no");

@@ -140,9 +140,6 @@ CONTRACT_TEST(contract_mapping, access_spans_mappings)
 /* A page mapped three times, for reading: all places show it. Then one of them can be written. */
 CONTRACT_TEST(contract_mapping, access_may_be_for_reading_alone)
 {
-    if (!c->info.aliasing) {
-        return; /* the test of aliases says so */
-    }
     const int device = 0;
     const uint64_t address = contract_reserve(c, 3 * c->page);
     const mend_chunk_handle handle = contract_create(c, c->page);
@@ -204,9 +201,6 @@ CONTRACT_TEST(contract_mapping, access_needs_a_mapping)
 
 CONTRACT_TEST(contract_mapping, aliases_agree_between_operations)
 {
-    if (!c->info.aliasing) {
-        return;
-    }
     uint64_t size = 2 * c->page;
     uint64_t address = contract_reserve(c, 2 * size);
     mend_chunk_handle handle = contract_create(c, size);

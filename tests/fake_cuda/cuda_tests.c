@@ -28,7 +28,6 @@ FAKE_TEST(a_device_is_described_and_probed)
     EXPECT_U64_EQ(UINT64_C(2) << 20, info.granularity_bytes);
     EXPECT_U64_EQ(UINT64_C(4) << 20, info.recommended_bytes);
     EXPECT_TRUE(info.virtual_memory);
-    EXPECT_TRUE(info.aliasing);
     EXPECT_TRUE(info.multicast);
     EXPECT_FALSE(info.integrated);
     EXPECT_U64_EQ(0, info.peers);
@@ -98,7 +97,7 @@ FAKE_TEST(what_cannot_be_accessed_is_dropped)
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     fault.call = "set_access";
     fault.status = 999;
-    fault.after_calls = 4; /* aliases, a file descriptor, a fabric handle */
+    fault.after_calls = 3; /* a page, a file descriptor, a fabric handle */
     ASSERT_RESULT(MEND_OK, mend_sim_fail(fake->sim, &fault));
     EXPECT_OK(probe());
     EXPECT_TRUE(info.virtual_memory && info.share_file_descriptor && info.share_fabric);
@@ -197,7 +196,7 @@ FAKE_TEST(what_a_device_can_do_is_tried_once)
     const mend_device_info first = info;
     memset(&info, 0x5a, sizeof(info));
     EXPECT_FALSE(tries_to_create());
-    EXPECT_TRUE(info.virtual_memory && info.aliasing && info.rdma);
+    EXPECT_TRUE(info.virtual_memory && info.rdma);
     EXPECT_TRUE(info.share_file_descriptor);
     EXPECT_TRUE(info.share_fabric);
     EXPECT_U64_EQ(first.granularity_bytes, info.granularity_bytes);
@@ -223,7 +222,6 @@ FAKE_TEST(without_virtual_memory_a_device_still_opens)
     fake->switches.virtual_memory_claimed = false;
     EXPECT_OK(probe());
     EXPECT_FALSE(info.virtual_memory);
-    EXPECT_FALSE(info.aliasing);
     EXPECT_FALSE(info.share_file_descriptor);
 
     /* Claimed, but the calls fail. */
@@ -261,18 +259,18 @@ FAKE_TEST(a_probe_that_runs_out_of_memory_fails_and_undoes_all)
 {
     static const struct {
         const char *call;
-        unsigned needed; /* calls of this kind until aliasing is known */
+        unsigned needed; /* calls of this kind until virtual memory is known */
     } steps[] = {{"device_open", 1},
                  {"context_push", 1},
                  {"exchange_capture_mode", 1},
                  {"reserve", 1},
                  {"create", 1},
-                 {"map", 2},
-                 {"set_access", 2},
-                 {"fill", 3},
-                 {"copy", 3},
+                 {"map", 1},
+                 {"set_access", 1},
+                 {"fill", 1},
+                 {"copy", 1},
                  {"stream_create", 1},
-                 {"stream_synchronize", 3}};
+                 {"stream_synchronize", 1}};
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         for (unsigned position = 0; position < steps[i].needed; position++) {
             EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, probe_with_fault(steps[i].call, position));
@@ -304,7 +302,6 @@ FAKE_TEST(what_is_not_needed_is_dropped_when_memory_is_short)
     /* The second chunk is the one to share. */
     EXPECT_OK(probe_with_fault("create", 1));
     EXPECT_TRUE(info.virtual_memory);
-    EXPECT_TRUE(info.aliasing);
     EXPECT_FALSE(info.share_file_descriptor);
     EXPECT_OK(probe_with_fault("export_handle", 0));
     EXPECT_FALSE(info.share_file_descriptor);
@@ -342,7 +339,6 @@ FAKE_TEST(a_device_opens_beside_a_capture)
     ASSERT_RESULT(MEND_OK, mend_sim_begin_capture(fake->sim, stream, MEND_SIM_CAPTURE_GLOBAL));
     EXPECT_OK(probe());
     EXPECT_TRUE(info.virtual_memory);
-    EXPECT_TRUE(info.aliasing);
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(fake->sim, stream, NULL));
     EXPECT_U64_EQ(violations, ledger_of_fake().violations);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(fake->sim, stream));

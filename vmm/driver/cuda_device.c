@@ -93,7 +93,6 @@ static bool recall_probe(mend_cuda *cuda, int device, mend_device_info *info)
         info->granularity_bytes = probed.granularity_bytes;
         info->recommended_bytes = probed.recommended_bytes;
         info->virtual_memory = probed.virtual_memory;
-        info->aliasing = probed.aliasing;
         info->share_file_descriptor = probed.share_file_descriptor;
         info->share_fabric = probed.share_fabric;
         info->rdma = probed.rdma;

@@ -1,6 +1,6 @@
 /*
  * What the memory of a device can do, found out by doing it: on some devices the attributes say yes
- * and the calls fail. A probe uses two pages of addresses, and creates one page of memory at a
+ * and the calls fail. A probe uses one page of addresses, and creates one page of memory at a
  * time.
  */
 #include <string.h>
@@ -15,10 +15,10 @@ typedef struct memory_probe {
     const char *device_name;
     int device;
     uint64_t page_bytes;
-    uint64_t address; /* two pages */
+    uint64_t address; /* a page */
     mend_chunk_handle chunk;
     mend_stream stream;
-    bool mapped[2]; /* the first page, the second */
+    bool is_mapped;
     bool was_short; /* of memory that a pool can do without */
     bool may_run;   /* a wait was refused: work may use what is mapped */
 } memory_probe;
@@ -51,16 +51,6 @@ static mend_status conclude_needed(memory_probe *probe, const char *what, mend_s
     return conclude(probe, what, status, works);
 }
 
-static mend_status map_page(memory_probe *probe, int page)
-{
-    const mend_driver *driver = probe->driver;
-    uint64_t address = probe->address + (uint64_t)page * probe->page_bytes;
-    MEND_TRY_CALL(driver->map(driver, address, probe->page_bytes, 0, probe->chunk));
-    probe->mapped[page] = true;
-    return driver->set_access(driver, address, probe->page_bytes, &probe->device, 1,
-                              MEND_ACCESS_READ_WRITE);
-}
-
 static mend_status map_chunk(memory_probe *probe, const mend_chunk_properties *properties)
 {
     const mend_driver *driver = probe->driver;
@@ -68,7 +58,10 @@ static mend_status map_chunk(memory_probe *probe, const mend_chunk_properties *p
         return MEND_DRIVER_NOT_SUPPORTED; /* the one before could not be given back */
     }
     MEND_TRY_CALL(driver->create(driver, probe->page_bytes, properties, &probe->chunk));
-    return map_page(probe, 0);
+    MEND_TRY_CALL(driver->map(driver, probe->address, probe->page_bytes, 0, probe->chunk));
+    probe->is_mapped = true;
+    return driver->set_access(driver, probe->address, probe->page_bytes, &probe->device, 1,
+                              MEND_ACCESS_READ_WRITE);
 }
 
 static mend_status wait_for(memory_probe *probe, mend_stream stream)
@@ -79,7 +72,7 @@ static mend_status wait_for(memory_probe *probe, mend_stream stream)
     return status;
 }
 
-/* Gives the chunk back, and its mappings; not while work may use them: then they stay for ever. */
+/* Gives the chunk back, and its mapping; not while work may use them: then they stay for ever. */
 static void drop_chunk(memory_probe *probe)
 {
     const mend_driver *driver = probe->driver;
@@ -90,12 +83,9 @@ static void drop_chunk(memory_probe *probe)
     if (probe->may_run) {
         return;
     }
-    for (int page = 0; page < 2; page++) {
-        if (probe->mapped[page]) {
-            driver->unmap(driver, probe->address + (uint64_t)page * probe->page_bytes,
-                          probe->page_bytes);
-            probe->mapped[page] = false;
-        }
+    if (probe->is_mapped) {
+        driver->unmap(driver, probe->address, probe->page_bytes);
+        probe->is_mapped = false;
     }
     if (probe->chunk != 0) {
         driver->release(driver, probe->chunk);
@@ -106,7 +96,7 @@ static void drop_chunk(memory_probe *probe)
 static void give_addresses_back(memory_probe *probe)
 {
     if (probe->address != 0 && !probe->may_run) {
-        probe->driver->address_free(probe->driver, probe->address, 2 * probe->page_bytes);
+        probe->driver->address_free(probe->driver, probe->address, probe->page_bytes);
         probe->address = 0;
     }
 }
@@ -121,34 +111,24 @@ static void clean_up(memory_probe *probe)
     }
 }
 
-/* Reads through a page, in the order of the first stream. */
-static mend_status read_back(memory_probe *probe, int page, uint8_t *seen, uint64_t bytes)
+/* Writes the page and reads the same bytes. */
+static mend_status pass_bytes(memory_probe *probe)
 {
-    const mend_driver *driver = probe->driver;
-    mend_status status =
-        driver->copy(driver, (uint64_t)(uintptr_t)seen,
-                     probe->address + (uint64_t)page * probe->page_bytes, bytes, probe->stream);
-    /* The copy may be in flight in any case: nothing is unmapped before it is done. */
-    mend_status waited = wait_for(probe, probe->stream);
-    return status != MEND_DRIVER_OK ? status : waited;
-}
-
-/* Writes through the page `written` and reads the same bytes through the page `read`. */
-static mend_status pass_bytes(memory_probe *probe, int written, int read, uint8_t value)
-{
-    enum { BYTES = 64 };
+    enum { BYTES = 64, VALUE = 0x5a };
     const mend_driver *driver = probe->driver;
     uint8_t seen[BYTES] = {0};
     uint8_t expected[BYTES];
-    memset(expected, value, sizeof(expected));
-    mend_status status =
-        driver->fill(driver, probe->address + (uint64_t)written * probe->page_bytes, value,
-                     probe->page_bytes, probe->stream);
-    mend_status was_read = read_back(probe, read, seen, BYTES); /* waits in any case */
-    status = status != MEND_DRIVER_OK ? status : was_read;
-    return status == MEND_DRIVER_OK && memcmp(seen, expected, BYTES) != 0
-               ? MEND_DRIVER_NOT_SUPPORTED
-               : status;
+    memset(expected, VALUE, sizeof(expected));
+    const mend_status status =
+        driver->fill(driver, probe->address, VALUE, probe->page_bytes, probe->stream);
+    const mend_status copied =
+        driver->copy(driver, (uint64_t)(uintptr_t)seen, probe->address, BYTES, probe->stream);
+    /* The copy may be in flight in any case: nothing is unmapped before it is done. */
+    const mend_status waited = wait_for(probe, probe->stream);
+    MEND_TRY_CALL(status);
+    MEND_TRY_CALL(copied);
+    MEND_TRY_CALL(waited);
+    return memcmp(seen, expected, BYTES) == 0 ? MEND_DRIVER_OK : MEND_DRIVER_NOT_SUPPORTED;
 }
 
 static mend_status try_mapping(memory_probe *probe)
@@ -156,17 +136,9 @@ static mend_status try_mapping(memory_probe *probe)
     const mend_driver *driver = probe->driver;
     mend_chunk_properties properties = {.device = probe->device};
     MEND_TRY_CALL(driver->stream_create(driver, &probe->stream));
-    MEND_TRY_CALL(driver->reserve(driver, 2 * probe->page_bytes, 0, 0, &probe->address));
+    MEND_TRY_CALL(driver->reserve(driver, probe->page_bytes, 0, 0, &probe->address));
     MEND_TRY_CALL(map_chunk(probe, &properties));
-    return pass_bytes(probe, 0, 0, 0x5a);
-}
-
-/* Maps the chunk at the second page too; it is mapped at the first. */
-static mend_status try_alias(memory_probe *probe)
-{
-    MEND_TRY_CALL(map_page(probe, 1));
-    MEND_TRY_CALL(pass_bytes(probe, 0, 1, 0xa5));
-    return pass_bytes(probe, 1, 0, 0x3c);
+    return pass_bytes(probe);
 }
 
 /* Creates a page with special properties and accesses it, which some drivers refuse only then (RDMA
@@ -221,9 +193,6 @@ static mend_status probe_all(memory_probe *probe, mend_device_info *info)
 {
     mend_status status =
         conclude_needed(probe, "virtual memory", try_mapping(probe), &info->virtual_memory);
-    if (status == MEND_DRIVER_OK && info->virtual_memory) {
-        status = conclude_needed(probe, "aliasing", try_alias(probe), &info->aliasing);
-    }
     drop_chunk(probe);
     if (status != MEND_DRIVER_OK || !info->virtual_memory) {
         drop_claims(info);

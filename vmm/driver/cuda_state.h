@@ -61,7 +61,7 @@ MEND_DRIVER_CALLS(X)
 
 /*
  * Tries out what the memory of an open device can do, and fills granularity_bytes,
- * recommended_bytes, virtual_memory, aliasing, rdma and share_...; what the driver
+ * recommended_bytes, virtual_memory, rdma and share_...; what the driver
  * refuses is false and logged. *is_final is false if a refusal may have been a lack of memory:
  * another probe may find more. The device's context is current. Leaves nothing behind. OK;
  * OUT_OF_MEMORY if not even one page could be created, or the code of a broken context: *info is

@@ -108,7 +108,6 @@ typedef struct mend_device_info {
     bool rdma;                  /* gpuDirectRDMACapable may be set (probed) */
     bool multicast;
     bool integrated; /* the device uses the host's memory */
-    bool aliasing;   /* one chunk may be mapped at several addresses (probed) */
     uint64_t peers;  /* bit n: device n (another one) can be given access to the memory */
 } mend_device_info;
 

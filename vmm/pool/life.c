@@ -121,7 +121,6 @@ static mend_passes passes_of(const mend_pool_config *config, mend_device_info *i
     }
     info->granularity_bytes = info->recommended_bytes = PASSED_PAGE_BYTES;
     info->share_file_descriptor = info->share_fabric = info->rdma = info->multicast = false;
-    info->aliasing = false;
     info->peers = 0;
     return config->plain != 1 && info->memory_pools ? MEND_PASSES_IN_ORDER : MEND_PASSES_ALL;
 }

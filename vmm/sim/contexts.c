@@ -135,7 +135,6 @@ mend_status mend_sim_do_device_open(mend_sim *sim, int device, mend_device_info 
         .share_fabric = sim->config.fabric != MEND_SIM_FABRIC_NONE,
         .rdma = sim->config.has_rdma != 0,
         .integrated = sim->config.is_integrated != 0,
-        .aliasing = true,
         .peers = peers_of(sim, device),
     };
     snprintf(info->name, sizeof(info->name), "simulated device %d", device);
