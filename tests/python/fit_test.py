@@ -556,6 +556,7 @@ class Words(unittest.TestCase):
         columns = {"default": answer()["columns"]["default"]}
         text = _text.write(answer(world_size=8, targets=[fits], columns=columns))
         self.assertIn("T4 (14.56 GiB): fits if NCCL takes at most 1.00 GiB, with", text)
+        self.assertRegex(text, r"T4 \(14.56 GiB\) +1.00 GiB for NCCL\n")
 
     def test_what_makes_it_less_sure_is_told(self):
         differ = dict(answer()["row"], steps_differ=True)

@@ -228,7 +228,13 @@ def _table(answer: dict) -> list[str]:
         add("least that is enough", lambda column: gib(column["least_bytes"]))
         add("with context and libraries", lambda column: _span(column["need"]))
     for target in answer["targets"]:
-        cells = [_verdict_words(target["verdicts"][name], answer) for name in answer["columns"]]
+        cells = []
+        for name in answer["columns"]:
+            verdict = target["verdicts"][name]
+            words = _verdict_words(verdict, answer)
+            if answer["world_size"] > 1 and verdict["what"] == _answer.FITS:
+                words = f"{gib(verdict['left_bytes'] or 0)} for NCCL"
+            cells.append(words)
         lines.append(_cells(target["label"], cells))
     if is_known and not answer["targets"] and not answer["row"]["asks_free"]:
         add("smallest card", lambda column: column["smallest_card"] or "none")
