@@ -236,12 +236,12 @@ PARTS = {
                            "pool": ["soft_limit_bytes"]}),
     "counters": Part("mend_heap_counters", "layout", set_by={
         "heap": ["cache_hits", "out_of_memory", "placed_in_run"],
-        "ladder": ["chunks_remade", "collected_bytes", "moves_avoided", "placed_by_extension",
+        "ladder": ["chunks_remade", "collected_bytes", "moves_avoided",
                    "placed_in_run", "soft_limit_passed", "waited_requests"],
         "move": ["chunks_moved", "compactions", "copied_bytes", "driver_failures", "dropped_bytes",
                  "placed_at_new_address", "placed_by_extension"],
         "sleep": ["sleeps", "wakes"]}),
-    "frees": Part("mend_frees", "heap", [], set_by={"ladder": ["early_fences_left"]}),
+    "frees": Part("mend_frees", "heap", []),
     "shortage": Part("mend_shortage", "ladder", ["heap", "sleep"], set_by={
         "move": ["device_free_bytes", "device_is_asked", "no_addresses", "others_bytes",
                  "refused_total_bytes"],

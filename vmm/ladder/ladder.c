@@ -223,7 +223,7 @@ static void note_shortage(climb *c)
 
 /* ---- into the right to make room, and out of it ---------------------------------------------- */
 
-/* While pressure is critical empty chunks are spared, but not if another thread holds the grow
+/* Empty chunks are spared, but not if another thread holds the grow
  * lock: it may be in the driver for long, or wait for work that needs this request. */
 static mend_outcome beside_another_grower(climb *c)
 {
@@ -344,7 +344,6 @@ static mend_outcome search(climb *c)
     int searches = 0;
     uint64_t frees_before;
     uint64_t limit_before; /* what the pool could have, by what the device has */
-    heap->frees.early_fences_left = SEARCH_TRIES;
     assert(!heap->search.keeps_soft_limit);
     heap->search.keeps_soft_limit = is_soft;
     do {

@@ -82,10 +82,7 @@ static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool
         mend_budget_note_lack(heap, plan->refused_bytes);
     }
     if (is_found) {
-        const uint64_t moved_bytes = plan->picked_bytes;
-        const mend_outcome outcome = mend_grow(heap, request, plan, span);
-        mend_headroom_note_moves(heap, outcome == MEND_PLACED ? moved_bytes : 0);
-        return outcome;
+        return mend_grow(heap, request, plan, span);
     }
     return plan->lacks_host_memory ? mend_outcome_without_host_memory() : MEND_NOTHING;
 }
@@ -102,31 +99,6 @@ static const mend_plan_rules ways[] = {
 };
 enum { FREE_ONLY, CREATES, EXACTLY, EXACTLY_ELSEWHERE, EXACTLY_AGAIN, WAYS };
 static_assert(WAYS == sizeof(ways) / sizeof(ways[0]), "each has a name");
-
-/* Maps the gaps of a bridge one after the other, and takes the place. Other threads may have used
- * its runs meanwhile. */
-static mend_outcome build_bridge(mend_heap *heap, const mend_request *request,
-                                 const mend_bridge *bridge, mend_span **span)
-{
-    mend_plan plan;
-    mend_span *none = NULL;
-    mend_outcome outcome = MEND_PLACED;
-    while (outcome == MEND_PLACED && mend_bridge_plan(heap, request, bridge, &plan)) {
-        outcome = carry_out(heap, request, true, &plan, &none);
-        mend_plan_clear(&plan);
-    }
-    mend_plan_clear(&plan);
-    if (outcome != MEND_PLACED) {
-        return outcome;
-    }
-    mend_run *run = mend_layout_run_at(&heap->zones[request->zone], bridge->address);
-    bool is_built = run != NULL && mend_run_end(run) - bridge->address >= request->size_bytes &&
-                    mend_layout_is_ready(heap, run, bridge->address, request->size_bytes,
-                                         request->stream, request->behind_wait);
-    return is_built ? take(heap, request, (mend_fit){run, bridge->address},
-                           &heap->counters.placed_by_extension, span)
-                    : MEND_NOTHING;
-}
 
 /* Creates memory, if that is worth it. If the driver refuses, moves can still serve the request. */
 static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *request,
@@ -174,24 +146,18 @@ static mend_fit find_where_they_lie(mend_heap *heap, const mend_request *request
     return (mend_fit){0};
 }
 
-/* What is better than a plan that moves chunks: a bridge, or else memory that is created. The plan
- * ends before one of them is carried out: it has the same chunks, and other threads may use them
- * meanwhile. */
+/* What is better than a plan that moves chunks: a place beside them, or else memory that is
+ * created. The plan ends before one of them is carried out: it has the same chunks, and other
+ * threads may use them meanwhile. */
 static mend_outcome avoid_moves(mend_heap *heap, const mend_request *request, mend_plan *moves,
                                 mend_span **span)
 {
-    mend_bridge bridge;
     const mend_fit fit = find_where_they_lie(heap, request, moves);
     if (fit.run != NULL) {
         mend_plan_clear(moves);
         return take(heap, request, fit, &heap->counters.placed_in_run, span);
     }
-    mend_outcome outcome = MEND_NOTHING;
-    if (mend_bridge_find(heap, request, moves->picked_bytes + moves->create_bytes, &bridge)) {
-        mend_plan_clear(moves);
-        outcome = build_bridge(heap, request, &bridge, span);
-    }
-    return outcome == MEND_NOTHING ? create_to_avoid_moves(heap, request, moves, span) : outcome;
+    return create_to_avoid_moves(heap, request, moves, span);
 }
 
 /* An empty small chunk, a new one, any run of the large zone. */
@@ -258,7 +224,8 @@ static mend_outcome place_in_zone(mend_heap *heap, const mend_request *request, 
     return outcome;
 }
 
-/* ---- while pressure is critical -------------------------------------------------------------- */
+/* ---- where empty chunks are spared ------------------------------------------------------------
+ */
 
 /* Gives back a chunk that is too large for the request, so that one of the right size can be
  * created: `plan` says what the request lacks. */
@@ -319,15 +286,14 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
     }
     for (; outcome == MEND_NOTHING && now.zone < MEND_ZONES_OF_BLOCKS; now.zone++) {
         outcome = place_in_zone(heap, &now, &plan, span);
-        bool is_critical = outcome == MEND_NOTHING && now.zone == MEND_ZONE_LARGE &&
-                           !now.creates_nothing &&
-                           mend_budget_waste_allowed(heap, &now) < UINT64_MAX;
-        if (is_critical && plan.lacking_bytes != 0) { /* only breaking an empty chunk would help:
-                                                       * first tries to give one back and create
-                                                       * another */
+        bool spares = outcome == MEND_NOTHING && now.zone == MEND_ZONE_LARGE &&
+                      !now.creates_nothing && mend_budget_waste_allowed(heap, &now) < UINT64_MAX;
+        if (spares && plan.lacking_bytes != 0) { /* only breaking an empty chunk would help:
+                                                  * first tries to give one back and create
+                                                  * another */
             outcome = remake_chunk(heap, &now, &plan, span);
         }
-        if (is_critical && outcome == MEND_NOTHING) {
+        if (spares && outcome == MEND_NOTHING) {
             now.may_break = true;
             outcome = place_in_zone(heap, &now, &plan, span);
         }

@@ -236,16 +236,14 @@ typedef struct mend_attainable {
 
 /* Peaks of memory in use, in this window and in the one before. */
 typedef struct mend_usage_peaks {
-    uint64_t used_bytes[2];      /* bytes of partly used chunks */
-    uint64_t trapped_bytes[2];   /* of these, bytes not live, when the limit was near */
-    uint64_t early_bytes[2];     /* the same, when most of the limit was used */
+    uint64_t used_bytes;         /* bytes of partly used chunks */
+    uint64_t trapped_bytes[2];   /* of these, bytes not live, when most of the limit was used */
     uint64_t window_start_bytes; /* total of allocated bytes when this window began */
 } mend_usage_peaks;
 
 /* Whether to create memory instead of moving chunks. */
 typedef struct mend_headroom {
     uint64_t most_live_bytes;
-    uint64_t moved_bytes;        /* empty chunks that requests moved since the last trim */
     uint64_t window_start_bytes; /* total of allocated bytes when it began */
     bool was_refused;            /* the driver refused a creation in this window */
 } mend_headroom;
@@ -339,8 +337,7 @@ typedef struct mend_caching {
 
 /* What frees leave for later frees. Guarded by `state`. */
 typedef struct mend_frees {
-    uint32_t early_fences_left; /* fences that frees may still record early */
-    uint64_t of_users;          /* number of freed blocks that other streams used */
+    uint64_t of_users; /* number of freed blocks that other streams used */
 } mend_frees;
 
 /* Groups of the program and groups of captures; the room `users` uses it. Guarded by `state`. */

@@ -55,15 +55,9 @@ bool mend_budget_has_soft_limit(const mend_heap *heap)
            heap->config.soft_limit_bytes < mend_budget_hard_limit(heap);
 }
 
-static uint64_t most_used(const mend_heap *heap)
-{
-    const mend_usage_peaks *peaks = &heap->budget.peaks;
-    return mend_max_u64(peaks->used_bytes[0], peaks->used_bytes[1]);
-}
-
 bool mend_budget_is_nearly_used(const mend_heap *heap)
 {
-    return is_near(mend_budget_limits(heap).now, most_used(heap));
+    return is_near(mend_budget_limits(heap).now, heap->budget.peaks.used_bytes);
 }
 
 static uint64_t used_bytes(const mend_heap *heap)
@@ -72,19 +66,14 @@ static uint64_t used_bytes(const mend_heap *heap)
     return heap->chunks.reserved_bytes - mend_chunks_empty_bytes(&heap->chunks);
 }
 
-/* Whether a window saw much trapped, while little of the limit was left. */
-static bool trapped_much(const mend_heap *heap, uint64_t limit, int window)
+/* What the window before trapped counts while much is used again: a program that went near the
+ * limit once and stays far below it spares no chunks for that any longer. */
+static bool trapped_much(const mend_heap *heap, uint64_t limit)
 {
-    return heap->budget.peaks.trapped_bytes[window] >= percent_of(limit, LAST_PERCENT);
-}
-
-/* The same, while most of the limit was used. */
-static bool trapped_early(const mend_heap *heap, uint64_t limit)
-{
-    const uint64_t *early_bytes = heap->budget.peaks.early_bytes;
+    const uint64_t *trapped_bytes = heap->budget.peaks.trapped_bytes;
     const uint64_t least_bytes = percent_of(limit, LAST_PERCENT);
-    return early_bytes[0] >= least_bytes ||
-           (early_bytes[1] >= least_bytes &&
+    return trapped_bytes[0] >= least_bytes ||
+           (trapped_bytes[1] >= least_bytes &&
             used_bytes(heap) >= limit - percent_of(limit, AGAIN_PERCENT));
 }
 
@@ -93,28 +82,6 @@ static uint64_t trapped_bytes(const mend_heap *heap)
     const uint64_t used = used_bytes(heap);
     assert(mend_heap_awake_bytes(heap) <= used);
     return used - mend_heap_awake_bytes(heap);
-}
-
-bool mend_budget_traps_too_much(const mend_heap *heap)
-{
-    return heap->budget.headroom.most_live_bytes + trapped_bytes(heap) >=
-           mend_budget_limits(heap).now;
-}
-
-bool mend_budget_may_waste(const mend_heap *heap)
-{
-    const uint64_t limit = mend_budget_limits(heap).now;
-    return heap->budget.headroom.most_live_bytes <= limit - percent_of(limit, SLACK_PERCENT) &&
-           !mend_budget_traps_too_much(heap);
-}
-
-/* What the window before trapped counts while much is used again: a program that went near the
- * limit once and stays far below it does not move chunks for that any longer. */
-static bool is_critical(const mend_heap *heap, uint64_t limit)
-{
-    const bool was_before = trapped_much(heap, limit, 1);
-    return trapped_much(heap, limit, 0) ||
-           (was_before && used_bytes(heap) >= limit - percent_of(limit, AGAIN_PERCENT));
 }
 
 static bool is_low(const mend_heap *heap, uint64_t limit)
@@ -126,17 +93,12 @@ static bool is_low(const mend_heap *heap, uint64_t limit)
 mend_pressure mend_budget_pressure(const mend_heap *heap)
 {
     uint64_t limit = mend_budget_limits(heap).now;
-    if (is_low(heap, limit)) {
-        return MEND_PRESSURE_LOW;
-    }
-    return is_critical(heap, limit) ? MEND_PRESSURE_CRITICAL : MEND_PRESSURE_HIGH;
+    return is_low(heap, limit) ? MEND_PRESSURE_LOW : MEND_PRESSURE_HIGH;
 }
 
 bool mend_budget_spares_empty(const mend_heap *heap)
 {
-    mend_pressure pressure = mend_budget_pressure(heap);
-    return pressure == MEND_PRESSURE_CRITICAL ||
-           (pressure == MEND_PRESSURE_HIGH && !mend_budget_is_ample(heap));
+    return mend_budget_pressure(heap) == MEND_PRESSURE_HIGH && !mend_budget_is_ample(heap);
 }
 
 void mend_budget_note_use(mend_heap *heap)
@@ -146,18 +108,13 @@ void mend_budget_note_use(mend_heap *heap)
     uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
     if ((allocated - peaks->window_start_bytes) / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
         *peaks = (mend_usage_peaks){
-            .used_bytes = {0, peaks->used_bytes[0]},
             .trapped_bytes = {0, peaks->trapped_bytes[0]},
-            .early_bytes = {0, peaks->early_bytes[0]},
             .window_start_bytes = allocated,
         };
     }
-    peaks->used_bytes[0] = mend_max_u64(peaks->used_bytes[0], used);
+    mend_raise_u64(&peaks->used_bytes, used);
     const uint64_t limit = mend_budget_limits(heap).now;
     if (used >= limit - percent_of(limit, EARLY_PERCENT)) {
-        mend_raise_u64(&peaks->early_bytes[0], trapped_bytes(heap));
-    }
-    if (is_near(limit, used)) {
         mend_raise_u64(&peaks->trapped_bytes[0], trapped_bytes(heap));
     }
 }
@@ -271,15 +228,11 @@ uint64_t mend_budget_most_kept_bytes(const mend_heap *heap)
 uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request)
 {
     const uint64_t limit = mend_budget_limits(heap).now;
-    const bool is_last = is_critical(heap, limit);
     const bool keeps_empty = request->zone == MEND_ZONE_LARGE && !request->may_break &&
-                             (is_last || trapped_early(heap, limit)) && !is_low(heap, limit);
-    if (!keeps_empty) {
-        return UINT64_MAX;
-    }
-    const uint64_t page = mend_budget_page(
-        heap, mend_budget_may_waste(heap) ? MEND_PRESSURE_HIGH : MEND_PRESSURE_CRITICAL);
-    return is_last ? page : mend_max_u64(page, request->size_bytes / WASTE_OF_REQUEST);
+                             trapped_much(heap, limit) && !is_low(heap, limit);
+    return keeps_empty ? mend_max_u64(heap->device.granularity_bytes,
+                                      request->size_bytes / WASTE_OF_REQUEST)
+                       : UINT64_MAX;
 }
 
 /* ---- tightness ------------------------------------------------------------------------------- */
@@ -332,16 +285,13 @@ static bool needs_all(const mend_heap *heap)
 }
 
 /* How much may be reserved so that chunks need not move. What is created now can be moved later, so
- * it takes nothing from a later request: only what live blocks trap does. Moves buy more: a program
- * that would move for ever creates instead in the end, one that moves little stays small. Not
- * without bound; and little where the program wants the least memory. */
+ * it takes nothing from a later request: only what live blocks trap does. Not without bound; and
+ * little where the program wants the least memory. */
 static uint64_t most_bytes(const mend_heap *heap)
 {
     const uint64_t live = heap->budget.headroom.most_live_bytes;
     const bool has_more = heap->config.tightness < MEND_TIGHTNESS_LEVELS && !needs_all(heap);
-    const uint64_t more = live / MORE_OF_LIVE;
-    const uint64_t bought = mend_min_u64(heap->budget.headroom.moved_bytes / PART_OF_MOVED, more);
-    return live + percent_of(live, HEADROOM_PERCENT) + (has_more ? more + bought : 0);
+    return live + percent_of(live, HEADROOM_PERCENT) + (has_more ? live / MORE_OF_LIVE : 0);
 }
 
 /* Not where addresses are few: a chunk that moves leaves its own. */
@@ -356,13 +306,7 @@ static bool may_reserve(const mend_heap *heap, uint64_t create_bytes)
 bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
 {
     assert(heap->chunks.reserved_bytes > 0); /* there are chunks to move */
-    return !heap->budget.headroom.was_refused && may_reserve(heap, create_bytes) &&
-           mend_budget_pressure(heap) != MEND_PRESSURE_CRITICAL;
-}
-
-bool mend_headroom_is_spent(const mend_heap *heap, uint64_t size_bytes)
-{
-    return !needs_all(heap) && !may_reserve(heap, size_bytes);
+    return !heap->budget.headroom.was_refused && may_reserve(heap, create_bytes);
 }
 
 void mend_headroom_note_refusal(mend_heap *heap)
@@ -370,16 +314,7 @@ void mend_headroom_note_refusal(mend_heap *heap)
     heap->budget.headroom.was_refused = true;
 }
 
-/* Not where memory is idle late: then moves come with each request, whatever is created. */
-void mend_headroom_note_moves(mend_heap *heap, uint64_t moved_bytes)
-{
-    if (!mend_streams_have_unfenced(&heap->streams)) {
-        heap->budget.headroom.moved_bytes += moved_bytes;
-    }
-}
-
 void mend_headroom_forget(mend_heap *heap)
 {
     heap->budget.headroom.most_live_bytes = mend_heap_awake_bytes(heap);
-    heap->budget.headroom.moved_bytes = 0;
 }

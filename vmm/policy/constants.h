@@ -29,23 +29,18 @@ enum { DEFAULT_TIGHTNESS = 3 };
 
 /* ---- pressure -------------------------------------------------------------------------------- */
 
-/* Percent of the limit. Pressure is critical once LAST_PERCENT was trapped beside live blocks while
- * all but NEAR_PERCENT was used: then a broken chunk may be the one that a later request lacks.
- * Headroom leaves LAST_PERCENT for requests that lack memory. */
+/* Percent of the limit. A program has used nearly all of it once all but NEAR_PERCENT was in use.
+ * Headroom leaves LAST_PERCENT then for requests that lack memory. */
 enum { LAST_PERCENT = 2, NEAR_PERCENT = 10 };
 
 /* Percent of the limit, and part of a request. Once LAST_PERCENT was trapped while all but
  * EARLY_PERCENT was used, an empty chunk is broken only if the block leaves at most
- * WASTE_OF_REQUEST of its own size free: with room, nearly all is used only when it is too late. */
-enum { EARLY_PERCENT = 25, WASTE_OF_REQUEST = 4 };
+ * WASTE_OF_REQUEST of its own size free: with room, nearly all is used only when it is too late.
+ * While more than AGAIN_PERCENT is unused, what the window before trapped does not count. */
+enum { EARLY_PERCENT = 25, WASTE_OF_REQUEST = 4, AGAIN_PERCENT = 15 };
 
-/* Percent of the limit. While more than this is unused, what the window before trapped makes no
- * pressure critical. */
-enum { AGAIN_PERCENT = 15 };
-
-/* Percent of the limit. Once all but CLOSE_PERCENT was live, blocks lie as closely as they can;
- * once all but SLACK_PERCENT, they waste no more under critical pressure than they must. */
-enum { CLOSE_PERCENT = 5, SLACK_PERCENT = 8 };
+/* Percent of the limit. Once all but this was live, blocks lie as closely as they can. */
+enum { CLOSE_PERCENT = 5 };
 
 /* While this part of the limit is not reserved, calls count more than bytes: a search spares no
  * empty chunk, and large requests have larger chunks. */
@@ -59,10 +54,6 @@ enum { LIMITS_OF_WINDOW = 2 };
  * pool has a few hundred chunks, and one of ranges may have a million, which no request looks at.
  */
 enum { CHUNKS_COMPARED = 512 };
-
-/* Multiples of a request. Chunks for it are taken from where they leave the least behind while this
- * much is empty: then there is a choice. */
-enum { EMPTY_OF_REQUEST = 4 };
 
 /* ---- sizes of chunks ------------------------------------------------------------------------- */
 
@@ -114,19 +105,10 @@ enum { MORE_OF_REFUSED = 8 };
 
 /* ---- searches -------------------------------------------------------------------------------- */
 
-/* Runs that a search compares, runs that a plan tries to extend: bounds the time of a call. Fences
- * of frees after a request that had to make room: so the steady state makes no driver call. */
+/* Runs that a search compares, runs that a plan tries to extend: bounds the time of a call. */
 enum { SEARCH_TRIES = 24 };
 
-/* Part of a large request. A run that is smaller saves hardly a move, and the addresses behind it
- * let another block grow. */
-enum { PART_OF_REQUEST = 16 };
-
-/* A bridge moves at most this part of what the request would move without it: what lies beside its
- * gaps can no longer grow. */
-enum { BRIDGE_OF_MOVES = 2 };
-
-/* Spans of a run that are looked at for a place between its ends; runs and gaps of a bridge. */
+/* Spans of a run that are looked at for a place between its ends. */
 enum { SPANS_OF_STRETCH = 64 };
 
 /* Streams. Where there are more, small blocks lie between those that others freed before the pool
@@ -142,14 +124,9 @@ enum { GAPS_OF_PAGE = 8 };
 enum { HEADROOM_PERCENT = 4 };
 
 /* Part of the peak of live bytes: how much more than that, while the program has not needed nearly
- * all of the limit; and as much again in the place of moves. Without this bound a recording that
- * names no stream reserves 24 times its peak; one that names its streams is the same. */
+ * all of the limit. Without this bound a recording that names no stream reserves 24 times its peak;
+ * one that names its streams is the same. */
 enum { MORE_OF_LIVE = 2 };
-
-/* Part of the bytes that requests have moved. So much more may be reserved: what a program moves
- * four times costs more than to create it. A half would reserve a tenth more for recordings that
- * gain nothing. */
-enum { PART_OF_MOVED = 4 };
 
 /* ---- what only the context covers ------------------------------------------------------------ */
 
@@ -167,11 +144,5 @@ enum { WAIT_OF_UNFENCED = 4 };
  * so many tries, each for fences half as young as the one before: to wait for the latest is to run
  * one stream behind the other. */
 enum { AGES_OF_FENCES = 7 };
-
-/* ---- fences of frees ------------------------------------------------------------------------- */
-
-/* With several streams, a fence is recorded when this many usual chunks were freed on one stream,
- * so that other streams need not wait for later work of it. */
-enum { CHUNKS_OF_EPOCH = 8 };
 
 #endif

@@ -184,21 +184,19 @@ static inline void compare_ends(mend_heap *heap, const mend_request *request, me
 }
 
 /* Compares both ends of the smallest runs that fit, by the bytes of empty chunks that they would
- * break. Skips places that waste more than allowed. Larger runs stay whole for larger requests,
- * which would move chunks: before pressure is critical those above two such blocks, then, while
- * memory may be wasted, all above the first that has a place. */
+ * break. Skips places that waste more than allowed. While a place may waste anything, runs above
+ * two such blocks stay whole for larger requests, which would move chunks. */
 static mend_fit keep_empty_fit(mend_heap *heap, const mend_request *request, const mend_zone *zone,
                                uint64_t allowed_bytes)
 {
     choice best = {.waits_matter = mend_layout_stamps_matter(heap, request->stream),
                    .broken_bytes = UINT64_MAX,
                    .allowed_bytes = allowed_bytes};
-    const bool is_critical = allowed_bytes < UINT64_MAX;
-    const bool takes_first = is_critical && mend_budget_may_waste(heap);
-    const uint64_t largest_bytes = is_critical ? UINT64_MAX : 2 * request->size_bytes;
+    const uint64_t largest_bytes =
+        allowed_bytes < UINT64_MAX ? UINT64_MAX : 2 * request->size_bytes;
     mend_run *run = mend_sizes_at_least(&zone->runs_by_size, request->size_bytes);
     for (int tries = 0; run != NULL && tries < SEARCH_TRIES && best.broken_bytes > 0 &&
-                        run->size_bytes <= largest_bytes && (best.fit.run == NULL || !takes_first);
+                        run->size_bytes <= largest_bytes;
          tries++) {
         mend_run *next = mend_sizes_next(&zone->runs_by_size, run);
         if (next != NULL) {

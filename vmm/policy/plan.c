@@ -130,32 +130,17 @@ static bool try_pick(mend_heap *heap, const mend_request *request, mend_plan *pl
 
 /* ---- in which order chunks of one size are taken --------------------------------------------- */
 
-/* Whether chunks for a request are taken from where they leave the least behind. Where less is
- * empty nearly all of it moves anyway, and the oldest chunks, which are found at once, are as good.
- */
-static bool leaves_least(const mend_heap *heap, const mend_request *request)
-{
-    return mend_budget_traps_too_much(heap) &&
-           mend_chunks_empty_bytes(&heap->chunks) / EMPTY_OF_REQUEST >= request->size_bytes;
-}
-
 /* A chunk of the size, and the run that it is in; if it is not mapped, all is 0. */
 typedef struct candidate {
     mend_chunk *chunk;
     const mend_run *run;
     uint64_t run_bytes;
-    uint64_t edge_bytes; /* of the run, in partly used chunks: they stay where they are. 0 as well
-                          * unless too much is trapped */
 } candidate;
 
-/* First chunks in the run that leaves the least behind beside live blocks, where it is of use to no
- * large request; then in the smallest run, because its addresses serve none; and from the run's
- * end, so that the rest stays in one piece and can grow. */
+/* First chunks in the smallest run, because its addresses serve no large request; and from the
+ * run's end, so that the rest stays in one piece and can grow. */
 static int compare_candidates(const candidate *a, const candidate *b)
 {
-    if (a->edge_bytes != b->edge_bytes) {
-        return mend_compare_u64(a->edge_bytes, b->edge_bytes);
-    }
     if (a->run_bytes != b->run_bytes) {
         return mend_compare_u64(a->run_bytes, b->run_bytes);
     }
@@ -181,32 +166,14 @@ static void sift(candidate *candidates, size_t count, size_t at)
     candidates[at] = moved;
 }
 
-/* The parts of a run in chunks that are partly used: at its start, and at its end. */
-static uint64_t edges_of(const mend_heap *heap, const mend_run *run)
-{
-    const uint64_t end = mend_run_end(run);
-    const mend_chunk *first = mend_run_chunk_at(heap, run, run->address);
-    const mend_chunk *last = mend_run_chunk_at(heap, run, end - 1);
-    uint64_t bytes = 0;
-    if (!mend_chunk_is_empty(first)) {
-        bytes += first->address + first->size_bytes - run->address;
-    }
-    if (!mend_chunk_is_empty(last)) {
-        bytes += end - last->address;
-    }
-    return bytes;
-}
-
 /* The candidate before is often in the same run. */
-static candidate candidate_of(const mend_heap *heap, mend_chunk *chunk, bool compares_edges,
-                              const candidate *before)
+static candidate candidate_of(const mend_heap *heap, mend_chunk *chunk, const candidate *before)
 {
     candidate found = *before;
     found.chunk = chunk;
     if (before->run == NULL || chunk->address - before->run->address >= before->run_bytes) {
         found.run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
         found.run_bytes = found.run != NULL ? found.run->size_bytes : 0;
-        found.edge_bytes = found.run != NULL && compares_edges ? edges_of(heap, found.run) : 0;
     }
     return found;
 }
@@ -236,12 +203,11 @@ static uint64_t pick_by_run(mend_heap *heap, const mend_request *request, mend_p
         plan->lacks_host_memory = true;
         return need_bytes;
     }
-    const bool compares_edges = leaves_least(heap, request);
     candidate before = {0};
     size_t count = 0;
     for (; at != NULL && at->size_bytes == size_bytes && count < most;
          at = mend_chunk_empty_next(at)) {
-        before = candidate_of(heap, at, compares_edges, &before);
+        before = candidate_of(heap, at, &before);
         candidates[count++] = before;
     }
     for (size_t i = count / 2; i-- > 0;) {
@@ -279,7 +245,7 @@ static bool pick_cover(mend_heap *heap, const mend_request *request, mend_plan *
 uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
                           uint64_t need_bytes)
 {
-    const bool keeps_runs = !mend_budget_is_nearly_used(heap) || leaves_least(heap, request);
+    const bool keeps_runs = !mend_budget_is_nearly_used(heap);
     assert(need_bytes > 0);
     mend_chunk *largest = mend_chunk_empty_at_most(&heap->chunks, need_bytes, UINT64_MAX);
     while (need_bytes > 0 && largest != NULL) {

@@ -96,15 +96,6 @@ typedef struct base_candidate {
     uint64_t kept_from;  /* chunks of the run from here on stay */
 } base_candidate;
 
-/* Whether a run is too small to be extended for a request of many chunks. */
-static bool is_part_too_small(const mend_heap *heap, const mend_request *request,
-                              const mend_run *run)
-{
-    const uint64_t least = request->size_bytes / PART_OF_REQUEST;
-    return run->size_bytes < least && least >= mend_budget_usual_chunk(heap, MEND_ZONE_LARGE) &&
-           mend_headroom_is_spent(heap, request->size_bytes);
-}
-
 static bool can_grow(mend_heap *heap, const mend_request *request, const base_candidate *place)
 {
     const mend_space *space = &heap->space;
@@ -113,7 +104,6 @@ static bool can_grow(mend_heap *heap, const mend_request *request, const base_ca
     assert(place->start <= end); /* the block may use nothing of the run */
     assert(end - place->start + place->need_bytes == request->size_bytes);
     return mend_space_room_at(space, end) >= place->need_bytes &&
-           !is_part_too_small(heap, request, place->run) &&
            mend_layout_is_ready(heap, place->run, place->start, end - place->start, request->stream,
                                 request->behind_wait);
 }
@@ -141,10 +131,7 @@ static base_candidate find_base(mend_heap *heap, const mend_request *request, me
 /* The run in which the block can begin such that it ends where a page ends, with the smallest gap
  * before the block. The block then shares one page with its neighbours, not two, and no page stays
  * open behind it. The gap stays free for small blocks.
- *
- * It compares the largest runs, which save the most moves. Once what is trapped would be missing at
- * the peak, it compares those of fitting sizes alone: most of what is trapped then are ends below a
- * page, more of them than a search looks at, and nothing else uses them up. */
+ * It compares the largest runs, which save the most moves. */
 static base_candidate find_closing_base(mend_heap *heap, const mend_request *request,
                                         mend_pressure pressure)
 {
@@ -152,7 +139,6 @@ static base_candidate find_closing_base(mend_heap *heap, const mend_request *req
     const bool is_small = request->zone == MEND_ZONE_SMALL;
     const uint64_t page = mend_budget_page(heap, is_small ? MEND_PRESSURE_LOW : pressure);
     const uint64_t open_bytes = request->size_bytes % page;
-    const bool fits_alone = mend_budget_traps_too_much(heap);
     uint64_t least_gap = page / GAPS_OF_PAGE;
     base_candidate best = {0};
     mend_run *run = mend_layout_growing_below(zone, request->size_bytes);
@@ -160,10 +146,6 @@ static base_candidate find_closing_base(mend_heap *heap, const mend_request *req
          run != NULL && run->size_bytes > open_bytes && least_gap > 0 && tries < SEARCH_TRIES;
          tries++) {
         const uint64_t gap = (run->size_bytes - open_bytes) % page;
-        if (gap >= least_gap && fits_alone) {
-            run = mend_layout_growing_below(zone, run->size_bytes - gap + least_gap);
-            continue;
-        }
         base_candidate place = {run, run->address + gap,
                                 request->size_bytes - (run->size_bytes - gap), run->address};
         if (gap < least_gap &&
@@ -221,38 +203,22 @@ static bool may_lack_less(const mend_heap *heap, const base_candidate *place,
 }
 
 /* Plans to extend the first run below the request's size that can grow. False if memory is missing,
- * or if no run has room for the chunks.
- *
- * The largest run comes first and usually needs the least memory. Not always: empty chunks can be
- * used anywhere, but free memory of a partly used chunk only where it is. So if creation is exact,
- * because memory is short, it tries the other runs too; then *plan is the one that lacks least. */
+ * or if no run has room for the chunks. The largest run comes first and usually needs the least
+ * memory. */
 static bool plan_growing_smaller(mend_heap *heap, const mend_request *request,
                                  mend_plan_rules rules, mend_plan *plan)
 {
-    mend_plan least = {.lacking_bytes = UINT64_MAX};
     int tries = SEARCH_TRIES;
     mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes);
     base_candidate place = find_base(heap, request, run, &tries);
     growth found = GROWTH_LACKS_ADDRESSES;
     while (place.run != NULL) {
-        if (least.base == NULL || may_lack_less(heap, &place, least.lacking_bytes)) {
-            found = plan_growth(heap, request, rules, &place, plan);
-            /* Looks at no further run: that would join its spans. */
-            if (found == GROWTH_FITS || (found == GROWTH_LACKS_MEMORY && !rules.exact)) {
-                break;
-            }
-            if (found == GROWTH_LACKS_MEMORY && plan->lacking_bytes < least.lacking_bytes) {
-                take_over(&least, plan);
-            }
+        found = plan_growth(heap, request, rules, &place, plan);
+        if (found != GROWTH_LACKS_ADDRESSES) {
+            break; /* looks at no further run: that would join its spans */
         }
-        run = mend_layout_growing_smaller(place.run);
-        place = find_base(heap, request, run, &tries);
+        place = find_base(heap, request, mend_layout_growing_smaller(place.run), &tries);
     }
-    if (found != GROWTH_FITS && least.base != NULL) {
-        take_over(plan, &least);
-    }
-    note_refused(plan, least.refused_bytes);
-    mend_plan_clear(&least);
     return found == GROWTH_FITS;
 }
 

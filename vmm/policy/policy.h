@@ -10,17 +10,15 @@
 
 /*
  * *Used* bytes are those of partly used chunks: live bytes, and free ones trapped beside them.
- * Programs repeat what they did, so the largest value of the last two windows counts; a window ends
- * after a number of allocated bytes.
+ * Programs repeat what they did, so the largest value of a window counts; it ends after a number of
+ * allocated bytes.
  *
  * Guarded by the heap's `state` lock.
  */
 
 typedef enum mend_pressure {
-    MEND_PRESSURE_LOW,      /* most of the limit is not reserved: large chunks, few calls */
-    MEND_PRESSURE_HIGH,     /* chunks of exactly the needed size */
-    MEND_PRESSURE_CRITICAL, /* much was trapped while little of the limit was left: empty chunks are
-                             * broken only if nothing else helps */
+    MEND_PRESSURE_LOW,  /* most of the limit is not reserved: large chunks, few calls */
+    MEND_PRESSURE_HIGH, /* chunks of exactly the needed size */
 } mend_pressure;
 
 /* Whether the pool has a soft limit that its hard limit is not below. */
@@ -34,8 +32,8 @@ bool mend_budget_is_nearly_used(const mend_heap *heap);
 /* Whether at least half of the limit (AMPLE_OF_LIMIT) is not reserved. */
 bool mend_budget_is_ample(const mend_heap *heap);
 
-/* Whether a search spares empty chunks: under critical pressure; and under high pressure, once half
- * of the limit is reserved. Before that the comparison of runs is not worth its time. */
+/* Whether a search spares empty chunks: under high pressure, once half of the limit is reserved.
+ * Before that the comparison of runs is not worth its time. */
 bool mend_budget_spares_empty(const mend_heap *heap);
 
 /* Updates the peaks of used bytes, for the pressure. The caller makes room: only then it
@@ -122,17 +120,9 @@ static inline uint64_t mend_budget_kept_bytes(const mend_heap *heap)
     return keeps_none ? 0 : mend_budget_most_kept_bytes(heap);
 }
 
-/* How many bytes of an empty chunk a block may leave free if it breaks the chunk. Unlimited unless
- * pressure is critical; then a page: that of high pressure while memory may be wasted. */
+/* How many bytes of an empty chunk a block may leave free if it breaks the chunk. Unlimited until
+ * much was trapped while most of the limit was used; then a part of the block. */
 uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request);
-
-/* Whether the peak of live bytes would not fit beside what is trapped now. */
-bool mend_budget_traps_too_much(const mend_heap *heap);
-
-/* Whether the peak of live bytes leaves room under the limit (SLACK_PERCENT), and fits beside what
- * is trapped. Then a block may waste more, and takes the first place that a search finds, also
- * under critical pressure: the next request finds larger runs and moves less. */
-bool mend_budget_may_waste(const mend_heap *heap);
 
 /* The usual size of a chunk of a zone, by the current limit. */
 uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone);
@@ -157,9 +147,8 @@ void mend_tightness_apply(mend_heap *heap, int tightness);
 
 /*
  * A program whose sizes never fit the freed memory would move chunks for ever; more memory ends
- * that. So unless pressure is critical, what a request would move is created instead: up to half
- * more than the peak of live bytes, and up to twice the peak where that much was moved often; or a
- * little more once the program has needed nearly all of the limit.
+ * that. So what a request would move is created instead: up to half more than the peak of live
+ * bytes, or a little more once the program has needed nearly all of the limit.
  *
  * Guarded by the heap's `grow` lock; the peak is written with `state` held, too.
  */
@@ -170,18 +159,10 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes);
 /* Whether this much may be created to avoid moves. */
 bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes);
 
-/* Whether this much may not be created instead of moving it, and that will last: the limit or the
- * bound is reached, and the program never needed nearly all of the limit. Then addresses are kept
- * in large pieces. Otherwise blocks lie as closely as they can. */
-bool mend_headroom_is_spent(const mend_heap *heap, uint64_t size_bytes);
-
 /* Called after the driver refused to create it: then it is not asked again in this window. */
 void mend_headroom_note_refusal(mend_heap *heap);
 
-/* Called after a request has moved this much: a part of it may be created from now on. */
-void mend_headroom_note_moves(mend_heap *heap, uint64_t moved_bytes);
-
-/* Called after a trim: the old peak of live bytes no longer counts, nor what was moved. */
+/* Called after a trim: the old peak of live bytes no longer counts. */
 void mend_headroom_forget(mend_heap *heap);
 
 /* ---- plan.c ---------------------------------------------------------------------------------- */
@@ -196,12 +177,12 @@ typedef struct mend_picks {
 
 typedef struct mend_plan {
     mend_run *base;        /* the run to extend; NULL: use a new address */
-    uint64_t base_address; /* in the base, or of a bridge: the chunks from there on stay */
+    uint64_t base_address; /* in the base: the chunks from there on stay */
     uint64_t base_bytes;
     const struct mend_parts
         *pages;             /* what the request commits: memory there stays. NULL: a block */
     uint64_t start;         /* with a base: where the block begins in it */
-    uint64_t fixed_address; /* where the chunks are mapped, in a range or a bridge: free memory
+    uint64_t fixed_address; /* where the chunks are mapped, in a range: free memory
                              * there, and no block is taken. 0: behind the base, or at a new
                              * address */
     mend_picks picks;
@@ -253,26 +234,6 @@ bool mend_pick_one(mend_heap *heap, const mend_request *request, mend_plan *plan
 bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan *plan,
                    mend_chunk *chunk);
 void mend_pick_add(mend_plan *plan, mend_chunk *chunk);
-
-/* ---- bridge.c -------------------------------------------------------------------------------- */
-
-/* A place for a block over runs and unmapped addresses; both borders at a page, or in a run. */
-typedef struct mend_bridge {
-    uint64_t address; /* where the block begins */
-    uint64_t from;    /* what must be mapped */
-    uint64_t end;
-    uint64_t missing_bytes; /* of it, unmapped */
-} mend_bridge;
-
-/* Finds the place that needs least, for a large request whose plan moves or creates so many bytes.
- * False if none needs much less, or if they could be created. Joins idle spans; no driver call. */
-bool mend_bridge_find(mend_heap *heap, const mend_request *request, uint64_t moved_bytes,
-                      mend_bridge *bridge);
-
-/* Plans to move empty chunks from elsewhere into the first gap of the bridge. False: all is mapped,
- * or no chunks fit, or malloc fails. The caller ends it with mend_plan_clear in every case. */
-bool mend_bridge_plan(mend_heap *heap, const mend_request *request, const mend_bridge *bridge,
-                      mend_plan *plan);
 
 /* ---- fit.c ----------------------------------------------------------------------------------- */
 

@@ -69,34 +69,6 @@ MOVES_TEST(pool_moves, a_program_that_would_move_chunks_for_ever_has_more_create
     EXPECT_U64_EQ(moved[0], moved[1]);
 }
 
-/* Nearly all of the limit was used. Eight free runs of one and a half chunks lie between live
- * blocks that reach into their first and last chunk; two runs behind them are two whole chunks.
- * They are larger, but leave nothing behind, so their chunks move, and the next blocks of one and a
- * half chunks lie where those before them did. */
-MOVES_TEST(pool_moves, near_the_limit_what_leaves_nothing_behind_moves_first, 33 * MEND_MIB, -1)
-{
-    enum { PARTLY = 8, WHOLE = 2, BLOCKS = 2 * (PARTLY + WHOLE) + 1, HALF = MEND_MIB / 2 };
-    const uint64_t halves[2 * WHOLE] = {4, 2, 4, 4};
-    void *all = kit_alloc(w, 33 * MEND_MIB, w->streams[0]);
-    void *row[BLOCKS];
-    kit_free(w, all, w->streams[0]);
-    for (int i = 0; i < BLOCKS; i++) {
-        const uint64_t edge = i == 0 || i == 2 * PARTLY ? HALF / 2 : 0;
-        const uint64_t half = i > 2 * PARTLY ? halves[i - 2 * PARTLY - 1] : 3;
-        row[i] = kit_alloc(w, half * HALF + edge, w->streams[0]);
-    }
-    EXPECT_PTR_EQ((char *)all + 31 * MEND_MIB, row[BLOCKS - 1]);
-    kit_expect_none(w, 2 * MEND_MIB, w->streams[0], "");
-    for (int i = 1; i < BLOCKS; i += 2) {
-        kit_free(w, row[i], w->streams[0]);
-    }
-    (void)kit_alloc(w, 3 * MEND_MIB, w->streams[0]);
-    EXPECT_U64_EQ(3, mend_world_stats(w).chunks_moved);
-    for (int i = 1; i < 2 * PARTLY; i += 2) {
-        EXPECT_PTR_EQ(row[i], kit_alloc(w, 3 * HALF, w->streams[0]));
-    }
-}
-
 MOVES_TEST(pool_moves, of_two_old_mappings_side_by_side_only_the_idle_one_is_unmapped, 4 * MEND_MIB,
            1)
 {

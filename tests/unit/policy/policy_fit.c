@@ -158,8 +158,7 @@ static const uint64_t chunk_pages[SPARED_CHUNKS] = {2, 1, 3, 1};
 typedef struct spared {
     hand_heap hand;
     uint32_t states[SPARED]; /* of the pages: UNUSED, SECOND or LIVE */
-    bool is_critical;
-    bool may_waste; /* the peak leaves room */
+    bool is_trapped;         /* much was, while most of the limit was used */
 } spared;
 
 /* Bytes of empty chunks that a block breaks, in pages; with what it wastes of them. */
@@ -209,7 +208,7 @@ static void compare_ends(const spared *s, const mend_request *request, uint64_t 
         uint64_t wasted = 0;
         const uint64_t broken =
             is_ready ? broken_pages(s, ends[i], ends[i] + pages, &wasted) : UINT64_MAX;
-        if (broken < *least && (!s->is_critical || wasted <= 1)) {
+        if (broken < *least && (!s->is_trapped || wasted <= 1)) {
             *least = broken;
             *best = (long long)ends[i];
         }
@@ -223,11 +222,8 @@ static long long expected_page(const spared *s, const mend_request *request)
     long long best = NONE;
     for (uint64_t run_pages = pages; run_pages <= SPARED; run_pages++) {
         for (uint64_t first = 0; first < SPARED; first++) {
-            if (run_at(s, first) == run_pages && (s->is_critical || run_pages <= 2 * pages)) {
+            if (run_at(s, first) == run_pages && (s->is_trapped || run_pages <= 2 * pages)) {
                 compare_ends(s, request, first, run_pages, &least, &best);
-            }
-            if (best != NONE && s->is_critical && s->may_waste) {
-                return best;
             }
         }
     }
@@ -259,14 +255,12 @@ MEND_TEST(policy_fit, breaks_as_few_bytes_of_empty_chunks_as_both_ends_of_runs_l
     for (int pattern = 0; pattern < PATTERNS && open_pattern(&s, pattern); pattern++) {
         for (uint64_t pages = 1; pages <= 4; pages++) {
             mend_request request = request_of(pages);
-            for (int i = 0; i < 8; i++) {
-                s.is_critical = i % 2 == 1;
-                s.may_waste = i / 2 % 2 == 1;
-                s.hand.heap.budget.peaks.trapped_bytes[0] = s.is_critical ? SPARED * PAGE : 0;
-                s.hand.heap.budget.headroom.most_live_bytes = s.may_waste ? 0 : SPARED * PAGE;
-                request.alignment_bytes = i < 4 ? 512 : 2 * PAGE;
+            for (int i = 0; i < 4; i++) {
+                s.is_trapped = i % 2 == 1;
+                s.hand.heap.budget.peaks.trapped_bytes[0] = s.is_trapped ? SPARED * PAGE : 0;
+                request.alignment_bytes = i < 2 ? 512 : 2 * PAGE;
                 const long long expected = expected_page(&s, &request);
-                if (expected != NONE || s.is_critical) {
+                if (expected != NONE || s.is_trapped) {
                     EXPECT_INT_EQ(expected, page_of(mend_fit_find(&s.hand.heap, &request,
                                                                   MEND_ZONE_LARGE, UINT64_MAX)));
                 }

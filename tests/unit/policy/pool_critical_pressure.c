@@ -98,41 +98,6 @@ KIT_SET_TEST(pool_critical_pressure, a_smaller_run_may_need_less,
     EXPECT_U64_EQ(1, mend_world_stats(w).chunks_moved);
 }
 
-/* The ends behind blocks of one chunk each: more than a search looks at, and a smaller one, last,
- * in which a block of the size ends where a page ends. It is found once the peak would not fit
- * beside all these ends; before, a larger one saves as many bytes to create. */
-static void ends_below_a_page(mend_world *w, uint64_t room_pages, bool is_found)
-{
-    enum { ENDS = SEARCH_TRIES + 1 };
-    void *behind = NULL;
-    uint64_t live_bytes = 0;
-    for (int i = 0; i <= ENDS; i++) {
-        live_bytes = 2 * PAGE + (i < ENDS ? PAGE / 4 : PAGE / 2 - PAGE / 16);
-        ASSERT_RESULT(MEND_OK,
-                      mend_alloc_with(w->pool, live_bytes, w->streams[0],
-                                      KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1), &behind));
-    }
-    EXPECT_U64_EQ(3 * (ENDS + 1) * PAGE, mend_world_stats(w).reserved_bytes);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(w->pool, (3 * (ENDS + 1) + room_pages) * PAGE));
-    char *block = kit_alloc(w, 4 * PAGE + PAGE / 2, w->streams[0]);
-    EXPECT_INT_EQ(is_found, block == (char *)behind + live_bytes + PAGE / 16);
-    EXPECT_U64_EQ((3 * (ENDS + 1) + 4) * PAGE, mend_world_stats(w).reserved_bytes);
-}
-
-KIT_SET_TEST(pool_critical_pressure, ends_below_a_page_are_used_once_the_peak_lacks_them,
-             (w->placement.chunk_bytes = 64 * PAGE, w->placement.small_chunk_bytes = PAGE,
-              w->placement.low_pressure_percent = 100))
-{
-    ends_below_a_page(w, 4, true);
-}
-
-KIT_SET_TEST(pool_critical_pressure, before_larger_ends_save_as_much,
-             (w->placement.chunk_bytes = 64 * PAGE, w->placement.small_chunk_bytes = PAGE,
-              w->placement.low_pressure_percent = 100))
-{
-    ends_below_a_page(w, 40, false);
-}
-
 CRITICAL_TEST(pool_critical_pressure, nothing_is_remade_beside_a_capture)
 {
     mend_stream captured = f->w.streams[2];
