@@ -27,6 +27,17 @@ static mend_result adapter_alloc(mend_peer *peer, uint64_t size_bytes, mend_stre
     return result;
 }
 
+/* A program whose allocations are quiet points compacts and tries once more. */
+static mend_result compact_and_alloc(mend_peer *peer, uint64_t size_bytes, mend_stream stream,
+                                     uint64_t *address)
+{
+    mend_result result = adapter_alloc(peer, size_bytes, stream, address);
+    if (result == MEND_ERROR_OUT_OF_MEMORY && mend_defrag(pool_of(peer), NULL, NULL) == MEND_OK) {
+        result = adapter_alloc(peer, size_bytes, stream, address);
+    }
+    return result;
+}
+
 static mend_result adapter_free(mend_peer *peer, uint64_t address, mend_stream stream)
 {
     return mend_free(pool_of(peer), (void *)(uintptr_t)address, stream);
@@ -86,13 +97,15 @@ static mend_result adapter_destroy(mend_peer *peer)
 
 static const mend_peer_operations adapter_operations = {adapter_alloc, adapter_free,
                                                         adapter_get_usage, adapter_destroy};
+static const mend_peer_operations quiet_operations = {compact_and_alloc, adapter_free,
+                                                      adapter_get_usage, adapter_destroy};
 static const mend_peer_operations torch_operations = {adapter_alloc, declare_and_free,
                                                       adapter_get_usage, adapter_destroy};
 static const mend_peer_operations streamless_operations = {
     alloc_without_stream, free_without_stream, adapter_get_usage, adapter_destroy};
 
 static mend_result create(const mend_peer_config *config, const mend_peer_operations *operations,
-                          bool is_quiet, mend_peer **peer)
+                          mend_peer **peer)
 {
     mend_adapter *adapter = calloc(1, sizeof(mend_adapter));
     if (adapter == NULL) {
@@ -104,7 +117,6 @@ static mend_result create(const mend_peer_config *config, const mend_peer_operat
     pool_config.device = config->device;
     pool_config.driver = config->driver;
     pool_config.limit_bytes = config->limit_bytes;
-    pool_config.compact_when_full = is_quiet;
     mend_result result = mend_pool_create(&pool_config, &adapter->pool);
     if (result != MEND_OK) {
         free(adapter);
@@ -116,20 +128,20 @@ static mend_result create(const mend_peer_config *config, const mend_peer_operat
 
 mend_result mend_peer_create_mend(const mend_peer_config *config, mend_peer **peer)
 {
-    return create(config, &adapter_operations, false, peer);
+    return create(config, &adapter_operations, peer);
 }
 
 mend_result mend_peer_create_mend_quiet(const mend_peer_config *config, mend_peer **peer)
 {
-    return create(config, &adapter_operations, true, peer);
+    return create(config, &quiet_operations, peer);
 }
 
 mend_result mend_peer_create_mend_torch(const mend_peer_config *config, mend_peer **peer)
 {
-    return create(config, &torch_operations, false, peer);
+    return create(config, &torch_operations, peer);
 }
 
 mend_result mend_peer_create_mend_streamless(const mend_peer_config *config, mend_peer **peer)
 {
-    return create(config, &streamless_operations, false, peer);
+    return create(config, &streamless_operations, peer);
 }

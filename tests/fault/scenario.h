@@ -44,7 +44,6 @@ typedef struct scenario {
     scenario_way way;
     scenario_kind kind;
     int allow_stream_waits; /* of the config */
-    int compact_when_full;  /* of the config */
     bool has_fabric;        /* the device has fabric handles, and the pool asks for them */
 } scenario;
 

@@ -193,11 +193,6 @@ const scenario scenarios[] = {
     {"defrag_beside_a_pin", {DEFRAG, 0, 0, 0},
      .way = {.chunks_created = 2, .host_waits = 1, .compactions = 1},
      STEPS(TWO_CHUNKS_OF_HOLES, {WAIT, 0, 0, 0}, {PIN, 2, 0, 512})},
-    {"allocation_after_a_compact", {ALLOC, 8, 0, CHUNKS(1) + KIB(8)}, .device_bytes = CHUNKS(4),
-     .compact_when_full = 1,
-     .way = {.placed_by_extension = 1, .chunks_created = 1, .events = 1, .host_waits = 1,
-             .compactions = 1},
-     STEPS(TWO_CHUNKS_OF_HOLES, {WAIT, 0, 0, 0}, {LIMIT, 0, 0, CHUNKS(2) + KIB(20)})},
 
     /* Calls about blocks and streams. */
     {"free_that_records_a_fence", {FREE, 0, 0, 0}, .way = {.events = 1},

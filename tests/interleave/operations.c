@@ -149,7 +149,6 @@ bool arena_open_pool(arena *a, int pool)
     config.streams_may_vanish = p->may_vanish;
     config.knows_all_streams = p->knows_all;
     config.allow_stream_waits = p->may_not_wait ? -1 : 0;
-    config.compact_when_full = p->is_quiet;
     mend_pool *created = NULL;
     mend_result result = mend_pool_create(&config, &created);
     if (result == MEND_OK) {

@@ -91,8 +91,8 @@ typedef struct program {
     bool may_not_wait;       /* allow_stream_waits off */
     bool lacks_events;       /* the driver has none of the whole context */
     uint64_t unfenced_bytes; /* as in mend_placement (layout/state.h); 0: as the pool has it */
-    bool is_quiet; /* compact_when_full: nothing is launched while calls that compaction are made */
-    program_list before; /* run alone, before the threads begin */
+    bool is_quiet;           /* nothing is launched while compactions are made */
+    program_list before;     /* run alone, before the threads begin */
     program_list work[SCHEDULE_THREADS];
     program_list in_callback[PROGRAM_CALLBACKS];
 } program;

@@ -255,7 +255,6 @@ void trial_configure_by_text(mend_pool_config *config)
     say_switch(&to, "stream_waits", &config->allow_stream_waits);
     say_switch(&to, "streams_may_vanish", &config->streams_may_vanish);
     say_switch(&to, "knows_all_streams", &config->knows_all_streams);
-    say_switch(&to, "compact_when_full", &config->compact_when_full);
     say(&to, "shareable", sharing[config->shareable]);
     config->shareable = 0;
     if (config->tightness != 0) {

@@ -125,10 +125,9 @@ bool trial_may_answer_asleep(const trial *t, const trial_call *call)
     }
 }
 
-bool trial_may_remap(const trial *t, const trial_call *call)
+bool trial_may_remap(const trial_call *call)
 {
-    return call->kind == CALL_DEFRAG || call->kind == CALL_SLEEP || call->kind == CALL_QUIESCE ||
-           ((call->kind == CALL_ALLOC || call->kind == CALL_COMMIT) && t->config.quiet != 0);
+    return call->kind == CALL_DEFRAG || call->kind == CALL_SLEEP || call->kind == CALL_QUIESCE;
 }
 
 /* ---- what sleeps ----------------------------------------------------------------------------- */

@@ -24,7 +24,7 @@ bool trial_may_answer_asleep(const trial *t, const trial_call *call);
 bool trial_sleeps(const trial *t, int pool);         /* anything does */
 bool trial_lacks_mappings(const trial *t, int pool); /* that the driver refused to restore */
 bool trial_graph_sleeps(const trial *t, const trial_graph *graph); /* memory that it may use does */
-bool trial_may_remap(const trial *t, const trial_call *call);      /* unmap blocks, and map them */
+bool trial_may_remap(const trial_call *call);                      /* unmap blocks, and map them */
 void trial_note_asleep(trial *t);
 /* What sleeps of a block now, by a call that keeps so much of what it puts to sleep; it was asleep
  * before, and says that it was dropped. */

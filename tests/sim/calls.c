@@ -310,7 +310,7 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
                      t->pools[call->pool].pool->heap.chunks.missing_count == 0;
     trial_claim(t, TRIAL_RESULT, !is_judged || after.reservations <= before->reservations,
                 "a request that failed keeps addresses");
-    /* A pass of compactions at a quiet point and closed imports wait in any case. */
+    /* Closed imports wait in any case. */
     const bool may_wait =
         trial_passes_all(t) || t->config.quiet != 0 || before->lingering_bytes > 0 || t->was_called;
     trial_claim(t, TRIAL_MODEL,

@@ -148,7 +148,6 @@ static bool open_pools(trial *t)
     pool_config.knows_all_streams = config->knows_all != 0;
     pool_config.shareable = config->fabric != 0 ? MEND_SHAREABLE_FABRIC : !trial_passes_all(t);
     pool_config.plain = config->plain == PLAIN_BY_CONFIG;
-    pool_config.compact_when_full = config->quiet != 0;
     pool_config.tightness = (int)config->tightness;
     pool_config.check = (int)config->check;
     for (int i = 0; config->neighbour == 0 && i < trial_other_devices(config); i++) {

@@ -45,7 +45,6 @@
     X(thread_streams, 0, "and each uses the stream of its own")                                    \
     X(peer_pool, 0, "there is a second pool on the device")                                        \
     X(sin, 0, "the program lets streams use a block without an event between them")                \
-    X(quiet, 0, "allocations are quiet points")                                                    \
     X(tightness, 0, "of the pool's config")                                                        \
     X(low_pressure_percent, 0, "until then pressure is low; 0: as the tightness says")             \
     X(address_devices, 0, "addresses in all, in sizes of the device; 0: more than are needed")     \

@@ -64,7 +64,6 @@ static void draw_config(trial_random *r, size_t count, trial_config *config)
     config->threads = PICK(r, 1, 1, 2, 3);
     config->thread_streams = PICK(r, 0, 0, 1);
     config->peer_pool = PICK(r, 0, 0, 0, 1);
-    config->quiet = PICK(r, 0, 0, 0, 1);
     config->low_pressure_percent = PICK(r, 0, 0, 0, 1, 50, 100);
     /* What a peer pool may still be using it cannot give: two pools need more. */
     config->address_devices = config->peer_pool ? 0 : PICK(r, 0, 0, 0, 3, 4, 10);
@@ -446,11 +445,9 @@ static void draw_in_one_chunk(uint64_t seed, size_t count, operation *ops)
     }
 }
 
-/* In half of the seeds each request that is refused follows its report. Where the pool owes memory
- * to others, quiet points are frequent: compactions meet a device that lacks memory. */
-static void draw_advice(uint64_t seed, size_t count, trial_config *config, operation *ops)
+/* In half of the seeds each request that is refused follows its report. */
+static void draw_advice(uint64_t seed, size_t count, operation *ops)
 {
-    config->quiet |= config->keep_free_percent != 0 && seed % 4 == 0;
     for (size_t i = 0; i < count && seed % 2 == 0; i++) {
         const bool is_request = ops[i].kind == OP_ALLOC || ops[i].kind == OP_SIBLING_ALLOC;
         ops[i].amount |= is_request ? 32 : 0;
@@ -516,7 +513,7 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     trial_draw_scenes(&places, count, config, ops);
     draw_wide_range(&places, count, config, ops);
     draw_in_one_chunk(seed, count, ops);
-    draw_advice(seed, count, config, ops);
+    draw_advice(seed, count, ops);
     draw_forks(&places, count, config, ops);
     trial_draw_beside_groups(seed, count, config, ops);
     trial_draw_behind_work(seed, count, config, ops);

@@ -124,7 +124,7 @@ HOLDS(sim_regressions, memory_that_others_may_hold_is_not_given_back_for_a_bette
       "EXPORT / IMPORT / FREE / ALLOC size 25")
 
 HOLDS(sim_regressions, memory_that_others_may_hold_makes_no_room_for_compactions,
-      "device_pages 32, chunk_pages 8, quiet 1",
+      "device_pages 32, chunk_pages 8",
       "ALLOC slot 6 size 154 / FREE slot 6 / ALLOC slot 7 size 195 / EXPORT slot 7 / IMPORT / "
       "FREE slot 7 / ALLOC slot 3 size 55 / ROOM amount 1 / ALLOC / FREE slot 3 / ROOM slot 1 "
       "amount 1")
@@ -215,7 +215,7 @@ HOLDS(sim_ranges, pages_of_other_sizes_above_the_limit, "",
 
 /* Refused for the second gap, the commit gives back what it created for the first: it counts. */
 HOLDS(sim_regressions, a_commit_releases_what_it_created_itself,
-      "chunk_pages 8, small_request_granules 2, quiet 1, low_pressure_percent 1, "
+      "chunk_pages 8, small_request_granules 2, low_pressure_percent 1, "
       "keep_free_percent 10",
       "RANGE_CREATE slot 2 size 2 amount 14 / COMMIT slot 2 size 7 alignment 1 / COMMIT slot 2 "
       "alignment 2 / ALLOC size 10 / COMMIT slot 2 size 63 alignment 3 / COMMIT slot 2 size 26 "
@@ -332,7 +332,7 @@ HOLDS(
 
 /* Seed 2029: others had given what the first gap lacked, and were not asked for the second. */
 HOLDS(sim_regressions, others_are_asked_for_each_gap_of_a_commit,
-      "device_pages 128, chunk_pages 8, quiet 1, file_percent 50",
+      "device_pages 128, chunk_pages 8, file_percent 50",
       "ALLOC size 204 / ALLOC slot 1 size 136 / RANGE_CREATE size 5 / MEMBER size 12 amount 109 / "
       "RANGE_CREATE slot 1 / COMMIT amount 69")
 

@@ -282,7 +282,6 @@ static void draw_behind(behind_scene *s)
 static void make_simple(trial_config *config)
 {
     config->prices = 0;
-    config->quiet = 0;
     config->file_percent = 0;
     config->keep_free_percent = 0;
     config->address_devices = 0;

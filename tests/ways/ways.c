@@ -63,7 +63,7 @@ PLAIN static void expect(mend_result result)
     end(MEND_OK, result);
 }
 
-PLAIN static mend_pool *open_pool(int compacts)
+PLAIN static mend_pool *open_pool(void)
 {
     mend_sim_config device = MEND_SIM_CONFIG_INIT;
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
@@ -72,14 +72,13 @@ PLAIN static mend_pool *open_pool(int compacts)
     expect(mend_sim_create(&device, &sim));
     config.driver = mend_sim_driver(sim);
     config.limit_bytes = 1024 * MIB;
-    config.compact_when_full = compacts;
     expect(mend_pool_create(&config, &pool));
     return pool;
 }
 
 PLAIN static void with_room(void)
 {
-    mend_pool *pool = open_pool(0);
+    mend_pool *pool = open_pool();
     void *blocks[6];
     void *more = NULL;
     for (int i = 0; i < 6; i++) {
@@ -98,9 +97,9 @@ PLAIN static void with_room(void)
 }
 
 /* Every second block of a full pool is freed. */
-PLAIN static mend_pool *open_half_full(int compacts, uint64_t block_bytes)
+PLAIN static mend_pool *open_half_full(uint64_t block_bytes)
 {
-    mend_pool *pool = open_pool(compacts);
+    mend_pool *pool = open_pool();
     void *blocks[MOST_BLOCKS];
     int count = 0;
     while (count < MOST_BLOCKS && mend_alloc(pool, block_bytes, NULL, &blocks[count]) == MEND_OK) {
@@ -115,12 +114,12 @@ PLAIN static mend_pool *open_half_full(int compacts, uint64_t block_bytes)
 PLAIN static void near_the_limit(void)
 {
     void *block = NULL;
-    mend_pool *pool = open_half_full(0, 8 * MIB);
+    mend_pool *pool = open_half_full(8 * MIB);
     begin("moves chunks");
     end(MEND_OK, mend_alloc(pool, 120 * MIB, NULL, &block));
     begin("out of memory");
     end(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(pool, 900 * MIB, NULL, &block));
-    pool = open_half_full(1, 3 * MIB);
+    pool = open_half_full(3 * MIB);
     expect(mend_alloc(pool, 120 * MIB, NULL, &block));
     begin("out of memory, compacting");
     end(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(pool, 900 * MIB, NULL, &block));
@@ -128,7 +127,7 @@ PLAIN static void near_the_limit(void)
 
 PLAIN static void range_and_sleep(void)
 {
-    mend_pool *pool = open_pool(0);
+    mend_pool *pool = open_pool();
     mend_range *range = NULL;
     void *block = NULL;
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;

@@ -1,8 +1,6 @@
 /*
  * A quiet point: all work of the context is done, and the program launches none until the call
- * ends. Sleeps and moves of memory begin with one, and a pass of compactions: for a program that
- * calls mend_defrag, or for a request that found no room in a pool whose program declared its
- * allocations quiet points.
+ * ends. Sleeps and moves of memory begin with one, and a pass of compactions (mend_defrag).
  */
 #include "ladder/ladder.h"
 
@@ -33,44 +31,6 @@ static mend_result begin(mend_heap *heap, uint32_t asking, const mend_compact_li
     MEND_TRY(mend_quiet_begin(heap, asking, false));
     mend_attainable_forget_refusal(heap);
     return mend_victims_find(pass) ? MEND_OK : mend_no_host_memory("a pass of compactions");
-}
-
-void mend_compact_end(mend_compact_pass *pass)
-{
-    free(pass->candidates);
-}
-
-/* The largest run, plus all that is empty, could be created or would be gained. */
-static uint64_t most_room(const mend_compact_pass *pass)
-{
-    const mend_heap *heap = pass->heap;
-    uint64_t limit = mend_budget_limit(heap);
-    assert(mend_chunks_empty_bytes(&heap->chunks) <= heap->chunks.reserved_bytes);
-    uint64_t used = heap->chunks.reserved_bytes - mend_chunks_empty_bytes(&heap->chunks);
-    const mend_run *largest = mend_sizes_last(&heap->zones[MEND_ZONE_LARGE].runs_by_size);
-    uint64_t bytes =
-        (largest != NULL ? largest->size_bytes : 0) + (limit > used ? limit - used : 0);
-    for (size_t i = 0; i < pass->candidate_count; i++) {
-        bytes += pass->candidates[i].size.gained_bytes;
-    }
-    return bytes;
-}
-
-mend_result mend_compact_begin_for(mend_heap *heap, const mend_request *request,
-                                   mend_compact_pass *pass, bool *may_help)
-{
-    *pass = (mend_compact_pass){.heap = heap};
-    *may_help = false;
-    if (request->group != 0) {
-        return MEND_OK; /* the request belongs to a captured graph */
-    }
-    const mend_compact_limits limits = {.served = mend_victims_sizes_for(request)};
-    mend_result result = begin(heap, request->stream, &limits, pass);
-    if (result == MEND_ERROR_CAPTURING) {
-        return MEND_OK; /* nothing moves during a capture */
-    }
-    *may_help = result == MEND_OK && most_room(pass) >= request->size_bytes;
-    return result;
 }
 
 /* What all compactions gain that fit into so much room. */
@@ -109,7 +69,9 @@ bool mend_defrag_would_serve(mend_heap *heap, const mend_request *request, uint6
     return now_bytes + gained_bytes >= request->size_bytes;
 }
 
-mend_result mend_compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool *compacted)
+/* One compaction: of the candidate that copies least for each gained byte; at most `need_bytes` of
+ * the gain count. *compacted is false if no candidate is left within the limits. */
+static mend_result compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool *compacted)
 {
     const mend_driver *driver = pass->heap->driver;
     bool was_refused = false; /* memory for a chunk was refused */
@@ -132,17 +94,6 @@ mend_result mend_compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool
     }
 }
 
-void mend_compact_keep_room(mend_heap *heap)
-{
-    uint64_t released_bytes;
-    uint64_t limit = mend_budget_limit(heap);
-    uint64_t kept = mend_budget_kept_bytes(heap);
-    uint64_t most_bytes = limit > kept ? limit - kept : 0;
-    if (heap->chunks.reserved_bytes > most_bytes) {
-        mend_trim_to(heap, most_bytes, true, &released_bytes);
-    }
-}
-
 mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits,
                                mend_defrag_report *report)
 {
@@ -157,12 +108,12 @@ mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits
     const uint64_t wanted_bytes = limits->gained_bytes != 0 ? limits->gained_bytes : UINT64_MAX;
     bool compacted = true;
     while (result == MEND_OK && compacted && pass.gained_bytes < wanted_bytes) {
-        result = mend_compact_next(&pass, wanted_bytes - pass.gained_bytes, &compacted);
+        result = compact_next(&pass, wanted_bytes - pass.gained_bytes, &compacted);
     }
     if (pass.gained_bytes >= wanted_bytes) {
         pass.stop = MEND_DEFRAG_GAINED;
     }
-    mend_compact_end(&pass);
+    free(pass.candidates);
     mend_driver_scope_close(heap, &scope);
     if (result == MEND_OK) {
         report->stop = pass.stop;

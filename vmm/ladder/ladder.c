@@ -5,7 +5,7 @@
  *  - search, with both locks: place() for empty chunks, creation, and waits of streams (2 to 4);
  *    place_behind() (5);
  *  - after_peer_pools (6) and after_callbacks (7), without the grow lock, so that others can give;
- *  - to_the_end: the same search, in which the host waits (8) and memory is compacted (9); at last
+ *  - to_the_end: the same search, in which the host waits (8); at last
  *    it waits for peer pools.
  *
  * Each is PLACED; NOTHING: the next one is tried; or FAILED: none is.
@@ -30,8 +30,8 @@ enum { SEARCHES = 8 };
 
 /* Figures that tell by what a request was served, and when it came to the lock. */
 typedef struct mark {
-    uint64_t began_ns;                     /* or MEND_HISTORY_NO_TIME */
-    uint64_t of[MEND_CAUSE_COMPACTED + 1]; /* by cause, from the cheapest */
+    uint64_t began_ns;                       /* or MEND_HISTORY_NO_TIME */
+    uint64_t of[MEND_CAUSE_HOST_WAITED + 1]; /* by cause, from the cheapest */
 } mark;
 
 /* One request on its way up. */
@@ -146,51 +146,6 @@ static mend_outcome behind_host_waits(climb *c)
     return outcome;
 }
 
-/* Compacts chunks one by one until there is room. NOTHING: no further compaction helps. */
-static mend_outcome compact_until_placed(climb *c)
-{
-    mend_compact_pass pass;
-    bool compacted = false;
-    mend_result result = mend_compact_begin_for(c->heap, c->request, &pass, &compacted);
-    mend_outcome outcome = result == MEND_OK ? MEND_NOTHING : MEND_FAILED;
-    while (outcome == MEND_NOTHING && compacted) {
-        if (mend_compact_next(&pass, c->request->size_bytes, &compacted) != MEND_OK) {
-            outcome = MEND_FAILED;
-        } else if (compacted) {
-            mend_compact_keep_room(c->heap);
-            outcome = place(c, false);
-        }
-    }
-    mend_compact_end(&pass);
-    return outcome;
-}
-
-/* If the program declared quiet points: compacts. At last the request may use the room that is kept
- * to copy to, but not while blocks are unmapped: the program must hear of that. */
-static mend_outcome behind_compactions(climb *c)
-{
-    mend_heap *heap = c->heap;
-    mend_outcome outcome = compact_until_placed(c);
-    bool has_failed = outcome == MEND_FAILED;
-    if (outcome == MEND_PLACED || heap->unlocking.lost != MEND_DRIVER_OK ||
-        heap->chunks.missing_count > 0) {
-        return outcome;
-    }
-    const mend_thread_error why = *mend_process_failure();
-    assert(!heap->search.spends_last_room);
-    heap->search.spends_last_room = true;
-    outcome = place(c, false);
-    if (outcome == MEND_NOTHING) {
-        outcome = place_behind(c, false);
-    }
-    heap->search.spends_last_room = false;
-    if (outcome == MEND_NOTHING && has_failed) {
-        *mend_process_failure() = why;
-        return MEND_FAILED;
-    }
-    return outcome;
-}
-
 /* Notes what was missing, for other pools and for the answer. If the driver cannot say whether a
  * capture forbids waits, one does. */
 static void note_shortage(climb *c)
@@ -198,7 +153,7 @@ static void note_shortage(climb *c)
     mend_heap *heap = c->heap;
     const mend_shortage *shortage = &heap->shortage;
     const bool lacks_addresses = shortage->no_addresses != MEND_DRIVER_OK;
-    uint64_t refused_bytes = shortage->refused_bytes + shortage->kept_bytes;
+    uint64_t refused_bytes = shortage->refused_bytes;
     if (refused_bytes > 0 && mend_request_makes_chunks(c->request)) { /* of all, not of one gap */
         mend_raise_u64(&refused_bytes, mend_request_missing_bytes(c->request));
     }
@@ -261,8 +216,7 @@ static mark mark_of(const mend_heap *heap, uint64_t began_ns)
                   .of = {[MEND_CAUSE_MOVED] = counters->chunks_moved,
                          [MEND_CAUSE_CREATED] = heap->chunks.created,
                          [MEND_CAUSE_STREAM_WAITED] = heap->streams.stream_waits,
-                         [MEND_CAUSE_HOST_WAITED] = heap->streams.host_waits,
-                         [MEND_CAUSE_COMPACTED] = counters->compactions}};
+                         [MEND_CAUSE_HOST_WAITED] = heap->streams.host_waits}};
 }
 
 /* Says in the request how it was served, for the history: by the dearest of what it made the pool
@@ -270,7 +224,7 @@ static mark mark_of(const mend_heap *heap, uint64_t began_ns)
 static void note_service(const mend_heap *heap, const mark *before, mend_service *service)
 {
     const mark now = mark_of(heap, 0);
-    mend_event_cause dearest = MEND_CAUSE_COMPACTED;
+    mend_event_cause dearest = MEND_CAUSE_HOST_WAITED;
     while (dearest > MEND_CAUSE_RUN && now.of[dearest] == before->of[dearest]) {
         dearest--;
     }
@@ -362,9 +316,6 @@ static mend_outcome search(climb *c)
         if (outcome == MEND_NOTHING && c->seek.may_wait) {
             outcome = behind_host_waits(c);
             outcome = outcome == MEND_NOTHING ? place_behind(c, false) : outcome;
-        }
-        if (outcome == MEND_NOTHING && c->seek.may_wait && heap->config.compact_when_full) {
-            outcome = behind_compactions(c);
         }
         if (outcome == MEND_NOTHING && (c->seek.may_wait || heap->shortage.refused_bytes > 0)) {
             mend_attainable_learn(heap);

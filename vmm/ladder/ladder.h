@@ -115,22 +115,6 @@ mend_outcome mend_commit(mend_heap *heap, const mend_request *request);
  * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_quiet_begin(mend_heap *heap, uint32_t asking, bool gives_back);
 
-/* Begins a quiet point for a request that found no room, and lists candidates. *may_help is false
- * if the request would find none even after all compactions, or if none is possible now. The caller
- * calls mend_compact_end afterwards, whatever the result. Errors as mend_quiet_begin. */
-mend_result mend_compact_begin_for(mend_heap *heap, const mend_request *request,
-                                   mend_compact_pass *pass, bool *may_help);
-void mend_compact_end(mend_compact_pass *pass);
-
-/* One compaction: of the candidate that copies least for each gained byte; at most `need_bytes` of
- * the gain count. *compacted is false if no candidate is left within the limits. Errors as
- * mend_quiet_begin: then the heap is as before this compaction, or blocks lack their mappings. */
-mend_result mend_compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool *compacted);
-
-/* Creates again, as far as possible, the room that requests leave free (mend_budget_kept_bytes),
- * from chunks that compactions have made empty. */
-void mend_compact_keep_room(mend_heap *heap);
-
 /* Whether mend_defrag would join enough for the request, once the GPU is done: `empty_bytes` of
  * empty chunks are there besides. Each compaction leaves more room than it needs, so their order
  * does not matter. No driver call; O(chunks + spans), a few times. */

@@ -211,7 +211,6 @@ typedef struct mend_usage_state {
 /* What blocked the last request that found no room. */
 typedef struct mend_shortage {
     uint64_t refused_bytes;      /* least creation in the limit that lacked memory; 0: none */
-    uint64_t kept_bytes;         /* what it was to leave for compactions */
     uint64_t wanted_total_bytes; /* least that the pool would hold with it, of the last try; or 0 */
     uint64_t refused_total_bytes;  /* least that it was refused, where more is free; 0: none */
     uint64_t device_free_bytes;    /* free bytes of the device after that refusal; 0: not told */
@@ -280,7 +279,6 @@ typedef struct mend_heap_config {
     bool streams_may_vanish, knows_all_streams;
     bool front_cache;
     bool capture_checks;
-    bool compact_when_full;
     bool rdma;       /* create chunks that can be registered for RDMA, if the device supports it */
     int share_types; /* MEND_SHARE_... bits: create chunks that other processes can import */
     uint64_t peers;  /* bit n: device n may use the memory from the start */
@@ -325,7 +323,6 @@ typedef struct mend_budget {
 
 /* What the current search may do; the room `ladder` sets it. As the budget. */
 typedef struct mend_search {
-    bool spends_last_room; /* creation may use the room that is kept for compactions */
     bool keeps_soft_limit; /* it creates nothing beyond the soft limit */
 } mend_search;
 

@@ -15,7 +15,7 @@ static uint64_t percent_of(uint64_t bytes, uint64_t percent)
 
 static uint64_t room_under(const mend_heap *heap, uint64_t limit)
 {
-    uint64_t taken = heap->chunks.reserved_bytes + mend_budget_kept_bytes(heap);
+    const uint64_t taken = heap->chunks.reserved_bytes;
     return limit > taken ? limit - taken : 0;
 }
 
@@ -28,7 +28,6 @@ uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes)
 {
     uint64_t limit = mend_budget_limits(heap).now;
     uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
-    limit -= mend_min_u64(mend_budget_kept_bytes(heap), limit);
     assert(wanted > limit);
     return wanted - limit;
 }
@@ -122,14 +121,12 @@ void mend_budget_note_use(mend_heap *heap)
 void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes)
 {
     assert(create_bytes > 0);
-    const uint64_t kept_bytes = mend_budget_kept_bytes(heap);
-    const uint64_t total_bytes = heap->chunks.reserved_bytes + kept_bytes + create_bytes;
+    const uint64_t total_bytes = heap->chunks.reserved_bytes + create_bytes;
     if (heap->shortage.wanted_total_bytes == 0 || total_bytes < heap->shortage.wanted_total_bytes) {
         heap->shortage.wanted_total_bytes = total_bytes;
     }
     if (heap->shortage.refused_bytes == 0 || create_bytes <= heap->shortage.refused_bytes) {
         heap->shortage.refused_bytes = create_bytes;
-        heap->shortage.kept_bytes = kept_bytes;
     }
 }
 
@@ -216,13 +213,6 @@ uint64_t mend_budget_page(const mend_heap *heap, mend_pressure pressure)
                           !mend_streams_have_unfenced(&heap->streams);
     const uint64_t part = part_of_limit(heap) / (has_room ? PAGES_WITH_ROOM : PAGES_OF_CHUNK);
     return pressure == MEND_PRESSURE_HIGH ? mend_max_u64(part, page) : page;
-}
-
-uint64_t mend_budget_most_kept_bytes(const mend_heap *heap)
-{
-    uint64_t part = percent_of(heap->config.limit_bytes, LAST_PERCENT);
-    return mend_min_u64(mend_align_up(part, heap->device.granularity_bytes),
-                        mend_budget_usual_chunk(heap, MEND_ZONE_LARGE));
 }
 
 uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request)

@@ -40,7 +40,7 @@ bool mend_budget_spares_empty(const mend_heap *heap);
  * matters. */
 void mend_budget_note_use(mend_heap *heap);
 
-/* The part of the limit that is not reserved, without what is kept for compactions. */
+/* The part of the limit that is not reserved. */
 uint64_t mend_budget_room_bytes(const mend_heap *heap);
 
 /* How much is reserved beyond it. */
@@ -110,15 +110,6 @@ void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes);
 
 /* Whether the limit allows to create this much, but the device is known to have less. */
 bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_bytes);
-
-/* Room under the limit that requests leave free if the program allows compactions for them, so that
- * there is memory to copy to. The last search before out of memory may use it. */
-uint64_t mend_budget_most_kept_bytes(const mend_heap *heap);
-static inline uint64_t mend_budget_kept_bytes(const mend_heap *heap)
-{
-    bool keeps_none = !heap->config.compact_when_full || heap->search.spends_last_room;
-    return keeps_none ? 0 : mend_budget_most_kept_bytes(heap);
-}
 
 /* How many bytes of an empty chunk a block may leave free if it breaks the chunk. Unlimited until
  * much was trapped while most of the limit was used; then a part of the block. */
@@ -347,7 +338,6 @@ bool mend_victims_would_serve(const mend_chunk *chunk, mend_served_sizes served)
 
 /* The limits of a pass; 0: none. */
 typedef struct mend_compact_limits {
-    mend_served_sizes served;
     uint64_t copied_bytes;
     uint64_t driver_calls;
     uint64_t duration_ns;

@@ -119,8 +119,7 @@ bool mend_victims_find(mend_compact_pass *pass)
     for (; at != NULL; at = mend_tree_next(at)) {
         mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
         mend_compact_size size = {0};
-        if (mend_victims_would_serve(chunk, pass->limits.served) &&
-            mend_victims_may_gain(heap, chunk)) {
+        if (mend_victims_may_gain(heap, chunk)) {
             mend_victims_measure(heap, chunk, NULL, &size);
         }
         if (size.gained_bytes > 0) {

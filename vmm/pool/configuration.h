@@ -62,10 +62,6 @@
       "off: "                                                                                      \
       "only while a group is begun, for a program that captures only in its own groups, or not "   \
       "at all")                                                                                    \
-    X(compact_when_full, compact_when_full, SWITCH, "off",                                         \
-      "the program launches no work while an allocation is in progress, so Mend may copy the "     \
-      "live "                                                                                      \
-      "memory of partly used chunks before it reports out of memory")                              \
     X(rdma, rdma, SWITCH, "on",                                                                    \
       "physical memory can be registered for GPUDirect RDMA, if the device supports it")           \
     X(peers, peers, PEERS, "auto",                                                                 \

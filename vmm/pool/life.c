@@ -199,7 +199,6 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .knows_all_streams = config->knows_all_streams == 1,
         .front_cache = config->front_cache >= 0 && config->check == 0,
         .capture_checks = config->capture_checks >= 0,
-        .compact_when_full = config->compact_when_full == 1,
         .rdma = config->rdma >= 0,
         .share_types = share_types_of(config, info),
         .peers = config->peers != MEND_PEERS_NONE ? config->peers : 0,

@@ -71,12 +71,9 @@ typedef struct mend_pool_config {
                              * the context. 0: off */
     int audit_level;        /* debug builds only: ends the program if an invariant is broken after a
                              * call that changed the pool. 1: sums, 2: every invariant. 0: off */
-    int front_cache; /* 0: default, on. -1: off: freed blocks are not kept for the next ones */
-    int compact_when_full; /* 1: before an allocation fails, live blocks may be copied together, as
-                            * mend_defrag does, if no GPU work is launched while an allocation is
-                            * in progress; some memory is kept for the copies. 0: off */
-    int limit_percent;     /* 1 to 100: the limit as a percentage of the device's memory, if
-                            * limit_bytes is 0. 0: limit_bytes applies */
+    int front_cache;   /* 0: default, on. -1: off: freed blocks are not kept for the next ones */
+    int limit_percent; /* 1 to 100: the limit as a percentage of the device's memory, if
+                        * limit_bytes is 0. 0: limit_bytes applies */
     int log_level; /* a mend_log_level: without a sink, log lines of the process of this level or
                     * above go to standard error. 0: default, each kind of warning once, but those
                     * that a result tells. -1: none */
@@ -122,7 +119,7 @@ typedef struct mend_pool_config {
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
+        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,      \
             NULL, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0                                               \
     }
 

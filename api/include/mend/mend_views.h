@@ -265,7 +265,6 @@ typedef enum mend_event_cause {
     MEND_CAUSE_CREATED = 5,         /* chunks were created */
     MEND_CAUSE_STREAM_WAITED = 6,   /* a stream waits for another on the GPU */
     MEND_CAUSE_HOST_WAITED = 7,     /* the host waited for the GPU */
-    MEND_CAUSE_COMPACTED = 8,       /* live blocks were copied */
     MEND_CAUSE_LIMIT_REFUSED = 10,  /* the limit, or what holds the memory below it */
     MEND_CAUSE_DEVICE_REFUSED = 11, /* the driver, which had no memory */
     MEND_CAUSE_REQUEST = 12,        /* an allocation, or a commit of pages */

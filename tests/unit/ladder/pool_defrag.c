@@ -1,6 +1,5 @@
 /* mend_defrag: what lives in partly used chunks is copied together; addresses and bytes stay, what
- * is gained serves any request, limits are kept, and what must not move does not. And
- * compact_when_full: an allocation that would run out of memory has no more moved than it needs. */
+ * is gained serves any request, limits are kept, and what must not move does not. */
 #include <string.h>
 
 #include "pool/pool.h"
@@ -35,12 +34,11 @@ static void drop(rig *r, int block)
     r->blocks[block] = NULL;
 }
 
-static bool open_rig(rig *r, uint64_t memory_bytes, int compact_when_full)
+static bool open_rig(rig *r, uint64_t memory_bytes)
 {
     *r = (rig){.call = ""};
     mend_world_init(&r->w);
     r->w.sim_config.memory_bytes = memory_bytes;
-    r->w.pool_config.compact_when_full = compact_when_full;
     bool is_open = kit_open(&r->w);
     r->stream = r->w.streams[0];
     return is_open;
@@ -66,7 +64,7 @@ static void thin_out(rig *r)
 
 static bool open_thin(rig *r, uint64_t memory_bytes)
 {
-    bool is_open = open_rig(r, memory_bytes, 0);
+    bool is_open = open_rig(r, memory_bytes);
     fill(r, CHUNKS);
     thin_out(r);
     return is_open;
@@ -129,7 +127,7 @@ MEND_TEST(pool_defrag, memory_of_graphs_stays_where_it_is)
 {
     for (int is_live = 0; is_live < 2; is_live++) {
         rig r;
-        ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB, 0));
+        ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
         give(&r, take(&r, CHUNK), CHUNK);
         EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
         void *block = is_live ? NULL : take(&r, BLOCK);
@@ -189,7 +187,7 @@ static mend_defrag_report defrag_halves(rig *r, const char *call, int first)
 }
 
 #define HALVES_TEST(suite, name)                                                                   \
-    KIT_CASE(suite, name, rig, r, open_rig(r, (CHUNKS + 1) * CHUNK, 0), close_rig(r))
+    KIT_CASE(suite, name, rig, r, open_rig(r, (CHUNKS + 1) * CHUNK), close_rig(r))
 
 /* Room for the first compaction is made by unmapping the free chunk: then its block is gone. */
 HALVES_TEST(pool_defrag_meanwhile,
@@ -208,50 +206,4 @@ HALVES_TEST(pool_defrag_meanwhile, a_chunk_that_is_gone_is_not_looked_for)
     EXPECT_INT_EQ(MEND_DEFRAG_DONE, report.stop);
     EXPECT_U64_EQ((CHUNKS - 1) * CHUNK / 2, report.copied_bytes);
     EXPECT_PTR_EQ(NULL, mend_chunk_numbered(&r->w.pool->heap.chunks, UINT64_MAX));
-}
-
-/* ---- compact_when_full ---- */
-
-static mend_result try(rig *r, uint64_t size_bytes, void **block)
-{
-    *block = NULL;
-    mend_result result = mend_alloc(r->w.pool, size_bytes, r->stream, block);
-    if (result == MEND_OK) {
-        kit_write(&r->w, r->stream, *block, size_bytes);
-    }
-    mend_world_check(&r->w);
-    return result;
-}
-
-/* All chunks but one, which is kept to copy to, are thin. */
-static bool open_full(rig *r, int compact_when_full)
-{
-    bool is_open = open_rig(r, 16 * CHUNK, compact_when_full);
-    fill(r, 15);
-    thin_out(r);
-    return is_open;
-}
-
-#define QUIET_TEST(suite, name) KIT_CASE(suite, name, rig, r, open_full(r, 1), close_rig(r))
-
-/* A request for two chunks has no more chunks freed than it needs, and a hopeless one none. */
-QUIET_TEST(pool_quiet, no_more_is_copied_than_the_request_needs)
-{
-    void *block = NULL;
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, try(r, 16 * CHUNK, &block));
-    EXPECT_U64_EQ(0, mend_world_stats(&r->w).compactions);
-    EXPECT_RESULT(MEND_OK, try(r, 2 * CHUNK, &block));
-    mend_stats stats = mend_world_stats(&r->w);
-    EXPECT_TRUE(stats.compactions >= 1 && stats.compactions <= 4);
-    EXPECT_U64_EQ(stats.compactions * BLOCK, stats.copied_bytes);
-    give(r, block, 2 * CHUNK);
-}
-
-KIT_CASE(pool_quiet, the_whole_device_can_be_used, rig, r, open_rig(r, 16 * CHUNK, 1), close_rig(r))
-{
-    give(r, take(r, 16 * CHUNK), 16 * CHUNK);
-    while (r->count < MOST_BLOCKS && try(r, BLOCK, &r->blocks[r->count]) == MEND_OK) {
-        r->count++;
-    }
-    EXPECT_INT_EQ(16 * BLOCKS_OF_CHUNK, r->count);
 }

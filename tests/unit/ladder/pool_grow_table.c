@@ -60,7 +60,6 @@ static const making makings[] = {
     {"trim behind the context", TRIM_WAIT, UNKNOWN, 0, 0, 0},
     {"limit", LIMIT, AS_IT_IS, 0, 0, 0},
     {"defrag", DEFRAG, PIERCED, 0, 0, 0},
-    {"quiet", REQUEST, PIERCED, 0, 9 * MIB, 512},
 };
 
 /*
@@ -154,7 +153,6 @@ static bool open(scenery *s, const making *m)
     s->w.pool_config.limit_bytes = 12 * MIB;
     s->w.pool_config.reserve_bytes = 32 * MIB;
     s->w.pool_config.allow_stream_waits = m->allow_stream_waits;
-    s->w.pool_config.compact_when_full = m->prepared == PIERCED;
     if (!kit_open(&s->w)) {
         return false;
     }
@@ -306,7 +304,7 @@ static void *ask_late(void *argument)
 static void end(scenery *s)
 {
     mend_sim_clear_faults(s->w.sim);
-    if (s->w.pool_config.compact_when_full) { /* blocks may miss their mappings */
+    if (s->making->prepared == PIERCED) { /* blocks may miss their mappings */
         EXPECT_RESULT(MEND_OK, mend_defrag(s->w.pool, NULL, NULL));
     }
     s->room.pointer = s->result == MEND_OK ? s->room.pointer : NULL;

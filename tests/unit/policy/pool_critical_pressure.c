@@ -152,22 +152,21 @@ MEND_TEST(pool_critical_pressure, a_driver_that_refuses_loses_nothing)
 
 /* ---- remade: a pool that uses all of its 64 MiB, and traps some ---- */
 
-static bool open_full(full_program *f, uint64_t chunk_bytes, int compact_when_full)
+static bool open_full(full_program *f, uint64_t chunk_bytes)
 {
     *f = (full_program){.count = 0};
     mend_world_init(&f->w);
     f->w.placement.chunk_bytes = chunk_bytes;
     f->w.placement.small_request_bytes = 4 * MEND_KIB;
-    f->w.pool_config.compact_when_full = compact_when_full;
     bool is_open = kit_open(&f->w);
     f->owner = f->w.streams[0];
     f->asking = f->w.streams[1];
     return is_open;
 }
 
-static bool open_row(full_program *f, int compact_when_full)
+static bool open_row(full_program *f)
 {
-    bool is_open = open_full(f, MEND_MIB, compact_when_full);
+    bool is_open = open_full(f, MEND_MIB);
     fill(f, MEND_MIB, 64);
     for (int i = 40; i < 56; i += 4) {
         release(f, i);
@@ -177,12 +176,11 @@ static bool open_row(full_program *f, int compact_when_full)
     return is_open;
 }
 
-#define ROW_TEST(suite, name)                                                                      \
-    KIT_CASE(suite, name, full_program, f, open_row(f, 0), kit_close(&f->w))
+#define ROW_TEST(suite, name) KIT_CASE(suite, name, full_program, f, open_row(f), kit_close(&f->w))
 
 /* The run that is grown begins with memory of another stream, which the block does not take. */
 KIT_CASE(pool_remake, a_block_waits_for_nothing_that_lies_before_it_in_its_run, full_program, f,
-         open_full(f, MEND_MIB, 0), kit_close(&f->w))
+         open_full(f, MEND_MIB), kit_close(&f->w))
 {
     fill(f, 7 * MEND_MIB, 1);
     fill(f, MEND_MIB, 1);

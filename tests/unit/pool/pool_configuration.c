@@ -57,13 +57,13 @@ MEND_TEST(pool_configuration, every_key_sets_its_field)
     mend_pool_config config =
         read_ok("limit:64GiB,reserve:1TiB,"
                 "stream_waits:off,streams_may_vanish:on,knows_all_streams:on,front_cache:off,"
-                "compact_when_full:on,tightness:4,rdma:off,peers:1+3,audit:2,log:info");
+                "tightness:4,rdma:off,peers:1+3,audit:2,log:info");
     EXPECT_INT_EQ(-1, config.rdma);
     EXPECT_FIELDS(config, peers, 10, limit_bytes, 64 * MEND_GIB, reserve_bytes, MEND_TIB);
     EXPECT_INT_EQ(-1, config.allow_stream_waits);
     EXPECT_FIELDS(config, streams_may_vanish, 1, knows_all_streams, 1);
     EXPECT_INT_EQ(-1, config.front_cache);
-    EXPECT_FIELDS(config, compact_when_full, 1, tightness, 4, audit_level, 2);
+    EXPECT_FIELDS(config, tightness, 4, audit_level, 2);
     EXPECT_FIELDS(config, log_level, MEND_LOG_INFO, device, 0);
     EXPECT_PTR_EQ(NULL, config.driver);
     EXPECT_U64_EQ(sizeof(config), config.struct_size);
@@ -215,7 +215,7 @@ MEND_TEST(pool_configuration, every_field_that_the_program_set_stays)
     EXPECT_OK(
         mend_configuration_read("limit:9,reserve:9,stream_waits:off,tightness:5,"
                                 "streams_may_vanish:off,knows_all_streams:off,front_cache:off,"
-                                "compact_when_full:off,audit:2",
+                                "audit:2",
                                 &config));
     EXPECT_TRUE(are_same(&before, &config));
 }
@@ -288,7 +288,7 @@ MEND_TEST(pool_configuration, messages_hold_long_texts)
     text[sizeof(text) - 1] = 0;
     EXPECT_REFUSED(text, "MEND_CONF", "\"xxx", "\" has no value");
     text[100] = ':';
-    EXPECT_REFUSED(text, "\"xxx", "compact_when_full rdma peers shareable audit");
+    EXPECT_REFUSED(text, "\"xxx", "rdma peers shareable audit");
     memcpy(text, "limit:", 6);
     EXPECT_REFUSED(text, "limit is \"xxx", "TiB");
 }

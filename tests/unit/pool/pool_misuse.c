@@ -221,9 +221,7 @@ static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream str
     X(INVALID, collector, 2)                                                                       \
     X(INVALID, idle_ms, UINT64_C(1000000001))                                                      \
     X(INVALID, limit_percent, -1)                                                                  \
-    X(INVALID, limit_percent, 101)                                                                 \
-    X(INVALID, compact_when_full, -2)                                                              \
-    X(INVALID, compact_when_full, 2)
+    X(INVALID, limit_percent, 101)
 
 /* One row: the answer, the detail behind it, and nothing else. */
 static void judge(scene *s, const char *call, mend_result expected, mend_result actual)

@@ -290,19 +290,6 @@ FAMILY_TEST(pool_peer_pools, one_that_fails_to_trim_is_passed_over, open_family(
     expect_reserved(r, (uint64_t[MOST]){3, 3, 2}, 1); /* both were asked */
 }
 
-/* What a pool keeps free for compactions is lacking too: it is asked for at once, and once. */
-FAMILY_TEST(pool_peer_pools, one_gives_what_is_kept_for_compactions_too, open_family(r, 2))
-{
-    w->pool_config.compact_when_full = 1;
-    mend_pool *compacting = kit_pool(w);
-    leave_idle(r->pools[1], 6);
-    mend_sim_set_foreign_bytes(w->sim, 0, 2 * MEND_MIB);
-    kit_alloc_from(compacting, 2 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(3 * MEND_MIB, reserved(r->pools[1]));
-    mend_sim_set_foreign_bytes(w->sim, 0, 0);
-    EXPECT_OK(mend_pool_destroy(compacting));
-}
-
 /* Two pools that each need what lies idle in the other, at the same moment. */
 static pthread_barrier_t both;
 static __thread int has_met;

@@ -68,24 +68,6 @@ RANGE_TEST(pool_range, several_ranges_are_committed_all_or_none, 6 * PAGE)
     EXPECT_OK(mend_range_destroy(large, S(0)));
 }
 
-/* Its room is the other half of what the pool may have; nothing can be made of a chunk that another
- * process may hold. */
-KIT_SET_TEST(pool_range, commits_empty_no_chunk_that_others_may_hold,
-             (w->pool_config.limit_bytes = 5 * SMALL_PAGE, w->pool_config.shareable = 1,
-              w->pool_config.compact_when_full = 1))
-{
-    mend_export_token token;
-    kit_free(w, kit_alloc(w, 3 * SMALL_PAGE, S(0)), S(0)); /* one chunk */
-    void *exported = kit_alloc(w, SMALL_PAGE, S(0));
-    kit_alloc(w, 2 * SMALL_PAGE, S(0));
-    EXPECT_OK(mend_export(w->pool, exported, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    kit_free(w, exported, S(0));
-    mend_range *range = create(w, MEND_GIB, SMALL_PAGE);
-    expect_commit(range, 0, 2 * SMALL_PAGE, S(0));
-    EXPECT_STATS(w, compactions, 0, reserved_bytes, 5 * SMALL_PAGE);
-    EXPECT_OK(mend_range_destroy(range, S(0)));
-}
-
 /* Where one part lies mapped, its memory does not go to the other, in either order. */
 RANGE_TEST(pool_range, parts_of_a_commit_take_nothing_from_each_other, 6 * PAGE)
 {
