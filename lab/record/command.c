@@ -13,19 +13,17 @@
 #include <unistd.h>
 
 #include "lab/report/words.h"
-#include "lab/support/capacity.h"
 #include "lab/trace/read.h"
 #include "lab/trace/recording.h"
 
 enum { STATUS_GOOD = 0, STATUS_BAD_INPUT = 2 };
 
-enum { OPTION_CSV, OPTION_FILE, OPTION_KEEP };
+enum { OPTION_CSV, OPTION_FILE };
 
 static const mend_option options[] = {
     [OPTION_CSV] = {"csv", NULL, "the allocations and frees as rows of RMM's log", NULL},
     [OPTION_FILE] = {"o", "FILE", "what the program is recorded to; mend.record if it is not given",
                      NULL},
-    [OPTION_KEEP] = {"keep", "SIZE", "most bytes of that file, from 1 MiB on; 256 MiB", NULL},
     MEND_OPTION_HELP,
     {NULL, NULL, NULL, NULL},
 };
@@ -40,7 +38,7 @@ const mend_command mend_record_command = {
         "With a PROGRAM, runs it with MEND_RECORD in its environment, which every pool of "
         "Mend in it follows: the first writes to the file, others to FILE.1, FILE.2, ... "
         "PyTorch takes its memory from Mend there (MEND_TORCH=1), unless MEND_TORCH is set. "
-        "Here -o and --keep win over record: and keep: of MEND_CONF.",
+        "Here -o wins over record: of MEND_CONF.",
     .options = options,
     .status = "Exit status: that of the program, or 2 if nothing was recorded; for a FILE 0, or 2 "
               "bad usage or input.",
@@ -50,7 +48,6 @@ typedef struct record_arguments {
     const char *file; /* NULL: it runs a program */
     char **program;
     const char *output;
-    const char *keep;
     bool csv;
 } record_arguments;
 
@@ -189,16 +186,10 @@ static int run_and_look(const record_arguments *arguments, const char *path)
 static int run_program(const record_arguments *arguments)
 {
     char folder[PATH_MAX] = "";
-    char keep[64];
-    const bool is_ready =
-        drop_setting("record:") && (arguments->keep == NULL || drop_setting("keep:"));
-    const char *settings = getenv("MEND_CONF");
+    const bool is_ready = drop_setting("record:");
     const bool is_whole = arguments->output[0] == '/';
-    snprintf(keep, sizeof(keep), "keep:%s", arguments->keep == NULL ? "" : arguments->keep);
     if (!is_ready || (!is_whole && getcwd(folder, sizeof(folder)) == NULL) ||
-        !set("MEND_RECORD", folder, "/", arguments->output) ||
-        (arguments->keep != NULL &&
-         !set("MEND_CONF", settings == NULL ? "" : settings, ",", keep))) {
+        !set("MEND_RECORD", folder, "/", arguments->output)) {
         return fail(strerror(errno), "");
     }
     /* PyTorch programs need no other word: their class for Mend is turned on by this. */
@@ -321,22 +312,12 @@ static int show(const record_arguments *arguments)
 static bool take_option(int option, char *value, void *context)
 {
     record_arguments *arguments = context;
-    uint64_t bytes;
-    switch (option) {
-    case OPTION_CSV:
+    if (option == OPTION_CSV) {
         arguments->csv = true;
-        return true;
-    case OPTION_FILE:
+    } else {
         arguments->output = value;
-        return true;
-    default:
-        arguments->keep = value;
-        if (mend_parse_bytes(value, &bytes) && strlen(value) <= 40) {
-            return true;
-        }
-        fail("not a size (bytes, or a number with KiB, MiB, GiB or TiB):", value);
-        return false;
     }
+    return true;
 }
 
 static bool names_program(int argc, char **argv)
@@ -369,7 +350,7 @@ int mend_cli_record(int argc, char **argv)
         return arguments.csv ? fail("--csv is for a FILE", "") : run_program(&arguments);
     }
     arguments.file = argv[optind];
-    if (argc - optind != 1 || arguments.output != NULL || arguments.keep != NULL) {
+    if (argc - optind != 1 || arguments.output != NULL) {
         return fail("a FILE takes no other argument than --csv; a program comes behind --, as in "
                     "libmend record -- python3 train.py",
                     "");

@@ -31,7 +31,7 @@ MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
     ENDING_FILE const fixture_file file = fixture_write_text(".record", "");
     expect_run_on(
         rows, 1,
-        command_line("record -o '%s' --keep 2MiB -- '%s' replay --policy mend --capacity 64MiB %%",
+        command_line("record -o '%s' -- '%s' replay --policy mend --capacity 64MiB %%",
                      file.path, MEND_PROGRAM),
         "mend...out at 75 %", "");
     expect_run(0, command_line("record '%s'", file.path),
@@ -46,15 +46,14 @@ MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
                TRACE_HEAD "0,0,allocate,0x...,7168,0x0\n0,1,allocate,0x...,51200000,0x0\n"
                           "0,2,free,0x...,7168,0x0\n0,3,allocate failure,0x0,51200000,0x",
                "");
-    setenv("MEND_CONF", "log:warning,keep:5MiB,record:/no/such/folder/a,tightness:2", 1);
-    /* Its options win. PyTorch is told to use Mend, unless the user says something else. */
+    setenv("MEND_CONF", "log:warning,record:/no/such/folder/a,tightness:2", 1);
+    /* Its option wins. PyTorch is told to use Mend, unless the user says something else. */
     const char *nothing = "nothing was recorded in ...: no pool of Mend was in the program";
     expect_run(2,
-               command_line("record -o '%s' --keep 2MiB -- sh -c 'echo $MEND_CONF $MEND_TORCH'",
-                            file.path),
-               "log:warning,tightness:2,keep:2MiB 1\n", nothing);
+               command_line("record -o '%s' -- sh -c 'echo $MEND_CONF $MEND_TORCH'", file.path),
+               "log:warning,tightness:2 1\n", nothing);
     expect_run(2, command_line("record -o '%s' -- sh -c 'echo $MEND_CONF'", file.path),
-               "log:warning,keep:5MiB,tightness:2\n", nothing);
+               "log:warning,tightness:2\n", nothing);
     setenv("MEND_TORCH", "0", 1);
     expect_run(2, command_line("record -o '%s' -- sh -c 'echo $MEND_TORCH'", file.path), "0\n",
                nothing);
@@ -78,7 +77,6 @@ MEND_TEST(record, wrong_usage_is_refused)
     expect_run(2, "record", "", "no file and no program");
     expect_run(2, "record a b", "", "a program comes behind --");
     expect_run(2, "record --csv -- true", "", "--csv is for a FILE");
-    expect_run(2, "record --keep much -- true", "", "not a size");
     expect_run(2, "record -- /no/such/program", "", "No such file");
     expect_run(2, "record %", "", "not a recording of Mend");
     expect_run(3, "record -- sh -c 'exit 3'", "", "nothing was recorded");

@@ -16,7 +16,6 @@ static mend_pool_config program_config(uint8_t bits)
     config.reserve_bytes = bits & 2 ? 64 * MEND_MIB : 0;
     config.tightness = bits & 4 ? 5 : 0;
     config.allow_stream_waits = bits & 8 ? -1 : 0;
-    config.knows_all_streams = bits & 16 ? 1 : 0;
     return config;
 }
 

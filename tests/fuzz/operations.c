@@ -32,7 +32,6 @@ static const struct {
     PLACE(content, 2, 1, 0),
     PLACE(no_stream_waits, 2, 0, 1),
     PLACE(vanish, 2, 0, 1),
-    PLACE(knows_all, 2, 0, 1),
     PLACE(prices, 3, 0, 1, 2),
     PLACE(event_delay_ns, 3, 0, 30, 300),
     PLACE(streams, 4, 1, 2, 3, 4),
@@ -56,7 +55,6 @@ static void read_place(const uint8_t *bytes, trial_config *config)
         *field_of(config, i) = places[i].values[bytes[i] % places[i].count];
     }
     /* The two exclude each other; and bytes need host memory. */
-    config->knows_all = config->vanish ? 0 : config->knows_all;
     config->content = config->device_pages * config->page_kib <= 4096 ? config->content : 0;
 }
 

@@ -151,18 +151,6 @@ static void leave_slot(arena *a, arena_slot *slot, int stream)
     slot->is_busy = false;
 }
 
-/* Where the pool is to know every stream, it hears of the one that has just verified: it may have
- * been forgotten. */
-static void tell_of_stream(arena *a, const arena_slot *slot)
-{
-    if (a->program->knows_all) {
-        arena_expect(a, "record_stream",
-                     mend_record_stream(a->pools[slot->pool].pool, slot->pointer,
-                                        a->streams[slot->stream].handle),
-                     false);
-    }
-}
-
 /* A block that could not be freed stays as it was. */
 void arena_free(arena *a, const program_op *op)
 {
@@ -180,7 +168,6 @@ void arena_free(arena *a, const program_op *op)
         handle = MEND_STREAM_PER_THREAD;
     }
     if (op->kind == PROGRAM_FREE_ANYWHEN) {
-        tell_of_stream(a, slot);
         handle = MEND_NO_STREAM;
     }
     mend_result result = mend_free(a->pools[slot->pool].pool, slot->pointer, handle);

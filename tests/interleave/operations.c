@@ -147,7 +147,6 @@ bool arena_open_pool(arena *a, int pool)
     config.reserve_bytes = 64 * MEND_MIB;
     config.limit_bytes = p->limit_bytes;
     config.streams_may_vanish = p->may_vanish;
-    config.knows_all_streams = p->knows_all;
     config.allow_stream_waits = p->may_not_wait ? -1 : 0;
     mend_pool *created = NULL;
     mend_result result = mend_pool_create(&config, &created);

@@ -233,7 +233,6 @@ void scene_draw(int scene_number, uint64_t seed, program *p, schedule_plan *plan
                    .memory_bytes = (uint64_t)(16 + below(&random, 33)) * 64 * MEND_KIB,
                    .limit_bytes = s->limit_bytes};
     p->may_vanish = one_in(&random, 5);
-    p->knows_all = one_in(&random, 3);
     p->may_not_wait = one_in(&random, 5);
     p->is_quiet = s->weights[PROGRAM_DEFRAG] > 0;
     if (s->weights[PROGRAM_ALLOC_ANYWHERE] > 0) {

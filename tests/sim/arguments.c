@@ -109,8 +109,7 @@ static void refuse_sleep_and_views(trial *t, mend_pool *pool)
     REFUSED(mend_quiesce(NULL, NULL));
 }
 
-/* Fields of a configuration that are impossible, beside those of pool_misuse; and a collector of
- * nothing. */
+/* Fields of a configuration that are impossible, beside those of pool_misuse. */
 #define WRONG_FIELDS(X)                                                                            \
     X(capture_checks, 2)                                                                           \
     X(capture_checks, -2)                                                                          \
@@ -122,8 +121,6 @@ static void refuse_sleep_and_views(trial *t, mend_pool *pool)
     X(limit_percent, 101)                                                                          \
     X(log_level, -2)                                                                               \
     X(log_level, 99)                                                                               \
-    X(collector, 2)                                                                                \
-    X(collector, 1)                                                                                \
     X(idle_ms, UINT64_MAX)                                                                         \
     X(reserve_bytes, UINT64_MAX)
 
@@ -143,7 +140,7 @@ static void refuse_pools(trial *t)
 #undef X
     static const char *const texts[] = {
         "limit",         "limit:0%",       "limit:1.5",   "tightness:9", "peers:1+",
-        "shareable:yes", "front_cache:no", "limit_file:", "idle_ms:0",   "audit:3,",
+        "shareable:yes", "rdma:no",        "limit_file:", "idle_ms:0",   "tightness:9,",
         "log:loud",      "nothing:1",      "limit:1EiB",  "reserve:",    "peers:63"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         setenv("MEND_CONF", texts[i], 1);
@@ -254,7 +251,6 @@ void trial_configure_by_text(mend_pool_config *config)
     say_bytes(&to, "reserve", &config->reserve_bytes);
     say_switch(&to, "stream_waits", &config->allow_stream_waits);
     say_switch(&to, "streams_may_vanish", &config->streams_may_vanish);
-    say_switch(&to, "knows_all_streams", &config->knows_all_streams);
     say(&to, "shareable", sharing[config->shareable]);
     config->shareable = 0;
     if (config->tightness != 0) {

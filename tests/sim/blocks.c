@@ -97,7 +97,7 @@ static bool may_be_for_any(const trial *t, const operation *op)
     for (int i = 0; i < TRIAL_GROUPS; i++) {
         is_quiet = is_quiet && (t->groups[i].group == NULL || !t->groups[i].begun);
     }
-    return (t->config.hooks || op->kind == OP_ROOM) && !t->config.knows_all && is_quiet;
+    return (t->config.hooks || op->kind == OP_ROOM) && is_quiet;
 }
 
 /* The stream that asks, or none; and the call in its thread. */

@@ -128,7 +128,7 @@ static void enter_pages(trial *t, const trial_call *call)
 /* The pool hears of streams that use the pages later only, if at all. */
 static bool may_name_no_stream(const trial *t)
 {
-    bool may = !t->config.knows_all && t->captures == 0;
+    bool may = t->captures == 0;
     for (int i = 0; i < TRIAL_GROUPS; i++) {
         may = may && (t->groups[i].group == NULL || !t->groups[i].begun);
     }

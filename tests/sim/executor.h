@@ -27,7 +27,6 @@
     X(content, 1, "memory holds bytes")                                                            \
     X(no_stream_waits, 0, "the pool makes no stream wait")                                         \
     X(vanish, 0, "streams may vanish")                                                             \
-    X(knows_all, 0, "the pool knows every stream")                                                 \
     X(prices, 0, "1: calls take their time. 2: some take a hundred times as long")                 \
     X(event_delay_ns, 0, "events are reported late")                                               \
     X(streams, 1, "streams that are created")                                                      \

@@ -55,7 +55,6 @@ static void draw_config(trial_random *r, size_t count, trial_config *config)
     config->content = config->device_pages * config->page_kib <= 4096 && PICK(r, 0, 1, 1, 1);
     config->no_stream_waits = PICK(r, 0, 0, 0, 1);
     config->vanish = PICK(r, 0, 0, 0, 0, 1);
-    config->knows_all = !config->vanish && PICK(r, 0, 0, 0, 1);
     config->prices = PICK(r, 0, 0, 0, 1, 2);
     config->event_delay_ns = PICK(r, 0, 0, 0, 30, 300);
     config->streams = PICK(r, 0, 1, 2, 2, 3, 3, 4);
@@ -396,15 +395,13 @@ static void draw_lost_mappings(trial_random *places, size_t count, operation *op
 }
 
 /*
- * A program that tells of all its streams and begins with a group of all of them: the pool knows no
- * stream outside of the group. By chance other streams are nearly always known.
+ * A program that begins with a group of all streams: the pool knows no stream outside of the group. By chance other streams are nearly always known.
  */
-static void draw_only_group(trial_random *places, size_t count, const trial_config *config,
-                            operation *ops)
+static void draw_only_group(trial_random *places, size_t count, operation *ops)
 {
     enum { GROUPED = 24, LAUNCHED = 8 };
     trial_random random = {trial_random_next(places)};
-    if (!config->knows_all || count < GROUPED + LAUNCHED || trial_random_below(&random, 3) != 0) {
+    if (count < GROUPED + LAUNCHED || trial_random_below(&random, 12) != 0) {
         return;
     }
     ops[0] = (operation){.kind = OP_GROUP_CREATE};
@@ -509,7 +506,7 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     turn_to_pages_and_groups(&random, count, ops);
     draw_lost_mappings(&places, count, ops);
     draw_end_of_device(&places, count, ops);
-    draw_only_group(&places, count, config, ops);
+    draw_only_group(&places, count, ops);
     trial_draw_scenes(&places, count, config, ops);
     draw_wide_range(&places, count, config, ops);
     draw_in_one_chunk(seed, count, ops);

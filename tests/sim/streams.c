@@ -183,7 +183,7 @@ static bool may_vanish(const trial *t, int stream)
 bool trial_forget(trial *t, const operation *op)
 {
     int stream = op->stream % t->stream_count;
-    if (!trial_is_open(t, stream) || t->config.knows_all) {
+    if (!trial_is_open(t, stream)) {
         return false;
     }
     forget(t, stream, trial_thread_of(t, stream, op->thread));

@@ -154,7 +154,7 @@ bool trial_share(trial *t, const operation *op)
     if (block == NULL || reader == block->home || !may_go(t, block, reader)) {
         return false;
     }
-    int how = t->config.knows_all ? 0 : op->amount % 3;
+    int how = op->amount % 3;
     uint32_t declared = block->declared & ~trial_bit(reader);
     if (!trial_order(t, block->home, reader)) {
         return false;
@@ -177,9 +177,6 @@ bool trial_share(trial *t, const operation *op)
 
 bool trial_move_to(trial *t, trial_block *block, int stream)
 {
-    if (block->home != stream && t->config.knows_all && !tell(t, block, stream, 0)) {
-        return false;
-    }
     if (!trial_order(t, block->home, stream)) {
         return false;
     }

@@ -1,5 +1,6 @@
 #include "tests/support/place.h"
 
+#include "layout/layout.h"
 #include "move/move.h"
 #include "pool/pool.h"
 
@@ -20,4 +21,11 @@ void mend_test_place(mend_pool *pool, const mend_test_sizes *wanted)
         placement->low_pressure_percent = wanted->low_pressure_percent;
     }
     mend_heap_unlock_all(&pool->heap);
+}
+
+void mend_test_close_cache(mend_pool *pool)
+{
+    mend_heap_lock(&pool->heap);
+    mend_cache_close(&pool->heap);
+    mend_heap_unlock(&pool->heap);
 }

@@ -16,4 +16,7 @@ typedef struct mend_test_sizes {
 /* Sets them in a new pool. */
 void mend_test_place(mend_pool *pool, const mend_test_sizes *wanted);
 
+/* Freed blocks are not kept for the next ones any more. */
+void mend_test_close_cache(mend_pool *pool);
+
 #endif

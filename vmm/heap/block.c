@@ -176,18 +176,6 @@ static inline mend_result find_block(const mend_heap *heap, uint64_t address, me
     return *span != NULL && (*span)->live ? MEND_OK : explain_pointer(heap, address);
 }
 
-/* For a free without a stream, in a pool that knows all streams: the memory waits for all of
- * them. */
-static void stamp_all(mend_heap *heap, mend_span *span)
-{
-    mend_streams *streams = &heap->streams;
-    MEND_SLOTS_EACH(i, streams, 0) {
-        mend_waits_add(mend_heap_wait_env(heap), &span->waits,
-                       streams->items[i].known ? mend_streams_stamp(streams, i, span->size_bytes)
-                                               : mend_streams_last_stamp(streams, i));
-    }
-}
-
 static void record_fence(mend_heap *heap, uint32_t stream)
 {
     mend_driver_scope scope;
@@ -203,22 +191,14 @@ static void record_fence(mend_heap *heap, uint32_t stream)
 void mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     mend_streams *streams = &heap->streams;
-    bool by_all = freed_on == MEND_STREAM_UNKNOWN && heap->config.knows_all_streams;
     mend_stamp inherited = span->waits.first;
-    span->waits.first = (mend_stamp){0};
-    if (!by_all) {
-        span->waits.first = mend_streams_stamp(streams, freed_on, span->size_bytes);
-    }
+    span->waits.first = mend_streams_stamp(streams, freed_on, span->size_bytes);
     if (span->waits.others != NULL) {
         mend_waits_end_uses(mend_heap_wait_env(heap), &span->waits, freed_on, span->size_bytes,
                             ++heap->frees.of_users);
     }
     if (!mend_stamp_is_ready(streams, inherited, freed_on)) {
         mend_waits_add(mend_heap_wait_env(heap), &span->waits, inherited);
-    }
-    if (by_all) {
-        stamp_all(heap, span);
-        mend_waits_fill_first(mend_heap_wait_env(heap), &span->waits);
     }
 }
 

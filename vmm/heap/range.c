@@ -110,8 +110,7 @@ mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from
         mend_result result = mend_users_find_stream(heap, stream, 0, &users.first);
         MEND_TRY(mend_block_go_without_users(heap, result, &users));
     }
-    const bool by_all = heap->config.knows_all_streams && users.first == MEND_STREAM_UNKNOWN;
-    if (!mend_range_reserve_decommit(heap, range, from, end, by_all)) {
+    if (!mend_range_reserve_decommit(heap, range, from, end)) {
         return mend_no_host_memory("pages of a range");
     }
     const uint64_t of_users_before = heap->frees.of_users;

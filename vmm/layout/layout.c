@@ -550,15 +550,14 @@ void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits)
 
 /* ---- nodes: all that a change may need is there before it begins ----------------------------- */
 
-/* Each part has the waits of the whole: what it has now, the stamps of who frees it and of copies
- * that may run, and one for each stream if it is freed without one. */
+/* Each part has the waits of the whole: what it has now, and the stamps of who frees it and of
+ * copies that may run. */
 mend_layout_promise mend_layout_nodes_to_free(const mend_heap *heap, const mend_span *span,
                                               size_t chunk_count)
 {
-    const size_t all = heap->config.knows_all_streams ? heap->streams.count : 0;
     mend_layout_promise nodes = mend_layout_nodes_for(heap, chunk_count);
     nodes.waits = mend_layout_nodes_for(heap, 1).waits +
-                  2 * chunk_count * (mend_waits_count_others(&span->waits) + 3 + all);
+                  2 * chunk_count * (mend_waits_count_others(&span->waits) + 3);
     return nodes;
 }
 

@@ -37,12 +37,10 @@ bool mend_range_reserve_commit(mend_heap *heap, const mend_parts *parts)
 }
 
 /* Each page keeps its span, and neighbours are one run; over frozen chunks it is cut at their
- * edges. It has the stamp of what its memory waited for, and if it is freed without a stream, one
- * for each. */
+ * edges. It has the stamp of what its memory waited for. */
 bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t from,
-                                 uint64_t end, bool by_all)
+                                 uint64_t end)
 {
-    const size_t all = by_all ? heap->streams.count : 0;
     const bool any_frozen = heap->chunks.frozen_count > 0;
     mend_layout_promise nodes = {0};
     uint64_t behind = 0;
@@ -52,8 +50,8 @@ bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint6
             continue;
         }
         const size_t parts = any_frozen ? mend_layout_count_chunks(heap, span) : 1;
-        const size_t waits = mend_waits_count_others(&span->waits) + 1 + all;
-        nodes.waits += any_frozen ? (1 + 2 * parts) * waits : all + (span->waits.first.epoch != 0);
+        const size_t waits = mend_waits_count_others(&span->waits) + 1;
+        nodes.waits += any_frozen ? (1 + 2 * parts) * waits : span->waits.first.epoch != 0;
         nodes.spans += any_frozen ? 2 * parts : 0;
         nodes.runs += any_frozen ? parts + 2 : at != behind;
         behind = at + range->page_bytes;

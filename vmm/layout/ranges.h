@@ -131,11 +131,11 @@ uint64_t mend_parts_largest_gap(const mend_heap *heap, const mend_parts *parts);
 /* ---- pages.c --------------------------------------------------------------------------------- */
 
 /* Reserves nodes to commit those of the pages that are not committed, as far as they are mapped
- * now, and to decommit those that are; `by_all`: for every stream. O(pages, and what their memory
+ * now, and to decommit those that are. O(pages, and what their memory
  * waits for). False if malloc fails. */
 bool mend_range_reserve_commit(mend_heap *heap, const mend_parts *parts);
 bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t from,
-                                 uint64_t end, bool by_all);
+                                 uint64_t end);
 
 /* Neighbouring pages of one range and tag that are committed, or decommitted, together: the history
  * has one event for all of them. Begin with the kind and the stream alone. */

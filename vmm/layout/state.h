@@ -276,7 +276,7 @@ typedef struct mend_heap_config {
     mend_passes passes;
     bool allow_stream_waits;
     bool allow_context_fences;
-    bool streams_may_vanish, knows_all_streams;
+    bool streams_may_vanish;
     bool front_cache;
     bool capture_checks;
     bool rdma;       /* create chunks that can be registered for RDMA, if the device supports it */

@@ -52,7 +52,8 @@ void mend_waits_end_uses(mend_wait_env env, mend_waits *waits, uint32_t freed_on
     }
 }
 
-void mend_waits_fill_first(mend_wait_env env, mend_waits *waits)
+/* Makes one of the others the first stamp, if the first one is idle. */
+static void fill_first(mend_wait_env env, mend_waits *waits)
 {
     if (waits->first.epoch == 0 && waits->others != NULL) {
         mend_wait *node = waits->others;
@@ -78,7 +79,7 @@ bool mend_waits_drop_passed_of_several(mend_wait_env env, mend_waits *waits)
     }
     if (mend_stamp_has_passed(env.streams, waits->first)) {
         waits->first = (mend_stamp){0};
-        mend_waits_fill_first(env, waits);
+        fill_first(env, waits);
     }
     return waits->first.epoch == 0;
 }

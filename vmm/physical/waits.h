@@ -88,9 +88,6 @@ static inline void mend_waits_add_all(mend_wait_env env, mend_waits *to, const m
     }
 }
 
-/* Makes one of the others the first stamp, if the first one is idle. */
-void mend_waits_fill_first(mend_wait_env env, mend_waits *waits);
-
 /* Removes stamps that have passed. True if nothing is left. */
 bool mend_waits_drop_passed_of_several(mend_wait_env env, mend_waits *waits);
 static inline bool mend_waits_drop_passed(mend_wait_env env, mend_waits *waits)

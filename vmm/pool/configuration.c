@@ -19,7 +19,6 @@ typedef enum configuration_kind {
     KIND_LIMIT,
     KIND_GROWTH,
     KIND_SWITCH,
-    KIND_LEVEL,
     KIND_TIGHTNESS,
     KIND_LOG,
     KIND_CHECK,
@@ -67,7 +66,6 @@ static const struct {
     [KIND_LIMIT] = {limit_taken, 0, 0},
     [KIND_GROWTH] = {"100% to 10000%", 0, MOST_GROWTH_PERCENT},
     [KIND_SWITCH] = {"on or off", -1, 1},
-    [KIND_LEVEL] = {"0, 1 or 2", -1, 2},
     [KIND_TIGHTNESS] = {"1 to 5", 0, MEND_TIGHTNESS_LEVELS},
     [KIND_LOG] = {"debug, info, warning or off", -1, MEND_LOG_WARNING},
     [KIND_CHECK] = {"poison, guard, or both (poison,guard)", -1,
@@ -265,10 +263,9 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
     case KIND_SWITCH:
         *read = is(value, "on") ? 1 : -1;
         return *read == 1 || is(value, "off");
-    case KIND_LEVEL:
     case KIND_TIGHTNESS:
     case KIND_COUNT:
-        return read_from_to(value, kind != KIND_LEVEL, (uint64_t)kinds[kind].most, read);
+        return read_from_to(value, true, (uint64_t)kinds[kind].most, read);
     case KIND_LOG:
         *read = is(value, "debug")     ? MEND_LOG_DEBUG
                 : is(value, "info")    ? MEND_LOG_INFO

@@ -21,14 +21,10 @@
     X(keep_free, keep_free_bytes, BYTES, "none",                                                   \
       "of the device's memory, left free for others; the driver is asked before each creation")    \
     X(idle_ms, idle_ms, COUNT, "none",                                                             \
-      "milliseconds after which a collection gives back memory that no block has used")            \
+      "milliseconds after which memory that no block has used goes back; a thread sees to it")    \
     X(limit_file, limit_file, PATH, "none",                                                        \
       "file by which processes share the limit, which all name alike")                             \
-    X(collector, collector, SWITCH, "with idle_ms",                                                \
-      "a thread collects memory for others: see idle_ms, keep_free, limit_file, soft_limit")       \
     X(record, record, PATH, "none", "file for a recording of what happens: see history.md")        \
-    X(keep, record_bytes, BYTES, "256MiB",                                                         \
-      "most bytes of that file, from 1 MiB on; what is oldest in it goes")                         \
     X(publish, publish, SWITCH, "off",                                                             \
       "a thread shows figures once a second, for libmend top: see history.md")                     \
     X(snapshot, snapshot, PATH, "none",                                                            \
@@ -51,12 +47,6 @@
     X(streams_may_vanish, streams_may_vanish, SWITCH, "off",                                       \
       "the program destroys streams without mend_forget_stream; costs a question to the driver "   \
       "at each call")                                                                              \
-    X(knows_all_streams, knows_all_streams, SWITCH, "off",                                         \
-      "Mend sees every stream that uses its memory, so a free without a stream need not wait for " \
-      "the whole context")                                                                         \
-    X(front_cache, front_cache, SWITCH, "on",                                                      \
-      "freed blocks are kept for the next request of the same size; off to look for the cause of " \
-      "an error")                                                                                  \
     X(capture_checks, capture_checks, SWITCH, "on",                                                \
       "the driver is asked at each call on a created stream whether that stream is captured; "     \
       "off: "                                                                                      \
@@ -71,9 +61,6 @@
       "other processes can import what a pool exports, and PyTorch can send tensors to them; the " \
       "device must support it, but for auto, which is off where it does not. fabric: also by "     \
       "fabric handles, where the device has them")                                                 \
-    X(audit, audit_level, LEVEL, "0",                                                              \
-      "debug builds of the library only: what is checked after each call that changed a pool; 1 "  \
-      "the sums, 2 every invariant")                                                               \
     X(check, check, CHECK, "none",                                                                 \
       "looks for programs that write after a free (poison) or behind a block (guard); slow: see "  \
       "troubleshooting.md")                                                                        \

@@ -163,26 +163,6 @@ bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES])
     return is_right;
 }
 
-/* In debug builds a broken invariant ends the program at the call that broke it. */
-#ifndef NDEBUG
-void mend_pool_audit_after_call(mend_pool *pool)
-{
-    char finding[MEND_AUDIT_FINDING_BYTES];
-    bool is_right = true;
-    if (pool->audit_level == 1) {
-        mend_heap_lock(&pool->heap);
-        is_right = mend_observe_audit_sums(&pool->heap, finding);
-        mend_heap_unlock(&pool->heap);
-    } else if (pool->audit_level == 2) {
-        is_right = mend_pool_audit(pool, finding);
-    }
-    if (!is_right) {
-        mend_warn("audit: %s", finding);
-    }
-    assert(is_right);
-}
-#endif
-
 void mend_pool_warn_of_limit(mend_pool *pool)
 {
     if (!atomic_exchange(&pool->ration.is_told, true)) {
@@ -200,7 +180,6 @@ mend_result mend_pool_leave_all(mend_pool *pool, mend_result result)
     mend_heap_unlock_all(&pool->heap);
     mend_publish(result);
     mend_pool_tell_lost_limit(pool);
-    mend_pool_audit_after_call(pool);
     return result;
 }
 

@@ -18,8 +18,7 @@
 /* Bytes. Memory of the driver's own has no page; small ones round little. */
 #define PASSED_PAGE_BYTES  (64 * MEND_KIB)
 
-#define RECORD_BYTES       (256 * MEND_MIB)
-#define LEAST_RECORD_BYTES MEND_MIB
+#define RECORD_BYTES (256 * MEND_MIB)
 
 static mend_result check_config(const mend_pool_config *config)
 {
@@ -33,15 +32,6 @@ static mend_result check_config(const mend_pool_config *config)
                     "mend_pool_config.growth_percent is not 0 or 100 to 10000");
     MEND_INVALID_IF(config->reserve_bytes > LARGEST_CONFIG_BYTES,
                     "mend_pool_config.reserve_bytes is above 2^60");
-    MEND_INVALID_IF(config->record_bytes > LARGEST_CONFIG_BYTES ||
-                        (config->record_bytes != 0 && config->record_bytes < LEAST_RECORD_BYTES),
-                    "mend_pool_config.record_bytes is below 1 MiB or above 2^60");
-    MEND_INVALID_IF(config->collector == 1 && config->idle_ms == 0 &&
-                        config->keep_free_bytes == 0 && config->limit_file == NULL &&
-                        config->soft_limit_bytes == 0,
-                    "mend_pool_config.collector is 1, but nothing says what to "
-                    "collect: set idle_ms, keep_free_bytes, limit_file or "
-                    "soft_limit_bytes");
     return MEND_OK;
 }
 
@@ -196,8 +186,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .allow_stream_waits = config->allow_stream_waits >= 0,
         .allow_context_fences = config->allow_context_fences >= 0,
         .streams_may_vanish = config->streams_may_vanish == 1,
-        .knows_all_streams = config->knows_all_streams == 1,
-        .front_cache = config->front_cache >= 0 && config->check == 0,
+        .front_cache = config->check == 0,
         .capture_checks = config->capture_checks >= 0,
         .rdma = config->rdma >= 0,
         .share_types = share_types_of(config, info),
@@ -270,12 +259,10 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
 /* What the config asks for beside the heap. */
 static mend_result start_others(mend_pool *pool, const mend_pool_config *config)
 {
-    const uint64_t record_bytes = config->record_bytes != 0 ? config->record_bytes : RECORD_BYTES;
     const bool is_shown = config->publish == 1 || config->snapshot != NULL;
     MEND_TRY(config->check != 0 ? mend_checks_start(pool, config->check) : MEND_OK);
-    const bool collects = config->collector == 1 || (config->collector == 0 && config->idle_ms > 0);
-    MEND_TRY(collects ? mend_collector_start(pool) : MEND_OK);
-    MEND_TRY(config->record != NULL ? mend_recorder_start(pool, config->record, record_bytes)
+    MEND_TRY(config->idle_ms > 0 ? mend_collector_start(pool) : MEND_OK);
+    MEND_TRY(config->record != NULL ? mend_recorder_start(pool, config->record, RECORD_BYTES)
                                     : MEND_OK);
     return is_shown ? mend_publisher_open(pool, config->publish == 1, config->snapshot) : MEND_OK;
 }
@@ -310,7 +297,6 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
     pool->meets_peers = config->peers == 0;
     pool->driver = config->driver;
     pool->device = config->device;
-    pool->audit_level = config->audit_level;
     pool->idle_ns = config->idle_ms * NS_OF_MS;
     pool->generation = mend_process_generation();
     pool->member = (mend_process_member){.domain = config->driver, .device = config->device};

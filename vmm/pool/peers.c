@@ -131,7 +131,6 @@ static bool trim(mend_pool *other, uint64_t bytes, bool waits, bool is_captured)
         gave = mend_ladder_give_back(heap, bytes, waits && !is_captured, is_captured);
     }
     mend_heap_unlock_all(heap);
-    mend_pool_audit_after_call(other);
     return gave;
 }
 

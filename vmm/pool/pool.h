@@ -70,7 +70,6 @@ struct mend_pool {
     struct mend_recorder *recorder;   /* NULL: nothing is recorded */
     struct mend_checks *checks;       /* NULL: nothing is checked */
     struct mend_publisher *publisher; /* NULL: none */
-    int audit_level;
     bool meets_peers; /* devices with a pool in this process may access its memory */
 };
 
@@ -308,21 +307,12 @@ static inline void mend_pool_tell_lost_limit(mend_pool *pool)
     }
 }
 
-/* In debug builds: runs the audit if the config asks for it. */
-#ifdef NDEBUG
-#define mend_pool_audit_after_call(pool) ((void)(pool))
-#else
-void mend_pool_audit_after_call(mend_pool *pool);
-#endif
-
-/* Releases the lock, then runs the audit if one is asked for. Publishes a failure, and returns
- * `result`. */
+/* Releases the lock. Publishes a failure, and returns `result`. */
 static inline mend_result mend_pool_leave(mend_pool *pool, mend_result result)
 {
     assert(mend_mutex_is_held(&pool->heap.state));
     mend_heap_unlock(&pool->heap);
-    mend_publish(result); /* before the audit, which may log */
-    mend_pool_audit_after_call(pool);
+    mend_publish(result);
     return result;
 }
 mend_result mend_pool_leave_all(mend_pool *pool, mend_result result);

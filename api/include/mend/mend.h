@@ -66,12 +66,6 @@ typedef struct mend_pool_config {
                              * freed. If a stream was captured during a free, call
                              * mend_forget_stream, or use the stream again, before you destroy it;
                              * otherwise the memory stays reserved. 0: off */
-    int knows_all_streams;  /* 1: the pool sees every stream that uses its memory, so
-                             * MEND_NO_STREAM waits for fences of the known streams and not for
-                             * the context. 0: off */
-    int audit_level;        /* debug builds only: ends the program if an invariant is broken after a
-                             * call that changed the pool. 1: sums, 2: every invariant. 0: off */
-    int front_cache;   /* 0: default, on. -1: off: freed blocks are not kept for the next ones */
     int limit_percent; /* 1 to 100: the limit as a percentage of the device's memory, if
                         * limit_bytes is 0. 0: limit_bytes applies */
     int log_level; /* a mend_log_level: without a sink, log lines of the process of this level or
@@ -95,17 +89,15 @@ typedef struct mend_pool_config {
     uint64_t keep_free_bytes;  /* the pool creates nothing that would leave less than this of the
                                 * device's memory free, and MEND_TRIM_SURPLUS gives back while
                                 * less is free. The driver is asked before each creation. 0: none */
-    uint64_t idle_ms; /* MEND_TRIM_SURPLUS gives back what no block has used for this long, by the
-                       * driver's clock (a simulated device has one of its own). 0: none */
+    uint64_t idle_ms; /* a thread of the library trims the surplus, and MEND_TRIM_SURPLUS also
+                       * gives back what no block has used for this long, by the driver's clock (a
+                       * simulated device has one of its own). 0: none */
     const char *limit_file;   /* path of a file, on a local disk and created if missing, by which
                                * processes share limit_bytes, which all name alike. NULL: none */
-    int collector;            /* 1: a thread of the library trims the surplus; needs idle_ms,
-                               * keep_free_bytes, limit_file or soft_limit_bytes. 0: default, on
-                               * with idle_ms. -1: off */
     int allow_context_fences; /* 0: default, on. -1: off, for unseen captures: docs/tuning.md */
-    const char *record;       /* path of a file to which a thread writes all events, with a number
-                               * behind if it is another pool's. NULL: as MEND_RECORD says */
-    uint64_t record_bytes;    /* most of that file, from 1 MiB on; the oldest goes. 0: 256 MiB */
+    const char *record;       /* path of a file of at most 256 MiB to which a thread writes all
+                               * events, with a number behind if it is another pool's; the oldest
+                               * go. NULL: as MEND_RECORD says */
     int publish;          /* 1: a thread shows figures to libmend top: docs/history.md. 0: off */
     int check;            /* MEND_CHECK_ bits of mend_views.h. 0: none */
     const char *snapshot; /* gets what is held, on SIGUSR2: docs/history.md. NULL: none */
@@ -119,8 +111,8 @@ typedef struct mend_pool_config {
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,      \
-            NULL, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0                                               \
+        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, NULL,\
+            0, 0, NULL, 0, 0, 0                                                                    \
     }
 
 /*
@@ -337,7 +329,7 @@ typedef enum mend_trim_mode {
  * mend_pool_config.idle_ms, as far as earlier calls with this mode saw; idle chunks while less of
  * the device is free than keep_free_bytes, while processes of the same limit_file wait for memory,
  * and while the pool is above its soft limit. Call it where the program is idle, or at the end of a
- * step; with mend_pool_config.collector a thread of the library does. Without anything to give back
+ * step; with mend_pool_config.idle_ms a thread of the library does. Without anything to give back
  * it costs two locks, with keep_free_bytes or limit_file a question to the driver or the file.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_CAPTURING (MEND_TRIM_WAIT alone: a stream is

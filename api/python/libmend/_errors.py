@@ -68,7 +68,7 @@ _FUNCTIONS = {
     "mend_range_record_stream": "GrowingTensor.record_stream",
 }
 # What MEND_CONF writes otherwise: options, and values of one.
-_VALUES = {"shareable = 2": "shareable:fabric", "record_bytes": "keep"}
+_VALUES = {"shareable = 2": "shareable:fabric"}
 
 
 def in_words_of_python(message: str) -> str:

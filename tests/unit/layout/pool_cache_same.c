@@ -32,9 +32,11 @@ static bool open_twins(twins *t, uint64_t memory_bytes, uint64_t salt)
         mend_world_init(w);
         w->sim_config.content = MEND_SIM_CONTENT_NONE;
         w->sim_config.memory_bytes = memory_bytes;
-        w->pool_config.front_cache = i == 0 ? -1 : 1;
         if (!kit_open(w)) {
             return false;
+        }
+        if (i == 0) {
+            mend_test_close_cache(w->pool);
         }
         t->stream[i] = w->streams[0];
     }

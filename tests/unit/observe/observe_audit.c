@@ -13,12 +13,14 @@ typedef struct rig {
     void *blocks[BLOCKS];
 } rig;
 
-static bool open_rig_with(rig *r, int front_cache)
+static bool open_rig_with(rig *r, bool has_cache)
 {
     mend_world_init(&r->w);
-    r->w.pool_config.front_cache = front_cache;
     if (!kit_open(&r->w)) {
         return false;
+    }
+    if (!has_cache) {
+        mend_test_close_cache(r->w.pool);
     }
     r->heap = &r->w.pool->heap;
     for (int i = 0; i < BLOCKS; i++) {
@@ -36,7 +38,7 @@ static mend_span *span_of(const rig *r, int block)
 
 #define RIG_TEST(suite, name, opening) KIT_RIG_TEST(suite, name, rig, opening, kit_close(&r->w))
 
-RIG_TEST(observe_audit, finds_a_front_cache_out_of_order, open_rig_with(r, 1))
+RIG_TEST(observe_audit, finds_a_front_cache_out_of_order, open_rig_with(r, true))
 {
     mend_heap *heap = r->heap;
     mend_span *cached = span_of(r, 0);
@@ -71,7 +73,7 @@ RIG_TEST(observe_audit, finds_a_front_cache_out_of_order, open_rig_with(r, 1))
 }
 
 /* With free memory on its left, in a run itself, or not free. */
-RIG_TEST(observe_audit, finds_a_cached_span_in_the_wrong_place, open_rig_with(r, 1))
+RIG_TEST(observe_audit, finds_a_cached_span_in_the_wrong_place, open_rig_with(r, true))
 {
     mend_heap *heap = r->heap;
     void *behind = NULL;
@@ -106,7 +108,7 @@ RIG_TEST(observe_audit, finds_a_cached_span_in_the_wrong_place, open_rig_with(r,
 }
 
 /* A block over the edge of a chunk that misses its mapping was freed and claimed as a whole. */
-RIG_TEST(observe_audit, finds_claims_that_reach_over_their_chunk, open_rig_with(r, -1))
+RIG_TEST(observe_audit, finds_claims_that_reach_over_their_chunk, open_rig_with(r, false))
 {
     mend_heap *heap = r->heap;
     void *over;

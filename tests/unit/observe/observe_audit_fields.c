@@ -21,11 +21,11 @@ typedef struct rig {
 static bool open_rig(rig *r)
 {
     mend_world_init(&r->w);
-    r->w.pool_config.front_cache = -1; /* what is free is in runs */
     if (!kit_open(&r->w)) {
         return false;
     }
     mend_pool *pool = r->w.pool;
+    mend_test_close_cache(pool); /* what is free is in runs */
     void *whole = NULL;
     r->heap = &pool->heap;
     for (int i = 0; i < BLOCKS; i++) {

@@ -216,7 +216,6 @@ static bool open_with_refusal(mend_world *w, uint64_t after_calls, int bits)
     mend_world_init(w);
     w->sim_config.copy_ns = 100000;
     w->pool_config.check = bits;
-    w->pool_config.knows_all_streams = after_calls % 2 == 0 ? 1 : 0;
     const bool is_open = kit_open(w);
     if (is_open) {
         kit_fail(w, "stream_synchronize", after_calls, 1, MEND_DRIVER_UNKNOWN);

@@ -34,14 +34,22 @@ static uint64_t reserved(mend_world *w)
     return mend_world_stats(w).reserved_bytes;
 }
 
-KIT_SETTING(idle_after_10_ms, w->pool_config.idle_ms = 10, w->pool_config.collector = -1);
+/* The test is the collector. */
+static bool open_idle(mend_world *w, void (*configure)(mend_world *))
+{
+    const bool is_open = open_world(w, configure);
+    if (is_open) {
+        w->pool->idle_ns = 10000000;
+    }
+    return is_open;
+}
 
 static void pass(mend_world *w, uint64_t ms)
 {
     mend_sim_advance(w->sim, ms * 1000000);
 }
 
-KIT_TEST_IN(pool_collect, memory_that_was_used_meanwhile_stays, open_world(w, idle_after_10_ms))
+KIT_TEST_IN(pool_collect, memory_that_was_used_meanwhile_stays, open_idle(w, NULL))
 {
     void *a = kit_alloc(w, MEND_MIB, NULL);
     void *b = kit_alloc(w, MEND_MIB, NULL);
@@ -88,10 +96,9 @@ KIT_TEST_IN(pool_collect, memory_goes_back_while_others_lack_it, open_world(w, k
     EXPECT_U64_EQ(2 * MEND_MIB, reserved(w)); /* what lives stays */
 }
 
-KIT_SETTING(keep_4_mib_and_idle_after_10_ms, keep_4_mib(w), idle_after_10_ms(w));
 
 KIT_TEST_IN(pool_collect, what_was_idle_for_long_counts_for_others,
-            open_world(w, keep_4_mib_and_idle_after_10_ms))
+            open_idle(w, keep_4_mib))
 {
     void *old = kit_alloc(w, 2 * MEND_MIB, NULL);
     void *young = kit_alloc(w, 3 * MEND_MIB, NULL);
@@ -116,7 +123,7 @@ static void name_file(void)
 
 KIT_SETTING(share_8_mib, w->pool_config.limit_bytes = 8 * MEND_MIB,
             w->pool_config.limit_file = shared_path);
-KIT_SETTING(share_and_collect, share_8_mib(w), w->pool_config.collector = 1);
+KIT_SETTING(share_and_collect, share_8_mib(w), w->pool_config.idle_ms = 1000000);
 
 static int lost_count;
 

@@ -56,14 +56,13 @@ MEND_TEST(pool_configuration, every_key_sets_its_field)
 {
     mend_pool_config config =
         read_ok("limit:64GiB,reserve:1TiB,"
-                "stream_waits:off,streams_may_vanish:on,knows_all_streams:on,front_cache:off,"
-                "tightness:4,rdma:off,peers:1+3,audit:2,log:info");
+                "stream_waits:off,streams_may_vanish:on,"
+                "tightness:4,rdma:off,peers:1+3,log:info");
     EXPECT_INT_EQ(-1, config.rdma);
     EXPECT_FIELDS(config, peers, 10, limit_bytes, 64 * MEND_GIB, reserve_bytes, MEND_TIB);
     EXPECT_INT_EQ(-1, config.allow_stream_waits);
-    EXPECT_FIELDS(config, streams_may_vanish, 1, knows_all_streams, 1);
-    EXPECT_INT_EQ(-1, config.front_cache);
-    EXPECT_FIELDS(config, tightness, 4, audit_level, 2);
+    EXPECT_INT_EQ(1, config.streams_may_vanish);
+    EXPECT_INT_EQ(4, config.tightness);
     EXPECT_FIELDS(config, log_level, MEND_LOG_INFO, device, 0);
     EXPECT_PTR_EQ(NULL, config.driver);
     EXPECT_U64_EQ(sizeof(config), config.struct_size);
@@ -149,7 +148,7 @@ MEND_TEST(pool_configuration, switches_are_on_or_off)
     EXPECT_OK(mend_configuration_read("streams_may_vanish:on,shareable:on", &config));
     EXPECT_FIELDS(config, streams_may_vanish, -1, shareable, -1);
     EXPECT_REFUSED("stream_waits:yes", "stream_waits", "\"yes\"", "on or off");
-    EXPECT_REFUSED("knows_all_streams:1", "knows_all_streams", "\"1\"", "on or off");
+    EXPECT_REFUSED("streams_may_vanish:1", "streams_may_vanish", "\"1\"", "on or off");
     EXPECT_REFUSED("streams_may_vanish:ON", "streams_may_vanish", "\"ON\"", "on or off");
     EXPECT_REFUSED("stream_waits:", "stream_waits", "\"\"", "on or off");
     EXPECT_REFUSED("stream_waits:onn", "\"onn\"");
@@ -158,13 +157,8 @@ MEND_TEST(pool_configuration, switches_are_on_or_off)
 
 MEND_TEST(pool_configuration, levels_are_small_numbers_or_names)
 {
-    EXPECT_INT_EQ(0, read_ok("audit:0").audit_level);
-    EXPECT_INT_EQ(1, read_ok("audit:1").audit_level);
-    EXPECT_INT_EQ(2, read_ok("audit:2").audit_level);
-    EXPECT_REFUSED("audit:3", "audit", "\"3\"", "0, 1 or 2");
-    EXPECT_REFUSED("audit:-1", "audit", "\"-1\"");
-    EXPECT_REFUSED("audit:1x", "audit", "\"1x\"");
-    EXPECT_REFUSED("audit:4294967297", "audit", "\"4294967297\"");
+    EXPECT_INT_EQ(5, read_ok("tightness:5").tightness);
+    EXPECT_REFUSED("tightness:4294967297", "tightness", "\"4294967297\"");
     EXPECT_INT_EQ(MEND_LOG_DEBUG, read_ok("log:debug").log_level);
     EXPECT_INT_EQ(MEND_LOG_WARNING, read_ok("log:warning").log_level);
     EXPECT_REFUSED("log:on", "log", "\"on\"", "debug, info, warning or off");
@@ -214,8 +208,7 @@ MEND_TEST(pool_configuration, every_field_that_the_program_set_stays)
     mend_pool_config before = config;
     EXPECT_OK(
         mend_configuration_read("limit:9,reserve:9,stream_waits:off,tightness:5,"
-                                "streams_may_vanish:off,knows_all_streams:off,front_cache:off,"
-                                "audit:2",
+                                "streams_may_vanish:off",
                                 &config));
     EXPECT_TRUE(are_same(&before, &config));
 }
@@ -238,7 +231,7 @@ MEND_TEST(pool_configuration, unknown_keys_are_named_beside_the_known)
     EXPECT_REFUSED("limit_bytes:1", "\"limit_bytes\"");
     EXPECT_REFUSED("lim:1", "\"lim\"");
     EXPECT_REFUSED(":1", "\"\"");
-    EXPECT_REFUSED("limit:1GiB,reserve:2MiB,audit:7", "audit", "\"7\"");
+    EXPECT_REFUSED("limit:1GiB,reserve:2MiB,tightness:7", "tightness", "\"7\"");
 }
 
 MEND_TEST(pool_configuration, items_are_a_key_and_a_value_without_white_space)
@@ -288,7 +281,7 @@ MEND_TEST(pool_configuration, messages_hold_long_texts)
     text[sizeof(text) - 1] = 0;
     EXPECT_REFUSED(text, "MEND_CONF", "\"xxx", "\" has no value");
     text[100] = ':';
-    EXPECT_REFUSED(text, "\"xxx", "rdma peers shareable audit");
+    EXPECT_REFUSED(text, "\"xxx", "rdma peers shareable check");
     memcpy(text, "limit:", 6);
     EXPECT_REFUSED(text, "limit is \"xxx", "TiB");
 }

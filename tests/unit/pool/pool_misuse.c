@@ -208,17 +208,10 @@ static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream str
     X(INVALID, reserve_bytes, LARGEST + 1)                                                         \
     X(INVALID, streams_may_vanish, -2)                                                             \
     X(INVALID, streams_may_vanish, 2)                                                              \
-    X(INVALID, knows_all_streams, 2)                                                               \
-    X(INVALID, front_cache, 2)                                                                     \
-    X(INVALID, front_cache, -2)                                                                    \
     X(INVALID, tightness, -1)                                                                      \
     X(INVALID, tightness, 6)                                                                       \
-    X(INVALID, audit_level, -2)                                                                    \
-    X(INVALID, audit_level, 3)                                                                     \
     X(INVALID, shareable, -2)                                                                      \
     X(INVALID, shareable, MEND_SHAREABLE_AUTO + 1)                                                 \
-    X(INVALID, collector, 1) /* nothing says what to collect */                                    \
-    X(INVALID, collector, 2)                                                                       \
     X(INVALID, idle_ms, UINT64_C(1000000001))                                                      \
     X(INVALID, limit_percent, -1)                                                                  \
     X(INVALID, limit_percent, 101)
@@ -311,8 +304,7 @@ SCENE_TEST(pool_misuse, structs_without_a_size_are_refused)
 SCENE_TEST(pool_misuse, a_config_of_an_older_version_means_the_defaults)
 {
     r->config.struct_size = offsetof(mend_pool_config, reserve_bytes);
-    r->config.audit_level = 77; /* not there, as far as the caller knows */
-    r->config.streams_may_vanish = 77;
+    r->config.streams_may_vanish = 77; /* not there, as far as the caller knows */
     EXPECT_OK(mend_pool_create(&r->config, &r->made));
     EXPECT_OK(mend_pool_destroy(r->made));
 }

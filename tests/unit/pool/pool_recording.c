@@ -23,9 +23,14 @@ enum { ROOM = 4096 };
 static char path[64];
 static char beside[sizeof(path) + 2]; /* where the path is taken */
 
+static uint64_t most_of(uint64_t keep_bytes)
+{
+    return keep_bytes != 0 ? keep_bytes : 256 * MEND_MIB;
+}
+
 static bool open_recorded(mend_world *w, uint64_t keep_bytes)
 {
-    return kit_open_set(w, w->pool_config.record = path, w->pool_config.record_bytes = keep_bytes);
+    return kit_open_default(w) && mend_recorder_start(w->pool, path, most_of(keep_bytes)) == MEND_OK;
 }
 
 /* A pool that ends before its world. */
@@ -34,9 +39,8 @@ static bool open_beside(mend_world *w, uint64_t keep_bytes, mend_pool **pool)
     if (!kit_open_default(w)) {
         return false;
     }
-    w->pool_config.record = path;
-    w->pool_config.record_bytes = keep_bytes;
-    return mend_world_create_pool(w, pool) == MEND_OK;
+    return mend_world_create_pool(w, pool) == MEND_OK &&
+           mend_recorder_start(*pool, path, most_of(keep_bytes)) == MEND_OK;
 }
 
 static void name_file(void)
@@ -258,8 +262,8 @@ static bool work_until_killed(void *unused)
     (void)unused;
     mend_world w;
     mend_test_before_writes(kill_at_a_write);
-    if (!kit_open_set(&w, w.sim_config.content = MEND_SIM_CONTENT_NONE, w.pool_config.record = path,
-                      w.pool_config.record_bytes = MEND_MIB)) {
+    if (!kit_open_set(&w, w.sim_config.content = MEND_SIM_CONTENT_NONE) ||
+        mend_recorder_start(w.pool, path, MEND_MIB) != MEND_OK) {
         return true;
     }
     for (int i = 0; i < LIVED; i++) {
@@ -425,8 +429,6 @@ MEND_TEST(pool_recording, a_file_that_cannot_be_is_refused)
         w.pool_config.driver = mend_sim_driver(w.sim);
         w.pool_config.record = impossible[i];
         EXPECT_ERROR(SYSTEM, mend_pool_create(&w.pool_config, &w.pool));
-        w.pool_config.record_bytes = MEND_MIB - 1;
-        EXPECT_INVALID(mend_pool_create(&w.pool_config, &w.pool));
         mend_world_close(&w);
         EXPECT_TRUE(mend_test_files_are(files));
     }

@@ -1,4 +1,4 @@
-/* Streams that end without a word, and programs that tell of every stream. */
+/* Streams that end without a word. */
 
 #include "pool/pool.h"
 #include "tests/support/kit.h"
@@ -7,7 +7,7 @@
 static const uint64_t block_bytes = 5 * MEND_MIB;
 
 KIT_SETTING(may_vanish, w->pool_config.streams_may_vanish = 1);
-KIT_SETTING(knows_all, w->pool_config.knows_all_streams = 1);
+
 /* Ends a stream of the program, and puts a new one in its place, with the same handle. */
 static void vanish(mend_world *w, int number)
 {
@@ -31,8 +31,6 @@ static void expect_waits(mend_world *w, uint64_t on_device, uint64_t on_host)
 
 #define MAY_VANISH_TEST(suite, name)                                                               \
     KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, may_vanish))
-#define KNOWS_ALL_TEST(suite, name)                                                                \
-    KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, knows_all))
 
 /* The new stream has the old one's handle, and knows nothing of its work. */
 MAY_VANISH_TEST(pool_vanish, memory_of_a_stream_that_ended_waits_for_its_fence)
@@ -107,26 +105,6 @@ MAY_VANISH_TEST(pool_vanish, a_capture_of_a_group_is_not_taken_for_the_one_befor
     EXPECT_OK(mend_group_end(group));
 }
 
-/* The block was used on it up to its end, and is freed by no stream that came after. */
-KNOWS_ALL_TEST(pool_vanish, a_forgotten_stream_is_one_of_every_stream)
-{
-    void *block = kit_alloc_used(w, block_bytes, S(0), 1000);
-    EXPECT_OK(mend_forget_stream(w->pool, S(0)));
-    kit_free(w, block, MEND_NO_STREAM);
-    take_over(w, S(1));
-    expect_waits(w, 1, 0);
-}
-
-KNOWS_ALL_TEST(pool_vanish, knowing_every_stream_does_not_free_what_graphs_use)
-{
-    mend_group *group = kit_begin_group(w, S(0));
-    kit_leave_in_flight(w, block_bytes, S(0), 1000, MEND_NO_STREAM);
-    EXPECT_OK(mend_group_end(group));
-    kit_expect_none(w, block_bytes, S(1), "");
-    EXPECT_OK(mend_group_destroy(group, MEND_NO_STREAM));
-    take_over(w, S(1));
-}
-
 static void *use_own_stream(void *context)
 {
     mend_world *w = context;
@@ -152,17 +130,4 @@ KIT_EACH(pool_vanish,
     mend_test_run_threads_of(body, w, 0, THREADS);
     kit_alloc_used(w, 8 * MEND_MIB, S(0), 10);
     expect_waits(w, is_forgotten ? THREADS : 0, is_forgotten ? 0 : 1);
-}
-
-/* It was destroyed before it was forgotten, so that no fence could be recorded: what it did waits
- * for the context. */
-KNOWS_ALL_TEST(pool_vanish, a_free_waits_for_what_is_open_on_a_forgotten_stream)
-{
-    void *block = kit_alloc_used(w, MEND_MIB, S(0), 1000);
-    vanish(w, 0);
-    EXPECT_OK(mend_forget_stream(w->pool, S(0)));
-    kit_free(w, block, MEND_NO_STREAM);
-    void *other = kit_alloc(w, MEND_MIB, S(1));
-    EXPECT_TRUE(other != block);
-    kit_use(w, S(1), other, MEND_MIB, 10);
 }
