@@ -154,6 +154,7 @@ mend_result mend_pool_leave_all_with(mend_pool *pool, mend_result result, void *
     return mend_pool_leave_all(pool, result);
 }
 
+#ifndef MEND_WITHOUT_AUDIT
 bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES])
 {
     assert(mend_mutex_none_is_held_from(MEND_RANK_GROW));
@@ -162,6 +163,7 @@ bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES])
     mend_heap_unlock_after_read(&pool->heap);
     return is_right;
 }
+#endif
 
 void mend_pool_warn_of_limit(mend_pool *pool)
 {

@@ -134,9 +134,13 @@ mend_result mend_reset_peak_stats(mend_pool *pool)
 
 mend_result mend_audit(mend_pool *pool)
 {
-    char finding[MEND_AUDIT_FINDING_BYTES];
     MEND_INVALID_IF(pool == NULL, "mend_audit: pool is NULL");
     MEND_TRY(mend_pool_check_process(pool));
+#ifdef MEND_WITHOUT_AUDIT
+    return mend_fail(MEND_ERROR_NOT_SUPPORTED, "mend_audit: this library was built without it");
+#else
+    char finding[MEND_AUDIT_FINDING_BYTES];
     return mend_pool_audit(pool, finding) ? MEND_OK
                                           : mend_fail(MEND_ERROR_INVARIANT, "%s", finding);
+#endif
 }
