@@ -29,11 +29,10 @@ static const char rows[] = TRACE_HEAD "0,0,allocate,0x1,7168,0\n"
 MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
 {
     ENDING_FILE const fixture_file file = fixture_write_text(".record", "");
-    expect_run_on(
-        rows, 1,
-        command_line("record -o '%s' -- '%s' replay --policy mend --capacity 64MiB %%",
-                     file.path, MEND_PROGRAM),
-        "mend...out at 75 %", "");
+    expect_run_on(rows, 1,
+                  command_line("record -o '%s' -- '%s' replay --policy mend --capacity 64MiB %%",
+                               file.path, MEND_PROGRAM),
+                  "mend...out at 75 %", "");
     expect_run(0, command_line("record '%s'", file.path),
                "recording of process ... device 0 of 64.0 MiB, limit 64.0 MiB\n"
                "whole: the pool was destroyed\n...0 lost\n"
@@ -49,8 +48,7 @@ MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
     setenv("MEND_CONF", "log:warning,record:/no/such/folder/a,tightness:2", 1);
     /* Its option wins. PyTorch is told to use Mend, unless the user says something else. */
     const char *nothing = "nothing was recorded in ...: no pool of Mend was in the program";
-    expect_run(2,
-               command_line("record -o '%s' -- sh -c 'echo $MEND_CONF $MEND_TORCH'", file.path),
+    expect_run(2, command_line("record -o '%s' -- sh -c 'echo $MEND_CONF $MEND_TORCH'", file.path),
                "log:warning,tightness:2 1\n", nothing);
     expect_run(2, command_line("record -o '%s' -- sh -c 'echo $MEND_CONF'", file.path),
                "log:warning,tightness:2\n", nothing);

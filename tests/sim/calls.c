@@ -311,8 +311,7 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
     trial_claim(t, TRIAL_RESULT, !is_judged || after.reservations <= before->reservations,
                 "a request that failed keeps addresses");
     /* Closed imports wait in any case. */
-    const bool may_wait =
-        trial_passes_all(t) || t->config.quiet != 0 || before->lingering_bytes > 0 || t->was_called;
+    const bool may_wait = trial_passes_all(t) || before->lingering_bytes > 0 || t->was_called;
     trial_claim(t, TRIAL_MODEL,
                 !is_judged || call->faulty || may_wait ||
                     call->size_bytes <= mend_max_u64(before->most_bytes, after.most_bytes) ||
@@ -402,7 +401,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     t->calling_pool = outer_pool;
     t->outcome->tally.answered[t->op->kind][call->result % TRIAL_RESULTS]++;
     call->faulty = call->faulty || t->disturbed || t->refused;
-    t->may_unmap |= trial_may_remap(t, call) && call->faulty;
+    t->may_unmap |= trial_may_remap(call) && call->faulty;
     judge_remains(t, call);
     judge_lack(t, call, &before_it);
     judge_lost(t, call);

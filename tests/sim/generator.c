@@ -55,6 +55,7 @@ static void draw_config(trial_random *r, size_t count, trial_config *config)
     config->content = config->device_pages * config->page_kib <= 4096 && PICK(r, 0, 1, 1, 1);
     config->no_stream_waits = PICK(r, 0, 0, 0, 1);
     config->vanish = PICK(r, 0, 0, 0, 0, 1);
+    (void)(config->vanish || PICK(r, 0, 1)); /* as many draws as seeds have had */
     config->prices = PICK(r, 0, 0, 0, 1, 2);
     config->event_delay_ns = PICK(r, 0, 0, 0, 30, 300);
     config->streams = PICK(r, 0, 1, 2, 2, 3, 3, 4);
@@ -64,6 +65,7 @@ static void draw_config(trial_random *r, size_t count, trial_config *config)
     config->thread_streams = PICK(r, 0, 0, 1);
     config->peer_pool = PICK(r, 0, 0, 0, 1);
     config->low_pressure_percent = PICK(r, 0, 0, 0, 1, 50, 100);
+    (void)PICK(r, 0, 1);
     /* What a peer pool may still be using it cannot give: two pools need more. */
     config->address_devices = config->peer_pool ? 0 : PICK(r, 0, 0, 0, 3, 4, 10);
     config->queue = PICK(r, 0, 0, 0, 2, 5);
@@ -395,7 +397,8 @@ static void draw_lost_mappings(trial_random *places, size_t count, operation *op
 }
 
 /*
- * A program that begins with a group of all streams: the pool knows no stream outside of the group. By chance other streams are nearly always known.
+ * A program that begins with a group of all streams: the pool knows no stream outside of the group.
+ * By chance other streams are nearly always known.
  */
 static void draw_only_group(trial_random *places, size_t count, operation *ops)
 {

@@ -25,7 +25,7 @@ void mend_test_place(mend_pool *pool, const mend_test_sizes *wanted)
 
 void mend_test_close_cache(mend_pool *pool)
 {
-    mend_heap_lock(&pool->heap);
+    mend_heap_lock_all(&pool->heap);
     mend_cache_close(&pool->heap);
-    mend_heap_unlock(&pool->heap);
+    mend_heap_unlock_all(&pool->heap);
 }

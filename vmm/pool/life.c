@@ -16,9 +16,9 @@
 #define LEAST_GUARD_BYTES    16
 
 /* Bytes. Memory of the driver's own has no page; small ones round little. */
-#define PASSED_PAGE_BYTES  (64 * MEND_KIB)
+#define PASSED_PAGE_BYTES (64 * MEND_KIB)
 
-#define RECORD_BYTES (256 * MEND_MIB)
+#define RECORD_BYTES      (256 * MEND_MIB)
 
 static mend_result check_config(const mend_pool_config *config)
 {

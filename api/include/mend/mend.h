@@ -66,8 +66,8 @@ typedef struct mend_pool_config {
                              * freed. If a stream was captured during a free, call
                              * mend_forget_stream, or use the stream again, before you destroy it;
                              * otherwise the memory stays reserved. 0: off */
-    int limit_percent; /* 1 to 100: the limit as a percentage of the device's memory, if
-                        * limit_bytes is 0. 0: limit_bytes applies */
+    int limit_percent;      /* 1 to 100: the limit as a percentage of the device's memory, if
+                             * limit_bytes is 0. 0: limit_bytes applies */
     int log_level; /* a mend_log_level: without a sink, log lines of the process of this level or
                     * above go to standard error. 0: default, each kind of warning once, but those
                     * that a result tells. -1: none */
@@ -89,11 +89,11 @@ typedef struct mend_pool_config {
     uint64_t keep_free_bytes;  /* the pool creates nothing that would leave less than this of the
                                 * device's memory free, and MEND_TRIM_SURPLUS gives back while
                                 * less is free. The driver is asked before each creation. 0: none */
-    uint64_t idle_ms; /* a thread of the library trims the surplus, and MEND_TRIM_SURPLUS also
-                       * gives back what no block has used for this long, by the driver's clock (a
-                       * simulated device has one of its own). 0: none */
-    const char *limit_file;   /* path of a file, on a local disk and created if missing, by which
-                               * processes share limit_bytes, which all name alike. NULL: none */
+    uint64_t idle_ms;       /* a thread of the library trims the surplus, and MEND_TRIM_SURPLUS also
+                             * gives back what no block has used for this long, by the driver's clock (a
+                             * simulated device has one of its own). 0: none */
+    const char *limit_file; /* path of a file, on a local disk and created if missing, by which
+                             * processes share limit_bytes, which all name alike. NULL: none */
     int allow_context_fences; /* 0: default, on. -1: off, for unseen captures: docs/tuning.md */
     const char *record;       /* path of a file of at most 256 MiB to which a thread writes all
                                * events, with a number behind if it is another pool's; the oldest
@@ -111,8 +111,8 @@ typedef struct mend_pool_config {
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, NULL,\
-            0, 0, NULL, 0, 0, 0                                                                    \
+        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0,      \
+            NULL, 0, 0, NULL, 0, 0, 0                                                              \
     }
 
 /*

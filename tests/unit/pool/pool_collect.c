@@ -96,9 +96,7 @@ KIT_TEST_IN(pool_collect, memory_goes_back_while_others_lack_it, open_world(w, k
     EXPECT_U64_EQ(2 * MEND_MIB, reserved(w)); /* what lives stays */
 }
 
-
-KIT_TEST_IN(pool_collect, what_was_idle_for_long_counts_for_others,
-            open_idle(w, keep_4_mib))
+KIT_TEST_IN(pool_collect, what_was_idle_for_long_counts_for_others, open_idle(w, keep_4_mib))
 {
     void *old = kit_alloc(w, 2 * MEND_MIB, NULL);
     void *young = kit_alloc(w, 3 * MEND_MIB, NULL);

@@ -54,10 +54,9 @@ MEND_TEST(pool_configuration, an_item_changes_its_field_alone)
 
 MEND_TEST(pool_configuration, every_key_sets_its_field)
 {
-    mend_pool_config config =
-        read_ok("limit:64GiB,reserve:1TiB,"
-                "stream_waits:off,streams_may_vanish:on,"
-                "tightness:4,rdma:off,peers:1+3,log:info");
+    mend_pool_config config = read_ok("limit:64GiB,reserve:1TiB,"
+                                      "stream_waits:off,streams_may_vanish:on,"
+                                      "tightness:4,rdma:off,peers:1+3,log:info");
     EXPECT_INT_EQ(-1, config.rdma);
     EXPECT_FIELDS(config, peers, 10, limit_bytes, 64 * MEND_GIB, reserve_bytes, MEND_TIB);
     EXPECT_INT_EQ(-1, config.allow_stream_waits);
@@ -206,10 +205,9 @@ MEND_TEST(pool_configuration, every_field_that_the_program_set_stays)
     MEND_CONFIGURATION(X)
 #undef X
     mend_pool_config before = config;
-    EXPECT_OK(
-        mend_configuration_read("limit:9,reserve:9,stream_waits:off,tightness:5,"
-                                "streams_may_vanish:off",
-                                &config));
+    EXPECT_OK(mend_configuration_read("limit:9,reserve:9,stream_waits:off,tightness:5,"
+                                      "streams_may_vanish:off",
+                                      &config));
     EXPECT_TRUE(are_same(&before, &config));
 }
 

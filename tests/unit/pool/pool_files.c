@@ -74,8 +74,7 @@ static bool opens_none_of_the_standard(void *unused)
         kit_open_set(&from, from.sim_config.content = MEND_SIM_CONTENT_NONE,
                      from.pool_config.record = path, from.pool_config.publish = 1,
                      from.pool_config.snapshot = path, from.pool_config.idle_ms = 1000,
-                     from.pool_config.limit_file = limit_path,
-                     from.pool_config.shareable = 1);
+                     from.pool_config.limit_file = limit_path, from.pool_config.shareable = 1);
     holds = holds && are_free();
     holds = holds && mend_alloc(from.pool, MEND_MIB, NULL, &block) == MEND_OK &&
             share_try_export(from.pool, block, &ticket) == MEND_OK && are_free() &&

@@ -30,7 +30,8 @@ static uint64_t most_of(uint64_t keep_bytes)
 
 static bool open_recorded(mend_world *w, uint64_t keep_bytes)
 {
-    return kit_open_default(w) && mend_recorder_start(w->pool, path, most_of(keep_bytes)) == MEND_OK;
+    return kit_open_default(w) &&
+           mend_recorder_start(w->pool, path, most_of(keep_bytes)) == MEND_OK;
 }
 
 /* A pool that ends before its world. */
