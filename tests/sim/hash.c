@@ -139,6 +139,7 @@ static void mix_pool(hasher *h, const mend_heap *heap)
     mix_chunks(h, heap);
     mix_streams(h, &heap->streams);
     mix(h, heap->config.limit_bytes);
+    mix(h, heap->frees.early_fences_left);
     for (const mend_list *at = heap->groups.list.next; at != &heap->groups.list; at = at->next) {
         const mend_group *group = MEND_CONTAINER_OF(at, mend_group, link);
         mix(h, group->number * 2 + group->is_begun);

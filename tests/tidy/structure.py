@@ -241,7 +241,7 @@ PARTS = {
         "move": ["chunks_moved", "compactions", "copied_bytes", "driver_failures", "dropped_bytes",
                  "placed_at_new_address", "placed_by_extension"],
         "sleep": ["sleeps", "wakes"]}),
-    "frees": Part("mend_frees", "heap", []),
+    "frees": Part("mend_frees", "heap", [], set_by={"ladder": ["early_fences_left"]}),
     "shortage": Part("mend_shortage", "ladder", ["heap", "sleep"], set_by={
         "move": ["device_free_bytes", "device_is_asked", "no_addresses", "others_bytes",
                  "refused_total_bytes"],

@@ -202,14 +202,34 @@ void mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on)
     }
 }
 
+void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
+{
+    assert(heap->frees.early_fences_left > 0);
+    uint64_t epoch_bytes = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE) * CHUNKS_OF_EPOCH;
+    /* Only if no thread makes room: such a thread records what it needs, and may be inside a driver
+     * call. */
+    if (heap->streams.items[freed_on].open_bytes >= epoch_bytes &&
+        mend_mutex_try_lock(&heap->grow)) {
+        heap->frees.early_fences_left--;
+        record_fence(heap, freed_on);
+        mend_mutex_unlock(&heap->grow);
+    }
+}
+
 /* Each record releases `state`: if another free has named a user since, that free records it. */
 void mend_block_record_fences(mend_heap *heap, uint32_t stream, uint64_t of_users_before)
 {
     const uint64_t of_users = heap->frees.of_users;
+    const bool may_vanish = heap->config.streams_may_vanish;
     if (stream != MEND_STREAM_UNKNOWN && heap->streams.items[stream].group == 0) {
-        record_fence(heap, stream);
+        if (may_vanish) {
+            record_fence(heap, stream);
+        } else if (mend_block_wants_early_fence(heap)) {
+            mend_block_record_early_fence(heap, stream);
+        }
     }
-    for (uint32_t i = of_users > of_users_before ? heap->streams.count : 0; i > 0; i--) {
+    for (uint32_t i = may_vanish && of_users > of_users_before ? heap->streams.count : 0; i > 0;
+         i--) {
         const uint64_t freed_by =
             i <= heap->streams.count ? heap->streams.items[i - 1].freed_by : 0;
         if (freed_by > of_users_before && freed_by <= of_users) {
@@ -316,7 +336,7 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
     /* A fill of a check whose end could not be waited for may write to it. */
     mend_waits_add(mend_heap_wait_env(heap), &span->waits, heap->retire.copies);
     mend_block_let_go(heap, span, users);
-    if (heap->config.streams_may_vanish) {
+    if (heap->config.streams_may_vanish || mend_block_wants_early_fence(heap)) {
         mend_block_record_fences(heap, users.first, of_users_before);
     }
     if (heap->chunks.owing.count[MEND_OWED_END] > 0) {

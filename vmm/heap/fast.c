@@ -138,6 +138,9 @@ free_block(mend_heap *heap, mend_span *span, uint32_t freed_on)
     if (mend_history_is_on(&heap->history)) {
         mend_events_free(heap, span, heap->streams.items[freed_on].handle);
     }
+    if (mend_block_wants_early_fence(heap)) {
+        mend_block_record_early_fence(heap, freed_on);
+    }
     return MEND_OK;
 }
 

@@ -93,7 +93,7 @@ mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user)
 mend_result mend_block_go_without_users(const mend_heap *heap, mend_result result,
                                         mend_block_users *users);
 
-/* Where streams may vanish: records fences for frees: of the stream (or UNKNOWN), and of streams
+/* Records fences for frees, as far as they are of use: of the stream (or UNKNOWN), and of streams
  * that may end without a word and used what was freed since frees.of_users was so. Calls the
  * driver, and releases `state` in between; if the driver refuses, the frees still succeed. */
 void mend_block_record_fences(mend_heap *heap, uint32_t stream, uint64_t of_users_before);
@@ -101,6 +101,15 @@ void mend_block_record_fences(mend_heap *heap, uint32_t stream, uint64_t of_user
 /* Frees a block that the cache cannot keep. MEND_ERROR_OUT_OF_HOST_MEMORY: the block is still
  * live. */
 mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_block_users users);
+
+/* Whether other streams are likely to request what is freed on one stream. */
+static inline bool mend_block_wants_early_fence(const mend_heap *heap)
+{
+    return heap->frees.early_fences_left > 0 && mend_streams_are_several(&heap->streams);
+}
+
+/* Records a fence if enough bytes were freed on the stream. Calls the driver. */
+void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on);
 
 /* What the history, which is on, tells of requests. The block is live, and counted. */
 void mend_events_alloc(mend_heap *heap, const mend_span *span, mend_service service);

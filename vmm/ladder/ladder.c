@@ -298,6 +298,7 @@ static mend_outcome search(climb *c)
     int searches = 0;
     uint64_t frees_before;
     uint64_t limit_before; /* what the pool could have, by what the device has */
+    heap->frees.early_fences_left = SEARCH_TRIES;
     assert(!heap->search.keeps_soft_limit);
     heap->search.keeps_soft_limit = is_soft;
     do {

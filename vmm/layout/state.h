@@ -334,7 +334,8 @@ typedef struct mend_caching {
 
 /* What frees leave for later frees. Guarded by `state`. */
 typedef struct mend_frees {
-    uint64_t of_users; /* number of freed blocks that other streams used */
+    uint32_t early_fences_left; /* fences that frees may still record early */
+    uint64_t of_users;          /* number of freed blocks that other streams used */
 } mend_frees;
 
 /* Groups of the program and groups of captures; the room `users` uses it. Guarded by `state`. */

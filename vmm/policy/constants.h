@@ -105,7 +105,8 @@ enum { MORE_OF_REFUSED = 8 };
 
 /* ---- searches -------------------------------------------------------------------------------- */
 
-/* Runs that a search compares, runs that a plan tries to extend: bounds the time of a call. */
+/* Runs that a search compares, runs that a plan tries to extend: bounds the time of a call. Fences
+ * of frees after a request that had to make room: so the steady state makes no driver call. */
 enum { SEARCH_TRIES = 24 };
 
 /* Spans of a run that are looked at for a place between its ends. */
@@ -144,5 +145,11 @@ enum { WAIT_OF_UNFENCED = 4 };
  * so many tries, each for fences half as young as the one before: to wait for the latest is to run
  * one stream behind the other. */
 enum { AGES_OF_FENCES = 7 };
+
+/* ---- fences of frees ------------------------------------------------------------------------- */
+
+/* With several streams, a fence is recorded when this many usual chunks were freed on one stream,
+ * so that other streams need not wait for later work of it. */
+enum { CHUNKS_OF_EPOCH = 8 };
 
 #endif
