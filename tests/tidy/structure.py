@@ -245,7 +245,7 @@ PARTS = {
     "shortage": Part("mend_shortage", "ladder", ["heap", "sleep"], set_by={
         "move": ["device_free_bytes", "device_is_asked", "no_addresses", "others_bytes",
                  "refused_total_bytes"],
-        "policy": ["kept_bytes", "refused_bytes", "wanted_total_bytes"], "sleep": [""]}),
+        "policy": ["refused_bytes", "wanted_total_bytes"], "sleep": [""]}),
     "streams": Part("mend_streams", "physical", whole=True, set_by={
         "ladder": ["asks_any", "looks_ahead", "may_be_several"],
         "users": ["may_be_several", "serves_any", "serves_groups", "watches"]}),
@@ -393,7 +393,7 @@ SAMPLES = [
       ("vmm/sleep/a.c", 9), ("vmm/observe/a.c", 2)]),
     (check_owners, {"vmm/ladder/a.c": "heap->shortage.held = 0;\n",
                     "vmm/move/a.c": "heap->shortage.others_bytes = 1;\nheap->shortage.held = 1;\n",
-                    "vmm/policy/a.c": "heap->shortage.kept_bytes = heap->shortage.held;\n",
+                    "vmm/policy/a.c": "heap->shortage.refused_bytes = heap->shortage.held;\n",
                     STATE: "typedef struct mend_heap {\n    mend_mutex grow, state;\n"
                            "    mend_zone zones[ZONES];\n    int other;\n} mend_heap;\n"},
      [("vmm/move/a.c", 2), ("vmm/policy/a.c", 1), (STATE, 4)]),

@@ -90,8 +90,8 @@ typedef struct mend_pool_config {
                                 * device's memory free, and MEND_TRIM_SURPLUS gives back while
                                 * less is free. The driver is asked before each creation. 0: none */
     uint64_t idle_ms;       /* a thread of the library trims the surplus, and MEND_TRIM_SURPLUS also
-                             * gives back what no block has used for this long, by the driver's clock (a
-                             * simulated device has one of its own). 0: none */
+                             * gives back what no block has used for this long, by the driver's
+                             * clock (a simulated device has one of its own). 0: none */
     const char *limit_file; /* path of a file, on a local disk and created if missing, by which
                              * processes share limit_bytes, which all name alike. NULL: none */
     int allow_context_fences; /* 0: default, on. -1: off, for unseen captures: docs/tuning.md */
