@@ -55,7 +55,7 @@ static uint64_t waste_allowed(mend_heap *heap, uint64_t used_bytes, uint64_t liv
     return mend_budget_waste_allowed(heap, &request);
 }
 
-/* In this window; of the one before, while much is used again. */
+/* In this window; of the one before, while much is used again. Not while most is not reserved. */
 MEND_TEST(policy_budget, once_much_is_trapped_a_quarter_of_a_block_may_be_wasted)
 {
     mend_stream_state streams[MEND_STREAM_UNKNOWN + 1] = {0};
@@ -65,6 +65,11 @@ MEND_TEST(policy_budget, once_much_is_trapped_a_quarter_of_a_block_may_be_wasted
     EXPECT_U64_EQ(UINT64_MAX, waste_allowed(&heap, PERCENT(75), PERCENT(73) + 1, 0));
     EXPECT_U64_EQ(MEND_MIB / 4, waste_allowed(&heap, PERCENT(75), PERCENT(73), 0));
     EXPECT_U64_EQ(MEND_MIB / 4, waste_allowed(&heap, PERCENT(40), PERCENT(40), 0));
+    use_live(&heap, PERCENT(24));
+    EXPECT_U64_EQ(UINT64_MAX, mend_budget_waste_allowed(&heap, &(mend_request){
+                                                                   .size_bytes = MEND_MIB,
+                                                                   .zone = MEND_ZONE_LARGE,
+                                                               }));
     EXPECT_U64_EQ(UINT64_MAX,
                   waste_allowed(&heap, PERCENT(85) - 1, PERCENT(85) - 1, 2 * LIMIT_BYTES));
     EXPECT_U64_EQ(MEND_MIB / 4, waste_allowed(&heap, PERCENT(85), PERCENT(85), 0));
