@@ -19,30 +19,32 @@ enum { SEEDS = 16 };
  * those that other streams freed: a fifteenth of their waits. Then free ends of chunks served
  * no more at second addresses: up to 4 refusals and 152 waits of the host in full pools. Then idle
  * chunks served where they lie: 2 % fewer calls on streams, a fifth of the waits in full pools.
- * Then pools that each step empties made larger chunks: 37 % fewer calls with trims.
+ * Then pools that each step empties made larger chunks: 37 % fewer calls with trims. Then thirteen
+ * mechanisms of the policy went: 2.8 times the waits of the host on streams in full pools, up to
+ * 0.9 % more memory, 2 % fewer calls in some kinds and 4 % more in others.
  * The test prints the present table where it fails: who changes the policy on purpose takes that,
  * and says why. */
 static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {
     [PLACEMENT_steady] = {{12364, 12364, 0, 0, 125, 0, 819}},
     [PLACEMENT_steady_on_streams] = {{20475, 20475, 0, 0, 236, 0, 1382}},
-    [PLACEMENT_steady_and_tight] = {{10214, 10214, 0, 1, 8027, 0, 18350}},
+    [PLACEMENT_steady_and_tight] = {{10244, 10244, 0, 1, 7990, 0, 18295}},
     [PLACEMENT_phases] = {{11289, 11289, 0, 0, 237, 0, 1733}},
-    [PLACEMENT_phases_and_room] = {{10709, 10709, 0, 0, 2540, 0, 6533}},
-    [PLACEMENT_phases_and_tight] = {{10582, 10582, 0, 0, 6091, 0, 14505}},
-    [PLACEMENT_phases_and_full] = {{10042, 10042, 0, 4, 5269, 0, 12346}},
-    [PLACEMENT_never_the_same] = {{10535, 10535, 0, 0, 1550, 0, 4267}},
-    [PLACEMENT_never_the_same_and_full] = {{10099, 10099, 0, 0, 4940, 0, 11761}},
-    [PLACEMENT_large_device] = {{10645, 10645, 0, 0, 7249, 0, 94044}},
+    [PLACEMENT_phases_and_room] = {{10653, 10653, 0, 0, 2515, 0, 6472}},
+    [PLACEMENT_phases_and_tight] = {{10618, 10618, 0, 0, 6105, 0, 14570}},
+    [PLACEMENT_phases_and_full] = {{10037, 10037, 0, 5, 5244, 0, 12310}},
+    [PLACEMENT_never_the_same] = {{10546, 10546, 0, 0, 1555, 0, 4280}},
+    [PLACEMENT_never_the_same_and_full] = {{10097, 10097, 0, 0, 4936, 0, 11753}},
+    [PLACEMENT_large_device] = {{10646, 10646, 0, 0, 7231, 0, 94037}},
     [PLACEMENT_small_blocks] = {{14993, 14993, 0, 0, 95, 1, 220}},
     [PLACEMENT_few_calls] = {{10785, 10785, 0, 0, 1037, 0, 3370}},
-    [PLACEMENT_little_memory] = {{10301, 10301, 0, 0, 5681, 0, 12727}},
-    [PLACEMENT_streams] = {{12676, 12676, 0, 0, 5918, 0, 14839}},
-    [PLACEMENT_streams_and_full] = {{10265, 10265, 0, 0, 7779, 44, 17839}},
-    [PLACEMENT_trims] = {{11962, 26358, 0, 0, 10308, 118, 28731}},
-    [PLACEMENT_collections] = {{10564, 13801, 0, 0, 10121, 43, 24304}},
-    [PLACEMENT_compactions] = {{10325, 10325, 19, 0, 6547, 3754, 16275}},
-    [PLACEMENT_limits] = {{12047, 15138, 0, 0, 8342, 0, 21585}},
-    [PLACEMENT_neighbours] = {{10570, 10570, 0, 0, 3907, 0, 9523}},
+    [PLACEMENT_little_memory] = {{10257, 10257, 0, 0, 5880, 0, 13013}},
+    [PLACEMENT_streams] = {{12764, 12764, 0, 0, 5981, 0, 14976}},
+    [PLACEMENT_streams_and_full] = {{10262, 10262, 0, 0, 7985, 121, 18197}},
+    [PLACEMENT_trims] = {{11963, 26518, 0, 0, 10645, 118, 29369}},
+    [PLACEMENT_collections] = {{10631, 13874, 0, 0, 10139, 46, 24542}},
+    [PLACEMENT_compactions] = {{10363, 10363, 21, 0, 6588, 3754, 16402}},
+    [PLACEMENT_limits] = {{12054, 15043, 0, 0, 8314, 0, 21498}},
+    [PLACEMENT_neighbours] = {{10521, 10521, 0, 0, 3861, 0, 9440}},
 };
 
 static void print_table(const placement_figures *now)
