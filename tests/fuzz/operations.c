@@ -54,7 +54,7 @@ static void read_place(const uint8_t *bytes, trial_config *config)
     for (size_t i = 0; i < FUZZ_PLACE_BYTES; i++) {
         *field_of(config, i) = places[i].values[bytes[i] % places[i].count];
     }
-    /* The two exclude each other; and bytes need host memory. */
+    /* Bytes need host memory. */
     config->content = config->device_pages * config->page_kib <= 4096 ? config->content : 0;
 }
 

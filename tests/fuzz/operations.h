@@ -4,6 +4,6 @@
 
 #include "tests/sim/operations.h"
 
-enum { FUZZ_PLACE_BYTES = 19, FUZZ_MOST_OPERATIONS = 256 };
+enum { FUZZ_PLACE_BYTES = 18, FUZZ_MOST_OPERATIONS = 256 };
 
 #endif
