@@ -19,7 +19,7 @@ enum { SEEDS = 16 };
  * those that other streams freed: a fifteenth of their waits. Then free ends of chunks served
  * no more at second addresses: up to 4 refusals and 152 waits of the host in full pools. Then idle
  * chunks served where they lie: 2 % fewer calls on streams, a fifth of the waits in full pools.
- * Then pools that each step empties made larger chunks: 37 % fewer calls with trims. Then thirteen
+ * Then pools that each step empties made larger chunks: 37 % fewer calls with trims. Then ten
  * mechanisms of the policy went: 2.8 times the waits of the host on streams in full pools, up to
  * 0.9 % more memory, 2 % fewer calls in some kinds and 4 % more in others.
  * The test prints the present table where it fails: who changes the policy on purpose takes that,
