@@ -87,6 +87,17 @@ KIT_RIG_EACH(pool_copies, a_trim_that_waits_waits_for_them, int, number, CALLS, 
     EXPECT_STATS(&r->w, free_empty_bytes, 0);
 }
 
+/* Nor does a trim that waits for nothing unmap what they use. */
+KIT_RIG_EACH(pool_copies, a_trim_without_a_wait_unmaps_nothing_of_theirs, int, number, CALLS,
+             copies_rig, r, open_failed(r, number), close_rig(r))
+{
+    mend_world *w = &r->w;
+    kit_release_row(w, r->blocks, BLOCKS, BLOCK, S(0));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
+    EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
+    mend_sim_advance(w->sim, 100000000);
+}
+
 KIT_RIG_EACH(pool_copies, what_they_write_to_serves_nobody, int, number, CALLS, copies_rig, r,
              open_failed(r, number), close_rig(r))
 {
