@@ -200,7 +200,7 @@ class Rare(Probed):
             )
             assert text.startswith(first), text
             assert "256.00 MiB allowed; Of the allocated memory 100.00 MiB is allocated by" in text
-            assert "\nMend: " in text and "the limit is 256.00 MiB" in text, text
+            assert "\\nMend: " in text and "the limit is 256.00 MiB" in text, text
             assert torch.cuda.memory_allocated() == 100 * MIB
             del kept
             kept = empty(256 * MIB)

@@ -60,7 +60,7 @@ class Real(Programs):
                 text = str(error_of(lambda: empty(size), torch.OutOfMemoryError))
                 assert text.startswith("CUDA out of memory. Tried to allocate "), text
                 assert f" {size >> 30}.00 GiB. GPU 0 has" in text, text
-                assert "is allocated by PyTorch, and" in text and "\nMend: " in text, text
+                assert "is allocated by PyTorch, and" in text and "\\nMend: " in text, text
                 assert empty(MIB).data_ptr() != 0
             torch.cuda.empty_cache()
             tensor = empty(1 << 30)
