@@ -324,11 +324,11 @@ HOLDS(sim_regressions, memory_of_graphs_is_joined_by_tag, "soft_limit_percent 60
       "ADD_CALLBACK / GROUP_CREATE slot 1 / GROUP_BEGIN slot 1 / ALLOC size 233 / ALLOC slot 1 / "
       "FREE slot 1 amount 5 / SLEEP size 1")
 
-HOLDS(
-    sim_regressions, empty_chunks_are_broken_before_the_host_waits,
-    "chunk_pages 16, streams 4, unfenced_pages 4",
-    "ROOM / ALLOC size 195 / ALLOC slot 2 size 178 / ALLOC slot 8 size 196 / ROOM slot 1 stream 1 "
-    "amount 1 / FREE slot 8 amount 175 / ROOM slot 1 size 23 thread 3 amount 6")
+HOLDS(sim_regressions, empty_chunks_are_broken_before_the_host_waits,
+      "small_chunk_pages 4, soft_limit_percent 60, unfenced_pages 1, no_context_fences 1",
+      "ALLOC slot 14 size 226 / ALLOC slot 22 size 227 amount 80 / ALLOC / GROUP_CREATE slot 1 / "
+      "ALLOC slot 2 size 24 / FREE slot 22 / FREE slot 14 size 16 amount 64 / GROUP_RELEASE slot "
+      "16 amount 1 / ROOM slot 1 size 224 amount 4")
 
 /* Seed 2029: others had given what the first gap lacked, and were not asked for the second. */
 HOLDS(sim_regressions, others_are_asked_for_each_gap_of_a_commit,
