@@ -466,3 +466,14 @@ HOLDS(regression, work_in_a_block_of_whole_granules_leaves_its_guard,
 /* A block of more pages than the model notes was kept, and the judge said that nothing was. */
 HOLDS(regression, what_is_kept_on_a_large_device_is_read, "device_pages 1024",
       "ALLOC size 228 / SLEEP / READ_KEPT amount 1")
+
+/* Of a quota the pool knows that it refused, and not what is left: what is guessed refuses nothing.
+ */
+HOLDS(sim_regressions, a_chunk_of_its_own_is_made_of_idle_ones_under_a_quota, "chunk_pages 16",
+      "FOREIGN stream 3 amount 142 / "
+      "ALLOC slot 163 size 192 / "
+      "FREE slot 163 / "
+      "ALLOC size 196 amount 17")
+
+HOLDS(sim_regressions, an_export_that_failed_leaves_no_importers, "",
+      "ALLOC / FAIL_MALLOC slot 1 / EXPORT / SLEEP")

@@ -128,10 +128,11 @@ static mend_result give(mend_heap *heap, mend_chunk *chosen, uint64_t *released_
 }
 
 /* Idle empty chunks that the plan does not use, with at least so many bytes: the smallest that is
- * enough, or else, with `several`, the largest; linked by claim.next. NULL: they are not enough.
- * None that others may hold: another chunk could not be created from its memory. */
+ * enough, or else, with `several`, the largest; linked by claim.next. NULL: they are not enough,
+ * and `is_known` says that `bytes` are needed. None that others may hold: another chunk could not
+ * be created from its memory. */
 static mend_chunk *choose_idle(mend_heap *heap, mend_plan *plan, uint64_t bytes, bool may_unmap,
-                               bool several)
+                               bool several, bool is_known)
 {
     mend_chunk *chosen = NULL;
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, bytes, 0);
@@ -152,7 +153,7 @@ static mend_chunk *choose_idle(mend_heap *heap, mend_plan *plan, uint64_t bytes,
             bytes -= mend_min_u64(bytes, at->size_bytes);
         }
     }
-    return bytes == 0 ? chosen : NULL;
+    return bytes == 0 || !is_known ? chosen : NULL;
 }
 
 /* What others get first of what goes back. Asks the driver, and releases `state`. */
@@ -176,9 +177,10 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uin
     *released = false;
     if (result == MEND_OK && plan->lacking_bytes != 0) {
         const uint64_t bytes = plan->lacking_bytes + owed_to_others(heap);
-        mend_chunk *chosen = choose_idle(heap, plan, bytes, !is_captured, all_bytes > 0);
+        const bool is_known = !heap->attainable.is_refused; /* else it may be less */
+        mend_chunk *chosen = choose_idle(heap, plan, bytes, !is_captured, all_bytes > 0, is_known);
         result = chosen != NULL ? give(heap, chosen, &released_bytes) : MEND_OK;
-        *released = released_bytes >= bytes;
+        *released = released_bytes >= bytes || (!is_known && released_bytes > 0);
     }
     if (!*released && all_bytes > 0 && mend_budget_lacks_device_memory(heap, plan->create_bytes)) {
         mend_budget_note_lack(heap, mend_align_up(all_bytes, heap->device.granularity_bytes));

@@ -357,7 +357,6 @@ mend_status mend_chunk_export(mend_chunks *chunks, mend_chunk *chunk, mend_expor
     assert(chunk->address != 0);
     MEND_TRY_CALL(make_exportable(chunks->driver, chunk, way));
     chunks->exported_bytes += mend_chunk_is_exported(chunk) ? 0 : chunk->size_bytes;
-    chunk->memory.was_exported = true;
     chunk->exports[way]++;
     return MEND_DRIVER_OK;
 }

@@ -229,6 +229,9 @@ static mend_result add(mend_heap *heap, const mend_extent *what, mend_export_way
         }
         return result;
     }
+    CHUNKS_OF_EACH(mend_chunk, chunk, heap, what) {
+        chunk->memory.was_exported = true; /* of an export that failed others have nothing */
+    }
     if (is_first) {
         mend_tree_insert(&heap->exports, &export->by_address);
         mark(what, true);
