@@ -477,3 +477,7 @@ HOLDS(sim_regressions, a_chunk_of_its_own_is_made_of_idle_ones_under_a_quota, "c
 
 HOLDS(sim_regressions, an_export_that_failed_leaves_no_importers, "",
       "ALLOC / FAIL_MALLOC slot 1 / EXPORT / SLEEP")
+
+HOLDS(sim_regressions, a_trim_counts_blocks_that_are_passed_through,
+      "page_kib 64, device_pages 300, plain 4",
+      "ALLOC slot 1 size 116 / ROOM / TRIM stream 3 amount 134")

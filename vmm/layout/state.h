@@ -480,6 +480,12 @@ static inline uint64_t mend_heap_passed_bytes(const mend_heap *heap)
     return heap->zones[MEND_ZONE_PASSED].counters.live_bytes;
 }
 
+/* How much may stay reserved in chunks where the pool is to hold at most `keep_bytes`. */
+static inline uint64_t mend_heap_keep_in_chunks(const mend_heap *heap, uint64_t keep_bytes)
+{
+    return keep_bytes - mend_min_u64(mend_heap_passed_bytes(heap), keep_bytes);
+}
+
 /* Bytes of live blocks in chunks that do not sleep: a part of their reserved_bytes. */
 static inline uint64_t mend_heap_awake_bytes(const mend_heap *heap)
 {

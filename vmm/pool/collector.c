@@ -32,8 +32,8 @@ mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *re
     const mend_ration_owed owed = ask_owed(pool);
     MEND_TRY(mend_pool_enter_all(pool));
     uint64_t bytes = 0;
-    mend_result result =
-        mend_ladder_collect(&pool->heap, pool->idle_ns, owed.bytes, keep_bytes, &bytes);
+    const uint64_t keep = mend_heap_keep_in_chunks(&pool->heap, keep_bytes);
+    mend_result result = mend_ladder_collect(&pool->heap, pool->idle_ns, owed.bytes, keep, &bytes);
     uint64_t empty_bytes = mend_chunks_empty_bytes(&pool->heap.chunks);
     result = mend_pool_leave_all(pool, result);
     mend_ration_offer(&pool->ration, empty_bytes, pool->collector.runs, owed.newest);

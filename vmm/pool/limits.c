@@ -10,7 +10,8 @@ static mend_result trim(mend_pool *pool, uint64_t keep_bytes, bool waits, uint64
 {
     MEND_TRY(mend_pool_enter_all(pool));
     uint64_t bytes = 0;
-    mend_result result = mend_ladder_trim(&pool->heap, keep_bytes, waits, &bytes);
+    const uint64_t keep = mend_heap_keep_in_chunks(&pool->heap, keep_bytes);
+    mend_result result = mend_ladder_trim(&pool->heap, keep, waits, &bytes);
     mend_copies_trim(&pool->heap);
     assert(bytes <= pool->heap.chunks.created_bytes - pool->heap.chunks.reserved_bytes);
     if (result == MEND_OK && released_bytes != NULL) {
