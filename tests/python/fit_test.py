@@ -291,6 +291,14 @@ class Verdicts(unittest.TestCase):
         fails = _answer.Verdict(_answer.FAILS, None, 3, "x.py:7", MIB)
         self.assertEqual(self.judge(GIB, 20 * GIB, most + 1), fails)
 
+    def test_unknown_workspaces_may_take_a_tenth_more(self):
+        for held, left in ((2 * GIB, 9 * GIB - int(2.2 * GIB)), (int(8.5 * GIB), 0)):
+            free = row(GIB, held, unknown=["cuDNN"])
+            verdict = _answer.judge(10 * GIB, "default", CARD, free, needs(GIB))
+            self.assertEqual(verdict, _answer.Verdict(_answer.FITS, left))
+        need = _answer.need_of(GIB, "expandable", 0, 0, ["cuDNN"])
+        self.assertEqual((need.least_bytes, need.most_bytes), (int(GIB * 0.999), int(GIB * 1.1)))
+
     def test_what_is_used_does_not_fit(self):
         self.assertEqual(self.judge(11 * GIB, 11 * GIB, 11 * GIB).what, _answer.FAILS)
 

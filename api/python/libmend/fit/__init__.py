@@ -435,7 +435,7 @@ class Fit:
                 beside = [base.least_beside_bytes, base.most_beside_bytes]
             least = self.least(allocator, base, said, held)
             column["least_bytes"] = least
-            need = _answer.need_of(least, allocator, *beside)
+            need = _answer.need_of(least, allocator, *beside, rows[0].unknown)
             if rows[0].unknown:  # which may be nothing
                 few = self.least(allocator, base, said, rows[0].reserved_bytes, self.ways[:1])
                 need.least_bytes = _answer.need_of(few, allocator, *beside).least_bytes

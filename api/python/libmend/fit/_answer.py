@@ -11,6 +11,8 @@ from ._cards import GIB, MIB, Card
 # the rows of docs/fit.md#accuracy that completed: parts of what it held. Mend's rows there are of
 # earlier policies: it is given as much as PyTorch's default.
 ERROR = {"default": 0.008, "expandable": 0.001, "mend": 0.008}
+# The same where workspaces are unknown: PyTorch's default held up to 8.9 % more on the H100.
+UNKNOWN_ERROR = 0.1
 
 FITS, FAILS, UNSURE, UNKNOWN = "fits", "does not fit", "not sure", "not known"
 
@@ -31,11 +33,14 @@ class Need:
         return f"{self.least_bytes / GIB:.2f} to {self.most_bytes / GIB:.2f} GiB"
 
 
-def need_of(held_bytes: int, allocator: str, least_beside: int, most_beside: int) -> Need:
+def need_of(
+    held_bytes: int, allocator: str, least_beside: int, most_beside: int, unknown=()
+) -> Need:
     """What an allocator needs that holds so much, with its error and what lies beside it."""
     error = ERROR[allocator]
+    above = max(error, UNKNOWN_ERROR) if unknown else error
     return Need(
-        int(held_bytes * (1 - error)) + least_beside, int(held_bytes * (1 + error)) + most_beside
+        int(held_bytes * (1 - error)) + least_beside, int(held_bytes * (1 + above)) + most_beside
     )
 
 
@@ -62,10 +67,9 @@ def judge(total_bytes: int, allocator: str, card: Card, free_row, limited: Calla
     """`free_row` ran without a limit; limited(bytes) runs with one. Two runs at most: with what the
     allocator surely has of the device, and with the most that it may have."""
     sure, most = room_of(total_bytes, allocator, card)
-    if free_row.reserved_bytes <= sure:
-        need = need_of(
-            free_row.reserved_bytes, allocator, card.least_beside_bytes, card.most_beside_bytes
-        )
+    beside = card.least_beside_bytes, card.most_beside_bytes
+    need = need_of(free_row.reserved_bytes, allocator, *beside, free_row.unknown)
+    if need.most_bytes <= total_bytes:
         return Verdict(FITS, total_bytes - need.most_bytes)
     if free_row.allocated_bytes <= sure:
         row = limited(sure)
