@@ -450,7 +450,7 @@ static const operation operations[] = {
     {"statistics_beside_blocks", 50, false, mend_crowd_fill_blocks, NULL, ask_statistics, NULL},
     {"statistics_beside_pages", 50, false, fill_pages, NULL, ask_statistics, NULL},
     {"statistics_beside_streams", 50, false, fill_streams, NULL, ask_statistics, NULL},
-    {"statistics_of_each_group", 1, true, mend_crowd_fill_groups, NULL, ask_statistics, NULL},
+    {"statistics_beside_groups", 50, false, mend_crowd_fill_groups, NULL, ask_statistics, NULL},
     {"use_again_beside_each_user", 1, true, fill_users, NULL, use_again, NULL},
     {"free_of_each_user", 1, true, fill_users, NULL, free_used, use_on_all},
 };

@@ -42,18 +42,6 @@ static uint64_t in_small_zone(const mend_explanation *why)
     return bytes;
 }
 
-/* A whole chunk counts for what holds it longest. */
-static uint64_t held_for_groups(const mend_explanation *why)
-{
-    uint64_t bytes = 0;
-    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        for (int place = 0; place < MEND_FREE_PLACES; place++) {
-            bytes += why->free_bytes[zone][place][MEND_FREE_GROUPS];
-        }
-    }
-    return bytes;
-}
-
 static uint64_t groups_of(const look *l)
 {
     uint64_t groups = 0;
@@ -238,11 +226,6 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
     (IS(captures) >= captures_with_blocks(l) && IS(captures) <= l->t->last_capture)
 #define RULE_peer_devices                                                                          \
     (IS(peer_devices) == (l->t->has_joined ? 1U : (unsigned)trial_other_devices(&l->t->config)))
-/* What a capture freed in a chunk without its mapping is in no run: it is counted as unmapped. */
-#define RULE_group_bytes                                                                           \
-    (IS(group_bytes) <= held_for_groups(l->why) &&                                                 \
-     (IS(group_bytes) > 0 || held_for_groups(l->why) == 0 ||                                       \
-      l->pool->pool->heap.chunks.frozen_count > 0))
 #define RULE_small_reserved_bytes                                                                  \
     (l->is->small_reserved_bytes + asleep_in(l, ASLEEP_SMALL_LIVE) ==                              \
      l->is->small_live_bytes + in_small_zone(l->why))

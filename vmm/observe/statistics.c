@@ -69,7 +69,6 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->imported_bytes = heap->imports.bytes;
     stats->peer_devices = (uint64_t)heap->allowed.count - 1;
     stats->attainable_bytes = mend_budget_hard_limit(heap);
-    stats->group_bytes = mend_report_group_bytes(heap);
     stats->device_bytes = heap->device.total_bytes;
     stats->bare_device = !heap->device.virtual_memory && !heap->device.memory_pools;
     stats->address_bytes = heap->space.address_bytes + heap->range_space.address_bytes -
