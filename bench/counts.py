@@ -131,7 +131,7 @@ def print_rows(rows):
 
 
 def markdown(kept):
-    """The table of docs/benchmarks.md: a column for each build."""
+    """The table of bench/results/simulated.md: a column for each build."""
     builds = sorted(kept)
     cases = dict.fromkeys(case for build in builds for case in kept[build])
     lines = [" | ".join(["| operation"] + builds) + " |", "|" + "---|" * (1 + len(builds))]

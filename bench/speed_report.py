@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the speed of the calls and prints the tables of docs/benchmarks.md.
+"""Measures the speed of the calls and prints the tables of bench/results/simulated.md.
 
     bench/speed_report.py --build build/bench                  measure and print
     bench/speed_report.py --build build/bench --keep           and keep them: in the document, raw
@@ -25,7 +25,7 @@ import counts  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS = os.path.join(HERE, "results")
-DOCUMENT = os.path.join(HERE, os.pardir, "docs", "benchmarks.md")
+DOCUMENT = os.path.join(RESULTS, "simulated.md")
 BEGIN = "<!-- speed: bench/speed_report.py --keep writes from here -->"
 END = "<!-- speed: to here -->"
 CONTENDERS = ["mend", "before", "mimalloc", "jemalloc"]

@@ -6,7 +6,7 @@
 
 /* A row takes the host 5 us, and each allocation queues a kernel, 1,024 at most, as measured on an
  * H200. Where the GPU is the slower one, the program waits for it now and then, as at the end of a
- * step. Real H200s take up to twice the prices of the list (docs/benchmarks-gpu.md). */
+ * step. Real H200s take up to twice the prices of the list (bench/results/gpu.md). */
 enum { QUEUED = 1024, ROWS_OF_STEP = 6000, LONG_NS = 5000000 };
 static const double row_us = 5, of_price = 1.6, kernel_us[] = {13, 5};
 enum { GPU_BOUND, HOST_BOUND, KINDS };

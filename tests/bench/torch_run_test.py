@@ -206,7 +206,7 @@ class Table(unittest.TestCase):
             self.assertEqual(document.read_text(), text)
 
     def test_the_document_has_the_markers(self):
-        document = (FOLDER.parent.parent / "docs/benchmarks.md").read_text(encoding="utf-8")
+        document = (FOLDER.parent.parent / "bench/results/simulated.md").read_text(encoding="utf-8")
         self.assertEqual((document.count(report.BEGIN), document.count(report.END)), (1, 1))
 
 

@@ -3,8 +3,8 @@
 commands and policies. And what they promise of themselves: each row of limits.md and support.md
 names what shows it, each table of figures has a command that prints it, each sentence with one has
 such a command or a link to where it is, each file of vmm/ is in its README, the first page is
-short and names the GPU of each figure, or says that it is simulated, pages are few, and pictures
-show what is said of them.
+short and names the GPU of each figure, or says that it is simulated, pages are few and read well
+(style.py), and pictures show what is said of them.
 
 Usage: prose.py ROOT
 """
@@ -14,8 +14,10 @@ import os
 import re
 import sys
 
+import style
+
 LINES_OF_THE_FIRST_PAGE = 120
-MOST_PAGES = 42  # in docs
+MOST_PAGES = 41  # in docs
 CODE_FOLDERS = ("vmm", "api", "lab", "bench", "tests", "cmake", "packaging", "docs/examples",
                 "docs/generator")
 CODE_ENDS = (".c", ".h", ".cpp", ".hpp", ".py", ".txt", ".sh", ".in", ".mutants", ".cmake", ".yml")
@@ -413,6 +415,7 @@ def findings_in(tree, name, rooms):
         yield from findings_of_rows(text, tree)
     if name not in OF_SOURCES:
         yield from findings_of_figures(text, name.startswith("bench/results/"))
+    yield from style.findings_of_style(name, text)
     yield from findings_of_pictures(text, os.path.join(tree.root, folder), rooms)
     if name == "vmm/README.md":
         yield from findings_of_rooms(tree, text)
@@ -425,6 +428,7 @@ def findings_in(tree, name, rooms):
 def main():
     tree = Tree(sys.argv[1])
     test_itself(tree)
+    style.test_itself()
     rooms = sorted({path.split("/")[1] for path in tree.rooms if path.count("/") > 1})
     documents = list(files_under(tree.root, ("",), (".md",)))
     found = [f"{name}:{number}: {finding}" for name in documents

@@ -1,6 +1,6 @@
 /*
  * Every constant that decides where memory is placed, created and moved, with its unit and its
- * reason. docs/benchmarks.md has the measurements; change one only with the replays of
+ * reason. bench/results/simulated.md has the measurements; change one only with the replays of
  * bench/figures.py before and after.
  */
 #ifndef MEND_POLICY_CONSTANTS_H

@@ -1,0 +1,139 @@
+"""How documents read, in numbers that a formula of readability misses: nouns that are left out
+("what", "those that"), semicolons, sentences above 30 words, and how often a guide says "you".
+prose.py holds each page to the limits; a page that is not rewritten yet, to its present numbers.
+"""
+import re
+
+LONG = 30  # words of a sentence
+MOST = {"what": 2, "semicolons": 3, "long": 3}  # in 1,000 words, 100 sentences, 100 sentences
+LEAST_YOU = 4  # in 1,000 words of a guide
+FEW_WORDS = 150  # of which numbers say nothing
+# Made of headers and sources, or of measurements.
+MADE = ("docs/api.md", "docs/api/", "docs/messages.md", "bench/results/")
+FOR_CONTRIBUTORS = ("CONTRIBUTING.md", "vmm/", "bench/", "lab/", "api/", "packaging/",
+                    "docs/design.md",
+                    "docs/driver-facts.md", "docs/hooks.md", "docs/testing.md", "docs/formats/",
+                    "docs/benchmarks-models.md")
+NO_GUIDES = (*FOR_CONTRIBUTORS, "CHANGELOG.md", "SECURITY.md", "docs/index.md",
+             "docs/benchmarks.md", "docs/compare.md", "docs/support.md")
+# Pages above the limits: (what, semicolons, long, you) as they are. Only to be made shorter.
+PRESENT = {
+    "CONTRIBUTING.md": (8, 10, 5, 4),
+    "SECURITY.md": (7, 13, 6, 1),
+    "api/hooks/README.md": (2, 2, 1, 0),
+    "api/simulate/README.md": (10, 5, 1, 0),
+    "bench/recorder/README.md": (2, 2, 1, 0),
+    "bench/traces/README.md": (5, 8, 2, 0),
+    "docs/benchmarks-models.md": (14, 28, 18, 0),
+    "docs/compare.md": (3, 16, 1, 1),
+    "docs/cplusplus.md": (4, 6, 0, 0),
+    "docs/defragmentation.md": (5, 2, 4, 1),
+    "docs/design.md": (71, 53, 52, 0),
+    "docs/driver-facts.md": (19, 82, 17, 0),
+    "docs/fit-accuracy.md": (5, 0, 0, 0),
+    "docs/fit.md": (20, 5, 2, 10),
+    "docs/formats/costs.md": (9, 10, 5, 0),
+    "docs/formats/replay.md": (42, 66, 27, 0),
+    "docs/frameworks/README.md": (24, 25, 14, 3),
+    "docs/frameworks/pytorch-tests.md": (27, 31, 12, 0),
+    "docs/frameworks/pytorch.md": (3, 0, 0, 8),
+    "docs/glossary.md": (23, 33, 2, 0),
+    "docs/history.md": (37, 23, 21, 1),
+    "docs/hooks.md": (9, 24, 8, 2),
+    "docs/index.md": (24, 16, 0, 1),
+    "docs/install.md": (0, 3, 1, 4),
+    "docs/limits.md": (7, 14, 7, 0),
+    "docs/ranges.md": (15, 12, 7, 0),
+    "docs/report.md": (47, 27, 16, 0),
+    "docs/sharing.md": (33, 25, 17, 2),
+    "docs/sleep.md": (43, 36, 28, 0),
+    "docs/streams-and-graphs.md": (22, 21, 13, 1),
+    "docs/support.md": (10, 31, 2, 1),
+    "docs/testing.md": (7, 3, 0, 4),
+    "docs/troubleshooting.md": (19, 22, 5, 2),
+    "docs/tuning.md": (14, 23, 11, 4),
+    "docs/tutorials/README.md": (6, 8, 0, 16),
+    "docs/tutorials/migration.md": (1, 10, 0, 6),
+    "docs/without-a-gpu.md": (12, 9, 0, 1),
+    "lab/README.md": (6, 6, 0, 0),
+    "vmm/README.md": (49, 73, 4, 0),
+}
+
+FENCE = re.compile(r"^[ \t]*(`{3,5}|~{3}).*?^[ \t]*\1[ \t]*$", re.S | re.M)
+INDENTED = re.compile(r"^(?:    |\t).*$", re.M)
+LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+NOUN_LEFT_OUT = re.compile(r"\b(?:what|who|whom|those that|those of|that of|that which)\b", re.I)
+END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[A-Z\"(0-9])")
+
+
+def prose_of(page):
+    """Paragraphs, items and cells of six words and more, without code, pictures and headings."""
+    page = re.sub(r"<!--.*?-->", "", INDENTED.sub("", FENCE.sub("", page)), flags=re.S)
+    lines = []
+    for line in page.split("\n"):
+        if re.match(r"\s*\|", line):
+            lines += [f"\n{cell}\n" for cell in line.strip(" |").split(" | ")
+                      if len(cell.split()) >= 6]
+        elif line.startswith("#"):
+            lines.append("")
+        else:
+            lines.append(re.sub(r"^\s*(?:[-*+]|\d+\.)\s+", "\n", line).lstrip("> "))
+    text = LINK.sub(lambda link: "" if link[0][0] == "!" else link[1], "\n".join(lines))
+    return re.sub(r"[*_]{1,2}", "", re.sub(r"`[^`]*`", "Code", re.sub(r"<[^>]+>", "", text)))
+
+
+def sentences_of(text):
+    for paragraph in re.split(r"\n\s*\n", text):
+        words = " ".join(paragraph.split())
+        words = re.sub(r"(\d)\.(\d)", r"\1,\2", re.sub(r"\b(e\.g|i\.e|etc|vs)\.", r"\1", words))
+        if len(words.split()) >= 4:
+            yield from (each for each in END.split(words) if re.search(r"[A-Za-z]+\W+\w", each))
+
+
+def numbers_of(page):
+    """(words, sentences, counts): a page in numbers."""
+    sentences = list(sentences_of(prose_of(page)))
+    words = [re.findall(r"[\w'·%-]+", each) for each in sentences]
+    counts = {"what": sum(len(NOUN_LEFT_OUT.findall(each)) for each in sentences),
+              "semicolons": sum(each.count(";") for each in sentences),
+              "long": sum(len(each) > LONG for each in words),
+              "you": sum(word.lower() in ("you", "your") for each in words for word in each)}
+    return sum(map(len, words)), len(sentences), counts
+
+
+def limits_of(name, words, sentences):
+    """As counts on a page of this length; one of each is always free."""
+    limits = {"what": words * MOST["what"] / 1000,
+              "semicolons": sentences * MOST["semicolons"] / 100,
+              "long": sentences * MOST["long"] / 100}
+    limits = {kind: max(1, round(limit)) for kind, limit in limits.items()}
+    limits["you"] = 0 if name.startswith(NO_GUIDES) else round(words * LEAST_YOU / 1000)
+    return limits
+
+
+def findings_of_style(name, page):
+    words, sentences, counts = numbers_of(page)
+    if name.startswith(MADE) or words < FEW_WORDS:
+        return
+    limits = limits_of(name, words, sentences)
+    present = dict(zip(limits, PRESENT.get(name, ())))
+    for kind, limit in limits.items():
+        if kind == "you":
+            is_worse = counts[kind] < min(limit, present.get(kind, limit))
+        else:
+            is_worse = counts[kind] > max(limit, present.get(kind, limit))
+        if is_worse:
+            yield 1, f"{kind}: {counts[kind]} in {words} words, where {limit} is the limit"
+
+
+def test_itself():
+    plain = "You call the pool when the block is free. " * 40
+    assert not list(findings_of_style("docs/a.md", plain))
+    assert not list(findings_of_style("docs/api.md", plain.replace("You", "Who")))
+    for worse, kind in ((plain.replace("the block", "what"), "what"),
+                        (plain.replace("pool when", "pool; when"), "semicolons"),
+                        (f"{plain.replace('. You', ' and you')}\n\n" * 2, "long"),
+                        (plain.replace("You", "Programs"), "you")):
+        found = list(findings_of_style("docs/a.md", worse))
+        assert len(found) == 1 and found[0][1].startswith(kind), (kind, found)
+    assert not numbers_of("```\nwhat; who\n```\n    what\n`what` ![what](a)\n")[2]["what"]
