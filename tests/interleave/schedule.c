@@ -1,12 +1,12 @@
 #define SCHEDULE_ITSELF
 #include "tests/interleave/schedule.h"
 
-#include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mutex.h"
-#include "tests/interleave/instead_of_pthread.h"
+#include "tests/interleave/instead_of_futex.h"
 
 enum { MOST_HELD = 8, MOST_POINTS = 1 << 18, STAY_OF = 16, WAKE_FOR_NONE_OF = 32 };
 
@@ -21,9 +21,9 @@ typedef struct thread {
     pthread_t handle;
     pthread_cond_t turn_came;
     thread_state state;
-    pthread_mutex_t *wanted;       /* WANTS_LOCK; AWAITS_CONDITION: to be taken after it */
-    const pthread_cond_t *awaited; /* AWAITS_CONDITION */
-    pthread_mutex_t *held[MOST_HELD];
+    mend_futex *wanted;               /* WANTS_LOCK; AWAITS_CONDITION: to be taken after it */
+    const mend_futex_change *awaited; /* AWAITS_CONDITION */
+    mend_futex *held[MOST_HELD];
     int frozen_count;
     uint32_t priority;
     const char *what; /* where it is */
@@ -49,7 +49,7 @@ int schedule_self(void)
     return self != NULL ? self->number : -1;
 }
 
-static const thread *holder_of(const run *r, const pthread_mutex_t *mutex)
+static const thread *holder_of(const run *r, const mend_futex *mutex)
 {
     for (int i = 0; i < r->count; i++) {
         for (int j = 0; j < r->threads[i].frozen_count; j++) {
@@ -61,17 +61,17 @@ static const thread *holder_of(const run *r, const pthread_mutex_t *mutex)
     return NULL;
 }
 
-bool schedule_is_held(const pthread_mutex_t *mutex)
+bool schedule_is_held(const mend_futex *mutex)
 {
     return self != NULL && holder_of(self->run, mutex) != NULL;
 }
 
-static mend_lock_rank rank_of(const pthread_mutex_t *mutex)
+static mend_lock_rank rank_of(const mend_futex *mutex)
 {
-    return ((const mend_mutex *)((const char *)mutex - offsetof(mend_mutex, mutex)))->rank;
+    return ((const mend_mutex *)((const char *)mutex - offsetof(mend_mutex, futex)))->rank;
 }
 
-static const char *name_of(const pthread_mutex_t *mutex)
+static const char *name_of(const mend_futex *mutex)
 {
     static const char *const names[] = {
         [MEND_RANK_PROCESS] = "process", [MEND_RANK_GROW] = "grow", [MEND_RANK_POOL] = "state",
@@ -337,7 +337,7 @@ void schedule_run(const schedule *s, const schedule_thread *threads, int count,
 
 /* ---- the locks ------------------------------------------------------------------------------- */
 
-static bool is_point(const pthread_mutex_t *mutex)
+static bool is_point(const mend_futex *mutex)
 {
     return rank_of(mutex) < MEND_RANK_DRIVER;
 }
@@ -351,7 +351,7 @@ static bool holds_inner(void)
     return holds;
 }
 
-static void hold(pthread_mutex_t *mutex)
+static void hold(mend_futex *mutex)
 {
     if (self->frozen_count == MOST_HELD) {
         give_up(self->run, "Too many locks");
@@ -359,7 +359,7 @@ static void hold(pthread_mutex_t *mutex)
     self->held[self->frozen_count++] = mutex;
 }
 
-static void let_go(const pthread_mutex_t *mutex)
+static void let_go(const mend_futex *mutex)
 {
     for (int i = self->frozen_count - 1; i >= 0; i--) {
         if (self->held[i] == mutex) {
@@ -371,102 +371,100 @@ static void let_go(const pthread_mutex_t *mutex)
 }
 
 /* When this thread's turn comes the lock is free. */
-static void take(pthread_mutex_t *mutex, const char *what)
+static void take(mend_futex *mutex, const char *what)
 {
     self->state = WANTS_LOCK;
     self->wanted = mutex;
     come_to_point(what, name_of(mutex));
     self->state = CAN_GO_ON;
-    pthread_mutex_lock(mutex);
+    mend_futex_lock(mutex);
     hold(mutex);
 }
 
-int schedule_mutex_destroy(pthread_mutex_t *mutex)
+bool schedule_is_free(mend_futex *lock)
 {
     for (int i = 0; self != NULL && i < self->run->count; i++) {
         const thread *t = &self->run->threads[i];
-        if (t->state == WANTS_LOCK && t->wanted == mutex) {
+        if (t->state == WANTS_LOCK && t->wanted == lock) {
             give_up(self->run, "A lock was destroyed that a thread wants");
         }
     }
-    int status = pthread_mutex_destroy(mutex);
-    if (status == EBUSY && self != NULL) {
+    const bool is_free = mend_futex_is_free(lock);
+    if (!is_free && self != NULL) {
         give_up(self->run, "A lock was destroyed that a thread holds");
     }
-    return status;
+    return is_free;
 }
 
-int schedule_mutex_lock(pthread_mutex_t *mutex)
+void schedule_lock(mend_futex *lock)
 {
     if (self == NULL) {
-        return pthread_mutex_lock(mutex);
-    }
-    if (is_point(mutex) || pthread_mutex_trylock(mutex) != 0) {
-        take(mutex, "lock");
+        mend_futex_lock(lock);
+    } else if (is_point(lock) || !mend_futex_try_lock(lock)) {
+        take(lock, "lock");
     } else {
-        hold(mutex);
+        hold(lock);
     }
-    return 0;
 }
 
-int schedule_mutex_trylock(pthread_mutex_t *mutex)
+bool schedule_try_lock(mend_futex *lock)
 {
     if (self == NULL) {
-        return pthread_mutex_trylock(mutex);
+        return mend_futex_try_lock(lock);
     }
-    come_to_point("try_lock", name_of(mutex));
-    int status = pthread_mutex_trylock(mutex);
-    if (status == 0) {
-        hold(mutex);
+    come_to_point("try_lock", name_of(lock));
+    const bool is_taken = mend_futex_try_lock(lock);
+    if (is_taken) {
+        hold(lock);
     }
-    return status;
+    return is_taken;
 }
 
-int schedule_mutex_unlock(pthread_mutex_t *mutex)
+void schedule_unlock(mend_futex *lock)
 {
     if (self == NULL) {
-        return pthread_mutex_unlock(mutex);
+        mend_futex_unlock(lock);
+        return;
     }
-    bool is_one = is_point(mutex);
-    const char *name = name_of(mutex);
-    let_go(mutex);
-    pthread_mutex_unlock(mutex);
+    bool is_one = is_point(lock);
+    const char *name = name_of(lock);
+    let_go(lock);
+    mend_futex_unlock(lock);
     if (is_one) {
         come_to_point("unlock", name);
     }
-    return 0;
 }
 
-int schedule_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
+void schedule_await(mend_futex_change *change, mend_futex *lock)
 {
     if (self == NULL) {
-        return pthread_cond_wait(condition, mutex);
+        mend_futex_await(change, lock);
+        return;
     }
-    let_go(mutex);
-    pthread_mutex_unlock(mutex);
+    let_go(lock);
+    mend_futex_unlock(lock);
     self->state = AWAITS_CONDITION;
-    self->awaited = condition;
-    self->wanted = mutex;
-    come_to_point("wait", name_of(mutex));
+    self->awaited = change;
+    self->wanted = lock;
+    come_to_point("wait", name_of(lock));
     self->state = CAN_GO_ON;
-    pthread_mutex_lock(mutex);
-    hold(mutex);
-    return 0;
+    mend_futex_lock(lock);
+    hold(lock);
 }
 
-int schedule_cond_broadcast(pthread_cond_t *condition)
+void schedule_tell(mend_futex_change *change)
 {
     if (self == NULL) {
-        return pthread_cond_broadcast(condition);
+        mend_futex_tell(change);
+        return;
     }
     for (int i = 0; i < self->run->count; i++) {
         thread *t = &self->run->threads[i];
-        if (t->state == AWAITS_CONDITION && t->awaited == condition) {
+        if (t->state == AWAITS_CONDITION && t->awaited == change) {
             t->state = WANTS_LOCK;
         }
     }
     if (!holds_inner()) {
         come_to_point("wake", "");
     }
-    return 0;
 }

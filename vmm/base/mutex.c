@@ -1,11 +1,15 @@
 /*
- * Locks of pthreads. Debug builds count those of each rank that a thread holds, in one number a
+ * Debug builds count those of each rank that a thread holds, in one number a
  * thread; other builds count nothing.
  */
 #include "base/mutex.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/thread.h"
 
@@ -64,23 +68,37 @@ static void count_let_go(mend_lock_rank rank)
 
 #endif
 
+void mend_futex_sleep(atomic_uint *word, unsigned value)
+{
+    const int before = errno;
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+    errno = before;
+}
+
+void mend_futex_wake(atomic_uint *word, int most)
+{
+    const int before = errno;
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, most, NULL, NULL, 0);
+    errno = before;
+}
+
 void mend_mutex_init(mend_mutex *mutex, mend_lock_rank rank)
 {
     assert(rank >= MEND_RANK_PROCESS);
     assert(rank <= MEND_RANK_LOG);
-    pthread_mutex_init(&mutex->mutex, NULL);
-    mutex->rank = rank;
+    *mutex = (mend_mutex){.rank = rank};
 }
 
 void mend_mutex_destroy(mend_mutex *mutex)
 {
-    pthread_mutex_destroy(&mutex->mutex);
+    (void)mutex;
+    assert(mend_futex_is_free(&mutex->futex));
 }
 
 void mend_mutex_lock(mend_mutex *mutex)
 {
     assert(held_from(mutex->rank) == 0 && "locks are taken in rising order of rank");
-    pthread_mutex_lock(&mutex->mutex);
+    mend_futex_lock(&mutex->futex);
     count_taken(mutex->rank);
 }
 
@@ -88,38 +106,28 @@ void mend_mutex_unlock(mend_mutex *mutex)
 {
     mend_lock_rank rank = mutex->rank; /* read before the unlock: the next owner may destroy the
                                         * mutex */
-    pthread_mutex_unlock(&mutex->mutex);
+    mend_futex_unlock(&mutex->futex);
     count_let_go(rank);
 }
 
 bool mend_mutex_try_lock(mend_mutex *mutex)
 {
-    if (pthread_mutex_trylock(&mutex->mutex) != 0) {
+    if (!mend_futex_try_lock(&mutex->futex)) {
         return false;
     }
     count_taken(mutex->rank);
     return true;
 }
 
-void mend_condition_init(mend_condition *condition)
-{
-    pthread_cond_init(&condition->condition, NULL);
-}
-
-void mend_condition_destroy(mend_condition *condition)
-{
-    pthread_cond_destroy(&condition->condition);
-}
-
 void mend_condition_wait(mend_condition *condition, mend_mutex *mutex)
 {
     assert(held_from(mutex->rank) == 1 && "only the innermost lock can be released in a wait");
     count_let_go(mutex->rank);
-    pthread_cond_wait(&condition->condition, &mutex->mutex);
+    mend_futex_await(&condition->change, &mutex->futex);
     count_taken(mutex->rank);
 }
 
 void mend_condition_wake_all(mend_condition *condition)
 {
-    pthread_cond_broadcast(&condition->condition);
+    mend_futex_tell(&condition->change);
 }
