@@ -124,6 +124,35 @@ class Command(FolderTest):
         self.assertEqual(program.argv("batch", 8), ["--batch=8", "{other}", "8"])
         self.assertEqual(program.argv(None, None), program.arguments)
 
+    def test_what_is_installed_is_imported_once_and_what_is_beside_the_program_is_not(self):
+        """Wherever an installer has put it, and where a module beside the program imports it."""
+        for name, text in (
+            ("put/heavy/__init__.py", "from heavy.deep import part"),
+            ("put/heavy/deep.py", "part = 1"),
+            ("put/heavy-1.0.dist-info/METADATA", ""),
+            ("work/train.py", "import json, absent, own.inner"),
+            ("work/own/__init__.py", ""),
+            ("work/own/__main__.py", "from . import inner"),
+            ("work/own/inner.py", "from .other import thing"),
+            ("work/own/other.py", "import heavy.deep\nfrom own import inner"),
+        ):
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).write_text(text)
+        server = TREE / "libmend" / "fit" / "_server.py"
+        for text, package in (
+            ("import own.inner", ""), ("import absent\nfrom own import other", ""),
+            ("from .inner import thing", "own"), ("*_server.module_text('own.__main__')", None),
+        ):  # fmt: skip
+            said = text if package is None else f"{text!r}, {package!r}"
+            done = start(
+                "-c",
+                f"import sys; sys.path[:0] = {[str(self.folder / 'work'), str(server.parent)]!r}\n"
+                f"import _server; _server.preload({said}, set())\n"
+                "print('heavy.deep' in sys.modules, 'own' in sys.modules)",
+                PYTHONPATH=str(self.folder / "put"),
+            )
+            self.assertEqual(done.stdout.split(), ["True", "False"], done.stderr)
+
 
 WIDTH = 7
 WORDS = json

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import libmend
 import torch
+from programs import add_entry_point
 
 HELD = Path(__file__).resolve().parents[3] / "bench" / "held"
 GIB = 1 << 30
@@ -69,6 +70,8 @@ class Fit(unittest.TestCase):
     def test_it_says_what_the_program_says_of_itself(self):
         """Of each allocator, to the MiB that the program prints."""
         found = self.answer(0, HELD / "train.py", allocator="default,expandable,mend")
+        add_entry_point(self.folder)
+        path = os.pathsep.join([str(self.folder), os.environ["PYTHONPATH"]])
         settings = {
             "default": {},
             "expandable": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
@@ -77,7 +80,7 @@ class Fit(unittest.TestCase):
         for allocator, setting in settings.items():
             done = subprocess.run(
                 [sys.executable, "-m", "libmend.simulate", "--memory=24GiB", HELD / "train.py"],
-                env={**os.environ, **setting},
+                env={**os.environ, **setting, "PYTHONPATH": path},
                 capture_output=True,
                 text=True,
                 check=True,

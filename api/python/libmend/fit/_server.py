@@ -23,6 +23,7 @@ import sys
 import threading
 import time
 import traceback
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -46,8 +47,8 @@ def load_package() -> object:
     return package
 
 
-def imports_of(text: str) -> list[tuple[str, list[str]]]:
-    """What a program imports at its top, and which names it takes from there."""
+def imports_of(text: str, package: str) -> list[tuple[str, list[str]]]:
+    """What a module of that package imports at its top, and which names it takes from there."""
     found = []
     try:
         body = ast.parse(text).body
@@ -56,22 +57,62 @@ def imports_of(text: str) -> list[tuple[str, list[str]]]:
     for node in body:
         if isinstance(node, ast.Import):
             found += [(one.name, []) for one in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.append((node.module, [one.name for one in node.names]))
+        elif isinstance(node, ast.ImportFrom) and (package or not node.level):
+            name = "." * node.level + (node.module or "")
+            name = importlib.util.resolve_name(name, package)
+            found.append((name, [one.name for one in node.names]))
     return found
 
 
-def preload(text: str) -> None:
-    """Imports those of them that are installed packages: modules beside the program may look at its
-    arguments when they are imported, so each run imports them anew."""
-    for name, names in imports_of(text):
+def spec_of(name: str):
+    """Where a module is, whose packages are not imported for that. None: nowhere."""
+    spec = None
+    for at, _ in enumerate(parts := name.split(".")):
+        if spec and not spec.submodule_search_locations:
+            return None
+        path = spec.submodule_search_locations if spec else None
+        spec = PathFinder.find_spec(".".join(parts[: at + 1]), path)
+        if spec is None:
+            return None
+    return spec
+
+
+def is_installed(package: str) -> bool:
+    """Whether an installer has put it where it is."""
+    spec = spec_of(package)
+    if spec is None or not spec.has_location:
+        return False
+    folder = Path(spec.origin).parents[bool(spec.submodule_search_locations)]
+    return folder.name.endswith("-packages") or any(folder.glob("*.dist-info"))
+
+
+def module_text(name: str) -> tuple[str, str]:
+    """The text of a module, and of which package it is. Both are "" where it has none."""
+    spec = spec_of(name)
+    if spec is None or not (spec.origin or "").endswith(".py"):
+        return "", ""
+    return Path(spec.origin).read_text(encoding="utf-8", errors="replace"), spec.parent
+
+
+def preload(text: str, package: str, seen: set) -> None:
+    """Imports what a module of that package imports at its top, where it is installed. Modules
+    beside the program may look at its arguments when they are imported: each run imports them anew,
+    and here it is seen what they import."""
+    for name, names in imports_of(text, package):
+        first, *parts = name.split(".")
+        if first in sys.stdlib_module_names:
+            continue
         try:
-            spec = importlib.util.find_spec(name.partition(".")[0])
-            if spec is None or "-packages" + os.sep not in (spec.origin or ""):
+            if is_installed(first):
+                module = importlib.import_module(name)
+                for one in names:  # lazy modules load their classes here
+                    getattr(module, one, None)
                 continue
-            module = importlib.import_module(name)
-            for one in names:  # lazy modules load their classes here
-                getattr(module, one, None)
+            packages = itertools.accumulate([first, *parts], "{}.{}".format)
+            for one in [*packages, *(f"{name}.{one}" for one in names)]:
+                if one not in seen:
+                    seen.add(one)
+                    preload(*module_text(one), seen)
         except BaseException:  # the run has the same trouble, and says so
             pass
 
@@ -395,10 +436,14 @@ def main() -> None:
         os.write(answers, json.dumps({"missing": f"PyTorch: {error}"}).encode() + b"\n")
         return
     if wants_preload == "1":
-        text = program[1] if program[0] == "-c" else ""
+        package, text = "", program[-1]  # of -c
         if is_file:
             text = Path(program[0]).read_text(encoding="utf-8", errors="replace")
-        preload(text)
+        elif program[0] == "-m":
+            text, package = module_text(program[1])
+            if package == program[1]:
+                text, _ = module_text(f"{package}.__main__")
+        preload(text, package, set())
     if not is_usable_in_child():
         os.write(answers, b'{"poisoned": true}\n')
         return
