@@ -5,7 +5,7 @@
 #ifndef MEND_LAB_HEAP_EXPLAIN_H
 #define MEND_LAB_HEAP_EXPLAIN_H
 
-#include "observe/observe.h"
+#include "pool/pool.h"
 
 /* The place of a free byte in its chunk. An empty chunk can be mapped at any address. The edges of
  * a partly used chunk may join with the next chunk's; a hole between two live blocks joins with

@@ -1,9 +1,9 @@
-/* Reads the blocks of a recording (base/recording.h). */
+/* Reads the blocks of a recording (record/recording.h). */
 #ifndef MEND_LAB_HEAP_RECORD_READER_H
 #define MEND_LAB_HEAP_RECORD_READER_H
 
-#include "base/names.h"
-#include "base/recording.h"
+#include "record/names.h"
+#include "record/recording.h"
 
 /* What of a block is not read yet. */
 typedef struct mend_record_reader {

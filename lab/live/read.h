@@ -1,5 +1,5 @@
 /*
- * Pages of pools that another process publishes (base/live_page.h), read without a word to it.
+ * Pages of pools that another process publishes (record/live_page.h), read without a word to it.
  */
 #ifndef MEND_LAB_LIVE_READ_H
 #define MEND_LAB_LIVE_READ_H
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "base/live_page.h"
+#include "record/live_page.h"
 
 enum { MEND_LIVE_MOST_POOLS = 32, MEND_LIVE_PROBLEM_BYTES = 200, MEND_LIVE_PROGRAM_BYTES = 128 };
 

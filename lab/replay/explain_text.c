@@ -5,6 +5,7 @@
 #include "base/align.h"
 #include "lab/replay/explain.h"
 #include "lab/support/capacity.h"
+#include "pool/pool.h"
 
 #define MIB(bytes) ((double)(bytes) / (double)MEND_MIB)
 

@@ -4,6 +4,7 @@
 
 #include "lab/replay/explain.h"
 #include "lab/support/json.h"
+#include "pool/pool.h"
 
 /* ---- the explanation ------------------------------------------------------------------------- */
 

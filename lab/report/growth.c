@@ -21,7 +21,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
-#include "base/growth.h"
+#include "record/growth.h"
 
 enum {
     STRETCHES = MEND_GROWTH_STRETCHES,

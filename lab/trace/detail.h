@@ -5,11 +5,11 @@
 #ifndef MEND_LAB_TRACE_DETAIL_H
 #define MEND_LAB_TRACE_DETAIL_H
 
-#include "base/event_ring.h"
 #include "base/pointer_map.h"
 #include "base/process.h"
 #include "lab/support/stretches.h"
 #include "lab/trace/trace.h"
+#include "record/event_ring.h"
 
 /* Holders beyond this are one, the last: it bounds what tables of them need. */
 enum { MEND_TRACE_MAX_HOLDERS = 65536, MEND_TRACE_LABEL_BYTES = 160 };

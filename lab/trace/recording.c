@@ -254,7 +254,7 @@ static void write_named(const recording_reader *r, const number_names *names, co
     }
 }
 
-/* The scope, the tag and the stack, as the library names holders (layout/holders.c). */
+/* The scope, the tag and the stack, as the library names holders (record/holders.c). */
 static mend_trace_label label_of(const recording_reader *r, const mend_history_event *event)
 {
     mend_trace_label label = {.text = ""};

@@ -17,6 +17,7 @@
 #include "mend/mend.h"
 #include "mend/mend_sim.h"
 #include "pool/pool.h"
+#include "record/record.h"
 #include "tests/cli/program.h"
 #include "tests/support/moments.h"
 #include "tests/support/test.h"

@@ -46,7 +46,7 @@ class Line:
 
 
 def room_of(path):
-    """vmm/policy/fit.c -> vmm/policy; lab/replay/rig.c -> lab/replay."""
+    """vmm/plan/fit.c -> vmm/policy; lab/replay/rig.c -> lab/replay."""
     return "/".join(path.split("/")[:2])
 
 

@@ -1,6 +1,6 @@
 /* What must hold at every point, and at the end. */
 #include "base/align.h"
-#include "observe/observe.h"
+#include "check/check.h"
 #include "pool/pool.h"
 #include "tests/interleave/arena.h"
 

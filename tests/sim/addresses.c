@@ -3,14 +3,15 @@
  * unmapped out of the way, no stretch of what the pool has reserved holds it: what is live cannot
  * give way, and neither can what graphs may still use.
  */
-#include "move/move.h"
+#include "map/map.h"
 #include "pool/pool.h"
+#include "share/share.h"
 #include "tests/sim/trial.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
 /* A pool may map more than a request needs: the chunks in whose free ends it begins and ends
- * (vmm/policy/policy.h). */
+ * (vmm/plan/policy.h). */
 static uint64_t most_unneeded(const mend_heap *heap)
 {
     uint64_t largest = heap->device.granularity_bytes;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "layout/layout.h"
+#include "map/map.h"
 #include "mend/mend_sleep.h"
-#include "move/move.h"
 #include "pool/pool.h"
 #include "sleep/sleep.h"
 #include "tests/sim/asleep.h"

@@ -22,7 +22,7 @@ const trial_config trial_config_default = {
 
 /* ---- its world ------------------------------------------------------------------------------- */
 
-/* Ways in which a pool learns of the capture of a stream, see physical/waits.h: the legacy stream
+/* Ways in which a pool learns of the capture of a stream, see memory/waits.h: the legacy stream
  * tells of blocking ones, groups that are begun are watched, and streams are asked that a call
  * named, or which were captured before; and captures that are served. */
 static bool pool_must_know(const trial *t, int pool, const trial_stream *stream)

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "lab/heap/explain.h"
-#include "layout/ranges.h"
 #include "pool/pool.h"
+#include "ranges/ranges.h"
 #include "tests/sim/asleep.h"
 #include "tests/sim/figures.h"
 #include "tests/sim/ranges.h"

@@ -1,9 +1,9 @@
 /* The hash of a trial's state, for the search through small worlds: what it sees, and what it does
  * not, is said in small_worlds.h. */
+#include "alloc/users.h"
 #include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/sim/trial.h"
-#include "users/users.h"
 
 typedef struct hasher {
     const trial *t;

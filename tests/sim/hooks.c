@@ -2,7 +2,7 @@
  * whatever allocator the program puts below them. */
 #include <stdlib.h>
 
-#include "devices/devices.h"
+#include "hooks/hooks.h"
 #include "tests/sim/trial.h"
 
 /* Wraps Mend's own; lives until it retires. */

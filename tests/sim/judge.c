@@ -2,9 +2,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "check/check.h"
 #include "lab/heap/explain.h"
-#include "move/ranges.h"
 #include "pool/pool.h"
+#include "ranges/ranges.h"
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
 #include "tests/support/regions.h"

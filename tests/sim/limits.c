@@ -1,6 +1,6 @@
 /* How much a pool holds: trims and collections, passes of compactions, limits. */
-#include "move/ranges.h"
 #include "pool/pool.h"
+#include "ranges/ranges.h"
 #include "tests/sim/rations.h"
 
 mend_result trial_call_trim(trial_call *call, mend_pool *pool)

@@ -14,6 +14,7 @@
 #include "mend/mend_range.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sim.h"
+#include "quota/quota.h"
 #include "share/share.h"
 
 enum {

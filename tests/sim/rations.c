@@ -6,6 +6,7 @@
 
 #include "lab/heap/explain.h"
 #include "pool/pool.h"
+#include "quota/quota.h"
 #include "tests/sim/ranges.h"
 
 #define LLU(value) ((unsigned long long)(value))

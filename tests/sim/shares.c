@@ -5,8 +5,9 @@
  */
 #include <string.h>
 
-#include "move/move.h"
+#include "map/map.h"
 #include "pool/pool.h"
+#include "share/share.h"
 #include "tests/sim/ranges.h"
 #include "tests/support/options.h"
 

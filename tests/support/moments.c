@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "move/move.h"
+#include "map/map.h"
 
 static _Atomic(void (*)(const void *bytes, size_t count)) before;
 static _Atomic(void (*)(void)) behind;

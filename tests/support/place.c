@@ -1,7 +1,7 @@
 #include "tests/support/place.h"
 
 #include "layout/layout.h"
-#include "move/move.h"
+#include "map/map.h"
 #include "pool/pool.h"
 
 void mend_test_place(mend_pool *pool, const mend_test_sizes *wanted)

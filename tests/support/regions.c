@@ -4,11 +4,10 @@
 #include <stdlib.h>
 
 #include "lab/heap/explain.h"
-#include "ladder/ladder.h"
-#include "layout/holders.h"
-#include "observe/observe.h"
-#include "physical/chunk.h"
+#include "alloc/ladder.h"
+#include "memory/chunk.h"
 #include "pool/pool.h"
+#include "record/holders.h"
 
 #define LLU(value) ((unsigned long long)(value))
 

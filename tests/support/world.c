@@ -1,6 +1,7 @@
 #include "tests/support/world.h"
 
 #include "base/align.h"
+#include "check/check.h"
 #include "lab/heap/explain.h"
 #include "pool/pool.h"
 #include "tests/support/place.h"

@@ -76,7 +76,7 @@ enum { MEND_DEVICE_LIMIT = 64 };
 
 struct mend_override;
 
-/* What a process has once for each device; the room `devices` uses it. */
+/* What a process has once for each device; `hooks` uses it. */
 typedef struct mend_process_devices {
     mend_mutex mutex; /* guards everything here; the atomic members may be read without it */
     struct {
@@ -187,8 +187,8 @@ typedef struct mend_name_entry {
 
 enum { MEND_NAME_BUCKETS = 1024, MEND_NAME_PIECE = 256, MEND_NAME_PIECES = 257 };
 
-/* Names (base/names.h). The mutex guards the making of entries; those up to the count stay as they
- * are. */
+/* Names (record/names.h). The mutex guards the making of entries; those up to the count stay as
+ * they are. */
 typedef struct mend_process_names {
     mend_mutex mutex;
     _Atomic(uint32_t) buckets[MEND_NAME_BUCKETS]; /* the index of the newest in each; 0: none */
@@ -216,7 +216,7 @@ typedef void (*mend_nvtx_function)(void);
 /* Numbers of functions below this; 0 is none. */
 enum { MEND_NVTX_FUNCTIONS = 16 };
 
-/* A profiler for NVTX (base/nvtx.h). Written once, before there is a pool. */
+/* A profiler for NVTX (record/nvtx.h). Written once, before there is a pool. */
 typedef struct mend_nvtx {
     mend_mutex mutex; /* guards the loading of it */
     bool is_loaded;   /* or it was tried */

@@ -50,9 +50,9 @@ typedef struct mend_thread_marks {
     uint64_t sleep_tag;       /* 0: none */
     uint64_t alignment_bytes; /* of the blocks that it allocates, at least; 0: as each call asks */
     bool in_one_chunk;        /* these blocks lie in one chunk each */
-    uint32_t scope;         /* number of the scope that the thread is in (base/names.h); 0: none */
-    uint32_t depth;         /* scopes that it is inside of */
-    uint32_t shares_from;   /* depth from which on its scope is the common one; 0: it is not */
+    uint32_t scope;       /* number of the scope that the thread is in (record/names.h); 0: none */
+    uint32_t depth;       /* scopes that it is inside of */
+    uint32_t shares_from; /* depth from which on its scope is the common one; 0: it is not */
     uint32_t failed_scopes; /* scopes begun since one could not be named */
     uint32_t stack;         /* of the next block that it allocates; 0: none */
     bool is_in_source;      /* of stacks */

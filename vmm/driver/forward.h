@@ -4,10 +4,10 @@
 
 #include <assert.h>
 
-#include "base/history.h"
 #include "base/mutex.h"
 #include "base/pointer_map.h"
 #include "driver/driver.h"
+#include "record/history.h"
 
 /* ---- forward.c ------------------------------------------------------------------------------- */
 

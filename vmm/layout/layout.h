@@ -8,9 +8,9 @@
 #include <assert.h>
 
 #include "base/thread.h"
-#include "layout/holders.h"
 #include "layout/state.h"
 #include "layout/usage.h"
+#include "record/holders.h"
 
 /* ---- locate.c -------------------------------------------------------------------------------- */
 

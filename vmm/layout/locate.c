@@ -6,7 +6,7 @@
  */
 #include "layout/layout.h"
 
-#include "layout/ranges.h"
+#include "ranges/ranges.h"
 
 #define CHUNK_OF(node)       MEND_CONTAINER_OR_NULL(node, mend_chunk, by_address)
 #define RUN_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_run, member)

@@ -4,7 +4,7 @@
  * freed last are cached (layout/layout.h): free, and in no run yet.
  *
  * Two zones keep small and large requests apart; a third has the committed pages of growable
- * ranges, live spans, too (layout/ranges.h); a fourth the blocks that are passed through to the
+ * ranges, live spans, too (ranges/ranges.h); a fourth the blocks that are passed through to the
  * driver. Invariants, all checked by the audit (mend_audit):
  *  - the spans of a segment tile it without a hole; a span never crosses an unmapped address;
  *  - neighbouring free spans belong to one run, and a run is maximal, apart from cached spans; a
@@ -13,7 +13,7 @@
  *  - a mapped chunk without live bytes lies in exactly one run, after its cached spans are put
  *    back; or it is frozen, and all of it is claimed: in no run, out of reach of every other
  *    thread. A claimed span lies inside its frozen chunk. A block may lie in several frozen chunks;
- *    all but one sleep (physical/chunk.h), except while a sleep begins and after one
+ *    all but one sleep (memory/chunk.h), except while a sleep begins and after one
  *    that failed, whose chunks miss their mappings;
  *  - the pointer map has exactly the blocks and the cached spans, and no page of a range;
  *  - a span has no chunk exactly in the fourth zone; there it is live, alone in its segment, and of
@@ -38,22 +38,22 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "address/space.h"
 #include "base/align.h"
-#include "base/history.h"
 #include "base/list.h"
 #include "base/mutex.h"
-#include "base/names.h"
 #include "base/pointer_map.h"
 #include "base/process.h"
 #include "driver/forward.h"
 #include "layout/sizes.h"
+#include "memory/chunk.h"
+#include "memory/space.h"
+#include "memory/waits.h"
 #include "mend/mend_stats.h"
-#include "physical/chunk.h"
-#include "physical/waits.h"
+#include "record/history.h"
+#include "record/names.h"
 
 /* The first two are the zones of blocks; the third one has what is mapped in ranges
- * (layout/ranges.h), and no request for a block is placed there. */
+ * (ranges/ranges.h), and no request for a block is placed there. */
 enum {
     MEND_ZONE_SMALL = 0,
     MEND_ZONE_LARGE = 1,
@@ -88,7 +88,7 @@ typedef struct mend_span {
     bool is_exported;    /* live: other processes can import the block, or the page */
     uint8_t cache_index; /* cached: index in the cache's list */
     float born;          /* live: blocks and pages allocated in the heap until then */
-    uint16_t scope;      /* live: number of the scope it was allocated in (base/names.h) */
+    uint16_t scope;      /* live: number of the scope it was allocated in (record/names.h) */
     uint16_t stack;      /* live: number that the source of stacks said; 0: none */
 
     mend_waits waits;         /* free: what must pass before it is idle. Live: what its memory still
@@ -221,7 +221,7 @@ typedef struct mend_shortage {
     const struct mend_range *held; /* a commit to it meets old mappings in use; NULL: none */
 } mend_shortage;
 
-/* The most memory that the pool can hold, by what the device last reported; the room `move` asks.
+/* The most memory that the pool can hold, by what the device last reported; `map` asks.
  * Where the driver refuses memory that it reports as free, as by a quota of the process, this is
  * what the pool held then: until more can be created, a while has passed, or memory goes back to
  * others. */
@@ -292,7 +292,7 @@ typedef struct mend_heap_config {
     struct mend_ration *ration;   /* what the pool leaves to others; NULL: all is its own */
     uint64_t reserve_bytes;
     int tightness;                      /* 1 to 5; 0: the default */
-    const struct mend_helpers *helpers; /* of the pool; the room `ladder` */
+    const struct mend_helpers *helpers; /* of the pool; `alloc` */
     mend_placement placement;           /* filled at creation */
 } mend_heap_config;
 
@@ -302,7 +302,7 @@ typedef struct mend_nodes { /* host memory for records of the layout, guarded by
     mend_slab spans, runs, waits;
 } mend_nodes;
 
-/* Retired mappings; the room `move` uses it. Read under `state`, written under both locks. */
+/* Retired mappings; `map` uses it. Read under `state`, written under both locks. */
 typedef struct mend_retiring {
     uint64_t bytes;
     uint64_t foreign_bytes; /* of these, imported memory: the device gets it back */
@@ -321,7 +321,7 @@ typedef struct mend_budget {
     uint64_t emptied_at_bytes; /* total of allocated bytes at the last one */
 } mend_budget;
 
-/* What the current search may do; the room `ladder` sets it. As the budget. */
+/* What the current search may do; `alloc` sets it. As the budget. */
 typedef struct mend_search {
     bool keeps_soft_limit; /* it creates nothing beyond the soft limit */
 } mend_search;
@@ -338,7 +338,7 @@ typedef struct mend_frees {
     uint64_t of_users;          /* number of freed blocks that other streams used */
 } mend_frees;
 
-/* Groups of the program and groups of captures; the room `users` uses it. Guarded by `state`. */
+/* Groups of the program and groups of captures; `graphs` uses it. Guarded by `state`. */
 typedef struct mend_groups {
     mend_list list;
     uint32_t count, capture_count; /* all; of these, groups of captures */
@@ -347,14 +347,14 @@ typedef struct mend_groups {
     uint32_t last_number;          /* number of the newest group */
 } mend_groups;
 
-/* Pinned ranges; the room `users` uses it. Guarded by `state`; a pin is added under both locks, so
+/* Pinned ranges; `share` uses it. Guarded by `state`; a pin is added under both locks, so
  * that no chunk is claimed or frozen then. */
 typedef struct mend_pins {
     mend_tree ranges; /* by (address, size, owner) */
     mend_slab nodes;
 } mend_pins;
 
-/* What is kept of sleeping chunks; the room `sleep` uses it. As the retired mappings. */
+/* What is kept of sleeping chunks; `sleep` uses it. As the retired mappings. */
 typedef struct mend_keeping {
     uint64_t host_bytes, file_bytes;  /* in pinned memory of the host, and in files */
     mend_tree copies, copies_by_room; /* what wakes left for the next sleep, in two orders */
@@ -363,14 +363,14 @@ typedef struct mend_keeping {
     uint64_t room_bytes, most_bytes; /* of these and what sleeps, and the most of what slept */
 } mend_keeping;
 
-/* Blocks of other processes; the room `move` uses it. As the retired mappings. */
+/* Blocks of other processes; `share` uses it. As the retired mappings. */
 typedef struct mend_imports {
     mend_tree by_address, by_name;
     uint64_t bytes;    /* mapped for them */
     uint64_t mappings; /* their number */
 } mend_imports;
 
-/* Growable ranges (layout/ranges.h). As the retired mappings. */
+/* Growable ranges (ranges/ranges.h). As the retired mappings. */
 typedef struct mend_ranges {
     mend_tree by_address; /* all that have addresses, closed ones too */
 } mend_ranges;
@@ -394,7 +394,7 @@ typedef struct mend_heap {
     mend_frees frees;
     mend_groups groups;
     mend_pins pins;
-    mend_tree exports; /* exported blocks, by address; the room `users` uses it. As the pins */
+    mend_tree exports; /* exported blocks, by address; `share` uses it. As the pins */
     mend_heap_counters counters;
     mend_usage_state usage;
     mend_scope_table scopes;
@@ -453,7 +453,7 @@ typedef struct mend_request {
     int zone;              /* MEND_ZONE_... */
     bool creates_nothing;  /* only what is there already may serve it */
     uint64_t behind_wait;  /* it may get memory of other streams, behind a wait on the device for
-                            * fences up to this order (physical/stream.h). 0: it may not */
+                            * fences up to this order (memory/stream.h). 0: it may not */
     bool may_break;        /* it may break empty chunks although pressure is critical */
     bool in_one_chunk;     /* the block may not cross the edge of a chunk */
     bool may_sleep;        /* its thread has set a sleep tag */

@@ -1,12 +1,16 @@
 /* The calls about blocks, streams, pins, and blocks on the host: each checks its arguments, takes
  * the lock that it needs, and calls the heap. An allocation takes the front cache's block or goes
  * the long way, whose log lines come when no lock is held. */
+#include "alloc/users.h"
 #include "base/log.h"
 #include "base/struct_size.h"
 #include "base/words.h"
+#include "check/check.h"
+#include "graphs/graphs.h"
 #include "pool/pool.h"
+#include "record/record.h"
+#include "share/share.h"
 #include "sleep/sleep.h"
-#include "users/users.h"
 
 static bool is_no_stream(mend_stream stream)
 {

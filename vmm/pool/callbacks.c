@@ -3,6 +3,7 @@
  * callbacks of the program, which free what it can do without. No lock is held meanwhile.
  */
 #include "pool/pool.h"
+#include "quota/quota.h"
 
 #include <stdlib.h>
 

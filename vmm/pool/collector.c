@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "quota/quota.h"
 
 /* A process that waits for memory of others does so for MEND_RATION_PATIENCE_MS. */
 enum { PERIOD_WITH_FILE_MS = 10, SHORTEST_MS = 10, USUAL_MS = 250, PERIODS_OF_IDLE = 4 };

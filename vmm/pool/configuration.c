@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "policy/policy.h"
+#include "plan/policy.h"
 
 #define LARGEST_BYTES   (UINT64_C(1) << 60)
 #define LARGEST_PERCENT 100

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/struct_size.h"
+#include "check/check.h"
 
 mend_result mend_pool_invalid(const char *what)
 {

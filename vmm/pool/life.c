@@ -4,9 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/users.h"
 #include "base/log.h"
+#include "check/check.h"
+#include "graphs/graphs.h"
 #include "pool/configuration.h"
-#include "users/users.h"
+#include "quota/quota.h"
+#include "record/record.h"
 
 /* A larger size in a config is a mistake, and sums of such sizes would overflow. */
 #define LARGEST_CONFIG_BYTES (UINT64_C(1) << 60)

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/struct_size.h"
 #include "base/words.h"
+#include "check/check.h"
 #include "pool/pool.h"
 #include "sleep/sleep.h"
 

@@ -6,18 +6,23 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "alloc/heap.h"
+#include "alloc/ladder.h"
+#include "alloc/users.h"
 #include "base/error.h"
 #include "base/list.h"
 #include "base/mutex.h"
 #include "base/process.h"
+#include "check/check.h"
 #include "driver/forward.h"
-#include "heap/heap.h"
-#include "ladder/ladder.h"
+#include "graphs/graphs.h"
+#include "map/map.h"
 #include "mend/mend.h"
-#include "move/move.h"
-#include "observe/observe.h"
+#include "mend/mend_views.h"
+#include "pool/pool.h"
+#include "quota/quota.h"
+#include "record/live_page.h"
 #include "share/share.h"
-#include "users/users.h"
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
@@ -110,68 +115,6 @@ mend_result mend_collector_start(mend_pool *pool);
 /* Ends the thread, and waits until it has ended. Does nothing if there is none. The caller holds no
  * lock. */
 void mend_collector_stop(mend_pool *pool);
-
-/* ---- recorder.c ------------------------------------------------------------------------------ */
-
-/* Starts to record, see mend_pool_config.record; the path is copied. MEND_ERROR_SYSTEM: no file, or
- * no thread; MEND_ERROR_OUT_OF_HOST_MEMORY. Nothing is left then. */
-mend_result mend_recorder_start(mend_pool *pool, const char *path, uint64_t keep_bytes);
-
-/* Ends it, after all events are written. Does nothing if nothing is recorded. No call on the pool
- * is in progress, and its heap is gone. */
-void mend_recorder_stop(mend_pool *pool);
-
-/* The process ends: all that happened so far is written. Called as the library ends. */
-void mend_recorders_end(void);
-
-/* ---- publisher.c ----------------------------------------------------------------------------- */
-
-/* Starts to publish the pool, see mend_pool_config.publish, and to write snapshots to `path` and
- * numbers, which is copied; NULL: none. MEND_ERROR_SYSTEM: no file, no thread, or no signal;
- * MEND_ERROR_OUT_OF_HOST_MEMORY. Nothing is left then. */
-mend_result mend_publisher_open(mend_pool *pool, bool publishes, const char *path);
-
-/* These do nothing for a pool without a publisher. */
-
-/* Ends the thread, and waits until it has ended; the caller holds no lock. Starts it again:
- * MEND_ERROR_SYSTEM. Ends all that there is of one that is stopped. */
-void mend_publisher_stop(mend_pool *pool);
-mend_result mend_publisher_start(mend_pool *pool);
-void mend_publisher_close(mend_pool *pool);
-
-/* Wants a page at once, of a pool that is published. */
-void mend_publisher_ring(const mend_pool *pool);
-
-/* ---- snapshot.c ------------------------------------------------------------------------------ */
-
-/* Writes what the pool holds to PATH.1, or with the first number above *number that no file has;
- * *number is then that. A failure is a warning of the log. The caller holds no lock. */
-void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number);
-
-/* ---- scopes.c -------------------------------------------------------------------------------- */
-
-/* Asks the source of stacks, if there is one, about the block that the thread allocates now. The
- * caller holds no lock. */
-void mend_pool_ask_stack(uint64_t size_bytes);
-
-/* ---- checks.c -------------------------------------------------------------------------------- */
-
-/* Starts to check, see mend_pool_config.check. MEND_ERROR_OUT_OF_HOST_MEMORY. */
-mend_result mend_checks_start(mend_pool *pool, int bits);
-
-/* The block was allocated in this order. The caller holds `state`, which is released in between.
- * MEND_ERROR_DAMAGED: it is free again. */
-mend_result mend_checks_alloc(mend_pool *pool, uint64_t address, mend_order order);
-
-/* mend_free, where anything is checked. The caller holds no lock. */
-mend_result mend_checks_free(mend_pool *pool, uint64_t address, mend_order order);
-
-/* Reads the guards of live blocks. MEND_ERROR_DAMAGED: of the first that was written. The caller
- * holds no lock. */
-mend_result mend_checks_end(mend_pool *pool);
-
-/* Does nothing if nothing is checked. The heap is gone, and the device is open. */
-void mend_checks_stop(mend_pool *pool);
 
 /* ---- enter.c --------------------------------------------------------------------------------- */
 
@@ -325,7 +268,7 @@ mend_result mend_pool_leave_of(mend_pool *pool, const void *pointer, mend_result
 mend_result mend_pool_leave_all_with(mend_pool *pool, mend_result result, void *given,
                                      const void *all, size_t all_bytes);
 
-/* Runs the audit of observe/observe.h, under both locks. */
+/* Runs the audit of pool/pool.h, under both locks. */
 bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES]);
 
 /* ---- peers.c --------------------------------------------------------------------------------- */
@@ -343,5 +286,39 @@ mend_result mend_peer_devices_meet(mend_pool *pool);
  * for their work. True if any did. The caller holds no lock, because another pool may be asking
  * this one at the same time. */
 bool mend_peer_pools_trim(mend_pool *pool, uint64_t bytes, bool waits);
+
+/* ---- explain.c ------------------------------------------------------------------------------- */
+
+/* What keeps a free byte from the asking stream. If there are several reasons, the last in this
+ * list counts. An empty chunk has one reason for all its bytes, because it moves as a whole. */
+typedef enum mend_free_reason {
+    MEND_FREE_IDLE,       /* nothing, and it may be unmapped */
+    MEND_FREE_OWN,        /* nothing for this stream; but work of this stream may still use it */
+    MEND_FREE_STREAMS,    /* work of other streams may still use it */
+    MEND_FREE_STREAMLESS, /* freed without a stream: only a wait for the context helps */
+    MEND_FREE_GROUPS,     /* captured graphs may still use it */
+    MEND_FREE_REASONS
+} mend_free_reason;
+
+/* That of a free span; MEND_STREAM_UNKNOWN asks for a stream that owns nothing. */
+mend_free_reason mend_observe_reason(const mend_heap *heap, const mend_span *span, uint32_t asking);
+
+/* All bytes that are reserved and not live, as a stream that owns nothing sees them: in steps of
+ * some `spans`, between which the caller need not hold the two locks of the heap. *below is
+ * UINT64_MAX at first. False: all are summed. Allocates nothing and does not call the driver. */
+bool mend_observe_free(const mend_heap *heap, size_t spans, uint64_t *below, mend_live_free *sums);
+
+enum { MEND_REMAINS_BYTES = 896 };
+
+/* Writes how many ranges there are and their committed bytes; how many blocks are live, their
+ * bytes, the three largest, the three holders with most of them, and what looks like a leak. False,
+ * and "": there is none of both. The caller holds `state`. O(n). */
+bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES]);
+
+/* ---- statistics.c ---------------------------------------------------------------------------- */
+
+/* Fills every field except struct_size. No driver call; the caller holds `state`. O(1), but while
+ * a driver refuses to map blocks again, and while there are groups. */
+void mend_observe_statistics(mend_heap *heap, mend_stats *stats);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What passes between processes: descriptions of exported blocks, the exporter's thread, the
- * importer's side, and a limit that processes share.
+ * What passes between processes: exported blocks, their descriptions, the exporter's thread, and
+ * the importer's side; and pins, which keep a mapping.
  */
 #ifndef MEND_SHARE_SHARE_H
 #define MEND_SHARE_SHARE_H
@@ -18,8 +18,10 @@
 #include "base/process.h"
 #include "driver/driver.h"
 #include "driver/forward.h"
+#include "layout/state.h"
 #include "mend/mend_results.h"
 #include "mend/mend_share.h"
+#include "ranges/ranges.h"
 
 /* ---- wire.c ---------------------------------------------------------------------------------- */
 
@@ -140,144 +142,6 @@ mend_result mend_share_fetch(const mend_token_content *token, uint64_t patience_
 mend_result mend_share_ask(const mend_token_content *token, uint64_t patience_ms,
                            mend_import_state *state);
 
-/* ---- limit_file.c ---------------------------------------------------------------------------- */
-
-/*
- * The file has a slot for each pool: the bytes that it has claimed, those it waits for, and whether
- * it gives memory back when others wait. A want has a number, and a slot that gives back says up to
- * which one its last collection knew them: what it had idle then is no answer to a later want.
- *
- * No lock is held while the file is read and changed, so a process that is stopped (SIGSTOP, a
- * freezer, a debugger) keeps nobody waiting, wherever it is. Invariants:
- * - the claims of all living slots, without what they still ask for, are never above the limit;
- * - a slot is written by its owner alone, or by who has found its owner dead;
- * - the owner of a slot holds a lock of the system on one byte of the file, which ends with the
- * last process that has the file open. So a pool that died gives back its claim, and a child of
- * fork keeps the claim of its parent alive, as it does the parent's memory on the device.
- *
- * The first holds because a claim is written before it is judged: first the slot says what it asks
- * for, then it reads all slots, and the claim stands if all that they claim and ask for is within
- * the limit. Of two that ask at once, the one that has written last sees the other. One that
- * is stopped in between is counted by all others for what it asks for; when it goes on, it reads
- * what they have claimed meanwhile. Two that see each other may both be refused where there is room
- * for one: so the slot of the lower number goes on looking for a while, and others withdraw first.
- *
- * The functions of one slot are for one thread at a time. If the file is damaged from outside, all
- * that the slot asks for is granted from then on, and its `is_broken` is set.
- */
-
-/* What a slot says in the file. */
-typedef struct mend_limit_claim {
-    uint64_t limit_bytes; /* all living slots name the same */
-    uint64_t claimed_bytes;
-    uint64_t asked_bytes; /* of these: not known yet to be within the limit */
-    uint64_t wanted_bytes;
-    uint64_t want;       /* the number of its newest want */
-    uint64_t idle_bytes; /* at its last collection */
-    uint64_t gives_back;
-    uint64_t answered; /* the newest want that its last collection knew */
-} mend_limit_claim;
-
-typedef struct mend_limit_slot {
-    int file;
-    int number;
-    mend_limit_claim own; /* but that it may want more than the limit */
-    bool is_broken;
-} mend_limit_slot;
-
-/*
- * Opens the file, or creates it for the user alone, and takes a slot. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (the path is that of something else, others could change the file, or
- * living pools share another limit); MEND_ERROR_SYSTEM (the system refuses the file or its locks,
- * or all slots are taken).
- */
-mend_result mend_limit_file_open(const char *path, uint64_t limit_bytes, mend_limit_slot *slot);
-
-/* Gives back all claims and the slot. The file stays. */
-void mend_limit_file_close(mend_limit_slot *slot);
-
-/* Claims bytes, and gives them back. False: the limit does not allow it now. */
-bool mend_limit_file_claim(mend_limit_slot *slot, uint64_t bytes);
-void mend_limit_file_give(mend_limit_slot *slot, uint64_t bytes);
-
-/* Says how much the slot waits for; 0: for nothing. Others hear of the limit at most. Returns the
- * number of the want, which is new if it is for more than before; 0: all slots know it. */
-uint64_t mend_limit_file_want(mend_limit_slot *slot, uint64_t bytes);
-
-/* What the limit leaves to claim, and what others may still give back: what they had idle when they
- * answered the want, all that they have before. Of one moment: who gives memory back does so before
- * it answers. */
-typedef struct mend_limit_view {
-    uint64_t room_bytes;
-    uint64_t offered_bytes;
-} mend_limit_view;
-mend_limit_view mend_limit_file_look(mend_limit_slot *slot, uint64_t want);
-
-/* What other slots wait for, beyond what the limit leaves; *newest: the number of the newest want
- * among them. */
-uint64_t mend_limit_file_wanted_by_others(mend_limit_slot *slot, uint64_t *newest);
-
-/* Says how much the slot could give back at the end of a collection that knew the wants up to
- * `answered`, and whether it does so when others wait. */
-void mend_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bool gives_back,
-                           uint64_t answered);
-
-/* ---- ration.c -------------------------------------------------------------------------------- */
-
-typedef struct mend_ration {
-    mend_passing pass;        /* first; this structure must not move */
-    uint64_t keep_free_bytes; /* of the device's memory; constant */
-    bool has_file;            /* constant */
-    mend_mutex mutex;         /* guards the rest; never held while the inner table runs */
-    mend_limit_slot slot;
-    uint64_t wanted_bytes;  /* by all threads that wait */
-    uint64_t kept_bytes;    /* of keep_free_bytes, what was free when the device was asked last */
-    mend_pointer_map sizes; /* from a chunk's handle to its bytes */
-    mend_pointer_map plain_sizes; /* from the address of memory of the driver's own */
-    atomic_bool is_lost; /* the file is damaged: all is granted; may be read without the lock */
-    atomic_bool is_told; /* the log has said so */
-} mend_ration;
-
-/* `path` NULL: no limit is shared. `limit_bytes`: the limit that is. Results as
- * mend_limit_file_open; it is closed in any case. */
-mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner,
-                             uint64_t keep_free_bytes, const char *path, uint64_t limit_bytes);
-
-/* All chunks were released before, or stay with the driver. */
-void mend_ration_close(mend_ration *ration);
-
-/* Whether the pool is rationed at all. */
-static inline bool mend_ration_is_on(const mend_ration *ration)
-{
-    return ration->keep_free_bytes > 0 || ration->has_file;
-}
-
-/* Free memory of the device that `keep_free_bytes` keeps from the pool, when it was asked last; and
- * what was lacking for that. */
-uint64_t mend_ration_kept_free(mend_ration *ration);
-uint64_t mend_ration_owed_bytes(mend_ration *ration);
-
-/* How much the pool should give back for others: what the device lacks to `keep_free_bytes`, or
- * what other processes wait for; the larger. Needs a current context. */
-typedef struct mend_ration_owed {
-    uint64_t bytes;
-    uint64_t newest; /* the number of the newest want among them */
-} mend_ration_owed;
-mend_ration_owed mend_ration_ask_owed(mend_ration *ration);
-
-/* Says what the pool could give back after a collection that knew the wants up to `answered`, and
- * whether a thread collects it. */
-void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back,
-                       uint64_t answered);
-
-/*
- * Waits until the shared limit has room for so much, at most MEND_RATION_PATIENCE_MS, and only
- * while other processes may give any back: until each that collects has answered, then while one
- * has idle memory. True if there is room.
- */
-enum { MEND_RATION_PATIENCE_MS = 200 };
-bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes);
-
 /* ---- server.c -------------------------------------------------------------------------------- */
 
 /*
@@ -315,5 +179,150 @@ void mend_share_hold_library(void);
  * ends. */
 bool mend_share_start_thread(pthread_t *thread, const char *name, void *(*run)(void *),
                              void *context);
+
+/* ---- import.c -------------------------------------------------------------------------------- */
+
+/* Here a driver scope is open only where it says so. */
+
+typedef struct mend_imported_chunk {
+    mend_chunk_handle handle; /* until it is mapped; 0: none */
+    uint64_t size_bytes;
+} mend_imported_chunk;
+
+/* What an import is known by: the token, or the description's number and its first fabric handle,
+ * which belongs to one process. */
+typedef struct mend_import_name {
+    uint64_t number; /* 0: a token */
+    unsigned char bytes[MEND_EXPORT_TOKEN_BYTES];
+} mend_import_name;
+
+typedef struct mend_imported {
+    mend_tree_node by_address;
+    mend_tree_node by_name;
+    mend_import_name name;
+    uint64_t mapped_at; /* start of the first chunk */
+    uint64_t all_bytes; /* of all chunks */
+    uint64_t address;   /* of the block, inside */
+    uint64_t offset_bytes;
+    uint64_t size_bytes; /* of the block */
+    uint64_t uses;       /* mend_import without mend_import_close; 0: it is closed */
+    mend_owed owed;      /* handles that the driver did not take back */
+    size_t count;
+    mend_imported_chunk chunks[];
+} mend_imported;
+
+void mend_imports_init(mend_heap *heap);
+
+/* Frees host memory. */
+void mend_imports_clear(mend_heap *heap);
+
+/* NULL: there is none. */
+mend_imported *mend_imports_find_named(const mend_heap *heap, const mend_import_name *name);
+mend_imported *mend_imports_find_address(const mend_heap *heap, uint64_t address);
+
+/*
+ * Maps the chunks of an import, whose fields but the addresses are set, adds it to the heap, which
+ * then owns it, and releases the handles. Calls the driver. After a failure nothing is mapped, and
+ * handles and import are the caller's. MEND_ERROR_OUT_OF_ADDRESSES, MEND_ERROR_OUT_OF_MEMORY.
+ */
+mend_result mend_imports_map(mend_heap *heap, mend_imported *import);
+
+/* Takes over what was imported and is not needed: releases the handles, and frees the import. Calls
+ * the driver, inside a scope of its own. */
+void mend_imports_discard(mend_heap *heap, mend_imported *import);
+
+/* Undoes one use. The last one removes the import and retires its mappings, which are idle after
+ * the stamp; then unmaps what is idle, inside an open scope. `asking` is the stream of the call. */
+mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stamp stamp,
+                               uint32_t asking);
+
+/* ---- export.c -------------------------------------------------------------------------------- */
+
+/* The caller holds `state`, and to add an export `grow` too. */
+
+/* What is exported: a live block, or committed pages. */
+typedef struct mend_extent {
+    mend_range *range; /* NULL: a block */
+    mend_span *span;   /* the block; of pages NULL */
+    uint64_t address;
+    uint64_t size_bytes;
+} mend_extent;
+
+void mend_exports_init(mend_heap *heap);
+
+/* The export that contains an address. False: there is none. O(log exports). */
+bool mend_exports_find(const mend_heap *heap, uint64_t address, mend_extent *found);
+
+/* Exports by file what is not yet, and writes its token. It has an export as a whole, or none.
+ * Calls the driver; `state` stays held. MEND_ERROR_NOT_SUPPORTED, MEND_ERROR_SYSTEM,
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: nothing changed. */
+mend_result mend_exports_add(mend_heap *heap, const mend_extent *what, mend_export_token *token);
+
+/* The size of the description. O(chunks of the block, or of the pages). MEND_ERROR_NOT_SUPPORTED:
+ * there will be none. */
+mend_result mend_exports_description_size(const mend_heap *heap, const mend_extent *what,
+                                          size_t *size_bytes);
+
+/* Exports by fabric handles what is not yet, and writes its description, for which there is room.
+ * As above. Calls the driver; `state` stays held. MEND_ERROR_NOT_SUPPORTED,
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: nothing changed. */
+mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void *description);
+
+/* Ends the export of a marked block or page: all ways, and all pages of it. Cannot fail; no driver
+ * call. */
+void mend_exports_end(mend_heap *heap, const mend_span *span);
+
+/* Ends all exports. */
+void mend_exports_clear(mend_heap *heap);
+
+/* The number of exports in a chunk, in a way; and whether just what is marked is exported, given
+ * the number of marked spans. O(exports). */
+uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_export_way way);
+bool mend_exports_are_right(const mend_heap *heap, uint64_t marked);
+
+/* ---- pin.c ----------------------------------------------------------------------------------- */
+
+/*
+ * Pins of the program and those of exported blocks are kept apart, so that neither undoes a pin of
+ * the other. A block that must lie in one chunk is a pin, too, and needs no other record. The
+ * caller holds `state`, and for mend_pins_add `grow` too: then no chunk is claimed or frozen. No
+ * driver call.
+ */
+
+void mend_pins_init(mend_heap *heap);
+static inline void mend_pins_clear(mend_heap *heap)
+{
+    mend_slab_clear(&heap->pins.nodes);
+}
+
+typedef enum mend_pin_owner { MEND_PIN_OF_PROGRAM = 0, MEND_PIN_OF_EXPORT } mend_pin_owner;
+
+/* Pins all chunks of the range. MEND_ERROR_FOREIGN_POINTER: not all of it is mapped;
+ * MEND_ERROR_ASLEEP: some of it sleeps;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY. On failure nothing changed. */
+mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                          mend_pin_owner owner);
+
+/* Undoes one mend_pins_add of just this range. MEND_ERROR_INVALID_ARGUMENT: there is none. */
+mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                             mend_pin_owner owner);
+
+/* MEND_ERROR_ASLEEP: a chunk of the range sleeps; `what` names the call. Under `state`. */
+mend_result mend_users_find_asleep(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                                   const char *what);
+static inline mend_result mend_users_check_awake(const mend_heap *heap, uint64_t address,
+                                                 uint64_t size_bytes, const char *what)
+{
+    return heap->chunks.asleep_count == 0 ? MEND_OK
+                                          : mend_users_find_asleep(heap, address, size_bytes, what);
+}
+
+/* Pins the chunk of a block that has just been placed in it, under `grow`, until the block is
+ * freed; and ends that. */
+void mend_pins_keep_in_one_chunk(mend_heap *heap, mend_span *span);
+void mend_pins_end_in_one_chunk(mend_heap *heap, mend_span *span);
+
+/* The number of pins that cover a byte of the chunk. O(pins + blocks in the chunk). */
+uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk);
 
 #endif

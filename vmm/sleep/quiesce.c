@@ -1,5 +1,5 @@
 /*
- * Other memory for chunks, one by one (move/move.h), for which room is made: so that a chunk can be
+ * Other memory for chunks, one by one (map/map.h), for which room is made: so that a chunk can be
  * split; and so that a pool holds no memory which other processes can know, for a checkpoint of the
  * process.
  */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/names.h"
+#include "record/names.h"
 
 /* mend_sleep_options.keep_free: what sleeps leaves its memory to the pool. */
 enum { KEEPS_ALL = 2 };
@@ -199,7 +199,7 @@ static mend_result put_selected(sleeping *s, mend_sleep_report *report)
 /*
  * Chunks that hold blocks which are to sleep beside blocks which stay awake: split at pages, so
  * that the first can sleep. Each becomes chunks that hold nothing of what stays awake, and chunks
- * between, all with their contents (move/move.h). Best effort: a chunk for whose copy there is
+ * between, all with their contents (map/map.h). Best effort: a chunk for whose copy there is
  * no room, or that the driver refuses to split, stays as it is.
  */
 

@@ -1,7 +1,7 @@
 /*
  * Sleep, as a transaction: it freezes its chunks, so that no thread takes or reuses memory in them,
  * copies their contents away, and only then unmaps them; what cannot be done is undone. What a
- * sleeping chunk is: physical/chunk.h.
+ * sleeping chunk is: memory/chunk.h.
  *
  * Unless a comment says otherwise the caller holds both locks, and no driver scope is open; slow
  * driver calls release `state`.
@@ -9,11 +9,11 @@
 #ifndef MEND_SLEEP_SLEEP_H
 #define MEND_SLEEP_SLEEP_H
 
-#include "ladder/ladder.h"
+#include "alloc/ladder.h"
 #include "layout/state.h"
+#include "map/map.h"
 #include "mend/mend_sleep.h"
-#include "move/keep.h"
-#include "move/move.h"
+#include "sleep/keep.h"
 
 /* ---- sleep.c --------------------------------------------------------------------------------- */
 
@@ -105,5 +105,27 @@ typedef struct mend_wake_order {
  * lacked of it where the limit did not. */
 mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_wake_report *report,
                             mend_seek *seek);
+
+/* ---- asleep.c -------------------------------------------------------------------------------- */
+
+/* Changed under both locks of the heap. */
+
+/* A frozen chunk sleeps from now on. Its memory, which is not mapped any more, becomes an empty
+ * chunk, with a node of the slab that the caller reserved. No driver call. */
+mend_chunk *mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept);
+
+/* A sleeping chunk gets the memory of an empty chunk of its size, which is not mapped; and leaves
+ * it to an empty chunk again, as above. */
+void mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *empty);
+mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept);
+
+/* A sleeping chunk, whose memory is mapped and has its contents, is an ordinary frozen chunk. */
+void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk);
+
+/* So much of a sleeping chunk was freed. Its live bytes are counted already. */
+void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
+
+/* The end of a sleeping chunk without live blocks and memory, which left the layout. */
+void mend_chunk_end_asleep(mend_chunks *chunks, mend_chunk *chunk);
 
 #endif

@@ -6,9 +6,10 @@
 
 #include <stdlib.h>
 
+#include "alloc/users.h"
 #include "base/words.h"
-#include "move/ranges.h"
-#include "users/users.h"
+#include "graphs/graphs.h"
+#include "ranges/ranges.h"
 
 typedef struct waking {
     mend_heap *heap;

@@ -1,5 +1,5 @@
 /* Addresses that the driver refuses, or does not take back. */
-#include "address/space.h"
+#include "memory/space.h"
 
 #include "tests/support/kit.h"
 

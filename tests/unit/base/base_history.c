@@ -1,5 +1,5 @@
 /* The ring of events by itself, with another capacity. */
-#include "base/history.h"
+#include "record/history.h"
 
 #include <stdlib.h>
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/event_ring.h"
-#include "base/history.h"
+#include "record/event_ring.h"
+#include "record/history.h"
 #include "tests/support/kit.h"
 #include "tests/support/recording.h"
 

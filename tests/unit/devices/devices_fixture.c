@@ -1,7 +1,7 @@
 #include "tests/unit/devices/devices_fixture.h"
 
 #include "base/align.h"
-#include "devices/devices.h"
+#include "hooks/hooks.h"
 
 bool devices_open(devices_world *world)
 {

@@ -2,7 +2,7 @@
  * tag to the caller. */
 
 #include "base/align.h"
-#include "devices/devices.h"
+#include "hooks/hooks.h"
 #include "tests/support/kit.h"
 #include "tests/unit/devices/devices_counter.h"
 #include "tests/unit/devices/devices_fixture.h"

@@ -3,8 +3,8 @@
 #include <pthread.h>
 
 #include "base/align.h"
-#include "devices/devices.h"
 #include "driver/driver.h"
+#include "hooks/hooks.h"
 #include "mend/mend_devices.h"
 #include "tests/support/child.h"
 #include "tests/support/host_memory.h"

@@ -6,11 +6,12 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "alloc/users.h"
+#include "graphs/graphs.h"
 #include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/support/held.h"
 #include "tests/support/kit.h"
-#include "users/users.h"
 
 /* A world, and a thread in it that asks for 3 MiB. */
 typedef struct rig {

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#include "observe/observe.h"
+#include "check/check.h"
+#include "pool/pool.h"
 #include "tests/support/kit.h"
 
 #define expect_finding(heap, words) expect_finding_at(KIT_LINE, heap, words)

@@ -1,9 +1,10 @@
 /* The audit reads every field: each is broken by itself in a heap that is in order otherwise. */
 
+#include "alloc/users.h"
+#include "check/check.h"
 #include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/unit/observe/found.h"
-#include "users/users.h"
 
 enum { LARGE = 300 << 10, SMALL = 4 << 10, BLOCKS = 12 };
 

@@ -1,6 +1,6 @@
 /* The audit of ranges: each field that their invariants speak of is broken by itself. */
-#include "layout/ranges.h"
 #include "pool/pool.h"
+#include "ranges/ranges.h"
 #include "tests/unit/observe/found.h"
 #include "tests/unit/pool/pages.h"
 

@@ -2,13 +2,12 @@
  * those of the regions is held against every pool that a test checks (tests/support/regions.c). */
 #include <string.h>
 
-#include "base/growth.h"
-#include "base/names.h"
-#include "layout/holders.h"
 #include "mend/mend_range.h"
 #include "mend/mend_sleep.h"
-#include "observe/observe.h"
 #include "pool/pool.h"
+#include "record/growth.h"
+#include "record/holders.h"
+#include "record/names.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 

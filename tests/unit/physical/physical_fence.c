@@ -1,8 +1,8 @@
 /* Fences: each wait covers what was freed before it, and nothing else. */
 #include "base/error.h"
-#include "physical/waits.h"
+#include "memory/waits.h"
 
-#include "physical/stream.h"
+#include "memory/stream.h"
 #include "tests/unit/physical/stream_rig.h"
 
 enum { GROUP = 1 };

@@ -1,5 +1,5 @@
 /* Slots of streams: those that ended cost nothing, however many there have been. */
-#include "physical/stream.h"
+#include "memory/stream.h"
 
 #include "pool/pool.h"
 #include "tests/support/kit.h"

@@ -1,8 +1,8 @@
 /* Which slot a handle means, where streams are captured and nobody may ask who they are. */
 #include "base/error.h"
-#include "physical/stream.h"
+#include "memory/stream.h"
 
-#include "physical/waits.h"
+#include "memory/waits.h"
 #include "tests/unit/physical/stream_rig.h"
 
 static void begin(stream_rig *r)

@@ -1,5 +1,5 @@
 /* What memory waits for: stamps are added, merged and dropped, and never lost. */
-#include "physical/waits.h"
+#include "memory/waits.h"
 
 #include <string.h>
 

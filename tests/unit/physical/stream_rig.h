@@ -3,8 +3,8 @@
 #ifndef MEND_TESTS_UNIT_PHYSICAL_STREAM_RIG_H
 #define MEND_TESTS_UNIT_PHYSICAL_STREAM_RIG_H
 
+#include "memory/waits.h"
 #include "mend/mend_sim.h"
-#include "physical/waits.h"
 #include "tests/support/kit.h"
 
 enum { SHORT_NS = 100, LONG_NS = 1000 };

@@ -1,6 +1,6 @@
 /* How high the pressure is, and how much may be created to avoid moves, by heaps made up by hand.
  */
-#include "policy/policy.h"
+#include "plan/policy.h"
 
 #include "tests/support/test.h"
 

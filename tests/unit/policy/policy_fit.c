@@ -1,9 +1,9 @@
 /* Where in mapped free memory a request goes, on a heap made by hand, without a driver, a pool or
  * locks: one segment of pieces. Requests are on the first stream. */
-#include "policy/policy.h"
+#include "plan/policy.h"
 
 #include "layout/layout.h"
-#include "policy/constants.h"
+#include "plan/constants.h"
 #include "tests/support/kit.h"
 
 /* Of pieces: live, or free, by a stream or all along. */

@@ -1,5 +1,5 @@
 /* What each tightness means for the sizes of chunks and for the pressure. */
-#include "policy/policy.h"
+#include "plan/policy.h"
 
 #include "tests/support/test.h"
 

@@ -3,7 +3,7 @@
  * the right size, or a chunk is remade for it. What fits is found all the same, and what is refused
  * loses nothing.
  */
-#include "policy/constants.h"
+#include "plan/constants.h"
 #include "pool/pool.h"
 #include "tests/support/held.h"
 #include "tests/support/kit.h"

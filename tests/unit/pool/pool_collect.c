@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "pool/pool.h"
+#include "quota/quota.h"
 #include "tests/support/kit.h"
 #include "tests/support/place.h"
 

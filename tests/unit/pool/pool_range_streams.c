@@ -1,7 +1,6 @@
 /* Growable ranges on several streams, and their end. */
 
 #include "mend/mend_sleep.h"
-#include "observe/observe.h"
 #include "pool/pool.h"
 #include "tests/unit/pool/pages.h"
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "pool/pool.h"
+#include "record/record.h"
 #include "tests/support/child.h"
 #include "tests/support/files.h"
 #include "tests/support/host_memory.h"

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "quota/quota.h"
 #include "share/share.h"
 #include "tests/support/files.h"
 #include "tests/support/kit.h"

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "quota/quota.h"
 #include "share/share.h"
 #include "tests/support/kit.h"
 

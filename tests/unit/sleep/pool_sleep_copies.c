@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "move/move.h"
+#include "map/map.h"
 #include "pool/pool.h"
 #include "sleep/sleep.h"
 #include "tests/unit/sleep/sleep_rig.h"

@@ -1,0 +1,92 @@
+/*
+ * About how much could be allocated now, and what else a program must know to plan with it.
+ */
+#include "alloc/ladder.h"
+
+#include "alloc/users.h"
+#include "graphs/graphs.h"
+#include "map/map.h"
+#include "plan/policy.h"
+
+/* Restores what asking would change, so that later requests do not depend on who has asked. */
+static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_captured,
+                        mend_room *room)
+{
+    const mend_shortage shortage = heap->shortage;
+    const mend_attainable known = heap->attainable;
+    mend_attainable_learn(heap);
+    room->device_free_bytes = heap->shortage.device_free_bytes;
+    room->group_bytes = mend_report_group_bytes(heap);
+    room->pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);
+    mend_request now = *asking;
+    now.creates_nothing =
+        mend_ladder_owes_much(heap, asking) && mend_ladder_waits_on_host(heap, asking);
+    room->now_bytes = mend_report_room_bytes(heap, &now, false);
+    room->after_waiting_bytes = mend_report_room_bytes(heap, asking, !is_captured);
+    heap->shortage = shortage;
+    mend_attainable_restore(heap, known);
+    return MEND_OK;
+}
+
+static mend_result ask(mend_heap *heap, mend_request *asking, mend_room *room)
+{
+    bool is_captured = false;
+    MEND_TRY(mend_ladder_refresh(heap, asking));
+    MEND_TRY(mend_streams_find_capture(&heap->streams, asking->stream, &is_captured));
+    return fill(heap, asking, is_captured, room);
+}
+
+static mend_result look(mend_heap *heap, mend_request *asking, mend_room *room)
+{
+    mend_capture_groups_collect(heap);
+    heap->streams.asks_any = asking->stream == MEND_STREAM_UNKNOWN;
+    heap->streams.may_be_several |= heap->streams.asks_any;
+    mend_result result = ask(heap, asking, room);
+    heap->streams.asks_any = false;
+    return result;
+}
+
+/* The driver gives memory of its own in steps. */
+#define PASSED_STEP_BYTES (2 * MEND_MIB)
+
+/* A pool that passes its requests through has no memory beside blocks. */
+static mend_result room_of_passed(mend_heap *heap, mend_room *room)
+{
+    const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
+    mend_driver_scope scope;
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    MEND_TRY(mend_driver_scope_open(heap, &scope));
+    const mend_result result = mend_driver_result(
+        heap, MEND_ANSWER(memory_info,
+                          heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes)));
+    mend_driver_scope_close(heap, &scope);
+    if (result == MEND_OK) {
+        room->device_free_bytes = free_bytes;
+        room->now_bytes = mend_min_u64(mend_align_down(free_bytes, PASSED_STEP_BYTES),
+                                       mend_align_down(limit_bytes, MEND_GRANULE_BYTES));
+        room->after_waiting_bytes = room->now_bytes;
+    }
+    return result;
+}
+
+mend_result mend_ladder_get_room(mend_heap *heap, mend_order order, mend_room *room)
+{
+    mend_request asking = {
+        .alignment_bytes = MEND_GRANULE_BYTES, .handle = order.stream, .capture = order.capture};
+    if (order.stream == MEND_EVERY_STREAM) {
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "MEND_EVERY_STREAM is for mend_group_begin");
+    }
+    if (heap->config.passes != MEND_PASSES_NONE) {
+        return room_of_passed(heap, room);
+    }
+    if (order.stream != MEND_NO_STREAM) { /* it would count as a request */
+        MEND_TRY(mend_requester_find(heap, &asking));
+    }
+    mend_driver_scope scope;
+    MEND_TRY(mend_enter(heap, &scope));
+    mend_result result = look(heap, &asking, room);
+    mend_driver_scope_close(heap, &scope);
+    return result;
+}

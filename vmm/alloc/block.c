@@ -1,0 +1,468 @@
+/*
+ * Blocks: allocation, free, the streams that use a block, and the errors for pointers that are not
+ * blocks.
+ */
+#include "alloc/heap.h"
+
+#include "alloc/users.h"
+#include "graphs/graphs.h"
+#include "plan/constants.h"
+#include "share/share.h"
+#include "sleep/sleep.h"
+
+static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
+{
+    if (size_bytes == 0 || size_bytes > MEND_LARGEST_REQUEST_BYTES) {
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "a block of %llu bytes is not possible; sizes are 1 to 2^60 bytes",
+                            (unsigned long long)size_bytes);
+    }
+    if (!mend_is_power_of_two(alignment_bytes) || alignment_bytes > MEND_LARGEST_ALIGNMENT_BYTES) {
+        return mend_failure(
+            MEND_ERROR_INVALID_ARGUMENT,
+            "an alignment of %llu is not possible; alignments are powers of two up to 2^40",
+            (unsigned long long)alignment_bytes);
+    }
+    return MEND_OK;
+}
+
+void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span *span)
+{
+    assert(span->live);
+    assert(span->size_bytes == request->size_bytes);
+    assert(span->address % request->alignment_bytes == 0);
+    span->of_group = false;
+    if (request->group != 0) { /* a user that stays until the group is released */
+        span->of_group = true;
+        mend_waits_add_user(mend_heap_wait_env(heap), &span->waits, request->stream);
+    }
+    mend_pointer_map_insert(&heap->blocks, span->address, span);
+    mend_layout_count_alloc(heap, &heap->zones[span->zone], span, request->requested_bytes,
+                            request->handle);
+    span->tag = request->tag;
+    /* That of the block which it is again, of the thread, or else the tag. */
+    span->sleep_tag = request->sleep_tag != 0 ? request->sleep_tag
+                      : span->sleep_tag != 0  ? span->sleep_tag
+                                              : request->tag;
+    span->stack = request->stack;
+    if (mend_history_is_on(&heap->history)) {
+        mend_events_alloc(heap, span, request->service);
+    }
+}
+
+/* Takes the memory at the request's address, if all of it is free and ready. */
+static mend_result place_at(mend_heap *heap, mend_request *request, mend_span **span)
+{
+    MEND_TRY(mend_requester_find(heap, request));
+    if (!mend_pointer_map_reserve(&heap->blocks) || !mend_layout_reserve(heap, 0)) {
+        return mend_no_host_memory("the pool's own records");
+    }
+    mend_run *run = NULL;
+    for (int zone = 0; zone < MEND_ZONES_OF_BLOCKS && run == NULL; zone++) {
+        mend_cache_flush(heap, zone);
+        run = mend_layout_run_at(&heap->zones[zone], request->at);
+    }
+    if (run == NULL || mend_run_end(run) - request->at < request->size_bytes ||
+        !mend_layout_is_ready(heap, run, request->at, request->size_bytes, request->stream, 0)) {
+        return mend_failure(MEND_ERROR_OUT_OF_ADDRESSES,
+                            "%llu bytes at 0x%llx are not free memory that the stream may use now",
+                            (unsigned long long)request->size_bytes,
+                            (unsigned long long)request->at);
+    }
+    *span = mend_layout_take(heap, run, request->at, request->size_bytes);
+    heap->counters.placed_in_run++;
+    return MEND_OK;
+}
+
+mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_terms *terms,
+                            mend_order order, uint64_t *address)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    /* At once: a failure leaves none for what comes next, and pressure callbacks allocate, too. */
+    const bool has_marks = mend_process_has_marks();
+    const uint16_t stack = has_marks ? (uint16_t)mend_process_take_stack() : 0;
+    MEND_TRY(check_size(size_bytes, terms->alignment_bytes));
+    uint64_t alignment_bytes = terms->alignment_bytes;
+    bool in_one_chunk = terms->in_one_chunk;
+    if (terms->at == 0 && heap->device.virtual_memory) {
+        in_one_chunk = in_one_chunk || size_bytes >= heap->config.in_one_chunk_bytes ||
+                       (has_marks && mend_process_own_marks()->in_one_chunk);
+    }
+    if (terms->at == 0 && has_marks) {
+        mend_raise_u64(&alignment_bytes, mend_process_own_marks()->alignment_bytes);
+    }
+    if (order.stream == MEND_EVERY_STREAM) {
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "MEND_EVERY_STREAM is for mend_group_begin");
+    }
+    /* A chunk is aligned to a page, so a larger alignment goes to the large zone. */
+    const bool is_small = size_bytes <= heap->config.placement.small_request_bytes &&
+                          alignment_bytes <= heap->device.granularity_bytes;
+    mend_request request = {
+        .size_bytes = mend_align_up(size_bytes + heap->config.guard_bytes, MEND_GRANULE_BYTES),
+        .alignment_bytes = mend_max_u64(alignment_bytes, MEND_GRANULE_BYTES),
+        .requested_bytes = size_bytes,
+        .handle = order.stream,
+        .capture = order.capture,
+        .zone = is_small ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
+        .owner = terms->group,
+        .in_one_chunk = in_one_chunk,
+        .is_plain = has_marks && mend_process_own_marks()->is_plain,
+        .may_sleep = has_marks && mend_process_marks().sleep_tag != 0,
+        .at = terms->at,
+        .tag = terms->tag,
+        .stack = stack,
+    };
+    mend_span *span = NULL;
+    const bool is_passed = request.is_plain || heap->config.passes != MEND_PASSES_NONE;
+    mend_result result = is_passed         ? mend_pass_alloc(heap, &request, &span)
+                         : request.at != 0 ? place_at(heap, &request, &span)
+                                           : mend_ladder_climb(heap, &request, &span);
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        mend_events_refuse(heap, request.size_bytes, request.handle);
+    }
+    if (result == MEND_OK) {
+        mend_block_hand_out(heap, &request, span);
+        *address = span->address;
+    }
+    if (result == MEND_OK && is_passed) {
+        mend_layout_note_peaks(heap, false);
+        mend_usage_note(heap);
+        mend_heap_unlock_grow(heap); /* so the front cache knows what it takes of the limit */
+    }
+    return result;
+}
+
+mend_result mend_block_around(const mend_heap *heap, uint64_t address, mend_span **span)
+{
+    mend_span *found = mend_heap_block_at(heap, address);
+    if (found != NULL) {
+        *span = found;
+        return MEND_OK;
+    }
+    return !mend_heap_holds(heap, address)
+               ? mend_failure(MEND_ERROR_FOREIGN_POINTER, "0x%llx is not memory of this pool",
+                              (unsigned long long)address)
+               : mend_failure(MEND_ERROR_DOUBLE_FREE, "0x%llx lies in free memory",
+                              (unsigned long long)address);
+}
+
+/* Returns the error for a pointer that is not the start of a live block. */
+__attribute__((noinline)) static mend_result explain_pointer(const mend_heap *heap,
+                                                             uint64_t address)
+{
+    const mend_range *range = mend_range_at(heap, address);
+    if (range != NULL && !range->is_closed) {
+        return mend_failure(MEND_ERROR_FOREIGN_POINTER,
+                            "0x%llx lies in the range 0x%llx, not in a block: see mend_range.h",
+                            (unsigned long long)address, (unsigned long long)range->address);
+    }
+    if (!mend_heap_holds(heap, address)) {
+        return mend_failure(MEND_ERROR_FOREIGN_POINTER, "0x%llx is not memory of this pool",
+                            (unsigned long long)address);
+    }
+    const mend_span *span = mend_heap_block_at(heap, address);
+    if (span != NULL) {
+        return mend_failure(
+            MEND_ERROR_INTERIOR_POINTER, "0x%llx lies %llu bytes inside the block at 0x%llx",
+            (unsigned long long)address, (unsigned long long)(address - span->address),
+            (unsigned long long)span->address);
+    }
+    return mend_failure(MEND_ERROR_DOUBLE_FREE, "0x%llx lies in memory that was already freed",
+                        (unsigned long long)address);
+}
+
+static inline mend_result find_block(const mend_heap *heap, uint64_t address, mend_span **span)
+{
+    *span = mend_pointer_map_find(&heap->blocks, address);
+    return *span != NULL && (*span)->live ? MEND_OK : explain_pointer(heap, address);
+}
+
+static void record_fence(mend_heap *heap, uint32_t stream)
+{
+    mend_driver_scope scope;
+    if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
+        mend_users_record_fence(heap, stream);
+        mend_driver_scope_close(heap, &scope);
+    }
+}
+
+/* What the memory waited for when the block was taken stays, unless the stream is behind it: the
+ * freeing stream may not be ordered after the work of the stream that the block was allocated
+ * for. */
+void mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on)
+{
+    mend_streams *streams = &heap->streams;
+    mend_stamp inherited = span->waits.first;
+    span->waits.first = mend_streams_stamp(streams, freed_on, span->size_bytes);
+    if (span->waits.others != NULL) {
+        mend_waits_end_uses(mend_heap_wait_env(heap), &span->waits, freed_on, span->size_bytes,
+                            ++heap->frees.of_users);
+    }
+    if (!mend_stamp_is_ready(streams, inherited, freed_on)) {
+        mend_waits_add(mend_heap_wait_env(heap), &span->waits, inherited);
+    }
+}
+
+void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
+{
+    assert(heap->frees.early_fences_left > 0);
+    uint64_t epoch_bytes = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE) * CHUNKS_OF_EPOCH;
+    /* Only if no thread makes room: such a thread records what it needs, and may be inside a driver
+     * call. */
+    if (heap->streams.items[freed_on].open_bytes >= epoch_bytes &&
+        mend_mutex_try_lock(&heap->grow)) {
+        heap->frees.early_fences_left--;
+        record_fence(heap, freed_on);
+        mend_mutex_unlock(&heap->grow);
+    }
+}
+
+/* Each record releases `state`: if another free has named a user since, that free records it. */
+void mend_block_record_fences(mend_heap *heap, uint32_t stream, uint64_t of_users_before)
+{
+    const uint64_t of_users = heap->frees.of_users;
+    const bool may_vanish = heap->config.streams_may_vanish;
+    if (stream != MEND_STREAM_UNKNOWN && heap->streams.items[stream].group == 0) {
+        if (may_vanish) {
+            record_fence(heap, stream);
+        } else if (mend_block_wants_early_fence(heap)) {
+            mend_block_record_early_fence(heap, stream);
+        }
+    }
+    for (uint32_t i = may_vanish && of_users > of_users_before ? heap->streams.count : 0; i > 0;
+         i--) {
+        const uint64_t freed_by =
+            i <= heap->streams.count ? heap->streams.items[i - 1].freed_by : 0;
+        if (freed_by > of_users_before && freed_by <= of_users) {
+            record_fence(heap, i - 1);
+        }
+    }
+}
+
+/* The users of a block used inside a group, and perhaps outside as well. */
+static mend_result find_users_in(mend_heap *heap, uint32_t group, bool is_own, mend_order order,
+                                 mend_block_users *users)
+{
+    MEND_TRY(mend_requester_find_stream(heap, order, group, &users->first));
+    return is_own ? MEND_OK : mend_users_find_stream(heap, order.stream, 0, &users->second);
+}
+
+/* What a capture records uses the block at every launch of its graph, even if the block is of
+ * another group. A group that is begun outside of a capture affects only its own blocks. */
+__attribute__((noinline)) static mend_result find_users_of_group(mend_heap *heap,
+                                                                 const mend_span *span,
+                                                                 mend_order order, uint32_t named,
+                                                                 mend_block_users *users)
+{
+    if (named != 0) {
+        return find_users_in(heap, named, mend_group_owns(heap, named, span), order, users);
+    }
+    uint32_t group;
+    MEND_TRY(mend_requester_find_group(heap, order, &group));
+    assert(group != 0 || order.capture == 0);
+    bool is_own = group != 0 && mend_group_owns(heap, group, span);
+    if (is_own || order.capture != 0) {
+        return find_users_in(heap, group, is_own, order, users);
+    }
+    MEND_TRY(mend_users_find_stream(heap, order.stream, 0, &users->first));
+    if (group != 0) {
+        mend_group_watch_again(heap, order.stream);
+    }
+    return MEND_OK;
+}
+
+/* Sets the users, which are UNKNOWN before. Usually no group is involved; `named` is that which the
+ * caller names, or 0. */
+static inline mend_result find_users(mend_heap *heap, const mend_span *span, mend_order order,
+                                     uint32_t named, mend_block_users *users)
+{
+    if (order.stream == MEND_NO_STREAM) {
+        return MEND_OK;
+    }
+    return !mend_heap_has_begun_groups(heap) && order.capture == 0 && named == 0
+               ? mend_users_find_stream(heap, order.stream, 0, &users->first)
+               : find_users_of_group(heap, span, order, named, users);
+}
+
+/* The result of finding the users of a block that is freed. A free does not fail in two cases. If a
+ * capture was invalidated, the stream cannot be identified, and a wait for the context covers the
+ * work. If the driver has shut down, no work will use the block again. */
+mend_result mend_block_go_without_users(const mend_heap *heap, mend_result result,
+                                        mend_block_users *users)
+{
+    bool is_spoilt = result == MEND_ERROR_CAPTURING && heap->config.streams_may_vanish;
+    bool is_over =
+        result == MEND_ERROR_DEVICE_LOST && heap->unlocking.lost == MEND_DRIVER_DEINITIALIZED;
+    if (is_spoilt || is_over) {
+        *users = (mend_block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
+        return MEND_OK;
+    }
+    return result;
+}
+
+void mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users)
+{
+    assert(users.first != MEND_STREAM_UNKNOWN || users.second == MEND_STREAM_UNKNOWN);
+    if (span->is_exported) {
+        mend_exports_end(heap, span);
+    }
+    if (span->in_one_chunk) {
+        mend_pins_end_in_one_chunk(heap, span);
+    }
+    mend_cache_flush_beside(heap, span);
+    mend_pointer_map_remove(&heap->blocks, span->address);
+    mend_layout_count_free(heap, &heap->zones[span->zone], span);
+    if (mend_history_is_on(&heap->history)) {
+        const bool has_stream = users.first != MEND_STREAM_UNKNOWN;
+        mend_events_free(heap, span,
+                         has_stream ? heap->streams.items[users.first].handle : MEND_NO_STREAM);
+    }
+    mend_block_stamp(heap, span, users.first);
+    if (users.second != MEND_STREAM_UNKNOWN) {
+        mend_waits_add(mend_heap_wait_env(heap), &span->waits,
+                       mend_streams_stamp(&heap->streams, users.second, span->size_bytes));
+    }
+    assert(span->waits.first.epoch != 0 || span->waits.others == NULL);
+    mend_layout_free(heap, span);
+}
+
+mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_block_users users)
+{
+    const bool may_sleep = heap->chunks.frozen_count > 0;
+    const size_t chunks = may_sleep ? mend_layout_count_chunks(heap, span) : 0;
+    if (!mend_layout_reserve_free(heap, span, chunks)) {
+        return mend_no_host_memory("the pool's own records");
+    }
+    const uint64_t of_users_before = heap->frees.of_users;
+    /* A fill of a check whose end could not be waited for may write to it. */
+    mend_waits_add(mend_heap_wait_env(heap), &span->waits, heap->retire.copies);
+    mend_block_let_go(heap, span, users);
+    if (heap->config.streams_may_vanish || mend_block_wants_early_fence(heap)) {
+        mend_block_record_fences(heap, users.first, of_users_before);
+    }
+    if (heap->chunks.owing.count[MEND_OWED_END] > 0) {
+        mend_settle_ends(heap);
+    }
+    return MEND_OK;
+}
+
+mend_result mend_block_free_passed(mend_heap *heap, uint64_t address, mend_order order)
+{
+    MEND_TRY(mend_pass_check_order(order, "mend_free"));
+    mend_heap_unlock(heap);
+    mend_heap_lock_all(heap);
+    mend_span *span = NULL;
+    mend_result result = find_block(heap, address, &span); /* another thread may have freed it */
+    if (result == MEND_OK) {
+        span->live = false; /* while the lock is released nobody else frees it */
+        result = mend_pass_give_back(heap, span, order);
+        span->live = true;
+    }
+    if (result == MEND_OK) {
+        mend_pointer_map_remove(&heap->blocks, address);
+        mend_layout_count_free(heap, &heap->zones[MEND_ZONE_PASSED], span);
+        if (mend_history_is_on(&heap->history)) {
+            mend_events_free(heap, span, order.stream);
+        }
+        mend_waits_end_uses(mend_heap_wait_env(heap), &span->waits, MEND_STREAM_UNKNOWN, 0,
+                            heap->frees.of_users);
+        mend_layout_drop_passed(heap, span);
+        mend_usage_note(heap);
+    }
+    mend_heap_unlock_grow(heap);
+    return result;
+}
+
+mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_order order,
+                                    uint32_t group, mend_span **span, mend_block_users *users)
+{
+    *users = (mend_block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
+    MEND_TRY(find_block(heap, address, span));
+    MEND_TRY(
+        mend_block_go_without_users(heap, find_users(heap, *span, order, group, users), users));
+    return find_block(heap, address, span); /* `state` may have been released */
+}
+
+mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user)
+{
+    assert(span->live);
+    assert(user != MEND_STREAM_UNKNOWN);
+    for (const mend_wait *at = span->waits.others; at != NULL; at = at->next) {
+        if (at->stamp.stream == user && at->stamp.epoch == 0) {
+            return MEND_OK;
+        }
+    }
+    const mend_wait_env env = mend_heap_wait_env(heap);
+    if (!mend_slab_reserve(env.nodes, 1)) {
+        return mend_no_host_memory("the pool's own records");
+    }
+    mend_waits_add_user(env, &span->waits, user);
+    return MEND_OK;
+}
+
+mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_order order,
+                                    uint32_t group)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    mend_span *span;
+    mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
+    MEND_TRY(find_block(heap, address, &span));
+    MEND_TRY(span->chunk != NULL ? MEND_OK : mend_pass_check_order(order, "mend_record_stream"));
+    MEND_TRY(mend_users_check_awake(heap, span->address, span->size_bytes, "mend_record_stream"));
+    MEND_TRY(find_users(heap, span, order, order.capture != 0 ? group : 0, &users));
+    MEND_TRY(mend_block_add_user(heap, span, users.first));
+    return users.second != MEND_STREAM_UNKNOWN ? mend_block_add_user(heap, span, users.second)
+                                               : MEND_OK;
+}
+
+/* ---- what the history tells ------------------------------------------------------------------ */
+
+static mend_history_event event_of(const mend_heap *heap, mend_event_kind kind,
+                                   const mend_span *span, mend_stream stream)
+{
+    /* What the front cache has taken already is of no group. */
+    const uint32_t group = span->live ? mend_group_number_of(heap, span) : 0;
+    return (mend_history_event){.kind = (int)kind,
+                                .is_for_graphs = group != 0,
+                                .address = (void *)(uintptr_t)span->address,
+                                .size_bytes = span->size_bytes,
+                                .stream = stream,
+                                .group = mend_group_numbered(heap, group),
+                                .tag = mend_holders_tag(span->tag, span->sleep_tag),
+                                .requested_bytes = span->requested_bytes,
+                                .chunk = span->chunk != NULL ? span->chunk->memory.number : 0,
+                                .scope = span->scope,
+                                .stack = span->stack};
+}
+
+void mend_events_alloc(mend_heap *heap, const mend_span *span, mend_service service)
+{
+    assert(span->live);
+    mend_history_event event = event_of(heap, MEND_EVENT_ALLOC, span, span->stream);
+    event.cause = (int)(service.cause != MEND_CAUSE_NONE ? service.cause : MEND_CAUSE_RUN);
+    event.duration_ns = service.duration_ns;
+    mend_history_put(&heap->history, event);
+}
+
+void mend_events_free(mend_heap *heap, const mend_span *span, mend_stream stream)
+{
+    mend_history_put(&heap->history, event_of(heap, MEND_EVENT_FREE, span, stream));
+}
+
+void mend_events_refuse(mend_heap *heap, uint64_t size_bytes, mend_stream stream)
+{
+    const bool by_device = heap->shortage.refused_bytes > 0;
+    heap->counters.out_of_memory++;
+    if (!mend_history_is_on(&heap->history)) {
+        return;
+    }
+    mend_history_put_step(&heap->history, (mend_history_event){
+                                              .kind = MEND_EVENT_OUT_OF_MEMORY,
+                                              .size_bytes = size_bytes,
+                                              .stream = stream,
+                                              .cause = by_device ? MEND_CAUSE_DEVICE_REFUSED
+                                                                 : MEND_CAUSE_LIMIT_REFUSED,
+                                          });
+    mend_history_add_failure(&heap->history, mend_process_failure()); /* this one, just noted */
+}

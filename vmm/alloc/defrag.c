@@ -1,0 +1,128 @@
+/*
+ * A quiet point: all work of the context is done, and the program launches none until the call
+ * ends. Sleeps and moves of memory begin with one, and a pass of compactions (mend_defrag).
+ */
+#include "alloc/ladder.h"
+
+#include <stdlib.h>
+
+#include "alloc/users.h"
+#include "graphs/graphs.h"
+#include "map/map.h"
+#include "ranges/ranges.h"
+
+mend_result mend_quiet_begin(mend_heap *heap, uint32_t asking, bool gives_back)
+{
+    mend_result result = mend_streams_wait_context(&heap->streams, asking);
+    mend_capture_groups_collect(heap);
+    MEND_TRY(result);
+    MEND_TRY(mend_settle_restores(heap));
+    if (gives_back) {
+        mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+        mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
+    }
+    return MEND_OK;
+}
+
+static mend_result begin(mend_heap *heap, uint32_t asking, const mend_compact_limits *limits,
+                         mend_compact_pass *pass)
+{
+    *pass = (mend_compact_pass){.heap = heap, .limits = *limits, .driver_calls = 1};
+    pass->begun_ns = heap->driver->clock_ns(heap->driver);
+    MEND_TRY(mend_quiet_begin(heap, asking, false));
+    mend_attainable_forget_refusal(heap);
+    return mend_victims_find(pass) ? MEND_OK : mend_no_host_memory("a pass of compactions");
+}
+
+/* What all compactions gain that fit into so much room. */
+static uint64_t gained_within(mend_heap *heap, mend_served_sizes served, uint64_t room_bytes)
+{
+    uint64_t bytes = 0;
+    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
+        mend_compact_size size = {0};
+        if (mend_victims_would_serve(chunk, served) && mend_victims_may_gain(heap, chunk)) {
+            mend_victims_measure(heap, chunk, NULL, &size);
+        }
+        bytes += size.used_bytes <= room_bytes ? size.gained_bytes : 0;
+    }
+    return bytes;
+}
+
+bool mend_defrag_would_serve(mend_heap *heap, const mend_request *request, uint64_t empty_bytes)
+{
+    const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
+    const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    const mend_served_sizes served = mend_victims_sizes_for(request);
+    if (request->group != 0 || heap->chunks.missing_count > 0 || limit_bytes < reserved_bytes) {
+        return false;
+    }
+    const uint64_t now_bytes =
+        empty_bytes + mend_align_down(limit_bytes - reserved_bytes, heap->device.granularity_bytes);
+    uint64_t gained_bytes = 0;
+    uint64_t before_bytes;
+    assert(!heap->streams.looks_ahead);
+    heap->streams.looks_ahead = true;
+    do {
+        before_bytes = gained_bytes;
+        gained_bytes = gained_within(heap, served, now_bytes + before_bytes);
+    } while (gained_bytes > before_bytes && now_bytes + gained_bytes < request->size_bytes);
+    heap->streams.looks_ahead = false;
+    return now_bytes + gained_bytes >= request->size_bytes;
+}
+
+/* One compaction: of the candidate that copies least for each gained byte; at most `need_bytes` of
+ * the gain count. *compacted is false if no candidate is left within the limits. */
+static mend_result compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool *compacted)
+{
+    const mend_driver *driver = pass->heap->driver;
+    bool was_refused = false; /* memory for a chunk was refused */
+    *compacted = false;
+    for (;;) {
+        mend_chunk *chunk =
+            mend_victims_choose(pass, need_bytes, driver->clock_ns(driver) - pass->begun_ns);
+        if (chunk == NULL) {
+            bool is_done = pass->stop == MEND_DEFRAG_DONE;
+            pass->stop = is_done && was_refused ? MEND_DEFRAG_NO_ROOM : pass->stop;
+            return MEND_OK;
+        }
+        assert(chunk->live_bytes > 0);
+        mend_result result = mend_compact_chunk(pass, chunk);
+        if (result != MEND_ERROR_OUT_OF_MEMORY) {
+            *compacted = result == MEND_OK;
+            return result;
+        }
+        was_refused = true;
+    }
+}
+
+mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits,
+                               mend_defrag_report *report)
+{
+    mend_history_begin_call(&heap->history, MEND_CAUSE_DEFRAG);
+    mend_driver_scope scope;
+    MEND_TRY(mend_enter(heap, &scope));
+    mend_compact_pass pass;
+    mend_compact_limits bounds = {.copied_bytes = limits->copied_bytes,
+                                  .driver_calls = limits->driver_calls,
+                                  .duration_ns = limits->duration_ns};
+    mend_result result = begin(heap, MEND_STREAM_UNKNOWN, &bounds, &pass);
+    const uint64_t wanted_bytes = limits->gained_bytes != 0 ? limits->gained_bytes : UINT64_MAX;
+    bool compacted = true;
+    while (result == MEND_OK && compacted && pass.gained_bytes < wanted_bytes) {
+        result = compact_next(&pass, wanted_bytes - pass.gained_bytes, &compacted);
+    }
+    if (pass.gained_bytes >= wanted_bytes) {
+        pass.stop = MEND_DEFRAG_GAINED;
+    }
+    free(pass.candidates);
+    mend_driver_scope_close(heap, &scope);
+    if (result == MEND_OK) {
+        report->stop = pass.stop;
+        report->gained_bytes = pass.gained_bytes;
+        report->copied_bytes = pass.copied_bytes;
+        report->compactions = pass.compactions;
+        report->driver_calls = pass.driver_calls;
+        report->free_empty_bytes = mend_chunks_empty_bytes(&heap->chunks);
+    }
+    return result;
+}

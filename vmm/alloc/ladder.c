@@ -1,0 +1,403 @@
+/*
+ * All rungs of the ladder, from the cheapest to the most expensive; docs/design.md has their
+ * numbers:
+ *  - in_mapped: free mapped memory (1);
+ *  - search, with both locks: place() for empty chunks, creation, and waits of streams (2 to 4);
+ *    place_behind() (5);
+ *  - after_peer_pools (6) and after_callbacks (7), without the grow lock, so that others can give;
+ *  - to_the_end: the same search, in which the host waits (8); at last
+ *    it waits for peer pools.
+ *
+ * Each is PLACED; NOTHING: the next one is tried; or FAILED: none is.
+ */
+#include "alloc/ladder.h"
+
+#include <assert.h>
+
+#include "alloc/users.h"
+#include "base/error.h"
+#include "base/process.h"
+#include "graphs/graphs.h"
+#include "layout/layout.h"
+#include "map/map.h"
+#include "memory/waits.h"
+#include "plan/constants.h"
+#include "plan/policy.h"
+#include "ranges/ranges.h"
+#include "share/share.h"
+
+/* The most searches of one request: threads that keep allocating and freeing must not delay its
+ * answer for ever. */
+enum { SEARCHES = 8 };
+
+/* Figures that tell by what a request was served, and when it came to the lock. */
+typedef struct mark {
+    uint64_t began_ns;                       /* or MEND_HISTORY_NO_TIME */
+    uint64_t of[MEND_CAUSE_HOST_WAITED + 1]; /* by cause, from the cheapest */
+} mark;
+
+/* One request on its way up. */
+typedef struct climb {
+    mend_seek seek; /* may_wait: this search may make the host wait for the GPU, and compact */
+    mend_heap *heap;
+    mend_request *request;
+    mend_span *span;
+    mend_thread_error *answer; /* why the last complete search found nothing */
+    bool has_looked;           /* in mapped memory, since the lock was released last */
+    bool has_turn;             /* this thread has both locks, to make room */
+    mark before;               /* when it got them */
+    bool has_waited;           /* the host waited for the GPU to find room */
+} climb;
+
+/* ---- with the grow lock: what the pool does by itself ---------------------------------------- */
+
+/* The try that follows each rung. `asks_streams`: also memory that other streams freed, if it is
+ * idle or behind a wait on the device. If only addresses are short, it unmaps idle chunks and tries
+ * once more. */
+static mend_outcome place(climb *c, bool asks_streams)
+{
+    mend_heap *heap = c->heap;
+    mend_outcome outcome = MEND_NOTHING;
+    bool gave_addresses = false;
+    if (asks_streams && mend_ladder_refresh(heap, c->request) != MEND_OK) {
+        return MEND_FAILED;
+    }
+    if (asks_streams && mend_ladder_owes_much(heap, c->request)) {
+        outcome = mend_ladder_place_without_growth(heap, c->request, &c->span);
+    }
+    if (asks_streams && outcome == MEND_NOTHING && heap->config.growth_percent != 0) {
+        outcome = mend_ladder_place_before_growth(heap, c->request, &c->span);
+    }
+    heap->shortage.wanted_total_bytes = 0;
+    for (bool goes_on = true; outcome == MEND_NOTHING && goes_on; goes_on = gave_addresses) {
+        heap->shortage.no_addresses = MEND_DRIVER_OK;
+        outcome = mend_place(heap, c->request, &c->span);
+        if (outcome == MEND_NOTHING && asks_streams) {
+            outcome = mend_ladder_behind_device_waits(heap, c->request, MEND_ANY_FENCE, mend_place,
+                                                      &c->span);
+        }
+        if (outcome == MEND_NOTHING) {
+            outcome = mend_place_in_stretch(heap, c->request, &c->span);
+        }
+        if (outcome == MEND_NOTHING) {
+            outcome = mend_place_beyond_refusal(heap, c->request, mend_place, &c->span);
+        }
+        gave_addresses = outcome == MEND_NOTHING && !gave_addresses &&
+                         heap->shortage.no_addresses != MEND_DRIVER_OK &&
+                         mend_ladder_trim_addresses(heap, c->request->stream);
+    }
+    return outcome;
+}
+
+static mend_outcome place_behind(climb *c, bool asks_streams)
+{
+    mend_heap *heap = c->heap;
+    if (mend_report_is_hopeless(heap, c->request)) {
+        return MEND_NOTHING;
+    }
+    mend_outcome outcome = mend_place_behind(heap, c->request, &c->span);
+    if (outcome == MEND_NOTHING && asks_streams) {
+        outcome = mend_ladder_behind_device_waits(heap, c->request, MEND_ANY_FENCE,
+                                                  mend_place_behind, &c->span);
+    }
+    return outcome == MEND_NOTHING
+               ? mend_place_beyond_refusal(heap, c->request, mend_place_behind, &c->span)
+               : outcome;
+}
+
+/* What a wake that failed has left mapped goes back, once its copies have ended. */
+static bool end_what_a_wake_left(mend_heap *heap, uint32_t asking)
+{
+    if (heap->chunks.owing.count[MEND_OWED_MEMORY] == 0 ||
+        mend_streams_wait_context(&heap->streams, asking) != MEND_OK) {
+        return false;
+    }
+    mend_settle_these(heap, MEND_OWED_MEMORY, MEND_OWED_MEMORY, asking);
+    return true;
+}
+
+/* The host waits for the oldest work, again and again, until there is room or nothing to wait for.
+ * If a capture forbids the wait, there is nothing to wait for. */
+static mend_outcome behind_host_waits(climb *c)
+{
+    mend_heap *heap = c->heap;
+    const bool had_left = !mend_report_is_hopeless(heap, c->request) &&
+                          end_what_a_wake_left(heap, c->request->stream);
+    mend_outcome outcome = had_left ? place(c, false) : MEND_NOTHING;
+    bool waited = heap->retire.foreign_bytes > 0 || !mend_report_is_hopeless(heap, c->request);
+    bool has_graphs = waited && heap->groups.capture_count > 0;
+    bool waits_for_own = mend_request_makes_chunks(c->request);
+    mend_streams_begin_host_waits(&heap->streams, true);
+    assert(c->seek.may_wait);
+    while (outcome == MEND_NOTHING && waited) {
+        /* Memory of the request's own stream needs no wait; addresses that it may still use do, and
+         * chunks that are to be given back as pages, or for a larger one. A search forgets that
+         * addresses were short. */
+        waits_for_own |= heap->shortage.no_addresses != MEND_DRIVER_OK;
+        mend_result result = mend_capture_groups_wait_oldest(heap, c->request->stream,
+                                                             waits_for_own, &has_graphs, &waited);
+        if (result != MEND_OK && result != MEND_ERROR_CAPTURING) {
+            return MEND_FAILED;
+        }
+        heap->shortage.wait_is_refused |= result == MEND_ERROR_CAPTURING;
+        if (waited) {
+            mend_retire_flush(heap, c->request->stream);
+            outcome = place(c, false);
+        }
+    }
+    return outcome;
+}
+
+/* Notes what was missing, for other pools and for the answer. If the driver cannot say whether a
+ * capture forbids waits, one does. */
+static void note_shortage(climb *c)
+{
+    mend_heap *heap = c->heap;
+    const mend_shortage *shortage = &heap->shortage;
+    const bool lacks_addresses = shortage->no_addresses != MEND_DRIVER_OK;
+    uint64_t refused_bytes = shortage->refused_bytes;
+    if (refused_bytes > 0 && mend_request_makes_chunks(c->request)) { /* of all, not of one gap */
+        mend_raise_u64(&refused_bytes, mend_request_missing_bytes(c->request));
+    }
+    c->seek.lacking_bytes = lacks_addresses     ? UINT64_MAX
+                            : refused_bytes > 0 ? mend_attainable_lack(heap, refused_bytes)
+                                                : mend_report_device_lacks_bytes(heap, c->request);
+    c->seek.free_bytes = shortage->device_free_bytes;
+    if (!c->seek.may_wait) {
+        return;
+    }
+    const mend_result result =
+        mend_streams_find_capture(&heap->streams, c->request->stream, &c->seek.is_captured);
+    c->seek.is_captured |= result != MEND_OK || shortage->wait_is_refused;
+    const bool is_held = shortage->held != NULL && !mend_report_is_hopeless(heap, c->request);
+    if (lacks_addresses || is_held) {
+        mend_report_out_of_addresses(heap, c->request);
+    } else {
+        mend_report_out_of_memory(heap, c->request, c->seek.is_captured);
+    }
+    *c->answer = *mend_process_failure();
+}
+
+/* ---- into the right to make room, and out of it ---------------------------------------------- */
+
+/* Empty chunks are spared, but not if another thread holds the grow
+ * lock: it may be in the driver for long, or wait for work that needs this request. */
+static mend_outcome beside_another_grower(climb *c)
+{
+    mend_heap *heap = c->heap;
+    if (mend_budget_waste_allowed(heap, c->request) == UINT64_MAX || c->request->in_one_chunk) {
+        return MEND_NOTHING;
+    }
+    mend_request breaking = *c->request;
+    breaking.may_break = true;
+    return mend_place_mapped(heap, &breaking, &c->span);
+}
+
+/* Free mapped memory, which needs no grow lock; but the pin of a block in one chunk does. */
+static inline mend_outcome in_mapped(mend_heap *heap, mend_request *request, bool holds_grow,
+                                     mend_span **span)
+{
+    if (mend_requester_find(heap, request) != MEND_OK) {
+        return MEND_FAILED;
+    }
+    if (request->pages != NULL) {
+        return mend_commit_mapped(heap, request);
+    }
+    if (request->in_one_chunk && !holds_grow) {
+        return MEND_NOTHING;
+    }
+    return holds_grow || mend_pointer_map_reserve(&heap->blocks)
+               ? mend_place_mapped(heap, request, span)
+               : mend_outcome_without_host_memory();
+}
+
+static mark mark_of(const mend_heap *heap, uint64_t began_ns)
+{
+    const mend_heap_counters *counters = &heap->counters;
+    return (mark){.began_ns = began_ns,
+                  .of = {[MEND_CAUSE_MOVED] = counters->chunks_moved,
+                         [MEND_CAUSE_CREATED] = heap->chunks.created,
+                         [MEND_CAUSE_STREAM_WAITED] = heap->streams.stream_waits,
+                         [MEND_CAUSE_HOST_WAITED] = heap->streams.host_waits}};
+}
+
+/* Says in the request how it was served, for the history: by the dearest of what it made the pool
+ * do, and in what time, with the wait for the lock. */
+static void note_service(const mend_heap *heap, const mark *before, mend_service *service)
+{
+    const mark now = mark_of(heap, 0);
+    mend_event_cause dearest = MEND_CAUSE_HOST_WAITED;
+    while (dearest > MEND_CAUSE_RUN && now.of[dearest] == before->of[dearest]) {
+        dearest--;
+    }
+    service->cause = dearest > service->cause ? dearest : service->cause;
+    service->duration_ns += mend_history_since_ns(&heap->history, before->began_ns);
+}
+
+/* Takes the grow lock for what makes room. While this thread waits for it, a stream may be
+ * forgotten, a group released, room be made: then it looks in mapped memory once more. NOTHING: the
+ * rungs are tried; other outcomes are that of the request. The caller ends with end_turn, whatever
+ * the outcome. */
+static mend_outcome take_turn(climb *c)
+{
+    mend_heap *heap = c->heap;
+    const bool is_next = mend_mutex_try_lock(&heap->grow);
+    const bool knows_mapped = is_next && c->has_looked && !c->request->in_one_chunk &&
+                              mend_requester_known(heap, c->request) != MEND_STREAM_UNKNOWN;
+    c->has_turn = c->has_looked = false;
+    mend_outcome outcome = is_next ? MEND_NOTHING : beside_another_grower(c);
+    if (outcome == MEND_NOTHING && !mend_pointer_map_promise(&heap->blocks)) {
+        outcome = mend_outcome_without_host_memory();
+    }
+    if (outcome != MEND_NOTHING) {
+        if (is_next) {
+            mend_mutex_unlock(&heap->grow);
+        }
+        return outcome;
+    }
+    const uint64_t began_ns = mend_history_now_ns(&heap->history);
+    if (is_next) {
+        mend_cache_close(heap);
+    } else {
+        mend_heap_unlock(heap);
+        mend_heap_lock_all(heap);
+    }
+    c->has_turn = true;
+    mend_history_begin_call(&heap->history, MEND_CAUSE_REQUEST);
+    c->before = mark_of(heap, began_ns);
+    return knows_mapped ? MEND_NOTHING : in_mapped(heap, c->request, true, &c->span);
+}
+
+static mend_outcome end_turn(climb *c, mend_outcome outcome)
+{
+    mend_heap *heap = c->heap;
+    if (!c->has_turn) {
+        return outcome;
+    }
+    if (outcome == MEND_PLACED && c->request->in_one_chunk) {
+        mend_pins_keep_in_one_chunk(heap, c->span);
+    }
+    note_service(heap, &c->before, &c->request->service);
+    c->has_waited |= heap->streams.host_waits != c->before.of[MEND_CAUSE_HOST_WAITED];
+    mend_heap_unlock_grow(heap);
+    mend_pointer_map_end_promise(&heap->blocks);
+    return outcome;
+}
+
+/* ---- the rungs ---------------------------------------------------------------------------- */
+
+/* Everything that the pool does by itself, in order; and again if other threads freed memory
+ * meanwhile, which may be what is missing, or the device has more or less than was known. */
+static mend_outcome search(climb *c)
+{
+    mend_heap *heap = c->heap;
+    const bool is_soft = c->request->keeps_soft_limit;
+    mend_driver_scope scope;
+    mend_outcome outcome = take_turn(c);
+    if (outcome != MEND_NOTHING || mend_enter(heap, &scope) != MEND_OK) {
+        return end_turn(c, outcome != MEND_NOTHING ? outcome : MEND_FAILED);
+    }
+    int searches = 0;
+    uint64_t frees_before;
+    uint64_t limit_before; /* what the pool could have, by what the device has */
+    heap->frees.early_fences_left = SEARCH_TRIES;
+    assert(!heap->search.keeps_soft_limit);
+    heap->search.keeps_soft_limit = is_soft;
+    do {
+        frees_before = mend_heap_frees(heap);
+        mend_attainable_begin_search(heap);
+        limit_before = mend_budget_hard_limit(heap);
+        heap->shortage = (mend_shortage){0};
+        outcome = place(c, true);
+        if (outcome == MEND_NOTHING && mend_attainable_has_grown(heap)) {
+            outcome = place(c, true); /* others have freed device memory since the driver was
+                                       * asked */
+        }
+        if (outcome == MEND_NOTHING && !is_soft) {
+            outcome = place_behind(c, true);
+        }
+        if (outcome == MEND_NOTHING && c->seek.may_wait) {
+            outcome = behind_host_waits(c);
+            outcome = outcome == MEND_NOTHING ? place_behind(c, false) : outcome;
+        }
+        if (outcome == MEND_NOTHING && (c->seek.may_wait || heap->shortage.refused_bytes > 0)) {
+            mend_attainable_learn(heap);
+        }
+    } while (
+        outcome == MEND_NOTHING &&
+        (mend_heap_frees(heap) != frees_before || mend_budget_hard_limit(heap) != limit_before) &&
+        ++searches < SEARCHES);
+    heap->search.keeps_soft_limit = false;
+    if (outcome == MEND_NOTHING) {
+        note_shortage(c);
+    }
+    mend_driver_scope_close(heap, &scope);
+    return end_turn(c, outcome);
+}
+
+/* ---- the ladder ------------------------------------------------------------------------------ */
+
+/* In mapped memory, unless that was just looked at, and then everything. */
+static mend_outcome attempt(mend_seek *seek)
+{
+    climb *c = MEND_CONTAINER_OF(seek, climb, seek);
+    mend_outcome outcome =
+        c->has_looked ? MEND_NOTHING : in_mapped(c->heap, c->request, false, &c->span);
+    c->has_looked = true;
+    return outcome == MEND_NOTHING ? search(c) : outcome;
+}
+
+/* Before the pool grows beyond its soft limit: what it can do without growth, and the callbacks. */
+static mend_outcome within_soft_limit(climb *c)
+{
+    assert(!c->seek.may_wait);
+    c->request->keeps_soft_limit = true;
+    mend_outcome outcome = search(c);
+    if (outcome == MEND_NOTHING) {
+        outcome = c->heap->config.helpers->call_back(&c->seek);
+    }
+    c->request->keeps_soft_limit = false;
+    return outcome;
+}
+
+/* The search without host waits, but those that growth would only put off, comes only where peer
+ * pools or callbacks may give something before the host waits; otherwise the last search is the
+ * first. What that one found to be short is the answer, whatever calls of peer pools and callbacks
+ * have noted since. */
+mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span **span)
+{
+    mend_outcome outcome = in_mapped(heap, request, false, span);
+    if (outcome == MEND_PLACED) {
+        return MEND_OK;
+    }
+    mend_thread_error answer; /* large, so it is written only if needed */
+    climb c = {.seek = {.heap = heap, .attempt = attempt, .needed_bytes = request->requested_bytes},
+               .heap = heap,
+               .request = request,
+               .answer = &answer,
+               .has_looked = true};
+    bool keeps_soft_limit = outcome == MEND_NOTHING && mend_budget_has_soft_limit(heap);
+    if (keeps_soft_limit) {
+        outcome = within_soft_limit(&c);
+        keeps_soft_limit = outcome == MEND_NOTHING;
+    }
+    uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    if (outcome == MEND_NOTHING) { /* something else may give memory back */
+        outcome = mend_seek_room(&c.seek, heap->config.limit_bytes > heap->chunks.reserved_bytes ||
+                                              heap->config.helpers->has_callbacks(heap));
+    }
+    heap->counters.waited_requests += c.has_waited;
+    if (outcome == MEND_PLACED) {
+        assert(request->pages != NULL || c.span->size_bytes == request->size_bytes);
+        heap->counters.soft_limit_passed +=
+            keeps_soft_limit && heap->chunks.reserved_bytes > reserved_bytes &&
+            heap->chunks.reserved_bytes > heap->config.soft_limit_bytes;
+        *span = c.span;
+        return MEND_OK;
+    }
+    if (outcome == MEND_NOTHING) {
+        assert(c.seek.may_wait); /* the last search was complete */
+        *mend_process_failure() = *c.answer;
+    }
+    return mend_process_failure()->result;
+}

@@ -1,0 +1,257 @@
+/* Creation of a heap, and its end. */
+#include "alloc/heap.h"
+
+#include <stdlib.h>
+
+#include "alloc/users.h"
+#include "graphs/graphs.h"
+#include "ranges/ranges.h"
+#include "share/share.h"
+#include "sleep/sleep.h"
+
+/* A zone reserves addresses for twice the device's memory by one call (for what can be mapped,
+ * growth and retired mappings), but at most this much. Larger reservations save driver calls, but a
+ * process may have only one terabyte of addresses (WSL). */
+#define LARGEST_RESERVE_BYTES (2 * MEND_TIB)
+enum { RESERVES_OF_DEVICE = 2 };
+
+/* Addresses left free behind a segment at a new place, for it to grow. */
+#define GROWTH_BYTES (4 * MEND_GIB)
+enum { GROWTHS_OF_RESERVE = 8 };
+
+/* The driver's clock: that of the system, or that of a simulated device. */
+static uint64_t clock_ns(const void *driver)
+{
+    return ((const mend_driver *)driver)->clock_ns(driver);
+}
+
+static uint64_t reserve_bytes_of(const mend_heap *heap)
+{
+    if (heap->config.reserve_bytes != 0) {
+        return heap->config.reserve_bytes;
+    }
+    return RESERVES_OF_DEVICE *
+           mend_min_u64(heap->device.total_bytes, LARGEST_RESERVE_BYTES / RESERVES_OF_DEVICE);
+}
+
+mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
+                           const mend_device_info *device, const mend_heap_config *config)
+{
+    assert(mend_is_power_of_two(device->granularity_bytes));
+    assert(device->granularity_bytes >= MEND_GRANULE_BYTES);
+    *heap = (mend_heap){.device = *device, .config = *config};
+    heap->driver = mend_unlocking_init(&heap->unlocking, driver, &heap->state, &heap->history);
+    mend_tightness_apply(heap, config->tightness);
+    MEND_TRY(mend_streams_init(&heap->streams, heap->driver, device->context,
+                               config->streams_may_vanish, &heap->history));
+    mend_mutex_init(&heap->grow, MEND_RANK_GROW);
+    mend_mutex_init(&heap->state, MEND_RANK_POOL);
+    const mend_chunk_properties properties = {.device = config->device,
+                                              .share_types = config->share_types,
+                                              .rdma = config->rdma && device->rdma};
+    uint64_t *empty_in[MEND_CHUNK_ZONES];
+    mend_layout_find_empty(heap, empty_in);
+    mend_chunks_init(&heap->chunks, heap->driver, &properties, mend_range_sums_at, empty_in,
+                     &heap->history);
+    mend_access_init(heap);
+    mend_history_init(&heap->history, clock_ns, heap->driver);
+    uint64_t reserve_bytes = reserve_bytes_of(heap);
+    uint64_t growth_bytes = mend_min_u64(GROWTH_BYTES, reserve_bytes / GROWTHS_OF_RESERVE);
+    mend_space_init(&heap->space, heap->driver, device->granularity_bytes, reserve_bytes,
+                    growth_bytes);
+    mend_space_init_borrower(&heap->range_space, &heap->space);
+    mend_ranges_init(heap);
+    mend_layout_init(heap);
+    mend_groups_init(heap);
+    mend_pins_init(heap);
+    mend_exports_init(heap);
+    mend_copies_init(heap);
+    mend_imports_init(heap);
+    mend_retire_init(heap);
+    /* If streams may vanish, each free records a fence, so the cache could not keep any block. */
+    if (config->front_cache && !config->streams_may_vanish) {
+        mend_cache_open(heap, mend_budget_spares_empty(heap));
+    }
+    return MEND_OK;
+}
+
+/* ---- destruction ----------------------------------------------------------------------------- */
+
+/*
+ * The end of a heap: it waits for the work of the context, gives everything back to the driver, and
+ * frees the host memory, whatever the driver answers. If it cannot wait, the memory that work may
+ * still use stays with the driver.
+ */
+
+/* A refused call is tried once more, because there is no later time to try. */
+enum { TRIES = 2 };
+
+/* *first is the first refusal. */
+static void note(mend_answer *first, mend_answer answer)
+{
+    *first = first->status == MEND_DRIVER_OK ? answer : *first;
+}
+
+static void unmap(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_answer *first)
+{
+    mend_status status = MEND_DRIVER_UNKNOWN;
+    for (int tries = 0; tries < TRIES && status != MEND_DRIVER_OK; tries++) {
+        status = heap->driver->unmap(heap->driver, address, size_bytes);
+    }
+    note(first, MEND_ANSWER(unmap, status));
+}
+
+static void unmap_everything(mend_heap *heap, mend_answer *first)
+{
+    for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL;) {
+        const uint64_t address = chunk->address;
+        const uint64_t size_bytes = mend_access_stretch(&chunk, false);
+        if (size_bytes > 0) {
+            unmap(heap, address, size_bytes, first);
+        }
+    }
+    for (mend_retired *at = mend_retire_first(heap); at != NULL; at = mend_retire_next(at)) {
+        unmap(heap, at->address, at->size_bytes, first);
+    }
+    MEND_TREE_EACH(const mend_imported, import, by_address, &heap->imports.by_address) {
+        unmap(heap, import->mapped_at, import->all_bytes, first);
+    }
+}
+
+static void release(mend_heap *heap, mend_chunk_handle handle, mend_answer *first)
+{
+    mend_status status = MEND_DRIVER_UNKNOWN;
+    for (int tries = 0; tries < TRIES && status != MEND_DRIVER_OK; tries++) {
+        status = heap->driver->release(heap->driver, handle);
+    }
+    note(first, MEND_ANSWER(release, status));
+}
+
+static void release_everything(mend_heap *heap, mend_answer *first)
+{
+    MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &heap->chunks.all) {
+        release(heap, chunk->memory.handle, first);
+    }
+    for (const mend_owed *at = mend_owed_from(&heap->chunks.owing, MEND_OWED_HANDLES, 0);
+         at != NULL; at = mend_owed_next(at)) {
+        const mend_imported *import = MEND_CONTAINER_OF(at, const mend_imported, owed);
+        for (size_t i = 0; i < import->count; i++) {
+            if (import->chunks[i].handle != 0) {
+                release(heap, import->chunks[i].handle, first);
+            }
+        }
+    }
+}
+
+/* Waits for all queued work; waited->status tells whether it succeeded. MEND_ERROR_CAPTURING if a
+ * capture forbids the wait. If the driver does not say whether there is a capture, it does not
+ * wait, because that might invalidate one. */
+static mend_result wait_for_work(mend_heap *heap, mend_answer *waited)
+{
+    bool is_captured = false;
+    mend_result asked = MEND_ERROR_DRIVER;
+    for (int tries = 0; tries < TRIES && asked == MEND_ERROR_DRIVER; tries++) {
+        asked = mend_streams_find_capture_at_end(&heap->streams, &is_captured);
+    }
+    const bool is_known = asked != MEND_ERROR_DRIVER;
+    if (!is_known) {
+        *waited = MEND_ANSWER(stream_get_info, mend_process_failure()->driver_status);
+        return MEND_OK;
+    }
+    *waited = MEND_ANSWER(context_synchronize, MEND_DRIVER_UNKNOWN);
+    for (int tries = 0; tries < TRIES && waited->status != MEND_DRIVER_OK && !is_captured;
+         tries++) {
+        uint64_t waits = 0;
+        *waited = mend_foreign_synchronize(&heap->streams, &waits);
+        is_captured = mend_status_is_of_capture(waited->status);
+    }
+    return is_captured
+               ? mend_failure(MEND_ERROR_CAPTURING,
+                              "a stream is being captured: the pool cannot be destroyed now")
+               : MEND_OK;
+}
+
+/* Gives memory back only if no work may still use it, or if the context is lost; memory of the host
+ * only with a context: else it stays with the driver. */
+static void give_back(mend_heap *heap, bool is_idle, bool has_context, mend_answer *first)
+{
+    mend_answer mappings_left = {.status = MEND_DRIVER_OK};
+    assert(heap->zones[MEND_ZONE_SMALL].cache.count == 0);
+    assert(heap->zones[MEND_ZONE_LARGE].cache.count == 0);
+    mend_exports_clear(heap);
+    mend_keep_clear(heap, is_idle, has_context);
+    if (is_idle) {
+        unmap_everything(heap, &mappings_left);
+        note(first, mappings_left);
+        release_everything(heap, first);
+        note(first, MEND_ANSWER(plain_free, mend_pass_end(heap)));
+    }
+    mend_answer cleared;
+    cleared.status = mend_streams_clear(&heap->streams, &cleared.call);
+    note(first, cleared);
+    if (is_idle && mappings_left.status == MEND_DRIVER_OK) {
+        note(first, MEND_ANSWER(address_free, mend_space_clear(&heap->space)));
+        note(first, MEND_ANSWER(address_free, mend_space_clear(&heap->range_space)));
+    } else {
+        mend_space_abandon(&heap->space);
+        mend_space_abandon(&heap->range_space);
+    }
+}
+
+static void free_host_memory(mend_heap *heap)
+{
+    mend_imports_clear(heap);
+    mend_ranges_clear(heap);
+    mend_chunks_clear(&heap->chunks);
+    mend_layout_clear(heap);
+    mend_retire_clear(heap);
+    mend_pins_clear(heap);
+    free(mend_history_exchange(&heap->history, NULL, 0));
+    assert(heap->streams.items == NULL);
+    mend_mutex_destroy(&heap->state);
+    mend_mutex_destroy(&heap->grow);
+}
+
+/* Waits, then gives everything back. MEND_ERROR_CAPTURING: nothing changed. */
+static mend_result end(mend_heap *heap, mend_answer *first)
+{
+    mend_driver_scope scope;
+    bool is_open = false;
+    for (int tries = 0; tries < TRIES && !is_open; tries++) {
+        is_open = mend_driver_scope_open(heap, &scope) == MEND_OK;
+    }
+    mend_answer waited = scope.answer;
+    const bool has_mappings = heap->chunks.all.count > 0 || heap->imports.mappings > 0 ||
+                              heap->chunks.owing.count[MEND_OWED_MAPPING] > 0 ||
+                              mend_heap_passed_bytes(heap) > 0;
+    if (is_open && has_mappings && wait_for_work(heap, &waited) != MEND_OK) {
+        mend_driver_scope_close(heap, &scope);
+        return MEND_ERROR_CAPTURING;
+    }
+    note(first, waited);
+    const bool is_idle = waited.status == MEND_DRIVER_OK || mend_status_is_fatal(waited.status);
+    give_back(heap, is_idle, is_open, first);
+    if (is_open) {
+        mend_driver_scope_close(heap, &scope);
+    }
+    return MEND_OK;
+}
+
+mend_result mend_heap_destroy(mend_heap *heap)
+{
+    assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
+    mend_answer first = {.status = MEND_DRIVER_OK};
+    const mend_driver *driver = heap->driver;
+    mend_heap_lock_all(heap);
+    mend_result result = end(heap, &first);
+    mend_heap_unlock_all(heap);
+    if (result != MEND_OK) {
+        return result;
+    }
+    free_host_memory(heap);
+    if (first.status == MEND_DRIVER_OK || first.status == MEND_DRIVER_DEINITIALIZED) {
+        return MEND_OK; /* a driver that has shut down holds nothing of the heap */
+    }
+    return mend_refused(driver, MEND_ERROR_DRIVER, first.call, first.status,
+                        "the driver refused to take back what the pool held");
+}

@@ -1,0 +1,232 @@
+/*
+ * Blocks that are passed through to the driver: each is an allocation of its own, which a free
+ * gives back at once. All blocks of a pool are where the device has no virtual memory or the
+ * program wants none (mend_pool_config.plain), and others while a thread says so (mend_set_plain).
+ *
+ * Such a block is a live span in a zone of its own, alone in its segment, without a chunk: so walks
+ * over blocks meet it, and the pointer map has it. Its bytes count in the limit beside chunks.
+ *
+ * A thread that allocates or frees here has both locks, so that no other thread of the pool gets an
+ * address before its free is told. What the pool cannot order itself is refused: a captured stream,
+ * whose graph would outlive the block.
+ */
+#include "alloc/heap.h"
+
+#include "alloc/users.h"
+#include "base/words.h"
+#include "plan/policy.h"
+
+/* One allocation on its way. */
+typedef struct passing {
+    mend_seek seek;
+    mend_heap *heap;
+    const mend_request *request;
+    mend_span *span;
+    uint64_t over_bytes; /* what the last try lacked below the limit; 0: the device lacked it */
+} passing;
+
+/* ---- allocate -------------------------------------------------------------------------------- */
+
+static mend_result check(const mend_heap *heap, const mend_request *request)
+{
+    const char *what = request->capture != 0                           ? "a captured stream"
+                       : request->owner != 0                           ? "a group"
+                       : request->at != 0                              ? "an address"
+                       : request->alignment_bytes > MEND_GRANULE_BYTES ? "an alignment above 512"
+                       : request->in_one_chunk && heap->config.passes == MEND_PASSES_IN_ORDER
+                           ? "in_one_chunk of the driver's own pool"
+                           : NULL;
+    return what == NULL ? MEND_OK
+                        : mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                                       "a block that is passed through to the driver (no virtual "
+                                       "memory, or plain) cannot have %s",
+                                       what);
+}
+
+/* The thread's own stream is another one in the thread that frees. */
+static bool is_in_order(const mend_heap *heap, const mend_request *request)
+{
+    return heap->config.passes == MEND_PASSES_IN_ORDER && !request->is_plain &&
+           request->handle != MEND_NO_STREAM && request->handle != MEND_STREAM_PER_THREAD;
+}
+
+static mend_answer allocate(mend_heap *heap, const mend_request *request, uint64_t *address)
+{
+    const mend_driver *driver = heap->driver;
+    mend_driver_scope scope;
+    if (mend_driver_scope_open(heap, &scope) != MEND_OK) {
+        return scope.answer;
+    }
+    const mend_answer answer =
+        is_in_order(heap, request)
+            ? MEND_ANSWER(async_alloc, driver->async_alloc(driver, request->size_bytes,
+                                                           request->handle, address))
+            : MEND_ANSWER(plain_alloc, driver->plain_alloc(driver, request->size_bytes, address));
+    mend_driver_scope_close(heap, &scope);
+    return answer;
+}
+
+/* The host waits until the driver has what was freed in order. */
+static bool await_frees(mend_heap *heap)
+{
+    mend_driver_scope scope;
+    if (mend_driver_scope_open(heap, &scope) != MEND_OK) {
+        return false;
+    }
+    const bool waited = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN) == MEND_OK;
+    mend_driver_scope_close(heap, &scope);
+    return waited;
+}
+
+/* Makes room for another try, at once or behind waits: gives back empty chunks, of which the driver
+ * or the limit may get the memory. False: there is nothing to make it of. */
+static bool make_room(const passing *p, bool waits)
+{
+    mend_heap *heap = p->heap;
+    const bool by_limit = p->over_bytes > 0;
+    const uint64_t wanted_bytes = by_limit ? p->over_bytes : p->request->size_bytes;
+    const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    const uint64_t given_bytes =
+        waits && !by_limit ? reserved_bytes : mend_min_u64(wanted_bytes, reserved_bytes);
+    uint64_t released_bytes = 0;
+    if (reserved_bytes > 0) {
+        (void)mend_ladder_trim(heap, reserved_bytes - given_bytes, waits, &released_bytes);
+        return true;
+    }
+    return waits && !by_limit && heap->config.passes == MEND_PASSES_IN_ORDER && await_frees(heap);
+}
+
+/* With both locks. NOTHING: the limit or the device lacks memory. */
+static mend_outcome ask_driver(passing *p, uint64_t *address)
+{
+    mend_heap *heap = p->heap;
+    const uint64_t size_bytes = p->request->size_bytes;
+    const bool is_hopeless = size_bytes > mend_budget_limit_of_chunks(heap);
+    for (int gives = 0; gives <= 1 + p->seek.may_wait; gives++) {
+        if (gives > 0 && (is_hopeless || !make_room(p, gives == 2))) {
+            continue;
+        }
+        const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
+        const uint64_t room_bytes =
+            limit_bytes - mend_min_u64(heap->chunks.reserved_bytes, limit_bytes);
+        p->over_bytes = size_bytes - mend_min_u64(room_bytes, size_bytes);
+        if (p->over_bytes > 0) {
+            continue;
+        }
+        const mend_answer answer = allocate(heap, p->request, address);
+        if (answer.status == MEND_DRIVER_OK) {
+            return MEND_PLACED;
+        }
+        if (answer.status != MEND_DRIVER_OUT_OF_MEMORY) {
+            (void)mend_driver_refused(heap, answer);
+            return MEND_FAILED;
+        }
+        (void)mend_driver_did(heap, answer.status);
+    }
+    return MEND_NOTHING;
+}
+
+static mend_outcome try_to_pass(mend_seek *seek)
+{
+    passing *p = MEND_CONTAINER_OF(seek, passing, seek);
+    mend_heap *heap = p->heap;
+    mend_heap_unlock(heap);
+    mend_heap_lock_all(heap);
+    uint64_t address = 0;
+    const mend_layout_promise one = {.spans = 1};
+    const bool has_place = mend_pointer_map_promise(&heap->blocks);
+    const bool has_records = has_place && mend_layout_promise_these(heap, &one);
+    const mend_outcome outcome =
+        has_records ? ask_driver(p, &address) : mend_outcome_without_host_memory();
+    if (has_records) {
+        mend_layout_end_promise(heap, &one);
+    }
+    if (has_place) {
+        mend_pointer_map_end_promise(&heap->blocks);
+    }
+    seek->lacking_bytes = p->over_bytes > 0 ? 0 : p->request->size_bytes;
+    if (outcome == MEND_PLACED) {
+        p->span = mend_layout_add_passed(heap, address, p->request->size_bytes);
+        p->span->is_in_order = is_in_order(heap, p->request);
+    } else {
+        mend_heap_unlock_grow(heap);
+    }
+    return outcome;
+}
+
+static mend_result out_of_memory(const passing *p)
+{
+    const mend_heap *heap = p->heap;
+    const char *why = p->over_bytes > 0 ? "the limit has no room" : "the driver has no memory";
+    return mend_failure(MEND_ERROR_OUT_OF_MEMORY,
+                        "%s were asked for as memory of the driver's own, and %s: blocks of that "
+                        "kind hold %s, chunks %s, of a limit of %s",
+                        mend_words_amount(p->request->size_bytes).text, why,
+                        mend_words_amount(mend_heap_passed_bytes(heap)).text,
+                        mend_words_amount(heap->chunks.reserved_bytes).text,
+                        mend_words_amount(heap->config.limit_bytes).text);
+}
+
+mend_result mend_pass_alloc(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    passing p = {.seek = {heap, try_to_pass, .needed_bytes = request->size_bytes},
+                 .heap = heap,
+                 .request = request};
+    MEND_TRY(check(heap, request));
+    const mend_outcome outcome = mend_seek_room(&p.seek, true);
+    if (outcome == MEND_NOTHING) {
+        return out_of_memory(&p);
+    }
+    *span = p.span;
+    return outcome == MEND_PLACED ? MEND_OK : mend_process_failure()->result;
+}
+
+/* ---- free ------------------------------------------------------------------------------------ */
+
+/* The driver's pool orders a free behind the work of one stream; for others the host waits. */
+static mend_result give_in_turn(mend_heap *heap, const mend_span *span, mend_order order)
+{
+    const mend_driver *driver = heap->driver;
+    if (!span->is_in_order) { /* waits for all work of the device */
+        return mend_driver_result(
+            heap, MEND_ANSWER(plain_free, driver->plain_free(driver, span->address)));
+    }
+    if (order.stream == span->stream && span->waits.others == NULL) {
+        return mend_driver_result(
+            heap, MEND_ANSWER(async_free, driver->async_free(driver, span->address, order.stream)));
+    }
+    MEND_TRY(mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN));
+    return mend_driver_result(heap,
+                              MEND_ANSWER(plain_free, driver->plain_free(driver, span->address)));
+}
+
+mend_result mend_pass_give_back(mend_heap *heap, const mend_span *span, mend_order order)
+{
+    mend_driver_scope scope;
+    mend_result result = mend_driver_scope_open(heap, &scope);
+    if (result == MEND_OK) {
+        result = give_in_turn(heap, span, order);
+        mend_driver_scope_close(heap, &scope);
+    }
+    return heap->unlocking.lost == MEND_DRIVER_DEINITIALIZED ? MEND_OK : result;
+}
+
+mend_result mend_pass_check_order(mend_order order, const char *call)
+{
+    return order.capture == 0
+               ? MEND_OK
+               : mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                              "%s: the stream is captured, and the block is passed through to the "
+                              "driver: the graph would use it after its end",
+                              call);
+}
+
+mend_status mend_pass_end(mend_heap *heap)
+{
+    mend_status first = MEND_DRIVER_OK;
+    MEND_TREE_EACH(const mend_span, span, by_end, &heap->zones[MEND_ZONE_PASSED].segment_ends) {
+        const mend_status status = heap->driver->plain_free(heap->driver, span->address);
+        first = first == MEND_DRIVER_OK ? status : first;
+    }
+    return first;
+}

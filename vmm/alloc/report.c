@@ -1,0 +1,475 @@
+/* The report of an allocation that found no room: where the memory is, and what would help. */
+#include "alloc/ladder.h"
+
+#include <string.h>
+
+#include "alloc/tell.h"
+#include "alloc/users.h"
+#include "base/words.h"
+#include "map/map.h"
+#include "quota/quota.h"
+#include "share/share.h"
+
+/* Free memory that a request could use. */
+typedef struct mend_usable {
+    uint64_t empty_bytes;   /* bytes of empty chunks, which can be joined */
+    uint64_t longest_bytes; /* the longest stretch in one run, in a zone that the request may use */
+    unsigned blocked;       /* what keeps the rest of the free memory from it */
+} mend_usable;
+
+static unsigned holds_of(const mend_heap *heap, const mend_request *request, const mend_span *span)
+{
+    return mend_waits_blocked_by(&heap->streams, &span->waits, request->stream);
+}
+
+/* ---- what is free, and why it does not serve ------------------------------------------------ */
+
+static void count_hold(const mend_heap *heap, const mend_span *span, uint32_t stream,
+                       mend_shortfall *short_of)
+{
+    const unsigned holds = mend_waits_blocked_by(&heap->streams, &span->waits, stream);
+    if (holds & MEND_BLOCKED_BY_GROUPS) {
+        short_of->group_bytes += span->size_bytes;
+    } else if (holds & MEND_BLOCKED_UNTIL_WAIT) {
+        short_of->waiting_context_bytes += span->size_bytes;
+    } else if (holds & MEND_BLOCKED_BY_STREAMS) {
+        short_of->waiting_stream_bytes += span->size_bytes;
+    }
+}
+
+static void count_holds(const mend_heap *heap, uint32_t stream, mend_shortfall *short_of)
+{
+    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
+        const mend_zone *zone = &heap->zones[i];
+        MEND_TREE_EACH(const mend_run, run, by_address, &zone->runs_by_address) {
+            for (const mend_span *span = run->first; span != run->last->next; span = span->next) {
+                count_hold(heap, span, stream, short_of);
+            }
+        }
+        for (uint32_t k = 0; k < zone->cache.count; k++) {
+            count_hold(heap, zone->cache.spans[k], stream, short_of);
+        }
+    }
+}
+
+uint64_t mend_report_group_bytes(const mend_heap *heap)
+{
+    mend_shortfall found = {0};
+    if (heap->groups.count > 0) {
+        count_holds(heap, MEND_STREAM_UNKNOWN, &found);
+    }
+    return found.group_bytes;
+}
+
+/* One more of what keeps memory from a request: that its chunk is pinned, and cannot move. */
+enum { BLOCKED_BY_PINS = 8, WAITS = MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT };
+static_assert((BLOCKED_BY_PINS & (WAITS | MEND_BLOCKED_BY_GROUPS)) == 0, "a bit of its own");
+
+/* Bytes of a run's empty chunks that the request could use, apart from `holds`. Adds what blocks
+ * the others to *blocked. */
+static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *request,
+                               const mend_run *run, unsigned holds, unsigned *blocked)
+{
+    uint64_t bytes = 0;
+    const mend_span *span = run->first;
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, run->address);
+    for (; chunk != NULL && chunk->address < mend_run_end(run); chunk = mend_chunk_next(chunk)) {
+        const bool is_pinned = mend_chunk_is_kept_by_pins(chunk);
+        bool is_usable = mend_chunk_is_empty(chunk) || (is_pinned && (holds & BLOCKED_BY_PINS));
+        *blocked |= is_pinned ? BLOCKED_BY_PINS : 0;
+        uint64_t end = chunk->address + chunk->size_bytes;
+        while (is_usable && mend_span_end(span) <= chunk->address) {
+            span = span->next;
+        }
+        for (const mend_span *in = span; is_usable && in != NULL && in->address < end;
+             in = in->next) {
+            const unsigned left = holds_of(heap, request, in) & ~holds;
+            *blocked |= left;
+            is_usable = left == 0;
+        }
+        bytes += is_usable ? chunk->size_bytes : 0;
+    }
+    return bytes;
+}
+
+/* The longest stretch of a run that the request could use, apart from `holds`, from where a block
+ * may begin; none for a block in one chunk. Adds what ends a stretch to *blocked. */
+static uint64_t longest_in_run(const mend_heap *heap, const mend_request *request,
+                               const mend_run *run, unsigned holds, unsigned *blocked)
+{
+    uint64_t longest_bytes = 0;
+    uint64_t start = mend_align_up(run->address, request->alignment_bytes);
+    for (const mend_span *span = run->first;; span = span->next) {
+        uint64_t end = mend_span_end(span);
+        const unsigned left = holds_of(heap, request, span) & ~holds;
+        *blocked |= left;
+        if (left != 0) {
+            mend_raise_u64(&start, mend_align_up(end, request->alignment_bytes));
+        } else if (end > start) {
+            longest_bytes = mend_max_u64(longest_bytes, end - start);
+        }
+        if (span == run->last) {
+            return request->in_one_chunk ? 0 : longest_bytes;
+        }
+    }
+}
+
+/* The part of these bytes of empty chunks that can be made again in the size of a page or of a
+ * block: others may hold what was exported. */
+static uint64_t made_again_of(const mend_heap *heap, uint64_t empty_bytes)
+{
+    uint64_t bytes = 0;
+    MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &heap->chunks.all) {
+        bytes += chunk->memory.was_exported && chunk->live_bytes == 0 ? chunk->size_bytes : 0;
+    }
+    return empty_bytes - mend_min_u64(bytes, empty_bytes);
+}
+
+static mend_usable look_past(const mend_heap *heap, const mend_request *request, unsigned holds)
+{
+    mend_usable found = {.empty_bytes = heap->chunks.unmapped_bytes};
+    mend_request giver = *request; /* what is given back for one chunk, no stream may use */
+    giver.stream = request->in_one_chunk ? MEND_STREAM_UNKNOWN : request->stream;
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        /* A small one: in both. */
+        bool may_lie_here =
+            request->pages == NULL && zone >= request->zone && zone < MEND_ZONES_OF_BLOCKS;
+        const uint64_t most_bytes =
+            zone == MEND_ZONE_SMALL ? heap->config.placement.small_request_bytes : UINT64_MAX;
+        MEND_TREE_EACH(const mend_run, run, by_address, &heap->zones[zone].runs_by_address) {
+            found.empty_bytes += empty_bytes_of(heap, &giver, run, holds, &found.blocked);
+            if (may_lie_here) {
+                const uint64_t bytes = longest_in_run(heap, request, run, holds, &found.blocked);
+                mend_raise_u64(&found.longest_bytes, mend_min_u64(bytes, most_bytes));
+            }
+        }
+    }
+    if (mend_request_makes_chunks(request)) {
+        found.empty_bytes = made_again_of(heap, found.empty_bytes);
+    }
+    return found;
+}
+
+/* As it is. In a capture nothing is unmapped for chunks of a size of their own. */
+static mend_usable look(const mend_heap *heap, const mend_request *request, bool is_captured)
+{
+    mend_usable found = look_past(heap, request, 0);
+    if (is_captured && mend_request_makes_chunks(request)) {
+        found.empty_bytes = made_again_of(heap, heap->chunks.unmapped_bytes);
+        found.blocked = WAITS | MEND_BLOCKED_BY_GROUPS;
+    }
+    return found;
+}
+
+/* The same, if `as_is` is known without holds: most often nothing of them blocks anything. */
+static mend_usable look_again(const mend_heap *heap, const mend_request *request,
+                              const mend_usable *as_is, unsigned holds)
+{
+    return (as_is->blocked & holds) == 0 ? *as_is : look_past(heap, request, holds);
+}
+
+/* The partly used chunk with most free bytes, and a block in it. */
+static const mend_span *emptiest_holder(const mend_heap *heap, uint64_t *free_most_bytes)
+{
+    const mend_chunk *emptiest = NULL;
+    *free_most_bytes = 0;
+    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
+        uint64_t bytes = chunk->size_bytes - chunk->live_bytes;
+        if (chunk->live_bytes != 0 && !mend_chunk_sleeps(chunk) && bytes > *free_most_bytes) {
+            *free_most_bytes = bytes;
+            emptiest = chunk;
+        }
+    }
+    if (emptiest == NULL) {
+        return NULL;
+    }
+    const mend_span *span = mend_heap_span_at(heap, emptiest->address + emptiest->size_bytes - 1);
+    while (!span->live) {
+        span = span->previous;
+    }
+    return span;
+}
+
+/* ---- what would help ------------------------------------------------------------------------- */
+
+/* What could be free if so much was held, or what is. */
+static uint64_t free_within(const mend_heap *heap, uint64_t limit_bytes)
+{
+    return mend_max_u64(limit_bytes, heap->chunks.reserved_bytes) - mend_heap_awake_bytes(heap);
+}
+
+/* What is attainable after a refusal is a guess: the driver may have more by now. */
+bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
+{
+    const uint64_t refused = heap->shortage.refused_total_bytes;
+    const uint64_t most_bytes = mend_min_u64(mend_budget_limit_of_chunks(heap), refused - 1);
+    const bool is_guess = heap->attainable.is_refused && !request->keeps_soft_limit;
+    return request->size_bytes > free_within(heap, is_guess ? most_bytes : mend_budget_limit(heap));
+}
+
+uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_request *request)
+{
+    const uint64_t size_bytes = request->size_bytes;
+    const uint64_t there_bytes = free_within(heap, mend_budget_limit(heap));
+    const bool is_within_limit = size_bytes <= free_within(heap, mend_budget_limit_of_chunks(heap));
+    return is_within_limit ? size_bytes - mend_min_u64(there_bytes, size_bytes) : 0;
+}
+
+/* All empty chunks, with what can be created; for chunks of a size of their own what is above the
+ * limit, or others get, goes back first. */
+static uint64_t joined_bytes(const mend_heap *heap, const mend_request *request,
+                             const mend_usable *usable)
+{
+    const bool is_refused = heap->shortage.refused_bytes > 0 && !heap->attainable.is_known;
+    const uint64_t creatable_bytes = is_refused ? 0 : mend_budget_room_bytes(heap);
+    const uint64_t bytes =
+        usable->empty_bytes + mend_align_down(creatable_bytes, heap->device.granularity_bytes);
+    if (!mend_request_makes_chunks(request)) {
+        return bytes;
+    }
+    const uint64_t owed_bytes =
+        heap->config.ration != NULL ? mend_ration_owed_bytes(heap->config.ration) : 0;
+    return bytes - mend_min_u64(mend_max_u64(mend_budget_over_bytes(heap), owed_bytes), bytes);
+}
+
+/* About the largest request like this one. */
+static uint64_t room_of(const mend_heap *heap, const mend_request *request,
+                        const mend_usable *usable)
+{
+    return mend_max_u64(usable->longest_bytes, joined_bytes(heap, request, usable));
+}
+
+uint64_t mend_report_room_bytes(const mend_heap *heap, const mend_request *asking, bool waits)
+{
+    const mend_usable usable = look_past(heap, asking, waits ? WAITS : 0);
+    return asking->creates_nothing ? usable.longest_bytes : room_of(heap, asking, &usable);
+}
+
+/* Whether the request would succeed with so much to use. */
+static bool would_fit(const mend_heap *heap, const mend_request *request, mend_usable usable)
+{
+    return room_of(heap, request, &usable) >= request->size_bytes;
+}
+
+/* About the largest request that would have succeeded instead; of a commit, in pages. */
+static uint64_t fitting_bytes_of(const mend_heap *heap, const mend_request *request,
+                                 const mend_usable *usable)
+{
+    const uint64_t step_bytes = request->pages != NULL  ? request->pages->items[0].range->page_bytes
+                                : request->in_one_chunk ? heap->device.granularity_bytes
+                                                        : MEND_GRANULE_BYTES;
+    const uint64_t most_bytes = request->size_bytes - MEND_GRANULE_BYTES;
+    return mend_align_down(mend_min_u64(room_of(heap, request, usable), most_bytes), step_bytes);
+}
+
+/* A limit under which the request would have succeeded; 0: none. Often the lowest, but free
+ * memory that was there and did not serve is not counted. */
+static uint64_t sufficient_limit_bytes(const mend_heap *heap, const mend_request *request,
+                                       const mend_usable *as_is, bool is_captured)
+{
+    const bool joins = !request->in_one_chunk || !is_captured; /* or gives back */
+    if (heap->shortage.refused_bytes > 0) {
+        return 0;
+    }
+    const uint64_t empty_bytes =
+        joins && !would_fit(heap, request, *as_is) ? as_is->empty_bytes : 0;
+    const uint64_t size_bytes = mend_align_up(request->size_bytes, heap->device.granularity_bytes);
+    const uint64_t limit_bytes = heap->chunks.reserved_bytes - empty_bytes + size_bytes;
+    const bool is_possible = limit_bytes <= heap->device.total_bytes &&
+                             size_bytes <= heap->shortage.device_free_bytes + empty_bytes;
+    return is_possible ? limit_bytes : 0;
+}
+
+/* What the program can undo, the safest first. What holds memory for graphs are groups, captures
+ * outside of groups, or both. */
+enum { KEEPERS = 3 };
+static const struct remedy {
+    unsigned holds;
+    const char *sentences[KEEPERS];
+} remedies[] = {
+    {BLOCKED_BY_PINS,
+     {"Undoing pins (mend_unpin) would help: free memory that is pinned cannot move"}},
+    {WAITS, {"Ending the capture in progress would help: then the pool can wait for freed memory"}},
+    {MEND_BLOCKED_BY_GROUPS,
+     {"Releasing groups whose graphs are no longer launched would help",
+      "Destroying graphs that are no longer launched would help",
+      "Releasing groups whose graphs are no longer launched would help, and destroying such "
+      "graphs"}},
+    {WAITS | MEND_BLOCKED_BY_GROUPS,
+     {"Ending the capture in progress and releasing groups would help",
+      "Ending the capture in progress and destroying its graph would help",
+      "Ending the capture in progress, releasing groups and destroying graphs would help"}},
+};
+enum { REMEDIES = sizeof(remedies) / sizeof(remedies[0]) };
+
+static const char *sentence_of(const mend_heap *heap, const struct remedy *remedy)
+{
+    const uint32_t captures = heap->groups.capture_count;
+    const bool has_graphs = (remedy->holds & MEND_BLOCKED_BY_GROUPS) != 0 && captures > 0;
+    return remedy->sentences[has_graphs ? 1 + (heap->groups.count > captures) : 0];
+}
+
+/* Whether the program can undo the holds now. While a capture is in progress its memory may be
+ * among what is held for graphs, and for a range nothing is unmapped. */
+static bool can_be_undone(const mend_request *request, unsigned holds, bool is_captured)
+{
+    return is_captured ? holds != MEND_BLOCKED_BY_GROUPS &&
+                             (holds != BLOCKED_BY_PINS || request->pages == NULL)
+                       : (holds & WAITS) == 0;
+}
+
+/* Each remedy that is enough alone; of both together only if neither is. None if the memory would
+ * have fitted as it is: then no hold is to blame. Who requests in a capture asks from outside once
+ * it has ended: what it freed is then held for the graph. */
+static void remedies_in_words(const mend_heap *heap, const mend_request *request,
+                              const mend_usable *as_is, bool is_captured, mend_sentence *s)
+{
+    unsigned helped = 0;
+    const bool is_to_blame = !would_fit(heap, request, *as_is);
+    mend_request later = *request;
+    mend_usable usable = *as_is;
+    if (is_to_blame && (request->group & MEND_GROUP_OF_CAPTURE) != 0) {
+        later.stream = MEND_STREAM_UNKNOWN;
+        usable = look(heap, &later, is_captured);
+    }
+    for (int i = 0; is_to_blame && i < REMEDIES; i++) {
+        const unsigned holds = remedies[i].holds;
+        const bool is_open = (holds & helped) == 0 && can_be_undone(request, holds, is_captured);
+        if (is_open && would_fit(heap, request, look_again(heap, &later, &usable, holds))) {
+            helped |= holds;
+            mend_sentence_join(s, sentence_of(heap, &remedies[i]));
+        }
+    }
+}
+
+/* Where the driver refuses what it counts as free, the limit is the user's way to say so before. */
+static void add_quota(const mend_heap *heap, mend_sentence *s)
+{
+    const uint64_t held_bytes =
+        heap->attainable.is_refused ? heap->attainable.bytes : heap->chunks.reserved_bytes;
+    const uint64_t held_mib = held_bytes / MEND_MIB;
+    mend_sentence_add(
+        s,
+        "The driver refuses memory that it counts as free, as a quota does (MPS, HAMi): raise the "
+        "quota, or free memory");
+    if (held_mib > 0) {
+        mend_sentence_add(s, ", or set MEND_CONF=limit:%lluMiB", (unsigned long long)held_mib);
+    }
+}
+
+/* What is left to say where neither a limit nor a remedy helps; NULL: enough is free. */
+static const char *last_words(const mend_heap *heap, const mend_request *request)
+{
+    if (request->size_bytes > heap->device.total_bytes) {
+        return "The GPU is smaller than the request";
+    }
+    if (heap->shortage.refused_bytes > 0) {
+        if (heap->chunks.importers_bytes > 0) {
+            return "Importers may hold memory that this pool exported and gave back, until they "
+                   "close it or end (importers_bytes)";
+        }
+        return "Others hold memory of the GPU, or it is kept from this pool (keep_free_bytes, "
+               "limit_file, MPS): stop them, allow more, or free memory here";
+    }
+    if (request->size_bytes > heap->config.limit_bytes) {
+        return "The request is above the limit, and the GPU has no memory left to raise it";
+    }
+    if (mend_report_is_hopeless(heap, request)) {
+        return "Free memory: nothing else would help";
+    }
+    return NULL;
+}
+
+/* Enough is free, and live blocks keep some of it in place. */
+static void add_beside(mend_heap *heap, const mend_request *request, bool is_captured,
+                       const mend_usable *usable, mend_sentence *s)
+{
+    const uint64_t there_bytes = joined_bytes(heap, request, usable);
+    if (there_bytes > 0 && there_bytes < request->size_bytes) {
+        mend_sentence_add(s, "Free %s more in whole chunks",
+                          mend_words_amount_above(request->size_bytes - there_bytes).text);
+    } else {
+        mend_sentence_add(s, "Free some of the live blocks that the free memory is beside");
+    }
+    if (!is_captured && mend_defrag_would_serve(heap, request, usable->empty_bytes)) {
+        mend_sentence_add(s,
+                          ", or let mend_defrag join what is beside live blocks at a quiet point");
+    }
+}
+
+/* ---- the report ------------------------------------------------------------------------------ */
+
+mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request,
+                                      bool is_captured)
+{
+    const uint64_t empty_bytes = mend_chunks_empty_bytes(&heap->chunks);
+    const mend_usable as_is = look(heap, request, is_captured);
+    const mend_usable usable = is_captured ? as_is : look_again(heap, request, &as_is, WAITS);
+    const uint64_t kept_bytes =
+        mend_min_u64(heap->config.ration != NULL ? mend_ration_kept_free(heap->config.ration) : 0,
+                     heap->shortage.others_bytes);
+    const uint64_t fitting_bytes = fitting_bytes_of(heap, request, &usable);
+    mend_shortfall shortfall = {
+        .requested_bytes = request->requested_bytes,
+        .fitting_bytes = fitting_bytes - mend_min_u64(heap->config.guard_bytes, fitting_bytes),
+        .limit_bytes = heap->config.limit_bytes,
+        .sufficient_limit_bytes = sufficient_limit_bytes(heap, request, &as_is, is_captured),
+        .reserved_bytes = heap->chunks.reserved_bytes,
+        .live_bytes = mend_heap_awake_bytes(heap),
+        .free_empty_bytes = empty_bytes,
+        .free_partial_bytes =
+            heap->chunks.reserved_bytes - mend_heap_awake_bytes(heap) - empty_bytes,
+        .device_bytes = heap->device.total_bytes,
+        .device_free_bytes = heap->shortage.device_free_bytes,
+        .device_others_bytes = heap->shortage.others_bytes - kept_bytes,
+        .device_kept_bytes = kept_bytes,
+        .pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks),
+    };
+    count_holds(heap, request->stream, &shortfall);
+    const mend_span *holder = emptiest_holder(heap, &shortfall.emptiest_bytes);
+    if (holder != NULL) {
+        shortfall.holder_address = holder->address;
+        shortfall.holder_bytes = holder->size_bytes;
+    }
+    mend_sentence advice = {.text = ""};
+    remedies_in_words(heap, request, &as_is, is_captured, &advice);
+    if (advice.used == 0 && heap->shortage.refused_bytes > 0 &&
+        heap->shortage.refused_bytes <= heap->shortage.device_free_bytes) {
+        add_quota(heap, &advice);
+    }
+    const bool is_advised = advice.used > 0 || shortfall.sufficient_limit_bytes > 0;
+    mend_holder holders[MEND_HOLDERS_SHOWN + 1] = {0};
+    size_t total;
+    (void)mend_holders_find(heap, MEND_BY_DEFAULT, holders, MEND_HOLDERS_SHOWN,
+                            &holders[MEND_HOLDERS_SHOWN], &total);
+    const char *last = is_advised ? "" : last_words(heap, request);
+    if (last == NULL) {
+        add_beside(heap, request, is_captured, &usable, &advice);
+    }
+    return mend_report_fail(&shortfall, is_advised || last == NULL ? advice.text : last,
+                            request->pages, holders);
+}
+
+/* Pages of a range that old mappings keep. */
+static mend_result pages_are_held(const mend_heap *heap, const mend_range *range)
+{
+    const mend_status refused = heap->retire.refused;
+    const unsigned long long address = range->address;
+    return refused != MEND_DRIVER_OK
+               ? mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESSES, MEND_CALL_unmap, refused,
+                              "pages of the range 0x%llx could not be unmapped", address)
+               : mend_failure(MEND_ERROR_OUT_OF_ADDRESSES,
+                              "pages of the range 0x%llx are still mapped for earlier work, and "
+                              "a capture in progress keeps them so",
+                              address);
+}
+
+mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request)
+{
+    mend_status status = heap->shortage.no_addresses;
+    return heap->shortage.held != NULL
+               ? pages_are_held(heap, heap->shortage.held)
+               : mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESSES, MEND_CALL_reserve, status,
+                              "no range of addresses is left for %llu bytes",
+                              (unsigned long long)request->size_bytes);
+}

@@ -1,0 +1,141 @@
+/* Figures first, then what would help, then who holds memory: three sentences at most. */
+#include "alloc/tell.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/words.h"
+
+void mend_sentence_add(mend_sentence *s, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int written = vsnprintf(s->text + s->used, sizeof(s->text) - s->used, format, arguments);
+    va_end(arguments);
+    s->used = mend_min_u64(s->used + (size_t)written, sizeof(s->text) - 1);
+}
+
+void mend_sentence_join(mend_sentence *s, const char *part)
+{
+    const bool is_first = s->used == 0;
+    mend_sentence_add(s, "%s%c%s", is_first ? "" : "; ", is_first ? part[0] : part[0] | 0x20,
+                      part + 1);
+}
+
+/* Adds `before`, the amount and `behind`, if the amount is not 0. */
+static bool add_amount(mend_sentence *s, const char *before, uint64_t bytes, const char *behind)
+{
+    if (bytes > 0) {
+        mend_sentence_add(s, "%s%s%s", before, mend_words_amount(bytes).text, behind);
+    }
+    return bytes > 0;
+}
+
+/* The figures, as parts of one sentence. */
+static void add_request(mend_sentence *s, const mend_shortfall *f, const mend_parts *pages)
+{
+    mend_sentence_add(s, "out of memory: %s requested", mend_words_amount(f->requested_bytes).text);
+    if (pages != NULL) {
+        size_t others = 0;
+        for (size_t i = 1; i < pages->count; i++) {
+            others += pages->items[i].range != pages->items[i - 1].range;
+        }
+        mend_sentence_add(s, " in the range 0x%llx",
+                          (unsigned long long)pages->items[0].range->address);
+        if (others > 0) {
+            mend_sentence_add(s, " and %zu more", others);
+        }
+    }
+}
+
+static void add_pool(mend_sentence *s, const mend_shortfall *f)
+{
+    bool is_above = f->reserved_bytes > f->limit_bytes;
+    mend_sentence_add(s, "; the limit is %s", mend_words_amount(f->limit_bytes).text);
+    add_amount(s, ", the pool holds ", is_above ? f->reserved_bytes - f->limit_bytes : 0,
+               " more than that");
+    add_amount(s, ", in use ", f->live_bytes, "");
+    const char *of_it = " (";
+    if (add_amount(s, ", free ", f->free_empty_bytes + f->free_partial_bytes, "")) {
+        of_it = add_amount(s, of_it, f->free_partial_bytes - f->pinned_bytes, " beside live blocks")
+                    ? ", "
+                    : of_it;
+        of_it = add_amount(s, of_it, f->pinned_bytes, " pinned") ? ", " : of_it;
+        of_it = add_amount(s, of_it, f->waiting_stream_bytes, " in use by the GPU") ? ", " : of_it;
+        of_it = add_amount(s, of_it, f->waiting_context_bytes, " freed without a stream") ? ", "
+                                                                                          : of_it;
+        of_it = add_amount(s, of_it, f->group_bytes, " held for graphs") ? ", " : of_it;
+        mend_sentence_add(s, "%s", of_it[0] == ',' ? ")" : "");
+    }
+}
+
+static void tell_device(mend_sentence *s, const mend_shortfall *f)
+{
+    mend_sentence_add(s, "; the GPU has %s, of which %s is free",
+                      mend_words_amount(f->device_bytes).text,
+                      mend_words_amount(f->device_free_bytes).text);
+    add_amount(s, " and ", f->device_others_bytes, " held by others");
+    add_amount(s, " and ", f->device_kept_bytes, " kept free (keep_free_bytes)");
+    mend_sentence_add(s, ".");
+}
+
+/* What would help, in one sentence: not freeing, for a request above the limit. */
+static void add_advice(mend_sentence *s, const mend_shortfall *f, const char *advice)
+{
+    const bool is_above =
+        f->requested_bytes > f->limit_bytes && f->reserved_bytes <= f->limit_bytes;
+    mend_sentence all = {.used = 0};
+    if (f->sufficient_limit_bytes > 0) {
+        mend_sentence_add(&all, "Raise the limit to %s or more%s",
+                          mend_words_amount_above(f->sufficient_limit_bytes).text,
+                          is_above ? "" : ", or free memory");
+    }
+    if (advice[0] != '\0') {
+        mend_sentence_join(&all, advice);
+    }
+    if (f->fitting_bytes > 0) {
+        add_amount(&all, all.used > 0 ? "; a request of " : "A request of ", f->fitting_bytes,
+                   " would fit");
+    }
+    if (all.used > 0) {
+        mend_sentence_add(s, " %s.", all.text);
+    }
+}
+
+enum { HOLDERS_BYTES = 400 };
+
+static void add_holders(mend_sentence *s, const mend_holder *holders)
+{
+    char text[HOLDERS_BYTES];
+    size_t count = 0;
+    while (count < MEND_HOLDERS_SHOWN && holders[count].live_blocks > 0) {
+        count++;
+    }
+    mend_holders_accuse(&holders[MEND_HOLDERS_SHOWN], text, sizeof(text));
+    const bool has_grown = text[0] != '\0';
+    if (has_grown) {
+        mend_sentence_add(s, " Grew and never came back: %s", text);
+    }
+    if (mend_holders_describe(holders, count, text, sizeof(text)) > 0) {
+        mend_sentence_add(s, has_grown ? "; most is held by: %s." : " Most is held by: %s.", text);
+    }
+}
+
+mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice,
+                             const mend_parts *pages,
+                             const mend_holder holders[MEND_HOLDERS_SHOWN + 1])
+{
+    mend_sentence s = {.used = 0};
+    add_request(&s, shortfall, pages);
+    add_pool(&s, shortfall);
+    tell_device(&s, shortfall);
+    add_advice(&s, shortfall, advice);
+    add_holders(&s, holders);
+    mend_result result = mend_failure(MEND_ERROR_OUT_OF_MEMORY, "%s", s.text);
+    mend_thread_error *failure = mend_process_failure();
+    failure->shortfall = *shortfall;
+    failure->shortfall.struct_size = sizeof(*shortfall);
+    memcpy(failure->holders, holders, sizeof(failure->holders));
+    return result;
+}

@@ -1,0 +1,134 @@
+/* The audit: checks every invariant of the heap from scratch against the records of all rooms. One
+ * walk counts what the files of the audit meet, in their order; at its end the counts must be those
+ * that the heap keeps. Needs both locks: in a transaction the sums alone must hold. */
+#include "pool/pool.h"
+
+#include "alloc/users.h"
+#include "check/audit_parts.h"
+#include "check/check.h"
+#include "plan/policy.h"
+#include "share/share.h"
+
+#define IN_CACHES(heap, figure)                                                                    \
+    ((heap)->zones[MEND_ZONE_SMALL].cache.figure + (heap)->zones[MEND_ZONE_LARGE].cache.figure)
+
+/* Every node taken from a slab is in use; and no transaction is in progress, which would have
+ * promises. */
+static bool nodes_are_right(const mend_audit_walk *a)
+{
+    const mend_heap *heap = a->heap;
+    const mend_nodes *nodes = &heap->nodes;
+    MUST(a->spans == nodes->spans.used_count && a->runs == nodes->runs.used_count &&
+             a->wait_nodes == nodes->waits.used_count &&
+             heap->chunks.owing.count[MEND_OWED_MAPPING] == heap->retire.nodes.used_count &&
+             heap->chunks.all.count + heap->chunks.away_count == heap->chunks.slab.used_count,
+         "nodes of spans, runs, waits, retired mappings or chunks are lost");
+    MUST(nodes->spans.promised_count == 0 && nodes->waits.promised_count == 0 &&
+             nodes->runs.promised_count == IN_CACHES(heap, promised),
+         "nodes are still promised");
+    return true;
+}
+
+/* Begun groups come before the others, and the counts are right. */
+static bool groups_are_right(const mend_audit_walk *a)
+{
+    uint32_t count = 0;
+    bool begun_are_over = false;
+    MEND_LIST_EACH(const mend_group, group, link, &a->heap->groups.list) {
+        MUST(!group->is_begun || !begun_are_over, "group %u comes after one that is not begun",
+             group->number);
+        begun_are_over = !group->is_begun;
+        count++;
+    }
+    MUST(count == a->heap->groups.count, "the count of groups is wrong");
+    return true;
+}
+
+static bool counts_are_right(const mend_audit_walk *a)
+{
+    uint64_t live_bytes = 0;
+    uint64_t births = 0;
+    bool all_are = true;
+    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
+        const mend_zone_counters *zone = &a->heap->zones[i].counters;
+        all_are = all_are && a->live[i].blocks == zone->live_blocks &&
+                  a->live[i].bytes == zone->live_bytes &&
+                  a->live[i].requested_bytes == zone->requested_bytes;
+        live_bytes += zone->live_bytes;
+        births += zone->allocations;
+    }
+    MUST(all_are && live_bytes == a->heap->counters.live_bytes &&
+             births == a->heap->counters.births,
+         "the counts of live blocks are wrong");
+    MUST(a->pending_blocks == a->heap->usage.pending_blocks[MEND_USAGE_ALL] &&
+             a->pending_bytes == a->heap->usage.pending_bytes[MEND_USAGE_ALL],
+         "the counts of pending memory are wrong");
+    MUST(mend_exports_are_right(a->heap, a->exported),
+         "the exports are not the blocks that are marked");
+    return true;
+}
+
+/* A scope has the bytes of its own spans and of the scopes inside it. */
+static bool scopes_are_right(const mend_audit_walk *a)
+{
+    const mend_scope_table *scopes = &a->heap->scopes;
+    uint64_t own_bytes = 0;
+    uint64_t own_blocks = 0;
+    uint64_t live_bytes = 0;
+    for (uint32_t i = 1; i < scopes->capacity; i++) {
+        const mend_scope_figures *of = &scopes->of[i];
+        own_bytes += mend_audit_weight_of(i) * of->own_bytes;
+        own_blocks += mend_audit_weight_of(i) * of->own_blocks;
+        live_bytes += mend_audit_weight_of(i) * (of->live_bytes - of->own_bytes) -
+                      mend_audit_weight_of(of->around) * of->live_bytes;
+    }
+    MUST(own_bytes == a->scope_bytes && own_blocks == a->scope_blocks && live_bytes == 0,
+         "the counts of scopes are wrong");
+    return true;
+}
+
+static bool sums_are_right(const mend_audit_walk *a)
+{
+    const mend_heap *heap = a->heap;
+    uint64_t free_bytes = 0;
+    uint64_t away_bytes = 0;
+    for (int zone = 0; zone < MEND_CHUNK_ZONES; zone++) {
+        free_bytes += heap->zones[zone].free_bytes - heap->chunks.away_in[zone];
+        away_bytes += heap->chunks.away_live_in[zone];
+    }
+    MUST(free_bytes + heap->chunks.unmapped_bytes + heap->counters.live_bytes ==
+             heap->chunks.reserved_bytes + mend_heap_passed_bytes(heap),
+         "live and free do not add up to reserved, asleep and on the host");
+    MUST(mend_heap_awake_bytes(heap) + away_bytes + mend_heap_passed_bytes(heap) ==
+             heap->counters.live_bytes,
+         "what sleeps or is on the host is not that of the zones");
+    MUST(MEND_HEAP_SUM(heap, live_blocks) + IN_CACHES(heap, count) == heap->blocks.count,
+         "the counts of live blocks are wrong");
+    return true;
+}
+
+bool mend_observe_audit_sums(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES])
+{
+    return sums_are_right(&(mend_audit_walk){.heap = heap, .finding = finding});
+}
+
+bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES])
+{
+    mend_audit_walk *a = &(mend_audit_walk){.heap = heap, .finding = finding};
+    bool is_right = true;
+    finding[0] = '\0';
+    for (int zone = 0; zone < MEND_ZONE_COUNT && is_right; zone++) {
+        is_right = mend_audit_zone(a, zone);
+    }
+    if (!is_right || !mend_audit_space(a, &heap->space) ||
+        !mend_audit_space(a, &heap->range_space) || !mend_audit_ranges(a) ||
+        !mend_audit_chunks(a) || !mend_audit_retired(a) || !mend_audit_imports(a) ||
+        !mend_audit_streams(a) || !nodes_are_right(a) || !groups_are_right(a) ||
+        !counts_are_right(a) || !scopes_are_right(a)) {
+        return false;
+    }
+    MUST(heap->caching.closings > 0 ||
+             heap->caching.keeps_empty_chunks == mend_budget_spares_empty(heap),
+         "the front cache does not know how scarce memory is");
+    return sums_are_right(a);
+}

@@ -1,0 +1,460 @@
+/*
+ * The live blocks of a group as a whole: listed, and restored at their addresses. A framework that
+ * records a graph at some point of its execution first makes the group's memory what it was there.
+ */
+#include "alloc/heap.h"
+
+#include <stdlib.h>
+
+#include "alloc/users.h"
+#include "base/struct_size.h"
+#include "graphs/graphs.h"
+
+/* A block to be restored. */
+typedef struct target {
+    mend_group_block block; /* first: so targets are compared as blocks */
+    uint64_t address;
+    uint64_t size_bytes; /* rounded up */
+    uint32_t stream;     /* index, in the group */
+    bool is_there;       /* it is live as it is */
+} target;
+
+/* What a restoration works on. */
+typedef struct restoration {
+    mend_heap *heap;
+    uint32_t group;
+    target *targets; /* by address */
+    size_t target_count;
+    mend_group_block *live; /* the group's live blocks */
+    size_t live_count;
+    /* The chunks that the group has moved since the checkpoint and that go back, by number: to the
+     * old mapping of each, which is still there, because a graph of the group may use it. */
+    mend_pointer_map ways_back;
+    size_t live_parts;    /* of these: one that lies in frozen chunks is freed in parts */
+    size_t most_waits;    /* that one piece of memory has, which is cut once */
+    mend_result remapped; /* not OK: chunks of the pool still lack their mapping */
+} restoration;
+
+/* ---- the blocks of a group ------------------------------------------------------------------- */
+
+/* Whether the group may have live blocks: the mark of each counts as a user on a stream of it. */
+static bool has_blocks(const mend_heap *heap, uint32_t group)
+{
+    const mend_streams *streams = &heap->streams;
+    uint32_t at = mend_slots_first_of(streams, group);
+    while (at != MEND_STREAM_UNKNOWN && streams->items[at].users == 0) {
+        at = mend_slots_next_of(streams, at);
+    }
+    return at != MEND_STREAM_UNKNOWN;
+}
+
+/* Writes as many as there is room for, in no order. Returns their number. Reads all blocks of the
+ * pool, but only if the group may have some. */
+static size_t list(const mend_heap *heap, uint32_t group, mend_group_block *blocks,
+                   size_t block_bytes, size_t capacity)
+{
+    size_t count = 0;
+    if (!has_blocks(heap, group)) {
+        return 0;
+    }
+    for (size_t i = 0; i < heap->blocks.capacity; i++) {
+        const mend_span *at = heap->blocks.entries[i].value;
+        if (at == NULL || !at->live || !mend_group_owns(heap, group, at)) {
+            continue;
+        }
+        if (count < capacity) {
+            const mend_group_block block = {.pointer = (void *)(uintptr_t)at->address,
+                                            .size_bytes = at->requested_bytes,
+                                            .stream = at->stream,
+                                            .tag = at->tag};
+            mend_element_write(blocks, block_bytes, count, &block, sizeof(block));
+        }
+        count++;
+    }
+    return count;
+}
+
+static int compare_blocks(const void *first, const void *second)
+{
+    return mend_compare_u64((uintptr_t)((const mend_group_block *)first)->pointer,
+                            (uintptr_t)((const mend_group_block *)second)->pointer);
+}
+
+void mend_heap_list_group(mend_heap *heap, uint32_t group, mend_group_block *blocks,
+                          size_t block_bytes, size_t capacity, size_t *count)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    assert(group != 0);
+    *count = list(heap, group, NULL, block_bytes, 0);
+    if (*count > 0 && *count <= capacity) {
+        list(heap, group, blocks, block_bytes, capacity);
+        qsort(blocks, *count, block_bytes, compare_blocks);
+    }
+}
+
+/* ---- the checks before a restoration --------------------------------------------------------- */
+
+static mend_result cannot(mend_result result, const target *t, const char *why)
+{
+    return mend_failure(result, "the block of %llu bytes at 0x%llx cannot be restored: %s",
+                        (unsigned long long)t->block.size_bytes, (unsigned long long)t->address,
+                        why);
+}
+
+static mend_result wrong_block(const target *t, const char *why)
+{
+    return cannot(MEND_ERROR_INVALID_ARGUMENT, t, why);
+}
+
+/* Copies the wanted blocks in the order of their addresses, and checks what needs no heap. */
+static mend_result read_targets(restoration *r, const mend_group_block *blocks, size_t block_bytes)
+{
+    for (size_t i = 0; i < r->target_count; i++) {
+        target *t = &r->targets[i];
+        mend_element_read(&t->block, sizeof(t->block), blocks, block_bytes, i);
+        t->address = (uint64_t)(uintptr_t)t->block.pointer;
+        uint64_t bytes = t->block.size_bytes;
+        if (bytes == 0 || bytes > MEND_LARGEST_REQUEST_BYTES) {
+            return wrong_block(t, "sizes are 1 to 2^60 bytes");
+        }
+        t->size_bytes = mend_align_up(bytes, MEND_GRANULE_BYTES);
+        if (t->address == 0 || t->address % MEND_GRANULE_BYTES != 0 ||
+            t->address > UINT64_MAX - t->size_bytes) {
+            return wrong_block(t, "no block of a pool begins there");
+        }
+        if (t->block.stream == MEND_NO_STREAM || t->block.stream == MEND_EVERY_STREAM) {
+            return wrong_block(t, "a block of a group has a stream");
+        }
+    }
+    qsort(r->targets, r->target_count, sizeof(*r->targets), compare_blocks);
+    for (size_t i = 1; i < r->target_count; i++) {
+        const target *before = &r->targets[i - 1];
+        if (r->targets[i].address - before->address < before->size_bytes) {
+            return wrong_block(&r->targets[i], "it overlaps another one");
+        }
+    }
+    return MEND_OK;
+}
+
+/* Finds the streams in the group. The driver may have to be asked, which releases `state`. */
+static mend_result find_streams(restoration *r)
+{
+    for (size_t i = 0; i < r->target_count; i++) {
+        target *t = &r->targets[i];
+        bool is_repeated = i > 0 && r->targets[i - 1].block.stream == t->block.stream;
+        if (is_repeated) {
+            t->stream = r->targets[i - 1].stream;
+        } else {
+            MEND_TRY(mend_users_find_stream(r->heap, t->block.stream, r->group, &t->stream));
+        }
+    }
+    return MEND_OK;
+}
+
+static bool is_there(const restoration *r, const target *t)
+{
+    const mend_span *span = mend_pointer_map_find(&r->heap->blocks, t->address);
+    return span != NULL && span->live && mend_group_owns(r->heap, r->group, span) &&
+           span->size_bytes == t->size_bytes && span->requested_bytes == t->block.size_bytes &&
+           span->stream == t->block.stream;
+}
+
+/* Whether free memory waits for a stream of the group. */
+static bool is_kept(const restoration *r, const mend_waits *waits)
+{
+    const mend_stream_state *streams = r->heap->streams.items;
+    bool is_kept = waits->first.epoch != 0 && streams[waits->first.stream].group == r->group;
+    for (const mend_wait *at = waits->others; at != NULL && !is_kept; at = at->next) {
+        is_kept = streams[at->stamp.stream].group == r->group;
+    }
+    return is_kept;
+}
+
+static const target *find_target(const restoration *r, uint64_t address)
+{
+    const mend_group_block key = {.pointer = (void *)(uintptr_t)address};
+    return bsearch(&key, r->targets, r->target_count, sizeof(*r->targets), compare_blocks);
+}
+
+/* Whether a restoration can use the memory of a span: it is kept for the group, or idle, or of a
+ * block that is freed first. */
+static bool is_usable(const restoration *r, const mend_span *span, uint32_t stream)
+{
+    if (span->live) {
+        const target *t = find_target(r, span->address);
+        return mend_group_owns(r->heap, r->group, span) && (t == NULL || !t->is_there) &&
+               mend_layout_frozen_under(r->heap, span) == NULL; /* set aside: in no run */
+    }
+    assert(!span->cached);
+    return mend_layout_frozen_under(r->heap, span) == NULL &&
+           (is_kept(r, &span->waits) ||
+            mend_waits_are_ready(&r->heap->streams, &span->waits, stream, 0));
+}
+
+static mend_result unusable(const restoration *r, const target *t, const mend_span *span)
+{
+    const mend_chunk *frozen = mend_layout_frozen_under(r->heap, span);
+    if (!span->live && frozen != NULL && mend_chunk_misses_mapping(frozen)) {
+        return cannot(r->remapped, t, "its memory could not be mapped again yet");
+    }
+    return wrong_block(t, span->live ? "another block lies there"
+                                     : "work outside of the group may use its memory");
+}
+
+/* The map is for addresses. */
+static uint64_t key_of(const mend_chunk *chunk)
+{
+    return chunk->memory.number * MEND_GRANULE_BYTES;
+}
+
+/* Plans the way back of a chunk, once. */
+static mend_result plan_way_back(restoration *r, const target *t, mend_retired *retired)
+{
+    const mend_chunk *chunk = mend_chunk_numbered(&r->heap->chunks, retired->number);
+    const mend_retired *planned =
+        chunk != NULL ? mend_pointer_map_find(&r->ways_back, key_of(chunk)) : NULL;
+    if (planned == retired) {
+        return MEND_OK;
+    }
+    if (chunk == NULL || chunk->address == 0 || chunk->holds > 0 || !is_kept(r, &retired->waits) ||
+        planned != NULL) {
+        return wrong_block(t, "its memory was given to something else");
+    }
+    const mend_span *span = mend_heap_span_at(r->heap, chunk->address);
+    for (; span != NULL && span->address < chunk->address + chunk->size_bytes; span = span->next) {
+        if (!is_usable(r, span, t->stream)) {
+            return unusable(r, t, span);
+        }
+    }
+    if (!mend_pointer_map_reserve(&r->ways_back)) {
+        return mend_no_host_memory("the blocks of a group");
+    }
+    mend_pointer_map_insert(&r->ways_back, key_of(chunk), retired);
+    return MEND_OK;
+}
+
+/* Plans the ways back of the chunks that the block lay in. */
+static mend_result plan_ways_back(restoration *r, const target *t)
+{
+    mend_result result = MEND_OK;
+    const uint64_t end = t->address + t->size_bytes;
+    uint64_t at = t->address;
+    while (at < end && result == MEND_OK) {
+        const mend_chunk *chunk = mend_chunk_at(&r->heap->chunks, at);
+        mend_retired *retired = chunk == NULL ? mend_retire_at(r->heap, at) : NULL;
+        if (chunk != NULL) {
+            at = chunk->address + chunk->size_bytes;
+        } else if (retired != NULL) {
+            at = retired->address + retired->size_bytes;
+            result = plan_way_back(r, t, retired);
+        } else {
+            return wrong_block(t, "its memory is not mapped any more");
+        }
+    }
+    return result;
+}
+
+/* What a span waits for, also once it is freed: by its stream, and by one of its group. */
+static size_t span_waits(const mend_span *span)
+{
+    enum { STAMPS_OF_FREE = 2 };
+    return 1 + mend_waits_count_others(&span->waits) + STAMPS_OF_FREE;
+}
+
+/* Whether the mapped memory of the block can be used, and stays where it is. */
+static mend_result check_memory(restoration *r, const target *t)
+{
+    const uint64_t end = t->address + t->size_bytes;
+    uint64_t at = t->address;
+    size_t waits = 0;
+    while (at < end) {
+        const mend_chunk *chunk = mend_chunk_at(&r->heap->chunks, at);
+        const mend_span *span = chunk != NULL ? mend_heap_span_at(r->heap, at) : NULL;
+        if (span == NULL) { /* of a chunk that comes back */
+            const mend_retired *retired = mend_retire_at(r->heap, at);
+            at = retired->address + retired->size_bytes;
+            continue;
+        }
+        if (!is_usable(r, span, t->stream)) {
+            return unusable(r, t, span);
+        }
+        if (mend_pointer_map_find(&r->ways_back, key_of(chunk)) != NULL) {
+            return wrong_block(t, "its memory was at another address");
+        }
+        waits += span_waits(span);
+        at = mend_min_u64(mend_span_end(span), chunk->address + chunk->size_bytes);
+    }
+    r->most_waits = mend_max_u64(waits, r->most_waits);
+    return MEND_OK;
+}
+
+static mend_result check_targets(restoration *r)
+{
+    for (size_t i = 0; i < r->target_count; i++) {
+        r->targets[i].is_there = is_there(r, &r->targets[i]);
+    }
+    for (size_t i = 0; i < r->target_count; i++) {
+        MEND_TRY(r->targets[i].is_there ? MEND_OK : plan_ways_back(r, &r->targets[i]));
+    }
+    for (size_t i = 0; i < r->target_count; i++) {
+        MEND_TRY(r->targets[i].is_there ? MEND_OK : check_memory(r, &r->targets[i]));
+    }
+    return MEND_OK;
+}
+
+static mend_span *span_of(const restoration *r, const mend_group_block *live)
+{
+    return mend_pointer_map_find(&r->heap->blocks, (uint64_t)(uintptr_t)live->pointer);
+}
+
+static mend_result list_live(restoration *r)
+{
+    const bool has_frozen = r->heap->chunks.frozen_count > 0;
+    const size_t count = list(r->heap, r->group, NULL, sizeof(*r->live), 0);
+    r->live = calloc(count + 1, sizeof(*r->live));
+    if (r->live == NULL) {
+        return mend_no_host_memory("the blocks of a group");
+    }
+    mend_heap_list_group(r->heap, r->group, r->live, sizeof(*r->live), count, &r->live_count);
+    for (size_t i = 0; i < count; i++) {
+        const mend_span *span = span_of(r, &r->live[i]);
+        const size_t parts = has_frozen ? mend_layout_count_chunks(r->heap, span) : 1;
+        r->live_parts += parts;
+        r->most_waits = mend_max_u64(parts > 1 ? span_waits(span) : 0, r->most_waits);
+    }
+    return MEND_OK;
+}
+
+/* ---- the changes, which cannot fail --------------------------------------------------------- */
+
+/* A chunk on its way back has the waits of both mappings; and what is freed without a stream may
+ * wait for all of them. */
+static size_t most_waits(const restoration *r)
+{
+    const mend_streams *streams = &r->heap->streams;
+    bool is_any = r->ways_back.count > 0;
+    MEND_SLOTS_EACH(i, streams, r->group) {
+        is_any = is_any || streams->items[i].has_ended;
+    }
+    return is_any || r->most_waits > streams->count ? streams->count : r->most_waits;
+}
+
+/* All host memory that the changes may need. */
+static mend_result reserve(restoration *r)
+{
+    size_t promised = 0;
+    while (promised < r->target_count && mend_pointer_map_promise(&r->heap->blocks)) {
+        promised++;
+    }
+    bool is_reserved = promised == r->target_count;
+    for (; promised > 0; promised--) {
+        mend_pointer_map_end_promise(&r->heap->blocks);
+    }
+    is_reserved = is_reserved &&
+                  mend_layout_reserve_changes(
+                      r->heap, r->live_parts + r->target_count + r->ways_back.count, most_waits(r));
+    return is_reserved ? MEND_OK : mend_no_host_memory("the blocks of a group");
+}
+
+/* Frees a block on the stream of the group that it was allocated on. */
+static void let_go(restoration *r, mend_span *span)
+{
+    uint32_t stream = MEND_STREAM_UNKNOWN;
+    for (const mend_wait *at = span->waits.others; at != NULL; at = at->next) {
+        stream = at->stamp.epoch == 0 ? at->stamp.stream : stream; /* the last one is the mark */
+    }
+    assert(r->heap->streams.items[stream].group == r->group);
+    if (r->heap->streams.items[stream].has_ended) {
+        stream = MEND_STREAM_UNKNOWN; /* forgotten; the mark still keeps the memory */
+    }
+    mend_block_let_go(r->heap, span, (mend_block_users){stream, MEND_STREAM_UNKNOWN});
+}
+
+static void take(restoration *r, const target *t)
+{
+    mend_heap *heap = r->heap;
+    mend_run *run = NULL;
+    for (int zone = 0; zone < MEND_ZONES_OF_BLOCKS && run == NULL; zone++) {
+        run = mend_layout_run_at(&heap->zones[zone], t->address);
+    }
+    assert(run != NULL && mend_run_end(run) - t->address >= t->size_bytes);
+    const mend_request request = {.size_bytes = t->size_bytes,
+                                  .alignment_bytes = MEND_GRANULE_BYTES,
+                                  .requested_bytes = t->block.size_bytes,
+                                  .handle = t->block.stream,
+                                  .stream = t->stream,
+                                  .group = r->group,
+                                  .tag = t->block.tag,
+                                  .sleep_tag = mend_heap_span_at(heap, t->address)->sleep_tag};
+    mend_span *span = mend_layout_take(heap, run, t->address, t->size_bytes);
+    heap->counters.placed_in_run++;
+    mend_block_hand_out(heap, &request, span);
+}
+
+static void apply(restoration *r)
+{
+    for (size_t i = 0; i < r->live_count; i++) {
+        mend_span *span = span_of(r, &r->live[i]);
+        const target *same = find_target(r, span->address);
+        if (same == NULL || !same->is_there) {
+            let_go(r, span);
+        }
+    }
+    for (size_t i = 0; i < r->ways_back.capacity; i++) {
+        mend_retired *retired = r->ways_back.entries[i].value;
+        if (retired != NULL) {
+            mend_retire_swap(r->heap, retired,
+                             mend_chunk_numbered(&r->heap->chunks, retired->number));
+        }
+    }
+    for (size_t i = 0; i < r->target_count; i++) {
+        if (!r->targets[i].is_there) {
+            take(r, &r->targets[i]);
+        }
+    }
+}
+
+/* First what may call the driver, and release `state`: streams are found, and mappings that are
+ * owed asked for again. Then, with `state` held to the end, the checks, which also plan the chunks
+ * that go back to an old mapping; and all nodes. apply() cannot fail. */
+static mend_result restore(restoration *r, const mend_group_block *blocks, size_t block_bytes)
+{
+    mend_driver_scope scope;
+    MEND_TRY(read_targets(r, blocks, block_bytes));
+    MEND_TRY(find_streams(r));
+    const bool any = r->heap->chunks.missing_count > 0;
+    r->remapped = any ? mend_driver_scope_open(r->heap, &scope) : MEND_OK;
+    if (any && r->remapped == MEND_OK) {
+        r->remapped = mend_settle_restores(r->heap);
+        mend_driver_scope_close(r->heap, &scope);
+    }
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        mend_cache_flush(r->heap, zone);
+    }
+    MEND_TRY(check_targets(r));
+    MEND_TRY(list_live(r));
+    MEND_TRY(reserve(r));
+    apply(r);
+    return MEND_OK;
+}
+
+mend_result mend_heap_restore_group(mend_heap *heap, uint32_t group, const mend_group_block *blocks,
+                                    size_t block_bytes, size_t count)
+{
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
+    assert(group != 0);
+    if (heap->chunks.asleep_count > 0) {
+        return mend_failure(
+            MEND_ERROR_ASLEEP,
+            "mend_group_set_blocks: memory of the pool sleeps; call mend_wake first");
+    }
+    restoration r = {.heap = heap, .group = group, .target_count = count};
+    mend_pointer_map_init(&r.ways_back);
+    r.targets = calloc(mend_max_u64(count, 1), sizeof(*r.targets));
+    mend_result result = r.targets == NULL ? mend_no_host_memory("the blocks of a group")
+                                           : restore(&r, blocks, block_bytes);
+    free(r.targets);
+    free(r.live);
+    mend_pointer_map_clear(&r.ways_back);
+    return result;
+}

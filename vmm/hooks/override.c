@@ -1,0 +1,383 @@
+/*
+ * Overrides: allocators that the program set in the place of Mend's pools. While there is one, a
+ * table has an entry for each of its blocks, so that the block is freed by the allocator that made
+ * it, whatever is set by then. The functions of an override are called without a lock.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/struct_size.h"
+#include "hooks/hooks.h"
+#include "pool/pool.h"
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static mend_process_devices *lock(void)
+{
+    mend_process_devices *devices = &mend_process_own_devices;
+    mend_mutex_lock(&devices->mutex);
+    return devices;
+}
+
+/* Ends one use, under the mutex. True if it was the last. */
+static bool drop(mend_override *override)
+{
+    assert(override->holds > 0);
+    return --override->holds == 0;
+}
+
+/* After a fork inside a function of the override: the child has no overrides. */
+static bool is_inherited(const mend_override *override)
+{
+    return override->generation != mend_process_generation();
+}
+
+/* Called when nothing can reach the override any more. The caller holds no lock. */
+static void retire(mend_override *override)
+{
+    assert(override->holds == 0 || is_inherited(override));
+    if (!is_inherited(override) && override->allocator.retired != NULL) {
+        override->allocator.retired(override->allocator.handler.ctx);
+    }
+    if (is_inherited(override)) {
+        return;
+    }
+    free(override);
+    mend_process_devices *devices = lock();
+    assert(atomic_load(&devices->override_count) > 0);
+    if (atomic_fetch_sub_explicit(&devices->override_count, 1, memory_order_release) == 1) {
+        mend_pointer_map_clear(&devices->blocks); /* it is empty */
+    }
+    mend_mutex_unlock(&devices->mutex);
+}
+
+void mend_override_let_go(mend_override *override)
+{
+    if (is_inherited(override)) {
+        return;
+    }
+    mend_process_devices *devices = lock();
+    bool was_last = drop(override);
+    mend_mutex_unlock(&devices->mutex);
+    if (was_last) {
+        retire(override);
+    }
+}
+
+static int place_of(int device)
+{
+    return device == MEND_ALL_DEVICES ? MEND_DEVICE_LIMIT : device;
+}
+
+/* Begins a use of what was found, and releases the mutex. */
+static mend_override *use(mend_process_devices *devices, mend_override *found)
+{
+    if (found != NULL) {
+        found->holds++;
+    }
+    mend_mutex_unlock(&devices->mutex);
+    return found;
+}
+
+mend_override *mend_override_of_device(int device)
+{
+    if (!mend_devices_have_overrides()) {
+        return NULL;
+    }
+    mend_process_devices *devices = lock();
+    return use(devices, devices->override[place_of(device)]);
+}
+
+mend_override *mend_override_of_block(const void *pointer)
+{
+    if (!mend_devices_have_overrides()) {
+        return NULL;
+    }
+    mend_process_devices *devices = lock();
+    return use(devices, mend_pointer_map_find(&devices->blocks, (uint64_t)(uintptr_t)pointer));
+}
+
+/* ---- set and get ----------------------------------------------------------------------------- */
+
+/* Version 1 already had the handler. */
+static bool is_whole(const mend_allocator *allocator)
+{
+    return mend_struct_size_is_whole(allocator->struct_size,
+                                     offsetof(mend_allocator, record_stream));
+}
+
+static mend_result make_override(const mend_allocator *given, mend_override **override)
+{
+    MEND_INVALID_IF(!is_whole(given),
+                    "mend_allocator.struct_size is wrong: begin with MEND_ALLOCATOR_INIT");
+    MEND_INVALID_IF(given->struct_size > sizeof(*given),
+                    "mend_allocator is of a newer version than the library");
+    mend_allocator allocator = MEND_ALLOCATOR_INIT;
+    memcpy(&allocator, given, given->struct_size);
+    allocator.struct_size = sizeof(allocator);
+    allocator.handler.name[sizeof(allocator.handler.name) - 1] = '\0';
+    MEND_INVALID_IF(allocator.handler.alloc == NULL || allocator.handler.free == NULL,
+                    "mend_allocator.handler: alloc or free is NULL");
+    mend_override *made = mend_process_prepare() == MEND_OK ? malloc(sizeof(*made)) : NULL;
+    if (made == NULL) {
+        return mend_publish(mend_no_host_memory("an allocator"));
+    }
+    *made = (mend_override){
+        .allocator = allocator, .generation = mend_process_generation(), .holds = 1};
+    *override = made;
+    return MEND_OK;
+}
+
+/* The new one is counted before it can be found, so that no call takes the way of a process without
+ * any. What it replaces retires when no lock is held, because its function may call Mend; and so
+ * does the new one, if it was replaced meanwhile and this was its last use. */
+mend_result mend_set_allocator(int device, const mend_allocator *allocator)
+{
+    mend_override *replaced[MEND_DEVICE_LIMIT + 1] = {NULL};
+    mend_override *override = NULL;
+    MEND_TRY(mend_devices_check(device, true));
+    if (allocator != NULL) {
+        MEND_TRY(make_override(allocator, &override));
+    }
+    int first = device == MEND_ALL_DEVICES ? 0 : device;
+    int last = place_of(device);
+    mend_process_devices *devices = lock();
+    if (override != NULL) {
+        atomic_fetch_add_explicit(&devices->override_count, 1, memory_order_relaxed);
+    }
+    for (int i = first; i <= last; i++) {
+        mend_override *before = devices->override[i];
+        devices->override[i] = override;
+        if (override != NULL) {
+            override->holds++;
+        }
+        replaced[i] = before != NULL && drop(before) ? before : NULL;
+    }
+    mend_mutex_unlock(&devices->mutex);
+    for (int i = first; i <= last; i++) {
+        if (replaced[i] != NULL) {
+            retire(replaced[i]);
+        }
+    }
+    if (override != NULL) {
+        mend_override_let_go(override);
+    }
+    return MEND_OK;
+}
+
+mend_result mend_get_allocator(int device, mend_allocator *allocator)
+{
+    MEND_INVALID_IF(allocator == NULL || !is_whole(allocator),
+                    "mend_get_allocator: allocator is NULL, or its struct_size is "
+                    "wrong: begin with MEND_ALLOCATOR_INIT");
+    MEND_TRY(mend_devices_check(device, true));
+    mend_allocator all = {.handler = {.ctx = mend_devices_ctx(device),
+                                      .alloc = mend_devices_alloc,
+                                      .free = mend_devices_free,
+                                      .name = "mend"},
+                          .record_stream = mend_devices_record_stream,
+                          .trim = mend_devices_trim,
+                          .block_info = mend_devices_block_info};
+    mend_process_devices *devices = lock();
+    if (devices->override[place_of(device)] != NULL) {
+        all = devices->override[place_of(device)]->allocator;
+        all.retired = NULL;
+    }
+    mend_mutex_unlock(&devices->mutex);
+    mend_struct_write(allocator, &all, sizeof(all));
+    return MEND_OK;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static bool is_result(int answer)
+{
+#define X(name, value, meaning) answer == (value) ||
+    return MEND_RESULTS(X) false;
+#undef X
+}
+
+/* Turns the answer of an override's function into a result; a number that is not a result becomes
+ * `otherwise`. If the override wraps Mend and returned Mend's own failure, Mend's message stays. */
+static mend_result result_of(const mend_override *override, int answer, mend_result otherwise,
+                             const char *what, const mend_thread_error *before)
+{
+    mend_thread_error *error = mend_process_error();
+    if (answer == MEND_OK) {
+        *error = *before;
+        return MEND_OK;
+    }
+    mend_result result = is_result(answer) ? (mend_result)answer : otherwise;
+    return error->result == result ? result
+                                   : mend_fail(result, "the allocator \"%s\" returned %d from %s",
+                                               override->allocator.handler.name, answer, what);
+}
+
+/* The same at the end of a call, and of the use of the override. */
+static mend_result end_call(mend_override *override, int answer, const char *what,
+                            const mend_thread_error *before)
+{
+    mend_result result = result_of(override, answer, MEND_ERROR_DRIVER, what, before);
+    mend_override_let_go(override);
+    return result;
+}
+
+/* Before a call of the override: clears the thread's error, to see whether the call sets it. */
+static mend_thread_error begin_call(void)
+{
+    assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
+    mend_thread_error before = *mend_process_error();
+    mend_process_error()->result = MEND_OK;
+    return before;
+}
+
+/* Adds a block to the table, in the room promised for it; the block counts as a use of its
+ * override. */
+static void keep_block(mend_override *override, void *pointer)
+{
+    if (is_inherited(override)) {
+        return;
+    }
+    const uint64_t address = (uint64_t)(uintptr_t)pointer;
+    mend_process_devices *devices = lock();
+    mend_pointer_map_end_promise(&devices->blocks);
+    bool is_new = mend_pointer_map_find(&devices->blocks, address) == NULL;
+    if (is_new) {
+        mend_pointer_map_insert(&devices->blocks, address, override);
+        override->holds++;
+    }
+    mend_mutex_unlock(&devices->mutex);
+    if (!is_new) {
+        mend_warn("the allocator \"%s\" returned %p, which is in use",
+                  override->allocator.handler.name, pointer);
+    }
+}
+
+static void end_promise(const mend_override *override)
+{
+    if (is_inherited(override)) {
+        return;
+    }
+    mend_process_devices *devices = lock();
+    mend_pointer_map_end_promise(&devices->blocks);
+    mend_mutex_unlock(&devices->mutex);
+}
+
+static mend_result alloc(mend_override *override, uint64_t size_bytes, mend_stream stream,
+                         void **pointer)
+{
+    const mend_device_handler *handler = &override->allocator.handler;
+    void *made = NULL;
+    mend_thread_error before = begin_call();
+    int answer = handler->alloc(handler->ctx, &made, size_bytes, stream);
+    mend_result result =
+        result_of(override, answer, MEND_ERROR_OUT_OF_MEMORY, "an allocation", &before);
+    if (result == MEND_OK && made == NULL) {
+        result =
+            mend_fail(MEND_ERROR_OUT_OF_MEMORY, "the allocator \"%s\" returned NULL for %llu bytes",
+                      handler->name, (unsigned long long)size_bytes);
+    }
+    if (result != MEND_OK) {
+        end_promise(override);
+        return result;
+    }
+    keep_block(override, made);
+    *pointer = made;
+    return MEND_OK;
+}
+
+mend_result mend_override_alloc(mend_override *override, uint64_t size_bytes, mend_stream stream,
+                                void **pointer)
+{
+    mend_process_devices *devices = lock();
+    const bool is_promised = mend_pointer_map_promise(&devices->blocks);
+    mend_mutex_unlock(&devices->mutex);
+    mend_result result = is_promised ? alloc(override, size_bytes, stream, pointer)
+                                     : mend_publish(mend_no_host_memory("the table of blocks"));
+    mend_override_let_go(override);
+    return result;
+}
+
+/* Removes a block's entry before the free, because another thread's allocation may get the address
+ * at once; its room stays promised. False: another caller frees the block. */
+static bool take_block(mend_override *override, const void *pointer)
+{
+    uint64_t address = (uint64_t)(uintptr_t)pointer;
+    mend_process_devices *devices = lock();
+    bool is_there = mend_pointer_map_find(&devices->blocks, address) == override;
+    if (is_there) {
+        mend_pointer_map_remove(&devices->blocks, address);
+        assert(override->holds > 1);
+        devices->blocks.promised_count++;
+        drop(override); /* the caller's own use remains */
+    }
+    mend_mutex_unlock(&devices->mutex);
+    return is_there;
+}
+
+static mend_result release(mend_override *override, void *pointer, uint64_t size_bytes,
+                           mend_stream stream)
+{
+    const mend_device_handler *handler = &override->allocator.handler;
+    if (!take_block(override, pointer)) {
+        return mend_fail(MEND_ERROR_DOUBLE_FREE, "%p is being freed by another thread", pointer);
+    }
+    mend_thread_error before = begin_call();
+    int answer = handler->free(handler->ctx, pointer, size_bytes, stream);
+    mend_result result = result_of(override, answer, MEND_ERROR_DRIVER, "a free", &before);
+    if (result == MEND_OK) {
+        end_promise(override);
+    } else {
+        keep_block(override, pointer);
+    }
+    return result;
+}
+
+mend_result mend_override_free(mend_override *override, void *pointer, uint64_t size_bytes,
+                               mend_stream stream)
+{
+    mend_result result = release(override, pointer, size_bytes, stream);
+    mend_override_let_go(override);
+    return result;
+}
+
+static mend_result not_supported(mend_override *override, const char *what)
+{
+    mend_result result = mend_fail(MEND_ERROR_NOT_SUPPORTED, "the allocator \"%s\" has no %s",
+                                   override->allocator.handler.name, what);
+    mend_override_let_go(override);
+    return result;
+}
+
+mend_result mend_override_record_stream(mend_override *override, void *pointer, mend_stream stream)
+{
+    const mend_allocator *of = &override->allocator;
+    const mend_thread_error before = begin_call();
+    return of->record_stream == NULL
+               ? not_supported(override, "record_stream")
+               : end_call(override, of->record_stream(of->handler.ctx, pointer, stream),
+                          "record_stream", &before);
+}
+
+mend_result mend_override_block_info(mend_override *override, const void *pointer,
+                                     mend_block_info *info)
+{
+    const mend_allocator *of = &override->allocator;
+    const mend_thread_error before = begin_call();
+    return of->block_info == NULL
+               ? not_supported(override, "block_info")
+               : end_call(override, of->block_info(of->handler.ctx, pointer, info), "block_info",
+                          &before);
+}
+
+mend_result mend_override_trim(mend_override *override, uint64_t keep_bytes, mend_trim_mode mode,
+                               uint64_t *released_bytes)
+{
+    const mend_allocator *of = &override->allocator;
+    *released_bytes = 0;
+    mend_thread_error before = begin_call();
+    int answer =
+        of->trim != NULL ? of->trim(of->handler.ctx, keep_bytes, mode, released_bytes) : MEND_OK;
+    return end_call(override, answer, "trim", &before);
+}

@@ -1,0 +1,310 @@
+/*
+ * Other memory for a live chunk, at the same addresses: memory that others cannot know; several
+ * chunks for one, which is how a chunk is split, because the driver cannot do that; or chunks for
+ * its live pages alone, which is a compaction. A transaction, whose steps leave this:
+ *  - the chunk is frozen, the empty chunks that it gets are claimed, and what lacks is created;
+ *  - these are mapped at a scratch address, get the contents there, and leave it. Up to here the
+ *    chunk has its mapping, and a failure puts all back (undo);
+ *  - the chunk is unmapped. From here its blocks cannot be used, until
+ *  - the others are mapped at its addresses. Only then they get its blocks in the layout (install),
+ *    and its old memory is given back, or is an empty chunk.
+ *
+ * If the driver refuses the last step, the chunk is mapped to its old memory again; if that is
+ * refused, too, it lacks its mapping, which is owed (memory/owed.h). What of the others is mapped
+ * by then, and not unmapped on that way back, stays: then the others have the addresses, and those
+ * that are not mapped lack their mappings.
+ */
+#include "map/map.h"
+
+#include <stdlib.h>
+
+typedef struct exchange {
+    mend_heap *heap;
+    const mend_exchange_order *order;
+    mend_exchange_report *report;
+    mend_chunk *chunk;
+    mend_cluster *parts;
+    size_t count;
+    mend_layout_promise nodes;
+    size_t reservations_before;
+    uint64_t scratch;      /* the parts are mapped here for the copy, one behind the other */
+    size_t scratch_mapped; /* ... so many of them */
+} exchange;
+
+/* Of blocks. */
+static int scratch_zone(const mend_chunk *chunk)
+{
+    return chunk->zone == MEND_ZONE_SMALL ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
+}
+
+static mend_result done(const exchange *x, mend_answer answer)
+{
+    x->report->driver_calls++;
+    return mend_driver_result(x->heap, answer);
+}
+
+static uint64_t bytes_of(const mend_cluster parts[], size_t count)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        bytes += parts[i].size_bytes;
+    }
+    return bytes;
+}
+
+/* Nodes of the layout are promised, because other threads take nodes during driver calls. Each part
+ * is attached, and may be detached elsewhere before. */
+static bool reserve_nodes(exchange *x)
+{
+    mend_heap *heap = x->heap;
+    x->nodes = mend_freeze_nodes(heap, 3 * x->count + 1, mend_freeze_spans(heap, x->chunk));
+    return mend_retire_reserve(heap, 2 * x->count) &&
+           mend_slab_reserve(&heap->chunks.slab, x->count) &&
+           mend_space_reserve_nodes(&heap->space, 2 * x->count + 2) &&
+           mend_space_reserve_nodes(mend_heap_space_at(heap, x->chunk->address), x->count + 2) &&
+           mend_layout_promise_these(heap, &x->nodes);
+}
+
+/* ---- what can fail --------------------------------------------------------------------------- */
+
+/* No thread takes memory in the chunk, nor the free chunks that it gets. */
+static void freeze(exchange *x)
+{
+    mend_freeze_chunk(x->heap, x->chunk);
+    for (size_t i = 0; i < x->count; i++) {
+        if (x->parts[i].chunk != NULL) {
+            mend_step_claim(x->heap, x->parts[i].chunk);
+        }
+    }
+}
+
+static mend_result create(exchange *x)
+{
+    for (size_t i = 0; i < x->count; i++) {
+        mend_cluster *part = &x->parts[i];
+        if (part->chunk == NULL) {
+            x->report->driver_calls++;
+            MEND_TRY(
+                mend_step_create(x->heap, part->size_bytes, x->order->is_private, &part->chunk));
+            part->is_created = true;
+        }
+    }
+    return MEND_OK;
+}
+
+mend_result mend_exchange_find_scratch(mend_heap *heap, const mend_chunk *chunk, uint64_t bytes,
+                                       uint64_t *address)
+{
+    const mend_status status =
+        mend_space_place(&heap->space, scratch_zone(chunk), bytes, 0, address);
+    return status == MEND_DRIVER_OUT_OF_MEMORY
+               ? MEND_ERROR_OUT_OF_MEMORY
+               : mend_driver_result(heap, MEND_ANSWER(reserve, status));
+}
+
+static mend_result map_scratch(exchange *x)
+{
+    mend_heap *heap = x->heap;
+    const uint64_t bytes = bytes_of(x->parts, x->count);
+    MEND_TRY(mend_exchange_find_scratch(heap, x->chunk, bytes, &x->scratch));
+    mend_status status = MEND_DRIVER_OK;
+    uint64_t address = x->scratch;
+    for (size_t i = 0; i < x->count && status == MEND_DRIVER_OK; i++) {
+        x->report->driver_calls++;
+        status = mend_step_map(heap, address, x->parts[i].chunk);
+        x->scratch_mapped += status == MEND_DRIVER_OK;
+        address += x->parts[i].size_bytes;
+    }
+    return status == MEND_DRIVER_OK
+               ? done(x, MEND_ANSWER(set_access, mend_step_allow(heap, x->scratch, bytes)))
+               : mend_driver_result(x->heap, MEND_ANSWER(map, status));
+}
+
+/* Copies from the first live byte of a part to its last one. */
+static mend_result copy_part(exchange *x, const mend_cluster *part, uint64_t target)
+{
+    const mend_driver *driver = x->heap->driver;
+    const uint64_t end = part->address + part->size_bytes;
+    uint64_t from = end;
+    uint64_t to = part->address;
+    MEND_SPANS_EACH(const mend_span, span, x->heap, part) {
+        if (span->live) {
+            from = mend_min_u64(from, mend_max_u64(span->address, part->address));
+            to = mend_min_u64(mend_span_end(span), end);
+        }
+    }
+    if (from >= to) {
+        return MEND_OK; /* other threads have freed the blocks meanwhile, or there were none */
+    }
+    x->report->copied_bytes += to - from;
+    return done(x, MEND_ANSWER(copy, driver->copy(driver, target + (from - part->address), from,
+                                                  to - from, NULL)));
+}
+
+static mend_result copy(exchange *x)
+{
+    const mend_driver *driver = x->heap->driver;
+    uint64_t target = x->scratch;
+    for (size_t i = 0; i < x->count; i++) {
+        MEND_TRY(copy_part(x, &x->parts[i], target));
+        target += x->parts[i].size_bytes;
+    }
+    return x->report->copied_bytes == 0
+               ? MEND_OK
+               : done(x, MEND_ANSWER(context_synchronize, driver->context_synchronize(driver)));
+}
+
+/* Unmaps the scratch mappings. If the driver refuses, or if copies may still use them, they retire.
+ */
+static void leave_scratch(exchange *x, bool copies_have_ended)
+{
+    mend_heap *heap = x->heap;
+    const uint64_t bytes = bytes_of(x->parts, x->scratch_mapped);
+    if (bytes == 0) {
+        return;
+    }
+    copies_have_ended =
+        copies_have_ended || x->report->copied_bytes == 0 || mend_step_end_copies(heap, NULL);
+    x->report->driver_calls++;
+    if (copies_have_ended &&
+        mend_driver_did(heap, heap->driver->unmap(heap->driver, x->scratch, bytes))) {
+        return;
+    }
+    uint64_t address = x->scratch;
+    for (size_t i = 0; i < x->scratch_mapped; i++) {
+        mend_retire_scratch(heap, x->parts[i].chunk, scratch_zone(x->chunk), address);
+        address += x->parts[i].size_bytes;
+    }
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* What was created goes back, as if it had not been; free chunks go where they were. */
+static void drop_parts(exchange *x)
+{
+    for (size_t i = 0; i < x->count; i++) {
+        mend_chunk *chunk = x->parts[i].chunk;
+        if (chunk != NULL && chunk->claim.address != 0) {
+            mend_step_end_claim(x->heap, chunk);
+        } else if (x->parts[i].is_created && chunk->address == 0 &&
+                   mend_retire_holds(x->heap, chunk->memory.handle) == NULL) {
+            mend_step_undo_create(x->heap, chunk);
+        }
+        x->parts[i].chunk = NULL;
+        x->parts[i].is_created = false;
+    }
+}
+
+static void undo(exchange *x)
+{
+    drop_parts(x);
+    mend_thaw_chunk(x->heap, x->chunk);
+    mend_space_trim(&x->heap->space, x->reservations_before);
+}
+
+/* The parts get the addresses of the chunk; those from `first` to `mapped` are mapped. `is_whole`:
+ * all are, with access. What lacks something stays frozen. Then the old memory is given back, which
+ * nothing maps. What the driver refuses stays, accounted for as free memory. */
+static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
+{
+    mend_heap *heap = x->heap;
+    mend_chunk *chunk = x->chunk;
+    if (x->order->keeps_memory) {
+        mend_history_note(&heap->history, MEND_EVENT_COMPACT, chunk->address, chunk->size_bytes,
+                          chunk->memory.number);
+    }
+    for (size_t i = 0; i < x->count; i++) {
+        heap->counters.chunks_moved += mend_retire_claim(heap, x->parts[i].chunk);
+    }
+    mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_NOTHING);
+    mend_layout_replace(heap, chunk, x->parts, x->count);
+    for (size_t i = 0; i < x->count; i++) {
+        mend_chunk *other = x->parts[i].chunk;
+        if (!is_whole) {
+            mend_chunk_set_missing(&heap->chunks, other,
+                                   i >= first && i < mapped ? MEND_MISSING_ACCESS
+                                                            : MEND_MISSING_MAPPING);
+        } else {
+            mend_thaw_chunk(heap, other);
+        }
+    }
+    mend_layout_note_peaks(heap, false);
+    if (!x->order->keeps_memory && chunk->address == 0 &&
+        mend_retire_holds(heap, chunk->memory.handle) == NULL) {
+        (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk, false));
+    }
+}
+
+/* The chunk is not mapped. If the driver refuses to map the other memory, it goes back to its old
+ * one; if the driver refuses that, too, it lacks its mapping. */
+static mend_result finish(exchange *x)
+{
+    mend_heap *heap = x->heap;
+    size_t first = 0;
+    size_t mapped;
+    mend_result result = MEND_OK;
+    mend_chunk_set_missing(&heap->chunks, x->chunk, MEND_MISSING_MAPPING);
+    const mend_answer answer =
+        mend_step_map_parts(heap, x->parts, x->count, &mapped, &x->report->driver_calls);
+    if (answer.status == MEND_DRIVER_OK) {
+        install(x, 0, mapped, true);
+    } else if (mend_step_unmap_parts(heap, x->parts, mapped, &first, &x->report->driver_calls) ==
+               MEND_DRIVER_OK) {
+        const mend_answer back = mend_remap_chunk(heap, x->chunk);
+        drop_parts(x);
+        mend_layout_note_peaks(heap, false);
+        result = back.status == MEND_DRIVER_OK ? mend_driver_refused(heap, answer)
+                                               : mend_remap_failed(heap, back);
+    } else {
+        install(x, first, mapped, false);
+        result = mend_remap_failed(heap, answer);
+    }
+    if (!x->order->keeps_memory) {
+        mend_attainable_forget(heap);
+    }
+    return result;
+}
+
+static mend_result perform(exchange *x)
+{
+    const mend_driver *driver = x->heap->driver;
+    freeze(x);
+    mend_result result = create(x);
+    result = result == MEND_OK ? map_scratch(x) : result;
+    result = result == MEND_OK ? copy(x) : result;
+    leave_scratch(x, result == MEND_OK);
+    if (result == MEND_OK) {
+        result = done(
+            x, MEND_ANSWER(unmap, driver->unmap(driver, x->chunk->address, x->chunk->size_bytes)));
+    }
+    if (result != MEND_OK) {
+        undo(x);
+        return result;
+    }
+    return finish(x);
+}
+
+mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *order,
+                                 mend_exchange_report *report)
+{
+    mend_chunk *chunk = order->chunk;
+    mend_cluster whole = {.address = chunk->address, .size_bytes = chunk->size_bytes};
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
+    assert(chunk->missing == MEND_MISSING_NOTHING);
+    assert(!chunk->is_frozen);
+    assert(order->keeps_memory || mend_retire_holds(heap, chunk->memory.handle) == NULL);
+    *report = (mend_exchange_report){.copied_bytes = 0};
+    exchange x = {.heap = heap,
+                  .order = order,
+                  .report = report,
+                  .chunk = chunk,
+                  .parts = order->parts != NULL ? order->parts : &whole,
+                  .count = order->parts != NULL ? order->count : 1,
+                  .reservations_before = heap->space.reservations_by_address.count};
+    if (!reserve_nodes(&x)) {
+        return mend_no_host_memory("an exchange of memory");
+    }
+    mend_result result = perform(&x);
+    mend_layout_end_promise(heap, &x.nodes);
+    return result;
+}

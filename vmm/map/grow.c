@@ -1,0 +1,309 @@
+/*
+ * Carries out a plan: the one transaction in which chunks are created, moved and mapped. All steps
+ * that can fail come first (perform); after a failure they are undone, and the heap is as before.
+ */
+#include "map/map.h"
+
+#include <stdlib.h>
+
+/* What the transaction has done so far, to be undone if a later step fails. */
+typedef struct transaction {
+    mend_heap *heap;
+    const mend_plan *plan;
+    mend_layout_promise nodes; /* of the layout, promised until the end */
+    mend_span *base; /* the claimed part of the run, as one span; NULL: none, or not claimed yet */
+    int zone;
+    mend_space *space;   /* the addresses that it uses */
+    mend_cluster *parts; /* what is mapped, in order: claimed chunks, created ones */
+    size_t count;
+    size_t mapped; /* of these, so far */
+    size_t reservations_before;
+    uint64_t address; /* where the first one is mapped */
+    uint64_t total_bytes;
+} transaction;
+
+/* Of waits, only chunks that are mapped have any: they are claimed before anything changes. */
+static mend_layout_promise count_nodes(const transaction *t, size_t chunks)
+{
+    mend_layout_promise nodes = mend_layout_nodes_for(t->heap, chunks);
+    nodes.waits = mend_layout_nodes_for(t->heap, 1).waits;
+    for (size_t i = 0; i < t->plan->picks.count; i++) {
+        const mend_chunk *at = t->plan->picks.chunks[i];
+        if (at->address != 0) {
+            mend_run *run = mend_layout_run_at(&t->heap->zones[at->zone], at->address);
+            nodes.waits +=
+                mend_layout_count_waits(t->heap, run, at->address, at->address + at->size_bytes);
+        }
+    }
+    return nodes;
+}
+
+/* Nodes of the layout are promised, because other threads take nodes during driver calls. Only a
+ * thread that holds the grow lock uses the others. */
+static bool reserve_nodes(transaction *t)
+{
+    mend_heap *heap = t->heap;
+    size_t created = mend_plan_create_count(t->plan);
+    size_t chunks = t->plan->picks.count + created;
+    t->parts = calloc(chunks, sizeof(t->parts[0]));
+    t->nodes = count_nodes(t, chunks);
+    return t->parts != NULL && mend_retire_reserve(heap, chunks) &&
+           mend_slab_reserve(&heap->chunks.slab, created) &&
+           mend_space_reserve_nodes(t->space, 1) && mend_layout_promise_these(heap, &t->nodes);
+}
+
+/* Makes the stream wait for the last use, by other streams, of the memory that the plan takes. */
+static mend_result order_streams(const transaction *t, uint32_t stream)
+{
+    mend_heap *heap = t->heap;
+    const mend_plan *plan = t->plan;
+    if (plan->base != NULL) {
+        MEND_TRY(mend_layout_make_ready(heap, plan->base, plan->start,
+                                        mend_run_end(plan->base) - plan->start, stream));
+    }
+    for (size_t i = 0; i < plan->picks.count; i++) {
+        const mend_chunk *at = plan->picks.chunks[i];
+        assert(mend_chunk_is_empty(at));
+        if (at->address != 0) { /* one that is not mapped has nothing to wait for */
+            mend_run *run = mend_layout_run_at(&heap->zones[at->zone], at->address);
+            MEND_TRY(mend_layout_make_ready(heap, run, at->address, at->size_bytes, stream));
+        }
+    }
+    return MEND_OK;
+}
+
+/* The next part. */
+static void enter(transaction *t, mend_chunk *chunk, bool is_created)
+{
+    t->parts[t->count++] =
+        (mend_cluster){.size_bytes = chunk->size_bytes, .chunk = chunk, .is_created = is_created};
+}
+
+/* Takes everything that the plan uses out of reach of other threads, before driver calls. */
+static void claim(transaction *t)
+{
+    mend_heap *heap = t->heap;
+    mend_run *base = t->plan->base;
+    if (base != NULL) {
+        uint64_t start = t->plan->start;
+        assert(start >= t->plan->base_address);
+        assert(start >= base->address);
+        t->address = mend_run_end(base);
+        if (start < t->address) { /* the part before the block stays in the run */
+            t->base = mend_layout_claim_part(heap, base, start, t->address - start);
+        }
+    }
+    for (size_t i = 0; i < t->plan->picks.count; i++) {
+        mend_step_claim(heap, t->plan->picks.chunks[i]);
+        enter(t, t->plan->picks.chunks[i], false);
+    }
+}
+
+static void end_claim_of_base(transaction *t)
+{
+    if (t->base != NULL) {
+        mend_layout_end_claim(t->heap, t->base);
+        t->base = NULL;
+    }
+}
+
+static mend_result create_chunks(transaction *t)
+{
+    uint64_t left_bytes = t->plan->create_bytes;
+    while (left_bytes > 0) {
+        uint64_t size_bytes = mend_plan_next_chunk(t->plan, left_bytes);
+        mend_chunk *chunk;
+        assert(size_bytes > 0);
+        assert(size_bytes <= left_bytes);
+        MEND_TRY(mend_step_create(t->heap, size_bytes, false, &chunk));
+        enter(t, chunk, true);
+        left_bytes -= size_bytes;
+    }
+    return MEND_OK;
+}
+
+/* The end of the zone's last segment, if there is room behind it: small chunks are mapped one after
+ * the other. */
+static bool find_tail(const transaction *t, uint64_t *address)
+{
+    mend_tree_node *last = mend_tree_last(&t->heap->zones[t->zone].segment_ends);
+    if (last == NULL) {
+        return false;
+    }
+    const mend_span *span = MEND_CONTAINER_OF(last, mend_span, by_end);
+    uint64_t end = span->address + span->size_bytes;
+    assert(!span->live || span->run == NULL);
+    if (mend_space_room_at(&t->heap->space, end) < t->total_bytes) {
+        return false;
+    }
+    *address = end;
+    return true;
+}
+
+/* If addresses are short, the attempt fails like one without memory: retired mappings, or callbacks
+ * of the program, may free some. */
+static mend_result choose_address(transaction *t, const mend_request *request)
+{
+    mend_heap *heap = t->heap;
+    if (t->plan->fixed_address != 0) {
+        t->address = t->plan->fixed_address;
+        assert(mend_space_free_from(t->space, t->address) >= t->total_bytes);
+        return MEND_OK;
+    }
+    if (t->plan->base != NULL) {
+        return MEND_OK;
+    }
+    if (t->zone == MEND_ZONE_SMALL && find_tail(t, &t->address)) {
+        return MEND_OK;
+    }
+    mend_space *space = &heap->space;
+    mend_status status =
+        mend_space_place(space, t->zone, t->total_bytes, request->alignment_bytes, &t->address);
+    if (status == MEND_DRIVER_OUT_OF_MEMORY) { /* again without reservations that nothing uses */
+        const uint64_t address_bytes = space->address_bytes;
+        mend_space_trim(space, 0);
+        t->reservations_before = space->reservations_by_address.count;
+        if (space->address_bytes < address_bytes && mend_space_reserve_nodes(space, 1)) {
+            status = mend_space_place(space, t->zone, t->total_bytes, request->alignment_bytes,
+                                      &t->address);
+        }
+    }
+    if (status == MEND_DRIVER_OUT_OF_MEMORY) {
+        heap->shortage.no_addresses = status;
+        return MEND_ERROR_OUT_OF_MEMORY;
+    }
+    return mend_driver_result(heap, MEND_ANSWER(reserve, status));
+}
+
+static mend_result map_chunks(transaction *t)
+{
+    uint64_t calls = 0;
+    uint64_t address = t->address;
+    assert(address != 0);
+    for (size_t i = 0; i < t->count; i++) {
+        t->parts[i].address = address;
+        address += t->parts[i].size_bytes;
+    }
+    assert(address == t->address + t->total_bytes);
+    return mend_driver_result(t->heap,
+                              mend_step_map_parts(t->heap, t->parts, t->count, &t->mapped, &calls));
+}
+
+/* Undoes every step. What the driver does not take back stays usable: a chunk as free memory, a
+ * mapping as a retired one, together with the chunk that it maps. */
+static void undo(transaction *t)
+{
+    mend_heap *heap = t->heap;
+    size_t first = 0;
+    uint64_t calls = 0;
+    const bool is_unmapped =
+        mend_driver_did(heap, mend_step_unmap_parts(heap, t->parts, t->mapped, &first, &calls));
+    for (size_t i = 0; i < t->count; i++) {
+        const mend_cluster *part = &t->parts[i];
+        mend_waits idle = {0};
+        if (is_unmapped && part->is_created) {
+            mend_step_undo_create(heap, part->chunk);
+        } else if (!is_unmapped && i < t->mapped) {
+            mend_space_take(t->space, part->address, part->size_bytes);
+            mend_retire_mapping(heap, part->chunk, part->address, &idle);
+        }
+    }
+    mend_space_trim(&heap->space, t->reservations_before);
+    end_claim_of_base(t);
+    for (size_t i = 0; i < t->count; i++) {
+        if (!t->parts[i].is_created) {
+            mend_step_end_claim(heap, t->parts[i].chunk);
+        }
+    }
+    mend_layout_note_peaks(heap, false);
+}
+
+/* From here on nothing fails: the chunks change places, and their old mappings retire. */
+static void commit(transaction *t)
+{
+    mend_heap *heap = t->heap;
+    mend_wait_env env = mend_heap_wait_env(heap);
+    assert(t->mapped == t->count);
+    mend_space_take(t->space, t->address, t->total_bytes);
+    end_claim_of_base(t);
+    for (size_t i = 0; i < t->count; i++) {
+        mend_chunk *at = t->parts[i].chunk;
+        mend_waits waits = {0};
+        if (at->claim.address != 0) {
+            mend_waits_add_all(env, &waits, &at->claim.waits);
+            mend_retire_claim(heap, at);
+            heap->counters.chunks_moved++;
+        }
+        mend_layout_attach(heap, at, t->zone, t->parts[i].address, &waits);
+    }
+    mend_layout_note_peaks(heap, false);
+}
+
+/*
+ * The steps, none of which needs host memory that is not promised, and what holds after each:
+ *  - waits: the stream waits for the last use of all that it takes. These stay queued;
+ *  - claim: no other thread finds what the plan takes. Old mappings are as they were;
+ *  - creation: there are as many chunks as the plan lacks, mapped nowhere;
+ *  - address: one is chosen, and still in a gap: no other thread takes addresses meanwhile;
+ *  - mappings: all chunks can be used there, and those that move at their old addresses, too.
+ * Then commit() takes the addresses and attaches the chunks. After a failure undo() goes back: what
+ * is mapped is unmapped, what was created released, and what was claimed is in its run again.
+ */
+static mend_result perform(transaction *t, const mend_request *request)
+{
+    if (request->behind_wait != 0) {
+        MEND_TRY(order_streams(t, request->stream));
+    }
+    claim(t);
+    MEND_TRY(create_chunks(t));
+    MEND_TRY(choose_address(t, request));
+    return map_chunks(t);
+}
+
+/* Where it may begin: in the base, or where the first chunk is mapped. */
+static mend_span *take_block(const transaction *t, const mend_request *request)
+{
+    mend_heap *heap = t->heap;
+    const uint64_t start = t->plan->base != NULL ? t->plan->start : t->address;
+    uint64_t address = mend_align_up(start, request->alignment_bytes);
+    mend_run *run = mend_layout_run_at(&heap->zones[t->zone], address);
+    assert(mend_run_end(run) - address >= request->size_bytes);
+    if (t->plan->base != NULL) {
+        heap->counters.placed_by_extension++;
+    } else {
+        heap->counters.placed_at_new_address++;
+    }
+    return mend_layout_take(heap, run, address, request->size_bytes);
+}
+
+mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_plan *plan,
+                       mend_span **span)
+{
+    transaction t = {.heap = heap,
+                     .plan = plan,
+                     .zone = request->zone,
+                     .space = request->pages != NULL ? &heap->range_space : &heap->space,
+                     .total_bytes = plan->picked_bytes + plan->create_bytes};
+    assert(t.total_bytes > 0);
+    assert(request->size_bytes % MEND_GRANULE_BYTES == 0);
+    assert(t.total_bytes % heap->device.granularity_bytes == 0);
+    t.reservations_before = heap->space.reservations_by_address.count;
+    if (!reserve_nodes(&t)) {
+        free(t.parts);
+        return mend_outcome_of(mend_no_host_memory("new memory"));
+    }
+    mend_outcome outcome = mend_outcome_of(perform(&t, request));
+    if (outcome == MEND_PLACED) {
+        commit(&t);
+        *span = plan->fixed_address == 0 ? take_block(&t, request) : NULL;
+    } else {
+        undo(&t);
+    }
+    if (outcome == MEND_NOTHING) { /* the device had none */
+        mend_budget_note_lack(heap,
+                              mend_max_u64(plan->create_bytes, heap->device.granularity_bytes));
+    }
+    mend_layout_end_promise(heap, &t.nodes);
+    free(t.parts);
+    return outcome;
+}

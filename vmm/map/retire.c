@@ -1,0 +1,189 @@
+/*
+ * Retired mappings: the old address of a moved chunk, still mapped because work in flight may use
+ * it. It is unmapped, in batches of neighbours, when that work has passed its fences; only then can
+ * its addresses be used again. Chunks that go back to the driver retire too, and so do mappings of
+ * other processes' chunks. They are what most of the list of what is owed is (memory/owed.h).
+ */
+#include "map/map.h"
+
+#define RETIRED_OF(at) MEND_CONTAINER_OR_NULL(at, mend_retired, owed)
+
+void mend_retire(mend_heap *heap, const mend_retired *mapping)
+{
+    mend_retired *retired = mend_slab_take(&heap->retire.nodes);
+    *retired = *mapping;
+    mend_owe(&heap->chunks.owing, &retired->owed, MEND_OWED_MAPPING, retired->address);
+    heap->retire.bytes += mapping->size_bytes;
+    heap->retire.foreign_bytes += mapping->is_foreign ? mapping->size_bytes : 0;
+}
+
+void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
+                         mend_waits *waits)
+{
+    assert(chunk->address != address); /* the old mapping, not the current one */
+    mend_retire(heap, &(const mend_retired){.address = address,
+                                            .size_bytes = chunk->size_bytes,
+                                            .handle = chunk->memory.handle,
+                                            .number = chunk->memory.number,
+                                            .zone = chunk->zone,
+                                            .waits = *waits});
+    *waits = (mend_waits){0};
+}
+
+bool mend_retire_claim(mend_heap *heap, mend_chunk *chunk)
+{
+    const uint64_t address = chunk->claim.address;
+    if (address != 0) {
+        mend_retire_mapping(heap, chunk, address, &chunk->claim.waits);
+        chunk->claim.address = 0;
+    }
+    return address != 0;
+}
+
+void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address)
+{
+    mend_waits waits = {.first = heap->retire.copies};
+    mend_space_take(&heap->space, address, chunk->size_bytes);
+    if (mend_step_copies_have_ended(heap)) {
+        waits = (mend_waits){0};
+        mend_retire_mapping(heap, chunk, address, &waits);
+        return;
+    }
+    mend_retire_claim(heap, chunk);
+    mend_layout_attach(heap, chunk, zone, address, &waits);
+}
+
+mend_retired *mend_retire_first(const mend_heap *heap)
+{
+    return RETIRED_OF(mend_owed_from(&heap->chunks.owing, MEND_OWED_MAPPING, 0));
+}
+
+mend_retired *mend_retire_next(const mend_retired *retired)
+{
+    return RETIRED_OF(mend_owed_next(&retired->owed));
+}
+
+static void forget(mend_heap *heap, mend_retired *unmapped)
+{
+    heap->retire.bytes -= unmapped->size_bytes;
+    heap->retire.foreign_bytes -= unmapped->is_foreign ? unmapped->size_bytes : 0;
+    mend_owe(&heap->chunks.owing, &unmapped->owed, MEND_OWED_NOTHING, 0);
+    mend_slab_give(&heap->retire.nodes, unmapped);
+}
+
+/* Unmaps the neighbours from `first` up to `end` (not included) with one call. What the driver
+ * refuses stays. */
+static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired *end,
+                        uint64_t size_bytes)
+{
+    mend_space *space = mend_heap_space_at(heap, first->address);
+    assert(size_bytes >= first->size_bytes);
+    assert(size_bytes <= heap->retire.bytes);
+    if (!mend_space_reserve_nodes(space, 1)) {
+        heap->retire.lacked_nodes = true;
+        return;
+    }
+    mend_status status = heap->driver->unmap(heap->driver, first->address, size_bytes);
+    if (!mend_driver_did(heap, status)) {
+        heap->retire.refused = status;
+        return;
+    }
+    mend_space_give(space, first->address, size_bytes);
+    while (first != end) {
+        mend_retired *next = mend_retire_next(first);
+        forget(heap, first);
+        first = next;
+    }
+}
+
+/* During a capture nothing is unmapped: the graph may be recording the addresses. Nor while copies
+ * may run: they use mappings of free memory and of blocks, freed or not. */
+static bool may_unmap(mend_heap *heap, uint32_t asking)
+{
+    bool is_captured = false;
+    if (!mend_step_copies_have_ended(heap)) {
+        return false;
+    }
+    mend_result result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
+    if (result != MEND_OK) {
+        mend_driver_work_around(heap, result);
+        return false;
+    }
+    return !is_captured;
+}
+
+/* The first idle mapping from `at` on; NULL: none. */
+static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
+{
+    mend_wait_env env = mend_heap_wait_env(heap);
+    while (at != NULL && !mend_waits_drop_passed(env, &at->waits)) {
+        at = mend_retire_next(at);
+    }
+    return at;
+}
+
+void mend_retire_unmap_idle(mend_heap *heap, uint32_t asking)
+{
+    mend_wait_env env = mend_heap_wait_env(heap);
+    mend_result closed = MEND_OK; /* records events for open epochs; else a later flush tries */
+    for (mend_retired *each = mend_retire_first(heap); each != NULL && closed == MEND_OK;
+         each = mend_retire_next(each)) {
+        closed = mend_waits_close(env, &each->waits);
+        mend_driver_work_around(heap, closed);
+    }
+    mend_streams_poll(&heap->streams);
+    mend_retired *at = find_idle(heap, mend_retire_first(heap));
+    if (at == NULL || !may_unmap(heap, asking)) {
+        return;
+    }
+    while (at != NULL) {
+        mend_retired *end = mend_retire_next(at);
+        uint64_t size_bytes = at->size_bytes;
+        while (end != NULL && end->address == at->address + size_bytes &&
+               mend_waits_drop_passed(env, &end->waits)) {
+            size_bytes += end->size_bytes;
+            end = mend_retire_next(end);
+        }
+        unmap_batch(heap, at, end, size_bytes);
+        at = find_idle(heap, end);
+    }
+}
+
+mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle)
+{
+    mend_retired *at = mend_retire_first(heap);
+    while (at != NULL && at->handle != handle) {
+        at = mend_retire_next(at);
+    }
+    return at;
+}
+
+mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address)
+{
+    const mend_owed key = {.kind = MEND_OWED_MAPPING, .at = address};
+    mend_tree_node *node = mend_tree_at_or_before(&heap->chunks.owing.list, &key.node);
+    mend_owed *owed = MEND_CONTAINER_OR_NULL(node, mend_owed, node);
+    mend_retired *retired =
+        owed != NULL && owed->kind == MEND_OWED_MAPPING ? RETIRED_OF(owed) : NULL;
+    return retired != NULL && address - retired->address < retired->size_bytes ? retired : NULL;
+}
+
+void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
+{
+    mend_wait_env env = mend_heap_wait_env(heap);
+    const uint64_t present = chunk->address;
+    const uint64_t address = retired->address;
+    const int zone = retired->zone;
+    mend_waits waits = {0};
+    mend_waits of_present = {0};
+    assert(retired->handle == chunk->memory.handle);
+    assert(mend_chunk_is_empty(chunk));
+    assert(present != 0);
+    mend_layout_detach(heap, chunk, &waits);
+    mend_waits_add_all(env, &of_present, &waits);
+    mend_waits_add_all(env, &waits, &retired->waits);
+    mend_waits_clear(env, &retired->waits);
+    forget(heap, retired);
+    mend_retire_mapping(heap, chunk, present, &of_present);
+    mend_layout_attach(heap, chunk, zone, address, &waits);
+}

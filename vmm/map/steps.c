@@ -1,0 +1,270 @@
+/*
+ * The steps of all transactions (grow.c, exchange.c; sleep and wake): memory is claimed or created,
+ * made usable at addresses, and on the way back unmapped, released, and where it was. And how much
+ * of the limit the device can give: a limit may be the complete device, which no pool can get,
+ * because contexts, other pools and other programs hold a part, and that part changes. A pool that
+ * learnt it from the first refusal would have filled the device with large chunks, partly used.
+ */
+#include "map/map.h"
+#include "plan/constants.h"
+#include "share/share.h"
+
+/* How many times a call is repeated after NOT_READY, a lack of memory that some drivers overcome by
+ * themselves: after longer and longer pauses, without the lock. */
+enum { NOT_READY_TRIES = 4 };
+#define FIRST_PAUSE_NS UINT64_C(1000000)
+
+static bool try_again(mend_heap *heap, mend_status status, int *tries)
+{
+    if (status != MEND_DRIVER_NOT_READY || ++*tries == NOT_READY_TRIES) {
+        return false;
+    }
+    heap->driver->pause(heap->driver, FIRST_PAUSE_NS << (*tries - 1));
+    return true;
+}
+
+mend_status mend_step_map(mend_heap *heap, uint64_t address, const mend_chunk *chunk)
+{
+    const mend_driver *driver = heap->driver;
+    mend_status status;
+    int tries = 0;
+    assert(address % heap->device.granularity_bytes == 0);
+    do {
+        status = driver->map(driver, address, chunk->size_bytes, 0, chunk->memory.handle);
+    } while (try_again(heap, status, &tries));
+    return status;
+}
+
+mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                               const int *devices, int device_count)
+{
+    const mend_driver *driver = heap->driver;
+    mend_status status;
+    int tries = 0;
+    assert(size_bytes > 0);
+    assert(device_count > 0);
+    do {
+        status = driver->set_access(driver, address, size_bytes, devices, device_count,
+                                    MEND_ACCESS_READ_WRITE);
+    } while (try_again(heap, status, &tries));
+    return status;
+}
+
+mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_bytes)
+{
+    return mend_step_allow_to(heap, address, size_bytes, heap->allowed.devices,
+                              heap->allowed.count);
+}
+
+/* The end of the parts that lie side by side from `first` on; *size_bytes: of all of them. */
+static size_t end_of_stretch(const mend_cluster parts[], size_t first, size_t count,
+                             uint64_t *size_bytes)
+{
+    size_t end = first;
+    for (*size_bytes = 0; end < count && parts[end].address == parts[first].address + *size_bytes;
+         end++) {
+        *size_bytes += parts[end].size_bytes;
+    }
+    return end;
+}
+
+mend_answer mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
+                                size_t *mapped, uint64_t *calls)
+{
+    mend_status status = MEND_DRIVER_OK;
+    for (*mapped = 0; *mapped < count; ++*mapped) {
+        const mend_cluster *part = &parts[*mapped];
+        if (part->chunk->missing != MEND_MISSING_ACCESS) {
+            status = mend_step_map(heap, part->address, part->chunk);
+            ++*calls;
+        }
+        if (status != MEND_DRIVER_OK) {
+            return MEND_ANSWER(map, status);
+        }
+    }
+    for (size_t first = 0, end; first < count && status == MEND_DRIVER_OK; first = end) {
+        uint64_t size_bytes;
+        end = end_of_stretch(parts, first, count, &size_bytes);
+        status = mend_step_allow(heap, parts[first].address, size_bytes);
+        ++*calls;
+    }
+    return MEND_ANSWER(set_access, status);
+}
+
+mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
+                                  size_t *first, uint64_t *calls)
+{
+    while (*first < count) {
+        uint64_t size_bytes;
+        const size_t end = end_of_stretch(parts, *first, count, &size_bytes);
+        ++*calls;
+        MEND_TRY_CALL(heap->driver->unmap(heap->driver, parts[*first].address, size_bytes));
+        *first = end;
+    }
+    return MEND_DRIVER_OK;
+}
+
+static uint64_t beyond(uint64_t held_bytes)
+{
+    return held_bytes + held_bytes / MORE_OF_REFUSED;
+}
+
+/* The driver gave more than it had refused: some more than the pool holds now is attainable, as far
+ * as the driver reports it. */
+static void raise_attainable(mend_heap *heap)
+{
+    const uint64_t held_bytes = heap->chunks.reserved_bytes;
+    heap->attainable.bytes = beyond(held_bytes);
+    mend_attainable_learn(heap);
+}
+
+/* Asks once in a search, when the answer is forgotten, and when it does not explain the refusal. */
+static void learn_from_refusal(mend_heap *heap, uint64_t size_bytes)
+{
+    mend_attainable *known = &heap->attainable;
+    const uint64_t held_bytes = heap->chunks.reserved_bytes;
+    const uint64_t total_bytes = held_bytes + size_bytes;
+    if (!heap->shortage.device_is_asked || !known->is_known ||
+        size_bytes <= heap->shortage.device_free_bytes) {
+        mend_attainable_learn(heap);
+    }
+    if (known->is_known && size_bytes <= heap->shortage.device_free_bytes) {
+        known->is_refused = true; /* as by a quota of the process */
+        known->bytes = held_bytes;
+        known->free_bytes = 0;
+        if (heap->shortage.refused_total_bytes == 0 ||
+            total_bytes < heap->shortage.refused_total_bytes) {
+            heap->shortage.refused_total_bytes = total_bytes;
+        }
+    }
+}
+
+mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, bool is_private,
+                             mend_chunk **chunk)
+{
+    mend_status status = mend_chunk_create(&heap->chunks, size_bytes, is_private, chunk);
+    mend_result result = mend_driver_result(heap, MEND_ANSWER(create, status));
+    if (result == MEND_OK && heap->attainable.is_refused &&
+        heap->chunks.reserved_bytes > heap->attainable.bytes) {
+        raise_attainable(heap);
+    }
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        learn_from_refusal(heap, size_bytes);
+    }
+    return result;
+}
+
+void mend_step_claim(mend_heap *heap, mend_chunk *chunk)
+{
+    const uint64_t address = chunk->address;
+    assert(mend_chunk_is_empty(chunk) && chunk->claim.address == 0);
+    if (address != 0) {
+        mend_layout_detach(heap, chunk, &chunk->claim.waits);
+        chunk->claim.address = address;
+    }
+}
+
+void mend_step_end_claim(mend_heap *heap, mend_chunk *chunk)
+{
+    const uint64_t address = chunk->claim.address;
+    if (address != 0) {
+        chunk->claim.address = 0;
+        mend_layout_attach(heap, chunk, chunk->zone, address, &chunk->claim.waits);
+    }
+}
+
+bool mend_step_end_copies(mend_heap *heap, mend_stream stream)
+{
+    if (mend_driver_did(heap, heap->driver->stream_synchronize(heap->driver, stream))) {
+        return true;
+    }
+    heap->retire.copies = mend_streams_stamp(&heap->streams, MEND_STREAM_UNKNOWN, 0);
+    return false;
+}
+
+bool mend_step_copies_have_ended(const mend_heap *heap)
+{
+    return mend_stamp_has_passed(&heap->streams, heap->retire.copies);
+}
+
+/* ---- what the device can give ---------------------------------------------------------------- */
+
+void mend_attainable_learn(mend_heap *heap)
+{
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    mend_status status = heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes);
+    bool is_told = status == MEND_DRIVER_OK;
+    const mend_attainable before = heap->attainable;
+    uint64_t known_bytes = free_bytes + heap->chunks.reserved_bytes;
+    const bool is_refused = is_told && before.is_refused && before.bytes < known_bytes;
+    heap->shortage.device_is_asked = true;
+    heap->shortage.device_free_bytes = is_told ? free_bytes : 0;
+    heap->shortage.others_bytes =
+        is_told && total_bytes > known_bytes ? total_bytes - known_bytes : 0;
+    if (is_told) {
+        mend_chunks_note_others(&heap->chunks, heap->shortage.others_bytes);
+    }
+    heap->attainable = (mend_attainable){
+        .is_known = is_told,
+        .is_refused = is_refused,
+        .bytes = is_refused ? before.bytes : known_bytes,
+        .free_bytes = is_refused ? 0 : free_bytes,
+        .asked_at_bytes = is_refused ? before.asked_at_bytes : MEND_HEAP_SUM(heap, allocated_bytes),
+    };
+}
+
+void mend_attainable_forget_refusal(mend_heap *heap)
+{
+    if (heap->attainable.is_refused) {
+        heap->attainable.is_refused = false;
+        mend_attainable_learn(heap);
+    }
+}
+
+void mend_attainable_end_try(mend_heap *heap, uint64_t before_bytes, uint64_t tried_bytes)
+{
+    if (!heap->attainable.is_refused || heap->attainable.bytes != tried_bytes) {
+        return; /* the driver refused: that is known now */
+    }
+    const uint64_t held_bytes = heap->chunks.reserved_bytes;
+    heap->attainable.bytes = before_bytes;
+    if (held_bytes > before_bytes) {
+        /* A block is placed that does not count as live yet, so the next search asks the driver. */
+        heap->attainable.bytes = beyond(held_bytes);
+        heap->attainable.asked_at_bytes =
+            MEND_HEAP_SUM(heap, allocated_bytes) - LIMITS_OF_WINDOW * heap->config.limit_bytes;
+    }
+}
+
+uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes)
+{
+    const uint64_t free_bytes = heap->attainable.is_refused ? 0 : heap->shortage.device_free_bytes;
+    return refused_bytes - (refused_bytes > free_bytes ? free_bytes : 0);
+}
+
+void mend_attainable_begin_search(mend_heap *heap)
+{
+    const mend_attainable *known = &heap->attainable;
+    const uint64_t reserved = heap->chunks.reserved_bytes;
+    const uint64_t room = known->bytes > reserved ? known->bytes - reserved : 0;
+    const uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes) - known->asked_at_bytes;
+    const bool is_old = mend_budget_is_below_limit(heap) &&
+                        allocated / LIMITS_OF_WINDOW >= heap->config.limit_bytes;
+    if (known->is_refused && is_old) {
+        heap->attainable.asked_at_bytes = MEND_HEAP_SUM(heap, allocated_bytes);
+        raise_attainable(heap);
+    } else if (!known->is_known || is_old || room < known->free_bytes / 2) {
+        mend_attainable_learn(heap);
+    }
+}
+
+bool mend_attainable_has_grown(mend_heap *heap)
+{
+    uint64_t before = mend_budget_hard_limit(heap);
+    if (!mend_budget_is_below_limit(heap) || heap->shortage.device_is_asked) {
+        return false;
+    }
+    mend_attainable_learn(heap);
+    return mend_budget_hard_limit(heap) > before;
+}

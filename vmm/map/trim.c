@@ -1,0 +1,344 @@
+/*
+ * Giving memory back: idle empty chunks go back to the driver, the largest first, and so do empty
+ * reservations. Three steps, none of which is undone: chunks are withdrawn, so that they are mapped
+ * nowhere in the layout, and their mappings retire; a flush unmaps these; then the chunks are
+ * released. One that the driver does not unmap or release stays an empty chunk, which may be mapped
+ * anywhere.
+ */
+#include "map/map.h"
+
+#include "quota/quota.h"
+#include "share/share.h"
+#include "sleep/sleep.h"
+
+static bool can_withdraw(mend_heap *heap, mend_chunk *chunk, bool may_unmap)
+{
+    return chunk->address == 0 ||
+           (may_unmap && mend_layout_chunk_is_ready(heap, chunk, MEND_STREAM_UNKNOWN,
+                                                    heap->streams.looks_ahead));
+}
+
+/* Records and polls the fences of all streams, to find out what is idle. */
+static mend_result refresh_fences(mend_heap *heap)
+{
+    MEND_SLOTS_EACH(i, &heap->streams, 0) {
+        MEND_TRY(mend_streams_close_epoch(&heap->streams, i));
+    }
+    mend_streams_poll(&heap->streams);
+    return MEND_OK;
+}
+
+/* The same, and whether there is a capture, during which nothing is unmapped. */
+static mend_result find_out(mend_heap *heap, uint32_t asking, bool *is_captured)
+{
+    *is_captured = false;
+    MEND_TRY(refresh_fences(heap));
+    return mend_streams_find_capture(&heap->streams, asking, is_captured);
+}
+
+/* Takes a chunk out of the layout; its mapping retires, and the next flush unmaps it. False if
+ * malloc fails. */
+static bool withdraw(mend_heap *heap, mend_chunk *chunk)
+{
+    if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
+        return false;
+    }
+    mend_step_claim(heap, chunk);
+    mend_retire_claim(heap, chunk);
+    return true;
+}
+
+/* Which chunks are withdrawn. */
+typedef struct choice {
+    uint64_t keep_bytes;    /* until at most this much would stay reserved */
+    uint64_t idle_until_ns; /* 0: any. Those that a collection has known as empty since then */
+    bool may_unmap;
+    bool is_own; /* none that others may hold, from whose memory no chunk can be created */
+} choice;
+
+static bool is_chosen(mend_heap *heap, mend_chunk *chunk, const choice *which)
+{
+    bool is_unused = which->idle_until_ns == 0 ||
+                     (chunk->idle_since_ns != 0 && chunk->idle_since_ns <= which->idle_until_ns);
+    return is_unused && !(which->is_own && chunk->memory.was_exported) &&
+           can_withdraw(heap, chunk, which->may_unmap);
+}
+
+/* Idle chunks, the largest first, linked by claim.next. */
+static mend_chunk *choose_chunks(mend_heap *heap, const choice *which)
+{
+    uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    mend_chunk *first = NULL;
+    mend_chunk **end = &first;
+    mend_chunk *at = mend_chunk_empty_at_most(&heap->chunks, UINT64_MAX, UINT64_MAX);
+    for (; at != NULL && reserved_bytes > which->keep_bytes;
+         at = mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->memory.number - 1)) {
+        if (is_chosen(heap, at, which)) {
+            *end = at;
+            end = &at->claim.next;
+            reserved_bytes -= at->size_bytes;
+        }
+    }
+    *end = NULL;
+    return first;
+}
+
+/* Says why an idle chunk is still mapped after a flush. */
+static mend_result not_unmapped(mend_heap *heap, uint64_t size_bytes)
+{
+    mend_status refused = heap->retire.refused;
+    return refused != MEND_DRIVER_OK
+               ? mend_refused(heap->driver, mend_status_result(refused), MEND_CALL_unmap, refused,
+                              "a free chunk of %llu bytes could not be unmapped",
+                              (unsigned long long)size_bytes)
+               : mend_no_host_memory("a trim");
+}
+
+/* Withdraws the chosen chunks, those before malloc fails, and releases what is no longer mapped
+ * then. The others stay, as free memory. */
+static mend_result give(mend_heap *heap, mend_chunk *chosen, uint64_t *released_bytes)
+{
+    mend_result result = MEND_OK;
+    mend_chunk *withdrawn = NULL;
+    while (chosen != NULL && withdraw(heap, chosen)) {
+        mend_chunk *next = chosen->claim.next;
+        chosen->claim.next = withdrawn;
+        withdrawn = chosen;
+        chosen = next;
+    }
+    mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+    *released_bytes = 0;
+    while (withdrawn != NULL) {
+        mend_chunk *next = withdrawn->claim.next;
+        uint64_t size_bytes = withdrawn->size_bytes;
+        assert(withdrawn->address == 0 && mend_chunk_is_empty(withdrawn));
+        mend_retired *left = mend_retire_holds(heap, withdrawn->memory.handle);
+        if (left == NULL) {
+            mend_status status = mend_chunk_release(&heap->chunks, withdrawn, false);
+            if (status == MEND_DRIVER_OK) {
+                *released_bytes += size_bytes;
+            } else {
+                result = mend_driver_refused(heap, MEND_ANSWER(release, status));
+            }
+        } else if ((heap->retire.refused != MEND_DRIVER_OK || heap->retire.lacked_nodes) &&
+                   mend_waits_drop_passed(mend_heap_wait_env(heap), &left->waits)) {
+            result = not_unmapped(heap, size_bytes);
+        }
+        withdrawn = next;
+    }
+    return chosen == NULL ? result : mend_no_host_memory("a trim");
+}
+
+/* Idle empty chunks that the plan does not use, with at least so many bytes: the smallest that is
+ * enough, or else, with `several`, the largest; linked by claim.next. NULL: they are not enough,
+ * and `is_known` says that `bytes` are needed. None that others may hold: another chunk could not
+ * be created from its memory. */
+static mend_chunk *choose_idle(mend_heap *heap, mend_plan *plan, uint64_t bytes, bool may_unmap,
+                               bool several, bool is_known)
+{
+    mend_chunk *chosen = NULL;
+    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, bytes, 0);
+    for (; at != NULL; at = mend_chunk_empty_next(at)) {
+        if (!at->memory.was_exported && can_withdraw(heap, at, may_unmap) &&
+            !mend_plan_uses(plan, at)) {
+            at->claim.next = NULL;
+            return at;
+        }
+    }
+    at = several ? mend_chunk_empty_at_most(&heap->chunks, bytes - 1, UINT64_MAX) : NULL;
+    for (; at != NULL && bytes > 0;
+         at = mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->memory.number - 1)) {
+        if (!at->memory.was_exported && can_withdraw(heap, at, may_unmap) &&
+            !mend_plan_uses(plan, at)) {
+            at->claim.next = chosen;
+            chosen = at;
+            bytes -= mend_min_u64(bytes, at->size_bytes);
+        }
+    }
+    return bytes == 0 || !is_known ? chosen : NULL;
+}
+
+/* What others get first of what goes back. Asks the driver, and releases `state`. */
+static uint64_t owed_to_others(mend_heap *heap)
+{
+    uint64_t owed_bytes = 0;
+    if (heap->config.ration != NULL) {
+        mend_mutex_unlock(&heap->state);
+        owed_bytes = mend_ration_ask_owed(heap->config.ration).bytes;
+        mend_mutex_lock(&heap->state);
+    }
+    return owed_bytes;
+}
+
+mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uint64_t all_bytes,
+                          bool *released)
+{
+    bool is_captured = false;
+    uint64_t released_bytes = 0;
+    mend_result result = find_out(heap, asking, &is_captured);
+    *released = false;
+    if (result == MEND_OK && plan->lacking_bytes != 0) {
+        const uint64_t bytes = plan->lacking_bytes + owed_to_others(heap);
+        const bool is_known = !heap->attainable.is_refused; /* else it may be less */
+        mend_chunk *chosen = choose_idle(heap, plan, bytes, !is_captured, all_bytes > 0, is_known);
+        result = chosen != NULL ? give(heap, chosen, &released_bytes) : MEND_OK;
+        *released = released_bytes >= bytes || (!is_known && released_bytes > 0);
+    }
+    if (!*released && all_bytes > 0 && mend_budget_lacks_device_memory(heap, plan->create_bytes)) {
+        mend_budget_note_lack(heap, mend_align_up(all_bytes, heap->device.granularity_bytes));
+    }
+    return heap->unlocking.lost != MEND_DRIVER_OK || result == MEND_ERROR_OUT_OF_HOST_MEMORY
+               ? result
+               : MEND_OK;
+}
+
+mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking)
+{
+    bool is_captured;
+    mend_result result = MEND_OK;
+    MEND_TRY(find_out(heap, asking, &is_captured));
+    mend_chunk *chunk = is_captured ? NULL : mend_chunk_from(&heap->chunks, from);
+    while (chunk != NULL && chunk->address < end && result == MEND_OK) {
+        mend_chunk *next = mend_chunk_next(chunk);
+        if (mend_chunk_is_empty(chunk) && can_withdraw(heap, chunk, true) &&
+            !withdraw(heap, chunk)) {
+            result = mend_no_host_memory("a trim");
+        }
+        chunk = next;
+    }
+    mend_retire_flush(heap, asking);
+    return result;
+}
+
+/* Both sides ascend by size, and are walked side by side, twice: first as many chunks as fit are
+ * withdrawn, so that one flush unmaps them all; then those that are unmapped give their memory. */
+mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], size_t count,
+                              uint64_t *given_bytes)
+{
+    bool is_captured;
+    const int share_types = heap->chunks.properties.share_types; /* of what would be created now */
+    mend_result result = find_out(heap, MEND_STREAM_UNKNOWN, &is_captured);
+    const bool may_unmap = result == MEND_OK && !is_captured;
+    for (int gives = 0; gives <= 1; gives++) {
+        mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0);
+        for (size_t i = 0; i < count && at != NULL;) {
+            mend_chunk *next = mend_chunk_empty_next(at);
+            mend_chunk *sleeper = sleepers[i].chunk;
+            if (sleeper->missing != MEND_MISSING_MEMORY || at->size_bytes > sleeper->size_bytes) {
+                i++;
+                continue;
+            }
+            bool fits =
+                at->size_bytes == sleeper->size_bytes &&
+                (at->memory.share_types & share_types) == share_types &&
+                (gives ? at->address == 0 && mend_retire_holds(heap, at->memory.handle) == NULL
+                       : can_withdraw(heap, at, may_unmap) && withdraw(heap, at));
+            if (fits && gives) {
+                mend_chunk_take_memory(&heap->chunks, sleeper, at);
+                *given_bytes += sleeper->size_bytes;
+            }
+            i += fits;
+            at = next;
+        }
+        if (!gives) {
+            mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+        }
+    }
+    return heap->unlocking.lost != MEND_DRIVER_OK ? result : MEND_OK;
+}
+
+bool mend_trim_addresses(mend_heap *heap, uint32_t asking)
+{
+    uint64_t taken_bytes = heap->space.taken_bytes;
+    uint64_t address_bytes = heap->space.address_bytes;
+    bool is_captured;
+    if (find_out(heap, asking, &is_captured) == MEND_OK) {
+        mend_chunk *chosen = choose_chunks(heap, &(choice){.may_unmap = !is_captured});
+        while (chosen != NULL && withdraw(heap, chosen)) {
+            chosen = chosen->claim.next;
+        }
+        mend_retire_flush(heap, asking);
+    }
+    mend_space_trim(&heap->space, 0);
+    return heap->space.taken_bytes < taken_bytes || heap->space.address_bytes < address_bytes;
+}
+
+/* Before chunks are chosen. */
+static mend_result prepare(mend_heap *heap, choice *which)
+{
+    bool is_captured;
+    MEND_TRY(find_out(heap, MEND_STREAM_UNKNOWN, &is_captured));
+    which->may_unmap = !is_captured;
+    mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+    return MEND_OK;
+}
+
+/* Gives back the chosen chunks. */
+static mend_result trim(mend_heap *heap, const choice *which, uint64_t *released_bytes)
+{
+    const mend_result result = give(heap, choose_chunks(heap, which), released_bytes);
+    mend_headroom_forget(heap);
+    mend_space_trim_but_oldest(&heap->space);
+    return result;
+}
+
+mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
+                         uint64_t *released_bytes)
+{
+    choice which = {.keep_bytes = keep_bytes, .is_own = makes_room};
+    MEND_TRY(prepare(heap, &which));
+    return trim(heap, &which, released_bytes);
+}
+
+mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool is_refused,
+                                mend_lack *lack)
+{
+    choice which = {.is_own = true};
+    MEND_TRY(prepare(heap, &which));
+    mend_attainable_learn(heap);
+    const uint64_t wanted_bytes = heap->chunks.reserved_bytes + create_bytes;
+    const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
+    lack->limit_bytes = wanted_bytes - mend_min_u64(wanted_bytes, limit_bytes);
+    lack->device_bytes =
+        is_refused ? mend_attainable_lack(heap, create_bytes)
+                   : create_bytes - mend_min_u64(create_bytes, heap->shortage.device_free_bytes);
+    lack->device_bytes += lack->device_bytes > 0 ? owed_to_others(heap) : 0;
+    const uint64_t bytes = mend_max_u64(lack->limit_bytes, lack->device_bytes);
+    uint64_t given_bytes = mend_chunks_empty_bytes(&heap->chunks);
+    if (bytes <= given_bytes) {
+        which.keep_bytes = heap->chunks.reserved_bytes - bytes;
+        MEND_TRY(trim(heap, &which, &given_bytes));
+    }
+    lack->limit_bytes -= mend_min_u64(lack->limit_bytes, given_bytes);
+    lack->device_bytes -= mend_min_u64(lack->device_bytes, given_bytes);
+    return MEND_OK;
+}
+
+/* Notes the time, above 0, in all empty chunks that have none. Whether one has been idle since
+ * `until_ns` or before. */
+static bool note_idle(mend_chunks *chunks, uint64_t now_ns, uint64_t until_ns)
+{
+    bool any = false;
+    assert(now_ns > 0 && until_ns <= now_ns);
+    mend_chunk *at = mend_chunk_empty_at_least(chunks, 0, 0);
+    for (; at != NULL; at = mend_chunk_empty_next(at)) {
+        at->idle_since_ns = at->idle_since_ns != 0 ? at->idle_since_ns : now_ns;
+        any |= at->idle_since_ns <= until_ns;
+    }
+    return any;
+}
+
+mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t keep_bytes,
+                             uint64_t *released_bytes)
+{
+    uint64_t now_ns = heap->driver->clock_ns(heap->driver) + 1; /* 0 means none */
+    uint64_t until_ns = now_ns > unused_ns ? now_ns - unused_ns : 0;
+    assert(unused_ns > 0);
+    *released_bytes = 0;
+    if (!note_idle(&heap->chunks, now_ns, until_ns)) {
+        return MEND_OK;
+    }
+    choice which = {.keep_bytes = keep_bytes, .idle_until_ns = until_ns};
+    MEND_TRY(prepare(heap, &which));
+    return trim(heap, &which, released_bytes);
+}

@@ -1,0 +1,240 @@
+/*
+ * Captures: which streams may be used. While a stream is captured, the pool must not record on it,
+ * wait on it or query it: that would invalidate the capture or become part of its graph. A wait for
+ * the context would invalidate it too. Asking whether the stream is captured is always safe.
+ */
+#include "memory/waits.h"
+
+#include "base/error.h"
+
+mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach)
+{
+    assert(stream < streams->count);
+    mend_stream_state *state = &streams->items[stream];
+    if (!state->known || stream == MEND_STREAM_UNKNOWN) {
+        *reach = MEND_REACH_GONE;
+        return MEND_OK;
+    }
+    mend_stream_info info = {0};
+    bool is_same = false;
+    mend_driver_call call = MEND_CALL_stream_get_info;
+    mend_status status = streams->driver->stream_get_info(streams->driver, state->handle, &info);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_streams_learn(streams, state, &info, &is_same, &call);
+    } else if (status == MEND_DRIVER_INVALID_HANDLE) {
+        status = MEND_DRIVER_OK; /* is_same stays false */
+    }
+    MEND_TRY(mend_streams_driver_result(streams, call, status));
+    if (!is_same) {
+        *reach = MEND_REACH_GONE;
+    } else {
+        *reach = info.capture == MEND_CAPTURE_NONE ? MEND_REACH_OPEN : MEND_REACH_CAPTURED;
+        mend_slots_see(streams, stream, info.capture != MEND_CAPTURE_NONE, info.capture_id);
+    }
+    return MEND_OK;
+}
+
+/* Whether the handle's stream is captured, or unusable because of a capture. */
+static mend_result ask_capture(mend_streams *streams, mend_stream handle, bool *is_captured)
+{
+    mend_stream_info info = {0};
+    mend_status status = streams->driver->stream_get_info(streams->driver, handle, &info);
+    MEND_TRY(mend_streams_driver_result(streams, MEND_CALL_stream_get_info, status));
+    *is_captured = info.capture != MEND_CAPTURE_NONE;
+    return MEND_OK;
+}
+
+/* Asks the legacy stream of each context, then the watched streams; *any_stream is set if all
+ * streams are watched. */
+static mend_result ask_watched(mend_streams *streams, bool *any_stream, bool *is_captured)
+{
+    *any_stream = false;
+    const mend_answer answer = mend_foreign_find_capture(streams, is_captured);
+    MEND_TRY(mend_streams_driver_result(streams, answer.call, answer.status));
+    if (*is_captured) {
+        return MEND_OK;
+    }
+    MEND_LIST_EACH(const mend_watch, watch, link, &streams->watches) {
+        if (watch->handle == MEND_EVERY_STREAM) {
+            *any_stream = true;
+        } else if (!*is_captured) {
+            MEND_TRY(ask_capture(streams, watch->handle, is_captured));
+        }
+    }
+    return MEND_OK;
+}
+
+/* Whether the pool serves a capture of this stream, and has not learned of its end. */
+static bool is_served(const mend_stream_state *state)
+{
+    return (state->group & MEND_GROUP_OF_CAPTURE) != 0 || state->serves_capture;
+}
+
+/* Whether this is the legacy stream. It has been asked already, and its capture does not outlive
+ * that of a blocking stream. Nor need a per-thread stream be asked, which is a blocking one. */
+static bool is_legacy(const mend_stream_state *state)
+{
+    return state->handle == NULL;
+}
+
+/* Whether the answers so far say that the stream is captured, where nobody may ask about it: until
+ * a call names it again, or its graph ends. */
+static bool counts_as_captured(const mend_stream_state *state, bool any_stream)
+{
+    return state->known && state->seen_captured && !is_legacy(state) &&
+           (any_stream || state->group == 0 || is_served(state));
+}
+
+/* Whether the driver is asked about a known stream. At the end of the pool only about one that was
+ * seen captured: the program may have destroyed the others. */
+static bool may_be_captured(const mend_stream_state *state, bool any_stream, bool at_end)
+{
+    const bool is_default = is_legacy(state) || state->handle == MEND_STREAM_PER_THREAD;
+    return state->known &&
+           (any_stream || state->seen_captured || (state->group == 0 && !at_end && !is_default));
+}
+
+/* Asks the stream if it is `asking`, or known, until one is captured. If streams may vanish, no
+ * other one is asked. */
+static mend_result ask_slot(mend_streams *streams, uint32_t slot, uint32_t asking, bool any_stream,
+                            bool at_end, bool *is_captured)
+{
+    const mend_stream_state *state = &streams->items[slot];
+    if (*is_captured) {
+        return MEND_OK;
+    }
+    if (slot != asking && streams->verify) {
+        *is_captured = counts_as_captured(state, any_stream);
+    } else if (slot == asking || may_be_captured(state, any_stream, at_end)) {
+        mend_reach reach = MEND_REACH_GONE;
+        MEND_TRY(mend_streams_reach(streams, slot, &reach));
+        *is_captured = reach == MEND_REACH_CAPTURED;
+    }
+    return MEND_OK;
+}
+
+/* Asks those outside of groups; of groups `asking`, and what was seen captured, or all. */
+static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_stream, bool at_end,
+                             bool *is_captured)
+{
+    MEND_SLOTS_EACH(i, streams, 0) {
+        MEND_TRY(ask_slot(streams, i, asking, any_stream, at_end, is_captured));
+    }
+    if (streams->items[asking].group != 0) {
+        MEND_TRY(ask_slot(streams, asking, asking, any_stream, at_end, is_captured));
+    }
+    MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_CAPTURED) {
+        MEND_TRY(ask_slot(streams, i, asking, any_stream, at_end, is_captured));
+    }
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; any_stream && i < streams->count; i++) {
+        if (streams->items[i].group != 0) {
+            MEND_TRY(ask_slot(streams, i, asking, any_stream, at_end, is_captured));
+        }
+    }
+    return MEND_OK;
+}
+
+mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bool *is_captured)
+{
+    assert(asking < streams->count);
+    bool any_stream;
+    MEND_TRY(ask_watched(streams, &any_stream, is_captured));
+    return *is_captured ? MEND_OK : ask_known(streams, asking, any_stream, false, is_captured);
+}
+
+mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_captured)
+{
+    bool any_stream;
+    MEND_TRY(ask_watched(streams, &any_stream, is_captured));
+    return !*is_captured && !streams->verify
+               ? ask_known(streams, MEND_STREAM_UNKNOWN, false, true, is_captured)
+               : MEND_OK;
+}
+
+void mend_streams_end_capture(mend_streams *streams, uint64_t capture)
+{
+    assert(capture != 0);
+    MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_CAPTURED) {
+        if (streams->items[i].seen_capture == capture) {
+            mend_slots_see(streams, i, false, capture);
+        }
+    }
+}
+
+/* Those that were met in their captures, where nobody can tell which device they belong to. */
+bool mend_streams_has_unidentified(const mend_streams *streams, uint32_t group)
+{
+    bool any = false;
+    MEND_SLOTS_EACH(i, streams, group) {
+        any = any || streams->items[i].id == 0;
+    }
+    return any;
+}
+
+mend_result mend_streams_identify(mend_streams *streams, uint32_t group)
+{
+    MEND_SLOTS_EACH(i, streams, group) {
+        mend_reach reach;
+        const mend_stream_state *state = &streams->items[i];
+        if (state->id == 0 && state->known && !streams->verify) {
+            MEND_TRY(mend_streams_reach(streams, i, &reach));
+        }
+    }
+    return MEND_OK;
+}
+
+mend_result mend_streams_keep_captured(mend_streams *streams, uint32_t group)
+{
+    MEND_SLOTS_EACH(i, streams, group) {
+        uint32_t kept;
+        const mend_stream_state *state = &streams->items[i];
+        const bool is_default = is_legacy(state) || state->handle == MEND_STREAM_PER_THREAD;
+        if (counts_as_captured(state, !streams->verify) && !is_default &&
+            mend_streams_lookup(streams, state->handle, 0) == MEND_STREAM_UNKNOWN) {
+            const mend_stream_info info = {.id = state->id,
+                                           .context = state->context,
+                                           .capture = MEND_CAPTURE_ACTIVE,
+                                           .capture_id = state->id == 0 ? state->capture_id
+                                                                        : state->seen_capture};
+            MEND_TRY(mend_slots_add(streams, state->handle, &info, 0, &kept));
+        }
+    }
+    return MEND_OK;
+}
+
+void mend_streams_learn_order(mend_streams *streams, uint32_t waiter, uint64_t capture)
+{
+    const mend_driver *driver = streams->driver;
+    mend_stream_state *state = &streams->items[waiter];
+    assert(state->group != 0);
+    if (streams->verify || !mend_streams_grow(&state->waited_epochs, &state->waited_capacity,
+                                              streams->count, sizeof(uint64_t))) {
+        return;
+    }
+    MEND_SLOTS_EACH(i, streams, state->group) {
+        mend_stream_state *before = &streams->items[i];
+        /* Something was freed in its order that only the graph can put before others' work. */
+        const bool may_be_before = before->open && before->known && !before->has_ended &&
+                                   !before->used_outside && before->named_in == capture &&
+                                   before->handle != MEND_STREAM_PER_THREAD;
+        bool is_behind = false;
+        if (i != waiter && may_be_before &&
+            driver->stream_is_behind(driver, state->handle, before->handle, &is_behind) ==
+                MEND_DRIVER_OK &&
+            is_behind) {
+            state->waited_epochs[i] = before->open_epoch++;
+            streams->passes++;
+        }
+    }
+}
+
+void mend_streams_watch_no_more(mend_streams *streams, mend_stream handle)
+{
+    mend_list *end = &streams->watches;
+    for (mend_list *at = end->next, *next; at != end; at = next) {
+        next = at->next;
+        if (MEND_CONTAINER_OF(at, mend_watch, link)->handle == handle) {
+            mend_list_remove(at);
+        }
+    }
+}

@@ -1,0 +1,496 @@
+/* Chunks: created, released, entered and found. */
+#include "memory/chunk.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+
+#define CHUNK_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_chunk, member)
+#define OWED_OF(at)            MEND_CONTAINER_OR_NULL(at, mend_owed, node)
+
+MEND_TREE_ORDER(compare_address, mend_chunk, by_address, address);
+MEND_TREE_ORDER(compare_number, mend_chunk, memory.by_number, memory.number);
+MEND_TREE_ORDER_BY_TWO(compare_size, mend_chunk, by_size, size_bytes, memory.number);
+MEND_TREE_ORDER_BY_TWO(compare_owed, mend_owed, node, kind, at);
+
+void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
+                      const mend_chunk_properties *properties,
+                      mend_chunk_sums *(*sums_at)(mend_chunks *, uint64_t),
+                      uint64_t *const empty_in[MEND_CHUNK_ZONES], mend_history *history)
+{
+    *chunks = (mend_chunks){.driver = driver, .properties = *properties, .next_number = 1};
+    chunks->sums_at = sums_at;
+    memcpy(chunks->empty_in, empty_in, sizeof(chunks->empty_in));
+    chunks->history = history;
+    mend_tree_init(&chunks->mapped, compare_address);
+    mend_tree_init(&chunks->empty, compare_size);
+    mend_list_init(&chunks->newly_empty);
+    mend_tree_init(&chunks->owing.list, compare_owed);
+    mend_tree_init(&chunks->all, compare_number);
+    mend_slab_init(&chunks->slab, sizeof(mend_chunk));
+}
+
+void mend_chunks_clear(mend_chunks *chunks)
+{
+    assert(chunks->mapped.count <= chunks->all.count + chunks->away_count);
+    assert(chunks->empty.count <= chunks->all.count);
+    mend_slab_clear(&chunks->slab);
+}
+
+void mend_chunk_leave_tree(mend_chunks *chunks, mend_chunk *chunk)
+{
+    mend_tree_remove(&chunks->empty, &chunk->by_size);
+}
+
+uint64_t mend_chunks_kept_by_pins(const mend_chunks *chunks)
+{
+    uint64_t bytes = 0;
+    const mend_chunk *chunk = chunks->pinned_bytes > 0 ? mend_chunk_from(chunks, 0) : NULL;
+    for (; chunk != NULL; chunk = mend_chunk_next(chunk)) {
+        bytes += mend_chunk_is_kept_by_pins(chunk) ? chunk->size_bytes : 0;
+    }
+    return bytes;
+}
+
+/* Tries it without, and makes all later ones so. */
+static mend_status create_without_fabric(mend_chunks *chunks, uint64_t size_bytes,
+                                         mend_status refusal, mend_chunk_handle *handle)
+{
+    mend_chunk_properties without = chunks->properties;
+    without.share_types &= ~MEND_SHARE_FABRIC;
+    chunks->fabric_retries++;
+    MEND_TRY_CALL(chunks->driver->create(chunks->driver, size_bytes, &without, handle));
+    chunks->properties = without;
+    chunks->fabric_refusal = refusal;
+    return MEND_DRIVER_OK;
+}
+
+void mend_chunks_note_created(mend_chunks *chunks, uint64_t size_bytes, uint64_t number)
+{
+    chunks->created++;
+    chunks->created_bytes += size_bytes;
+    mend_history_note(chunks->history, MEND_EVENT_CREATE, 0, size_bytes, number);
+}
+
+mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, bool is_private,
+                              mend_chunk **chunk)
+{
+    mend_chunk_properties as = chunks->properties;
+    mend_chunk_handle handle;
+    assert(size_bytes > 0);
+    assert(size_bytes % MEND_GRANULE_BYTES == 0);
+    if (is_private) {
+        as.share_types = MEND_SHARE_NONE;
+    }
+    mend_status status = chunks->driver->create(chunks->driver, size_bytes, &as, &handle);
+    const bool is_unable =
+        status == MEND_DRIVER_NOT_PERMITTED || status == MEND_DRIVER_NOT_SUPPORTED;
+    if (is_unable && (as.share_types & MEND_SHARE_FABRIC) != 0) {
+        /* a device may claim fabric handles that the driver refuses, where no IMEX channel is set
+         * up */
+        status = create_without_fabric(chunks, size_bytes, status, &handle);
+        as.share_types = chunks->properties.share_types;
+    }
+    MEND_TRY_CALL(status);
+    mend_chunk *made = mend_chunk_begin(chunks, size_bytes);
+    made->memory.handle = handle;
+    made->memory.number = chunks->next_number++;
+    mend_tree_insert(&chunks->all, &made->memory.by_number);
+    made->memory.share_types = as.share_types;
+    mend_chunk_count(chunks, made, true);
+    chunks->reserved_bytes += size_bytes;
+    mend_chunk_enter_empty(chunks, made, &chunks->empty_unmapped_bytes);
+    mend_chunks_note_created(chunks, size_bytes, made->memory.number);
+    *chunk = made;
+    return MEND_DRIVER_OK;
+}
+
+mend_chunk *mend_chunk_begin(mend_chunks *chunks, uint64_t size_bytes)
+{
+    mend_chunk *made = mend_slab_take(&chunks->slab);
+    made->size_bytes = size_bytes;
+    mend_list_init(&made->newly);
+    return made;
+}
+
+void mend_chunks_note_released(mend_chunks *chunks, uint64_t size_bytes, uint64_t number,
+                               bool is_undone)
+{
+    assert(chunks->released < chunks->created);
+    chunks->created -= is_undone;
+    chunks->created_bytes -= is_undone ? size_bytes : 0;
+    chunks->released += !is_undone;
+    mend_history_note(chunks->history, MEND_EVENT_RELEASE, 0, size_bytes, number);
+}
+
+mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk, bool is_undone)
+{
+    assert(chunk->address == 0 && chunk->claim.address == 0);
+    assert(mend_chunk_is_empty(chunk));
+    assert(!mend_chunk_is_exported(chunk));
+    MEND_TRY_CALL(chunks->driver->release(chunks->driver, chunk->memory.handle));
+    chunks->reserved_bytes -= chunk->size_bytes;
+    chunks->importers_bytes += chunk->memory.was_exported ? chunk->size_bytes : 0;
+    mend_chunks_note_released(chunks, chunk->size_bytes, chunk->memory.number, is_undone);
+    mend_chunk_end(chunks, chunk);
+    return MEND_DRIVER_OK;
+}
+
+void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunk->address == 0);
+    if (mend_chunk_is_empty(chunk)) {
+        mend_chunk_leave_empty(chunks, chunk, &chunks->empty_unmapped_bytes);
+    }
+    mend_list_remove(&chunk->newly);
+    mend_chunk_count(chunks, chunk, false);
+    chunks->frozen_count -= chunk->is_frozen;
+    mend_owe(&chunks->owing, &chunk->owed, MEND_OWED_NOTHING, 0);
+    if (chunk->memory.handle != 0) {
+        mend_tree_remove(&chunks->all, &chunk->memory.by_number);
+    }
+    mend_slab_give(&chunks->slab, chunk);
+}
+
+void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
+{
+    const uint64_t one = begins ? 1 : UINT64_MAX; /* which is -1 */
+    const uint64_t size_bytes = one * chunk->size_bytes;
+    const uint64_t live_bytes = one * chunk->live_bytes;
+    const bool is_mapped = chunk->address != 0;
+    const bool sleeps = chunk->kept != NULL;
+    const bool lacks_memory = chunk->missing == MEND_MISSING_MEMORY;
+    const bool lacks_mapping = lacks_memory || chunk->missing == MEND_MISSING_MAPPING;
+    chunks->missing_count += chunk->missing != MEND_MISSING_NOTHING && !sleeps ? (uint32_t)one : 0;
+    chunks->unmapped_frozen_count += lacks_mapping ? one : 0;
+    chunks->unmapped_frozen_bytes += lacks_mapping ? size_bytes : 0;
+    chunks->asleep_count += sleeps ? (uint32_t)one : 0;
+    chunks->asleep_bytes += sleeps ? size_bytes : 0;
+    chunks->asleep_live_bytes += sleeps ? live_bytes : 0;
+    chunks->away_live_in[chunk->zone] += sleeps ? live_bytes : 0;
+    chunks->away_count += lacks_memory ? (uint32_t)one : 0;
+    chunks->away_bytes += lacks_memory ? size_bytes : 0;
+    chunks->away_in[chunk->zone] += is_mapped && lacks_memory ? size_bytes : 0;
+    chunks->reserved_in[chunk->zone] += is_mapped && !lacks_memory ? one : 0;
+    chunks->unmapped_bytes += !is_mapped && !lacks_memory ? size_bytes : 0;
+    if (chunk->sums != NULL) {
+        *(sleeps ? &chunk->sums->asleep_live_bytes : &chunk->sums->mapped_bytes) +=
+            sleeps ? live_bytes : size_bytes;
+    }
+}
+
+static void enter_mapped(mend_chunks *chunks, mend_chunk *chunk)
+{
+    mend_tree_insert_by(&chunks->mapped, &chunk->by_address, compare_address);
+    mend_chunk *before = CHUNK_OF(mend_tree_previous(&chunk->by_address), by_address);
+    chunk->next = CHUNK_OF(mend_tree_next(&chunk->by_address), by_address);
+    assert(before == NULL || before->address + before->size_bytes <= chunk->address);
+    assert(chunk->next == NULL || chunk->address + chunk->size_bytes <= chunk->next->address);
+    if (before != NULL) {
+        before->next = chunk;
+    }
+}
+
+void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address)
+{
+    assert((chunk->address == 0) != (address == 0));
+    assert(chunk->live_bytes == 0 || chunk->is_frozen);
+    assert(chunk->pins == 0);
+    assert(address % MEND_GRANULE_BYTES == 0);
+    mend_chunk_count(chunks, chunk, false);
+    const uint64_t empty_bytes = mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
+    *mend_chunk_sum_of_empty(chunks, chunk) -= empty_bytes;
+    if (chunk->address != 0) {
+        mend_chunk *before = CHUNK_OF(mend_tree_previous(&chunk->by_address), by_address);
+        if (before != NULL) {
+            assert(before->next == chunk);
+            before->next = chunk->next;
+        }
+        mend_tree_remove(&chunks->mapped, &chunk->by_address);
+    }
+    chunk->address = address;
+    chunk->zone = zone;
+    if (address != 0) {
+        enter_mapped(chunks, chunk);
+    }
+    *mend_chunk_sum_of_empty(chunks, chunk) += empty_bytes;
+    const bool has_sums =
+        address != 0 && zone == MEND_CHUNK_ZONE_WITH_SUMS && chunks->sums_at != NULL;
+    chunk->sums = has_sums ? chunks->sums_at(chunks, address) : NULL;
+    mend_chunk_count(chunks, chunk, true);
+}
+
+/* ---- what is owed ---------------------------------------------------------------------------- */
+
+void mend_owe(mend_owing *owing, mend_owed *owed, mend_owed_kind kind, uint64_t at)
+{
+    if (owed->kind == kind) {
+        assert(kind == MEND_OWED_NOTHING || at == MEND_OWED_LAST || owed->at == at);
+        return;
+    }
+    if (owed->kind != MEND_OWED_NOTHING) {
+        mend_tree_remove(&owing->list, &owed->node);
+        owing->count[owed->kind]--;
+    }
+    owed->kind = kind;
+    owed->at = at == MEND_OWED_LAST ? ++owing->last_number : at;
+    if (kind != MEND_OWED_NOTHING) {
+        mend_tree_insert(&owing->list, &owed->node);
+        owing->count[kind]++;
+    }
+}
+
+mend_owed *mend_owed_from(const mend_owing *owing, mend_owed_kind kind, uint64_t at)
+{
+    const mend_owed key = {.kind = kind, .at = at};
+    mend_owed *owed =
+        owing->count[kind] > 0 ? OWED_OF(mend_tree_at_or_after(&owing->list, &key.node)) : NULL;
+    return owed != NULL && owed->kind == kind ? owed : NULL;
+}
+
+mend_owed *mend_owed_next(const mend_owed *owed)
+{
+    mend_owed *next = OWED_OF(mend_tree_next(&owed->node));
+    return next != NULL && next->kind == owed->kind ? next : NULL;
+}
+
+bool mend_owing_any(const mend_owing *owing, mend_owed_kind last)
+{
+    uint32_t count = 0;
+    for (int kind = MEND_OWED_RESTORE; owing->list.count > 0 && kind <= (int)last; kind++) {
+        count += kind != MEND_OWED_MAPPING ? owing->count[kind] : 0;
+    }
+    return count > 0;
+}
+
+mend_owed_kind mend_chunk_owes(const mend_chunk *chunk)
+{
+    if (chunk->address == 0) {
+        return MEND_OWED_NOTHING;
+    }
+    if (mend_chunk_sleeps(chunk) && chunk->missing == MEND_MISSING_ACCESS) {
+        return MEND_OWED_MEMORY; /* one without a mapping is in a transaction */
+    }
+    const bool is_left = mend_chunk_sleeps(chunk) && chunk->live_bytes == 0;
+    return mend_chunk_misses_mapping(chunk)       ? MEND_OWED_RESTORE
+           : !is_left                             ? MEND_OWED_NOTHING
+           : chunk->owed.kind == MEND_OWED_GRAPHS ? MEND_OWED_GRAPHS
+                                                  : MEND_OWED_END;
+}
+
+void mend_chunk_note_owed(mend_chunks *chunks, mend_chunk *chunk)
+{
+    const uint64_t at = chunk->address != 0 ? chunk->address : chunk->memory.number;
+    mend_owe(&chunks->owing, &chunk->owed, mend_chunk_owes(chunk), at);
+}
+
+void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(!chunk->is_frozen);
+    assert(chunk->pins == 0);
+    assert(chunk->address != 0 && chunk->claim.address == 0);
+    mend_chunk_hold(chunks, chunk);
+    chunk->is_frozen = true;
+    chunks->frozen_count++;
+}
+
+void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunk->is_frozen);
+    assert(chunk->missing == MEND_MISSING_NOTHING);
+    assert(chunks->frozen_count > chunks->missing_count);
+    chunk->is_frozen = false;
+    chunks->frozen_count--;
+    mend_chunk_end_hold(chunks, chunk);
+}
+
+void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunk->address != 0);
+    assert(chunk->claim.address == 0);
+    chunks->pinned_bytes += chunk->pins == 0 ? chunk->size_bytes : 0;
+    mend_chunk_hold(chunks, chunk);
+    chunk->pins++;
+}
+
+void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunk->pins > 0);
+    chunk->pins--;
+    assert(chunk->pins > 0 || chunks->pinned_bytes >= chunk->size_bytes);
+    chunks->pinned_bytes -= chunk->pins == 0 ? chunk->size_bytes : 0;
+    mend_chunk_end_hold(chunks, chunk);
+}
+
+static const int share_types[MEND_EXPORT_WAYS] = {[MEND_EXPORT_BY_FILE] =
+                                                      MEND_SHARE_FILE_DESCRIPTOR,
+                                                  [MEND_EXPORT_BY_FABRIC] = MEND_SHARE_FABRIC};
+
+bool mend_chunk_can_export(const mend_chunk *chunk, mend_export_way way)
+{
+    return (chunk->memory.share_types & share_types[way]) != 0;
+}
+
+/* Asks the driver for what other processes need, unless the chunk has it. */
+static mend_status make_exportable(const mend_driver *driver, mend_chunk *chunk,
+                                   mend_export_way way)
+{
+    bool is_by_file = way == MEND_EXPORT_BY_FILE;
+    if (is_by_file ? chunk->exports[way] > 0 : chunk->memory.has_fabric) {
+        return MEND_DRIVER_OK;
+    }
+    void *out = is_by_file ? (void *)&chunk->file : chunk->memory.fabric;
+    mend_status status = driver->export_handle(driver, chunk->memory.handle, share_types[way], out);
+    if (is_by_file && status == MEND_DRIVER_OK) {
+        chunk->file = mend_file_keep(chunk->file);
+        status = chunk->file >= 0 ? status : MEND_DRIVER_OUT_OF_MEMORY; /* as drivers call it */
+    }
+    chunk->memory.has_fabric =
+        chunk->memory.has_fabric || (!is_by_file && status == MEND_DRIVER_OK);
+    return status;
+}
+
+mend_status mend_chunk_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_way way)
+{
+    assert(mend_chunk_can_export(chunk, way));
+    assert(chunk->address != 0);
+    MEND_TRY_CALL(make_exportable(chunks->driver, chunk, way));
+    chunks->exported_bytes += mend_chunk_is_exported(chunk) ? 0 : chunk->size_bytes;
+    chunk->exports[way]++;
+    return MEND_DRIVER_OK;
+}
+
+void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_way way)
+{
+    assert(chunk->exports[way] > 0);
+    chunk->exports[way]--;
+    if (way == MEND_EXPORT_BY_FILE && chunk->exports[way] == 0) {
+        close(chunk->file);
+    }
+    if (!mend_chunk_is_exported(chunk)) {
+        assert(chunks->exported_bytes >= chunk->size_bytes);
+        chunks->exported_bytes -= chunk->size_bytes;
+    }
+}
+
+void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing)
+{
+    assert(chunk->missing != missing);
+    mend_chunk_set_kept(chunks, chunk, chunk->kept, missing);
+}
+
+void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept,
+                         mend_chunk_missing missing)
+{
+    assert(chunk->is_frozen);
+    assert(kept == NULL || missing != MEND_MISSING_NOTHING);
+    const bool is_owed = kept == chunk->kept || chunk->owed.kind != MEND_OWED_NOTHING;
+    mend_chunk_count(chunks, chunk, false);
+    chunk->kept = kept;
+    chunk->missing = missing;
+    mend_chunk_count(chunks, chunk, true);
+    if (is_owed || chunk->live_bytes == 0) { /* otherwise nothing, before and now */
+        mend_chunk_note_owed(chunks, chunk);
+    }
+}
+
+bool mend_chunks_are_in_order(const mend_chunks *chunks)
+{
+    bool is_right = mend_tree_is_valid(&chunks->mapped) && mend_tree_is_valid(&chunks->empty) &&
+                    mend_tree_is_valid(&chunks->all) && mend_tree_is_valid(&chunks->owing.list);
+    const mend_tree_node *at = is_right ? mend_tree_first(&chunks->mapped) : NULL;
+    for (; at != NULL && is_right; at = mend_tree_next(at)) {
+        is_right = CHUNK_OF(at, by_address)->next == CHUNK_OF(mend_tree_next(at), by_address);
+    }
+    return is_right;
+}
+
+mend_chunk *mend_chunk_numbered(const mend_chunks *chunks, uint64_t number)
+{
+    mend_chunk key = {.memory.number = number};
+    mend_chunk *chunk =
+        CHUNK_OF(mend_tree_at_or_after(&chunks->all, &key.memory.by_number), memory.by_number);
+    return chunk != NULL && chunk->memory.number == number ? chunk : NULL;
+}
+
+mend_chunk *mend_chunk_from(const mend_chunks *chunks, uint64_t address)
+{
+    const mend_chunk key = {.address = address};
+    return CHUNK_OF(mend_tree_at_or_after(&chunks->mapped, &key.by_address), by_address);
+}
+
+static bool is_behind(const mend_tree_node *chunk, const void *address)
+{
+    return MEND_CONTAINER_OF(chunk, mend_chunk, by_address)->address > *(const uint64_t *)address;
+}
+
+mend_chunk *mend_chunk_previous(const mend_chunk *chunk)
+{
+    return CHUNK_OF(mend_tree_previous(&chunk->by_address), by_address);
+}
+
+mend_chunk *mend_chunk_below(const mend_chunks *chunks, uint64_t address)
+{
+    const uint64_t last = address - 1;
+    return CHUNK_OF(mend_tree_last_to(&chunks->mapped, &last, is_behind), by_address);
+}
+
+mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address)
+{
+    mend_chunk *chunk =
+        CHUNK_OF(mend_tree_last_to(&chunks->mapped, &address, is_behind), by_address);
+    return chunk != NULL && address - chunk->address < chunk->size_bytes ? chunk : NULL;
+}
+
+/* Before a search: every empty chunk is in the tree, but for those that groups keep. */
+static void sort_newly_empty(mend_chunks *chunks)
+{
+    while (!mend_list_is_empty(&chunks->newly_empty)) {
+        mend_chunk *chunk = MEND_CONTAINER_OF(chunks->newly_empty.next, mend_chunk, newly);
+        mend_list_remove(&chunk->newly);
+        if (mend_chunk_is_empty(chunk)) {
+            mend_tree_insert_by(&chunks->empty, &chunk->by_size, compare_size);
+        }
+    }
+}
+
+typedef struct size_key {
+    uint64_t size_bytes;
+    uint64_t number;
+} size_key;
+
+static bool is_smaller(const mend_tree_node *node, const void *key)
+{
+    const mend_chunk *chunk = MEND_CONTAINER_OF(node, mend_chunk, by_size);
+    const size_key *than = key;
+    return chunk->size_bytes < than->size_bytes ||
+           (chunk->size_bytes == than->size_bytes && chunk->memory.number < than->number);
+}
+
+static bool is_larger(const mend_tree_node *node, const void *key)
+{
+    const mend_chunk *chunk = MEND_CONTAINER_OF(node, mend_chunk, by_size);
+    const size_key *than = key;
+    return chunk->size_bytes > than->size_bytes ||
+           (chunk->size_bytes == than->size_bytes && chunk->memory.number > than->number);
+}
+
+mend_chunk *mend_chunk_empty_at_most(mend_chunks *chunks, uint64_t size_bytes, uint64_t number)
+{
+    sort_newly_empty(chunks);
+    const size_key key = {size_bytes, number};
+    return CHUNK_OF(mend_tree_last_to(&chunks->empty, &key, is_larger), by_size);
+}
+
+mend_chunk *mend_chunk_empty_at_least(mend_chunks *chunks, uint64_t size_bytes, uint64_t number)
+{
+    sort_newly_empty(chunks);
+    const size_key key = {size_bytes, number};
+    return CHUNK_OF(mend_tree_first_from(&chunks->empty, &key, is_smaller), by_size);
+}
+
+mend_chunk *mend_chunk_empty_next(const mend_chunk *chunk)
+{
+    return CHUNK_OF(mend_tree_next(&chunk->by_size), by_size);
+}

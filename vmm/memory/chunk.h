@@ -1,0 +1,379 @@
+/*
+ * Chunks: the physical memory of a pool, and the addresses where it lies. A record (mend_chunk) has
+ * four things, which come and go by themselves:
+ *  - its memory (mend_memory): what one creation gave. It goes from record to record as a whole: a
+ *    sleep takes it away, a wake gives another one;
+ *  - its address, with one mapping of all its memory there, while blocks lie in it, or free memory.
+ *    An empty chunk may be mapped nowhere, and can go to any address. `missing` says what a frozen
+ *    chunk lacks at its address. An exchange gives the address to other chunks. Older mappings,
+ *    which work may still use, are not in the record;
+ *  - its claim: the mapping that a transaction has taken over, until the chunk is mapped elsewhere,
+ *    or is back. Meanwhile it has no address for any other room;
+ *  - its place in the layout: which of its bytes are blocks the spans say, the record has their
+ * sum.
+ *
+ * Empty chunks are in a set by size.
+ *
+ * Guarded by the heap's `state` lock.
+ */
+#ifndef MEND_MEMORY_CHUNK_H
+#define MEND_MEMORY_CHUNK_H
+
+#include <assert.h>
+
+#include "base/align.h"
+#include "base/list.h"
+#include "base/slab.h"
+#include "base/tree.h"
+#include "driver/driver.h"
+#include "memory/owed.h"
+#include "memory/waits.h"
+#include "record/history.h"
+
+/* What a frozen chunk lacks at its address: because the driver refused to restore it, or because it
+ * sleeps. */
+typedef enum mend_chunk_missing {
+    MEND_MISSING_NOTHING = 0,
+    MEND_MISSING_MAPPING, /* the mapping and access */
+    MEND_MISSING_ACCESS,  /* of one that sleeps: a wake that failed has left it mapped */
+    MEND_MISSING_MEMORY   /* asleep: the memory, and so the rest */
+} mend_chunk_missing;
+
+/* How other processes get a chunk. */
+typedef enum mend_export_way {
+    MEND_EXPORT_BY_FILE = 0,
+    MEND_EXPORT_BY_FABRIC,
+    MEND_EXPORT_WAYS
+} mend_export_way;
+
+/* Zones of addresses, which the layout names; the last one has areas with sums. */
+enum { MEND_CHUNK_ZONES = 3, MEND_CHUNK_ZONE_WITH_SUMS = MEND_CHUNK_ZONES - 1 };
+
+/* What is mapped in one area of addresses, which the layout names. */
+typedef struct mend_chunk_sums {
+    uint64_t mapped_bytes;      /* of chunks that do not sleep */
+    uint64_t asleep_live_bytes; /* of live blocks in those that do */
+} mend_chunk_sums;
+
+/* What one creation gave: it goes from chunk to chunk as a whole. Its owner is the one chunk whose
+ * handle it is. */
+typedef struct mend_memory {
+    mend_tree_node by_number; /* in `all` */
+    mend_chunk_handle handle; /* 0: the chunk misses its memory */
+    uint64_t number;          /* rises with each creation */
+    int share_types;          /* of its creation; a chunk without memory remembers what it had */
+    bool was_exported;        /* others may still hold the memory: then its release gives the device
+                               * nothing */
+    bool has_fabric;          /* that handle was asked for; it stays until the memory is released */
+    unsigned char fabric[MEND_FABRIC_HANDLE_BYTES];
+} mend_memory;
+
+/* The mapping that a chunk had when a transaction claimed it: still there, in no layout. */
+typedef struct mend_claim {
+    struct mend_chunk *next; /* list of the transaction */
+    uint64_t address;        /* 0: not claimed */
+    mend_waits waits;        /* after which it is idle */
+} mend_claim;
+
+/* The record of a chunk: see the top of this file. */
+typedef struct mend_chunk {
+    mend_tree_node by_address; /* in `mapped`, while address is not 0 */
+    struct mend_chunk *next;   /* the next chunk by address in `mapped`; NULL for the last */
+    uint64_t size_bytes;
+    uint64_t address;    /* 0: not mapped */
+    uint64_t live_bytes; /* bytes of live blocks inside it */
+    uint64_t holds;      /* what keeps it out of `empty` beside live bytes: see mend_chunk_holds */
+
+    mend_tree_node by_size; /* in `empty`, while mend_chunk_is_empty, unless it is in ... */
+    mend_list newly;        /* ... `newly_empty`, perhaps in use again; else alone */
+    uint64_t pins; /* number of pins on its mapping: while there is one, the mapping stays */
+    uint64_t exports[MEND_EXPORT_WAYS]; /* blocks in it that are exported so; each block pins it */
+    int file;              /* the chunk for other processes; only while there are exports by file */
+    int zone;              /* of its address */
+    mend_chunk_sums *sums; /* of the area that it is mapped in; NULL: none */
+    uint64_t idle_since_ns; /* empty: when a collection saw it empty first, by the driver's clock;
+                             * 0: none has since it became empty */
+    mend_owed owed;         /* see mend_chunk_note_owed */
+    mend_stamp held_by;     /* empty: a stamp of its memory for which that was not ready when it was
+                             * last asked about; epoch 0: none since it became empty */
+    struct mend_kept *kept; /* what is kept of a sleeping chunk; NULL: it does not sleep */
+
+    /* Frozen by an exchange or by a sleep: never in `empty`, even without live bytes. It
+     * stays so after a transaction only while the driver refuses to restore the mapping or
+     * access. */
+    bool is_frozen;
+    mend_chunk_missing missing;
+
+    mend_memory memory;
+    mend_claim claim;
+} mend_chunk;
+
+typedef struct mend_chunks {
+    const mend_driver *driver;
+    mend_chunk_properties properties;
+    mend_tree mapped;      /* by address */
+    mend_tree empty;       /* empty chunks, by (size, number), but for those of ... */
+    mend_list newly_empty; /* ... this ring: that became empty since the last search for one. Most
+                            * are in use again before the next one, and stay in the ring until then,
+                            * so that the hot path changes neither */
+    mend_tree all;         /* that have memory, by number */
+    mend_chunk_sums *(*sums_at)(struct mend_chunks *chunks, uint64_t address);
+    mend_slab slab;
+    uint64_t reserved_bytes;
+    uint64_t *empty_in[MEND_CHUNK_ZONES]; /* bytes of the empty chunks of each zone: the layout's
+                                           * sums, which have the hot path's own zone at hand */
+    uint64_t empty_unmapped_bytes;        /* of those that are not mapped, but for a moment ... */
+    uint64_t unmapped_bytes;              /* ... of all chunks that are not */
+    uint64_t pinned_bytes;                /* bytes of chunks with pins */
+    uint64_t exported_bytes;              /* bytes of chunks with exports */
+    uint64_t importers_bytes; /* released, of memory that was exported: the most that importers may
+                               * keep from the device, as far as others hold so much of it */
+    uint32_t frozen_count;    /* frozen chunks */
+    uint32_t missing_count;   /* of these, without mapping or access, and not asleep */
+    uint32_t asleep_count;    /* of frozen_count, asleep */
+    uint32_t away_count;      /* of these, without memory; not in reserved_bytes */
+    uint64_t away_bytes;      /* their bytes */
+    uint64_t unmapped_frozen_count;          /* frozen chunks without mapping, asleep or not */
+    uint64_t unmapped_frozen_bytes;          /* bytes of those without mapping */
+    uint64_t asleep_bytes;                   /* bytes of sleeping chunks */
+    uint64_t asleep_live_bytes;              /* of these, of live blocks */
+    uint64_t away_in[MEND_CHUNK_ZONES];      /* bytes of chunks that lack memory, of each zone */
+    uint64_t away_live_in[MEND_CHUNK_ZONES]; /* bytes of live blocks that sleep */
+    uint64_t reserved_in[MEND_CHUNK_ZONES];  /* mapped chunks with memory of the device, of each */
+    mend_owing owing;                        /* of the whole heap */
+    uint64_t next_number;
+    uint64_t created;
+    uint64_t created_bytes;
+    uint64_t released;
+    mend_status fabric_refusal; /* why chunks have no fabric handles any more; OK: no reason */
+    uint64_t fabric_retries;    /* creations that were refused, and tried without them */
+    mend_history *history;      /* NULL: none */
+} mend_chunks;
+
+/* `properties`: how chunks are created. `sums_at`, or NULL, and `empty_in`: see there. */
+void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
+                      const mend_chunk_properties *properties,
+                      mend_chunk_sums *(*sums_at)(mend_chunks *, uint64_t),
+                      uint64_t *const empty_in[MEND_CHUNK_ZONES], mend_history *history);
+
+/* Frees host memory; every chunk was released before. */
+void mend_chunks_clear(mend_chunks *chunks);
+
+/* Whether the trees are valid and each mapped chunk has the right `next`. O(n). */
+bool mend_chunks_are_in_order(const mend_chunks *chunks);
+
+/* Creates an empty chunk that is not mapped. The caller reserved a node of the slab. It is for
+ * other processes, too, as the pool is made, unless it `is_private`. Calls the driver; on failure
+ * nothing changed. If the driver refuses chunks with fabric handles, this one and all later ones
+ * are created without. */
+mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, bool is_private,
+                              mend_chunk **chunk);
+
+/* Releases a chunk that is not mapped. is_undone: it counts as never created. Calls the driver; on
+ * failure nothing changed. */
+mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk, bool is_undone);
+
+/* Counts memory that is no chunk's (number 0), as these two do it for chunks. */
+void mend_chunks_note_created(mend_chunks *chunks, uint64_t size_bytes, uint64_t number);
+static inline void mend_chunks_note_others(mend_chunks *chunks, uint64_t others_bytes)
+{
+    chunks->importers_bytes = mend_min_u64(chunks->importers_bytes, others_bytes);
+}
+void mend_chunks_note_released(mend_chunks *chunks, uint64_t size_bytes, uint64_t number,
+                               bool is_undone);
+
+/* The record of a chunk that is not mapped, in no set, with a node that the caller reserved; and
+ * the end of one. */
+mend_chunk *mend_chunk_begin(mend_chunks *chunks, uint64_t size_bytes);
+void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk);
+
+/* Sets the address of a chunk (0: none), and updates the index. */
+void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address);
+
+/* Adds a chunk, as it is, to the sums of all and of its area, or takes it out of them: around each
+ * change of what they tell, but freezing and live bytes. */
+void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins);
+
+/* Freezes a chunk, and ends that. */
+void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk);
+void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk);
+
+/* Adds a pin to a mapped chunk, and removes one. A pinned chunk is never in `empty`, so nothing
+ * moves or releases it. */
+void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk);
+void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk);
+
+/* Whether the chunk was created for this way. */
+bool mend_chunk_can_export(const mend_chunk *chunk, mend_export_way way);
+
+/*
+ * Adds an exported block to a chunk that can be exported so. The first one asks the driver for a
+ * file or a fabric handle, which the chunk keeps; a failure changes nothing. Removes one: the last
+ * one closes the file. This comes before the pin, and after its end.
+ */
+mend_status mend_chunk_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_way way);
+void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_way way);
+
+/* Whether a block in the chunk is exported, in any way. */
+static inline bool mend_chunk_is_exported(const mend_chunk *chunk)
+{
+    return chunk->exports[MEND_EXPORT_BY_FILE] + chunk->exports[MEND_EXPORT_BY_FABRIC] > 0;
+}
+
+/* What is owed to a chunk or of it, which follows from its state; and notes that. */
+mend_owed_kind mend_chunk_owes(const mend_chunk *chunk);
+void mend_chunk_note_owed(mend_chunks *chunks, mend_chunk *chunk);
+
+/* Notes what a frozen chunk lacks at its address; and, what is kept of it while it sleeps. */
+void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing);
+void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept,
+                         mend_chunk_missing missing);
+
+/* The chunk with this number; NULL if it was released. */
+mend_chunk *mend_chunk_numbered(const mend_chunks *chunks, uint64_t number);
+
+/* The mapped chunk that contains the address, or NULL; and the first one that begins there or
+ * behind it. */
+mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address);
+mend_chunk *mend_chunk_from(const mend_chunks *chunks, uint64_t address);
+
+/* The last mapped chunk that begins below the address, and the one before a mapped chunk; or NULL.
+ */
+mend_chunk *mend_chunk_below(const mend_chunks *chunks, uint64_t address);
+mend_chunk *mend_chunk_previous(const mend_chunk *chunk);
+
+/* The next mapped chunk by address, or NULL. There may be a gap between the two. */
+static inline mend_chunk *mend_chunk_next(const mend_chunk *chunk)
+{
+    return chunk->next;
+}
+
+static inline bool mend_chunk_sleeps(const mend_chunk *chunk)
+{
+    return chunk->kept != NULL;
+}
+
+/* Whether a transaction that failed could not map the chunk again. */
+static inline bool mend_chunk_misses_mapping(const mend_chunk *chunk)
+{
+    return chunk->missing != MEND_MISSING_NOTHING && !mend_chunk_sleeps(chunk);
+}
+
+/* Whether its memory is of the device's budget: in reserved_bytes, which the limits bound. */
+static inline bool mend_chunk_is_reserved(const mend_chunk *chunk)
+{
+    return chunk->missing != MEND_MISSING_MEMORY;
+}
+
+/* Whether the driver holds a mapping for a chunk that has an address. */
+static inline bool mend_chunk_has_mapping(const mend_chunk *chunk)
+{
+    return chunk->missing != MEND_MISSING_MAPPING && chunk->missing != MEND_MISSING_MEMORY;
+}
+
+/* What `holds` must be: the pins, and 1 while the chunk is frozen. */
+static inline uint64_t mend_chunk_holds(const mend_chunk *chunk)
+{
+    return chunk->pins + chunk->is_frozen;
+}
+
+static inline bool mend_chunk_is_empty(const mend_chunk *chunk)
+{
+    return chunk->live_bytes == 0 && chunk->holds == 0;
+}
+
+/* Whether nothing but its pins keeps the chunk out of the set of empty ones. */
+static inline bool mend_chunk_is_kept_by_pins(const mend_chunk *chunk)
+{
+    return chunk->live_bytes == 0 && chunk->pins > 0 && chunk->holds == chunk->pins;
+}
+
+/* Bytes of all such chunks. */
+uint64_t mend_chunks_kept_by_pins(const mend_chunks *chunks);
+
+/* Bytes of all empty chunks. */
+static inline uint64_t mend_chunks_empty_bytes(const mend_chunks *chunks)
+{
+    uint64_t bytes = chunks->empty_unmapped_bytes;
+    for (int zone = 0; zone < MEND_CHUNK_ZONES; zone++) {
+        bytes += *chunks->empty_in[zone];
+    }
+    return bytes;
+}
+
+/* The sum that an empty chunk is in. */
+static inline uint64_t *mend_chunk_sum_of_empty(mend_chunks *chunks, const mend_chunk *chunk)
+{
+    return chunk->address != 0 ? chunks->empty_in[chunk->zone] : &chunks->empty_unmapped_bytes;
+}
+
+/* Adds a chunk to the set of empty ones, and removes it, with the sum that it is in; and takes it
+ * out of their tree. */
+static inline void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk, uint64_t *sum)
+{
+    assert(sum == mend_chunk_sum_of_empty(chunks, chunk));
+    assert(mend_chunk_is_empty(chunk));
+    if (mend_list_is_empty(&chunk->newly)) {
+        mend_list_insert_after(&chunks->newly_empty, &chunk->newly);
+    }
+    *sum += chunk->size_bytes;
+    assert(mend_chunks_empty_bytes(chunks) <= chunks->reserved_bytes);
+}
+void mend_chunk_leave_tree(mend_chunks *chunks, mend_chunk *chunk);
+static inline void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk, uint64_t *sum)
+{
+    assert(sum == mend_chunk_sum_of_empty(chunks, chunk));
+    assert(*sum >= chunk->size_bytes);
+    if (mend_list_is_empty(&chunk->newly)) {
+        mend_chunk_leave_tree(chunks, chunk);
+    }
+    *sum -= chunk->size_bytes;
+    chunk->idle_since_ns = 0;
+    chunk->held_by = (mend_stamp){0};
+}
+
+/* One more thing keeps a chunk out of the set of empty ones; and one less, which is gone already.
+ */
+static inline void mend_chunk_hold(mend_chunks *chunks, mend_chunk *chunk)
+{
+    if (mend_chunk_is_empty(chunk)) {
+        mend_chunk_leave_empty(chunks, chunk, mend_chunk_sum_of_empty(chunks, chunk));
+    }
+    chunk->holds++;
+}
+static inline void mend_chunk_end_hold(mend_chunks *chunks, mend_chunk *chunk)
+{
+    chunk->holds--;
+    assert(chunk->holds == mend_chunk_holds(chunk));
+    if (mend_chunk_is_empty(chunk)) {
+        mend_chunk_enter_empty(chunks, chunk, mend_chunk_sum_of_empty(chunks, chunk));
+    }
+}
+
+/* Changes the live bytes of a chunk, and updates the set of empty chunks and the sum of its zone.
+ * Less is a large number, as 0 - 512. */
+static inline void mend_chunk_change_live(mend_chunks *chunks, mend_chunk *chunk,
+                                          uint64_t size_bytes, uint64_t *sum)
+{
+    const uint64_t before_bytes = chunk->live_bytes;
+    assert(chunk->address != 0);
+    assert(size_bytes != 0);
+    assert(size_bytes % MEND_GRANULE_BYTES == 0);
+    chunk->live_bytes += size_bytes;
+    assert(chunk->live_bytes <= chunk->size_bytes);
+    if (chunk->holds == 0 && before_bytes == 0) {
+        mend_chunk_leave_empty(chunks, chunk, sum);
+    } else if (chunk->holds == 0 && chunk->live_bytes == 0) {
+        mend_chunk_enter_empty(chunks, chunk, sum);
+    }
+}
+
+/* Empty chunks in order of (size, number): the last one not above (size_bytes, number), and the
+ * first one not below. */
+mend_chunk *mend_chunk_empty_at_most(mend_chunks *chunks, uint64_t size_bytes, uint64_t number);
+mend_chunk *mend_chunk_empty_at_least(mend_chunks *chunks, uint64_t size_bytes, uint64_t number);
+
+/* The next one in that order; one that became empty after the search is not seen. */
+mend_chunk *mend_chunk_empty_next(const mend_chunk *chunk);
+
+#endif

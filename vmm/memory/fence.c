@@ -1,0 +1,285 @@
+/*
+ * Fences: waits for the events that were recorded behind frees (memory/waits.h), by streams on
+ * the device and by the host.
+ */
+#include "memory/waits.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+/* Removes a fence whose event belongs to a capture, so that it marks nothing. A later fence of the
+ * stream covers its epoch; if there is none, the epoch is open again. */
+static void drop_fence(mend_streams *streams, mend_stream_state *state, size_t at)
+{
+    assert(at < state->fence_count);
+    const uint64_t bytes = state->fences[at].bytes;
+    mend_streams_keep_event(streams, state->fences[at].event, state->fences[at].context);
+    state->fence_count--;
+    memmove(state->fences + at, state->fences + at + 1,
+            (state->fence_count - at) * sizeof(mend_fence));
+    *(at < state->fence_count ? &state->fences[at].bytes : &state->open_bytes) += bytes;
+    state->open = state->open || at == state->fence_count;
+}
+
+bool mend_streams_poll(mend_streams *streams)
+{
+    bool any = mend_context_poll(streams);
+    MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_UNPASSED) {
+        mend_stream_state *state = &streams->items[i];
+        size_t passed = 0;
+        while (passed < state->fence_count) {
+            mend_status status =
+                streams->driver->event_query(streams->driver, state->fences[passed].event);
+            if (status == MEND_DRIVER_CAPTURED_EVENT) {
+                drop_fence(streams, state, passed);
+                continue;
+            }
+            if (status != MEND_DRIVER_OK) {
+                break;
+            }
+            passed++;
+        }
+        if (passed > 0) {
+            mend_streams_pass_fences(streams, state, passed);
+            any = true;
+        }
+        mend_slots_leave_passed(streams, i);
+    }
+    return any;
+}
+
+/* The first fence that covers the epoch, else an event of the context; the caller knows that there
+ * is one. */
+static mend_fence covering_fence(const mend_streams *streams, const mend_stream_state *state,
+                                 uint64_t epoch)
+{
+    size_t at = 0;
+    if (state->fence_count == 0 || state->fences[state->fence_count - 1].epoch < epoch) {
+        uint32_t k = 0;
+        while (state->awaited[k].epoch < epoch) {
+            k++;
+            assert(k < streams->context_event_count);
+        }
+        return (mend_fence){.epoch = state->awaited[k].epoch,
+                            .event = streams->context_events[k].of[MEND_OWN_CONTEXT],
+                            .context = streams->contexts[MEND_OWN_CONTEXT]};
+    }
+    while (at + 1 < state->fence_count && state->fences[at].epoch < epoch) {
+        at++;
+    }
+    assert(state->fences[at].epoch >= epoch);
+    return state->fences[at];
+}
+
+/* Which event of the context the fence is; their number if it is a stream's. */
+static uint32_t event_of(const mend_streams *streams, mend_fence fence)
+{
+    uint32_t k = 0;
+    while (k < streams->context_event_count &&
+           streams->context_events[k].of[MEND_OWN_CONTEXT] != fence.event) {
+        k++;
+    }
+    return k;
+}
+
+/* Of an event of the context the stream waits for all parts. */
+static mend_status queue_wait(mend_streams *streams, mend_stream handle, mend_fence fence)
+{
+    const mend_driver *driver = streams->driver;
+    const uint32_t k = event_of(streams, fence);
+    const bool is_of_context = k < streams->context_event_count;
+    const mend_event *parts = is_of_context ? streams->context_events[k].of : &fence.event;
+    mend_status status = MEND_DRIVER_OK;
+    for (int i = 0; i < (is_of_context ? MEND_CONTEXTS : 1) && status == MEND_DRIVER_OK; i++) {
+        if (parts[i] != NULL) {
+            status = driver->stream_wait(driver, handle, parts[i]);
+            streams->stream_waits += status == MEND_DRIVER_OK;
+        }
+    }
+    return status;
+}
+
+/* A stream that waits for an event of the context waits for all that this covers. */
+static void note_waited(mend_streams *streams, uint32_t waiter, uint32_t freed_on, mend_fence fence)
+{
+    mend_stream_state *state = &streams->items[waiter];
+    const uint32_t k = event_of(streams, fence);
+    const bool covers_all = k < streams->context_event_count;
+    uint32_t i = covers_all ? MEND_STREAM_UNKNOWN : freed_on;
+    do {
+        const uint64_t epoch = covers_all ? streams->items[i].awaited[k].epoch : fence.epoch;
+        if (i < state->waited_capacity) {
+            mend_raise_u64(&state->waited_epochs[i], epoch);
+        }
+        i = covers_all ? mend_slots_next_of(streams, i) : MEND_STREAM_UNKNOWN;
+    } while (i != MEND_STREAM_UNKNOWN);
+}
+
+mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_stamp stamp)
+{
+    assert(waiter < streams->count);
+    if (mend_stamp_is_ready(streams, stamp, waiter)) {
+        return MEND_OK;
+    }
+    assert(mend_stamp_has_fence(streams, stamp));
+    assert(waiter != MEND_STREAM_UNKNOWN);
+    const mend_stream_state *freed_on = &streams->items[stamp.stream];
+    mend_stream_state *state = &streams->items[waiter];
+    if (!mend_streams_grow(&state->waited_epochs, &state->waited_capacity, streams->count,
+                           sizeof(uint64_t))) {
+        return mend_no_host_memory("a stream's fences");
+    }
+    /* The call releases `state`. The fence may move in its array meanwhile, but it stays: only a
+     * thread that holds `grow` removes fences. */
+    const mend_fence fence = covering_fence(streams, freed_on, stamp.epoch);
+    mend_streams_begin_call(streams, waiter);
+    mend_status status = queue_wait(streams, state->handle, fence);
+    mend_streams_end_call(streams, waiter);
+    if (status == MEND_DRIVER_CAPTURED_EVENT) {
+        mend_stream_state *of_capture = &streams->items[stamp.stream];
+        size_t at = 0;
+        while (at < of_capture->fence_count && of_capture->fences[at].event != fence.event) {
+            at++;
+        }
+        assert(at < of_capture->fence_count); /* an event of the context is of no capture */
+        drop_fence(streams, of_capture, at);
+        return MEND_LOOK_AGAIN;
+    }
+    MEND_TRY(mend_streams_driver_result(streams, MEND_CALL_stream_wait, status));
+    note_waited(streams, waiter, stamp.stream, fence);
+    if (mend_history_is_on(streams->history)) {
+        mend_history_put_step(streams->history,
+                              (mend_history_event){.kind = MEND_EVENT_STREAM_WAIT,
+                                                   .stream = streams->items[waiter].handle});
+    }
+    return MEND_LOOK_AGAIN;
+}
+
+void mend_streams_begin_host_waits(mend_streams *streams, bool for_all)
+{
+    MEND_SLOTS_EACH_AND_UNKNOWN(i, streams) {
+        streams->items[i].due_epoch = for_all ? mend_streams_last_stamp(streams, i).epoch : 0;
+    }
+}
+
+void mend_streams_make_due(mend_streams *streams, mend_stamp stamp)
+{
+    mend_stream_state *state = &streams->items[stamp.stream];
+    if (stamp.epoch == 0 || mend_stamp_has_passed(streams, stamp)) {
+        return;
+    }
+    /* Without a fence the stamp passes with the open epoch; a wait that failed may have begun a new
+     * one. */
+    stamp = mend_stamp_has_fence(streams, stamp) ? stamp
+                                                 : mend_streams_last_stamp(streams, stamp.stream);
+    mend_raise_u64(&state->due_epoch, stamp.epoch);
+    assert(state->due_epoch <= state->open_epoch);
+}
+
+/* Whether the host waits include the open epoch. */
+static bool is_open_and_due(const mend_stream_state *state)
+{
+    return state->open && state->open_epoch <= state->due_epoch;
+}
+
+/* Whether an event of the context is what frees that are due wait for. */
+static bool is_behind_context(const mend_streams *streams, const mend_stream_state *state)
+{
+    const uint32_t events = streams->context_event_count;
+    return events > 0 && state->passed_epoch < state->awaited[events - 1].epoch &&
+           state->passed_epoch < state->due_epoch &&
+           (state->fence_count == 0 || state->fences[0].epoch > state->due_epoch);
+}
+
+/* Finds the stream with the oldest work in flight. Streams share no clock, so this is a guess:
+ * the stream with the most fences. UNKNOWN if there is none. *left is true if some frees have no
+ * fence. */
+static mend_result find_oldest(mend_streams *streams, uint32_t except, uint32_t *oldest, bool *left)
+{
+    size_t longest = 0;
+    *oldest = MEND_STREAM_UNKNOWN;
+    *left = is_open_and_due(&streams->items[MEND_STREAM_UNKNOWN]) ||
+            is_behind_context(streams, &streams->items[MEND_STREAM_UNKNOWN]);
+    MEND_SLOTS_EACH(i, streams, 0) {
+        const mend_stream_state *state = &streams->items[i];
+        if (i == except) {
+            continue;
+        }
+        MEND_TRY(is_open_and_due(state) ? mend_streams_close_epoch(streams, i) : MEND_OK);
+        state = &streams->items[i]; /* the array may have moved */
+        /* An epoch whose event is being recorded has no fence yet, unless a wait for the context
+         * covered it. */
+        bool is_recorded = state->recordings > 0 && state->passed_epoch < state->due_epoch;
+        const bool is_behind = is_behind_context(streams, state);
+        *left = *left || is_open_and_due(state) || is_recorded || is_behind;
+        /* Where an event was dropped, or recorded late, the fence of a later epoch is the first
+         * that covers what is due. */
+        if (state->fence_count > longest && state->passed_epoch < state->due_epoch && !is_behind) {
+            longest = state->fence_count;
+            *oldest = i;
+        }
+    }
+    return MEND_OK;
+}
+
+mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, bool with_asking,
+                                     bool *waited)
+{
+    uint32_t oldest;
+    bool left;
+    mend_result result =
+        find_oldest(streams, with_asking ? MEND_STREAM_UNKNOWN : asking, &oldest, &left);
+    *waited = false;
+    if (result != MEND_OK || (oldest == MEND_STREAM_UNKNOWN && !left)) {
+        return result;
+    }
+    if (oldest == MEND_STREAM_UNKNOWN) {
+        MEND_TRY(mend_streams_wait_unfenced(streams, asking));
+        *waited = true;
+        return MEND_OK;
+    }
+    mend_event event = streams->items[oldest].fences[0].event;
+    mend_status status = streams->driver->event_synchronize(streams->driver, event);
+    if (status == MEND_DRIVER_CAPTURED_EVENT) {
+        drop_fence(streams, &streams->items[oldest], 0);
+        *waited = true;
+        return MEND_OK;
+    }
+    MEND_TRY(mend_streams_driver_result(streams, MEND_CALL_event_synchronize, status));
+    *waited = true;
+    mend_streams_note_host_waits(streams, 1);
+    assert(streams->items[oldest].fences[0].event == event);
+    mend_streams_pass_fences(streams, &streams->items[oldest], 1);
+    return MEND_OK;
+}
+
+void mend_streams_await_calls(mend_streams *streams, uint32_t stream, mend_mutex *lock)
+{
+    assert(mend_mutex_is_held(lock));
+    assert(stream < streams->count);
+    streams->call_waiters++;
+    while (streams->items[stream].calls > 0) {
+        mend_condition_wait(&streams->call_ended, lock);
+    }
+    assert(streams->call_waiters > 0);
+    streams->call_waiters--;
+}
+
+mend_result mend_streams_forget(mend_streams *streams, uint32_t stream)
+{
+    assert(stream != MEND_STREAM_UNKNOWN);
+    assert(stream < streams->count);
+    assert(streams->items[stream].group == 0);
+    mend_reach reach = MEND_REACH_OPEN;
+    MEND_TRY(mend_streams_close_named(streams, stream));
+    mend_stream_state *state = &streams->items[stream];
+    MEND_TRY(state->open ? mend_streams_reach(streams, stream, &reach) : MEND_OK);
+    if (reach == MEND_REACH_CAPTURED) {
+        return mend_failure(MEND_ERROR_CAPTURING, "the stream %p is being captured",
+                            (void *)state->handle);
+    }
+    mend_slots_lose(streams, stream);
+    state->has_ended = true;
+    return MEND_OK;
+}

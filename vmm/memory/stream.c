@@ -1,0 +1,302 @@
+/* Streams as a pool knows them: looked up, learned and left. */
+#include "memory/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "memory/waits.h"
+
+mend_result mend_streams_driver_result(mend_streams *streams, mend_driver_call call,
+                                       mend_status status)
+{
+    assert(call < MEND_DRIVER_CALL_COUNT);
+    if (status == MEND_DRIVER_OK) {
+        return MEND_OK;
+    }
+    return mend_refused(streams->driver, mend_status_result(status), call, status,
+                        "%s failed while ordering memory between streams",
+                        mend_driver_call_name(call));
+}
+
+mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
+                              mend_context context, bool verify, mend_history *history)
+{
+    *streams = (mend_streams){.driver = driver, .verify = verify, .history = history};
+    streams->contexts[MEND_OWN_CONTEXT] = context;
+    mend_list_init(&streams->watches);
+    mend_streams_look_up_anew(streams);
+    uint32_t unknown;
+    const mend_stream_info none = {0};
+    return mend_slots_add(streams, MEND_NO_STREAM, &none, 0, &unknown);
+}
+
+mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call)
+{
+    mend_status first = MEND_DRIVER_OK;
+    const mend_driver *driver = streams->driver;
+    assert(streams->call_waiters == 0);
+    for (uint32_t i = 0; i < streams->count; i++) {
+        mend_stream_state *state = &streams->items[i];
+        for (size_t k = 0; k < state->fence_count; k++) {
+            mend_status status = driver->event_destroy(driver, state->fences[k].event);
+            first = first != MEND_DRIVER_OK ? first : status;
+        }
+        free(state->fences);
+        free(state->waited_epochs);
+    }
+    for (uint32_t k = 0; k < streams->context_event_count * MEND_CONTEXTS; k++) {
+        const mend_event of = streams->context_events[k / MEND_CONTEXTS].of[k % MEND_CONTEXTS];
+        mend_status status = of != NULL ? driver->event_destroy(driver, of) : MEND_DRIVER_OK;
+        first = first != MEND_DRIVER_OK ? first : status;
+    }
+    for (size_t k = 0; k < streams->idle_event_count; k++) {
+        mend_status status = driver->event_destroy(driver, streams->idle_events[k]);
+        first = first != MEND_DRIVER_OK ? first : status;
+    }
+    *call = MEND_CALL_event_destroy;
+    mend_status closed = mend_foreign_close(streams);
+    if (first == MEND_DRIVER_OK && closed != MEND_DRIVER_OK) {
+        *call = MEND_CALL_device_close;
+        first = closed;
+    }
+    free(streams->idle_events);
+    mend_slots_clear(streams);
+    *streams = (mend_streams){0};
+    return first;
+}
+
+uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, uint32_t group)
+{
+    const mend_stream plain = mend_slots_handle(handle);
+    const mend_stream_state *items = streams->items;
+    const uint64_t key = mend_slots_key(plain, 0, group);
+    uint32_t at = *mend_slots_head(streams, MEND_SLOTS_OF_PAIR, key);
+    while (at != MEND_STREAM_UNKNOWN && (items[at].handle != plain || items[at].group != group)) {
+        at = items[at].in[MEND_SLOTS_OF_PAIR].next;
+    }
+    assert(at < streams->count);
+    assert(at == MEND_STREAM_UNKNOWN || items[at].known);
+    if (at != MEND_STREAM_UNKNOWN && group == 0 && !streams->serves_groups &&
+        mend_streams_handle_suffices(streams, handle)) {
+        streams->last_found = at;
+        streams->last_handle = handle;
+    }
+    return at;
+}
+
+/* Whether the slot belongs to the stream that was asked: same identity, or both in the same capture
+ * (a stream does not leave a capture before it ends). */
+static bool is_same(const mend_stream_state *state, const mend_stream_info *info)
+{
+    return info->id != 0 ? state->id == info->id
+                         : state->id == 0 && state->capture_id == info->capture_id;
+}
+
+/* The slot of the stream outside all groups, for the answer in *info; NULL: not known yet. */
+static const mend_stream_state *find_first(const mend_streams *streams, mend_stream handle,
+                                           const mend_stream_info *info)
+{
+    for (uint32_t i = mend_slots_first(streams, handle); i != MEND_STREAM_UNKNOWN;
+         i = mend_slots_next(streams, i)) {
+        const mend_stream_state *state = &streams->items[i];
+        if (state->group == 0 && !state->is_double && is_same(state, info)) {
+            return state;
+        }
+    }
+    return NULL;
+}
+
+/* Looks up by handle and identity. The per-thread stream has one handle for all threads. A captured
+ * stream has a slot for the pair (handle, capture), until that capture ends. Any other slot with
+ * the handle belongs to a stream that was destroyed without mend_forget_stream. The capture status
+ * is updated in all groups of the stream. */
+static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t group,
+                            const mend_stream_info *info, uint32_t *index)
+{
+    bool is_found = false;
+    const mend_stream_state *first = find_first(streams, handle, info);
+    assert(info->id != 0 || info->capture_id != 0);
+    for (uint32_t i = mend_slots_first(streams, handle), next; i != MEND_STREAM_UNKNOWN; i = next) {
+        mend_stream_state *state = &streams->items[i];
+        next = mend_slots_next(streams, i);
+        if (state->is_double) {
+            continue;
+        }
+        if (first != NULL && state->group == 0 && state->id == 0 && first->id != 0) {
+            /* Made in a capture of a stream that had this handle before and has it again. */
+            state->id = first->id;
+            state->context = first->context;
+            state->is_double = true;
+            mend_slots_see(streams, i, false, state->seen_capture);
+            continue;
+        }
+        if (is_same(state, info)) {
+            mend_slots_see(streams, i, info->capture != MEND_CAPTURE_NONE, info->capture_id);
+            state->was_found = true;
+            if (state->group == group) {
+                *index = i;
+                is_found = true;
+            }
+        } else if (handle != MEND_STREAM_PER_THREAD && group == 0 && state->group == 0 &&
+                   (state->id == 0 || info->id != 0)) {
+            /* The slot's stream cannot be found any more: the identity is another one, or the
+             * capture by which the slot was known has ended. Blocks may still name it as a user:
+             * what the user did until they are freed, only a wait for the context covers. */
+            mend_slots_lose(streams, i);
+            state->open = true;
+            mend_slots_enter_unpassed(streams, i);
+        } else if (handle != MEND_STREAM_PER_THREAD && state->id == 0 &&
+                   state->capture_id != info->capture_id) { /* made in a capture that has ended */
+            mend_slots_see(streams, i, false, state->seen_capture);
+        }
+    }
+    return is_found;
+}
+
+/* Asks the driver which stream the handle means now. */
+static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_info *info)
+{
+    const mend_driver *driver = streams->driver;
+    mend_status status = driver->stream_get_info(driver, handle, info);
+    if (mend_status_is_fatal(status)) {
+        return mend_streams_driver_result(streams, MEND_CALL_stream_get_info, status);
+    }
+    if (status != MEND_DRIVER_OK) {
+        const mend_result result = mend_status_is_of_stream(status) ? MEND_ERROR_UNKNOWN_STREAM
+                                   : mend_status_is_of_capture(status)
+                                       ? MEND_ERROR_CAPTURING /* begun meanwhile */
+                                       : MEND_ERROR_DRIVER;
+        return mend_refused(driver, result, MEND_CALL_stream_get_info, status,
+                            "the driver cannot identify the stream %p: it was destroyed, or is of "
+                            "another process or context",
+                            (void *)handle);
+    }
+    bool is_admitted = true;
+    mend_driver_call refused = MEND_CALL_stream_get_info;
+    if (info->id != 0) { /* otherwise the identity is unknown until the capture ends */
+        status = mend_foreign_admit(streams, info, &is_admitted, &refused);
+    }
+    MEND_TRY(mend_streams_driver_result(streams, refused, status));
+    return is_admitted ? MEND_OK
+                       : mend_failure(MEND_ERROR_UNKNOWN_STREAM,
+                                      "the stream %p belongs to another context than its device's "
+                                      "primary one",
+                                      (void *)handle);
+}
+
+mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_t group,
+                              uint32_t *index)
+{
+    bool suffices = mend_streams_handle_suffices(streams, handle);
+    *index = suffices ? mend_streams_lookup(streams, handle, group) : MEND_STREAM_UNKNOWN;
+    if (*index != MEND_STREAM_UNKNOWN) {
+        return MEND_OK;
+    }
+    mend_stream_info info = {0};
+    MEND_TRY(ask(streams, handle, &info));
+    if (!suffices && info.id == 0 && info.capture_id == 0) {
+        return mend_failure(
+            MEND_ERROR_CAPTURING,
+            "the capture of the stream %p was invalidated: end it, so that the stream can be "
+            "identified",
+            (void *)handle);
+    }
+    handle = mend_slots_handle(handle);
+    if (!suffices && lookup_verified(streams, handle, group, &info, index)) {
+        assert(streams->items[*index].known);
+        return MEND_OK;
+    }
+    /* The stream may be captured again: from now on the pool asks about it. */
+    if ((group & MEND_GROUP_OF_CAPTURE) != 0 && !streams->verify && handle != NULL &&
+        handle != MEND_STREAM_PER_THREAD &&
+        mend_streams_lookup(streams, handle, 0) == MEND_STREAM_UNKNOWN) {
+        MEND_TRY(mend_slots_add(streams, handle, &info, 0, index));
+    }
+    return mend_slots_add(streams, handle, &info, group, index);
+}
+
+mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,
+                               const mend_stream_info *info, bool *is_same, mend_driver_call *call)
+{
+    if (info->id == 0 || state->id != 0) {
+        *is_same = info->id == 0 || state->id == info->id;
+        return MEND_DRIVER_OK;
+    }
+    *is_same = false;
+    if (streams->verify) {
+        return MEND_DRIVER_OK;
+    }
+    mend_status status = mend_foreign_admit(streams, info, is_same, call);
+    if (*is_same) {
+        state->id = info->id;
+        state->context = info->context;
+    }
+    return status;
+}
+
+bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp)
+{
+    assert(stamp.stream < streams->count);
+    const mend_stream_state *state = &streams->items[stamp.stream];
+    const uint32_t events = streams->context_event_count;
+    return (state->fence_count > 0 && stamp.epoch <= state->fences[state->fence_count - 1].epoch) ||
+           (events > 0 && stamp.epoch <= state->awaited[events - 1].epoch);
+}
+
+bool mend_stamp_is_old(const mend_streams *streams, mend_stamp stamp, uint64_t order)
+{
+    assert(stamp.stream < streams->count);
+    const mend_stream_state *state = &streams->items[stamp.stream];
+    size_t at = 0;
+    while (at < state->fence_count && state->fences[at].epoch < stamp.epoch) {
+        at++;
+    }
+    return at < state->fence_count && state->fences[at].order <= order;
+}
+
+uint32_t mend_streams_lookup_captured(const mend_streams *streams, mend_stream handle)
+{
+    uint32_t at = mend_slots_first(streams, handle);
+    while (at != MEND_STREAM_UNKNOWN &&
+           (streams->items[at].group == 0 || !streams->items[at].seen_captured)) {
+        at = mend_slots_next(streams, at);
+    }
+    return at;
+}
+
+void mend_streams_leave_groups(mend_streams *streams, mend_stream handle, uint64_t id)
+{
+    for (uint32_t i = mend_slots_first(streams, handle), next; i != MEND_STREAM_UNKNOWN; i = next) {
+        const mend_stream_state *state = &streams->items[i];
+        next = mend_slots_next(streams, i);
+        if (state->group != 0 && (id == 0 || state->id == 0 || state->id == id)) {
+            mend_slots_lose(streams, i);
+        }
+    }
+}
+
+void mend_streams_end_group(mend_streams *streams, uint32_t group)
+{
+    assert(group != 0);
+    streams->passes++;
+    MEND_SLOTS_EACH(i, streams, group) {
+        mend_stream_state *state = &streams->items[i];
+        assert(state->fence_count == 0);
+        state->passed_epoch = state->open_epoch++;
+        state->open = false;
+        state->open_bytes = 0;
+    }
+}
+
+void mend_streams_release_group(mend_streams *streams, uint32_t group)
+{
+    assert(group != 0);
+    for (uint32_t i = mend_slots_first_of(streams, group), next; i != MEND_STREAM_UNKNOWN;
+         i = next) {
+        next = mend_slots_next_of(streams, i);
+        mend_slots_lose(streams, i);
+        mend_slots_leave_group(streams, i);
+        streams->items[i].has_ended = true;
+    }
+}

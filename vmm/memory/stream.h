@@ -1,0 +1,468 @@
+/*
+ * Streams and stamps: when memory that a stream used becomes idle.
+ *
+ * Each stream counts epochs. A free in its order is stamped with the open epoch. Closing the epoch
+ * records one event that covers all of it (memory/waits.h); later frees belong to the next epoch.
+ * A stamp has passed when its event has.
+ *
+ * A group of blocks for captured graphs has streams of its own, one for each stream that it is used
+ * on: memory freed there is ready only for the same stream of the same group, until the group is
+ * released.
+ *
+ * Guarded by the heap's `state` lock. Calls that reach the driver say so and need a current
+ * context.
+ */
+#ifndef MEND_MEMORY_STREAM_H
+#define MEND_MEMORY_STREAM_H
+
+#include <assert.h>
+#include <stdbool.h>
+
+#include "base/list.h"
+#include "base/mutex.h"
+#include "base/process.h"
+#include "driver/driver.h"
+#include "record/history.h"
+
+/* ---- stream.c -------------------------------------------------------------------------------- */
+
+/* The index for memory that was freed without a stream: only a wait for the context makes it
+ * idle. */
+enum { MEND_STREAM_UNKNOWN = 0 };
+
+/* Added to the numbers of groups that the pool makes for captures. */
+#define MEND_GROUP_OF_CAPTURE (UINT32_C(1) << 31)
+
+/* "All that was freed on `stream` up to `epoch`." Epoch 0: nothing, idle. */
+typedef struct mend_stamp {
+    uint64_t epoch;
+    uint32_t stream;
+} mend_stamp;
+
+typedef struct mend_fence {
+    uint64_t epoch;
+    uint64_t bytes; /* freed in the epochs that it alone covers */
+    mend_event event;
+    mend_context context; /* of the event, and of the stream it was recorded on */
+    uint64_t order;       /* mend_streams.closed_bytes when its epoch was closed */
+} mend_fence;
+
+/* In the place of an order: fences of any, and what only events of the context cover. */
+#define MEND_ANY_FENCE UINT64_MAX
+
+/* The most events of the context that wait at a time. A later one covers what an earlier one does,
+ * so once there are as many, the last one gives way to the next. */
+enum { MEND_CONTEXT_EVENTS = 4 };
+
+/* Contexts by number: the pool's own, and behind it those of the devices whose streams use the
+ * memory, each at the number of its device, plus one. */
+enum { MEND_OWN_CONTEXT = 0, MEND_CONTEXTS = MEND_DEVICE_LIMIT + 1 };
+
+/* An event of each context: all must pass. */
+typedef struct mend_context_event {
+    mend_event of[MEND_CONTEXTS]; /* NULL: none */
+} mend_context_event;
+
+/* What an event of the context, or a wait for it, covers of a stream. */
+typedef struct mend_awaited {
+    uint64_t epoch; /* the last one; 0: none */
+    uint64_t bytes; /* freed in epochs that it alone covers; 0 if it closed none */
+    bool was_open;  /* value of `open` when it began */
+} mend_awaited;
+
+/* The lists that slots are in. The first three have a head for each key, which other keys may
+ * share: known slots with one handle; those with one handle and group; all slots of one group. The
+ * slots outside of all groups are a ring, which [MEND_STREAM_UNKNOWN] begins and ends, as those
+ * last seen captured, and those with frees that have not passed. */
+typedef enum mend_slot_list {
+    MEND_SLOTS_OF_HANDLE,
+    MEND_SLOTS_OF_PAIR,
+    MEND_SLOTS_OF_GROUP,
+    MEND_SLOTS_WITH_HEADS,
+    MEND_SLOTS_CAPTURED = MEND_SLOTS_WITH_HEADS,
+    MEND_SLOTS_UNPASSED,
+    MEND_SLOT_LISTS
+} mend_slot_list;
+
+/* A slot's place in a list of slots; index 0 ends it. */
+typedef struct mend_slot_link {
+    uint32_t next;
+    uint32_t previous;
+} mend_slot_link;
+
+typedef struct mend_stream_state {
+    mend_stream handle;
+    uint64_t thread;      /* number of the thread whose per-thread stream it is; 0: another
+                           * stream */
+    uint64_t id;          /* unique, unlike the handle; 0: not known yet, because the stream was
+                           * captured each time that the driver was asked */
+    uint64_t capture_id;  /* if id is 0: the capture in which the stream was first seen */
+    bool is_double;       /* an older slot has the same stream */
+    bool serves_capture;  /* of a group that a call named on a captured stream: no watch tells when
+                           * that capture ends */
+    bool has_ended;       /* forgotten, or its group was released: it gets no more stamps */
+    bool known;           /* false: forgotten; the slot waits for its fences */
+    uint32_t group;       /* its group, plus MEND_GROUP_OF_CAPTURE if a capture made the group; 0:
+                           * none */
+    uint64_t freed_by;    /* number of the last freed block that this stream used */
+    uint64_t users;       /* nodes of live blocks that name the slot; not reused before it is 0 */
+    mend_context context; /* of the stream and of its events; known with the id */
+    mend_slot_link in[MEND_SLOT_LISTS]; /* a free slot: the next one, in [MEND_SLOTS_OF_PAIR] */
+    bool is_free_slot;                  /* free for a new stream */
+    bool is_unpassed;      /* in [MEND_SLOTS_UNPASSED]; or UNKNOWN's, once it had a free */
+    bool was_found;        /* looked up since the last collection */
+    bool used_outside;     /* of a group: a call named it while nothing captured it */
+    bool seen_captured;    /* the driver's last answer */
+    bool open;             /* the open epoch has frees, which no fence covers */
+    uint64_t seen_capture; /* if so: the capture; 0: one that was invalidated */
+    uint64_t named_in;     /* of a group: the last capture in which a call named it */
+    uint64_t open_bytes;   /* bytes freed in the open epoch */
+    uint64_t open_epoch;   /* from 1 */
+    uint64_t passed_epoch; /* all stamps up to this one have passed */
+    uint64_t due_epoch;    /* the current host waits are for epochs up to this one */
+    uint64_t first_epoch;  /* the open epoch when the slot was made */
+    uint32_t recordings;   /* closed epochs whose fences are not yet in `fences` */
+    uint32_t calls;        /* calls in progress, without the `state` lock, that use the stream */
+    mend_awaited awaited[MEND_CONTEXT_EVENTS + 1]; /* by each of context_events, and by the one
+                                                    * that is made now, or the current wait */
+    mend_fence *fences; /* not yet passed, oldest first; there is room for `recordings` more */
+    size_t fence_count;
+    size_t fence_capacity;
+    uint64_t *waited_epochs; /* by stream index: the epoch that this stream waits for on the
+                              * device */
+    size_t waited_capacity;
+} mend_stream_state;
+
+/* A stream that the program will capture. The program keeps it alive, or forgets it. */
+typedef struct mend_watch {
+    mend_list link;
+    mend_stream handle; /* MEND_EVERY_STREAM: any stream */
+} mend_watch;
+
+typedef struct mend_streams {
+    const mend_driver *driver;
+    mend_context contexts[MEND_CONTEXTS]; /* NULL: no stream of it uses the memory */
+    bool verify; /* streams may be destroyed without mend_forget_stream: a handle may mean another
+                  * stream at any time, so every lookup asks the driver, and nothing else asks about
+                  * the stream */
+    bool may_be_several; /* what mend_streams_are_several asks about has been so once */
+    bool serves_any; /* memory was requested for use on any stream, so it matters what is idle */
+    bool asks_any;   /* while the pool computes the room for such a request, under both locks */
+    uint64_t closed_bytes; /* freed in all epochs that were closed: what orders fences */
+    bool looks_ahead;      /* while the pool computes what waits would bring, without driver calls:
+                            * stamps that the host could wait for count as awaitable */
+    mend_list watches;     /* see memory/waits.h, capture.c */
+    mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] is for memory freed without a stream */
+    uint32_t count;
+    uint32_t known_count; /* of these, known and outside all groups */
+    uint32_t capacity;
+    uint32_t *buckets;        /* heads of MEND_SLOTS_WITH_HEADS lists */
+    uint32_t bucket_count;    /* of each kind */
+    uint32_t first_free_slot; /* index, or UNKNOWN */
+    uint32_t collect_at;      /* number of slots at which to collect */
+    bool wants_collection;
+    bool serves_groups;      /* a group is begun, which may take a request: none is kept as ... */
+    uint32_t last_found;     /* the last stream looked up, outside all groups; or UNKNOWN */
+    mend_stream last_handle; /* its handle, which identifies it */
+    mend_event *idle_events;
+    size_t idle_event_count;
+    size_t idle_event_capacity;
+    uint64_t passes;      /* number of times that stamps may have passed */
+    uint64_t events_held; /* created and not destroyed yet */
+    mend_context_event context_events[MEND_CONTEXT_EVENTS]; /* recorded, oldest first: `awaited` */
+    uint32_t context_event_count;
+    bool lacks_context_events; /* the driver is too old for them */
+    uint32_t hidden_captures;  /* such events that the driver refused, and waits that an unknown
+                                * capture refused, which is lost: the pool tries less often */
+    mend_condition call_ended; /* `calls` of some stream fell to 0 */
+    uint32_t call_waiters;     /* threads that wait for call_ended */
+    uint64_t stream_waits;
+    uint64_t host_waits;
+    uint64_t context_fences;
+    mend_history *history; /* NULL: none */
+} mend_streams;
+
+/* The last epoch that an event of the context covers, or the current wait for it; 0: none. */
+static inline uint64_t mend_stream_awaited_epoch(const mend_stream_state *state)
+{
+    uint64_t epoch = 0;
+    for (int k = 0; k <= MEND_CONTEXT_EVENTS; k++) {
+        epoch = state->awaited[k].epoch > epoch ? state->awaited[k].epoch : epoch;
+    }
+    return epoch;
+}
+
+/* Clears the last lookup, because a stream is no longer known. */
+static inline void mend_streams_look_up_anew(mend_streams *streams)
+{
+    streams->last_found = MEND_STREAM_UNKNOWN;
+    streams->last_handle = MEND_NO_STREAM;
+}
+
+mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
+                              mend_context context, bool verify, mend_history *history);
+
+/* Destroys all events, and closes the other devices. Calls the driver; goes on after a refusal, and
+ * returns the first failure with its call. */
+mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call);
+
+/*
+ * The index of a stream in a group (0: none); registers the stream if it is new. Calls the driver
+ * for a new stream, for the per-thread stream, and for every stream if `verify` is set.
+ *
+ * The identity of a captured stream cannot be asked for. A new one is known by its handle and its
+ * capture, and by its identity from the first time that it is reached without a capture. With
+ * `verify` its slot may become a *double* of the stream's own then.
+ *
+ * MEND_ERROR_UNKNOWN_STREAM (the stream's context is neither a device's primary one nor a green
+ * one, or the driver does not know the stream), MEND_ERROR_CAPTURING (the identity must be
+ * verified, but the stream's capture was invalidated).
+ */
+mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_t group,
+                              uint32_t *index);
+
+/* Whether the handle identifies the stream, without asking the driver. */
+static inline bool mend_streams_handle_suffices(const mend_streams *streams, mend_stream handle)
+{
+    return handle != MEND_STREAM_PER_THREAD && !streams->verify;
+}
+
+/* The index of a known stream, by its handle alone; MEND_STREAM_UNKNOWN if there is none. Usually
+ * it is the stream of the last lookup. */
+uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, uint32_t group);
+static inline uint32_t mend_streams_lookup(mend_streams *streams, mend_stream handle,
+                                           uint32_t group)
+{
+    return handle == streams->last_handle && group == 0
+               ? streams->last_found
+               : mend_streams_lookup_other(streams, handle, group);
+}
+
+/* Whether memory that was freed without a stream is not known to be idle. */
+static inline bool mend_streams_have_unfenced(const mend_streams *streams)
+{
+    const mend_stream_state *unknown = &streams->items[MEND_STREAM_UNKNOWN];
+    return unknown->open || unknown->awaited[0].epoch != 0;
+}
+
+/* Whether the stamps matter: there is more than one stream, or memory was freed or requested
+ * without a stream, or a group holds memory. Memory freed without a stream is not idle before the
+ * wait for the context has returned. */
+static inline bool mend_streams_are_several(const mend_streams *streams)
+{
+    return streams->may_be_several && (streams->count > 2 || streams->serves_any ||
+                                       streams->asks_any || mend_streams_have_unfenced(streams) ||
+                                       (streams->count == 2 && streams->items[1].group != 0));
+}
+
+/* The number of events that cover the context, in all contexts. */
+static inline uint64_t mend_streams_context_events(const mend_streams *streams)
+{
+    uint64_t count = 0;
+    for (uint32_t k = 0; k < streams->context_event_count; k++) {
+        for (int i = 0; i < MEND_CONTEXTS; i++) {
+            count += streams->context_events[k].of[i] != NULL;
+        }
+    }
+    return count;
+}
+
+/* ---- slots.c --------------------------------------------------------------------------------- */
+
+/* The slots outside of all groups with frees that have not passed, open or behind fences, are in
+ * the order in which they came to be so. Enters a slot, if it is none of a group; and one that is
+ * no longer so leaves. */
+void mend_slots_enter_unpassed(mend_streams *streams, uint32_t slot);
+void mend_slots_leave_passed(mend_streams *streams, uint32_t slot);
+
+/* Visits a ring that MEND_STREAM_UNKNOWN begins and ends; the slot that is visited may leave it. */
+#define MEND_SLOTS_EACH_IN(slot, streams, ring)                                                    \
+    for (uint32_t slot = (streams)->items[MEND_STREAM_UNKNOWN].in[ring].next,                      \
+                  slot##_next = (streams)->items[slot].in[ring].next;                              \
+         slot != MEND_STREAM_UNKNOWN;                                                              \
+         slot = slot##_next, slot##_next = (streams)->items[slot].in[ring].next)
+
+/* ---- stream.c -------------------------------------------------------------------------------- */
+
+/* The stamp for bytes that are freed now. Cannot fail; does not call the driver. */
+static inline mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stream,
+                                            uint64_t size_bytes)
+{
+    mend_stream_state *state = &streams->items[stream];
+    assert(stream < streams->count);
+    assert(!state->has_ended);
+    assert(!state->is_free_slot);
+    assert(state->open_epoch > state->passed_epoch);
+    if (!state->is_unpassed) {
+        mend_slots_enter_unpassed(streams, stream);
+    }
+    state->open = true;
+    state->open_bytes += size_bytes;
+    return (mend_stamp){.epoch = state->open_epoch, .stream = stream};
+}
+
+/* The last stamp with frees: it covers all that an ended stream did. */
+static inline mend_stamp mend_streams_last_stamp(const mend_streams *streams, uint32_t stream)
+{
+    assert(stream < streams->count);
+    const mend_stream_state *state = &streams->items[stream];
+    uint64_t last_epoch = state->open ? state->open_epoch : state->open_epoch - 1;
+    return (mend_stamp){.epoch = last_epoch, .stream = stream};
+}
+
+/* Whether the work before the stamp is known to be done. */
+static inline bool mend_stamp_has_passed(const mend_streams *streams, mend_stamp stamp)
+{
+    assert(stamp.stream < streams->count);
+    return stamp.epoch <= streams->items[stamp.stream].passed_epoch;
+}
+
+/* Whether `stream` may use the memory now: the stamp is its own, has passed, or is behind a wait
+ * that was queued before. */
+static inline bool mend_stamp_is_ready(const mend_streams *streams, mend_stamp stamp,
+                                       uint32_t stream)
+{
+    if ((stamp.stream == stream && stream != MEND_STREAM_UNKNOWN) ||
+        mend_stamp_has_passed(streams, stamp)) {
+        return true;
+    }
+    assert(stream < streams->count);
+    const mend_stream_state *state = &streams->items[stream];
+    return stamp.stream < state->waited_capacity &&
+           stamp.epoch <= state->waited_epochs[stamp.stream];
+}
+
+/* Whether an event was recorded that covers the stamp. */
+bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp);
+
+/* Whether it has a fence of its stream up to this order. */
+bool mend_stamp_is_old(const mend_streams *streams, mend_stamp stamp, uint64_t order);
+
+/* Whether a stream can be made to wait for the stamp by fences up to this order; or, while
+ * looks_ahead is set, whether waits of the host could make it pass. */
+static inline bool mend_stamp_can_be_awaited(const mend_streams *streams, mend_stamp stamp,
+                                             uint64_t order)
+{
+    if (order != MEND_ANY_FENCE) {
+        return mend_stamp_is_old(streams, stamp, order);
+    }
+    return mend_stamp_has_fence(streams, stamp) ||
+           (streams->looks_ahead && streams->items[stamp.stream].group == 0);
+}
+
+/* A slot of the stream in a group, if the stream was captured when the driver was last asked; or
+ * UNKNOWN. */
+uint32_t mend_streams_lookup_captured(const mend_streams *streams, mend_stream handle);
+
+/* A stream ends. Its slots in groups stay, but are no longer known, so that a new stream with the
+ * same handle does not get them. id 0: every stream with the handle. */
+void mend_streams_leave_groups(mend_streams *streams, mend_stream handle, uint64_t id);
+
+/* All use of the group's memory is over: what was freed in it is idle. */
+void mend_streams_end_group(mend_streams *streams, uint32_t group);
+
+/* The slots of a group become those of a forgotten stream: the memory waits for its fences, or for
+ * the context. */
+void mend_streams_release_group(mend_streams *streams, uint32_t group);
+
+/* The driver has answered about the stream: learns its identity from *info. *is_same is false if it
+ * is another stream now, or one that the pool cannot serve. If the result is not OK, *call is the
+ * refused call. */
+mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,
+                               const mend_stream_info *info, bool *is_same, mend_driver_call *call);
+
+/* The result of a driver call: notes a failure. */
+mend_result mend_streams_driver_result(mend_streams *streams, mend_driver_call call,
+                                       mend_status status);
+
+/* ---- slots.c --------------------------------------------------------------------------------- */
+
+/* Makes room for `count` elements of an array, zeroed. False if malloc fails: nothing changed. */
+bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t element_bytes);
+
+/* A stream that was destroyed without mend_forget_stream loses its slot in a collection, which
+ * takes the slots that are unused and were not looked up since the one before: so there are at most
+ * a few times as many as streams in use. Nothing here calls the driver. */
+
+/* The legacy stream has two handles; slots use this one. */
+static inline mend_stream mend_slots_handle(mend_stream handle)
+{
+    return handle == MEND_STREAM_LEGACY ? NULL : handle;
+}
+
+/* The head of a list for a key. */
+static inline uint32_t *mend_slots_head(const mend_streams *streams, mend_slot_list list,
+                                        uint64_t key)
+{
+    const uint64_t mixed = key * UINT64_C(0x9E3779B97F4A7C15) >> 32;
+    const size_t first = (size_t)list * streams->bucket_count;
+    return &streams->buckets[first + (mixed & (streams->bucket_count - 1))];
+}
+
+static inline uint64_t mend_slots_key(mend_stream handle, uint64_t thread, uint32_t group)
+{
+    return ((uint64_t)(uintptr_t)handle ^ (thread << 32)) + group * UINT64_C(0xD6E8FEB86659FD93);
+}
+
+/* The slots with a handle, in no order: known ones, of all groups; for the per-thread handle, those
+ * of the calling thread. A lost slot is no longer in the chain. */
+uint32_t mend_slots_first(const mend_streams *streams, mend_stream handle);
+uint32_t mend_slots_next(const mend_streams *streams, uint32_t slot);
+
+/* All slots of a group, in no order; lost ones, too. Of group 0 in the order in which they came to
+ * be, without those that are free: [MEND_STREAM_UNKNOWN] begins and ends the list. A slot stays
+ * while a call uses it, so that a walk may release `state` then. */
+static inline uint32_t mend_slots_skip_others(const mend_streams *streams, uint32_t slot,
+                                              uint32_t group)
+{
+    while (slot != MEND_STREAM_UNKNOWN && streams->items[slot].group != group) {
+        slot = streams->items[slot].in[MEND_SLOTS_OF_GROUP].next;
+    }
+    return slot;
+}
+static inline uint32_t mend_slots_first_of(const mend_streams *streams, uint32_t group)
+{
+    const uint32_t head = group == 0
+                              ? streams->items[MEND_STREAM_UNKNOWN].in[MEND_SLOTS_OF_GROUP].next
+                              : *mend_slots_head(streams, MEND_SLOTS_OF_GROUP, group);
+    return mend_slots_skip_others(streams, head, group);
+}
+static inline uint32_t mend_slots_next_of(const mend_streams *streams, uint32_t slot)
+{
+    const mend_stream_state *state = &streams->items[slot];
+    return mend_slots_skip_others(streams, state->in[MEND_SLOTS_OF_GROUP].next, state->group);
+}
+/* Visits them; and those of group 0 with MEND_STREAM_UNKNOWN before them. */
+#define MEND_SLOTS_EACH(slot, streams, group)                                                      \
+    for (uint32_t slot = mend_slots_first_of(streams, group); slot != MEND_STREAM_UNKNOWN;         \
+         slot = mend_slots_next_of(streams, slot))
+#define MEND_SLOTS_EACH_AND_UNKNOWN(slot, streams)                                                 \
+    for (uint32_t slot = MEND_STREAM_UNKNOWN, slot##_left = 1; slot##_left != 0;                   \
+         slot = mend_slots_next_of(streams, slot), slot##_left = slot != MEND_STREAM_UNKNOWN)
+
+/* Takes the slot out of its group, among those outside of all groups. */
+void mend_slots_leave_group(mend_streams *streams, uint32_t slot);
+
+/* Notes what was seen of a capture of the stream. */
+void mend_slots_see(mend_streams *streams, uint32_t slot, bool captured, uint64_t capture);
+
+/* Notes that a call names a slot of a group in this capture (0: in none). is_unwatched: no watch
+ * tells when that ends. */
+void mend_slots_name(mend_streams *streams, uint32_t slot, uint64_t capture, bool is_unwatched);
+
+/* A slot for a new stream: a free one, or a new one. */
+mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend_stream_info *info,
+                           uint32_t group, uint32_t *index);
+
+/* Removes the slot from its handle's lists: the stream is not known any more. */
+void mend_slots_lose(mend_streams *streams, uint32_t slot);
+
+/* Frees the slots that are unused and whose streams may have been destroyed. The caller holds the
+ * `grow` lock and has not looked up a stream yet, and no other thread keeps the index of a slot
+ * without marking it as used. mend_streams.wants_collection tells when to call it. */
+void mend_slots_collect(mend_streams *streams);
+
+/* Frees host memory. */
+void mend_slots_clear(mend_streams *streams);
+
+#endif

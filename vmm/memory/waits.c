@@ -1,0 +1,145 @@
+/* What freed memory waits for: stamps gathered, compared and passed. */
+#include "memory/waits.h"
+
+#include "base/error.h"
+
+static void keep_later(mend_stamp *stamp, mend_stamp other)
+{
+    assert(stamp->stream == other.stream);
+    if (other.epoch > stamp->epoch) {
+        stamp->epoch = other.epoch;
+    }
+}
+
+void mend_waits_add_other(mend_wait_env env, mend_waits *waits, mend_stamp stamp)
+{
+    assert(waits->first.epoch != 0);
+    assert(stamp.epoch != 0);
+    if (waits->first.stream == stamp.stream) {
+        keep_later(&waits->first, stamp);
+        return;
+    }
+    for (mend_wait *at = waits->others; at != NULL; at = at->next) {
+        if (at->stamp.stream == stamp.stream) {
+            keep_later(&at->stamp, stamp);
+            return;
+        }
+    }
+    mend_waits_push(env, waits, stamp);
+}
+
+void mend_waits_end_uses(mend_wait_env env, mend_waits *waits, uint32_t freed_on,
+                         uint64_t size_bytes, uint64_t number)
+{
+    for (mend_wait **link = &waits->others; *link != NULL;) {
+        mend_wait *user = *link;
+        mend_stream_state *state = &env.streams->items[user->stamp.stream];
+        assert(user->stamp.epoch != 0 || state->users > 0);
+        state->users -= user->stamp.epoch == 0;
+        if (user->stamp.epoch == 0 && user->stamp.stream != freed_on) {
+            state->open_bytes += state->has_ended && state->open ? size_bytes : 0;
+            user->stamp = state->has_ended
+                              ? mend_streams_last_stamp(env.streams, user->stamp.stream)
+                              : mend_streams_stamp(env.streams, user->stamp.stream, size_bytes);
+            state->freed_by = number;
+        }
+        if (mend_stamp_is_ready(env.streams, user->stamp, freed_on)) {
+            *link = user->next;
+            mend_slab_give(env.nodes, user);
+        } else {
+            link = &user->next;
+        }
+    }
+}
+
+/* Makes one of the others the first stamp, if the first one is idle. */
+static void fill_first(mend_wait_env env, mend_waits *waits)
+{
+    if (waits->first.epoch == 0 && waits->others != NULL) {
+        mend_wait *node = waits->others;
+        assert(node->stamp.epoch != 0);
+        waits->first = node->stamp;
+        waits->others = node->next;
+        mend_slab_give(env.nodes, node);
+    }
+}
+
+bool mend_waits_drop_passed_of_several(mend_wait_env env, mend_waits *waits)
+{
+    assert(waits->others != NULL);
+    assert(waits->first.epoch != 0);
+    for (mend_wait **link = &waits->others; *link != NULL;) {
+        mend_wait *node = *link;
+        if (mend_stamp_has_passed(env.streams, node->stamp)) {
+            *link = node->next;
+            mend_slab_give(env.nodes, node);
+        } else {
+            link = &node->next;
+        }
+    }
+    if (mend_stamp_has_passed(env.streams, waits->first)) {
+        waits->first = (mend_stamp){0};
+        fill_first(env, waits);
+    }
+    return waits->first.epoch == 0;
+}
+
+mend_stamp mend_waits_first_blocking(const mend_streams *streams, const mend_waits *waits,
+                                     uint32_t stream, uint64_t behind_wait)
+{
+    const mend_wait *at = &waits->all;
+    while (mend_waits_stamp_is_ready(streams, at->stamp, stream, behind_wait)) {
+        at = at->next;
+        assert(at != NULL);
+    }
+    return at->stamp;
+}
+
+static unsigned hold_of_stamp(const mend_streams *streams, mend_stamp stamp, uint32_t stream)
+{
+    assert(stamp.stream < streams->count);
+    assert(stream < streams->count);
+    if (mend_stamp_is_ready(streams, stamp, stream)) {
+        return 0;
+    }
+    if (streams->items[stamp.stream].group != 0) {
+        return MEND_BLOCKED_BY_GROUPS;
+    }
+    return stamp.stream == MEND_STREAM_UNKNOWN ? MEND_BLOCKED_UNTIL_WAIT : MEND_BLOCKED_BY_STREAMS;
+}
+
+unsigned mend_waits_blocked_by(const mend_streams *streams, const mend_waits *waits,
+                               uint32_t stream)
+{
+    unsigned holds = 0;
+    for (const mend_wait *at = &waits->all; at != NULL; at = at->next) {
+        holds |= hold_of_stamp(streams, at->stamp, stream);
+    }
+    return holds;
+}
+
+mend_result mend_waits_make_ready(mend_wait_env env, const mend_waits *waits, uint32_t stream)
+{
+    for (const mend_wait *at = &waits->all; at != NULL; at = at->next) {
+        MEND_TRY(mend_streams_make_wait(env.streams, stream, at->stamp));
+    }
+    return MEND_OK;
+}
+
+mend_result mend_waits_close(mend_wait_env env, const mend_waits *waits)
+{
+    for (const mend_wait *at = &waits->all; at != NULL; at = at->next) {
+        if (!mend_stamp_has_passed(env.streams, at->stamp) &&
+            !mend_stamp_has_fence(env.streams, at->stamp)) {
+            MEND_TRY(mend_streams_close_epoch(env.streams, at->stamp.stream));
+        }
+    }
+    return MEND_OK;
+}
+
+void mend_waits_make_due(mend_streams *streams, const mend_waits *waits)
+{
+    for (const mend_wait *at = &waits->all; at != NULL; at = at->next) {
+        mend_streams_make_due(streams, at->stamp);
+    }
+}

@@ -1,0 +1,310 @@
+/*
+ * The budget of a pool: the limit, what is left of it, the sizes of chunks, and the pressure. The
+ * pressure decides what counts more: driver time while it is low, bytes near the limit.
+ */
+#include "plan/policy.h"
+
+#include <assert.h>
+
+#include "plan/constants.h"
+
+static uint64_t percent_of(uint64_t bytes, uint64_t percent)
+{
+    return bytes / 100 * percent + bytes % 100 * percent / 100;
+}
+
+static uint64_t room_under(const mend_heap *heap, uint64_t limit)
+{
+    const uint64_t taken = heap->chunks.reserved_bytes;
+    return limit > taken ? limit - taken : 0;
+}
+
+uint64_t mend_budget_room_bytes(const mend_heap *heap)
+{
+    return room_under(heap, mend_budget_limits(heap).now);
+}
+
+uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes)
+{
+    uint64_t limit = mend_budget_limits(heap).now;
+    uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
+    assert(wanted > limit);
+    return wanted - limit;
+}
+
+uint64_t mend_budget_over_bytes(const mend_heap *heap)
+{
+    return mend_budget_room_bytes(heap) > 0 ? 0 : mend_budget_lacking_bytes(heap, 1) - 1;
+}
+
+bool mend_budget_is_ample(const mend_heap *heap)
+{
+    const uint64_t limit = mend_budget_limits(heap).now;
+    return room_under(heap, limit) >= limit / AMPLE_OF_LIMIT;
+}
+
+static bool is_near(uint64_t limit, uint64_t used_bytes)
+{
+    return used_bytes >= limit - percent_of(limit, NEAR_PERCENT);
+}
+
+bool mend_budget_has_soft_limit(const mend_heap *heap)
+{
+    return heap->config.soft_limit_bytes != 0 &&
+           heap->config.soft_limit_bytes < mend_budget_hard_limit(heap);
+}
+
+bool mend_budget_is_nearly_used(const mend_heap *heap)
+{
+    return is_near(mend_budget_limits(heap).now, heap->budget.peaks.used_bytes);
+}
+
+static uint64_t used_bytes(const mend_heap *heap)
+{
+    assert(mend_chunks_empty_bytes(&heap->chunks) <= heap->chunks.reserved_bytes);
+    return heap->chunks.reserved_bytes - mend_chunks_empty_bytes(&heap->chunks);
+}
+
+/* What the window before trapped counts while much is used again: a program that went near the
+ * limit once and stays far below it spares no chunks for that any longer. */
+static bool trapped_much(const mend_heap *heap, uint64_t limit)
+{
+    const uint64_t *trapped_bytes = heap->budget.peaks.trapped_bytes;
+    const uint64_t least_bytes = percent_of(limit, LAST_PERCENT);
+    return trapped_bytes[0] >= least_bytes ||
+           (trapped_bytes[1] >= least_bytes &&
+            used_bytes(heap) >= limit - percent_of(limit, AGAIN_PERCENT));
+}
+
+static uint64_t trapped_bytes(const mend_heap *heap)
+{
+    const uint64_t used = used_bytes(heap);
+    assert(mend_heap_awake_bytes(heap) <= used);
+    return used - mend_heap_awake_bytes(heap);
+}
+
+static bool is_low(const mend_heap *heap, uint64_t limit)
+{
+    uint64_t low_pressure_bytes = percent_of(limit, heap->config.placement.low_pressure_percent);
+    return room_under(heap, limit) > low_pressure_bytes;
+}
+
+mend_pressure mend_budget_pressure(const mend_heap *heap)
+{
+    uint64_t limit = mend_budget_limits(heap).now;
+    return is_low(heap, limit) ? MEND_PRESSURE_LOW : MEND_PRESSURE_HIGH;
+}
+
+bool mend_budget_spares_empty(const mend_heap *heap)
+{
+    return mend_budget_pressure(heap) == MEND_PRESSURE_HIGH && !mend_budget_is_ample(heap);
+}
+
+void mend_budget_note_use(mend_heap *heap)
+{
+    mend_usage_peaks *peaks = &heap->budget.peaks;
+    uint64_t used = used_bytes(heap);
+    uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
+    if ((allocated - peaks->window_start_bytes) / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
+        *peaks = (mend_usage_peaks){
+            .trapped_bytes = {0, peaks->trapped_bytes[0]},
+            .window_start_bytes = allocated,
+        };
+    }
+    mend_raise_u64(&peaks->used_bytes, used);
+    const uint64_t limit = mend_budget_limits(heap).now;
+    if (used >= limit - percent_of(limit, EARLY_PERCENT)) {
+        mend_raise_u64(&peaks->trapped_bytes[0], trapped_bytes(heap));
+    }
+}
+
+void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes)
+{
+    assert(create_bytes > 0);
+    const uint64_t total_bytes = heap->chunks.reserved_bytes + create_bytes;
+    if (heap->shortage.wanted_total_bytes == 0 || total_bytes < heap->shortage.wanted_total_bytes) {
+        heap->shortage.wanted_total_bytes = total_bytes;
+    }
+    if (heap->shortage.refused_bytes == 0 || create_bytes <= heap->shortage.refused_bytes) {
+        heap->shortage.refused_bytes = create_bytes;
+    }
+}
+
+bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_bytes)
+{
+    uint64_t reserved = heap->chunks.reserved_bytes;
+    uint64_t limit = heap->config.limit_bytes;
+    limit -= mend_min_u64(mend_heap_passed_bytes(heap), limit);
+    return limit >= reserved && create_bytes <= limit - reserved &&
+           mend_budget_is_below_limit(heap);
+}
+
+/* ---- sizes of chunks and pages ------------------------------------------------------------- */
+
+void mend_budget_note_emptying(mend_heap *heap, uint64_t reserved_bytes, uint64_t released_bytes)
+{
+    if (released_bytes >= reserved_bytes / EMPTIED_OF_RESERVED) {
+        const uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
+        const uint64_t since = allocated - heap->budget.emptied_at_bytes;
+        const bool goes_on = since / EMPTYING_LIMITS < heap->config.limit_bytes;
+        heap->budget.emptyings = goes_on ? heap->budget.emptyings + 1 : 1;
+        heap->budget.emptied_at_bytes = allocated;
+    }
+}
+
+bool mend_budget_is_emptied(const mend_heap *heap)
+{
+    const uint64_t since = MEND_HEAP_SUM(heap, allocated_bytes) - heap->budget.emptied_at_bytes;
+    const uint64_t limit = mend_budget_limits(heap).now;
+    return heap->budget.emptyings >= EMPTYINGS &&
+           since / EMPTYING_LIMITS < heap->config.limit_bytes &&
+           heap->chunks.reserved_bytes <= limit - percent_of(limit, ROOMY_PERCENT);
+}
+
+/* Of what the device can give, if that is much less than the limit. What contexts and libraries
+ * hold beside a pool that has the device for itself makes no chunk smaller. */
+static uint64_t part_of_limit(const mend_heap *heap)
+{
+    const mend_placement *placement = &heap->config.placement;
+    uint64_t hard = mend_budget_hard_limit(heap);
+    uint64_t limit = mend_min_u64(heap->config.limit_bytes, hard + hard / BESIDE_A_POOL);
+    uint64_t part = limit / placement->chunks_of_limit + 1;
+    part *= heap->counters.sleeps != 0 ? LARGER_IF_SLEPT : 1;
+    if (mend_budget_is_emptied(heap)) {
+        return mend_min_u64(mend_power_of_two_floor(limit / EMPTIED_CHUNKS_OF_LIMIT + 1),
+                            EMPTIED_CHUNK_BYTES);
+    }
+    return mend_min_u64(mend_power_of_two_floor(part), placement->largest_chunk_bytes);
+}
+
+uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone)
+{
+    const mend_placement *placement = &heap->config.placement;
+    bool is_small = zone == MEND_ZONE_SMALL;
+    uint64_t bytes = is_small ? placement->small_chunk_bytes : placement->chunk_bytes;
+    if (bytes == 0) {
+        bytes = part_of_limit(heap);
+        bytes = is_small ? mend_min_u64(bytes, SMALL_CHUNK_BYTES) : bytes;
+    }
+    assert(bytes > 0);
+    return mend_align_up(bytes, heap->device.granularity_bytes);
+}
+
+uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *request)
+{
+    uint64_t usual = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE);
+    if (heap->config.placement.chunk_bytes != 0) {
+        return usual;
+    }
+    if (request->may_sleep) {
+        return LARGER_IF_IT_SLEEPS * usual;
+    }
+    return mend_budget_is_ample(heap) ? 2 * usual : usual;
+}
+
+/* While pressure is high this is a page of the device or, with a large limit, a part of a usual
+ * chunk: smaller chunks would cost calls and gain almost nothing. Not the larger part where memory
+ * is idle late: such programs hold more of each page, and fill the limit. */
+uint64_t mend_budget_page(const mend_heap *heap, mend_pressure pressure)
+{
+    const uint64_t page = heap->device.granularity_bytes;
+    const uint64_t limit = mend_budget_limits(heap).now;
+    const bool has_room = room_under(heap, limit) >= percent_of(limit, ROOMY_PERCENT) &&
+                          !mend_streams_have_unfenced(&heap->streams);
+    const uint64_t part = part_of_limit(heap) / (has_room ? PAGES_WITH_ROOM : PAGES_OF_CHUNK);
+    return pressure == MEND_PRESSURE_HIGH ? mend_max_u64(part, page) : page;
+}
+
+uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request)
+{
+    const uint64_t limit = mend_budget_limits(heap).now;
+    const bool keeps_empty = request->zone == MEND_ZONE_LARGE && !request->may_break &&
+                             trapped_much(heap, limit) && !is_low(heap, limit);
+    return keeps_empty ? mend_max_u64(heap->device.granularity_bytes,
+                                      request->size_bytes / WASTE_OF_REQUEST)
+                       : UINT64_MAX;
+}
+
+/* ---- tightness ------------------------------------------------------------------------------- */
+
+static const mend_placement levels[MEND_TIGHTNESS_LEVELS] = {
+#define X(level, room_percent, chunks, chunk_bytes)                                                \
+    [(level)-1] = {.low_pressure_percent = (room_percent),                                         \
+                   .chunks_of_limit = (chunks),                                                    \
+                   .largest_chunk_bytes = (chunk_bytes)},
+    MEND_TIGHTNESS(X)
+#undef X
+};
+
+void mend_tightness_apply(mend_heap *heap, int tightness)
+{
+    int level = tightness != 0 ? tightness : DEFAULT_TIGHTNESS;
+    assert(level >= 1 && level <= MEND_TIGHTNESS_LEVELS);
+    heap->config.placement = levels[level - 1];
+    heap->config.placement.unfenced_bytes = UNFENCED_BYTES;
+    /* Two of them fit into a chunk, also where a simulated device has small pages. */
+    uint64_t half = mend_budget_usual_chunk(heap, MEND_ZONE_SMALL) / 2;
+    heap->config.placement.small_request_bytes =
+        mend_max_u64(mend_min_u64(half, SMALL_REQUEST_BYTES), MEND_GRANULE_BYTES);
+}
+
+/* ---- headroom -------------------------------------------------------------------------------- */
+
+void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
+{
+    mend_headroom *headroom = &heap->budget.headroom;
+    uint64_t live = mend_heap_awake_bytes(heap) + size_bytes;
+    uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
+    assert(allocated >= headroom->window_start_bytes);
+    if (live <= heap->config.limit_bytes) { /* a larger request cannot succeed */
+        mend_raise_u64(&headroom->most_live_bytes, live);
+    }
+    if ((allocated - headroom->window_start_bytes) / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
+        headroom->window_start_bytes = allocated;
+        headroom->was_refused = false;
+    }
+}
+
+/* Whether the program has needed nearly all of the limit. Then what is left is for requests that
+ * lack memory, and blocks lie as closely as they can. */
+static bool needs_all(const mend_heap *heap)
+{
+    const uint64_t limit = mend_budget_limit(heap);
+    return mend_budget_is_nearly_used(heap) ||
+           heap->budget.headroom.most_live_bytes > limit - percent_of(limit, CLOSE_PERCENT);
+}
+
+/* How much may be reserved so that chunks need not move. What is created now can be moved later, so
+ * it takes nothing from a later request: only what live blocks trap does. Not without bound; and
+ * little where the program wants the least memory. */
+static uint64_t most_bytes(const mend_heap *heap)
+{
+    const uint64_t live = heap->budget.headroom.most_live_bytes;
+    const bool has_more = heap->config.tightness < MEND_TIGHTNESS_LEVELS && !needs_all(heap);
+    return live + percent_of(live, HEADROOM_PERCENT) + (has_more ? live / MORE_OF_LIVE : 0);
+}
+
+/* Not where addresses are few: a chunk that moves leaves its own. */
+static bool may_reserve(const mend_heap *heap, uint64_t create_bytes)
+{
+    const uint64_t kept = needs_all(heap) ? percent_of(mend_budget_limit(heap), LAST_PERCENT) : 0;
+    return !mend_space_has_few(&heap->space) &&
+           mend_budget_room_bytes(heap) >= create_bytes + kept &&
+           heap->chunks.reserved_bytes + create_bytes <= most_bytes(heap);
+}
+
+bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
+{
+    assert(heap->chunks.reserved_bytes > 0); /* there are chunks to move */
+    return !heap->budget.headroom.was_refused && may_reserve(heap, create_bytes);
+}
+
+void mend_headroom_note_refusal(mend_heap *heap)
+{
+    heap->budget.headroom.was_refused = true;
+}
+
+void mend_headroom_forget(mend_heap *heap)
+{
+    heap->budget.headroom.most_live_bytes = mend_heap_awake_bytes(heap);
+}

@@ -1,0 +1,155 @@
+/*
+ * Every constant that decides where memory is placed, created and moved, with its unit and its
+ * reason. bench/results/simulated.md has the measurements; change one only with the replays of
+ * bench/figures.py before and after.
+ */
+#ifndef MEND_PLAN_CONSTANTS_H
+#define MEND_PLAN_CONSTANTS_H
+
+#include "base/align.h"
+
+/* ---- tightness ------------------------------------------------------------------------------- */
+
+/*
+ * X(tightness, room, chunks, largest): what a program's wish for few driver calls or little memory
+ * means.
+ * room     percent of the limit. Pressure is low while more than this is not reserved: then large
+ *          chunks and few calls are best
+ * chunks   a chunk of the large zone is a power of two near this part of the limit, so that pools
+ *          of any size have a few hundred chunks ...
+ * largest  bytes. ... up to this size: larger chunks save almost no calls
+ */
+#define MEND_TIGHTNESS(X)                                                                          \
+    X(1, 50, 128, 512 * MEND_MIB)                                                                  \
+    X(2, 75, 256, 256 * MEND_MIB)                                                                  \
+    X(3, 75, 512, 128 * MEND_MIB)                                                                  \
+    X(4, 97, 1024, 32 * MEND_MIB)                                                                  \
+    X(5, 98, 4096, 8 * MEND_MIB)
+enum { DEFAULT_TIGHTNESS = 3 };
+
+/* ---- pressure -------------------------------------------------------------------------------- */
+
+/* Percent of the limit. A program has used nearly all of it once all but NEAR_PERCENT was in use.
+ * Headroom leaves LAST_PERCENT then for requests that lack memory. */
+enum { LAST_PERCENT = 2, NEAR_PERCENT = 10 };
+
+/* Percent of the limit, and part of a request. Once LAST_PERCENT was trapped while all but
+ * EARLY_PERCENT was used, an empty chunk is broken only if the block leaves at most
+ * WASTE_OF_REQUEST of its own size free: with room, nearly all is used only when it is too late.
+ * While more than AGAIN_PERCENT is unused, what the window before trapped does not count. */
+enum { EARLY_PERCENT = 25, WASTE_OF_REQUEST = 4, AGAIN_PERCENT = 15 };
+
+/* Percent of the limit. Once all but this was live, blocks lie as closely as they can. */
+enum { CLOSE_PERCENT = 5 };
+
+/* While this part of the limit is not reserved, calls count more than bytes: a search spares no
+ * empty chunk, and large requests have larger chunks. */
+enum { AMPLE_OF_LIMIT = 2 };
+
+/* Multiples of the limit. Peaks of used bytes count, and what the driver said of the device's free
+ * memory is believed, until this much was allocated: longer than a step of a program. */
+enum { LIMITS_OF_WINDOW = 2 };
+
+/* Chunks of one size of which those in the smallest runs are taken, beside as many as are needed: a
+ * pool has a few hundred chunks, and one of ranges may have a million, which no request looks at.
+ */
+enum { CHUNKS_COMPARED = 512 };
+
+/* ---- sizes of chunks ------------------------------------------------------------------------- */
+
+/* Part of what the device can give: so much may others hold, and chunks are as large as without
+ * them. */
+enum { BESIDE_A_POOL = 8 };
+
+/* Multiples of a usual chunk. What has a sleep tag of its thread lies in chunks up to this size:
+ * each chunk costs calls at each sleep and at each wake. */
+enum { LARGER_IF_IT_SLEEPS = 4 };
+
+/* Multiples. A pool that has slept creates its memory again after each sleep, so its chunks are
+ * this much larger from then on. */
+enum { LARGER_IF_SLEPT = 2 };
+
+/* Trims in a row, part of what was reserved. Once so many gave that much back, each within
+ * EMPTYING_LIMITS limits of allocated bytes, the program is taken to empty the pool in each step.
+ * Then what it creates again lies in shared chunks of EMPTIED_CHUNK_BYTES (at most that part of the
+ * limit), while ROOMY_PERCENT of the limit are not reserved: smaller ones cost calls in each step,
+ * larger ones keep more. */
+enum {
+    EMPTYINGS = 2,
+    EMPTIED_OF_RESERVED = 16,
+    EMPTYING_LIMITS = 4,
+    EMPTIED_CHUNKS_OF_LIMIT = 128
+};
+#define EMPTIED_CHUNK_BYTES (24 * MEND_MIB)
+
+/* Bytes. A chunk of the small zone, whose blocks keep their chunks from being empty, is smaller if
+ * one of the large zone is. */
+#define SMALL_CHUNK_BYTES (8 * MEND_MIB)
+
+/* Bytes. Requests up to this size use the small zone. */
+#define SMALL_REQUEST_BYTES MEND_MIB
+
+/* Small requests may use runs of the large zone up to this size; larger runs serve large
+ * requests. */
+#define LENT_RUN_BYTES (SMALL_CHUNK_BYTES / 4)
+
+/* While pressure is high, created memory is a multiple of this part of a usual chunk, or of the
+ * device's page if that is larger: smaller units cost calls and gain almost nothing. With room,
+ * while ROOMY_PERCENT of the limit are not reserved, the part is larger. */
+enum { PAGES_OF_CHUNK = 8, PAGES_WITH_ROOM = 4, ROOMY_PERCENT = 20 };
+
+/* Part of what the pool holds. After a refusal that the device's free memory does not explain it
+ * takes what it holds as its limit, and this much more each time that it gets more: a quota that
+ * grew is found, and chunks are not sized for memory that is not to be had. */
+enum { MORE_OF_REFUSED = 8 };
+
+/* ---- searches -------------------------------------------------------------------------------- */
+
+/* Runs that a search compares, runs that a plan tries to extend: bounds the time of a call. Fences
+ * of frees after a request that had to make room: so the steady state makes no driver call. */
+enum { SEARCH_TRIES = 24 };
+
+/* Spans of a run that are looked at for a place between its ends. */
+enum { SPANS_OF_STRETCH = 64 };
+
+/* Streams. Where there are more, small blocks lie between those that others freed before the pool
+ * asks the driver about fences: it would ask about all. */
+enum { MANY_STREAMS = 8 };
+
+/* If a block ends with a page, at most this part of a page may stay free before the block. */
+enum { GAPS_OF_PAGE = 8 };
+
+/* ---- memory created instead of moves --------------------------------------------------------- */
+
+/* Percent of the peak of live bytes. How much more may be reserved to avoid moves. */
+enum { HEADROOM_PERCENT = 4 };
+
+/* Part of the peak of live bytes: how much more than that, while the program has not needed nearly
+ * all of the limit. Without this bound a recording that names no stream reserves 24 times its peak;
+ * one that names its streams is the same. */
+enum { MORE_OF_LIVE = 2 };
+
+/* ---- what only the context covers ------------------------------------------------------------ */
+
+/* Bytes, and part of the live ones. Before the pool grows, it asks for what was freed without a
+ * stream, or on streams out of reach, if that is more than either. With the first, programs that
+ * free little so never need the context's event. */
+#define UNFENCED_BYTES (32 * MEND_MIB)
+enum { UNFENCED_OF_LIVE = 8 };
+
+/* Multiples of that. Once that much waits, a request waits for it on the device before the pool
+ * grows, or makes the host wait: growth would end only with the device's memory. */
+enum { WAIT_OF_UNFENCED = 4 };
+
+/* Before the pool grows beyond what the program allowed, a stream waits for what others freed, in
+ * so many tries, each for fences half as young as the one before: to wait for the latest is to run
+ * one stream behind the other. */
+enum { AGES_OF_FENCES = 7 };
+
+/* ---- fences of frees ------------------------------------------------------------------------- */
+
+/* With several streams, a fence is recorded when this many usual chunks were freed on one stream,
+ * so that other streams need not wait for later work of it. */
+enum { CHUNKS_OF_EPOCH = 8 };
+
+#endif

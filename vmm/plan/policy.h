@@ -1,0 +1,379 @@
+/* A request and a heap in, a plan out: what other rooms call, file by file. No driver call. */
+#ifndef MEND_PLAN_POLICY_H
+#define MEND_PLAN_POLICY_H
+
+#include "layout/layout.h"
+#include "layout/state.h"
+#include "ranges/ranges.h"
+
+/* ---- budget.c -------------------------------------------------------------------------------- */
+
+/*
+ * *Used* bytes are those of partly used chunks: live bytes, and free ones trapped beside them.
+ * Programs repeat what they did, so the largest value of a window counts; it ends after a number of
+ * allocated bytes.
+ *
+ * Guarded by the heap's `state` lock.
+ */
+
+typedef enum mend_pressure {
+    MEND_PRESSURE_LOW,  /* most of the limit is not reserved: large chunks, few calls */
+    MEND_PRESSURE_HIGH, /* chunks of exactly the needed size */
+} mend_pressure;
+
+/* Whether the pool has a soft limit that its hard limit is not below. */
+bool mend_budget_has_soft_limit(const mend_heap *heap);
+
+mend_pressure mend_budget_pressure(const mend_heap *heap);
+
+/* Whether all but a tenth of the limit (NEAR_PERCENT) was used. */
+bool mend_budget_is_nearly_used(const mend_heap *heap);
+
+/* Whether at least half of the limit (AMPLE_OF_LIMIT) is not reserved. */
+bool mend_budget_is_ample(const mend_heap *heap);
+
+/* Whether a search spares empty chunks: under high pressure, once half of the limit is reserved.
+ * Before that the comparison of runs is not worth its time. */
+bool mend_budget_spares_empty(const mend_heap *heap);
+
+/* Updates the peaks of used bytes, for the pressure. The caller makes room: only then it
+ * matters. */
+void mend_budget_note_use(mend_heap *heap);
+
+/* The part of the limit that is not reserved. */
+uint64_t mend_budget_room_bytes(const mend_heap *heap);
+
+/* How much is reserved beyond it. */
+uint64_t mend_budget_over_bytes(const mend_heap *heap);
+
+/* How much must be given back before `create_bytes` can be created. The caller knows that there is
+ * not enough room. More than create_bytes if more is reserved than the limit allows now. */
+uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes);
+
+/* Whether it needs chunks of a size of its own: pages, or one chunk. Others of the pool may have to
+ * go back before the limit and the device let it create these. */
+static inline bool mend_request_makes_chunks(const mend_request *request)
+{
+    return request->pages != NULL || request->in_one_chunk;
+}
+
+/* What it needs in all: of pages, those that are not committed. */
+static inline uint64_t mend_request_missing_bytes(const mend_request *request)
+{
+    return request->pages != NULL ? mend_parts_missing_bytes(request->pages) : request->size_bytes;
+}
+
+typedef struct mend_limits {
+    uint64_t of_chunks; /* the part of the limit that they may take */
+    uint64_t hard;      /* the same, or what the device can give if that is less */
+    uint64_t now; /* the same, or the soft limit if that is less, while a search keeps to it */
+} mend_limits;
+
+static inline mend_limits mend_budget_limits(const mend_heap *heap)
+{
+    mend_limits limits = {.of_chunks = heap->config.limit_bytes};
+    limits.of_chunks -= mend_min_u64(mend_heap_passed_bytes(heap), limits.of_chunks);
+    limits.hard = limits.of_chunks;
+    if (heap->attainable.is_known) {
+        limits.hard = mend_min_u64(limits.hard, heap->attainable.bytes);
+    }
+    limits.now = limits.hard;
+    if (heap->search.keeps_soft_limit) {
+        limits.now = mend_min_u64(limits.now, heap->config.soft_limit_bytes);
+    }
+    return limits;
+}
+
+static inline uint64_t mend_budget_limit_of_chunks(const mend_heap *heap)
+{
+    return mend_budget_limits(heap).of_chunks;
+}
+static inline uint64_t mend_budget_hard_limit(const mend_heap *heap)
+{
+    return mend_budget_limits(heap).hard;
+}
+static inline uint64_t mend_budget_limit(const mend_heap *heap)
+{
+    return mend_budget_limits(heap).now;
+}
+
+/* Whether the device is known to have less than the limit allows. */
+static inline bool mend_budget_is_below_limit(const mend_heap *heap)
+{
+    const mend_limits limits = mend_budget_limits(heap);
+    return limits.hard < limits.of_chunks;
+}
+
+/* Notes that the device lacks memory to create this much. The smallest of a search counts, because
+ * the plan that needs least is the closest to success. */
+void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes);
+
+/* Whether the limit allows to create this much, but the device is known to have less. */
+bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_bytes);
+
+/* How many bytes of an empty chunk a block may leave free if it breaks the chunk. Unlimited until
+ * much was trapped while most of the limit was used; then a part of the block. */
+uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request);
+
+/* The usual size of a chunk of a zone, by the current limit. */
+uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone);
+
+/* The size of chunks that one large request has for itself. */
+uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *request);
+
+/* Called after a trim by the program, which had so much reserved. */
+void mend_budget_note_emptying(mend_heap *heap, uint64_t reserved_bytes, uint64_t released_bytes);
+
+/* Whether the program empties the pool again and again, and there is room: then few calls count
+ * more than the last bytes. */
+bool mend_budget_is_emptied(const mend_heap *heap);
+
+/* Created memory for a large request is rounded up to a multiple of this. */
+uint64_t mend_budget_page(const mend_heap *heap, mend_pressure pressure);
+
+enum { MEND_TIGHTNESS_LEVELS = 5 };
+
+/* Fills the placement of a new heap, whose limit and device are known. 0 means the default. */
+void mend_tightness_apply(mend_heap *heap, int tightness);
+
+/*
+ * A program whose sizes never fit the freed memory would move chunks for ever; more memory ends
+ * that. So what a request would move is created instead: up to half more than the peak of live
+ * bytes, or a little more once the program has needed nearly all of the limit.
+ *
+ * Guarded by the heap's `grow` lock; the peak is written with `state` held, too.
+ */
+
+/* Called when a large request needs room: updates the peak of live bytes, and ends the window. */
+void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes);
+
+/* Whether this much may be created to avoid moves. */
+bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes);
+
+/* Called after the driver refused to create it: then it is not asked again in this window. */
+void mend_headroom_note_refusal(mend_heap *heap);
+
+/* Called after a trim: the old peak of live bytes no longer counts. */
+void mend_headroom_forget(mend_heap *heap);
+
+/* ---- plan.c ---------------------------------------------------------------------------------- */
+
+/* Chunks in the order in which they are mapped. */
+typedef struct mend_picks {
+    mend_chunk **chunks;
+    size_t count;
+    size_t capacity;
+    size_t sorted_count; /* length of the sorted copy for mend_plan_uses; 0: none */
+} mend_picks;
+
+typedef struct mend_plan {
+    mend_run *base;        /* the run to extend; NULL: use a new address */
+    uint64_t base_address; /* in the base: the chunks from there on stay */
+    uint64_t base_bytes;
+    const struct mend_parts
+        *pages;             /* what the request commits: memory there stays. NULL: a block */
+    uint64_t start;         /* with a base: where the block begins in it */
+    uint64_t fixed_address; /* where the chunks are mapped, in a range: free memory
+                             * there, and no block is taken. 0: behind the base, or at a new
+                             * address */
+    mend_picks picks;
+    size_t moved_count; /* picked chunks that are mapped */
+    uint64_t picked_bytes;
+    uint64_t create_bytes;      /* bytes to create behind the picked chunks */
+    uint64_t create_unit_bytes; /* size of the created chunks; the last may be smaller */
+    uint64_t create_tail_bytes; /* size of the last created chunk; 0: as the others */
+    uint64_t create_head_bytes; /* size of the first one; 0: as the others */
+    uint64_t lacking_bytes;     /* if there is no plan: bytes to give back first, because of the
+                                 * limit; 0: another reason */
+    uint64_t refused_bytes;     /* smallest creation that the limit allows and the device has no
+                                 * memory for; 0: none */
+    bool lacks_host_memory;     /* there is no plan because malloc failed */
+} mend_plan;
+
+/* Frees the host memory of a plan and empties it. Does nothing for an empty plan. */
+void mend_plan_clear(mend_plan *plan);
+
+/* Whether the chunk lies in the plan's base, or among its pages. */
+static inline bool mend_plan_is_in_base(const mend_plan *plan, const mend_chunk *chunk)
+{
+    return chunk->address != 0 &&
+           (plan->pages != NULL ? mend_parts_contain(plan->pages, chunk->address)
+                                : chunk->address - plan->base_address < plan->base_bytes);
+}
+
+/* Whether the plan uses the chunk: it picked it, or extends the run that the chunk is in. */
+bool mend_plan_uses(mend_plan *plan, const mend_chunk *chunk);
+
+/* The size of the next chunk to create if `left_bytes` of create_bytes are left; and the number of
+ * chunks to create. */
+uint64_t mend_plan_next_chunk(const mend_plan *plan, uint64_t left_bytes);
+size_t mend_plan_create_count(const mend_plan *plan);
+
+/* Adds chunks for `need_bytes` that the request's stream may use and that are not in the plan's
+ * base: the largest ones not above the need first, then the smallest one that covers the rest.
+ * Called once for a plan. Returns the bytes still missing. */
+uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                          uint64_t need_bytes);
+
+/* Adds one chunk that holds the request and is not above `largest_bytes`; false if there is
+ * none. */
+bool mend_pick_one(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                   uint64_t largest_bytes);
+
+/* Whether the plan may use an empty chunk: the request's stream may, and it is not in the base. And
+ * adds one; plan->lacks_host_memory says if malloc failed. */
+bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan *plan,
+                   mend_chunk *chunk);
+void mend_pick_add(mend_plan *plan, mend_chunk *chunk);
+
+/* ---- fit.c ----------------------------------------------------------------------------------- */
+
+typedef struct mend_fit {
+    mend_run *run; /* NULL: nothing fits */
+    uint64_t address;
+} mend_fit;
+
+/* Searches one zone, among runs not above `largest_bytes` that the request's stream may use.
+ * Changes nothing except that it joins idle spans; no driver call. */
+mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone,
+                       uint64_t largest_bytes);
+
+/* The same between the ends of runs, which may both wait for other streams. */
+mend_fit mend_fit_find_between(mend_heap *heap, const mend_request *request, int zone);
+
+/* Searches every place of every run; the time is proportional to the number of free spans. For a
+ * request that would otherwise wait or fail. Memory held for graphs does not hide the memory beside
+ * it. */
+mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, int zone);
+
+/* ---- fixed.c --------------------------------------------------------------------------------- */
+
+/* The sizes of empty chunks, and how far the gaps of one try have looked at the chunks of each. So
+ * all gaps together look at a chunk once. A chunk that becomes empty meanwhile may be missed: the
+ * climb searches again after a free. {0}: nothing is looked at yet. */
+typedef struct mend_offer {
+    struct mend_offered *sizes;
+    size_t count;
+    size_t capacity;
+    bool is_gathered;
+} mend_offer;
+
+/* Frees host memory, and begins again. Call it after a plan that failed. */
+void mend_offer_clear(mend_offer *offer);
+
+/* Offers again what the last plan picked: it is not carried out. */
+void mend_offer_again(mend_offer *offer);
+
+/* Finds a plan for the gap, or for as much of its beginning as one plan can have. Uses nothing that
+ * is mapped at any page of the request. False: as mend_plan_find. The caller ends it
+ * with mend_plan_clear in every case. Called with memory missing, it asks no driver. */
+bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const mend_range *range,
+                          mend_range_gap gap, mend_offer *offer, mend_plan *plan);
+
+/* ---- planner.c ------------------------------------------------------------------------------- */
+
+/* What a plan is allowed to do. */
+typedef struct mend_plan_rules {
+    bool may_extend; /* extend a run */
+    bool may_create; /* create missing memory */
+    bool may_move;   /* use empty chunks, mapped or not */
+    bool exact;      /* create no more than is missing */
+} mend_plan_rules;
+
+/* Finds a plan for the request in its zone. False if these rules allow none, or if malloc fails:
+ * then *plan is the one that lacks least. The caller ends it with mend_plan_clear in every case. */
+bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                    mend_plan *plan);
+
+/* The same for a large request that no other plan serves: behind what the stream may use at the end
+ * of any run that can grow, also where it may not use the rest. Looks at all free spans. Does not
+ * say what it lacks: that is what the other plans lack. */
+bool mend_plan_find_behind(mend_heap *heap, const mend_request *request, mend_plan *plan);
+
+/* Where that begins; the end of the run: nowhere. Joins idle spans. */
+uint64_t mend_plan_usable_from(mend_heap *heap, const mend_request *request, mend_run *run);
+
+/* The least bytes that a plan for a large request must find behind a run that grows. */
+uint64_t mend_plan_least_need(mend_heap *heap, const mend_request *request);
+
+/* Whether a plan may find so many: all empty chunks, and all room under the limit, are enough. A
+ * plan looks at each empty chunk; this does not. */
+bool mend_plan_may_have(const mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                        uint64_t need_bytes);
+
+/* The same for a small request: one empty chunk that holds it and is not above `largest_bytes`. */
+bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t largest_bytes,
+                          mend_plan *plan);
+
+/* The same for a block that must lie in one chunk: the smallest empty chunk that holds it, whatever
+ * its size, or a new one. `exact`: the new one is no larger than needed. */
+bool mend_plan_find_one(mend_heap *heap, const mend_request *request, bool exact, mend_plan *plan);
+
+/* The same: only a new chunk, if the limit allows it. */
+bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                           mend_plan *plan);
+
+/* ---- victims.c ------------------------------------------------------------------------------- */
+
+/* Guarded by the heap's `state` lock. */
+
+/* The cost and the gain of a compaction. */
+typedef struct mend_compact_size {
+    size_t clusters;
+    uint64_t used_bytes;   /* bytes of all clusters: memory needed elsewhere */
+    uint64_t copied_bytes; /* bytes to copy */
+    uint64_t gained_bytes; /* bytes of pages without a live byte */
+} mend_compact_size;
+
+/* The sizes of empty chunks that serve a request as they are. Others must be given back and created
+ * again, and those that another process may still hold (was_exported) cannot be. */
+typedef struct mend_served_sizes {
+    uint64_t least_bytes;
+    uint64_t most_bytes; /* 0: any */
+} mend_served_sizes;
+
+/* O(parts of the request). And whether a chunk would serve it, once it is empty. */
+mend_served_sizes mend_victims_sizes_for(const mend_request *request);
+bool mend_victims_would_serve(const mend_chunk *chunk, mend_served_sizes served);
+
+/* The limits of a pass; 0: none. */
+typedef struct mend_compact_limits {
+    uint64_t copied_bytes;
+    uint64_t driver_calls;
+    uint64_t duration_ns;
+} mend_compact_limits;
+
+typedef struct mend_compact_candidate {
+    uint64_t number; /* number of the chunk; 0: already tried */
+    mend_compact_size size;
+} mend_compact_candidate;
+
+/* A pass over the heap: the candidates at its beginning, and what has been done. */
+typedef struct mend_compact_pass {
+    mend_heap *heap;
+    mend_compact_limits limits;
+    uint64_t begun_ns;
+    mend_compact_candidate *candidates;
+    size_t candidate_count;
+    uint64_t compactions;
+    uint64_t copied_bytes;
+    uint64_t gained_bytes;
+    uint64_t driver_calls;
+    mend_defrag_stop stop; /* why nothing was chosen the last time */
+} mend_compact_pass;
+
+/* Whether the chunk is partly used, may move, and may have a page without live bytes. */
+bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk);
+
+/* Finds the clusters of a partly used chunk. `clusters` has room for all, or is NULL. */
+void mend_victims_measure(const mend_heap *heap, const mend_chunk *chunk, mend_cluster *clusters,
+                          mend_compact_size *size);
+
+/* Lists all chunks from which a compaction would gain a page. False if malloc fails. */
+bool mend_victims_find(mend_compact_pass *pass);
+
+/* Chooses the best chunk within the limits that may still move, `elapsed_ns` after the pass began,
+ * and marks it as tried. NULL: there is none, and pass->stop says why. */
+mend_chunk *mend_victims_choose(mend_compact_pass *pass, uint64_t need_bytes, uint64_t elapsed_ns);
+
+#endif

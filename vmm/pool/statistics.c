@@ -1,0 +1,187 @@
+/* Fills mend_stats from the heap: counters and sums that it keeps, each checked by the audit. It
+ * needs `state` alone, so a transaction may be in progress: what that has claimed counts as free,
+ * what it has created as reserved. */
+#include "pool/pool.h"
+
+#include "alloc/ladder.h"
+#include "map/map.h"
+
+/* Free bytes of a zone that are reserved: its free bytes without those of chunks that sleep or are
+ * on the host, which are claimed. A chunk that kept its memory because the driver refused counts as
+ * free. */
+static uint64_t free_in(const mend_heap *heap, int zone)
+{
+    const mend_chunks *chunks = &heap->chunks;
+    return heap->zones[zone].free_bytes + chunks->away_live_in[zone] - chunks->away_in[zone];
+}
+
+/* Number of committed pages that lack their mapping after a sleep that failed. */
+static uint64_t unmapped_pages(const mend_heap *heap)
+{
+    uint64_t count = 0;
+    const mend_span *last = NULL;
+    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
+        const bool is_missing = chunk->zone == MEND_ZONE_RANGE && mend_chunk_misses_mapping(chunk);
+        const mend_span *page = is_missing ? mend_range_page_at(heap, chunk->address) : NULL;
+        count += page != NULL && page != last;
+        last = page != NULL ? page : last;
+    }
+    return count;
+}
+
+/* Number of live blocks and pages that lack their mapping after a transaction that failed. */
+static uint64_t unmapped_blocks(const mend_heap *heap)
+{
+    uint64_t count = heap->chunks.missing_count > 0 ? unmapped_pages(heap) : 0;
+    for (size_t i = 0; i < heap->blocks.capacity && heap->chunks.missing_count > 0; i++) {
+        const mend_span *span = heap->blocks.entries[i].value;
+        count += span != NULL && mend_layout_misses_mapping(heap, span);
+    }
+    return count;
+}
+
+static void fill_bytes(const mend_heap *heap, mend_stats *stats)
+{
+    const mend_chunks *chunks = &heap->chunks;
+    const uint64_t small_bytes = free_in(heap, MEND_ZONE_SMALL);
+    const uint64_t large_bytes = free_in(heap, MEND_ZONE_LARGE);
+    const uint64_t range_bytes = free_in(heap, MEND_ZONE_RANGE);
+    stats->live_bytes = heap->counters.live_bytes;
+    stats->requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
+    stats->reserved_bytes = chunks->reserved_bytes + mend_heap_passed_bytes(heap);
+    stats->passed_bytes = mend_heap_passed_bytes(heap);
+    stats->passed_blocks = heap->zones[MEND_ZONE_PASSED].counters.live_blocks;
+    stats->free_bytes = small_bytes + large_bytes + range_bytes + chunks->unmapped_bytes;
+    stats->free_empty_bytes = mend_chunks_empty_bytes(chunks);
+    stats->free_partial_bytes = large_bytes - heap->zones[MEND_ZONE_LARGE].empty_bytes;
+    stats->free_partial_bytes += range_bytes - heap->zones[MEND_ZONE_RANGE].empty_bytes;
+    stats->free_small_bytes = small_bytes - heap->zones[MEND_ZONE_SMALL].empty_bytes;
+    stats->range_free_bytes = range_bytes;
+    stats->small_chunks = chunks->reserved_in[MEND_ZONE_SMALL];
+    stats->limit_bytes = heap->config.limit_bytes;
+    stats->soft_limit_bytes = heap->config.soft_limit_bytes;
+    stats->pinned_bytes = chunks->pinned_bytes;
+    stats->pending_bytes = heap->usage.pending_bytes[MEND_USAGE_ALL];
+    stats->exported_blocks = heap->exports.count;
+    stats->exported_bytes = chunks->exported_bytes;
+    stats->importers_bytes = chunks->importers_bytes;
+    stats->imports = heap->imports.by_address.count;
+    stats->imported_bytes = heap->imports.bytes;
+    stats->peer_devices = (uint64_t)heap->allowed.count - 1;
+    stats->attainable_bytes = mend_budget_hard_limit(heap);
+    stats->device_bytes = heap->device.total_bytes;
+    stats->bare_device = !heap->device.virtual_memory && !heap->device.memory_pools;
+    stats->address_bytes = heap->space.address_bytes + heap->range_space.address_bytes -
+                           heap->range_space.borrowed_bytes;
+    stats->mapped_bytes = mend_heap_taken_bytes(heap) - chunks->unmapped_frozen_bytes;
+    stats->retired_bytes = heap->retire.bytes;
+    stats->asleep_bytes = chunks->asleep_bytes;
+    stats->asleep_live_bytes = chunks->asleep_live_bytes;
+    stats->kept_host_bytes = heap->keeping.host_bytes;
+    stats->kept_file_bytes = heap->keeping.file_bytes;
+    stats->copies_host_bytes = heap->keeping.copies_bytes;
+    assert(stats->free_bytes + stats->live_bytes ==
+           stats->reserved_bytes + stats->asleep_live_bytes);
+    assert(stats->free_partial_bytes <= large_bytes + range_bytes);
+    assert(stats->free_small_bytes <= small_bytes);
+    assert(mend_heap_taken_bytes(heap) >= chunks->unmapped_frozen_bytes);
+}
+
+/* The counters of the heap; a request that the front cache served was placed in a run, too. */
+static void fill_counters(const mend_heap *heap, mend_stats *stats)
+{
+#define X(counter) stats->counter = heap->counters.counter;
+    MEND_HEAP_COUNTERS(X)
+#undef X
+    stats->placed_in_run += stats->cache_hits;
+    stats->driver_failures += heap->chunks.fabric_retries;
+}
+
+static void fill_counts(const mend_heap *heap, mend_stats *stats)
+{
+    assert(heap->groups.count >= heap->groups.capture_count);
+    const mend_zone *small = &heap->zones[MEND_ZONE_SMALL];
+    const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
+    stats->live_blocks = MEND_HEAP_SUM(heap, live_blocks);
+    stats->chunks = mend_heap_chunks(heap);
+    stats->mappings = mend_heap_mappings(heap);
+    stats->unmapped_blocks = unmapped_blocks(heap);
+    stats->streams = heap->streams.known_count;
+    stats->groups = heap->groups.count - heap->groups.capture_count;
+    stats->captures = heap->groups.capture_count;
+    stats->allocations = MEND_HEAP_SUM(heap, allocations);
+    stats->frees = stats->allocations - stats->live_blocks;
+    stats->chunks_created = heap->chunks.created;
+    stats->chunks_released = heap->chunks.released;
+    stats->stream_waits = heap->streams.stream_waits;
+    stats->host_waits = heap->streams.host_waits;
+    stats->context_fences = heap->streams.context_fences;
+    stats->cached_blocks = (uint64_t)small->cache.count + large->cache.count;
+    stats->cached_bytes = mend_cache_bytes(heap);
+    stats->history_events = heap->history.next - 1;
+    stats->history_lost = mend_history_lost(&heap->history);
+    const mend_event_ring *recording = heap->history.recording;
+    stats->record_lost = recording != NULL ? atomic_load(&recording->lost) : 0;
+}
+
+/* The totals of both zones, and the part of the small zone. */
+static void fill_small(const mend_heap *heap, mend_stats *stats)
+{
+    const mend_zone_counters *small = &heap->zones[MEND_ZONE_SMALL].counters;
+    stats->small_live_blocks = small->live_blocks;
+    stats->small_reserved_bytes = mend_heap_reserved_in(heap, MEND_ZONE_SMALL);
+#define X(counter) stats->small_##counter = small->counter
+    X(live_bytes);
+    X(requested_bytes);
+    X(allocations);
+    X(allocated_bytes);
+    X(allocated_requested_bytes);
+#undef X
+    stats->allocated_bytes = MEND_HEAP_SUM(heap, allocated_bytes);
+    stats->allocated_requested_bytes = MEND_HEAP_SUM(heap, allocated_requested_bytes);
+    stats->created_bytes = heap->chunks.created_bytes;
+}
+
+static void fill_ranges(const mend_heap *heap, mend_stats *stats)
+{
+    const mend_zone_counters *pages = &heap->zones[MEND_ZONE_RANGE].counters;
+    stats->ranges = mend_ranges_count(heap);
+    stats->range_bytes = pages->live_bytes;
+    stats->peak_range_bytes = pages->peak_live_bytes;
+    stats->range_address_bytes = heap->range_space.address_bytes;
+    stats->pages_committed = pages->allocations;
+    stats->pages_decommitted = pages->allocations - pages->live_blocks;
+}
+
+static void fill_peaks(const mend_heap *heap, mend_stats *stats)
+{
+    stats->peak_small_reserved_bytes = heap->zones[MEND_ZONE_SMALL].counters.peak_reserved_bytes;
+    stats->peak_large_reserved_bytes = heap->zones[MEND_ZONE_LARGE].counters.peak_reserved_bytes;
+#define X(figure, counter)                                                                         \
+    stats->peak_##figure = mend_usage_counter_peak(heap, counter, MEND_USAGE_ALL);                 \
+    stats->peak_small_##figure = mend_usage_counter_peak(heap, counter, MEND_USAGE_SMALL);         \
+    stats->peak_large_##figure = mend_usage_counter_peak(heap, counter, MEND_USAGE_LARGE)
+    X(live_blocks, MEND_USE_BLOCKS);
+    X(live_bytes, MEND_USE_BYTES);
+    X(requested_bytes, MEND_USE_REQUESTED);
+#undef X
+    assert(stats->peak_live_bytes >= stats->live_bytes);
+    assert(stats->peak_live_blocks >= stats->live_blocks);
+    assert(stats->peak_requested_bytes >= stats->requested_bytes);
+    assert(stats->peak_reserved_bytes >= stats->reserved_bytes);
+    assert(stats->peak_chunks >= stats->chunks);
+    assert(stats->peak_mappings >= stats->mappings);
+}
+
+void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
+{
+    *stats = (mend_stats){.struct_size = stats->struct_size};
+    mend_usage_settle(heap);
+    fill_bytes(heap, stats);
+    fill_counts(heap, stats);
+    fill_small(heap, stats);
+    fill_ranges(heap, stats);
+    mend_layout_note_peaks(heap, false); /* memory that a thread is adding counts */
+    fill_counters(heap, stats);
+    fill_peaks(heap, stats);
+}

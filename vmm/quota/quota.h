@@ -1,0 +1,154 @@
+/* A limit that processes share, and what a pool leaves to others. */
+#ifndef MEND_QUOTA_QUOTA_H
+#define MEND_QUOTA_QUOTA_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/mutex.h"
+#include "base/pointer_map.h"
+#include "driver/driver.h"
+#include "driver/forward.h"
+#include "mend/mend_results.h"
+
+/* ---- limit_file.c ---------------------------------------------------------------------------- */
+
+/*
+ * The file has a slot for each pool: the bytes that it has claimed, those it waits for, and whether
+ * it gives memory back when others wait. A want has a number, and a slot that gives back says up to
+ * which one its last collection knew them: what it had idle then is no answer to a later want.
+ *
+ * No lock is held while the file is read and changed, so a process that is stopped (SIGSTOP, a
+ * freezer, a debugger) keeps nobody waiting, wherever it is. Invariants:
+ * - the claims of all living slots, without what they still ask for, are never above the limit;
+ * - a slot is written by its owner alone, or by who has found its owner dead;
+ * - the owner of a slot holds a lock of the system on one byte of the file, which ends with the
+ * last process that has the file open. So a pool that died gives back its claim, and a child of
+ * fork keeps the claim of its parent alive, as it does the parent's memory on the device.
+ *
+ * The first holds because a claim is written before it is judged: first the slot says what it asks
+ * for, then it reads all slots, and the claim stands if all that they claim and ask for is within
+ * the limit. Of two that ask at once, the one that has written last sees the other. One that
+ * is stopped in between is counted by all others for what it asks for; when it goes on, it reads
+ * what they have claimed meanwhile. Two that see each other may both be refused where there is room
+ * for one: so the slot of the lower number goes on looking for a while, and others withdraw first.
+ *
+ * The functions of one slot are for one thread at a time. If the file is damaged from outside, all
+ * that the slot asks for is granted from then on, and its `is_broken` is set.
+ */
+
+/* What a slot says in the file. */
+typedef struct mend_limit_claim {
+    uint64_t limit_bytes; /* all living slots name the same */
+    uint64_t claimed_bytes;
+    uint64_t asked_bytes; /* of these: not known yet to be within the limit */
+    uint64_t wanted_bytes;
+    uint64_t want;       /* the number of its newest want */
+    uint64_t idle_bytes; /* at its last collection */
+    uint64_t gives_back;
+    uint64_t answered; /* the newest want that its last collection knew */
+} mend_limit_claim;
+
+typedef struct mend_limit_slot {
+    int file;
+    int number;
+    mend_limit_claim own; /* but that it may want more than the limit */
+    bool is_broken;
+} mend_limit_slot;
+
+/*
+ * Opens the file, or creates it for the user alone, and takes a slot. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (the path is that of something else, others could change the file, or
+ * living pools share another limit); MEND_ERROR_SYSTEM (the system refuses the file or its locks,
+ * or all slots are taken).
+ */
+mend_result mend_limit_file_open(const char *path, uint64_t limit_bytes, mend_limit_slot *slot);
+
+/* Gives back all claims and the slot. The file stays. */
+void mend_limit_file_close(mend_limit_slot *slot);
+
+/* Claims bytes, and gives them back. False: the limit does not allow it now. */
+bool mend_limit_file_claim(mend_limit_slot *slot, uint64_t bytes);
+void mend_limit_file_give(mend_limit_slot *slot, uint64_t bytes);
+
+/* Says how much the slot waits for; 0: for nothing. Others hear of the limit at most. Returns the
+ * number of the want, which is new if it is for more than before; 0: all slots know it. */
+uint64_t mend_limit_file_want(mend_limit_slot *slot, uint64_t bytes);
+
+/* What the limit leaves to claim, and what others may still give back: what they had idle when they
+ * answered the want, all that they have before. Of one moment: who gives memory back does so before
+ * it answers. */
+typedef struct mend_limit_view {
+    uint64_t room_bytes;
+    uint64_t offered_bytes;
+} mend_limit_view;
+mend_limit_view mend_limit_file_look(mend_limit_slot *slot, uint64_t want);
+
+/* What other slots wait for, beyond what the limit leaves; *newest: the number of the newest want
+ * among them. */
+uint64_t mend_limit_file_wanted_by_others(mend_limit_slot *slot, uint64_t *newest);
+
+/* Says how much the slot could give back at the end of a collection that knew the wants up to
+ * `answered`, and whether it does so when others wait. */
+void mend_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bool gives_back,
+                           uint64_t answered);
+
+/* ---- ration.c -------------------------------------------------------------------------------- */
+
+typedef struct mend_ration {
+    mend_passing pass;        /* first; this structure must not move */
+    uint64_t keep_free_bytes; /* of the device's memory; constant */
+    bool has_file;            /* constant */
+    mend_mutex mutex;         /* guards the rest; never held while the inner table runs */
+    mend_limit_slot slot;
+    uint64_t wanted_bytes;  /* by all threads that wait */
+    uint64_t kept_bytes;    /* of keep_free_bytes, what was free when the device was asked last */
+    mend_pointer_map sizes; /* from a chunk's handle to its bytes */
+    mend_pointer_map plain_sizes; /* from the address of memory of the driver's own */
+    atomic_bool is_lost; /* the file is damaged: all is granted; may be read without the lock */
+    atomic_bool is_told; /* the log has said so */
+} mend_ration;
+
+/* `path` NULL: no limit is shared. `limit_bytes`: the limit that is. Results as
+ * mend_limit_file_open; it is closed in any case. */
+mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner,
+                             uint64_t keep_free_bytes, const char *path, uint64_t limit_bytes);
+
+/* All chunks were released before, or stay with the driver. */
+void mend_ration_close(mend_ration *ration);
+
+/* Whether the pool is rationed at all. */
+static inline bool mend_ration_is_on(const mend_ration *ration)
+{
+    return ration->keep_free_bytes > 0 || ration->has_file;
+}
+
+/* Free memory of the device that `keep_free_bytes` keeps from the pool, when it was asked last; and
+ * what was lacking for that. */
+uint64_t mend_ration_kept_free(mend_ration *ration);
+uint64_t mend_ration_owed_bytes(mend_ration *ration);
+
+/* How much the pool should give back for others: what the device lacks to `keep_free_bytes`, or
+ * what other processes wait for; the larger. Needs a current context. */
+typedef struct mend_ration_owed {
+    uint64_t bytes;
+    uint64_t newest; /* the number of the newest want among them */
+} mend_ration_owed;
+mend_ration_owed mend_ration_ask_owed(mend_ration *ration);
+
+/* Says what the pool could give back after a collection that knew the wants up to `answered`, and
+ * whether a thread collects it. */
+void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back,
+                       uint64_t answered);
+
+/*
+ * Waits until the shared limit has room for so much, at most MEND_RATION_PATIENCE_MS, and only
+ * while other processes may give any back: until each that collects has answered, then while one
+ * has idle memory. True if there is room.
+ */
+enum { MEND_RATION_PATIENCE_MS = 200 };
+bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes);
+
+#endif

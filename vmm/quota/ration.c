@@ -1,0 +1,283 @@
+/*
+ * What a pool may take of a device that others use too: a decorator of the driver's table. It
+ * leaves a part of the device's memory free, and keeps to a limit that pools of other processes
+ * share (share/share.h). A creation beyond either is refused as if the device had no more
+ * memory, and memory_info answers accordingly: so everything that a pool does when its device is
+ * full works here too.
+ */
+#include "quota/quota.h"
+#include "share/share.h"
+
+#include <poll.h>
+
+/* How often it looks whether others have given memory back. */
+enum { LOOK_MS = 1 };
+
+static void unlock(mend_ration *ration)
+{
+    if (ration->has_file && ration->slot.is_broken) {
+        atomic_store_explicit(&ration->is_lost, true, memory_order_relaxed);
+    }
+    mend_mutex_unlock(&ration->mutex);
+}
+
+/* ---- the calls that are rationed ------------------------------------------------------------- */
+
+static mend_status free_bytes_of(const mend_ration *ration, uint64_t *free_bytes,
+                                 uint64_t *total_bytes)
+{
+    return ration->pass.inner->memory_info(ration->pass.inner, free_bytes, total_bytes);
+}
+
+/* Whether the device keeps enough free. Where the driver does not say, it decides itself. */
+static bool leaves_enough(const mend_ration *ration, uint64_t size_bytes)
+{
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    return ration->keep_free_bytes == 0 ||
+           free_bytes_of(ration, &free_bytes, &total_bytes) != MEND_DRIVER_OK ||
+           (free_bytes >= size_bytes && free_bytes - size_bytes >= ration->keep_free_bytes);
+}
+
+/* Claims room for what the map will have; true without a limit file. */
+static bool claim(mend_ration *ration, mend_pointer_map *sizes, uint64_t size_bytes)
+{
+    if (!ration->has_file) {
+        return true;
+    }
+    mend_mutex_lock(&ration->mutex);
+    bool has_room = mend_pointer_map_promise(sizes);
+    bool is_claimed = has_room && mend_limit_file_claim(&ration->slot, size_bytes);
+    if (has_room && !is_claimed) {
+        mend_pointer_map_end_promise(sizes);
+    }
+    unlock(ration);
+    return is_claimed;
+}
+
+/* What was claimed was made, and has this key; 0: it was refused. */
+static void settle(mend_ration *ration, mend_pointer_map *sizes, uint64_t key, uint64_t size_bytes)
+{
+    if (!ration->has_file) {
+        return;
+    }
+    mend_mutex_lock(&ration->mutex);
+    mend_pointer_map_end_promise(sizes);
+    if (key != 0) {
+        mend_pointer_map_insert(sizes, key, (void *)(uintptr_t)size_bytes);
+    } else {
+        mend_limit_file_give(&ration->slot, size_bytes);
+    }
+    unlock(ration);
+}
+
+/* The driver has taken back what has this key; nothing if it is not of the map, but imported. */
+static void give(mend_ration *ration, mend_pointer_map *sizes, uint64_t key)
+{
+    if (!ration->has_file) {
+        return;
+    }
+    mend_mutex_lock(&ration->mutex);
+    uint64_t bytes = (uintptr_t)mend_pointer_map_find(sizes, key);
+    if (bytes > 0) {
+        mend_pointer_map_remove(sizes, key);
+        mend_limit_file_give(&ration->slot, bytes);
+    }
+    unlock(ration);
+}
+
+static mend_status rationed_create(const mend_driver *driver, uint64_t size_bytes,
+                                   const mend_chunk_properties *properties,
+                                   mend_chunk_handle *handle)
+{
+    mend_ration *ration = driver->state;
+    if (!leaves_enough(ration, size_bytes) || !claim(ration, &ration->sizes, size_bytes)) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    mend_chunk_handle made = 0;
+    mend_status status =
+        ration->pass.inner->create(ration->pass.inner, size_bytes, properties, &made);
+    settle(ration, &ration->sizes, status == MEND_DRIVER_OK ? mend_handle_key(made) : 0,
+           size_bytes);
+    if (status == MEND_DRIVER_OK) {
+        *handle = made;
+    }
+    return status;
+}
+
+static mend_status rationed_release(const mend_driver *driver, mend_chunk_handle handle)
+{
+    mend_ration *ration = driver->state;
+    mend_status status = ration->pass.inner->release(ration->pass.inner, handle);
+    if (status == MEND_DRIVER_OK) {
+        give(ration, &ration->sizes, mend_handle_key(handle));
+    }
+    return status;
+}
+
+/* Memory of the driver's own: in its pool in the order of the stream; or not, without one. */
+static mend_status rationed_alloc(mend_ration *ration, uint64_t size_bytes, bool is_in_order,
+                                  mend_stream stream, uint64_t *address)
+{
+    const mend_driver *inner = ration->pass.inner;
+    if (!leaves_enough(ration, size_bytes) || !claim(ration, &ration->plain_sizes, size_bytes)) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    uint64_t made = 0;
+    const mend_status status = is_in_order ? inner->async_alloc(inner, size_bytes, stream, &made)
+                                           : inner->plain_alloc(inner, size_bytes, &made);
+    settle(ration, &ration->plain_sizes, status == MEND_DRIVER_OK ? made : 0, size_bytes);
+    if (status == MEND_DRIVER_OK) {
+        *address = made;
+    }
+    return status;
+}
+
+static mend_status rationed_plain_alloc(const mend_driver *driver, uint64_t size_bytes,
+                                        uint64_t *address)
+{
+    return rationed_alloc(driver->state, size_bytes, false, NULL, address);
+}
+
+static mend_status rationed_async_alloc(const mend_driver *driver, uint64_t size_bytes,
+                                        mend_stream stream, uint64_t *address)
+{
+    return rationed_alloc(driver->state, size_bytes, true, stream, address);
+}
+
+/* Others may have it only once the driver has taken it back, and may have the address then. */
+static mend_status rationed_plain_free(const mend_driver *driver, uint64_t address)
+{
+    mend_ration *ration = driver->state;
+    MEND_TRY_CALL(ration->pass.inner->plain_free(ration->pass.inner, address));
+    give(ration, &ration->plain_sizes, address);
+    return MEND_DRIVER_OK;
+}
+
+static mend_status rationed_async_free(const mend_driver *driver, uint64_t address,
+                                       mend_stream stream)
+{
+    mend_ration *ration = driver->state;
+    MEND_TRY_CALL(ration->pass.inner->async_free(ration->pass.inner, address, stream));
+    give(ration, &ration->plain_sizes, address);
+    return MEND_DRIVER_OK;
+}
+
+static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *free_bytes,
+                                        uint64_t *total_bytes)
+{
+    mend_ration *ration = driver->state;
+    uint64_t bytes = 0;
+    uint64_t all_bytes = 0;
+    MEND_TRY_CALL(free_bytes_of(ration, &bytes, &all_bytes));
+    mend_mutex_lock(&ration->mutex);
+    ration->kept_bytes = mend_min_u64(bytes, ration->keep_free_bytes);
+    bytes -= ration->kept_bytes;
+    if (ration->has_file) {
+        bytes = mend_min_u64(bytes, mend_limit_file_look(&ration->slot, 0).room_bytes);
+    }
+    unlock(ration);
+    *free_bytes = bytes;
+    *total_bytes = all_bytes;
+    return MEND_DRIVER_OK;
+}
+
+/* ---- for the pool ---------------------------------------------------------------------------- */
+
+uint64_t mend_ration_owed_bytes(mend_ration *ration)
+{
+    return ration->keep_free_bytes - mend_ration_kept_free(ration);
+}
+
+uint64_t mend_ration_kept_free(mend_ration *ration)
+{
+    mend_mutex_lock(&ration->mutex);
+    const uint64_t bytes = ration->kept_bytes;
+    unlock(ration);
+    return bytes;
+}
+
+mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner,
+                             uint64_t keep_free_bytes, const char *path, uint64_t limit_bytes)
+{
+    *ration = (mend_ration){.keep_free_bytes = keep_free_bytes};
+    mend_passing_init(&ration->pass, inner);
+    ration->pass.table.create = rationed_create;
+    ration->pass.table.release = rationed_release;
+    ration->pass.table.plain_alloc = rationed_plain_alloc;
+    ration->pass.table.plain_free = rationed_plain_free;
+    ration->pass.table.async_alloc = rationed_async_alloc;
+    ration->pass.table.async_free = rationed_async_free;
+    ration->pass.table.memory_info = rationed_memory_info;
+    mend_mutex_init(&ration->mutex, MEND_RANK_DRIVER);
+    mend_pointer_map_init(&ration->sizes);
+    mend_pointer_map_init(&ration->plain_sizes);
+    mend_result result =
+        path != NULL ? mend_limit_file_open(path, limit_bytes, &ration->slot) : MEND_OK;
+    ration->has_file = path != NULL && result == MEND_OK;
+    return result;
+}
+
+void mend_ration_close(mend_ration *ration)
+{
+    if (ration->has_file) {
+        mend_limit_file_close(&ration->slot);
+    }
+    mend_pointer_map_clear(&ration->sizes);
+    mend_pointer_map_clear(&ration->plain_sizes);
+    mend_mutex_destroy(&ration->mutex);
+}
+
+mend_ration_owed mend_ration_ask_owed(mend_ration *ration)
+{
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    mend_ration_owed owed = {0};
+    if (ration->keep_free_bytes > 0 &&
+        free_bytes_of(ration, &free_bytes, &total_bytes) == MEND_DRIVER_OK &&
+        free_bytes < ration->keep_free_bytes) {
+        owed.bytes = ration->keep_free_bytes - free_bytes;
+    }
+    if (ration->has_file) {
+        mend_mutex_lock(&ration->mutex);
+        mend_raise_u64(&owed.bytes, mend_limit_file_wanted_by_others(&ration->slot, &owed.newest));
+        unlock(ration);
+    }
+    return owed;
+}
+
+void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back, uint64_t answered)
+{
+    if (ration->has_file) {
+        mend_mutex_lock(&ration->mutex);
+        mend_limit_file_offer(&ration->slot, idle_bytes, gives_back, answered);
+        unlock(ration);
+    }
+}
+
+bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes)
+{
+    if (!ration->has_file) {
+        return false;
+    }
+    bool has_room = false;
+    bool goes_on = true;
+    const uint64_t end_ms = mend_share_now_ms() + MEND_RATION_PATIENCE_MS;
+    mend_mutex_lock(&ration->mutex);
+    ration->wanted_bytes += room_bytes;
+    const uint64_t want = mend_limit_file_want(&ration->slot, ration->wanted_bytes);
+    while (goes_on) {
+        const mend_limit_view view = mend_limit_file_look(&ration->slot, want);
+        has_room = view.room_bytes >= room_bytes;
+        goes_on = !has_room && view.offered_bytes > 0 && mend_share_now_ms() < end_ms;
+        if (goes_on) {
+            unlock(ration);
+            (void)poll(NULL, 0, LOOK_MS); /* other processes run by the real clock */
+            mend_mutex_lock(&ration->mutex);
+        }
+    }
+    ration->wanted_bytes -= room_bytes;
+    mend_limit_file_want(&ration->slot, ration->wanted_bytes);
+    unlock(ration);
+    return has_room;
+}

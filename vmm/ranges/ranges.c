@@ -1,0 +1,158 @@
+/*
+ * Growable ranges: addresses that stay, and memory that comes and goes below them, in pages. A
+ * committed page is a live span of the zone MEND_ZONE_RANGE, so that waits, streams, pins and
+ * compactions treat it as a block. A decommitted page is free memory of that zone: its chunks are
+ * in the set of empty ones, and any request may move them elsewhere. Until then the page is still
+ * mapped, and is committed again without a driver call. Invariants, checked by the audit:
+ *  - each range has one reservation of `range_space`, which may be borrowed from the addresses of
+ *    blocks, and nothing else is mapped there. A range is closed, or the program has it;
+ *  - a chunk of the zone lies inside one page of one range;
+ *  - the live spans of the zone are exactly the committed pages, each of one page, which the page
+ *    table of its range names. So a chunk there is live as a whole, or empty;
+ *  - a chunk there may sleep (memory/chunk.h). A page sleeps as far as
+ *    its chunks do, and stays committed. Decommitted, a sleeping chunk is claimed, and in the way
+ *    of a commit, until it is collected; then nothing is mapped at its addresses;
+ *  - a closed range has no committed pages, and something is mapped in it;
+ *  - what is owed of ranges are the closed ones.
+ */
+#include "ranges/ranges.h"
+
+#include <stdlib.h>
+
+#define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, mend_range, by_address)
+
+/* Ranges have sums of the chunks that are mapped in them. */
+mend_chunk_sums *mend_range_sums_at(mend_chunks *chunks, uint64_t address)
+{
+    mend_range *range = mend_range_at(MEND_CONTAINER_OF(chunks, mend_heap, chunks), address);
+    return range != NULL ? &range->sums : NULL;
+}
+
+MEND_TREE_ORDER(compare_address, mend_range, by_address, address);
+
+void mend_ranges_init(mend_heap *heap)
+{
+    mend_tree_init(&heap->ranges.by_address, compare_address);
+}
+
+void mend_range_drop(mend_heap *heap, mend_range *range)
+{
+    mend_tree_remove(&heap->ranges.by_address, &range->by_address);
+    mend_owe(&heap->chunks.owing, &range->owed, MEND_OWED_NOTHING, 0);
+    free(range);
+}
+
+static bool begins_behind(const mend_tree_node *node, const void *key)
+{
+    return MEND_CONTAINER_OF(node, mend_range, by_address)->address > *(const uint64_t *)key;
+}
+
+mend_range *mend_range_at(const mend_heap *heap, uint64_t address)
+{
+    mend_range *range =
+        RANGE_OF(mend_tree_last_to(&heap->ranges.by_address, &address, begins_behind));
+    return range != NULL && address - range->address < range->size_bytes ? range : NULL;
+}
+
+mend_span *mend_range_page_at(const mend_heap *heap, uint64_t address)
+{
+    const mend_range *range = mend_range_at(heap, address);
+    return range != NULL ? range->pages[mend_range_page_of(range, address)] : NULL;
+}
+
+uint64_t mend_range_missing_bytes(const mend_range *range, uint64_t from, uint64_t end)
+{
+    uint64_t bytes = 0;
+    assert((from - range->address) % range->page_bytes == 0);
+    MEND_MISSING_EACH(at, range, from, end) {
+        bytes += range->page_bytes;
+    }
+    return bytes;
+}
+
+uint64_t mend_parts_missing_bytes(const mend_parts *parts)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < parts->count; i++) {
+        const mend_part *part = &parts->items[i];
+        bytes += mend_range_missing_bytes(part->range, part->from, part->end);
+    }
+    return bytes;
+}
+
+bool mend_parts_contain(const mend_parts *parts, uint64_t address)
+{
+    size_t first = 0;
+    size_t end = parts->count;
+    while (end - first > 1) {
+        const size_t middle = first + (end - first) / 2;
+        if (parts->items[middle].from <= address) {
+            first = middle;
+        } else {
+            end = middle;
+        }
+    }
+    const mend_part *part = &parts->items[first];
+    return address >= part->from && address < part->end;
+}
+
+const mend_chunk *mend_range_find_frozen(const mend_heap *heap, const mend_range *range,
+                                         uint64_t from, uint64_t end)
+{
+    const mend_chunk *chunk =
+        heap->chunks.frozen_count > 0 ? mend_chunk_from(&heap->chunks, from) : NULL;
+    while (chunk != NULL && chunk->address < end &&
+           (!chunk->is_frozen || range->pages[mend_range_page_of(range, chunk->address)] != NULL)) {
+        chunk = mend_chunk_next(chunk);
+    }
+    return chunk != NULL && chunk->address < end ? chunk : NULL;
+}
+
+/* A page is in one export at most, and a chunk in one page. */
+bool mend_range_is_pinned(const mend_heap *heap, const mend_range *range)
+{
+    bool is_pinned = false;
+    const mend_chunk *chunk =
+        heap->chunks.pinned_bytes > 0 ? mend_chunk_from(&heap->chunks, range->address) : NULL;
+    for (; chunk != NULL && chunk->address < mend_range_end(range);
+         chunk = mend_chunk_next(chunk)) {
+        const mend_span *page = range->pages[mend_range_page_of(range, chunk->address)];
+        is_pinned = is_pinned || chunk->pins != (page != NULL && page->is_exported);
+    }
+    return is_pinned;
+}
+
+mend_range_gap mend_range_next_gap(const mend_heap *heap, const mend_range *range, uint64_t from,
+                                   uint64_t end)
+{
+    assert(from >= range->address);
+    assert(end <= mend_range_end(range));
+    while (from < end) {
+        const size_t page = mend_range_page_of(range, from);
+        if (range->pages[page] != NULL) {
+            from = mend_range_page_start(range, page + 1);
+            continue;
+        }
+        const mend_chunk *chunk = mend_chunk_from(&heap->chunks, from);
+        if (chunk == NULL || chunk->address > from) {
+            uint64_t gap_end = chunk != NULL ? mend_min_u64(chunk->address, end) : end;
+            return (mend_range_gap){from, gap_end - from};
+        }
+        from = chunk->address + chunk->size_bytes;
+    }
+    return (mend_range_gap){0};
+}
+
+uint64_t mend_parts_largest_gap(const mend_heap *heap, const mend_parts *parts)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; parts != NULL && i < parts->count; i++) {
+        const mend_part *part = &parts->items[i];
+        mend_range_gap gap = mend_range_next_gap(heap, part->range, part->from, part->end);
+        while (gap.size_bytes > 0) {
+            mend_raise_u64(&bytes, gap.size_bytes);
+            gap = mend_range_next_gap(heap, part->range, gap.address + gap.size_bytes, part->end);
+        }
+    }
+    return bytes;
+}

@@ -1,0 +1,211 @@
+/* Growable ranges: their pages, and what a page can be. Guarded by the heap's `state` lock. */
+#ifndef MEND_RANGES_RANGES_H
+#define MEND_RANGES_RANGES_H
+
+#include "layout/state.h"
+#include "mend/mend_range.h"
+
+/* ---- ranges.c -------------------------------------------------------------------------------- */
+
+struct mend_range {
+    mend_tree_node by_address;
+    mend_owed owed;
+    struct mend_pool *pool; /* for the calls of mend_range.h */
+    uint64_t address;
+    uint64_t size_bytes;      /* a multiple of page_bytes */
+    uint64_t requested_bytes; /* what the program asked for: the last page may be a part */
+    uint64_t page_bytes;
+    uint64_t committed_bytes;
+    mend_chunk_sums sums; /* of its chunks: committed pages, and free memory */
+    uint64_t tag;
+    uint64_t sleep_tag; /* of pages that are committed without one of the thread; 0: none */
+    bool is_closed;
+    mend_span *pages[]; /* the live span of each page; NULL: not committed */
+};
+
+void mend_ranges_init(mend_heap *heap);
+
+/* The sums of the chunks of the range at an address; NULL: none. */
+mend_chunk_sums *mend_range_sums_at(mend_chunks *chunks, uint64_t address);
+
+/* It has addresses. */
+static inline void mend_range_enter(mend_heap *heap, mend_range *range)
+{
+    mend_tree_insert(&heap->ranges.by_address, &range->by_address);
+}
+
+/* The end of a range: frees its host memory. */
+void mend_range_drop(mend_heap *heap, mend_range *range);
+
+/* Ranges that the program has. */
+static inline uint64_t mend_ranges_count(const mend_heap *heap)
+{
+    assert(heap->ranges.by_address.count >= heap->chunks.owing.count[MEND_OWED_RANGE]);
+    return heap->ranges.by_address.count - heap->chunks.owing.count[MEND_OWED_RANGE];
+}
+
+/* The range that contains an address; NULL: none. */
+mend_range *mend_range_at(const mend_heap *heap, uint64_t address);
+
+/* The live span of the committed page that contains an address; NULL: none. */
+mend_span *mend_range_page_at(const mend_heap *heap, uint64_t address);
+
+/* The addresses that contain an address of the pool. */
+static inline mend_space *mend_heap_space_at(mend_heap *heap, uint64_t address)
+{
+    bool is_in_range = heap->ranges.by_address.count > 0 && mend_range_at(heap, address) != NULL;
+    return is_in_range ? &heap->range_space : &heap->space;
+}
+
+/* Addresses at which something is mapped. */
+static inline uint64_t mend_heap_taken_bytes(const mend_heap *heap)
+{
+    return heap->space.taken_bytes - heap->space.lent_bytes + heap->range_space.taken_bytes;
+}
+
+static inline uint64_t mend_range_end(const mend_range *range)
+{
+    return range->address + range->size_bytes;
+}
+
+/* The number of the page that contains an address, and where a page begins. */
+static inline size_t mend_range_page_of(const mend_range *range, uint64_t address)
+{
+    assert(address - range->address < range->size_bytes);
+    return (size_t)((address - range->address) / range->page_bytes);
+}
+
+/* Visits the pages between two addresses that are not committed. */
+#define MEND_MISSING_EACH(at, range, from, end)                                                    \
+    for (uint64_t at = (from); at < (end); at += (range)->page_bytes)                              \
+        if ((range)->pages[mend_range_page_of(range, at)] == NULL)
+
+static inline uint64_t mend_range_page_start(const mend_range *range, size_t page)
+{
+    return range->address + page * range->page_bytes;
+}
+
+/* Pages of one range: the addresses from `from` to `end`, both at pages. */
+typedef struct mend_part {
+    mend_range *range;
+    uint64_t from;
+    uint64_t end;
+} mend_part;
+
+/* The pages of one request, in the order of their addresses; no part meets another. */
+typedef struct mend_parts {
+    const mend_part *items;
+    size_t count; /* at least 1 */
+} mend_parts;
+
+/* Whether an address is in one of the parts. O(log parts). */
+bool mend_parts_contain(const mend_parts *parts, uint64_t address);
+
+/* Bytes of the parts that are not committed. */
+uint64_t mend_parts_missing_bytes(const mend_parts *parts);
+
+/* Bytes from `from` to `end`, both at pages, that are not committed. */
+uint64_t mend_range_missing_bytes(const mend_range *range, uint64_t from, uint64_t end);
+
+/* The first frozen chunk from `from` to `end` that belongs to no committed page; NULL: none. O(1)
+ * while nothing is frozen. */
+const mend_chunk *mend_range_find_frozen(const mend_heap *heap, const mend_range *range,
+                                         uint64_t from, uint64_t end);
+
+/* Whether a chunk below the range is pinned, for more than the export of its page. */
+bool mend_range_is_pinned(const mend_heap *heap, const mend_range *range);
+
+/* A stretch of the range that nothing is mapped at and no committed page covers. */
+typedef struct mend_range_gap {
+    uint64_t address;
+    uint64_t size_bytes; /* 0: there is none */
+} mend_range_gap;
+
+/* The first one from `from` on, up to `end`. */
+mend_range_gap mend_range_next_gap(const mend_heap *heap, const mend_range *range, uint64_t from,
+                                   uint64_t end);
+
+/* The largest one of several parts, in bytes; 0: there is none, or `parts` is NULL. */
+uint64_t mend_parts_largest_gap(const mend_heap *heap, const mend_parts *parts);
+
+/* ---- pages.c --------------------------------------------------------------------------------- */
+
+/* Reserves nodes to commit those of the pages that are not committed, as far as they are mapped
+ * now, and to decommit those that are. O(pages, and what their memory
+ * waits for). False if malloc fails. */
+bool mend_range_reserve_commit(mend_heap *heap, const mend_parts *parts);
+bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t from,
+                                 uint64_t end);
+
+/* Neighbouring pages of one range and tag that are committed, or decommitted, together: the history
+ * has one event for all of them. Begin with the kind and the stream alone. */
+typedef struct mend_page_stretch {
+    mend_event_kind kind;
+    mend_stream stream;
+    uint64_t tag;
+    uint64_t from;
+    uint64_t end;
+} mend_page_stretch;
+
+/* The live page is the next one; and there is none any more. */
+void mend_range_note_page(mend_heap *heap, mend_page_stretch *stretch, const mend_span *page);
+void mend_range_note_last(mend_heap *heap, mend_page_stretch *stretch);
+
+/* Commits a page that is free memory in a run; the span keeps the waits of its memory. */
+void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_stream stream);
+
+/* Makes a committed page free memory again, which is idle after the waits of its span. */
+void mend_range_free_page(mend_heap *heap, mend_range *range, size_t page);
+
+/* ---- range.c --------------------------------------------------------------------------------- */
+
+/* Commits the pages, in one step under `state`. The caller holds it; it may be released before.
+ * Errors as mend_ladder_climb; then no page is committed that was not. */
+mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stream stream);
+
+/* Makes the committed ones among the pages free memory, after the work queued so far on the stream
+ * and on those that were recorded. As above. Errors as mend_free, or
+ * MEND_ERROR_OUT_OF_HOST_MEMORY: nothing changed. */
+mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
+                               mend_stream stream);
+
+/* Declares that a stream uses the committed ones among the pages. As above; errors as
+ * mend_record_stream. */
+mend_result mend_heap_record_range(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
+                                   mend_stream stream);
+
+/* Decommits all pages, and closes the range, which the caller must not use any more. Under both
+ * locks. MEND_ERROR_INVALID_ARGUMENT (a page is pinned), or as mend_heap_decommit: nothing
+ * changed. */
+mend_result mend_heap_destroy_range(mend_heap *heap, mend_range *range, mend_stream stream);
+
+/* ---- commit.c -------------------------------------------------------------------------------- */
+
+/*
+ * The request has pages. What a try maps and cannot commit stays free memory, which a later try
+ * finds; no page is committed before all are.
+ */
+
+/* Commits the pages if all of them are mapped, and the stream may use their memory. No driver call
+ * unless behind_wait. The caller holds `state`. PLACED, NOTHING, FAILED; with behind_wait also
+ * AGAIN. */
+mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request);
+
+/* Maps what is missing, then the same. NOTHING: heap->shortage says what was missing. Calls the
+ * driver: the caller holds both locks, and a driver scope is open. */
+mend_outcome mend_commit(mend_heap *heap, const mend_request *request);
+
+/* ---- addresses.c ----------------------------------------------------------------------------- */
+
+/* Frees host memory. */
+void mend_ranges_clear(mend_heap *heap);
+
+/* Reserves addresses. `size_bytes` is a multiple of `page_bytes`, which is one of the device's
+ * page. Calls the driver. MEND_ERROR_OUT_OF_ADDRESSES. */
+mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t page_bytes,
+                               mend_range **range);
+
+/* Closes a range without committed pages. No driver call. */
+void mend_ranges_close(mend_heap *heap, mend_range *range);
+
+#endif

@@ -1,0 +1,111 @@
+/*
+ * Events on their way from a heap to a reader that takes no lock and makes nobody wait: those that
+ * find the ring full are lost, and counted.
+ *
+ * Who holds the heap's `state` lock writes; one thread reads.
+ */
+#ifndef MEND_RECORD_EVENT_RING_H
+#define MEND_RECORD_EVENT_RING_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "base/thread.h"
+#include "mend/mend_views.h"
+
+/* How many there is room for: powers of two. */
+enum { MEND_EVENT_RING_ROOM = 65536, MEND_EVENT_RING_FAILURES = 16 };
+
+/* Why a request failed: beside its event, so that others need no room for it. */
+enum { MEND_SHORTFALL_NUMBERS = 18 };
+typedef struct mend_event_failure {
+    uint64_t sequence;                        /* of its event */
+    uint64_t numbers[MEND_SHORTFALL_NUMBERS]; /* of mend_shortfall, from requested_bytes on */
+    char message[MEND_MESSAGE_BYTES];
+} mend_event_failure;
+static_assert(offsetof(mend_shortfall, holders) - offsetof(mend_shortfall, requested_bytes) ==
+                  MEND_SHORTFALL_NUMBERS * sizeof(uint64_t),
+              "all of its numbers");
+
+typedef struct mend_event_ring {
+    mend_history_event *events;
+    int bell;             /* a file that is written when the reader must not tarry */
+    _Atomic(bool) is_due; /* it is to be written, by who has released the lock */
+    _Atomic(uint64_t) written;
+    _Atomic(uint64_t) read;
+    _Atomic(uint64_t) lost;
+    _Atomic(uint64_t) failures_written;
+    _Atomic(uint64_t) failures_read;
+    mend_event_failure failures[MEND_EVENT_RING_FAILURES];
+} mend_event_ring;
+
+/* Of many at once some have none. */
+static inline void mend_event_ring_put_failure(mend_event_ring *ring, uint64_t sequence,
+                                               const mend_thread_error *error)
+{
+    const uint64_t written = atomic_load_explicit(&ring->failures_written, memory_order_relaxed);
+    if (written - atomic_load_explicit(&ring->failures_read, memory_order_acquire) <
+        MEND_EVENT_RING_FAILURES) {
+        mend_event_failure *to = &ring->failures[written % MEND_EVENT_RING_FAILURES];
+        to->sequence = sequence;
+        memcpy(to->numbers, &error->shortfall.requested_bytes, sizeof(to->numbers));
+        memcpy(to->message, error->message, sizeof(to->message));
+        atomic_store_explicit(&ring->failures_written, written + 1, memory_order_release);
+    }
+}
+
+/* The oldest one, which is gone with the next call. False: there is none. */
+static inline bool mend_event_ring_take_failure(mend_event_ring *ring, mend_event_failure *failure)
+{
+    const uint64_t read = atomic_load_explicit(&ring->failures_read, memory_order_relaxed);
+    if (read == atomic_load_explicit(&ring->failures_written, memory_order_acquire)) {
+        return false;
+    }
+    *failure = ring->failures[read % MEND_EVENT_RING_FAILURES];
+    atomic_store_explicit(&ring->failures_read, read + 1, memory_order_release);
+    return true;
+}
+
+static inline void mend_event_ring_put(mend_event_ring *ring, const mend_history_event *event)
+{
+    const uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
+    const uint64_t held = written - atomic_load_explicit(&ring->read, memory_order_acquire);
+    if (held == MEND_EVENT_RING_ROOM) {
+        atomic_fetch_add_explicit(&ring->lost, 1, memory_order_relaxed);
+        return;
+    }
+    ring->events[written % MEND_EVENT_RING_ROOM] = *event;
+    atomic_store_explicit(&ring->written, written + 1, memory_order_release);
+    if (held == MEND_EVENT_RING_ROOM / 2 || event->kind == MEND_EVENT_OUT_OF_MEMORY) {
+        /* After a refusal the program may end. */
+        atomic_store_explicit(&ring->is_due, true, memory_order_relaxed);
+    }
+}
+
+/* A system call where one is due: no lock is held. */
+static inline void mend_event_ring_tell(mend_event_ring *ring)
+{
+    if (atomic_load_explicit(&ring->is_due, memory_order_relaxed) &&
+        atomic_exchange_explicit(&ring->is_due, false, memory_order_relaxed)) {
+        (void)eventfd_write(ring->bell, 1);
+    }
+}
+
+/* The oldest event, which stays until mend_event_ring_pass. NULL: there is none. */
+static inline const mend_history_event *mend_event_ring_next(mend_event_ring *ring)
+{
+    const uint64_t read = atomic_load_explicit(&ring->read, memory_order_relaxed);
+    return read == atomic_load_explicit(&ring->written, memory_order_acquire)
+               ? NULL
+               : &ring->events[read % MEND_EVENT_RING_ROOM];
+}
+static inline void mend_event_ring_pass(mend_event_ring *ring)
+{
+    const uint64_t read = atomic_load_explicit(&ring->read, memory_order_relaxed);
+    atomic_store_explicit(&ring->read, read + 1, memory_order_release);
+}
+
+#endif

@@ -1,0 +1,339 @@
+/*
+ * The sums lie in a table found by hashing. It has room for so many holders; blocks of further ones
+ * count by powers of two of their size, as in `libmend report`.
+ *
+ * A leak shows by the births of what lives: the work is divided into stretches of equally many
+ * allocations, and a holder that has kept blocks of most of them has grown without a fall. What it
+ * keeps of all stretches up to one is its line there (record/growth.h).
+ */
+#include "record/holders.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/words.h"
+#include "layout/layout.h"
+#include "layout/usage.h"
+#include "record/growth.h"
+
+enum { SLOTS = 4096, PATH_BYTES = 128, PATH_SHOWN = 80, STACK_BYTES = 80, MANY_TIMES = 8 };
+static_assert(SLOTS / 2 > MEND_HOLDERS_MOST, "a free slot is near");
+
+typedef struct key {
+    uint16_t scope, stack;
+    bool has_stream;
+    bool is_class; /* of blocks up to `block_bytes`, of holders for which there was no room */
+    uint64_t tag;
+    mend_stream stream;
+    uint64_t block_bytes;
+} key;
+
+typedef struct sum {
+    key of;
+    uint64_t bytes, blocks;
+    float oldest;
+    uint64_t growth_bytes;
+    uint64_t kept_bytes[MEND_GROWTH_STRETCHES]; /* by the stretch in which the blocks were born */
+} sum;
+
+struct mend_holders_sum {
+    uint64_t below; /* the address of the span that was summed last; UINT64_MAX: none was */
+    float now;
+    unsigned by; /* MEND_BY_... */
+    size_t count;
+    uint16_t slots[SLOTS];       /* indices of sums, from 1; 0: free */
+    sum sums[MEND_HOLDERS_MOST]; /* most often a few are used */
+};
+typedef mend_holders_sum table;
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+static bool has_key(const key *a, const key *b)
+{
+    return a->scope == b->scope && a->stack == b->stack && a->tag == b->tag &&
+           a->block_bytes == b->block_bytes && a->stream == b->stream &&
+           a->has_stream == b->has_stream && a->is_class == b->is_class;
+}
+
+static uint32_t slot_of(const key *k)
+{
+    uint64_t hash = k->tag ^ k->block_bytes << 20 ^ (uint64_t)k->scope << 1 ^
+                    (uint64_t)k->stack << 33 ^ k->is_class ^ (uint64_t)(uintptr_t)k->stream << 3;
+    hash *= UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(hash >> 52) % SLOTS;
+}
+
+/* The sum of this key, or a free slot for it. */
+static uint16_t *find(table *t, const key *k)
+{
+    uint32_t slot = slot_of(k);
+    while (t->slots[slot] != 0 && !has_key(&t->sums[t->slots[slot] - 1].of, k)) {
+        slot = (slot + 1) % SLOTS;
+    }
+    return &t->slots[slot];
+}
+
+static bool is_of_size(const key *k)
+{
+    return k->scope == 0 && k->tag == 0 && k->stack == 0 && !k->has_stream;
+}
+
+static sum *sum_of(table *t, const mend_span *span)
+{
+    key k = {.scope = (t->by & MEND_BY_SCOPE) != 0 ? span->scope : 0,
+             .tag = (t->by & MEND_BY_TAG) != 0 ? mend_holders_tag(span->tag, span->sleep_tag) : 0,
+             .stack = (t->by & MEND_BY_STACK) != 0 ? span->stack : 0,
+             .has_stream = (t->by & MEND_BY_STREAM) != 0};
+    k.stream = k.has_stream ? span->stream : NULL;
+    k.block_bytes = is_of_size(&k) ? span->size_bytes : 0;
+    uint16_t *slot = find(t, &k);
+    if (*slot == 0 && t->count >= MEND_HOLDERS_OWN) {
+        const unsigned bits = 64 - (unsigned)__builtin_clzll(span->size_bytes - 1);
+        k = (key){.is_class = true, .block_bytes = UINT64_C(1) << bits};
+        slot = find(t, &k);
+    }
+    if (*slot == 0) {
+        t->sums[t->count] = (sum){.of = k, .oldest = span->born};
+        *slot = (uint16_t)++t->count;
+    }
+    return &t->sums[*slot - 1];
+}
+
+static void count_block(table *t, const mend_span *span)
+{
+    sum *s = sum_of(t, span);
+    s->bytes += span->size_bytes;
+    s->blocks++;
+    s->oldest = span->born < s->oldest ? span->born : s->oldest;
+    const int stretch = (int)(span->born / t->now * MEND_GROWTH_STRETCHES);
+    s->kept_bytes[stretch < MEND_GROWTH_STRETCHES ? stretch : MEND_GROWTH_STRETCHES - 1] +=
+        span->size_bytes;
+}
+
+static void count_all(table *t, const mend_heap *heap)
+{
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        MEND_TREE_EACH(const mend_span, end, by_end, &heap->zones[zone].segment_ends) {
+            for (const mend_span *span = end; span != NULL; span = span->previous) {
+                if (span->live) {
+                    count_block(t, span);
+                }
+            }
+        }
+    }
+}
+
+/* From the highest address down: a step can find its way by that alone. */
+bool mend_holders_add(mend_holders_sum *of, const mend_heap *heap, size_t spans)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    if (of->below == UINT64_MAX) {
+        of->now = (float)(int64_t)heap->counters.births;
+    }
+    const mend_chunk *chunk = mend_chunk_below(&heap->chunks, of->below);
+    for (; chunk != NULL && spans > 0; chunk = mend_chunk_below(&heap->chunks, of->below)) {
+        const mend_span *span = mend_layout_last_span(heap, chunk, NULL);
+        for (; span != NULL && spans > 0; span = span->previous) {
+            if (span->address >= of->below) { /* summed in the step before */
+                continue;
+            }
+            if (span->live) {
+                count_block(of, span);
+            }
+            of->below = span->address;
+            spans--;
+        }
+    }
+    return chunk != NULL;
+}
+
+/* ---- suspects -------------------------------------------------------------------------------- */
+
+/* Whether there is enough to judge: at first a program builds up what it keeps, so half of its
+ * blocks must have been freed. */
+static bool is_judged(const mend_heap *heap)
+{
+    const uint64_t frees = mend_heap_frees(heap);
+    const uint64_t births = heap->counters.births;
+    return births + frees >= MEND_GROWTH_LEAST_EVENTS && frees >= births / 2;
+}
+
+/* One pass through a model frees less than three quarters of its blocks, little beside what it
+ * keeps, and keeps fewer blocks of a holder than there are layers. */
+static bool works_again(const mend_heap *heap, const sum *s)
+{
+    const uint64_t births = heap->counters.births;
+    const uint64_t freed_bytes =
+        MEND_HEAP_SUM(heap, allocated_bytes) - MEND_HEAP_SUM(heap, live_bytes);
+    return mend_heap_frees(heap) >= births / 4 * 3 || s->blocks >= MEND_GROWTH_MANY_BLOCKS ||
+           freed_bytes / MANY_TIMES >= s->growth_bytes;
+}
+
+/* Blocks of the last stretch are what is in use now. */
+static uint64_t growth_of(const sum *s, uint64_t peak_bytes)
+{
+    uint64_t line[MEND_GROWTH_STRETCHES];
+    uint64_t bytes = 0;
+    for (int i = 0; i < MEND_GROWTH_STRETCHES; i++) {
+        bytes += i < MEND_GROWTH_STRETCHES - 1 ? s->kept_bytes[i] : 0;
+        line[i] = bytes;
+    }
+    return mend_growth_judge(line, peak_bytes);
+}
+
+/* ---- the result ------------------------------------------------------------------------------ */
+
+__attribute__((format(printf, 4, 5))) static size_t put(char *text, size_t text_bytes, size_t used,
+                                                        const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(text + used, text_bytes - used, format, arguments);
+    va_end(arguments);
+    return mend_min_u64(used + (size_t)length, text_bytes - 1);
+}
+
+/* What the program calls it, or its number: "kv cache", "tag 7", "stream 7f3a10". */
+static void put_named(char *text, size_t text_bytes, mend_name_kind kind, uint64_t number,
+                      const char *otherwise)
+{
+    const char *name = mend_names_find(kind, number);
+    mend_words_join(text, text_bytes, name != NULL ? name : otherwise);
+}
+
+/* Of a long name the stack has the room that it needs, and others what is left. */
+static void name(const key *of, char text[MEND_HOLDER_NAME_BYTES])
+{
+    char number[32];
+    char path[PATH_BYTES] = "";
+    char stack[STACK_BYTES] = "";
+    if (is_of_size(of)) {
+        put(text, MEND_HOLDER_NAME_BYTES, 0, "%s %s",
+            of->is_class ? "other blocks up to" : "blocks of",
+            mend_words_amount(of->block_bytes).text);
+        return;
+    }
+    if (of->stack != 0) {
+        snprintf(number, sizeof(number), "stack %u", (unsigned)of->stack);
+        put_named(stack, sizeof(stack), MEND_NAME_STACK, of->stack, number);
+    }
+    if (of->scope != 0) {
+        mend_scopes_write_path(of->scope, path, sizeof(path));
+    }
+    const size_t left_bytes =
+        MEND_HOLDER_NAME_BYTES - (of->stack != 0 ? strlen(", ") + strlen(stack) : 0);
+    mend_words_join(text, mend_min_u64(left_bytes, PATH_SHOWN), path);
+    if (of->tag != 0) {
+        snprintf(number, sizeof(number), "tag %llu", (unsigned long long)of->tag);
+        put_named(text, left_bytes, MEND_NAME_TAG, of->tag, number);
+    }
+    mend_words_join(text, MEND_HOLDER_NAME_BYTES, stack);
+    if (of->has_stream) {
+        const uint64_t handle = (uint64_t)(uintptr_t)of->stream;
+        snprintf(number, sizeof(number), "stream %llx", (unsigned long long)handle);
+        put_named(text, MEND_HOLDER_NAME_BYTES, MEND_NAME_STREAM, handle,
+                  of->stream == MEND_NO_STREAM ? "no stream"
+                  : handle == 0                ? "default stream"
+                                               : number);
+    }
+}
+
+static mend_holder holder_of(const table *t, const sum *s)
+{
+    mend_holder holder = {.scope = s->of.scope,
+                          .tag = s->of.tag,
+                          .stream = s->of.stream,
+                          .stack = s->of.stack,
+                          .block_bytes = s->of.block_bytes,
+                          .live_bytes = s->bytes,
+                          .live_blocks = s->blocks,
+                          .oldest = s->oldest < t->now ? (uint64_t)(t->now - s->oldest) : 0,
+                          .growth_bytes = s->growth_bytes};
+    name(&s->of, holder.name);
+    return holder;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const sum *one = a;
+    const sum *other = b;
+    return one->bytes != other->bytes
+               ? (one->bytes < other->bytes ? 1 : -1)
+               : (one->oldest > other->oldest) - (one->oldest < other->oldest);
+}
+
+mend_holders_sum *mend_holders_begin(unsigned by)
+{
+    table *t = malloc(sizeof(*t));
+    if (t != NULL) {
+        memset(t, 0, offsetof(table, sums));
+        t->by = by;
+        t->below = UINT64_MAX;
+    }
+    return t;
+}
+
+void mend_holders_end(mend_holders_sum *t, const mend_heap *heap, mend_holder *largest,
+                      size_t capacity, mend_holder *suspect, size_t *total)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    const sum *most = NULL;
+    const bool is_told = is_judged(heap);
+    const uint64_t peak_bytes = mend_usage_counter_peak(heap, MEND_USE_BYTES, MEND_USAGE_ALL);
+    for (size_t i = 0; is_told && i < t->count; i++) {
+        sum *const s = &t->sums[i];
+        s->growth_bytes = growth_of(s, peak_bytes);
+        s->growth_bytes = works_again(heap, s) ? s->growth_bytes : 0;
+    }
+    qsort(t->sums, t->count, sizeof(*t->sums), by_bytes);
+    for (size_t i = 0; i < t->count; i++) {
+        const uint64_t growth_bytes = t->sums[i].growth_bytes;
+        most = growth_bytes > (most != NULL ? most->growth_bytes : 0) ? &t->sums[i] : most;
+        if (i < capacity) {
+            largest[i] = holder_of(t, &t->sums[i]);
+        }
+    }
+    *suspect = most != NULL ? holder_of(t, most) : (mend_holder){0};
+    *total = t->count;
+    free(t);
+}
+
+bool mend_holders_find(const mend_heap *heap, unsigned by, mend_holder *largest, size_t capacity,
+                       mend_holder *suspect, size_t *total)
+{
+    mend_holders_sum *of = mend_holders_begin(by);
+    if (of == NULL) {
+        return false;
+    }
+    of->now = (float)(int64_t)heap->counters.births;
+    count_all(of, heap);
+    mend_holders_end(of, heap, largest, capacity, suspect, total);
+    return true;
+}
+
+size_t mend_holders_describe(const mend_holder *largest, size_t count, char *text,
+                             size_t text_bytes)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        const mend_holder *h = &largest[i];
+        used = put(text, text_bytes, used, "%s%s (%s in %llu block%s, %s%llu allocation%s old)",
+                   i > 0 ? ", " : "", h->name, mend_words_amount(h->live_bytes).text,
+                   (unsigned long long)h->live_blocks, h->live_blocks == 1 ? "" : "s",
+                   h->live_blocks == 1 ? "" : "up to ", (unsigned long long)h->oldest,
+                   h->oldest == 1 ? "" : "s");
+    }
+    return used;
+}
+
+void mend_holders_accuse(const mend_holder *suspect, char *text, size_t text_bytes)
+{
+    text[0] = '\0';
+    if (suspect->growth_bytes > 0) {
+        put(text, text_bytes, 0, "%s +%s", suspect->name,
+            mend_words_amount(suspect->growth_bytes).text);
+    }
+}

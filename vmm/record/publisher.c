@@ -1,0 +1,241 @@
+/*
+ * The thread that shows a pool to others: see mend_pool_config.publish and snapshot. It sums the
+ * pool up once a second, and less often where that takes long: it works for at most a hundredth of
+ * the time, and has the locks for some 50 us at once. Snapshots it writes when a signal has come.
+ */
+#include "pool/pool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/signals.h"
+#include "record/live_page.h"
+#include "record/record.h"
+
+enum { PERIOD_MS = 1000, LEAST_IDLE_PARTS = 100 };
+
+struct mend_publisher {
+    mend_pool *pool;
+    pthread_t thread;
+    int file;         /* of the page; -1: none */
+    int bell;         /* written: a page or a snapshot is wanted at once, or the thread is to end */
+    bool hears;       /* SIGUSR2 rings the bell */
+    char *path;       /* of snapshots; NULL: none */
+    unsigned number;  /* of the last snapshot */
+    unsigned signals; /* that were there at the last look */
+    atomic_bool ends;
+    bool runs;           /* the thread */
+    mend_live_page page; /* the thread's own */
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* All of one moment; of several, if there are more blocks than a step sums up. False: the host has
+ * no memory for it; the page stays as it was. */
+static bool sum_up(struct mend_publisher *p)
+{
+    mend_live_page *next = &p->page;
+    mend_heap *heap = &p->pool->heap;
+    mend_holder suspect;
+    size_t count = 0;
+    uint64_t below = UINT64_MAX;
+    bool goes_on = true;
+    mend_holders_sum *holders = mend_holders_begin(MEND_BY_DEFAULT);
+    if (holders == NULL) {
+        return false;
+    }
+    do {
+        mend_heap_lock_to_read(heap);
+        goes_on = mend_holders_add(holders, heap, MEND_SPANS_OF_A_STEP) ||
+                  mend_observe_free(heap, MEND_SPANS_OF_A_STEP, &below, &next->free);
+        if (!goes_on) {
+            mend_holders_end(holders, heap, next->holders, MEND_LIVE_HOLDERS, &suspect, &count);
+            next->before = next->stats;
+            next->before_ns = next->time_ns;
+            mend_pool_statistics(p->pool, &next->stats);
+            next->time_ns = now_ns();
+        }
+        mend_heap_unlock_after_read(heap);
+    } while (goes_on);
+    next->holder_count = count;
+    return true;
+}
+
+static void write_at(const struct mend_publisher *p, size_t from, size_t bytes)
+{
+    (void)!pwrite(p->file, (const char *)&p->page + from, bytes, (off_t)from);
+}
+
+static void write_page(struct mend_publisher *p)
+{
+    enum {
+        SEQUENCE = offsetof(mend_live_page, sequence),
+        TIME = offsetof(mend_live_page, time_ns)
+    };
+    if (sum_up(p)) {
+        p->page.sequence++;
+        write_at(p, SEQUENCE, sizeof(p->page.sequence));
+        write_at(p, TIME, sizeof(p->page) - TIME);
+        p->page.sequence++;
+        write_at(p, SEQUENCE, sizeof(p->page.sequence));
+    }
+}
+
+/* Returns how long the thread may sleep; -1: until the bell is written. */
+static int tell_page(struct mend_publisher *p)
+{
+    if (p->file < 0) {
+        return -1;
+    }
+    const uint64_t began_ns = now_ns();
+    write_page(p);
+    const uint64_t took_ms = (now_ns() - began_ns) / UINT64_C(1000000);
+    return (int)mend_min_u64(mend_max_u64(PERIOD_MS, took_ms * LEAST_IDLE_PARTS), INT_MAX);
+}
+
+static void tell_snapshot(struct mend_publisher *p)
+{
+    const unsigned signals = mend_signals_count();
+    if (p->path != NULL && signals != p->signals) {
+        p->signals = signals;
+        mend_pool_snapshot(p->pool, p->path, &p->number);
+    }
+}
+
+static void *publish(void *context)
+{
+    struct mend_publisher *p = context;
+    struct pollfd bell = {.fd = p->bell, .events = POLLIN};
+    eventfd_t rung;
+    do {
+        (void)poll(&bell, 1, tell_page(p));
+        (void)eventfd_read(p->bell, &rung);
+        tell_snapshot(p); /* also of a signal from just before the end */
+    } while (!atomic_load(&p->ends));
+    return NULL;
+}
+
+/* A file in memory that nobody can cut while it is read. */
+static mend_result open_page(struct mend_publisher *p)
+{
+    p->file = mend_file_keep(memfd_create(MEND_LIVE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (p->file < 0 || ftruncate(p->file, sizeof(mend_live_page)) != 0 ||
+        fcntl(p->file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        return mend_failure(MEND_ERROR_SYSTEM, "no file to publish the pool: %s", strerror(errno));
+    }
+    p->page = (mend_live_page){.magic = MEND_LIVE_MAGIC,
+                               .version = MEND_LIVE_VERSION,
+                               .page_bytes = sizeof(p->page),
+                               .process = (uint64_t)getpid(),
+                               .device = p->pool->device,
+                               .stats = MEND_STATS_INIT};
+    if (pwrite(p->file, &p->page, sizeof(p->page), 0) != sizeof(p->page)) {
+        return mend_failure(MEND_ERROR_SYSTEM, "no page to publish the pool: %s", strerror(errno));
+    }
+    return MEND_OK;
+}
+
+static mend_result hear(struct mend_publisher *p, const char *path)
+{
+    const size_t bytes = strlen(path) + 1;
+    p->path = malloc(bytes);
+    if (p->path == NULL) {
+        return mend_no_host_memory("snapshots");
+    }
+    memcpy(p->path, path, bytes);
+    p->signals = mend_signals_count();
+    p->hears = mend_signals_hear(p->bell);
+    return p->hears ? MEND_OK
+                    : mend_failure(MEND_ERROR_SYSTEM,
+                                   "no snapshots on SIGUSR2: the program has set a handler above "
+                                   "Mend's, or %d pools hear the signal",
+                                   MEND_BELLS);
+}
+
+static mend_result open_all(struct mend_publisher *p, bool publishes, const char *path)
+{
+    p->file = -1;
+    p->bell = mend_file_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (p->bell < 0) {
+        return mend_failure(MEND_ERROR_SYSTEM, "no bell to publish a pool: %s", strerror(errno));
+    }
+    MEND_TRY(publishes ? open_page(p) : MEND_OK);
+    MEND_TRY(path != NULL ? hear(p, path) : MEND_OK);
+    return mend_publisher_start(p->pool);
+}
+
+mend_result mend_publisher_open(mend_pool *pool, bool publishes, const char *path)
+{
+    struct mend_publisher *p = calloc(1, sizeof(*p));
+    if (p == NULL) {
+        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed to publish a pool");
+    }
+    p->pool = pool;
+    pool->publisher = p;
+    const mend_result result = open_all(p, publishes, path);
+    if (result != MEND_OK) {
+        mend_publisher_close(pool);
+    }
+    return result;
+}
+
+mend_result mend_publisher_start(mend_pool *pool)
+{
+    struct mend_publisher *p = pool->publisher;
+    if (p != NULL) {
+        atomic_store(&p->ends, false);
+        p->runs = mend_share_start_thread(&p->thread, "mend-publisher", publish, p);
+    }
+    return p == NULL || p->runs
+               ? MEND_OK
+               : mend_failure(MEND_ERROR_SYSTEM, "the system started no thread to publish a pool");
+}
+
+void mend_publisher_ring(const mend_pool *pool)
+{
+    (void)eventfd_write(pool->publisher->bell, 1);
+}
+
+void mend_publisher_stop(mend_pool *pool)
+{
+    struct mend_publisher *p = pool->publisher;
+    if (p != NULL && p->runs) {
+        atomic_store(&p->ends, true);
+        mend_publisher_ring(pool);
+        pthread_join(p->thread, NULL);
+        p->runs = false;
+    }
+}
+
+void mend_publisher_close(mend_pool *pool)
+{
+    struct mend_publisher *p = pool->publisher;
+    if (p == NULL) {
+        return;
+    }
+    if (p->hears) {
+        mend_signals_miss(p->bell);
+    }
+    if (p->bell >= 0) {
+        close(p->bell);
+    }
+    if (p->file >= 0) {
+        close(p->file);
+    }
+    free(p->path);
+    free(p);
+    pool->publisher = NULL;
+}

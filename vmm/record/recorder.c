@@ -1,0 +1,343 @@
+/*
+ * The thread that writes what happens in a pool to a file: see mend_pool_config.record. Allocations
+ * leave their events in a ring and never wait for it.
+ *
+ * The file is written in laps, in its first half and behind that in turns. Each begins with all
+ * that a reader needs to know if everything before is gone: what is recorded, the names of scopes,
+ * the live blocks. Blocks of events follow. They go over the oldest ones, never over the lap just
+ * before: it is whole until this one has its list.
+ */
+#include "pool/pool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "record/record.h"
+#include "record/recording.h"
+
+enum { PERIOD_MS = 10, MOST_FILES = 256, SUFFIX_BYTES = 16 };
+
+/* The blocks that the events leave alive. */
+typedef struct live_blocks {
+    mend_pointer_map at; /* from an address to its event */
+    mend_slab events;
+} live_blocks;
+
+/* Its thread's own, but for what is said of the rest. */
+struct mend_recorder {
+    mend_event_ring ring;
+    atomic_bool ends; /* the thread is to end, and whether the process does so with the pool: */
+    atomic_bool is_exit;
+    bool is_over; /* the thread has ended. Of whoever ends it: a visitor of the pool, or its end */
+    pthread_t thread; /* constant, as the next two */
+    mend_record_run run;
+    uint64_t keep_bytes;
+    uint64_t end;    /* no block of this lap begins behind it */
+    uint32_t scopes; /* that are named in this lap */
+    uint32_t names;  /* of tags and streams, the same */
+    bool has_failed; /* to write; the log knows */
+    live_blocks live;
+    mend_record_file to;
+};
+
+/* ---- live blocks ----------------------------------------------------------------------------- */
+
+/* Without host memory the block is not in the next list. */
+static void follow(live_blocks *live, const mend_history_event *event)
+{
+    const uint64_t address = (uint64_t)(uintptr_t)event->address;
+    const bool is_alloc = event->kind == MEND_EVENT_ALLOC;
+    mend_history_event *known = is_alloc || event->kind == MEND_EVENT_FREE
+                                    ? mend_pointer_map_remove(&live->at, address)
+                                    : NULL;
+    if (known != NULL) {
+        mend_slab_give(&live->events, known);
+    }
+    if (is_alloc && mend_slab_reserve(&live->events, 1) && mend_pointer_map_reserve(&live->at)) {
+        known = mend_slab_take(&live->events);
+        *known = *event;
+        mend_pointer_map_insert(&live->at, address, known);
+    }
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* Why the file is not taken: one that is no recording holds other data, which a wrong path must not
+ * cost. NULL: it is taken, and is empty. */
+static const char *empty(int file)
+{
+    uint64_t mark = 0;
+    const ssize_t bytes = pread(file, &mark, sizeof(mark), 0);
+    if (bytes > 0 && mark != MEND_RECORD_MARK) {
+        return strerror(EEXIST);
+    }
+    return ftruncate(file, 0) == 0 ? NULL : strerror(errno);
+}
+
+/* The file of this name, or of the first of NAME.1, NAME.2, ... that no other recorder has. It is
+ * empty. -1: and *reason, which is NULL if others have all. */
+static int open_file(const char *name, const char **reason)
+{
+    char path[PATH_MAX];
+    const size_t length = strlen(name);
+    if (length + SUFFIX_BYTES > sizeof(path)) {
+        *reason = strerror(ENAMETOOLONG);
+        return -1;
+    }
+    memcpy(path, name, length + 1);
+    for (int i = 1; i <= MOST_FILES; i++) {
+        const int file = mend_file_open(path, O_RDWR | O_CREAT, reason);
+        if (file < 0) {
+            return -1;
+        }
+        const bool is_others = flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        *reason = is_others ? NULL : empty(file);
+        if (!is_others && *reason == NULL) {
+            return file;
+        }
+        close(file);
+        if (!is_others) {
+            return -1;
+        }
+        snprintf(path + length, SUFFIX_BYTES, ".%d", i);
+    }
+    return -1;
+}
+
+/* A block that cannot be written is lost, and the next one is tried again. */
+static void write_block(struct mend_recorder *r)
+{
+    const mend_record_head *head = &r->to.block.head;
+    const uint32_t events = head->kind == MEND_RECORD_EVENTS ? head->count : 0;
+    const int error =
+        mend_record_write(&r->to, atomic_load_explicit(&r->ring.lost, memory_order_relaxed));
+    if (error != 0) {
+        atomic_fetch_add_explicit(&r->ring.lost, events, memory_order_relaxed);
+    }
+    if (error != 0 && !r->has_failed) {
+        r->has_failed = true;
+        mend_warn("the recording of the pool on device %d cannot be written: %s",
+                  (int)r->run.device, strerror(error));
+    }
+}
+
+/* What has a name since, in blocks that begin before `end`. */
+static void write_names(struct mend_recorder *r, uint64_t end)
+{
+    while (r->names < mend_names_count(&mend_process_own_names) && r->to.at < end) {
+        mend_record_fill_names(&r->to.block, &r->names);
+        write_block(r);
+    }
+    while (r->scopes < mend_names_count(&mend_process_own_scopes) && r->to.at < end) {
+        mend_record_fill_scopes(&r->to.block, &r->scopes);
+        write_block(r);
+    }
+}
+
+static void list_live(struct mend_recorder *r, uint64_t end)
+{
+    const mend_pointer_map *live = &r->live.at;
+    mend_record_begin(&r->to.block, MEND_RECORD_LIVE);
+    for (size_t i = 0; i < live->capacity && r->to.at < end; i++) {
+        const mend_history_event *event = live->entries[i].value;
+        if (event != NULL && !mend_record_add_event(&r->to.block, event)) {
+            write_block(r);
+            mend_record_begin(&r->to.block, MEND_RECORD_LIVE);
+            i--; /* this one again */
+        }
+    }
+    if (r->to.block.head.count > 0) {
+        write_block(r);
+    }
+}
+
+static void begin_lap(struct mend_recorder *r)
+{
+    const uint64_t room = r->keep_bytes - 2 * MEND_RECORD_BLOCK_BYTES; /* names, events */
+    const bool is_first_half = r->end != room / 2;
+    if (is_first_half) {
+        (void)!ftruncate(r->to.file, (off_t)r->to.at); /* what is behind is the oldest */
+        r->to.at = 0;
+    }
+    r->end = is_first_half ? room / 2 : room;
+    const uint32_t scopes = mend_names_count(&mend_process_own_scopes);
+    const uint32_t names = mend_names_count(&mend_process_own_names);
+    const uint64_t part = (r->end - r->to.at) / 4;
+    r->scopes = 0;
+    r->names = 0;
+    r->run.live_blocks = r->live.at.count;
+    mend_record_fill_run(&r->to.block, &r->run);
+    write_block(r);
+    write_names(r, r->to.at + part);
+    r->scopes = r->scopes < scopes ? scopes : r->scopes; /* of so many some stay without a name */
+    r->names = r->names < names ? names : r->names;
+    list_live(r, r->end - 2 * part);
+}
+
+static void write_failures(struct mend_recorder *r)
+{
+    mend_event_failure failure;
+    while (mend_event_ring_take_failure(&r->ring, &failure)) {
+        if (r->to.at > r->end) {
+            begin_lap(r);
+        }
+        mend_record_fill_failure(&r->to.block, &failure);
+        write_block(r);
+    }
+}
+
+/* Writes all that is in the ring now. */
+static void write_events(struct mend_recorder *r)
+{
+    const mend_history_event *event = mend_event_ring_next(&r->ring);
+    while (event != NULL) {
+        if (r->to.at > r->end) {
+            begin_lap(r);
+        }
+        write_names(r, r->end);
+        mend_record_begin(&r->to.block, MEND_RECORD_EVENTS);
+        while (event != NULL && mend_record_add_event(&r->to.block, event)) {
+            follow(&r->live, event);
+            mend_event_ring_pass(&r->ring);
+            event = mend_event_ring_next(&r->ring);
+        }
+        write_block(r);
+    }
+}
+
+static void *write_recording(void *context)
+{
+    struct mend_recorder *r = context;
+    struct pollfd bell = {.fd = r->ring.bell, .events = POLLIN};
+    bool ends = false;
+    begin_lap(r);
+    while (!ends) {
+        eventfd_t rung;
+        (void)poll(&bell, 1, PERIOD_MS);
+        (void)eventfd_read(r->ring.bell, &rung);
+        ends = atomic_load(&r->ends); /* what was put before is written */
+        write_events(r);
+        write_failures(r);
+    }
+    mend_record_begin(&r->to.block, MEND_RECORD_END);
+    r->to.block.head.first = atomic_load(&r->is_exit);
+    write_block(r);
+    return NULL;
+}
+
+/* ---- its life -------------------------------------------------------------------------------- */
+
+static void close_all(struct mend_recorder *r)
+{
+    if (r->to.file >= 0) {
+        close(r->to.file);
+    }
+    if (r->ring.bell >= 0) {
+        close(r->ring.bell);
+    }
+    mend_pointer_map_clear(&r->live.at);
+    mend_slab_clear(&r->live.events);
+    free(r->ring.events);
+    free(r);
+}
+
+/* *are_many: other recorders have all files. */
+static mend_result open_all(struct mend_recorder *r, const char *path, bool *are_many)
+{
+    if (r->ring.events == NULL) {
+        return mend_no_host_memory("a recorder");
+    }
+    r->ring.bell = mend_file_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    const char *reason = strerror(errno);
+    r->to.file = r->ring.bell >= 0 ? open_file(path, &reason) : -1;
+    if (r->to.file < 0) {
+        *are_many = reason == NULL;
+        return mend_failure(MEND_ERROR_SYSTEM, "no recording to %s: %s", path,
+                            reason != NULL ? reason : "other pools have all files");
+    }
+    if (!mend_share_start_thread(&r->thread, "mend-recorder", write_recording, r)) {
+        return mend_failure(MEND_ERROR_SYSTEM, "the system started no thread for the recorder");
+    }
+    return MEND_OK;
+}
+
+/* The thread runs before the heap knows of the ring: whatever fails, no event was put there. That
+ * other recorders have all files is no failure of the pool. */
+mend_result mend_recorder_start(mend_pool *pool, const char *path, uint64_t keep_bytes)
+{
+    struct mend_recorder *r = calloc(1, sizeof(*r));
+    if (r == NULL) {
+        return mend_no_host_memory("a recorder");
+    }
+    r->to.file = -1;
+    r->ring.bell = -1;
+    r->ring.events = mend_history_make(MEND_EVENT_RING_ROOM);
+    r->keep_bytes = keep_bytes;
+    r->run = (mend_record_run){.process = (uint64_t)getpid(),
+                               .device = (uint64_t)pool->device,
+                               .memory_bytes = pool->heap.device.total_bytes,
+                               .limit_bytes = pool->heap.config.limit_bytes};
+    mend_pointer_map_init(&r->live.at);
+    mend_slab_init(&r->live.events, sizeof(mend_history_event));
+    bool are_many = false;
+    mend_result result = open_all(r, path, &are_many);
+    if (result != MEND_OK) {
+        close_all(r);
+        if (are_many) {
+            mend_warn(
+                "the pool on device %d is not recorded: %d others are, to %s and files beside",
+                pool->device, MOST_FILES, path);
+        }
+        return are_many ? MEND_OK : result;
+    }
+    pool->recorder = r;
+    mend_heap_lock(&pool->heap);
+    mend_history_record(&pool->heap.history, &r->ring);
+    mend_heap_unlock(&pool->heap);
+    return MEND_OK;
+}
+
+static void end_thread(struct mend_recorder *r)
+{
+    if (!r->is_over) {
+        atomic_store(&r->ends, true);
+        (void)eventfd_write(r->ring.bell, 1);
+        pthread_join(r->thread, NULL);
+        r->is_over = true;
+    }
+}
+
+void mend_recorder_stop(mend_pool *pool)
+{
+    struct mend_recorder *r = pool->recorder;
+    if (r != NULL) {
+        end_thread(r);
+        close_all(r);
+        pool->recorder = NULL;
+    }
+}
+
+/* Pools may live on: what happens in them then is not recorded. */
+__attribute__((destructor)) void mend_recorders_end(void)
+{
+    uint64_t cursor = 0;
+    mend_process_member *member;
+    while ((member = mend_process_visit_next(NULL, 0, &cursor)) != NULL) {
+        struct mend_recorder *r = MEND_CONTAINER_OF(member, mend_pool, member)->recorder;
+        if (r != NULL) {
+            atomic_store(&r->is_exit, true);
+            end_thread(r);
+        }
+        mend_process_visit_end(member);
+    }
+}

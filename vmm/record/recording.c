@@ -1,0 +1,188 @@
+/* Blocks of a recording are filled event by event. */
+#include "record/recording.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/allowance.h"
+#include "record/names.h"
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static uint8_t *put_number(uint8_t *to, uint64_t number)
+{
+    for (; number >= MEND_RECORD_MORE; number >>= MEND_RECORD_BITS) {
+        *to++ = (uint8_t)(number | MEND_RECORD_MORE);
+    }
+    *to++ = (uint8_t)number;
+    return to;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static mend_record_row row_of(const mend_history_event *event)
+{
+#define PUT(field, type) (uint64_t)(uintptr_t) event->field,
+    return (mend_record_row){{MEND_RECORD_ROW(PUT)}};
+#undef PUT
+}
+
+/* Small numbers below 0 stay small. */
+static uint64_t folded(uint64_t by)
+{
+    return by << 1 ^ (0 - (by >> 63));
+}
+
+static uint8_t *put_address(uint8_t *to, const mend_record_past *past, const mend_record_row *known,
+                            uint64_t address)
+{
+    const uint64_t by = address - mend_record_last(past)->numbers[MEND_FIELD_address];
+    if (known != NULL) {
+        const uint64_t back = (uint64_t)(&past->rows[past->count - 1] - known);
+        return put_number(to, back << MEND_AT_BITS | MEND_AT_EARLIER);
+    }
+    if (by % MEND_GRANULE_BYTES == 0 && folded(by) < UINT64_C(1) << 62) {
+        const uint64_t granules = (uint64_t)((int64_t)by / (int64_t)MEND_GRANULE_BYTES);
+        return put_number(to, folded(granules) << MEND_AT_BITS | MEND_AT_GRANULES);
+    }
+    return put_number(put_number(to, MEND_AT_BYTES), address);
+}
+
+/* An event begins with a number: whether its kind is expected to be FREE and not ALLOC, and a bit
+ * for each field that is not as expected. */
+bool mend_record_add_event(mend_record_block *block, const mend_history_event *event)
+{
+    enum { MOST_BYTES = (MEND_RECORD_FIELDS + 2) * MEND_RECORD_NUMBER_BYTES };
+    if (block->head.count == MEND_RECORD_EVENTS_MOST ||
+        block->head.bytes + MOST_BYTES > MEND_RECORD_CONTENT_BYTES) {
+        return false;
+    }
+    mend_record_past *past = &block->past;
+    const mend_record_row row = row_of(event);
+    const uint64_t address = row.numbers[MEND_FIELD_address];
+    const mend_record_row *known = mend_record_known(past, address);
+    const bool is_free = event->kind == MEND_EVENT_FREE;
+    mend_record_row like = mend_record_expected(past, known, is_free);
+    if (known == NULL) {
+        like.numbers[MEND_FIELD_requested_bytes] = row.numbers[MEND_FIELD_size_bytes];
+    }
+    uint64_t changed = 0;
+    for (size_t i = 0; i < MEND_RECORD_FIELDS; i++) {
+        changed |= (uint64_t)(row.numbers[i] != like.numbers[i]) << i;
+    }
+    uint8_t *to = put_number(block->content + block->head.bytes, changed << 1 | is_free);
+    for (uint64_t left = changed; left != 0; left &= left - 1) {
+        const int field = __builtin_ctzll(left);
+        to = field == MEND_FIELD_address
+                 ? put_address(to, past, known, address)
+                 : put_number(to, folded(row.numbers[field] - like.numbers[field]));
+    }
+    block->head.bytes = (uint32_t)(to - block->content);
+    block->head.count++;
+    mend_record_remember(past, &row);
+    return true;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* A length, and the bytes of the text. */
+static void put_text(mend_record_block *block, uint8_t *to, const char *text)
+{
+    const size_t length = strlen(text);
+    to = put_number(to, length);
+    memcpy(to, text, length + 1); /* what comes next begins on the zero */
+    block->head.bytes = (uint32_t)(to + length - block->content);
+    block->head.count++;
+}
+
+bool mend_record_add_scope(mend_record_block *block, uint32_t around, const char *name)
+{
+    assert(strlen(name) < MEND_SCOPE_NAME_BYTES);
+    if (block->head.bytes + MEND_RECORD_NUMBER_BYTES + MEND_SCOPE_NAME_BYTES >
+        MEND_RECORD_CONTENT_BYTES) {
+        return false;
+    }
+    put_text(block, put_number(block->content + block->head.bytes, around), name);
+    return true;
+}
+
+void mend_record_fill_scopes(mend_record_block *block, uint32_t *named)
+{
+    const uint32_t count = mend_names_count(&mend_process_own_scopes);
+    mend_record_begin(block, MEND_RECORD_SCOPES);
+    block->head.first = *named + 1;
+    for (; *named < count; ++*named) {
+        const uint32_t number = *named + 1;
+        if (!mend_record_add_scope(block, mend_scopes_around(number),
+                                   mend_scopes_entry(number)->name)) {
+            return;
+        }
+    }
+}
+
+void mend_record_fill_names(mend_record_block *block, uint32_t *named)
+{
+    enum { MOST_BYTES = 3 * MEND_RECORD_NUMBER_BYTES + MEND_NAME_BYTES };
+    const uint32_t count = mend_names_count(&mend_process_own_names);
+    mend_record_begin(block, MEND_RECORD_NAMES);
+    block->head.first = *named + 1;
+    for (; *named < count && block->head.bytes + MOST_BYTES <= MEND_RECORD_CONTENT_BYTES;
+         ++*named) {
+        const mend_name_entry *entry = mend_names_entry(&mend_process_own_names, *named + 1);
+        uint8_t *to = put_number(block->content + block->head.bytes, entry->kind);
+        put_text(block, put_number(to, entry->number), entry->name);
+    }
+}
+
+/* ---- what is stored as it is ----------------------------------------------------------------- */
+
+static void fill(mend_record_block *block, mend_record_kind kind, const void *content, size_t bytes)
+{
+    mend_record_begin(block, kind);
+    memcpy(block->content, content, bytes);
+    block->head.bytes = (uint32_t)bytes;
+}
+
+void mend_record_fill_run(mend_record_block *block, const mend_record_run *run)
+{
+    fill(block, MEND_RECORD_RUN, run, sizeof(*run));
+}
+
+void mend_record_fill_failure(mend_record_block *block, const mend_event_failure *failure)
+{
+    fill(block, MEND_RECORD_FAILURE, failure,
+         offsetof(mend_event_failure, message) + strlen(failure->message));
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+void mend_record_begin(mend_record_block *block, mend_record_kind kind)
+{
+    block->head = (mend_record_head){.mark = MEND_RECORD_MARK, .kind = kind};
+    mend_record_begin_past(&block->past);
+}
+
+size_t mend_record_seal(mend_record_block *block, uint64_t number, uint64_t lost)
+{
+    while (block->head.bytes % sizeof(uint64_t) != 0) {
+        block->content[block->head.bytes++] = 0;
+    }
+    block->head.number = number;
+    block->head.lost = lost;
+    block->head.sum = mend_record_sum(&block->head, block->content);
+    return sizeof(block->head) + block->head.bytes;
+}
+
+int mend_record_write(mend_record_file *to, uint64_t lost)
+{
+    const size_t bytes = mend_record_seal(&to->block, to->number + 1, lost);
+    errno = ENOSPC; /* what a write that takes only a part does not say */
+    if (!mend_may_be_file_size(to->at + bytes) ||
+        pwrite(to->file, &to->block, bytes, (off_t)to->at) != (ssize_t)bytes) {
+        return errno;
+    }
+    to->at += bytes;
+    to->number++;
+    return 0;
+}

@@ -1,0 +1,213 @@
+/*
+ * The walk over all mapped memory of a heap, by address: live blocks, and free memory cut where one
+ * of its properties changes. mend_views.h has what a region says.
+ */
+#include "pool/pool.h"
+
+#include "alloc/users.h"
+#include "base/struct_size.h"
+#include "graphs/graphs.h"
+#include "layout/layout.h"
+#include "record/record.h"
+
+#define SEGMENT_OF(node) MEND_CONTAINER_OR_NULL(node, mend_span, by_end)
+
+typedef struct region_walk {
+    const mend_heap *heap;
+    void *regions;
+    size_t region_bytes;
+    size_t capacity;
+    size_t count;
+    mend_region open; /* free memory that the next span may continue; size 0: none */
+    void *segment;
+} region_walk;
+
+static void *pointer_of(uint64_t address)
+{
+    return (void *)(uintptr_t)address;
+}
+
+/* ---- the result ------------------------------------------------------------------------------ */
+
+static void put(region_walk *walk, const mend_region *region)
+{
+    if (walk->count < walk->capacity) {
+        mend_element_write(walk->regions, walk->region_bytes, walk->count, region, sizeof(*region));
+    }
+    walk->count++;
+}
+
+static void end_open(region_walk *walk)
+{
+    if (walk->open.size_bytes > 0) {
+        put(walk, &walk->open);
+        walk->open.size_bytes = 0;
+    }
+}
+
+static bool differs(const mend_region *a, const mend_region *b)
+{
+    return a->kind != b->kind || a->is_pinned != b->is_pinned ||
+           a->is_for_graphs != b->is_for_graphs || a->stream != b->stream || a->group != b->group ||
+           a->is_unmapped != b->is_unmapped || a->is_asleep != b->is_asleep ||
+           a->is_pending != b->is_pending;
+}
+
+/* Free memory, behind the memory that is open. */
+static void put_free(region_walk *walk, const mend_region *region)
+{
+    if (walk->open.size_bytes > 0 && !differs(&walk->open, region)) {
+        assert((char *)walk->open.address + walk->open.size_bytes == region->address);
+        walk->open.size_bytes += region->size_bytes;
+        return;
+    }
+    end_open(walk);
+    walk->open = *region;
+}
+
+/* ---- owners ---------------------------------------------------------------------------------- */
+
+static void set_group(const mend_heap *heap, uint32_t number, mend_region *region)
+{
+    if (number != 0) {
+        region->is_for_graphs = 1;
+        region->group = mend_group_numbered(heap, number);
+    }
+}
+
+/* The stream of a stamp, if the program still has it. */
+static mend_stream handle_of(const mend_streams *streams, uint32_t stream)
+{
+    const mend_stream_state *state = &streams->items[stream];
+    bool is_there = stream != MEND_STREAM_UNKNOWN && state->known && !state->has_ended;
+    return is_there ? state->handle : MEND_NO_STREAM;
+}
+
+static void meet_stamp(const mend_heap *heap, mend_stamp stamp, mend_region *region)
+{
+    const mend_streams *streams = &heap->streams;
+    if (stamp.epoch == 0 || mend_stamp_has_passed(streams, stamp)) {
+        return;
+    }
+    bool is_first = region->kind == MEND_REGION_FREE;
+    region->kind = MEND_REGION_WAITING;
+    region->stream = is_first ? handle_of(streams, stamp.stream) : MEND_NO_STREAM;
+    if (!region->is_for_graphs) {
+        set_group(heap, streams->items[stamp.stream].group, region);
+    }
+}
+
+static void describe_waits(const mend_heap *heap, const mend_waits *waits, mend_region *region)
+{
+    region->kind = MEND_REGION_FREE;
+    region->stream = MEND_NO_STREAM;
+    meet_stamp(heap, waits->first, region);
+    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
+        meet_stamp(heap, at->stamp, region);
+    }
+}
+
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+static mend_region region_at(const region_walk *walk, const mend_span *span)
+{
+    return (mend_region){.address = pointer_of(span->address),
+                         .size_bytes = span->size_bytes,
+                         .segment = walk->segment,
+                         .is_small = span->zone == MEND_ZONE_SMALL};
+}
+
+/* What the chunk says of a region that reaches into it. */
+static void meet_chunk(mend_region *region, const mend_chunk *chunk)
+{
+    region->is_pinned |= chunk->pins > 0;
+    region->is_unmapped |= mend_chunk_misses_mapping(chunk);
+    region->is_asleep |= mend_chunk_sleeps(chunk);
+}
+
+static void walk_block(region_walk *walk, const mend_span *span)
+{
+    mend_region region = region_at(walk, span);
+    region.kind = span->zone == MEND_ZONE_RANGE ? MEND_REGION_PAGE : MEND_REGION_LIVE;
+    region.requested_bytes = span->requested_bytes;
+    region.stream = span->stream;
+    region.tag = span->tag;
+    region.sleep_tag = span->sleep_tag;
+    region.contents_dropped = span->contents_dropped;
+    region.scope = span->scope;
+    region.stack = span->stack;
+    set_group(walk->heap, mend_group_number_of(walk->heap, span), &region);
+    const mend_chunk *chunk = span->chunk;
+    for (; chunk != NULL && chunk->address < mend_span_end(span); chunk = mend_chunk_next(chunk)) {
+        meet_chunk(&region, chunk);
+    }
+    end_open(walk);
+    put(walk, &region);
+}
+
+/* A span of free memory, chunk by chunk: only some of its chunks may be pinned. */
+static void walk_free(region_walk *walk, const mend_span *span)
+{
+    mend_region region = region_at(walk, span);
+    describe_waits(walk->heap, &span->waits, &region);
+    region.is_pending = mend_span_is_pending(span);
+    const mend_chunk *chunk = span->chunk;
+    for (uint64_t at = span->address; at < mend_span_end(span); chunk = mend_chunk_next(chunk)) {
+        uint64_t end = mend_min_u64(mend_span_end(span), chunk->address + chunk->size_bytes);
+        region.address = pointer_of(at);
+        region.size_bytes = end - at;
+        mend_region part = region;
+        meet_chunk(&part, chunk);
+        put_free(walk, &part);
+        at = end;
+    }
+}
+
+static void walk_segment(region_walk *walk, const mend_tree_node *end)
+{
+    const mend_span *span = MEND_CONTAINER_OF(end, mend_span, by_end);
+    while (span->previous != NULL) {
+        span = span->previous;
+    }
+    walk->segment = pointer_of(span->address);
+    for (; span != NULL; span = span->next) {
+        if (span->live) {
+            walk_block(walk, span);
+        } else {
+            walk_free(walk, span);
+        }
+    }
+    end_open(walk);
+}
+
+/* The next segment of all zones, by address; NULL: none. */
+static const mend_tree_node **lowest(const mend_tree_node *ends[MEND_ZONE_COUNT])
+{
+    const mend_tree_node **found = NULL;
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        if (ends[zone] != NULL &&
+            (found == NULL || SEGMENT_OF(ends[zone])->address < SEGMENT_OF(*found)->address)) {
+            found = &ends[zone];
+        }
+    }
+    return found;
+}
+
+size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_bytes,
+                            size_t capacity)
+{
+    assert(mend_mutex_is_held(&heap->grow)); /* nothing is claimed by another thread */
+    assert(mend_mutex_is_held(&heap->state));
+    assert(regions != NULL || capacity == 0);
+    region_walk walk = {
+        .heap = heap, .regions = regions, .region_bytes = region_bytes, .capacity = capacity};
+    const mend_tree_node *ends[MEND_ZONE_COUNT];
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        ends[zone] = mend_tree_first(&heap->zones[zone].segment_ends);
+    }
+    for (const mend_tree_node **next; (next = lowest(ends)) != NULL;) {
+        walk_segment(&walk, *next);
+        *next = mend_tree_next(*next);
+    }
+    return walk.count;
+}

@@ -1,0 +1,270 @@
+/*
+ * What a pool holds, in a file that `libmend report` reads: a recording (record/recording.h) of the
+ * events that the history has, after the blocks that are older. Without a history it is made up:
+ * all memory is mapped, and all blocks are allocated, at the moment of the snapshot.
+ */
+#include "pool/pool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "record/record.h"
+#include "record/recording.h"
+
+enum { MOST_FILES = 9999, SUFFIX_BYTES = 16 };
+
+typedef struct snapshot {
+    mend_region *regions;
+    size_t region_count;
+    mend_history_event *events;
+    size_t event_count;
+    uint64_t time_ns;
+    uint64_t limit_bytes;
+    mend_pointer_map told; /* addresses that the events allocate */
+    int error;             /* the first one of the file; 0: none */
+    mend_record_file to;
+} snapshot;
+
+/* ---- the moment ------------------------------------------------------------------------------ */
+
+/* Regions and events of one moment. False: there is no room for them; the counts say for how many.
+ */
+static bool look(mend_pool *pool, snapshot *s, size_t regions, size_t events)
+{
+    mend_heap *heap = &pool->heap;
+    uint64_t cursor = 0;
+    mend_heap_lock_to_read(heap);
+    s->region_count = mend_observe_regions(heap, NULL, sizeof(mend_region), 0);
+    s->event_count = (size_t)heap->history.held;
+    s->time_ns = heap->history.clock_ns(heap->history.clock);
+    s->limit_bytes = heap->config.limit_bytes;
+    const bool fits = s->region_count <= regions && s->event_count <= events;
+    if (fits) {
+        mend_observe_regions(heap, s->regions, sizeof(mend_region), regions);
+        mend_history_copy(&heap->history, &cursor, s->events, sizeof(*s->events), events);
+    }
+    mend_heap_unlock_after_read(heap);
+    return fits;
+}
+
+static bool know(snapshot *s)
+{
+    for (size_t i = 0; i < s->event_count; i++) {
+        const uint64_t address = (uint64_t)(uintptr_t)s->events[i].address;
+        if (s->events[i].kind == MEND_EVENT_ALLOC &&
+            mend_pointer_map_find(&s->told, address) == NULL) {
+            if (!mend_pointer_map_reserve(&s->told)) {
+                return false;
+            }
+            mend_pointer_map_insert(&s->told, address, s);
+        }
+    }
+    return true;
+}
+
+/* False: no host memory. */
+static bool take(mend_pool *pool, snapshot *s)
+{
+    size_t regions = 0;
+    size_t events = 0;
+    while (!look(pool, s, regions, events)) {
+        regions = s->region_count + s->region_count / 8; /* the pool goes on meanwhile */
+        events = s->event_count + s->event_count / 8;
+        free(s->regions);
+        free(s->events);
+        s->regions = calloc(regions + 1, sizeof(*s->regions));
+        s->events = calloc(events + 1, sizeof(*s->events));
+        if (s->regions == NULL || s->events == NULL) {
+            return false;
+        }
+    }
+    return know(s);
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static void write_block(snapshot *s)
+{
+    s->error = s->error != 0 ? s->error : mend_record_write(&s->to, 0);
+}
+
+static void put(snapshot *s, const mend_history_event *event)
+{
+    mend_record_block *block = &s->to.block;
+    if (!mend_record_add_event(block, event)) {
+        const mend_record_kind kind = block->head.kind;
+        write_block(s);
+        mend_record_begin(block, kind);
+        mend_record_add_event(block, event);
+    }
+}
+
+static void write_head(snapshot *s, const mend_pool *pool, uint64_t live_blocks)
+{
+    const mend_record_run run = {.process = (uint64_t)getpid(),
+                                 .device = (uint64_t)pool->device,
+                                 .memory_bytes = pool->heap.device.total_bytes,
+                                 .limit_bytes = s->limit_bytes,
+                                 .live_blocks = live_blocks};
+    mend_record_fill_run(&s->to.block, &run);
+    write_block(s);
+    for (uint32_t named = 0; named < mend_names_count(&mend_process_own_scopes);) {
+        mend_record_fill_scopes(&s->to.block, &named);
+        write_block(s);
+    }
+    for (uint32_t named = 0; named < mend_names_count(&mend_process_own_names);) {
+        mend_record_fill_names(&s->to.block, &named);
+        write_block(s);
+    }
+}
+
+static bool is_older(const snapshot *s, const mend_region *region)
+{
+    return region->kind == MEND_REGION_LIVE &&
+           mend_pointer_map_find(&s->told, (uint64_t)(uintptr_t)region->address) == NULL;
+}
+
+/* `sequence` 0: before all events. */
+static void put_block(snapshot *s, const mend_region *region, uint64_t sequence)
+{
+    put(s, &(mend_history_event){.sequence = sequence,
+                                 .time_ns = s->time_ns,
+                                 .kind = MEND_EVENT_ALLOC,
+                                 .address = region->address,
+                                 .size_bytes = region->size_bytes,
+                                 .requested_bytes = region->requested_bytes,
+                                 .stream = region->stream,
+                                 .scope = region->scope,
+                                 .stack = region->stack,
+                                 .tag = mend_holders_tag(region->tag, region->sleep_tag),
+                                 .group = region->group,
+                                 .is_for_graphs = region->is_for_graphs});
+}
+
+/* Whether memory of the device is at the region's addresses. */
+static bool is_held(const mend_region *region)
+{
+    return region->kind != MEND_REGION_PAGE && !region->is_asleep;
+}
+
+/* Without a history: first each stretch of a segment that has memory is mapped, then its blocks are
+ * allocated, as a reader of events expects it. */
+static void write_made_up(snapshot *s)
+{
+    uint64_t sequence = 0;
+    mend_record_begin(&s->to.block, MEND_RECORD_EVENTS);
+    for (size_t i = 0; i < s->region_count;) {
+        mend_history_event map = {
+            .time_ns = s->time_ns, .kind = MEND_EVENT_MAP, .address = s->regions[i].address};
+        const void *segment = s->regions[i].segment;
+        for (; i < s->region_count && is_held(&s->regions[i]) && s->regions[i].segment == segment;
+             i++) {
+            map.size_bytes += s->regions[i].size_bytes;
+        }
+        if (map.size_bytes > 0) {
+            map.sequence = ++sequence;
+            put(s, &map);
+        } else {
+            i++;
+        }
+    }
+    for (size_t i = 0; i < s->region_count; i++) {
+        if (is_older(s, &s->regions[i])) {
+            put_block(s, &s->regions[i], ++sequence);
+        }
+    }
+    write_block(s);
+}
+
+static void write_history(snapshot *s)
+{
+    mend_record_begin(&s->to.block, MEND_RECORD_LIVE);
+    for (size_t i = 0; i < s->region_count; i++) {
+        if (is_older(s, &s->regions[i])) {
+            put_block(s, &s->regions[i], 0);
+        }
+    }
+    write_block(s);
+    mend_record_begin(&s->to.block, MEND_RECORD_EVENTS);
+    for (size_t i = 0; i < s->event_count; i++) {
+        put(s, &s->events[i]);
+    }
+    write_block(s);
+}
+
+static void write_all(snapshot *s, const mend_pool *pool)
+{
+    uint64_t older = 0;
+    for (size_t i = 0; i < s->region_count && s->event_count > 0; i++) {
+        older += is_older(s, &s->regions[i]);
+    }
+    write_head(s, pool, older);
+    if (s->event_count > 0) {
+        write_history(s);
+    } else {
+        write_made_up(s);
+    }
+}
+
+/* A file that nobody had. -1: errno says why. */
+static int open_next(char *path, size_t length, unsigned *number)
+{
+    while (++*number <= MOST_FILES) {
+        snprintf(path + length, SUFFIX_BYTES, ".%u", *number);
+        const char *reason;
+        const int file = mend_file_open(path, O_WRONLY | O_CREAT | O_EXCL, &reason);
+        if (file >= 0 || errno != EEXIST) {
+            *number -= file < 0;
+            return file;
+        }
+    }
+    *number = MOST_FILES;
+    return -1;
+}
+
+/* Returns an errno; 0: all is written. */
+static int write_file(snapshot *s, const mend_pool *pool, char *path, unsigned *number)
+{
+    s->to.file = open_next(path, strlen(path), number);
+    if (s->to.file < 0) {
+        return errno;
+    }
+    write_all(s, pool);
+    if (s->error != 0) {
+        (void)unlink(path);
+    }
+    return close(s->to.file) != 0 && s->error == 0 ? errno : s->error;
+}
+
+void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number)
+{
+    char name[PATH_MAX];
+    int error = ENAMETOOLONG;
+    snapshot *s = calloc(1, sizeof(*s));
+    if (s != NULL) {
+        mend_pointer_map_init(&s->told);
+    }
+    if (strlen(path) + SUFFIX_BYTES <= sizeof(name)) {
+        memcpy(name, path, strlen(path) + 1);
+        error = s != NULL && take(pool, s) ? write_file(s, pool, name, number) : ENOMEM;
+    }
+    if (error == 0) {
+        mend_log(MEND_LOG_INFO, "snapshot of the pool on device %d: %s", pool->device, name);
+    } else {
+        mend_warn("no snapshot of the pool on device %d to %s: %s", pool->device, path,
+                  strerror(error));
+    }
+    if (s != NULL) {
+        mend_pointer_map_clear(&s->told);
+        free(s->regions);
+        free(s->events);
+        free(s);
+    }
+}

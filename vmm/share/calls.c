@@ -1,0 +1,457 @@
+/* The calls for memory of other processes, and for memory that they may have. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/users.h"
+#include "base/allowance.h"
+#include "pool/pool.h"
+#include "share/share.h"
+
+/* ---- import ---------------------------------------------------------------------------------- */
+
+/* What an import has fetched so far. */
+typedef struct fetching {
+    const mend_driver *driver;
+    uint64_t page_bytes;
+    mend_import_name name;
+    mend_imported *import;
+    size_t taken;
+    mend_status refused; /* the driver's refusal of a chunk; or OK */
+} fetching;
+
+static mend_result begin(void *context, const mend_fetched *all)
+{
+    fetching *f = context;
+    mend_imported *import =
+        calloc(1, sizeof(*import) + (size_t)all->count * sizeof(import->chunks[0]));
+    if (import == NULL) {
+        return mend_no_host_memory("an import");
+    }
+    import->name = f->name;
+    import->all_bytes = all->all_bytes;
+    import->offset_bytes = all->offset_bytes;
+    import->size_bytes = all->size_bytes;
+    import->count = (size_t)all->count;
+    f->import = import;
+    return MEND_OK;
+}
+
+/* What the driver's refusal to import means. That of a file says nothing; a fabric handle may be of
+ * another IMEX channel, or name nothing any more. */
+static mend_result meaning_of(mend_status refused, int share_type)
+{
+    if (mend_status_is_fatal(refused)) {
+        return MEND_ERROR_DEVICE_LOST;
+    }
+    if (share_type != MEND_SHARE_FABRIC) {
+        return MEND_ERROR_DRIVER;
+    }
+    switch (refused) {
+    case MEND_DRIVER_NOT_PERMITTED:
+    case MEND_DRIVER_NOT_SUPPORTED:
+        return MEND_ERROR_NOT_SUPPORTED;
+    case MEND_DRIVER_INVALID_VALUE:
+    case MEND_DRIVER_INVALID_HANDLE:
+        return MEND_ERROR_UNREACHABLE;
+    default:
+        return MEND_ERROR_DRIVER;
+    }
+}
+
+static const char *words_of(mend_result result)
+{
+    switch (result) {
+    case MEND_ERROR_NOT_SUPPORTED:
+        return "this process may not use the exporter's memory: the device has no fabric handles, "
+               "or the two have not the same IMEX channel";
+    case MEND_ERROR_SYSTEM:
+        return "the process has too many open files: raise the limit (ulimit -n)";
+    case MEND_ERROR_UNREACHABLE:
+        return "the process that exported the memory has ended, or gave it back";
+    default:
+        return "the driver does not import a chunk";
+    }
+}
+
+/* The next chunk, by what `shared` points at. */
+static mend_result take_chunk(fetching *f, const void *shared, int share_type, uint64_t size_bytes)
+{
+    mend_imported_chunk *chunk = &f->import->chunks[f->taken];
+    if (size_bytes % f->page_bytes != 0) {
+        return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                            "a chunk of %llu bytes was exported, but a page of this device has "
+                            "%llu bytes",
+                            (unsigned long long)size_bytes, (unsigned long long)f->page_bytes);
+    }
+    f->refused = f->driver->import_handle(f->driver, shared, share_type, &chunk->handle);
+    if (f->refused != MEND_DRIVER_OK) {
+        uint64_t limit;
+        const mend_result meaning = meaning_of(f->refused, share_type);
+        const bool lacks_files = meaning == MEND_ERROR_DRIVER &&
+                                 share_type == MEND_SHARE_FILE_DESCRIPTOR &&
+                                 mend_lacks_files(&limit);
+        const mend_result result = lacks_files ? MEND_ERROR_SYSTEM : meaning;
+        return mend_refused(f->driver, result, MEND_CALL_import_handle, f->refused, "%s",
+                            words_of(result));
+    }
+    chunk->size_bytes = size_bytes;
+    f->taken++;
+    return MEND_OK;
+}
+
+static mend_result take(void *context, int file, uint64_t size_bytes)
+{
+    return take_chunk(context, &file, MEND_SHARE_FILE_DESCRIPTOR, size_bytes);
+}
+
+/* Gives back what was fetched and is not needed. */
+static void discard(mend_pool *pool, fetching *f)
+{
+    if (f->taken == 0) {
+        free(f->import);
+        return;
+    }
+    mend_heap_lock_all(&pool->heap);
+    mend_imports_discard(&pool->heap, f->import);
+    mend_heap_unlock_all(&pool->heap);
+}
+
+/* A refusal of the driver's counts. The caller holds no lock. */
+static void note_refusal(mend_pool *pool, const fetching *f)
+{
+    if (f->refused != MEND_DRIVER_OK) {
+        mend_heap_lock(&pool->heap);
+        (void)mend_driver_did(&pool->heap, f->refused);
+        mend_unlocking_remember(&pool->heap.unlocking, f->refused);
+        mend_heap_unlock(&pool->heap);
+    }
+}
+
+/* Talks to the exporter without a lock. */
+static mend_result fetch(fetching *f, const mend_token_content *content)
+{
+    const mend_share_taker taker = {begin, take, f};
+    MEND_TRY(mend_share_fetch(content, MEND_SHARE_PATIENCE_MS, &taker));
+    return f->import->offset_bytes >= f->import->chunks[0].size_bytes
+               ? mend_failure(MEND_ERROR_UNREACHABLE,
+                              "the exporter answers with another version of the library")
+               : MEND_OK;
+}
+
+/* Takes the chunks of a description, without a lock. */
+static mend_result fetch_described(fetching *f, const void *description,
+                                   const mend_description *head)
+{
+    MEND_TRY(begin(f, &head->all));
+    for (size_t i = 0; i < head->all.count; i++) {
+        const mend_described_chunk chunk = mend_description_chunk(description, i);
+        MEND_TRY(take_chunk(f, chunk.handle, MEND_SHARE_FABRIC, chunk.size_bytes));
+    }
+    return MEND_OK;
+}
+
+static mend_result no_import(const void *pointer)
+{
+    return mend_failure(MEND_ERROR_FOREIGN_POINTER, "%p is not what an import returned", pointer);
+}
+
+static void use(mend_imported *import, void **pointer, uint64_t *size_bytes)
+{
+    *pointer = (void *)(uintptr_t)import->address;
+    if (size_bytes != NULL) {
+        *size_bytes = import->size_bytes;
+    }
+}
+
+/* The import, if the pool has it already: one more use of it. */
+static bool use_again(mend_pool *pool, const mend_import_name *name, void **pointer,
+                      uint64_t *size_bytes)
+{
+    mend_imported *import = mend_imports_find_named(&pool->heap, name);
+    if (import != NULL) {
+        import->uses++;
+        use(import, pointer, size_bytes);
+    }
+    return import != NULL;
+}
+
+/* Maps what was fetched, unless another thread has imported the same meanwhile. */
+static mend_result map(mend_pool *pool, fetching *f, void **pointer, uint64_t *size_bytes)
+{
+    MEND_TRY(mend_pool_enter_all(pool));
+    mend_result result = MEND_OK;
+    if (!use_again(pool, &f->name, pointer, size_bytes)) {
+        result = mend_imports_map(&pool->heap, f->import);
+        if (result == MEND_OK) {
+            use(f->import, pointer, size_bytes);
+            f->import = NULL; /* the heap's */
+            f->taken = 0;
+        }
+    }
+    return mend_pool_leave_all(pool, result);
+}
+
+/* What a token says: by which kind, and under which name the pool knows the import. */
+typedef struct token_read {
+    bool by_fabric;
+    mend_token_content content; /* of a socket's */
+    mend_description head;      /* of fabric handles */
+    mend_import_name name;
+} token_read;
+
+static mend_result read_token(const void *token, size_t token_bytes, token_read *read)
+{
+    *read = (token_read){.by_fabric = token_bytes != MEND_EXPORT_TOKEN_BYTES};
+    if (!read->by_fabric) {
+        memcpy(read->name.bytes, token, sizeof(read->name.bytes));
+        return mend_token_read(token, &read->content)
+                   ? MEND_OK
+                   : mend_pool_invalid("mend_import: the token is cut or changed, or of another "
+                                       "version of the library");
+    }
+    const char *wrong = mend_description_read(token, token_bytes, &read->head);
+    if (wrong != NULL) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "mend_import: the token %s", wrong);
+    }
+    const mend_described_chunk first = mend_description_chunk(token, 0);
+    memcpy(read->name.bytes, first.handle, sizeof(read->name.bytes));
+    read->name.number = read->head.number;
+    return MEND_OK;
+}
+
+/* The pool is asked twice whether it has the import: before the exporter is, and when all chunks
+ * have come, because another thread may have imported the same meanwhile. In between no lock is
+ * held. What was fetched and is not mapped goes back. */
+mend_result mend_import(mend_pool *pool, const void *token, size_t token_bytes, void **pointer,
+                        uint64_t *size_bytes)
+{
+    token_read read;
+    MEND_INVALID_IF(pool == NULL || token == NULL || pointer == NULL,
+                    "mend_import: pool, token or pointer is NULL");
+    MEND_TRY(read_token(token, token_bytes, &read));
+    MEND_TRY(mend_pool_enter_all(pool));
+    const bool is_here = use_again(pool, &read.name, pointer, size_bytes);
+    mend_result result = mend_pool_leave_all(pool, MEND_OK);
+    if (is_here) {
+        return result;
+    }
+    fetching f = {.driver = pool->driver,
+                  .page_bytes = pool->heap.device.granularity_bytes,
+                  .name = read.name};
+    result = read.by_fabric ? fetch_described(&f, token, &read.head) : fetch(&f, &read.content);
+    note_refusal(pool, &f);
+    mend_publish(result);
+    if (result == MEND_OK) {
+        result = map(pool, &f, pointer, size_bytes);
+    }
+    discard(pool, &f);
+    return result;
+}
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+/* What the import is known by, copied: the exporter is asked without a lock. */
+static mend_result find_name(mend_pool *pool, const void *pointer, mend_import_name *name)
+{
+    MEND_TRY(mend_pool_enter_all(pool));
+    const mend_imported *import =
+        mend_imports_find_address(&pool->heap, (uint64_t)(uintptr_t)pointer);
+    if (import != NULL) {
+        *name = import->name;
+    }
+    return mend_pool_leave_all(pool, import != NULL ? MEND_OK : no_import(pointer));
+}
+
+mend_result mend_import_get_state(mend_pool *pool, const void *pointer, mend_import_state *state)
+{
+    MEND_INVALID_IF(pool == NULL || pointer == NULL || state == NULL,
+                    "mend_import_get_state: pool, pointer or state is NULL");
+    mend_import_name name = {.number = 0};
+    mend_token_content content;
+    MEND_TRY(find_name(pool, pointer, &name));
+    mend_export_token token;
+    memcpy(token.bytes, name.bytes, sizeof(token.bytes));
+    if (name.number != 0 || !mend_token_read(&token, &content)) {
+        return mend_fail(MEND_ERROR_NOT_SUPPORTED,
+                         "mend_import_get_state: %p was imported by fabric handles: its exporter "
+                         "has no socket to ask",
+                         pointer);
+    }
+    mend_result result = mend_share_ask(&content, MEND_SHARE_PATIENCE_MS, state);
+    mend_publish(result);
+    return result;
+}
+
+/* ---- close ----------------------------------------------------------------------------------- */
+
+/* The stamp behind which the mapping is idle. Without a stream the host waits, and the mapping is
+ * idle now. */
+static mend_result find_end(mend_heap *heap, mend_order order, uint64_t all_bytes,
+                            mend_stamp *stamp, uint32_t *asking)
+{
+    *stamp = (mend_stamp){0};
+    *asking = MEND_STREAM_UNKNOWN;
+    if (order.stream == MEND_NO_STREAM) {
+        return mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
+    }
+    if (order.capture != 0) {
+        return mend_failure(MEND_ERROR_CAPTURING,
+                            "the stream %p is being captured: close the import after the capture",
+                            (void *)order.stream);
+    }
+    MEND_TRY(mend_users_find_stream(heap, order.stream, 0, asking));
+    *stamp = mend_streams_stamp(&heap->streams, *asking, all_bytes);
+    if (heap->config.streams_may_vanish) {
+        mend_users_record_fence(heap, *asking); /* nothing else asks about the stream */
+    }
+    return MEND_OK;
+}
+
+static mend_result close_last(mend_heap *heap, mend_imported *import, mend_order order)
+{
+    mend_driver_scope scope;
+    MEND_TRY(mend_enter(heap, &scope));
+    mend_stamp stamp;
+    uint32_t asking;
+    mend_result result = find_end(heap, order, import->all_bytes, &stamp, &asking);
+    if (result == MEND_OK) {
+        result = mend_imports_close(heap, import, stamp, asking);
+    }
+    mend_driver_scope_close(heap, &scope);
+    return result;
+}
+
+mend_result mend_import_close(mend_pool *pool, void *pointer, mend_stream stream)
+{
+    MEND_INVALID_IF(
+        pool == NULL || pointer == NULL || stream == MEND_EVERY_STREAM,
+        "mend_import_close: pool or pointer is NULL, or the stream is MEND_EVERY_STREAM");
+    mend_order order;
+    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    MEND_TRY(mend_pool_enter_all(pool));
+    mend_heap *heap = &pool->heap;
+    mend_imported *import = mend_imports_find_address(heap, (uint64_t)(uintptr_t)pointer);
+    return mend_pool_leave_all(pool, import == NULL ? no_import(pointer)
+                                     : import->uses > 1
+                                         ? mend_imports_close(heap, import, (mend_stamp){0}, 0)
+                                         : close_last(heap, import, order));
+}
+
+/* Whether the pages are all committed. What is exported already must be one export that has all of
+ * them. */
+static mend_result check_pages(const mend_heap *heap, const mend_extent *pages)
+{
+    const mend_range *range = pages->range;
+    bool any_exported = false;
+    for (uint64_t at = pages->address; at < pages->address + pages->size_bytes;
+         at += range->page_bytes) {
+        const mend_span *page = range->pages[mend_range_page_of(range, at)];
+        if (page == NULL) {
+            return mend_failure(MEND_ERROR_DOUBLE_FREE,
+                                "the page at 0x%llx is not committed, and is not exported",
+                                (unsigned long long)at);
+        }
+        any_exported |= page->is_exported;
+    }
+    mend_extent found;
+    const bool is_inside = any_exported && mend_exports_find(heap, pages->address, &found) &&
+                           pages->address + pages->size_bytes <= found.address + found.size_bytes;
+    return !any_exported || is_inside
+               ? MEND_OK
+               : mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                              "some of the pages at 0x%llx are exported already, with others or "
+                              "without; a page is in one export",
+                              (unsigned long long)pages->address);
+}
+
+static mend_result find_pages(const mend_heap *heap, mend_range *range, uint64_t address,
+                              uint64_t size_bytes, mend_extent *what)
+{
+    if (size_bytes > mend_range_end(range) - address) {
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "%llu bytes at 0x%llx are not in the range 0x%llx",
+                            (unsigned long long)size_bytes, (unsigned long long)address,
+                            (unsigned long long)range->address);
+    }
+    const uint64_t from = mend_range_page_start(range, mend_range_page_of(range, address));
+    const size_t last = mend_range_page_of(range, address + size_bytes - 1);
+    const uint64_t end = mend_range_page_start(range, last + 1);
+    mend_extent pages = {.range = range, .address = from, .size_bytes = end - from};
+    MEND_TRY(check_pages(heap, &pages));
+    (void)mend_exports_find(heap, from, &pages);
+    *what = pages;
+    return MEND_OK;
+}
+
+/* What an export of `size_bytes` from the pointer on is of. Of a range one page at least: 0 names
+ * a pointer alone. */
+static mend_result find_what(mend_heap *heap, const void *pointer, uint64_t size_bytes,
+                             mend_extent *what)
+{
+    const uint64_t address = (uint64_t)(uintptr_t)pointer;
+    mend_range *range = mend_range_at(heap, address);
+    mend_span *span = NULL;
+    if (range != NULL) {
+        return find_pages(heap, range, address, size_bytes > 0 ? size_bytes : 1, what);
+    }
+    if (size_bytes > 0) {
+        return mend_failure(MEND_ERROR_FOREIGN_POINTER,
+                            "%p lies in no range of this pool; a block is exported as a whole, "
+                            "without size_bytes",
+                            pointer);
+    }
+    MEND_TRY(mend_block_around(heap, address, &span));
+    if (span->chunk == NULL) {
+        return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                            "mend_export: the block at 0x%llx is passed through to the driver; "
+                            "cudaIpcGetMemHandle exports it",
+                            (unsigned long long)span->address);
+    }
+    *what = (mend_extent){.span = span, .address = span->address, .size_bytes = span->size_bytes};
+    return MEND_OK;
+}
+
+/* What lies there, and the size of its token; exports it if that fits, or fails if the caller does
+ * not ask for the size. */
+static mend_result export_it(mend_pool *pool, const void *pointer,
+                             const mend_export_options *options, void *token, size_t capacity_bytes,
+                             size_t *token_bytes, uint64_t *offset_bytes)
+{
+    const bool by_fabric = options->kind == MEND_EXPORT_FABRIC;
+    mend_extent what = {.range = NULL};
+    MEND_TRY(find_what(&pool->heap, pointer, options->size_bytes, &what));
+    size_t needed_bytes = MEND_EXPORT_TOKEN_BYTES;
+    MEND_TRY(by_fabric ? mend_exports_description_size(&pool->heap, &what, &needed_bytes)
+                       : MEND_OK);
+    if (needed_bytes <= capacity_bytes) {
+        MEND_TRY(by_fabric ? mend_exports_describe(&pool->heap, &what, token)
+                           : mend_exports_add(&pool->heap, &what, token));
+    } else if (token_bytes == NULL) {
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "mend_export: the token has %llu bytes, and there is room for %llu",
+                            (unsigned long long)needed_bytes, (unsigned long long)capacity_bytes);
+    }
+    if (token_bytes != NULL) {
+        *token_bytes = needed_bytes;
+    }
+    if (offset_bytes != NULL) {
+        *offset_bytes = (uint64_t)(uintptr_t)pointer - what.address;
+    }
+    return MEND_OK;
+}
+
+mend_result mend_export(mend_pool *pool, const void *pointer, const mend_export_options *options,
+                        void *token, size_t capacity_bytes, size_t *token_bytes,
+                        uint64_t *offset_bytes)
+{
+    mend_export_options all = MEND_EXPORT_OPTIONS_INIT;
+    MEND_INVALID_IF(pool == NULL || pointer == NULL ||
+                        (token == NULL && (capacity_bytes > 0 || token_bytes == NULL)),
+                    "mend_export: pool, pointer or token is NULL");
+    MEND_TRY(mend_pool_read_struct(options, "mend_export_options", &all, sizeof(all)));
+    MEND_INVALID_IF(all.kind != MEND_EXPORT_SOCKET && all.kind != MEND_EXPORT_FABRIC,
+                    "mend_export_options.kind is no mend_export_kind");
+    MEND_TRY(mend_pool_enter_all(pool));
+    return mend_pool_leave_all(
+        pool, export_it(pool, pointer, &all, token, capacity_bytes, token_bytes, offset_bytes));
+}

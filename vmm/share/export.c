@@ -1,0 +1,403 @@
+/*
+ * Exports: live blocks, and committed pages of a range, that other processes can import, by file,
+ * by fabric handles, or in both ways. Invariants, checked by the audit:
+ * - an export is of one live block, or of committed pages that follow each other, which are marked;
+ *   what is marked has one export;
+ * - the chunks that hold what is exported are pinned once for it, and count it in each of its
+ *   ways;
+ * - a chunk has a file exactly while it counts an export by file, and a fabric handle if it counts
+ *   an export by fabric handles;
+ * - an export by file is published, in the number of its chunks and with their files.
+ */
+#include "alloc/users.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/allowance.h"
+#include "map/map.h"
+#include "share/share.h"
+
+typedef struct exported {
+    mend_tree_node by_address;
+    mend_extent what;
+    bool is_in[MEND_EXPORT_WAYS]; /* the ways in which it is exported: one at least */
+    uint64_t fabric_number;       /* of the export by fabric handles */
+    mend_published published;     /* in the process, while it is exported by file */
+    mend_shared_chunk by_file[];  /* for each chunk, then */
+} exported;
+
+MEND_TREE_ORDER(compare_addresses, exported, by_address, what.address);
+
+/* Visits the chunks that hold what is, or will be, exported. */
+#define CHUNKS_OF_EACH(type, chunk, heap, what)                                                    \
+    MEND_CHUNKS_EACH(type, chunk, heap, (what)->address, end_of(what))
+
+void mend_exports_init(mend_heap *heap)
+{
+    mend_tree_init(&heap->exports, compare_addresses);
+}
+
+static uint64_t end_of(const mend_extent *what)
+{
+    return what->address + what->size_bytes;
+}
+
+/* The export of what lies at an address; NULL: it is not exported. */
+static exported *find(const mend_heap *heap, uint64_t address)
+{
+    exported key = {.what = {.address = address}};
+    mend_tree_node *at = mend_tree_at_or_before(&heap->exports, &key.by_address);
+    exported *found = MEND_CONTAINER_OR_NULL(at, exported, by_address);
+    return found != NULL && address < end_of(&found->what) ? found : NULL;
+}
+
+/* Marks the block, or each page. */
+static void mark(const mend_extent *what, bool is_exported)
+{
+    if (what->range == NULL) {
+        what->span->is_exported = is_exported;
+        return;
+    }
+    const mend_range *range = what->range;
+    for (uint64_t at = what->address; at < end_of(what); at += range->page_bytes) {
+        range->pages[mend_range_page_of(range, at)]->is_exported = is_exported;
+    }
+}
+
+static size_t count_chunks(const mend_heap *heap, const mend_extent *what)
+{
+    size_t count = 0;
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what) {
+        count++;
+    }
+    return count;
+}
+
+/* What is exported begins in the mapping of its first chunk. */
+static exported *make(const mend_heap *heap, const mend_extent *what)
+{
+    const size_t count = count_chunks(heap, what);
+    const mend_chunk *first = mend_chunk_at(&heap->chunks, what->address);
+    exported *export = calloc(1, sizeof(*export) + count * sizeof(export->by_file[0]));
+    if (export == NULL) {
+        return NULL;
+    }
+    export->what = *what;
+    export->published.chunks = export->by_file;
+    export->published.all = (mend_fetched){.count = count,
+                                           .offset_bytes = what->address - first->address,
+                                           .size_bytes = what->size_bytes};
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what) {
+        export->published.all.all_bytes += chunk->size_bytes;
+    }
+    return export;
+}
+
+/* Takes the block from the first `count` chunks that hold it. */
+static void end_in_chunks(mend_heap *heap, const exported *export, mend_export_way way,
+                          uint64_t count)
+{
+    CHUNKS_OF_EACH(mend_chunk, chunk, heap, &export->what) {
+        if (count-- == 0) {
+            return;
+        }
+        mend_chunk_end_export(&heap->chunks, chunk, way);
+    }
+}
+
+/* A driver calls it "out of memory" when a process has too many open files. */
+static mend_result refused_chunk(mend_heap *heap, const exported *export, mend_export_way way,
+                                 mend_status status)
+{
+    const mend_result result = mend_driver_refused(heap, MEND_ANSWER(export_handle, status));
+    uint64_t limit;
+    if (way != MEND_EXPORT_BY_FILE || result == MEND_ERROR_DEVICE_LOST ||
+        !mend_lacks_files(&limit)) {
+        return result;
+    }
+    return mend_refused(
+        heap->driver, MEND_ERROR_SYSTEM, MEND_CALL_export_handle, status,
+        "mend_export: the process has too many open files (at most %llu); an exported chunk keeps "
+        "one open, and the block has %llu chunks: raise the limit (ulimit -n), export fewer "
+        "blocks, "
+        "or have larger chunks (mend_pool_config.tightness)",
+        (unsigned long long)limit, (unsigned long long)export->published.all.count);
+}
+
+/* Has a file or fabric handle made for each chunk that has none. */
+static mend_result export_chunks(mend_heap *heap, const exported *export, mend_export_way way)
+{
+    size_t done = 0;
+    CHUNKS_OF_EACH(mend_chunk, chunk, heap, &export->what) {
+        mend_status status = mend_chunk_export(&heap->chunks, chunk, way);
+        if (status != MEND_DRIVER_OK) {
+            const mend_result result = refused_chunk(heap, export, way, status);
+            end_in_chunks(heap, export, way, done);
+            return result;
+        }
+        done++;
+    }
+    return MEND_OK;
+}
+
+/* `is_first`: the block is not exported in the other way, so its chunks are not pinned for it. */
+static mend_result export_and_pin(mend_heap *heap, const exported *export, mend_export_way way,
+                                  bool is_first)
+{
+    mend_driver_scope scope;
+    MEND_TRY(
+        mend_users_check_awake(heap, export->what.address, export->what.size_bytes, "mend_export"));
+    MEND_TRY(mend_driver_scope_open(heap, &scope));
+    mend_result result = export_chunks(heap, export, way);
+    if (result == MEND_OK && is_first) {
+        result =
+            mend_pins_add(heap, export->what.address, export->what.size_bytes, MEND_PIN_OF_EXPORT);
+        if (result != MEND_OK) {
+            end_in_chunks(heap, export, way, export->published.all.count);
+        }
+    }
+    mend_driver_scope_close(heap, &scope);
+    return result;
+}
+
+static mend_result cannot_export(const mend_heap *heap, mend_export_way way)
+{
+    const int types = heap->config.share_types;
+    const mend_status refusal = heap->chunks.fabric_refusal;
+    if (way == MEND_EXPORT_BY_FABRIC && refusal != MEND_DRIVER_OK) {
+        return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                            "the driver refused memory with fabric handles (%s): an IMEX channel "
+                            "may be missing",
+                            heap->driver->status_name(heap->driver, refusal));
+    }
+    if (way == MEND_EXPORT_BY_FABRIC) {
+        return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                            "the pool's memory has no fabric handles: create the pool with "
+                            "mend_pool_config.shareable = 2, on a device that has them");
+    }
+    return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                        types == MEND_SHARE_NONE
+                            ? "the pool's memory cannot leave the process: create the pool with "
+                              "mend_pool_config.shareable, on a device that can"
+                            : "the device cannot share memory by file descriptors: use "
+                              "MEND_EXPORT_FABRIC");
+}
+
+static mend_result check_way(const mend_heap *heap, const mend_extent *what, mend_export_way way)
+{
+    bool can_export = true;
+    bool is_private = false; /* some of it, in a pool whose chunks can be shared */
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what) {
+        can_export = can_export && mend_chunk_can_export(chunk, way);
+        is_private = is_private || (chunk->memory.share_types == MEND_SHARE_NONE &&
+                                    heap->chunks.properties.share_types != MEND_SHARE_NONE);
+    }
+    if (!can_export) {
+        return is_private
+                   ? mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                                  "mend_export: mend_quiesce has made the memory at 0x%llx private",
+                                  (unsigned long long)what->address)
+                   : cannot_export(heap, way);
+    }
+    return way == MEND_EXPORT_BY_FILE ? mend_share_open() : MEND_OK;
+}
+
+static void publish(const mend_heap *heap, exported *export)
+{
+    size_t i = 0;
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
+        export->by_file[i++] = (mend_shared_chunk){chunk->file, chunk->size_bytes};
+    }
+    mend_share_publish(&export->published);
+}
+
+/* In a further way if *added is the export already. What can fail comes first: files or handles of
+ * the chunks, and the pin; then the block is marked, and importers may ask for it. */
+static mend_result add(mend_heap *heap, const mend_extent *what, mend_export_way way,
+                       exported **added)
+{
+    const bool is_first = *added == NULL;
+    exported *export = is_first ? make(heap, what) : *added;
+    if (export == NULL) {
+        return mend_no_host_memory("an export");
+    }
+    mend_result result = export_and_pin(heap, export, way, is_first);
+    if (result != MEND_OK) {
+        if (is_first) {
+            free(export);
+        }
+        return result;
+    }
+    CHUNKS_OF_EACH(mend_chunk, chunk, heap, what) {
+        chunk->memory.was_exported = true; /* of an export that failed others have nothing */
+    }
+    if (is_first) {
+        mend_tree_insert(&heap->exports, &export->by_address);
+        mark(what, true);
+    }
+    export->is_in[way] = true;
+    if (way == MEND_EXPORT_BY_FILE) {
+        publish(heap, export);
+    } else {
+        export->fabric_number = mend_share_next_number();
+    }
+    *added = export;
+    return MEND_OK;
+}
+
+/* The export in a way, a new one if there is none. */
+static mend_result find_or_add(mend_heap *heap, const mend_extent *what, mend_export_way way,
+                               exported **export)
+{
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(mend_mutex_is_held(&heap->state));
+    *export = find(heap, what->address);
+    if (*export != NULL && (*export)->is_in[way]) {
+        return MEND_OK;
+    }
+    MEND_TRY(check_way(heap, what, way));
+    return add(heap, what, way, export);
+}
+
+bool mend_exports_find(const mend_heap *heap, uint64_t address, mend_extent *found)
+{
+    const exported *export = find(heap, address);
+    if (export != NULL) {
+        *found = export->what;
+    }
+    return export != NULL;
+}
+
+mend_result mend_exports_add(mend_heap *heap, const mend_extent *what, mend_export_token *token)
+{
+    exported *export;
+    MEND_TRY(find_or_add(heap, what, MEND_EXPORT_BY_FILE, &export));
+    mend_share_write_token(&export->published, token);
+    return MEND_OK;
+}
+
+mend_result mend_exports_description_size(const mend_heap *heap, const mend_extent *what,
+                                          size_t *size_bytes)
+{
+    const exported *export = find(heap, what->address);
+    const bool is_there = export != NULL && export->is_in[MEND_EXPORT_BY_FABRIC];
+    MEND_TRY(is_there ? MEND_OK : check_way(heap, what, MEND_EXPORT_BY_FABRIC));
+    *size_bytes = mend_description_size(count_chunks(heap, what));
+    return MEND_OK;
+}
+
+mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void *description)
+{
+    exported *export;
+    size_t i = 0;
+    MEND_TRY(find_or_add(heap, what, MEND_EXPORT_BY_FABRIC, &export));
+    const mend_description head = {.number = export->fabric_number, .all = export->published.all};
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
+        mend_described_chunk described = {.size_bytes = chunk->size_bytes};
+        memcpy(described.handle, chunk->memory.fabric, sizeof(described.handle));
+        mend_description_write_chunk(description, i++, &described);
+    }
+    mend_description_write_head(description, &head);
+    return MEND_OK;
+}
+
+static void end(mend_heap *heap, exported *export)
+{
+    if (export->is_in[MEND_EXPORT_BY_FILE]) {
+        mend_share_withdraw(&export->published);
+    }
+    mend_result unpinned =
+        mend_pins_remove(heap, export->what.address, export->what.size_bytes, MEND_PIN_OF_EXPORT);
+    assert(unpinned == MEND_OK);
+    (void)unpinned;
+    for (mend_export_way way = 0; way < MEND_EXPORT_WAYS; way++) {
+        if (export->is_in[way]) {
+            end_in_chunks(heap, export, way, export->published.all.count);
+        }
+    }
+    mend_tree_remove(&heap->exports, &export->by_address);
+    mark(&export->what, false);
+    free(export);
+}
+
+void mend_exports_end(mend_heap *heap, const mend_span *span)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    assert(span->live && span->is_exported);
+    end(heap, find(heap, span->address));
+}
+
+void mend_exports_clear(mend_heap *heap)
+{
+    mend_tree_node *at;
+    while ((at = mend_tree_first(&heap->exports)) != NULL) {
+        end(heap, MEND_CONTAINER_OF(at, exported, by_address));
+    }
+}
+
+/* ---- for the audit --------------------------------------------------------------------------- */
+
+uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_export_way way)
+{
+    uint64_t count = 0;
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    MEND_TREE_EACH(const exported, export, by_address, &heap->exports) {
+        count += chunk->address != 0 && export->is_in[way] && export->what.address < end &&
+                 chunk->address < export->what.address + export->what.size_bytes;
+    }
+    return count;
+}
+
+/* The chunks of an export are those that hold the block, with what other processes need. */
+static bool names_its_chunks(const mend_heap *heap, const exported *export)
+{
+    const bool is_by_file = export->is_in[MEND_EXPORT_BY_FILE];
+    const bool is_by_fabric = export->is_in[MEND_EXPORT_BY_FABRIC];
+    size_t count = 0;
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
+        const mend_shared_chunk *file = &export->by_file[count];
+        if (count++ >= export->published.all.count || chunk->pins == 0 ||
+            (is_by_fabric && !chunk->memory.has_fabric) ||
+            (is_by_file && (chunk->file != file->file || chunk->size_bytes != file->size_bytes))) {
+            return false;
+        }
+    }
+    return (is_by_file || is_by_fabric) && is_by_fabric == (export->fabric_number != 0) &&
+           is_by_file == (export->published.number != 0) && export->published.all.count == count;
+}
+
+/* The spans that are marked for it: the block, or each page; 0: one is not. */
+static uint64_t count_marked(const mend_extent *what)
+{
+    uint64_t count = 0;
+    if (what->range == NULL) {
+        const mend_span *span = what->span;
+        return span->live && span->is_exported && span->address == what->address &&
+               span->size_bytes == what->size_bytes;
+    }
+    const mend_range *range = what->range;
+    for (uint64_t at = what->address; at < end_of(what); at += range->page_bytes) {
+        const mend_span *page = range->pages[mend_range_page_of(range, at)];
+        if (page == NULL || !page->is_exported) {
+            return 0;
+        }
+        count++;
+    }
+    return count;
+}
+
+bool mend_exports_are_right(const mend_heap *heap, uint64_t marked)
+{
+    uint64_t end = 0;
+    MEND_TREE_EACH(const exported, export, by_address, &heap->exports) {
+        const uint64_t count = count_marked(&export->what);
+        if (count == 0 || count > marked || export->what.address < end ||
+            !names_its_chunks(heap, export)) {
+            return false;
+        }
+        marked -= count;
+        end = end_of(&export->what);
+    }
+    return mend_tree_is_valid(&heap->exports) && marked == 0;
+}

@@ -1,0 +1,169 @@
+/*
+ * Pins: ranges of addresses whose mappings must stay as they are, because something outside of the
+ * pool knows them: a network card, a collective library, another process. A pinned chunk keeps its
+ * address and its physical memory, with live blocks or without.
+ */
+#include "alloc/users.h"
+
+#include "base/error.h"
+#include "layout/layout.h"
+#include "share/share.h"
+
+typedef struct pinned_range {
+    mend_tree_node by_address;
+    uint64_t address;
+    uint64_t size_bytes;
+    mend_pin_owner owner;
+    uint64_t count; /* of mend_pins_add that were not undone */
+} pinned_range;
+
+#define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, pinned_range, by_address)
+
+static int compare_ranges(const mend_tree_node *first, const mend_tree_node *second)
+{
+    const pinned_range *a = MEND_CONTAINER_OF(first, pinned_range, by_address);
+    const pinned_range *b = MEND_CONTAINER_OF(second, pinned_range, by_address);
+    if (a->address != b->address) {
+        return mend_compare_u64(a->address, b->address);
+    }
+    return a->size_bytes != b->size_bytes ? mend_compare_u64(a->size_bytes, b->size_bytes)
+                                          : mend_compare_u64(a->owner, b->owner);
+}
+
+void mend_pins_init(mend_heap *heap)
+{
+    mend_tree_init(&heap->pins.ranges, compare_ranges);
+    mend_slab_init(&heap->pins.nodes, sizeof(pinned_range));
+}
+
+static pinned_range *find(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                          mend_pin_owner owner)
+{
+    pinned_range key = {.address = address, .size_bytes = size_bytes, .owner = owner};
+    pinned_range *range = RANGE_OF(mend_tree_at_or_after(&heap->pins.ranges, &key.by_address));
+    bool is_it = range != NULL && range->address == address && range->size_bytes == size_bytes &&
+                 range->owner == owner;
+    return is_it ? range : NULL;
+}
+
+static bool is_mapped(const mend_heap *heap, uint64_t address, uint64_t end)
+{
+    MEND_CHUNKS_EACH(const mend_chunk, chunk, heap, address, end) {
+        address = chunk->address <= address ? chunk->address + chunk->size_bytes : address;
+    }
+    return address >= end;
+}
+
+/* What sleeps has no memory, so nothing outside of the pool may begin to rely on it. */
+mend_result mend_users_find_asleep(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                                   const char *what)
+{
+    MEND_CHUNKS_EACH(const mend_chunk, chunk, heap, address, address + size_bytes) {
+        if (mend_chunk_sleeps(chunk)) {
+            return mend_failure(MEND_ERROR_ASLEEP,
+                                "%s: the memory at 0x%llx sleeps; call mend_wake first", what,
+                                (unsigned long long)mend_max_u64(address, chunk->address));
+        }
+    }
+    return MEND_OK;
+}
+
+mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                          mend_pin_owner owner)
+{
+    const uint64_t end = address + size_bytes;
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(end > address);
+    if (!is_mapped(heap, address, end)) {
+        const mend_span *block = mend_heap_block_at(heap, address);
+        if (block != NULL && block->chunk == NULL && end <= mend_span_end(block)) {
+            return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                                "the block at 0x%llx is passed through to the driver, and is where "
+                                "it is without a pin",
+                                (unsigned long long)block->address);
+        }
+        return mend_failure(MEND_ERROR_FOREIGN_POINTER,
+                            "0x%llx to 0x%llx is not all mapped memory of this pool",
+                            (unsigned long long)address, (unsigned long long)end);
+    }
+    MEND_TRY(mend_users_check_awake(heap, address, size_bytes, "mend_pin"));
+    pinned_range *range = find(heap, address, size_bytes, owner);
+    if (range == NULL) {
+        if (!mend_slab_reserve(&heap->pins.nodes, 1)) {
+            return mend_no_host_memory("a pin");
+        }
+        range = mend_slab_take(&heap->pins.nodes);
+        range->address = address;
+        range->size_bytes = size_bytes;
+        range->owner = owner;
+        mend_tree_insert(&heap->pins.ranges, &range->by_address);
+    }
+    range->count++;
+    MEND_CHUNKS_EACH(mend_chunk, chunk, heap, address, end) {
+        mend_chunk_pin(&heap->chunks, chunk);
+    }
+    mend_history_note(&heap->history, MEND_EVENT_PIN, address, size_bytes, 0);
+    return MEND_OK;
+}
+
+mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                             mend_pin_owner owner)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    pinned_range *range = find(heap, address, size_bytes, owner);
+    if (range == NULL) {
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "no pin of %llu bytes at 0x%llx is left to undo",
+                            (unsigned long long)size_bytes, (unsigned long long)address);
+    }
+    MEND_CHUNKS_EACH(mend_chunk, chunk, heap, address, address + size_bytes) {
+        mend_chunk_unpin(&heap->chunks, chunk);
+    }
+    mend_history_note(&heap->history, MEND_EVENT_UNPIN, address, size_bytes, 0);
+    if (--range->count == 0) {
+        mend_tree_remove(&heap->pins.ranges, &range->by_address);
+        mend_slab_give(&heap->pins.nodes, range);
+    }
+    return MEND_OK;
+}
+
+void mend_pins_keep_in_one_chunk(mend_heap *heap, mend_span *span)
+{
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(span->live && mend_span_is_in_one_chunk(span));
+    span->in_one_chunk = true;
+    mend_chunk_pin(&heap->chunks, span->chunk);
+}
+
+void mend_pins_end_in_one_chunk(mend_heap *heap, mend_span *span)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    assert(span->in_one_chunk && mend_span_is_in_one_chunk(span));
+    span->in_one_chunk = false;
+    mend_chunk_unpin(&heap->chunks, span->chunk);
+}
+
+/* Not looked for in a chunk without pins: the audit of spans finds a block in one chunk that does
+ * not pin it. */
+static uint64_t blocks_at(const mend_heap *heap, const mend_chunk *chunk)
+{
+    uint64_t blocks = 0;
+    const bool may_hold = chunk->address != 0 && chunk->pins > 0;
+    const mend_span *span = may_hold ? mend_heap_span_at(heap, chunk->address) : NULL;
+    for (; span != NULL && span->address < chunk->address + chunk->size_bytes; span = span->next) {
+        blocks += span->in_one_chunk && span->chunk == chunk;
+    }
+    return blocks;
+}
+
+uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk)
+{
+    uint64_t pins = blocks_at(heap, chunk);
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    MEND_TREE_EACH(const pinned_range, range, by_address, &heap->pins.ranges) {
+        bool covers = chunk->address != 0 && range->address < end &&
+                      chunk->address < range->address + range->size_bytes;
+        pins += covers ? range->count : 0;
+    }
+    return pins;
+}

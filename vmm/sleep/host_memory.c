@@ -1,0 +1,282 @@
+/*
+ * Pinned memory of the host for what is kept. To pin it costs ten times a copy to it, so a wake
+ * leaves it as a copy of what slept, for the next sleep, and for mend_read_kept. Invariants,
+ * checked by the audit:
+ *  - a copy has memory of the host, and no file; no two hold bytes of one address;
+ *  - what it holds of a block that slept is what slept there last: a sleep ends all older ones;
+ *  - all have at most copies_limit bytes;
+ *  - with what sleeps they have room_bytes, which is at most most_bytes.
+ */
+#include "sleep/keep.h"
+
+#include <stdlib.h>
+
+#include "map/map.h"
+
+#define COPY_OF(node)      MEND_CONTAINER_OF(node, mend_kept, by_address)
+#define COPY_BY_ROOM(node) MEND_CONTAINER_OF(node, mend_kept, by_room)
+
+/* ---- freed ----------------------------------------------------------------------------------- */
+
+static bool free_host(mend_heap *heap, void *host)
+{
+    return host == NULL || (mend_step_copies_have_ended(heap) &&
+                            mend_driver_did(heap, heap->driver->host_free(heap->driver, host)));
+}
+
+void mend_keep_drop(mend_heap *heap, mend_kept *kept)
+{
+    if (kept == NULL) {
+        return;
+    }
+    mend_sleep_file_leave(&kept->file);
+    heap->keeping.room_bytes -= kept->room_bytes;
+    kept->room_bytes = 0;
+    if (free_host(heap, kept->host)) {
+        mend_owe(&heap->chunks.owing, &kept->owed, MEND_OWED_NOTHING, 0);
+        free(kept);
+    } else {
+        mend_owe(&heap->chunks.owing, &kept->owed, MEND_OWED_HOST_MEMORY, MEND_OWED_LAST);
+    }
+}
+
+void mend_keep_clear(mend_heap *heap, bool is_idle, bool has_context)
+{
+    if (is_idle) {
+        heap->retire.copies = (mend_stamp){0};
+    }
+    const mend_chunk *chunk =
+        heap->chunks.asleep_count > 0 ? mend_chunk_from(&heap->chunks, 0) : NULL;
+    for (; chunk != NULL; chunk = mend_chunk_next(chunk)) {
+        mend_kept *kept = chunk->kept;
+        if (kept != NULL && !has_context) {
+            kept->host = NULL;
+        }
+        mend_keep_drop(heap, kept);
+    }
+    for (mend_tree_node *at = has_context ? NULL : mend_tree_first(&heap->keeping.copies);
+         at != NULL; at = mend_tree_next(at)) {
+        COPY_OF(at)->host = NULL;
+    }
+    mend_copies_shrink(heap, 0);
+    mend_owed *owed;
+    while ((owed = mend_owed_from(&heap->chunks.owing, MEND_OWED_HOST_MEMORY, 0)) != NULL) {
+        mend_kept *kept = MEND_CONTAINER_OF(owed, mend_kept, owed);
+        (void)free_host(heap, has_context ? kept->host : NULL);
+        mend_owe(&heap->chunks.owing, owed, MEND_OWED_NOTHING, 0);
+        free(kept);
+    }
+}
+
+void mend_keep_drop_host(mend_heap *heap, void *host)
+{
+    mend_kept *record = free_host(heap, host) ? NULL : calloc(1, sizeof(*record));
+    if (record != NULL) {
+        record->host = host;
+        mend_owe(&heap->chunks.owing, &record->owed, MEND_OWED_HOST_MEMORY, MEND_OWED_LAST);
+    }
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+/* A copy serves what leaves a fifth of it at most. */
+static bool fits(const mend_kept *copy, const mend_kept *kept)
+{
+    return copy->room_bytes >= kept->host_bytes &&
+           copy->room_bytes - kept->host_bytes <= kept->host_bytes / 4;
+}
+
+MEND_TREE_ORDER(compare_addresses, mend_kept, by_address, address);
+MEND_TREE_ORDER_BY_TWO(compare_rooms, mend_kept, by_room, room_bytes, address);
+
+static bool begins_behind(const mend_tree_node *node, const void *address)
+{
+    return COPY_OF(node)->address > *(const uint64_t *)address;
+}
+
+void mend_copies_init(mend_heap *heap)
+{
+    mend_tree_init(&heap->keeping.copies, compare_addresses);
+    mend_tree_init(&heap->keeping.copies_by_room, compare_rooms);
+    heap->keeping.copies_limit = UINT64_MAX;
+}
+
+mend_kept *mend_copy_at(const mend_heap *heap, uint64_t address)
+{
+    mend_tree_node *at = mend_tree_last_to(&heap->keeping.copies, &address, begins_behind);
+    return at != NULL ? COPY_OF(at) : NULL;
+}
+
+static void remove_copy(mend_heap *heap, mend_kept *copy)
+{
+    mend_tree_remove(&heap->keeping.copies, &copy->by_address);
+    mend_tree_remove(&heap->keeping.copies_by_room, &copy->by_room);
+    heap->keeping.copies_bytes -= copy->room_bytes;
+}
+
+static void drop_copy(mend_heap *heap, mend_kept *copy)
+{
+    remove_copy(heap, copy);
+    mend_keep_drop(heap, copy);
+}
+
+void mend_copies_shrink(mend_heap *heap, uint64_t most_bytes)
+{
+    while (heap->keeping.copies_bytes > most_bytes) {
+        drop_copy(heap, COPY_OF(mend_tree_first(&heap->keeping.copies)));
+    }
+}
+
+/* Where its last piece ends; one that was forgotten has its address. */
+static uint64_t end_of(const mend_kept *copy)
+{
+    if (copy->piece_count == 0) {
+        return copy->address + 1;
+    }
+    const mend_kept_piece *last = &copy->pieces[copy->piece_count - 1];
+    return copy->address + last->offset_bytes + last->size_bytes;
+}
+
+void mend_copies_forget(mend_heap *heap, uint64_t address, uint64_t size_bytes)
+{
+    mend_kept *copy = mend_copy_at(heap, address + size_bytes - 1);
+    while (copy != NULL && end_of(copy) > address) {
+        copy->piece_count = 0;
+        mend_tree_node *before = mend_tree_previous(&copy->by_address);
+        copy = before != NULL ? COPY_OF(before) : NULL;
+    }
+}
+
+void mend_copies_leave(mend_heap *heap, mend_kept *kept, uint64_t size_bytes)
+{
+    mend_keeping *keeping = &heap->keeping;
+    mend_kept *copy; /* of what slept there before, also in a larger or in smaller chunks */
+    while (kept->host != NULL &&
+           (copy = mend_copy_at(heap, kept->address + size_bytes - 1)) != NULL &&
+           end_of(copy) > kept->address) {
+        drop_copy(heap, copy);
+    }
+    if (kept->host == NULL || keeping->copies_bytes + kept->room_bytes > keeping->copies_limit) {
+        mend_keep_drop(heap, kept);
+        return;
+    }
+    mend_sleep_file_leave(&kept->file);
+    mend_tree_insert(&keeping->copies, &kept->by_address);
+    mend_tree_insert(&keeping->copies_by_room, &kept->by_room);
+    keeping->copies_bytes += kept->room_bytes;
+}
+
+/* The copy's record goes, and its memory is kept for another. */
+static void take_over(mend_heap *heap, mend_kept *kept, mend_kept *copy)
+{
+    remove_copy(heap, copy);
+    kept->host = copy->host;
+    kept->room_bytes = copy->room_bytes;
+    copy->host = NULL;
+    copy->room_bytes = 0;
+    mend_keep_drop(heap, copy);
+}
+
+void mend_copies_take_own(mend_heap *heap, mend_kept *kept)
+{
+    mend_kept *copy = kept->host_bytes > 0 ? mend_copy_at(heap, kept->address) : NULL;
+    if (copy != NULL && copy->address == kept->address && fits(copy, kept)) {
+        take_over(heap, kept, copy);
+    }
+}
+
+static bool take_any(mend_heap *heap, mend_kept *kept)
+{
+    const mend_kept key = {.room_bytes = kept->host_bytes};
+    mend_tree_node *at = mend_tree_at_or_after(&heap->keeping.copies_by_room, &key.by_room);
+    mend_kept *best = at != NULL ? COPY_BY_ROOM(at) : NULL;
+    const bool is_found = best != NULL && fits(best, kept);
+    if (is_found) {
+        take_over(heap, kept, best);
+    }
+    return is_found;
+}
+
+/* Frees copies, so that new memory makes all of it no more than was ever needed. */
+static void make_room(mend_heap *heap, uint64_t size_bytes)
+{
+    const mend_keeping *keeping = &heap->keeping;
+    const uint64_t in_use = keeping->room_bytes - keeping->copies_bytes + size_bytes;
+    mend_copies_shrink(heap, keeping->most_bytes > in_use ? keeping->most_bytes - in_use : 0);
+}
+
+/* ---- taken ----------------------------------------------------------------------------------- */
+
+mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, bool saves, void **pointer)
+{
+    mend_status status = heap->driver->host_alloc(heap->driver, size_bytes, pointer);
+    bool is_unsupported = saves && status == MEND_DRIVER_NOT_SUPPORTED;
+    if (status != MEND_DRIVER_OUT_OF_MEMORY && !is_unsupported) {
+        return mend_driver_result(heap, MEND_ANSWER(host_alloc, status));
+    }
+    (void)mend_driver_did(heap, status);
+    return mend_refused(
+        heap->driver, is_unsupported ? MEND_ERROR_NOT_SUPPORTED : MEND_ERROR_OUT_OF_HOST_MEMORY,
+        MEND_CALL_host_alloc, status,
+        is_unsupported ? "the driver gives no pinned memory, as may be under confidential "
+                         "computing: what sleeps cannot keep its contents (%llu bytes)"
+        : saves        ? "the host has no %llu bytes of pinned memory to keep what sleeps"
+                       : "the host has no %llu bytes of pinned memory to read files of what sleeps",
+        (unsigned long long)size_bytes);
+}
+
+/* For new memory all copies go if the host has no more. */
+mend_result mend_keep_take_room(mend_heap *heap, mend_kept *kept)
+{
+    mend_keeping *keeping = &heap->keeping;
+    if (kept->host_bytes == 0 || kept->host != NULL || take_any(heap, kept)) {
+        return MEND_OK;
+    }
+    make_room(heap, kept->host_bytes);
+    mend_result result = mend_keep_take_host(heap, kept->host_bytes, true, &kept->host);
+    if (result == MEND_ERROR_OUT_OF_HOST_MEMORY && keeping->copies_bytes > 0) {
+        mend_copies_shrink(heap, 0);
+        result = mend_keep_take_host(heap, kept->host_bytes, true, &kept->host);
+    }
+    if (result == MEND_OK) {
+        kept->room_bytes = kept->host_bytes;
+        keeping->room_bytes += kept->room_bytes;
+        mend_raise_u64(&keeping->most_bytes, keeping->room_bytes - keeping->copies_bytes);
+        assert(keeping->room_bytes <= keeping->most_bytes);
+    }
+    return result;
+}
+
+/* ---- what is of no use ----------------------------------------------------------------------- */
+
+/* Whether a block lives of which the copy holds bytes. */
+static bool is_of_block(const mend_heap *heap, const mend_kept *copy)
+{
+    bool any = false;
+    for (size_t i = 0; i < copy->piece_count && !any; i++) {
+        const uint64_t begin = copy->address + copy->pieces[i].offset_bytes;
+        const uint64_t end = begin + copy->pieces[i].size_bytes;
+        const mend_span *span =
+            mend_chunk_at(&heap->chunks, begin) != NULL ? mend_heap_span_at(heap, begin) : NULL;
+        for (; span != NULL && span->address < end && !any; span = span->next) {
+            any = span->live && span->has_copy && copy->pieces[i].keep == MEND_KEEP_HOST;
+        }
+    }
+    return any;
+}
+
+void mend_copies_trim(mend_heap *heap)
+{
+    mend_driver_scope scope;
+    if (heap->keeping.copies_bytes == 0 || mend_driver_scope_open(heap, &scope) != MEND_OK) {
+        return;
+    }
+    for (mend_tree_node *at = mend_tree_first(&heap->keeping.copies), *next; at != NULL;
+         at = next) {
+        next = mend_tree_next(at);
+        if (!is_of_block(heap, COPY_OF(at))) {
+            drop_copy(heap, COPY_OF(at));
+        }
+    }
+    mend_driver_scope_close(heap, &scope);
+}

@@ -1,0 +1,312 @@
+/* What is kept of sleeping chunks: which bytes, where, and their way there and back. */
+#include "sleep/keep.h"
+
+#include <stdlib.h>
+
+#include "base/struct_size.h"
+#include "map/map.h"
+
+/* ---- what is kept ---------------------------------------------------------------------------- */
+
+mend_sleep_rule mend_rule_at(const mend_sleep_options *options, size_t at)
+{
+    mend_sleep_rule rule;
+    assert(at < options->rule_count);
+    mend_element_read(&rule, sizeof(rule), options->rules, options->rule_bytes, at);
+    return rule;
+}
+
+int mend_keep_of(const mend_sleep_options *options, const mend_span *span)
+{
+    for (size_t i = 0; i < options->rule_count; i++) {
+        const mend_sleep_rule rule = mend_rule_at(options, i);
+        if (rule.tag == span->sleep_tag) {
+            return rule.keep;
+        }
+    }
+    if (options->others != MEND_KEEP_DEFAULT) {
+        return options->others;
+    }
+    return options->rule_count == 0 ? MEND_KEEP_HOST : MEND_KEEP_AWAKE;
+}
+
+/* Adds bytes to the last piece, or behind it. True if they are a new piece. */
+static bool add_part(mend_kept_piece *last, const mend_kept_piece *part)
+{
+    uint64_t end = last->offset_bytes + last->size_bytes;
+    assert(last->size_bytes == 0 || part->offset_bytes >= end);
+    if (last->size_bytes > 0 && part->keep == last->keep &&
+        part->offset_bytes - end < MEND_KEEP_GAP_BYTES) {
+        last->size_bytes = part->offset_bytes + part->size_bytes - last->offset_bytes;
+        return false;
+    }
+    *last = *part;
+    return true;
+}
+
+/* The pieces of a chunk: their number, and the pieces themselves unless `kept` is NULL. */
+static size_t find_pieces(const mend_sleep_options *options, const mend_chunk *chunk,
+                          const mend_span *first, mend_kept *kept)
+{
+    uint64_t end = chunk->address + chunk->size_bytes;
+    mend_kept_piece last = {0};
+    size_t count = 0;
+    for (const mend_span *span = first; span != NULL && span->address < end; span = span->next) {
+        uint64_t from = mend_max_u64(span->address, chunk->address);
+        uint64_t to = mend_min_u64(mend_span_end(span), end);
+        mend_kept_piece part = {.offset_bytes = from - chunk->address,
+                                .size_bytes = to - from,
+                                .keep = span->live ? mend_keep_of(options, span) : 0};
+        assert(part.keep != MEND_KEEP_AWAKE);
+        if (kept != NULL && part.keep == MEND_KEEP_NOTHING) {
+            kept->dropped_bytes += part.size_bytes;
+        }
+        if (part.keep == MEND_KEEP_HOST || part.keep == MEND_KEEP_FILE) {
+            count += add_part(&last, &part);
+            if (kept != NULL) {
+                kept->pieces[count - 1] = last;
+            }
+        }
+    }
+    return count;
+}
+
+mend_kept *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *chunk,
+                          const mend_span *first)
+{
+    size_t count = find_pieces(options, chunk, first, NULL);
+    mend_kept *kept = calloc(1, sizeof(*kept) + count * sizeof(kept->pieces[0]));
+    if (kept == NULL) {
+        return NULL;
+    }
+    kept->address = chunk->address;
+    kept->piece_count = find_pieces(options, chunk, first, kept);
+    assert(kept->piece_count == count);
+    for (size_t i = 0; i < count; i++) {
+        mend_kept_piece *piece = &kept->pieces[i];
+        uint64_t *bytes = piece->keep == MEND_KEEP_HOST ? &kept->host_bytes : &kept->file_bytes;
+        piece->at = *bytes; /* in the file it begins where the chunk's part does, which is not known
+                             * yet */
+        *bytes += piece->size_bytes;
+    }
+    return kept;
+}
+
+void mend_keep_empty(mend_heap *heap, mend_kept *kept)
+{
+    mend_keep_count(heap, kept, false);
+    kept->host_bytes = 0;
+    kept->file_bytes = 0;
+    kept->piece_count = 0;
+    mend_sleep_file_leave(&kept->file);
+    heap->keeping.room_bytes -= kept->room_bytes;
+    kept->room_bytes = 0;
+    mend_keep_drop_host(heap, kept->host);
+    kept->host = NULL;
+}
+
+const mend_kept_piece *mend_keep_piece_of(const mend_kept *kept, uint64_t offset_bytes,
+                                          uint64_t size_bytes)
+{
+    const mend_kept_piece *found = NULL;
+    for (size_t i = 0; i < kept->piece_count && found == NULL; i++) {
+        const mend_kept_piece *piece = &kept->pieces[i];
+        const bool has = piece->offset_bytes <= offset_bytes &&
+                         offset_bytes + size_bytes <= piece->offset_bytes + piece->size_bytes;
+        found = has ? piece : NULL;
+    }
+    return found;
+}
+
+bool mend_keep_has_part(const mend_chunk *chunk, const mend_span *span)
+{
+    const uint64_t chunk_end = chunk->address + chunk->size_bytes;
+    const uint64_t from = mend_max_u64(span->address, chunk->address);
+    const uint64_t end = mend_min_u64(mend_span_end(span), chunk_end);
+    return mend_keep_piece_of(chunk->kept, from - chunk->address, end - from) != NULL;
+}
+
+bool mend_keep_has_all(const mend_span *span, uint64_t sleep)
+{
+    bool has = true;
+    for (const mend_chunk *chunk = span->chunk;
+         chunk != NULL && chunk->address < mend_span_end(span) && has;
+         chunk = mend_chunk_next(chunk)) {
+        has = mend_chunk_sleeps(chunk) && chunk->kept->sleep == sleep &&
+              mend_keep_has_part(chunk, span);
+    }
+    return has;
+}
+
+void mend_keep_count(mend_heap *heap, const mend_kept *kept, bool begins)
+{
+    const uint64_t one = begins ? 1 : UINT64_MAX; /* which is -1 */
+    assert(begins || (heap->keeping.host_bytes >= kept->host_bytes &&
+                      heap->keeping.file_bytes >= kept->file_bytes));
+    heap->keeping.host_bytes += one * kept->host_bytes;
+    heap->keeping.file_bytes += one * kept->file_bytes;
+    heap->counters.dropped_bytes += begins ? kept->dropped_bytes : 0;
+}
+
+/* ---- the copies of a call -------------------------------------------------------------------- */
+
+/* Its stream, its file and its buffers. */
+typedef struct keeper {
+    mend_heap *heap;
+    mend_stream stream;
+    bool has_stream;
+    mend_kept_file *file; /* of a save */
+    void *stages[2];
+    int next_stage;
+    uint64_t staged_at;    /* what the other buffer holds: its offset in the file */
+    uint64_t staged_bytes; /* ... and its size; 0: nothing */
+} keeper;
+
+static mend_result begin(keeper *k, bool has_files, bool out, const char *directory)
+{
+    if (has_files && out) {
+        MEND_TRY(mend_sleep_file_open(directory, &k->file));
+    }
+    for (int i = 0; i < 2 && has_files; i++) {
+        MEND_TRY(mend_keep_take_host(k->heap, MEND_KEEP_STAGE_BYTES, out, &k->stages[i]));
+    }
+    mend_status status = k->heap->driver->stream_create(k->heap->driver, &k->stream);
+    k->has_stream = status == MEND_DRIVER_OK;
+    return mend_driver_result(k->heap, MEND_ANSWER(stream_create, status));
+}
+
+static mend_result synchronize(keeper *k)
+{
+    const mend_driver *driver = k->heap->driver;
+    return mend_driver_result(
+        k->heap, MEND_ANSWER(stream_synchronize, driver->stream_synchronize(driver, k->stream)));
+}
+
+static void end(keeper *k)
+{
+    const mend_driver *driver = k->heap->driver;
+    if (k->has_stream) {
+        (void)mend_step_end_copies(k->heap, k->stream); /* after a failure they may run */
+        (void)mend_driver_did(k->heap, driver->stream_destroy(driver, k->stream));
+    }
+    for (int i = 0; i < 2; i++) {
+        mend_keep_drop_host(k->heap, k->stages[i]);
+    }
+    mend_sleep_file_leave(&k->file);
+}
+
+static mend_result copy(keeper *k, uint64_t to, uint64_t from, uint64_t size_bytes)
+{
+    const mend_driver *driver = k->heap->driver;
+    return mend_driver_result(
+        k->heap, MEND_ANSWER(copy, driver->copy(driver, to, from, size_bytes, k->stream)));
+}
+
+static uint64_t address_of(const void *pointer)
+{
+    return (uint64_t)(uintptr_t)pointer;
+}
+
+static mend_result write_staged(keeper *k)
+{
+    uint64_t bytes = k->staged_bytes;
+    k->staged_bytes = 0;
+    return bytes == 0 ? MEND_OK
+                      : mend_sleep_file_pass(k->heap, k->file, k->stages[1 - k->next_stage], NULL,
+                                             bytes, k->staged_at);
+}
+
+/* Copies bytes to a buffer while the other one is written. */
+static mend_result save_part(keeper *k, uint64_t address, uint64_t size_bytes, uint64_t at)
+{
+    MEND_TRY(synchronize(k)); /* the other buffer is full */
+    MEND_TRY(copy(k, address_of(k->stages[k->next_stage]), address, size_bytes));
+    MEND_TRY(write_staged(k));
+    k->staged_at = at;
+    k->staged_bytes = size_bytes;
+    k->next_stage = 1 - k->next_stage;
+    return MEND_OK;
+}
+
+/* Reads bytes to a buffer while the other one is copied. */
+static mend_result load_part(keeper *k, const mend_kept_file *file, uint64_t address,
+                             uint64_t size_bytes, uint64_t at)
+{
+    void *stage = k->stages[k->next_stage];
+    MEND_TRY(mend_sleep_file_pass(k->heap, file, NULL, stage, size_bytes, at));
+    MEND_TRY(synchronize(k)); /* from here on the other buffer can be read to */
+    k->next_stage = 1 - k->next_stage;
+    return copy(k, address, address_of(stage), size_bytes);
+}
+
+/* One piece, through the buffers. `file` is NULL to save. */
+static mend_result pass_piece(keeper *k, uint64_t address, const mend_kept_piece *piece,
+                              const mend_kept_file *file)
+{
+    for (uint64_t done = 0; done < piece->size_bytes; done += MEND_KEEP_STAGE_BYTES) {
+        const uint64_t bytes = mend_min_u64(piece->size_bytes - done, MEND_KEEP_STAGE_BYTES);
+        MEND_TRY(file == NULL ? save_part(k, address + done, bytes, piece->at + done)
+                              : load_part(k, file, address + done, bytes, piece->at + done));
+    }
+    return MEND_OK;
+}
+
+/* Room for what is kept: memory of the host, and a part of the file. */
+static mend_result take_room(keeper *k, mend_kept *kept)
+{
+    if (kept->file_bytes > 0) {
+        for (size_t i = 0; i < kept->piece_count; i++) {
+            bool is_in_file = kept->pieces[i].keep == MEND_KEEP_FILE;
+            kept->pieces[i].at += is_in_file ? k->file->size_bytes : 0;
+        }
+        MEND_TRY(mend_sleep_file_extend(k->file, kept->file_bytes));
+        kept->file = k->file;
+        kept->file->uses++;
+    }
+    return mend_keep_take_room(k->heap, kept);
+}
+
+static mend_result pass(keeper *k, const mend_kept *kept, bool out)
+{
+    for (size_t i = 0; i < kept->piece_count; i++) {
+        const mend_kept_piece *piece = &kept->pieces[i];
+        const uint64_t address = kept->address + piece->offset_bytes;
+        const uint64_t host = address_of(kept->host) + piece->at;
+        MEND_TRY(piece->keep == MEND_KEEP_FILE
+                     ? pass_piece(k, address, piece, out ? NULL : kept->file)
+                 : out ? copy(k, host, address, piece->size_bytes)
+                       : copy(k, address, host, piece->size_bytes));
+    }
+    return MEND_OK;
+}
+
+static mend_result pass_all(keeper *k, const mend_cluster parts[], size_t count, bool out)
+{
+    for (size_t i = 0; i < count && out; i++) { /* before others take what is theirs */
+        mend_copies_take_own(k->heap, parts[i].kept);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (out) {
+            MEND_TRY(take_room(k, parts[i].kept));
+        }
+        MEND_TRY(pass(k, parts[i].kept, out));
+    }
+    MEND_TRY(synchronize(k));
+    return write_staged(k);
+}
+
+mend_result mend_keep_copy(mend_heap *heap, const mend_cluster parts[], size_t count, bool out,
+                           const char *directory)
+{
+    keeper k = {.heap = heap};
+    bool has_files = false;
+    for (size_t i = 0; i < count; i++) {
+        has_files = has_files || parts[i].kept->file_bytes > 0;
+    }
+    mend_result result = begin(&k, has_files, out, directory);
+    if (result == MEND_OK) {
+        result = pass_all(&k, parts, count, out);
+    }
+    end(&k);
+    return result;
+}
