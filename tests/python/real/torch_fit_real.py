@@ -107,6 +107,40 @@ class Fit(unittest.TestCase):
         self.assertEqual(later["row"]["steps"], 40)
         self.assertEqual(later["columns"], found["columns"])
 
+    def test_a_step_is_one_of_all_optimizers(self):
+        """Of two that take turns, and of one for each parameter, which steps in the backward."""
+        turns = self.program(
+            """
+            other = nn.Linear(1024, 1024, device="cuda")
+            second = torch.optim.SGD(other.parameters(), momentum=0.9)
+            while True:
+                step()
+                other(torch.randn(3 * batch, 1024, device="cuda")).sum().backward()
+                second.step()
+                second.zero_grad()
+            """,
+            MODEL,
+        )
+        row = self.answer(0, turns)["row"]
+        self.assertEqual((row["ended"], row["steps_differ"]), ("peaks repeat", False))
+        self.assertLess(row["steps"], 12)
+        fused = self.program(
+            """
+            optimizers = {}
+            def in_backward(parameter):
+                optimizers[parameter].step()
+                optimizers[parameter].zero_grad()
+            for parameter in model.parameters():
+                optimizers[parameter] = torch.optim.AdamW([parameter])
+                parameter.register_post_accumulate_grad_hook(in_backward)
+            for i in range(8):
+                model(torch.randn(1000 * (i + 1), 1024, device="cuda")).square().mean().backward()
+            """,
+            MODEL,
+        )
+        row = self.answer(0, fused)["row"]
+        self.assertEqual((row["ended"], row["steps"], row["grew_at_step"]), ("end", 8, 8))
+
     def test_it_says_where_a_program_fails_that_does_not_fit(self):
         grows = self.program(
             """

@@ -23,6 +23,7 @@ import sys
 import threading
 import time
 import traceback
+import weakref
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -139,6 +140,7 @@ class Run:
         self.begin = time.monotonic()
         self.process, self.main = os.getpid(), threading.get_ident()
         self.steps = self.grew_at = 0
+        self.leader, self.followers = lambda: None, weakref.WeakSet()  # of the optimizers
         self.ends: list[int] = []  # of steps, in microseconds
         self.peaks = {"allocated_bytes": 0, "reserved_bytes": 0}
         self.ooms: list[dict] = []
@@ -239,7 +241,15 @@ class Run:
 
     # ---- what it hears ---------------------------------------------------------------------------
 
-    def after_step(self, *_: object) -> None:
+    def after_step(self, optimizer, *_: object) -> None:
+        """Of several optimizers (two of a GAN, one for each parameter) one leads: a step is all that
+        is done until it steps again. Where another steps twice meanwhile, that one leads from then
+        on."""
+        leader = self.leader()
+        if leader not in (None, optimizer) and optimizer not in self.followers:
+            self.followers.add(optimizer)
+            return
+        self.leader, self.followers = weakref.ref(optimizer), weakref.WeakSet()
         self.steps += 1
         self.ends.append(time.time_ns() // 1000)
         before = dict(self.peaks)
