@@ -516,6 +516,8 @@ class Words(unittest.TestCase):
         self.assertIn("8 steps of the optimizer, peaks repeat since step 2.", lines[1])
         self.assertTrue(any(line.endswith("1.00 GiB  50%  train.py:3") for line in lines))
         self.assertIn("3.00 to 4.00 GiB", _text.write(answer()))
+        few = [{"line": "train.py:3", "bytes": MIB}]
+        self.assertIn(" 1 MiB   0%  train.py:3", _text.write(answer(holders=few)))
         self.assertEqual(lines[-1], "5 runs, 6.5 s.")
 
     def test_a_version_that_was_not_compared_says_so(self):
@@ -580,9 +582,11 @@ class Words(unittest.TestCase):
         lines = _text.write(answer(row=given)).splitlines()
         self.assertEqual(lines[0], "ASSUMED: what train.py:9 reads is 0.25 (--value).")
         self.assertEqual(lines[1], "ASSUMED: what train.py:8 reads is balanced (--value).")
-        values = {"reads": [("train.py:9", 7)], "depends": False}
-        text = _text.write(answer(values=values, row=dict(answer()["row"], whole_reads=7)))
-        self.assertTrue(text.startswith("ASSUMED: memory does not depend on 7 whole numbers"), text)
+        values = {"reads": [("train.py:9", 700), ("train.py:4", 2)], "depends": False}
+        whole = dict(answer()["row"], whole_reads=[("train.py:4", 2)])
+        [first, *_] = _text.write(answer(values=values, row=whole)).splitlines()
+        self.assertTrue(first.startswith("ASSUMED: memory does not depend on whole numbers"), first)
+        self.assertTrue(first.endswith(" spread values at train.py:4 (2x)."), first)
 
     def test_ranks_are_said_first_and_what_nccl_takes_is_not_known(self):
         text = _text.write(answer(world_size=8))

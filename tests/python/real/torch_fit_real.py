@@ -301,7 +301,7 @@ class Fit(unittest.TestCase):
         )
         found = self.answer(0, program)
         self.assertEqual(found["row"]["ended"], "end")
-        self.assertGreater(found["row"]["whole_reads"], 32)
+        self.assertEqual(dict(found["row"]["whole_reads"])["program.py:5"], 32)
         done = self.done("--allocator=default", program)
         self.assertTrue(done.stdout.startswith("ASSUMED: memory does not depend on"), done.stdout)
 
@@ -540,8 +540,13 @@ class Fit(unittest.TestCase):
 
     def test_a_run_that_does_not_end_is_stopped_and_says_so(self):
         program = self.program("torch.empty(1, device='cuda')\nwhile True: pass", "import torch\n")
-        done = self.done("--allocator=default", "--seconds=1", program)
-        self.assertEqual(done.returncode, 3, done.stderr)
+        terminal, beside = os.openpty()
+        for one in (terminal, beside):
+            self.addCleanup(os.close, one)
+        command = [*PREFIX, "--allocator=default", "--seconds=1", program]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=beside, text=True, check=False)
+        self.assertIn("run 2: PyTorch's default, ", os.read(terminal, 1 << 16).decode())
+        self.assertEqual(done.returncode, 3)
         self.assertTrue(done.stdout.startswith("NOT THE END: "), done.stdout)
 
 

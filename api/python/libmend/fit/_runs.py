@@ -30,6 +30,12 @@ _TORCHRUN_FLAGS = (
 _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 
+def _tell(words: str) -> None:
+    """What is being done, in place of what was said before."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{words}", end="", file=sys.stderr, flush=True)
+
+
 class CannotRun(Exception):
     """In words for the user: the program cannot be run at all."""
 
@@ -126,7 +132,7 @@ class Row:
     ooms: list = dataclasses.field(default_factory=list)
     reads: list = dataclasses.field(default_factory=list)  # of values: (line, count)
     unknown: list = dataclasses.field(default_factory=list)  # whose sizes a GPU alone knows
-    whole_reads: int = 0  # of them, of whole numbers
+    whole_reads: list = dataclasses.field(default_factory=list)  # of them, of whole numbers
     given: dict = dataclasses.field(default_factory=dict)  # values by line, of the user's
     used_gpu: bool = False
     seconds: float = 0.0
@@ -232,6 +238,7 @@ class Server:
             "value": value,
             "given": self.given,
         }
+        _tell(f"run {len(self.runs) + 1}: {ALLOCATORS[allocator]}, {card.name}")
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         row = {"ended": "failed: it ended without a word"}
@@ -239,6 +246,7 @@ class Server:
             if not answer:
                 raise CannotRun(f"{self.program.interpreter[0]} ended: {self.last_words()}")
             row = answer
+        _tell("")
         if answer["status"] < 0:
             row["ended"] = f"failed: {signal.Signals(-answer['status']).name}"
         self.runs.append(

@@ -145,7 +145,8 @@ class Run:
         self.peaks = {"allocated_bytes": 0, "reserved_bytes": 0}
         self.ooms: list[dict] = []
         self.reads: collections.Counter = collections.Counter()
-        self.whole_reads = 0  # of them, of whole numbers: those decide what a program does
+        # Of them, of whole numbers: those decide what a program does.
+        self.whole_reads: collections.Counter = collections.Counter()
         self.asked_before = 0
         self.asked: set[int] = set()  # bytes in a step
         self.asks_free = ""  # the line that asks how much memory is free
@@ -274,8 +275,10 @@ class Run:
     def on_value(self, is_whole: bool, is_given: bool) -> None:
         """The program reads a value that a kernel would have computed."""
         if not is_given:
-            self.reads[self.where()] += 1
-            self.whole_reads += is_whole
+            line = self.where()
+            self.reads[line] += 1
+            if is_whole:
+                self.whole_reads[line] += 1
 
     def on_read(self, _bytes: int) -> int:
         """The same, where no operator of PyTorch reads it, or one for its own use."""
@@ -347,7 +350,7 @@ class Run:
             "ooms": self.ooms,
             "reads": self.reads.most_common(),
             "unknown": self.unknown(),
-            "whole_reads": self.whole_reads,
+            "whole_reads": self.whole_reads.most_common(),
             "given": self.values.used,
             "used_gpu": self.torch.cuda.is_initialized(),
             "seconds": round(time.monotonic() - self.begin, 2),

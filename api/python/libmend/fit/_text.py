@@ -30,9 +30,9 @@ def _cells(label: str, cells: list[str]) -> str:
     return f"  {label:<28}" + "".join(f"{cell:>22}" for cell in cells)
 
 
-def _reads(values: dict) -> str:
-    shown = [f"{line} ({count}x)" for line, count in values["reads"][:MOST_READS]]
-    more = len(values["reads"]) - len(shown)
+def _reads(reads: list) -> str:
+    shown = [f"{line} ({count}x)" for line, count in reads[:MOST_READS]]
+    more = len(reads) - len(shown)
     return ", ".join(shown) + (f" and {more} more lines" if more > 0 else "")
 
 
@@ -47,7 +47,7 @@ def _unknown(answer: dict) -> list[str]:
             "NOT KNOWN: what the program takes depends on values that only a GPU computes.",
             f"It uses {gib(values['with_zeros_bytes'])} where they are 0, and where they are 1 or"
             f" spread evenly: {other}. They are read at",
-            f"  {_reads(values)}",
+            f"  {_reads(values['reads'])}",
             "Say what is read there: --value FILE:LINE=balanced for a choice of experts, a fraction"
             " of a mask, or a number.",
         ]
@@ -92,8 +92,9 @@ def _assumed(answer: dict) -> list[str]:
         lines.append(f"ASSUMED: what {line} reads is {what} (--value).")
     if row["whole_reads"] and not values["depends"]:
         lines.append(
-            f"ASSUMED: memory does not depend on {row['whole_reads']} whole numbers that only a GPU"
-            f" computes. It is the same with 0 as with 1 or spread values at {_reads(values)}."
+            "ASSUMED: memory does not depend on whole numbers and conditions that only a GPU"
+            f" computes. It is the same with 0 as with 1 or spread values at"
+            f" {_reads(row['whole_reads'])}."
         )
     if has_run_out(answer):
         lines.append("NOT SURE IN ANY ORDER: " + _orders(answer["orders"]))
@@ -118,7 +119,7 @@ def _tail(answer: dict) -> list[str]:
     if count and not values["depends"] and not row["whole_reads"]:
         lines.append(
             f"It reads {count} value{'s' if count > 1 else ''} that only a GPU computes, at"
-            f" {_reads(values)}: memory is the same with 0 and 1 in their place."
+            f" {_reads(values['reads'])}: memory is the same with 0 and 1 in their place."
         )
     if answer.get("orders"):
         lines += [] if has_run_out(answer) else [_orders(answer["orders"])]
@@ -243,6 +244,10 @@ def _table(answer: dict) -> list[str]:
     return lines
 
 
+def _size(size: int) -> str:
+    return gib(size) if size >= _cards.GIB // 10 else f"{size / _cards.MIB:.0f} MiB"
+
+
 def _holders(answer: dict) -> list[str]:
     peak = answer["peak_bytes"]
     if not peak:
@@ -252,10 +257,10 @@ def _holders(answer: dict) -> list[str]:
         line = holder["line"]
         if line == "no stack":
             line = "no line of Python: gradients, mostly"
-        lines.append(f"  {gib(holder['bytes']):>10} {holder['bytes'] / peak:>4.0%}  {line}")
+        lines.append(f"  {_size(holder['bytes']):>10} {holder['bytes'] / peak:>4.0%}  {line}")
     rest = sum(holder["bytes"] for holder in answer["holders"][MOST_HOLDERS:])
     if rest:
-        lines.append(f"  {gib(rest):>10} {rest / peak:>4.0%}  others")
+        lines.append(f"  {_size(rest):>10} {rest / peak:>4.0%}  others")
     return lines
 
 
