@@ -544,10 +544,10 @@ class Fit(unittest.TestCase):
         for one in (terminal, beside):
             self.addCleanup(os.close, one)
         command = [*PREFIX, "--allocator=default", "--seconds=1", program]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=beside, text=True, check=False)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=beside, check=False)
         self.assertIn("run 2: PyTorch's default, ", os.read(terminal, 1 << 16).decode())
         self.assertEqual(done.returncode, 3)
-        self.assertTrue(done.stdout.startswith("NOT THE END: "), done.stdout)
+        self.assertTrue(done.stdout.startswith(b"NOT THE END: "), done.stdout)
 
 
 if __name__ == "__main__":
