@@ -243,8 +243,8 @@ class Run:
     # ---- what it hears ---------------------------------------------------------------------------
 
     def after_step(self, optimizer, *_: object) -> None:
-        """Of several optimizers (two of a GAN, one for each parameter) one leads: a step lasts until
-        it steps again. Where another steps twice meanwhile, that one leads from then on."""
+        """Of several optimizers (two of a GAN, one for each parameter) one leads: a step lasts
+        until it steps again. Where another steps twice meanwhile, that one leads from then on."""
         leader = self.leader()
         if leader not in (None, optimizer) and optimizer not in self.followers:
             self.followers.add(optimizer)
