@@ -23,6 +23,9 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+
+from libmend.fit import _answer, _cards
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results"
@@ -213,6 +216,55 @@ def print_peers(pairs: list[tuple[dict, dict]], said: dict[tuple, dict]) -> None
         print(f"| {name} | {len(mine)} of {len(pairs)} | {middle} | {same} of {count} |")
 
 
+def judged(row: dict, predicted: dict, total: int, card) -> str:
+    """What `libmend fit` says of a device with so much memory. The predicted run answers for runs
+    with what it held or more, and for runs with less than it used."""
+
+    def limited(memory: int):
+        if predicted["peak_allocated_bytes"] <= memory < predicted["peak_reserved_bytes"]:
+            raise LookupError("only a run can say")
+        return SimpleNamespace(completes=memory >= predicted["peak_reserved_bytes"], ooms=[])
+
+    free = SimpleNamespace(
+        reserved_bytes=predicted["peak_reserved_bytes"],
+        allocated_bytes=predicted["peak_allocated_bytes"],
+        unknown=(),
+    )
+    allocator = row["allocator"].replace("native", "default")
+    try:
+        return _answer.judge(total, allocator, card, free, limited).what
+    except LookupError:
+        return "not judged"
+
+
+def verdicts(pairs: list[tuple[dict, dict]]) -> None:
+    """Of devices around the limit of each program that completed on a GPU and waited for no memory:
+    it completes where it has what it held there, and cannot where it has less than it used."""
+    found = {completes: collections.Counter() for completes in (True, False)}
+    programs = {}
+    for row, predicted in pairs:
+        if row["allocator"] != "mend" and row["completed"] and predicted["completed"]:
+            if not row["num_alloc_retries"] and not predicted["num_alloc_retries"]:
+                keys = ("gpu", "workload", "allocator", "size", "asked")
+                programs[tuple(row[key] for key in keys)] = row, predicted
+    for row, predicted in programs.values():
+        card = _cards.find(row["gpu"].rpartition("-")[2])
+        for percent in (1, 2.5, 5, 7.5, 10):
+            for beside in (card.least_beside_bytes, card.most_beside_bytes):
+                for completes, size in (
+                    (True, row["peak_reserved_bytes"] * (1 + percent / 100)),
+                    (False, row["peak_allocated_bytes"] * (1 - percent / 100)),
+                ):
+                    total = int(size) + beside
+                    found[completes][judged(row, predicted, total, card)] += 1
+    print(f"\n| devices of 1 to 10 % more or less, {len(programs)} programs | fits | not sure |"
+          " does not fit | not judged |\n|---|---:|---:|---:|---:|")  # fmt: skip
+    for completes, count in found.items():
+        cells = [str(count[what]) for what in ("fits", "not sure", "does not fit", "not judged")]
+        name = "more than it held" if completes else "less than it used"
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=1800, help="for all of it")
@@ -245,6 +297,7 @@ def main() -> int:
     here = pairs[0][1]["torch"] if pairs else "none"
     there = ", ".join(versions)
     print(f"\nLargest sizes: {same} of {count}. PyTorch here {here}, on the GPUs {there}.")
+    verdicts(pairs)
     if options.peers:
         print_peers(pairs, peers(pairs, options.peers, options.at_once))
     if len(pairs) < len(measured):
