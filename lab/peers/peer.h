@@ -1,7 +1,7 @@
 /*
  * One small interface for allocation policies: Mend itself, models of other allocators, and the
  * driver's own. All driver work goes through the table, so that its owner can count, price and
- * judge it. docs/benchmarks-models.md says how the models were checked.
+ * judge it. bench/results/models.md says how the models were checked.
  */
 #ifndef MEND_LAB_PEERS_PEER_H
 #define MEND_LAB_PEERS_PEER_H

@@ -341,7 +341,7 @@ MEND_TEST(replay, sees_memory_unmapped_before_the_device_is_done)
 
 /* ---- the models on the bundled recordings ---------------------------------------------------- */
 
-/* Figures of an independent simulator of the same rules (docs/benchmarks-models.md). */
+/* Figures of an independent simulator of the same rules (bench/results/models.md). */
 MEND_TEST(replay, the_models_do_on_recordings_what_they_should)
 {
     fixture_replays("gpt2-medium-pretrain", "caching", "unlimited", "malloc=322 per_mille=1065");

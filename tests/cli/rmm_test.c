@@ -1,6 +1,6 @@
 /* The models of RMM's pool and arenas: when they ask the driver for memory, which block they take,
  * and where they wait. Figures of recordings are those of an independent simulator of the same
- * rules (docs/benchmarks-models.md). */
+ * rules (bench/results/models.md). */
 #include "lab/peers/free_list.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"

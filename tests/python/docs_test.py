@@ -71,7 +71,7 @@ class Pages(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_each_row_of_what_works_in_pytorch_names_a_test(self):
-        page = (PAGES / "pytorch-tests.md").read_text("utf-8")
+        page = (SOURCE / "bench/results/pytorch.md").read_text("utf-8")
         rows = page.split("| PyTorch | Mend | test |\n", 1)[1].split("\n\n", 1)[0].splitlines()[1:]
         real = SOURCE / "tests/python/real"
         tests = {name for file in real.glob("torch_*real.py")

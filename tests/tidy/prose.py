@@ -30,8 +30,9 @@ SOURCES_OF = {"replay": "lab/replay/", "report": "lab/report/", "record": "lab/r
               "top": "lab/live/",
               "demo": "api/cli/demo", "info": "api/cli/info"}
 # Of programs that are not ours.
-FOREIGN_OPTIONS = {"--benchmark_filter", "--epochs", "--exclude", "--overlay-ports", "--recipe",
-                   "--rm"}
+FOREIGN_OPTIONS = {"--benchmark_filter", "--disable-custom-all-reduce", "--enable-memory-saver",
+                   "--enable-sleep-mode", "--epochs", "--exclude", "--model-path",
+                   "--overlay-ports", "--recipe", "--rm"}
 # Its figures are facts with a source each, not measurements.
 OF_SOURCES = ("docs/driver-facts.md",)
 HISTORY = "CHANGELOG.md"  # which names what was renamed or is gone
