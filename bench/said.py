@@ -94,11 +94,6 @@ def less_by_h200(figures):
     return [f"{100 - 100 * ratio(capacity):.0f}" for capacity in ("1.2x", "1.05x", "1.02x")]
 
 
-def of_limits(figures):
-    return [f"{driver_time_ms(figures, 'mend', capacity, 'h200'):.0f}"
-            for capacity in ("1.05x", "80GiB")]
-
-
 def held(figures):
     ratios = [reserved / live for reserved, live in zip(
         figures.of("mend", "80GiB", "peak_reserved_bytes"),
@@ -106,16 +101,6 @@ def held(figures):
     fits = figures.fit_of("mend")
     return [f"{statistics.mean(fits):.3f}", f"{max(fits):.3f}",
             f"{statistics.geometric_mean(ratios):.2f}"]
-
-
-def quiet(figures):
-    plain, moved = (figures.fit_of(policy, times.ELEVEN) for policy in ("mend", "mend:quiet"))
-    return [f"{end(found):.3f}" for found in (plain, moved) for end in (min, max)]
-
-
-def with_moves(figures):
-    plain_first = quiet(figures)
-    return plain_first[2:] + plain_first[:2]
 
 
 N = r"(\d+)"
@@ -135,10 +120,6 @@ CLAIMS = (
     (SIMULATED, f"Mend: at most {RATIO}, {RATIO} in the mean\\. {MOST}, Mend on {N}",
      of_all),
     (SIMULATED, f"need {RATIO} in the mean and {RATIO} at most, and hold {RATIO}", held),
-    ("docs/tuning.md", f"cost {N} ms at 1.05 times their peak, and {N} ms on 80 GiB", of_limits),
-    ("docs/tuning.md", f"fit in {RATIO} to {RATIO} instead of {RATIO} to {RATIO}", with_moves),
-    ("docs/defragmentation.md", f"fit in {RATIO} to {RATIO} of their peak, with it in {RATIO} to "
-     f"{RATIO}", quiet),
 )
 
 

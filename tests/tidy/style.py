@@ -40,7 +40,7 @@ PRESENT = {
     "docs/hooks.md": (9, 24, 8, 2),
     "docs/index.md": (24, 16, 0, 1),
     "docs/install.md": (0, 3, 1, 4),
-    "docs/limits.md": (7, 14, 7, 0),
+    "docs/support.md": (7, 14, 7, 0),
     "docs/ranges.md": (15, 12, 7, 0),
     "docs/report.md": (47, 27, 16, 0),
     "docs/support.md": (10, 31, 2, 1),
