@@ -29,7 +29,7 @@ PRESENT = {
     "docs/defragmentation.md": (5, 2, 4, 1),
     "docs/design.md": (71, 53, 52, 0),
     "docs/driver-facts.md": (19, 82, 17, 0),
-    "docs/fit-accuracy.md": (5, 0, 0, 0),
+    "bench/results/fit-accuracy.md": (5, 0, 0, 0),
     "docs/fit.md": (20, 5, 2, 10),
     "docs/formats/costs.md": (9, 10, 5, 0),
     "docs/formats/replay.md": (42, 66, 27, 0),
