@@ -17,44 +17,22 @@ NO_GUIDES = (*FOR_CONTRIBUTORS, "CHANGELOG.md", "SECURITY.md", "docs/index.md",
              "docs/benchmarks.md", "docs/compare.md", "docs/support.md")
 # Pages above the limits: (what, semicolons, long, you) as they are. Only to be made shorter.
 PRESENT = {
-    "CONTRIBUTING.md": (8, 10, 5, 4),
-    "SECURITY.md": (7, 13, 6, 1),
-    "api/hooks/README.md": (2, 2, 1, 0),
-    "api/simulate/README.md": (10, 5, 1, 0),
+    "CONTRIBUTING.md": (8, 0, 2, 4),
+    "SECURITY.md": (7, 1, 4, 1),
+    "api/hooks/README.md": (2, 0, 1, 0),
+    "api/simulate/README.md": (10, 0, 1, 0),
     "bench/recorder/README.md": (2, 2, 1, 0),
-    "bench/traces/README.md": (5, 8, 2, 0),
-    "bench/results/models.md": (14, 28, 18, 0),
-    "docs/compare.md": (3, 16, 1, 1),
-    "docs/cplusplus.md": (4, 6, 0, 0),
-    "docs/defragmentation.md": (5, 2, 4, 1),
+    "bench/traces/README.md": (5, 3, 1, 0),
     "docs/design.md": (71, 53, 52, 0),
-    "docs/driver-facts.md": (19, 82, 17, 0),
-    "bench/results/fit-accuracy.md": (5, 0, 0, 0),
-    "docs/fit.md": (20, 5, 2, 10),
-    "docs/formats/costs.md": (9, 10, 5, 0),
-    "docs/formats/replay.md": (42, 66, 27, 0),
-    "bench/results/pytorch.md": (27, 31, 12, 0),
-    "docs/frameworks/pytorch.md": (3, 0, 0, 8),
-    "docs/glossary.md": (23, 33, 2, 0),
-    "docs/history.md": (37, 23, 21, 1),
-    "docs/hooks.md": (9, 24, 8, 2),
-    "docs/index.md": (24, 16, 0, 1),
-    "docs/install.md": (0, 3, 1, 4),
-    "docs/support.md": (7, 14, 7, 0),
-    "docs/ranges.md": (15, 12, 7, 0),
-    "docs/report.md": (47, 27, 16, 0),
-    "docs/support.md": (10, 31, 2, 1),
-    "docs/testing.md": (7, 3, 0, 4),
-    "docs/troubleshooting.md": (19, 22, 5, 2),
-    "docs/tuning.md": (14, 23, 11, 4),
-    "docs/tutorials/README.md": (6, 8, 0, 16),
-    "docs/tutorials/migration.md": (1, 10, 0, 6),
-    "docs/without-a-gpu.md": (12, 9, 0, 1),
-    "lab/README.md": (6, 6, 0, 0),
+    "docs/driver-facts.md": (19, 0, 9, 0),
+    "docs/formats/costs.md": (9, 2, 4, 0),
+    "docs/hooks.md": (9, 0, 6, 2),
+    "lab/README.md": (6, 0, 0, 0),
     "vmm/README.md": (49, 73, 4, 0),
 }
 
 FENCE = re.compile(r"^[ \t]*(`{3,5}|~{3}).*?^[ \t]*\1[ \t]*$", re.S | re.M)
+MADE_PART = re.compile(r"<!-- keys: made by.*?<!-- end of keys -->", re.S)
 INDENTED = re.compile(r"^(?:    |\t).*$", re.M)
 LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 NOUN_LEFT_OUT = re.compile(r"\b(?:what|who|whom|those that|those of|that of|that which)\b", re.I)
@@ -63,7 +41,7 @@ END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[A-Z\"(0-9])")
 
 def prose_of(page):
     """Paragraphs, items and cells of six words and more, without code, pictures and headings."""
-    page = re.sub(r"<!--.*?-->", "", INDENTED.sub("", FENCE.sub("", page)), flags=re.S)
+    page = re.sub(r"<!--.*?-->", "", INDENTED.sub("", FENCE.sub("", MADE_PART.sub("", page))), flags=re.S)
     lines = []
     for line in page.split("\n"):
         if re.match(r"\s*\|", line):

@@ -6,7 +6,7 @@ from . import _answer, _cards
 from ._answer import gib
 from ._runs import ALLOCATORS
 
-COMPARED = "2.8."  # of PyTorch: bench/results/fit-accuracy.md
+COMPARED = "2.8."  # of PyTorch: docs/fit.md#accuracy
 MOST_HOLDERS = 6
 MOST_READS = 3
 LIMITS = "docs/fit.md#limits"
@@ -145,7 +145,7 @@ def _tail(answer: dict) -> list[str]:
         )
     if not answer["torch"].startswith(COMPARED):
         lines.append(
-            f"PyTorch {COMPARED[:-1]} was compared with GPUs, yours was not: bench/results/fit-accuracy.md."
+            f"PyTorch {COMPARED[:-1]} was compared with GPUs, yours was not: docs/fit.md#accuracy."
         )
     lines.append(f"{len(answer['runs'])} runs, {answer['seconds']} s.")
     return lines
