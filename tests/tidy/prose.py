@@ -309,21 +309,14 @@ def findings_of_names(text, folder, tree, symbols=True):
                 yield number, finding
 
 
-def findings_of_rooms(tree, readme):
-    """Each file of vmm/ is named; and each that the first cell of a row names is there. A name
-    without a room is of the room before it."""
-    stems = {(os.path.dirname(path), os.path.splitext(os.path.basename(path))[0])
-             for path in tree.rooms if path.endswith((".c", ".h"))}
-    for folder, stem in sorted(stems):
-        if not re.search(rf"[`/]{re.escape(stem)}(?:\.[ch])?`", readme):
-            yield 1, f"does not name {folder}/{stem}"
-    for number, cells in rows(readme):
-        room = None
-        for span in SPAN.findall(cells[0]):
-            room = span.rpartition("/")[0] or room
-            stem = os.path.splitext(span.rpartition("/")[2])[0]
-            if room and stem and (f"vmm/{room}", stem) not in stems:
-                yield number, f"names {room}/{stem}, which is not there"
+def findings_of_rooms(rooms, readme):
+    """Each folder of vmm/ has a row, and no other has."""
+    said = {cells[0]: number for number, cells in rows(readme) if cells[0].endswith("/`")}
+    for room in rooms:
+        if f"`{room}/`" not in said:
+            yield 1, f"has no row for {room}/"
+    for cell in said.keys() - {f"`{room}/`" for room in rooms}:
+        yield said[cell], f"has a row for {cell}, which is not there"
 
 
 def findings_of_pictures(text, folder, rooms):
@@ -362,8 +355,8 @@ def test_itself(tree):
     assert lies("`pool_api.trim_gives_back_the_moon`") == lies("`pool_no.*`") == 1
     assert lies("`mend_alloc`, `mend_pool_config.peers`, `MEND_CONF`, `mend_device_*`") == 0
     assert lies("`mend_alloc_gently`") == lies("```c\nx = MEND_ERROR_TIRED;\n```\n") == 1
-    assert lies("`move/exchange.c` and docs/support.md, `build/dev/tests/x.py`") == 0
-    assert lies("[x](../vmm/move/magic.c)") == lies("see `move/magic.c`") == 1
+    assert lies("`map/exchange.c` and docs/support.md, `build/dev/tests/x.py`") == 0
+    assert lies("[x](../vmm/map/magic.c)") == lies("see `map/magic.c`") == 1
     good = ("`./run check`", "`libmend replay --policy mend,expandable --capacity 1.05x`",
             "    bench/report.py --mend X \\\n        --compact TRACE\n",
             "`MEND_CONF=log:info,tightness:1`", "`libmend.torch.sleep_tag`, `mend.h`",
@@ -385,10 +378,6 @@ def test_itself(tree):
     assert len(list(findings_of_rows(not_shown, tree))) == 2
     assert not list(findings_of_rows(untried + not_shown, tree))
     assert len(list(findings_of_rows(untried + "## u\n" + not_shown, tree))) == 2
-    named = "".join(f"`{path[4:]}` " for path in tree.rooms)
-    assert not list(findings_of_rooms(tree, named + "\n| `move/freeze`, `exchange` | x |\n"))
-    assert len(list(findings_of_rooms(tree, named.replace("move/freeze", "move/thaw")))) == 1
-    assert len(list(findings_of_rooms(tree, named + "\n| `move/freeze`, `thaw` | x |\n"))) == 1
     table = "| a | b |\n|---|---|\n| c | 1.05 |\n| d | 12 ms |\n"
     assert not list(findings_of_figures("## s\n    bench/x.py\n### t\n" + table))
     assert len(list(findings_of_figures("## s\n    bench/x.py\n## t\n" + table))) == 1
@@ -407,19 +396,22 @@ def test_itself(tree):
                        ("| one stream | keep it | |", 0)):
         assert len(list(findings_of_devices(f"{rule}{row}\n"))) == count, row
     assert len(list(findings_of_devices("![Mend 4.3 GiB](x.svg)"))) == 1
+    table = "| folder | idea |\n|---|---|\n| `a/` | x |\n| `b/` | y |\n"
+    assert len(list(findings_of_rooms(["a", "b"], table))) == 0
+    assert len(list(findings_of_rooms(["a", "c"], table))) == 2
 
 
 def findings_in(tree, name, rooms):
     text, folder = read(os.path.join(tree.root, name)), os.path.dirname(name)
     yield from findings_of_names(text, folder, tree, symbols=name != HISTORY)
-    if name in ("docs/support.md", "docs/support.md"):
+    if name == "docs/support.md":
         yield from findings_of_rows(text, tree)
     if name not in OF_SOURCES:
         yield from findings_of_figures(text, name.startswith("bench/results/"))
     yield from style.findings_of_style(name, text)
     yield from findings_of_pictures(text, os.path.join(tree.root, folder), rooms)
     if name == "vmm/README.md":
-        yield from findings_of_rooms(tree, text)
+        yield from findings_of_rooms(rooms, text)
     if name == "README.md":
         yield from findings_of_devices(text)
     if name == "README.md" and text.count("\n") > LINES_OF_THE_FIRST_PAGE:

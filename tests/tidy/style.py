@@ -41,7 +41,8 @@ END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[A-Z\"(0-9])")
 
 def prose_of(page):
     """Paragraphs, items and cells of six words and more, without code, pictures and headings."""
-    page = re.sub(r"<!--.*?-->", "", INDENTED.sub("", FENCE.sub("", MADE_PART.sub("", page))), flags=re.S)
+    page = INDENTED.sub("", FENCE.sub("", MADE_PART.sub("", page)))
+    page = re.sub(r"<!--.*?-->", "", page, flags=re.S)
     lines = []
     for line in page.split("\n"):
         if re.match(r"\s*\|", line):
