@@ -29,11 +29,11 @@ static uint64_t room_of(arena *a, const mend_stats *stats)
 static void watch_pool(arena *a, int number, arena_thread *self)
 {
     mend_pool *pool = a->pools[number].pool;
-    if (schedule_is_held(&pool->heap.state.futex)) {
+    if (schedule_is_held(&pool->heap.state.mutex)) {
         return;
     }
     char finding[MEND_AUDIT_FINDING_BYTES];
-    bool is_quiet = !schedule_is_held(&pool->heap.grow.futex);
+    bool is_quiet = !schedule_is_held(&pool->heap.grow.mutex);
     if (!(is_quiet ? mend_observe_audit(&pool->heap, finding)
                    : mend_observe_audit_sums(&pool->heap, finding))) {
         arena_find(a, "pool %d: %s", number, finding);

@@ -1,12 +1,12 @@
 #define SCHEDULE_ITSELF
 #include "tests/interleave/schedule.h"
 
-#include <pthread.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mutex.h"
-#include "tests/interleave/instead_of_futex.h"
+#include "tests/interleave/instead_of_pthread.h"
 
 enum { MOST_HELD = 8, MOST_POINTS = 1 << 18, STAY_OF = 16, WAKE_FOR_NONE_OF = 32 };
 
@@ -21,9 +21,9 @@ typedef struct thread {
     pthread_t handle;
     pthread_cond_t turn_came;
     thread_state state;
-    mend_futex *wanted;               /* WANTS_LOCK; AWAITS_CONDITION: to be taken after it */
-    const mend_futex_change *awaited; /* AWAITS_CONDITION */
-    mend_futex *held[MOST_HELD];
+    pthread_mutex_t *wanted;       /* WANTS_LOCK; AWAITS_CONDITION: to be taken after it */
+    const pthread_cond_t *awaited; /* AWAITS_CONDITION */
+    pthread_mutex_t *held[MOST_HELD];
     int frozen_count;
     uint32_t priority;
     const char *what; /* where it is */
@@ -49,7 +49,7 @@ int schedule_self(void)
     return self != NULL ? self->number : -1;
 }
 
-static const thread *holder_of(const run *r, const mend_futex *mutex)
+static const thread *holder_of(const run *r, const pthread_mutex_t *mutex)
 {
     for (int i = 0; i < r->count; i++) {
         for (int j = 0; j < r->threads[i].frozen_count; j++) {
@@ -61,17 +61,17 @@ static const thread *holder_of(const run *r, const mend_futex *mutex)
     return NULL;
 }
 
-bool schedule_is_held(const mend_futex *mutex)
+bool schedule_is_held(const pthread_mutex_t *mutex)
 {
     return self != NULL && holder_of(self->run, mutex) != NULL;
 }
 
-static mend_lock_rank rank_of(const mend_futex *mutex)
+static mend_lock_rank rank_of(const pthread_mutex_t *mutex)
 {
-    return ((const mend_mutex *)((const char *)mutex - offsetof(mend_mutex, futex)))->rank;
+    return ((const mend_mutex *)((const char *)mutex - offsetof(mend_mutex, mutex)))->rank;
 }
 
-static const char *name_of(const mend_futex *mutex)
+static const char *name_of(const pthread_mutex_t *mutex)
 {
     static const char *const names[] = {
         [MEND_RANK_PROCESS] = "process", [MEND_RANK_GROW] = "grow", [MEND_RANK_POOL] = "state",
@@ -337,7 +337,7 @@ void schedule_run(const schedule *s, const schedule_thread *threads, int count,
 
 /* ---- the locks ------------------------------------------------------------------------------- */
 
-static bool is_point(const mend_futex *mutex)
+static bool is_point(const pthread_mutex_t *mutex)
 {
     return rank_of(mutex) < MEND_RANK_DRIVER;
 }
@@ -351,7 +351,7 @@ static bool holds_inner(void)
     return holds;
 }
 
-static void hold(mend_futex *mutex)
+static void hold(pthread_mutex_t *mutex)
 {
     if (self->frozen_count == MOST_HELD) {
         give_up(self->run, "Too many locks");
@@ -359,7 +359,7 @@ static void hold(mend_futex *mutex)
     self->held[self->frozen_count++] = mutex;
 }
 
-static void let_go(const mend_futex *mutex)
+static void let_go(const pthread_mutex_t *mutex)
 {
     for (int i = self->frozen_count - 1; i >= 0; i--) {
         if (self->held[i] == mutex) {
@@ -371,100 +371,102 @@ static void let_go(const mend_futex *mutex)
 }
 
 /* When this thread's turn comes the lock is free. */
-static void take(mend_futex *mutex, const char *what)
+static void take(pthread_mutex_t *mutex, const char *what)
 {
     self->state = WANTS_LOCK;
     self->wanted = mutex;
     come_to_point(what, name_of(mutex));
     self->state = CAN_GO_ON;
-    mend_futex_lock(mutex);
+    pthread_mutex_lock(mutex);
     hold(mutex);
 }
 
-bool schedule_is_free(mend_futex *lock)
+int schedule_mutex_destroy(pthread_mutex_t *mutex)
 {
     for (int i = 0; self != NULL && i < self->run->count; i++) {
         const thread *t = &self->run->threads[i];
-        if (t->state == WANTS_LOCK && t->wanted == lock) {
+        if (t->state == WANTS_LOCK && t->wanted == mutex) {
             give_up(self->run, "A lock was destroyed that a thread wants");
         }
     }
-    const bool is_free = mend_futex_is_free(lock);
-    if (!is_free && self != NULL) {
+    int status = pthread_mutex_destroy(mutex);
+    if (status == EBUSY && self != NULL) {
         give_up(self->run, "A lock was destroyed that a thread holds");
     }
-    return is_free;
+    return status;
 }
 
-void schedule_lock(mend_futex *lock)
+int schedule_mutex_lock(pthread_mutex_t *mutex)
 {
     if (self == NULL) {
-        mend_futex_lock(lock);
-    } else if (is_point(lock) || !mend_futex_try_lock(lock)) {
-        take(lock, "lock");
+        return pthread_mutex_lock(mutex);
+    }
+    if (is_point(mutex) || pthread_mutex_trylock(mutex) != 0) {
+        take(mutex, "lock");
     } else {
-        hold(lock);
+        hold(mutex);
     }
+    return 0;
 }
 
-bool schedule_try_lock(mend_futex *lock)
+int schedule_mutex_trylock(pthread_mutex_t *mutex)
 {
     if (self == NULL) {
-        return mend_futex_try_lock(lock);
+        return pthread_mutex_trylock(mutex);
     }
-    come_to_point("try_lock", name_of(lock));
-    const bool is_taken = mend_futex_try_lock(lock);
-    if (is_taken) {
-        hold(lock);
+    come_to_point("try_lock", name_of(mutex));
+    int status = pthread_mutex_trylock(mutex);
+    if (status == 0) {
+        hold(mutex);
     }
-    return is_taken;
+    return status;
 }
 
-void schedule_unlock(mend_futex *lock)
+int schedule_mutex_unlock(pthread_mutex_t *mutex)
 {
     if (self == NULL) {
-        mend_futex_unlock(lock);
-        return;
+        return pthread_mutex_unlock(mutex);
     }
-    bool is_one = is_point(lock);
-    const char *name = name_of(lock);
-    let_go(lock);
-    mend_futex_unlock(lock);
+    bool is_one = is_point(mutex);
+    const char *name = name_of(mutex);
+    let_go(mutex);
+    pthread_mutex_unlock(mutex);
     if (is_one) {
         come_to_point("unlock", name);
     }
+    return 0;
 }
 
-void schedule_await(mend_futex_change *change, mend_futex *lock)
+int schedule_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
 {
     if (self == NULL) {
-        mend_futex_await(change, lock);
-        return;
+        return pthread_cond_wait(condition, mutex);
     }
-    let_go(lock);
-    mend_futex_unlock(lock);
+    let_go(mutex);
+    pthread_mutex_unlock(mutex);
     self->state = AWAITS_CONDITION;
-    self->awaited = change;
-    self->wanted = lock;
-    come_to_point("wait", name_of(lock));
+    self->awaited = condition;
+    self->wanted = mutex;
+    come_to_point("wait", name_of(mutex));
     self->state = CAN_GO_ON;
-    mend_futex_lock(lock);
-    hold(lock);
+    pthread_mutex_lock(mutex);
+    hold(mutex);
+    return 0;
 }
 
-void schedule_tell(mend_futex_change *change)
+int schedule_cond_broadcast(pthread_cond_t *condition)
 {
     if (self == NULL) {
-        mend_futex_tell(change);
-        return;
+        return pthread_cond_broadcast(condition);
     }
     for (int i = 0; i < self->run->count; i++) {
         thread *t = &self->run->threads[i];
-        if (t->state == AWAITS_CONDITION && t->awaited == change) {
+        if (t->state == AWAITS_CONDITION && t->awaited == condition) {
             t->state = WANTS_LOCK;
         }
     }
     if (!holds_inner()) {
         come_to_point("wake", "");
     }
+    return 0;
 }

@@ -10,12 +10,12 @@
 #ifndef MEND_TESTS_INTERLEAVE_SCHEDULE_H
 #define MEND_TESTS_INTERLEAVE_SCHEDULE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/futex.h"
 #include "tests/support/test.h"
 
 enum { SCHEDULE_THREADS = 4, SCHEDULE_CHANGES = 4, SCHEDULE_DECISIONS = 1 << 14 };
@@ -84,6 +84,6 @@ void schedule_point(const char *what, const char *which);
 int schedule_self(void);
 
 /* A thread of the schedule holds the mutex. For a watch. */
-bool schedule_is_held(const mend_futex *mutex);
+bool schedule_is_held(const pthread_mutex_t *mutex);
 
 #endif

@@ -21,7 +21,9 @@ BOTH = {
     "host memory, and large pages for much of it": "malloc calloc realloc free madvise",
     "bytes": "memcpy memmove memset memcmp memchr bcmp strlen strcmp strcspn __ctype_b_loc",
     "texts in buffers of a given size": "snprintf vsnprintf",
-    "locks: a thread sleeps until one is free": "syscall __errno_location __tls_get_addr",
+    "locks": "pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock pthread_mutex_trylock "
+             "pthread_mutex_unlock pthread_cond_init pthread_cond_destroy pthread_cond_wait "
+             "pthread_cond_broadcast pthread_self pthread_equal __tls_get_addr",
     "to hear of a fork, and to close there what was exported": "__register_atfork close",
     "limits of the process, asked before they end it": "getrlimit getrlimit64",
     "what the machine and the process's control groups leave of the host's memory":
@@ -41,7 +43,7 @@ OF_ITS_OWN = {
             "socket bind listen accept4 connect getsockopt send sendmsg recv recvmsg poll "
             "__errno_location __cmsg_nxthdr getpid geteuid",
         "names and keys of exports that nobody guesses": "getrandom",
-        "pages that threads write at once, to be pinned": "mmap mmap64 munmap madvise "
+        "pages that threads write at once, to be pinned": "mmap mmap64 munmap madvise syscall "
                                                           "sched_getaffinity __sched_cpucount",
         "a file without a name, for contents that sleep, where the program says":
             "open open64 mkostemp mkostemp64 unlink fallocate fallocate64 pread pread64 pwrite "
@@ -53,7 +55,7 @@ OF_ITS_OWN = {
         "the file of a limit that processes share, where the program names one":
             "fcntl fcntl64 fstat fstat64 __fxstat __fxstat64",
         "the threads that collect and record, and the bell that ends them":
-            "eventfd eventfd_read eventfd_write pthread_join pthread_self pthread_equal",
+            "eventfd eventfd_read eventfd_write pthread_join",
         "the file of a recording, where a config, MEND_CONF or MEND_RECORD names one":
             "flock ftruncate ftruncate64",
         "the handler of SIGUSR2, where a config or MEND_CONF names a path for snapshots":

@@ -1,15 +1,11 @@
 /*
- * Debug builds count those of each rank that a thread holds, in one number a
+ * Locks of pthreads. Debug builds count those of each rank that a thread holds, in one number a
  * thread; other builds count nothing.
  */
 #include "base/mutex.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/thread.h"
 
@@ -68,37 +64,23 @@ static void count_let_go(mend_lock_rank rank)
 
 #endif
 
-void mend_futex_sleep(atomic_uint *word, unsigned value)
-{
-    const int before = errno;
-    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
-    errno = before;
-}
-
-void mend_futex_wake(atomic_uint *word, int most)
-{
-    const int before = errno;
-    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, most, NULL, NULL, 0);
-    errno = before;
-}
-
 void mend_mutex_init(mend_mutex *mutex, mend_lock_rank rank)
 {
     assert(rank >= MEND_RANK_PROCESS);
     assert(rank <= MEND_RANK_LOG);
-    *mutex = (mend_mutex){.rank = rank};
+    pthread_mutex_init(&mutex->mutex, NULL);
+    mutex->rank = rank;
 }
 
 void mend_mutex_destroy(mend_mutex *mutex)
 {
-    (void)mutex;
-    assert(mend_futex_is_free(&mutex->futex));
+    pthread_mutex_destroy(&mutex->mutex);
 }
 
 void mend_mutex_lock(mend_mutex *mutex)
 {
     assert(held_from(mutex->rank) == 0 && "locks are taken in rising order of rank");
-    mend_futex_lock(&mutex->futex);
+    pthread_mutex_lock(&mutex->mutex);
     count_taken(mutex->rank);
 }
 
@@ -106,28 +88,38 @@ void mend_mutex_unlock(mend_mutex *mutex)
 {
     mend_lock_rank rank = mutex->rank; /* read before the unlock: the next owner may destroy the
                                         * mutex */
-    mend_futex_unlock(&mutex->futex);
+    pthread_mutex_unlock(&mutex->mutex);
     count_let_go(rank);
 }
 
 bool mend_mutex_try_lock(mend_mutex *mutex)
 {
-    if (!mend_futex_try_lock(&mutex->futex)) {
+    if (pthread_mutex_trylock(&mutex->mutex) != 0) {
         return false;
     }
     count_taken(mutex->rank);
     return true;
 }
 
+void mend_condition_init(mend_condition *condition)
+{
+    pthread_cond_init(&condition->condition, NULL);
+}
+
+void mend_condition_destroy(mend_condition *condition)
+{
+    pthread_cond_destroy(&condition->condition);
+}
+
 void mend_condition_wait(mend_condition *condition, mend_mutex *mutex)
 {
     assert(held_from(mutex->rank) == 1 && "only the innermost lock can be released in a wait");
     count_let_go(mutex->rank);
-    mend_futex_await(&condition->change, &mutex->futex);
+    pthread_cond_wait(&condition->condition, &mutex->mutex);
     count_taken(mutex->rank);
 }
 
 void mend_condition_wake_all(mend_condition *condition)
 {
-    mend_futex_tell(&condition->change);
+    pthread_cond_broadcast(&condition->condition);
 }

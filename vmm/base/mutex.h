@@ -5,9 +5,8 @@
 #ifndef MEND_BASE_MUTEX_H
 #define MEND_BASE_MUTEX_H
 
+#include <pthread.h>
 #include <stdbool.h>
-
-#include "base/futex.h"
 
 /* From the outermost lock to the innermost. */
 typedef enum mend_lock_rank {
@@ -20,13 +19,13 @@ typedef enum mend_lock_rank {
 } mend_lock_rank;
 
 typedef struct mend_mutex {
-    mend_futex futex;
+    pthread_mutex_t mutex;
     mend_lock_rank rank;
 } mend_mutex;
 
 #define MEND_MUTEX_INITIALIZER(lock_rank)                                                          \
     {                                                                                              \
-        {0}, lock_rank                                                                             \
+        PTHREAD_MUTEX_INITIALIZER, lock_rank                                                       \
     }
 
 void mend_mutex_init(mend_mutex *mutex, mend_lock_rank rank);
@@ -49,8 +48,16 @@ bool mend_mutex_none_is_held_from(mend_lock_rank rank);
 /* Waits for a change that another thread makes under the mutex. Wakeups without a change are
  * possible. */
 typedef struct mend_condition {
-    mend_futex_change change; /* zeros at first */
+    pthread_cond_t condition;
 } mend_condition;
+
+#define MEND_CONDITION_INITIALIZER                                                                 \
+    {                                                                                              \
+        PTHREAD_COND_INITIALIZER                                                                   \
+    }
+
+void mend_condition_init(mend_condition *condition);
+void mend_condition_destroy(mend_condition *condition);
 
 /* Releases the mutex, waits, and takes it again. The mutex is the innermost one that the caller
  * holds. */

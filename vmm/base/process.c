@@ -23,7 +23,7 @@ static mend_mutex driver_mutex = PROCESS_MUTEX_INITIALIZER;
 static const mend_driver *cuda_driver;
 
 static mend_mutex member_mutex = PROCESS_MUTEX_INITIALIZER;
-static mend_condition visit_ended;
+static mend_condition visit_ended = MEND_CONDITION_INITIALIZER;
 static mend_list members = {&members, &members}; /* in order of their numbers */
 static uint64_t last_number;
 
@@ -31,7 +31,7 @@ static void *buried[MEND_POOLS_KEPT]; /* guarded by member_mutex */
 static unsigned buried_count;
 
 static mend_mutex begun_mutex = SHARE_MUTEX_INITIALIZER;
-static mend_condition unsafe_call_ended;
+static mend_condition unsafe_call_ended = MEND_CONDITION_INITIALIZER;
 static unsigned begun_count; /* groups of all pools */
 static bool is_in_unsafe_call;
 
@@ -79,12 +79,12 @@ static void close_shares(void)
 /* Whatever the thread holds: no thread waits for anything while it holds such a lock. */
 static void before_fork(void)
 {
-    mend_futex_lock(&mend_process_own_shares.mutex.futex);
+    pthread_mutex_lock(&mend_process_own_shares.mutex.mutex);
 }
 
 static void after_fork_in_parent(void)
 {
-    mend_futex_unlock(&mend_process_own_shares.mutex.futex);
+    pthread_mutex_unlock(&mend_process_own_shares.mutex.mutex);
 }
 
 /*
@@ -110,10 +110,10 @@ static void start_anew(void)
     cuda_driver = NULL;
     mend_process_nvtx.mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     member_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
-    visit_ended = (mend_condition){{0}};
+    visit_ended = (mend_condition)MEND_CONDITION_INITIALIZER;
     mend_list_init(&members);
     begun_mutex = (mend_mutex)SHARE_MUTEX_INITIALIZER;
-    unsafe_call_ended = (mend_condition){{0}};
+    unsafe_call_ended = (mend_condition)MEND_CONDITION_INITIALIZER;
     begun_count = 0;
     is_in_unsafe_call = false;
     mend_process_own_devices.mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;

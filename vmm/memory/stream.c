@@ -25,6 +25,7 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
     *streams = (mend_streams){.driver = driver, .verify = verify, .history = history};
     streams->contexts[MEND_OWN_CONTEXT] = context;
     mend_list_init(&streams->watches);
+    mend_condition_init(&streams->call_ended);
     mend_streams_look_up_anew(streams);
     uint32_t unknown;
     const mend_stream_info none = {0};
@@ -62,6 +63,7 @@ mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call)
     }
     free(streams->idle_events);
     mend_slots_clear(streams);
+    mend_condition_destroy(&streams->call_ended);
     *streams = (mend_streams){0};
     return first;
 }

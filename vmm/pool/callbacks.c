@@ -14,6 +14,7 @@ void mend_callbacks_init(mend_callbacks *callbacks)
 {
     *callbacks = (mend_callbacks){0};
     mend_list_init(&callbacks->entries);
+    mend_condition_init(&callbacks->changed);
 }
 
 void mend_callbacks_destroy(mend_callbacks *callbacks)
@@ -23,6 +24,7 @@ void mend_callbacks_destroy(mend_callbacks *callbacks)
         mend_list_remove(&entry->link);
         free(entry);
     }
+    mend_condition_destroy(&callbacks->changed);
 }
 
 /* ---- callbacks ------------------------------------------------------------------------------- */

@@ -1,8 +1,6 @@
 /* Locks with a rank: mutual exclusion, and the assertion that catches a wrong order. */
 #include "base/mutex.h"
 
-#include <pthread.h>
-
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -131,6 +129,7 @@ MEND_TEST(base_mutex, a_wait_lets_the_other_thread_in_until_it_wakes)
     mend_mutex_init(&outer, MEND_RANK_GROW);
     turns shared = {.value = 0};
     mend_mutex_init(&shared.mutex, MEND_RANK_POOL);
+    mend_condition_init(&shared.changed);
     pthread_t thread;
     ASSERT_INT_EQ(0, pthread_create(&thread, NULL, raise_odd, &shared));
     mend_mutex_lock(&outer);
@@ -140,6 +139,7 @@ MEND_TEST(base_mutex, a_wait_lets_the_other_thread_in_until_it_wakes)
     pthread_join(thread, NULL);
     EXPECT_INT_EQ(ROUNDS + 1, shared.value);
     EXPECT_U64_EQ(0, *mend_process_held_ranks());
+    mend_condition_destroy(&shared.changed);
     mend_mutex_destroy(&shared.mutex);
     mend_mutex_destroy(&outer);
 }
@@ -163,7 +163,7 @@ static void init_mutexes(void)
 static void play(const char *text)
 {
     for (; *text != '\0'; text += 2 + (text[2] == ' ')) {
-        mend_condition never = {{0}};
+        mend_condition never;
         mend_mutex *mutex = text[1] == 'q'   ? &second_pool
                             : text[1] == 'r' ? &mutexes[MEND_RANK_PROCESS]
                             : text[1] == 'g' ? &mutexes[MEND_RANK_GROW]
@@ -176,6 +176,7 @@ static void play(const char *text)
         } else if (text[0] == 't') {
             (void)mend_mutex_try_lock(mutex);
         } else {
+            mend_condition_init(&never);
             mend_test_limit(60); /* ends a wait that was let through */
             mend_condition_wait(&never, mutex);
         }
