@@ -501,6 +501,8 @@ class Orders(unittest.TestCase):
 
     def test_steps_of_many_events_are_drawn_less_often(self):
         step = self.record.steps[0] * 1000
+        for held, count in ((5, _orders.FEW_ORDERS), (6, _orders.ORDERS)):
+            self.assertEqual(len(_orders.seeds(held, 10)), count)
         few = _orders.count_of_steps(_orders.Record([], [step] * 3))
         self.assertEqual(few, _orders.MOST_EVENTS // len(step))
 

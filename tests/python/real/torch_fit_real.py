@@ -280,7 +280,7 @@ class Fit(unittest.TestCase):
         )
         found = self.answer(0, "--memory=24GiB", program, allocator="default,mend")
         [counts] = found["orders"]["ran_out"].values()
-        self.assertEqual(counts, {"default": [0, 20], "mend": [0, 20]})
+        self.assertEqual(counts, {"default": [0, 4], "mend": [0, 4]})
         self.assertEqual(found["orders"]["steps"], 2002)
 
     def test_loops_that_count_on_the_gpu_end(self):

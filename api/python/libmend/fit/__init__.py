@@ -290,7 +290,7 @@ class Fit:
         asked = ",".join(self.policies[name] for name in self.allocators)
         return _ask("replay", "--json", "--capacity", capacity, "--policy", asked, file)
 
-    def orders(self, steps: Path, rooms: dict[str, int]) -> dict | None:
+    def orders(self, steps: Path, rooms: dict[str, int], held_bytes: int) -> dict | None:
         """Of random orders of the steps, how many run out in each of these rooms."""
         record = _orders.split(*json.loads(steps.read_text()), first=FIRST_STEPS)
         if len(record.steps) < 2:
@@ -306,7 +306,8 @@ class Fit:
             return found
 
         with ThreadPoolExecutor(2) as two:
-            rows = [row for found in two.map(replayed, range(_orders.ORDERS)) for row in found]
+            seeds = _orders.seeds(held_bytes, min(rooms.values()))
+            rows = [row for found in two.map(replayed, seeds) for row in found]
         ran_out = {}
         for label, room in rooms.items():
             for name in self.allocators:
@@ -390,7 +391,8 @@ class Fit:
             for allocator in self.allocators
         }
         rooms = self.rooms(targets, columns) if is_known and record["steps"] else {}
-        orders = self.orders(record["steps"], rooms) if rooms else None
+        held = max(column["reserved_bytes"] for column in columns.values())
+        orders = self.orders(record["steps"], rooms, held) if rooms else None
         judged = [self.answer_target(*target, is_known) for target in targets]
         for target in judged if orders else []:
             for name, (out, _) in orders["ran_out"][target["label"]].items():

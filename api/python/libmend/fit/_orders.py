@@ -9,6 +9,7 @@ import random
 from typing import Iterator, NamedTuple
 
 ORDERS, STEPS = 20, 2000
+FEW_ORDERS = 4  # where the program holds less than half of the memory
 MOST_EVENTS = 1 << 20  # of an order: fewer steps are drawn where they have many events
 HEADER = "Thread,Time,Action,Pointer,Size,Stream"
 
@@ -44,6 +45,11 @@ def split(events: list[tuple], ends: list[int], first: int) -> Record:
             parts[step].append(Event(live.pop(address), None, stream))
     steps = [part for part in parts[first:-1] if part]
     return Record([event for part in parts[:first] for event in part], steps)
+
+
+def seeds(held_bytes: int, room_bytes: int) -> range:
+    """Of the orders that are to be replayed."""
+    return range(ORDERS if 2 * held_bytes > room_bytes else FEW_ORDERS)
 
 
 def count_of_steps(record: Record) -> int:

@@ -73,7 +73,7 @@ def _orders(orders: dict) -> str:
         for name, (out, of) in counts.items():
             parts.append(f"{out} of {of} with {ALLOCATORS[name]}{where}")
     return (
-        f"Steps differ in what they ask for. Of random orders of {orders['steps']:,} of them run"
+        f"Steps differ in what they ask for. Random orders of {orders['steps']:,} of them that run"
         f" out of memory: {', '.join(parts)}."
     )
 
