@@ -19,6 +19,7 @@ static const struct {
     const char *name;
 } mutants[] = {
 #define MEND_MUTANT(flag, name) {&flag, name},
+#include "mutant_names.h"
 #undef MEND_MUTANT
 };
 
