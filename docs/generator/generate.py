@@ -17,43 +17,40 @@ from header import entry_of, members_of, paragraphs_of, read_header
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HEADERS = ("mend", "mend_groups", "mend_results", "mend_stats", "mend_views", "mend_types",
            "mend_share", "mend_range", "mend_sleep", "mend_devices", "mend_hooks",
-           "mend_torch", "mend_sim")
+           "mend_sim")  # mend_torch.h is between Mend and its class for PyTorch
 COLUMNS = 130
 
 # The pages by use: file in docs/api, title, what it is about, and its sections by header.
 PAGES = (
     ("pools", "Pools, blocks, streams and groups",
-     "Create a pool, allocate, free, limit and trim it; and what a program with several streams or"
-     " captured graphs tells it. [The rules in plain words](streams-and-graphs.md).",
+     "Create a pool, allocate, free, limit and trim. Declare streams and captured graphs."
+     " [Guide](streams-and-graphs.md).",
      (("mend", ("lifecycle", "blocks", "memory in total", "pressure callbacks", "compaction",
                 "pins", "streams")),
       ("mend_groups", ("groups: memory of captured graphs", "groups: their blocks")),
       ("mend_types", ("names and types",)))),
     ("sharing", "Memory for other processes and devices",
-     "Let other processes import blocks, and other devices use a pool. [In plain"
-     " words](sharing.md).",
+     "Let other processes import blocks, and other devices use a pool. [Guide](sharing.md).",
      (("mend_share", ("memory shared with other processes",
                       "the exporter of an import", "the end of an import", "other devices")),)),
     ("sleep", "Sleep and wake",
-     "Give the physical memory of live blocks back for a while. [In plain words](sleep.md).",
+     "Release the physical memory of live blocks for a while. [Guide](sleep.md).",
      (("mend_sleep", ("sleep and wake", "checkpoints of the process")),)),
     ("ranges", "Growable ranges",
-     "A fixed address with memory that comes and goes below it. [In plain words](ranges.md).",
+     "Add and remove memory at a fixed address. [Guide](ranges.md).",
      (("mend_range", ("ranges",)),)),
-    ("diagnosis", "Errors, statistics and log", "Why a call failed, and what a pool does.",
+    ("diagnosis", "Errors, statistics and log",
+     "The reason of a failure, statistics, owners, history. [Guide](history.md).",
      (("mend_results", ("results",)), ("mend", ("observe",)),
       ("mend_stats", ("statistics", "usage")),
       ("mend_views", ("regions", "scopes", "names", "stacks", "holders", "checks", "history")),
       ("mend_types", ("log",)))),
     ("devices-and-hooks", "Devices and hooks",
-     "The default pool of each device, allocators in its place, and the functions that frameworks"
-     " call.",
+     "The default pool of each device, allocators in its place, and functions for frameworks."
+     " [Guide](hooks.md).",
      (("mend_devices", ("default pools", "other allocators under the hooks", "calls for hooks")),
-      ("mend_hooks", ("cuStateVec, cuTensorNet, cuDSS", "ONNX Runtime")),
-      ("mend_torch", ("PyTorch: a MemPool over Mend", "PyTorch: blocks",
-                      "PyTorch: its memory pools", "PyTorch: memory in total",
-                      "PyTorch: growable tensors")))),
-    ("simulator", "The simulated device", "Test without a GPU.",
+      ("mend_hooks", ("cuStateVec, cuTensorNet, cuDSS", "ONNX Runtime")))),
+    ("simulator", "The simulated device", "Test without a GPU. [Guide](without-a-gpu.md).",
      (("mend_sim", ("the device and its prices", "time and work", "capture and graphs",
                    "checkpoints of the process", "faults",
                     "the ledger")),)),
@@ -311,11 +308,9 @@ def api_documents():
         raise Undocumented("on no page: " + ", ".join(f"{h}.h, {t}" for h, t in sections))
     index = ["# The interface", MADE,
              wrapped("Every call, type and constant of the headers in"
-                     " [api/include/mend](../api/include/mend), in their words. Programs that"
-                     " use them are in the [tutorials](tutorials/README.md) and in"
-                     " [examples](examples); [install.md](install.md) explains how to link the"
-                     " libraries, [tuning.md](tuning.md#options-by-the-environment) the options"
-                     " that the environment can set."),
+                     " [api/include/mend](../api/include/mend). Programs that use them are in the"
+                     " [tutorials](tutorials/README.md) and in [examples](examples)."
+                     " [Install](install.md) explains how to link the libraries."),
              "\n".join(table(("page", "use", "sections"), [])) + "\n" + "\n".join(contents),
              "## By task", tasks_table(link_of), "## Conventions", *blocks_of(openings["mend"]),
              "## All names", ",\n".join(link_of[name] for name in sorted(link_of, key=str.lower))]
