@@ -515,11 +515,15 @@ class Words(unittest.TestCase):
             "It needs 2.00 to 3.00 GiB of a GPU, with PyTorch's default; the smallest card of the"
             " list that is surely enough is T4 (14.56 GiB).",
         )
-        self.assertIn("8 steps of the optimizer, peaks repeat since step 2.", lines[1])
+        said = "of 8 steps. An evaluation or a checkpoint after them may need more"
+        self.assertIn(said, lines[1])
+        self.assertIn("8 steps of the optimizer, peaks repeat since step 2.", lines[2])
         self.assertTrue(any(line.endswith("1.00 GiB  50%  train.py:3") for line in lines))
         self.assertIn("3.00 to 4.00 GiB", _text.write(answer()))
-        few = [{"line": "train.py:3", "bytes": MIB}]
-        self.assertIn(" 1 MiB   0%  train.py:3", _text.write(answer(holders=few)))
+        few = [{"line": "train.py:3", "bytes": MIB}, {"line": "train.py:4", "bytes": MIB - 1}]
+        text = _text.write(answer(holders=few))
+        self.assertIn(" 1 MiB   0%  train.py:3", text)
+        self.assertIn(" 1 MiB   0%  others", text)
         self.assertEqual(lines[-1], "5 runs, 6.5 s.")
 
     def test_a_version_that_was_not_compared_says_so(self):

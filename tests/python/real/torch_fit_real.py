@@ -492,6 +492,19 @@ class Fit(unittest.TestCase):
         self.assertLess(3 / 8, sizes["fsdp"])
         self.assertLess(sizes["fsdp"], 2.5)
 
+    def test_a_mesh_begins_the_ranks_itself(self):
+        program = self.program(
+            """
+            import torch.distributed as dist
+            from torch.distributed.device_mesh import init_device_mesh
+            mesh = init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "tp"))
+            assert (dist.get_world_size(), mesh["tp"].size()) == (8, 4)
+            torch.empty(1 << 20, device="cuda")
+            """,
+            "import torch\n",
+        )
+        self.assertEqual(self.answer(0, "--world-size=8", program)["row"]["ended"], "end")
+
     def test_another_card_is_another_program(self):
         """PyTorch chooses by the card: attention in bfloat16 takes a matrix before 8.0."""
         program = self.program(
@@ -530,11 +543,17 @@ class Fit(unittest.TestCase):
             ("sys.exit(4)", "the program ended with status 4"),
             ("import os; os.abort()", "the program failed: SIGABRT"),
             ("print(1)", "the program has not used the GPU"),
+            (
+                "import ctypes; lock = ctypes.create_string_buffer(64)\n"
+                "for _ in 'ab': ctypes.CDLL(None).pthread_mutex_lock(lock)",
+                "the program hangs outside of Python: it does not end after 2 s",
+            ),
             ("torch.empty(1 << 41, device='cuda', dtype=torch.uint8)", "runs out of memory on"),
             ("torch.fft.rfft(torch.empty(8).cuda())", "docs/fit.md#limits"),
         ):
             program = self.program(text, "import sys, torch\nfrom torch import nn\n")
-            done = self.done("--allocator=default", program)
+            seconds = ["--seconds=2"] if "2 s" in said else []
+            done = self.done("--allocator=default", *seconds, program)
             self.assertEqual(done.returncode, 2, said)
             self.assertIn(said, done.stderr)
 

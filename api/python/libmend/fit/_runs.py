@@ -247,7 +247,9 @@ class Server:
                 raise CannotRun(f"{self.program.interpreter[0]} ended: {self.last_words()}")
             row = answer
         _tell("")
-        if answer["status"] < 0:
+        if answer["hangs"]:
+            row["ended"] = f"hangs outside of Python: it does not end after {self.seconds} s"
+        elif answer["status"] < 0:
             row["ended"] = f"failed: {signal.Signals(-answer['status']).name}"
         self.runs.append(
             {"allocator": allocator, "card": card.key, "memory_bytes": memory_bytes, **row}

@@ -421,9 +421,15 @@ def serve(program: list[str], answers: int) -> None:
                 traceback.print_exc()
             os._exit(1)
         signal.signal(signal.SIGTERM, lambda *_: (end_group(child), os._exit(1)))
+        late = []
+        signal.signal(signal.SIGALRM, lambda *_: (late.append(True), end_group(child)))
+        # It may wait where no signal is heard; one that hears it may have much to answer.
+        signal.alarm(2 * request["seconds"] + 5)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        signal.alarm(0)
         end_group(child)  # workers that it left
-        os.write(answers, json.dumps({"status": status}).encode() + b"\n")
+        answer = {"status": status, "hangs": bool(late)}
+        os.write(answers, json.dumps(answer).encode() + b"\n")
 
 
 def end_group(child: int) -> None:

@@ -128,11 +128,6 @@ def _tail(answer: dict) -> list[str]:
             f"Steps differ in what they ask for: {row['steps']} were run, and a later one may need"
             " more (--steps N runs more)."
         )
-    if row["ended"] == "peaks repeat":
-        lines.append(
-            "What comes after these steps (an evaluation, a checkpoint) is not in it; --steps all"
-            " runs to the end."
-        )
     if row["streams"] > 1:
         lines.append(
             f"{row['streams']} streams have memory, so it depends on time: kernels took 1 us, 20 us"
@@ -205,6 +200,16 @@ def _first(answer: dict) -> list[str]:
     return lines
 
 
+def _later(row: dict) -> list[str]:
+    """What the answer leaves out where the program was ended: it is said beside the answer."""
+    if row["ended"] not in ("peaks repeat", "steps"):
+        return []
+    return [
+        f"That is of {row['steps']} steps. An evaluation or a checkpoint after them may need more:"
+        " --steps all runs to the end."
+    ]
+
+
 def _span(need: dict) -> str:
     return str(_answer.Need(**need))
 
@@ -253,12 +258,14 @@ def _holders(answer: dict) -> list[str]:
     if not peak:
         return []
     lines = ["", "Who holds the peak"]
-    for holder in answer["holders"][:MOST_HOLDERS]:
+    holders = [holder for holder in answer["holders"] if holder["bytes"] >= _cards.MIB]
+    for holder in holders[:MOST_HOLDERS]:
         line = holder["line"]
         if line == "no stack":
             line = "no line of Python: gradients, mostly"
         lines.append(f"  {_size(holder['bytes']):>10} {holder['bytes'] / peak:>4.0%}  {line}")
-    rest = sum(holder["bytes"] for holder in answer["holders"][MOST_HOLDERS:])
+    shown = sum(holder["bytes"] for holder in holders[:MOST_HOLDERS])
+    rest = sum(holder["bytes"] for holder in answer["holders"]) - shown
     if rest:
         lines.append(f"  {_size(rest):>10} {rest / peak:>4.0%}  others")
     return lines
@@ -283,11 +290,11 @@ def write(answer: dict) -> str:
     is_known = not unknown
     lines = unknown + _assumed(answer)
     if "knob" in answer:
-        lines += [*_largest(answer), "", _head(answer)]
+        lines += [*_largest(answer), "", *_later(answer["row"]), _head(answer)]
     else:
         if is_known:
             lines += _first(answer)
         elif answer["values"]["depends"]:
             lines += ["What follows is with 0 in their place."]
-        lines += [_head(answer), "", *_table(answer), *_holders(answer), ""]
+        lines += [*_later(answer["row"]), _head(answer), "", *_table(answer), *_holders(answer), ""]
     return "\n".join([*lines, *_tail(answer)])

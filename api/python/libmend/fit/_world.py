@@ -5,9 +5,9 @@ one."""
 from __future__ import annotations
 
 import os
+import sys
 
 import torch
-import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from ._runs import RANKS_OF_NODE
@@ -47,8 +47,10 @@ def enter(size: int) -> None:
 
 
 def _replace(name: str, function) -> None:
-    for module in (dist, c10d):
-        if hasattr(module, name):
+    """In each module that has it by now, as device meshes and other packages have."""
+    replaced = getattr(c10d, name)
+    for module in list(sys.modules.values()):
+        if getattr(module, "__dict__", {}).get(name) is replaced:
             setattr(module, name, function)
 
 
