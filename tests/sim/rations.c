@@ -154,13 +154,13 @@ static void collect_member(trial *t)
 }
 
 /* The linker's names: a thread that waits looks at this clock, which stands still in a trial. */
-uint64_t __real_mend_share_now_ms(void);
-uint64_t __wrap_mend_share_now_ms(void);
+uint64_t __real_mend_now_ms(void);
+uint64_t __wrap_mend_now_ms(void);
 
-uint64_t __wrap_mend_share_now_ms(void)
+uint64_t __wrap_mend_now_ms(void)
 {
     if (waits_in == NULL) {
-        return __real_mend_share_now_ms();
+        return __real_mend_now_ms();
     }
     if (has_file(waits_in)) {
         collect_member(waits_in);

@@ -12,10 +12,10 @@ void mend_test_let_patience_end(bool ends)
 }
 
 /* The linker's names for the function that --wrap puts this in front of. */
-uint64_t __real_mend_share_now_ms(void);
-uint64_t __wrap_mend_share_now_ms(void);
+uint64_t __real_mend_now_ms(void);
+uint64_t __wrap_mend_now_ms(void);
 
-uint64_t __wrap_mend_share_now_ms(void)
+uint64_t __wrap_mend_now_ms(void)
 {
-    return atomic_load(&clock_runs) ? __real_mend_share_now_ms() : 1;
+    return atomic_load(&clock_runs) ? __real_mend_now_ms() : 1;
 }

@@ -1,6 +1,6 @@
 /*
  * Mend waits for other processes by the wall clock, which a busy machine lets run out. In programs
- * that are linked with --wrap for mend_share_now_ms it stands still.
+ * that are linked with --wrap for mend_now_ms it stands still.
  */
 #ifndef MEND_TESTS_SUPPORT_PATIENCE_H
 #define MEND_TESTS_SUPPORT_PATIENCE_H

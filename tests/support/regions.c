@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lab/heap/explain.h"
 #include "alloc/ladder.h"
+#include "lab/heap/explain.h"
 #include "memory/chunk.h"
 #include "pool/pool.h"
 #include "record/holders.h"

@@ -57,10 +57,10 @@ BANNED = re.compile(
     r"dlm?open|(?:un)?setenv|putenv|setuid|chmod|v?syslog|kill|raise|v?sprintf|strn?cpy|strn?cat|"
     r"alloca|gets)")
 MAY_CALL = {
-    "clock_gettime": re.compile(r"vmm/(?:driver/cuda|quota/|share/|record/publisher)\w*\.c$"),
+    "clock_gettime": re.compile(r"vmm/(?:driver/cuda|base/signals|record/publisher)\w*\.c$"),
     "nanosleep": re.compile(r"vmm/(?:driver/cuda\w*|base/signals)\.c$"),
     "secure_getenv": re.compile(r"vmm/base/process\.c$"),
-    "dlopen": re.compile(r"vmm/(?:record/nvtx|driver/cuda|share/server)\.c$"),
+    "dlopen": re.compile(r"vmm/(?:record/nvtx|driver/cuda|base/signals)\.c$"),
     # Memory with real bytes, a look whether an address may be read, and a page for other processes;
     # none has a name in the file system.
     "memfd_create": re.compile(r"vmm/(?:sim/content|record/publisher)\.c$"),

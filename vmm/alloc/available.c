@@ -4,7 +4,6 @@
 #include "alloc/ladder.h"
 
 #include "alloc/users.h"
-#include "graphs/graphs.h"
 #include "map/map.h"
 #include "plan/policy.h"
 

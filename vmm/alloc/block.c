@@ -5,10 +5,8 @@
 #include "alloc/heap.h"
 
 #include "alloc/users.h"
-#include "graphs/graphs.h"
 #include "plan/constants.h"
 #include "share/share.h"
-#include "sleep/sleep.h"
 
 static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
 {
@@ -305,10 +303,10 @@ void mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users)
 {
     assert(users.first != MEND_STREAM_UNKNOWN || users.second == MEND_STREAM_UNKNOWN);
     if (span->is_exported) {
-        mend_exports_end(heap, span);
+        MEND_FEATURES_CALL(block_ends, heap, span);
     }
     if (span->in_one_chunk) {
-        mend_pins_end_in_one_chunk(heap, span);
+        mend_span_end_in_one_chunk(heap, span);
     }
     mend_cache_flush_beside(heap, span);
     mend_pointer_map_remove(&heap->blocks, span->address);
@@ -409,7 +407,7 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
     mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     MEND_TRY(find_block(heap, address, &span));
     MEND_TRY(span->chunk != NULL ? MEND_OK : mend_pass_check_order(order, "mend_record_stream"));
-    MEND_TRY(mend_users_check_awake(heap, span->address, span->size_bytes, "mend_record_stream"));
+    MEND_TRY(mend_heap_check_awake(heap, span->address, span->size_bytes, "mend_record_stream"));
     MEND_TRY(find_users(heap, span, order, order.capture != 0 ? group : 0, &users));
     MEND_TRY(mend_block_add_user(heap, span, users.first));
     return users.second != MEND_STREAM_UNKNOWN ? mend_block_add_user(heap, span, users.second)

@@ -7,9 +7,7 @@
 #include <stdlib.h>
 
 #include "alloc/users.h"
-#include "graphs/graphs.h"
 #include "map/map.h"
-#include "ranges/ranges.h"
 
 mend_result mend_quiet_begin(mend_heap *heap, uint32_t asking, bool gives_back)
 {

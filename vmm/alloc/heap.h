@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "alloc/ladder.h"
+#include "layout/feature.h"
 #include "layout/layout.h"
 #include "layout/state.h"
 #include "map/map.h"
@@ -27,6 +28,10 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
  * result is the first refusal of the driver (alloc/life.c). The caller holds no lock.
  */
 mend_result mend_heap_destroy(mend_heap *heap);
+
+/* For features, as it ends: refused calls are tried once more, and noted. */
+void mend_ending_unmap(mend_heap *heap, mend_ending *ending, uint64_t address, uint64_t size_bytes);
+void mend_ending_release(mend_heap *heap, mend_ending *ending, mend_chunk_handle handle);
 
 /* The calls of mend.h with the same names, without checks of the arguments. The caller holds
  * `state`; the call may release it in between. A failure is noted (base/error.h). */

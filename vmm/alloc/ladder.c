@@ -17,14 +17,12 @@
 #include "alloc/users.h"
 #include "base/error.h"
 #include "base/process.h"
-#include "graphs/graphs.h"
 #include "layout/layout.h"
 #include "map/map.h"
 #include "memory/waits.h"
 #include "plan/constants.h"
 #include "plan/policy.h"
 #include "ranges/ranges.h"
-#include "share/share.h"
 
 /* The most searches of one request: threads that keep allocating and freeing must not delay its
  * answer for ever. */
@@ -275,7 +273,7 @@ static mend_outcome end_turn(climb *c, mend_outcome outcome)
         return outcome;
     }
     if (outcome == MEND_PLACED && c->request->in_one_chunk) {
-        mend_pins_keep_in_one_chunk(heap, c->span);
+        mend_span_keep_in_one_chunk(heap, c->span);
     }
     note_service(heap, &c->before, &c->request->service);
     c->has_waited |= heap->streams.host_waits != c->before.of[MEND_CAUSE_HOST_WAITED];

@@ -4,10 +4,7 @@
 #include <stdlib.h>
 
 #include "alloc/users.h"
-#include "graphs/graphs.h"
-#include "ranges/ranges.h"
-#include "share/share.h"
-#include "sleep/sleep.h"
+#include "layout/feature.h"
 
 /* A zone reserves addresses for twice the device's memory by one call (for what can be mapped,
  * growth and retired mappings), but at most this much. Larger reservations save driver calls, but a
@@ -51,8 +48,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
                                               .rdma = config->rdma && device->rdma};
     uint64_t *empty_in[MEND_CHUNK_ZONES];
     mend_layout_find_empty(heap, empty_in);
-    mend_chunks_init(&heap->chunks, heap->driver, &properties, mend_range_sums_at, empty_in,
-                     &heap->history);
+    mend_chunks_init(&heap->chunks, heap->driver, &properties, empty_in, &heap->history);
     mend_access_init(heap);
     mend_history_init(&heap->history, clock_ns, heap->driver);
     uint64_t reserve_bytes = reserve_bytes_of(heap);
@@ -60,14 +56,10 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     mend_space_init(&heap->space, heap->driver, device->granularity_bytes, reserve_bytes,
                     growth_bytes);
     mend_space_init_borrower(&heap->range_space, &heap->space);
-    mend_ranges_init(heap);
     mend_layout_init(heap);
     mend_groups_init(heap);
-    mend_pins_init(heap);
-    mend_exports_init(heap);
-    mend_copies_init(heap);
-    mend_imports_init(heap);
     mend_retire_init(heap);
+    MEND_FEATURES_CALL(init, heap);
     /* If streams may vanish, each free records a fence, so the cache could not keep any block. */
     if (config->front_cache && !config->streams_may_vanish) {
         mend_cache_open(heap, mend_budget_spares_empty(heap));
@@ -92,55 +84,36 @@ static void note(mend_answer *first, mend_answer answer)
     *first = first->status == MEND_DRIVER_OK ? answer : *first;
 }
 
-static void unmap(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_answer *first)
+void mend_ending_unmap(mend_heap *heap, mend_ending *ending, uint64_t address, uint64_t size_bytes)
 {
     mend_status status = MEND_DRIVER_UNKNOWN;
     for (int tries = 0; tries < TRIES && status != MEND_DRIVER_OK; tries++) {
         status = heap->driver->unmap(heap->driver, address, size_bytes);
     }
-    note(first, MEND_ANSWER(unmap, status));
+    note(&ending->unmapped, MEND_ANSWER(unmap, status));
 }
 
-static void unmap_everything(mend_heap *heap, mend_answer *first)
+static void unmap_everything(mend_heap *heap, mend_ending *ending)
 {
     for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL;) {
         const uint64_t address = chunk->address;
         const uint64_t size_bytes = mend_access_stretch(&chunk, false);
         if (size_bytes > 0) {
-            unmap(heap, address, size_bytes, first);
+            mend_ending_unmap(heap, ending, address, size_bytes);
         }
     }
     for (mend_retired *at = mend_retire_first(heap); at != NULL; at = mend_retire_next(at)) {
-        unmap(heap, at->address, at->size_bytes, first);
-    }
-    MEND_TREE_EACH(const mend_imported, import, by_address, &heap->imports.by_address) {
-        unmap(heap, import->mapped_at, import->all_bytes, first);
+        mend_ending_unmap(heap, ending, at->address, at->size_bytes);
     }
 }
 
-static void release(mend_heap *heap, mend_chunk_handle handle, mend_answer *first)
+void mend_ending_release(mend_heap *heap, mend_ending *ending, mend_chunk_handle handle)
 {
     mend_status status = MEND_DRIVER_UNKNOWN;
     for (int tries = 0; tries < TRIES && status != MEND_DRIVER_OK; tries++) {
         status = heap->driver->release(heap->driver, handle);
     }
-    note(first, MEND_ANSWER(release, status));
-}
-
-static void release_everything(mend_heap *heap, mend_answer *first)
-{
-    MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &heap->chunks.all) {
-        release(heap, chunk->memory.handle, first);
-    }
-    for (const mend_owed *at = mend_owed_from(&heap->chunks.owing, MEND_OWED_HANDLES, 0);
-         at != NULL; at = mend_owed_next(at)) {
-        const mend_imported *import = MEND_CONTAINER_OF(at, const mend_imported, owed);
-        for (size_t i = 0; i < import->count; i++) {
-            if (import->chunks[i].handle != 0) {
-                release(heap, import->chunks[i].handle, first);
-            }
-        }
-    }
+    note(&ending->first, MEND_ANSWER(release, status));
 }
 
 /* Waits for all queued work; waited->status tells whether it succeeded. MEND_ERROR_CAPTURING if a
@@ -173,25 +146,25 @@ static mend_result wait_for_work(mend_heap *heap, mend_answer *waited)
 
 /* Gives memory back only if no work may still use it, or if the context is lost; memory of the host
  * only with a context: else it stays with the driver. */
-static void give_back(mend_heap *heap, bool is_idle, bool has_context, mend_answer *first)
+static void give_back(mend_heap *heap, mend_ending *ending)
 {
-    mend_answer mappings_left = {.status = MEND_DRIVER_OK};
     assert(heap->zones[MEND_ZONE_SMALL].cache.count == 0);
     assert(heap->zones[MEND_ZONE_LARGE].cache.count == 0);
-    mend_exports_clear(heap);
-    mend_keep_clear(heap, is_idle, has_context);
-    if (is_idle) {
-        unmap_everything(heap, &mappings_left);
-        note(first, mappings_left);
-        release_everything(heap, first);
-        note(first, MEND_ANSWER(plain_free, mend_pass_end(heap)));
+    MEND_FEATURES_CALL(give_back, heap, ending);
+    if (ending->is_idle) {
+        unmap_everything(heap, ending);
+        note(&ending->first, ending->unmapped);
+        MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &heap->chunks.all) {
+            mend_ending_release(heap, ending, chunk->memory.handle);
+        }
+        note(&ending->first, MEND_ANSWER(plain_free, mend_pass_end(heap)));
     }
     mend_answer cleared;
     cleared.status = mend_streams_clear(&heap->streams, &cleared.call);
-    note(first, cleared);
-    if (is_idle && mappings_left.status == MEND_DRIVER_OK) {
-        note(first, MEND_ANSWER(address_free, mend_space_clear(&heap->space)));
-        note(first, MEND_ANSWER(address_free, mend_space_clear(&heap->range_space)));
+    note(&ending->first, cleared);
+    if (ending->is_idle && ending->unmapped.status == MEND_DRIVER_OK) {
+        note(&ending->first, MEND_ANSWER(address_free, mend_space_clear(&heap->space)));
+        note(&ending->first, MEND_ANSWER(address_free, mend_space_clear(&heap->range_space)));
     } else {
         mend_space_abandon(&heap->space);
         mend_space_abandon(&heap->range_space);
@@ -200,12 +173,10 @@ static void give_back(mend_heap *heap, bool is_idle, bool has_context, mend_answ
 
 static void free_host_memory(mend_heap *heap)
 {
-    mend_imports_clear(heap);
-    mend_ranges_clear(heap);
+    MEND_FEATURES_CALL(clear, heap);
     mend_chunks_clear(&heap->chunks);
     mend_layout_clear(heap);
     mend_retire_clear(heap);
-    mend_pins_clear(heap);
     free(mend_history_exchange(&heap->history, NULL, 0));
     assert(heap->streams.items == NULL);
     mend_mutex_destroy(&heap->state);
@@ -213,7 +184,7 @@ static void free_host_memory(mend_heap *heap)
 }
 
 /* Waits, then gives everything back. MEND_ERROR_CAPTURING: nothing changed. */
-static mend_result end(mend_heap *heap, mend_answer *first)
+static mend_result end(mend_heap *heap, mend_ending *ending)
 {
     mend_driver_scope scope;
     bool is_open = false;
@@ -228,9 +199,10 @@ static mend_result end(mend_heap *heap, mend_answer *first)
         mend_driver_scope_close(heap, &scope);
         return MEND_ERROR_CAPTURING;
     }
-    note(first, waited);
-    const bool is_idle = waited.status == MEND_DRIVER_OK || mend_status_is_fatal(waited.status);
-    give_back(heap, is_idle, is_open, first);
+    note(&ending->first, waited);
+    ending->is_idle = waited.status == MEND_DRIVER_OK || mend_status_is_fatal(waited.status);
+    ending->has_context = is_open;
+    give_back(heap, ending);
     if (is_open) {
         mend_driver_scope_close(heap, &scope);
     }
@@ -240,15 +212,16 @@ static mend_result end(mend_heap *heap, mend_answer *first)
 mend_result mend_heap_destroy(mend_heap *heap)
 {
     assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
-    mend_answer first = {.status = MEND_DRIVER_OK};
+    mend_ending ending = {.unmapped.status = MEND_DRIVER_OK, .first.status = MEND_DRIVER_OK};
     const mend_driver *driver = heap->driver;
     mend_heap_lock_all(heap);
-    mend_result result = end(heap, &first);
+    mend_result result = end(heap, &ending);
     mend_heap_unlock_all(heap);
     if (result != MEND_OK) {
         return result;
     }
     free_host_memory(heap);
+    const mend_answer first = ending.first;
     if (first.status == MEND_DRIVER_OK || first.status == MEND_DRIVER_DEINITIALIZED) {
         return MEND_OK; /* a driver that has shut down holds nothing of the heap */
     }

@@ -8,7 +8,6 @@
 #include "base/words.h"
 #include "map/map.h"
 #include "quota/quota.h"
-#include "share/share.h"
 
 /* Free memory that a request could use. */
 typedef struct mend_usable {

@@ -2,9 +2,7 @@
 #include "alloc/ladder.h"
 
 #include "alloc/users.h"
-#include "graphs/graphs.h"
 #include "map/map.h"
-#include "ranges/ranges.h"
 
 /* What keeps an empty chunk from being idle: bits of mend_waits_blocked_by. With `is_due`, the host
  * waits include the chunk's stamps. Retired mappings of it wait for nothing more. */

@@ -2,7 +2,6 @@
  * requests memory: the stream of a request, and the group that will own the block. */
 #include "alloc/users.h"
 
-#include "graphs/graphs.h"
 #include "map/map.h"
 
 void mend_users_record_fence(mend_heap *heap, uint32_t stream)

@@ -1,9 +1,11 @@
 /* The handler of SIGUSR2: set above the program's own, which it calls, and taken away again. */
 #include "base/signals.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdint.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -151,4 +153,27 @@ bool mend_signals_start_thread(pthread_t *thread, const char *name, void *(*run)
     }
     sem_destroy(&own.has_begun);
     return is_started;
+}
+
+/* In a program that is linked statically there is nothing to hold. */
+void mend_hold_library(void)
+{
+    Dl_info found;
+    if (dladdr((const void *)(uintptr_t)mend_hold_library, &found) != 0 &&
+        found.dli_fname != NULL) {
+        (void)dlopen(found.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    }
+}
+
+bool mend_start_service(pthread_t *thread, const char *name, void *(*run)(void *), void *context)
+{
+    mend_hold_library();
+    return mend_signals_start_thread(thread, name, run, context);
+}
+
+uint64_t mend_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /*
  * From now on SIGUSR2 writes to `bell`, an eventfd that does not block, and then does what the
@@ -32,5 +33,15 @@ unsigned mend_signals_count(void);
  */
 bool mend_signals_start_thread(pthread_t *thread, const char *name, void *(*run)(void *),
                                void *context);
+
+/* dlclose leaves the library in the process from now on. */
+void mend_hold_library(void);
+
+/* mend_signals_start_thread of one that holds the library, whose code it may run until the process
+ * ends. */
+bool mend_start_service(pthread_t *thread, const char *name, void *(*run)(void *), void *context);
+
+/* A clock for patience between threads and processes. */
+uint64_t mend_now_ms(void);
 
 #endif

@@ -4,8 +4,10 @@
  */
 #include "alloc/users.h"
 #include "check/audit_parts.h"
+#include "layout/layout.h"
+#include "map/map.h"
 #include "share/share.h"
-#include "sleep/sleep.h"
+#include "sleep/keep.h"
 
 /* X(figure): sums over chunks. */
 #define CHUNK_SUMS(X)                                                                              \

@@ -93,6 +93,16 @@ bool mend_layout_misses_mapping(const mend_heap *heap, const mend_span *span);
 bool mend_layout_sleeps(const mend_heap *heap, const mend_span *span);
 size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span);
 
+/* MEND_ERROR_ASLEEP: a chunk of the range sleeps; `what` names the call. Under `state`. */
+mend_result mend_heap_find_asleep(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                                  const char *what);
+static inline mend_result mend_heap_check_awake(const mend_heap *heap, uint64_t address,
+                                                uint64_t size_bytes, const char *what)
+{
+    return heap->chunks.asleep_count == 0 ? MEND_OK
+                                          : mend_heap_find_asleep(heap, address, size_bytes, what);
+}
+
 /* ---- layout.c -------------------------------------------------------------------------------- */
 
 /* An empty layout, whose front cache is closed; and its host memory freed, of whatever it holds. */
@@ -165,6 +175,23 @@ static inline bool mend_span_is_in_one_chunk(const mend_span *span)
 {
     assert(span->address >= span->chunk->address);
     return mend_span_end(span) - span->chunk->address <= span->chunk->size_bytes;
+}
+
+/* Pins the chunk of a block that has just been placed in it, under `grow`, until the block is
+ * freed; and ends that. */
+static inline void mend_span_keep_in_one_chunk(mend_heap *heap, mend_span *span)
+{
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(span->live && mend_span_is_in_one_chunk(span));
+    span->in_one_chunk = true;
+    mend_chunk_pin(&heap->chunks, span->chunk);
+}
+static inline void mend_span_end_in_one_chunk(mend_heap *heap, mend_span *span)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    assert(span->in_one_chunk && mend_span_is_in_one_chunk(span));
+    span->in_one_chunk = false;
+    mend_chunk_unpin(&heap->chunks, span->chunk);
 }
 
 /* Makes a free span that is in no run live, and the reverse: for its zone, and for each chunk below

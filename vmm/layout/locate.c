@@ -6,6 +6,7 @@
  */
 #include "layout/layout.h"
 
+#include "base/error.h"
 #include "ranges/ranges.h"
 
 #define CHUNK_OF(node)       MEND_CONTAINER_OR_NULL(node, mend_chunk, by_address)
@@ -255,4 +256,18 @@ size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span)
         count++;
     }
     return count;
+}
+
+/* What sleeps has no memory, so nothing outside of the pool may begin to rely on it. */
+mend_result mend_heap_find_asleep(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                                  const char *what)
+{
+    MEND_CHUNKS_EACH(const mend_chunk, chunk, heap, address, address + size_bytes) {
+        if (mend_chunk_sleeps(chunk)) {
+            return mend_failure(MEND_ERROR_ASLEEP,
+                                "%s: the memory at 0x%llx sleeps; call mend_wake first", what,
+                                (unsigned long long)mend_max_u64(address, chunk->address));
+        }
+    }
+    return MEND_OK;
 }

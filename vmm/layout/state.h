@@ -502,6 +502,15 @@ static inline uint64_t mend_heap_reserved_in(const mend_heap *heap, int zone)
     return of->counters.live_bytes + of->free_bytes - away_bytes;
 }
 
+/* Free bytes of a zone that are reserved: its free bytes without those of chunks that sleep or are
+ * on the host, which are claimed. A chunk that kept its memory because the driver refused counts as
+ * free. */
+static inline uint64_t mend_heap_free_in(const mend_heap *heap, int zone)
+{
+    const mend_chunks *chunks = &heap->chunks;
+    return heap->zones[zone].free_bytes + chunks->away_live_in[zone] - chunks->away_in[zone];
+}
+
 /* Chunks that have memory of the device. */
 static inline uint64_t mend_heap_chunks(const mend_heap *heap)
 {

@@ -6,7 +6,6 @@
  */
 #include "map/map.h"
 
-#include "ranges/ranges.h"
 #include "share/share.h"
 
 static bool includes(const mend_heap *heap, int device)

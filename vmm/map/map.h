@@ -271,11 +271,6 @@ void mend_settle_all(mend_heap *heap);
 /* The same for a thread that holds `state` alone, if no other thread makes room. */
 void mend_settle_ends(mend_heap *heap);
 
-/* Releases the handles of an import, whose mappings keep the memory; those that the driver does not
- * take back are owed. A closed import ends with its last one. */
-struct mend_imported;
-void mend_settle_handles(mend_heap *heap, struct mend_imported *import);
-
 /* ---- steps.c --------------------------------------------------------------------------------- */
 
 /* Maps a chunk at an address; and gives access to mapped addresses, for the pool's device and its

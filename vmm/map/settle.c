@@ -6,15 +6,7 @@
  */
 #include "map/map.h"
 
-#include <stdlib.h>
-
-#include "ranges/ranges.h"
-#include "share/share.h"
-#include "sleep/keep.h"
-#include "sleep/sleep.h"
-
-#define CHUNK_OF(at) MEND_CONTAINER_OF(at, mend_chunk, owed)
-#define RANGE_OF(at) MEND_CONTAINER_OF(at, mend_range, owed)
+#include "layout/feature.h"
 
 /* ---- mappings of live blocks ----------------------------------------------------------------- */
 
@@ -30,113 +22,21 @@ static mend_result restore(mend_heap *heap, mend_chunk *chunk)
     return answer.status == MEND_DRIVER_OK ? MEND_OK : mend_remap_failed(heap, answer);
 }
 
-/* ---- chunks that have lost their last block -------------------------------------------------- */
-
-static void cut_out(mend_heap *heap, const mend_chunk *chunk)
-{
-    const uint64_t end = chunk->address + chunk->size_bytes;
-    mend_span *span = mend_heap_span_at(heap, chunk->address);
-    while (span != NULL && span->address < end) {
-        mend_span *next = span->next;
-        mend_layout_cut(heap, span);
-        span = next;
-    }
-}
-
-/* The addresses of a sleeping chunk, what is kept of it and its record go. What a captured graph
- * may use stays, without contents. */
-static void end_asleep(mend_heap *heap, mend_chunk *chunk)
-{
-    mend_kept *kept = chunk->kept;
-    mend_space *space = mend_heap_space_at(heap, chunk->address);
-    if (mend_layout_is_for_graphs(heap, chunk)) {
-        mend_owe(&heap->chunks.owing, &chunk->owed, MEND_OWED_GRAPHS, chunk->address);
-        if (kept->piece_count > 0) {
-            mend_keep_empty(heap, kept); /* releases `state`, not the grow lock */
-        }
-    } else if (mend_space_reserve_nodes(space, 1)) {
-        cut_out(heap, chunk);
-        mend_space_give(space, chunk->address, chunk->size_bytes);
-        mend_chunk_end_asleep(&heap->chunks, chunk);
-        mend_keep_count(heap, kept, false);
-        mend_keep_drop(heap, kept); /* releases `state` */
-    }
-}
-
-/* ---- memory ---------------------------------------------------------------------------------- */
-
-/* A sleeping chunk has memory: a wake failed, and the driver did not unmap it. */
-static void give_memory(mend_heap *heap, mend_chunk *chunk)
-{
-    if (!mend_step_copies_have_ended(heap) || !mend_slab_reserve(&heap->chunks.slab, 1)) {
-        return; /* those of a wake write to what it woke */
-    }
-    mend_status status = heap->driver->unmap(heap->driver, chunk->address, chunk->size_bytes);
-    if (status == MEND_DRIVER_OK) {
-        status = mend_chunk_release(
-            &heap->chunks, mend_chunk_leave_memory(&heap->chunks, chunk, chunk->kept), false);
-    }
-    (void)mend_driver_did(heap, status);
-    if (chunk->missing == MEND_MISSING_MEMORY && chunk->live_bytes == 0) {
-        end_asleep(heap, chunk);
-    }
-}
-
-void mend_settle_handles(mend_heap *heap, mend_imported *import)
-{
-    bool are_left = false;
-    for (size_t i = 0; i < import->count; i++) {
-        mend_chunk_handle *handle = &import->chunks[i].handle;
-        if (*handle != 0 && !mend_driver_did(heap, heap->driver->release(heap->driver, *handle))) {
-            are_left = true;
-        } else {
-            *handle = 0;
-        }
-    }
-    mend_owe(&heap->chunks.owing, &import->owed, are_left ? MEND_OWED_HANDLES : MEND_OWED_NOTHING,
-             MEND_OWED_LAST);
-    if (!are_left && import->uses == 0) {
-        free(import);
-    }
-}
-
-/* Its idle memory is unmapped; when nothing is left there, its addresses go back. */
-static void end_range(mend_heap *heap, mend_range *range, uint32_t asking)
-{
-    mend_space *space = &heap->range_space;
-    (void)mend_trim_between(heap, range->address, mend_range_end(range), asking);
-    if (mend_space_free_from(space, range->address) >= range->size_bytes &&
-        mend_space_disown(space, range->address)) {
-        mend_range_drop(heap, range);
-    }
-}
-
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 static mend_result settle_one(mend_heap *heap, mend_owed *owed, uint32_t asking)
 {
-    switch (owed->kind) {
-    case MEND_OWED_RESTORE:
-        return restore(heap, CHUNK_OF(owed));
-    case MEND_OWED_END:
-    case MEND_OWED_GRAPHS:
-        end_asleep(heap, CHUNK_OF(owed));
-        break;
-    case MEND_OWED_HOST_MEMORY:
-        mend_keep_drop(heap, MEND_CONTAINER_OF(owed, mend_kept, owed));
-        break;
-    case MEND_OWED_HANDLES:
-        mend_settle_handles(heap, MEND_CONTAINER_OF(owed, mend_imported, owed));
-        break;
-    case MEND_OWED_MEMORY:
-        give_memory(heap, CHUNK_OF(owed));
-        break;
-    case MEND_OWED_RANGE:
-        end_range(heap, RANGE_OF(owed), asking);
-        break;
-    default:
-        assert(false);
+    if (owed->kind == MEND_OWED_RESTORE) {
+        return restore(heap, MEND_CONTAINER_OF(owed, mend_chunk, owed));
     }
+    const uint32_t kind = 1u << owed->kind;
+    for (int i = 0; i < MEND_FEATURES; i++) {
+        if ((mend_features[i].settles & kind) != 0) {
+            mend_features[i].settle(heap, owed, asking);
+            return MEND_OK; /* the record may be gone */
+        }
+    }
+    assert(false);
     return MEND_OK;
 }
 

@@ -7,7 +7,6 @@
  */
 #include "map/map.h"
 #include "plan/constants.h"
-#include "share/share.h"
 
 /* How many times a call is repeated after NOT_READY, a lack of memory that some drivers overcome by
  * themselves: after longer and longer pauses, without the lock. */

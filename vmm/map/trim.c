@@ -8,7 +8,6 @@
 #include "map/map.h"
 
 #include "quota/quota.h"
-#include "share/share.h"
 #include "sleep/sleep.h"
 
 static bool can_withdraw(mend_heap *heap, mend_chunk *chunk, bool may_unmap)

@@ -16,11 +16,10 @@ MEND_TREE_ORDER_BY_TWO(compare_owed, mend_owed, node, kind, at);
 
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
                       const mend_chunk_properties *properties,
-                      mend_chunk_sums *(*sums_at)(mend_chunks *, uint64_t),
                       uint64_t *const empty_in[MEND_CHUNK_ZONES], mend_history *history)
 {
     *chunks = (mend_chunks){.driver = driver, .properties = *properties, .next_number = 1};
-    chunks->sums_at = sums_at;
+    chunks->sums_at = NULL;
     memcpy(chunks->empty_in, empty_in, sizeof(chunks->empty_in));
     chunks->history = history;
     mend_tree_init(&chunks->mapped, compare_address);

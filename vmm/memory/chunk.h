@@ -117,6 +117,7 @@ typedef struct mend_chunks {
                             * are in use again before the next one, and stay in the ring until then,
                             * so that the hot path changes neither */
     mend_tree all;         /* that have memory, by number */
+    /* The sums to which a chunk of the zone with sums counts; NULL: none. */
     mend_chunk_sums *(*sums_at)(struct mend_chunks *chunks, uint64_t address);
     mend_slab slab;
     uint64_t reserved_bytes;
@@ -150,10 +151,9 @@ typedef struct mend_chunks {
     mend_history *history;      /* NULL: none */
 } mend_chunks;
 
-/* `properties`: how chunks are created. `sums_at`, or NULL, and `empty_in`: see there. */
+/* `properties`: how chunks are created. `empty_in`: see there. */
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
                       const mend_chunk_properties *properties,
-                      mend_chunk_sums *(*sums_at)(mend_chunks *, uint64_t),
                       uint64_t *const empty_in[MEND_CHUNK_ZONES], mend_history *history);
 
 /* Frees host memory; every chunk was released before. */

@@ -6,11 +6,9 @@
 #include "base/struct_size.h"
 #include "base/words.h"
 #include "check/check.h"
-#include "graphs/graphs.h"
 #include "pool/pool.h"
 #include "record/record.h"
 #include "share/share.h"
-#include "sleep/sleep.h"
 
 static bool is_no_stream(mend_stream stream)
 {

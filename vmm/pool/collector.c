@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/signals.h"
 #include "quota/quota.h"
 
 /* A process that waits for memory of others does so for MEND_RATION_PATIENCE_MS. */
@@ -82,7 +83,7 @@ mend_result mend_collector_start(mend_pool *pool)
     }
     collector->runs = true; /* the thread reads it */
     mend_ration_offer(&pool->ration, 0, true, 0);
-    if (!mend_share_start_thread(&collector->thread, "mend-collector", collect, pool)) {
+    if (!mend_start_service(&collector->thread, "mend-collector", collect, pool)) {
         collector->runs = false;
         mend_ration_offer(&pool->ration, 0, false, 0);
         close(collector->bell);

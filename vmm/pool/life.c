@@ -6,8 +6,8 @@
 
 #include "alloc/users.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "check/check.h"
-#include "graphs/graphs.h"
 #include "pool/configuration.h"
 #include "quota/quota.h"
 #include "record/record.h"
@@ -328,7 +328,7 @@ mend_result mend_pool_create(const mend_pool_config *given, mend_pool **pool)
         return mend_publish(mend_no_host_memory("a pool"));
     }
     if (mend_nvtx_load()) {
-        mend_share_hold_library();
+        mend_hold_library();
     }
     if (config.driver == NULL) {
         MEND_TRY(mend_cuda_driver(&config.driver));

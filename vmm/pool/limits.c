@@ -4,8 +4,8 @@
 #include "base/struct_size.h"
 #include "base/words.h"
 #include "check/check.h"
+#include "layout/feature.h"
 #include "pool/pool.h"
-#include "sleep/sleep.h"
 
 static mend_result trim(mend_pool *pool, uint64_t keep_bytes, bool waits, uint64_t *released_bytes)
 {
@@ -13,7 +13,7 @@ static mend_result trim(mend_pool *pool, uint64_t keep_bytes, bool waits, uint64
     uint64_t bytes = 0;
     const uint64_t keep = mend_heap_keep_in_chunks(&pool->heap, keep_bytes);
     mend_result result = mend_ladder_trim(&pool->heap, keep, waits, &bytes);
-    mend_copies_trim(&pool->heap);
+    MEND_FEATURES_CALL(trim, &pool->heap);
     assert(bytes <= pool->heap.chunks.created_bytes - pool->heap.chunks.reserved_bytes);
     if (result == MEND_OK && released_bytes != NULL) {
         *released_bytes = bytes;

@@ -15,7 +15,6 @@
 #include "base/process.h"
 #include "check/check.h"
 #include "driver/forward.h"
-#include "graphs/graphs.h"
 #include "map/map.h"
 #include "mend/mend.h"
 #include "mend/mend_views.h"

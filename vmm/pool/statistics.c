@@ -4,35 +4,13 @@
 #include "pool/pool.h"
 
 #include "alloc/ladder.h"
+#include "layout/feature.h"
 #include "map/map.h"
 
-/* Free bytes of a zone that are reserved: its free bytes without those of chunks that sleep or are
- * on the host, which are claimed. A chunk that kept its memory because the driver refused counts as
- * free. */
-static uint64_t free_in(const mend_heap *heap, int zone)
-{
-    const mend_chunks *chunks = &heap->chunks;
-    return heap->zones[zone].free_bytes + chunks->away_live_in[zone] - chunks->away_in[zone];
-}
-
-/* Number of committed pages that lack their mapping after a sleep that failed. */
-static uint64_t unmapped_pages(const mend_heap *heap)
-{
-    uint64_t count = 0;
-    const mend_span *last = NULL;
-    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
-        const bool is_missing = chunk->zone == MEND_ZONE_RANGE && mend_chunk_misses_mapping(chunk);
-        const mend_span *page = is_missing ? mend_range_page_at(heap, chunk->address) : NULL;
-        count += page != NULL && page != last;
-        last = page != NULL ? page : last;
-    }
-    return count;
-}
-
-/* Number of live blocks and pages that lack their mapping after a transaction that failed. */
+/* Number of live blocks that lack their mapping after a transaction that failed. */
 static uint64_t unmapped_blocks(const mend_heap *heap)
 {
-    uint64_t count = heap->chunks.missing_count > 0 ? unmapped_pages(heap) : 0;
+    uint64_t count = 0;
     for (size_t i = 0; i < heap->blocks.capacity && heap->chunks.missing_count > 0; i++) {
         const mend_span *span = heap->blocks.entries[i].value;
         count += span != NULL && mend_layout_misses_mapping(heap, span);
@@ -43,9 +21,9 @@ static uint64_t unmapped_blocks(const mend_heap *heap)
 static void fill_bytes(const mend_heap *heap, mend_stats *stats)
 {
     const mend_chunks *chunks = &heap->chunks;
-    const uint64_t small_bytes = free_in(heap, MEND_ZONE_SMALL);
-    const uint64_t large_bytes = free_in(heap, MEND_ZONE_LARGE);
-    const uint64_t range_bytes = free_in(heap, MEND_ZONE_RANGE);
+    const uint64_t small_bytes = mend_heap_free_in(heap, MEND_ZONE_SMALL);
+    const uint64_t large_bytes = mend_heap_free_in(heap, MEND_ZONE_LARGE);
+    const uint64_t range_bytes = mend_heap_free_in(heap, MEND_ZONE_RANGE);
     stats->live_bytes = heap->counters.live_bytes;
     stats->requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
     stats->reserved_bytes = chunks->reserved_bytes + mend_heap_passed_bytes(heap);
@@ -56,17 +34,10 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->free_partial_bytes = large_bytes - heap->zones[MEND_ZONE_LARGE].empty_bytes;
     stats->free_partial_bytes += range_bytes - heap->zones[MEND_ZONE_RANGE].empty_bytes;
     stats->free_small_bytes = small_bytes - heap->zones[MEND_ZONE_SMALL].empty_bytes;
-    stats->range_free_bytes = range_bytes;
     stats->small_chunks = chunks->reserved_in[MEND_ZONE_SMALL];
     stats->limit_bytes = heap->config.limit_bytes;
     stats->soft_limit_bytes = heap->config.soft_limit_bytes;
-    stats->pinned_bytes = chunks->pinned_bytes;
     stats->pending_bytes = heap->usage.pending_bytes[MEND_USAGE_ALL];
-    stats->exported_blocks = heap->exports.count;
-    stats->exported_bytes = chunks->exported_bytes;
-    stats->importers_bytes = chunks->importers_bytes;
-    stats->imports = heap->imports.by_address.count;
-    stats->imported_bytes = heap->imports.bytes;
     stats->peer_devices = (uint64_t)heap->allowed.count - 1;
     stats->attainable_bytes = mend_budget_hard_limit(heap);
     stats->device_bytes = heap->device.total_bytes;
@@ -75,13 +46,8 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
                            heap->range_space.borrowed_bytes;
     stats->mapped_bytes = mend_heap_taken_bytes(heap) - chunks->unmapped_frozen_bytes;
     stats->retired_bytes = heap->retire.bytes;
-    stats->asleep_bytes = chunks->asleep_bytes;
-    stats->asleep_live_bytes = chunks->asleep_live_bytes;
-    stats->kept_host_bytes = heap->keeping.host_bytes;
-    stats->kept_file_bytes = heap->keeping.file_bytes;
-    stats->copies_host_bytes = heap->keeping.copies_bytes;
     assert(stats->free_bytes + stats->live_bytes ==
-           stats->reserved_bytes + stats->asleep_live_bytes);
+           stats->reserved_bytes + chunks->asleep_live_bytes);
     assert(stats->free_partial_bytes <= large_bytes + range_bytes);
     assert(stats->free_small_bytes <= small_bytes);
     assert(mend_heap_taken_bytes(heap) >= chunks->unmapped_frozen_bytes);
@@ -142,17 +108,6 @@ static void fill_small(const mend_heap *heap, mend_stats *stats)
     stats->created_bytes = heap->chunks.created_bytes;
 }
 
-static void fill_ranges(const mend_heap *heap, mend_stats *stats)
-{
-    const mend_zone_counters *pages = &heap->zones[MEND_ZONE_RANGE].counters;
-    stats->ranges = mend_ranges_count(heap);
-    stats->range_bytes = pages->live_bytes;
-    stats->peak_range_bytes = pages->peak_live_bytes;
-    stats->range_address_bytes = heap->range_space.address_bytes;
-    stats->pages_committed = pages->allocations;
-    stats->pages_decommitted = pages->allocations - pages->live_blocks;
-}
-
 static void fill_peaks(const mend_heap *heap, mend_stats *stats)
 {
     stats->peak_small_reserved_bytes = heap->zones[MEND_ZONE_SMALL].counters.peak_reserved_bytes;
@@ -180,7 +135,7 @@ void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
     fill_bytes(heap, stats);
     fill_counts(heap, stats);
     fill_small(heap, stats);
-    fill_ranges(heap, stats);
+    MEND_FEATURES_CALL(statistics, heap, stats);
     mend_layout_note_peaks(heap, false); /* memory that a thread is adding counts */
     fill_counters(heap, stats);
     fill_peaks(heap, stats);

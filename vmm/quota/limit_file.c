@@ -1,5 +1,4 @@
 /* A limit that pools of several processes share, through a small file and without a daemon. */
-#include "share/share.h"
 
 #include <errno.h>
 #include <fcntl.h>

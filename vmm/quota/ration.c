@@ -5,6 +5,7 @@
  * memory, and memory_info answers accordingly: so everything that a pool does when its device is
  * full works here too.
  */
+#include "base/signals.h"
 #include "quota/quota.h"
 #include "share/share.h"
 
@@ -262,14 +263,14 @@ bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes)
     }
     bool has_room = false;
     bool goes_on = true;
-    const uint64_t end_ms = mend_share_now_ms() + MEND_RATION_PATIENCE_MS;
+    const uint64_t end_ms = mend_now_ms() + MEND_RATION_PATIENCE_MS;
     mend_mutex_lock(&ration->mutex);
     ration->wanted_bytes += room_bytes;
     const uint64_t want = mend_limit_file_want(&ration->slot, ration->wanted_bytes);
     while (goes_on) {
         const mend_limit_view view = mend_limit_file_look(&ration->slot, want);
         has_room = view.room_bytes >= room_bytes;
-        goes_on = !has_room && view.offered_bytes > 0 && mend_share_now_ms() < end_ms;
+        goes_on = !has_room && view.offered_bytes > 0 && mend_now_ms() < end_ms;
         if (goes_on) {
             unlock(ration);
             (void)poll(NULL, 0, LOOK_MS); /* other processes run by the real clock */

@@ -89,3 +89,42 @@ void mend_ranges_close(mend_heap *heap, mend_range *range)
     range->is_closed = true;
     mend_owe(&heap->chunks.owing, &range->owed, MEND_OWED_RANGE, range->address);
 }
+
+/* Its idle memory is unmapped; when nothing is left there, its addresses go back. */
+void mend_ranges_settle(mend_heap *heap, mend_owed *owed, uint32_t asking)
+{
+    mend_range *range = MEND_CONTAINER_OF(owed, mend_range, owed);
+    mend_space *space = &heap->range_space;
+    (void)mend_trim_between(heap, range->address, mend_range_end(range), asking);
+    if (mend_space_free_from(space, range->address) >= range->size_bytes &&
+        mend_space_disown(space, range->address)) {
+        mend_range_drop(heap, range);
+    }
+}
+
+/* Number of committed pages that lack their mapping after a sleep that failed. */
+static uint64_t unmapped_pages(const mend_heap *heap)
+{
+    uint64_t count = 0;
+    const mend_span *last = NULL;
+    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
+        const bool is_missing = chunk->zone == MEND_ZONE_RANGE && mend_chunk_misses_mapping(chunk);
+        const mend_span *page = is_missing ? mend_range_page_at(heap, chunk->address) : NULL;
+        count += page != NULL && page != last;
+        last = page != NULL ? page : last;
+    }
+    return count;
+}
+
+void mend_ranges_statistics(const mend_heap *heap, mend_stats *stats)
+{
+    const mend_zone_counters *pages = &heap->zones[MEND_ZONE_RANGE].counters;
+    stats->ranges = mend_ranges_count(heap);
+    stats->unmapped_blocks += heap->chunks.missing_count > 0 ? unmapped_pages(heap) : 0;
+    stats->range_free_bytes = mend_heap_free_in(heap, MEND_ZONE_RANGE);
+    stats->range_bytes = pages->live_bytes;
+    stats->peak_range_bytes = pages->peak_live_bytes;
+    stats->range_address_bytes = heap->range_space.address_bytes;
+    stats->pages_committed = pages->allocations;
+    stats->pages_decommitted = pages->allocations - pages->live_blocks;
+}

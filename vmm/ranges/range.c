@@ -7,7 +7,6 @@
 #include "alloc/users.h"
 #include "ranges/ranges.h"
 #include "share/share.h"
-#include "sleep/sleep.h"
 
 /* Says why a chunk of a page that was decommitted is still there. */
 static mend_result not_given_back(const mend_heap *heap, const mend_chunk *chunk)
@@ -122,7 +121,7 @@ mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from
         mend_span *span = range->pages[page];
         if (span != NULL) {
             if (span->is_exported) {
-                mend_exports_end(heap, span);
+                MEND_FEATURES_CALL(block_ends, heap, span);
             }
             mend_block_stamp(heap, span, users.first);
             mend_range_note_page(heap, &stretch, span);
@@ -147,8 +146,8 @@ static mend_result check_awake(const mend_heap *heap, const mend_range *range, u
     for (uint64_t at = from; at < end && heap->chunks.asleep_count > 0; at += range->page_bytes) {
         const mend_span *span = range->pages[mend_range_page_of(range, at)];
         if (span != NULL) {
-            MEND_TRY(mend_users_check_awake(heap, span->address, span->size_bytes,
-                                            "mend_range_record_stream"));
+            MEND_TRY(mend_heap_check_awake(heap, span->address, span->size_bytes,
+                                           "mend_range_record_stream"));
         }
     }
     return MEND_OK;

@@ -22,7 +22,7 @@
 #define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, mend_range, by_address)
 
 /* Ranges have sums of the chunks that are mapped in them. */
-mend_chunk_sums *mend_range_sums_at(mend_chunks *chunks, uint64_t address)
+static mend_chunk_sums *sums_at(mend_chunks *chunks, uint64_t address)
 {
     mend_range *range = mend_range_at(MEND_CONTAINER_OF(chunks, mend_heap, chunks), address);
     return range != NULL ? &range->sums : NULL;
@@ -33,6 +33,7 @@ MEND_TREE_ORDER(compare_address, mend_range, by_address, address);
 void mend_ranges_init(mend_heap *heap)
 {
     mend_tree_init(&heap->ranges.by_address, compare_address);
+    heap->chunks.sums_at = sums_at;
 }
 
 void mend_range_drop(mend_heap *heap, mend_range *range)

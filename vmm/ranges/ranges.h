@@ -25,9 +25,6 @@ struct mend_range {
 
 void mend_ranges_init(mend_heap *heap);
 
-/* The sums of the chunks of the range at an address; NULL: none. */
-mend_chunk_sums *mend_range_sums_at(mend_chunks *chunks, uint64_t address);
-
 /* It has addresses. */
 static inline void mend_range_enter(mend_heap *heap, mend_range *range)
 {
@@ -197,8 +194,10 @@ mend_outcome mend_commit(mend_heap *heap, const mend_request *request);
 
 /* ---- addresses.c ----------------------------------------------------------------------------- */
 
-/* Frees host memory. */
+/* Hooks of the feature (layout/feature.h). */
 void mend_ranges_clear(mend_heap *heap);
+void mend_ranges_settle(mend_heap *heap, mend_owed *owed, uint32_t asking);
+void mend_ranges_statistics(const mend_heap *heap, mend_stats *stats);
 
 /* Reserves addresses. `size_bytes` is a multiple of `page_bytes`, which is one of the device's
  * page. Calls the driver. MEND_ERROR_OUT_OF_ADDRESSES. */

@@ -197,7 +197,7 @@ mend_result mend_publisher_start(mend_pool *pool)
     struct mend_publisher *p = pool->publisher;
     if (p != NULL) {
         atomic_store(&p->ends, false);
-        p->runs = mend_share_start_thread(&p->thread, "mend-publisher", publish, p);
+        p->runs = mend_start_service(&p->thread, "mend-publisher", publish, p);
     }
     return p == NULL || p->runs
                ? MEND_OK

@@ -22,6 +22,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "record/record.h"
 #include "record/recording.h"
 
@@ -265,7 +266,7 @@ static mend_result open_all(struct mend_recorder *r, const char *path, bool *are
         return mend_failure(MEND_ERROR_SYSTEM, "no recording to %s: %s", path,
                             reason != NULL ? reason : "other pools have all files");
     }
-    if (!mend_share_start_thread(&r->thread, "mend-recorder", write_recording, r)) {
+    if (!mend_start_service(&r->thread, "mend-recorder", write_recording, r)) {
         return mend_failure(MEND_ERROR_SYSTEM, "the system started no thread for the recorder");
     }
     return MEND_OK;

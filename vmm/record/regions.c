@@ -6,7 +6,6 @@
 
 #include "alloc/users.h"
 #include "base/struct_size.h"
-#include "graphs/graphs.h"
 #include "layout/layout.h"
 #include "record/record.h"
 

@@ -147,7 +147,7 @@ static mend_result export_and_pin(mend_heap *heap, const exported *export, mend_
 {
     mend_driver_scope scope;
     MEND_TRY(
-        mend_users_check_awake(heap, export->what.address, export->what.size_bytes, "mend_export"));
+        mend_heap_check_awake(heap, export->what.address, export->what.size_bytes, "mend_export"));
     MEND_TRY(mend_driver_scope_open(heap, &scope));
     mend_result result = export_chunks(heap, export, way);
     if (result == MEND_OK && is_first) {
@@ -400,4 +400,38 @@ bool mend_exports_are_right(const mend_heap *heap, uint64_t marked)
         end = end_of(&export->what);
     }
     return mend_tree_is_valid(&heap->exports) && marked == 0;
+}
+
+/* ---- hooks of the feature -------------------------------------------------------------------- */
+
+void mend_share_init(mend_heap *heap)
+{
+    mend_exports_init(heap);
+    mend_imports_init(heap);
+    mend_pins_init(heap);
+}
+
+void mend_share_give_back(mend_heap *heap, mend_ending *ending)
+{
+    mend_exports_clear(heap);
+    if (ending->is_idle) {
+        mend_imports_give_back(heap, ending);
+    }
+}
+
+void mend_share_clear(mend_heap *heap)
+{
+    mend_imports_clear(heap);
+    mend_slab_clear(&heap->pins.nodes);
+}
+
+void mend_share_statistics(const mend_heap *heap, mend_stats *stats)
+{
+    const mend_chunks *chunks = &heap->chunks;
+    stats->exported_blocks = heap->exports.count;
+    stats->exported_bytes = chunks->exported_bytes;
+    stats->importers_bytes = chunks->importers_bytes;
+    stats->imports = heap->imports.by_address.count;
+    stats->imported_bytes = heap->imports.bytes;
+    stats->pinned_bytes = chunks->pinned_bytes;
 }

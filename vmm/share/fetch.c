@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/signals.h"
 
 /* How soon it tries again where the exporter's queue of visitors is full. */
 enum { TRY_AGAIN_MS = 5 };
@@ -52,7 +53,7 @@ static mend_result is_late(const conversation *talk)
 static bool await_socket(const conversation *talk, short events)
 {
     for (;;) {
-        uint64_t now_ms = mend_share_now_ms();
+        uint64_t now_ms = mend_now_ms();
         struct pollfd asked = {.fd = talk->socket, .events = events};
         if (now_ms >= talk->end_ms) {
             return false;
@@ -80,7 +81,7 @@ static mend_result dial(conversation *talk)
         if (errno != EAGAIN && errno != EINTR) {
             return refused_by_system("connection", errno);
         }
-        if (mend_share_now_ms() >= talk->end_ms) {
+        if (mend_now_ms() >= talk->end_ms) {
             return is_late(talk);
         }
         (void)poll(NULL, 0, TRY_AGAIN_MS);
@@ -251,7 +252,7 @@ static mend_result converse(conversation *talk, const mend_share_taker *taker,
 mend_result mend_share_fetch(const mend_token_content *token, uint64_t patience_ms,
                              const mend_share_taker *taker)
 {
-    conversation talk = {.token = token, .end_ms = mend_share_now_ms() + patience_ms};
+    conversation talk = {.token = token, .end_ms = mend_now_ms() + patience_ms};
     return converse(&talk, taker, NULL);
 }
 
@@ -259,9 +260,9 @@ mend_result mend_share_fetch(const mend_token_content *token, uint64_t patience_
 mend_result mend_share_ask(const mend_token_content *token, uint64_t patience_ms,
                            mend_import_state *state)
 {
-    conversation talk = {.token = token, .end_ms = mend_share_now_ms() + patience_ms};
+    conversation talk = {.token = token, .end_ms = mend_now_ms() + patience_ms};
     mend_result result = converse(&talk, NULL, state);
-    while (talk.is_cut && mend_share_now_ms() < talk.end_ms) {
+    while (talk.is_cut && mend_now_ms() < talk.end_ms) {
         (void)poll(NULL, 0, TRY_AGAIN_MS);
         talk.is_cut = false;
         result = converse(&talk, NULL, state);

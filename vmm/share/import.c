@@ -9,6 +9,7 @@
  * - an import is in both trees, and is used at least once; only one that is closed is in none;
  * - just the imports with a handle owe it.
  */
+#include "alloc/heap.h"
 #include "map/map.h"
 #include "share/share.h"
 
@@ -63,6 +64,47 @@ void mend_imports_clear(mend_heap *heap)
         mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, by_address);
         leave_trees(heap, import);
         free(import);
+    }
+}
+
+/* Those that the driver does not take back are owed. A closed import ends with its last one. */
+static void release_handles(mend_heap *heap, mend_imported *import)
+{
+    bool are_left = false;
+    for (size_t i = 0; i < import->count; i++) {
+        mend_chunk_handle *handle = &import->chunks[i].handle;
+        if (*handle != 0 && !mend_driver_did(heap, heap->driver->release(heap->driver, *handle))) {
+            are_left = true;
+        } else {
+            *handle = 0;
+        }
+    }
+    mend_owe(&heap->chunks.owing, &import->owed, are_left ? MEND_OWED_HANDLES : MEND_OWED_NOTHING,
+             MEND_OWED_LAST);
+    if (!are_left && import->uses == 0) {
+        free(import);
+    }
+}
+
+void mend_imports_settle(mend_heap *heap, mend_owed *owed, uint32_t asking)
+{
+    (void)asking;
+    release_handles(heap, MEND_CONTAINER_OF(owed, mend_imported, owed));
+}
+
+void mend_imports_give_back(mend_heap *heap, mend_ending *ending)
+{
+    MEND_TREE_EACH(const mend_imported, import, by_address, &heap->imports.by_address) {
+        mend_ending_unmap(heap, ending, import->mapped_at, import->all_bytes);
+    }
+    for (const mend_owed *at = mend_owed_from(&heap->chunks.owing, MEND_OWED_HANDLES, 0);
+         at != NULL; at = mend_owed_next(at)) {
+        const mend_imported *import = MEND_CONTAINER_OF(at, const mend_imported, owed);
+        for (size_t i = 0; i < import->count; i++) {
+            if (import->chunks[i].handle != 0) {
+                mend_ending_release(heap, ending, import->chunks[i].handle);
+            }
+        }
     }
 }
 
@@ -161,7 +203,7 @@ void mend_imports_discard(mend_heap *heap, mend_imported *import)
     mend_driver_scope scope;
     bool is_open = mend_driver_scope_open(heap, &scope) == MEND_OK;
     assert(import->uses == 0);
-    mend_settle_handles(heap, import);
+    release_handles(heap, import);
     if (is_open) {
         mend_driver_scope_close(heap, &scope);
     }
@@ -197,7 +239,7 @@ static mend_result map_in_scope(mend_heap *heap, mend_imported *import)
     }
     if (result == MEND_OK) {
         enter(heap, import);
-        mend_settle_handles(heap, import);
+        release_handles(heap, import);
         return MEND_OK;
     }
     unmap_first(heap, import, mapped);

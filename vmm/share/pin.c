@@ -54,20 +54,6 @@ static bool is_mapped(const mend_heap *heap, uint64_t address, uint64_t end)
     return address >= end;
 }
 
-/* What sleeps has no memory, so nothing outside of the pool may begin to rely on it. */
-mend_result mend_users_find_asleep(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
-                                   const char *what)
-{
-    MEND_CHUNKS_EACH(const mend_chunk, chunk, heap, address, address + size_bytes) {
-        if (mend_chunk_sleeps(chunk)) {
-            return mend_failure(MEND_ERROR_ASLEEP,
-                                "%s: the memory at 0x%llx sleeps; call mend_wake first", what,
-                                (unsigned long long)mend_max_u64(address, chunk->address));
-        }
-    }
-    return MEND_OK;
-}
-
 mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes,
                           mend_pin_owner owner)
 {
@@ -86,7 +72,7 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
                             "0x%llx to 0x%llx is not all mapped memory of this pool",
                             (unsigned long long)address, (unsigned long long)end);
     }
-    MEND_TRY(mend_users_check_awake(heap, address, size_bytes, "mend_pin"));
+    MEND_TRY(mend_heap_check_awake(heap, address, size_bytes, "mend_pin"));
     pinned_range *range = find(heap, address, size_bytes, owner);
     if (range == NULL) {
         if (!mend_slab_reserve(&heap->pins.nodes, 1)) {
@@ -125,22 +111,6 @@ mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_by
         mend_slab_give(&heap->pins.nodes, range);
     }
     return MEND_OK;
-}
-
-void mend_pins_keep_in_one_chunk(mend_heap *heap, mend_span *span)
-{
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(span->live && mend_span_is_in_one_chunk(span));
-    span->in_one_chunk = true;
-    mend_chunk_pin(&heap->chunks, span->chunk);
-}
-
-void mend_pins_end_in_one_chunk(mend_heap *heap, mend_span *span)
-{
-    assert(mend_mutex_is_held(&heap->state));
-    assert(span->in_one_chunk && mend_span_is_in_one_chunk(span));
-    span->in_one_chunk = false;
-    mend_chunk_unpin(&heap->chunks, span->chunk);
 }
 
 /* Not looked for in a chunk without pins: the audit of spans finds a block in one chunk that does

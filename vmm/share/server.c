@@ -188,7 +188,7 @@ static void *serve(void *arguments)
         nfds_t count = gather(shares, accepts, asked, &pause_ms);
         mend_mutex_unlock(&shares->mutex);
         (void)poll(asked, count, pause_ms);
-        uint64_t now_ms = mend_share_now_ms();
+        uint64_t now_ms = mend_now_ms();
         mend_mutex_lock(&shares->mutex);
         accepts = let_in(shares, now_ms);
         for (int i = 0; i < MEND_SHARE_VISITORS; i++) {
@@ -199,22 +199,6 @@ static void *serve(void *arguments)
         mend_mutex_unlock(&shares->mutex);
     }
     return NULL;
-}
-
-/* In a program that is linked statically there is nothing to hold. */
-void mend_share_hold_library(void)
-{
-    Dl_info found;
-    if (dladdr((const void *)(uintptr_t)serve, &found) != 0 && found.dli_fname != NULL) {
-        (void)dlopen(found.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-    }
-}
-
-bool mend_share_start_thread(pthread_t *thread, const char *name, void *(*run)(void *),
-                             void *context)
-{
-    mend_share_hold_library();
-    return mend_signals_start_thread(thread, name, run, context);
 }
 
 static bool draw(void *bytes, size_t length)
@@ -252,7 +236,7 @@ static const char *open_all(mend_process_shares *shares)
         return "a socket";
     }
     pthread_t thread;
-    if (!mend_share_start_thread(&thread, "mend-exports", serve, shares)) {
+    if (!mend_start_service(&thread, "mend-exports", serve, shares)) {
         close(shares->listener);
         return "a thread";
     }

@@ -18,6 +18,7 @@
 #include "base/process.h"
 #include "driver/driver.h"
 #include "driver/forward.h"
+#include "layout/feature.h"
 #include "layout/state.h"
 #include "mend/mend_results.h"
 #include "mend/mend_share.h"
@@ -80,9 +81,6 @@ bool mend_token_read(const mend_export_token *token, mend_token_content *content
 /* The address of an exporter's socket, in the abstract namespace, and its length. */
 socklen_t mend_share_address(const unsigned char name[MEND_SHARE_NAME_BYTES],
                              struct sockaddr_un *address);
-
-/* A clock that only runs forward. */
-uint64_t mend_share_now_ms(void);
 
 /* Whether the process at the other end runs as this one's user. */
 bool mend_share_is_of_this_user(int connected);
@@ -172,14 +170,6 @@ void mend_share_withdraw(mend_published *export);
 /* The token of a published export. */
 void mend_share_write_token(const mend_published *export, mend_export_token *token);
 
-/* dlclose leaves the library in the process from now on. */
-void mend_share_hold_library(void);
-
-/* mend_signals_start_thread of one that holds the library, whose code it may run until the process
- * ends. */
-bool mend_share_start_thread(pthread_t *thread, const char *name, void *(*run)(void *),
-                             void *context);
-
 /* ---- import.c -------------------------------------------------------------------------------- */
 
 /* Here a driver scope is open only where it says so. */
@@ -213,8 +203,12 @@ typedef struct mend_imported {
 
 void mend_imports_init(mend_heap *heap);
 
-/* Frees host memory. */
+/* At the end of the heap: mappings and handles go back, if nothing uses them; then host memory. */
+void mend_imports_give_back(mend_heap *heap, mend_ending *ending);
 void mend_imports_clear(mend_heap *heap);
+
+/* Releases the handles of the import, whose mappings keep the memory (layout/feature.h). */
+void mend_imports_settle(mend_heap *heap, mend_owed *owed, uint32_t asking);
 
 /* NULL: there is none. */
 mend_imported *mend_imports_find_named(const mend_heap *heap, const mend_import_name *name);
@@ -247,6 +241,12 @@ typedef struct mend_extent {
     uint64_t address;
     uint64_t size_bytes;
 } mend_extent;
+
+/* Hooks of the feature (layout/feature.h). */
+void mend_share_init(mend_heap *heap);
+void mend_share_give_back(mend_heap *heap, mend_ending *ending);
+void mend_share_clear(mend_heap *heap);
+void mend_share_statistics(const mend_heap *heap, mend_stats *stats);
 
 void mend_exports_init(mend_heap *heap);
 
@@ -290,10 +290,6 @@ bool mend_exports_are_right(const mend_heap *heap, uint64_t marked);
  */
 
 void mend_pins_init(mend_heap *heap);
-static inline void mend_pins_clear(mend_heap *heap)
-{
-    mend_slab_clear(&heap->pins.nodes);
-}
 
 typedef enum mend_pin_owner { MEND_PIN_OF_PROGRAM = 0, MEND_PIN_OF_EXPORT } mend_pin_owner;
 
@@ -306,21 +302,6 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
 /* Undoes one mend_pins_add of just this range. MEND_ERROR_INVALID_ARGUMENT: there is none. */
 mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_bytes,
                              mend_pin_owner owner);
-
-/* MEND_ERROR_ASLEEP: a chunk of the range sleeps; `what` names the call. Under `state`. */
-mend_result mend_users_find_asleep(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
-                                   const char *what);
-static inline mend_result mend_users_check_awake(const mend_heap *heap, uint64_t address,
-                                                 uint64_t size_bytes, const char *what)
-{
-    return heap->chunks.asleep_count == 0 ? MEND_OK
-                                          : mend_users_find_asleep(heap, address, size_bytes, what);
-}
-
-/* Pins the chunk of a block that has just been placed in it, under `grow`, until the block is
- * freed; and ends that. */
-void mend_pins_keep_in_one_chunk(mend_heap *heap, mend_span *span);
-void mend_pins_end_in_one_chunk(mend_heap *heap, mend_span *span);
 
 /* The number of pins that cover a byte of the chunk. O(pins + blocks in the chunk). */
 uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk);

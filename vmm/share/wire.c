@@ -59,13 +59,6 @@ socklen_t mend_share_address(const unsigned char name[MEND_SHARE_NAME_BYTES],
     return (socklen_t)(at - (char *)address);
 }
 
-uint64_t mend_share_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 bool mend_share_is_of_this_user(int connected)
 {
     struct ucred other;

@@ -11,7 +11,9 @@
  *  - no pin or export holds it, and no retired mapping maps its memory;
  *  - it is not collected while its free memory is kept for captured graphs, which know the address.
  */
-#include "memory/chunk.h"
+#include "map/map.h"
+#include "ranges/ranges.h"
+#include "sleep/keep.h"
 #include "sleep/sleep.h"
 
 static void move_memory(mend_chunks *chunks, mend_chunk *to, mend_chunk *from)
@@ -88,4 +90,76 @@ void mend_chunk_end_asleep(mend_chunks *chunks, mend_chunk *chunk)
     mend_chunk_set_address(chunks, chunk, chunk->zone, 0);
     mend_chunk_set_kept(chunks, chunk, NULL, MEND_MISSING_NOTHING);
     mend_chunk_end(chunks, chunk);
+}
+
+/* ---- what is owed ---------------------------------------------------------------------------- */
+
+static void cut_out(mend_heap *heap, const mend_chunk *chunk)
+{
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    mend_span *span = mend_heap_span_at(heap, chunk->address);
+    while (span != NULL && span->address < end) {
+        mend_span *next = span->next;
+        mend_layout_cut(heap, span);
+        span = next;
+    }
+}
+
+/* The addresses of a sleeping chunk, what is kept of it and its record go. What a captured graph
+ * may use stays, without contents. */
+static void end_asleep(mend_heap *heap, mend_chunk *chunk)
+{
+    mend_kept *kept = chunk->kept;
+    mend_space *space = mend_heap_space_at(heap, chunk->address);
+    if (mend_layout_is_for_graphs(heap, chunk)) {
+        mend_owe(&heap->chunks.owing, &chunk->owed, MEND_OWED_GRAPHS, chunk->address);
+        if (kept->piece_count > 0) {
+            mend_keep_empty(heap, kept); /* releases `state`, not the grow lock */
+        }
+    } else if (mend_space_reserve_nodes(space, 1)) {
+        cut_out(heap, chunk);
+        mend_space_give(space, chunk->address, chunk->size_bytes);
+        mend_chunk_end_asleep(&heap->chunks, chunk);
+        mend_keep_count(heap, kept, false);
+        mend_keep_drop(heap, kept); /* releases `state` */
+    }
+}
+
+/* A sleeping chunk has memory: a wake failed, and the driver did not unmap it. */
+static void give_memory(mend_heap *heap, mend_chunk *chunk)
+{
+    if (!mend_step_copies_have_ended(heap) || !mend_slab_reserve(&heap->chunks.slab, 1)) {
+        return; /* those of a wake write to what it woke */
+    }
+    mend_status status = heap->driver->unmap(heap->driver, chunk->address, chunk->size_bytes);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_chunk_release(
+            &heap->chunks, mend_chunk_leave_memory(&heap->chunks, chunk, chunk->kept), false);
+    }
+    (void)mend_driver_did(heap, status);
+    if (chunk->missing == MEND_MISSING_MEMORY && chunk->live_bytes == 0) {
+        end_asleep(heap, chunk);
+    }
+}
+
+void mend_sleep_settle(mend_heap *heap, mend_owed *owed, uint32_t asking)
+{
+    (void)asking;
+    if (owed->kind == MEND_OWED_HOST_MEMORY) {
+        mend_keep_drop(heap, MEND_CONTAINER_OF(owed, mend_kept, owed));
+    } else if (owed->kind == MEND_OWED_MEMORY) {
+        give_memory(heap, MEND_CONTAINER_OF(owed, mend_chunk, owed));
+    } else {
+        end_asleep(heap, MEND_CONTAINER_OF(owed, mend_chunk, owed));
+    }
+}
+
+void mend_sleep_statistics(const mend_heap *heap, mend_stats *stats)
+{
+    const mend_chunks *chunks = &heap->chunks;
+    stats->asleep_bytes = chunks->asleep_bytes;
+    stats->asleep_live_bytes = chunks->asleep_live_bytes;
+    stats->kept_host_bytes = heap->keeping.host_bytes;
+    stats->kept_file_bytes = heap->keeping.file_bytes;
+    stats->copies_host_bytes = heap->keeping.copies_bytes;
 }

@@ -40,9 +40,10 @@ void mend_keep_drop(mend_heap *heap, mend_kept *kept)
     }
 }
 
-void mend_keep_clear(mend_heap *heap, bool is_idle, bool has_context)
+void mend_keep_clear(mend_heap *heap, mend_ending *ending)
 {
-    if (is_idle) {
+    const bool has_context = ending->has_context;
+    if (ending->is_idle) {
         heap->retire.copies = (mend_stamp){0};
     }
     const mend_chunk *chunk =

@@ -3,6 +3,7 @@
 #ifndef MEND_SLEEP_KEEP_H
 #define MEND_SLEEP_KEEP_H
 
+#include "layout/feature.h"
 #include "layout/layout.h"
 #include "mend/mend_sleep.h"
 
@@ -100,9 +101,9 @@ mend_result mend_keep_copy(mend_heap *heap, const mend_cluster parts[], size_t c
  * to free is owed from then on: a settlement does it again. */
 void mend_keep_drop(mend_heap *heap, mend_kept *kept);
 
-/* Frees all that is kept at the end of the heap; what the driver refuses stays with it, and without
- * a context all of it. is_idle: no work runs, so all copies have ended. */
-void mend_keep_clear(mend_heap *heap, bool is_idle, bool has_context);
+/* At the end of the heap: frees all that is kept; what the driver refuses stays with it, and
+ * without a context all of it. */
+void mend_keep_clear(mend_heap *heap, mend_ending *ending);
 
 /* Pinned memory of the host, and its end. If the driver refuses that, and malloc too, it stays with
  * the driver. To save: MEND_ERROR_NOT_SUPPORTED. */

@@ -128,4 +128,8 @@ void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64
 /* The end of a sleeping chunk without live blocks and memory, which left the layout. */
 void mend_chunk_end_asleep(mend_chunks *chunks, mend_chunk *chunk);
 
+/* Hooks of the feature (layout/feature.h). */
+void mend_sleep_settle(mend_heap *heap, mend_owed *owed, uint32_t asking);
+void mend_sleep_statistics(const mend_heap *heap, mend_stats *stats);
+
 #endif

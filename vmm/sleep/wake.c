@@ -8,8 +8,6 @@
 
 #include "alloc/users.h"
 #include "base/words.h"
-#include "graphs/graphs.h"
-#include "ranges/ranges.h"
 
 typedef struct waking {
     mend_heap *heap;

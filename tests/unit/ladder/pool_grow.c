@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "alloc/users.h"
-#include "graphs/graphs.h"
 #include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/support/held.h"

@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "graphs/graphs.h"
 #include "map/map.h"
 
 void mend_group_enter(mend_heap *heap, mend_group *group, mend_pool *pool)

@@ -1,0 +1,30 @@
+/* The table of features: what each does at the moments that the core has for it. */
+#include "layout/feature.h"
+
+#include "ranges/ranges.h"
+#include "share/share.h"
+#include "sleep/keep.h"
+#include "sleep/sleep.h"
+
+#define OWED(kind) (1u << MEND_OWED_##kind)
+
+const mend_feature mend_features[MEND_FEATURES] = {
+    {.init = mend_ranges_init,
+     .clear = mend_ranges_clear,
+     .settle = mend_ranges_settle,
+     .settles = OWED(RANGE),
+     .statistics = mend_ranges_statistics},
+    {.init = mend_share_init,
+     .give_back = mend_share_give_back,
+     .clear = mend_share_clear,
+     .settle = mend_imports_settle,
+     .settles = OWED(HANDLES),
+     .block_ends = mend_exports_end,
+     .statistics = mend_share_statistics},
+    {.init = mend_copies_init,
+     .give_back = mend_keep_clear,
+     .settle = mend_sleep_settle,
+     .settles = OWED(END) | OWED(GRAPHS) | OWED(MEMORY) | OWED(HOST_MEMORY),
+     .trim = mend_copies_trim,
+     .statistics = mend_sleep_statistics},
+};

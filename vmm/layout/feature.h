@@ -1,0 +1,54 @@
+/*
+ * What the core asks of features. A static table has a row for each (features.c); the core calls a
+ * hook of all rows, in their order, and names no feature. A new one is a folder and a row.
+ */
+#ifndef MEND_LAYOUT_FEATURE_H
+#define MEND_LAYOUT_FEATURE_H
+
+#include "layout/state.h"
+
+/* How a heap ends. */
+typedef struct mend_ending {
+    bool is_idle;         /* no work uses its memory any more, or the context is lost */
+    bool has_context;     /* else memory of the host stays with the driver */
+    mend_answer unmapped; /* the first refusal to unmap; or OK */
+    mend_answer first;    /* the first refusal of another call; or OK */
+} mend_ending;
+
+/* Each hook may be NULL. The caller holds both locks, except for `init` and `clear`. */
+typedef struct mend_feature {
+    /* The heap begins. */
+    void (*init)(mend_heap *heap);
+
+    /* The heap ends: what the driver has goes back, then host memory. Neither can fail. */
+    void (*give_back)(mend_heap *heap, mend_ending *ending);
+    void (*clear)(mend_heap *heap);
+
+    /* Does what is owed of these kinds, a bit for each; what cannot be done stays. */
+    void (*settle)(mend_heap *heap, mend_owed *owed, uint32_t asking);
+    uint32_t settles;
+
+    /* The program wants memory back: what it keeps to be faster goes. */
+    void (*trim)(mend_heap *heap);
+
+    /* A block or page that has a mark (is_exported) is not live any more. Under `state`. */
+    void (*block_ends)(mend_heap *heap, const mend_span *span);
+
+    /* Adds its figures to what the core has filled. Under `state`. */
+    void (*statistics)(const mend_heap *heap, mend_stats *stats);
+} mend_feature;
+
+enum { MEND_FEATURES = 3 };
+extern const mend_feature mend_features[MEND_FEATURES];
+
+/* Calls a hook of each feature that has it. */
+#define MEND_FEATURES_CALL(hook, ...)                                                              \
+    do {                                                                                           \
+        for (int feature_ = 0; feature_ < MEND_FEATURES; feature_++) {                             \
+            if (mend_features[feature_].hook != NULL) {                                            \
+                mend_features[feature_].hook(__VA_ARGS__);                                         \
+            }                                                                                      \
+        }                                                                                          \
+    } while (0)
+
+#endif
