@@ -74,7 +74,7 @@ def document(root, head):
     for result, meaning in RESULT.findall(read("api/include/mend/mend_results.h")):
         if result not in by_result:
             continue
-        rows = ["| message | cause | what to do |", "|---|---|---|"]
+        rows = ["| message | cause | fix |", "|---|---|---|"]
         for message in sorted(by_result[result], key=str.lower):
             row, _, cause, cure = next((cure for cure in cures if any(
                 text in message for text in cure[1])), ("", [], "", ""))
@@ -87,6 +87,6 @@ def document(root, head):
             continue
         parts += [f"## {result}", meaning[0].upper() + meaning[1:] + ".", "\n".join(rows)]
     parts += ["## Parts of messages, and lines of the log",
-              "\n".join(["| part of it | cause | what to do |", "|---|---|---|",
+              "\n".join(["| part of it | cause | fix |", "|---|---|---|",
                          *(row for row, *_ in cures if row not in used)])]
     return "\n\n".join(parts) + "\n"
