@@ -25,6 +25,10 @@ MADE_PART = re.compile(r"<!-- keys: made by.*?<!-- end of keys -->", re.S)
 INDENTED = re.compile(r"^(?:    |\t).*$", re.M)
 LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 NOUN_LEFT_OUT = re.compile(r"\b(?:what|who|whom|those that|those of|that of|that which)\b", re.I)
+# Private words, of which the field has better ones: expensive, released, no other process, ...
+PRIVATE = re.compile(r"\b(?:dear(?:er)?|(?:gives?|gave|given|goes?|went) back|(?:no|every)body|"
+                     r"in the mean|questions? to the driver|calls? of the driver|price lists?|"
+                     r"(?:judged|tuned) half|host waits?|the host waits|stand-ins?)\b", re.I)
 END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[A-Z\"(0-9])")
 
 
@@ -78,6 +82,8 @@ def findings_of_style(name, page):
     words, sentences, counts = numbers_of(page)
     if name.startswith(MADE) or words < FEW_WORDS:
         return
+    for private in PRIVATE.finditer(prose_of(page)):
+        yield 1, f"says {private[0]}, for which the field has a word of its own"
     limits = limits_of(name, words, sentences)
     present = dict(zip(limits, PRESENT.get(name, ())))
     for kind, limit in limits.items():
@@ -99,4 +105,5 @@ def test_itself():
                         (plain.replace("You", "Programs"), "you")):
         found = list(findings_of_style("docs/a.md", worse))
         assert len(found) == 1 and found[0][1].startswith(kind), (kind, found)
+    assert len(list(findings_of_style("docs/a.md", f"{plain}\n\nThat is a dear call here."))) == 1
     assert not numbers_of("```\nwhat; who\n```\n    what\n`what` ![what](a)\n")[2]["what"]
