@@ -532,9 +532,22 @@ class Fit(unittest.TestCase):
     def test_an_import_that_uses_the_gpu_spoils_nothing(self):
         packages = self.folder / "site-packages"
         packages.mkdir()
-        (packages / "eager.py").write_text("import torch\ntorch.zeros(1, device='cuda')")
-        program = self.program("torch.empty(1 << 20, device='cuda')", "import torch, eager\n")
         path = os.pathsep.join([os.environ["PYTHONPATH"], str(packages)])
+        uses = "import torch\ntorch.zeros(1, device='cuda')"
+        counts = "import ctypes\nctypes.CDLL(None).cudaGetDeviceCount(ctypes.byref(ctypes.c_int()))"
+        asks = "import os, torch\nfound, process = torch.cuda.is_available(), os.getpid()"
+        for text in (uses, counts, asks):
+            (packages / "eager.py").write_text(text)
+            program = self.program("torch.empty(1 << 30, device='cuda')", "import torch, eager\n")
+            self.answer(1, "--memory=2GiB", program, PYTHONPATH=path)
+        program = self.program(
+            """
+            import eager, os
+            assert eager.found and eager.process == os.getppid()  # it was not imported anew
+            torch.empty(1, device="cuda")
+            """,
+            "import torch\n",
+        )
         self.answer(0, program, PYTHONPATH=path)
 
     def test_what_goes_wrong_is_said(self):

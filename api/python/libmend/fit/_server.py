@@ -119,14 +119,16 @@ def preload(text: str, package: str, seen: set) -> None:
 
 
 def is_usable_in_child() -> bool:
-    """No import has initialized CUDA, which no child could use then."""
+    """No import has initialized CUDA, which no child could use then, nor made the GPU, whose memory
+    each child says."""
     import torch
 
     child = os.fork()
     if child == 0:
         try:
-            torch.cuda.mem_get_info()
-            os._exit(0)
+            os.environ["MEND_SIMULATE_MEMORY"] = str(1 << 30)
+            _, total_bytes = torch.cuda.mem_get_info()
+            os._exit(0 if total_bytes == 1 << 30 else POISONED)
         except BaseException:
             os._exit(POISONED)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -453,6 +455,8 @@ def main() -> None:
     except ImportError as error:
         os.write(answers, json.dumps({"missing": f"PyTorch: {error}"}).encode() + b"\n")
         return
+    # How imports ask whether there is a GPU: its other ways to count them initialize CUDA.
+    torch.cuda._raw_device_count_nvml = lambda: int(os.environ["MEND_SIMULATE_DEVICES"])
     if wants_preload == "1":
         package, text = "", program[-1]  # of -c
         if is_file:
