@@ -83,7 +83,7 @@ def wrapped(text):
 
 
 def cell(text):
-    return prose(text).replace("|", "\\|")
+    return prose(one_fact_a_sentence(text)).replace("|", "\\|")
 
 
 def table(columns, rows):
@@ -105,6 +105,41 @@ def sentences_of(text):
         yield text[start:].strip()
 
 
+def facts_of(text):
+    """The parts between semicolons outside of brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == ";" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+def one_fact_a_sentence(text):
+    first, *others = facts_of(text)
+    return ". ".join([first, *(other if CODE.match(other) else other[:1].upper() + other[1:]
+                               for other in others)])
+
+
+def results_of(sentences):
+    """A list: what needs no word in one item, then each result with its reason."""
+    bare, told = [], []
+    for fact in facts_of(" ".join(sentences).rstrip(".")):
+        reason = re.fullmatch(r"(MEND_\w+) \((.*)\)", fact)
+        if reason:
+            told.append(f"{prose(reason[1])}: {prose(reason[2])}")
+        elif " " in fact:
+            told.append(prose(fact))
+        else:
+            bare.append(prose(fact))
+    items = ([", ".join(bare)] if bare else []) + told
+    return "\n".join(textwrap.fill(f"- {item}", COLUMNS, subsequent_indent="  ",
+                                   break_long_words=False, break_on_hyphens=False)
+                     for item in items)
+
+
 def is_results(sentence):
     return sentence.startswith(("MEND_OK", "MEND_ERROR_", "Results as "))
 
@@ -115,7 +150,7 @@ def blocks_of(text):
         if block.startswith("    "):
             yield "```c\n" + textwrap.dedent(block) + "\n```"
         elif block:
-            yield wrapped(prose(" ".join(block.split())))
+            yield wrapped(prose(one_fact_a_sentence(" ".join(block.split()))))
 
 
 def comment_of(entry):
@@ -126,9 +161,9 @@ def comment_of(entry):
         results += [s.removeprefix("Results ") for s in sentences if is_results(s)]
         described = " ".join(s for s in sentences if not is_results(s))
         if described:
-            yield wrapped(prose(described[0].upper() + described[1:]))
+            yield wrapped(prose(one_fact_a_sentence(described[0].upper() + described[1:])))
     if results:
-        yield wrapped("**Results:** " + prose(" ".join(results)))
+        yield "**Results**\n\n" + results_of(results)
 
 
 def fields_of(entry):
