@@ -481,3 +481,14 @@ HOLDS(sim_regressions, an_export_that_failed_leaves_no_importers, "",
 HOLDS(sim_regressions, a_trim_counts_blocks_that_are_passed_through,
       "page_kib 64, device_pages 300, plain 4",
       "ALLOC slot 1 size 116 / ROOM / TRIM stream 3 amount 134")
+
+/* What went back for the limit was to leave as much free besides as is kept for others. */
+HOLDS(sim_regressions, pages_in_a_lower_limit_fit_beside_what_is_kept_free,
+      "device_pages 16, small_chunk_pages 4, keep_free_percent 10",
+      "RANGE_CREATE amount 1 / ALLOC / FOREIGN amount 247 / SET_LIMIT amount 16 / ADD_CALLBACK / "
+      "COMMIT alignment 1 amount 4")
+
+/* A fence passed after the last look for an idle chunk. */
+HOLDS(sim_regressions, a_chunk_that_becomes_idle_beside_a_wait_is_found, "streams 3",
+      "RANGE_CREATE / GROUP_CREATE slot 13 / GROUP_BEGIN slot 22 / COMMIT / DECOMMIT stream 130 "
+      "amount 78 / ALLOC / SET_LIMIT size 1 / ALLOC slot 1 amount 48")

@@ -306,12 +306,11 @@ PARTS = {
     "config": Part("mend_heap_config", "alloc",
                    set_by={"plan": ["placement"], "pool": ["soft_limit_bytes"]}),
     "counters": Part("mend_heap_counters", "layout", set_by={
-        "alloc": ["cache_hits", "chunks_remade", "collected_bytes", "moves_avoided",
-                  "out_of_memory", "placed_in_run", "soft_limit_passed", "waited_requests"],
+        "alloc": ["cache_hits", "collected_bytes", "moves_avoided", "out_of_memory",
+                  "placed_in_run", "soft_limit_passed", "waited_requests"],
         "graphs": ["placed_in_run"],
-        "map": ["chunks_moved", "compactions", "copied_bytes", "driver_failures",
+        "map": ["chunks_moved", "chunks_remade", "compactions", "copied_bytes", "driver_failures",
                 "placed_at_new_address", "placed_by_extension"],
-        "ranges": ["chunks_remade"],
         "sleep": ["dropped_bytes", "sleeps", "wakes"]}),
     "frees": Part("mend_frees", "alloc", ["ranges"]),
     "shortage": Part("mend_shortage", "alloc", ["sleep"], set_by={

@@ -233,12 +233,11 @@ static mend_outcome place_in_zone(mend_heap *heap, const mend_request *request, 
 static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, mend_plan *plan,
                                  mend_span **span)
 {
-    bool remade = false;
-    if (mend_trim_for(heap, request->stream, plan, 0, &remade) != MEND_OK) {
+    bool goes_on = false;
+    if (mend_trim_for(heap, request->stream, plan, 0, &goes_on) != MEND_OK) {
         return MEND_FAILED;
     }
-    heap->counters.chunks_remade += remade;
-    return remade ? place_in_zone(heap, request, plan, span) : MEND_NOTHING;
+    return goes_on ? place_in_zone(heap, request, plan, span) : MEND_NOTHING;
 }
 
 /* ---- in one chunk ---------------------------------------------------------------------------- */
@@ -263,7 +262,6 @@ static mend_outcome place_in_one_chunk(mend_heap *heap, const mend_request *requ
         goes_on = is_found;
         if (!is_found && !plan.lacks_host_memory) {
             result = mend_trim_for(heap, request->stream, &plan, request->size_bytes, &goes_on);
-            heap->counters.chunks_remade += goes_on;
         }
         outcome = result == MEND_OK ? carry_out(heap, request, is_found, &plan, span) : MEND_FAILED;
         mend_plan_clear(&plan);

@@ -387,10 +387,11 @@ mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t keep_
 /* Gives back idle empty chunks that the plan does not use, with as many bytes as it lacks: the
  * smallest that is enough, or, for a request that makes chunks of `all_bytes`, several, the largest
  * first; then what the device lacks for all of them is noted. 0: none but one. What others get of
- * it first goes back besides. *released is false if there are not enough, or not all could be given
- * back: they stay as free memory. Fails only if the context is lost, or malloc failed. */
+ * it first goes back besides. If there are not enough, or not all could be given back, they stay as
+ * free memory. *goes_on: there may be another plan, because they went back or other memory became
+ * idle. Fails only if the context is lost, or malloc failed. */
 mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uint64_t all_bytes,
-                          bool *released);
+                          bool *goes_on);
 
 /* Unmaps idle empty chunks that are mapped between two addresses; then they are mapped nowhere, and
  * stay free memory. What is not idle, or refused by the driver, stays. Errors as mend_trim_for:

@@ -170,20 +170,26 @@ static uint64_t owed_to_others(mend_heap *heap)
 }
 
 mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uint64_t all_bytes,
-                          bool *released)
+                          bool *goes_on)
 {
     bool is_captured = false;
-    uint64_t released_bytes = 0;
+    bool is_released = false;
+    const uint64_t passes = heap->streams.passes;
     mend_result result = find_out(heap, asking, &is_captured);
-    *released = false;
     if (result == MEND_OK && plan->lacking_bytes != 0) {
-        const uint64_t bytes = plan->lacking_bytes + owed_to_others(heap);
+        /* What goes back for the limit alone leaves room on the device, too. */
+        const uint64_t of_device = mend_min_u64(plan->lacking_bytes, plan->create_bytes);
+        const uint64_t bytes = mend_max_u64(plan->lacking_bytes, of_device + owed_to_others(heap));
+        uint64_t released_bytes = 0;
         const bool is_known = !heap->attainable.is_refused; /* else it may be less */
         mend_chunk *chosen = choose_idle(heap, plan, bytes, !is_captured, all_bytes > 0, is_known);
         result = chosen != NULL ? give(heap, chosen, &released_bytes) : MEND_OK;
-        *released = released_bytes >= bytes || (!is_known && released_bytes > 0);
+        is_released = released_bytes >= bytes || (!is_known && released_bytes > 0);
     }
-    if (!*released && all_bytes > 0 && mend_budget_lacks_device_memory(heap, plan->create_bytes)) {
+    heap->counters.chunks_remade += is_released;
+    *goes_on = is_released || heap->streams.passes != passes;
+    if (!is_released && all_bytes > 0 &&
+        mend_budget_lacks_device_memory(heap, plan->create_bytes)) {
         mend_budget_note_lack(heap, mend_align_up(all_bytes, heap->device.granularity_bytes));
     }
     return heap->unlocking.lost != MEND_DRIVER_OK || result == MEND_ERROR_OUT_OF_HOST_MEMORY

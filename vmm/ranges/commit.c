@@ -127,7 +127,6 @@ static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool
     }
     mend_result result =
         mend_trim_for(heap, request->stream, plan, mend_request_missing_bytes(request), goes_on);
-    heap->counters.chunks_remade += *goes_on;
     return result == MEND_OK ? MEND_NOTHING : MEND_FAILED;
 }
 
