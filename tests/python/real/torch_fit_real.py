@@ -535,7 +535,10 @@ class Fit(unittest.TestCase):
         path = os.pathsep.join([os.environ["PYTHONPATH"], str(packages)])
         uses = "import torch\ntorch.zeros(1, device='cuda')"
         counts = "import ctypes\nctypes.CDLL(None).cudaGetDeviceCount(ctypes.byref(ctypes.c_int()))"
-        asks = "import os, torch\nfound, process = torch.cuda.is_available(), os.getpid()"
+        asks = (
+            "import os, sys, torch\nfound, process = torch.cuda.is_available(), os.getpid()\n"
+            "arguments = sys.argv[1:]"
+        )
         for text in (uses, counts, asks):
             (packages / "eager.py").write_text(text)
             program = self.program("torch.empty(1 << 30, device='cuda')", "import torch, eager\n")
@@ -544,11 +547,12 @@ class Fit(unittest.TestCase):
             """
             import eager, os
             assert eager.found and eager.process == os.getppid()  # it was not imported anew
+            assert eager.arguments == ["--size", "8"], eager.arguments
             torch.empty(1, device="cuda")
             """,
             "import torch\n",
         )
-        self.answer(0, program, PYTHONPATH=path)
+        self.answer(0, "--", program, "--size", 8, PYTHONPATH=path)
 
     def test_what_goes_wrong_is_said(self):
         for text, said in (

@@ -161,8 +161,8 @@ class Server:
         self.given = given  # values by line
         self.log = tempfile.TemporaryFile("w+", errors="replace")
         self.runs: list[dict] = []
-        for wants_preload in ("1", "0"):
-            ready = self._start(wants_preload)
+        for arguments in (json.dumps(program.arguments), ""):
+            ready = self._start(arguments)
             if "poisoned" not in ready:
                 break
         if "torch" not in ready:
@@ -179,7 +179,7 @@ class Server:
         numbers = re.match(r"(\d+)\.(\d+)", self.torch)
         self.torch_version = (int(numbers[1]), int(numbers[2]))
 
-    def _start(self, wants_preload: str) -> dict:
+    def _start(self, arguments: str) -> dict:
         devices = max(min(self.program.world_size, RANKS_OF_NODE), 1)
         environment = environment_for(UNLIMITED, devices, False)
         for name in (*_SET_ASIDE, "CUDA_VISIBLE_DEVICES"):
@@ -187,7 +187,7 @@ class Server:
         environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # is_available() initializes nothing
         environment["MEND_SIMULATE_CONTENTS"] = "small"
         reading, writing = os.pipe()
-        words = [str(SERVER), str(writing), wants_preload, *self.program.target]
+        words = [str(SERVER), str(writing), arguments, *self.program.target]
         self.process = subprocess.Popen(
             [*self.program.interpreter, *words],
             env=environment,

@@ -2,9 +2,9 @@
 line of its standard input asks for a run, which is a process of its own that begins there: an
 import is paid for once. The answer is a line of JSON.
 
-`libmend fit` starts it with the interpreter of the program: _server.py DESCRIPTOR PRELOAD
+`libmend fit` starts it with the interpreter of the program: _server.py DESCRIPTOR ARGUMENTS
 PROGRAM, where answers go to the descriptor and PROGRAM is a file, -m and a module, or -c and its
-text.
+text. ARGUMENTS are the program's, in JSON; without them nothing is imported before a run.
 """
 
 from __future__ import annotations
@@ -125,6 +125,7 @@ def is_usable_in_child() -> bool:
 
     child = os.fork()
     if child == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         try:
             os.environ["MEND_SIMULATE_MEMORY"] = str(1 << 30)
             _, total_bytes = torch.cuda.mem_get_info()
@@ -444,7 +445,7 @@ def end_group(child: int) -> None:
 
 def main() -> None:
     """Loads the package and PyTorch once, then serves."""
-    descriptor, wants_preload, *program = sys.argv[1:]
+    descriptor, arguments, *program = sys.argv[1:]
     answers = int(descriptor)  # standard output is the program's
     os.set_inheritable(answers, False)
     is_file = program[0] not in ("-m", "-c")
@@ -457,7 +458,9 @@ def main() -> None:
         return
     # How imports ask whether there is a GPU: its other ways to count them initialize CUDA.
     torch.cuda._raw_device_count_nvml = lambda: int(os.environ["MEND_SIMULATE_DEVICES"])
-    if wants_preload == "1":
+    if arguments:
+        name = "-c" if program[0] == "-c" else program[-1]
+        sys.argv = [name, *json.loads(arguments)]  # what is imported may look at them
         package, text = "", program[-1]  # of -c
         if is_file:
             text = Path(program[0]).read_text(encoding="utf-8", errors="replace")
