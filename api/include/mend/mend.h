@@ -174,7 +174,7 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
 MEND_API mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                 void **pointer);
 
-/* What a caller may ask of an allocation besides its size and its stream. */
+/* Options of an allocation besides its size and its stream. */
 typedef struct mend_alloc_options {
     size_t struct_size;
     uint64_t alignment_bytes; /* a power of two up to 2^40; below 512 it means 512. 0: 512 */
@@ -444,7 +444,7 @@ typedef enum mend_defrag_stop {
     MEND_DEFRAG_NO_ROOM   /* no free memory is left to copy to */
 } mend_defrag_stop;
 
-/* What a pass did. */
+/* The report of a pass. */
 typedef struct mend_defrag_report {
     size_t struct_size;
     mend_defrag_stop stop;

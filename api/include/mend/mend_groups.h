@@ -21,7 +21,7 @@ extern "C" {
  * stays with the group, and stays mapped, until the group is released.
  *
  * A group may serve several captures, and their graphs may be launched in any order. They share
- * memory, so they must not run at the same time. A graph that reads what another one left in a
+ * memory, so they must not run at the same time. A graph that reads another one's output in a
  * block is launched after it, without a graph in between that may use the memory.
  *
  * Captures outside of groups are safe, too, as if each had a group of its own: the pool keeps for

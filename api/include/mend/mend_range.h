@@ -17,7 +17,7 @@ extern "C" {
  * A range is addresses, up to terabytes, and no memory at first. To commit pages is to allocate
  * memory for them, from the pool and within its limit; to decommit them is to free it. The address
  * never changes, so a cache or a tensor grows and shrinks without a copy. The memory passes both
- * ways between ranges and blocks by mapping: what a range decommits serves blocks, and other
+ * ways between ranges and blocks by mapping: memory that a range decommits serves blocks, and other
  * ranges, and the reverse.
  *
  * Bytes of a range are named by their offset and number, which need not be multiples of a page. A
@@ -31,10 +31,11 @@ extern "C" {
  */
 typedef struct mend_range mend_range;
 
-/* Begin with MEND_RANGE_OPTIONS_INIT, and set what differs. Fields may be added at the end. */
+/* Begin with MEND_RANGE_OPTIONS_INIT, and set the fields that differ. Fields may be added at the
+ * end. */
 typedef struct mend_range_options {
     size_t struct_size;
-    uint64_t page_bytes; /* what is committed and decommitted: a multiple of the device's page,
+    uint64_t page_bytes; /* the unit of commits and decommits: a multiple of the device's page,
                           * which is usually 2 MiB. 0: one page of the device. Large pages need
                           * fewer calls of the driver; small ones leave less memory unused */
     uint64_t tag;        /* the program's number for the range; 0: none. Also the sleep tag of its
@@ -52,12 +53,12 @@ typedef struct mend_range_info {
     uint64_t size_bytes;      /* rounded up to a page */
     uint64_t page_bytes;      /* the granularity of commits */
     uint64_t committed_bytes; /* memory of committed pages */
-    uint64_t mapped_bytes;    /* the same, without what sleeps, and free memory of the pool that is
-                               * still mapped here: a commit of such a page needs no call of the
-                               * driver */
-    uint64_t tag;             /* as in the options */
-    mend_pool *pool;          /* the pool it was created in */
-    uint64_t asleep_bytes;    /* of committed_bytes, memory that sleeps (mend_sleep.h) */
+    uint64_t mapped_bytes; /* the same, without sleeping pages, and free memory of the pool that is
+                            * still mapped here: a commit of such a page needs no call of the
+                            * driver */
+    uint64_t tag;          /* as in the options */
+    mend_pool *pool;       /* the pool it was created in */
+    uint64_t asleep_bytes; /* of committed_bytes, memory that sleeps (mend_sleep.h) */
 } mend_range_info;
 #define MEND_RANGE_INFO_INIT                                                                       \
     {                                                                                              \

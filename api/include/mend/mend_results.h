@@ -1,5 +1,5 @@
-/* What calls return, and what mend_last_error says about a failure. Included by mend.h, whose
- * conventions hold here too. */
+/* The results of calls, and the report of mend_last_error about a failure. Included by mend.h,
+ * whose conventions hold here too. */
 #ifndef MEND_MEND_RESULTS_H
 #define MEND_MEND_RESULTS_H
 
@@ -50,7 +50,7 @@ typedef enum mend_result {
  * call. */
 MEND_API const char *mend_result_name(mend_result result);
 
-/* Who holds memory: the live blocks and committed pages of one scope, tag and stack, or of one
+/* A holder of memory: the live blocks and committed pages of one scope, tag and stack, or of one
  * stream (mend_get_holders); of those that have none of these, the blocks of one size. Bytes as
  * live_bytes of mend_stats. Fields may be added at the end. */
 enum { MEND_HOLDER_NAME_BYTES = 104 };
@@ -112,7 +112,7 @@ typedef struct mend_error {
     int driver_status;               /* the driver's code; 0: no driver call failed */
     const char *driver_name;         /* its name; "": none */
     const char *driver_call;         /* the driver call that failed ("cuMemMap"); "": none */
-    const char *message;             /* what failed and what would help; "" before any failure */
+    const char *message;             /* the failure and its fixes. "" before any failure */
     const mend_shortfall *shortfall; /* for MEND_ERROR_OUT_OF_MEMORY of a pool; otherwise NULL, also
                                       * if another allocator ran out of memory */
 } mend_error;

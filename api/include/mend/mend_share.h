@@ -13,7 +13,7 @@ extern "C" {
 
 /* ---- memory shared with other processes ------------------------------------------------------ */
 
-/* By what others import, and who may. */
+/* The kind of an export, which decides who may import it. */
 typedef enum mend_export_kind {
     MEND_EXPORT_SOCKET = 0, /* file descriptors: processes of the same machine and user. Needs
                              * mend_pool_config.shareable. The first export of a process opens a
@@ -27,7 +27,7 @@ typedef enum mend_export_kind {
                              * thread, no file descriptor */
 } mend_export_kind;
 
-/* What is exported, and how. */
+/* The options of an export. */
 typedef struct mend_export_options {
     size_t struct_size;
     int kind;            /* a mend_export_kind */
@@ -52,16 +52,16 @@ typedef struct mend_export_token {
  *
  * Writes a token to `token` (any alignment), which the program sends to the importers in any way.
  * It says all they need, and means nothing to the program; but two tokens of one export are equal
- * byte for byte, and those of two exports never are. *token_bytes is its size:
+ * byte for byte, and descriptions of two exports never are. *token_bytes is its size:
  * MEND_EXPORT_TOKEN_BYTES, or by fabric handles 64 bytes and 72 for each chunk that holds the
  * memory. If that is above `capacity_bytes`, nothing is written or exported (where token_bytes is
  * NULL that is an error); `token` may be NULL if capacity_bytes is 0. *offset_bytes (may be NULL)
- * is the distance of `pointer` from the start of what is exported. A block may be exported by both
- * kinds.
+ * is the distance of `pointer` from the start of the exported memory. A block may be exported by
+ * both kinds.
  *
  * While it is exported, the chunks that hold it keep their address and their physical memory, as if
  * pinned; pin and unpin count for themselves. The importer gets whole chunks: it can also reach
- * what else lies in them. The free of the block ends the export; processes that have imported it
+ * other blocks in them. The free of the block ends the export; processes that have imported it
  * keep the physical memory, and the program must know that they do not use it any more, because the
  * pool uses it again. Nobody can take a token by fabric handles back: one that is imported after
  * the block was freed may give memory of other blocks, and no call notices that.
@@ -95,7 +95,7 @@ MEND_API mend_result mend_export(mend_pool *pool, const void *pointer,
  * gives the same pointer, and counts. The exporter may be this process; for fabric handles the pool
  * need not be shareable.
  *
- * The caller orders the work of the two processes: before the import, what the exporter wrote must
+ * The caller orders the work of the two processes: before the import, the exporter's writes must
  * have been done, or be waited for by an event that both know. If the exporter ends or frees the
  * block, what is imported stays valid memory.
  *
@@ -115,7 +115,7 @@ MEND_API mend_result mend_import(mend_pool *pool, const void *token, size_t toke
 
 /* ---- the exporter of an import --------------------------------------------------------------- */
 
-/* What has become of the memory at its exporter. */
+/* The state of the memory at its exporter. */
 typedef enum mend_import_state {
     MEND_IMPORT_EXPORTED = 1, /* the exporter lives, and has not freed the memory */
     MEND_IMPORT_FREED = 2,    /* it lives, and has freed it: its pool may use it for anything */
@@ -144,11 +144,11 @@ MEND_API mend_result mend_import_get_state(mend_pool *pool, const void *pointer,
 /* ---- the end of an import -------------------------------------------------------------------- */
 
 /*
- * Undoes one mend_import. `pointer` is what that returned. With the last one
+ * Undoes one mend_import. `pointer` is the pointer that it returned. With the last one
  * the memory is unmapped behind the work queued on `stream` so far: at once if that is done,
  * otherwise by a later call that makes room or gives memory back. So the caller guarantees that all
  * use of the memory precedes this point of `stream`. With MEND_NO_STREAM the host waits for all
- * work of the context, then unmaps. The pool's end closes what is imported. May record an event.
+ * work of the context, then unmaps. The pool's end closes its imports. May record an event.
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_FOREIGN_POINTER
  * (the pool has no such import); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (`stream` is being
  * captured; or the host would have to wait, and a capture forbids it);

@@ -24,9 +24,9 @@ extern "C" {
  */
 MEND_API uint64_t mend_set_sleep_tag(uint64_t tag);
 
-/* What happens to the contents of a block that sleeps. A block whose contents were dropped, or a
+/* The fate of the contents of a block that sleeps. A block whose contents were dropped, or a
  * part of them, says so from then on, asleep and awake (mend_block_info.contents_dropped), until it
- * is freed, or one later sleep keeps all of it: Mend does not see what is written. */
+ * is freed, or one later sleep keeps all of it: Mend does not see writes. */
 typedef enum mend_keep {
     MEND_KEEP_DEFAULT = 0, /* see mend_sleep_options.others */
     MEND_KEEP_HOST = 1,    /* kept in pinned memory of the host */
@@ -41,7 +41,7 @@ typedef struct mend_sleep_rule {
     int keep; /* a mend_keep, not MEND_KEEP_DEFAULT */
 } mend_sleep_rule;
 
-/* Which blocks sleep, and what is kept of them. */
+/* Which blocks sleep, and which contents are kept. */
 typedef struct mend_sleep_options {
     size_t struct_size;
     const mend_sleep_rule *rules; /* borrowed; of two for one tag the first counts */
@@ -67,7 +67,7 @@ typedef struct mend_sleep_options {
         sizeof(mend_sleep_options), NULL, sizeof(mend_sleep_rule), 0, 0, 0, 0, NULL, 0             \
     }
 
-/* What a sleep did. */
+/* The report of a sleep. */
 typedef struct mend_sleep_report {
     size_t struct_size;
     uint64_t released_bytes; /* physical memory given back to the device: that of sleeping chunks
@@ -115,13 +115,13 @@ typedef struct mend_sleep_report {
  *
  * A sleeping block may be freed, on any stream, a page decommitted, and both described; it may not
  * be used, and calls that need its memory fail with MEND_ERROR_ASLEEP. Other blocks are allocated
- * and freed as ever. When the last block of a sleeping chunk is freed, what is kept of the chunk
- * goes too. The pool may be destroyed while memory sleeps.
+ * and freed as ever. When the last block of a sleeping chunk is freed, the kept contents of the
+ * chunk goes too. The pool may be destroyed while memory sleeps.
  *
  * Waits first for all work of the context that is queued before the call. The caller guarantees, as
  * for mend_defrag, that none is launched during the call that touches memory of the pool, and until
- * mend_wake none that touches what sleeps. Other threads may allocate and free. The copies run on a
- * stream of their own; what is written to a file is written while the next part is copied.
+ * mend_wake none that touches sleeping memory. Other threads may allocate and free. The copies run
+ * on a stream of their own. A part is written to a file while the next part is copied.
  *
  * MEND_OK, also if no block is to sleep, as after a typo in a tag: the report says so;
  * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NOT_SUPPORTED (no virtual memory, or no pinned memory);
@@ -133,13 +133,13 @@ typedef struct mend_sleep_report {
  * sleeps without any block may be gone. One exception, as for mend_defrag: if the driver unmaps a
  * chunk, refuses the next one, and then refuses to map the first again, its blocks are unusable
  * until a later call maps them. So it may be with a chunk that is split, and the device may be lost
- * then: what the call put to sleep before sleeps, and *report is written in spite of the error. It
- * is untouched after all others.
+ * then: blocks that the call put to sleep before sleep on, and *report is written in spite of the
+ * error. It is untouched after all others.
  */
 MEND_API mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *options,
                                 mend_sleep_report *report);
 
-/* What a wake did. */
+/* The report of a wake. */
 typedef struct mend_wake_report {
     size_t struct_size;
     uint64_t woken_bytes;    /* physical memory that the chunks have again */
@@ -160,14 +160,14 @@ typedef struct mend_wake_report {
 /*
  * Wakes every chunk that holds a block, or memory of graphs, with one of these sleep tags, with all
  * its blocks; `tag_count` 0: all chunks. Memory without blocks that is kept for graphs, and did not
- * sleep by a rule for its tag, wakes with each call. `report` may be NULL. What was kept is there
+ * sleep by a rule for its tag, wakes with each call. `report` may be NULL. Kept contents are there
  * again when the call returns, byte for byte; the files that kept it are freed, and the pinned
  * memory of the host stays for the next sleep (mend_keep_host_memory).
  *
- * All wake, or none. Idle free chunks of the pool that have the size of those that wake are mapped
- * there; only what lacks then is taken from the device, which keeps the rest for others
+ * All wake, or none. Idle free chunks of the pool of the sizes that wake are mapped
+ * there. Only missing memory is taken from the device, which keeps the rest for others
  * (mend_pool_config.keep_free_bytes). If the limit or the device has no room, the pool makes some
- * as a request does of the size of all that lacks memory, without moving what is live: it gives
+ * as a request does of the size of all that lacks memory, without moving live blocks: it gives
  * back its own free memory, then asks peer pools of the device and the pressure callbacks. Waits
  * for the copies only; and for all work of the context, before it answers MEND_ERROR_OUT_OF_MEMORY
  * beside free memory that work may use, unless a capture forbids the wait; and after a call that
@@ -183,9 +183,9 @@ typedef struct mend_wake_report {
 MEND_API mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
                                mend_wake_report *report);
 
-/* What has one sleep tag. Fields may be added at the end. */
+/* The memory of one sleep tag. Fields may be added at the end. */
 typedef struct mend_sleep_tag_info {
-    uint64_t tag;               /* 0: what has none */
+    uint64_t tag;               /* 0: memory without a tag */
     uint64_t live_blocks;       /* blocks, and committed pages of ranges */
     uint64_t live_bytes;        /* their bytes */
     uint64_t asleep_live_bytes; /* of these, of blocks that sleep, or a part of them */
@@ -203,7 +203,7 @@ MEND_API mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *i
                                          size_t info_bytes, size_t capacity, size_t *count);
 
 /*
- * Sets how much pinned memory of the host wakes may leave for the next sleep, and frees what is
+ * Sets how much pinned memory of the host wakes may leave for the next sleep, and frees memory
  * above it: 0 none, UINT64_MAX all, as at first. To pin memory takes the driver ten times as long
  * as to copy to it, so a sleep after the first one is that much faster. With what sleeps it is
  * never more than 1.25 times what slept on the host at once; mend_trim frees that of blocks which
@@ -215,14 +215,15 @@ MEND_API mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *i
 MEND_API mend_result mend_keep_host_memory(mend_pool *pool, uint64_t most_bytes);
 
 /*
- * Copies what is kept of sleeping memory to memory of the host, `host`, of `size_bytes` or more; it
- * sleeps on. Awake memory that slept on the host can be read too, as it slept last, while its block
- * lives and the wake left its copy (mend_keep_host_memory). `address` may be within a block, or of
- * pages of a range. A wake waits meanwhile, other threads may allocate and free. No driver call.
+ * Copies the kept contents of sleeping memory to memory of the host, `host`, of `size_bytes` or
+ * more; it sleeps on. Awake memory that slept on the host can be read too, as it slept last, while
+ * its block lives and the wake left its copy (mend_keep_host_memory). `address` may be within a
+ * block, or of pages of a range. A wake waits meanwhile, other threads may allocate and free. No
+ * driver call.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a part of it does not sleep and has no copy, or was not
  * kept: mend_last_error says where); MEND_ERROR_SYSTEM (the file could not be read; *host is
- * undefined); MEND_ERROR_DEVICE_LOST (what is kept cannot be read any more).
+ * undefined); MEND_ERROR_DEVICE_LOST (the kept contents cannot be read any more).
  */
 MEND_API mend_result mend_read_kept(mend_pool *pool, const void *address, uint64_t size_bytes,
                                     void *host);
@@ -238,7 +239,7 @@ MEND_API mend_result mend_find_kept(mend_pool *pool, const void *address, uint64
 
 /* ---- checkpoints of the process -------------------------------------------------------------- */
 
-/* What mend_quiesce did. */
+/* The report of mend_quiesce. */
 typedef struct mend_quiesce_report {
     size_t struct_size;
     uint64_t released_bytes;  /* free memory given back to the device */

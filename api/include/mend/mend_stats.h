@@ -132,11 +132,11 @@ typedef struct mend_stats {
 
 /* ---- usage ----------------------------------------------------------------------------------- */
 
-/* What the process uses of a device: rows of mend_usage. */
+/* The process's use of a device: rows of mend_usage. */
 typedef enum mend_usage_row {
     MEND_USAGE_BLOCKS = 0,          /* live blocks */
     MEND_USAGE_ACTIVE_BLOCKS = 1,   /* these, and the pieces of pending_bytes */
-    MEND_USAGE_BYTES = 2,           /* of live_bytes, what does not sleep */
+    MEND_USAGE_BYTES = 2,           /* of live_bytes, without sleeping blocks */
     MEND_USAGE_ACTIVE_BYTES = 3,    /* these, and pending_bytes */
     MEND_USAGE_REQUESTED_BYTES = 4, /* requested_bytes, less what sleeps, of which
                                      * only rounded sizes are known */

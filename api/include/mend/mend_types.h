@@ -59,8 +59,8 @@ typedef struct mend_driver mend_driver; /* a table of driver calls: CUDA, or a s
 
 /* The importance of a log line. */
 typedef enum mend_log_level {
-    MEND_LOG_DEBUG = 1,  /* details of what the library does */
-    MEND_LOG_INFO = 2,   /* what happens rarely: pools, host waits */
+    MEND_LOG_DEBUG = 1,  /* details of the library's steps */
+    MEND_LOG_INFO = 2,   /* rare events: pools, waits of the host */
     MEND_LOG_WARNING = 3 /* what a person should look at: out of memory, a limit below what is held,
                           * blocks that are live when a pool is destroyed */
 } mend_log_level;

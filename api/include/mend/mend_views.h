@@ -1,4 +1,4 @@
-/* What a pool shows of itself: its memory, region by region, who holds it, and what happened to it.
+/* The views of a pool: its memory, region by region, its holders, and its history.
  * mend.h includes this file. */
 #ifndef MEND_MEND_VIEWS_H
 #define MEND_MEND_VIEWS_H
@@ -59,7 +59,7 @@ typedef struct mend_region {
  * Lists all mapped and all sleeping memory of the pool by rising address, as one consistent
  * picture: the regions of a segment follow each other without a gap. Free regions that touch differ
  * in a field. Retired mappings, memory of other processes (mend_import), and empty chunks that are
- * mapped nowhere are in no region. What a region says of work is what the pool knows without asking
+ * mapped nowhere are in no region. Waits of a region are those that the pool knows without asking
  * the driver: waiting memory may be idle by now.
  *
  * Fills `regions` with *count elements of `region_bytes` each: pass sizeof(mend_region). If there
@@ -89,7 +89,7 @@ enum {
  * one the first 63 bytes count, less what is a part of a character of UTF-8. `flags`: 0 or
  * MEND_SCOPE_OF_ALL_THREADS.
  *
- * Each push needs one pop, a failed one too: what is allocated between them counts for the scope
+ * Each push needs one pop, a failed one too: memory allocated between them counts for the scope
  * around. May be called before there is a pool. Takes a lock of the process for a look into a table
  * of names; an allocation or a free costs one addition for each scope around it, and outside of all
  * scopes nothing. No driver call. A child of fork keeps the scopes,
@@ -104,7 +104,7 @@ MEND_API mend_result mend_scope_push(const char *name, unsigned flags);
  * none. */
 MEND_API mend_result mend_scope_pop(void);
 
-/* What was allocated in one pool in a scope and in the scopes inside it. Bytes of blocks are
+/* The memory allocated in one pool in a scope and in the scopes inside it. Bytes of blocks are
  * rounded up to 512, as live_bytes of mend_stats. Fields may be added at the end. */
 typedef struct mend_scope_info {
     const char *name;             /* its last name; valid as long as the process */
@@ -132,7 +132,7 @@ MEND_API mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, s
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* What a program gives names to. Later versions may add kinds. */
+/* The things that a program gives names to. Later versions may add kinds. */
 typedef enum mend_name_kind {
     MEND_NAME_TAG = 1,    /* a tag of mend_alloc_options or of a range, or a sleep tag */
     MEND_NAME_STREAM = 2, /* a stream, by its handle */
@@ -185,15 +185,15 @@ MEND_API mend_result mend_stack_set_source(mend_stack_source source, void *conte
 enum { MEND_BY_SCOPE = 1, MEND_BY_TAG = 2, MEND_BY_STREAM = 4, MEND_BY_STACK = 8 };
 
 /*
- * Lists who holds the memory of the pool, in falling order of bytes: see mend_holder. `by` is a sum
+ * Lists the holders of the pool's memory, in falling order of bytes: see mend_holder. `by` is a sum
  * of MEND_BY_...; 0: scope, tag and stack. Blocks that have none of these are told apart by their
- * size; a stream each block has, MEND_NO_STREAM is one. What has no tag of its own counts for its
- * sleep tag (mend_set_sleep_tag), here and in all other figures by tag. Blocks beyond
- * 1,024 holders count as blocks of up to a power of two. A holder is a suspect of a leak if it has
- * kept blocks of at least half of the time: of 24 stretches of equally many allocations, without
- * the first four and the last, a quarter of the growth in either half, 1 MiB and 0.5 % of the peak
- * at least; and if at least half of all blocks have been freed, because at first a program builds
- * up what it keeps.
+ * size; a stream each block has, MEND_NO_STREAM is one. A block without a tag of its own counts for
+ * its sleep tag (mend_set_sleep_tag), here and in all other figures by tag. Blocks beyond 1,024
+ * holders count as blocks of up to a power of two. A holder is a suspect of a leak if it has kept
+ * blocks of at least half of the time: of 24 stretches of equally many allocations, without the
+ * first four and the last, a quarter of the growth in either half, 1 MiB and 0.5 % of the peak at
+ * least; and if at least half of all blocks have been freed, because at first a program builds up
+ * what it keeps.
  *
  * Array and `capacity` as of mend_get_regions, with sizeof(mend_holder); but if there are more, the
  * largest are listed, and *count is the number of all. Holds the lock that allocations need for a
@@ -221,7 +221,7 @@ MEND_API mend_result mend_get_holders(mend_pool *pool, unsigned by, mend_holder 
  *
  * Calls on blocks wait for their stream, the front cache is off, and much that needs the order of
  * streams goes unseen because of that. A free without a stream waits for nothing: its guard shows
- * what work has done so far, not what is still queued. Not checked: what is allocated or freed in
+ * the finished work so far, not queued work. Not checked: what is allocated or freed in
  * captures, is of groups, or sleeps; poison also not of blocks freed without a stream, with streams
  * declared by mend_record_stream, exported, or moved in between.
  */
@@ -229,7 +229,7 @@ enum { MEND_CHECK_POISON = 1, MEND_CHECK_GUARD = 2 };
 
 /* ---- history --------------------------------------------------------------------------------- */
 
-/* What an event says happened. Later versions may add kinds. */
+/* The kind of an event. Later versions may add kinds. */
 typedef enum mend_event_kind {
     MEND_EVENT_ALLOC = 1,          /* a block was allocated, for `stream` */
     MEND_EVENT_FREE = 2,           /* a block was freed, on `stream` */
@@ -250,7 +250,7 @@ typedef enum mend_event_kind {
     MEND_EVENT_WAKE = 17,          /* its addresses are usable again, in this or another chunk */
     MEND_EVENT_COMMIT = 18,        /* pages of a range were committed, for `stream` */
     MEND_EVENT_DECOMMIT = 19,      /* pages of a range were decommitted, on `stream` */
-    MEND_EVENT_EXCHANGE = 20,      /* what is mapped at these addresses is in another chunk now */
+    MEND_EVENT_EXCHANGE = 20,      /* the memory at these addresses is in another chunk now */
     MEND_EVENT_KINDS
 } mend_event_kind;
 
@@ -265,7 +265,7 @@ typedef enum mend_event_cause {
     MEND_CAUSE_CREATED = 5,         /* chunks were created */
     MEND_CAUSE_STREAM_WAITED = 6,   /* a stream waits for another on the GPU */
     MEND_CAUSE_HOST_WAITED = 7,     /* the host waited for the GPU */
-    MEND_CAUSE_LIMIT_REFUSED = 10,  /* the limit, or what holds the memory below it */
+    MEND_CAUSE_LIMIT_REFUSED = 10,  /* the limit, or its holders */
     MEND_CAUSE_DEVICE_REFUSED = 11, /* the driver, which had no memory */
     MEND_CAUSE_REQUEST = 12,        /* an allocation, or a commit of pages */
     MEND_CAUSE_TRIM = 13,           /* mend_trim */
