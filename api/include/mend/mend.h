@@ -52,13 +52,13 @@ typedef struct mend_pool_config {
     uint64_t limit_bytes;      /* most physical memory that the pool may hold; more than the device
                                 * has means all of it; less than a page of the device (2 MiB on
                                 * known ones) is refused. 0: all of the device; if the device uses
-                                * the host's memory, nine tenths of what is free when the pool is
+                                * the host's memory, nine tenths of the free memory when the pool is
                                 * created */
     uint64_t reserve_bytes;    /* addresses to reserve at a time for requests of one kind (small or
                                 * large), at most 2^60; 0: twice the device's memory. Less if the
-                                * driver has fewer, down to what one block needs */
+                                * driver has fewer, down to the size of one block */
     int tightness;             /* 1: fewest driver calls, in large chunks. 5: least memory, in small
-                                * chunks. 0: 3. What each level costs: docs/tuning.md */
+                                * chunks. 0: 3. The costs: docs/tuning.md */
     int streams_may_vanish; /* 1: streams are destroyed without mend_forget_stream. Each call asks
                              * the driver whether the handle still means the same stream (drivers
                              * before CUDA 12.0 cannot tell), and each free records an event.
@@ -100,7 +100,7 @@ typedef struct mend_pool_config {
                                * go. NULL: as MEND_RECORD says */
     int publish;          /* 1: a thread shows figures to libmend top: docs/history.md. 0: off */
     int check;            /* MEND_CHECK_ bits of mend_views.h. 0: none */
-    const char *snapshot; /* gets what is held, on SIGUSR2: docs/history.md. NULL: none */
+    const char *snapshot; /* gets the pool's blocks, on SIGUSR2: docs/history.md. NULL: none */
     uint64_t in_one_chunk_bytes; /* blocks from this size on are in_one_chunk, as mend_alloc_options
                                   * says, unless they have an address. 0: none */
     int plain;          /* 1: each block is an allocation of cuMemAlloc of its own, as for a thread
@@ -138,7 +138,7 @@ MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool 
  * MEND_ERROR_INVALID_ARGUMENT. MEND_OK; MEND_ERROR_CAPTURING (a capture
  * forbids the wait; the pool is unchanged, destroy it after the capture); MEND_ERROR_SYSTEM (as
  * that, and a thread of the pool did not start again). The pool is gone after MEND_ERROR_DRIVER
- * (what was refused, and what work may use, stays with the driver) and MEND_ERROR_DAMAGED
+ * (refused memory, and memory that work may use, stays with the driver) and MEND_ERROR_DAMAGED
  * (mend_pool_config.check).
  */
 MEND_API mend_result mend_pool_destroy(mend_pool *pool);
@@ -192,13 +192,13 @@ typedef struct mend_alloc_options {
     }
 
 /*
- * As mend_alloc, with options; the front cache serves only what asks for no more than mend_alloc
- * gives. With an address the pool makes no room: it takes the memory there, or fails with
- * MEND_ERROR_OUT_OF_ADDRESSES, and calls the driver no further than for the stream. A block in one
- * chunk takes the locks of a thread that makes room. Results as
- * mend_alloc; MEND_ERROR_INVALID_ARGUMENT also for another alignment, a group of another pool, a
- * group with MEND_NO_STREAM, an address that is not aligned or with in_one_chunk;
- * MEND_ERROR_NOT_SUPPORTED (the block is passed through, see mend_set_plain).
+ * As mend_alloc, with options; the front cache serves only requests that ask for no more than
+ * mend_alloc gives. With an address the pool makes no room: it takes the memory there, or fails
+ * with MEND_ERROR_OUT_OF_ADDRESSES, and calls the driver no further than for the stream. A block in
+ * one chunk takes the locks of a thread that makes room. Results as mend_alloc;
+ * MEND_ERROR_INVALID_ARGUMENT also for another alignment, a group of another pool, a group with
+ * MEND_NO_STREAM, an address that is not aligned or with in_one_chunk; MEND_ERROR_NOT_SUPPORTED
+ * (the block is passed through, see mend_set_plain).
  */
 MEND_API mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                      const mend_alloc_options *options, void **pointer);
@@ -289,8 +289,8 @@ MEND_API mend_result mend_get_block_info(mend_pool *pool, const void *pointer,
 MEND_API mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream stream);
 
 /*
- * Call it before you destroy a stream: it records what the pool still waits for on the stream, so
- * that the memory can be reused later. Succeeds for a stream that the pool does not know. Blocks
+ * Call it before you destroy a stream: it records the waits that the pool still has on the stream,
+ * so that the memory can be reused later. Succeeds for a stream that the pool does not know. Blocks
  * that were allocated on the stream stay valid; free them on another stream. A thread that used its
  * per-thread stream calls this before it ends: no other thread can record an event there, so the
  * memory would stay unavailable until a wait for the whole context. Records an event; if the
@@ -379,12 +379,12 @@ typedef struct mend_room {
  * an estimate, which is not too large while nobody else takes memory. A larger request may succeed.
  * It counts the longest free stretch, or all empty chunks with what the limit and the device allow:
  * a quota that the driver does not show counts once the driver has refused memory for it, and then
- * as about what the pool held. It does not count what others would give back, or compaction would
- * gain. It does not look at addresses: where the driver has few, a request of this size can fail
- * with MEND_ERROR_OUT_OF_ADDRESSES. Takes no memory. As long as two walks over the pieces of free
- * memory. Driver calls: to ask for the device's free memory, to identify the stream, to record and
- * query events, to unmap retired mappings; it never waits for the GPU.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_UNKNOWN_STREAM;
+ * as about the pool's memory. It does not count memory that others would release, or compaction
+ * would gain. It does not look at addresses: where the driver has few, a request of this size can
+ * fail with MEND_ERROR_OUT_OF_ADDRESSES. Takes no memory. As long as two walks over the pieces of
+ * free memory. Driver calls: to ask for the device's free memory, to identify the stream, to record
+ * and query events, to unmap retired mappings; it never waits for the GPU. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_UNKNOWN_STREAM;
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc); MEND_ERROR_DRIVER;
  * MEND_ERROR_DEVICE_LOST.
  */
@@ -394,8 +394,8 @@ MEND_API mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_roo
 
 /*
  * Called before an allocation would make the host wait for the GPU or run out of memory, and before
- * the pool would grow above its soft limit: the callback frees what the program can do without, on
- * any pool. Each is called once for an allocation, or once for each of the two limits.
+ * the pool would grow above its soft limit: the callback frees memory that the program can do
+ * without, on any pool. Each is called once for an allocation, or once for each of the two limits.
  * `needed_bytes` is the requested size, or the bytes that a commit adds. Memory freed beside live
  * blocks, or with work in flight, may not help. Returns whether it freed anything. The pool holds
  * no lock; the callback may call the pool, but not destroy it, and several threads may be inside it
@@ -508,9 +508,9 @@ MEND_API mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t s
 MEND_API mend_result mend_get_stats(mend_pool *pool, mend_stats *stats);
 
 /*
- * Fills *usage with what the process uses of the device, for figures of a framework. `outside`, if
- * it is not NULL: `now` of it is what the program uses of the device outside of the pool from this
- * call on. It counts in every row and its peak. Call again with what is new after each change
+ * Fills *usage with the process's use of the device, for figures of a framework. `outside`, if
+ * it is not NULL: `now` of it is the program's use of the device outside of the pool from this
+ * call on. It counts in every row and its peak. Call again with the new value after each change
  * there. While freed memory is pending, the driver is asked whether the work has ended, unless
  * another thread makes room. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
  */
@@ -521,7 +521,7 @@ MEND_API mend_result mend_get_usage(mend_pool *pool, const mend_usage *outside, 
 MEND_API mend_result mend_reset_peak_stats(mend_pool *pool);
 
 /*
- * Checks every invariant of the pool from scratch; the time is proportional to what the pool has.
+ * Checks every invariant of the pool from scratch; the time is proportional to the pool's contents.
  * Waits for another thread that makes room. For tests, and to find bugs: a library that is built
  * for release has none (MEND_AUDIT). No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
  * MEND_ERROR_NOT_SUPPORTED; MEND_ERROR_INVARIANT (mend_last_error says which one is broken).

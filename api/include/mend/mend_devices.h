@@ -1,5 +1,5 @@
 /*
- * What a process has once for each device: a default pool, and the allocator that every hook uses,
+ * A process has once for each device: a default pool, and the allocator that every hook uses,
  * which is that pool unless the program sets another.
  *
  * Devices are numbered 0 to 63. After a fork, an existing default pool fails with MEND_ERROR_FORKED
@@ -44,9 +44,9 @@ MEND_API mend_result mend_set_default_config(int device, const mend_pool_config 
 /* ---- other allocators under the hooks ------------------------------------------------------- */
 
 /*
- * What frameworks exchange, with the layout of the memory handlers of cuStateVec, cuTensorNet and
- * cuDSS. 0 is success, anything else a failure. A block is used in the order of `stream`, and freed
- * in the order of the stream given to free, with the size that was asked for.
+ * The struct that frameworks exchange, with the layout of the memory handlers of cuStateVec,
+ * cuTensorNet and cuDSS. 0 is success, anything else a failure. A block is used in the order of
+ * `stream`, and freed in the order of the stream given to free, with the size that was asked for.
  */
 typedef struct mend_device_handler {
     void *ctx;
@@ -115,8 +115,8 @@ MEND_API mend_result mend_get_allocator(int device, mend_allocator *allocator);
 /* ---- calls for hooks ------------------------------------------------------------------------- */
 
 /*
- * The calls that hooks use: those of a pool, but through the allocator that is set for the device,
- * or through its default pool. A block is freed by the allocator that made it. With
+ * The calls that hooks use: like a pool's calls, but through the allocator that is set for the
+ * device, or through its default pool. A block is freed by the allocator that made it. With
  * MEND_ALL_DEVICES an allocation goes to the device that is current in the thread (0 if none is),
  * for which it asks the driver; the other calls find the device of the block, which takes one
  * lookup for each. A device that is neither that nor 0 to 63 is MEND_ERROR_NO_DEVICE. A custom

@@ -89,7 +89,7 @@ MEND_API mend_result mend_export(mend_pool *pool, const void *pointer,
 /*
  * Maps the memory that a token names, of `token_bytes` bytes and any alignment, for the pool's
  * device and its peer devices. *pointer is the start of the block, and *size_bytes (may be NULL)
- * its usable size: what mend_block_info calls base and usable_bytes in the exporter. Addresses are
+ * its usable size: base and usable_bytes of mend_block_info in the exporter. Addresses are
  * taken for the chunks that hold the block and no more. The memory counts as imported_bytes: it is
  * the exporter's, and no limit of this pool applies. A token that the pool has imported already
  * gives the same pointer, and counts. The exporter may be this process; for fabric handles the pool
@@ -97,7 +97,7 @@ MEND_API mend_result mend_export(mend_pool *pool, const void *pointer,
  *
  * The caller orders the work of the two processes: before the import, the exporter's writes must
  * have been done, or be waited for by an event that both know. If the exporter ends or frees the
- * block, what is imported stays valid memory.
+ * block, imported memory stays valid.
  *
  * Talks to the exporter (not for fabric handles), for at most ten seconds, without a lock of the
  * pool; then calls the driver. Never waits for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a
@@ -125,7 +125,7 @@ typedef enum mend_import_state {
 
 /*
  * Whether the exporter of an import still lives, and exports the memory: for a process that keeps
- * what others lend it, and wants to find and close what is of the dead. `pointer` is what
+ * imported memory, and wants to find and close imports of the dead. `pointer` is what
  * mend_import returned. In each state the memory is mapped and valid until it is closed. EXPORTED
  * and FREED may be over when the call returns; ORPHANED stays. A child of the exporter does not
  * count as the exporter. A process that has left the exporter's network namespace since the import

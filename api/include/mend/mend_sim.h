@@ -171,7 +171,7 @@ MEND_API void mend_sim_set_call_observer(mend_sim *sim, mend_sim_call_observer o
 MEND_API uint64_t mend_sim_now_ns(mend_sim *sim);
 MEND_API void mend_sim_advance(mend_sim *sim, uint64_t duration_ns);
 
-/* What a stream is. */
+/* The kind of a stream. */
 typedef struct mend_sim_stream_options {
     size_t struct_size;
     int device;      /* that of the stream; others than 0 must be open, by a pool of it or by
@@ -198,9 +198,9 @@ MEND_API mend_result mend_sim_stream_create(mend_sim *sim, const mend_sim_stream
 MEND_API mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream);
 
 /* Advances the clock until all work that is queued on the stream, and all that it waits for, is
- * complete: what cuStreamSynchronize does. Allowed where that is: not while the stream is captured,
- * which invalidates the capture. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (an unknown stream, or a
- * capture forbids it); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST. */
+ * complete, as cuStreamSynchronize does. Allowed where that call is: not while the stream is
+ * captured, which invalidates the capture. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (an unknown stream,
+ * or a capture forbids it); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_sim_synchronize(mend_sim *sim, mend_stream stream);
 
 /* The identity of a stream, as cuStreamGetId, cuStreamGetCtx and cuStreamGetGreenCtx report it. */
@@ -215,7 +215,7 @@ typedef struct mend_sim_identity {
         sizeof(mend_sim_identity), 0, NULL, 0                                                      \
     }
 
-/* Asks for the identity, as a program does. Results as those of the driver, by its codes:
+/* Asks for the identity, as a program does. Results are the driver's codes:
  * CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED while the stream is captured (see identity_in_capture); its
  * capture is then invalidated. */
 MEND_API int mend_sim_stream_identity(mend_sim *sim, mend_stream stream,
@@ -255,7 +255,7 @@ MEND_API mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const me
  * last recorded in a capture; *time_ns is untouched. */
 MEND_API mend_result mend_sim_event_time(mend_sim *sim, void *event, uint64_t *time_ns);
 
-/* What lies in a range of addresses. */
+/* The contents of a range of addresses. */
 typedef struct mend_sim_place {
     size_t struct_size;
     int is_of_device;  /* 1: the first address is one of the simulated devices, mapped or not */
@@ -323,7 +323,7 @@ MEND_API void mend_sim_graph_destroy(mend_sim *sim, mend_sim_graph *graph);
 /* ---- checkpoints of the process -------------------------------------------------------------- */
 
 /*
- * Checkpoints what the process has on the device, as cuda-checkpoint does: waits for all queued
+ * Checkpoints the process's memory on the device, as cuda-checkpoint does: waits for all queued
  * work, keeps the bytes of all memory, and gives the memory to others; what is read at its
  * addresses meanwhile is undefined. Until mend_sim_restore a call through the table is a violation:
  * a real process is stopped. Refused, with a reason, where other processes may know of the memory:
@@ -390,7 +390,7 @@ MEND_API void mend_sim_stop(mend_sim *sim);
 
 /* ---- the ledger ------------------------------------------------------------------------------ */
 
-/* What the device has given out, and counts of what happened. */
+/* The memory that the device has given out, and counts of events. */
 typedef struct mend_sim_ledger {
     size_t struct_size;
     uint64_t chunks; /* physical allocations held by a handle, a mapping or an exported file */
@@ -432,7 +432,7 @@ typedef struct mend_sim_ledger {
 /* Fills *ledger with one consistent snapshot. MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */
 MEND_API mend_result mend_sim_get_ledger(mend_sim *sim, mend_sim_ledger *ledger);
 
-/* What the calls of driver_time_ns cost by another list, without waits for clean memory. */
+/* The cost of the calls of driver_time_ns by another list, without waits for clean memory. */
 MEND_API uint64_t mend_sim_time_by(mend_sim *sim, const mend_sim_prices *prices);
 
 /* Why the last call of this thread answered MEND_ERROR_INVALID_ARGUMENT, or which rule of the

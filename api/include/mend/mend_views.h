@@ -86,7 +86,7 @@ enum {
  * Begins a scope of the calling thread, inside the one that it is in: until mend_scope_pop the
  * blocks and pages that it allocates, in any pool, count for this path of names, as "step" and
  * "forward" in it. The same path is the same scope, in every thread. `name` is copied; of a longer
- * one the first 63 bytes count, less what is a part of a character of UTF-8. `flags`: 0 or
+ * one the first 63 bytes count, less a cut character of UTF-8. `flags`: 0 or
  * MEND_SCOPE_OF_ALL_THREADS.
  *
  * Each push needs one pop, a failed one too: memory allocated between them counts for the scope
@@ -161,7 +161,7 @@ MEND_API mend_result mend_name(mend_name_kind kind, uint64_t number, const char 
  * to that stack of calls, which it names once by MEND_NAME_STACK ("train.py:41 step"); higher ones
  * count as 65,535; 0: it does not know. Called by mend_alloc and mend_alloc_with in the thread that
  * allocates, before they look for memory, without a lock; several threads at once. It may call
- * Mend; what it allocates itself has no stack.
+ * Mend. Its own allocations have no stack.
  */
 typedef uint32_t (*mend_stack_source)(void *context, uint64_t size_bytes);
 
@@ -181,7 +181,7 @@ MEND_API mend_result mend_stack_set_source(mend_stack_source source, void *conte
 
 /* ---- holders --------------------------------------------------------------------------------- */
 
-/* What mend_get_holders tells holders apart by: any of these together. */
+/* The keys of mend_get_holders: any of these together. */
 enum { MEND_BY_SCOPE = 1, MEND_BY_TAG = 2, MEND_BY_STREAM = 4, MEND_BY_STACK = 8 };
 
 /*
