@@ -9,7 +9,7 @@
 /* A table for people. */
 void mend_measure_print_prices(const mend_measure_bench *bench, FILE *out);
 
-/* The measurements as a price list (docs/formats/costs.md) and as JSON. */
+/* The measurements as a price list (docs/formats/replay.md) and as JSON. */
 void mend_measure_write_costs(const mend_measure_bench *bench, FILE *out);
 void mend_measure_write_json(const mend_measure_bench *bench, FILE *out);
 

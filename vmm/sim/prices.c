@@ -59,7 +59,7 @@ static void fill_h200(mend_sim_prices *prices)
     };
 }
 
-/* What kvcached's bench_vmm measured for 2 MiB on an A100 (docs/formats/costs.md): creation is the
+/* What kvcached's bench_vmm measured for 2 MiB on an A100 (docs/formats/replay.md): creation is the
  * dearest. A plain allocation is the sum of create, map and set_access. */
 static void fill_kvcached_a100(mend_sim_prices *prices)
 {

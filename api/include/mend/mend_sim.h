@@ -82,7 +82,7 @@ typedef struct mend_sim_prices {
     }
 
 /* A built-in list by its name: "h200", "kvcached-a100" or "reference", the figures of public
- * measurements (docs/formats/costs.md). Any thread, no driver call. MEND_OK;
+ * measurements (docs/formats/replay.md). Any thread, no driver call. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT: NULL, or no such list; *prices is untouched. */
 MEND_API mend_result mend_sim_prices_named(const char *name, mend_sim_prices *prices);
 
