@@ -26,14 +26,13 @@ KNOWS = {
     "base": {"record": 3, "hooks": 1},
     "driver": {"record": 6},
     "memory": {"sleep": 2, "record": 10},
-    "layout": {"ranges": 6, "sleep": 3, "record": 11, "quota": 1},
-    "plan": {"ranges": 11},
-    "map": {"ranges": 2, "sleep": 2, "share": 2, "record": 4, "quota": 2},
-    "alloc": {"ranges": 9, "share": 1, "record": 24, "quota": 3},
-    "pool": {"ranges": 3, "share": 4, "record": 18, "check": 11, "quota": 14},
+    "layout": {"ranges": 5, "sleep": 3, "record": 11, "quota": 1},
+    "map": {"ranges": 4, "sleep": 2, "share": 2, "record": 4, "quota": 2},
+    "alloc": {"ranges": 2, "share": 1, "record": 24, "quota": 3},
+    "pool": {"ranges": 2, "share": 4, "record": 18, "check": 11, "quota": 14},
     "ranges": {"share": 1, "record": 3},
     "sleep": {"ranges": 2, "record": 6},
-    "share": {"ranges": 6, "record": 1},
+    "share": {"ranges": 8, "record": 1},
     "check": {"ranges": 6, "sleep": 6, "share": 8, "record": 6},
     "quota": {"share": 1},
 }
@@ -316,7 +315,7 @@ PARTS = {
     "shortage": Part("mend_shortage", "alloc", ["sleep"], set_by={
         "map": ["device_free_bytes", "device_is_asked", "no_addresses", "others_bytes",
                 "refused_total_bytes"],
-        "plan": ["refused_bytes", "wanted_total_bytes"], "ranges": ["held"], "sleep": [""]}),
+        "plan": ["refused_bytes", "wanted_total_bytes"], "ranges": ["held_range"], "sleep": [""]}),
     "streams": Part("mend_streams", "memory", whole=True, set_by={
         "alloc": ["asks_any", "looks_ahead", "may_be_several", "serves_any", "serves_groups",
                   "watches"]}),
@@ -462,9 +461,10 @@ SAMPLES = [
                     "vmm/check/a.c": "x = heap->imports.a;\nheap->imports = y;\n"},
      [("vmm/sleep/a.c", 2), ("vmm/sleep/a.c", 4), ("vmm/sleep/a.c", 5), ("vmm/sleep/a.c", 7),
       ("vmm/sleep/a.c", 9), ("vmm/check/a.c", 2)]),
-    (check_owners, {"vmm/alloc/a.c": "heap->shortage.held = 0;\n",
-                    "vmm/map/a.c": "heap->shortage.others_bytes = 1;\nheap->shortage.held = 1;\n",
-                    "vmm/plan/a.c": "heap->shortage.refused_bytes = heap->shortage.held;\n",
+    (check_owners, {"vmm/alloc/a.c": "heap->shortage.held_range = 0;\n",
+                    "vmm/map/a.c": "heap->shortage.others_bytes = 1;\n"
+                                   "heap->shortage.held_range = 1;\n",
+                    "vmm/plan/a.c": "heap->shortage.refused_bytes = heap->shortage.held_range;\n",
                     STATE: "typedef struct mend_heap {\n    mend_mutex grow, state;\n"
                            "    mend_zone zones[ZONES];\n    int other;\n} mend_heap;\n"},
      [("vmm/map/a.c", 2), ("vmm/plan/a.c", 1), (STATE, 4)]),

@@ -13,7 +13,6 @@
 #include "layout/state.h"
 #include "map/map.h"
 #include "mend/mend.h"
-#include "ranges/ranges.h"
 
 /*
  * On failure nothing stays. The caller opened `device`, and closes it after mend_heap_destroy. The

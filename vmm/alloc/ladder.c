@@ -22,7 +22,6 @@
 #include "memory/waits.h"
 #include "plan/constants.h"
 #include "plan/policy.h"
-#include "ranges/ranges.h"
 
 /* The most searches of one request: threads that keep allocating and freeing must not delay its
  * answer for ever. */
@@ -167,7 +166,7 @@ static void note_shortage(climb *c)
     const mend_result result =
         mend_streams_find_capture(&heap->streams, c->request->stream, &c->seek.is_captured);
     c->seek.is_captured |= result != MEND_OK || shortage->wait_is_refused;
-    const bool is_held = shortage->held != NULL && !mend_report_is_hopeless(heap, c->request);
+    const bool is_held = shortage->held_range != 0 && !mend_report_is_hopeless(heap, c->request);
     if (lacks_addresses || is_held) {
         mend_report_out_of_addresses(heap, c->request);
     } else {
@@ -199,7 +198,7 @@ static inline mend_outcome in_mapped(mend_heap *heap, mend_request *request, boo
         return MEND_FAILED;
     }
     if (request->pages != NULL) {
-        return mend_commit_mapped(heap, request);
+        return request->pages->commit(heap, request, false);
     }
     if (request->in_one_chunk && !holds_grow) {
         return MEND_NOTHING;

@@ -73,7 +73,7 @@ typedef struct mend_helpers {
     mend_outcome (*call_back)(mend_seek *seek);
 } mend_helpers;
 
-/* Places the request, or commits the pages of a range (ranges/ranges.h); then *span is NULL. The
+/* Places the request, or commits the pages of a range; then *span is NULL. The
  * caller holds `state`, which is released if no free mapped memory fits. Afterwards the pointer map
  * has an entry to spare for the block. Fills in the stream and the group of the request. On failure
  * no page is committed that was not. MEND_ERROR_OUT_OF_MEMORY (with a report),

@@ -7,7 +7,6 @@
 
 #include "map/map.h"
 #include "plan/constants.h"
-#include "ranges/ranges.h"
 
 /* ---- in mapped memory ------------------------------------------------------------------------ */
 
@@ -278,7 +277,7 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
     mend_plan plan = {0};
     assert(!request->may_break || request->creates_nothing);
     if (request->pages != NULL) {
-        return mend_commit(heap, request);
+        return request->pages->commit(heap, request, true);
     }
     if (request->in_one_chunk) {
         return place_in_one_chunk(heap, request, span);

@@ -254,7 +254,7 @@ static bool would_fit(const mend_heap *heap, const mend_request *request, mend_u
 static uint64_t fitting_bytes_of(const mend_heap *heap, const mend_request *request,
                                  const mend_usable *usable)
 {
-    const uint64_t step_bytes = request->pages != NULL  ? request->pages->items[0].range->page_bytes
+    const uint64_t step_bytes = request->pages != NULL  ? request->pages->page_bytes
                                 : request->in_one_chunk ? heap->device.granularity_bytes
                                                         : MEND_GRANULE_BYTES;
     const uint64_t most_bytes = request->size_bytes - MEND_GRANULE_BYTES;
@@ -450,10 +450,10 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
 }
 
 /* Pages of a range that old mappings keep. */
-static mend_result pages_are_held(const mend_heap *heap, const mend_range *range)
+static mend_result pages_are_held(const mend_heap *heap)
 {
     const mend_status refused = heap->retire.refused;
-    const unsigned long long address = range->address;
+    const unsigned long long address = heap->shortage.held_range;
     return refused != MEND_DRIVER_OK
                ? mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESSES, MEND_CALL_unmap, refused,
                               "pages of the range 0x%llx could not be unmapped", address)
@@ -466,8 +466,8 @@ static mend_result pages_are_held(const mend_heap *heap, const mend_range *range
 mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request)
 {
     mend_status status = heap->shortage.no_addresses;
-    return heap->shortage.held != NULL
-               ? pages_are_held(heap, heap->shortage.held)
+    return heap->shortage.held_range != 0
+               ? pages_are_held(heap)
                : mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESSES, MEND_CALL_reserve, status,
                               "no range of addresses is left for %llu bytes",
                               (unsigned long long)request->size_bytes);

@@ -33,18 +33,13 @@ static bool add_amount(mend_sentence *s, const char *before, uint64_t bytes, con
 }
 
 /* The figures, as parts of one sentence. */
-static void add_request(mend_sentence *s, const mend_shortfall *f, const mend_parts *pages)
+static void add_request(mend_sentence *s, const mend_shortfall *f, const mend_pages *pages)
 {
     mend_sentence_add(s, "out of memory: %s requested", mend_words_amount(f->requested_bytes).text);
     if (pages != NULL) {
-        size_t others = 0;
-        for (size_t i = 1; i < pages->count; i++) {
-            others += pages->items[i].range != pages->items[i - 1].range;
-        }
-        mend_sentence_add(s, " in the range 0x%llx",
-                          (unsigned long long)pages->items[0].range->address);
-        if (others > 0) {
-            mend_sentence_add(s, " and %zu more", others);
+        mend_sentence_add(s, " in the range 0x%llx", (unsigned long long)pages->address);
+        if (pages->other_ranges > 0) {
+            mend_sentence_add(s, " and %zu more", pages->other_ranges);
         }
     }
 }
@@ -123,7 +118,7 @@ static void add_holders(mend_sentence *s, const mend_holder *holders)
 }
 
 mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice,
-                             const mend_parts *pages,
+                             const mend_pages *pages,
                              const mend_holder holders[MEND_HOLDERS_SHOWN + 1])
 {
     mend_sentence s = {.used = 0};

@@ -20,7 +20,7 @@ void mend_sentence_join(mend_sentence *s, const char *part);
  * would help; it may be "". `pages` may be NULL. Of `holders`, those with most bytes come first,
  * and a suspect of a leak is last; cut off before the rest is. MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice,
-                             const mend_parts *pages,
+                             const mend_pages *pages,
                              const mend_holder holders[MEND_HOLDERS_SHOWN + 1]);
 
 #endif

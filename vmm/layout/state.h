@@ -212,13 +212,13 @@ typedef struct mend_usage_state {
 typedef struct mend_shortage {
     uint64_t refused_bytes;      /* least creation in the limit that lacked memory; 0: none */
     uint64_t wanted_total_bytes; /* least that the pool would hold with it, of the last try; or 0 */
-    uint64_t refused_total_bytes;  /* least that it was refused, where more is free; 0: none */
-    uint64_t device_free_bytes;    /* free bytes of the device after that refusal; 0: not told */
-    uint64_t others_bytes;         /* bytes of the device that are neither free nor this pool's */
-    bool device_is_asked;          /* whether this search has asked the device */
-    bool wait_is_refused;          /* a capture refused this search a host wait */
-    mend_status no_addresses;      /* the driver's refusal of addresses, where memory was; or OK */
-    const struct mend_range *held; /* a commit to it meets old mappings in use; NULL: none */
+    uint64_t refused_total_bytes; /* least that it was refused, where more is free; 0: none */
+    uint64_t device_free_bytes;   /* free bytes of the device after that refusal; 0: not told */
+    uint64_t others_bytes;        /* bytes of the device that are neither free nor this pool's */
+    bool device_is_asked;         /* whether this search has asked the device */
+    bool wait_is_refused;         /* a capture refused this search a host wait */
+    mend_status no_addresses;     /* the driver's refusal of addresses, where memory was; or OK */
+    uint64_t held_range;          /* a commit to it meets old mappings in use; 0: none */
 } mend_shortage;
 
 /* The most memory that the pool can hold, by what the device last reported; `map` asks.
@@ -463,10 +463,25 @@ typedef struct mend_request {
     uint64_t at;           /* the address that the caller named; 0: any */
     uint64_t tag, sleep_tag;
     uint16_t stack;                 /* as the span's */
-    const struct mend_parts *pages; /* not a block: they are to be committed, and size_bytes of
+    const struct mend_pages *pages; /* not a block: they are to be committed, and size_bytes of
                                      * them are not. NULL: a block */
     mend_service service;           /* how it was placed, while the history is on */
 } mend_request;
+
+/* The pages of a request, as far as the core knows them. */
+typedef struct mend_pages {
+    /* Commits them all, where they are mapped and the stream may use their memory: no driver call
+     * unless behind_wait; the caller holds `state`. `maps`: after it has mapped what is missing;
+     * both locks are held, and a driver scope is open. PLACED, NOTHING (as heap->shortage says),
+     * FAILED; with behind_wait also AGAIN. */
+    mend_outcome (*commit)(mend_heap *heap, const mend_request *request, bool maps);
+    bool (*contain)(const struct mend_pages *pages, uint64_t address);
+    uint64_t (*missing_bytes)(const struct mend_pages *pages);
+    uint64_t address;            /* of the first range */
+    size_t other_ranges;         /* besides */
+    uint64_t page_bytes;         /* in the first range ... */
+    uint64_t largest_page_bytes; /* ... and the largest of all */
+} mend_pages;
 
 /* The sum of a counter over all zones of blocks. */
 #define MEND_HEAP_SUM(heap, figure)                                                                \
@@ -492,6 +507,12 @@ static inline uint64_t mend_heap_awake_bytes(const mend_heap *heap)
     const uint64_t away_bytes = heap->chunks.asleep_live_bytes + mend_heap_passed_bytes(heap);
     assert(heap->counters.live_bytes >= away_bytes);
     return heap->counters.live_bytes - away_bytes;
+}
+
+/* Addresses at which something is mapped. */
+static inline uint64_t mend_heap_taken_bytes(const mend_heap *heap)
+{
+    return heap->space.taken_bytes - heap->space.lent_bytes + heap->range_space.taken_bytes;
 }
 
 /* Bytes of a zone that the pool holds. */

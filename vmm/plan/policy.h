@@ -4,7 +4,6 @@
 
 #include "layout/layout.h"
 #include "layout/state.h"
-#include "ranges/ranges.h"
 
 /* ---- budget.c -------------------------------------------------------------------------------- */
 
@@ -60,7 +59,8 @@ static inline bool mend_request_makes_chunks(const mend_request *request)
 /* What it needs in all: of pages, those that are not committed. */
 static inline uint64_t mend_request_missing_bytes(const mend_request *request)
 {
-    return request->pages != NULL ? mend_parts_missing_bytes(request->pages) : request->size_bytes;
+    return request->pages != NULL ? request->pages->missing_bytes(request->pages)
+                                  : request->size_bytes;
 }
 
 typedef struct mend_limits {
@@ -170,12 +170,11 @@ typedef struct mend_plan {
     mend_run *base;        /* the run to extend; NULL: use a new address */
     uint64_t base_address; /* in the base: the chunks from there on stay */
     uint64_t base_bytes;
-    const struct mend_parts
-        *pages;             /* what the request commits: memory there stays. NULL: a block */
-    uint64_t start;         /* with a base: where the block begins in it */
-    uint64_t fixed_address; /* where the chunks are mapped, in a range: free memory
-                             * there, and no block is taken. 0: behind the base, or at a new
-                             * address */
+    const mend_pages *pages; /* what the request commits: memory there stays. NULL: a block */
+    uint64_t start;          /* with a base: where the block begins in it */
+    uint64_t fixed_address;  /* where the chunks are mapped, in a range: free memory
+                              * there, and no block is taken. 0: behind the base, or at a new
+                              * address */
     mend_picks picks;
     size_t moved_count; /* picked chunks that are mapped */
     uint64_t picked_bytes;
@@ -197,7 +196,7 @@ void mend_plan_clear(mend_plan *plan);
 static inline bool mend_plan_is_in_base(const mend_plan *plan, const mend_chunk *chunk)
 {
     return chunk->address != 0 &&
-           (plan->pages != NULL ? mend_parts_contain(plan->pages, chunk->address)
+           (plan->pages != NULL ? plan->pages->contain(plan->pages, chunk->address)
                                 : chunk->address - plan->base_address < plan->base_bytes);
 }
 
@@ -245,30 +244,6 @@ mend_fit mend_fit_find_between(mend_heap *heap, const mend_request *request, int
  * request that would otherwise wait or fail. Memory held for graphs does not hide the memory beside
  * it. */
 mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, int zone);
-
-/* ---- fixed.c --------------------------------------------------------------------------------- */
-
-/* The sizes of empty chunks, and how far the gaps of one try have looked at the chunks of each. So
- * all gaps together look at a chunk once. A chunk that becomes empty meanwhile may be missed: the
- * climb searches again after a free. {0}: nothing is looked at yet. */
-typedef struct mend_offer {
-    struct mend_offered *sizes;
-    size_t count;
-    size_t capacity;
-    bool is_gathered;
-} mend_offer;
-
-/* Frees host memory, and begins again. Call it after a plan that failed. */
-void mend_offer_clear(mend_offer *offer);
-
-/* Offers again what the last plan picked: it is not carried out. */
-void mend_offer_again(mend_offer *offer);
-
-/* Finds a plan for the gap, or for as much of its beginning as one plan can have. Uses nothing that
- * is mapped at any page of the request. False: as mend_plan_find. The caller ends it
- * with mend_plan_clear in every case. Called with memory missing, it asks no driver. */
-bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const mend_range *range,
-                          mend_range_gap gap, mend_offer *offer, mend_plan *plan);
 
 /* ---- planner.c ------------------------------------------------------------------------------- */
 

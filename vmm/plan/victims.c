@@ -95,11 +95,9 @@ bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk)
 
 mend_served_sizes mend_victims_sizes_for(const mend_request *request)
 {
-    const mend_parts *pages = request->pages;
-    mend_served_sizes served = {.most_bytes = pages != NULL ? 0 : UINT64_MAX};
-    for (size_t i = 0; pages != NULL && i < pages->count; i++) {
-        mend_raise_u64(&served.most_bytes, pages->items[i].range->page_bytes);
-    }
+    const mend_pages *pages = request->pages;
+    mend_served_sizes served = {.most_bytes =
+                                    pages != NULL ? pages->largest_page_bytes : UINT64_MAX};
     served.least_bytes = request->in_one_chunk ? request->size_bytes : 0;
     return served;
 }

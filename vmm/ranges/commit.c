@@ -64,10 +64,10 @@ static void take_pages(mend_heap *heap, const mend_request *request, const mend_
     mend_range_note_last(heap, &stretch);
 }
 
-mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request)
+static mend_outcome commit_mapped(mend_heap *heap, const mend_request *request)
 {
-    const mend_part *parts = request->pages->items;
-    const size_t count = request->pages->count;
+    const mend_part *parts = mend_parts_of(request->pages)->items;
+    const size_t count = mend_parts_of(request->pages)->count;
     assert(mend_mutex_is_held(&heap->state));
     for (size_t i = 0; i < count; i++) {
         if (!are_ready(heap, request, &parts[i])) {
@@ -80,7 +80,7 @@ mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request)
             return outcome;
         }
     }
-    if (!mend_range_reserve_commit(heap, request->pages)) {
+    if (!mend_range_reserve_commit(heap, mend_parts_of(request->pages))) {
         return mend_outcome_without_host_memory();
     }
     for (size_t i = 0; i < count; i++) {
@@ -179,20 +179,23 @@ static mend_outcome clear_gaps(mend_heap *heap, const mend_request *request, con
 }
 
 /* All gaps are cleared before the first is filled: what cannot be had costs no memory. */
-mend_outcome mend_commit(mend_heap *heap, const mend_request *request)
+mend_outcome mend_parts_commit(mend_heap *heap, const mend_request *request, bool maps)
 {
-    const mend_part *parts = request->pages->items;
-    const size_t count = request->pages->count;
+    if (!maps) {
+        return commit_mapped(heap, request);
+    }
+    const mend_part *parts = mend_parts_of(request->pages)->items;
+    const size_t count = mend_parts_of(request->pages)->count;
     assert(mend_mutex_is_held(&heap->grow));
     mend_outcome outcome = MEND_PLACED;
-    if (!mend_range_reserve_commit(heap, request->pages)) {
+    if (!mend_range_reserve_commit(heap, mend_parts_of(request->pages))) {
         return mend_outcome_without_host_memory(); /* before anything is mapped */
     }
     mend_budget_note_use(heap);
-    heap->shortage.held = NULL;
+    heap->shortage.held_range = 0;
     for (size_t i = 0; i < count && outcome == MEND_PLACED; i++) {
         outcome = clear_gaps(heap, request, &parts[i]);
-        heap->shortage.held = outcome == MEND_NOTHING ? parts[i].range : NULL;
+        heap->shortage.held_range = outcome == MEND_NOTHING ? parts[i].range->address : 0;
     }
     mend_offer offer = {0};
     for (size_t i = 0; i < count && outcome == MEND_PLACED; i++) {
@@ -200,7 +203,7 @@ mend_outcome mend_commit(mend_heap *heap, const mend_request *request)
     }
     mend_offer_clear(&offer);
     if (outcome == MEND_PLACED) {
-        outcome = mend_commit_mapped(heap, request);
+        outcome = commit_mapped(heap, request);
     }
     return outcome;
 }

@@ -75,11 +75,27 @@ static mend_result make_way(mend_heap *heap, const mend_parts *pages)
                : result;
 }
 
-mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stream stream)
+/* What the core is to know of them. */
+static mend_pages known_of(const mend_parts *parts)
+{
+    mend_pages pages = {.commit = mend_parts_commit,
+                        .contain = mend_parts_contain,
+                        .missing_bytes = mend_parts_missing_bytes,
+                        .address = parts->items[0].range->address,
+                        .page_bytes = parts->items[0].range->page_bytes};
+    for (size_t i = 0; i < parts->count; i++) {
+        mend_raise_u64(&pages.largest_page_bytes, parts->items[i].range->page_bytes);
+        pages.other_ranges += i > 0 && parts->items[i].range != parts->items[i - 1].range;
+    }
+    return pages;
+}
+
+mend_result mend_heap_commit(mend_heap *heap, const mend_parts *parts, mend_stream stream)
 {
     assert(mend_mutex_is_held(&heap->state));
-    mend_result result = make_way(heap, pages);
-    const uint64_t missing_bytes = mend_parts_missing_bytes(pages);
+    mend_result result = make_way(heap, parts);
+    const mend_parts_pages all = {known_of(parts), parts};
+    const uint64_t missing_bytes = mend_parts_missing_bytes(&all.pages);
     if (result != MEND_OK || missing_bytes == 0) {
         return result;
     }
@@ -89,7 +105,7 @@ mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stre
         .requested_bytes = missing_bytes,
         .handle = stream,
         .zone = MEND_ZONE_RANGE,
-        .pages = pages,
+        .pages = &all.pages,
     };
     mend_span *none = NULL;
     result = mend_ladder_climb(heap, &request, &none);

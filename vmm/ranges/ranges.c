@@ -71,8 +71,9 @@ uint64_t mend_range_missing_bytes(const mend_range *range, uint64_t from, uint64
     return bytes;
 }
 
-uint64_t mend_parts_missing_bytes(const mend_parts *parts)
+uint64_t mend_parts_missing_bytes(const mend_pages *pages)
 {
+    const mend_parts *parts = mend_parts_of(pages);
     uint64_t bytes = 0;
     for (size_t i = 0; i < parts->count; i++) {
         const mend_part *part = &parts->items[i];
@@ -81,8 +82,9 @@ uint64_t mend_parts_missing_bytes(const mend_parts *parts)
     return bytes;
 }
 
-bool mend_parts_contain(const mend_parts *parts, uint64_t address)
+bool mend_parts_contain(const mend_pages *pages, uint64_t address)
 {
+    const mend_parts *parts = mend_parts_of(pages);
     size_t first = 0;
     size_t end = parts->count;
     while (end - first > 1) {
@@ -142,18 +144,4 @@ mend_range_gap mend_range_next_gap(const mend_heap *heap, const mend_range *rang
         from = chunk->address + chunk->size_bytes;
     }
     return (mend_range_gap){0};
-}
-
-uint64_t mend_parts_largest_gap(const mend_heap *heap, const mend_parts *parts)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; parts != NULL && i < parts->count; i++) {
-        const mend_part *part = &parts->items[i];
-        mend_range_gap gap = mend_range_next_gap(heap, part->range, part->from, part->end);
-        while (gap.size_bytes > 0) {
-            mend_raise_u64(&bytes, gap.size_bytes);
-            gap = mend_range_next_gap(heap, part->range, gap.address + gap.size_bytes, part->end);
-        }
-    }
-    return bytes;
 }

@@ -4,6 +4,7 @@
 
 #include "layout/state.h"
 #include "mend/mend_range.h"
+#include "plan/policy.h"
 
 /* ---- ranges.c -------------------------------------------------------------------------------- */
 
@@ -54,12 +55,6 @@ static inline mend_space *mend_heap_space_at(mend_heap *heap, uint64_t address)
     return is_in_range ? &heap->range_space : &heap->space;
 }
 
-/* Addresses at which something is mapped. */
-static inline uint64_t mend_heap_taken_bytes(const mend_heap *heap)
-{
-    return heap->space.taken_bytes - heap->space.lent_bytes + heap->range_space.taken_bytes;
-}
-
 static inline uint64_t mend_range_end(const mend_range *range)
 {
     return range->address + range->size_bytes;
@@ -95,11 +90,22 @@ typedef struct mend_parts {
     size_t count; /* at least 1 */
 } mend_parts;
 
+/* The same, as the core knows them. */
+typedef struct mend_parts_pages {
+    mend_pages pages;
+    const mend_parts *parts;
+} mend_parts_pages;
+
+static inline const mend_parts *mend_parts_of(const mend_pages *pages)
+{
+    return MEND_CONTAINER_OF(pages, const mend_parts_pages, pages)->parts;
+}
+
 /* Whether an address is in one of the parts. O(log parts). */
-bool mend_parts_contain(const mend_parts *parts, uint64_t address);
+bool mend_parts_contain(const mend_pages *pages, uint64_t address);
 
 /* Bytes of the parts that are not committed. */
-uint64_t mend_parts_missing_bytes(const mend_parts *parts);
+uint64_t mend_parts_missing_bytes(const mend_pages *pages);
 
 /* Bytes from `from` to `end`, both at pages, that are not committed. */
 uint64_t mend_range_missing_bytes(const mend_range *range, uint64_t from, uint64_t end);
@@ -121,9 +127,6 @@ typedef struct mend_range_gap {
 /* The first one from `from` on, up to `end`. */
 mend_range_gap mend_range_next_gap(const mend_heap *heap, const mend_range *range, uint64_t from,
                                    uint64_t end);
-
-/* The largest one of several parts, in bytes; 0: there is none, or `parts` is NULL. */
-uint64_t mend_parts_largest_gap(const mend_heap *heap, const mend_parts *parts);
 
 /* ---- pages.c --------------------------------------------------------------------------------- */
 
@@ -158,7 +161,7 @@ void mend_range_free_page(mend_heap *heap, mend_range *range, size_t page);
 
 /* Commits the pages, in one step under `state`. The caller holds it; it may be released before.
  * Errors as mend_ladder_climb; then no page is committed that was not. */
-mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stream stream);
+mend_result mend_heap_commit(mend_heap *heap, const mend_parts *parts, mend_stream stream);
 
 /* Makes the committed ones among the pages free memory, after the work queued so far on the stream
  * and on those that were recorded. As above. Errors as mend_free, or
@@ -183,14 +186,32 @@ mend_result mend_heap_destroy_range(mend_heap *heap, mend_range *range, mend_str
  * finds; no page is committed before all are.
  */
 
-/* Commits the pages if all of them are mapped, and the stream may use their memory. No driver call
- * unless behind_wait. The caller holds `state`. PLACED, NOTHING, FAILED; with behind_wait also
- * AGAIN. */
-mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request);
+/* mend_pages.commit. */
+mend_outcome mend_parts_commit(mend_heap *heap, const mend_request *request, bool maps);
 
-/* Maps what is missing, then the same. NOTHING: heap->shortage says what was missing. Calls the
- * driver: the caller holds both locks, and a driver scope is open. */
-mend_outcome mend_commit(mend_heap *heap, const mend_request *request);
+/* ---- fixed.c --------------------------------------------------------------------------------- */
+
+/* The sizes of empty chunks, and how far the gaps of one try have looked at the chunks of each. So
+ * all gaps together look at a chunk once. A chunk that becomes empty meanwhile may be missed: the
+ * climb searches again after a free. {0}: nothing is looked at yet. */
+typedef struct mend_offer {
+    struct mend_offered *sizes;
+    size_t count;
+    size_t capacity;
+    bool is_gathered;
+} mend_offer;
+
+/* Frees host memory, and begins again. Call it after a plan that failed. */
+void mend_offer_clear(mend_offer *offer);
+
+/* Offers again what the last plan picked: it is not carried out. */
+void mend_offer_again(mend_offer *offer);
+
+/* Finds a plan for the gap, or for as much of its beginning as one plan can have. Uses nothing that
+ * is mapped at any page of the request. False: as mend_plan_find. The caller ends it
+ * with mend_plan_clear in every case. Called with memory missing, it asks no driver. */
+bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const mend_range *range,
+                          mend_range_gap gap, mend_offer *offer, mend_plan *plan);
 
 /* ---- addresses.c ----------------------------------------------------------------------------- */
 

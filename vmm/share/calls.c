@@ -5,6 +5,7 @@
 #include "alloc/users.h"
 #include "base/allowance.h"
 #include "pool/pool.h"
+#include "ranges/ranges.h"
 #include "share/share.h"
 
 /* ---- import ---------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 
 #include "base/allowance.h"
 #include "map/map.h"
+#include "ranges/ranges.h"
 #include "share/share.h"
 
 typedef struct exported {

@@ -3,7 +3,7 @@
  * the rest. No chunk crosses the border of a page, so that the decommit of a page sets free just
  * the chunks below it.
  */
-#include "plan/policy.h"
+#include "ranges/ranges.h"
 
 #include <stdlib.h>
 
@@ -47,12 +47,8 @@ static bool add_size(mend_offer *offer, uint64_t size_bytes)
 }
 
 /* All sizes of empty chunks that a page of the request could have, the largest first. */
-static bool gather(mend_heap *heap, const mend_parts *pages, mend_offer *offer)
+static bool gather(mend_heap *heap, uint64_t page_bytes, mend_offer *offer)
 {
-    uint64_t page_bytes = 0;
-    for (size_t i = 0; i < pages->count; i++) {
-        mend_raise_u64(&page_bytes, pages->items[i].range->page_bytes);
-    }
     const mend_chunk *largest = mend_chunk_empty_at_most(&heap->chunks, page_bytes, UINT64_MAX);
     for (; largest != NULL && add_size(offer, largest->size_bytes);
          largest = mend_chunk_empty_at_most(&heap->chunks, largest->size_bytes - 1, UINT64_MAX)) {
@@ -139,7 +135,7 @@ bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const me
     for (size_t i = 0; i < offer->count; i++) {
         offer->sizes[i].first = USED_UP;
     }
-    if (offer->is_gathered || gather(heap, request->pages, offer)) {
+    if (offer->is_gathered || gather(heap, request->pages->largest_page_bytes, offer)) {
         fill(heap, request, plan, range, gap, offer);
         plan->create_unit_bytes = range->page_bytes;
     } else {
