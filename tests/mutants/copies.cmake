@@ -50,6 +50,9 @@ function(mend_library_over_copies target copies)
     ${copies} ${copies}/vmm
     ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/vmm ${PROJECT_SOURCE_DIR}/api/include)
   target_compile_options(${target} PRIVATE -w -g0)
+  if(NOT MEND_AUDIT)
+    target_compile_definitions(${target} PRIVATE MEND_WITHOUT_AUDIT)
+  endif()
   target_link_libraries(${target} PUBLIC Threads::Threads ${CMAKE_DL_LIBS} PRIVATE mend_compile)
 endfunction()
 
