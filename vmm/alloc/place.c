@@ -100,6 +100,31 @@ static const mend_plan_rules ways[] = {
 enum { FREE_ONLY, CREATES, EXACTLY, EXACTLY_ELSEWHERE, EXACTLY_AGAIN, WAYS };
 static_assert(WAYS == sizeof(ways) / sizeof(ways[0]), "each has a name");
 
+/* Maps the gaps of a bridge one after the other, and takes the place. Other threads may have used
+ * its runs meanwhile. */
+static mend_outcome build_bridge(mend_heap *heap, const mend_request *request,
+                                 const mend_bridge *bridge, mend_span **span)
+{
+    mend_plan plan;
+    mend_span *none = NULL;
+    mend_outcome outcome = MEND_PLACED;
+    while (outcome == MEND_PLACED && mend_bridge_plan(heap, request, bridge, &plan)) {
+        outcome = carry_out(heap, request, true, &plan, &none);
+        mend_plan_clear(&plan);
+    }
+    mend_plan_clear(&plan);
+    if (outcome != MEND_PLACED) {
+        return outcome;
+    }
+    mend_run *run = mend_layout_run_at(&heap->zones[request->zone], bridge->address);
+    bool is_built = run != NULL && mend_run_end(run) - bridge->address >= request->size_bytes &&
+                    mend_layout_is_ready(heap, run, bridge->address, request->size_bytes,
+                                         request->stream, request->behind_wait);
+    return is_built ? take(heap, request, (mend_fit){run, bridge->address},
+                           &heap->counters.placed_by_extension, span)
+                    : MEND_NOTHING;
+}
+
 /* Creates memory, if that is worth it. If the driver refuses, moves can still serve the request. */
 static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *request,
                                           mend_plan *moves, mend_span **span)
@@ -157,7 +182,14 @@ static mend_outcome avoid_moves(mend_heap *heap, const mend_request *request, me
         mend_plan_clear(moves);
         return take(heap, request, fit, &heap->counters.placed_in_run, span);
     }
-    return create_to_avoid_moves(heap, request, moves, span);
+    mend_bridge bridge;
+    const uint64_t moved_bytes = moves->picked_bytes + moves->create_bytes;
+    mend_outcome outcome = create_to_avoid_moves(heap, request, moves, span);
+    if (outcome == MEND_NOTHING && mend_bridge_find(heap, request, moved_bytes, &bridge)) {
+        mend_plan_clear(moves);
+        outcome = build_bridge(heap, request, &bridge, span);
+    }
+    return outcome;
 }
 
 /* An empty small chunk, a new one, any run of the large zone. */

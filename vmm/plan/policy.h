@@ -225,6 +225,25 @@ bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan
                    mend_chunk *chunk);
 void mend_pick_add(mend_plan *plan, mend_chunk *chunk);
 
+/* ---- bridge.c -------------------------------------------------------------------------------- */
+
+/* A place for a block over free runs and unmapped addresses; its end is at a page, or in a run. */
+typedef struct mend_bridge {
+    uint64_t address; /* where the block begins, in a run */
+    uint64_t end;
+    uint64_t missing_bytes; /* of it, unmapped */
+} mend_bridge;
+
+/* Finds the place that needs least, for a large request whose plan moves or creates so many bytes.
+ * False if none needs less. Joins idle spans; no driver call. */
+bool mend_bridge_find(mend_heap *heap, const mend_request *request, uint64_t moved_bytes,
+                      mend_bridge *bridge);
+
+/* Plans to move empty chunks from elsewhere into the first gap of the bridge. False: all is mapped,
+ * or no chunks fit, or malloc fails. The caller ends it with mend_plan_clear in every case. */
+bool mend_bridge_plan(mend_heap *heap, const mend_request *request, const mend_bridge *bridge,
+                      mend_plan *plan);
+
 /* ---- fit.c ----------------------------------------------------------------------------------- */
 
 typedef struct mend_fit {
