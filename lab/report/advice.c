@@ -120,7 +120,7 @@ static void judge_growth(const mend_report *report, char *text, size_t size)
         grown_bytes += holder->trend == MEND_TREND_GROWS ? holder->growth_bytes : 0;
     }
     if (leaked_bytes > 0) {
-        snprintf(text, size, "; %s grew and never came back", SIZE(leaked_bytes));
+        snprintf(text, size, "; %s may have leaked", SIZE(leaked_bytes));
     } else if (grown_bytes > 0) {
         snprintf(text, size, "; %s more is in use at the end than at the start", SIZE(grown_bytes));
     } else if (report->grows_as_whole) {

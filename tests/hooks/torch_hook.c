@@ -58,9 +58,9 @@ TORCH_TEST(what_cannot_be_had_is_raised_with_the_report)
         "CUDA out of memory. Tried to allocate 500.00 KiB. GPU 0 has a total capacity of "
         "1024.00 KiB of which 424.00 KiB is free. Mend has 600.00 KiB memory in use. Of the "
         "allocated memory 600.00 KiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch "
-        "but unallocated.\nMend: the limit is 1.00 MiB, in use 600.00 KiB. Free memory: nothing "
-        "else "
-        "would help; a request of 424.00 KiB would fit. Most is held by: blocks of 600.00 KiB "
+        "but unallocated.\nMend: the limit is 1.00 MiB, in use 600.00 KiB. Free blocks: no "
+        "setting would help; a request of 424.00 KiB would fit. Largest owners: blocks of 600.00 "
+        "KiB "
         "(600.00 KiB in 1 block, 0 allocations old) (MEND_STACKS=1MiB names lines).",
         raised);
     EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(500 * KIB, 0, NULL));

@@ -374,7 +374,7 @@ static const char *last_words(const mend_heap *heap, const mend_request *request
         return "The request is above the limit, and the GPU has no memory left to raise it";
     }
     if (mend_report_is_hopeless(heap, request)) {
-        return "Free memory: nothing else would help";
+        return "Free blocks: no setting would help";
     }
     return NULL;
 }

@@ -110,10 +110,10 @@ static void add_holders(mend_sentence *s, const mend_holder *holders)
     mend_holders_accuse(&holders[MEND_HOLDERS_SHOWN], text, sizeof(text));
     const bool has_grown = text[0] != '\0';
     if (has_grown) {
-        mend_sentence_add(s, " Grew and never came back: %s", text);
+        mend_sentence_add(s, " Possible leak: %s", text);
     }
     if (mend_holders_describe(holders, count, text, sizeof(text)) > 0) {
-        mend_sentence_add(s, has_grown ? "; most is held by: %s." : " Most is held by: %s.", text);
+        mend_sentence_add(s, has_grown ? "; largest owners: %s." : " Largest owners: %s.", text);
     }
 }
 

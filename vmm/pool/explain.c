@@ -150,8 +150,7 @@ bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
     }
     mend_holders_accuse(&suspect, text, sizeof(text));
     if (text[0] != '\0') {
-        snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used, "; grew and never came back: %s",
-                 text);
+        snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used, "; possible leak: %s", text);
     }
     return true;
 }

@@ -261,7 +261,7 @@ static const row rows[] = {
      undo_all},
     {"graph", capture_and_end, 2 * MEND_MIB, "Destroying graphs that are no longer launched would",
      "roups", destroy_graph},
-    {"free", take_device, 2 * MEND_MIB, "Free memory: nothing else would help", "Raise", free_two},
+    {"free", take_device, 2 * MEND_MIB, "Free blocks: no setting would help", "Raise", free_two},
     {"free beside", free_all_middles, MEND_MIB,
      "Free some of the live blocks that the free memory is beside", "mend_defrag", free_two},
     {"defrag", free_middles_and_one, 2 * MEND_MIB,

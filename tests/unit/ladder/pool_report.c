@@ -65,7 +65,7 @@ KIT_SET_TEST(pool_report, tells_what_the_driver_or_the_program_has_to_give,
     expect_refused(w, 8 * MEND_MIB, "The driver refuses memory that it counts as free");
     mend_sim_clear_faults(w->sim);
     void *live = kit_alloc(w, 5 * MEND_MIB, S(0));
-    expect_refused(w, 4 * MEND_MIB, "Free memory: nothing else would help");
+    expect_refused(w, 4 * MEND_MIB, "Free blocks: no setting would help");
     kit_free(w, live, S(0));
     kit_alloc(w, 4 * MEND_MIB, S(0));
     expect_refused(w, 8 * MEND_MIB + 1, "The GPU is smaller than the request");

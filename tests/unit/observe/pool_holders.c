@@ -322,9 +322,9 @@ KIT_TEST_IN(pool_holders, out_of_memory_names_the_largest_and_the_suspect,
     run(w, &programs[0]);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 12 * MEND_MIB, S(0), &block));
     EXPECT_OK(mend_last_error(&error));
-    EXPECT_TRUE(strstr(error.message, " Grew and never came back: cache +9.") != NULL);
+    EXPECT_TRUE(strstr(error.message, " Possible leak: cache +9.") != NULL);
     EXPECT_TRUE(strstr(error.message,
-                       "; most is held by: cache (12.50 MiB in 100 blocks, up to 495 ") != NULL);
+                       "; largest owners: cache (12.50 MiB in 100 blocks, up to 495 ") != NULL);
     const mend_shortfall *shortfall = error.shortfall;
     EXPECT_FIELDS(*shortfall->holders[0], live_blocks, 100, live_bytes, 100 * 128 * KIB);
     EXPECT_U64_EQ(shortfall->holders[0]->growth_bytes, shortfall->suspect->growth_bytes);
