@@ -306,7 +306,7 @@ PARTS = {
                    set_by={"plan": ["placement"], "pool": ["soft_limit_bytes"]}),
     "counters": Part("mend_heap_counters", "layout", set_by={
         "alloc": ["cache_hits", "collected_bytes", "moves_avoided", "out_of_memory",
-                  "placed_in_run", "soft_limit_passed", "waited_requests"],
+                  "placed_by_extension", "placed_in_run", "soft_limit_passed", "waited_requests"],
         "graphs": ["placed_in_run"],
         "map": ["chunks_moved", "chunks_remade", "compactions", "copied_bytes", "driver_failures",
                 "placed_at_new_address", "placed_by_extension"],
