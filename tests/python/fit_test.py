@@ -520,10 +520,12 @@ class Words(unittest.TestCase):
         self.assertIn("8 steps of the optimizer, peaks repeat since step 2.", lines[2])
         self.assertTrue(any(line.endswith("1.00 GiB  50%  train.py:3") for line in lines))
         self.assertIn("3.00 to 4.00 GiB", _text.write(answer()))
-        few = [{"line": "train.py:3", "bytes": MIB}, {"line": "train.py:4", "bytes": MIB - 1}]
+        few = [{"line": "train.py:3", "bytes": MIB}] + [{"line": "x.py:4", "bytes": MIB - 1}] * 2
         text = _text.write(answer(holders=few))
         self.assertIn(" 1 MiB   0%  train.py:3", text)
-        self.assertIn(" 1 MiB   0%  others", text)
+        self.assertIn(" 2 MiB   0%  others", text)
+        text = _text.write(answer(elsewhere={"T4": "holds 9.00 GiB"}))
+        self.assertIn("On a T4 the program holds 9.00 GiB.", text)
         self.assertEqual(lines[-1], "5 runs, 6.5 s.")
 
     def test_a_version_that_was_not_compared_says_so(self):

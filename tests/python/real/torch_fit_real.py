@@ -521,6 +521,32 @@ class Fit(unittest.TestCase):
         ]
         self.assertGreater(sizes[0], 4 * sizes[1])
 
+    def test_a_card_that_cannot_run_it_is_passed_over_and_told(self):
+        program = self.program(
+            """
+            assert torch.cuda.get_device_capability() >= (8, 0), "no flash attention"
+            torch.empty(1 << 20, device="cuda")
+            """,
+            "import torch\n",
+        )
+        why = {"T4": "failed: AssertionError: no flash attention"}
+        found = self.answer(0, program)
+        self.assertEqual(found["columns"]["default"]["smallest_card"], "L4")
+        self.assertEqual(found["elsewhere"], why)
+        found = self.answer(3, "--gpu=L4,T4", program)
+        whats = [one["verdicts"]["default"]["what"] for one in found["targets"]]
+        self.assertEqual((whats, found["elsewhere"]), (["fits", "does not run"], why))
+
+    def test_lines_of_an_installed_module_that_is_run_are_the_programs(self):
+        packages = self.folder / "site-packages" / "trains"
+        packages.mkdir(parents=True)
+        text = "import torch\nkept = torch.empty(1 << 20, device='cuda')\nkept.sum().item()"
+        (packages / "main.py").write_text(text)
+        path = os.pathsep.join([os.environ["PYTHONPATH"], str(packages.parent)])
+        found = self.answer(0, "--", sys.executable, "-m", "trains.main", PYTHONPATH=path)
+        self.assertEqual(found["holders"][0]["line"], "main.py:2")
+        self.assertEqual(found["row"]["reads"], [["main.py:3", 1]])
+
     def test_modules_and_texts_are_programs_too(self):
         text = "import torch, sys; torch.empty(int(sys.argv[1]), device='cuda')"
         (self.folder / "part.py").write_text(text)

@@ -159,6 +159,7 @@ class Fit:
         self.rows: dict[tuple, Row] = {}
         self.allocators: list[str] = list(options.allocator)
         self.failed: dict[str, str] = {}  # allocators that cannot be had, and why
+        self.elsewhere: dict[str, str] = {}  # by card: what the program does there
         self.knob = options.largest[0] if options.largest else None
         self.ways: list[dict] = [{}]  # to run the program: more where memory depends on it
         self.policies = {"default": "caching", "expandable": "expandable", "mend": "mend:torch"}
@@ -225,7 +226,12 @@ class Fit:
                 return _answer.judge_on_card(card, row, on_card)
             return _answer.judge(card.total_bytes, allocator, card, row, limited)
 
-        rows = self.free(allocator, card)
+        try:
+            rows = self.free(allocator, card)
+        except CannotRun as error:
+            first_line, *_ = str(error).splitlines()
+            self.elsewhere[card.key] = first_line.removeprefix("the program ")
+            return _answer.Verdict(_answer.FAILED)
         return _answer.worst([judged(*pair) for pair in zip(self.ways, rows)])
 
     # ---- values that only a GPU computes ---------------------------------------------------------
@@ -345,10 +351,13 @@ class Fit:
                 continue
             if card.total_bytes < self.run(first, base).allocated_bytes // 2:
                 continue
-            if self.run(first, card).has_memory_of(self.run(first, base)):
+            row, of_base = self.run(first, card), self.run(first, base)
+            if row.has_memory_of(of_base):
                 card = card._replace(capability=base.capability)
             if self.verdict(allocator, card).what == _answer.FITS:
                 return card
+            if row.reserved_bytes > of_base.reserved_bytes:
+                self.elsewhere[card.key] = f"holds {_answer.gib(row.reserved_bytes)}"
         return None
 
     def targets(self) -> list[tuple[str, int, _cards.Card]]:
@@ -409,6 +418,7 @@ class Fit:
             "columns": columns,
             "allocators": self.allocators,
             "failed": self.failed,
+            "elsewhere": self.elsewhere,
             "values": values,
             "holders": record["holders"],
             "peak_bytes": record["peak_bytes"],

@@ -15,6 +15,7 @@ ERROR = {"default": 0.008, "expandable": 0.001, "mend": 0.008}
 UNKNOWN_ERROR = 0.1
 
 FITS, FAILS, UNSURE, UNKNOWN = "fits", "does not fit", "not sure", "not known"
+FAILED = "does not run"
 
 
 def gib(size: int, digits: int = 2) -> str:

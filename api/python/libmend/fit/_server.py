@@ -154,6 +154,9 @@ class Run:
         self.asked: set[int] = set()  # bytes in a step
         self.asks_free = ""  # the line that asks how much memory is free
         self.has_ended = False
+        spec = spec_of(program[1].partition(".")[0]) if program[0] == "-m" else None
+        folders = spec.submodule_search_locations if spec else None
+        self.home = folders[0] if folders else ""  # of the package whose module is run
 
     def prepare(self) -> None:
         import torch
@@ -322,7 +325,7 @@ class Run:
             file = frame.f_code.co_filename
             if not file.startswith(own):
                 inner = inner or frame
-                if stacks._learn(file):
+                if stacks._learn(file) or (self.home and file.startswith(self.home)):
                     break
             frame = frame.f_back
         first = frame or inner
@@ -362,15 +365,27 @@ class Run:
         os.write(self.answers, json.dumps(row).encode() + b"\n")
         os._exit(0)
 
+    def frames_of_program(self, frames: list[dict]) -> list[dict]:
+        """Without those of what looks at each operator. This file is no line of the program; those
+        of a module that is run are, wherever it is installed."""
+        at = next((i for i, one in enumerate(frames) if one["filename"] == VALUES), -1)
+        for one in frames[at + 1 :]:
+            if one["filename"] == __file__:
+                one["filename"] = "<frozen libmend>"
+            elif self.home and one["filename"].startswith(self.home):
+                one["filename"] = one["filename"].removeprefix(os.path.dirname(self.home))
+        return frames[at + 1 :]
+
     def dump(self, file: str) -> None:
-        """A memory snapshot, without the frames of what looks at each operator."""
+        """A memory snapshot, and what was asked for in which step."""
         snapshot = self.torch.cuda.memory._snapshot()
         blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
+        own: dict[int, list] = {}
         for event in [*blocks, *itertools.chain(*snapshot["device_traces"])]:
             frames = event.get("frames") or []
-            at = next((i for i, one in enumerate(frames) if one["filename"] == VALUES), None)
-            if at is not None:
-                event["frames"] = frames[at + 1 :]
+            if id(frames) not in own:
+                own[id(frames)] = self.frames_of_program(frames)
+            event["frames"] = own[id(frames)]
         with open(file, "wb") as out:
             pickle.dump(snapshot, out)
         given = {"alloc": True, "free_completed": False}

@@ -121,6 +121,8 @@ def _tail(answer: dict) -> list[str]:
             f"It reads {count} value{'s' if count > 1 else ''} that only a GPU computes, at"
             f" {_reads(values['reads'])}: memory is the same with 0 and 1 in their place."
         )
+    for card, what in answer.get("elsewhere", {}).items():
+        lines.append(f"On a {card} the program {what}.")
     if answer.get("orders"):
         lines += [] if has_run_out(answer) else [_orders(answer["orders"])]
     elif row["steps_differ"]:
@@ -266,7 +268,7 @@ def _holders(answer: dict) -> list[str]:
         lines.append(f"  {_size(holder['bytes']):>10} {holder['bytes'] / peak:>4.0%}  {line}")
     shown = sum(holder["bytes"] for holder in holders[:MOST_HOLDERS])
     rest = sum(holder["bytes"] for holder in answer["holders"]) - shown
-    if rest:
+    if rest >= _cards.MIB:
         lines.append(f"  {_size(rest):>10} {rest / peak:>4.0%}  others")
     return lines
 
