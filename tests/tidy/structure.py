@@ -33,7 +33,7 @@ KNOWS = {
     "ranges": {"share": 1, "record": 3},
     "sleep": {"ranges": 2, "record": 6},
     "share": {"ranges": 8, "record": 1},
-    "check": {"ranges": 6, "sleep": 6, "share": 8, "record": 6},
+    "check": {"ranges": 5, "sleep": 6, "share": 8, "record": 6},
     "quota": {"share": 1},
 }
 PUBLIC = "api/include/"

@@ -41,7 +41,7 @@ mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes);
 mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
                                 uint64_t keep_bytes, uint64_t *released_bytes);
 
-/* ---- seek.c ---------------------------------------------------------------------------------- */
+/* ---- ladder.c -------------------------------------------------------------------------------- */
 
 /* A call that needs room. */
 typedef struct mend_seek {
@@ -227,5 +227,26 @@ mend_outcome mend_ladder_place_before_growth(mend_heap *heap, const mend_request
  * nothing is placed yet. */
 mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_request *request,
                                               mend_span **span);
+
+/* ---- tell.c ---------------------------------------------------------------------------------- */
+
+typedef struct mend_sentence {
+    char text[MEND_MESSAGE_BYTES];
+    size_t used;
+} mend_sentence;
+
+__attribute__((format(printf, 2, 3))) void mend_sentence_add(mend_sentence *s, const char *format,
+                                                             ...);
+
+/* Parts, which begin with a capital letter, are joined by semicolons. */
+void mend_sentence_join(mend_sentence *s, const char *part);
+
+/* Notes the report as the failure, never cut off whatever the numbers, with the shortfall: a
+ * sentence of figures, one of what would help, one of who holds it. `advice` follows the limit that
+ * would help; it may be "". `pages` may be NULL. Of `holders`, those with most bytes come first,
+ * and a suspect of a leak is last; cut off before the rest is. MEND_ERROR_OUT_OF_MEMORY. */
+mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice,
+                             const mend_pages *pages,
+                             const mend_holder holders[MEND_HOLDERS_SHOWN + 1]);
 
 #endif

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "alloc/tell.h"
 #include "alloc/users.h"
 #include "base/words.h"
 #include "map/map.h"

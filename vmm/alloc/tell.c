@@ -1,5 +1,5 @@
 /* Figures first, then what would help, then who holds memory: three sentences at most. */
-#include "alloc/tell.h"
+#include "alloc/ladder.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,12 @@
 /* The audit of addresses: what is mapped at each of them, retired mappings and imports. */
 #include "check/audit_parts.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "check/check.h"
 #include "map/map.h"
+#include "pool/pool.h"
 #include "share/share.h"
 
 /* ---- addresses ------------------------------------------------------------------------------- */
@@ -159,4 +165,165 @@ bool mend_audit_imports(const mend_audit_walk *a)
              mappings == imports->mappings,
          "the counts of imports are wrong");
     return true;
+}
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+/* The audit of streams: their fences, and the stamps that wait for them. Also how to report a
+ * finding. */
+
+bool mend_audit_broken(const mend_audit_walk *a, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(a->finding, MEND_AUDIT_FINDING_BYTES, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/* A stamp that has not passed has a fence or belongs to the open epoch. A user declared for a live
+ * block has no epoch yet; its stream is known, unless streams may vanish. */
+static bool stamp_is_right(const mend_audit_walk *a, mend_stamp stamp, bool may_be_user)
+{
+    const mend_streams *streams = &a->heap->streams;
+    if (stamp.stream >= streams->count) {
+        return false;
+    }
+    const mend_stream_state *state = &streams->items[stamp.stream];
+    if (stamp.epoch == 0) {
+        return !may_be_user || state->known || state->group != 0 || state->has_ended ||
+               streams->verify;
+    }
+    return mend_stamp_has_passed(streams, stamp) || mend_stamp_has_fence(streams, stamp) ||
+           state->recordings > 0 || (stamp.epoch <= state->open_epoch && state->open);
+}
+
+/* The mark of a user. Different sets of users have different sums. */
+static uint64_t mark_of(uint32_t stream)
+{
+    uint64_t mark = (stream + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    return (mark ^ (mark >> 29)) * UINT64_C(0xBF58476D1CE4E5B9);
+}
+
+bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t address)
+{
+    bool are_right = stamp_is_right(a, waits->first, false);
+    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
+        are_right = are_right && stamp_is_right(a, at->stamp, true);
+        a->wait_nodes++;
+        a->user_marks += at->stamp.epoch == 0 ? mark_of(at->stamp.stream) : 0;
+    }
+    MUST(are_right, "0x%llx waits for an epoch that cannot pass", MEND_AUDIT_HEX(address));
+    return true;
+}
+
+/* Fences are in order, after the passed epoch and before the open one. A group has none before its
+ * release. Each stream's count of users equals the nodes that name it. */
+static bool streams_are_right(const mend_audit_walk *a)
+{
+    const mend_streams *streams = &a->heap->streams;
+    uint64_t events = streams->idle_event_count + mend_streams_context_events(streams);
+    uint64_t marks = 0;
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        known += i != MEND_STREAM_UNKNOWN && state->known && state->group == 0;
+        uint64_t epoch = state->passed_epoch;
+        uint64_t before = 0;
+        uint64_t order = 0;
+        for (size_t k = 0; k < state->fence_count; k++) {
+            MUST(state->fences[k].epoch > epoch,
+                 "stream %u: the fence of epoch %llu is out of order", i,
+                 MEND_AUDIT_HEX(state->fences[k].epoch));
+            MUST(state->fences[k].order >= order && state->fences[k].order <= streams->closed_bytes,
+                 "stream %u: the fence of epoch %llu is younger than it says", i,
+                 MEND_AUDIT_HEX(state->fences[k].epoch));
+            epoch = state->fences[k].epoch;
+            order = state->fences[k].order;
+        }
+        for (uint32_t k = 0; k <= MEND_CONTEXT_EVENTS; k++) {
+            const uint64_t awaited = state->awaited[k].epoch;
+            MUST(awaited == 0 || (k < streams->context_event_count && awaited >= before),
+                 "stream %u: the context's event %u covers epoch %llu", i, k,
+                 MEND_AUDIT_HEX(awaited));
+            before = awaited;
+            epoch = mend_max_u64(epoch, awaited);
+        }
+        MUST(state->open_epoch > epoch, "stream %u: epoch %llu is open and has a fence", i,
+             MEND_AUDIT_HEX(epoch));
+        MUST(state->group == 0 ||
+                 (state->fence_count == 0 && state->passed_epoch < state->first_epoch),
+             "stream %u: memory of a group became idle", i);
+        events += state->fence_count + state->recordings;
+        marks += state->users * mark_of(i);
+    }
+    MUST(known == streams->known_count, "the count of known streams is wrong");
+    MUST(events == streams->events_held, "the counts of events are wrong");
+    MUST(marks == a->user_marks, "the counts of users of blocks are wrong");
+    return true;
+}
+
+static bool is_listed(const mend_streams *streams, uint32_t at, mend_slot_list list, uint32_t slot)
+{
+    for (uint32_t k = 0; at != MEND_STREAM_UNKNOWN && at != slot && k < streams->count; k++) {
+        at = streams->items[at].in[list].next;
+    }
+    return at == slot;
+}
+
+static bool belongs(const mend_stream_state *state, mend_slot_list list)
+{
+    return list == MEND_SLOTS_CAPTURED   ? state->seen_captured
+           : list == MEND_SLOTS_UNPASSED ? state->is_unpassed
+                                         : state->group == 0 && !state->is_free_slot;
+}
+
+/* Whether the list that [MEND_STREAM_UNKNOWN] begins and ends has all slots that belong there, and
+ * no other. */
+static bool has_all(const mend_streams *streams, mend_slot_list list)
+{
+    uint32_t count = 0;
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+        count += belongs(&streams->items[i], list);
+    }
+    uint32_t at = MEND_STREAM_UNKNOWN;
+    for (uint32_t k = 0, next; k < count; k++, at = next) {
+        next = streams->items[at].in[list].next;
+        if (next == MEND_STREAM_UNKNOWN || streams->items[next].in[list].previous != at ||
+            !belongs(&streams->items[next], list)) {
+            return false;
+        }
+    }
+    return streams->items[at].in[list].next == MEND_STREAM_UNKNOWN &&
+           streams->items[MEND_STREAM_UNKNOWN].in[list].previous == at;
+}
+
+/* Each slot is in the lists where it is looked for. */
+static bool lists_are_right(const mend_audit_walk *a)
+{
+    const mend_streams *streams = &a->heap->streams;
+    bool are_right = has_all(streams, MEND_SLOTS_OF_GROUP) &&
+                     has_all(streams, MEND_SLOTS_CAPTURED) && has_all(streams, MEND_SLOTS_UNPASSED);
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count && are_right; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        const uint64_t key = mend_slots_key(state->handle, state->thread, state->group);
+        are_right =
+            (state->is_unpassed || state->group != 0 ||
+             (!state->open && state->fence_count == 0)) &&
+            (!state->known || is_listed(streams, *mend_slots_head(streams, MEND_SLOTS_OF_PAIR, key),
+                                        MEND_SLOTS_OF_PAIR, i)) &&
+            (state->group == 0 || is_listed(streams, mend_slots_first_of(streams, state->group),
+                                            MEND_SLOTS_OF_GROUP, i));
+    }
+    MUST(are_right, "the lists of streams' slots are wrong");
+    mend_streams noted = *streams;
+    noted.may_be_several = true;
+    MUST(streams->may_be_several || !mend_streams_are_several(&noted),
+         "that there are several streams was not noted");
+    return true;
+}
+
+bool mend_audit_streams(const mend_audit_walk *a)
+{
+    return streams_are_right(a) && lists_are_right(a);
 }

@@ -9,7 +9,6 @@
 
 #include "base/thread.h"
 #include "layout/state.h"
-#include "layout/usage.h"
 #include "record/holders.h"
 
 /* ---- locate.c -------------------------------------------------------------------------------- */
@@ -494,5 +493,33 @@ void mend_layout_replace(mend_heap *heap, mend_chunk *chunk, const mend_cluster 
 
 /* Whether captured graphs may still use free memory of the chunk. */
 bool mend_layout_is_for_graphs(const mend_heap *heap, const mend_chunk *chunk);
+
+/* ---- usage.c --------------------------------------------------------------------------------- */
+
+/* Call it after each change of what rows have beside their counters, with `state` still held. */
+void mend_usage_note(mend_heap *heap);
+
+void mend_usage_reset_peaks(mend_heap *heap);
+
+/* The peak of a counter (MEND_USE_...), whatever is beside it. */
+uint64_t mend_usage_counter_peak(const mend_heap *heap, int number, int part);
+
+/* What is used outside of the pool from now on; and all rows. */
+void mend_usage_set_outside(mend_heap *heap, const mend_usage *outside);
+void mend_usage_fill(mend_heap *heap, mend_usage *to);
+
+/* A span has become free memory of a run, with several waits: it is pending if another stream than
+ * that which freed it may still use it. And it is taken, or changes its size. */
+void mend_usage_begin_pending(mend_heap *heap, mend_span *span, uint32_t freed_on);
+void mend_usage_end_pending(mend_heap *heap, mend_span *span);
+static inline bool mend_span_is_pending(const mend_span *span)
+{
+    return span->pending.next != NULL;
+}
+
+/* Finds those that no stream uses any more, as far as is known: one, which is pending if true is
+ * returned; and all. */
+bool mend_usage_look(mend_heap *heap, mend_span *span);
+void mend_usage_settle(mend_heap *heap);
 
 #endif

@@ -8,7 +8,7 @@
  * stays as it is, the peak of a sum is the counter's peak and what is beside it. Before it changes,
  * the peaks are put aside, and those of the counters begin again.
  */
-#include "layout/usage.h"
+#include "layout/layout.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
 #include "mend/mend_share.h"
 #include "plan/policy.h"
 
-/* ---- access.c -------------------------------------------------------------------------------- */
+/* ---- steps.c --------------------------------------------------------------------------------- */
 
 /* Access for n devices costs the driver n times as much, so a pool names only devices in use. */
 

@@ -103,7 +103,7 @@ void mend_callbacks_destroy(mend_callbacks *callbacks);
 /* The functions by which the ladder reaches the pool's callbacks and its peer pools. */
 extern const mend_helpers mend_pool_helpers;
 
-/* ---- collector.c ----------------------------------------------------------------------------- */
+/* ---- limits.c -------------------------------------------------------------------------------- */
 
 /* mend_trim with MEND_TRIM_SURPLUS. */
 mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
@@ -270,7 +270,7 @@ mend_result mend_pool_leave_all_with(mend_pool *pool, mend_result result, void *
 /* Runs the audit of pool/pool.h, under both locks. */
 bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES]);
 
-/* ---- peers.c --------------------------------------------------------------------------------- */
+/* ---- callbacks.c ----------------------------------------------------------------------------- */
 
 /* Checks that each device of mend_pool_config.peers can reach the memory of the pool's device.
  * MEND_OK; MEND_ERROR_NOT_SUPPORTED: the message names the first that cannot. */
@@ -286,7 +286,7 @@ mend_result mend_peer_devices_meet(mend_pool *pool);
  * this one at the same time. */
 bool mend_peer_pools_trim(mend_pool *pool, uint64_t bytes, bool waits);
 
-/* ---- explain.c ------------------------------------------------------------------------------- */
+/* ---- statistics.c ---------------------------------------------------------------------------- */
 
 /* What keeps a free byte from the asking stream. If there are several reasons, the last in this
  * list counts. An empty chunk has one reason for all its bytes, because it moves as a whole. */

@@ -189,7 +189,7 @@ mend_result mend_heap_destroy_range(mend_heap *heap, mend_range *range, mend_str
 /* mend_pages.commit. */
 mend_outcome mend_parts_commit(mend_heap *heap, const mend_request *request, bool maps);
 
-/* ---- fixed.c --------------------------------------------------------------------------------- */
+/* ---- commit.c -------------------------------------------------------------------------------- */
 
 /* The sizes of empty chunks, and how far the gaps of one try have looked at the chunks of each. So
  * all gaps together look at a chunk once. A chunk that becomes empty meanwhile may be missed: the
@@ -213,7 +213,7 @@ void mend_offer_again(mend_offer *offer);
 bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const mend_range *range,
                           mend_range_gap gap, mend_offer *offer, mend_plan *plan);
 
-/* ---- addresses.c ----------------------------------------------------------------------------- */
+/* ---- ranges.c -------------------------------------------------------------------------------- */
 
 /* Hooks of the feature (layout/feature.h). */
 void mend_ranges_clear(mend_heap *heap);

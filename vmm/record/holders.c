@@ -15,7 +15,6 @@
 
 #include "base/words.h"
 #include "layout/layout.h"
-#include "layout/usage.h"
 #include "record/growth.h"
 
 enum { SLOTS = 4096, PATH_BYTES = 128, PATH_SHOWN = 80, STACK_BYTES = 80, MANY_TIMES = 8 };

@@ -54,7 +54,7 @@ void mend_publisher_ring(const mend_pool *pool);
  * *number is then that. A failure is a warning of the log. The caller holds no lock. */
 void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number);
 
-/* ---- scopes.c -------------------------------------------------------------------------------- */
+/* ---- views.c --------------------------------------------------------------------------------- */
 
 /* Asks the source of stacks, if there is one, about the block that the thread allocates now. The
  * caller holds no lock. */

@@ -1,6 +1,7 @@
 /* The calls that show the memory of a pool, and what happened to it. */
 #include <stdlib.h>
 
+#include "base/struct_size.h"
 #include "pool/pool.h"
 #include "record/record.h"
 
@@ -64,5 +65,202 @@ mend_result mend_history_read(mend_pool *pool, uint64_t *cursor, mend_history_ev
         done += copied;
     } while (copied == EVENTS_AT_A_TIME && done < capacity);
     *count = done;
+    return MEND_OK;
+}
+
+/* ---- scopes ---------------------------------------------------------------------------------- */
+
+/* The calls of scopes and names, and of holders, who are named by them (mend_views.h). */
+
+/* A child of fork shares nothing that began in its parent. */
+static bool shares(const mend_thread_marks *own)
+{
+    return own->shares_from != 0 && own->shares_in == mend_process_generation();
+}
+
+/* The thread's scope is another now: so is that of threads without one, if it shares its own. */
+static void enter(mend_thread_marks *own, uint32_t number)
+{
+    own->scope = number;
+    if (shares(own)) {
+        atomic_store_explicit(&mend_process_common_scope, number, memory_order_release);
+    }
+    atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
+}
+
+mend_result mend_scope_push(const char *name, unsigned flags)
+{
+    mend_thread_marks *own = mend_process_own_marks();
+    mend_result result = MEND_OK;
+    uint32_t number = 0;
+    if (name == NULL || name[0] == '\0' || flags > MEND_SCOPE_OF_ALL_THREADS) {
+        result = mend_pool_invalid("mend_scope_push: name is NULL or empty, or flags are unknown");
+    } else if (own->failed_scopes == 0) {
+        if (mend_process_prepare() == MEND_OK) {
+            number = mend_scopes_number(own->scope, name);
+        }
+        if (number == 0) {
+            result = mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for the name of a scope");
+        }
+    }
+    if (number == 0) {
+        own->failed_scopes++;
+        return result;
+    }
+    own->depth++;
+    if (flags == MEND_SCOPE_OF_ALL_THREADS && !shares(own)) {
+        own->shares_from = own->depth;
+        own->shares_in = mend_process_generation();
+    }
+    enter(own, number);
+    return MEND_OK;
+}
+
+mend_result mend_scope_pop(void)
+{
+    mend_thread_marks *own = mend_process_own_marks();
+    if (own->failed_scopes > 0) {
+        own->failed_scopes--;
+        return MEND_OK;
+    }
+    MEND_INVALID_IF(own->scope == 0, "mend_scope_pop: the thread is in no scope");
+    const uint32_t around = mend_scopes_around(own->scope);
+    if (shares(own) && own->shares_from == own->depth) {
+        enter(own, 0);
+        own->shares_from = 0;
+    }
+    own->depth--;
+    enter(own, around);
+    return MEND_OK;
+}
+
+mend_result mend_stack_set_source(mend_stack_source source, void *context, uint64_t every_bytes)
+{
+    mend_process_stacks *stacks = &mend_process_own_stacks;
+    MEND_INVALID_IF(source != NULL && every_bytes == 0, "mend_stack_set_source: every_bytes is 0");
+    if (mend_process_prepare() != MEND_OK) {
+        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for a source of stacks");
+    }
+    mend_mutex_lock(&stacks->mutex);
+    stacks->source = source;
+    stacks->context = context;
+    atomic_store(&stacks->every_bytes, source != NULL ? every_bytes : 0);
+    mend_mutex_unlock(&stacks->mutex);
+    if (source != NULL) {
+        atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
+    }
+    return MEND_OK;
+}
+
+void mend_pool_ask_stack(uint64_t size_bytes)
+{
+    mend_process_stacks *stacks = &mend_process_own_stacks;
+    mend_thread_marks *own = mend_process_own_marks();
+    const uint64_t every_bytes = atomic_load_explicit(&stacks->every_bytes, memory_order_relaxed);
+    own->stack = 0;
+    if (every_bytes == 0 || own->is_in_source) {
+        return;
+    }
+    if (size_bytes < every_bytes) {
+        own->unasked_bytes += size_bytes;
+        if (own->unasked_bytes < every_bytes) {
+            return;
+        }
+        own->unasked_bytes = 0;
+    }
+    mend_mutex_lock(&stacks->mutex);
+    const mend_stack_source source = stacks->source;
+    void *context = stacks->context;
+    mend_mutex_unlock(&stacks->mutex);
+    if (source != NULL) {
+        own->is_in_source = true;
+        const uint32_t stack = source(context, size_bytes);
+        own->is_in_source = false;
+        own->stack = stack < UINT16_MAX ? stack : UINT16_MAX;
+    }
+}
+
+mend_result mend_name(mend_name_kind kind, uint64_t number, const char *name)
+{
+    MEND_INVALID_IF(name == NULL || kind < MEND_NAME_TAG || kind > MEND_NAME_STACK,
+                    "mend_name: name is NULL, or kind is no mend_name_kind");
+    return mend_names_set(kind, number, name)
+               ? MEND_OK
+               : mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for a name");
+}
+
+static mend_scope_info describe(const mend_heap *heap, uint32_t number)
+{
+    const mend_scope_figures *figures = &heap->scopes.of[number];
+    return (mend_scope_info){.name = mend_scopes_entry(number)->name,
+                             .number = number,
+                             .around = figures->around,
+                             .live_bytes = figures->live_bytes,
+                             .own_live_bytes = figures->own_bytes,
+                             .own_live_blocks = figures->own_blocks,
+                             .peak_live_bytes = figures->peak_live_bytes,
+                             .allocations = figures->allocations,
+                             .pool_peak_bytes = figures->pool_peak_bytes,
+                             .pool_reserved_bytes = figures->pool_reserved_bytes};
+}
+
+/* Writes as many as there is room for. Returns their number. */
+static size_t list(const mend_heap *heap, mend_scope_info *scopes, size_t scope_bytes,
+                   size_t capacity)
+{
+    size_t count = 0;
+    for (uint32_t number = 1; number < heap->scopes.capacity; number++) {
+        if (heap->scopes.of[number].allocations == 0) {
+            continue;
+        }
+        if (count < capacity) {
+            const mend_scope_info info = describe(heap, number);
+            mend_element_write(scopes, scope_bytes, count, &info, sizeof(info));
+        }
+        count++;
+    }
+    return count;
+}
+
+mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, size_t scope_bytes,
+                            size_t capacity, size_t *count)
+{
+    MEND_TRY(mend_pool_check_array(pool, scopes, scope_bytes, capacity, count, "mend_get_scopes"));
+    mend_heap_lock(&pool->heap);
+    *count = list(&pool->heap, NULL, scope_bytes, 0);
+    if (*count <= capacity) {
+        list(&pool->heap, scopes, scope_bytes, capacity);
+    }
+    mend_heap_unlock(&pool->heap);
+    return MEND_OK;
+}
+
+/* Sums under the lock, then copies as much of each as the caller knows. */
+mend_result mend_get_holders(mend_pool *pool, unsigned by, mend_holder *holders,
+                             size_t holder_bytes, size_t capacity, size_t *count)
+{
+    MEND_TRY(
+        mend_pool_check_array(pool, holders, holder_bytes, capacity, count, "mend_get_holders"));
+    MEND_INVALID_IF((by & ~(unsigned)MEND_BY_ANY) != 0,
+                    "mend_get_holders: by is not a sum of MEND_BY_...");
+    size_t room = mend_min_u64(capacity, MEND_HOLDERS_MOST);
+    mend_holder *found = calloc(room + 1, sizeof(*found)); /* the last is the suspect */
+    size_t total = 0;
+    bool is_found = false;
+    if (found != NULL) {
+        mend_heap_lock(&pool->heap);
+        is_found = mend_holders_find(&pool->heap, by != 0 ? by : MEND_BY_DEFAULT, found, room,
+                                     &found[room], &total);
+        mend_heap_unlock(&pool->heap);
+    }
+    if (!is_found) {
+        free(found);
+        return mend_publish(mend_no_host_memory("the sums of holders"));
+    }
+    for (size_t i = 0; i < room && i < total; i++) {
+        mend_element_write(holders, holder_bytes, i, &found[i], sizeof(*found));
+    }
+    *count = total;
+    free(found);
     return MEND_OK;
 }
