@@ -41,7 +41,7 @@ PAGES = (
      "The reason of a failure, statistics, owners, history. [Guide](history.md).",
      (("mend_results", ("results",)), ("mend", ("observe",)),
       ("mend_stats", ("statistics", "usage")),
-      ("mend_views", ("regions", "scopes", "names", "stacks", "holders", "checks", "history")),
+      ("mend_views", ("regions", "scopes", "names", "stacks", "holders", "history")),
       ("mend_types", ("log",)))),
     ("devices-and-hooks", "Devices and hooks",
      "The default pool of each device, allocators in its place, and functions for frameworks."
@@ -360,9 +360,8 @@ KINDS = {
     "LEVEL": "`0`, `1` or `2`",
     "TIGHTNESS": "1 to 5",
     "GROWTH": "`100%` to `10000%`",
-    "CHECK": "`poison`, `guard` or `poison,guard`",
     "LOG": "`debug`, `info` or `warning`",
-    "CHECK": "`poison`, `guard`, or both, joined by a comma",
+    "OBSERVE": "`top`, a path from `/` on, `poison`, `guard`, joined by commas",
     "SHARING": "`off`, `on`, `fabric` or `auto`",
     "PEERS": "`auto`, `none`, or numbers joined by `+`",
 }

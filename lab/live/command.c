@@ -40,8 +40,8 @@ const mend_command mend_top_command = {
     .about =
         "Lists the pools of all processes that publish them; of one process it shows more. On a "
         "terminal letters choose the order, and q quits.\n"
-        "Shows the pools of a process that publishes them (MEND_CONF=publish:on, or "
-        "mend_pool_config.publish): what they hold and why the rest is not free, calls and "
+        "Shows the pools of a process that publishes them (MEND_CONF=observe:top, or "
+        "mend_pool_config.observe): what they hold and why the rest is not free, calls and "
         "waits a second, and who holds memory. The process is neither stopped nor asked: a "
         "thread of it writes a page once a second, which only its user can read.",
     .options = options,

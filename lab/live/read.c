@@ -186,7 +186,7 @@ static bool add(pid_t process, mend_live_pools *pools)
     return pools->count > before ||
            refuse(pools,
                   "process %d has no pool of Mend that publishes: it has made none yet, or was "
-                  "started without MEND_CONF=publish:on (PyTorch: and MEND_TORCH=1)",
+                  "started without MEND_CONF=observe:top (PyTorch: and MEND_TORCH=1)",
                   (int)process);
 }
 
@@ -219,7 +219,7 @@ bool mend_live_read_every(mend_live_pools *pools)
     }
     closedir(all);
     return pools->count > 0 || refuse(pools, "no process that you may look into has a pool of Mend "
-                                             "that publishes: start one with MEND_CONF=publish:on "
+                                             "that publishes: start one with MEND_CONF=observe:top "
                                              "(PyTorch: and MEND_TORCH=1)");
 }
 

@@ -79,7 +79,7 @@ static uint64_t sum_of(const mend_live_free *free)
 MEND_TEST(top, a_page_is_what_the_pool_says_of_itself)
 {
     static rig r;
-    ASSERT_TRUE(open_rig(&r, "publish:on"));
+    ASSERT_TRUE(open_rig(&r, "observe:top"));
     const mend_live_page *page = next_page(&r);
     EXPECT_U64_EQ(0, page->stats.live_bytes);
     void *first = block_of(r.pool, "step", 3 * MEND_MIB);
@@ -118,7 +118,7 @@ static void change(void)
 MEND_TEST(top, a_page_is_of_one_moment)
 {
     static rig r;
-    ASSERT_TRUE(open_rig(&r, "publish:on"));
+    ASSERT_TRUE(open_rig(&r, "observe:top"));
     shown = r.pool;
     change();
     mend_test_behind_looks(change);
@@ -149,7 +149,7 @@ static void stop_before_a_write(const void *bytes, size_t count)
 MEND_TEST(top, a_page_that_is_stopped_while_it_is_written_is_the_one_before_or_none)
 {
     static rig r;
-    ASSERT_TRUE(open_rig(&r, "publish:on"));
+    ASSERT_TRUE(open_rig(&r, "observe:top"));
     for (int write = 1; write <= 3; write++) {
         EXPECT_U64_EQ(0, next_page(&r)->stats.live_blocks);
         writes_left = write;
@@ -177,7 +177,7 @@ MEND_TEST(top, a_snapshot_is_read_by_the_report)
     static rig r;
     char folder[] = "/tmp/mend-snapshot-XXXXXX";
     ASSERT_TRUE(mkdtemp(folder) != NULL);
-    ASSERT_TRUE(open_rig(&r, command_line("snapshot:%s/held", folder)));
+    ASSERT_TRUE(open_rig(&r, command_line("observe:%s/held", folder)));
     void *block = block_of(r.pool, "the cache", 96 * MEND_MIB);
     void *other = block_of(r.pool, "the model", 12 * MEND_MIB);
     EXPECT_INT_EQ(0, raise(SIGUSR2));
@@ -192,8 +192,8 @@ MEND_TEST(top, the_program_shows_each_pool)
 {
     static rig r;
     static rig other;
-    ASSERT_TRUE(open_rig(&r, "publish:on"));
-    ASSERT_TRUE(open_rig(&other, "publish:on"));
+    ASSERT_TRUE(open_rig(&r, "observe:top"));
+    ASSERT_TRUE(open_rig(&other, "observe:top"));
     void *block = block_of(r.pool, "a \"step\"\n", 200 * MEND_MIB);
     void *small = block_of(other.pool, "other", MEND_MIB);
     next_page(&r);
@@ -223,7 +223,7 @@ MEND_TEST(top, the_program_shows_each_pool)
                "");
     static rig more[MEND_LIVE_MOST_POOLS];
     for (int i = 0; i < MEND_LIVE_MOST_POOLS; i++) {
-        ASSERT_TRUE(open_rig(&more[i], "publish:on"));
+        ASSERT_TRUE(open_rig(&more[i], "observe:top"));
     }
     expect_run(0, command_line("top --once %d", (int)getpid()), "process ...",
                "libmend top: pools beyond these, not shown: 2\n");
@@ -276,7 +276,7 @@ MEND_TEST(top, keys_choose_the_order_and_end_it)
     int status = -1;
     struct termios before;
     struct termios behind;
-    ASSERT_TRUE(open_rig(&r, "publish:on"));
+    ASSERT_TRUE(open_rig(&r, "observe:top"));
     next_page(&r);
     const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
     ASSERT_TRUE(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);

@@ -69,7 +69,7 @@ static void try_pool(const mend_pool_config *read)
     mend_pool_config config = *read;
     config.limit_file = NULL; /* writes no files */
     config.record = NULL;
-    config.snapshot = NULL;
+    config.observe = NULL;
     config.driver = mend_sim_driver(sim);
     mend_pool *pool = NULL;
     mend_result result = mend_pool_create(&config, &pool);

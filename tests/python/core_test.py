@@ -20,7 +20,7 @@ class Configured(ProgramTest):
         self.succeeds(
             """
             import os
-            libmend.configure(limit="64MiB", idle_ms=500, check=None)
+            libmend.configure(limit="64MiB", idle_ms=500, observe=None)
             libmend.configure(stream_waits=False)
             said = os.environ["MEND_CONF"]
             assert said == "tightness:2,limit:64MiB,idle_ms:500,stream_waits:off", said
@@ -35,7 +35,7 @@ class Configured(ProgramTest):
             else:
                 raise AssertionError
             """,
-            MEND_CONF="check:poison,guard,tightness:2",
+            MEND_CONF="observe:poison,guard,tightness:2",
         )
 
     def test_a_wrong_option_is_told_with_the_first_pool(self):

@@ -257,10 +257,9 @@ void trial_configure_by_text(mend_pool_config *config)
         say(&to, "tightness", (const char[]){(char)('0' + config->tightness), '\0'});
         config->tightness = 0;
     }
-    if (config->check != 0) {
-        static const char *const checks[] = {"poison", "guard", "poison,guard"};
-        say(&to, "check", checks[config->check - 1]);
-        config->check = 0;
+    if (config->observe != NULL) {
+        say(&to, "observe", config->observe);
+        config->observe = NULL;
     }
     if (config->limit_file != NULL) {
         say(&to, "limit_file", config->limit_file);

@@ -280,7 +280,7 @@ def findings_of_commands(line, tree):
         if not tree.in_python.issuperset(name.split(".")):
             yield f"names mend.{name}, which the package has not"
     for key in ",".join(CONF.findall(line)).split(","):
-        if key and key.partition(":")[0] not in tree.keys:
+        if key and key.partition(":")[0] not in {*tree.keys, "guard"}:  # as in observe:poison,guard
             yield f"names the option {key} of MEND_CONF, which is not there"
 
 

@@ -34,8 +34,8 @@ bool mend_observe_audit_sums(const mend_heap *heap, char finding[MEND_AUDIT_FIND
 
 /* ---- checks.c -------------------------------------------------------------------------------- */
 
-/* Starts to check, see mend_pool_config.check. MEND_ERROR_OUT_OF_HOST_MEMORY. */
-mend_result mend_checks_start(mend_pool *pool, int bits);
+/* Starts to check, as the pool is observed. MEND_ERROR_OUT_OF_HOST_MEMORY. */
+mend_result mend_checks_start(mend_pool *pool);
 
 /* The block was allocated in this order. The caller holds `state`, which is released in between.
  * MEND_ERROR_DAMAGED: it is free again. */

@@ -1,7 +1,7 @@
 /*
- * Checks for use after free and overrun: see mend_pool_config.check. Behind each block lies a guard
- * of known bytes, which its free reads again; a freed block is filled with poison, which is read
- * again where the memory is given out.
+ * Checks for use after free and overrun: see mend_pool_config.observe. Behind each block lies a
+ * guard of known bytes, which its free reads again; a freed block is filled with poison, which is
+ * read again where the memory is given out.
  *
  * All of it is host-ordered. A call waits for the stream that it names, then works on a stream of
  * the checks' own and waits for that: so what is filled is filled before anybody has the memory,
@@ -51,7 +51,6 @@ typedef struct poison {
 } poison;
 
 struct mend_checks {
-    int bits;
     bool has_stream;
     mend_stream stream;    /* its own */
     mend_tree poisoned;    /* by address; they do not overlap */
@@ -298,7 +297,7 @@ static mend_result check_new(mend_pool *pool, uint64_t address, mend_stream stre
     mend_span *span = mend_heap_find(heap, address);
     if (is_read && is_here(heap, span)) {
         result = check_poison(pool, taken);
-        if (result == MEND_OK && (pool->checks->bits & MEND_CHECK_GUARD) != 0) {
+        if (result == MEND_OK && (pool->observed.checks & MEND_CHECK_GUARD) != 0) {
             const uint64_t bytes = span->size_bytes - span->requested_bytes;
             span->is_guarded = fill(pool, address + span->requested_bytes, bytes, GUARD_BYTE);
         }
@@ -374,7 +373,7 @@ static mend_result check_old(mend_pool *pool, uint64_t address, mend_order order
         return result;
     }
     mend_streams_begin_call(&heap->streams, users->first); /* keeps the slot without the lock */
-    if (is_read && has_waited && (pool->checks->bits & MEND_CHECK_POISON) != 0) {
+    if (is_read && has_waited && (pool->observed.checks & MEND_CHECK_POISON) != 0) {
         poison_old(pool, span);
     }
     mend_driver_scope_close(heap, scope);
@@ -415,13 +414,12 @@ mend_result mend_checks_free(mend_pool *pool, uint64_t address, mend_order order
 
 /* ---- its life -------------------------------------------------------------------------------- */
 
-mend_result mend_checks_start(mend_pool *pool, int bits)
+mend_result mend_checks_start(mend_pool *pool)
 {
     struct mend_checks *c = calloc(1, sizeof(*c));
     if (c == NULL) {
         return mend_no_host_memory("the checks of a pool");
     }
-    c->bits = bits;
     mend_tree_init(&c->poisoned, by_address);
     pool->checks = c;
     mend_heap_lock(&pool->heap);
@@ -438,7 +436,8 @@ mend_result mend_checks_end(mend_pool *pool)
     mend_heap_lock_all(heap);
     const bool is_open =
         heap->unlocking.lost == MEND_DRIVER_OK && mend_driver_scope_open(heap, &scope) == MEND_OK;
-    const bool is_read = is_open && (pool->checks->bits & MEND_CHECK_GUARD) != 0 && has_means(pool);
+    const bool is_read =
+        is_open && (pool->observed.checks & MEND_CHECK_GUARD) != 0 && has_means(pool);
     for (size_t i = 0; is_read && i < heap->blocks.capacity; i++) {
         const mend_span *span = heap->blocks.entries[i].value;
         const bool is_checked =

@@ -21,7 +21,7 @@ typedef enum configuration_kind {
     KIND_SWITCH,
     KIND_TIGHTNESS,
     KIND_LOG,
-    KIND_CHECK,
+    KIND_OBSERVE,
     KIND_SHARING,
     KIND_PEERS,
     KIND_COUNT,
@@ -56,7 +56,7 @@ static const char bytes_taken[] = BYTES_TAKEN;
 static const char limit_taken[] = "1% to 100% of the device's memory (90%), or " BYTES_TAKEN;
 
 /* What a kind takes, in words; and of kinds that are numbers, what their fields may be. Only a list
- * of checks has a comma in it. */
+ * of observers has a comma in it. */
 static const struct {
     const char *takes;
     int64_t least;
@@ -68,8 +68,7 @@ static const struct {
     [KIND_SWITCH] = {"on or off", -1, 1},
     [KIND_TIGHTNESS] = {"1 to 5", 0, MEND_TIGHTNESS_LEVELS},
     [KIND_LOG] = {"debug, info, warning or off", -1, MEND_LOG_WARNING},
-    [KIND_CHECK] = {"poison, guard, or both (poison,guard)", -1,
-                    MEND_CHECK_POISON | MEND_CHECK_GUARD},
+    [KIND_OBSERVE] = {"top, poison, guard and a path that begins with /, joined by commas", 0, 0},
     [KIND_SHARING] = {"off, on, fabric or auto", -1, MEND_SHAREABLE_AUTO},
     [KIND_PEERS] = {"auto, none, or numbers of devices up to 62 joined by + (0+2)", 0, 0},
     [KIND_COUNT] = {"a whole number from 1 to 10^9", 0, 1000000000},
@@ -213,42 +212,49 @@ static bool read_peers(slice value, int64_t *read)
     return true;
 }
 
-/* The bit of a check; 0: it is none. */
-static int64_t check_of(slice word)
+static bool read_word(slice word, mend_observed *observed)
 {
-    return is(word, "poison") ? MEND_CHECK_POISON : is(word, "guard") ? MEND_CHECK_GUARD : 0;
-}
-
-static bool read_checks(slice value, int64_t *read)
-{
-    *read = 0;
-    for (size_t at = 0; at <= value.length; at++) {
-        slice word = behind(value, at);
-        word.length = 0;
-        while (at < value.length && value.text[at] != '+' && value.text[at] != ',') {
-            at++;
-            word.length++;
-        }
-        const int64_t bit = check_of(word);
-        if (bit == 0 || (*read & bit) != 0) {
-            return false;
-        }
-        *read |= bit;
+    const int check = is(word, "poison")  ? MEND_CHECK_POISON
+                      : is(word, "guard") ? MEND_CHECK_GUARD
+                                          : 0;
+    if (is(word, "top") && !observed->top) {
+        observed->top = true;
+    } else if (check != 0 && (observed->checks & check) == 0) {
+        observed->checks |= check;
+    } else if (word.length > 0 && word.text[0] == '/' && observed->snapshots[0] == '\0' &&
+               word.length < MEND_CONFIGURATION_PATH) {
+        memcpy(observed->snapshots, word.text, word.length);
+    } else {
+        return false;
     }
     return true;
 }
 
-/* Where an item ends: at a comma, but of a list of checks at one that no check follows. */
-static size_t length_of(const char *text)
+size_t mend_configuration_read_observe(const char *text, mend_observed *observed)
 {
-    size_t length = strcspn(text, ",");
-    bool goes_on = is((slice){text, strcspn(text, ":")}, "check");
-    while (goes_on && text[length] == ',') {
-        const slice next = {text + length + 1, strcspn(text + length + 1, ",")};
-        goes_on = check_of(next) != 0;
-        length += goes_on ? 1 + next.length : 0;
+    *observed = (mend_observed){0};
+    size_t length = 0;
+    for (const char *at = text; length == 0 || *at == ',';) {
+        at += length > 0;
+        const size_t bytes = strcspn(at, ",");
+        if (!read_word((slice){at, bytes}, observed)) {
+            break;
+        }
+        at += bytes;
+        length = (size_t)(at - text);
     }
     return length;
+}
+
+/* Where an item ends: at a comma, but of a list of observers at one that none follows. */
+static size_t length_of(const char *text)
+{
+    static const char key[] = "observe:";
+    mend_observed observed;
+    const size_t list = strncmp(text, key, strlen(key)) == 0
+                            ? mend_configuration_read_observe(text + strlen(key), &observed)
+                            : 0;
+    return list > 0 ? strlen(key) + list : strcspn(text, ",");
 }
 
 static bool read_value(configuration_kind kind, slice value, int64_t *read)
@@ -273,8 +279,12 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
                 : is(value, "off")     ? -1
                                        : 0;
         return *read != 0;
-    case KIND_CHECK:
-        return read_checks(value, read);
+    case KIND_OBSERVE: {
+        mend_observed observed;
+        *read = (int64_t)(intptr_t)value.text;
+        return value.length > 0 &&
+               mend_configuration_read_observe(value.text, &observed) == value.length;
+    }
     case KIND_SHARING:
         *read = is(value, "fabric") ? MEND_SHAREABLE_FABRIC
                 : is(value, "auto") ? MEND_SHAREABLE_AUTO

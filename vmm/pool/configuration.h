@@ -5,6 +5,8 @@
 #ifndef MEND_POOL_CONFIGURATION_H
 #define MEND_POOL_CONFIGURATION_H
 
+#include <stdbool.h>
+
 #include "mend/mend.h"
 
 /*
@@ -25,10 +27,10 @@
     X(limit_file, limit_file, PATH, "none",                                                        \
       "file by which processes share the limit, which all name alike")                             \
     X(record, record, PATH, "none", "file for a recording of what happens: see history.md")        \
-    X(publish, publish, SWITCH, "off",                                                             \
-      "a thread shows figures once a second, for libmend top: see history.md")                     \
-    X(snapshot, snapshot, PATH, "none",                                                            \
-      "on SIGUSR2 a thread writes what a pool holds to this path and a number: see history.md")    \
+    X(observe, observe, OBSERVE, "none",                                                           \
+      "top: a thread shows figures once a second, for libmend top; a path: on SIGUSR2 it writes "  \
+      "what a pool holds there, with a number behind: see history.md. poison, guard: looks for "   \
+      "programs that write after a free or behind a block; slow: see troubleshooting.md")          \
     X(tightness, tightness, TIGHTNESS, "3",                                                        \
       "1 for fewest driver calls, in large chunks, to 5 for least memory, in small chunks")        \
     X(plain, plain, SWITCH, "off",                                                                 \
@@ -61,9 +63,6 @@
       "other processes can import what a pool exports, and PyTorch can send tensors to them; the " \
       "device must support it, but for auto, which is off where it does not. fabric: also by "     \
       "fabric handles, where the device has them")                                                 \
-    X(check, check, CHECK, "none",                                                                 \
-      "looks for programs that write after a free (poison) or behind a block (guard); slow: see "  \
-      "troubleshooting.md")                                                                        \
     X(log, log_level, LOG, "each warning once",                                                    \
       "log lines go to standard error unless the program has a sink: off, warning (out of "        \
       "memory, "                                                                                   \
@@ -82,6 +81,18 @@
  */
 enum { MEND_CONFIGURATION_PATH = 256 };
 mend_result mend_configuration_read(const char *text, mend_pool_config *config);
+
+/* What mend_pool_config.observe says. */
+enum { MEND_CHECK_POISON = 1, MEND_CHECK_GUARD = 2 };
+typedef struct mend_observed {
+    bool top;
+    int checks;                              /* MEND_CHECK_ bits */
+    char snapshots[MEND_CONFIGURATION_PATH]; /* their path; "": none */
+} mend_observed;
+
+/* Reads as many of its words as the text begins with, each one once. Returns their length, with the
+ * commas between them. */
+size_t mend_configuration_read_observe(const char *text, mend_observed *observed);
 
 /* Whether the fields whose kinds are numbers are such: MEND_OK; MEND_ERROR_INVALID_ARGUMENT names
  * the first that is not. */

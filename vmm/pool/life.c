@@ -49,7 +49,6 @@ mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_confi
 typedef struct config_paths {
     char limit_file[MEND_CONFIGURATION_PATH];
     char record[MEND_CONFIGURATION_PATH];
-    char snapshot[MEND_CONFIGURATION_PATH];
 } config_paths;
 
 /* Ends a path that is a part of the text, unless the program has `given` one. */
@@ -66,14 +65,18 @@ static void end_path(const char **path, const char *given, char copy[MEND_CONFIG
 
 /* Fills the config from the program's, and from the environment where that has a default. */
 static mend_result read_config(const mend_pool_config *given, mend_pool_config *config,
-                               config_paths *paths)
+                               config_paths *paths, mend_observed *observed)
 {
     MEND_TRY(mend_pool_copy_config(given, config));
     const mend_pool_config own = *config;
     MEND_TRY(mend_configuration_read(mend_process_variable("MEND_CONF"), config));
     end_path(&config->limit_file, own.limit_file, paths->limit_file);
     end_path(&config->record, own.record, paths->record);
-    end_path(&config->snapshot, own.snapshot, paths->snapshot);
+    const char *observe = config->observe != NULL ? config->observe : "";
+    const size_t length = mend_configuration_read_observe(observe, observed);
+    MEND_INVALID_IF(own.observe != NULL && observe[length] != '\0',
+                    "mend_pool_config.observe is not top, poison, guard and a path that begins "
+                    "with /, joined by commas");
     config->record = config->record != NULL ? config->record : mend_process_variable("MEND_RECORD");
     return check_config(config);
 }
@@ -182,15 +185,15 @@ static int share_types_of(const mend_pool_config *config, const mend_device_info
     return config->shareable <= 0 ? MEND_SHARE_NONE : types;
 }
 
-static mend_heap_config heap_config_of(const mend_pool_config *config, const mend_device_info *info,
-                                       uint64_t default_limit_bytes)
+static mend_heap_config heap_config_of(const mend_pool_config *config, int checks,
+                                       const mend_device_info *info, uint64_t default_limit_bytes)
 {
     return (mend_heap_config){
         .device = config->device,
         .allow_stream_waits = config->allow_stream_waits >= 0,
         .allow_context_fences = config->allow_context_fences >= 0,
         .streams_may_vanish = config->streams_may_vanish == 1,
-        .front_cache = config->check == 0,
+        .front_cache = checks == 0,
         .capture_checks = config->capture_checks >= 0,
         .rdma = config->rdma >= 0,
         .share_types = share_types_of(config, info),
@@ -199,7 +202,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .default_limit_bytes = default_limit_bytes,
         .soft_limit_bytes = config->soft_limit_bytes,
         .growth_percent = config->growth_percent,
-        .guard_bytes = (config->check & MEND_CHECK_GUARD) != 0 ? LEAST_GUARD_BYTES : 0,
+        .guard_bytes = (checks & MEND_CHECK_GUARD) != 0 ? LEAST_GUARD_BYTES : 0,
         .in_one_chunk_bytes =
             config->in_one_chunk_bytes != 0 ? config->in_one_chunk_bytes : UINT64_MAX,
         .reserve_bytes = config->reserve_bytes,
@@ -242,7 +245,8 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
     MEND_TRY(mend_peer_devices_check(config, info));
     MEND_TRY(check_sharing(config, info));
     MEND_TRY(find_default_limit(config, info, &default_limit_bytes));
-    mend_heap_config heap_config = heap_config_of(config, info, default_limit_bytes);
+    mend_heap_config heap_config =
+        heap_config_of(config, pool->observed.checks, info, default_limit_bytes);
     MEND_TRY(check_limit(&heap_config, info));
     heap_config.passes = passes;
     mend_result result = mend_ration_open(&pool->ration, config->driver, config->keep_free_bytes,
@@ -263,12 +267,12 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
 /* What the config asks for beside the heap. */
 static mend_result start_others(mend_pool *pool, const mend_pool_config *config)
 {
-    const bool is_shown = config->publish == 1 || config->snapshot != NULL;
-    MEND_TRY(config->check != 0 ? mend_checks_start(pool, config->check) : MEND_OK);
+    const mend_observed *observed = &pool->observed;
+    MEND_TRY(observed->checks != 0 ? mend_checks_start(pool) : MEND_OK);
     MEND_TRY(config->idle_ms > 0 ? mend_collector_start(pool) : MEND_OK);
     MEND_TRY(config->record != NULL ? mend_recorder_start(pool, config->record, RECORD_BYTES)
                                     : MEND_OK);
-    return is_shown ? mend_publisher_open(pool, config->publish == 1, config->snapshot) : MEND_OK;
+    return observed->top || observed->snapshots[0] != '\0' ? mend_publisher_open(pool) : MEND_OK;
 }
 
 /* Makes the pool known to others of the process, and starts its threads. On failure it leaves them
@@ -320,7 +324,8 @@ mend_result mend_pool_create(const mend_pool_config *given, mend_pool **pool)
     MEND_INVALID_IF(pool == NULL, "mend_pool_create: pool is NULL");
     mend_pool_config config;
     config_paths paths;
-    MEND_TRY(read_config(given, &config, &paths));
+    mend_observed observed;
+    MEND_TRY(read_config(given, &config, &paths, &observed));
     if (config.log_level != 0) {
         mend_log_show(config.log_level);
     }
@@ -337,6 +342,7 @@ mend_result mend_pool_create(const mend_pool_config *given, mend_pool **pool)
     if (made == NULL) {
         return mend_publish(mend_no_host_memory("a pool"));
     }
+    made->observed = observed;
     mend_result result = fill_pool(made, &config);
     if (result != MEND_OK) {
         free(made);

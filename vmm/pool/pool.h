@@ -18,7 +18,7 @@
 #include "map/map.h"
 #include "mend/mend.h"
 #include "mend/mend_views.h"
-#include "pool/pool.h"
+#include "pool/configuration.h"
 #include "quota/quota.h"
 #include "record/live_page.h"
 #include "share/share.h"
@@ -68,9 +68,10 @@ struct mend_pool {
     uint64_t generation;        /* of the process that created it; 0: it was destroyed */
     mend_process_member member; /* in the process's list of pools */
     mend_callbacks callbacks;
-    mend_ration ration;               /* between the heap and the driver, if mend_ration_is_on */
-    uint64_t idle_ns;                 /* 0: none */
-    mend_collecting collector;        /* the thread, if there is one */
+    mend_ration ration;        /* between the heap and the driver, if mend_ration_is_on */
+    uint64_t idle_ns;          /* 0: none */
+    mend_collecting collector; /* the thread, if there is one */
+    mend_observed observed;
     struct mend_recorder *recorder;   /* NULL: nothing is recorded */
     struct mend_checks *checks;       /* NULL: nothing is checked */
     struct mend_publisher *publisher; /* NULL: none */

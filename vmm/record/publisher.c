@@ -1,5 +1,5 @@
 /*
- * The thread that shows a pool to others: see mend_pool_config.publish and snapshot. It sums the
+ * The thread that shows a pool to others: see mend_pool_config.observe. It sums the
  * pool up once a second, and less often where that takes long: it works for at most a hundredth of
  * the time, and has the locks for some 50 us at once. Snapshots it writes when a signal has come.
  */
@@ -28,7 +28,6 @@ struct mend_publisher {
     int file;         /* of the page; -1: none */
     int bell;         /* written: a page or a snapshot is wanted at once, or the thread is to end */
     bool hears;       /* SIGUSR2 rings the bell */
-    char *path;       /* of snapshots; NULL: none */
     unsigned number;  /* of the last snapshot */
     unsigned signals; /* that were there at the last look */
     atomic_bool ends;
@@ -109,9 +108,9 @@ static int tell_page(struct mend_publisher *p)
 static void tell_snapshot(struct mend_publisher *p)
 {
     const unsigned signals = mend_signals_count();
-    if (p->path != NULL && signals != p->signals) {
+    if (p->hears && signals != p->signals) {
         p->signals = signals;
-        mend_pool_snapshot(p->pool, p->path, &p->number);
+        mend_pool_snapshot(p->pool, p->pool->observed.snapshots, &p->number);
     }
 }
 
@@ -148,14 +147,8 @@ static mend_result open_page(struct mend_publisher *p)
     return MEND_OK;
 }
 
-static mend_result hear(struct mend_publisher *p, const char *path)
+static mend_result hear(struct mend_publisher *p)
 {
-    const size_t bytes = strlen(path) + 1;
-    p->path = malloc(bytes);
-    if (p->path == NULL) {
-        return mend_no_host_memory("snapshots");
-    }
-    memcpy(p->path, path, bytes);
     p->signals = mend_signals_count();
     p->hears = mend_signals_hear(p->bell);
     return p->hears ? MEND_OK
@@ -165,19 +158,19 @@ static mend_result hear(struct mend_publisher *p, const char *path)
                                    MEND_BELLS);
 }
 
-static mend_result open_all(struct mend_publisher *p, bool publishes, const char *path)
+static mend_result open_all(struct mend_publisher *p)
 {
     p->file = -1;
     p->bell = mend_file_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (p->bell < 0) {
         return mend_failure(MEND_ERROR_SYSTEM, "no bell to publish a pool: %s", strerror(errno));
     }
-    MEND_TRY(publishes ? open_page(p) : MEND_OK);
-    MEND_TRY(path != NULL ? hear(p, path) : MEND_OK);
+    MEND_TRY(p->pool->observed.top ? open_page(p) : MEND_OK);
+    MEND_TRY(p->pool->observed.snapshots[0] != '\0' ? hear(p) : MEND_OK);
     return mend_publisher_start(p->pool);
 }
 
-mend_result mend_publisher_open(mend_pool *pool, bool publishes, const char *path)
+mend_result mend_publisher_open(mend_pool *pool)
 {
     struct mend_publisher *p = calloc(1, sizeof(*p));
     if (p == NULL) {
@@ -185,7 +178,7 @@ mend_result mend_publisher_open(mend_pool *pool, bool publishes, const char *pat
     }
     p->pool = pool;
     pool->publisher = p;
-    const mend_result result = open_all(p, publishes, path);
+    const mend_result result = open_all(p);
     if (result != MEND_OK) {
         mend_publisher_close(pool);
     }
@@ -235,7 +228,6 @@ void mend_publisher_close(mend_pool *pool)
     if (p->file >= 0) {
         close(p->file);
     }
-    free(p->path);
     free(p);
     pool->publisher = NULL;
 }

@@ -32,10 +32,9 @@ void mend_recorders_end(void);
 
 /* ---- publisher.c ----------------------------------------------------------------------------- */
 
-/* Starts to publish the pool, see mend_pool_config.publish, and to write snapshots to `path` and
- * numbers, which is copied; NULL: none. MEND_ERROR_SYSTEM: no file, no thread, or no signal;
- * MEND_ERROR_OUT_OF_HOST_MEMORY. Nothing is left then. */
-mend_result mend_publisher_open(mend_pool *pool, bool publishes, const char *path);
+/* Starts to publish the pool and to write snapshots, as it is observed. MEND_ERROR_SYSTEM: no file,
+ * no thread, or no signal; MEND_ERROR_OUT_OF_HOST_MEMORY. Nothing is left then. */
+mend_result mend_publisher_open(mend_pool *pool);
 
 /* These do nothing for a pool without a publisher. */
 

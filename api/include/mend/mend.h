@@ -94,13 +94,14 @@ typedef struct mend_pool_config {
                              * clock (a simulated device has one of its own). 0: none */
     const char *limit_file; /* path of a file, on a local disk and created if missing, by which
                              * processes share limit_bytes, which all name alike. NULL: none */
-    int allow_context_fences; /* 0: default, on. -1: off, for unseen captures: docs/tuning.md */
-    const char *record;       /* path of a file of at most 256 MiB to which a thread writes all
-                               * events, with a number behind if it is another pool's; the oldest
-                               * go. NULL: as MEND_RECORD says */
-    int publish;          /* 1: a thread shows figures to libmend top: docs/history.md. 0: off */
-    int check;            /* MEND_CHECK_ bits of mend_views.h. 0: none */
-    const char *snapshot; /* gets the pool's blocks, on SIGUSR2: docs/history.md. NULL: none */
+    int allow_context_fences;    /* 0: default, on. -1: off, for unseen captures: docs/tuning.md */
+    const char *record;          /* path of a file of at most 256 MiB to which a thread writes all
+                                  * events, with a number behind if it is another pool's; the oldest
+                                  * go. NULL: as MEND_RECORD says */
+    const char *observe;         /* what watches the pool, joined by commas: "top" shows figures to
+                                  * libmend top; a path from / on gets the blocks, on SIGUSR2
+                                  * (docs/history.md); "poison" and "guard" find programs that write
+                                  * where they may not (docs/troubleshooting.md). NULL: none */
     uint64_t in_one_chunk_bytes; /* blocks from this size on are in_one_chunk, as mend_alloc_options
                                   * says, unless they have an address. 0: none */
     int plain;          /* 1: each block is an allocation of cuMemAlloc of its own, as for a thread
@@ -112,7 +113,7 @@ typedef struct mend_pool_config {
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
         sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0,      \
-            NULL, 0, 0, NULL, 0, 0, 0                                                              \
+            NULL, NULL, 0, 0, 0                                                                    \
     }
 
 /*
@@ -139,7 +140,7 @@ MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool 
  * forbids the wait; the pool is unchanged, destroy it after the capture); MEND_ERROR_SYSTEM (as
  * that, and a thread of the pool did not start again). The pool is gone after MEND_ERROR_DRIVER
  * (refused memory, and memory that work may use, stays with the driver) and MEND_ERROR_DAMAGED
- * (mend_pool_config.check).
+ * (mend_pool_config.observe).
  */
 MEND_API mend_result mend_pool_destroy(mend_pool *pool);
 

@@ -204,29 +204,6 @@ enum { MEND_BY_SCOPE = 1, MEND_BY_TAG = 2, MEND_BY_STREAM = 4, MEND_BY_STACK = 8
 MEND_API mend_result mend_get_holders(mend_pool *pool, unsigned by, mend_holder *holders,
                                       size_t holder_bytes, size_t capacity, size_t *count);
 
-/* ---- checks ---------------------------------------------------------------------------------- */
-
-/*
- * For mend_pool_config.check, to look for the program that writes where it may not: for tests, and
- * for the run after one that went wrong. MEND_ERROR_DAMAGED is the result of the call that finds
- * it, and a warning of the log says the same: the block with its size, tag and scope, and the first
- * byte that differs. That call fails and changes nothing, and finds it once: repeated, it succeeds.
- * An allocation that finds it counts in statistics and events as allocated and freed at once.
- *
- * GUARD: behind each block are at least 16 bytes that the program did not ask for, which its free
- * reads, and mend_pool_destroy for blocks that live; the pool is gone then. `usable_bytes` is the
- * size asked for. POISON: a freed block is filled, in the order of its stream, and read where the
- * memory is given out again: up to 1 MiB all of it, of more the first and last 256 KiB and 64 pages
- * between them.
- *
- * Calls on blocks wait for their stream, the front cache is off, and much that needs the order of
- * streams goes unseen because of that. A free without a stream waits for nothing: its guard shows
- * the finished work so far, not queued work. Not checked: what is allocated or freed in
- * captures, is of groups, or sleeps; poison also not of blocks freed without a stream, with streams
- * declared by mend_record_stream, exported, or moved in between.
- */
-enum { MEND_CHECK_POISON = 1, MEND_CHECK_GUARD = 2 };
-
 /* ---- history --------------------------------------------------------------------------------- */
 
 /* The kind of an event. Later versions may add kinds. */

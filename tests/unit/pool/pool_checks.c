@@ -9,9 +9,9 @@
 
 enum { KIB = 1024, TAG = 71 };
 
-KIT_SETTING(guarded, w->pool_config.check = MEND_CHECK_GUARD);
-KIT_SETTING(poisoned, w->pool_config.check = MEND_CHECK_POISON);
-KIT_SETTING(both, w->pool_config.check = MEND_CHECK_GUARD | MEND_CHECK_POISON);
+KIT_SETTING(guarded, w->pool_config.observe = "guard");
+KIT_SETTING(poisoned, w->pool_config.observe = "poison");
+KIT_SETTING(both, w->pool_config.observe = "guard,poison");
 
 #define GUARDED(name)  KIT_TEST_IN(pool_checks, name, kit_open_with(w, 64 * MEND_MIB, guarded))
 #define POISONED(name) KIT_TEST_IN(pool_checks, name, kit_open_with(w, 64 * MEND_MIB, poisoned))
@@ -215,7 +215,7 @@ static bool open_with_refusal(mend_world *w, uint64_t after_calls, int bits)
 {
     mend_world_init(w);
     w->sim_config.copy_ns = 100000;
-    w->pool_config.check = bits;
+    w->pool_config.observe = (const char *[]){NULL, "poison", "guard", "poison,guard"}[bits];
     const bool is_open = kit_open(w);
     if (is_open) {
         kit_fail(w, "stream_synchronize", after_calls, 1, MEND_DRIVER_UNKNOWN);
@@ -268,7 +268,7 @@ typedef struct starved_rig {
 static bool open_starved(starved_rig *r)
 {
     mend_world_init(&r->w);
-    r->w.pool_config.check = MEND_CHECK_POISON;
+    r->w.pool_config.observe = "poison";
     return kit_open_unwatched(&r->w, &r->unwatched);
 }
 

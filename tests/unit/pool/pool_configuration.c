@@ -154,6 +154,52 @@ MEND_TEST(pool_configuration, switches_are_on_or_off)
     EXPECT_REFUSED("stream_waits:o", "\"o\"");
 }
 
+MEND_TEST(pool_configuration, observers_are_a_list_and_what_follows_is_another_item)
+{
+    static const struct {
+        const char *text;
+        bool top;
+        int checks;
+        const char *snapshots;
+        const char *rest;
+    } lists[] = {
+        {"", false, 0, "", ""},
+        {"top", true, 0, "", ""},
+        {"poison,rdma:on", false, MEND_CHECK_POISON, "", ",rdma:on"},
+        {"guard,/tmp/a+b,top,poison", true, 3, "/tmp/a+b", ""},
+        {"poison,poison", false, MEND_CHECK_POISON, "", ",poison"},
+        {"/a,/b", false, 0, "/a", ",/b"},
+        {"top,", true, 0, "", ","},
+        {"tops", false, 0, "", "tops"},
+        {"held", false, 0, "", "held"},
+    };
+    for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
+        mend_observed observed;
+        const size_t length = mend_configuration_read_observe(lists[i].text, &observed);
+        EXPECT_STR_EQ(lists[i].rest, lists[i].text + length);
+        EXPECT_INT_EQ(lists[i].top, observed.top);
+        EXPECT_INT_EQ(lists[i].checks, observed.checks);
+        EXPECT_STR_EQ(lists[i].snapshots, observed.snapshots);
+    }
+    const mend_pool_config config = read_ok("tightness:2,observe:top,/tmp/a,guard,rdma:off");
+    EXPECT_STR_EQ("top,/tmp/a,guard,rdma:off", config.observe);
+    EXPECT_INT_EQ(-1, config.rdma);
+    EXPECT_REFUSED("observe:", "observe", "\"\"", "top, poison, guard and a path");
+    EXPECT_REFUSED("observe:on", "observe", "\"on\"", "top, poison, guard and a path");
+    EXPECT_REFUSED("observe:top,on", "\"on\" has no value");
+}
+
+KIT_TEST(pool_configuration, observers_of_a_config_are_all_known)
+{
+    mend_pool_config config = w->pool_config;
+    mend_pool *pool = NULL;
+    config.observe = "top,guards";
+    EXPECT_INVALID(mend_pool_create(&config, &pool));
+    config.observe = "";
+    EXPECT_OK(mend_pool_create(&config, &pool));
+    EXPECT_OK(mend_pool_destroy(pool));
+}
+
 MEND_TEST(pool_configuration, levels_are_small_numbers_or_names)
 {
     EXPECT_INT_EQ(5, read_ok("tightness:5").tightness);
@@ -167,13 +213,6 @@ MEND_TEST(pool_configuration, levels_are_small_numbers_or_names)
     EXPECT_INT_EQ(1, read_ok("shareable:on").shareable);
     EXPECT_INT_EQ(MEND_SHAREABLE_FABRIC, read_ok("shareable:fabric").shareable);
     EXPECT_INT_EQ(MEND_SHAREABLE_AUTO, read_ok("shareable:auto").shareable);
-    EXPECT_INT_EQ(MEND_CHECK_POISON, read_ok("check:poison,rdma:on").check);
-    EXPECT_INT_EQ(MEND_CHECK_GUARD, read_ok("rdma:on,check:guard").check);
-    EXPECT_INT_EQ(3, read_ok("check:poison,guard").check);
-    EXPECT_INT_EQ(3, read_ok("check:guard+poison,rdma:on").check);
-    EXPECT_REFUSED("check:poison+", "check", "\"poison+\"", "poison, guard, or both");
-    EXPECT_REFUSED("check:poison,poison", "check", "\"poison,poison\"", "poison, guard, or both");
-    EXPECT_REFUSED("check:on", "check", "\"on\"", "poison, guard, or both");
     EXPECT_REFUSED("shareable:2", "shareable", "\"2\"", "off, on, fabric or auto");
     EXPECT_INT_EQ(1, read_ok("tightness:1").tightness);
     EXPECT_INT_EQ(5, read_ok("tightness:5").tightness);
@@ -279,7 +318,7 @@ MEND_TEST(pool_configuration, messages_hold_long_texts)
     text[sizeof(text) - 1] = 0;
     EXPECT_REFUSED(text, "MEND_CONF", "\"xxx", "\" has no value");
     text[100] = ':';
-    EXPECT_REFUSED(text, "\"xxx", "rdma peers shareable check");
+    EXPECT_REFUSED(text, "\"xxx", "rdma peers shareable log");
     memcpy(text, "limit:", 6);
     EXPECT_REFUSED(text, "limit is \"xxx", "TiB");
 }

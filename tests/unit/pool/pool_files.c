@@ -65,16 +65,18 @@ static bool opens_none_of_the_standard(void *unused)
     void *block = NULL;
     void *pointer = NULL;
     char limit_path[sizeof(path) + 8];
+    char observed[sizeof(path) + 8];
     snprintf(limit_path, sizeof(limit_path), "%s.limit", path);
+    snprintf(observed, sizeof(observed), "top,%s", path);
     for (int file = 0; file < STANDARD; file++) {
         close(file);
     }
     bool holds =
         kit_open_set(&to, to.sim_config.content = MEND_SIM_CONTENT_NONE) &&
         kit_open_set(&from, from.sim_config.content = MEND_SIM_CONTENT_NONE,
-                     from.pool_config.record = path, from.pool_config.publish = 1,
-                     from.pool_config.snapshot = path, from.pool_config.idle_ms = 1000,
-                     from.pool_config.limit_file = limit_path, from.pool_config.shareable = 1);
+                     from.pool_config.record = path, from.pool_config.observe = observed,
+                     from.pool_config.idle_ms = 1000, from.pool_config.limit_file = limit_path,
+                     from.pool_config.shareable = 1);
     holds = holds && are_free();
     holds = holds && mend_alloc(from.pool, MEND_MIB, NULL, &block) == MEND_OK &&
             share_try_export(from.pool, block, &ticket) == MEND_OK && are_free() &&

@@ -1,4 +1,4 @@
-/* mend_pool_config.snapshot: what a pool holds, in a file, when SIGUSR2 comes. */
+/* A path in mend_pool_config.observe: what a pool holds, in a file, when SIGUSR2 comes. */
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -50,7 +50,7 @@ static bool open_one(mend_world *w)
     atomic_store(&written, 0);
     atomic_store(&refused, 0);
     mend_log_set_sink(hear, NULL);
-    return kit_open_set(w, w->pool_config.snapshot = path);
+    return kit_open_set(w, w->pool_config.observe = path);
 }
 
 static void close_one(mend_world *w)
