@@ -7,7 +7,6 @@
 #include "alloc/users.h"
 #include "plan/constants.h"
 #include "ranges/ranges.h"
-#include "share/share.h"
 
 static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
 {

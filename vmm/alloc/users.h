@@ -63,7 +63,7 @@ mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32
  * 0: none. Errors of mend_capture_group_find. */
 mend_result mend_requester_find_group(mend_heap *heap, mend_order order, uint32_t *group);
 
-/* ---- groups.c -------------------------------------------------------------------------------- */
+/* ---- users.c --------------------------------------------------------------------------------- */
 
 struct mend_group {
     mend_list link;  /* of all groups of the heap; begun ones first, the latest before the others */

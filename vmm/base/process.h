@@ -16,7 +16,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "base/generation.h"
 #include "base/list.h"
 #include "base/mutex.h"
 #include "base/pointer_map.h"

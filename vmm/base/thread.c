@@ -6,8 +6,6 @@
 
 #include <stdatomic.h>
 
-#include "base/generation.h"
-
 typedef struct thread_state {
     uint64_t generation; /* the generation in which the rest was written */
     mend_thread_error error;

@@ -4,8 +4,6 @@
  */
 #include "layout/layout.h"
 
-#include "ranges/ranges.h"
-
 /* Adds the bytes of a block to the live bytes of the new chunks below it. */
 static void add_live(mend_heap *heap, const mend_span *span, uint64_t from, uint64_t end)
 {

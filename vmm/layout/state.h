@@ -4,7 +4,7 @@
  * freed last are cached (layout/layout.h): free, and in no run yet.
  *
  * Two zones keep small and large requests apart; a third has the committed pages of growable
- * ranges, live spans, too (ranges/ranges.h); a fourth the blocks that are passed through to the
+ * ranges, live spans, too; a fourth the blocks that are passed through to the
  * driver. Invariants, all checked by the audit (mend_audit):
  *  - the spans of a segment tile it without a hole; a span never crosses an unmapped address;
  *  - neighbouring free spans belong to one run, and a run is maximal, apart from cached spans; a
@@ -53,7 +53,7 @@
 #include "record/names.h"
 
 /* The first two are the zones of blocks; the third one has what is mapped in ranges
- * (ranges/ranges.h), and no request for a block is placed there. */
+ *, and no request for a block is placed there. */
 enum {
     MEND_ZONE_SMALL = 0,
     MEND_ZONE_LARGE = 1,
@@ -370,7 +370,7 @@ typedef struct mend_imports {
     uint64_t mappings; /* their number */
 } mend_imports;
 
-/* Growable ranges (ranges/ranges.h). As the retired mappings. */
+/* Growable ranges. As the retired mappings. */
 typedef struct mend_ranges {
     mend_tree by_address; /* all that have addresses, closed ones too */
 } mend_ranges;
@@ -507,6 +507,12 @@ static inline uint64_t mend_heap_awake_bytes(const mend_heap *heap)
     const uint64_t away_bytes = heap->chunks.asleep_live_bytes + mend_heap_passed_bytes(heap);
     assert(heap->counters.live_bytes >= away_bytes);
     return heap->counters.live_bytes - away_bytes;
+}
+
+/* The addresses that contain an address of the pool. */
+static inline mend_space *mend_heap_space_at(mend_heap *heap, uint64_t address)
+{
+    return mend_space_holds(&heap->range_space, address) ? &heap->range_space : &heap->space;
 }
 
 /* Addresses at which something is mapped. */

@@ -15,7 +15,6 @@
  * that are not mapped lack their mappings.
  */
 #include "map/map.h"
-#include "ranges/ranges.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,6 @@
  * other processes' chunks. They are what most of the list of what is owed is (memory/owed.h).
  */
 #include "map/map.h"
-#include "ranges/ranges.h"
 
 #define RETIRED_OF(at) MEND_CONTAINER_OR_NULL(at, mend_retired, owed)
 

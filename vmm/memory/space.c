@@ -171,6 +171,12 @@ static mend_reservation *reservation_of(const mend_space *space, uint64_t addres
         by_address);
 }
 
+bool mend_space_holds(const mend_space *space, uint64_t address)
+{
+    const mend_reservation *reservation = reservation_of(space, address);
+    return reservation != NULL && address - reservation->address < reservation->size_bytes;
+}
+
 void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes)
 {
     mend_reservation *reservation = reservation_of(space, address);

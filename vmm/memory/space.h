@@ -97,6 +97,9 @@ uint64_t mend_space_lent_at(const mend_space *borrower, uint64_t address);
  * False: it stays. */
 bool mend_space_disown(mend_space *space, uint64_t address);
 
+/* Whether the address lies in one of its reservations. O(log reservations). */
+bool mend_space_holds(const mend_space *space, uint64_t address);
+
 /* Whether the driver has refused addresses, and still lacks some. */
 static inline bool mend_space_has_few(const mend_space *space)
 {

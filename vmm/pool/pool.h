@@ -21,7 +21,6 @@
 #include "pool/configuration.h"
 #include "quota/quota.h"
 #include "record/live_page.h"
-#include "share/share.h"
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 

@@ -10,7 +10,6 @@
 #include "layout/feature.h"
 #include "layout/layout.h"
 #include "map/map.h"
-#include "ranges/ranges.h"
 
 /* Number of live blocks that lack their mapping after a transaction that failed. */
 static uint64_t unmapped_blocks(const mend_heap *heap)
@@ -252,7 +251,9 @@ static void keep(const mend_span *largest[SHOWN], const mend_span *span)
 
 bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
 {
-    const uint64_t ranges = mend_ranges_count(heap);
+    mend_stats stats = {0};
+    MEND_FEATURES_CALL(statistics, heap, &stats);
+    const uint64_t ranges = stats.ranges;
     const uint64_t count = MEND_HEAP_SUM(heap, live_blocks);
     const mend_zone *zones = heap->zones;
     const mend_span *largest[SHOWN] = {NULL};

@@ -48,13 +48,6 @@ mend_range *mend_range_at(const mend_heap *heap, uint64_t address);
 /* The live span of the committed page that contains an address; NULL: none. */
 mend_span *mend_range_page_at(const mend_heap *heap, uint64_t address);
 
-/* The addresses that contain an address of the pool. */
-static inline mend_space *mend_heap_space_at(mend_heap *heap, uint64_t address)
-{
-    bool is_in_range = heap->ranges.by_address.count > 0 && mend_range_at(heap, address) != NULL;
-    return is_in_range ? &heap->range_space : &heap->space;
-}
-
 static inline uint64_t mend_range_end(const mend_range *range)
 {
     return range->address + range->size_bytes;

@@ -456,3 +456,31 @@ mend_result mend_export(mend_pool *pool, const void *pointer, const mend_export_
     return mend_pool_leave_all(
         pool, export_it(pool, pointer, &all, token, capacity_bytes, token_bytes, offset_bytes));
 }
+
+/* ---- pins ------------------------------------------------------------------------------------ */
+
+static mend_result change(mend_pool *pool, const void *pointer, uint64_t size_bytes,
+                          mend_result (*change_pins)(mend_heap *, uint64_t, uint64_t,
+                                                     mend_pin_owner),
+                          const char *mistake)
+{
+    const uint64_t address = (uint64_t)(uintptr_t)pointer;
+    MEND_INVALID_IF(pool == NULL || pointer == NULL || size_bytes == 0 ||
+                        size_bytes > UINT64_MAX - address,
+                    mistake);
+    MEND_TRY(mend_pool_enter_all(pool));
+    return mend_pool_leave_all(pool,
+                               change_pins(&pool->heap, address, size_bytes, MEND_PIN_OF_PROGRAM));
+}
+
+mend_result mend_pin(mend_pool *pool, const void *pointer, uint64_t size_bytes)
+{
+    return change(pool, pointer, size_bytes, mend_pins_add,
+                  "mend_pin: pool or pointer is NULL, size_bytes is 0 or too large");
+}
+
+mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t size_bytes)
+{
+    return change(pool, pointer, size_bytes, mend_pins_remove,
+                  "mend_unpin: pool or pointer is NULL, size_bytes is 0 or too large");
+}
