@@ -99,12 +99,6 @@ uint64_t mend_space_free_from(const mend_space *space, uint64_t address)
                : 0;
 }
 
-uint64_t mend_space_free_before(const mend_space *space, uint64_t address)
-{
-    const mend_gap *gap = gap_before(space, address - 1);
-    return gap != NULL && address - gap->address <= gap->size_bytes ? address - gap->address : 0;
-}
-
 static void add_gap(mend_space *space, mend_reservation *reservation, uint64_t address,
                     uint64_t size_bytes)
 {

@@ -109,9 +109,6 @@ static inline bool mend_space_has_few(const mend_space *space)
 /* Number of unmapped bytes from `address` on; the gap may begin before it. */
 uint64_t mend_space_free_from(const mend_space *space, uint64_t address);
 
-/* Number of unmapped bytes that end at `address`; the gap may end behind it. */
-uint64_t mend_space_free_before(const mend_space *space, uint64_t address);
-
 /* Number of unmapped, usable bytes that begin exactly at `address`; 0 if there are none. */
 uint64_t mend_space_room_at(const mend_space *space, uint64_t address);
 
