@@ -35,7 +35,7 @@ class Configured(ProgramTest):
             else:
                 raise AssertionError
             """,
-            MEND_CONF="observe:poison,guard,tightness:2",
+            MEND_CONF="observe:guard,/tmp/a:b,tightness:2",
         )
 
     def test_a_wrong_option_is_told_with_the_first_pool(self):

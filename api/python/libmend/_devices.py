@@ -249,7 +249,7 @@ def _items(settings: str) -> list[str]:
     """The items of MEND_CONF; one without a key belongs to the value before it."""
     items: list[str] = []
     for part in settings.split(","):
-        if ":" in part:
+        if ":" in part and not part.startswith("/"):  # as a path of observe does
             items.append(part)
         elif items:
             items[-1] += "," + part
