@@ -9,9 +9,6 @@
     {TAG, 0, 0, 1}, {ALLOC, 90, 0, CHUNKS(2)}, {TAG, 0, 0, 2}, {ALLOC, 91, 0, CHUNKS(1)},          \
     {RANGE, 0, 0, CHUNKS(64)}, {COMMIT, 0, 0, CHUNKS(1)}, {TAG, 0, 0, 1},                          \
     {COMMIT, 1, 0, CHUNKS(1)}, {TAG, 0, 0, 0}
-#define CHUNK_OF_TWO_TAGS                                                                          \
-    {ALLOC, 90, 0, CHUNKS(1)}, {FREE, 90, 0, 0}, {TAG, 0, 0, 1}, {ALLOC, 90, 0, KIB(32)},          \
-    {TAG, 0, 0, 0}, {ALLOC, 91, 0, KIB(32)}
 
 const scenario range_scenarios[] = {
     {"creation_of_a_range", {RANGE, 0, 0, CHUNKS(64)}, .way = {.reserves_addresses = true}},
@@ -80,8 +77,6 @@ const scenario range_scenarios[] = {
     {"sleep_on_the_host_and_in_a_file", {SLEEP, 2, 0, 0},
      .way = {.chunks_released = 5, .host_waits = 1}, STEPS(TAGGED_MEMORY)},
     {"sleep_into_the_pool", {SLEEP, 2, 2, 0}, .way = {.host_waits = 1}, STEPS(TAGGED_MEMORY)},
-    {"sleep_of_a_part_of_a_chunk", {SLEEP, 1, 0, 0},
-     .way = {.chunks_created = 2, .chunks_released = 2, .host_waits = 1}, STEPS(CHUNK_OF_TWO_TAGS)},
     {"wake", {WAKE, 0, 0, 0}, .way = {.chunks_created = 5}, STEPS(TAGGED_MEMORY, {SLEEP, 2, 0, 0})},
     {"wake_into_free_chunks", {WAKE, 0, 0, 0}, .way = {.chunks_created = 3, .events = 1},
      STEPS(TAGGED_MEMORY, {SLEEP, 2, 0, 0}, {ALLOC, 92, 0, CHUNKS(2)}, {FREE, 92, 0, 0})},

@@ -189,8 +189,7 @@ static int keep_of(const trial_call *call, uint64_t tag)
 }
 
 /* After a call of sleep or wake; `call` NULL: after anything else. Only such a call changes what
- * sleeps, also one that fails in a split of chunks, which comes after others sleep: its report says
- * so. What was dropped is undefined from then on. */
+ * sleeps. What was dropped is undefined from then on. */
 static void note(trial *t, const trial_call *call)
 {
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
@@ -279,67 +278,7 @@ bool trial_graph_sleeps(const trial *t, const trial_graph *graph)
     return sleeps;
 }
 
-/* ---- splits ---------------------------------------------------------------------------------- */
-
-/* What the blocks of the model say of a part of a chunk. */
-typedef struct contents {
-    uint64_t to_sleep_bytes;
-    uint64_t to_stay_bytes;
-} contents;
-
-static contents look_at(trial *t, const trial_call *call, uint64_t from, uint64_t end)
-{
-    contents found = {0};
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        const trial_block *block = &t->blocks[i];
-        const uint64_t block_end = block->address + block->size_bytes;
-        uint64_t tag = 0;
-        if (block->live && block->pool == call->pool && block->address < end && block_end > from) {
-            is_asleep(t, block, &tag);
-            const uint64_t bytes =
-                mend_min_u64(end, block_end) - mend_max_u64(from, block->address);
-            *(keep_of(call, tag) == MEND_KEEP_AWAKE ? &found.to_stay_bytes
-                                                    : &found.to_sleep_bytes) += bytes;
-        }
-    }
-    return found;
-}
-
-/* Whether the chunk, all of which the model knows, has a page that could sleep. */
-static bool has_page_to_sleep(trial *t, const trial_call *call, const mend_chunk *chunk)
-{
-    const uint64_t end = chunk->address + chunk->size_bytes;
-    const contents all = look_at(t, call, chunk->address, end);
-    bool has = false;
-    for (uint64_t at = chunk->address; at < end; at += t->page_bytes) {
-        const contents page = look_at(t, call, at, at + t->page_bytes);
-        has = has || (page.to_sleep_bytes > 0 && page.to_stay_bytes == 0);
-    }
-    return has && all.to_sleep_bytes + all.to_stay_bytes == chunk->live_bytes;
-}
-
-/* Where there is room for a copy of it, no chunk is left with pages that could sleep. */
-static void claim_split(trial *t, const trial_call *call, bool had_exported)
-{
-    mend_heap *heap = &t->pools[call->pool].pool->heap;
-    const mend_stats stats = trial_stats(t, call->pool);
-    bool is_sure = !had_exported && call->result == MEND_OK && !call->faulty &&
-                   !trial_is_rationed(t) && t->foreign_bytes == 0 && t->quota_bytes == 0 &&
-                   t->config.address_devices == 0 && !trial_holds_memory_for_graphs(t) &&
-                   call->slept.stayed_bytes > 0;
-    const uint64_t held_bytes = trial_ledger(t).chunk_bytes;
-    const uint64_t room_bytes = mend_min_u64(
-        trial_limit_room(&stats), t->device_bytes - mend_min_u64(t->device_bytes, held_bytes));
-    const mend_tree_node *at = mend_tree_first(&heap->chunks.mapped);
-    for (; at != NULL && is_sure; at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        bool is_held = chunk->holds != 0 || chunk->memory.was_exported ||
-                       mend_retire_holds(heap, chunk->memory.handle) != NULL;
-        trial_claim(t, TRIAL_MODEL,
-                    is_held || chunk->size_bytes > room_bytes || !has_page_to_sleep(t, call, chunk),
-                    "the chunk at 0x%llx was not split, and there is room", LLU(chunk->address));
-    }
-}
+/* ---- sleep and wake -------------------------------------------------------------------------- */
 
 /* What the report should say that matched, of the blocks of the model before the call. */
 typedef struct matching {
@@ -382,12 +321,11 @@ static void judge_matches(trial *t, const trial_call *call, const matching *m)
                 LLU(said->matched_bytes), LLU(said->unmatched_tags));
 }
 
-static void judge_sleep(trial *t, const trial_call *call, bool had_exported)
+static void judge_sleep(trial *t, const trial_call *call)
 {
     trial_pool *pool = &t->pools[call->pool];
     pool->sleeps += call->slept.asleep_bytes > 0;
     pool->dropped_bytes += call->slept.dropped_bytes;
-    claim_split(t, call, had_exported);
     bool is_quiet = call->result == MEND_OK && !call->faulty && call->slept.stayed_bytes == 0;
     for (int i = 0; i < TRIAL_BLOCKS && is_quiet; i++) {
         const trial_block *block = &t->blocks[i];
@@ -413,7 +351,6 @@ bool trial_put_to_sleep(trial *t, const operation *op)
         call.rules[i] = (mend_sleep_rule){i + 1, keeps[(op->amount >> (2 * i)) % 4]};
     }
     t->had_sleep = true;
-    const bool had_exported = trial_any_was_exported(t, call.pool);
     const matching m = match(t, &call);
     const uint64_t before = graphs_asleep(t, call.pool, &call);
     const uint64_t asleep_bytes = trial_stats(t, call.pool).asleep_bytes;
@@ -426,7 +363,7 @@ bool trial_put_to_sleep(trial *t, const operation *op)
     trial_claim(t, TRIAL_MODEL, t->disturbed || graphs_asleep(t, call.pool, &call) <= before,
                 "memory of graphs sleeps that was to stay awake");
     judge_matches(t, &call, &m);
-    judge_sleep(t, &call, had_exported);
+    judge_sleep(t, &call);
     note(t, &call);
     return true;
 }

@@ -229,6 +229,17 @@ HOLDS(sim_rations, a_collection_gives_back_what_the_device_lacks,
       "device_pages 16, keep_free_percent 50",
       "ALLOC size 0xe7 / FREE / FOREIGN amount 128 / TRIM stream 2")
 
+/* Seeds 76 and 2001354: what another process gave was enough beside the pool's own free memory, and
+ * the pool looked at the first alone. */
+HOLDS(
+    sim_rations, what_others_give_counts_beside_free_memory, "file_percent 25",
+    "ALLOC / ALLOC slot 1 / ALLOC slot 3 size 136 / ALLOC slot 2 size 44 / MEMBER size 200 amount "
+    "60 / RANGE_CREATE size 3 / RANGE_CREATE slot 1 size 3 / COMMIT amount 64")
+HOLDS(sim_rations, a_wake_counts_what_others_give_beside_free_memory,
+      "device_pages 128, chunk_pages 16, file_percent 73",
+      "ALLOC / ALLOC slot 1 size 21 / SLEEP stream 4 / ALLOC slot 3 / ALLOC slot 2 amount 18 / "
+      "MEMBER size 46 amount 167 / WAKE")
+
 /* Two pools and another process, which dies with what it holds. */
 HOLDS(sim_rations, a_shared_limit_holds_for_all, "device_pages 16, file_percent 50, peer_pool 1",
       "ALLOC size 0xe3 / SIBLING_ALLOC slot 1 size 0xe7 / MEMBER amount 100 / SIBLING_ALLOC "

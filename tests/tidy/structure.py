@@ -289,7 +289,7 @@ PARTS = {
     "ranges": Part("mend_ranges", "ranges", []),
     "retire": Part("mend_retiring", "map", ["alloc", "ranges"], set_by={"sleep": ["copies"]}),
     "scopes": Part("mend_scope_table", "record", whole=True),
-    "search": Part("mend_search", "alloc", ["plan"]),
+    "search": Part("mend_search", "alloc", ["layout", "plan"]),
     "usage": Part("mend_usage_state", "layout", ["alloc"]),
     # Its functions alone.
     "blocks": Part("mend_pointer_map", "base", whole=True),

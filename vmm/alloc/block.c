@@ -67,9 +67,20 @@ static mend_result place_at(mend_heap *heap, mend_request *request, mend_span **
                             (unsigned long long)request->size_bytes,
                             (unsigned long long)request->at);
     }
-    *span = mend_layout_take(heap, run, request->at, request->size_bytes);
+    *span = mend_layout_take(heap, run, request->at, request->size_bytes, request->home);
     heap->counters.placed_in_run++;
     return MEND_OK;
+}
+
+/* The tag of the thread, which is there for sleep alone; that of the options, once the pool has
+ * slept. What graphs use without a tag sleeps by a rule of its own. */
+static uint64_t home_of(mend_heap *heap, const mend_terms *terms, mend_order order, bool has_marks)
+{
+    const uint64_t own = has_marks ? mend_process_marks().sleep_tag : 0;
+    const uint64_t home = own == 0 && heap->counters.sleeps > 0 ? terms->tag : own;
+    heap->search.has_homes |= home != 0;
+    const bool is_for_graphs = order.capture != 0 || terms->group != 0;
+    return home == 0 && heap->search.has_homes && is_for_graphs ? UINT64_MAX : home;
 }
 
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_terms *terms,
@@ -106,7 +117,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
         .owner = terms->group,
         .in_one_chunk = in_one_chunk,
         .is_plain = has_marks && mend_process_own_marks()->is_plain,
-        .may_sleep = has_marks && mend_process_marks().sleep_tag != 0,
+        .home = home_of(heap, terms, order, has_marks),
         .at = terms->at,
         .tag = terms->tag,
         .stack = stack,

@@ -109,7 +109,8 @@ static inline bool keep(mend_heap *heap, mend_zone *zone, mend_span *span, uint3
 {
     mend_cache *cache = &zone->cache;
     if (heap->caching.closings > 0 || span->waits.others != NULL || span->is_exported ||
-        span->in_one_chunk || !mend_stamp_is_ready(&heap->streams, span->waits.first, freed_on) ||
+        span->in_one_chunk || span->chunk->sleep_tag != 0 ||
+        !mend_stamp_is_ready(&heap->streams, span->waits.first, freed_on) ||
         !lies_well(heap, span)) {
         return false;
     }

@@ -30,7 +30,7 @@ static mend_outcome take(mend_heap *heap, const mend_request *request, mend_fit 
     }
     assert(fit.address >= fit.run->address);
     assert(fit.address + request->size_bytes <= mend_run_end(fit.run));
-    *span = mend_layout_take(heap, fit.run, fit.address, request->size_bytes);
+    *span = mend_layout_take(heap, fit.run, fit.address, request->size_bytes, request->home);
     (*counter)++;
     return MEND_PLACED;
 }
@@ -65,8 +65,10 @@ mend_outcome mend_place_mapped(mend_heap *heap, const mend_request *request, men
 mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     mend_outcome outcome = MEND_NOTHING;
+    mend_request anywhere = *request;
+    anywhere.leaves_home = true;
     for (int zone = request->zone; outcome == MEND_NOTHING && zone < MEND_ZONES_OF_BLOCKS; zone++) {
-        outcome = take(heap, request, mend_fit_find_anywhere(heap, request, zone),
+        outcome = take(heap, &anywhere, mend_fit_find_anywhere(heap, &anywhere, zone),
                        &heap->counters.placed_in_run, span);
     }
     return outcome;
@@ -163,6 +165,7 @@ static mend_fit find_where_they_lie(mend_heap *heap, const mend_request *request
             broken_bytes += mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
         }
         if (broken_bytes <= moves->picked_bytes &&
+            mend_layout_suits(heap, request, run, address, end) &&
             mend_layout_is_ready(heap, run, address, request->size_bytes, request->stream,
                                  request->behind_wait)) {
             return (mend_fit){run, address};
@@ -340,6 +343,7 @@ mend_outcome mend_place_behind(mend_heap *heap, const mend_request *asking, mend
     mend_plan plan;
     mend_request request = *asking;
     request.may_break = true; /* else an empty chunk would be left alone */
+    request.leaves_home = true;
     request.zone = asking->zone == MEND_ZONE_SMALL ? MEND_ZONE_LARGE : asking->zone;
     if (request.zone != MEND_ZONE_LARGE || request.in_one_chunk) {
         return MEND_NOTHING;

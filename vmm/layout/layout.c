@@ -395,10 +395,25 @@ void mend_layout_drop_passed(mend_heap *heap, mend_span *span)
 
 /* ---- the changes ----------------------------------------------------------------------------- */
 
-mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes)
+/* The first and the last chunk may hold others beside it. */
+static void set_home(const mend_span *span, uint64_t home)
+{
+    const uint64_t end = mend_span_end(span);
+    for (mend_chunk *at = span->chunk; at != NULL && at->address < end; at = at->next) {
+        const uint64_t from = mend_max_u64(span->address, at->address);
+        const uint64_t part_bytes = mend_min_u64(end, at->address + at->size_bytes) - from;
+        at->sleep_tag = at->live_bytes == part_bytes ? home : at->sleep_tag;
+    }
+}
+
+mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
+                            uint64_t home)
 {
     mend_span *span = mend_layout_claim_part(heap, run, address, size_bytes);
     mend_layout_set_live(heap, &heap->zones[span->zone], span, true);
+    if (heap->search.has_homes) {
+        set_home(span, home);
+    }
     return span;
 }
 

@@ -102,6 +102,17 @@ static inline mend_result mend_heap_check_awake(const mend_heap *heap, uint64_t 
                                           : mend_heap_find_asleep(heap, address, size_bytes, what);
 }
 
+/* Whether a block of the request may lie in [address, end): no chunk there is for another sleep
+ * tag. */
+bool mend_layout_is_home(const mend_heap *heap, const mend_request *request, const mend_run *run,
+                         uint64_t address, uint64_t end);
+static inline bool mend_layout_suits(const mend_heap *heap, const mend_request *request,
+                                     const mend_run *run, uint64_t address, uint64_t end)
+{
+    return !heap->search.has_homes || request->leaves_home ||
+           mend_layout_is_home(heap, request, run, address, end);
+}
+
 /* ---- layout.c -------------------------------------------------------------------------------- */
 
 /* An empty layout, whose front cache is closed; and its host memory freed, of whatever it holds. */
@@ -112,8 +123,10 @@ void mend_layout_find_empty(mend_heap *heap, uint64_t *empty_in[MEND_CHUNK_ZONES
 void mend_layout_clear(mend_heap *heap);
 
 /* Makes [address, address + size) of a run live; the caller fills in the fields of a block. The
- * span keeps the waits of its memory: if another stream frees it, that free adds to them. */
-mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes);
+ * span keeps the waits of its memory: if another stream frees it, that free adds to them. What was
+ * empty below it is for `home` from then on. */
+mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
+                            uint64_t home);
 
 /* Makes a live span free; its waits say when it is idle. It may be joined with its neighbours. The
  * part in a frozen chunk becomes claimed and keeps the node; the parts in sleeping chunks become

@@ -271,3 +271,15 @@ mend_result mend_heap_find_asleep(const mend_heap *heap, uint64_t address, uint6
     }
     return MEND_OK;
 }
+
+bool mend_layout_is_home(const mend_heap *heap, const mend_request *request, const mend_run *run,
+                         uint64_t address, uint64_t end)
+{
+    const mend_chunk *at = address < end ? mend_run_chunk_at(heap, run, address) : NULL;
+    for (; at != NULL && at->address < end; at = mend_chunk_next(at)) {
+        if (at->live_bytes > 0 && at->sleep_tag != request->home) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -324,6 +324,7 @@ typedef struct mend_budget {
 /* What the current search may do; `alloc` sets it. As the budget. */
 typedef struct mend_search {
     bool keeps_soft_limit; /* it creates nothing beyond the soft limit */
+    bool has_homes; /* a request had one: from then on chunks have sleep tags. Guarded by `state` */
 } mend_search;
 
 /* Whether the front cache may be used. Guarded by `state`. */
@@ -456,7 +457,9 @@ typedef struct mend_request {
                             * fences up to this order (memory/stream.h). 0: it may not */
     bool may_break;        /* it may break empty chunks although pressure is critical */
     bool in_one_chunk;     /* the block may not cross the edge of a chunk */
-    bool may_sleep;        /* its thread has set a sleep tag */
+    uint64_t home;         /* the sleep tag of the chunks that it may lie in, beside empty ones;
+                            * 0: those of none */
+    bool leaves_home;      /* it may lie in chunks of any tag: else it would wait, or fail */
     bool is_plain;         /* it gets an allocation of cuMemAlloc of its own */
     bool keeps_soft_limit; /* its present searches create nothing beyond the soft limit */
     uint32_t owner;        /* the group that the caller named; 0: none */

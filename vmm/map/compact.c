@@ -99,7 +99,7 @@ mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk)
     mend_result result = plan(&s);
     if (result == MEND_OK) {
         const mend_exchange_order order = {
-            .chunk = chunk, .parts = s.clusters, .count = s.size.clusters, .keeps_memory = true};
+            .chunk = chunk, .parts = s.clusters, .count = s.size.clusters};
         result = mend_exchange_memory(heap, &order, &done);
         pass->driver_calls += done.driver_calls;
     }

@@ -1,7 +1,6 @@
 /*
- * Other memory for a live chunk, at the same addresses: memory that others cannot know; several
- * chunks for one, which is how a chunk is split, because the driver cannot do that; or chunks for
- * its live pages alone, which is a compaction. A transaction, whose steps leave this:
+ * Other memory for a live chunk, at the same addresses: memory that others cannot know, or chunks
+ * for its live pages alone, which is a compaction. A transaction, whose steps leave this:
  *  - the chunk is frozen, the empty chunks that it gets are claimed, and what lacks is created;
  *  - these are mapped at a scratch address, get the contents there, and leave it. Up to here the
  *    chunk has its mapping, and a failure puts all back (undo);
@@ -85,7 +84,7 @@ static mend_result create(exchange *x)
         if (part->chunk == NULL) {
             x->report->driver_calls++;
             MEND_TRY(
-                mend_step_create(x->heap, part->size_bytes, x->order->is_private, &part->chunk));
+                mend_step_create(x->heap, part->size_bytes, x->order->parts == NULL, &part->chunk));
             part->is_created = true;
         }
     }
@@ -209,7 +208,7 @@ static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
 {
     mend_heap *heap = x->heap;
     mend_chunk *chunk = x->chunk;
-    if (x->order->keeps_memory) {
+    if (x->order->parts != NULL) {
         mend_history_note(&heap->history, MEND_EVENT_COMPACT, chunk->address, chunk->size_bytes,
                           chunk->memory.number);
     }
@@ -229,7 +228,7 @@ static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
         }
     }
     mend_layout_note_peaks(heap, false);
-    if (!x->order->keeps_memory && chunk->address == 0 &&
+    if (x->order->parts == NULL && chunk->address == 0 &&
         mend_retire_holds(heap, chunk->memory.handle) == NULL) {
         (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk, false));
     }
@@ -259,7 +258,7 @@ static mend_result finish(exchange *x)
         install(x, first, mapped, false);
         result = mend_remap_failed(heap, answer);
     }
-    if (!x->order->keeps_memory) {
+    if (x->order->parts == NULL) {
         mend_attainable_forget(heap);
     }
     return result;
@@ -292,7 +291,7 @@ mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *ord
     assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     assert(chunk->missing == MEND_MISSING_NOTHING);
     assert(!chunk->is_frozen);
-    assert(order->keeps_memory || mend_retire_holds(heap, chunk->memory.handle) == NULL);
+    assert(order->parts != NULL || mend_retire_holds(heap, chunk->memory.handle) == NULL);
     *report = (mend_exchange_report){.copied_bytes = 0};
     exchange x = {.heap = heap,
                   .order = order,

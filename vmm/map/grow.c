@@ -273,7 +273,7 @@ static mend_span *take_block(const transaction *t, const mend_request *request)
     } else {
         heap->counters.placed_at_new_address++;
     }
-    return mend_layout_take(heap, run, address, request->size_bytes);
+    return mend_layout_take(heap, run, address, request->size_bytes, request->home);
 }
 
 mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_plan *plan,

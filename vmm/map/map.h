@@ -40,11 +40,11 @@ mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk);
 
 typedef struct mend_exchange_order {
     mend_chunk *chunk;
-    bool is_private;     /* what it gets is not for other processes */
-    mend_cluster *parts; /* borrowed: the chunks that it becomes, in order, with an idle empty chunk
-                          * of their size, or NULL; no block is between them. NULL: it stays one */
+    mend_cluster *parts; /* borrowed, of a compaction: the chunks that it becomes, in order, with an
+                          * idle empty chunk of their size, or NULL; no block is between them. The
+                          * old memory is free memory then. NULL: it stays one chunk, whose memory
+                          * is not for other processes */
     size_t count;        /* of the parts */
-    bool keeps_memory;   /* a compaction: the old memory is free memory then */
 } mend_exchange_order;
 
 typedef struct mend_exchange_report {

@@ -94,8 +94,10 @@ typedef struct mend_chunk {
     uint64_t idle_since_ns; /* empty: when a collection saw it empty first, by the driver's clock;
                              * 0: none has since it became empty */
     mend_owed owed;         /* see mend_chunk_note_owed */
-    mend_stamp held_by;     /* empty: a stamp of its memory for which that was not ready when it was
-                             * last asked about; epoch 0: none since it became empty */
+    uint64_t sleep_tag; /* of the blocks that it is for, so that it can sleep as a whole; 0: those
+                         * of no thread with a tag. Empty: as it was last */
+    mend_stamp held_by; /* empty: a stamp of its memory for which that was not ready when it was
+                         * last asked about; epoch 0: none since it became empty */
     struct mend_kept *kept; /* what is kept of a sleeping chunk; NULL: it does not sleep */
 
     /* Frozen by an exchange or by a sleep: never in `empty`, even without live bytes. It

@@ -196,10 +196,25 @@ uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *reque
     if (heap->config.placement.chunk_bytes != 0) {
         return usual;
     }
-    if (request->may_sleep) {
+    if (request->home != 0) {
         return LARGER_IF_IT_SLEEPS * usual;
     }
     return mend_budget_is_ample(heap) ? 2 * usual : usual;
+}
+
+uint64_t mend_budget_share(const mend_heap *heap, const mend_request *request)
+{
+    uint64_t bytes = 0;
+    if (request->home == 0) {
+        return UINT64_MAX;
+    }
+    for (const mend_chunk *at = mend_chunk_from(&heap->chunks, 0); at != NULL;
+         at = mend_chunk_next(at)) {
+        const bool is_own = at->sleep_tag == request->home && at->zone == request->zone;
+        bytes += is_own && at->live_bytes > 0 ? at->size_bytes : 0;
+    }
+    const uint64_t page = heap->device.granularity_bytes;
+    return mend_max_u64(mend_power_of_two_floor(bytes / SHARE_OF_TAG + 1), page);
 }
 
 /* While pressure is high this is a page of the device or, with a large limit, a part of a usual

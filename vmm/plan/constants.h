@@ -65,6 +65,10 @@ enum { BESIDE_A_POOL = 8 };
  * each chunk costs calls at each sleep and at each wake. */
 enum { LARGER_IF_IT_SLEEPS = 4 };
 
+/* Part of what a sleep tag has in chunks: so much is created for it beside what a block needs, up
+ * to a usual chunk, because no other tag uses it. */
+enum { SHARE_OF_TAG = 4 };
+
 /* Multiples. A pool that has slept creates its memory again after each sleep, so its chunks are
  * this much larger from then on. */
 enum { LARGER_IF_SLEPT = 2 };

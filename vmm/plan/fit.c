@@ -8,7 +8,9 @@
 
 static bool is_ready(mend_heap *heap, const mend_request *request, mend_run *run, uint64_t address)
 {
-    return address >= run->address && address + request->size_bytes <= mend_run_end(run) &&
+    const uint64_t end = address + request->size_bytes;
+    return address >= run->address && end <= mend_run_end(run) &&
+           mend_layout_suits(heap, request, run, address, end) &&
            mend_layout_is_ready(heap, run, address, request->size_bytes, request->stream,
                                 request->behind_wait);
 }
@@ -28,7 +30,8 @@ static bool find_stretch(mend_heap *heap, const mend_request *request, mend_run 
             end = span->address;
         }
         *address = mend_align_up(span->address, request->alignment_bytes);
-        if (*address < end && end - *address >= request->size_bytes) {
+        if (*address < end && end - *address >= request->size_bytes &&
+            mend_layout_suits(heap, request, run, *address, *address + request->size_bytes)) {
             return true;
         }
         if (span == run->first) {
@@ -72,7 +75,8 @@ static mend_fit best_fit(mend_heap *heap, const mend_request *request, const men
         }
         uint64_t end =
             mend_align_down(mend_run_end(run) - request->size_bytes, request->alignment_bytes);
-        if (run->first != run->last && is_ready(heap, request, run, end)) {
+        if ((run->first != run->last || heap->search.has_homes) &&
+            is_ready(heap, request, run, end)) {
             return (mend_fit){run, end};
         }
         run = mend_sizes_next(&zone->runs_by_size, run);
@@ -133,9 +137,10 @@ static inline void compare(const mend_heap *heap, const mend_request *request, m
 static inline bool is_ready_for(mend_heap *heap, const mend_request *request, mend_run *run,
                                 uint64_t address, const choice *best)
 {
-    return !best->waits_matter ||
-           mend_layout_find_blocked(heap, run, address, request->size_bytes, request->stream,
-                                    request->behind_wait) == NULL;
+    return mend_layout_suits(heap, request, run, address, address + request->size_bytes) &&
+           (!best->waits_matter ||
+            mend_layout_find_blocked(heap, run, address, request->size_bytes, request->stream,
+                                     request->behind_wait) == NULL);
 }
 
 /* Compares the places at both ends of a run, in one walk over its chunks: the places overlap if the

@@ -25,9 +25,10 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
 {
     uint64_t room = mend_budget_room_bytes(heap);
     const bool is_small = request->zone == MEND_ZONE_SMALL;
+    const uint64_t share = mend_budget_share(heap, request);
     const mend_pressure pressure =
         is_small || mend_budget_is_emptied(heap) ? MEND_PRESSURE_LOW : mend_budget_pressure(heap);
-    uint64_t page = mend_budget_page(heap, pressure);
+    uint64_t page = mend_min_u64(mend_budget_page(heap, pressure), share);
     assert(missing_bytes > 0);
     if (request->creates_nothing) {
         return false;
@@ -36,7 +37,8 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
         page = heap->device.granularity_bytes;
     }
     uint64_t exact = mend_align_up(missing_bytes, page);
-    uint64_t usual = mend_budget_usual_chunk(heap, request->zone);
+    const uint64_t largest = mend_budget_usual_chunk(heap, request->zone);
+    const uint64_t usual = mend_min_u64(largest, share);
     if (!rules.may_create || exact > room) {
         if (rules.may_create && mend_budget_lacks_device_memory(heap, exact)) {
             note_refused(plan, exact);
@@ -47,7 +49,7 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
     bool is_pressed = pressure != MEND_PRESSURE_LOW;
     bool rounded_up = !is_pressed && !rules.exact && exact < usual && usual <= room;
     plan->create_bytes = rounded_up ? usual : exact;
-    plan->create_unit_bytes = is_small ? usual : mend_budget_lone_chunk(heap, request);
+    plan->create_unit_bytes = is_small ? largest : mend_budget_lone_chunk(heap, request);
     plan->create_tail_bytes = is_pressed && exact > page && missing_bytes % page != 0 ? page : 0;
     assert(plan->create_bytes >= missing_bytes);
     assert(plan->create_bytes <= room);
@@ -104,6 +106,7 @@ static bool can_grow(mend_heap *heap, const mend_request *request, const base_ca
     assert(place->start <= end); /* the block may use nothing of the run */
     assert(end - place->start + place->need_bytes == request->size_bytes);
     return mend_space_room_at(space, end) >= place->need_bytes &&
+           mend_layout_suits(heap, request, place->run, place->start, end) &&
            mend_layout_is_ready(heap, place->run, place->start, end - place->start, request->stream,
                                 request->behind_wait);
 }

@@ -121,6 +121,10 @@ uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone);
 /* The size of chunks that one large request has for itself. */
 uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *request);
 
+/* How much may be created for the request where it needs less: for one with a home, a part of what
+ * its sleep tag has, because nobody else uses the rest. A multiple of a page. */
+uint64_t mend_budget_share(const mend_heap *heap, const mend_request *request);
+
 /* Called after a trim by the program, which had so much reserved. */
 void mend_budget_note_emptying(mend_heap *heap, uint64_t reserved_bytes, uint64_t released_bytes);
 

@@ -69,7 +69,9 @@ mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
     if (mend_process_has_marks()) {
         const mend_thread_marks *own = mend_process_own_marks();
-        asks_more = own->in_one_chunk || own->is_plain || own->alignment_bytes > MEND_GRANULE_BYTES;
+        asks_more = own->in_one_chunk || own->is_plain ||
+                    own->alignment_bytes > MEND_GRANULE_BYTES ||
+                    mend_process_marks().sleep_tag != 0;
         mend_pool_ask_stack(size_bytes);
     }
     MEND_TRY(mend_pool_take(pool));

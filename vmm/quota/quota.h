@@ -146,7 +146,7 @@ void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back
 /*
  * Waits until the shared limit has room for so much, at most MEND_RATION_PATIENCE_MS, and only
  * while other processes may give any back: until each that collects has answered, then while one
- * has idle memory. True if there is room.
+ * has idle memory. True if there is room, or more than before.
  */
 enum { MEND_RATION_PATIENCE_MS = 200 };
 bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes);

@@ -261,15 +261,17 @@ bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes)
     if (!ration->has_file) {
         return false;
     }
-    bool has_room = false;
+    bool gave = false;
     bool goes_on = true;
     const uint64_t end_ms = mend_now_ms() + MEND_RATION_PATIENCE_MS;
     mend_mutex_lock(&ration->mutex);
     ration->wanted_bytes += room_bytes;
+    const uint64_t before_bytes = mend_limit_file_look(&ration->slot, 0).room_bytes;
     const uint64_t want = mend_limit_file_want(&ration->slot, ration->wanted_bytes);
     while (goes_on) {
         const mend_limit_view view = mend_limit_file_look(&ration->slot, want);
-        has_room = view.room_bytes >= room_bytes;
+        const bool has_room = view.room_bytes >= room_bytes;
+        gave = has_room || view.room_bytes > before_bytes;
         goes_on = !has_room && view.offered_bytes > 0 && mend_now_ms() < end_ms;
         if (goes_on) {
             unlock(ration);
@@ -280,5 +282,5 @@ bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes)
     ration->wanted_bytes -= room_bytes;
     mend_limit_file_want(&ration->slot, ration->wanted_bytes);
     unlock(ration);
-    return has_room;
+    return gave;
 }

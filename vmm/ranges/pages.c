@@ -88,7 +88,7 @@ void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_
     const uint64_t address = mend_range_page_start(range, page);
     mend_run *run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], address);
     assert(range->pages[page] == NULL);
-    mend_span *span = mend_layout_take(heap, run, address, range->page_bytes);
+    mend_span *span = mend_layout_take(heap, run, address, range->page_bytes, 0);
     mend_layout_count_alloc(heap, &heap->zones[span->zone], span, range->page_bytes, stream);
     mend_usage_note(heap);
     span->tag = range->tag;

@@ -67,7 +67,7 @@ mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *given, mend_sl
     MEND_TRY(mend_pool_needs_chunks(pool, "mend_sleep"));
     MEND_TRY(mend_pool_enter_all(pool));
     const mend_result result = mend_sleep_put(&pool->heap, &options, &all);
-    if (report != NULL && (result == MEND_OK || all.asleep_bytes > 0)) {
+    if (report != NULL && result == MEND_OK) {
         mend_struct_write(report, &all, sizeof(all));
     }
     return mend_pool_leave_all(pool, result);

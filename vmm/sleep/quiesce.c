@@ -1,7 +1,6 @@
 /*
- * Other memory for chunks, one by one (map/map.h), for which room is made: so that a chunk can be
- * split; and so that a pool holds no memory which other processes can know, for a checkpoint of the
- * process.
+ * Other memory for chunks, one by one (map/map.h), for which room is made: so that a pool holds no
+ * memory which other processes can know, for a checkpoint of the process.
  */
 #include "sleep/sleep.h"
 
@@ -32,17 +31,18 @@ static mend_result find_addresses(mend_heap *heap, const mend_chunk *chunk)
     return result;
 }
 
-static mend_result exchange(mend_heap *heap, const mend_exchange_order *order,
-                            mend_exchange_report *report)
+static mend_result exchange(mend_heap *heap, mend_chunk *chunk)
 {
-    const uint64_t size_bytes = order->chunk->size_bytes;
+    const mend_exchange_order order = {.chunk = chunk};
+    const uint64_t size_bytes = chunk->size_bytes;
+    mend_exchange_report done;
     mend_lack lack;
-    MEND_TRY(find_addresses(heap, order->chunk)); /* before memory goes back for the copy */
+    MEND_TRY(find_addresses(heap, chunk)); /* before memory goes back for the copy */
     MEND_TRY(mend_sleep_make_room(heap, size_bytes, &lack));
     mend_result result = MEND_ERROR_OUT_OF_MEMORY;
     for (int tries = 0; tries <= 1 && result == MEND_ERROR_OUT_OF_MEMORY && !mend_lacks_any(lack);
          tries++) {
-        result = mend_exchange_memory(heap, order, report);
+        result = mend_exchange_memory(heap, &order, &done);
         if (result == MEND_ERROR_OUT_OF_MEMORY && tries == 0) {
             MEND_TRY(mend_trim_to_create(heap, size_bytes, true, &lack));
         }
@@ -50,11 +50,11 @@ static mend_result exchange(mend_heap *heap, const mend_exchange_order *order,
     return result;
 }
 
-mend_result mend_sleep_exchange(mend_heap *heap, const mend_exchange_order *order,
-                                mend_exchange_report *report)
+/* Gives a chunk memory that no other process can know. */
+static mend_result make_chunk_private(mend_heap *heap, mend_chunk *chunk)
 {
     const size_t reservations_before = heap->space.reservations_by_address.count;
-    const mend_result result = exchange(heap, order, report);
+    const mend_result result = exchange(heap, chunk);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         mend_space_trim(&heap->space, reservations_before);
     }
@@ -115,11 +115,9 @@ static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
     for (mend_chunk *chunk;
          result == MEND_OK && (chunk = mend_chunk_from(&heap->chunks, behind)) != NULL;) {
         const uint64_t size_bytes = chunk->size_bytes;
-        mend_exchange_report done;
         behind = chunk->address + size_bytes;
         if (is_shareable(chunk) && !mend_chunk_sleeps(chunk)) {
-            const mend_exchange_order order = {.chunk = chunk, .is_private = true};
-            result = mend_sleep_exchange(heap, &order, &done);
+            result = make_chunk_private(heap, chunk);
             report->exchanged_bytes += result == MEND_OK ? size_bytes : 0;
         }
     }

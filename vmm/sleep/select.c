@@ -182,20 +182,10 @@ static bool can_sleep(const mend_heap *heap, const mend_chunk *chunk, const cont
         return false;
     }
     if (held->to_stay_bytes > 0) {
-        selection->shared_bytes += bytes;
+        selection->beside_bytes += bytes;
         return false;
     }
     return true;
-}
-
-bool mend_is_shared(const mend_heap *heap, const mend_sleep_options *options,
-                    const mend_chunk *chunk)
-{
-    mend_selection none = {0};
-    contents held = look_into(heap, options, chunk);
-    held.to_sleep_bytes += held.graphs_bytes;
-    return !chunk->is_frozen && held.to_sleep_bytes > 0 && !can_sleep(heap, chunk, &held, &none) &&
-           none.shared_bytes > 0;
 }
 
 static bool add(mend_selection *selection, const mend_sleep_options *options, mend_chunk *chunk,
@@ -209,7 +199,6 @@ static bool add(mend_selection *selection, const mend_sleep_options *options, me
     selection->sleepers[selection->count++] = (mend_cluster){
         .address = chunk->address, .size_bytes = chunk->size_bytes, .chunk = chunk, .kept = kept};
     selection->spans += held->spans;
-    selection->chosen_bytes += held->to_sleep_bytes;
     return true;
 }
 

@@ -18,6 +18,11 @@ typedef struct sleeping {
 
 /* ---- before anything changes ----------------------------------------------------------------- */
 
+static uint64_t stayed_bytes(const mend_selection *selection)
+{
+    return selection->beside_bytes + selection->pinned_bytes + selection->mapped_bytes;
+}
+
 /* Reasons by name for a call that cannot do what it was asked for. */
 static mend_result check(const sleeping *s)
 {
@@ -29,8 +34,7 @@ static mend_result check(const sleeping *s)
                             (unsigned long long)selection->pinned_bytes,
                             (unsigned long long)selection->pinned_at);
     }
-    uint64_t stayed = selection->shared_bytes + selection->pinned_bytes + selection->mapped_bytes;
-    if (selection->count == 0 && stayed == 0 && selection->asleep_bytes > 0) {
+    if (selection->count == 0 && stayed_bytes(selection) == 0 && selection->asleep_bytes > 0) {
         return mend_failure(MEND_ERROR_ASLEEP,
                             "mend_sleep: all %llu bytes of blocks that are to sleep are asleep",
                             (unsigned long long)selection->asleep_bytes);
@@ -156,11 +160,22 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
     if (result != MEND_OK) {
         return undo(s, unmapped, result);
     }
-    heap->counters.sleeps += report->asleep_bytes == 0;
+    heap->counters.sleeps++;
     fall_asleep(s, report);
     /* Blocks that other threads freed meanwhile. */
     mend_settle(heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
     return MEND_OK;
+}
+
+/* The chunks freeze before anything changes: what their free memory waits for is known. */
+static mend_layout_promise nodes_for(mend_heap *heap, const mend_selection *selection)
+{
+    mend_layout_promise nodes = mend_freeze_nodes(heap, selection->count, selection->spans);
+    nodes.waits = mend_layout_nodes_for(heap, 1).waits;
+    for (size_t i = 0; i < selection->count; i++) {
+        nodes.waits += mend_freeze_waits(heap, selection->sleepers[i].chunk);
+    }
+    return nodes;
 }
 
 /* Selects, and puts to sleep what is selected. After a failure all that could have slept stays. */
@@ -168,19 +183,17 @@ static mend_result put_selected(sleeping *s, mend_sleep_report *report)
 {
     mend_heap *heap = s->heap;
     mend_selection *selection = &s->selection;
+    const mend_match match = mend_match_rules(heap, s->options);
+    report->matched_bytes = match.bytes;
+    report->unmatched_tags = match.unmatched_tags;
+    report->unmatched_tag = match.unmatched_tag;
     MEND_TRY(mend_select_to_sleep(heap, s->options, selection));
-    report->shared_bytes = selection->shared_bytes;
     report->pinned_bytes = selection->pinned_bytes;
     report->mapped_bytes = selection->mapped_bytes;
+    report->stayed_bytes = stayed_bytes(selection);
     mend_result result = check(s);
     if (result == MEND_OK && selection->count > 0) {
-        /* The chunks freeze before anything changes: what their free memory waits for is known. */
-        size_t waits = mend_layout_nodes_for(heap, 1).waits;
-        for (size_t i = 0; i < selection->count; i++) {
-            waits += mend_freeze_waits(heap, selection->sleepers[i].chunk);
-        }
-        mend_layout_promise nodes = mend_freeze_nodes(heap, selection->count, selection->spans);
-        nodes.waits = waits;
+        const mend_layout_promise nodes = nodes_for(heap, selection);
         if (mend_slab_reserve(&heap->chunks.slab, selection->count) && /* for their memory */
             mend_layout_promise_these(heap, &nodes)) {
             result = perform(s, report);
@@ -189,127 +202,8 @@ static mend_result put_selected(sleeping *s, mend_sleep_report *report)
             result = mend_no_host_memory("a sleep");
         }
     }
-    report->shared_bytes += result != MEND_OK ? selection->chosen_bytes : 0;
     mend_selection_clear(heap, selection);
     return result;
-}
-
-/* ---- shared chunks --------------------------------------------------------------------------- */
-
-/*
- * Chunks that hold blocks which are to sleep beside blocks which stay awake: split at pages, so
- * that the first can sleep. Each becomes chunks that hold nothing of what stays awake, and chunks
- * between, all with their contents (map/map.h). Best effort: a chunk for whose copy there is
- * no room, or that the driver refuses to split, stays as it is.
- */
-
-typedef struct splits {
-    size_t count;          /* chunks that were split */
-    uint64_t copied_bytes; /* for that */
-    bool lacks_room;       /* for another one */
-} splits;
-
-/* Whether a failure is more than a reason to leave a chunk as it is. */
-static bool must_tell(const mend_heap *heap)
-{
-    return heap->unlocking.lost != MEND_DRIVER_OK || heap->chunks.missing_count > 0;
-}
-
-/* What a page of a chunk holds, as bits. */
-enum { TO_SLEEP = 1, TO_STAY = 2 };
-
-/* Free memory that is kept for captured graphs which may run while others sleep stays. */
-static unsigned bits_of(const mend_heap *heap, const mend_sleep_options *options,
-                        const mend_cluster *page)
-{
-    unsigned bits = 0;
-    MEND_SPANS_EACH(const mend_span, span, heap, page) {
-        if (span->live || mend_is_for_graphs(heap, span)) {
-            bits |= mend_is_to_sleep(options, span) ? TO_SLEEP : TO_STAY;
-        }
-    }
-    return bits;
-}
-
-/* The parts that a chunk becomes: neighbouring pages with the same fate are one. Returns their
- * number; 0: no page can sleep that cannot now. */
-static size_t cut(const mend_heap *heap, const mend_sleep_options *options, const mend_chunk *chunk,
-                  mend_cluster *cuts)
-{
-    mend_cluster page = {.address = chunk->address, .size_bytes = heap->device.granularity_bytes};
-    size_t parts = 0;
-    unsigned before = 0;
-    bool gains = false;
-    for (; page.address < chunk->address + chunk->size_bytes; page.address += page.size_bytes) {
-        const unsigned bits = bits_of(heap, options, &page);
-        if (parts == 0 || (bits & TO_STAY) != (before & TO_STAY)) {
-            cuts[parts++].address = page.address;
-        }
-        cuts[parts - 1].size_bytes += page.size_bytes;
-        gains = gains || bits == TO_SLEEP;
-        before = bits;
-    }
-    return gains ? parts : 0;
-}
-
-/* Splits a chunk; MEND_ERROR_OUT_OF_HOST_MEMORY is one of the reasons not to. */
-static mend_result split(mend_heap *heap, const mend_sleep_options *options, mend_chunk *chunk,
-                         splits *made)
-{
-    const uint64_t page_bytes = heap->device.granularity_bytes;
-    assert(chunk->size_bytes % page_bytes == 0);
-    mend_cluster *parts = calloc((size_t)(chunk->size_bytes / page_bytes), sizeof(parts[0]));
-    if (parts == NULL) {
-        return MEND_ERROR_OUT_OF_HOST_MEMORY;
-    }
-    const mend_exchange_order order = {
-        .chunk = chunk, .parts = parts, .count = cut(heap, options, chunk, parts)};
-    mend_exchange_report done = {0};
-    const mend_result result = order.count > 0 ? mend_sleep_exchange(heap, &order, &done) : MEND_OK;
-    made->count += result == MEND_OK && order.count > 0;
-    made->copied_bytes += result == MEND_OK ? done.copied_bytes : 0;
-    free(parts);
-    return result;
-}
-
-/* Splits those that can be; gives the pool's empty chunks back if they are in the way of a copy.
- * MEND_ERROR_DRIVER: a chunk lacks its mapping. */
-static mend_result split_all(mend_heap *heap, const mend_sleep_options *options, splits *made)
-{
-    mend_result result = MEND_OK;
-    uint64_t behind = 0;
-    *made = (splits){0};
-    for (mend_chunk *chunk;
-         result == MEND_OK && (chunk = mend_chunk_from(&heap->chunks, behind)) != NULL;) {
-        behind = chunk->address + chunk->size_bytes; /* and its parts */
-        if (chunk->size_bytes == heap->device.granularity_bytes ||
-            !mend_is_shared(heap, options, chunk)) {
-            continue; /* one of one page cannot be split */
-        }
-        result = split(heap, options, chunk, made);
-        made->lacks_room = made->lacks_room || result == MEND_ERROR_OUT_OF_MEMORY;
-        result = must_tell(heap) ? result : MEND_OK;
-    }
-    return result;
-}
-
-/* Splits chunks, and puts to sleep what can then; what sleeps so makes room for the next ones. Best
- * effort: it fails only if the device is lost, or a block lacks its mapping. */
-static mend_result put_shared(sleeping *s, mend_sleep_report *report)
-{
-    mend_heap *heap = s->heap;
-    mend_result result = MEND_OK;
-    splits made = {.lacks_room = report->shared_bytes > 0};
-    while (made.lacks_room && result == MEND_OK) {
-        result = split_all(heap, s->options, &made);
-        report->copied_bytes += made.copied_bytes;
-        if (result != MEND_OK || made.count == 0 || !mend_step_copies_have_ended(heap)) {
-            break; /* or copies of a refused split run, and what they read is not unmapped */
-        }
-        mend_retire_flush(heap, MEND_STREAM_UNKNOWN); /* scratch mappings that were refused */
-        result = put_selected(s, report);
-    }
-    return must_tell(heap) ? result : MEND_OK;
 }
 
 mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
@@ -323,13 +217,7 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
     MEND_TRY(mend_enter(heap, &scope));
     mend_result result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
     if (result == MEND_OK) {
-        const mend_match match = mend_match_rules(heap, options);
-        report->matched_bytes = match.bytes;
-        report->unmatched_tags = match.unmatched_tags;
-        report->unmatched_tag = match.unmatched_tag;
         result = put_selected(&s, report);
-        result = result == MEND_OK ? put_shared(&s, report) : result;
-        report->stayed_bytes = report->shared_bytes + report->pinned_bytes + report->mapped_bytes;
     }
     uint64_t trimmed_bytes;
     if (result == MEND_OK && options->keep_free == 0) {

@@ -39,11 +39,6 @@ mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report);
  * *lack: nothing where it has room. */
 mend_result mend_sleep_make_room(mend_heap *heap, uint64_t bytes, mend_lack *lack);
 
-/* Gives a chunk other memory of the device, in an open driver scope at a quiet point; makes room by
- * giving empty chunks back. Results as mend_exchange_memory. */
-mend_result mend_sleep_exchange(mend_heap *heap, const mend_exchange_order *order,
-                                mend_exchange_report *report);
-
 /* ---- select.c -------------------------------------------------------------------------------- */
 
 /* No driver call, unless it says so. */
@@ -52,9 +47,8 @@ typedef struct mend_selection {
     mend_cluster *sleepers; /* by address */
     size_t count;
     size_t spans;          /* in these chunks */
-    uint64_t chosen_bytes; /* of blocks in them */
     uint64_t asleep_bytes; /* of blocks that are to sleep, and do */
-    uint64_t shared_bytes; /* of blocks that are to sleep and stay: beside blocks that stay awake */
+    uint64_t beside_bytes; /* of blocks that are to sleep and stay: beside blocks that stay awake */
     uint64_t pinned_bytes; /* in chunks with a pin or an export */
     uint64_t mapped_bytes; /* in chunks that are mapped at a second address */
     uint64_t pinned_at;    /* the first chunk with a pin that holds such a block; 0: none */
@@ -81,10 +75,6 @@ mend_match mend_match_tags(const mend_heap *heap, const uint64_t *tags, size_t t
 
 mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *options,
                                  mend_selection *selection);
-
-/* Whether the chunk could sleep, if there were not blocks in it that stay awake. */
-bool mend_is_shared(const mend_heap *heap, const mend_sleep_options *options,
-                    const mend_chunk *chunk);
 
 /* Frees the selection, and what chunks that do not sleep would keep. Calls the driver. */
 void mend_selection_clear(mend_heap *heap, mend_selection *selection);

@@ -20,7 +20,9 @@ extern "C" {
  * as sleep tag; a page that of the thread that created its range, or else mend_range_options.tag.
  * The tag of a block does not change, that of a page until its decommit. Where memory is
  * told apart by tags (mend_get_holders, events, recordings), a block or page without a tag of its
- * own counts for its sleep tag, which mend_name gives a name. No lock, no driver call.
+ * own counts for its sleep tag, which mend_name gives a name. Blocks with one lie in chunks where
+ * no others do, so that these can sleep; those with the tag of their options, once the pool has
+ * slept. Where a request would wait or fail otherwise, tags share chunks. No lock, no driver call.
  */
 MEND_API uint64_t mend_set_sleep_tag(uint64_t tag);
 
@@ -77,13 +79,10 @@ typedef struct mend_sleep_report {
     uint64_t host_bytes;     /* contents kept in pinned memory of the host */
     uint64_t file_bytes;     /* contents kept in a file */
     uint64_t dropped_bytes;  /* contents dropped */
-    uint64_t stayed_bytes;   /* bytes of blocks that were to sleep and stay awake; the sum of the
-                              * next three */
-    uint64_t shared_bytes;   /* on pages with blocks that stay awake, or in chunks with such blocks
-                              * that could not be split, or not sleep then */
+    uint64_t stayed_bytes;   /* bytes of blocks that were to sleep and stay awake: the sum of the
+                              * next two, and what lies in chunks with blocks that stay awake */
     uint64_t pinned_bytes;   /* in chunks with a pin or an export (skip_pinned) */
     uint64_t mapped_bytes;  /* in chunks that are mapped at a second address, for captured graphs */
-    uint64_t copied_bytes;  /* copied on the device, to split chunks */
     uint64_t matched_bytes; /* of blocks and memory of graphs that were to sleep: they sleep now,
                              * stayed awake, or slept before. 0: the options name nothing */
     uint64_t unmatched_tags; /* rules with a tag that none of these has */
@@ -91,7 +90,7 @@ typedef struct mend_sleep_report {
 } mend_sleep_report;
 #define MEND_SLEEP_REPORT_INIT                                                                     \
     {                                                                                              \
-        sizeof(mend_sleep_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                           \
+        sizeof(mend_sleep_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                 \
     }
 
 /*
@@ -104,14 +103,9 @@ typedef struct mend_sleep_report {
  * mend_wake, and not while their memory sleeps. Blocks of other processes (mend_import) stay as
  * they are.
  *
- * Memory goes back in complete chunks, which may hold several blocks; a block sleeps as far as its
- * chunks do. A chunk in which a block stays awake is split at pages of the device: it gets new
- * memory in several chunks, at the same address and with its contents, and those without a block
- * that stays awake sleep. That comes after all others sleep, and is best effort: where there is no
- * room for the new memory, beside the old memory for a moment, or the driver refuses, the chunk
- * stays as it is, awake, and the call goes on. The pool's free memory may go back to make room,
- * with keep_free too. The report says how many bytes stayed and why: name all tags that are to
- * sleep in one call.
+ * Memory goes back in complete chunks: one in which a block stays awake stays too, and the report
+ * says how many bytes did. Blocks with the sleep tag of their thread lie in chunks without others
+ * (mend_set_sleep_tag), so all of them sleep. A block over several chunks sleeps as far as they do.
  *
  * A sleeping block may be freed, on any stream, a page decommitted, and both described; it may not
  * be used, and calls that need its memory fail with MEND_ERROR_ASLEEP. Other blocks are allocated
@@ -132,9 +126,7 @@ typedef struct mend_sleep_report {
  * signal); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error no block has changed; what
  * sleeps without any block may be gone. One exception, as for mend_defrag: if the driver unmaps a
  * chunk, refuses the next one, and then refuses to map the first again, its blocks are unusable
- * until a later call maps them. So it may be with a chunk that is split, and the device may be lost
- * then: blocks that the call put to sleep before sleep on, and *report is written in spite of the
- * error. It is untouched after all others.
+ * until a later call maps them.
  */
 MEND_API mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *options,
                                 mend_sleep_report *report);

@@ -37,10 +37,8 @@ class SleepReport(NamedTuple):
     file_bytes: int
     dropped_bytes: int
     stayed_bytes: int
-    shared_bytes: int
     pinned_bytes: int
     mapped_bytes: int
-    copied_bytes: int
     matched_bytes: int
     unmatched_tags: int
     unmatched_tag: int

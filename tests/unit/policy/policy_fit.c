@@ -82,7 +82,7 @@ static void add(hand_heap *h, uint64_t pages, uint32_t state)
 {
     mend_run *run = mend_layout_run_at(&h->heap.zones[MEND_ZONE_LARGE], h->end);
     if (state != UNUSED) {
-        mend_span *span = mend_layout_take(&h->heap, run, h->end, pages * PAGE);
+        mend_span *span = mend_layout_take(&h->heap, run, h->end, pages * PAGE, 0);
         if (state != LIVE) {
             mend_waits_add(mend_heap_wait_env(&h->heap), &span->waits,
                            (mend_stamp){.epoch = EPOCH, .stream = state});

@@ -9,21 +9,27 @@
 enum { BLOCKS = 6 };
 
 KIT_SETTING(shareable, w->pool_config.shareable = 1);
+KIT_SETTING(slow, w->pool_config.shareable = 1, w->sim_config.copy_ns = 1000000);
 
 typedef struct scene {
     mend_world w;
     void *blocks[BLOCKS];
 } scene;
 
-static bool open_scene(scene *s, bool is_shareable)
+static bool open_scene_with(scene *s, void (*set)(mend_world *))
 {
-    if (!kit_open_with(&s->w, 64 * MEND_MIB, is_shareable ? shareable : NULL)) {
+    if (!kit_open_with(&s->w, 64 * MEND_MIB, set)) {
         return false;
     }
     for (int i = 0; i < BLOCKS; i++) {
         s->blocks[i] = kit_alloc_written(&s->w, (uint64_t)(i + 1) * MEND_MIB / 2, s->w.streams[0]);
     }
     return true;
+}
+
+static bool open_scene(scene *s, bool is_shareable)
+{
+    return open_scene_with(s, is_shareable ? shareable : NULL);
 }
 
 static void close_scene(scene *s)
@@ -72,6 +78,29 @@ SCENE_TEST(pool_quiesce, shareable_memory_becomes_private, open_scene(r, true))
     void *more = kit_alloc(w, MEND_MIB, S(0));
     EXPECT_OK(mend_export(w->pool, more, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL,
                           NULL)); /* what comes later is shareable */
+}
+
+SCENE_TEST(pool_quiesce, without_room_for_a_copy_it_fails, open_scene(r, true))
+{
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
+    const uint64_t held_bytes = mend_world_stats(w).reserved_bytes;
+    EXPECT_OK(mend_set_limit(w->pool, held_bytes));
+    EXPECT_REFUSAL(OUT_OF_MEMORY, "put blocks to sleep first", mend_quiesce(w->pool, NULL));
+    EXPECT_LEDGER(w, chunk_bytes, held_bytes);
+    EXPECT_OK(mend_set_limit(w->pool, 0));
+    EXPECT_OK(mend_quiesce(w->pool, NULL));
+}
+
+/* The driver refuses the waits behind the copies, which run on. */
+SCENE_TEST(pool_quiesce, what_copies_write_to_stays_until_they_end, open_scene_with(r, slow))
+{
+    kit_fail(w, "context_synchronize", 1, 1, 999); /* not the one at the beginning */
+    kit_fail(w, "stream_synchronize", 0, 2, 999);
+    EXPECT_ERROR(DRIVER, mend_quiesce(w->pool, NULL));
+    mend_sim_clear_faults(w->sim);
+    EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(mend_quiesce(w->pool, NULL));
 }
 
 SCENE_TEST(pool_quiesce, exported_and_pinned_memory_is_named, open_scene(r, true))

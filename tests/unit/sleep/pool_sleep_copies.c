@@ -135,10 +135,11 @@ SLEEP_TEST(pool_sleep_copies, they_end_with_their_blocks)
     EXPECT_OK(mend_read_kept(w->pool, pair[0], sizeof(read), read));
     EXPECT_OK(mend_find_kept(w->pool, pair[0], sizeof(read), &found));
     kit_release(w, pair[1], SMALL, S(0));
-    mend_set_sleep_tag(3);
-    void *other = kit_alloc_written(w, SMALL, S(0));
-    mend_set_sleep_tag(0);
-    EXPECT_PTR_EQ(pair[1], other);
+    void *other;
+    EXPECT_OK(mend_alloc_with(w->pool, SMALL, S(0),
+                              KIT_OPTIONS(mend_alloc_options, .tag = 3, .address = pair[1]),
+                              &other));
+    kit_write(w, S(0), other, SMALL);
     EXPECT_INVALID(mend_read_kept(w->pool, pair[0], sizeof(read), read));
     EXPECT_OK(mend_read_kept(w->pool, pair[0], SMALL, read));
     EXPECT_OK(mend_sleep(

@@ -17,7 +17,6 @@ enum { THREADS = 3, OTHERS = 24, OTHER_BYTES = 120 << 10, OWN_PAGES = 6 };
 typedef struct arena {
     sleep_rig r;
     atomic_bool is_over;
-    bool splits;                    /* tag 3 sleeps alone, beside blocks of tag 4 */
     _Atomic(void *) others[OTHERS]; /* blocks of tags 3 and 4, which any thread may free */
 } arena;
 
@@ -29,21 +28,14 @@ typedef struct worker {
 static void sleep_and_wake(arena *a)
 {
     const uint64_t tags[] = {1, 3};
-    const mend_sleep_rule rule = {4, MEND_KEEP_AWAKE};
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
-    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    uint64_t copied_bytes = 0;
     options.directory = sleep_rig_directory();
-    options.rules = &rule;
-    options.rule_count = a->splits;
     for (int i = 0; i < CYCLES; i++) {
         options.others = i % 3 == 0 ? MEND_KEEP_FILE : MEND_KEEP_HOST;
-        EXPECT_OK(mend_sleep(a->r.w.pool, &options, &report));
-        copied_bytes += report.copied_bytes;
+        EXPECT_OK(mend_sleep(a->r.w.pool, &options, NULL));
         EXPECT_OK(mend_wake(a->r.w.pool, tags, (size_t)(i % 3), NULL));
         EXPECT_OK(mend_wake(a->r.w.pool, NULL, 0, NULL));
     }
-    EXPECT_TRUE((copied_bytes > 0) == a->splits);
     atomic_store(&a->is_over, true);
 }
 
@@ -127,11 +119,5 @@ static void work_together(arena *a)
 MEND_TEST(pool_sleep_threads, others_allocate_and_free_meanwhile)
 {
     static arena a;
-    work_together(&a);
-}
-
-MEND_TEST(pool_sleep_threads, chunks_are_split_while_others_allocate_and_free)
-{
-    static arena a = {.splits = true};
     work_together(&a);
 }

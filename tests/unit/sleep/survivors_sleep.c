@@ -61,10 +61,11 @@ MEND_TEST(survivors_sleep, neighbours_are_kept_where_each_is_to_be)
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
     ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, shareable));
     for (int i = 0; i < 2; i++) {
-        mend_set_sleep_tag(i == 0 ? 1 : 2);
-        blocks[i] = kit_alloc_written(&w, MEND_MIB / 2, NULL);
+        EXPECT_OK(mend_alloc_with(w.pool, MEND_MIB / 2, NULL,
+                                  KIT_OPTIONS(mend_alloc_options, .tag = 1 + (uint64_t)i),
+                                  &blocks[i]));
+        kit_write(&w, NULL, blocks[i], MEND_MIB / 2);
     }
-    mend_set_sleep_tag(0);
     options.rules = rules;
     options.rule_count = 2;
     options.directory = sleep_rig_directory();

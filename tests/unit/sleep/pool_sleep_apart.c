@@ -1,0 +1,186 @@
+/* Blocks with a sleep tag of their thread lie in chunks without others, so that all of them sleep;
+ * and tags share chunks before a request fails. */
+#include "tests/unit/sleep/sleep_rig.h"
+
+#define BLOCK (120 * MEND_KIB)
+enum { TAGS = 3, ROUNDS = 4 };
+
+/* `tag` 0: none. */
+static void *alloc_tagged(mend_world *w, uint64_t tag, uint64_t size_bytes)
+{
+    mend_set_sleep_tag(tag);
+    void *block = kit_alloc_written(w, size_bytes, S(0));
+    mend_set_sleep_tag(0);
+    return block;
+}
+
+static mend_sleep_report put(mend_world *w, uint64_t tag)
+{
+    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(tag, MEND_KEEP_HOST, ), &report));
+    return report;
+}
+
+/* Large and small ones in turn, of two tags and of none. */
+static void fill(mend_world *w, void *blocks[TAGS][2 * ROUNDS])
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        for (uint64_t tag = 0; tag < TAGS; tag++) {
+            blocks[tag][2 * i] = alloc_tagged(w, tag, BLOCK);
+            blocks[tag][2 * i + 1] = alloc_tagged(w, tag, 4 * MEND_KIB);
+        }
+    }
+}
+
+static void empty(mend_world *w, void *blocks[TAGS][2 * ROUNDS])
+{
+    for (int i = 0; i < 2 * ROUNDS; i++) {
+        for (int tag = 0; tag < TAGS; tag++) {
+            kit_release(w, blocks[tag][i], i % 2 == 0 ? BLOCK : 4 * MEND_KIB, S(0));
+        }
+    }
+}
+
+KIT_TEST(pool_sleep_apart, all_of_a_tag_sleeps_the_first_time)
+{
+    void *blocks[TAGS][2 * ROUNDS];
+    fill(w, blocks);
+    EXPECT_FIELDS(put(w, 1), stayed_bytes, 0, host_bytes, ROUNDS * (BLOCK + 4 * MEND_KIB));
+    EXPECT_FIELDS(put(w, 2), stayed_bytes, 0, host_bytes, ROUNDS * (BLOCK + 4 * MEND_KIB));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    empty(w, blocks);
+}
+
+/* What a tag has beside its blocks is a part of them, not a usual chunk of 1 MiB. */
+KIT_TEST(pool_sleep_apart, small_tags_take_little_memory)
+{
+    enum { MANY = 16 };
+    void *blocks[MANY];
+    for (uint64_t i = 0; i < MANY; i++) {
+        blocks[i] = alloc_tagged(w, 1 + i, BLOCK);
+    }
+    EXPECT_LEDGER(w, chunk_bytes, MANY * 128 * MEND_KIB);
+    kit_release_row(w, blocks, MANY, BLOCK, S(0));
+}
+
+/* Chunks grow with the tag, so that it takes few creations. */
+KIT_TEST(pool_sleep_apart, large_tags_have_large_chunks)
+{
+    enum { MANY = 64 };
+    void *blocks[MANY];
+    for (int i = 0; i < MANY; i++) {
+        blocks[i] = alloc_tagged(w, 1, 60 * MEND_KIB);
+    }
+    EXPECT_TRUE(mend_world_stats(w).chunks <= 20);
+    EXPECT_TRUE(mend_world_stats(w).reserved_bytes <= MANY * 60 * MEND_KIB + MEND_MIB);
+    kit_release_row(w, blocks, MANY, 60 * MEND_KIB, S(0));
+}
+
+/* Neither search nor front cache gives memory of a tag to others; memory of none is for every tag
+ * once its chunk is empty. */
+KIT_TEST(pool_sleep_apart, freed_memory_of_a_tag_stays_its_own)
+{
+    enum { SMALL = 4 << 10 };
+    void *first = alloc_tagged(w, 1, SMALL);
+    void *freed = alloc_tagged(w, 1, SMALL);
+    kit_free(w, freed, S(0));
+    void *other = kit_alloc_written(w, SMALL, S(0));
+    EXPECT_TRUE(other != freed);
+    EXPECT_PTR_EQ(freed, alloc_tagged(w, 1, SMALL));
+    EXPECT_FIELDS(put(w, 1), stayed_bytes, 0, host_bytes, 2 * SMALL);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_free(w, other, S(0));
+    void *again = alloc_tagged(w, 2, SMALL);
+    void *beside = kit_alloc_written(w, SMALL, S(0));
+    EXPECT_FIELDS(put(w, 2), stayed_bytes, 0, host_bytes, SMALL);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_release(w, beside, SMALL, S(0));
+    kit_release(w, again, SMALL, S(0));
+    kit_release(w, freed, SMALL, S(0));
+    kit_release(w, first, SMALL, S(0));
+}
+
+KIT_TEST(pool_sleep_apart, a_freed_block_of_none_is_not_taken_by_a_tag_beside_others)
+{
+    void *stays = kit_alloc_written(w, BLOCK, S(0));
+    void *freed = kit_alloc_written(w, BLOCK, S(0));
+    kit_free(w, freed, S(0));
+    void *block = alloc_tagged(w, 1, BLOCK);
+    EXPECT_FIELDS(put(w, 1), stayed_bytes, 0, host_bytes, BLOCK);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_release(w, block, BLOCK, S(0));
+    kit_release(w, stays, BLOCK, S(0));
+}
+
+/* A tag that is for more than sleep is known to sleep once the pool has slept. */
+KIT_TEST(pool_sleep_apart, tags_of_options_lie_apart_once_the_pool_has_slept)
+{
+    void *first = kit_alloc_written(w, BLOCK, S(0));
+    void *blocks[2];
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    for (uint64_t i = 0; i < 2; i++) {
+        EXPECT_OK(mend_alloc_with(w->pool, BLOCK, S(0),
+                                  KIT_OPTIONS(mend_alloc_options, .tag = 5 + i), &blocks[i]));
+    }
+    EXPECT_FIELDS(put(w, 5), stayed_bytes, 0, host_bytes, BLOCK);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_free(w, blocks[0], S(0));
+    kit_free(w, blocks[1], S(0));
+    kit_release(w, first, BLOCK, S(0));
+}
+
+/* What an engine captures outside of its tags sleeps with them. */
+KIT_TEST(pool_sleep_apart, memory_of_graphs_lies_apart_from_blocks_that_stay)
+{
+    void *first = alloc_tagged(w, 1, BLOCK);
+    void *stays = kit_alloc_written(w, BLOCK / 2, S(0));
+    kit_begin_capture(w, S(0));
+    kit_leave_in_flight(w, BLOCK / 2, S(0), 10, S(0));
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    const uint64_t held_bytes = mend_world_ledger(w).chunk_bytes;
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, MEND_KEEP_HOST, .graphs = MEND_KEEP_NOTHING), NULL));
+    EXPECT_TRUE(mend_world_ledger(w).chunk_bytes <= held_bytes - BLOCK - BLOCK / 2);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_launch_graph(w, graph, S(0));
+    kit_release(w, stays, BLOCK / 2, S(0));
+    kit_release(w, first, BLOCK, S(0));
+    mend_sim_graph_destroy(w->sim, graph);
+}
+
+KIT_TEST(pool_sleep_apart, tags_share_chunks_before_a_request_fails)
+{
+    void *first = alloc_tagged(w, 1, 32 * MEND_KIB + 512);
+    EXPECT_OK(mend_set_limit(w->pool, mend_world_stats(w).reserved_bytes));
+    void *second = alloc_tagged(w, 2, 16 * MEND_KIB);
+    void *third = kit_alloc_written(w, 12 * MEND_KIB, S(0));
+    EXPECT_FIELDS(put(w, 2), stayed_bytes, 16 * MEND_KIB, asleep_bytes, 0);
+    kit_release(w, first, 32 * MEND_KIB + 512, S(0));
+    kit_release(w, second, 16 * MEND_KIB, S(0));
+    kit_release(w, third, 12 * MEND_KIB, S(0));
+}
+
+KIT_TEST(pool_sleep_apart, a_compaction_keeps_tags_apart)
+{
+    enum { MANY = 16 };
+    void *blocks[MANY];
+    for (int i = 0; i < MANY; i++) {
+        blocks[i] = alloc_tagged(w, 1, 60 * MEND_KIB);
+    }
+    for (int i = 0; i < MANY; i++) {
+        if (i % 4 != 0) {
+            kit_free(w, blocks[i], S(0));
+        }
+    }
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL)); /* no empty chunk has the tag */
+    EXPECT_OK(mend_defrag(w->pool, NULL, NULL));
+    EXPECT_TRUE(mend_world_stats(w).compactions > 0);
+    void *others[MANY];
+    kit_alloc_written_row(w, others, MANY, 512, S(0));
+    EXPECT_FIELDS(put(w, 1), stayed_bytes, 0, host_bytes, MANY / 4 * 60 * MEND_KIB);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_release_row(w, others, MANY, 512, S(0));
+    for (int i = 0; i < MANY; i += 4) {
+        kit_release(w, blocks[i], 60 * MEND_KIB, S(0));
+    }
+}
