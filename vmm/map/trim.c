@@ -13,8 +13,7 @@
 static bool can_withdraw(mend_heap *heap, mend_chunk *chunk, bool may_unmap)
 {
     return chunk->address == 0 ||
-           (may_unmap && mend_layout_chunk_is_ready(heap, chunk, MEND_STREAM_UNKNOWN,
-                                                    heap->streams.looks_ahead));
+           (may_unmap && mend_layout_chunk_is_ready(heap, chunk, MEND_STREAM_UNKNOWN, 0));
 }
 
 /* Records and polls the fences of all streams, to find out what is idle. */
@@ -174,12 +173,14 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uin
 {
     bool is_captured = false;
     bool is_released = false;
+    uint64_t owed_bytes = 0;
     const uint64_t passes = heap->streams.passes;
     mend_result result = find_out(heap, asking, &is_captured);
     if (result == MEND_OK && plan->lacking_bytes != 0) {
         /* What goes back for the limit alone leaves room on the device, too. */
         const uint64_t of_device = mend_min_u64(plan->lacking_bytes, plan->create_bytes);
-        const uint64_t bytes = mend_max_u64(plan->lacking_bytes, of_device + owed_to_others(heap));
+        owed_bytes = owed_to_others(heap);
+        const uint64_t bytes = mend_max_u64(plan->lacking_bytes, of_device + owed_bytes);
         uint64_t released_bytes = 0;
         const bool is_known = !heap->attainable.is_refused; /* else it may be less */
         mend_chunk *chosen = choose_idle(heap, plan, bytes, !is_captured, all_bytes > 0, is_known);
@@ -189,7 +190,7 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uin
     heap->counters.chunks_remade += is_released;
     *goes_on = is_released || heap->streams.passes != passes;
     if (!is_released && all_bytes > 0 &&
-        mend_budget_lacks_device_memory(heap, plan->create_bytes)) {
+        (owed_bytes > 0 || mend_budget_lacks_device_memory(heap, plan->create_bytes))) {
         mend_budget_note_lack(heap, mend_align_up(all_bytes, heap->device.granularity_bytes));
     }
     return heap->unlocking.lost != MEND_DRIVER_OK || result == MEND_ERROR_OUT_OF_HOST_MEMORY
