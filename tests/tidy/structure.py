@@ -317,7 +317,7 @@ PARTS = {
                 "refused_total_bytes"],
         "plan": ["refused_bytes", "wanted_total_bytes"], "ranges": ["held_range"], "sleep": [""]}),
     "streams": Part("mend_streams", "memory", whole=True, set_by={
-        "alloc": ["asks_any", "looks_ahead", "may_be_several", "serves_any", "serves_groups",
+        "alloc": ["may_be_several", "serves_any", "serves_groups",
                   "watches"]}),
 }
 STATE = "vmm/layout/state.h"  # it sums over parts

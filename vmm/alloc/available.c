@@ -27,22 +27,15 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     return MEND_OK;
 }
 
-static mend_result ask(mend_heap *heap, mend_request *asking, mend_room *room)
-{
-    bool is_captured = false;
-    MEND_TRY(mend_ladder_refresh(heap, asking));
-    MEND_TRY(mend_streams_find_capture(&heap->streams, asking->stream, &is_captured));
-    return fill(heap, asking, is_captured, room);
-}
-
+/* Also where there is one stream: for a request without one it matters what is idle. */
 static mend_result look(mend_heap *heap, mend_request *asking, mend_room *room)
 {
+    bool is_captured = false;
     mend_capture_groups_collect(heap);
-    heap->streams.asks_any = asking->stream == MEND_STREAM_UNKNOWN;
-    heap->streams.may_be_several |= heap->streams.asks_any;
-    mend_result result = ask(heap, asking, room);
-    heap->streams.asks_any = false;
-    return result;
+    mend_retire_flush(heap, asking->stream);
+    MEND_TRY(mend_ladder_ask_others(heap, asking));
+    MEND_TRY(mend_streams_find_capture(&heap->streams, asking->stream, &is_captured));
+    return fill(heap, asking, is_captured, room);
 }
 
 /* The driver gives memory of its own in steps. */

@@ -32,13 +32,14 @@ static mend_result begin(mend_heap *heap, uint32_t asking, const mend_compact_li
     return mend_victims_find(pass) ? MEND_OK : mend_no_host_memory("a pass of compactions");
 }
 
-/* What all compactions gain that fit into so much room. */
+/* What all compactions gain that fit into so much room, once the GPU is done. */
 static uint64_t gained_within(mend_heap *heap, mend_served_sizes served, uint64_t room_bytes)
 {
     uint64_t bytes = 0;
     MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
         mend_compact_size size = {0};
-        if (mend_victims_would_serve(chunk, served) && mend_victims_may_gain(heap, chunk)) {
+        if (mend_victims_would_serve(chunk, served) &&
+            mend_victims_may_gain(heap, chunk, MEND_BLOCKED_BY_GROUPS)) {
             mend_victims_measure(heap, chunk, NULL, &size);
         }
         bytes += size.used_bytes <= room_bytes ? size.gained_bytes : 0;
@@ -58,13 +59,10 @@ bool mend_defrag_would_serve(mend_heap *heap, const mend_request *request, uint6
         empty_bytes + mend_align_down(limit_bytes - reserved_bytes, heap->device.granularity_bytes);
     uint64_t gained_bytes = 0;
     uint64_t before_bytes;
-    assert(!heap->streams.looks_ahead);
-    heap->streams.looks_ahead = true;
     do {
         before_bytes = gained_bytes;
         gained_bytes = gained_within(heap, served, now_bytes + before_bytes);
     } while (gained_bytes > before_bytes && now_bytes + gained_bytes < request->size_bytes);
-    heap->streams.looks_ahead = false;
     return now_bytes + gained_bytes >= request->size_bytes;
 }
 

@@ -89,17 +89,15 @@ static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool
     return plan->lacks_host_memory ? mend_outcome_without_host_memory() : MEND_NOTHING;
 }
 
-/* The plans for a large request, from the cheapest to those that create least. The last is made if
- * the driver refused since the same was: now the pool knows what the device has. A small request
- * has the plan elsewhere alone. */
+/* The plans for a large request, from the cheapest to those that create least. A small request has
+ * the last alone. */
 static const mend_plan_rules ways[] = {
     {.may_extend = true, .may_move = true},
     {.may_extend = true, .may_create = true, .may_move = true},
     {.may_extend = true, .may_create = true, .may_move = true, .exact = true},
     {.may_create = true, .may_move = true, .exact = true},
-    {.may_extend = true, .may_create = true, .may_move = true, .exact = true},
 };
-enum { FREE_ONLY, CREATES, EXACTLY, EXACTLY_ELSEWHERE, EXACTLY_AGAIN, WAYS };
+enum { FREE_ONLY, CREATES, EXACTLY, EXACTLY_ELSEWHERE, WAYS };
 static_assert(WAYS == sizeof(ways) / sizeof(ways[0]), "each has a name");
 
 /* Maps the gaps of a bridge one after the other, and takes the place. Other threads may have used
@@ -233,13 +231,10 @@ static mend_outcome place_in_zone(mend_heap *heap, const mend_request *request, 
         mend_headroom_note_request(heap, request->size_bytes);
         need_bytes = mend_plan_least_need(heap, request);
     }
-    const uint64_t limit_bytes = mend_budget_limit(heap);
-    const int end = is_small ? EXACTLY_ELSEWHERE + 1 : WAYS;
-    for (int i = is_small ? EXACTLY_ELSEWHERE : FREE_ONLY; i < end && outcome == MEND_NOTHING;
+    for (int i = is_small ? EXACTLY_ELSEWHERE : FREE_ONLY; i < WAYS && outcome == MEND_NOTHING;
          i++) {
         const mend_plan_rules rules = ways[i];
-        if ((i <= CREATES && !mend_plan_may_have(heap, request, rules, need_bytes)) ||
-            (i == EXACTLY_AGAIN && mend_budget_limit(heap) == limit_bytes)) {
+        if (i <= CREATES && !mend_plan_may_have(heap, request, rules, need_bytes)) {
             continue;
         }
         mend_plan_clear(plan);

@@ -126,8 +126,6 @@ static uint64_t made_again_of(const mend_heap *heap, uint64_t empty_bytes)
 static mend_usable look_past(const mend_heap *heap, const mend_request *request, unsigned holds)
 {
     mend_usable found = {.empty_bytes = heap->chunks.unmapped_bytes};
-    mend_request giver = *request; /* what is given back for one chunk, no stream may use */
-    giver.stream = request->in_one_chunk ? MEND_STREAM_UNKNOWN : request->stream;
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         /* A small one: in both. */
         bool may_lie_here =
@@ -135,7 +133,7 @@ static mend_usable look_past(const mend_heap *heap, const mend_request *request,
         const uint64_t most_bytes =
             zone == MEND_ZONE_SMALL ? heap->config.placement.small_request_bytes : UINT64_MAX;
         MEND_TREE_EACH(const mend_run, run, by_address, &heap->zones[zone].runs_by_address) {
-            found.empty_bytes += empty_bytes_of(heap, &giver, run, holds, &found.blocked);
+            found.empty_bytes += empty_bytes_of(heap, request, run, holds, &found.blocked);
             if (may_lie_here) {
                 const uint64_t bytes = longest_in_run(heap, request, run, holds, &found.blocked);
                 mend_raise_u64(&found.longest_bytes, mend_min_u64(bytes, most_bytes));
@@ -205,14 +203,6 @@ bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
     return request->size_bytes > free_within(heap, is_guess ? most_bytes : mend_budget_limit(heap));
 }
 
-uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_request *request)
-{
-    const uint64_t size_bytes = request->size_bytes;
-    const uint64_t there_bytes = free_within(heap, mend_budget_limit(heap));
-    const bool is_within_limit = size_bytes <= free_within(heap, mend_budget_limit_of_chunks(heap));
-    return is_within_limit ? size_bytes - mend_min_u64(there_bytes, size_bytes) : 0;
-}
-
 /* All empty chunks, with what can be created; for chunks of a size of their own what is above the
  * limit, or others get, goes back first. */
 static uint64_t joined_bytes(const mend_heap *heap, const mend_request *request,
@@ -263,14 +253,12 @@ static uint64_t fitting_bytes_of(const mend_heap *heap, const mend_request *requ
 /* A limit under which the request would have succeeded; 0: none. Often the lowest, but free
  * memory that was there and did not serve is not counted. */
 static uint64_t sufficient_limit_bytes(const mend_heap *heap, const mend_request *request,
-                                       const mend_usable *as_is, bool is_captured)
+                                       const mend_usable *as_is)
 {
-    const bool joins = !request->in_one_chunk || !is_captured; /* or gives back */
     if (heap->shortage.refused_bytes > 0) {
         return 0;
     }
-    const uint64_t empty_bytes =
-        joins && !would_fit(heap, request, *as_is) ? as_is->empty_bytes : 0;
+    const uint64_t empty_bytes = would_fit(heap, request, *as_is) ? 0 : as_is->empty_bytes;
     const uint64_t size_bytes = mend_align_up(request->size_bytes, heap->device.granularity_bytes);
     const uint64_t limit_bytes = heap->chunks.reserved_bytes - empty_bytes + size_bytes;
     const bool is_possible = limit_bytes <= heap->device.total_bytes &&
@@ -316,21 +304,19 @@ static bool can_be_undone(const mend_request *request, unsigned holds, bool is_c
                        : (holds & WAITS) == 0;
 }
 
-/* Each remedy that is enough alone; of both together only if neither is. None if the memory would
- * have fitted as it is: then no hold is to blame. Who requests in a capture asks from outside once
- * it has ended: what it freed is then held for the graph. */
+/* Each remedy that is enough alone; of both together only if neither is. Who requests in a capture
+ * asks from outside once it has ended: what it freed is then held for the graph. */
 static void remedies_in_words(const mend_heap *heap, const mend_request *request,
                               const mend_usable *as_is, bool is_captured, mend_sentence *s)
 {
     unsigned helped = 0;
-    const bool is_to_blame = !would_fit(heap, request, *as_is);
     mend_request later = *request;
     mend_usable usable = *as_is;
-    if (is_to_blame && (request->group & MEND_GROUP_OF_CAPTURE) != 0) {
+    if ((request->group & MEND_GROUP_OF_CAPTURE) != 0) {
         later.stream = MEND_STREAM_UNKNOWN;
         usable = look(heap, &later, is_captured);
     }
-    for (int i = 0; is_to_blame && i < REMEDIES; i++) {
+    for (int i = 0; i < REMEDIES; i++) {
         const unsigned holds = remedies[i].holds;
         const bool is_open = (holds & helped) == 0 && can_be_undone(request, holds, is_captured);
         if (is_open && would_fit(heap, request, look_again(heap, &later, &usable, holds))) {
@@ -411,7 +397,7 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
         .requested_bytes = request->requested_bytes,
         .fitting_bytes = fitting_bytes - mend_min_u64(heap->config.guard_bytes, fitting_bytes),
         .limit_bytes = heap->config.limit_bytes,
-        .sufficient_limit_bytes = sufficient_limit_bytes(heap, request, &as_is, is_captured),
+        .sufficient_limit_bytes = sufficient_limit_bytes(heap, request, &as_is),
         .reserved_bytes = heap->chunks.reserved_bytes,
         .live_bytes = mend_heap_awake_bytes(heap),
         .free_empty_bytes = empty_bytes,

@@ -84,7 +84,7 @@ static mend_result plan(compaction *s)
     uint64_t used = s->size.used_bytes;
     MEND_TRY(mend_trim_to(heap, limit > used ? limit - used : 0, true, &released_bytes));
     if (mend_chunk_numbered(&heap->chunks, number) != s->chunk ||
-        !mend_victims_may_gain(heap, s->chunk)) {
+        !mend_victims_may_gain(heap, s->chunk, MEND_BLOCKED_BY_ANY)) {
         return MEND_ERROR_OUT_OF_MEMORY; /* other threads changed it meanwhile */
     }
     MEND_TRY(measure(s));

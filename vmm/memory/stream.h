@@ -147,10 +147,7 @@ typedef struct mend_streams {
                   * the stream */
     bool may_be_several; /* what mend_streams_are_several asks about has been so once */
     bool serves_any; /* memory was requested for use on any stream, so it matters what is idle */
-    bool asks_any;   /* while the pool computes the room for such a request, under both locks */
     uint64_t closed_bytes; /* freed in all epochs that were closed: what orders fences */
-    bool looks_ahead;      /* while the pool computes what waits would bring, without driver calls:
-                            * stamps that the host could wait for count as awaitable */
     mend_list watches;     /* see memory/waits.h, capture.c */
     mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] is for memory freed without a stream */
     uint32_t count;
@@ -251,7 +248,7 @@ static inline bool mend_streams_have_unfenced(const mend_streams *streams)
 static inline bool mend_streams_are_several(const mend_streams *streams)
 {
     return streams->may_be_several && (streams->count > 2 || streams->serves_any ||
-                                       streams->asks_any || mend_streams_have_unfenced(streams) ||
+                                       mend_streams_have_unfenced(streams) ||
                                        (streams->count == 2 && streams->items[1].group != 0));
 }
 
@@ -338,16 +335,12 @@ bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp);
 /* Whether it has a fence of its stream up to this order. */
 bool mend_stamp_is_old(const mend_streams *streams, mend_stamp stamp, uint64_t order);
 
-/* Whether a stream can be made to wait for the stamp by fences up to this order; or, while
- * looks_ahead is set, whether waits of the host could make it pass. */
+/* Whether a stream can be made to wait for the stamp by fences up to this order. */
 static inline bool mend_stamp_can_be_awaited(const mend_streams *streams, mend_stamp stamp,
                                              uint64_t order)
 {
-    if (order != MEND_ANY_FENCE) {
-        return mend_stamp_is_old(streams, stamp, order);
-    }
-    return mend_stamp_has_fence(streams, stamp) ||
-           (streams->looks_ahead && streams->items[stamp.stream].group == 0);
+    return order == MEND_ANY_FENCE ? mend_stamp_has_fence(streams, stamp)
+                                   : mend_stamp_is_old(streams, stamp, order);
 }
 
 /* A slot of the stream in a group, if the stream was captured when the driver was last asked; or

@@ -128,7 +128,8 @@ enum {
     MEND_BLOCKED_BY_STREAMS = 1, /* work of streams may still use it */
     MEND_BLOCKED_UNTIL_WAIT =
         2, /* freed without a stream: only a wait for the context makes it idle */
-    MEND_BLOCKED_BY_GROUPS = 4 /* graphs may still use it */
+    MEND_BLOCKED_BY_GROUPS = 4, /* graphs may still use it */
+    MEND_BLOCKED_BY_ANY = 7
 };
 
 /* What keeps memory from `stream`; 0: nothing. For MEND_STREAM_UNKNOWN: what keeps it from being

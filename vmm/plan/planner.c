@@ -95,7 +95,6 @@ typedef struct base_candidate {
     mend_run *run; /* NULL: none */
     uint64_t start;
     uint64_t need_bytes; /* bytes behind the run */
-    uint64_t kept_from;  /* chunks of the run from here on stay */
 } base_candidate;
 
 static bool can_grow(mend_heap *heap, const mend_request *request, const base_candidate *place)
@@ -118,8 +117,7 @@ static base_candidate find_base(mend_heap *heap, const mend_request *request, me
 {
     for (; run != NULL && *tries > 0; run = mend_layout_growing_smaller(run)) {
         (*tries)--;
-        base_candidate place = {run, mend_align_up(run->address, request->alignment_bytes), 0,
-                                run->address};
+        base_candidate place = {run, mend_align_up(run->address, request->alignment_bytes), 0};
         uint64_t end = mend_run_end(run);
         if (place.start < end && end - place.start < request->size_bytes) {
             place.need_bytes = request->size_bytes - (end - place.start);
@@ -150,7 +148,7 @@ static base_candidate find_closing_base(mend_heap *heap, const mend_request *req
          tries++) {
         const uint64_t gap = (run->size_bytes - open_bytes) % page;
         base_candidate place = {run, run->address + gap,
-                                request->size_bytes - (run->size_bytes - gap), run->address};
+                                request->size_bytes - (run->size_bytes - gap)};
         if (gap < least_gap &&
             mend_align_up(place.start, request->alignment_bytes) == place.start &&
             can_grow(heap, request, &place)) {
@@ -169,8 +167,8 @@ static growth plan_growth(mend_heap *heap, const mend_request *request, mend_pla
 {
     const mend_space *space = &heap->space;
     mend_plan grown = {.base = place->run,
-                       .base_address = place->kept_from,
-                       .base_bytes = mend_run_end(place->run) - place->kept_from,
+                       .base_address = place->run->address,
+                       .base_bytes = place->run->size_bytes,
                        .start = place->start};
     bool is_filled = fill_plan(heap, request, rules, place->need_bytes, &grown);
     take_over(plan, &grown);
@@ -193,8 +191,7 @@ static bool may_lack_less(const mend_heap *heap, const base_candidate *place,
     uint64_t free_bytes = mend_chunks_empty_bytes(&heap->chunks);
     for (const mend_chunk *at = run->first->chunk; at != NULL && at->address < mend_run_end(run);
          at = mend_chunk_next(at)) {
-        bool is_inside = at->address >= place->kept_from && mend_chunk_is_empty(at);
-        free_bytes -= is_inside ? at->size_bytes : 0;
+        free_bytes -= mend_chunk_is_empty(at) ? at->size_bytes : 0;
     }
     if (place->need_bytes <= free_bytes) {
         return true;
@@ -335,11 +332,10 @@ bool mend_plan_find_behind(mend_heap *heap, const mend_request *request, mend_pl
          run = mend_layout_growing_smaller(run)) {
         const uint64_t from = mend_plan_usable_from(heap, request, run);
         const uint64_t end = mend_run_end(run);
-        base_candidate place = {run, mend_align_up(from, request->alignment_bytes), 0, 0};
+        base_candidate place = {run, mend_align_up(from, request->alignment_bytes), 0};
         if (place.start >= end || end - place.start >= request->size_bytes) {
             continue;
         }
-        place.kept_from = mend_run_chunk_at(heap, run, place.start)->address;
         place.need_bytes = request->size_bytes - (end - place.start);
         if (mend_space_room_at(&heap->space, end) >= place.need_bytes &&
             may_lack_less(heap, &place, 0)) {

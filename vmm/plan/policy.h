@@ -360,8 +360,9 @@ typedef struct mend_compact_pass {
     mend_defrag_stop stop; /* why nothing was chosen the last time */
 } mend_compact_pass;
 
-/* Whether the chunk is partly used, may move, and may have a page without live bytes. */
-bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk);
+/* Whether the chunk is partly used, may move, and may have a page without live bytes. `holds`: what
+ * keeps its free memory in place (MEND_BLOCKED_...); a wait of the host leaves groups alone. */
+bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk, unsigned holds);
 
 /* Finds the clusters of a partly used chunk. `clusters` has room for all, or is NULL. */
 void mend_victims_measure(const mend_heap *heap, const mend_chunk *chunk, mend_cluster *clusters,

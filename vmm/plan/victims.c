@@ -20,18 +20,16 @@ static bool belongs_to_group(const mend_heap *heap, const mend_span *span)
     return false;
 }
 
-/* Free memory of a group is not idle before the group's release; of others while work may use it,
- * which who looks ahead can wait for. */
-/* Whether a partly used chunk may move: no graph uses it, and its free memory is idle. */
-static bool is_movable(mend_heap *heap, const mend_chunk *chunk)
+/* Whether a partly used chunk may move: no graph uses it, and nothing of `holds` keeps its free
+ * memory from being idle. */
+static bool is_movable(mend_heap *heap, const mend_chunk *chunk, unsigned holds)
 {
-    const mend_streams *streams = &heap->streams;
     uint64_t end = chunk->address + chunk->size_bytes;
     mend_span *span = mend_layout_first_span(heap, chunk);
     for (; span != NULL && span->address < end; span = span->next) {
         if (span->live ? belongs_to_group(heap, span)
-                       : !mend_waits_are_ready(streams, &span->waits, MEND_STREAM_UNKNOWN,
-                                               streams->looks_ahead ? MEND_ANY_FENCE : 0)) {
+                       : (mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN) &
+                          holds) != 0) {
             return false;
         }
     }
@@ -84,13 +82,13 @@ void mend_victims_measure(const mend_heap *heap, const mend_chunk *chunk, mend_c
     size->gained_bytes = chunk->size_bytes - size->used_bytes;
 }
 
-bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk)
+bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk, unsigned holds)
 {
     assert(!mend_chunk_misses_mapping(chunk)); /* a pass begins without such chunks, and ends when a
                                                 * compaction fails */
     return !chunk->is_frozen && chunk->live_bytes > 0 && chunk->pins == 0 &&
            chunk->size_bytes - chunk->live_bytes >= heap->device.granularity_bytes &&
-           is_movable(heap, chunk);
+           is_movable(heap, chunk, holds);
 }
 
 mend_served_sizes mend_victims_sizes_for(const mend_request *request)
@@ -117,7 +115,7 @@ bool mend_victims_find(mend_compact_pass *pass)
     for (; at != NULL; at = mend_tree_next(at)) {
         mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
         mend_compact_size size = {0};
-        if (mend_victims_may_gain(heap, chunk)) {
+        if (mend_victims_may_gain(heap, chunk, MEND_BLOCKED_BY_ANY)) {
             mend_victims_measure(heap, chunk, NULL, &size);
         }
         if (size.gained_bytes > 0) {
@@ -197,7 +195,7 @@ mend_chunk *mend_victims_choose(mend_compact_pass *pass, uint64_t need_bytes, ui
         }
         mend_chunk *chunk = mend_chunk_numbered(&heap->chunks, best->number);
         best->number = 0;
-        if (chunk != NULL && mend_victims_may_gain(heap, chunk)) {
+        if (chunk != NULL && mend_victims_may_gain(heap, chunk, MEND_BLOCKED_BY_ANY)) {
             return chunk; /* otherwise other threads changed the chunk meanwhile */
         }
     }
