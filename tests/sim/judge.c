@@ -274,7 +274,8 @@ void trial_judge_least_room(trial *t, const trial_call *ask)
     const uint64_t there = trial_room(t, ask->pool);
     const bool is_refused = t->pools[ask->pool].pool->heap.attainable.is_refused;
     trial_claim(t, TRIAL_REFUSED,
-                memory_is_uncertain(t) || is_refused || ask->room.after_waiting_bytes + guard_bytes >= there,
+                memory_is_uncertain(t) || is_refused ||
+                    ask->room.after_waiting_bytes + guard_bytes >= there,
                 "%llu bytes could be had after waits, was said; empty, or to be created, are %llu",
                 LLU(ask->room.after_waiting_bytes), LLU(there));
 }

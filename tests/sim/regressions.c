@@ -505,7 +505,8 @@ HOLDS(sim_regressions, a_chunk_that_becomes_idle_beside_a_wait_is_found, "stream
       "amount 78 / ALLOC / SET_LIMIT size 1 / ALLOC slot 1 amount 48")
 
 /* A creation that failed looks like a quota, of which an estimate counts only what is there. */
-HOLDS(sim_regressions, room_is_not_guessed_after_a_refusal, "", "FAULT size 6 / ALLOC / ROOM slot 1")
+HOLDS(sim_regressions, room_is_not_guessed_after_a_refusal, "",
+      "FAULT size 6 / ALLOC / ROOM slot 1")
 
 /* What it owed to others was more than it had, and no other pool was asked. */
 HOLDS(sim_regressions, a_peer_pool_gives_what_is_kept_free_before_a_chunk_is_made_again,

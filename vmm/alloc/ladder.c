@@ -48,42 +48,50 @@ typedef struct climb {
 
 /* ---- with the grow lock: what the pool does by itself ---------------------------------------- */
 
+/* Ends a sequence of tries with the first that came to anything. */
+#define TRY_NEXT(step)                                                                             \
+    do {                                                                                           \
+        const mend_outcome tried = (step);                                                         \
+        if (tried != MEND_NOTHING) {                                                               \
+            return tried;                                                                          \
+        }                                                                                          \
+    } while (0)
+
+/* With the memory that there is, and what can be created. */
+static mend_outcome place_once(climb *c, bool asks_streams)
+{
+    mend_heap *heap = c->heap;
+    heap->shortage.no_addresses = MEND_DRIVER_OK;
+    TRY_NEXT(mend_place(heap, c->request, &c->span));
+    if (asks_streams) {
+        TRY_NEXT(mend_ladder_behind_device_waits(heap, c->request, MEND_ANY_FENCE, mend_place,
+                                                 &c->span));
+    }
+    TRY_NEXT(mend_place_in_stretch(heap, c->request, &c->span));
+    return mend_place_beyond_refusal(heap, c->request, mend_place, &c->span);
+}
+
 /* The try that follows each rung. `asks_streams`: also memory that other streams freed, if it is
  * idle or behind a wait on the device. If only addresses are short, it unmaps idle chunks and tries
  * once more. */
 static mend_outcome place(climb *c, bool asks_streams)
 {
     mend_heap *heap = c->heap;
-    mend_outcome outcome = MEND_NOTHING;
-    bool gave_addresses = false;
     if (asks_streams && mend_ladder_refresh(heap, c->request) != MEND_OK) {
         return MEND_FAILED;
     }
     if (asks_streams && mend_ladder_owes_much(heap, c->request)) {
-        outcome = mend_ladder_place_without_growth(heap, c->request, &c->span);
+        TRY_NEXT(mend_ladder_place_without_growth(heap, c->request, &c->span));
     }
-    if (asks_streams && outcome == MEND_NOTHING && heap->config.growth_percent != 0) {
-        outcome = mend_ladder_place_before_growth(heap, c->request, &c->span);
+    if (asks_streams && heap->config.growth_percent != 0) {
+        TRY_NEXT(mend_ladder_place_before_growth(heap, c->request, &c->span));
     }
     heap->shortage.wanted_total_bytes = 0;
-    for (bool goes_on = true; outcome == MEND_NOTHING && goes_on; goes_on = gave_addresses) {
-        heap->shortage.no_addresses = MEND_DRIVER_OK;
-        outcome = mend_place(heap, c->request, &c->span);
-        if (outcome == MEND_NOTHING && asks_streams) {
-            outcome = mend_ladder_behind_device_waits(heap, c->request, MEND_ANY_FENCE, mend_place,
-                                                      &c->span);
-        }
-        if (outcome == MEND_NOTHING) {
-            outcome = mend_place_in_stretch(heap, c->request, &c->span);
-        }
-        if (outcome == MEND_NOTHING) {
-            outcome = mend_place_beyond_refusal(heap, c->request, mend_place, &c->span);
-        }
-        gave_addresses = outcome == MEND_NOTHING && !gave_addresses &&
-                         heap->shortage.no_addresses != MEND_DRIVER_OK &&
-                         mend_ladder_trim_addresses(heap, c->request->stream);
-    }
-    return outcome;
+    TRY_NEXT(place_once(c, asks_streams));
+    return heap->shortage.no_addresses != MEND_DRIVER_OK &&
+                   mend_ladder_trim_addresses(heap, c->request->stream)
+               ? place_once(c, asks_streams)
+               : MEND_NOTHING;
 }
 
 static mend_outcome place_behind(climb *c, bool asks_streams)
@@ -92,14 +100,12 @@ static mend_outcome place_behind(climb *c, bool asks_streams)
     if (mend_report_is_hopeless(heap, c->request)) {
         return MEND_NOTHING;
     }
-    mend_outcome outcome = mend_place_behind(heap, c->request, &c->span);
-    if (outcome == MEND_NOTHING && asks_streams) {
-        outcome = mend_ladder_behind_device_waits(heap, c->request, MEND_ANY_FENCE,
-                                                  mend_place_behind, &c->span);
+    TRY_NEXT(mend_place_behind(heap, c->request, &c->span));
+    if (asks_streams) {
+        TRY_NEXT(mend_ladder_behind_device_waits(heap, c->request, MEND_ANY_FENCE,
+                                                 mend_place_behind, &c->span));
     }
-    return outcome == MEND_NOTHING
-               ? mend_place_beyond_refusal(heap, c->request, mend_place_behind, &c->span)
-               : outcome;
+    return mend_place_beyond_refusal(heap, c->request, mend_place_behind, &c->span);
 }
 
 /* What a wake that failed has left mapped goes back, once its copies have ended. */
@@ -156,8 +162,8 @@ static void note_shortage(climb *c)
     if (refused_bytes > 0 && mend_request_makes_chunks(c->request)) { /* of all, not of one gap */
         mend_raise_u64(&refused_bytes, mend_request_missing_bytes(c->request));
     }
-    c->seek.lacking_bytes = lacks_addresses ? UINT64_MAX
-                                                : mend_attainable_lack(heap, refused_bytes);
+    c->seek.lacking_bytes =
+        lacks_addresses ? UINT64_MAX : mend_attainable_lack(heap, refused_bytes);
     c->seek.free_bytes = shortage->device_free_bytes;
     if (!c->seek.may_wait) {
         return;
@@ -282,12 +288,32 @@ static mend_outcome end_turn(climb *c, mend_outcome outcome)
 
 /* ---- the rungs ---------------------------------------------------------------------------- */
 
-/* Everything that the pool does by itself, in order; and again if other threads freed memory
- * meanwhile, which may be what is missing, or the device has more or less than was known. */
+/* Everything that the pool does by itself, in order. */
+static mend_outcome search_once(climb *c)
+{
+    mend_heap *heap = c->heap;
+    TRY_NEXT(place(c, true));
+    if (mend_attainable_has_grown(heap)) { /* others have freed memory since the driver was asked */
+        TRY_NEXT(place(c, true));
+    }
+    if (!c->request->keeps_soft_limit) {
+        TRY_NEXT(place_behind(c, true));
+    }
+    if (c->seek.may_wait) {
+        TRY_NEXT(behind_host_waits(c));
+        TRY_NEXT(place_behind(c, false));
+    }
+    if (c->seek.may_wait || heap->shortage.refused_bytes > 0) {
+        mend_attainable_learn(heap);
+    }
+    return MEND_NOTHING;
+}
+
+/* The same again if other threads freed memory meanwhile, which may be what is missing, or the
+ * device has more or less than was known. */
 static mend_outcome search(climb *c)
 {
     mend_heap *heap = c->heap;
-    const bool is_soft = c->request->keeps_soft_limit;
     mend_driver_scope scope;
     mend_outcome outcome = take_turn(c);
     if (outcome != MEND_NOTHING || mend_enter(heap, &scope) != MEND_OK) {
@@ -298,27 +324,13 @@ static mend_outcome search(climb *c)
     uint64_t limit_before; /* what the pool could have, by what the device has */
     heap->frees.early_fences_left = SEARCH_TRIES;
     assert(!heap->search.keeps_soft_limit);
-    heap->search.keeps_soft_limit = is_soft;
+    heap->search.keeps_soft_limit = c->request->keeps_soft_limit;
     do {
         frees_before = mend_heap_frees(heap);
         mend_attainable_begin_search(heap);
         limit_before = mend_budget_hard_limit(heap);
         heap->shortage = (mend_shortage){0};
-        outcome = place(c, true);
-        if (outcome == MEND_NOTHING && mend_attainable_has_grown(heap)) {
-            outcome = place(c, true); /* others have freed device memory since the driver was
-                                       * asked */
-        }
-        if (outcome == MEND_NOTHING && !is_soft) {
-            outcome = place_behind(c, true);
-        }
-        if (outcome == MEND_NOTHING && c->seek.may_wait) {
-            outcome = behind_host_waits(c);
-            outcome = outcome == MEND_NOTHING ? place_behind(c, false) : outcome;
-        }
-        if (outcome == MEND_NOTHING && (c->seek.may_wait || heap->shortage.refused_bytes > 0)) {
-            mend_attainable_learn(heap);
-        }
+        outcome = search_once(c);
     } while (
         outcome == MEND_NOTHING &&
         (mend_heap_frees(heap) != frees_before || mend_budget_hard_limit(heap) != limit_before) &&

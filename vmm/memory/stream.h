@@ -147,8 +147,8 @@ typedef struct mend_streams {
                   * the stream */
     bool may_be_several; /* what mend_streams_are_several asks about has been so once */
     bool serves_any; /* memory was requested for use on any stream, so it matters what is idle */
-    uint64_t closed_bytes; /* freed in all epochs that were closed: what orders fences */
-    mend_list watches;     /* see memory/waits.h, capture.c */
+    uint64_t closed_bytes;    /* freed in all epochs that were closed: what orders fences */
+    mend_list watches;        /* see memory/waits.h, capture.c */
     mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] is for memory freed without a stream */
     uint32_t count;
     uint32_t known_count; /* of these, known and outside all groups */
@@ -247,9 +247,9 @@ static inline bool mend_streams_have_unfenced(const mend_streams *streams)
  * wait for the context has returned. */
 static inline bool mend_streams_are_several(const mend_streams *streams)
 {
-    return streams->may_be_several && (streams->count > 2 || streams->serves_any ||
-                                       mend_streams_have_unfenced(streams) ||
-                                       (streams->count == 2 && streams->items[1].group != 0));
+    return streams->may_be_several &&
+           (streams->count > 2 || streams->serves_any || mend_streams_have_unfenced(streams) ||
+            (streams->count == 2 && streams->items[1].group != 0));
 }
 
 /* The number of events that cover the context, in all contexts. */
