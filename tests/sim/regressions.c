@@ -513,3 +513,7 @@ HOLDS(sim_regressions, a_peer_pool_gives_what_is_kept_free_before_a_chunk_is_mad
       "peer_pool 1, keep_free_percent 10",
       "SET_LIMIT amount 16 / ADD_CALLBACK / RANGE_CREATE / ALLOC size 224 / SIBLING_ALLOC slot 1 "
       "size 217 / FOREIGN amount 247 / FREE / COMMIT")
+
+HOLDS(sim_regressions, what_fits_in_one_chunk_is_not_made_of_what_a_group_holds, "",
+      "GROUP_CREATE / GROUP_BEGIN / ALLOC slot 2 / FREE slot 2 / ALLOC size 243 / "
+      "ALLOC slot 1 size 167 amount 48")

@@ -126,6 +126,8 @@ static uint64_t made_again_of(const mend_heap *heap, uint64_t empty_bytes)
 static mend_usable look_past(const mend_heap *heap, const mend_request *request, unsigned holds)
 {
     mend_usable found = {.empty_bytes = heap->chunks.unmapped_bytes};
+    mend_request giver = *request; /* what is given back for one chunk, no stream may use */
+    giver.stream = request->in_one_chunk ? MEND_STREAM_UNKNOWN : request->stream;
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         /* A small one: in both. */
         bool may_lie_here =
@@ -133,7 +135,7 @@ static mend_usable look_past(const mend_heap *heap, const mend_request *request,
         const uint64_t most_bytes =
             zone == MEND_ZONE_SMALL ? heap->config.placement.small_request_bytes : UINT64_MAX;
         MEND_TREE_EACH(const mend_run, run, by_address, &heap->zones[zone].runs_by_address) {
-            found.empty_bytes += empty_bytes_of(heap, request, run, holds, &found.blocked);
+            found.empty_bytes += empty_bytes_of(heap, &giver, run, holds, &found.blocked);
             if (may_lie_here) {
                 const uint64_t bytes = longest_in_run(heap, request, run, holds, &found.blocked);
                 mend_raise_u64(&found.longest_bytes, mend_min_u64(bytes, most_bytes));
