@@ -57,20 +57,6 @@ typedef struct climb {
         }                                                                                          \
     } while (0)
 
-/* With the memory that there is, and what can be created. */
-static mend_outcome place_once(climb *c, bool asks_streams)
-{
-    mend_heap *heap = c->heap;
-    heap->shortage.no_addresses = MEND_DRIVER_OK;
-    TRY_NEXT(mend_place(heap, c->request, &c->span));
-    if (asks_streams) {
-        TRY_NEXT(mend_ladder_behind_device_waits(heap, c->request, MEND_ANY_FENCE, mend_place,
-                                                 &c->span));
-    }
-    TRY_NEXT(mend_place_in_stretch(heap, c->request, &c->span));
-    return mend_place_beyond_refusal(heap, c->request, mend_place, &c->span);
-}
-
 /* The try that follows each rung. `asks_streams`: also memory that other streams freed, if it is
  * idle or behind a wait on the device. If only addresses are short, it unmaps idle chunks and tries
  * once more. */
@@ -87,11 +73,20 @@ static mend_outcome place(climb *c, bool asks_streams)
         TRY_NEXT(mend_ladder_place_before_growth(heap, c->request, &c->span));
     }
     heap->shortage.wanted_total_bytes = 0;
-    TRY_NEXT(place_once(c, asks_streams));
-    return heap->shortage.no_addresses != MEND_DRIVER_OK &&
-                   mend_ladder_trim_addresses(heap, c->request->stream)
-               ? place_once(c, asks_streams)
-               : MEND_NOTHING;
+    bool gave_addresses = false;
+    do {
+        heap->shortage.no_addresses = MEND_DRIVER_OK;
+        TRY_NEXT(mend_place(heap, c->request, &c->span));
+        if (asks_streams) {
+            TRY_NEXT(mend_ladder_behind_device_waits(heap, c->request, MEND_ANY_FENCE, mend_place,
+                                                     &c->span));
+        }
+        TRY_NEXT(mend_place_in_stretch(heap, c->request, &c->span));
+        TRY_NEXT(mend_place_beyond_refusal(heap, c->request, mend_place, &c->span));
+        gave_addresses = !gave_addresses && heap->shortage.no_addresses != MEND_DRIVER_OK &&
+                         mend_ladder_trim_addresses(heap, c->request->stream);
+    } while (gave_addresses);
+    return MEND_NOTHING;
 }
 
 static mend_outcome place_behind(climb *c, bool asks_streams)
