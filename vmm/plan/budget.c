@@ -208,8 +208,8 @@ uint64_t mend_budget_share(const mend_heap *heap, const mend_request *request)
     if (request->home == 0) {
         return UINT64_MAX;
     }
-    for (const mend_chunk *at = mend_chunk_from(&heap->chunks, 0); at != NULL;
-         at = mend_chunk_next(at)) {
+    const mend_chunk *at = mend_chunk_below(&heap->chunks, UINT64_MAX);
+    for (int looks = 0; at != NULL && looks < TAG_LOOKS; at = mend_chunk_previous(at), looks++) {
         const bool is_own = at->sleep_tag == request->home && at->zone == request->zone;
         bytes += is_own && at->live_bytes > 0 ? at->size_bytes : 0;
     }

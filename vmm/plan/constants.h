@@ -69,6 +69,9 @@ enum { LARGER_IF_IT_SLEEPS = 4 };
  * to a usual chunk, because no other tag uses it. */
 enum { SHARE_OF_TAG = 4 };
 
+/* Chunks, those of the highest addresses: no more are looked at for what a tag has. */
+enum { TAG_LOOKS = 512 };
+
 /* Multiples. A pool that has slept creates its memory again after each sleep, so its chunks are
  * this much larger from then on. */
 enum { LARGER_IF_SLEPT = 2 };
