@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "crowd/crowd.h"
-#include "crowd/groups.h"
+#include "crowd/graph_pools.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
 
@@ -427,18 +427,18 @@ static const operation operations[] = {
     {"commit_of_each_gap_at_the_limit", 1, true, fill_gaps_to_the_limit, NULL, commit_gaps,
      make_gaps_at_the_limit},
     {"destruction_of_each_page", 1, true, fill_pages, NULL, destroy_pages, fill_pages},
-    {"group_of_nothing_beside_blocks", 50, false, mend_crowd_fill_blocks_and_a_group, NULL,
-     mend_crowd_restore_nothing, NULL},
-    {"restoration_of_each_block", 1, true, mend_crowd_fill_group_of_blocks, NULL,
+    {"graph_pool_of_nothing_beside_blocks", 50, false, mend_crowd_fill_blocks_and_a_graph_pool,
+     NULL, mend_crowd_restore_nothing, NULL},
+    {"restoration_of_each_block", 1, true, mend_crowd_fill_graph_pool_of_blocks, NULL,
      mend_crowd_restore_blocks, mend_crowd_restore_nothing},
-    {"way_back_of_each_chunk", 1, true, mend_crowd_fill_group_of_chunks, NULL,
+    {"way_back_of_each_chunk", 1, true, mend_crowd_fill_graph_pool_of_chunks, NULL,
      mend_crowd_restore_blocks, mend_crowd_move_chunks},
-    {"group_beside_groups", 50, false, mend_crowd_fill_groups, NULL, mend_crowd_make_group,
-     mend_crowd_release_group},
-    {"release_beside_groups", 50, false, mend_crowd_fill_groups, mend_crowd_make_group,
-     mend_crowd_release_group, NULL},
-    {"grow_beside_groups", 50, false, mend_crowd_fill_groups, NULL, grow_and_trim, NULL},
-    {"grow_beside_groups_of_chunks", 50, false, mend_crowd_fill_groups_of_chunks, NULL,
+    {"graph_pool_beside_graph_pools", 50, false, mend_crowd_fill_graph_pools, NULL,
+     mend_crowd_make_graph_pool, mend_crowd_release_graph_pool},
+    {"release_beside_graph_pools", 50, false, mend_crowd_fill_graph_pools,
+     mend_crowd_make_graph_pool, mend_crowd_release_graph_pool, NULL},
+    {"grow_beside_graph_pools", 50, false, mend_crowd_fill_graph_pools, NULL, grow_and_trim, NULL},
+    {"grow_beside_graph_pools_of_chunks", 50, false, mend_crowd_fill_graph_pools_of_chunks, NULL,
      grow_and_trim, NULL},
     {"grow_beside_graphs", 50, false, mend_crowd_fill_graphs, NULL, grow_and_trim, NULL},
     {"grow_and_trim_beside_sleepers", 50, false, fill_sleepers, NULL, grow_and_trim, NULL},
@@ -450,7 +450,8 @@ static const operation operations[] = {
     {"statistics_beside_blocks", 50, false, mend_crowd_fill_blocks, NULL, ask_statistics, NULL},
     {"statistics_beside_pages", 50, false, fill_pages, NULL, ask_statistics, NULL},
     {"statistics_beside_streams", 50, false, fill_streams, NULL, ask_statistics, NULL},
-    {"statistics_beside_groups", 50, false, mend_crowd_fill_groups, NULL, ask_statistics, NULL},
+    {"statistics_beside_graph_pools", 50, false, mend_crowd_fill_graph_pools, NULL, ask_statistics,
+     NULL},
     {"use_again_beside_each_user", 1, true, fill_users, NULL, use_again, NULL},
     {"free_of_each_user", 1, true, fill_users, NULL, free_used, use_on_all},
 };

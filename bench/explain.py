@@ -72,7 +72,7 @@ def memory_of(row):
         "reached into": large["reached_into"]["free_bytes"],
         "held by up to 16 MiB": sum(kind["free_bytes"] for kind in by_size),
         "waits": total([small, large], ["whole", "edge", "hole"],
-                       ["streams", "streamless", "groups"]),
+                       ["streams", "streamless", "graph_pools"]),
         "asked for": moment["size_bytes"] if moment["action"] == "allocate" else 0,
     }
 

@@ -13,7 +13,7 @@ static mend_result alloc_in(mend_torch_pool *pool, int device, uint64_t size_byt
     mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
     options.address = address;
     options.tag = mend_torch_pool_number(pool);
-    mend_result result = mend_torch_pool_group_of(pool, &options.group);
+    mend_result result = mend_torch_pool_graph_pool_of(pool, &options.graph_pool);
     if (result == MEND_OK) {
         result = mend_torch_heap(device, &heap);
     }
@@ -153,10 +153,10 @@ static mend_result free_block(const mend_torch_block *block, uint64_t size_bytes
     if (block->tag != 0 && block->stream != MEND_NO_STREAM && mend_torch_pools_keep()) {
         mend_torch_pool *pool = mend_torch_pool_keeping(block->tag);
         if (pool != NULL) {
-            mend_group *group = NULL;
-            mend_result result = mend_torch_pool_group_of(pool, &group);
+            mend_graph_pool *graph_pool = NULL;
+            mend_result result = mend_torch_pool_graph_pool_of(pool, &graph_pool);
             if (result == MEND_OK) {
-                result = mend_group_free(group, block->base, block->stream);
+                result = mend_graph_pool_free(graph_pool, block->base, block->stream);
             }
             mend_torch_pool_let_go(pool);
             return result;
@@ -177,10 +177,11 @@ mend_result mend_torch_block_record_stream(void *pointer, mend_stream stream)
     if (pool == NULL) {
         return mend_device_record_stream(MEND_ALL_DEVICES, pointer, stream);
     }
-    mend_group *group = NULL;
+    mend_graph_pool *graph_pool = NULL;
     bool is_of_pool = mend_torch_pool_number(pool) == block.tag &&
-                      mend_torch_pool_group_of(pool, &group) == MEND_OK && group != NULL;
-    mend_result result = is_of_pool ? mend_group_record_stream(group, pointer, stream)
+                      mend_torch_pool_graph_pool_of(pool, &graph_pool) == MEND_OK &&
+                      graph_pool != NULL;
+    mend_result result = is_of_pool ? mend_graph_pool_record_stream(graph_pool, pointer, stream)
                                     : mend_device_record_stream(MEND_ALL_DEVICES, pointer, stream);
     mend_torch_pool_let_go(pool);
     return result;

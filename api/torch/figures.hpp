@@ -14,7 +14,7 @@ inline void add_pools([[maybe_unused]] c10::CachingDeviceAllocator::DeviceStats 
     mend_pool *heap = nullptr;
     mend_stats now = MEND_STATS_INIT;
     if (mend_pool_for_device(device, &heap) != MEND_OK || mend_get_stats(heap, &now) != MEND_OK ||
-        now.groups == 0) {
+        now.graph_pools == 0) {
         return;
     }
     for (const mend_region &region : regions_of(heap)) {

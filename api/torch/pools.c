@@ -19,7 +19,7 @@ struct mend_torch_pool {
     bool is_foreign;
     bool keeps;     /* memory stays with the pool */
     bool is_marked; /* it may serve what is out of memory */
-    mend_group *group;
+    mend_graph_pool *graph_pool;
 };
 
 /* A pool that takes requests. */
@@ -39,7 +39,7 @@ static uint64_t last_number = UINT64_C(1) << 62;
 
 /* Written under the mutex, read without it. */
 static _Atomic int route_counts[MEND_TORCH_DEVICES];
-static _Atomic int group_count;
+static _Atomic int graph_pool_count;
 
 static bool is_device(int device)
 {
@@ -80,7 +80,7 @@ bool mend_torch_pools_take(int device)
 
 bool mend_torch_pools_keep(void)
 {
-    return atomic_load_explicit(&group_count, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&graph_pool_count, memory_order_relaxed) != 0;
 }
 
 static mend_torch_pool *find(int device, mend_torch_pool_id id)
@@ -98,12 +98,12 @@ static mend_torch_pool *find(int device, mend_torch_pool_id id)
 static mend_result retire(mend_torch_pool *pool)
 {
     assert(pool->uses == 0 && pool->held == 0);
-    if (pool->group != NULL) {
-        mend_result result = mend_group_destroy(pool->group, MEND_NO_STREAM);
+    if (pool->graph_pool != NULL) {
+        mend_result result = mend_graph_pool_destroy(pool->graph_pool, MEND_NO_STREAM);
         if (result != MEND_OK) {
             return result;
         }
-        atomic_fetch_sub_explicit(&group_count, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&graph_pool_count, 1, memory_order_relaxed);
     }
     mend_torch_pool **link = &pools;
     while (*link != pool) {
@@ -328,7 +328,7 @@ mend_result mend_torch_pool_get_info(int device, mend_torch_pool_id id, mend_tor
     if (pool != NULL) {
         all.users = pool->uses;
         all.is_foreign = pool->is_foreign;
-        all.group = pool->group;
+        all.graph_pool = pool->graph_pool;
     }
     all.is_begun = is_device(device) && *find_route(device, id) != NULL;
     pthread_mutex_unlock(&mutex);
@@ -336,13 +336,13 @@ mend_result mend_torch_pool_get_info(int device, mend_torch_pool_id id, mend_tor
     return MEND_OK;
 }
 
-/* The pool with the number, or with the group; {0, 0}: none. */
-static mend_torch_pool_id pool_id_of(uint64_t number, const mend_group *group)
+/* The pool with the number, or with the graph pool; {0, 0}: none. */
+static mend_torch_pool_id pool_id_of(uint64_t number, const mend_graph_pool *graph_pool)
 {
     mend_torch_pool_id id = {0, 0};
     pthread_mutex_lock(&mutex);
     for (const mend_torch_pool *pool = pools; pool != NULL; pool = pool->next) {
-        if (pool->number == number || (group != NULL && pool->group == group)) {
+        if (pool->number == number || (graph_pool != NULL && pool->graph_pool == graph_pool)) {
             id = pool->id;
         }
     }
@@ -355,9 +355,9 @@ mend_torch_pool_id mend_torch_pool_of_tag(uint64_t tag)
     return tag != 0 ? pool_id_of(tag, NULL) : (mend_torch_pool_id){0, 0};
 }
 
-mend_torch_pool_id mend_torch_pool_of_group(const mend_group *group)
+mend_torch_pool_id mend_torch_pool_of_graph_pool(const mend_graph_pool *graph_pool)
 {
-    return pool_id_of(0, group);
+    return pool_id_of(0, graph_pool);
 }
 
 /* ---- for requests and frees ------------------------------------------------------------------ */
@@ -392,7 +392,7 @@ mend_torch_pool *mend_torch_pool_named(int device, mend_torch_pool_id id)
 {
     pthread_mutex_lock(&mutex);
     mend_torch_pool *pool = find(device, id);
-    pool = pool != NULL && pool->group != NULL ? pool : NULL;
+    pool = pool != NULL && pool->graph_pool != NULL ? pool : NULL;
     if (pool != NULL) {
         pool->held++;
     }
@@ -404,7 +404,7 @@ mend_torch_pool *mend_torch_pool_keeping(uint64_t number)
 {
     pthread_mutex_lock(&mutex);
     mend_torch_pool *pool = pools;
-    while (pool != NULL && (pool->number != number || pool->group == NULL)) {
+    while (pool != NULL && (pool->number != number || pool->graph_pool == NULL)) {
         pool = pool->next;
     }
     if (pool != NULL) {
@@ -435,22 +435,22 @@ uint64_t mend_torch_pool_number(const mend_torch_pool *pool)
     return pool->number;
 }
 
-mend_result mend_torch_pool_group_of(mend_torch_pool *pool, mend_group **group)
+mend_result mend_torch_pool_graph_pool_of(mend_torch_pool *pool, mend_graph_pool **graph_pool)
 {
     mend_result result = MEND_OK;
     pthread_mutex_lock(&mutex);
     assert(pool->held > 0);
-    if (pool->keeps && !pool->is_foreign && pool->group == NULL) {
+    if (pool->keeps && !pool->is_foreign && pool->graph_pool == NULL) {
         mend_pool *heap;
         result = mend_torch_heap(pool->device, &heap);
         if (result == MEND_OK) {
-            result = mend_group_create(heap, &pool->group);
+            result = mend_graph_pool_create(heap, &pool->graph_pool);
         }
         if (result == MEND_OK) {
-            atomic_fetch_add_explicit(&group_count, 1, memory_order_relaxed);
+            atomic_fetch_add_explicit(&graph_pool_count, 1, memory_order_relaxed);
         }
     }
-    *group = pool->group;
+    *graph_pool = pool->graph_pool;
     pthread_mutex_unlock(&mutex);
     return result;
 }

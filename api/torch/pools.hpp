@@ -38,17 +38,17 @@ inline void drop_filter(void *context)
 // The live blocks of a pool, to go back to.
 struct Checkpoint : cca::AllocatorState {
     PoolId id;
-    std::vector<mend_group_block> blocks;
+    std::vector<mend_graph_pool_block> blocks;
 };
 
-inline std::vector<mend_group_block> live_blocks(DeviceIndex device, PoolId id)
+inline std::vector<mend_graph_pool_block> live_blocks(DeviceIndex device, PoolId id)
 {
-    std::vector<mend_group_block> blocks;
-    mend_group *group = info_of(device, id_of(id)).group;
+    std::vector<mend_graph_pool_block> blocks;
+    mend_graph_pool *graph_pool = info_of(device, id_of(id)).graph_pool;
     size_t count = 0;
-    while (group != nullptr) {
-        check(mend_group_get_blocks(group, blocks.data(), sizeof(mend_group_block), blocks.size(),
-                                    &count),
+    while (graph_pool != nullptr) {
+        check(mend_graph_pool_get_blocks(graph_pool, blocks.data(), sizeof(mend_graph_pool_block),
+                                         blocks.size(), &count),
               "the blocks of a pool");
         if (count <= blocks.size()) {
             break;
@@ -72,18 +72,18 @@ inline std::shared_ptr<Checkpoint> checkpoint_of(DeviceIndex device, PoolId id)
 inline cca::CheckpointDelta go_back_to(const Checkpoint &checkpoint, DeviceIndex device)
 {
     cca::CheckpointDelta delta;
-    mend_group *group = info_of(device, id_of(checkpoint.id)).group;
-    TORCH_CHECK(group != nullptr || checkpoint.blocks.empty(),
+    mend_graph_pool *graph_pool = info_of(device, id_of(checkpoint.id)).graph_pool;
+    TORCH_CHECK(graph_pool != nullptr || checkpoint.blocks.empty(),
                 "setCheckpointPoolState: the pool is gone");
-    for (const mend_group_block &block : live_blocks(device, checkpoint.id)) {
+    for (const mend_graph_pool_block &block : live_blocks(device, checkpoint.id)) {
         delta.ptrs_freed.push_back(block.pointer);
     }
-    if (group != nullptr) {
-        check(mend_group_set_blocks(group, checkpoint.blocks.data(), sizeof(mend_group_block),
-                                    checkpoint.blocks.size()),
+    if (graph_pool != nullptr) {
+        check(mend_graph_pool_set_blocks(graph_pool, checkpoint.blocks.data(),
+                                         sizeof(mend_graph_pool_block), checkpoint.blocks.size()),
               "a checkpoint");
     }
-    for (const mend_group_block &block : checkpoint.blocks) {
+    for (const mend_graph_pool_block &block : checkpoint.blocks) {
         delta.dataptrs_allocd.push_back(tensor_of(block.pointer, device));
     }
     return delta;
@@ -93,7 +93,7 @@ inline bool are_live(DeviceIndex device, PoolId id, const std::unordered_set<voi
 {
     const auto blocks = live_blocks(device, id);
     return blocks.size() == expected.size() &&
-           std::all_of(blocks.begin(), blocks.end(), [&](const mend_group_block &block) {
+           std::all_of(blocks.begin(), blocks.end(), [&](const mend_graph_pool_block &block) {
                return expected.count(block.pointer) != 0;
            });
 }

@@ -25,8 +25,9 @@ inline std::vector<mend_region> regions_of(mend_pool *heap)
 
 inline PoolId pool_of(const mend_region &region)
 {
-    const mend_torch_pool_id id = region.group != nullptr ? mend_torch_pool_of_group(region.group)
-                                                          : mend_torch_pool_of_tag(region.tag);
+    const mend_torch_pool_id id = region.graph_pool != nullptr
+                                      ? mend_torch_pool_of_graph_pool(region.graph_pool)
+                                      : mend_torch_pool_of_tag(region.tag);
     return {id.first, id.second};
 }
 

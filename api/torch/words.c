@@ -135,9 +135,9 @@ static void add_process(words *to, const mend_shortfall *shortfall, int device)
     mend_stats stats = MEND_STATS_INIT;
     append_text(to, "Of the allocated memory %s is allocated by PyTorch, ",
                 amount(live, shortfall->live_bytes));
-    if (shortfall->group_bytes > 0) {
+    if (shortfall->graph_pool_bytes > 0) {
         append_text(to, "%s is kept for private pools (e.g., CUDA Graphs), ",
-                    amount(kept, shortfall->group_bytes));
+                    amount(kept, shortfall->graph_pool_bytes));
     }
     append_text(to, "and %s is reserved by PyTorch but unallocated.",
                 amount(rest, shortfall->reserved_bytes - shortfall->live_bytes));

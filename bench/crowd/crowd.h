@@ -7,11 +7,11 @@
 #include "base/align.h"
 #include "lab/workloads/population.h"
 #include "mend/mend.h"
-#include "mend/mend_groups.h"
+#include "mend/mend_graph_pools.h"
 #include "mend/mend_range.h"
 #include "mend/mend_sim.h"
 
-enum { STREAMS = 2, SMALLEST_BYTES = 512, LARGEST_BYTES = 2048, GROUP_BYTES = 8192 };
+enum { STREAMS = 2, SMALLEST_BYTES = 512, LARGEST_BYTES = 2048, GRAPH_POOL_BYTES = 8192 };
 #define PAGE  (2 * MEND_MIB) /* of the simulated device */
 #define CHUNK (9 * PAGE)     /* more than blocks share */
 
@@ -21,8 +21,8 @@ typedef struct crowd {
     mend_stream streams[STREAMS];
     size_t count;
     void **blocks;
-    mend_group *group;
-    mend_group_block *listed;
+    mend_graph_pool *graph_pool;
+    mend_graph_pool_block *listed;
     mend_stream *users;
     mend_range **ranges; /* for operations on one range: the first one */
     size_t turn;

@@ -120,7 +120,7 @@ class engine
     device &on_;
     mend::pool pool_;
     mend::block weights_;
-    mend::group graph_memory_;
+    mend::graph_pool graph_memory_;
     mend_sim_graph *decode_ = nullptr;
     std::deque<sequence> running_;
     std::size_t evicted_ = 0;

@@ -1,7 +1,7 @@
 /*
  * Memory of a captured graph. A graph uses its blocks at every launch, long after they were freed
- * in its capture, so they belong to a group: no other request gets them until the group is
- * released.
+ * in its capture, so they belong to a graph pool: no other request gets them until the graph pool
+ * is released.
  */
 #include <mend/mend.h>
 #include <mend/mend_sim.h>
@@ -34,8 +34,8 @@ static void use(mend_sim *sim, void *block, uint64_t size_bytes, mend_stream str
     mend_sim_launch(sim, stream, &work);
 }
 
-/* Two blocks, one after the other: within the group the second uses the first one's memory again.
- * On a GPU, use cuStreamBeginCapture and cuStreamEndCapture. */
+/* Two blocks, one after the other: within the graph pool the second uses the first one's memory
+ * again. On a GPU, use cuStreamBeginCapture and cuStreamEndCapture. */
 static mend_sim_graph *capture(mend_sim *sim, mend_pool *pool, mend_stream stream)
 {
     mend_sim_graph *graph = NULL;
@@ -55,26 +55,26 @@ int main(void)
 {
     mend_sim *sim = NULL;
     mend_stream stream = NULL;
-    mend_group *group = NULL;
+    mend_graph_pool *graph_pool = NULL;
     void *block = NULL;
     mend_pool *pool = open_pool(&sim);
     if (pool == NULL || mend_sim_stream_create(sim, NULL, &stream) != MEND_OK ||
-        mend_group_create(pool, &group) != MEND_OK ||
-        mend_group_begin(group, stream) != MEND_OK) { /* before the capture begins */
+        mend_graph_pool_create(pool, &graph_pool) != MEND_OK ||
+        mend_graph_pool_begin(graph_pool, stream) != MEND_OK) { /* before the capture begins */
         return 1;
     }
     mend_sim_graph *graph = capture(sim, pool, stream);
-    mend_group_end(group); /* from here on `stream` allocates as before */
+    mend_graph_pool_end(graph_pool); /* from here on `stream` allocates as before */
 
     mend_sim_graph_launch(sim, graph, stream, 0);
     mend_sim_graph_launch(sim, graph, stream, 0);
     mend_result while_held = mend_alloc(pool, 40ull * MIB, stream, &block);
 
-    /* No launch follows: what the group holds comes back after those that were made. */
+    /* No launch follows: what the graph pool holds comes back after those that were made. */
     mend_sim_graph_destroy(sim, graph);
-    mend_group_destroy(group, stream);
+    mend_graph_pool_destroy(graph_pool, stream);
     mend_result released = mend_alloc(pool, 40ull * MIB, stream, &block);
-    printf("while the group holds it: %s; released: %s\n", mend_result_name(while_held),
+    printf("while the graph pool holds it: %s; released: %s\n", mend_result_name(while_held),
            mend_result_name(released));
 
     mend_free(pool, block, stream);

@@ -3,7 +3,7 @@
  * not. docs/troubleshooting.md tells them, from symptom to cure.
  */
 #include <mend/mend.h>
-#include <mend/mend_groups.h>
+#include <mend/mend_graph_pools.h>
 #include <mend/mend_sim.h>
 #include <mend/mend_sleep.h>
 #include <mend/mend_views.h>
@@ -152,21 +152,21 @@ static void others(int is_cured)
 static void graphs(int is_cured)
 {
     mend_stream stream = NULL;
-    mend_group *group = NULL;
+    mend_graph_pool *graph_pool = NULL;
     mend_sim_graph *graph = NULL;
     mend_sim_stream_create(gpu, NULL, &stream);
-    mend_group_create(pool, &group);
-    mend_group_begin(group, stream);
+    mend_graph_pool_create(pool, &graph_pool);
+    mend_graph_pool_begin(graph_pool, stream);
     mend_sim_begin_capture(gpu, stream, MEND_SIM_CAPTURE_GLOBAL);
     void *inner = get(pool, 160, stream);
     use(inner, stream);
     mend_free(pool, inner, stream);
     mend_sim_end_capture(gpu, stream, &graph);
-    mend_group_end(group);
+    mend_graph_pool_end(graph_pool);
     mend_sim_graph_launch(gpu, graph, stream, 0);
     mend_sim_graph_destroy(gpu, graph);
     if (is_cured) {
-        mend_group_destroy(group, stream);
+        mend_graph_pool_destroy(graph_pool, stream);
     }
     void *batch = get(pool, 192, stream);
     printf("the larger batch %s\n", batch != NULL ? "fits" : "does not fit");

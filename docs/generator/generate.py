@@ -15,19 +15,19 @@ import messages
 from header import entry_of, members_of, paragraphs_of, read_header
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-HEADERS = ("mend", "mend_groups", "mend_results", "mend_stats", "mend_views", "mend_types",
+HEADERS = ("mend", "mend_graph_pools", "mend_results", "mend_stats", "mend_views", "mend_types",
            "mend_share", "mend_range", "mend_sleep", "mend_devices", "mend_hooks",
            "mend_sim")  # mend_torch.h is between Mend and its class for PyTorch
 COLUMNS = 130
 
 # The pages by use: file in docs/api, title, what it is about, and its sections by header.
 PAGES = (
-    ("pools", "Pools, blocks, streams and groups",
+    ("pools", "Pools, blocks, streams and graph pools",
      "Create a pool, allocate, free, limit and trim. Declare streams and captured graphs."
      " [Guide](streams-and-graphs.md).",
      (("mend", ("lifecycle", "blocks", "memory in total", "pressure callbacks", "compaction",
                 "pins", "streams")),
-      ("mend_groups", ("groups: memory of captured graphs", "groups: their blocks")),
+      ("mend_graph_pools", ("graph pools: memory of captured graphs", "graph pools: their blocks")),
       ("mend_types", ("names and types",)))),
     ("features", "Sleep, ranges and sharing",
      "Release the memory of live blocks for a while, grow memory at a fixed address, share it with"
@@ -246,10 +246,11 @@ TASKS = (
     ("free caches before out of memory", ("mend_add_pressure_callback",)),
     ("give memory back", ("mend_trim", "mend_set_limit",
                           "mend_set_soft_limit")),
-    ("share memory between graphs", ("mend_group_create", "mend_group_begin", "mend_group_end",
-                                     "mend_group_destroy", "mend_group_free",
-                                     "mend_group_record_stream")),
-    ("restore the blocks of a graph", ("mend_group_get_blocks", "mend_group_set_blocks")),
+    ("share memory between graphs", ("mend_graph_pool_create", "mend_graph_pool_begin",
+                                     "mend_graph_pool_end",
+                                     "mend_graph_pool_destroy", "mend_graph_pool_free",
+                                     "mend_graph_pool_record_stream")),
+    ("restore the blocks of a graph", ("mend_graph_pool_get_blocks", "mend_graph_pool_set_blocks")),
     ("grow and shrink at one address", ("mend_range_create", "mend_range_commit",
                                         "mend_range_commit_all", "mend_range_decommit",
                                         "mend_range_destroy")),

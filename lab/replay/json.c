@@ -11,7 +11,7 @@
 static const char *const zone_names[MEND_ZONES_OF_BLOCKS] = {"small", "large"};
 static const char *const place_names[MEND_FREE_PLACES] = {"whole", "edge", "hole"};
 static const char *const reason_names[MEND_FREE_REASONS] = {"idle", "own", "streams", "streamless",
-                                                            "groups"};
+                                                            "graph_pools"};
 static const char *const count_names[MEND_EXPLAIN_HOLDER_COUNTS] = {"1", "2", "3-4", "5+"};
 
 static const char *const moment_names[MEND_MOMENT_COUNT] = {"peak_reserved", "peak_waste",

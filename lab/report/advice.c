@@ -58,7 +58,8 @@ const char *mend_report_reason(const mend_report *report)
 static void judge_shortfall(const mend_shortfall *f, char *text, size_t size)
 {
     const uint64_t free_bytes = f->free_empty_bytes + f->free_partial_bytes;
-    const uint64_t kept_bytes = f->waiting_stream_bytes + f->waiting_context_bytes + f->group_bytes;
+    const uint64_t kept_bytes =
+        f->waiting_stream_bytes + f->waiting_context_bytes + f->graph_pool_bytes;
     const char *by = free_bytes < f->requested_bytes ? ""
                      : free_bytes < f->requested_bytes + kept_bytes
                          ? " by memory that is still used"

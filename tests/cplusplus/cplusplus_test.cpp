@@ -123,7 +123,7 @@ TEST_F(cplusplus, owners_move_and_do_not_copy)
 {
     static_assert(!std::is_copy_constructible_v<mend::block>);
     static_assert(!std::is_copy_constructible_v<mend::pool>);
-    static_assert(!std::is_copy_constructible_v<mend::group>);
+    static_assert(!std::is_copy_constructible_v<mend::graph_pool>);
     static_assert(std::is_nothrow_move_constructible_v<mend::block>);
     static_assert(std::is_nothrow_move_constructible_v<mend::pool>);
     static_assert(std::is_nothrow_move_assignable_v<mend::block>);
@@ -149,10 +149,10 @@ TEST_F(cplusplus, owners_move_and_do_not_copy)
     mend::check(mend_sim_get_ledger(sim, &ledger));
     EXPECT_EQ(before - 1, ledger.contexts_open);
     EXPECT_EQ(nullptr, next.get());
-    mend::group group(assigned);
-    mend::group other_group(assigned);
-    group = std::move(other_group);
-    EXPECT_EQ(nullptr, other_group.get());
+    mend::graph_pool graph_pool(assigned);
+    mend::graph_pool other_graph_pool(assigned);
+    graph_pool = std::move(other_graph_pool);
+    EXPECT_EQ(nullptr, other_graph_pool.get());
     std::vector<mend::block> blocks;
     for (int i = 0; i < 10; i++) {
         blocks.push_back(moved.alloc(1000, stream));
@@ -243,54 +243,54 @@ TEST_F(cplusplus, what_a_destructor_cannot_free_is_logged)
     EXPECT_EQ("~mend::block: the pool was destroyed, and its blocks with it", warnings[2]);
 }
 
-TEST_F(cplusplus, a_group_keeps_its_memory_until_its_end)
+TEST_F(cplusplus, a_graph_pool_keeps_its_memory_until_its_end)
 {
     mend::pool pool(config);
     void *kept = nullptr;
     {
-        mend::group group(pool);
+        mend::graph_pool graph_pool(pool);
         {
-            auto scope = group.begin(stream);
+            auto scope = graph_pool.begin(stream);
             mend::block block = pool.alloc(40 * MIB, stream);
             kept = block.data();
         }
         EXPECT_THROW((void)pool.alloc(40 * MIB, stream), mend::out_of_memory);
-        mend::block again = group.alloc(40 * MIB, stream);
+        mend::block again = graph_pool.alloc(40 * MIB, stream);
         EXPECT_EQ(kept, again.data());
-        std::vector<mend_group_block> checkpoint = group.blocks();
+        std::vector<mend_graph_pool_block> checkpoint = graph_pool.blocks();
         ASSERT_EQ(1u, checkpoint.size());
         again.reset();
-        group.restore(checkpoint);
-        ASSERT_EQ(1u, group.blocks().size());
-        mend::check(mend_group_free(group.get(), kept, stream));
+        graph_pool.restore(checkpoint);
+        ASSERT_EQ(1u, graph_pool.blocks().size());
+        mend::check(mend_graph_pool_free(graph_pool.get(), kept, stream));
     }
     EXPECT_TRUE(pool.alloc(40 * MIB, stream)); // its destructor has released it
-    mend::group second(pool);
+    mend::graph_pool second(pool);
     {
         auto scope = second.begin(stream);
         EXPECT_THROW(second.destroy(stream), mend::error); // begun
     }
-    mend::group moved = std::move(second);
+    mend::graph_pool moved = std::move(second);
     moved.destroy(stream);
     EXPECT_EQ(nullptr, moved.get());
 }
 
-TEST_F(cplusplus, blocks_of_a_group_that_grows_meanwhile_are_all_found)
+TEST_F(cplusplus, blocks_of_a_graph_pool_that_grows_meanwhile_are_all_found)
 {
     mend::pool pool(config);
-    mend::group group(pool);
-    mend::block first = group.alloc(MIB, stream);
+    mend::graph_pool graph_pool(pool);
+    mend::block first = graph_pool.alloc(MIB, stream);
     std::vector<mend::block> more;
     more.reserve(3);
     during_new = [&] {
         for (int i = 0; i < 3; i++) {
-            more.push_back(group.alloc(MIB, stream));
+            more.push_back(graph_pool.alloc(MIB, stream));
         }
     };
-    std::vector<mend_group_block> found = group.blocks();
+    std::vector<mend_graph_pool_block> found = graph_pool.blocks();
     EXPECT_FALSE(during_new);
     ASSERT_EQ(4u, found.size());
-    for (const mend_group_block &block : found) {
+    for (const mend_graph_pool_block &block : found) {
         EXPECT_NE(nullptr, block.pointer);
     }
 }

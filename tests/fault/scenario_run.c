@@ -257,9 +257,9 @@ static void free_all(scene *s)
             block->pointer = NULL;
         }
     }
-    if (s->run.group != NULL) {
-        (void)mend_group_end(s->run.group); /* it may have ended */
-        EXPECT_RESULT(MEND_OK, mend_group_destroy(s->run.group, s->run.streams[0]));
+    if (s->run.graph_pool != NULL) {
+        (void)mend_graph_pool_end(s->run.graph_pool); /* it may have ended */
+        EXPECT_RESULT(MEND_OK, mend_graph_pool_destroy(s->run.graph_pool, s->run.streams[0]));
     }
     mend_sim_advance(s->run.world.sim, 1000);
     EXPECT_RESULT(MEND_OK, mend_trim(pool, 0, MEND_TRIM_IDLE, NULL));
@@ -295,16 +295,16 @@ static void end_destroyed(scene *s)
     mend_sim_destroy(s->run.world.sim);
 }
 
-static void expect_groups_lost(scene *s)
+static void expect_graph_pools_lost(scene *s)
 {
-    mend_group *none = NULL;
-    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_group_create(s->run.world.pool, &none));
+    mend_graph_pool *none = NULL;
+    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_graph_pool_create(s->run.world.pool, &none));
     EXPECT_TRUE(none == NULL);
-    mend_group *group = s->run.group;
-    if (group != NULL) {
-        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_group_begin(group, NULL));
-        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_group_end(group));
-        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_group_destroy(group, MEND_NO_STREAM));
+    mend_graph_pool *graph_pool = s->run.graph_pool;
+    if (graph_pool != NULL) {
+        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_graph_pool_begin(graph_pool, NULL));
+        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_graph_pool_end(graph_pool));
+        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_graph_pool_destroy(graph_pool, MEND_NO_STREAM));
     }
 }
 
@@ -328,7 +328,7 @@ static void end_lost(scene *s)
             EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_record_stream(pool, block, stream));
             EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_free(pool, block, stream));
         }
-        expect_groups_lost(s);
+        expect_graph_pools_lost(s);
     }
     mend_result ends[] = {mend_pool_destroy(s->created), mend_pool_destroy(pool)};
     for (int i = 0; i < 2; i++) {

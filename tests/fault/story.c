@@ -61,31 +61,32 @@ static mend_result ask_room(story_run *run, mend_stream stream)
     return result;
 }
 
-static mend_result begin_group(story_run *run, mend_stream stream)
+static mend_result begin_graph_pool(story_run *run, mend_stream stream)
 {
-    mend_result result = mend_group_create(run->world.pool, &run->group);
-    return result == MEND_OK ? mend_group_begin(run->group, stream) : result;
+    mend_result result = mend_graph_pool_create(run->world.pool, &run->graph_pool);
+    return result == MEND_OK ? mend_graph_pool_begin(run->graph_pool, stream) : result;
 }
 
-static mend_result release_group(story_run *run, mend_stream stream)
+static mend_result release_graph_pool(story_run *run, mend_stream stream)
 {
-    mend_result result = mend_group_destroy(run->group, stream);
+    mend_result result = mend_graph_pool_destroy(run->graph_pool, stream);
     if (result == MEND_OK) {
-        run->group = NULL;
+        run->graph_pool = NULL;
     }
     return result;
 }
 
-static mend_result alloc_in_group(story_run *run, const operation *op, void **pointer)
+static mend_result alloc_in_graph_pool(story_run *run, const operation *op, void **pointer)
 {
     mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    options.group = run->group;
+    options.graph_pool = run->graph_pool;
     return mend_alloc_with(run->world.pool, op->bytes, run->streams[op->stream], &options, pointer);
 }
 
-static mend_result free_in_group(story_run *run, const operation *op, slot *block)
+static mend_result free_in_graph_pool(story_run *run, const operation *op, slot *block)
 {
-    mend_result result = mend_group_free(run->group, block->pointer, run->streams[op->stream]);
+    mend_result result =
+        mend_graph_pool_free(run->graph_pool, block->pointer, run->streams[op->stream]);
     block->pointer = result == MEND_OK ? NULL : block->pointer;
     return result;
 }
@@ -93,8 +94,8 @@ static mend_result free_in_group(story_run *run, const operation *op, slot *bloc
 /* The checkpoint has one block, of the slot. */
 static mend_result restore(story_run *run, slot *block)
 {
-    mend_result result = mend_group_set_blocks(run->group, run->checkpoint,
-                                               sizeof(mend_group_block), run->checkpoint_count);
+    mend_result result = mend_graph_pool_set_blocks(
+        run->graph_pool, run->checkpoint, sizeof(mend_graph_pool_block), run->checkpoint_count);
     EXPECT_U64_EQ(1, run->checkpoint_count);
     block->pointer = result == MEND_OK ? run->checkpoint[0].pointer : block->pointer;
     return result;
@@ -280,19 +281,20 @@ mend_result story_call(story_run *run, const operation *op)
         return mend_set_limit(pool, op->bytes);
     case FORGET:
         return mend_forget_stream(pool, run->streams[op->stream]);
-    case GROUP_BEGIN:
-        return begin_group(run, run->streams[op->stream]);
-    case GROUP_END:
-        return mend_group_end(run->group);
-    case GROUP_RELEASE:
-        return release_group(run, run->streams[op->stream]);
-    case ALLOC_IN_GROUP:
-        return alloc_in_group(run, op, &block->pointer);
-    case FREE_IN_GROUP:
-        return free_in_group(run, op, block);
+    case GRAPH_POOL_BEGIN:
+        return begin_graph_pool(run, run->streams[op->stream]);
+    case GRAPH_POOL_END:
+        return mend_graph_pool_end(run->graph_pool);
+    case GRAPH_POOL_RELEASE:
+        return release_graph_pool(run, run->streams[op->stream]);
+    case ALLOC_IN_GRAPH_POOL:
+        return alloc_in_graph_pool(run, op, &block->pointer);
+    case FREE_IN_GRAPH_POOL:
+        return free_in_graph_pool(run, op, block);
     case CHECKPOINT:
-        return mend_group_get_blocks(run->group, run->checkpoint, sizeof(mend_group_block),
-                                     STORY_SLOTS, &run->checkpoint_count);
+        return mend_graph_pool_get_blocks(run->graph_pool, run->checkpoint,
+                                          sizeof(mend_graph_pool_block), STORY_SLOTS,
+                                          &run->checkpoint_count);
     case RESTORE:
         return restore(run, block);
     case PRESSURE:

@@ -45,11 +45,11 @@ typedef enum story_action {
     HISTORY,
     LIMIT,
     FORGET,
-    GROUP_BEGIN,
-    GROUP_END,
-    GROUP_RELEASE,
-    ALLOC_IN_GROUP,
-    FREE_IN_GROUP,
+    GRAPH_POOL_BEGIN,
+    GRAPH_POOL_END,
+    GRAPH_POOL_RELEASE,
+    ALLOC_IN_GRAPH_POOL,
+    FREE_IN_GRAPH_POOL,
     CHECKPOINT,
     RESTORE,
     RANGE,
@@ -89,10 +89,10 @@ typedef struct slot {
 typedef struct story_run {
     mend_world world;
     mend_stream streams[STORY_STREAMS];
-    mend_stream reader; /* the pool never hears of it */
-    mend_group *group;  /* from GROUP_BEGIN to GROUP_RELEASE */
-    mend_range *range;  /* from RANGE to RANGE_END */
-    mend_group_block checkpoint[STORY_SLOTS];
+    mend_stream reader;          /* the pool never hears of it */
+    mend_graph_pool *graph_pool; /* from GRAPH_POOL_BEGIN to GRAPH_POOL_RELEASE */
+    mend_range *range;           /* from RANGE to RANGE_END */
+    mend_graph_pool_block checkpoint[STORY_SLOTS];
     size_t checkpoint_count;
     unsigned char description[1024]; /* by EXPORT_BY_FABRIC */
     size_t description_bytes;

@@ -169,7 +169,7 @@ static bool is_documented(const scene *s)
     case ALLOC:
     case ALLOC_ALIGNED:
     case ALLOC_FOR_ANY:
-    case ALLOC_IN_GROUP:
+    case ALLOC_IN_GRAPH_POOL:
     case COMMIT:
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
                s->result == MEND_ERROR_OUT_OF_ADDRESSES || s->result == MEND_ERROR_UNKNOWN_STREAM;
@@ -185,8 +185,8 @@ static bool is_documented(const scene *s)
     case SHARE_PAGES:
     case RANGE_END:
     case FORGET:
-    case GROUP_RELEASE:
-    case FREE_IN_GROUP:
+    case GRAPH_POOL_RELEASE:
+    case FREE_IN_GRAPH_POOL:
     case RESTORE:
     case ROOM:
     case CLOSE:
@@ -282,7 +282,7 @@ static void expect_blocks_unchanged(const scene *s)
     EXPECT_SAME(placed_in_run);
     EXPECT_SAME(placed_by_extension);
     EXPECT_SAME(placed_at_new_address);
-    EXPECT_SAME(groups);
+    EXPECT_SAME(graph_pools);
     EXPECT_SAME(peak_range_bytes);
     EXPECT_SAME(exported_blocks);
     EXPECT_SAME(exported_bytes);

@@ -48,7 +48,7 @@
     X(torch, mend_torch_pool_end)                                                                  \
     X(torch, mend_torch_pool_remove)                                                               \
     X(torch, mend_torch_pool_begins_native)                                                        \
-    X(torch, mend_torch_pool_of_group)                                                             \
+    X(torch, mend_torch_pool_of_graph_pool)                                                        \
     X(torch, mend_torch_block_alloc_at)                                                            \
     X(torch, mend_torch_pool_of_tag)                                                               \
     X(torch, mend_torch_pool_get_info)                                                             \

@@ -121,9 +121,9 @@ HOOKS_TEST(torch_pools, memory_stays_with_a_pool_of_graphs_until_its_last_user_g
     HOOKS_OK(mend_torch_pool_add(0, FIRST, 0));
     EXPECT_INT_EQ(2, pool_info(rig, 0, FIRST).users);
     void *block = alloc(rig, 600 * KIB, rig->streams[0]);
-    mend_group *group = pool_info(rig, 0, FIRST).group;
-    EXPECT_TRUE(group != NULL);
-    EXPECT_U64_EQ(1, rig->f->mend_torch_pool_of_group(group).first);
+    mend_graph_pool *graph_pool = pool_info(rig, 0, FIRST).graph_pool;
+    EXPECT_TRUE(graph_pool != NULL);
+    EXPECT_U64_EQ(1, rig->f->mend_torch_pool_of_graph_pool(graph_pool).first);
     HOOKS_OK(mend_torch_pool_end(0, FIRST));
     give(rig, block);
     /* Too little is left for others. */
@@ -144,7 +144,7 @@ HOOKS_TEST(torch_pools, a_pool_of_the_programs_shares_its_memory_until_a_capture
     HOOKS_OK(mend_torch_pool_add(0, FIRST, 0));
     HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
     void *block = alloc(rig, 600 * KIB, rig->streams[0]);
-    EXPECT_PTR_EQ(NULL, pool_info(rig, 0, FIRST).group);
+    EXPECT_PTR_EQ(NULL, pool_info(rig, 0, FIRST).graph_pool);
     give(rig, block);
     void *other = alloc(rig, 600 * KIB, rig->streams[1]);
     EXPECT_TRUE(other != NULL);
@@ -153,7 +153,7 @@ HOOKS_TEST(torch_pools, a_pool_of_the_programs_shares_its_memory_until_a_capture
     void *early = alloc(rig, 600 * KIB, rig->streams[0]);
     f.answer = MEND_TORCH_TAKES_CAPTURED;
     void *captured = alloc(rig, KIB, rig->streams[0]);
-    EXPECT_TRUE(pool_info(rig, 0, FIRST).group != NULL);
+    EXPECT_TRUE(pool_info(rig, 0, FIRST).graph_pool != NULL);
     give(rig, early);
     EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[1]));
     end(rig, FIRST, 2);
@@ -167,7 +167,7 @@ HOOKS_TEST(torch_pools, a_pool_that_pytorch_keeps_is_named_and_nothing_is_alloca
     void *pointer = rig;
     HOOKS_OK(mend_torch_pool_add(0, SECOND, 1));
     HOOKS_OK(mend_torch_pool_begin(0, SECOND, takes, NULL, &f));
-    EXPECT_PTR_EQ(NULL, pool_info(rig, 0, SECOND).group);
+    EXPECT_PTR_EQ(NULL, pool_info(rig, 0, SECOND).graph_pool);
     EXPECT_INT_EQ(1, pool_info(rig, 0, SECOND).is_foreign);
     HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_get_info(0, SECOND, NULL));
     is_foreign = 0;
@@ -261,14 +261,14 @@ HOOKS_TEST(torch_pools, a_pool_that_ends_inside_a_call_goes_with_the_last_call, 
     filter f = filter_for(rig, 0, MEND_TORCH_TAKES_CAPTURED);
     HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
     give(rig, alloc(rig, KIB, rig->streams[0]));
-    EXPECT_U64_EQ(1, hooks_stats(rig).groups);
+    EXPECT_U64_EQ(1, hooks_stats(rig).graph_pools);
     rig->f->mend_log_set_sink(release_inside, NULL);
     releasing = rig;
     HOOKS_ANSWER(MEND_ERROR_OUT_OF_MEMORY,
                  mend_torch_block_alloc(0, 4 * MIB, rig->streams[0], &pointer, &is_foreign));
     EXPECT_TRUE(releasing == NULL);
     rig->f->mend_log_set_sink(NULL, NULL);
-    EXPECT_U64_EQ(0, hooks_stats(rig).groups);
+    EXPECT_U64_EQ(0, hooks_stats(rig).graph_pools);
     HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_remove(0, FIRST));
 }
 

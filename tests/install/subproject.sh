@@ -22,7 +22,7 @@ fi
 DESTDIR=$work/stage cmake --install "$work/build"
 (cd "$work/stage" && find . -type f -o -type l) | sort >"$work/installed"
 {
-    for header in mend.h mend.hpp mend_cuda.hpp mend_devices.h mend_groups.h mend_hooks.h \
+    for header in mend.h mend.hpp mend_cuda.hpp mend_devices.h mend_graph_pools.h mend_hooks.h \
         mend_range.h mend_range.hpp mend_results.h mend_rmm.hpp \
         mend_share.h mend_share.hpp mend_sim.h mend_sleep.h mend_sleep.hpp mend_stats.h \
         mend_tensorrt.hpp mend_types.h mend_umf.h mend_views.h mend_views.hpp; do

@@ -29,12 +29,12 @@ typedef struct arena_slot {
     bool is_busy; /* of an operation under way */
 } arena_slot;
 
-typedef struct arena_group {
-    mend_group *group;
+typedef struct arena_graph_pool {
+    mend_graph_pool *graph_pool;
     int pool;
     bool is_begun;
     bool is_busy;
-} arena_group;
+} arena_graph_pool;
 
 typedef struct arena_callback {
     arena *arena;
@@ -57,14 +57,14 @@ struct arena {
     arena_pool pools[PROGRAM_POOLS];
     arena_stream streams[PROGRAM_STREAMS];
     arena_slot slots[PROGRAM_SLOTS];
-    arena_group groups[PROGRAM_GROUPS];
+    arena_graph_pool graph_pools[PROGRAM_GRAPH_POOLS];
     arena_callback callbacks[PROGRAM_CALLBACKS];
     arena_thread threads[SCHEDULE_THREADS + 1]; /* the last: of the test's own thread */
     uint64_t last_tag;
     int quiet_calls;       /* under way, during which nothing may be launched */
     bool is_closed;        /* a release counts as all use of blocks: there is none meanwhile */
     bool has_lost_memory;  /* a pool was destroyed whose driver took not everything back */
-    int restorations;      /* under way, each with a group of its own */
+    int restorations;      /* under way, each with a graph pool of its own */
     bool has_peer_pools;   /* there are, or were, several pools */
     bool is_broken;        /* the context is lost, or about to be */
     bool has_failed_calls; /* calls of the driver may fail */

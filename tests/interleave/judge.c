@@ -4,17 +4,17 @@
 #include "pool/pool.h"
 #include "tests/interleave/arena.h"
 
-static bool has_groups(const arena *a)
+static bool has_graph_pools(const arena *a)
 {
-    for (int i = 0; i < PROGRAM_GROUPS; i++) {
-        if (a->groups[i].group != NULL || a->groups[i].is_busy) {
+    for (int i = 0; i < PROGRAM_GRAPH_POOLS; i++) {
+        if (a->graph_pools[i].graph_pool != NULL || a->graph_pools[i].is_busy) {
             return true;
         }
     }
     return a->restorations > 0;
 }
 
-/* Empty chunks, and what can be created; while groups hold on to memory, the latter alone. */
+/* Empty chunks, and what can be created; while graph pools hold on to memory, the latter alone. */
 static uint64_t room_of(arena *a, const mend_stats *stats)
 {
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
@@ -23,7 +23,7 @@ static uint64_t room_of(arena *a, const mend_stats *stats)
     uint64_t under_limit =
         stats->limit_bytes > stats->reserved_bytes ? stats->limit_bytes - stats->reserved_bytes : 0;
     uint64_t creatable = mend_align_down(mend_min_u64(on_device, under_limit), ARENA_PAGE_BYTES);
-    return (has_groups(a) ? 0 : stats->free_empty_bytes) + creatable;
+    return (has_graph_pools(a) ? 0 : stats->free_empty_bytes) + creatable;
 }
 
 static void watch_pool(arena *a, int number, arena_thread *self)
@@ -83,9 +83,9 @@ void arena_judge_device(arena *a)
 
 static void free_everything(arena *a)
 {
-    for (int i = 0; i < PROGRAM_GROUPS; i++) {
-        arena_do(a, &(program_op){.kind = PROGRAM_GROUP_END, .group = i});
-        arena_do(a, &(program_op){.kind = PROGRAM_GROUP_RELEASE, .group = i});
+    for (int i = 0; i < PROGRAM_GRAPH_POOLS; i++) {
+        arena_do(a, &(program_op){.kind = PROGRAM_GRAPH_POOL_END, .graph_pool = i});
+        arena_do(a, &(program_op){.kind = PROGRAM_GRAPH_POOL_RELEASE, .graph_pool = i});
     }
     for (int i = 0; i < PROGRAM_CALLBACKS; i++) {
         arena_do(a, &(program_op){.kind = PROGRAM_REMOVE_CALLBACK, .callback = i});

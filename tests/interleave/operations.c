@@ -1,57 +1,58 @@
-/* The operations of groups, callbacks and pools, and the rest. Each keeps the rules of mend.h. */
+/* The operations of graph pools, callbacks and pools, and the rest. Each keeps the rules of
+ * mend.h. */
 #include "base/align.h"
 #include "driver/driver.h"
 #include "tests/interleave/arena.h"
 #include "tests/support/place.h"
 
-/* ---- groups ---------------------------------------------------------------------------------- */
+/* ---- graph pools ----------------------------------------------------------------------------- */
 
-static void begin_group(arena *a, const program_op *op)
+static void begin_graph_pool(arena *a, const program_op *op)
 {
-    arena_group *group = &a->groups[op->group];
-    int pool = group->group != NULL ? group->pool : op->pool;
-    if (group->is_busy || group->is_begun || a->pools[pool].pool == NULL ||
+    arena_graph_pool *graph_pool = &a->graph_pools[op->graph_pool];
+    int pool = graph_pool->graph_pool != NULL ? graph_pool->pool : op->pool;
+    if (graph_pool->is_busy || graph_pool->is_begun || a->pools[pool].pool == NULL ||
         !arena_enter_stream(a, op->stream)) {
         arena_skip(a);
         return;
     }
-    group->is_busy = true;
-    group->pool = pool;
+    graph_pool->is_busy = true;
+    graph_pool->pool = pool;
     arena_enter_pool(a, pool);
     mend_result result = MEND_OK;
-    if (group->group == NULL) {
-        result = mend_group_create(a->pools[pool].pool, &group->group);
-        arena_expect(a, "group_create", result, false);
+    if (graph_pool->graph_pool == NULL) {
+        result = mend_graph_pool_create(a->pools[pool].pool, &graph_pool->graph_pool);
+        arena_expect(a, "graph_pool_create", result, false);
     }
     if (result == MEND_OK) {
         mend_stream stream = op->bytes % 4 == 0 ? MEND_EVERY_STREAM : a->streams[op->stream].handle;
-        result = mend_group_begin(group->group, stream);
-        arena_expect(a, "group_begin", result, false);
-        group->is_begun = result == MEND_OK;
+        result = mend_graph_pool_begin(graph_pool->graph_pool, stream);
+        arena_expect(a, "graph_pool_begin", result, false);
+        graph_pool->is_begun = result == MEND_OK;
     }
     arena_leave_pool(a, pool);
     arena_leave_stream(a, op->stream);
-    group->is_busy = false;
+    graph_pool->is_busy = false;
 }
 
-static void end_group(arena *a, const program_op *op)
+static void end_graph_pool(arena *a, const program_op *op)
 {
-    arena_group *group = &a->groups[op->group];
-    if (group->is_busy || !group->is_begun) {
+    arena_graph_pool *graph_pool = &a->graph_pools[op->graph_pool];
+    if (graph_pool->is_busy || !graph_pool->is_begun) {
         arena_skip(a);
         return;
     }
-    group->is_busy = true;
-    arena_enter_pool(a, group->pool);
-    mend_result result = mend_group_end(group->group);
-    arena_expect(a, "group_end", result, false);
-    group->is_begun = result != MEND_OK;
-    arena_leave_pool(a, group->pool);
-    group->is_busy = false;
+    graph_pool->is_busy = true;
+    arena_enter_pool(a, graph_pool->pool);
+    mend_result result = mend_graph_pool_end(graph_pool->graph_pool);
+    arena_expect(a, "graph_pool_end", result, false);
+    graph_pool->is_begun = result != MEND_OK;
+    arena_leave_pool(a, graph_pool->pool);
+    graph_pool->is_busy = false;
 }
 
-/* Of a stream that is named, all use of the group's memory is to come before this point: it waits
- * for all others, and nobody uses any block until the release is over. */
+/* Of a stream that is named, all use of the graph pool's memory is to come before this point: it
+ * waits for all others, and nobody uses any block until the release is over. */
 static bool may_release_behind(const arena *a)
 {
     bool is_quiet = !a->is_closed;
@@ -61,29 +62,29 @@ static bool may_release_behind(const arena *a)
     return is_quiet;
 }
 
-static void release_group(arena *a, const program_op *op)
+static void release_graph_pool(arena *a, const program_op *op)
 {
-    arena_group *group = &a->groups[op->group];
+    arena_graph_pool *graph_pool = &a->graph_pools[op->graph_pool];
     bool is_behind = op->bytes % 2 != 0;
-    if (group->is_busy || group->is_begun || group->group == NULL ||
+    if (graph_pool->is_busy || graph_pool->is_begun || graph_pool->graph_pool == NULL ||
         (is_behind && !may_release_behind(a)) || !arena_enter_stream(a, op->stream)) {
         arena_skip(a);
         return;
     }
-    group->is_busy = true;
-    arena_enter_pool(a, group->pool);
+    graph_pool->is_busy = true;
+    arena_enter_pool(a, graph_pool->pool);
     mend_stream stream = is_behind ? a->streams[op->stream].handle : MEND_NO_STREAM;
     for (int i = 0; is_behind && i < PROGRAM_STREAMS; i++) {
         arena_stream_waits(a, op->stream, i);
     }
     a->is_closed = a->is_closed || is_behind;
-    mend_result result = mend_group_destroy(group->group, stream);
-    arena_expect(a, "group_release", result, false);
-    group->group = result == MEND_OK ? NULL : group->group;
+    mend_result result = mend_graph_pool_destroy(graph_pool->graph_pool, stream);
+    arena_expect(a, "graph_pool_release", result, false);
+    graph_pool->graph_pool = result == MEND_OK ? NULL : graph_pool->graph_pool;
     a->is_closed = a->is_closed && !is_behind;
-    arena_leave_pool(a, group->pool);
+    arena_leave_pool(a, graph_pool->pool);
     arena_leave_stream(a, op->stream);
-    group->is_busy = false;
+    graph_pool->is_busy = false;
 }
 
 /* ---- callbacks ------------------------------------------------------------------------------- */
@@ -181,9 +182,9 @@ static void drop_what_is_in(arena *a, int pool)
             a->slots[i].pointer = NULL;
         }
     }
-    for (int i = 0; i < PROGRAM_GROUPS; i++) {
-        if (a->groups[i].group != NULL && a->groups[i].pool == pool) {
-            a->groups[i] = (arena_group){0};
+    for (int i = 0; i < PROGRAM_GRAPH_POOLS; i++) {
+        if (a->graph_pools[i].graph_pool != NULL && a->graph_pools[i].pool == pool) {
+            a->graph_pools[i] = (arena_graph_pool){0};
         }
     }
 }
@@ -325,65 +326,72 @@ static void forget_own_in(arena *a, mend_pool *pool, const program_op *op)
 }
 IN_A_POOL(forget_own)
 
-static mend_result alloc_named(mend_pool *pool, mend_group *group, mend_stream stream,
+static mend_result alloc_named(mend_pool *pool, mend_graph_pool *graph_pool, mend_stream stream,
                                uint64_t bytes, void **block)
 {
     mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    options.group = group;
+    options.graph_pool = graph_pool;
     return mend_alloc_with(pool, bytes, stream, &options, block);
 }
 
-/* Whether just these blocks are live in the group. */
-static bool has_blocks(mend_group *group, const mend_group_block *blocks, size_t count)
+/* Whether just these blocks are live in the graph pool. */
+static bool has_blocks(mend_graph_pool *graph_pool, const mend_graph_pool_block *blocks,
+                       size_t count)
 {
-    mend_group_block now[2];
+    mend_graph_pool_block now[2];
     size_t now_count = 0;
-    bool is_same =
-        mend_group_get_blocks(group, now, sizeof(mend_group_block), 2, &now_count) == MEND_OK &&
-        now_count == count;
+    bool is_same = mend_graph_pool_get_blocks(graph_pool, now, sizeof(mend_graph_pool_block), 2,
+                                              &now_count) == MEND_OK &&
+                   now_count == count;
     for (size_t i = 0; i < count && is_same; i++) {
         is_same = now[i].pointer == blocks[i].pointer && now[i].size_bytes == blocks[i].size_bytes;
     }
     return is_same;
 }
 
-/* Two blocks of a group of its own are freed, and live again, while other threads use up, trim and
- * move what is not the group's. */
-static void restore_blocks(arena *a, mend_pool *pool, mend_group *group, const program_op *op)
+/* Two blocks of a graph pool of its own are freed, and live again, while other threads use up, trim
+ * and move what is not the graph pool's. */
+static void restore_blocks(arena *a, mend_pool *pool, mend_graph_pool *graph_pool,
+                           const program_op *op)
 {
     const mend_stream stream = a->streams[op->stream].handle;
-    mend_group_block blocks[2];
+    mend_graph_pool_block blocks[2];
     size_t count = 0;
     void *block = NULL;
     for (int i = 0; i < 2; i++) {
-        mend_result result = alloc_named(pool, group, stream, op->bytes, &block);
+        mend_result result = alloc_named(pool, graph_pool, stream, op->bytes, &block);
         arena_expect(a, "alloc_with", result, result == MEND_ERROR_OUT_OF_MEMORY);
     }
-    arena_expect(a, "get_blocks",
-                 mend_group_get_blocks(group, blocks, sizeof(mend_group_block), 2, &count), false);
+    arena_expect(
+        a, "get_blocks",
+        mend_graph_pool_get_blocks(graph_pool, blocks, sizeof(mend_graph_pool_block), 2, &count),
+        false);
     for (size_t i = 0; i < count; i++) {
-        arena_expect(a, "group_free", mend_group_free(group, blocks[i].pointer, stream), false);
+        arena_expect(a, "graph_pool_free",
+                     mend_graph_pool_free(graph_pool, blocks[i].pointer, stream), false);
     }
-    mend_result result = mend_group_set_blocks(group, blocks, sizeof(mend_group_block), count);
+    mend_result result =
+        mend_graph_pool_set_blocks(graph_pool, blocks, sizeof(mend_graph_pool_block), count);
     arena_expect(a, "set_blocks", result, false);
-    if (result == MEND_OK && !has_blocks(group, blocks, count)) {
+    if (result == MEND_OK && !has_blocks(graph_pool, blocks, count)) {
         arena_find(a, "set_blocks: other blocks are live than were restored");
     }
     arena_expect(a, "set_blocks to none",
-                 mend_group_set_blocks(group, NULL, sizeof(mend_group_block), 0), false);
+                 mend_graph_pool_set_blocks(graph_pool, NULL, sizeof(mend_graph_pool_block), 0),
+                 false);
 }
 
 static void restore_in(arena *a, mend_pool *pool, const program_op *op)
 {
-    mend_group *group = NULL;
+    mend_graph_pool *graph_pool = NULL;
     if (arena_enter_stream(a, op->stream)) {
         a->restorations++;
-        mend_result result = mend_group_create(pool, &group);
-        arena_expect(a, "group_create", result, false);
+        mend_result result = mend_graph_pool_create(pool, &graph_pool);
+        arena_expect(a, "graph_pool_create", result, false);
         if (result == MEND_OK) {
-            restore_blocks(a, pool, group, op);
-            result = mend_group_destroy(group, MEND_NO_STREAM);
-            arena_expect(a, "group_release", result, false);
+            restore_blocks(a, pool, graph_pool, op);
+            result = mend_graph_pool_destroy(graph_pool, MEND_NO_STREAM);
+            arena_expect(a, "graph_pool_release", result, false);
         }
         a->restorations--;
         arena_leave_stream(a, op->stream);

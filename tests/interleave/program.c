@@ -131,8 +131,8 @@ static void print_list(FILE *out, const char *title, int number, const program_l
     };
     for (int i = 0; i < list->count; i++) {
         const program_op *op = &list->ops[i];
-        fprintf(out, "  %s %d: %s pool %d slot %d stream %d group %d callback %d bytes %llu\n",
-                title, number, names[op->kind], op->pool, op->slot, op->stream, op->group,
+        fprintf(out, "  %s %d: %s pool %d slot %d stream %d graph pool %d callback %d bytes %llu\n",
+                title, number, names[op->kind], op->pool, op->slot, op->stream, op->graph_pool,
                 op->callback, (unsigned long long)op->bytes);
     }
 }

@@ -17,7 +17,7 @@ enum {
     PROGRAM_POOLS = 3,
     PROGRAM_STREAMS = 4,
     PROGRAM_SLOTS = 10,
-    PROGRAM_GROUPS = 2,
+    PROGRAM_GRAPH_POOLS = 2,
     PROGRAM_CALLBACKS = 2,
     PROGRAM_OPS = 40,
     PROGRAM_FINDING_BYTES = 512
@@ -36,11 +36,12 @@ enum {
     X(SET_LIMIT, "set_limit", room)   /* pool, bytes */                                            \
     X(FORGET, "forget", arena_forget) /* pool, stream */                                           \
     X(REPLACE_STREAM, "replace_stream",                                                            \
-      arena_replace_stream)                    /* stream: forgotten, destroyed, another made */    \
-    X(GROUP_BEGIN, "group_begin", begin_group) /* group, pool, stream; made if need be */          \
-    X(GROUP_END, "group_end", end_group)       /* group */                                         \
-    X(GROUP_RELEASE, "group_release",                                                              \
-      release_group)                              /* group, stream, or none where bytes is even */ \
+      arena_replace_stream) /* stream: forgotten, destroyed, another made */                       \
+    X(GRAPH_POOL_BEGIN, "graph_pool_begin",                                                        \
+      begin_graph_pool) /* graph pool, pool, stream; made if need be */                            \
+    X(GRAPH_POOL_END, "graph_pool_end", end_graph_pool) /* graph pool */                           \
+    X(GRAPH_POOL_RELEASE, "graph_pool_release",                                                    \
+      release_graph_pool) /* graph pool, stream, or none where bytes is even */                    \
     X(ADD_CALLBACK, "add_callback", add_callback) /* callback; on the first pool */                \
     X(REMOVE_CALLBACK, "remove_callback", remove_callback)                                         \
     X(POOL_CREATE, "pool_create", create_pool)    /* pool, not the first */                        \
@@ -52,8 +53,9 @@ enum {
     X(LOOK, "look", look)            /* pool, slot: all that can be asked */                       \
     X(DEFRAG, "defrag", room)        /* pool, where calls are quiet points */                      \
     X(PIN, "pin", pin)               /* slot: pinned, a pause, unpinned */                         \
-    X(RESTORE, "restore", restore)   /* pool, stream, bytes: blocks of a group, freed, restored */ \
-    X(TELL, "tell", tell)            /* pool, bytes: its history begins or ends, and is read */    \
+    X(RESTORE, "restore",                                                                          \
+      restore)            /* pool, stream, bytes: blocks of a graph pool, freed, restored */       \
+    X(TELL, "tell", tell) /* pool, bytes: its history begins or ends, and is read */               \
     X(ALLOC_ANYWHERE, "alloc_anywhere", arena_alloc) /* as alloc, without a stream */              \
     X(FREE_BY_THREAD, "free_by_thread",                                                            \
       arena_free) /* slot: on the stream of the thread, which ends with it */                      \
@@ -71,7 +73,7 @@ typedef struct program_op {
     int pool;
     int slot;
     int stream;
-    int group;
+    int graph_pool;
     int callback;
     uint64_t bytes;
 } program_op;

@@ -102,7 +102,7 @@ void scene_stops_and_allocates(void)
     check_stopped();
     mend_result trimmed = mend_trim(last.pool, 0, MEND_TRIM_IDLE, NULL);
     CHECK(trimmed == MEND_OK || trimmed == MEND_ERROR_DEVICE_LOST);
-    CHECK(mend_group_begin(last.group, MEND_EVERY_STREAM) != MEND_ERROR_INVALID_ARGUMENT);
+    CHECK(mend_graph_pool_begin(last.graph_pool, MEND_EVERY_STREAM) != MEND_ERROR_INVALID_ARGUMENT);
     alloc_stopped(4096, last.streams[0]);
     (void)mend_record_stream(last.pool, last.kept, last.streams[1]); /* no more than no crash */
     (void)mend_forget_stream(last.pool, last.streams[1]);

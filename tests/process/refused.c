@@ -40,9 +40,9 @@ void refused_check(const rig *inherited)
     forget_last_error();
     for (int i = 0; i < 2; i++) { /* a refused destroy frees nothing: all can be asked again */
         FORKED_CALLS(REFUSED)
-        REFUSED(mend_group_begin(inherited->group, f->stream))
-        REFUSED(mend_group_end(inherited->group))
-        REFUSED(mend_group_destroy(inherited->group, f->stream))
+        REFUSED(mend_graph_pool_begin(inherited->graph_pool, f->stream))
+        REFUSED(mend_graph_pool_end(inherited->graph_pool))
+        REFUSED(mend_graph_pool_destroy(inherited->graph_pool, f->stream))
         CHECK(mend_free(f->pool, NULL, f->stream) == MEND_OK);
         CHECK(forked_is_untouched(f));
     }

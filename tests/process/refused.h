@@ -4,8 +4,8 @@
 
 #include "tests/process/rig.h"
 
-/* Every call on the rig's pool and group answers MEND_ERROR_FORKED, says so, and touches nothing;
- * only a free of NULL succeeds. */
+/* Every call on the rig's pool and graph pool answers MEND_ERROR_FORKED, says so, and touches
+ * nothing; only a free of NULL succeeds. */
 void refused_check(const rig *inherited);
 
 #endif

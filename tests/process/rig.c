@@ -19,7 +19,7 @@ void rig_open(rig *r)
         CHECK(mend_sim_stream_create(r->sim, NULL, &r->streams[i]) == MEND_OK);
     }
     CHECK(mend_alloc(r->pool, 512, r->streams[0], &r->kept) == MEND_OK);
-    CHECK(mend_group_create(r->pool, &r->group) == MEND_OK);
+    CHECK(mend_graph_pool_create(r->pool, &r->graph_pool) == MEND_OK);
 }
 
 static void launch(const rig *r, const rig_block *block, mend_sim_work_kind kind)

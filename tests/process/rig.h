@@ -15,7 +15,7 @@ typedef struct rig_block {
 typedef struct rig {
     mend_sim *sim;
     mend_pool *pool;
-    mend_group *group; /* idle; ends with the pool */
+    mend_graph_pool *graph_pool; /* idle; ends with the pool */
     mend_stream streams[RIG_STREAMS];
     void *kept;                   /* a live block as long as there is a pool */
     rig_block blocks[RIG_BLOCKS]; /* live; each holds bytes of its own */

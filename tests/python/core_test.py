@@ -131,7 +131,7 @@ class Core(SimulatedTest):
     def test_room_is_what_can_be_had(self):
         address = _devices.alloc(0, 100 * MIB, 0)
         room = libmend.room()
-        self.assertEqual(room["group_bytes"], 0)
+        self.assertEqual(room["graph_pool_bytes"], 0)
         self.assertEqual(room["device_free_bytes"], GIB - libmend.stats()["reserved_bytes"])
         with self.assertRaises(libmend.OutOfMemoryError):
             _devices.alloc(0, room["now_bytes"] + 512, 0)

@@ -56,16 +56,16 @@ static void refuse_memory(trial *t, mend_pool *pool, mend_stream stream)
     trial_expect(t, "the pool's own device as a peer", MEND_OK, mend_enable_peer(pool, 0));
 }
 
-static void refuse_groups_and_shares(trial *t, mend_pool *pool, mend_stream stream)
+static void refuse_graph_pools_and_shares(trial *t, mend_pool *pool, mend_stream stream)
 {
     mend_export_token token = {{0}};
     uint64_t bytes = 0;
     size_t size = 0;
     void *block = t;
-    REFUSED(mend_group_free(NULL, t, stream));
-    REFUSED(mend_group_record_stream(NULL, t, stream));
-    REFUSED(mend_group_get_blocks(NULL, NULL, sizeof(mend_group_block), 0, &size));
-    REFUSED(mend_group_set_blocks(NULL, NULL, sizeof(mend_group_block), 0));
+    REFUSED(mend_graph_pool_free(NULL, t, stream));
+    REFUSED(mend_graph_pool_record_stream(NULL, t, stream));
+    REFUSED(mend_graph_pool_get_blocks(NULL, NULL, sizeof(mend_graph_pool_block), 0, &size));
+    REFUSED(mend_graph_pool_set_blocks(NULL, NULL, sizeof(mend_graph_pool_block), 0));
     REFUSED(mend_export(NULL, t, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, &bytes));
     REFUSED(mend_export(pool, NULL, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, &bytes));
     REFUSED(mend_export(pool, t, NULL, NULL, MEND_EXPORT_TOKEN_BYTES, NULL, &bytes));
@@ -187,7 +187,7 @@ void trial_refuse_arguments(trial *t, uint8_t which)
     const mend_stream stream = trial_handle(t, 0, false);
     refuse_blocks(t, pool, stream);
     refuse_memory(t, pool, stream);
-    refuse_groups_and_shares(t, pool, stream);
+    refuse_graph_pools_and_shares(t, pool, stream);
     refuse_sleep_and_views(t, pool);
     refuse_pools(t);
     if (!trial_passes_all(t)) { /* else nothing else is looked at */

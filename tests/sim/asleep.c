@@ -33,7 +33,7 @@ uint64_t trial_sleep_tag(const trial_call *call)
 {
     const operation *op = call->trial->op;
     bool may_have_none = call->kind == CALL_COMMIT || call->kind == CALL_RANGE_CREATE ||
-                         (call->kind == CALL_ALLOC && call->group != NULL);
+                         (call->kind == CALL_ALLOC && call->graph_pool != NULL);
     const unsigned number = op->slot + (call->kind == CALL_COMMIT ? op->size : 0u);
     return may_have_none && op->amount % 4 == 3 ? 0 : 1 + number % TAGS;
 }
@@ -116,7 +116,7 @@ bool trial_may_answer_asleep(const trial *t, const trial_call *call)
     case MEND_ERROR_ASLEEP:
         return trial_sleeps(t, call->pool) &&
                (call->kind == CALL_SLEEP || call->kind == CALL_PIN || call->kind == CALL_EXPORT ||
-                call->kind == CALL_EXPORT_BY_FABRIC || call->kind == CALL_GROUP_RESTORE);
+                call->kind == CALL_EXPORT_BY_FABRIC || call->kind == CALL_GRAPH_POOL_RESTORE);
     case MEND_ERROR_PINNED:
         return call->kind == CALL_QUIESCE ||
                (call->kind == CALL_SLEEP && trial_holds_chunks(t, call->pool) && !call->waits);
@@ -272,8 +272,8 @@ bool trial_graph_sleeps(const trial *t, const trial_graph *graph)
     }
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         const trial_block *block = &t->blocks[i];
-        sleeps = sleeps || (block->live && block->asleep && block->group != NOBODY &&
-                            (graph->groups & trial_bit(block->group)) != 0);
+        sleeps = sleeps || (block->live && block->asleep && block->graph_pool != NOBODY &&
+                            (graph->graph_pools & trial_bit(block->graph_pool)) != 0);
     }
     return sleeps;
 }

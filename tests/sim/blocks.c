@@ -94,8 +94,8 @@ void trial_count_alloc(trial *t, const trial_block *block)
 static bool may_be_for_any(const trial *t, const operation *op)
 {
     bool is_quiet = t->captures == 0;
-    for (int i = 0; i < TRIAL_GROUPS; i++) {
-        is_quiet = is_quiet && (t->groups[i].group == NULL || !t->groups[i].begun);
+    for (int i = 0; i < TRIAL_GRAPH_POOLS; i++) {
+        is_quiet = is_quiet && (t->graph_pools[i].graph_pool == NULL || !t->graph_pools[i].begun);
     }
     return (t->config.hooks || op->kind == OP_ROOM) && is_quiet;
 }
@@ -105,7 +105,7 @@ static mend_result call_for(trial *t, const operation *op, trial_call *call)
 {
     int stream = op->stream % t->stream_count;
     bool is_for_any =
-        call->pool == 0 && call->group == NULL && op->thread == 3 && may_be_for_any(t, op);
+        call->pool == 0 && call->graph_pool == NULL && op->thread == 3 && may_be_for_any(t, op);
     call->at = stream;
     call->stream = is_for_any ? MEND_NO_STREAM : trial_handle(t, stream, op->amount & 2);
     return trial_call_pool(t, trial_thread_of(t, stream, op->thread), call);
@@ -152,30 +152,31 @@ static void enter_block(trial *t, const operation *op, const trial_call *call)
                     (call->wanted == NULL || call->pointer == call->wanted) &&
                     !overlaps_any(t, address, size_bytes),
                 "a block at 0x%llx is not aligned, or lies in another", LLU(address));
-    bool may_be_of_group =
+    bool may_be_of_graph_pool =
         call->pool == 0 && call->stream != MEND_NO_STREAM && !trial_is_plain(call);
     const uint64_t tag = trial_sleep_tag(call);
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
-    *block = (trial_block){.live = true,
-                           .pool = call->pool,
-                           .address = address,
-                           .size_bytes = size_bytes,
-                           .requested_bytes = call->size_bytes,
-                           .allocated_on = call->stream,
-                           .home = call->at,
-                           .zone = trial_zone_at(t, call->pool, address),
-                           .scope = trial_scope_at(t, call->pool, address),
-                           .in_one_chunk = call->in_one_chunk && !trial_is_plain(call),
-                           .sleep_tag = tag != 0 ? tag : call->size_bytes,
-                           .own_tag = call->group != NULL ? call->size_bytes : 0,
-                           .group = may_be_of_group ? trial_group_taking(t, call->stream) : NOBODY};
+    *block = (trial_block){
+        .live = true,
+        .pool = call->pool,
+        .address = address,
+        .size_bytes = size_bytes,
+        .requested_bytes = call->size_bytes,
+        .allocated_on = call->stream,
+        .home = call->at,
+        .zone = trial_zone_at(t, call->pool, address),
+        .scope = trial_scope_at(t, call->pool, address),
+        .in_one_chunk = call->in_one_chunk && !trial_is_plain(call),
+        .sleep_tag = tag != 0 ? tag : call->size_bytes,
+        .own_tag = call->graph_pool != NULL ? call->size_bytes : 0,
+        .graph_pool = may_be_of_graph_pool ? trial_graph_pool_taking(t, call->stream) : NOBODY};
     trial_expect_stack(t, block, trial_stack_of(op, call->size_bytes));
-    if (call->group != NULL) {
-        block->group = op->amount / 4 % TRIAL_GROUPS; /* as trial_alloc_in names it */
+    if (call->graph_pool != NULL) {
+        block->graph_pool = op->amount / 4 % TRIAL_GRAPH_POOLS; /* as trial_alloc_in names it */
     }
-    if (call->stream != MEND_NO_STREAM && block->group == NOBODY &&
+    if (call->stream != MEND_NO_STREAM && block->graph_pool == NOBODY &&
         trial_is_recorded(t, call->at)) {
-        block->group = trial_capture_group(t, call->at);
+        block->graph_pool = trial_capture_graph_pool(t, call->at);
     }
     trial_count_alloc(t, block);
 }
@@ -203,7 +204,7 @@ void trial_borrow_beside(trial *t)
         stream++;
     }
     if (t->pool_count < TRIAL_POOLS || op.slot >= TRIAL_BLOCKS || stream == t->stream_count ||
-        t->captures > 0 || trial_group_taking(t, trial_handle(t, stream, false)) != NOBODY) {
+        t->captures > 0 || trial_graph_pool_taking(t, trial_handle(t, stream, false)) != NOBODY) {
         return;
     }
     trial_call call = {.kind = CALL_ALLOC,
@@ -233,7 +234,7 @@ static void free_at_once(trial *t, const operation *op)
 
 /* Requests so much in the place of a request that was refused. The report speaks of what there was,
  * without the help of others: callbacks come before waits of the host, and what they free may join
- * memory that a group keeps, which then continues no more. */
+ * memory that a graph pool keeps, which then continues no more. */
 static void ask_instead(trial *t, const operation *op, const trial_call *refused, uint64_t bytes)
 {
     trial_call call = {.kind = CALL_ALLOC,
@@ -293,12 +294,12 @@ bool trial_alloc(trial *t, const operation *op)
 
 bool trial_alloc_in(trial *t, const operation *op)
 {
-    const trial_group *group = &t->groups[op->amount / 4 % TRIAL_GROUPS];
-    if (t->blocks[op->slot % TRIAL_BLOCKS].live || group->group == NULL) {
+    const trial_graph_pool *graph_pool = &t->graph_pools[op->amount / 4 % TRIAL_GRAPH_POOLS];
+    if (t->blocks[op->slot % TRIAL_BLOCKS].live || graph_pool->graph_pool == NULL) {
         return false;
     }
     trial_call call = {.kind = CALL_ALLOC,
-                       .group = group->group,
+                       .graph_pool = graph_pool->graph_pool,
                        .size_bytes = size_of(t, op->size),
                        .alignment_bytes = UINT64_C(1) << (op->alignment % 16)};
     if (take_block(t, op, &call) == MEND_OK && (op->amount & 1)) {
@@ -392,7 +393,7 @@ static bool damage(const trial *t, const trial_block *block)
     }
     mend_heap_lock(heap);
     const mend_span *span = mend_heap_find(heap, block->address);
-    const bool is_read = span != NULL && span->is_guarded && !span->of_group &&
+    const bool is_read = span != NULL && span->is_guarded && !span->of_graph_pool &&
                          !mend_layout_sleeps(heap, span) && !mend_layout_misses_mapping(heap, span);
     mend_heap_unlock(heap);
     if (!is_read || is_captured || t->stopped || t->may_be_lost || t->config.content == 0 ||
@@ -479,9 +480,9 @@ static bool leave_block(trial *t, const operation *op, trial_block *block, mend_
 {
     int how = op->amount & 7;
     int elsewhere = op->stream % t->stream_count;
-    bool is_busy = block->group != NOBODY || trial_is_in_capture(t, block) ||
+    bool is_busy = block->graph_pool != NOBODY || trial_is_in_capture(t, block) ||
                    !trial_is_open(t, block->home) || t->may_be_lost;
-    if (block->group != NOBODY && trial_is_recorded(t, block->home) &&
+    if (block->graph_pool != NOBODY && trial_is_recorded(t, block->home) &&
         !trial_join_readers(t, block, false)) {
         return false;
     }
@@ -489,7 +490,7 @@ static bool leave_block(trial *t, const operation *op, trial_block *block, mend_
     *stream = stream_to_free_on(t, block);
     if (how == 5) {
         *stream = MEND_NO_STREAM;
-    } else if (how == 4 && !block->used && block->group == NOBODY &&
+    } else if (how == 4 && !block->used && block->graph_pool == NOBODY &&
                (block->range == 0 || !t->streams[elsewhere].captured)) {
         *stream = trial_handle(t, elsewhere, false); /* there is no use to come after */
         *thread = trial_thread_of(t, elsewhere, op->thread);
@@ -517,21 +518,22 @@ static bool leave_block(trial *t, const operation *op, trial_block *block, mend_
     return true;
 }
 
-/* The group that a block is freed in, if `op` says so: its own, or another one, whose memory is
- * then used behind what used the block. Not with hooks: what an allocator gave goes back to it. */
-static mend_group *group_to_free_in(trial *t, const operation *op, const trial_block *block,
-                                    mend_stream stream)
+/* The graph pool that a block is freed in, if `op` says so: its own, or another one, whose memory
+ * is then used behind what used the block. Not with hooks: what an allocator gave goes back to
+ * it. */
+static mend_graph_pool *graph_pool_to_free_in(trial *t, const operation *op,
+                                              const trial_block *block, mend_stream stream)
 {
-    int number = block->group != NOBODY ? block->group : op->size % TRIAL_GROUPS;
+    int number = block->graph_pool != NOBODY ? block->graph_pool : op->size % TRIAL_GRAPH_POOLS;
     bool is_possible = (op->amount & 64) != 0 && !t->config.hooks && block->pool == 0 &&
-                       block->range == 0 && number < TRIAL_GROUPS && stream != MEND_NO_STREAM &&
-                       t->groups[number].group != NULL;
-    if (is_possible && block->group == NOBODY) {
+                       block->range == 0 && number < TRIAL_GRAPH_POOLS &&
+                       stream != MEND_NO_STREAM && t->graph_pools[number].graph_pool != NULL;
+    if (is_possible && block->graph_pool == NOBODY) {
         is_possible = stream == trial_handle(t, block->home, false) &&
                       trial_is_open(t, block->home) && !t->may_be_lost && t->captures == 0 &&
-                      trial_follow_group(t, number, block->home);
+                      trial_follow_graph_pool(t, number, block->home);
     }
-    return is_possible ? t->groups[number].group : NULL;
+    return is_possible ? t->graph_pools[number].graph_pool : NULL;
 }
 
 bool trial_free(trial *t, const operation *op)
@@ -542,10 +544,12 @@ bool trial_free(trial *t, const operation *op)
     if (!block->live || !leave_block(t, op, block, &stream, &thread)) {
         return false;
     }
-    mend_group *group = group_to_free_in(t, op, block, stream);
-    if (group != NULL) {
-        trial_call call = {
-            .kind = CALL_FREE, .group = group, .stream = stream, .pointer = pointer_of(block)};
+    mend_graph_pool *graph_pool = graph_pool_to_free_in(t, op, block, stream);
+    if (graph_pool != NULL) {
+        trial_call call = {.kind = CALL_FREE,
+                           .graph_pool = graph_pool,
+                           .stream = stream,
+                           .pointer = pointer_of(block)};
         if (trial_call_pool(t, thread, &call) == MEND_OK) {
             trial_end_block(t, block);
         }

@@ -28,7 +28,7 @@ static mend_result trial_call_alloc(trial_call *call, mend_pool *pool)
     options.address = call->wanted;
     options.in_one_chunk = call->in_one_chunk;
     options.alignment_bytes = call->in_one_chunk ? call->alignment_bytes : 0;
-    return call->group != NULL ? trial_call_in_group(call, pool)
+    return call->graph_pool != NULL ? trial_call_in_graph_pool(call, pool)
            : call->wanted != NULL || call->in_one_chunk
                ? mend_alloc_with(pool, call->size_bytes, call->stream, &options, &call->pointer)
                : mend_alloc_with(
@@ -39,9 +39,9 @@ static mend_result trial_call_alloc(trial_call *call, mend_pool *pool)
 
 static mend_result trial_call_free(trial_call *call, mend_pool *pool)
 {
-    return call->group != NULL ? trial_call_in_group(call, pool)
-           : call->by_pointer  ? trial_free_by_pointer(call, pool)
-                               : mend_free(pool, call->pointer, call->stream);
+    return call->graph_pool != NULL ? trial_call_in_graph_pool(call, pool)
+           : call->by_pointer       ? trial_free_by_pointer(call, pool)
+                                    : mend_free(pool, call->pointer, call->stream);
 }
 
 static mend_result call_directly(trial_call *call, mend_pool *pool)
@@ -65,7 +65,7 @@ static void call_pool(trial_call *call, mend_pool *pool)
     trial_mark_call(call); /* malloc may fail there, too */
     mend_fail(MEND_ERROR_INVARIANT, "there was call %d to come", (int)call->kind);
     mend_test_begin_call(&begun);
-    if (call->group != NULL || !trial_hooks_take(call)) {
+    if (call->graph_pool != NULL || !trial_hooks_take(call)) {
         call->result = call_directly(call, pool);
     }
     call->remains = mend_test_remains_of_call(&begun, call->result);
@@ -160,7 +160,7 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
                (t->config.plain != 0 && call->kind == CALL_EXPORT_BY_FABRIC);
     case MEND_ERROR_INVALID_ARGUMENT:
         return call->kind == CALL_READ_KEPT || call->kind == CALL_FIND_KEPT ||
-               (call->kind == CALL_GROUP_RESTORE && trial_holds_chunks(t, call->pool));
+               (call->kind == CALL_GRAPH_POOL_RESTORE && trial_holds_chunks(t, call->pool));
     case MEND_ERROR_OUT_OF_MEMORY:
     case MEND_ERROR_OUT_OF_ADDRESSES:
         return call->kind == CALL_ALLOC || call->kind == CALL_WAKE || call->kind == CALL_QUIESCE ||
@@ -202,16 +202,16 @@ static void judge_lost(trial *t, const trial_call *call)
 }
 
 /* A pool that has heard of the capture of the stream a call names heeds it until it hears of its
- * end. Streams that a group takes are watched, and need not be remembered; those that may vanish
- * are known by more than their handle; without host memory nothing can be remembered; and a capture
- * that was spoilt cannot be spoilt again: its group may have ended. */
+ * end. Streams that a graph pool takes are watched, and need not be remembered; those that may
+ * vanish are known by more than their handle; without host memory nothing can be remembered; and a
+ * capture that was spoilt cannot be spoilt again: its graph pool may have ended. */
 static void note_seen(trial *t, const trial_call *call, trial_stream *stream)
 {
     bool is_told = t->witness.captured == call->stream && call->stream != MEND_NO_STREAM;
     bool is_alone = t->config.vanish == 0 && !stream->spoilt && !stream->unsure &&
                     call->result != MEND_ERROR_OUT_OF_HOST_MEMORY;
-    for (int i = 0; i < TRIAL_GROUPS; i++) {
-        is_alone = is_alone && (t->groups[i].group == NULL || !t->groups[i].begun);
+    for (int i = 0; i < TRIAL_GRAPH_POOLS; i++) {
+        is_alone = is_alone && (t->graph_pools[i].graph_pool == NULL || !t->graph_pools[i].begun);
     }
     if (is_told && is_alone && stream->captured && call->kind == CALL_ALLOC) {
         stream->seen |= trial_bit(call->pool);
@@ -230,17 +230,17 @@ static void note_named(trial *t, const trial_call *call, int thread)
             note_seen(t, call, stream);
         }
         if (is_meant && call->result == MEND_OK) {
-            /* Groups are the first pool's: another one's use of the stream watches nothing. */
-            bool is_used =
-                call->pool == 0 && (call->kind == CALL_ALLOC || call->kind == CALL_FREE ||
-                                    call->kind == CALL_RECORD || call->kind == CALL_GROUP_BEGIN);
+            /* Graph pools are the first pool's: another one's use of the stream watches nothing. */
+            bool is_used = call->pool == 0 &&
+                           (call->kind == CALL_ALLOC || call->kind == CALL_FREE ||
+                            call->kind == CALL_RECORD || call->kind == CALL_GRAPH_POOL_BEGIN);
             stream->unnamed &= ~trial_bit(call->pool);
             stream->is_new = stream->is_new && !is_used;
         }
     }
 }
 
-/* The pool keeps memory for the capture from now on, unless a group of the program's does. */
+/* The pool keeps memory for the capture from now on, unless a graph pool of the program's does. */
 static void note_recorded(trial *t, const trial_call *call, int thread)
 {
     bool is_use = call->kind == CALL_ALLOC || call->kind == CALL_FREE ||
@@ -249,9 +249,9 @@ static void note_recorded(trial *t, const trial_call *call, int thread)
         const trial_stream *stream = &t->streams[i];
         bool is_meant = stream->handle == call->stream &&
                         (stream->thread == ANY_THREAD || stream->thread == thread);
-        bool has_group = call->pool == 0 && trial_group_taking(t, call->stream) != NOBODY;
-        if (is_meant && trial_is_recorded(t, i) && !has_group) {
-            trial_capture_group(t, i);
+        bool has_graph_pool = call->pool == 0 && trial_graph_pool_taking(t, call->stream) != NOBODY;
+        if (is_meant && trial_is_recorded(t, i) && !has_graph_pool) {
+            trial_capture_graph_pool(t, i);
         }
     }
 }

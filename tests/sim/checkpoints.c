@@ -1,4 +1,4 @@
-/* The calls about groups, and checkpoints: what the pool lists is what the model knows, and a
+/* The calls about graph pools, and checkpoints: what the pool lists is what the model knows, and a
  * restoration brings just that back. What was not live until then has no known content. */
 #include <string.h>
 
@@ -6,14 +6,14 @@
 
 #define LLU(value) ((unsigned long long)(value))
 
-/* An allocation or a free that names its group. */
-mend_result trial_call_in_group(trial_call *call, mend_pool *pool)
+/* An allocation or a free that names its graph pool. */
+mend_result trial_call_in_graph_pool(trial_call *call, mend_pool *pool)
 {
     if (call->kind == CALL_FREE) {
-        return mend_group_free(call->group, call->pointer, call->stream);
+        return mend_graph_pool_free(call->graph_pool, call->pointer, call->stream);
     }
     mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    options.group = call->group;
+    options.graph_pool = call->graph_pool;
     options.alignment_bytes = call->alignment_bytes;
     options.tag = call->size_bytes;
     return mend_alloc_with(pool, call->size_bytes, call->stream, &options, &call->pointer);
@@ -21,8 +21,9 @@ mend_result trial_call_in_group(trial_call *call, mend_pool *pool)
 
 mend_result trial_call_record(const trial_call *call, mend_pool *pool)
 {
-    return call->group != NULL ? mend_group_record_stream(call->group, call->pointer, call->stream)
-                               : mend_record_stream(pool, call->pointer, call->stream);
+    return call->graph_pool != NULL
+               ? mend_graph_pool_record_stream(call->graph_pool, call->pointer, call->stream)
+               : mend_record_stream(pool, call->pointer, call->stream);
 }
 
 /* A block of the model at an address of the first pool; NULL: none. */
@@ -37,49 +38,52 @@ static trial_block *block_at(trial *t, const void *pointer)
     return NULL;
 }
 
-static size_t live_in(const trial *t, int group)
+static size_t live_in(const trial *t, int graph_pool)
 {
     size_t count = 0;
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        count += t->blocks[i].live && t->blocks[i].group == group;
+        count += t->blocks[i].live && t->blocks[i].graph_pool == graph_pool;
     }
     return count;
 }
 
-/* Whether the listed blocks are those of the group, by address. */
-static void judge_list(trial *t, int group, const trial_call *call)
+/* Whether the listed blocks are those of the graph pool, by address. */
+static void judge_list(trial *t, int graph_pool, const trial_call *call)
 {
     const void *before = NULL;
-    bool is_true = call->count == live_in(t, group);
+    bool is_true = call->count == live_in(t, graph_pool);
     for (size_t i = 0; i < call->count && is_true; i++) {
-        const mend_group_block *listed = &call->blocks[i];
+        const mend_graph_pool_block *listed = &call->blocks[i];
         const trial_block *block = block_at(t, listed->pointer);
-        is_true = listed->pointer > before && block != NULL && block->group == group &&
+        is_true = listed->pointer > before && block != NULL && block->graph_pool == graph_pool &&
                   block->requested_bytes == listed->size_bytes &&
                   (listed->tag == 0 || listed->tag == listed->size_bytes) &&
                   block->allocated_on == listed->stream;
         before = listed->pointer;
     }
-    trial_claim(t, TRIAL_MODEL, is_true, "group %d lists %llu blocks, which are not its %llu",
-                group, LLU(call->count), LLU(live_in(t, group)));
+    trial_claim(t, TRIAL_MODEL, is_true, "graph pool %d lists %llu blocks, which are not its %llu",
+                graph_pool, LLU(call->count), LLU(live_in(t, graph_pool)));
 }
 
-static mend_result list(trial *t, int group, int thread, mend_group_block *blocks, size_t *count)
+static mend_result list(trial *t, int graph_pool, int thread, mend_graph_pool_block *blocks,
+                        size_t *count)
 {
-    trial_call call = {.kind = CALL_GROUP_LIST, .group = t->groups[group].group, .blocks = blocks};
+    trial_call call = {.kind = CALL_GRAPH_POOL_LIST,
+                       .graph_pool = t->graph_pools[graph_pool].graph_pool,
+                       .blocks = blocks};
     mend_result result = trial_call_pool(t, thread, &call);
     if (result == MEND_OK) {
-        judge_list(t, group, &call);
+        judge_list(t, graph_pool, &call);
         *count = call.count;
     }
     return result;
 }
 
-bool trial_checkpoint_group(trial *t, const operation *op)
+bool trial_checkpoint_graph_pool(trial *t, const operation *op)
 {
-    int number = op->slot % TRIAL_GROUPS;
+    int number = op->slot % TRIAL_GRAPH_POOLS;
     trial_checkpoint *checkpoint = &t->checkpoints[number];
-    if (t->groups[number].group == NULL) {
+    if (t->graph_pools[number].graph_pool == NULL) {
         return false;
     }
     checkpoint->is_taken = list(t, number, op->thread % t->turns.count, checkpoint->blocks,
@@ -118,7 +122,7 @@ static bool can_restore(trial *t, int number)
 static bool is_listed(const trial_checkpoint *checkpoint, const trial_block *block)
 {
     for (size_t i = 0; i < checkpoint->count; i++) {
-        const mend_group_block *listed = &checkpoint->blocks[i];
+        const mend_graph_pool_block *listed = &checkpoint->blocks[i];
         if ((uint64_t)(uintptr_t)listed->pointer == block->address &&
             listed->size_bytes == block->requested_bytes && listed->stream == block->allocated_on) {
             return true;
@@ -142,12 +146,12 @@ static void follow(trial *t, int number)
     const trial_checkpoint *checkpoint = &t->checkpoints[number];
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         trial_block *block = &t->blocks[i];
-        if (block->live && block->group == number && !is_listed(checkpoint, block)) {
+        if (block->live && block->graph_pool == number && !is_listed(checkpoint, block)) {
             trial_end_block(t, block);
         }
     }
     for (size_t i = 0; i < checkpoint->count; i++) {
-        const mend_group_block *listed = &checkpoint->blocks[i];
+        const mend_graph_pool_block *listed = &checkpoint->blocks[i];
         if (block_at(t, listed->pointer) == NULL) {
             trial_block *block = free_slot(t);
             uint64_t address = (uint64_t)(uintptr_t)listed->pointer;
@@ -158,7 +162,7 @@ static void follow(trial *t, int number)
                                    .allocated_on = listed->stream,
                                    .home = stream_of(t, listed->stream),
                                    .used = true,
-                                   .group = number,
+                                   .graph_pool = number,
                                    .own_tag = listed->tag,
                                    .zone = trial_zone_at(t, 0, address),
                                    .scope = trial_scope_at(t, 0, address)};
@@ -168,13 +172,13 @@ static void follow(trial *t, int number)
     }
 }
 
-/* Lists that no group can be restored from; what they would change stays as it is. */
-static void refuse_lists(trial *t, mend_group *group, const trial_checkpoint *checkpoint)
+/* Lists that no graph pool can be restored from; what they would change stays as it is. */
+static void refuse_lists(trial *t, mend_graph_pool *graph_pool, const trial_checkpoint *checkpoint)
 {
-    mend_group_block blocks[TRIAL_BLOCKS];
+    mend_graph_pool_block blocks[TRIAL_BLOCKS];
     for (int mistake = 0; mistake < 5 && checkpoint->count > 0; mistake++) {
         memcpy(blocks, checkpoint->blocks, sizeof(blocks));
-        mend_group_block *first = &blocks[0];
+        mend_graph_pool_block *first = &blocks[0];
         size_t count = checkpoint->count;
         if (mistake == 0) {
             first->size_bytes = 0;
@@ -189,26 +193,27 @@ static void refuse_lists(trial *t, mend_group *group, const trial_checkpoint *ch
         } else {
             break;
         }
-        trial_expect(t, "a list that is wrong", MEND_ERROR_INVALID_ARGUMENT,
-                     mend_group_set_blocks(group, blocks, sizeof(mend_group_block), count));
+        trial_expect(
+            t, "a list that is wrong", MEND_ERROR_INVALID_ARGUMENT,
+            mend_graph_pool_set_blocks(graph_pool, blocks, sizeof(mend_graph_pool_block), count));
     }
 }
 
-bool trial_restore_group(trial *t, const operation *op)
+bool trial_restore_graph_pool(trial *t, const operation *op)
 {
-    int number = op->slot % TRIAL_GROUPS;
+    int number = op->slot % TRIAL_GRAPH_POOLS;
     int thread = op->thread % t->turns.count;
     trial_checkpoint *checkpoint = &t->checkpoints[number];
-    mend_group_block now[TRIAL_BLOCKS];
+    mend_graph_pool_block now[TRIAL_BLOCKS];
     size_t count = 0;
-    if (t->groups[number].group == NULL || !can_restore(t, number)) {
+    if (t->graph_pools[number].graph_pool == NULL || !can_restore(t, number)) {
         return false;
     }
     if (!trial_is_faulty(t) && !trial_sleeps(t, 0)) {
-        refuse_lists(t, t->groups[number].group, checkpoint);
+        refuse_lists(t, t->graph_pools[number].graph_pool, checkpoint);
     }
-    trial_call call = {.kind = CALL_GROUP_RESTORE,
-                       .group = t->groups[number].group,
+    trial_call call = {.kind = CALL_GRAPH_POOL_RESTORE,
+                       .graph_pool = t->graph_pools[number].graph_pool,
                        .blocks = checkpoint->blocks,
                        .count = checkpoint->count};
     if (trial_call_pool(t, thread, &call) == MEND_OK) {

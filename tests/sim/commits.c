@@ -108,7 +108,7 @@ static void enter_part(trial *t, const trial_call *call)
                                   .requested_bytes = range->page_bytes,
                                   .allocated_on = call->stream,
                                   .home = call->at,
-                                  .group = NOBODY,
+                                  .graph_pool = NOBODY,
                                   .sleep_tag = tag != 0 ? tag : range->sleep_tag,
                                   .scope = trial_scope_at(t, call->pool, address),
                                   .range = 1 + (int)(range - t->ranges)};
@@ -129,8 +129,8 @@ static void enter_pages(trial *t, const trial_call *call)
 static bool may_name_no_stream(const trial *t)
 {
     bool may = t->captures == 0;
-    for (int i = 0; i < TRIAL_GROUPS; i++) {
-        may = may && (t->groups[i].group == NULL || !t->groups[i].begun);
+    for (int i = 0; i < TRIAL_GRAPH_POOLS; i++) {
+        may = may && (t->graph_pools[i].graph_pool == NULL || !t->graph_pools[i].begun);
     }
     return may;
 }

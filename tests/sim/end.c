@@ -1,6 +1,7 @@
 /*
- * The end of a trial. All that stood in the way goes: faults, captures, groups, other processes,
- * the user's own blocks. Then whatever fits must succeed, and after destroy nothing is left.
+ * The end of a trial. All that stood in the way goes: faults, captures, graph pools, other
+ * processes, the user's own blocks. Then whatever fits must succeed, and after destroy nothing is
+ * left.
  */
 #include "pool/pool.h"
 #include "tests/sim/asleep.h"
@@ -28,7 +29,7 @@ static void clear_the_way(trial *t)
     if (!t->stopped) {
         trial_end_captures(t);
     }
-    trial_end_groups(t);
+    trial_end_graph_pools(t);
     trial_end_graphs(t);
     for (int i = 0; i < TRIAL_CALLBACKS; i++) {
         trial_change_callback(t, &(operation){.kind = OP_REMOVE_CALLBACK, .slot = (uint8_t)i});

@@ -23,25 +23,25 @@ const trial_config trial_config_default = {
 /* ---- its world ------------------------------------------------------------------------------- */
 
 /* Ways in which a pool learns of the capture of a stream, see memory/waits.h: the legacy stream
- * tells of blocking ones, groups that are begun are watched, and streams are asked that a call
+ * tells of blocking ones, graph pools that are begun are watched, and streams are asked that a call
  * named, or which were captured before; and captures that are served. */
 static bool pool_must_know(const trial *t, int pool, const trial_stream *stream)
 {
     const mend_streams *streams = &t->pools[pool].pool->heap.streams;
     bool must_know = stream->blocking || (stream->seen & trial_bit(pool)) != 0;
     bool every = false;
-    for (int i = 0; pool == 0 && i < TRIAL_GROUPS; i++) {
-        const trial_group *group = &t->groups[i];
-        bool is_begun = group->group != NULL && group->begun;
-        must_know |= is_begun && group->takes == stream->handle && !stream->is_new;
-        every |= is_begun && group->takes == MEND_EVERY_STREAM;
+    for (int i = 0; pool == 0 && i < TRIAL_GRAPH_POOLS; i++) {
+        const trial_graph_pool *graph_pool = &t->graph_pools[i];
+        bool is_begun = graph_pool->graph_pool != NULL && graph_pool->begun;
+        must_know |= is_begun && graph_pool->takes == stream->handle && !stream->is_new;
+        every |= is_begun && graph_pool->takes == MEND_EVERY_STREAM;
     }
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count && !must_know; i++) {
         const mend_stream_state *state = &streams->items[i];
-        bool is_asked = (state->seen_captured && (state->group == 0 || !streams->verify)) ||
-                        (!streams->verify && (every || state->group == 0));
-        bool is_served = (state->group & MEND_GROUP_OF_CAPTURE) != 0 && state->seen_captured &&
-                         state->handle == stream->handle;
+        bool is_asked = (state->seen_captured && (state->graph_pool == 0 || !streams->verify)) ||
+                        (!streams->verify && (every || state->graph_pool == 0));
+        bool is_served = (state->graph_pool & MEND_GRAPH_POOL_OF_CAPTURE) != 0 &&
+                         state->seen_captured && state->handle == stream->handle;
         must_know = state->known && ((state->id == stream->id && is_asked) || is_served);
     }
     return must_know;

@@ -42,25 +42,26 @@ static uint64_t in_small_zone(const mend_explanation *why)
     return bytes;
 }
 
-static uint64_t groups_of(const look *l)
+static uint64_t graph_pools_of(const look *l)
 {
-    uint64_t groups = 0;
-    for (int i = 0; l->pool == &l->t->pools[0] && i < TRIAL_GROUPS; i++) {
-        groups += l->t->groups[i].group != NULL;
+    uint64_t graph_pools = 0;
+    for (int i = 0; l->pool == &l->t->pools[0] && i < TRIAL_GRAPH_POOLS; i++) {
+        graph_pools += l->t->graph_pools[i].graph_pool != NULL;
     }
-    return groups;
+    return graph_pools;
 }
 
 /* Captures, or graphs of them, whose blocks live in the pool. */
 static uint64_t captures_with_blocks(const look *l)
 {
-    uint32_t groups = 0;
+    uint32_t graph_pools = 0;
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         const trial_block *block = &l->t->blocks[i];
         bool is_here = block->live && &l->t->pools[block->pool] == l->pool;
-        groups |= is_here && block->group >= TRIAL_GROUPS ? trial_bit(block->group) : 0;
+        graph_pools |=
+            is_here && block->graph_pool >= TRIAL_GRAPH_POOLS ? trial_bit(block->graph_pool) : 0;
     }
-    return (uint64_t)__builtin_popcount(groups);
+    return (uint64_t)__builtin_popcount(graph_pools);
 }
 
 /* Live blocks of the pool that are so. */
@@ -154,7 +155,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_peak_live_bytes                 ALL(peak_live_bytes)
 #define RULE_peak_live_blocks                ALL(peak_live_blocks)
 #define RULE_peak_requested_bytes            ALL(peak_requested_bytes)
-#define RULE_groups                          (l->is->groups == groups_of(l))
+#define RULE_graph_pools                     (l->is->graph_pools == graph_pools_of(l))
 #define RULE_unmapped_blocks                 (l->is->unmapped_blocks == unmapped_of(l))
 #define RULE_device_bytes                    (l->is->device_bytes == l->t->device_bytes)
 

@@ -67,7 +67,7 @@ bool trial_note_node(trial *t, int at, const trial_block *block, bool writes)
                                              .stream = at,
                                              .writes = writes};
     trial_stream *origin = trial_origin(t, at);
-    origin->capture_groups |= trial_bit(block->group);
+    origin->capture_graph_pools |= trial_bit(block->graph_pool);
     origin->recorded =
         (origin->recorded * 64 + (uint64_t)(block - t->blocks) * 2u + writes + 1) * TRIAL_STREAMS +
         (uint64_t)at;
@@ -81,7 +81,7 @@ void trial_enter_capture(trial_stream *stream, uint64_t capture, int origin, int
     stream->unsure = false;
     stream->seen = 0;
     stream->capturer = capturer;
-    stream->capture_groups = 0;
+    stream->capture_graph_pools = 0;
     stream->recorded = 0;
     stream->page_uses.count = 0;
     stream->capture = capture;
@@ -137,7 +137,8 @@ void trial_leave_capture(trial *t, int origin)
             members |= trial_bit(i);
         }
     }
-    for (int i = 0; i < TRIAL_BLOCKS; i++) { /* launches of the graph are in the group's chain */
-        t->blocks[i].readers &= t->blocks[i].group != NOBODY ? ~members : UINT32_MAX;
+    for (int i = 0; i < TRIAL_BLOCKS; i++) { /* launches of the graph are in the graph pool's
+                                              * chain */
+        t->blocks[i].readers &= t->blocks[i].graph_pool != NOBODY ? ~members : UINT32_MAX;
     }
 }

@@ -118,7 +118,11 @@ static const family families[] = {
     {2, {{OP_SYNCHRONIZE, 5}}},
     {3, {{OP_REPLACE_STREAM, 10}, {OP_REPLACE_THREAD, 4}}},
     {4, {{OP_FORGET, 6}}},
-    {3, {{OP_GROUP_CREATE, 12}, {OP_GROUP_BEGIN, 20}, {OP_GROUP_END, 8}, {OP_GROUP_RELEASE, 8}}},
+    {3,
+     {{OP_GRAPH_POOL_CREATE, 12},
+      {OP_GRAPH_POOL_BEGIN, 20},
+      {OP_GRAPH_POOL_END, 8},
+      {OP_GRAPH_POOL_RELEASE, 8}}},
     {3,
      {{OP_CAPTURE_BEGIN, 14}, {OP_CAPTURE_END, 14}, {OP_GRAPH_LAUNCH, 16}, {OP_GRAPH_DESTROY, 2}}},
     {9, {{OP_CAPTURE_SPOIL, 3}}},
@@ -260,7 +264,7 @@ static const overlay overlays[] = {
     {4, NO_SETTING, {{OP_PIN, 16, ANY, 0}, {OP_UNPIN, 16, ANY, 0}}},
     {4,
      NO_SETTING,
-     {{OP_GROUP_CREATE, 8, ANY, 0},
+     {{OP_GRAPH_POOL_CREATE, 8, ANY, 0},
       {OP_ALLOC_IN, 40, ANY, 0},
       {OP_CHECKPOINT, 12, ANY, 0},
       {OP_RESTORE, 16, ANY, 0}}},
@@ -345,8 +349,8 @@ static void draw_overlays(trial_random *r, const trial_config *config, size_t co
 }
 
 /* Where there are ranges, what is done with blocks is done with pages too; and where there are
- * checkpoints, frees are of the group, and some groups are restored that were to end. */
-static void turn_to_pages_and_groups(trial_random *r, size_t count, operation *ops)
+ * checkpoints, frees are of the graph pool, and some graph pools are restored that were to end. */
+static void turn_to_pages_and_graph_pools(trial_random *r, size_t count, operation *ops)
 {
     bool has_ranges = false;
     bool has_checkpoints = false;
@@ -362,7 +366,7 @@ static void turn_to_pages_and_groups(trial_random *r, size_t count, operation *o
             ops[i].slot = slot_of(LAST, (uint8_t)trial_random_next(r));
         } else if (has_checkpoints && kind == OP_FREE && drawn < 48) {
             ops[i].amount |= 64;
-        } else if (has_checkpoints && kind == OP_GROUP_RELEASE && drawn < 24) {
+        } else if (has_checkpoints && kind == OP_GRAPH_POOL_RELEASE && drawn < 24) {
             ops[i].kind = OP_RESTORE;
         }
     }
@@ -397,26 +401,26 @@ static void draw_lost_mappings(trial_random *places, size_t count, operation *op
 }
 
 /*
- * A program that begins with a group of all streams: the pool knows no stream outside of the group.
- * By chance other streams are nearly always known.
+ * A program that begins with a graph pool of all streams: the pool knows no stream outside of the
+ * graph pool. By chance other streams are nearly always known.
  */
-static void draw_only_group(trial_random *places, size_t count, operation *ops)
+static void draw_only_graph_pool(trial_random *places, size_t count, operation *ops)
 {
     enum { GROUPED = 24, LAUNCHED = 8 };
     trial_random random = {trial_random_next(places)};
     if (count < GROUPED + LAUNCHED || trial_random_below(&random, 12) != 0) {
         return;
     }
-    ops[0] = (operation){.kind = OP_GROUP_CREATE};
-    ops[1] = (operation){.kind = OP_GROUP_BEGIN, .amount = 1};
+    ops[0] = (operation){.kind = OP_GRAPH_POOL_CREATE};
+    ops[1] = (operation){.kind = OP_GRAPH_POOL_BEGIN, .amount = 1};
     for (size_t i = 2; i < GROUPED; i++) {
         uint8_t slot = (uint8_t)trial_random_below(&random, 4);
         uint8_t kind = (uint8_t)PICK(&random, OP_ALLOC, OP_ALLOC, OP_WRITE, OP_FREE);
         uint8_t amount = kind == OP_FREE ? 5 : ops[i].amount;
         ops[i] = (operation){.kind = kind, .slot = slot, .size = ops[i].size, .amount = amount};
     }
-    ops[GROUPED] = (operation){.kind = OP_GROUP_END};
-    ops[GROUPED + LAUNCHED] = (operation){.kind = OP_GROUP_RELEASE};
+    ops[GROUPED] = (operation){.kind = OP_GRAPH_POOL_END};
+    ops[GROUPED + LAUNCHED] = (operation){.kind = OP_GRAPH_POOL_RELEASE};
 }
 
 /* Few addresses, of which a range has more than half until the end, where a block of all memory
@@ -473,8 +477,8 @@ static void draw_forks(trial_random *places, size_t count, trial_config *config,
         const uint8_t stream = (uint8_t)(drawn >> 8) % 8;
         const uint8_t size = (uint8_t)PICK(&random, 16, 64, 100, 0xd7, 0xe2);
         const operation frame[AT_FIRST + AT_LAST] = {
-            {.kind = (drawn >> 16) % 2 == 0 ? OP_GROUP_CREATE : OP_ADVANCE},
-            {.kind = OP_GROUP_BEGIN, .amount = 1},
+            {.kind = (drawn >> 16) % 2 == 0 ? OP_GRAPH_POOL_CREATE : OP_ADVANCE},
+            {.kind = OP_GRAPH_POOL_BEGIN, .amount = 1},
             {.kind = OP_CAPTURE_BEGIN, .stream = stream, .amount = 2},
             {.kind = OP_CAPTURE_WAIT, .slot = stream, .stream = (uint8_t)(stream + 1)},
             {.kind = OP_CAPTURE_WAIT, .slot = stream, .stream = (uint8_t)(stream + 2)},
@@ -506,16 +510,16 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
         ops[i] = draw_operation(&random, &p);
     }
     draw_overlays(&places, config, count, ops);
-    turn_to_pages_and_groups(&random, count, ops);
+    turn_to_pages_and_graph_pools(&random, count, ops);
     draw_lost_mappings(&places, count, ops);
     draw_end_of_device(&places, count, ops);
-    draw_only_group(&places, count, ops);
+    draw_only_graph_pool(&places, count, ops);
     trial_draw_scenes(&places, count, config, ops);
     draw_wide_range(&places, count, config, ops);
     draw_in_one_chunk(seed, count, ops);
     draw_advice(seed, count, ops);
     draw_forks(&places, count, config, ops);
-    trial_draw_beside_groups(seed, count, config, ops);
+    trial_draw_beside_graph_pools(seed, count, config, ops);
     trial_draw_behind_work(seed, count, config, ops);
     trial_draw_neighbour(seed, count, config, ops);
     trial_draw_givers(seed, count, config, ops);

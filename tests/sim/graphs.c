@@ -1,27 +1,28 @@
-/* Groups, captures and graphs. All use of a group's memory is in one chain: launches of its
- * graphs, and work outside captures, each waits for the one before. */
+/* Graph pools, captures and graphs. All use of a graph pool's memory is in one chain: launches of
+ * its graphs, and work outside captures, each waits for the one before. */
 #include "tests/sim/asleep.h"
 #include "tests/sim/ranges.h"
 
-int trial_group_taking(const trial *t, mend_stream stream)
+int trial_graph_pool_taking(const trial *t, mend_stream stream)
 {
     int taking = NOBODY;
     bool is_legacy = stream == NULL || stream == MEND_STREAM_LEGACY;
-    for (int i = 0; i < TRIAL_GROUPS; i++) {
-        const trial_group *group = &t->groups[i];
-        bool takes = group->takes == MEND_EVERY_STREAM || group->takes == stream ||
-                     (is_legacy && (group->takes == NULL || group->takes == MEND_STREAM_LEGACY));
-        bool is_later = taking == NOBODY || group->begun_at > t->groups[taking].begun_at;
-        if (group->group != NULL && group->begun && takes && is_later) {
+    for (int i = 0; i < TRIAL_GRAPH_POOLS; i++) {
+        const trial_graph_pool *graph_pool = &t->graph_pools[i];
+        bool takes =
+            graph_pool->takes == MEND_EVERY_STREAM || graph_pool->takes == stream ||
+            (is_legacy && (graph_pool->takes == NULL || graph_pool->takes == MEND_STREAM_LEGACY));
+        bool is_later = taking == NOBODY || graph_pool->begun_at > t->graph_pools[taking].begun_at;
+        if (graph_pool->graph_pool != NULL && graph_pool->begun && takes && is_later) {
             taking = i;
         }
     }
     return taking;
 }
 
-bool trial_follow_group(trial *t, int group, int stream)
+bool trial_follow_graph_pool(trial *t, int graph_pool, int stream)
 {
-    int *last = &t->groups[group].last_stream;
+    int *last = &t->graph_pools[graph_pool].last_stream;
     if (*last != NOBODY && !trial_order(t, *last, stream)) {
         return false;
     }
@@ -29,177 +30,180 @@ bool trial_follow_group(trial *t, int group, int stream)
     return true;
 }
 
-bool trial_groups_leave_stream(trial *t, int stream, int heir)
+bool trial_graph_pools_leave_stream(trial *t, int stream, int heir)
 {
-    for (int i = 0; i < TRIAL_ALL_GROUPS; i++) {
-        if (trial_group_is_there(&t->groups[i]) && t->groups[i].last_stream == stream &&
-            !trial_follow_group(t, i, heir)) {
+    for (int i = 0; i < TRIAL_ALL_GRAPH_POOLS; i++) {
+        if (trial_graph_pool_is_there(&t->graph_pools[i]) &&
+            t->graph_pools[i].last_stream == stream && !trial_follow_graph_pool(t, i, heir)) {
             return false;
         }
     }
     return true;
 }
 
-static void leave_group(trial *t, int number, int home);
+static void leave_graph_pool(trial *t, int number, int home);
 
-static bool is_in_a_capture(const trial *t, int group)
+static bool is_in_a_capture(const trial *t, int graph_pool)
 {
     bool is_in = false;
     for (int i = 0; i < t->stream_count; i++) {
-        is_in |= t->streams[i].captured && (t->streams[i].capture_groups & trial_bit(group)) != 0;
+        is_in |= t->streams[i].captured &&
+                 (t->streams[i].capture_graph_pools & trial_bit(graph_pool)) != 0;
     }
     return is_in;
 }
 
-/* Groups of captures end with the graph. */
+/* Graph pools of captures end with the graph. */
 static void drop_graph(trial *t, trial_graph *graph)
 {
     trial_graph gone = *graph;
     *graph = (trial_graph){0};
     mend_sim_graph_destroy(t->sim, gone.graph);
-    for (int i = TRIAL_GROUPS; i < TRIAL_ALL_GROUPS; i++) {
-        bool is_its_own = t->groups[i].capture != 0 && t->groups[i].capture == gone.capture;
+    for (int i = TRIAL_GRAPH_POOLS; i < TRIAL_ALL_GRAPH_POOLS; i++) {
+        bool is_its_own =
+            t->graph_pools[i].capture != 0 && t->graph_pools[i].capture == gone.capture;
         if (is_its_own) {
-            leave_group(t, i, t->groups[i].last_stream);
+            leave_graph_pool(t, i, t->graph_pools[i].last_stream);
         }
     }
 }
 
-int trial_capture_group(trial *t, int stream)
+int trial_capture_graph_pool(trial *t, int stream)
 {
     uint64_t capture = t->streams[stream].capture;
     int unused = NOBODY;
-    for (int i = TRIAL_GROUPS; i < TRIAL_ALL_GROUPS; i++) {
-        if (t->groups[i].capture == capture) {
+    for (int i = TRIAL_GRAPH_POOLS; i < TRIAL_ALL_GRAPH_POOLS; i++) {
+        if (t->graph_pools[i].capture == capture) {
             return i;
         }
-        unused = t->groups[i].capture == 0 ? i : unused;
+        unused = t->graph_pools[i].capture == 0 ? i : unused;
     }
-    t->groups[unused] = (trial_group){.capture = capture, .last_stream = NOBODY};
+    t->graph_pools[unused] = (trial_graph_pool){.capture = capture, .last_stream = NOBODY};
     return unused;
 }
 
-/* ---- groups ---------------------------------------------------------------------------------- */
+/* ---- graph pools ----------------------------------------------------------------------------- */
 
-static bool create_group(trial *t, const operation *op)
+static bool create_graph_pool(trial *t, const operation *op)
 {
-    trial_group *group = &t->groups[op->slot % TRIAL_GROUPS];
-    if (group->group != NULL) {
+    trial_graph_pool *graph_pool = &t->graph_pools[op->slot % TRIAL_GRAPH_POOLS];
+    if (graph_pool->graph_pool != NULL) {
         return false;
     }
-    trial_call call = {.kind = CALL_GROUP_CREATE};
+    trial_call call = {.kind = CALL_GRAPH_POOL_CREATE};
     if (trial_call_pool(t, op->thread % t->turns.count, &call) == MEND_OK) {
-        *group = (trial_group){.group = call.group, .last_stream = NOBODY};
+        *graph_pool = (trial_graph_pool){.graph_pool = call.graph_pool, .last_stream = NOBODY};
     }
     return true;
 }
 
-static bool begin_group(trial *t, const operation *op)
+static bool begin_graph_pool(trial *t, const operation *op)
 {
-    trial_group *group = &t->groups[op->slot % TRIAL_GROUPS];
-    if (group->group == NULL || group->begun) {
+    trial_graph_pool *graph_pool = &t->graph_pools[op->slot % TRIAL_GRAPH_POOLS];
+    if (graph_pool->graph_pool == NULL || graph_pool->begun) {
         return false;
     }
     int stream = op->stream % t->stream_count;
-    trial_call call = {.kind = CALL_GROUP_BEGIN,
-                       .group = group->group,
+    trial_call call = {.kind = CALL_GRAPH_POOL_BEGIN,
+                       .graph_pool = graph_pool->graph_pool,
                        .stream = (op->amount & 1) ? MEND_EVERY_STREAM
                                                   : trial_handle(t, stream, op->amount & 2)};
     if (trial_call_pool(t, op->thread % t->turns.count, &call) == MEND_OK) {
-        group->begun = true;
-        group->begun_at = ++t->last_begin;
-        group->takes = call.stream;
+        graph_pool->begun = true;
+        graph_pool->begun_at = ++t->last_begin;
+        graph_pool->takes = call.stream;
     }
     return true;
 }
 
-static bool end_group(trial *t, trial_group *group, int thread)
+static bool end_graph_pool(trial *t, trial_graph_pool *graph_pool, int thread)
 {
-    if (group->group == NULL || !group->begun) {
+    if (graph_pool->graph_pool == NULL || !graph_pool->begun) {
         return false;
     }
-    trial_call call = {.kind = CALL_GROUP_END, .group = group->group};
+    trial_call call = {.kind = CALL_GRAPH_POOL_END, .graph_pool = graph_pool->graph_pool};
     if (trial_call_pool(t, thread, &call) == MEND_OK) {
-        group->begun = false;
+        graph_pool->begun = false;
     }
     return true;
 }
 
 /* Its graphs go, and its live blocks are ordinary ones, whose use went before on `home`. */
-static void leave_group(trial *t, int number, int home)
+static void leave_graph_pool(trial *t, int number, int home)
 {
     for (int i = 0; i < TRIAL_GRAPHS; i++) {
-        if (t->graphs[i].graph != NULL && (t->graphs[i].groups & trial_bit(number)) != 0) {
+        if (t->graphs[i].graph != NULL && (t->graphs[i].graph_pools & trial_bit(number)) != 0) {
             drop_graph(t, &t->graphs[i]);
         }
     }
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         trial_block *block = &t->blocks[i];
-        if (block->live && block->group == number) {
-            block->group = NOBODY;
+        if (block->live && block->graph_pool == number) {
+            block->graph_pool = NOBODY;
             block->written = false;
             block->home = home != NOBODY ? home : block->home;
         }
     }
-    t->groups[number] = (trial_group){0};
-    if (number < TRIAL_GROUPS) {
+    t->graph_pools[number] = (trial_graph_pool){0};
+    if (number < TRIAL_GRAPH_POOLS) {
         t->checkpoints[number].is_taken = false;
     }
 }
 
-static bool release_group(trial *t, const operation *op)
+static bool release_graph_pool(trial *t, const operation *op)
 {
-    int number = op->slot % TRIAL_GROUPS;
-    trial_group *group = &t->groups[number];
-    if (group->group == NULL || group->begun || is_in_a_capture(t, number)) {
+    int number = op->slot % TRIAL_GRAPH_POOLS;
+    trial_graph_pool *graph_pool = &t->graph_pools[number];
+    if (graph_pool->graph_pool == NULL || graph_pool->begun || is_in_a_capture(t, number)) {
         return false;
     }
     int stream = op->stream % t->stream_count;
     bool on_none = op->amount & 1;
-    int last = group->last_stream;
-    if (!on_none && (!trial_is_open(t, stream) || !trial_follow_group(t, number, stream))) {
+    int last = graph_pool->last_stream;
+    if (!on_none && (!trial_is_open(t, stream) || !trial_follow_graph_pool(t, number, stream))) {
         return false;
     }
-    trial_call call = {.kind = CALL_GROUP_RELEASE,
-                       .group = group->group,
+    trial_call call = {.kind = CALL_GRAPH_POOL_RELEASE,
+                       .graph_pool = graph_pool->graph_pool,
                        .stream = on_none ? MEND_NO_STREAM : trial_handle(t, stream, false)};
     if (trial_call_pool(t, trial_thread_of(t, stream, op->thread), &call) == MEND_OK) {
-        leave_group(t, number, on_none ? last : stream);
+        leave_graph_pool(t, number, on_none ? last : stream);
     }
     return true;
 }
 
-/* A group is begun or ended once. */
-static void repeat(trial *t, const trial_group *group)
+/* A graph pool is begun or ended once. */
+static void repeat(trial *t, const trial_graph_pool *graph_pool)
 {
     const mend_stream stream = trial_handle(t, 0, false);
-    if (group->group != NULL && !trial_is_faulty(t)) {
-        trial_expect(t, "a group begun, or ended, twice", MEND_ERROR_INVALID_ARGUMENT,
-                     group->begun ? mend_group_begin(group->group, stream)
-                                  : mend_group_end(group->group));
+    if (graph_pool->graph_pool != NULL && !trial_is_faulty(t)) {
+        trial_expect(t, "a graph pool begun, or ended, twice", MEND_ERROR_INVALID_ARGUMENT,
+                     graph_pool->begun ? mend_graph_pool_begin(graph_pool->graph_pool, stream)
+                                       : mend_graph_pool_end(graph_pool->graph_pool));
     }
 }
 
-bool trial_group_operation(trial *t, const operation *op)
+bool trial_graph_pool_operation(trial *t, const operation *op)
 {
-    repeat(t, &t->groups[op->slot % TRIAL_GROUPS]);
+    repeat(t, &t->graph_pools[op->slot % TRIAL_GRAPH_POOLS]);
     switch (op->kind) {
-    case OP_GROUP_CREATE:
-        return create_group(t, op);
-    case OP_GROUP_BEGIN:
-        return begin_group(t, op);
-    case OP_GROUP_END:
-        return end_group(t, &t->groups[op->slot % TRIAL_GROUPS], op->thread % t->turns.count);
+    case OP_GRAPH_POOL_CREATE:
+        return create_graph_pool(t, op);
+    case OP_GRAPH_POOL_BEGIN:
+        return begin_graph_pool(t, op);
+    case OP_GRAPH_POOL_END:
+        return end_graph_pool(t, &t->graph_pools[op->slot % TRIAL_GRAPH_POOLS],
+                              op->thread % t->turns.count);
     default:
-        return release_group(t, op);
+        return release_graph_pool(t, op);
     }
 }
 
-void trial_end_groups(trial *t)
+void trial_end_graph_pools(trial *t)
 {
-    for (int i = 0; i < TRIAL_GROUPS; i++) {
-        end_group(t, &t->groups[i], 0);
-        release_group(t, &(operation){.slot = (uint8_t)i, .amount = 1});
+    for (int i = 0; i < TRIAL_GRAPH_POOLS; i++) {
+        end_graph_pool(t, &t->graph_pools[i], 0);
+        release_graph_pool(t, &(operation){.slot = (uint8_t)i, .amount = 1});
     }
 }
 
@@ -239,7 +243,7 @@ static bool end_capture(trial *t, int at, trial_graph *graph)
                 "a capture %s", is_whole ? "is whole though it was spoilt" : "was spoilt");
     trial_leave_capture(t, at);
     t->captures--;
-    trial_graph made = {call.graph, stream->capture_groups, stream->recorded, stream->capture,
+    trial_graph made = {call.graph, stream->capture_graph_pools, stream->recorded, stream->capture,
                         stream->page_uses};
     if (is_whole && graph->graph == NULL && !stream->unsure) {
         *graph = made;
@@ -308,12 +312,12 @@ bool trial_launch_graph(trial *t, const operation *op)
         trial_lacks_mappings(t, 0) || !trial_lead_pages(t, &graph->page_uses, stream)) {
         return false;
     }
-    for (int i = 0; i < TRIAL_ALL_GROUPS; i++) {
-        if ((graph->groups & trial_bit(i)) != 0) {
-            if (!trial_follow_group(t, i, stream)) {
+    for (int i = 0; i < TRIAL_ALL_GRAPH_POOLS; i++) {
+        if ((graph->graph_pools & trial_bit(i)) != 0) {
+            if (!trial_follow_graph_pool(t, i, stream)) {
                 return false;
             }
-            t->groups[i].launches++;
+            t->graph_pools[i].launches++;
         }
     }
     trial_call call = {
@@ -331,8 +335,8 @@ bool trial_destroy_graph(trial *t, const operation *op)
 {
     trial_graph *graph = &t->graphs[op->slot % TRIAL_GRAPHS];
     bool is_needed = false; /* its memory, by a capture under way */
-    for (int i = TRIAL_GROUPS; i < TRIAL_ALL_GROUPS; i++) {
-        is_needed |= t->groups[i].capture == graph->capture && is_in_a_capture(t, i);
+    for (int i = TRIAL_GRAPH_POOLS; i < TRIAL_ALL_GRAPH_POOLS; i++) {
+        is_needed |= t->graph_pools[i].capture == graph->capture && is_in_a_capture(t, i);
     }
     if (graph->graph == NULL || is_needed) {
         return false;

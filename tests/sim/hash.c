@@ -118,7 +118,7 @@ static void mix_streams(hasher *h, const mend_streams *streams)
         const mend_stream_state *state = &streams->items[i];
         mix(h, number_of(h->t, state->handle));
         mix(h, state->known + 2u * state->open + 4u * state->seen_captured);
-        mix(h, state->group);
+        mix(h, state->graph_pool);
         mix(h, state->open_epoch - state->passed_epoch);
         mix(h, state->fence_count);
         mix(h, state->open_bytes);
@@ -140,9 +140,10 @@ static void mix_pool(hasher *h, const mend_heap *heap)
     mix_streams(h, &heap->streams);
     mix(h, heap->config.limit_bytes);
     mix(h, heap->frees.early_fences_left);
-    for (const mend_list *at = heap->groups.list.next; at != &heap->groups.list; at = at->next) {
-        const mend_group *group = MEND_CONTAINER_OF(at, mend_group, link);
-        mix(h, group->number * 2 + group->is_begun);
+    for (const mend_list *at = heap->graph_pools.list.next; at != &heap->graph_pools.list;
+         at = at->next) {
+        const mend_graph_pool *graph_pool = MEND_CONTAINER_OF(at, mend_graph_pool, link);
+        mix(h, graph_pool->number * 2 + graph_pool->is_begun);
     }
 }
 
@@ -159,18 +160,18 @@ static void mix_model(hasher *h)
             mix(h,
                 (uint64_t)(block->home * 8 + block->used * 4 + block->written * 2 + block->frozen));
             mix(h, (uint64_t)block->readers << 32 | block->declared);
-            mix(h, (uint64_t)(block->group + 1));
+            mix(h, (uint64_t)(block->graph_pool + 1));
             mix(h, block->written_in);
         }
     }
-    for (int i = 0; i < TRIAL_GROUPS; i++) {
-        const trial_group *group = &t->groups[i];
-        mix(h, group->group != NULL ? 1u + group->begun : 0);
-        mix(h, (uint64_t)(group->last_stream + 1));
-        mix(h, group->launches);
+    for (int i = 0; i < TRIAL_GRAPH_POOLS; i++) {
+        const trial_graph_pool *graph_pool = &t->graph_pools[i];
+        mix(h, graph_pool->graph_pool != NULL ? 1u + graph_pool->begun : 0);
+        mix(h, (uint64_t)(graph_pool->last_stream + 1));
+        mix(h, graph_pool->launches);
     }
     for (int i = 0; i < TRIAL_GRAPHS; i++) {
-        mix(h, t->graphs[i].graph != NULL ? 1 + t->graphs[i].groups : 0);
+        mix(h, t->graphs[i].graph != NULL ? 1 + t->graphs[i].graph_pools : 0);
         mix(h, t->graphs[i].recorded);
     }
 }

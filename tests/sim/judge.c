@@ -173,8 +173,8 @@ bool trial_may_be_captured(const trial *t)
 bool trial_holds_memory_for_graphs(const trial *t)
 {
     bool holds = trial_may_be_captured(t);
-    for (int i = 0; i < TRIAL_ALL_GROUPS; i++) {
-        holds |= trial_group_is_there(&t->groups[i]);
+    for (int i = 0; i < TRIAL_ALL_GRAPH_POOLS; i++) {
+        holds |= trial_graph_pool_is_there(&t->graph_pools[i]);
     }
     return holds;
 }
@@ -189,7 +189,7 @@ uint64_t trial_empty_bytes(trial *t, int pool)
     if (trial_holds_memory_for_graphs(t) &&
         mend_pool_explain(t->pools[pool].pool, MEND_NO_STREAM, &why) == MEND_OK) {
         for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-            bytes -= why.free_bytes[zone][MEND_FREE_EMPTY][MEND_FREE_GROUPS];
+            bytes -= why.free_bytes[zone][MEND_FREE_EMPTY][MEND_FREE_GRAPH_POOLS];
         }
     }
     return bytes;

@@ -38,7 +38,7 @@ typedef struct pages {
 /* What work of graphs has left is not known. */
 static pages note_pages(trial *t, trial_block *block, int keep, bool was_asleep)
 {
-    const bool is_known = block->written && block->group == NOBODY && block->written_in == 0;
+    const bool is_known = block->written && block->graph_pool == NOBODY && block->written_in == 0;
     const uint64_t end = block->address + block->size_bytes;
     pages all = {.all_kept = true};
     for (uint64_t at = block->address; at < end;

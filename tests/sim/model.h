@@ -1,6 +1,6 @@
 /*
- * What a trial knows of the things that it uses: streams, blocks, groups, graphs, callbacks, pins,
- * imports.
+ * What a trial knows of the things that it uses: streams, blocks, graph pools, graphs, callbacks,
+ * pins, imports.
  */
 #ifndef MEND_TESTS_SIM_MODEL_H
 #define MEND_TESTS_SIM_MODEL_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "mend/mend.h"
-#include "mend/mend_groups.h"
+#include "mend/mend_graph_pools.h"
 #include "mend/mend_range.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sim.h"
@@ -21,9 +21,10 @@ enum {
     TRIAL_BLOCKS = 48,
     TRIAL_STREAMS = 8,
     TRIAL_OTHER_DEVICES = 2,
-    TRIAL_GROUPS = 3,
+    TRIAL_GRAPH_POOLS = 3,
     TRIAL_GRAPHS = 4,
-    TRIAL_ALL_GROUPS = TRIAL_GROUPS + TRIAL_GRAPHS + TRIAL_STREAMS, /* those of captures, too */
+    TRIAL_ALL_GRAPH_POOLS = TRIAL_GRAPH_POOLS + TRIAL_GRAPHS + TRIAL_STREAMS, /* those of captures,
+                                                                               * too */
     TRIAL_NODES = 256, /* of graphs that are being captured; more work is not recorded */
     TRIAL_CALLBACKS = 2,
     TRIAL_PINS = 6,
@@ -61,7 +62,8 @@ typedef struct trial_stream {
     bool spoilt;   /* the capture of it */
     uint32_t seen; /* pools that learnt of its capture from the driver, a bit each */
     int capturer;  /* the thread that began the capture */
-    uint32_t capture_groups;              /* groups whose blocks the capture uses, a bit each */
+    uint32_t capture_graph_pools;         /* graph pools whose blocks the capture uses, a bit
+                                           * each */
     uint64_t capture;                     /* a number of its own */
     int origin;                           /* the stream on which its capture began */
     uint64_t nodes_before[TRIAL_STREAMS]; /* of each stream of the capture: so many come before */
@@ -77,7 +79,8 @@ typedef struct trial_stream {
 /*
  * What was done with a block on its home stream, and on those that were its home before, is
  * ordered. Readers are streams that were behind the last write when they read, and of which the
- * home stream knows nothing. A block of a group is used by its home stream alone, and by graphs.
+ * home stream knows nothing. A block of a graph pool is used by its home stream alone, and by
+ * graphs.
  */
 /* A page of a block, when it fell asleep last. */
 enum { TRIAL_SLEPT_PAGES = 302 };
@@ -112,10 +115,10 @@ typedef struct trial_block {
     uint32_t readers;    /* a bit for each stream */
     uint32_t declared;   /* of the readers, those the pool was given */
     uint32_t noted;      /* streams that were declared for it and not forgotten since */
-    int group;           /* NOBODY: none */
+    int graph_pool;      /* NOBODY: none */
     int zone;            /* where it lies */
     uint64_t written_in; /* capture of the last write, or 0 */
-    uint64_t launches;   /* of the group, at the last write outside captures */
+    uint64_t launches;   /* of the graph pool, at the last write outside captures */
     bool is_exported;    /* in any way, with all between the next two */
     uint64_t exported_at;
     uint64_t exported_bytes;
@@ -132,19 +135,20 @@ static inline bool trial_pins_its_chunks(const trial_block *block)
     return block->live && (block->is_exported || block->in_one_chunk);
 }
 
-typedef struct trial_group {
-    mend_group *group; /* NULL: none */
+typedef struct trial_graph_pool {
+    mend_graph_pool *graph_pool; /* NULL: none */
     bool begun;
     mend_stream takes;
     uint64_t begun_at;
-    uint64_t capture; /* outside of the program's groups: the pool keeps its memory by itself */
+    uint64_t capture; /* outside of the program's graph pools: the pool keeps its memory by
+                       * itself */
     int last_stream;  /* behind which all use of its memory is; NOBODY: it was never used */
     uint64_t launches;
-} trial_group;
+} trial_graph_pool;
 
 typedef struct trial_graph {
     mend_sim_graph *graph; /* NULL: none */
-    uint32_t groups;
+    uint32_t graph_pools;
     uint64_t recorded;
     uint64_t capture;
     trial_page_uses page_uses;
@@ -181,11 +185,11 @@ typedef struct trial_zone {
     uint64_t peak_requested_bytes;
 } trial_zone;
 
-/* The blocks of a group at some time. */
+/* The blocks of a graph pool at some time. */
 typedef struct trial_checkpoint {
     bool is_taken;
     size_t count;
-    mend_group_block blocks[TRIAL_BLOCKS];
+    mend_graph_pool_block blocks[TRIAL_BLOCKS];
 } trial_checkpoint;
 
 /* A range that must keep its mappings. */

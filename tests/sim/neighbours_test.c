@@ -3,10 +3,10 @@
 #include "tests/sim/expect.h"
 
 /* Seed 218: memory that a wake had left, whose copies might run, went back for the next request. */
-HOLDS(
-    sim_regressions, what_a_failed_wake_left_serves_a_request, "",
-    "GROUP_CREATE / GROUP_BEGIN / ALLOC / FREE / SLEEP / FAULT size 18 amount 2 / WAKE / SET_LIMIT "
-    "amount 4 / ALLOC amount 32")
+HOLDS(sim_regressions, what_a_failed_wake_left_serves_a_request, "",
+      "GRAPH_POOL_CREATE / GRAPH_POOL_BEGIN / ALLOC / FREE / SLEEP / FAULT size 18 amount 2 / WAKE "
+      "/ SET_LIMIT "
+      "amount 4 / ALLOC amount 32")
 
 /* Seeds 13189 and 60000: the driver did not say what it has, and refused what a plan would create
  * that takes as little of a free end as it can, or none. */
@@ -72,7 +72,8 @@ HOLDS(sim_regressions, others_give_what_is_to_stay_free,
 /* Seed 1100159: one was given back to make a better one, and the device kept it for others. */
 HOLDS(sim_regressions, free_chunks_are_not_remade_for_others,
       "soft_limit_percent 5, keep_free_percent 60",
-      "ADD_CALLBACK / GROUP_CREATE / FOREIGN amount 87 / ALLOC size 136 / ALLOC_IN slot 1 size 123 "
+      "ADD_CALLBACK / GRAPH_POOL_CREATE / FOREIGN amount 87 / ALLOC size 136 / ALLOC_IN slot 1 "
+      "size 123 "
       "/ FOREIGN amount 120 / ALLOC size 28")
 
 /* Seed 1121577: the try beyond what the driver had refused lacked addresses, which idle chunks had.

@@ -27,7 +27,7 @@
     X(FREE, free,                                                                                  \
       "frees the block; amount: 0 to 3 at home, 4 elsewhere, 5 on no stream, 6 after a "           \
       "wait of the host; 8 more: and once more; 32 more: after a last look, by work in flight; "   \
-      "64 more: in its group, or in group `size`")                                                 \
+      "64 more: in its graph pool, or in graph pool `size`")                                       \
     X(MISTAKE, mistake,                                                                            \
       "a call that must fail, number `amount` / 3; an amount of 0 modulo 3: many that "            \
       "lack arguments")                                                                            \
@@ -47,10 +47,12 @@
       "a stream is forgotten and destroyed, and another made; amount 1: where "                    \
       "streams may vanish, it does")                                                               \
     X(REPLACE_THREAD, replace_thread, "a thread ends with its stream, and another begins")         \
-    X(GROUP_CREATE, group_operation, "a group, in `slot`")                                         \
-    X(GROUP_BEGIN, group_operation, "the group takes `stream`; amount 1: every stream")            \
-    X(GROUP_END, group_operation, "the group takes nothing more")                                  \
-    X(GROUP_RELEASE, group_operation, "the group ends on `stream`; amount 1: on no stream")        \
+    X(GRAPH_POOL_CREATE, graph_pool_operation, "a graph pool, in `slot`")                          \
+    X(GRAPH_POOL_BEGIN, graph_pool_operation,                                                      \
+      "the graph pool takes `stream`; amount 1: every stream")                                     \
+    X(GRAPH_POOL_END, graph_pool_operation, "the graph pool takes nothing more")                   \
+    X(GRAPH_POOL_RELEASE, graph_pool_operation,                                                    \
+      "the graph pool ends on `stream`; amount 1: on no stream")                                   \
     X(CAPTURE_BEGIN, capture_operation, "captures `stream` in the mode `amount`")                  \
     X(CAPTURE_END, capture_operation, "ends the capture of `stream`: a graph in `slot`")           \
     X(CAPTURE_SPOIL, capture_operation, "does what spoils the capture of `stream`")                \
@@ -88,9 +90,9 @@
     X(PIN, pin, "pins the block in `slot`; a size of 1 to 3 modulo 4: so many pages from it on")   \
     X(UNPIN, unpin, "undoes the pin number `slot`")                                                \
     X(ALLOC_IN, alloc_in,                                                                          \
-      "a block in `slot` that names its group, number `amount` / 4; 1: and writes it")             \
-    X(CHECKPOINT, checkpoint_group, "lists the blocks of the group in `slot`")                     \
-    X(RESTORE, restore_group, "restores the group in `slot` as it was listed")                     \
+      "a block in `slot` that names its graph pool, number `amount` / 4; 1: and writes it")        \
+    X(CHECKPOINT, checkpoint_graph_pool, "lists the blocks of the graph pool in `slot`")           \
+    X(RESTORE, restore_graph_pool, "restores the graph pool in `slot` as it was listed")           \
     X(HISTORY, set_history,                                                                        \
       "begins the history of pool `slot` with a ring of `size` events, which grows by the power "  \
       "of two `amount`; a size of 0 modulo 4: ends it")                                            \

@@ -54,7 +54,8 @@ bool trial_unpin(trial *t, const operation *op)
     return true;
 }
 
-/* Something keeps chunks of the pool where they are: a group cannot have those back that it moved.
+/* Something keeps chunks of the pool where they are: a graph pool cannot have those back that it
+ * moved.
  */
 bool trial_holds_chunks(const trial *t, int pool)
 {

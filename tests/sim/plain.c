@@ -38,13 +38,13 @@ bool trial_needs_chunks(const trial_call *call)
     const trial *t = call->trial;
     switch (call->kind) {
     case CALL_ALLOC:
-        return trial_is_plain(call) && (call->group != NULL || call->wanted != NULL ||
+        return trial_is_plain(call) && (call->graph_pool != NULL || call->wanted != NULL ||
                                         call->alignment_bytes > MEND_GRANULE_BYTES ||
                                         (call->in_one_chunk && t->config.plain == PLAIN_BY_POOLS));
     case CALL_SLEEP:
     case CALL_WAKE:
     case CALL_RANGE_CREATE:
-    case CALL_GROUP_CREATE:
+    case CALL_GRAPH_POOL_CREATE:
         return trial_passes_all(t);
     case CALL_EXPORT:
     case CALL_EXPORT_BY_FABRIC:

@@ -1,11 +1,11 @@
 /* Short programs over blocks that are passed through to the driver: see plain.c. */
 #include "tests/sim/expect.h"
 
-HOLDS(
-    sim_plain, what_needs_chunks_is_refused_by_name,
-    "plain 1, page_kib 64, device_pages 256, streams 2",
-    "ALLOC amount 1 / SLEEP / RANGE_CREATE / GROUP_CREATE / EXPORT / PIN / ALLOC slot 1 amount 16 "
-    "/ VERIFY")
+HOLDS(sim_plain, what_needs_chunks_is_refused_by_name,
+      "plain 1, page_kib 64, device_pages 256, streams 2",
+      "ALLOC amount 1 / SLEEP / RANGE_CREATE / GRAPH_POOL_CREATE / EXPORT / PIN / ALLOC slot 1 "
+      "amount 16 "
+      "/ VERIFY")
 
 HOLDS(sim_plain, blocks_pass_between_streams_and_memory_goes_back,
       "plain 2, page_kib 64, device_pages 256, streams 2",

@@ -14,34 +14,39 @@ HOLDS(regression, a_stream_given_up_leaves_its_declared_uses_behind, "vanish 1, 
       "ALLOC / FAULT size 5 amount 6 / ALLOC slot 7 stream 5 / SHARE slot 7 / FAULT size 12 "
       "alignment 2 / ALLOC slot 1 / FREE")
 
-/* A stream that was forgotten and destroyed lived on in its groups: its handle meant another stream
- * by then, whose capture was not seen. */
-HOLDS(regression, a_forgotten_stream_is_forgotten_in_groups_too,
+/* A stream that was forgotten and destroyed lived on in its graph pools: its handle meant another
+ * stream by then, whose capture was not seen. */
+HOLDS(regression, a_forgotten_stream_is_forgotten_in_graph_pools_too,
       "device_pages 16, thread_streams 1",
-      "SET_LIMIT amount 33 / GROUP_CREATE slot 2 / GROUP_BEGIN slot 2 / ALLOC / REPLACE_STREAM "
+      "SET_LIMIT amount 33 / GRAPH_POOL_CREATE slot 2 / GRAPH_POOL_BEGIN slot 2 / ALLOC / "
+      "REPLACE_STREAM "
       "/ CAPTURE_BEGIN / FREE amount 5 / ALLOC size 47")
 
-/* A group that takes every stream let the driver be asked about those it had been used on, also
- * after their end. */
-HOLDS(regression, a_group_of_every_stream_asks_no_stream_that_ended, "thread_streams 1",
-      "GROUP_CREATE slot 2 / GROUP_BEGIN slot 2 amount 1 / ALLOC / REPLACE_STREAM amount 4 / "
+/* A graph pool that takes every stream let the driver be asked about those it had been used on,
+ * also after their end. */
+HOLDS(regression, a_graph_pool_of_every_stream_asks_no_stream_that_ended, "thread_streams 1",
+      "GRAPH_POOL_CREATE slot 2 / GRAPH_POOL_BEGIN slot 2 amount 1 / ALLOC / REPLACE_STREAM amount "
+      "4 / "
       "TRIM")
 
-/* A group went on taking a handle whose stream was forgotten, and did not watch the next one. */
-HOLDS(regression, a_group_watches_the_next_stream_of_its_handle,
+/* A graph pool went on taking a handle whose stream was forgotten, and did not watch the next
+ * one. */
+HOLDS(regression, a_graph_pool_watches_the_next_stream_of_its_handle,
       "page_kib 64, device_pages 16, limit_percent 50, streams 2",
-      "ALLOC size 119 / ALLOC slot 1 size 136 / GROUP_CREATE slot 14 / GROUP_BEGIN slot 20 / "
+      "ALLOC size 119 / ALLOC slot 1 size 136 / GRAPH_POOL_CREATE slot 14 / GRAPH_POOL_BEGIN slot "
+      "20 / "
       "ALLOC slot 3 size 120 / REPLACE_STREAM amount 4 / FREE amount 5 / REPLACE_STREAM amount "
       "4 / ALLOC alignment 15 / CAPTURE_BEGIN / ALLOC slot 2 stream 1 size 130")
 
 /* What was known as lost stays lost, also for a free after the driver's end. */
 HOLDS(regression, a_driver_that_ends_heals_no_context, "", "ALLOC / LOSE_DEVICE / TRIM / SHUT_DOWN")
 
-/* A capture seen on behalf of a group was forgotten when the group ended before it. */
-HOLDS(regression, a_capture_outlives_the_group_that_saw_it, "limit_percent 73, streams 3",
+/* A capture seen on behalf of a graph pool was forgotten when the graph pool ended before it. */
+HOLDS(regression, a_capture_outlives_the_graph_pool_that_saw_it, "limit_percent 73, streams 3",
       "ALLOC slot 1 size 211 / ALLOC slot 3 size 152 / ALLOC slot 2 size 118 / ALLOC slot 4 "
-      "size 119 / ALLOC slot 5 size 175 / GROUP_CREATE slot 13 / CAPTURE_BEGIN stream 2 / "
-      "GROUP_BEGIN slot 7 amount 5 / ALLOC stream 2 size 156 / GROUP_END slot 13 / FREE slot 1 "
+      "size 119 / ALLOC slot 5 size 175 / GRAPH_POOL_CREATE slot 13 / CAPTURE_BEGIN stream 2 / "
+      "GRAPH_POOL_BEGIN slot 7 amount 5 / ALLOC stream 2 size 156 / GRAPH_POOL_END slot 13 / FREE "
+      "slot 1 "
       "amount 5 / ALLOC size 156")
 
 /* The device is lost between the mapping and the access of a chunk that took another's place. */
@@ -73,12 +78,13 @@ HOLDS(regression, what_a_chunk_was_given_back_for_is_found_again, "chunk_pages 8
       "179 / ALLOC slot 3 size 148 / FREE slot 3 amount 5 / ALLOC slot 1 / SET_LIMIT amount 68 "
       "/ ALLOC size 53 / ALLOC slot 2 size 198")
 
-/* Where streams end without a word, a call outside a group went on believing in a capture though a
- * call of the group had seen its end. */
+/* Where streams end without a word, a call outside a graph pool went on believing in a capture
+ * though a call of the graph pool had seen its end. */
 HOLDS(regression, the_end_of_a_capture_is_seen_for_all_who_use_the_stream,
       "device_pages 16, vanish 1, peer_pool 1",
       "ALLOC slot 5 / ADD_CALLBACK slot 1 amount 3 / SIBLING_ALLOC / ALLOC slot 1 / ALLOC slot "
-      "3 size 50 / GROUP_CREATE / GROUP_BEGIN / CAPTURE_BEGIN / ALLOC slot 4 size 40 / FOREIGN "
+      "3 size 50 / GRAPH_POOL_CREATE / GRAPH_POOL_BEGIN / CAPTURE_BEGIN / ALLOC slot 4 size 40 / "
+      "FOREIGN "
       "amount 161 / ALLOC slot 2 size 25 / CAPTURE_END / ALLOC slot 1 / DEFRAG")
 
 /* What became idle while the first trim was under way was neither waited for nor given back. */
@@ -93,11 +99,12 @@ HOLDS(regression, the_failure_of_a_peer_pool_is_not_the_error_of_the_call, "peer
       "ALLOC / FREE amount 55 / SET_LIMIT amount 1 / FAULT size 7 amount 6 / FAULT size 8 "
       "amount 6 / SIBLING_ALLOC / ALLOC size 25")
 
-/* Two groups took a stream that was forgotten and used again: the one begun last alone watched it,
- * and had ended when it was captured. */
-HOLDS(regression, all_groups_of_a_stream_watch_it_when_it_is_used_again, "",
-      "GROUP_CREATE slot 2 / GROUP_CREATE / GROUP_BEGIN slot 2 / GROUP_BEGIN / FORGET / ALLOC / "
-      "CAPTURE_BEGIN / GROUP_END / DEFRAG")
+/* Two graph pools took a stream that was forgotten and used again: the one begun last alone watched
+ * it, and had ended when it was captured. */
+HOLDS(regression, all_graph_pools_of_a_stream_watch_it_when_it_is_used_again, "",
+      "GRAPH_POOL_CREATE slot 2 / GRAPH_POOL_CREATE / GRAPH_POOL_BEGIN slot 2 / GRAPH_POOL_BEGIN / "
+      "FORGET / ALLOC / "
+      "CAPTURE_BEGIN / GRAPH_POOL_END / DEFRAG")
 
 /* A request of a captured stream lacked addresses: the host waited for the context, and spoilt the
  * capture. */
@@ -137,9 +144,10 @@ HOLDS(sim_regressions, a_block_that_is_exported_in_both_ways_ends_in_both, "fabr
 
 /* The chunk of the block that the checkpoint knows was moved for another block, which is exported.
  */
-HOLDS(sim_regressions, a_group_cannot_have_back_an_exported_chunk, "fabric 1",
-      "GROUP_CREATE slot 104 / ALLOC_IN slot 215 amount 58 / CHECKPOINT slot 20 / FREE slot 23 "
-      "/ ALLOC_IN slot 248 size 21 amount 8 / EXPORT_BY_FABRIC slot 248 / RESTORE slot 2")
+HOLDS(
+    sim_regressions, a_graph_pool_cannot_have_back_an_exported_chunk, "fabric 1",
+    "GRAPH_POOL_CREATE slot 104 / ALLOC_IN slot 215 amount 58 / CHECKPOINT slot 20 / FREE slot 23 "
+    "/ ALLOC_IN slot 248 size 21 amount 8 / EXPORT_BY_FABRIC slot 248 / RESTORE slot 2")
 
 /* The device has more pages than the witness once kept handles of imports. */
 HOLDS(sim_regressions, an_import_of_hundreds_of_chunks_is_counted_apart,
@@ -252,7 +260,7 @@ HOLDS(sim_rations, a_pool_waits_for_what_another_process_has_idle,
       "device_pages 16, file_percent 100", "MEMBER size 255 amount 193 / ALLOC size 0xe7")
 
 HOLDS(sim_regressions, a_sleep_whose_failure_is_worked_around_keeps_its_own_answer, "",
-      "GROUP_CREATE slot 7 / ALLOC_IN amount 208 / FAULT size 17 alignment 5 amount 3 / SLEEP")
+      "GRAPH_POOL_CREATE slot 7 / ALLOC_IN amount 208 / FAULT size 17 alignment 5 amount 3 / SLEEP")
 
 /* The host waited for the context, for a request above the limit. */
 HOLDS(sim_regressions, no_wait_for_what_cannot_be_served,
@@ -267,7 +275,8 @@ HOLDS(sim_regressions, room_behind_a_wait_that_is_owed_is_not_there_at_once,
 
 /* A look went on in a run whose memory had been taken since. */
 HOLDS(sim_regressions, a_look_into_a_run_ends_when_it_changes, "file_percent 73",
-      "ALLOC / ROOM slot 1 / ALLOC slot 1 size 226 / GROUP_CREATE slot 32 / ALLOC_IN slot 2 size "
+      "ALLOC / ROOM slot 1 / ALLOC slot 1 size 226 / GRAPH_POOL_CREATE slot 32 / ALLOC_IN slot 2 "
+      "size "
       "29 amount 80 / TRIM")
 
 /* The start and the end of one exported chunk are free: its memory is mapped twice to join them, so
@@ -284,9 +293,10 @@ HOLDS(sim_regressions, a_search_for_memory_does_not_forget_that_addresses_are_sh
       "ALLOC slot 1 size 20 / ALLOC slot 5 size 35 / ALLOC slot 2 / ALLOC amount 3 / ROOM slot 3 / "
       "FREE slot 5 amount 107 / FREE / ROOM")
 
-/* Freed memory of a group had lost its mapping, and was said to be used by others. */
+/* Freed memory of a graph pool had lost its mapping, and was said to be used by others. */
 HOLDS(sim_regressions, a_restoration_maps_again_what_a_quiesce_could_not, "",
-      "ALLOC size 199 / GROUP_CREATE slot 4 / GROUP_BEGIN slot 7 / ALLOC slot 5 / CHECKPOINT slot "
+      "ALLOC size 199 / GRAPH_POOL_CREATE slot 4 / GRAPH_POOL_BEGIN slot 7 / ALLOC slot 5 / "
+      "CHECKPOINT slot "
       "7 / FREE slot 5 / FAULT size 10 alignment 5 amount 3 / QUIESCE / RESTORE slot 4")
 
 /* The pool gave back what the device lacked, and its own import kept it. */
@@ -332,13 +342,16 @@ HOLDS(
 
 /* Seed 443: what graphs keep of two tags was joined, and one of them slept. */
 HOLDS(sim_regressions, memory_of_graphs_is_joined_by_tag, "soft_limit_percent 60",
-      "ADD_CALLBACK / GROUP_CREATE slot 1 / GROUP_BEGIN slot 1 / ALLOC size 233 / ALLOC slot 1 / "
+      "ADD_CALLBACK / GRAPH_POOL_CREATE slot 1 / GRAPH_POOL_BEGIN slot 1 / ALLOC size 233 / ALLOC "
+      "slot 1 / "
       "FREE slot 1 amount 5 / SLEEP size 1")
 
 HOLDS(sim_regressions, empty_chunks_are_broken_before_the_host_waits,
       "small_chunk_pages 4, soft_limit_percent 60, unfenced_pages 1, no_context_fences 1",
-      "ALLOC slot 14 size 226 / ALLOC slot 22 size 227 amount 80 / ALLOC / GROUP_CREATE slot 1 / "
-      "ALLOC slot 2 size 24 / FREE slot 22 / FREE slot 14 size 16 amount 64 / GROUP_RELEASE slot "
+      "ALLOC slot 14 size 226 / ALLOC slot 22 size 227 amount 80 / ALLOC / GRAPH_POOL_CREATE slot "
+      "1 / "
+      "ALLOC slot 2 size 24 / FREE slot 22 / FREE slot 14 size 16 amount 64 / GRAPH_POOL_RELEASE "
+      "slot "
       "16 amount 1 / ROOM slot 1 size 224 amount 4")
 
 /* Seed 2029: others had given what the first gap lacked, and were not asked for the second. */
@@ -355,22 +368,24 @@ HOLDS(
     "SLEEP slot 1")
 
 /* Seeds 608, 1786, 2452: what would fit in one chunk was said above the limit; where others get
- * what is given back; and of memory that a group keeps. */
+ * what is given back; and of memory that a graph pool keeps. */
 HOLDS(sim_regressions, what_fits_in_one_chunk_is_below_the_limit, "chunk_pages 0",
       "ALLOC slot 209 size 104 / SET_LIMIT size 1 / FREE slot 209 / ALLOC size 104 amount 48")
 
 HOLDS(sim_regressions, what_fits_in_one_chunk_is_not_of_others, "keep_free_percent 3",
       "ALLOC slot 13 size 215 / FOREIGN amount 235 / FREE slot 13 / ALLOC size 148 amount 48")
 
-HOLDS(sim_regressions, what_fits_in_one_chunk_is_not_of_a_group, "device_pages 16, chunk_pages 16",
-      "GROUP_CREATE slot 20 / CHECKPOINT slot 8 / ALLOC_IN amount 104 / RESTORE slot 44 / "
-      "GROUP_BEGIN slot 8 / ALLOC size 147 amount 48")
+HOLDS(sim_regressions, what_fits_in_one_chunk_is_not_of_a_graph_pool,
+      "device_pages 16, chunk_pages 16",
+      "GRAPH_POOL_CREATE slot 20 / CHECKPOINT slot 8 / ALLOC_IN amount 104 / RESTORE slot 44 / "
+      "GRAPH_POOL_BEGIN slot 8 / ALLOC size 147 amount 48")
 
 /* Seed 534: what would fit behind a wait of the host was asked for, and a callback, which comes
- * before such waits, freed the memory of a group beside the free end that was to be continued. */
+ * before such waits, freed the memory of a graph pool beside the free end that was to be
+ * continued. */
 HOLDS(sim_regressions, what_is_said_to_fit_fits_without_help,
       "device_pages 16, no_stream_waits 1, legacy 1",
-      "GROUP_CREATE slot 229 / ADD_CALLBACK / ALLOC / ALLOC_IN slot 1 size 134 amount 65 / "
+      "GRAPH_POOL_CREATE slot 229 / ADD_CALLBACK / ALLOC / ALLOC_IN slot 1 size 134 amount 65 / "
       "SET_LIMIT size 1 / ALLOC slot 2 stream 5 size 56 amount 32")
 
 /* Seed 9321: a block over two chunks slept in a file, and then in one of them on the host: the copy
@@ -408,9 +423,9 @@ HOLDS(sim_regressions, a_block_whose_free_fails_holds_no_poison, "vanish 1, chec
       "ALLOC / ALLOC slot 2 size 161 / SLEEP / FREE / WAKE / ALLOC / ALLOC slot 1 amount 5 / "
       "READ_KEPT amount 4 / ALLOC / FREE slot 2 / FAULT size 1 alignment 1 / FREE slot 1")
 
-/* Seed 500963: a group was released during the capture that it alone had seen. */
-HOLDS(sim_regressions, a_capture_outlives_the_group_that_saw_it, "",
-      "CAPTURE_BEGIN / GROUP_CREATE / ALLOC_IN / GROUP_RELEASE amount 1 / SLEEP")
+/* Seed 500963: a graph pool was released during the capture that it alone had seen. */
+HOLDS(sim_regressions, a_capture_outlives_the_graph_pool_that_saw_it, "",
+      "CAPTURE_BEGIN / GRAPH_POOL_CREATE / ALLOC_IN / GRAPH_POOL_RELEASE amount 1 / SLEEP")
 
 /* Seed 165: the driver refused the wait behind the poison of a block that was freed, and the fill
  * ran in the next one. */
@@ -455,8 +470,10 @@ HOLDS(sim_regressions, a_commit_gives_back_for_the_limit_and_for_the_device, "li
 /* Seed 148: memory behind work took room in the limit, and hid what the device lacked. */
 HOLDS(sim_regressions, a_peer_pool_gives_what_own_work_leaves_too_little_for,
       "no_stream_waits 1, thread_streams 1, peer_pool 1",
-      "GROUP_CREATE / ALLOC slot 31 amount 1 / SIBLING_ALLOC slot 32 / FOREIGN amount 247 / FREE "
-      "slot 31 / FREE slot 32 / ALLOC_IN size 110 / FOREIGN / GROUP_RELEASE / ALLOC stream 5 size "
+      "GRAPH_POOL_CREATE / ALLOC slot 31 amount 1 / SIBLING_ALLOC slot 32 / FOREIGN amount 247 / "
+      "FREE "
+      "slot 31 / FREE slot 32 / ALLOC_IN size 110 / FOREIGN / GRAPH_POOL_RELEASE / ALLOC stream 5 "
+      "size "
       "239")
 
 /* Seed 21: it was asked for what the first gap lacked. */
@@ -501,7 +518,8 @@ HOLDS(sim_regressions, pages_in_a_lower_limit_fit_beside_what_is_kept_free,
 
 /* A fence passed after the last look for an idle chunk. */
 HOLDS(sim_regressions, a_chunk_that_becomes_idle_beside_a_wait_is_found, "streams 3",
-      "RANGE_CREATE / GROUP_CREATE slot 13 / GROUP_BEGIN slot 22 / COMMIT / DECOMMIT stream 130 "
+      "RANGE_CREATE / GRAPH_POOL_CREATE slot 13 / GRAPH_POOL_BEGIN slot 22 / COMMIT / DECOMMIT "
+      "stream 130 "
       "amount 78 / ALLOC / SET_LIMIT size 1 / ALLOC slot 1 amount 48")
 
 /* A creation that failed looks like a quota, of which an estimate counts only what is there. */
@@ -514,6 +532,6 @@ HOLDS(sim_regressions, a_peer_pool_gives_what_is_kept_free_before_a_chunk_is_mad
       "SET_LIMIT amount 16 / ADD_CALLBACK / RANGE_CREATE / ALLOC size 224 / SIBLING_ALLOC slot 1 "
       "size 217 / FOREIGN amount 247 / FREE / COMMIT")
 
-HOLDS(sim_regressions, what_fits_in_one_chunk_is_not_made_of_what_a_group_holds, "",
-      "GROUP_CREATE / GROUP_BEGIN / ALLOC slot 2 / FREE slot 2 / ALLOC size 243 / "
+HOLDS(sim_regressions, what_fits_in_one_chunk_is_not_made_of_what_a_graph_pool_holds, "",
+      "GRAPH_POOL_CREATE / GRAPH_POOL_BEGIN / ALLOC slot 2 / FREE slot 2 / ALLOC size 243 / "
       "ALLOC slot 1 size 167 amount 48")

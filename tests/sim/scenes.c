@@ -102,11 +102,11 @@ void trial_draw_scenes(trial_random *places, size_t count, const trial_config *c
  * ---- two pools whose free memory is behind work
  *
  * The rest of the device is another process's. A request of the first pool needs the wait of one
- * pool, of both, or more than both would get: as a block, in one chunk, of a group, as pages or as
- * what wakes. Amounts are in sixteenths of the device.
+ * pool, of both, or more than both would get: as a block, in one chunk, of a graph pool, as pages
+ * or as what wakes. Amounts are in sixteenths of the device.
  */
 
-enum behind { BLOCK, ONE_CHUNK, OF_GROUP, PAGES, PAGES_APART, WAKES, OVER_LIMIT, BEHINDS };
+enum behind { BLOCK, ONE_CHUNK, OF_GRAPH_POOL, PAGES, PAGES_APART, WAKES, OVER_LIMIT, BEHINDS };
 enum { MOST_OF_SCENE = 32, LONG = 3, HOME = 0, NO_STREAM = 5, WAITED = 6, ALL = 255 };
 /* Slots. Those of blocks: 0 modulo 3 has the first tag, which sleeps. */
 enum { SLEEPER = 30, OWN = 31, THEIRS = 32, MORE = 34, ASKED = 35, BESIDE = 37, RANGE = 0, NAMED };
@@ -167,8 +167,8 @@ static void begin_behind(behind_scene *s, enum behind kind)
     for (uint8_t pool = 0; pool < 2; pool++) {
         add(s, (operation){.kind = OP_TRIM, .slot = pool, .stream = 3});
     }
-    if (kind == OF_GROUP) {
-        add(s, (operation){.kind = OP_GROUP_CREATE});
+    if (kind == OF_GRAPH_POOL) {
+        add(s, (operation){.kind = OP_GRAPH_POOL_CREATE});
     } else if (kind == PAGES || kind == PAGES_APART) {
         add_range(s, kind);
     } else if (kind == WAKES) {
@@ -226,7 +226,7 @@ static void ask_behind(behind_scene *s, enum behind kind)
                     .thread = 3 * (uint8_t)trial_random_below(s->random, 2)};
     if (kind == ONE_CHUNK || kind == OVER_LIMIT) {
         op.amount = 16;
-    } else if (kind == OF_GROUP) {
+    } else if (kind == OF_GRAPH_POOL) {
         op.kind = OP_ALLOC_IN;
     } else if (kind == PAGES || kind == PAGES_APART) {
         op.kind = OP_COMMIT;
@@ -257,7 +257,7 @@ static void end_behind(behind_scene *s, enum behind kind)
         add(s, (operation){.kind = OP_FREE, .slot = slots[i], .amount = WAITED});
     }
     add(s, (operation){.kind = OP_RANGE_DESTROY, .slot = RANGE, .stream = s->stream});
-    add(s, (operation){.kind = OP_GROUP_RELEASE, .stream = s->stream});
+    add(s, (operation){.kind = OP_GRAPH_POOL_RELEASE, .stream = s->stream});
 }
 
 static void draw_behind(behind_scene *s)
@@ -267,7 +267,7 @@ static void draw_behind(behind_scene *s)
     s->own = (uint8_t)(1 + trial_random_below(s->random, 3));
     s->theirs = (uint8_t)(1 + trial_random_below(s->random, 3));
     s->has_more = trial_random_below(s->random, 3) == 0;
-    s->is_captured = kind != OF_GROUP && trial_random_below(s->random, 4) == 0;
+    s->is_captured = kind != OF_GRAPH_POOL && trial_random_below(s->random, 4) == 0;
     const uint32_t all = s->own + s->theirs * (s->has_more ? 2u : 1u);
     s->asked = (uint8_t)(1 + (trial_random_below(s->random, 2) == 0
                                   ? all - 1 + trial_random_below(s->random, 2)
@@ -306,12 +306,22 @@ void trial_draw_behind_work(uint64_t seed, size_t count, trial_config *config, o
     }
 }
 
-void trial_draw_beside_groups(uint64_t seed, size_t count, trial_config *config, operation *ops)
+void trial_draw_beside_graph_pools(uint64_t seed, size_t count, trial_config *config,
+                                   operation *ops)
 {
-    enum { IN_GROUP = 64, SLOTS = 24 };
-    static const uint8_t kinds[] = {OP_ALLOC_IN, OP_ALLOC_IN, OP_ALLOC,         OP_ALLOC,
-                                    OP_FREE,     OP_FREE,     OP_FREE,          OP_ROOM,
-                                    OP_ROOM,     OP_ROOM,     OP_GROUP_RELEASE, OP_GROUP_CREATE};
+    enum { IN_GRAPH_POOL = 64, SLOTS = 24 };
+    static const uint8_t kinds[] = {OP_ALLOC_IN,
+                                    OP_ALLOC_IN,
+                                    OP_ALLOC,
+                                    OP_ALLOC,
+                                    OP_FREE,
+                                    OP_FREE,
+                                    OP_FREE,
+                                    OP_ROOM,
+                                    OP_ROOM,
+                                    OP_ROOM,
+                                    OP_GRAPH_POOL_RELEASE,
+                                    OP_GRAPH_POOL_CREATE};
     static const uint8_t sizes[] = {3, 16, 0x58, 0x70, 0x97, 0xd3, 0xe0, 0xe3};
     trial_random random = {seed ^ 0x23};
     if (config->plain || trial_random_below(&random, 8) != 0) {
@@ -323,11 +333,12 @@ void trial_draw_beside_groups(uint64_t seed, size_t count, trial_config *config,
         const uint64_t drawn = trial_random_next(&random);
         const uint8_t kind = kinds[(drawn >> 8) % sizeof(kinds)];
         const uint8_t amount = (uint8_t)(drawn >> 16);
-        ops[i] = (operation){.kind = i % 64 < 3 ? OP_GROUP_CREATE : kind,
-                             .slot = (uint8_t)(i % 64 < 3 ? i % 64 : (drawn >> 24) % SLOTS),
-                             .stream = (uint8_t)(drawn >> 32) % 8,
-                             .size = sizes[(drawn >> 40) % sizeof(sizes)],
-                             .amount = (uint8_t)(kind == OP_FREE ? amount | IN_GROUP : amount)};
+        ops[i] =
+            (operation){.kind = i % 64 < 3 ? OP_GRAPH_POOL_CREATE : kind,
+                        .slot = (uint8_t)(i % 64 < 3 ? i % 64 : (drawn >> 24) % SLOTS),
+                        .stream = (uint8_t)(drawn >> 32) % 8,
+                        .size = sizes[(drawn >> 40) % sizeof(sizes)],
+                        .amount = (uint8_t)(kind == OP_FREE ? amount | IN_GRAPH_POOL : amount)};
     }
 }
 

@@ -12,8 +12,10 @@ void trial_draw_scenes(trial_random *places, size_t count, const trial_config *c
  * a full device. Of its own numbers. */
 void trial_draw_behind_work(uint64_t seed, size_t count, trial_config *config, operation *ops);
 
-/* In an eighth of the worlds blocks come and go in groups and beside them, and room is asked. */
-void trial_draw_beside_groups(uint64_t seed, size_t count, trial_config *config, operation *ops);
+/* In an eighth of the worlds blocks come and go in graph pools and beside them, and room is
+ * asked. */
+void trial_draw_beside_graph_pools(uint64_t seed, size_t count, trial_config *config,
+                                   operation *ops);
 
 /* In half of the worlds with two pools, and a quarter of the others, another process takes memory
  * of the device and gives it back amid requests; or the driver does not say what is free. */

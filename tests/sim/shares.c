@@ -260,7 +260,7 @@ bool trial_import_described(trial *t, const operation *op)
 
 /* ---- use, and the end ------------------------------------------------------------------------ */
 
-/* All use of an import is in one chain, as that of a group is. */
+/* All use of an import is in one chain, as that of a graph pool is. */
 static bool follow(trial *t, trial_imported *import, int stream)
 {
     if (import->last_stream != NOBODY && !trial_order(t, import->last_stream, stream)) {
@@ -299,8 +299,8 @@ static trial_block *known_block(trial *t, const trial_imported *import, int stre
         trial_block *block = &t->blocks[i];
         if (block->live && block->is_exported && block->export_id == import->export_id) {
             bool is_known = block->exported_bytes == block->size_bytes && block->written &&
-                            block->group == NOBODY && block->home == stream && !block->asleep &&
-                            !block->unmapped;
+                            block->graph_pool == NOBODY && block->home == stream &&
+                            !block->asleep && !block->unmapped;
             return is_known ? block : NULL;
         }
     }

@@ -17,8 +17,9 @@ static const struct {
      "ALLOC size 0xe7 amount 1 / ALLOC slot 1 stream 1 size 0xe9 amount 1 / SHARE stream 1 / FREE "
      "/ "
      "FREE slot 1 amount 5 / FREE stream 1 amount 4 / REPLACE_STREAM stream 1 / ADVANCE amount 4"},
-    {"groups_and_captures", ", streams 2",
-     "GROUP_CREATE / GROUP_BEGIN / CAPTURE_BEGIN / ALLOC size 0x67 amount 1 / FREE / CAPTURE_END / "
+    {"graph_pools_and_captures", ", streams 2",
+     "GRAPH_POOL_CREATE / GRAPH_POOL_BEGIN / CAPTURE_BEGIN / ALLOC size 0x67 amount 1 / FREE / "
+     "CAPTURE_END / "
      "ALLOC slot 1 stream 1 size 0xe9 amount 1 / GRAPH_LAUNCH stream 1 amount 2"},
     {"trims_and_limits", ", peer_pool 1",
      "ALLOC size 0x67 amount 1 / ALLOC slot 1 size 0xe7 amount 1 / SIBLING_ALLOC slot 2 size 0xe7 "

@@ -3,12 +3,12 @@
  * chunks, blocks and streams, each judged after every step and at its end. A sequence that leads to
  * a state which a shorter one, or one before it, leads to as well is not continued.
  *
- * States are the same when their hashes are. The hash sees the model (blocks, streams, groups,
+ * States are the same when their hashes are. The hash sees the model (blocks, streams, graph pools,
  * graphs), all of the pool's layout (spans, chunks in the order of their creation, retired
  * mappings, addresses relative to the first reservation), what each waits for (whether it has
- * passed, has a fence, whose it is), the pool's streams and groups, and on the device which streams
- * have work left. It does not see how long that work takes, nor how streams wait for one another on
- * the device; so here all work takes as long, and the clock runs until it is done.
+ * passed, has a fence, whose it is), the pool's streams and graph pools, and on the device which
+ * streams have work left. It does not see how long that work takes, nor how streams wait for one
+ * another on the device; so here all work takes as long, and the clock runs until it is done.
  */
 #ifndef MEND_TESTS_SIM_SMALL_WORLDS_H
 #define MEND_TESTS_SIM_SMALL_WORLDS_H

@@ -144,7 +144,7 @@ static bool leave_stream(trial *t, int leaving, bool freeze)
             return false;
         }
     }
-    return trial_groups_leave_stream(t, leaving, heir) &&
+    return trial_graph_pools_leave_stream(t, leaving, heir) &&
            trial_imports_leave_stream(t, leaving, heir);
 }
 
@@ -165,17 +165,18 @@ static bool forget(trial *t, int stream, int thread)
     return all;
 }
 
-/* Streams that were declared for a live block, captured, or taken by a group are forgotten before
- * they end; so are those for which that failed before. */
+/* Streams that were declared for a live block, captured, or taken by a graph pool are forgotten
+ * before they end; so are those for which that failed before. */
 static bool may_vanish(const trial *t, int stream)
 {
     bool is_noted = t->streams[stream].capture != 0 || t->streams[stream].is_owed;
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         is_noted |= t->blocks[i].live && (t->blocks[i].noted & trial_bit(stream)) != 0;
     }
-    for (int i = 0; i < TRIAL_GROUPS; i++) {
-        const trial_group *group = &t->groups[i];
-        is_noted |= group->group != NULL && group->takes == t->streams[stream].handle;
+    for (int i = 0; i < TRIAL_GRAPH_POOLS; i++) {
+        const trial_graph_pool *graph_pool = &t->graph_pools[i];
+        is_noted |=
+            graph_pool->graph_pool != NULL && graph_pool->takes == t->streams[stream].handle;
     }
     return t->config.vanish && !is_noted;
 }

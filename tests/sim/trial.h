@@ -82,10 +82,11 @@ typedef struct trial_seen {
     X(IMPORT_BY_FABRIC, mend_import(pool, call->described->bytes, call->described->size_bytes,     \
                                     &call->pointer, &call->size_bytes))                            \
     X(CLOSE, mend_import_close(pool, call->pointer, call->stream))                                 \
-    X(GROUP_LIST, mend_group_get_blocks(call->group, call->blocks, sizeof(mend_group_block),       \
-                                        TRIAL_BLOCKS, &call->count))                               \
-    X(GROUP_RESTORE,                                                                               \
-      mend_group_set_blocks(call->group, call->blocks, sizeof(mend_group_block), call->count))     \
+    X(GRAPH_POOL_LIST,                                                                             \
+      mend_graph_pool_get_blocks(call->graph_pool, call->blocks, sizeof(mend_graph_pool_block),    \
+                                 TRIAL_BLOCKS, &call->count))                                      \
+    X(GRAPH_POOL_RESTORE, mend_graph_pool_set_blocks(call->graph_pool, call->blocks,               \
+                                                     sizeof(mend_graph_pool_block), call->count))  \
     X(HISTORY, mend_history_start(pool, call->size_bytes))                                         \
     X(SLEEP, trial_call_sleep(call, pool))                                                         \
     X(WAKE, mend_wake(pool, &call->rules[0].tag, call->count, &call->woken))                       \
@@ -93,10 +94,10 @@ typedef struct trial_seen {
     X(FIND_KEPT,                                                                                   \
       mend_find_kept(pool, call->pointer, call->size_bytes, (const void **)&call->host))           \
     X(QUIESCE, mend_quiesce(pool, NULL))                                                           \
-    X(GROUP_CREATE, mend_group_create(pool, &call->group))                                         \
-    X(GROUP_BEGIN, mend_group_begin(call->group, call->stream))                                    \
-    X(GROUP_END, mend_group_end(call->group))                                                      \
-    X(GROUP_RELEASE, mend_group_destroy(call->group, call->stream))                                \
+    X(GRAPH_POOL_CREATE, mend_graph_pool_create(pool, &call->graph_pool))                          \
+    X(GRAPH_POOL_BEGIN, mend_graph_pool_begin(call->graph_pool, call->stream))                     \
+    X(GRAPH_POOL_END, mend_graph_pool_end(call->graph_pool))                                       \
+    X(GRAPH_POOL_RELEASE, mend_graph_pool_destroy(call->graph_pool, call->stream))                 \
     X(RANGE_CREATE, trial_call_range_create(call, pool))                                           \
     X(COMMIT, trial_call_commit(call))                                                             \
     X(DECOMMIT,                                                                                    \
@@ -146,7 +147,7 @@ struct trial {
     trial_block blocks[TRIAL_BLOCKS];
     trial_slept slept[TRIAL_BLOCKS]
                      [TRIAL_SLEPT_PAGES]; /* by the pages that a block has a part of */
-    trial_group groups[TRIAL_ALL_GROUPS]; /* the program's own come first */
+    trial_graph_pool graph_pools[TRIAL_ALL_GRAPH_POOLS]; /* the program's own come first */
     trial_graph graphs[TRIAL_GRAPHS];
     trial_node nodes[TRIAL_NODES];
     size_t node_count;
@@ -161,7 +162,7 @@ struct trial {
     trial_described described;
     char recording[96]; /* path of the first pool's; empty: none */
     trial_ration ration;
-    trial_checkpoint checkpoints[TRIAL_GROUPS];
+    trial_checkpoint checkpoints[TRIAL_GRAPH_POOLS];
     uint64_t last_tag;
     uint64_t last_capture;
     uint64_t last_export;
@@ -249,7 +250,7 @@ void trial_witness_forget(trial *t); /* what it has seen up to now */
 /* What the limit leaves. */
 uint64_t trial_limit_room(const mend_stats *stats);
 
-/* Bytes in empty chunks that no group holds: others can use them, once work is done. Captures
+/* Bytes in empty chunks that no graph pool holds: others can use them, once work is done. Captures
  * forbid to wait for that: none. */
 uint64_t trial_empty_bytes(trial *t, int pool);
 
@@ -283,8 +284,8 @@ typedef struct trial_call {
     uint64_t alignment_bytes;
     void *wanted; /* of an allocation: the address; NULL: any */
     bool in_one_chunk;
-    mend_group *group;
-    mend_group_block *blocks; /* of CALL_GROUP_LIST and CALL_GROUP_RESTORE */
+    mend_graph_pool *graph_pool;
+    mend_graph_pool_block *blocks; /* of CALL_GRAPH_POOL_LIST and CALL_GRAPH_POOL_RESTORE */
     size_t count;
     mend_export_token token;    /* of CALL_EXPORT and CALL_IMPORT */
     trial_described *described; /* of CALL_..._BY_FABRIC; the caller's own */
@@ -345,7 +346,7 @@ uint64_t trial_largest_gap(const trial *t, int pool); /* of its addresses, in by
 /* A capture is under way, or a pool may believe in one: that forbids waits. */
 bool trial_may_be_captured(const trial *t);
 
-/* So it is, or groups keep free memory from everybody else. */
+/* So it is, or graph pools keep free memory from everybody else. */
 bool trial_holds_memory_for_graphs(const trial *t);
 
 /* A trim that waited and was not disturbed: it went as far as it should. */
@@ -394,7 +395,7 @@ uint64_t trial_largest_chunk(const trial *t, int pool); /* in bytes */
 /* Memory of what sleeps, which a wake that failed could not give back: it goes when it can. */
 uint64_t trial_leaving_bytes(const trial *t, int pool);
 mend_result trial_call_trim(trial_call *call, mend_pool *pool);
-mend_result trial_call_in_group(trial_call *call, mend_pool *pool);
+mend_result trial_call_in_graph_pool(trial_call *call, mend_pool *pool);
 mend_result trial_call_record(const trial_call *call, mend_pool *pool);
 void trial_judge_history(trial *t, int pool);
 
@@ -455,14 +456,14 @@ void trial_close_streams(trial *t);
 bool trial_synchronize(trial *t);
 
 /* graphs.c */
-int trial_group_taking(const trial *t, mend_stream stream);
+int trial_graph_pool_taking(const trial *t, mend_stream stream);
 
-/* What a capture under way uses outside of the program's groups is as a group of its own, which
- * ends with its graph. */
-int trial_capture_group(trial *t, int stream);
-static inline bool trial_group_is_there(const trial_group *group)
+/* What a capture under way uses outside of the program's graph pools is as a graph pool of its own,
+ * which ends with its graph. */
+int trial_capture_graph_pool(trial *t, int stream);
+static inline bool trial_graph_pool_is_there(const trial_graph_pool *graph_pool)
 {
-    return group->group != NULL || group->capture != 0;
+    return graph_pool->graph_pool != NULL || graph_pool->capture != 0;
 }
 void trial_end_graphs(trial *t);
 
@@ -475,11 +476,11 @@ void trial_enter_capture(trial_stream *stream, uint64_t capture, int origin, int
 void trial_join_origin(trial *t, int origin); /* before the capture ends */
 void trial_leave_capture(trial *t, int origin);
 void trial_end_captures(trial *t);
-void trial_end_groups(trial *t);
+void trial_end_graph_pools(trial *t);
 
-/* The chain of all use of a group's memory goes on, on this stream. */
-bool trial_follow_group(trial *t, int group, int stream);
-bool trial_groups_leave_stream(trial *t, int stream, int heir);
+/* The chain of all use of a graph pool's memory goes on, on this stream. */
+bool trial_follow_graph_pool(trial *t, int graph_pool, int stream);
+bool trial_graph_pools_leave_stream(trial *t, int stream, int heir);
 
 /* unmapped.c */
 void trial_note_unmapped(trial *t);

@@ -26,7 +26,7 @@ static void note_block(trial *t, trial_block *block)
     block->unmapped = is_unmapped(t, block);
     if (block->unmapped && !was_unmapped) {
         t->outcome->tally.unmapped++;
-        trial_claim(t, TRIAL_MODEL, t->may_unmap && (block->group == NOBODY || t->had_sleep),
+        trial_claim(t, TRIAL_MODEL, t->may_unmap && (block->graph_pool == NOBODY || t->had_sleep),
                     "the block at 0x%llx lost its mapping without a reason", LLU(block->address));
     }
 }

@@ -47,11 +47,12 @@ static bool launch(trial *t, trial_block *block, mend_sim_work_kind kind, int st
 /* Where the pool knows every stream, it learns of a new one before that uses the block. */
 static bool tell(trial *t, trial_block *block, int stream, uint8_t thread)
 {
-    const bool names_group = block->group >= 0 && block->group < TRIAL_GROUPS && block->pool == 0 &&
-                             !t->config.hooks && thread % 2 == 0;
+    const bool names_graph_pool = block->graph_pool >= 0 && block->graph_pool < TRIAL_GRAPH_POOLS &&
+                                  block->pool == 0 && !t->config.hooks && thread % 2 == 0;
     trial_call call = {.kind = CALL_RECORD,
                        .pool = block->pool,
-                       .group = names_group ? t->groups[block->group].group : NULL,
+                       .graph_pool =
+                           names_graph_pool ? t->graph_pools[block->graph_pool].graph_pool : NULL,
                        .stream = trial_handle(t, stream, false),
                        .pointer = (void *)(uintptr_t)block->address};
     if (block->range != 0) {
@@ -84,11 +85,12 @@ static bool is_known_in_capture(const trial *t, const trial_block *block)
     return block->written && block->written_in == t->streams[block->home].capture;
 }
 
-/* A block of a group: in a capture its work is recorded, outside it joins the group's chain. */
-static bool use_in_group(trial *t, const operation *op, trial_block *block, bool writes)
+/* A block of a graph pool: in a capture its work is recorded, outside it joins the graph pool's
+ * chain. */
+static bool use_in_graph_pool(trial *t, const operation *op, trial_block *block, bool writes)
 {
     const trial_stream *home = &t->streams[block->home];
-    trial_group *group = &t->groups[block->group];
+    trial_graph_pool *graph_pool = &t->graph_pools[block->graph_pool];
     if (trial_is_recorded(t, block->home)) {
         const bool is_known = is_known_in_capture(t, block);
         if (writes && !trial_join_readers(t, block, true)) {
@@ -100,17 +102,19 @@ static bool use_in_group(trial *t, const operation *op, trial_block *block, bool
         mend_sim_work_kind kind = is_known ? MEND_SIM_WORK_VERIFY : MEND_SIM_WORK_TOUCH;
         return launch(t, block, writes ? MEND_SIM_WORK_WRITE : kind, block->home, op);
     }
-    if (!trial_is_open(t, block->home) || !trial_follow_group(t, block->group, block->home)) {
+    if (!trial_is_open(t, block->home) ||
+        !trial_follow_graph_pool(t, block->graph_pool, block->home)) {
         return false;
     }
-    bool is_known = block->written && block->written_in == 0 && block->launches == group->launches;
+    bool is_known =
+        block->written && block->written_in == 0 && block->launches == graph_pool->launches;
     mend_sim_work_kind kind = is_known ? MEND_SIM_WORK_VERIFY : MEND_SIM_WORK_TOUCH;
     if (writes) {
         kind = MEND_SIM_WORK_WRITE;
         block->tag = ++t->last_tag;
         block->written = true;
         block->written_in = 0;
-        block->launches = group->launches;
+        block->launches = graph_pool->launches;
     }
     return launch(t, block, kind, block->home, op);
 }
@@ -121,8 +125,8 @@ bool trial_use(trial *t, const operation *op, bool writes)
     if (block == NULL || (writes && block->frozen)) {
         return false;
     }
-    if (block->group != NOBODY) {
-        return use_in_group(t, op, block, writes);
+    if (block->graph_pool != NOBODY) {
+        return use_in_graph_pool(t, op, block, writes);
     }
     if (trial_is_in_capture(t, block) || (writes && !trial_join_readers(t, block, true))) {
         return false;
@@ -136,12 +140,12 @@ bool trial_use(trial *t, const operation *op, bool writes)
     return launch(t, block, kind, block->home, op);
 }
 
-/* Whether another stream may be put behind the use of a block. One of a group goes round in a
+/* Whether another stream may be put behind the use of a block. One of a graph pool goes round in a
  * capture only. */
 static bool may_go(const trial *t, const trial_block *block, int stream)
 {
-    return block->group != NOBODY ? trial_is_beside(t, block->home, stream)
-                                  : !trial_is_in_capture(t, block) && trial_is_open(t, stream);
+    return block->graph_pool != NOBODY ? trial_is_beside(t, block->home, stream)
+                                       : !trial_is_in_capture(t, block) && trial_is_open(t, stream);
 }
 
 bool trial_share(trial *t, const operation *op)
@@ -167,7 +171,8 @@ bool trial_share(trial *t, const operation *op)
     }
     block->declared = declared;
     block->readers |= trial_bit(reader);
-    const bool is_known = block->group == NOBODY ? block->written : is_known_in_capture(t, block);
+    const bool is_known =
+        block->graph_pool == NOBODY ? block->written : is_known_in_capture(t, block);
     launch(t, block, is_known ? MEND_SIM_WORK_VERIFY : MEND_SIM_WORK_TOUCH, reader, op);
     if (how == 1 && tell(t, block, reader, op->thread)) {
         block->declared |= trial_bit(reader);

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "mend/mend.h"
-#include "mend/mend_groups.h"
+#include "mend/mend_graph_pools.h"
 #include "mend/mend_range.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
@@ -25,7 +25,7 @@ typedef struct forked {
     mend_room room;
     mend_block_info info;
     mend_export_token token;
-    mend_group *group;
+    mend_graph_pool *graph_pool;
     mend_range *range;
     void *pointer;
     uint64_t number;
@@ -60,7 +60,7 @@ typedef struct forked {
     X(mend_get_stats(f->pool, &f->stats))                                                          \
     X(mend_reset_peak_stats(f->pool))                                                              \
     X(mend_audit(f->pool))                                                                         \
-    X(mend_group_create(f->pool, &f->group))                                                       \
+    X(mend_graph_pool_create(f->pool, &f->graph_pool))                                             \
     X(mend_export(f->pool, f->block, NULL, &f->token, MEND_EXPORT_TOKEN_BYTES, NULL, &f->number))  \
     X(mend_import_close(f->pool, f->block, f->stream))                                             \
     X(mend_range_create(f->pool, 1, NULL, &f->range))                                              \
@@ -75,7 +75,7 @@ typedef struct forked {
 
 static inline bool forked_is_untouched(const forked *f)
 {
-    return f->pointer == NULL && f->number == 0 && f->count == 0 && f->group == NULL &&
+    return f->pointer == NULL && f->number == 0 && f->count == 0 && f->graph_pool == NULL &&
            f->range == NULL && f->info.base == NULL && f->stats.limit_bytes == 0 &&
            f->room.device_free_bytes == 0;
 }

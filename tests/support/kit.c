@@ -78,7 +78,7 @@ static void free_what_is_left(mend_world *w)
     size_t count = 0;
     mend_region *regions = mend_regions_of(w->pool, &count);
     for (size_t i = 0; i < count; i++) {
-        if (regions[i].kind == MEND_REGION_LIVE && regions[i].group == NULL) {
+        if (regions[i].kind == MEND_REGION_LIVE && regions[i].graph_pool == NULL) {
             EXPECT_RESULT(MEND_OK, mend_free(w->pool, regions[i].address, w->streams[0]));
         }
     }
@@ -315,24 +315,24 @@ int kit_count_pressure(void *count, mend_pool *pool, uint64_t needed_bytes)
     return 0;
 }
 
-mend_group *kit_group_at(kit_line at, mend_world *w)
+mend_graph_pool *kit_graph_pool_at(kit_line at, mend_world *w)
 {
-    mend_group *group = NULL;
-    EXPECT_AT(MEND_OK, mend_group_create(w->pool, &group));
-    return group;
+    mend_graph_pool *graph_pool = NULL;
+    EXPECT_AT(MEND_OK, mend_graph_pool_create(w->pool, &graph_pool));
+    return graph_pool;
 }
 
-void kit_end_group_at(kit_line at, mend_group *group, mend_stream stream)
+void kit_end_graph_pool_at(kit_line at, mend_graph_pool *graph_pool, mend_stream stream)
 {
-    EXPECT_AT(MEND_OK, mend_group_end(group));
-    EXPECT_AT(MEND_OK, mend_group_destroy(group, stream));
+    EXPECT_AT(MEND_OK, mend_graph_pool_end(graph_pool));
+    EXPECT_AT(MEND_OK, mend_graph_pool_destroy(graph_pool, stream));
 }
 
-mend_group *kit_begin_group_at(kit_line at, mend_world *w, mend_stream stream)
+mend_graph_pool *kit_begin_graph_pool_at(kit_line at, mend_world *w, mend_stream stream)
 {
-    mend_group *group = kit_group_at(at, w);
-    EXPECT_AT(MEND_OK, mend_group_begin(group, stream));
-    return group;
+    mend_graph_pool *graph_pool = kit_graph_pool_at(at, w);
+    EXPECT_AT(MEND_OK, mend_graph_pool_begin(graph_pool, stream));
+    return graph_pool;
 }
 
 void kit_begin_capture_at(kit_line at, mend_world *w, mend_stream stream)
@@ -347,18 +347,18 @@ mend_sim_graph *kit_end_capture_at(kit_line at, mend_world *w, mend_stream strea
     return graph;
 }
 
-mend_group *kit_begin_captured_group_at(kit_line at, mend_world *w, mend_stream stream)
+mend_graph_pool *kit_begin_captured_graph_pool_at(kit_line at, mend_world *w, mend_stream stream)
 {
-    mend_group *group = kit_begin_group_at(at, w, stream);
+    mend_graph_pool *graph_pool = kit_begin_graph_pool_at(at, w, stream);
     kit_begin_capture_at(at, w, stream);
-    return group;
+    return graph_pool;
 }
 
-mend_sim_graph *kit_end_captured_group_at(kit_line at, mend_world *w, mend_stream stream,
-                                          mend_group *group)
+mend_sim_graph *kit_end_captured_graph_pool_at(kit_line at, mend_world *w, mend_stream stream,
+                                               mend_graph_pool *graph_pool)
 {
     mend_sim_graph *graph = kit_end_capture_at(at, w, stream);
-    EXPECT_AT(MEND_OK, mend_group_end(group));
+    EXPECT_AT(MEND_OK, mend_graph_pool_end(graph_pool));
     return graph;
 }
 

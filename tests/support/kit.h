@@ -1,6 +1,6 @@
 /*
  * The kit: what most tests of a pool do, in a line each. A small world with three streams; blocks,
- * work of the GPU on them, failures of the driver, groups and captures. What a call of the kit
+ * work of the GPU on them, failures of the driver, graph pools and captures. What a call of the kit
  * expects and does not find is a failure at the line of the test that made it.
  */
 #ifndef MEND_TESTS_SUPPORT_KIT_H
@@ -278,13 +278,13 @@ void kit_expect_error_at(kit_line at, mend_result result);
 /* A pressure callback that frees nothing, and counts its calls in an int. */
 int kit_count_pressure(void *count, mend_pool *pool, uint64_t needed_bytes);
 
-/* A group; one that takes a stream; and its end and release. */
-#define kit_group(w) kit_group_at(KIT_LINE, w)
-mend_group *kit_group_at(kit_line at, mend_world *w);
-#define kit_end_group(group, stream) kit_end_group_at(KIT_LINE, group, stream)
-void kit_end_group_at(kit_line at, mend_group *group, mend_stream stream);
-#define kit_begin_group(w, stream) kit_begin_group_at(KIT_LINE, w, stream)
-mend_group *kit_begin_group_at(kit_line at, mend_world *w, mend_stream stream);
+/* A graph pool; one that takes a stream; and its end and release. */
+#define kit_graph_pool(w) kit_graph_pool_at(KIT_LINE, w)
+mend_graph_pool *kit_graph_pool_at(kit_line at, mend_world *w);
+#define kit_end_graph_pool(graph_pool, stream) kit_end_graph_pool_at(KIT_LINE, graph_pool, stream)
+void kit_end_graph_pool_at(kit_line at, mend_graph_pool *graph_pool, mend_stream stream);
+#define kit_begin_graph_pool(w, stream) kit_begin_graph_pool_at(KIT_LINE, w, stream)
+mend_graph_pool *kit_begin_graph_pool_at(kit_line at, mend_world *w, mend_stream stream);
 
 #define kit_begin_capture(w, stream) kit_begin_capture_at(KIT_LINE, w, stream)
 void kit_begin_capture_at(kit_line at, mend_world *w, mend_stream stream);
@@ -292,14 +292,15 @@ void kit_begin_capture_at(kit_line at, mend_world *w, mend_stream stream);
 #define kit_end_capture(w, stream) kit_end_capture_at(KIT_LINE, w, stream)
 mend_sim_graph *kit_end_capture_at(kit_line at, mend_world *w, mend_stream stream);
 
-/* A group and a capture on one stream; and the end of both. */
-#define kit_begin_captured_group(w, stream) kit_begin_captured_group_at(KIT_LINE, w, stream)
-mend_group *kit_begin_captured_group_at(kit_line at, mend_world *w, mend_stream stream);
+/* A graph pool and a capture on one stream; and the end of both. */
+#define kit_begin_captured_graph_pool(w, stream)                                                   \
+    kit_begin_captured_graph_pool_at(KIT_LINE, w, stream)
+mend_graph_pool *kit_begin_captured_graph_pool_at(kit_line at, mend_world *w, mend_stream stream);
 
-#define kit_end_captured_group(w, stream, group)                                                   \
-    kit_end_captured_group_at(KIT_LINE, w, stream, group)
-mend_sim_graph *kit_end_captured_group_at(kit_line at, mend_world *w, mend_stream stream,
-                                          mend_group *group);
+#define kit_end_captured_graph_pool(w, stream, graph_pool)                                         \
+    kit_end_captured_graph_pool_at(KIT_LINE, w, stream, graph_pool)
+mend_sim_graph *kit_end_captured_graph_pool_at(kit_line at, mend_world *w, mend_stream stream,
+                                               mend_graph_pool *graph_pool);
 
 #define kit_launch_graph(w, graph, stream) kit_launch_graph_at(KIT_LINE, w, graph, stream)
 void kit_launch_graph_at(kit_line at, mend_world *w, mend_sim_graph *graph, mend_stream stream);

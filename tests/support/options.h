@@ -1,4 +1,4 @@
-/* Options for one call, in the call: KIT_OPTIONS(mend_alloc_options, .group = group). */
+/* Options for one call, in the call: KIT_OPTIONS(mend_alloc_options, .graph pool = graph pool). */
 #ifndef MEND_TESTS_SUPPORT_OPTIONS_H
 #define MEND_TESTS_SUPPORT_OPTIONS_H
 

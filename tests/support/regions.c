@@ -103,7 +103,7 @@ static bool order_is_right(const look *l, const mend_region *before, const mend_
                claim(l, before == NULL || end_of(before) <= start, "segments overlap", start, 0);
     }
     bool is_same = before->kind == at->kind && before->stream == at->stream &&
-                   before->group == at->group && before->is_pinned == at->is_pinned &&
+                   before->graph_pool == at->graph_pool && before->is_pinned == at->is_pinned &&
                    before->is_for_graphs == at->is_for_graphs &&
                    before->is_unmapped == at->is_unmapped && before->is_asleep == at->is_asleep &&
                    before->is_pending == at->is_pending;
@@ -124,13 +124,13 @@ static bool block_is_right(const look *l, const mend_region *at)
         info.is_unmapped == at->is_unmapped && info.is_asleep == at->is_asleep &&
         info.contents_dropped == at->contents_dropped;
     return claim(l, is_block, "this is another block", (uint64_t)(uintptr_t)at->address, 0) &&
-           claim(l, at->group == NULL || at->is_for_graphs, "the group of a block", 0, 0);
+           claim(l, at->graph_pool == NULL || at->is_for_graphs, "the graph pool of a block", 0, 0);
 }
 
 static bool free_is_right(const look *l, const mend_region *at)
 {
     bool is_idle = at->kind == MEND_REGION_FREE;
-    bool has_nothing = at->stream == MEND_NO_STREAM && at->group == NULL && !at->is_for_graphs;
+    bool has_nothing = at->stream == MEND_NO_STREAM && at->graph_pool == NULL && !at->is_for_graphs;
     return claim(l, is_idle || at->kind == MEND_REGION_WAITING, "kind", (uint64_t)at->kind, 0) &&
            claim(l, !is_idle || has_nothing, "idle memory has an owner", 0, 0) &&
            equal(l, "free memory was asked for", at->requested_bytes, 0) &&
@@ -162,7 +162,7 @@ static bool sums_are_right(const look *l, const mend_region_sums *sums)
     if (!claim(l, is_known, "the statistics", 0, 0)) {
         return false;
     }
-    const uint64_t group_bytes = mend_report_group_bytes(&l->pool->heap);
+    const uint64_t graph_pool_bytes = mend_report_graph_pool_bytes(&l->pool->heap);
     uint64_t idle_bytes = 0; /* an empty chunk counts for what holds it longest */
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         for (int place = 0; place < MEND_FREE_PLACES; place++) {
@@ -185,9 +185,9 @@ static bool sums_are_right(const look *l, const mend_region_sums *sums)
            claim(l, sums->idle_bytes + chunks->asleep_bytes - chunks->away_bytes >= idle_bytes,
                  "idle bytes", sums->idle_bytes, idle_bytes) &&
            claim(l,
-                 sums->kept_bytes == group_bytes ||
-                     (sums->kept_bytes > group_bytes && chunks->frozen_count > 0),
-                 "bytes for graphs", sums->kept_bytes, group_bytes) &&
+                 sums->kept_bytes == graph_pool_bytes ||
+                     (sums->kept_bytes > graph_pool_bytes && chunks->frozen_count > 0),
+                 "bytes for graphs", sums->kept_bytes, graph_pool_bytes) &&
            equal(l, "unmapped blocks", sums->unmapped_blocks, stats.unmapped_blocks) &&
            claim(l,
                  sums->pinned_free_bytes <= stats.pinned_bytes &&

@@ -281,7 +281,7 @@ PARTS = {
     "caching": Part("mend_caching", "layout", ["plan", "alloc"]),
     "driver": Part(None, "alloc"),
     "exports": Part(None, "share", ["sleep"]),
-    "groups": Part("mend_groups", "alloc", ["plan"]),
+    "graph_pools": Part("mend_graph_pools", "alloc", ["plan"]),
     "imports": Part("mend_imports", "share", ["map", "sleep", "alloc"]),
     "keeping": Part("mend_keeping", "sleep", []),
     "nodes": Part("mend_nodes", "layout", []),
@@ -317,7 +317,7 @@ PARTS = {
                 "refused_total_bytes"],
         "plan": ["refused_bytes", "wanted_total_bytes"], "ranges": ["held_range"], "sleep": [""]}),
     "streams": Part("mend_streams", "memory", whole=True, set_by={
-        "alloc": ["may_be_several", "serves_any", "serves_groups",
+        "alloc": ["may_be_several", "serves_any", "serves_graph_pools",
                   "watches"]}),
 }
 STATE = "vmm/layout/state.h"  # it sums over parts

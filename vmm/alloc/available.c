@@ -15,7 +15,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     const mend_attainable known = heap->attainable;
     mend_attainable_learn(heap);
     room->device_free_bytes = heap->shortage.device_free_bytes;
-    room->group_bytes = mend_report_group_bytes(heap);
+    room->graph_pool_bytes = mend_report_graph_pool_bytes(heap);
     room->pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);
     mend_request now = *asking;
     now.creates_nothing =
@@ -31,7 +31,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
 static mend_result look(mend_heap *heap, mend_request *asking, mend_room *room)
 {
     bool is_captured = false;
-    mend_capture_groups_collect(heap);
+    mend_capture_graph_pools_collect(heap);
     mend_retire_flush(heap, asking->stream);
     MEND_TRY(mend_ladder_ask_others(heap, asking));
     MEND_TRY(mend_streams_find_capture(&heap->streams, asking->stream, &is_captured));
@@ -68,7 +68,7 @@ mend_result mend_ladder_get_room(mend_heap *heap, mend_order order, mend_room *r
         .alignment_bytes = MEND_GRANULE_BYTES, .handle = order.stream, .capture = order.capture};
     if (order.stream == MEND_EVERY_STREAM) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                            "MEND_EVERY_STREAM is for mend_group_begin");
+                            "MEND_EVERY_STREAM is for mend_graph_pool_begin");
     }
     if (heap->config.passes != MEND_PASSES_NONE) {
         return room_of_passed(heap, room);

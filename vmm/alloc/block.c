@@ -29,9 +29,9 @@ void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span
     assert(span->live);
     assert(span->size_bytes == request->size_bytes);
     assert(span->address % request->alignment_bytes == 0);
-    span->of_group = false;
-    if (request->group != 0) { /* a user that stays until the group is released */
-        span->of_group = true;
+    span->of_graph_pool = false;
+    if (request->graph_pool != 0) { /* a user that stays until the graph pool is released */
+        span->of_graph_pool = true;
         mend_waits_add_user(mend_heap_wait_env(heap), &span->waits, request->stream);
     }
     mend_pointer_map_insert(&heap->blocks, span->address, span);
@@ -79,7 +79,7 @@ static uint64_t home_of(mend_heap *heap, const mend_terms *terms, mend_order ord
     const uint64_t own = has_marks ? mend_process_marks().sleep_tag : 0;
     const uint64_t home = own == 0 && heap->counters.sleeps > 0 ? terms->tag : own;
     heap->search.has_homes |= home != 0;
-    const bool is_for_graphs = order.capture != 0 || terms->group != 0;
+    const bool is_for_graphs = order.capture != 0 || terms->graph_pool != 0;
     return home == 0 && heap->search.has_homes && is_for_graphs ? UINT64_MAX : home;
 }
 
@@ -102,7 +102,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
     }
     if (order.stream == MEND_EVERY_STREAM) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                            "MEND_EVERY_STREAM is for mend_group_begin");
+                            "MEND_EVERY_STREAM is for mend_graph_pool_begin");
     }
     /* A chunk is aligned to a page, so a larger alignment goes to the large zone. */
     const bool is_small = size_bytes <= heap->config.placement.small_request_bytes &&
@@ -114,7 +114,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
         .handle = order.stream,
         .capture = order.capture,
         .zone = is_small ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
-        .owner = terms->group,
+        .owner = terms->graph_pool,
         .in_one_chunk = in_one_chunk,
         .is_plain = has_marks && mend_process_own_marks()->is_plain,
         .home = home_of(heap, terms, order, has_marks),
@@ -232,7 +232,7 @@ void mend_block_record_fences(mend_heap *heap, uint32_t stream, uint64_t of_user
 {
     const uint64_t of_users = heap->frees.of_users;
     const bool may_vanish = heap->config.streams_may_vanish;
-    if (stream != MEND_STREAM_UNKNOWN && heap->streams.items[stream].group == 0) {
+    if (stream != MEND_STREAM_UNKNOWN && heap->streams.items[stream].graph_pool == 0) {
         if (may_vanish) {
             record_fence(heap, stream);
         } else if (mend_block_wants_early_fence(heap)) {
@@ -249,49 +249,49 @@ void mend_block_record_fences(mend_heap *heap, uint32_t stream, uint64_t of_user
     }
 }
 
-/* The users of a block used inside a group, and perhaps outside as well. */
-static mend_result find_users_in(mend_heap *heap, uint32_t group, bool is_own, mend_order order,
-                                 mend_block_users *users)
+/* The users of a block used inside a graph pool, and perhaps outside as well. */
+static mend_result find_users_in(mend_heap *heap, uint32_t graph_pool, bool is_own,
+                                 mend_order order, mend_block_users *users)
 {
-    MEND_TRY(mend_requester_find_stream(heap, order, group, &users->first));
+    MEND_TRY(mend_requester_find_stream(heap, order, graph_pool, &users->first));
     return is_own ? MEND_OK : mend_users_find_stream(heap, order.stream, 0, &users->second);
 }
 
 /* What a capture records uses the block at every launch of its graph, even if the block is of
- * another group. A group that is begun outside of a capture affects only its own blocks. */
-__attribute__((noinline)) static mend_result find_users_of_group(mend_heap *heap,
-                                                                 const mend_span *span,
-                                                                 mend_order order, uint32_t named,
-                                                                 mend_block_users *users)
+ * another graph pool. A graph pool that is begun outside of a capture affects only its own
+ * blocks. */
+__attribute__((noinline)) static mend_result
+find_users_of_graph_pool(mend_heap *heap, const mend_span *span, mend_order order, uint32_t named,
+                         mend_block_users *users)
 {
     if (named != 0) {
-        return find_users_in(heap, named, mend_group_owns(heap, named, span), order, users);
+        return find_users_in(heap, named, mend_graph_pool_owns(heap, named, span), order, users);
     }
-    uint32_t group;
-    MEND_TRY(mend_requester_find_group(heap, order, &group));
-    assert(group != 0 || order.capture == 0);
-    bool is_own = group != 0 && mend_group_owns(heap, group, span);
+    uint32_t graph_pool;
+    MEND_TRY(mend_requester_find_graph_pool(heap, order, &graph_pool));
+    assert(graph_pool != 0 || order.capture == 0);
+    bool is_own = graph_pool != 0 && mend_graph_pool_owns(heap, graph_pool, span);
     if (is_own || order.capture != 0) {
-        return find_users_in(heap, group, is_own, order, users);
+        return find_users_in(heap, graph_pool, is_own, order, users);
     }
     MEND_TRY(mend_users_find_stream(heap, order.stream, 0, &users->first));
-    if (group != 0) {
-        mend_group_watch_again(heap, order.stream);
+    if (graph_pool != 0) {
+        mend_graph_pool_watch_again(heap, order.stream);
     }
     return MEND_OK;
 }
 
-/* Sets the users, which are UNKNOWN before. Usually no group is involved; `named` is that which the
- * caller names, or 0. */
+/* Sets the users, which are UNKNOWN before. Usually no graph pool is involved; `named` is that
+ * which the caller names, or 0. */
 static inline mend_result find_users(mend_heap *heap, const mend_span *span, mend_order order,
                                      uint32_t named, mend_block_users *users)
 {
     if (order.stream == MEND_NO_STREAM) {
         return MEND_OK;
     }
-    return !mend_heap_has_begun_groups(heap) && order.capture == 0 && named == 0
+    return !mend_heap_has_begun_graph_pools(heap) && order.capture == 0 && named == 0
                ? mend_users_find_stream(heap, order.stream, 0, &users->first)
-               : find_users_of_group(heap, span, order, named, users);
+               : find_users_of_graph_pool(heap, span, order, named, users);
 }
 
 /* The result of finding the users of a block that is freed. A free does not fail in two cases. If a
@@ -384,12 +384,12 @@ mend_result mend_block_free_passed(mend_heap *heap, uint64_t address, mend_order
 }
 
 mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_order order,
-                                    uint32_t group, mend_span **span, mend_block_users *users)
+                                    uint32_t graph_pool, mend_span **span, mend_block_users *users)
 {
     *users = (mend_block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     MEND_TRY(find_block(heap, address, span));
-    MEND_TRY(
-        mend_block_go_without_users(heap, find_users(heap, *span, order, group, users), users));
+    MEND_TRY(mend_block_go_without_users(heap, find_users(heap, *span, order, graph_pool, users),
+                                         users));
     return find_block(heap, address, span); /* `state` may have been released */
 }
 
@@ -411,7 +411,7 @@ mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user)
 }
 
 mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_order order,
-                                    uint32_t group)
+                                    uint32_t graph_pool)
 {
     assert(mend_mutex_is_held(&heap->state));
     mend_span *span;
@@ -419,7 +419,7 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
     MEND_TRY(find_block(heap, address, &span));
     MEND_TRY(span->chunk != NULL ? MEND_OK : mend_pass_check_order(order, "mend_record_stream"));
     MEND_TRY(mend_heap_check_awake(heap, span->address, span->size_bytes, "mend_record_stream"));
-    MEND_TRY(find_users(heap, span, order, order.capture != 0 ? group : 0, &users));
+    MEND_TRY(find_users(heap, span, order, order.capture != 0 ? graph_pool : 0, &users));
     MEND_TRY(mend_block_add_user(heap, span, users.first));
     return users.second != MEND_STREAM_UNKNOWN ? mend_block_add_user(heap, span, users.second)
                                                : MEND_OK;
@@ -430,14 +430,14 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
 static mend_history_event event_of(const mend_heap *heap, mend_event_kind kind,
                                    const mend_span *span, mend_stream stream)
 {
-    /* What the front cache has taken already is of no group. */
-    const uint32_t group = span->live ? mend_group_number_of(heap, span) : 0;
+    /* What the front cache has taken already is of no graph pool. */
+    const uint32_t graph_pool = span->live ? mend_graph_pool_number_of(heap, span) : 0;
     return (mend_history_event){.kind = (int)kind,
-                                .is_for_graphs = group != 0,
+                                .is_for_graphs = graph_pool != 0,
                                 .address = (void *)(uintptr_t)span->address,
                                 .size_bytes = span->size_bytes,
                                 .stream = stream,
-                                .group = mend_group_numbered(heap, group),
+                                .graph_pool = mend_graph_pool_numbered(heap, graph_pool),
                                 .tag = mend_holders_tag(span->tag, span->sleep_tag),
                                 .requested_bytes = span->requested_bytes,
                                 .chunk = span->chunk != NULL ? span->chunk->memory.number : 0,

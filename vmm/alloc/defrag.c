@@ -12,7 +12,7 @@
 mend_result mend_quiet_begin(mend_heap *heap, uint32_t asking, bool gives_back)
 {
     mend_result result = mend_streams_wait_context(&heap->streams, asking);
-    mend_capture_groups_collect(heap);
+    mend_capture_graph_pools_collect(heap);
     MEND_TRY(result);
     MEND_TRY(mend_settle_restores(heap));
     if (gives_back) {
@@ -39,7 +39,7 @@ static uint64_t gained_within(mend_heap *heap, mend_served_sizes served, uint64_
     MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
         mend_compact_size size = {0};
         if (mend_victims_would_serve(chunk, served) &&
-            mend_victims_may_gain(heap, chunk, MEND_BLOCKED_BY_GROUPS)) {
+            mend_victims_may_gain(heap, chunk, MEND_BLOCKED_BY_GRAPH_POOLS)) {
             mend_victims_measure(heap, chunk, NULL, &size);
         }
         bytes += size.used_bytes <= room_bytes ? size.gained_bytes : 0;
@@ -52,7 +52,8 @@ bool mend_defrag_would_serve(mend_heap *heap, const mend_request *request, uint6
     const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     const mend_served_sizes served = mend_victims_sizes_for(request);
-    if (request->group != 0 || heap->chunks.missing_count > 0 || limit_bytes < reserved_bytes) {
+    if (request->graph_pool != 0 || heap->chunks.missing_count > 0 ||
+        limit_bytes < reserved_bytes) {
         return false;
     }
     const uint64_t now_bytes =

@@ -128,7 +128,7 @@ free_block(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     assert(span->live);
     assert(freed_on != MEND_STREAM_UNKNOWN);
-    assert(heap->streams.items[freed_on].group == 0);
+    assert(heap->streams.items[freed_on].graph_pool == 0);
     mend_zone *zone = span->zone == MEND_ZONE_SMALL ? &heap->zones[MEND_ZONE_SMALL]
                                                     : &heap->zones[MEND_ZONE_LARGE];
     if (!keep(heap, zone, span, freed_on)) {
@@ -148,21 +148,23 @@ free_block(mend_heap *heap, mend_span *span, uint32_t freed_on)
 mend_result mend_block_free(mend_heap *heap, mend_span *span, mend_block_users users)
 {
     const bool is_ordered =
-        users.first != MEND_STREAM_UNKNOWN && heap->streams.items[users.first].group == 0;
+        users.first != MEND_STREAM_UNKNOWN && heap->streams.items[users.first].graph_pool == 0;
     return is_ordered ? free_block(heap, span, users.first)
                       : mend_block_free_into_runs(heap, span, users);
 }
 
-/* The unusual cases: bad pointers, streams to be looked up, groups. */
-__attribute__((noinline)) mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address,
-                                                              mend_order order, uint32_t group)
+/* The unusual cases: bad pointers, streams to be looked up, graph pools. */
+__attribute__((noinline)) mend_result mend_heap_free_in_graph_pool(mend_heap *heap,
+                                                                   uint64_t address,
+                                                                   mend_order order,
+                                                                   uint32_t graph_pool)
 {
     mend_span *span = mend_pointer_map_find(&heap->blocks, address);
     mend_block_users users;
     if (span != NULL && span->chunk == NULL && span->live) {
         return mend_block_free_passed(heap, address, order);
     }
-    MEND_TRY(mend_block_find_to_free(heap, address, order, group, &span, &users));
+    MEND_TRY(mend_block_find_to_free(heap, address, order, graph_pool, &span, &users));
     return mend_block_free(heap, span, users);
 }
 
@@ -174,7 +176,7 @@ mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order)
     uint32_t freed_on =
         is_usual ? mend_users_known_stream(heap, order.stream) : MEND_STREAM_UNKNOWN;
     return freed_on != MEND_STREAM_UNKNOWN ? free_block(heap, span, freed_on)
-                                           : mend_heap_free_in_group(heap, address, order, 0);
+                                           : mend_heap_free_in_graph_pool(heap, address, order, 0);
 }
 
 mend_span *mend_heap_find(mend_heap *heap, uint64_t address)
@@ -193,5 +195,5 @@ mend_result mend_heap_free_found(mend_heap *heap, mend_span *span, mend_order or
                             : MEND_STREAM_UNKNOWN;
     return freed_on != MEND_STREAM_UNKNOWN
                ? mend_block_free(heap, span, (mend_block_users){freed_on, MEND_STREAM_UNKNOWN})
-               : mend_heap_free_in_group(heap, span->address, order, 0);
+               : mend_heap_free_in_graph_pool(heap, span->address, order, 0);
 }

@@ -47,22 +47,22 @@ mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order);
 mend_span *mend_heap_find(mend_heap *heap, uint64_t address);
 mend_result mend_heap_free_found(mend_heap *heap, mend_span *span, mend_order order);
 
-/* The same by the long way. The memory stays with the group whose number is given; 0: no group is
- * named. */
-mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address, mend_order order,
-                                    uint32_t group);
-/* group 0: whichever takes the stream. */
+/* The same by the long way. The memory stays with the graph pool whose number is given; 0: no graph
+ * pool is named. */
+mend_result mend_heap_free_in_graph_pool(mend_heap *heap, uint64_t address, mend_order order,
+                                         uint32_t graph_pool);
+/* graph pool 0: whichever takes the stream. */
 mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_order order,
-                                    uint32_t group);
+                                    uint32_t graph_pool);
 
 /* ---- block.c --------------------------------------------------------------------------------- */
 
 /* What the fast calls (alloc/fast.c) share with the full ones. Guarded by the heap's `state` lock.
  */
 
-/* The streams that a use of a block counts for. `first` is the stream, inside a group or outside
- * all. If a capture records the use, `second` is the stream outside all groups, because its earlier
- * work may still use the block. */
+/* The streams that a use of a block counts for. `first` is the stream, inside a graph pool or
+ * outside all. If a capture records the use, `second` is the stream outside all graph pools,
+ * because its earlier work may still use the block. */
 typedef struct mend_block_users {
     uint32_t first;
     uint32_t second; /* MEND_STREAM_UNKNOWN: none */
@@ -73,9 +73,9 @@ typedef struct mend_block_users {
 mend_result mend_block_around(const mend_heap *heap, uint64_t address, mend_span **span);
 
 /* Finds the block at an address, and the streams whose use ends with a free in this order; in a
- * group that the program names, or 0. May release `state`. Errors as mend_free. */
+ * graph pool that the program names, or 0. May release `state`. Errors as mend_free. */
 mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_order order,
-                                    uint32_t group, mend_span **span, mend_block_users *users);
+                                    uint32_t graph_pool, mend_span **span, mend_block_users *users);
 
 /* Makes memory that was taken for a request a block. Needs a node of waits and room in the pointer
  * map. */

@@ -123,7 +123,7 @@ static mend_outcome behind_host_waits(climb *c)
                           end_what_a_wake_left(heap, c->request->stream);
     mend_outcome outcome = had_left ? place(c, false) : MEND_NOTHING;
     bool waited = heap->retire.foreign_bytes > 0 || !mend_report_is_hopeless(heap, c->request);
-    bool has_graphs = waited && heap->groups.capture_count > 0;
+    bool has_graphs = waited && heap->graph_pools.capture_count > 0;
     bool waits_for_own = mend_request_makes_chunks(c->request);
     mend_streams_begin_host_waits(&heap->streams, true);
     assert(c->seek.may_wait);
@@ -132,8 +132,8 @@ static mend_outcome behind_host_waits(climb *c)
          * chunks that are to be given back as pages, or for a larger one. A search forgets that
          * addresses were short. */
         waits_for_own |= heap->shortage.no_addresses != MEND_DRIVER_OK;
-        mend_result result = mend_capture_groups_wait_oldest(heap, c->request->stream,
-                                                             waits_for_own, &has_graphs, &waited);
+        mend_result result = mend_capture_graph_pools_wait_oldest(
+            heap, c->request->stream, waits_for_own, &has_graphs, &waited);
         if (result != MEND_OK && result != MEND_ERROR_CAPTURING) {
             return MEND_FAILED;
         }
@@ -232,9 +232,9 @@ static void note_service(const mend_heap *heap, const mark *before, mend_service
 }
 
 /* Takes the grow lock for what makes room. While this thread waits for it, a stream may be
- * forgotten, a group released, room be made: then it looks in mapped memory once more. NOTHING: the
- * rungs are tried; other outcomes are that of the request. The caller ends with end_turn, whatever
- * the outcome. */
+ * forgotten, a graph pool released, room be made: then it looks in mapped memory once more.
+ * NOTHING: the rungs are tried; other outcomes are that of the request. The caller ends with
+ * end_turn, whatever the outcome. */
 static mend_outcome take_turn(climb *c)
 {
     mend_heap *heap = c->heap;

@@ -73,12 +73,12 @@ typedef struct mend_helpers {
     mend_outcome (*call_back)(mend_seek *seek);
 } mend_helpers;
 
-/* Places the request, or commits the pages of a range; then *span is NULL. The
- * caller holds `state`, which is released if no free mapped memory fits. Afterwards the pointer map
- * has an entry to spare for the block. Fills in the stream and the group of the request. On failure
- * no page is committed that was not. MEND_ERROR_OUT_OF_MEMORY (with a report),
- * MEND_ERROR_OUT_OF_ADDRESSES, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_UNKNOWN_STREAM,
- * MEND_ERROR_CAPTURING, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+/* Places the request, or commits the pages of a range; then *span is NULL. The caller holds
+ * `state`, which is released if no free mapped memory fits. Afterwards the pointer map has an entry
+ * to spare for the block. Fills in the stream and the graph pool of the request. On failure no page
+ * is committed that was not. MEND_ERROR_OUT_OF_MEMORY (with a report), MEND_ERROR_OUT_OF_ADDRESSES,
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_CAPTURING,
+ * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span **span);
 
 /* ---- available.c ----------------------------------------------------------------------------- */
@@ -147,7 +147,7 @@ mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request,
 uint64_t mend_report_room_bytes(const mend_heap *heap, const mend_request *asking, bool waits);
 
 /* Free memory that captured graphs may still use. The caller holds `state`. */
-uint64_t mend_report_group_bytes(const mend_heap *heap);
+uint64_t mend_report_graph_pool_bytes(const mend_heap *heap);
 
 /* Whether the request would not fit even if all free memory were joined. */
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request);
@@ -184,10 +184,10 @@ mend_result mend_ladder_close_all(mend_heap *heap, bool is_captured);
  * while another thread makes room. */
 void mend_ladder_look_for_ends(mend_heap *heap);
 
-/* Before a group is begun, while which no event of the context may be recorded: records it for what
- * was freed without a stream, if that is much. No request needs it, so nothing fails. The caller
- * holds `state` alone, which a driver call releases. */
-void mend_ladder_close_before_group(mend_heap *heap);
+/* Before a graph pool is begun, while which no event of the context may be recorded: records it for
+ * what was freed without a stream, if that is much. No request needs it, so nothing fails. The
+ * caller holds `state` alone, which a driver call releases. */
+void mend_ladder_close_before_graph_pool(mend_heap *heap);
 
 /* As mend_ladder_owes_much, where there are several streams. */
 bool mend_ladder_others_owe_much(const mend_heap *heap, const mend_request *request);

@@ -57,7 +57,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
                     growth_bytes);
     mend_space_init_borrower(&heap->range_space, &heap->space);
     mend_layout_init(heap);
-    mend_groups_init(heap);
+    mend_graph_pools_init(heap);
     mend_retire_init(heap);
     MEND_FEATURES_CALL(init, heap);
     /* If streams may vanish, each free records a fence, so the cache could not keep any block. */

@@ -30,7 +30,7 @@ typedef struct passing {
 static mend_result check(const mend_heap *heap, const mend_request *request)
 {
     const char *what = request->capture != 0                           ? "a captured stream"
-                       : request->owner != 0                           ? "a group"
+                       : request->owner != 0                           ? "a graph pool"
                        : request->at != 0                              ? "an address"
                        : request->alignment_bytes > MEND_GRANULE_BYTES ? "an alignment above 512"
                        : request->in_one_chunk && heap->config.passes == MEND_PASSES_IN_ORDER

@@ -26,8 +26,8 @@ static void count_hold(const mend_heap *heap, const mend_span *span, uint32_t st
                        mend_shortfall *short_of)
 {
     const unsigned holds = mend_waits_blocked_by(&heap->streams, &span->waits, stream);
-    if (holds & MEND_BLOCKED_BY_GROUPS) {
-        short_of->group_bytes += span->size_bytes;
+    if (holds & MEND_BLOCKED_BY_GRAPH_POOLS) {
+        short_of->graph_pool_bytes += span->size_bytes;
     } else if (holds & MEND_BLOCKED_UNTIL_WAIT) {
         short_of->waiting_context_bytes += span->size_bytes;
     } else if (holds & MEND_BLOCKED_BY_STREAMS) {
@@ -50,18 +50,18 @@ static void count_holds(const mend_heap *heap, uint32_t stream, mend_shortfall *
     }
 }
 
-uint64_t mend_report_group_bytes(const mend_heap *heap)
+uint64_t mend_report_graph_pool_bytes(const mend_heap *heap)
 {
     mend_shortfall found = {0};
-    if (heap->groups.count > 0) {
+    if (heap->graph_pools.count > 0) {
         count_holds(heap, MEND_STREAM_UNKNOWN, &found);
     }
-    return found.group_bytes;
+    return found.graph_pool_bytes;
 }
 
 /* One more of what keeps memory from a request: that its chunk is pinned, and cannot move. */
 enum { BLOCKED_BY_PINS = 8, WAITS = MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT };
-static_assert((BLOCKED_BY_PINS & (WAITS | MEND_BLOCKED_BY_GROUPS)) == 0, "a bit of its own");
+static_assert((BLOCKED_BY_PINS & (WAITS | MEND_BLOCKED_BY_GRAPH_POOLS)) == 0, "a bit of its own");
 
 /* Bytes of a run's empty chunks that the request could use, apart from `holds`. Adds what blocks
  * the others to *blocked. */
@@ -154,7 +154,7 @@ static mend_usable look(const mend_heap *heap, const mend_request *request, bool
     mend_usable found = look_past(heap, request, 0);
     if (is_captured && mend_request_makes_chunks(request)) {
         found.empty_bytes = made_again_of(heap, heap->chunks.unmapped_bytes);
-        found.blocked = WAITS | MEND_BLOCKED_BY_GROUPS;
+        found.blocked = WAITS | MEND_BLOCKED_BY_GRAPH_POOLS;
     }
     return found;
 }
@@ -268,8 +268,8 @@ static uint64_t sufficient_limit_bytes(const mend_heap *heap, const mend_request
     return is_possible ? limit_bytes : 0;
 }
 
-/* What the program can undo, the safest first. What holds memory for graphs are groups, captures
- * outside of groups, or both. */
+/* What the program can undo, the safest first. What holds memory for graphs are graph pools,
+ * captures outside of graph pools, or both. */
 enum { KEEPERS = 3 };
 static const struct remedy {
     unsigned holds;
@@ -278,30 +278,30 @@ static const struct remedy {
     {BLOCKED_BY_PINS,
      {"Undoing pins (mend_unpin) would help: free memory that is pinned cannot move"}},
     {WAITS, {"Ending the capture in progress would help: then the pool can wait for freed memory"}},
-    {MEND_BLOCKED_BY_GROUPS,
-     {"Releasing groups whose graphs are no longer launched would help",
+    {MEND_BLOCKED_BY_GRAPH_POOLS,
+     {"Releasing graph pools whose graphs are no longer launched would help",
       "Destroying graphs that are no longer launched would help",
-      "Releasing groups whose graphs are no longer launched would help, and destroying such "
+      "Releasing graph pools whose graphs are no longer launched would help, and destroying such "
       "graphs"}},
-    {WAITS | MEND_BLOCKED_BY_GROUPS,
-     {"Ending the capture in progress and releasing groups would help",
+    {WAITS | MEND_BLOCKED_BY_GRAPH_POOLS,
+     {"Ending the capture in progress and releasing graph pools would help",
       "Ending the capture in progress and destroying its graph would help",
-      "Ending the capture in progress, releasing groups and destroying graphs would help"}},
+      "Ending the capture in progress, releasing graph pools and destroying graphs would help"}},
 };
 enum { REMEDIES = sizeof(remedies) / sizeof(remedies[0]) };
 
 static const char *sentence_of(const mend_heap *heap, const struct remedy *remedy)
 {
-    const uint32_t captures = heap->groups.capture_count;
-    const bool has_graphs = (remedy->holds & MEND_BLOCKED_BY_GROUPS) != 0 && captures > 0;
-    return remedy->sentences[has_graphs ? 1 + (heap->groups.count > captures) : 0];
+    const uint32_t captures = heap->graph_pools.capture_count;
+    const bool has_graphs = (remedy->holds & MEND_BLOCKED_BY_GRAPH_POOLS) != 0 && captures > 0;
+    return remedy->sentences[has_graphs ? 1 + (heap->graph_pools.count > captures) : 0];
 }
 
 /* Whether the program can undo the holds now. While a capture is in progress its memory may be
  * among what is held for graphs, and for a range nothing is unmapped. */
 static bool can_be_undone(const mend_request *request, unsigned holds, bool is_captured)
 {
-    return is_captured ? holds != MEND_BLOCKED_BY_GROUPS &&
+    return is_captured ? holds != MEND_BLOCKED_BY_GRAPH_POOLS &&
                              (holds != BLOCKED_BY_PINS || request->pages == NULL)
                        : (holds & WAITS) == 0;
 }
@@ -314,7 +314,7 @@ static void remedies_in_words(const mend_heap *heap, const mend_request *request
     unsigned helped = 0;
     mend_request later = *request;
     mend_usable usable = *as_is;
-    if ((request->group & MEND_GROUP_OF_CAPTURE) != 0) {
+    if ((request->graph_pool & MEND_GRAPH_POOL_OF_CAPTURE) != 0) {
         later.stream = MEND_STREAM_UNKNOWN;
         usable = look(heap, &later, is_captured);
     }

@@ -72,7 +72,7 @@ static mend_result close_unfenced(mend_heap *heap, uint32_t asking, uint64_t all
                : MEND_OK;
 }
 
-void mend_ladder_close_before_group(mend_heap *heap)
+void mend_ladder_close_before_graph_pool(mend_heap *heap)
 {
     const uint64_t allowed_bytes = unfenced_allowed(heap);
     mend_driver_scope scope;
@@ -148,13 +148,13 @@ bool mend_ladder_others_owe_much(const mend_heap *heap, const mend_request *requ
 
 bool mend_ladder_waits_on_host(const mend_heap *heap, const mend_request *request)
 {
-    return request->stream == MEND_STREAM_UNKNOWN || request->group != 0 ||
+    return request->stream == MEND_STREAM_UNKNOWN || request->graph_pool != 0 ||
            !heap->config.allow_stream_waits || heap->streams.lacks_context_events;
 }
 
 mend_result mend_ladder_ask_others(mend_heap *heap, const mend_request *request)
 {
-    if (request->group != 0 && request->capture != 0) {
+    if (request->graph_pool != 0 && request->capture != 0) {
         mend_streams_learn_order(&heap->streams, request->stream, request->capture);
     }
     MEND_TRY(close_others(heap, request->stream, unfenced_allowed(heap)));
@@ -162,13 +162,13 @@ mend_result mend_ladder_ask_others(mend_heap *heap, const mend_request *request)
     return MEND_OK;
 }
 
-/* False for a group, because its graphs may be launched on any stream; and for a request without a
- * stream. */
+/* False for a graph pool, because its graphs may be launched on any stream; and for a request
+ * without a stream. */
 mend_result mend_ladder_may_wait_behind(mend_heap *heap, const mend_request *request,
                                         bool *may_wait)
 {
     *may_wait = false;
-    if (!heap->config.allow_stream_waits || request->group != 0 ||
+    if (!heap->config.allow_stream_waits || request->graph_pool != 0 ||
         !mend_streams_are_several(&heap->streams)) {
         return MEND_OK;
     }

@@ -60,7 +60,7 @@ static void add_pool(mend_sentence *s, const mend_shortfall *f)
         of_it = add_amount(s, of_it, f->waiting_stream_bytes, " in use by the GPU") ? ", " : of_it;
         of_it = add_amount(s, of_it, f->waiting_context_bytes, " freed without a stream") ? ", "
                                                                                           : of_it;
-        of_it = add_amount(s, of_it, f->group_bytes, " held for graphs") ? ", " : of_it;
+        of_it = add_amount(s, of_it, f->graph_pool_bytes, " held for graphs") ? ", " : of_it;
         mend_sentence_add(s, "%s", of_it[0] == ',' ? ")" : "");
     }
 }

@@ -29,11 +29,12 @@ static unsigned look_at_chunk(mend_heap *heap, const mend_chunk *chunk, bool is_
 
 /* ---- at once --------------------------------------------------------------------------------- */
 
-/* Also releases groups of captures whose graphs have ended, and addresses of destroyed ranges. */
+/* Also releases graph pools of captures whose graphs have ended, and addresses of destroyed
+ * ranges. */
 static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, bool is_captured,
                            uint64_t *released_bytes)
 {
-    mend_capture_groups_collect(heap);
+    mend_capture_graph_pools_collect(heap);
     mend_settle(heap, MEND_OWED_RANGE, MEND_STREAM_UNKNOWN);
     MEND_TRY(heap->chunks.reserved_bytes > keep_bytes && mend_chunks_empty_bytes(&heap->chunks) > 0
                  ? mend_ladder_close_all(heap, is_captured)
@@ -58,7 +59,7 @@ static bool begin_waits(mend_heap *heap)
     mend_streams_make_due(&heap->streams, heap->retire.copies);
     for (mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0); at != NULL;
          at = mend_chunk_empty_next(at)) {
-        if ((look_at_chunk(heap, at, false) & MEND_BLOCKED_BY_GROUPS) == 0) {
+        if ((look_at_chunk(heap, at, false) & MEND_BLOCKED_BY_GRAPH_POOLS) == 0) {
             any = true;
             look_at_chunk(heap, at, true);
         }
@@ -78,13 +79,13 @@ static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t 
             "a stream is being captured: the pool can neither wait for the GPU nor unmap; "
             "trim after the capture");
     }
-    bool has_graphs = !is_captured && heap->groups.capture_count > 0;
+    bool has_graphs = !is_captured && heap->graph_pools.capture_count > 0;
     bool goes_on = begin_waits(heap) || has_graphs;
     while (result == MEND_OK && goes_on && heap->chunks.reserved_bytes > keep_bytes) {
         uint64_t bytes = 0;
         bool waited = false;
-        result =
-            mend_capture_groups_wait_oldest(heap, MEND_STREAM_UNKNOWN, true, &has_graphs, &waited);
+        result = mend_capture_graph_pools_wait_oldest(heap, MEND_STREAM_UNKNOWN, true, &has_graphs,
+                                                      &waited);
         if (result == MEND_OK) { /* some chunks may have become idle during the trim before */
             result = trim_to(heap, keep_bytes, false, &bytes);
         }
@@ -158,7 +159,7 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
     mend_result result = MEND_OK;
     *released_bytes = 0;
     MEND_TRY(mend_enter(heap, &scope));
-    mend_capture_groups_collect(heap);
+    mend_capture_graph_pools_collect(heap);
     mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
     const bool wants_any = unused_ns > 0 || owed_bytes > 0 || above_soft_limit(heap) > 0;
     if (wants_any && mend_chunks_empty_bytes(&heap->chunks) > 0) {

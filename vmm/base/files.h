@@ -26,7 +26,7 @@ static inline int mend_file_keep(int file)
 
 /*
  * Opens a file that others could have put there, by the flags of open; a new one is for the user
- * alone. It is a regular file of this user or of root, which neither its group nor others may
+ * alone. It is a regular file of this user or of root, which neither its graph pool nor others may
  * write, and no symbolic link. -1: errno, which is EPERM for a file that is something else, and
  * *reason, in words that follow the path.
  */

@@ -14,7 +14,7 @@ typedef enum mend_lock_rank {
     MEND_RANK_GROW = 2,    /* one pool's right to make room; held during slow driver calls */
     MEND_RANK_POOL = 3,    /* one pool's heap and statistics; released during slow driver calls */
     MEND_RANK_DRIVER = 4,  /* decorators and the simulated device */
-    MEND_RANK_SHARE = 5,   /* what the process exports; its begun groups */
+    MEND_RANK_SHARE = 5,   /* what the process exports; its begun graph pools */
     MEND_RANK_LOG = 6
 } mend_lock_rank;
 

@@ -32,7 +32,7 @@ static unsigned buried_count;
 
 static mend_mutex begun_mutex = SHARE_MUTEX_INITIALIZER;
 static mend_condition unsafe_call_ended = MEND_CONDITION_INITIALIZER;
-static unsigned begun_count; /* groups of all pools */
+static unsigned begun_count; /* graph pools of all pools */
 static bool is_in_unsafe_call;
 
 mend_process_devices mend_process_own_devices = {.mutex = PROCESS_MUTEX_INITIALIZER};

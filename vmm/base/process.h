@@ -100,25 +100,25 @@ void mend_process_drop_pool(int device, const mend_pool *pool);
 
 /* ---- captures that the program announced -------------------------------------------------------
  *
- * What would spoil a capture of any stream of a context is not done while a group of any pool is
- * begun, because only that pool knows of its capture.
+ * What would spoil a capture of any stream of a context is not done while a graph pool of any pool
+ * is begun, because only that pool knows of its capture.
  */
 
-/* A group of a pool was begun, or is so no longer. */
+/* A graph pool of a pool was begun, or is so no longer. */
 void mend_process_note_begun(bool is_begun);
 
-/* Ends of graphs that drivers have reported: a pool looks at its groups only if there are new ones.
- * The first takes no lock, because it is called inside the driver. */
+/* Ends of graphs that drivers have reported: a pool looks at its graph pools only if there are new
+ * ones. The first takes no lock, because it is called inside the driver. */
 void mend_process_note_graph_end(void);
 unsigned mend_process_graph_ends(void);
 bool mend_process_has_begun(void);
 
-/* Around a driver call that would spoil captures. False: not now, because a group is begun, or
+/* Around a driver call that would spoil captures. False: not now, because a graph pool is begun, or
  * another such call is in progress. Leaves nothing to undo then. */
 bool mend_process_begin_unsafe_call(void);
 void mend_process_end_unsafe_call(void);
 
-/* Waits for such a call that began before a group was. The caller holds no lock. */
+/* Waits for such a call that began before a graph pool was. The caller holds no lock. */
 void mend_process_await_unsafe_call(void);
 
 /* ---- exports --------------------------------------------------------------------------------- */

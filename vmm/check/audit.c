@@ -29,18 +29,18 @@ static bool nodes_are_right(const mend_audit_walk *a)
     return true;
 }
 
-/* Begun groups come before the others, and the counts are right. */
-static bool groups_are_right(const mend_audit_walk *a)
+/* Begun graph pools come before the others, and the counts are right. */
+static bool graph_pools_are_right(const mend_audit_walk *a)
 {
     uint32_t count = 0;
     bool begun_are_over = false;
-    MEND_LIST_EACH(const mend_group, group, link, &a->heap->groups.list) {
-        MUST(!group->is_begun || !begun_are_over, "group %u comes after one that is not begun",
-             group->number);
-        begun_are_over = !group->is_begun;
+    MEND_LIST_EACH(const mend_graph_pool, graph_pool, link, &a->heap->graph_pools.list) {
+        MUST(!graph_pool->is_begun || !begun_are_over,
+             "graph pool %u comes after one that is not begun", graph_pool->number);
+        begun_are_over = !graph_pool->is_begun;
         count++;
     }
-    MUST(count == a->heap->groups.count, "the count of groups is wrong");
+    MUST(count == a->heap->graph_pools.count, "the count of graph pools is wrong");
     return true;
 }
 
@@ -123,7 +123,7 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
     if (!is_right || !mend_audit_space(a, &heap->space) ||
         !mend_audit_space(a, &heap->range_space) || !mend_audit_ranges(a) ||
         !mend_audit_chunks(a) || !mend_audit_retired(a) || !mend_audit_imports(a) ||
-        !mend_audit_streams(a) || !nodes_are_right(a) || !groups_are_right(a) ||
+        !mend_audit_streams(a) || !nodes_are_right(a) || !graph_pools_are_right(a) ||
         !counts_are_right(a) || !scopes_are_right(a)) {
         return false;
     }

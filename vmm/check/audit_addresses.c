@@ -191,7 +191,7 @@ static bool stamp_is_right(const mend_audit_walk *a, mend_stamp stamp, bool may_
     }
     const mend_stream_state *state = &streams->items[stamp.stream];
     if (stamp.epoch == 0) {
-        return !may_be_user || state->known || state->group != 0 || state->has_ended ||
+        return !may_be_user || state->known || state->graph_pool != 0 || state->has_ended ||
                streams->verify;
     }
     return mend_stamp_has_passed(streams, stamp) || mend_stamp_has_fence(streams, stamp) ||
@@ -217,8 +217,8 @@ bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t addr
     return true;
 }
 
-/* Fences are in order, after the passed epoch and before the open one. A group has none before its
- * release. Each stream's count of users equals the nodes that name it. */
+/* Fences are in order, after the passed epoch and before the open one. A graph pool has none before
+ * its release. Each stream's count of users equals the nodes that name it. */
 static bool streams_are_right(const mend_audit_walk *a)
 {
     const mend_streams *streams = &a->heap->streams;
@@ -227,7 +227,7 @@ static bool streams_are_right(const mend_audit_walk *a)
     uint32_t known = 0;
     for (uint32_t i = 0; i < streams->count; i++) {
         const mend_stream_state *state = &streams->items[i];
-        known += i != MEND_STREAM_UNKNOWN && state->known && state->group == 0;
+        known += i != MEND_STREAM_UNKNOWN && state->known && state->graph_pool == 0;
         uint64_t epoch = state->passed_epoch;
         uint64_t before = 0;
         uint64_t order = 0;
@@ -251,9 +251,9 @@ static bool streams_are_right(const mend_audit_walk *a)
         }
         MUST(state->open_epoch > epoch, "stream %u: epoch %llu is open and has a fence", i,
              MEND_AUDIT_HEX(epoch));
-        MUST(state->group == 0 ||
+        MUST(state->graph_pool == 0 ||
                  (state->fence_count == 0 && state->passed_epoch < state->first_epoch),
-             "stream %u: memory of a group became idle", i);
+             "stream %u: memory of a graph pool became idle", i);
         events += state->fence_count + state->recordings;
         marks += state->users * mark_of(i);
     }
@@ -275,7 +275,7 @@ static bool belongs(const mend_stream_state *state, mend_slot_list list)
 {
     return list == MEND_SLOTS_CAPTURED   ? state->seen_captured
            : list == MEND_SLOTS_UNPASSED ? state->is_unpassed
-                                         : state->group == 0 && !state->is_free_slot;
+                                         : state->graph_pool == 0 && !state->is_free_slot;
 }
 
 /* Whether the list that [MEND_STREAM_UNKNOWN] begins and ends has all slots that belong there, and
@@ -302,18 +302,19 @@ static bool has_all(const mend_streams *streams, mend_slot_list list)
 static bool lists_are_right(const mend_audit_walk *a)
 {
     const mend_streams *streams = &a->heap->streams;
-    bool are_right = has_all(streams, MEND_SLOTS_OF_GROUP) &&
+    bool are_right = has_all(streams, MEND_SLOTS_OF_GRAPH_POOL) &&
                      has_all(streams, MEND_SLOTS_CAPTURED) && has_all(streams, MEND_SLOTS_UNPASSED);
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count && are_right; i++) {
         const mend_stream_state *state = &streams->items[i];
-        const uint64_t key = mend_slots_key(state->handle, state->thread, state->group);
+        const uint64_t key = mend_slots_key(state->handle, state->thread, state->graph_pool);
         are_right =
-            (state->is_unpassed || state->group != 0 ||
+            (state->is_unpassed || state->graph_pool != 0 ||
              (!state->open && state->fence_count == 0)) &&
             (!state->known || is_listed(streams, *mend_slots_head(streams, MEND_SLOTS_OF_PAIR, key),
                                         MEND_SLOTS_OF_PAIR, i)) &&
-            (state->group == 0 || is_listed(streams, mend_slots_first_of(streams, state->group),
-                                            MEND_SLOTS_OF_GROUP, i));
+            (state->graph_pool == 0 ||
+             is_listed(streams, mend_slots_first_of(streams, state->graph_pool),
+                       MEND_SLOTS_OF_GRAPH_POOL, i));
     }
     MUST(are_right, "the lists of streams' slots are wrong");
     mend_streams noted = *streams;

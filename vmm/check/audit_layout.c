@@ -62,7 +62,8 @@ static bool cached_is_right(mend_audit_walk *a, const mend_span *span)
     bool is_listed = span->cache_index < cache->count && cache->spans[span->cache_index] == span;
     SPAN_MUST(is_listed && !span->live && span->run == NULL && span->waits.others == NULL &&
                   stamp.stream < a->heap->streams.count && stamp.stream != MEND_STREAM_UNKNOWN &&
-                  a->heap->streams.items[stamp.stream].group == 0 && (left == NULL || left->live) &&
+                  a->heap->streams.items[stamp.stream].graph_pool == 0 &&
+                  (left == NULL || left->live) &&
                   (right == NULL || right->live || right->run != NULL),
               "should not be cached");
     a->cached[span->zone]++;
@@ -87,7 +88,7 @@ static bool span_is_right(mend_audit_walk *a, const mend_span *span, int zone)
               "begins in another chunk");
     SPAN_MUST(zone != MEND_ZONE_PASSED ||
                   (span->live && span->chunk == NULL && span->previous == NULL &&
-                   span->next == NULL && !span->of_group && !span->is_exported &&
+                   span->next == NULL && !span->of_graph_pool && !span->is_exported &&
                    !span->in_one_chunk),
               "is passed through, and not a block by itself");
     SPAN_MUST(zone == MEND_ZONE_PASSED || span->chunk != NULL, "has no chunk");
@@ -431,7 +432,7 @@ static bool pages_are_right(const mend_audit_walk *a, const mend_range *range)
     const size_t count = (size_t)(range->size_bytes / range->page_bytes);
     for (size_t i = 0; i < count; i++) {
         const mend_span *span = range->pages[i];
-        MUST(span == NULL || (span->live && span->zone == MEND_ZONE_RANGE && !span->of_group &&
+        MUST(span == NULL || (span->live && span->zone == MEND_ZONE_RANGE && !span->of_graph_pool &&
                               span->address == mend_range_page_start(range, i) &&
                               span->size_bytes == range->page_bytes),
              "page %zu of the range 0x%llx is not its span", i, MEND_AUDIT_HEX(range->address));

@@ -22,7 +22,7 @@ enum { MEND_AUDIT_FINDING_BYTES = 256 };
  *  - a live span is in the pointer map; its bytes lie in mapped chunks, whose live_bytes add up;
  *  - mapped chunks, retired mappings and gaps do not overlap, and tile every reservation;
  *  - every wait is for an epoch that has passed, has a fence or is open; fences are in order;
- *  - nothing freed in a group became idle before the group's release;
+ *  - nothing freed in a graph pool became idle before the graph pool's release;
  *  - a sleeping chunk is frozen, held by nothing, and what is kept of it is counted;
  *  - counters equal what is counted, and no node is lost.
  */

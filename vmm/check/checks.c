@@ -245,7 +245,7 @@ static mend_result tell(const subject *s, uint64_t offset, const char *what)
 
 static bool is_here(const mend_heap *heap, const mend_span *span)
 {
-    return span != NULL && span->chunk != NULL && !span->of_group &&
+    return span != NULL && span->chunk != NULL && !span->of_graph_pool &&
            !mend_layout_sleeps(heap, span) && !mend_layout_misses_mapping(heap, span);
 }
 
@@ -314,7 +314,7 @@ mend_result mend_checks_alloc(mend_pool *pool, uint64_t address, mend_order orde
     const mend_span *span = mend_heap_find(heap, address);
     assert(span != NULL);
     mend_result result = MEND_OK;
-    if (order.capture == 0 && !span->of_group) {
+    if (order.capture == 0 && !span->of_graph_pool) {
         mend_heap_unlock(heap);
         mend_heap_lock_all(heap);
         result = check_new(pool, address, order.stream, taken);

@@ -312,7 +312,7 @@ static inline mend_layout_promise mend_layout_nodes_for(const mend_heap *heap, s
     size_t waits = mend_streams_are_several(&heap->streams)
                        ? (splits + 2 + 2 * chunk_count) * heap->streams.count
                        : heap->streams.count;
-    waits++; /* the mark of a block of a group */
+    waits++; /* the mark of a block of a graph pool */
     return (mend_layout_promise){
         .spans = splits + chunk_count, .runs = 2 + 2 * chunk_count, .waits = waits};
 }
@@ -489,8 +489,8 @@ size_t mend_layout_count_waits(mend_heap *heap, mend_run *run, uint64_t from, ui
 typedef struct mend_cluster {
     uint64_t address;
     uint64_t size_bytes;
-    uint64_t live_address; /* of a cluster of live pages: from the first live byte to the end of
-                            * the last one */
+    uint64_t live_address; /* of a cluster of live pages: from the first live byte to the end of the
+                            * last one */
     uint64_t live_end;
     mend_chunk *chunk; /* NULL: none yet */
     bool is_created;   /* for this */

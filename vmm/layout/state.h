@@ -17,11 +17,11 @@
  *    that failed, whose chunks miss their mappings;
  *  - the pointer map has exactly the blocks and the cached spans, and no page of a range;
  *  - a span has no chunk exactly in the fourth zone; there it is live, alone in its segment, and of
- *    no group, export or pin;
+ *    no graph pool, export or pin;
  *  - a block in_one_chunk crosses no edge of a chunk, and is one of the pins of its chunk;
  *  - a user of a live block is a node without an epoch, which names the slot of the stream. A slot
  *    counts the nodes that name it, and is not reused before the count is 0. So forgetting a stream
- *    or releasing a group reads no blocks: the slot has the last epoch.
+ *    or releasing a graph pool reads no blocks: the slot has the last epoch.
  *
  * Two locks. `state` guards everything here and in the rooms below. `grow` is the right to make
  * room and to give it back: to plan, create, map, unmap, release, and to record and wait for
@@ -84,12 +84,13 @@ typedef struct mend_span {
     bool is_guarded : 1;       /* live: its guard is filled; set by checks alone */
     bool is_in_order : 1;      /* passed through: it is of the driver's pool, in stream order */
     bool cached;               /* free, in the zone's front cache */
-    bool of_group;       /* live: the block is of a group; the oldest node of `waits` is its mark */
-    bool is_exported;    /* live: other processes can import the block, or the page */
-    uint8_t cache_index; /* cached: index in the cache's list */
-    float born;          /* live: blocks and pages allocated in the heap until then */
-    uint16_t scope;      /* live: number of the scope it was allocated in (record/names.h) */
-    uint16_t stack;      /* live: number that the source of stacks said; 0: none */
+    bool of_graph_pool;        /* live: the block is of a graph pool; the oldest node of `waits` is
+                                * its mark */
+    bool is_exported;          /* live: other processes can import the block, or the page */
+    uint8_t cache_index;       /* cached: index in the cache's list */
+    float born;                /* live: blocks and pages allocated in the heap until then */
+    uint16_t scope;            /* live: number of the scope it was allocated in (record/names.h) */
+    uint16_t stack;            /* live: number that the source of stacks said; 0: none */
 
     mend_waits waits;         /* free: what must pass before it is idle. Live: what its memory still
                                * waited for when it was taken, and the users declared by
@@ -339,14 +340,14 @@ typedef struct mend_frees {
     uint64_t of_users;          /* number of freed blocks that other streams used */
 } mend_frees;
 
-/* Groups of the program and groups of captures; `graphs` uses it. Guarded by `state`. */
-typedef struct mend_groups {
+/* Graph pools of the program and graph pools of captures; `graphs` uses it. Guarded by `state`. */
+typedef struct mend_graph_pools {
     mend_list list;
-    uint32_t count, capture_count; /* all; of these, groups of captures */
-    atomic_uint begun_count;       /* begun groups; also read without the lock */
+    uint32_t count, capture_count; /* all; of these, graph pools of captures */
+    atomic_uint begun_count;       /* begun graph pools; also read without the lock */
     unsigned ends_seen;            /* ends of graphs in the process when they were last collected */
-    uint32_t last_number;          /* number of the newest group */
-} mend_groups;
+    uint32_t last_number;          /* number of the newest graph pool */
+} mend_graph_pools;
 
 /* Pinned ranges; `share` uses it. Guarded by `state`; a pin is added under both locks, so
  * that no chunk is claimed or frozen then. */
@@ -393,7 +394,7 @@ typedef struct mend_heap {
     mend_nodes nodes;
     mend_caching caching;
     mend_frees frees;
-    mend_groups groups;
+    mend_graph_pools graph_pools;
     mend_pins pins;
     mend_tree exports; /* exported blocks, by address; `share` uses it. As the pins */
     mend_heap_counters counters;
@@ -436,9 +437,10 @@ static_assert(MEND_LARGEST_REQUEST_BYTES % MEND_GRANULE_BYTES == 0, "it is not r
 /* What a caller may ask for besides a size and a stream. */
 typedef struct mend_terms {
     uint64_t alignment_bytes;
-    uint32_t group; /* number of the group that the block belongs to; 0: the pool decides */
-    uint64_t at;    /* the block's address; 0: any */
-    uint64_t tag;   /* the program's number for the block; 0: none */
+    uint32_t graph_pool; /* number of the graph pool that the block belongs to; 0: the pool
+                          * decides */
+    uint64_t at;         /* the block's address; 0: any */
+    uint64_t tag;        /* the program's number for the block; 0: none */
     bool in_one_chunk, is_plain;
 } mend_terms;
 
@@ -450,24 +452,24 @@ typedef struct mend_request {
     mend_stream handle;
     uint64_t capture;      /* the capture that records its use; 0: none */
     uint32_t stream;       /* index; MEND_STREAM_UNKNOWN: any stream may use the block */
-    uint32_t group;        /* the group that the block will belong to; 0: none */
+    uint32_t graph_pool;   /* the graph pool that the block will belong to; 0: none */
     int zone;              /* MEND_ZONE_... */
     bool creates_nothing;  /* only what is there already may serve it */
     uint64_t behind_wait;  /* it may get memory of other streams, behind a wait on the device for
                             * fences up to this order (memory/stream.h). 0: it may not */
     bool may_break;        /* it may break empty chunks although pressure is critical */
     bool in_one_chunk;     /* the block may not cross the edge of a chunk */
-    uint64_t home;         /* the sleep tag of the chunks that it may lie in, beside empty ones;
-                            * 0: those of none */
+    uint64_t home;         /* the sleep tag of the chunks that it may lie in, beside empty ones; 0:
+                            * those of none */
     bool leaves_home;      /* it may lie in chunks of any tag: else it would wait, or fail */
     bool is_plain;         /* it gets an allocation of cuMemAlloc of its own */
     bool keeps_soft_limit; /* its present searches create nothing beyond the soft limit */
-    uint32_t owner;        /* the group that the caller named; 0: none */
+    uint32_t owner;        /* the graph pool that the caller named; 0: none */
     uint64_t at;           /* the address that the caller named; 0: any */
     uint64_t tag, sleep_tag;
     uint16_t stack;                 /* as the span's */
-    const struct mend_pages *pages; /* not a block: they are to be committed, and size_bytes of
-                                     * them are not. NULL: a block */
+    const struct mend_pages *pages; /* not a block: they are to be committed, and size_bytes of them
+                                     * are not. NULL: a block */
     mend_service service;           /* how it was placed, while the history is on */
 } mend_request;
 

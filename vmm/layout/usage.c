@@ -202,7 +202,7 @@ static bool waits_for_another(const mend_heap *heap, const mend_span *span)
 {
     const mend_streams *streams = &heap->streams;
     for (const mend_wait *at = &span->waits.all; at != NULL; at = at->next) {
-        if (at->stamp.epoch != 0 && streams->items[at->stamp.stream].group == 0 &&
+        if (at->stamp.epoch != 0 && streams->items[at->stamp.stream].graph_pool == 0 &&
             !mend_stamp_is_ready(streams, at->stamp, span->freed_on)) {
             return true;
         }
@@ -239,7 +239,7 @@ void mend_usage_begin_pending(mend_heap *heap, mend_span *span, uint32_t freed_o
         }
     }
     span->freed_on = freed_on;
-    if (heap->streams.items[freed_on].group == 0 && waits_for_another(heap, span)) {
+    if (heap->streams.items[freed_on].graph_pool == 0 && waits_for_another(heap, span)) {
         mend_list_append(list, &span->pending);
         count_pending(heap, span, 1);
         mend_usage_note(heap);

@@ -67,7 +67,7 @@ static mend_result ask_watched(mend_streams *streams, bool *any_stream, bool *is
 /* Whether the pool serves a capture of this stream, and has not learned of its end. */
 static bool is_served(const mend_stream_state *state)
 {
-    return (state->group & MEND_GROUP_OF_CAPTURE) != 0 || state->serves_capture;
+    return (state->graph_pool & MEND_GRAPH_POOL_OF_CAPTURE) != 0 || state->serves_capture;
 }
 
 /* Whether this is the legacy stream. It has been asked already, and its capture does not outlive
@@ -82,7 +82,7 @@ static bool is_legacy(const mend_stream_state *state)
 static bool counts_as_captured(const mend_stream_state *state, bool any_stream)
 {
     return state->known && state->seen_captured && !is_legacy(state) &&
-           (any_stream || state->group == 0 || is_served(state));
+           (any_stream || state->graph_pool == 0 || is_served(state));
 }
 
 /* Whether the driver is asked about a known stream. At the end of the pool only about one that was
@@ -90,8 +90,8 @@ static bool counts_as_captured(const mend_stream_state *state, bool any_stream)
 static bool may_be_captured(const mend_stream_state *state, bool any_stream, bool at_end)
 {
     const bool is_default = is_legacy(state) || state->handle == MEND_STREAM_PER_THREAD;
-    return state->known &&
-           (any_stream || state->seen_captured || (state->group == 0 && !at_end && !is_default));
+    return state->known && (any_stream || state->seen_captured ||
+                            (state->graph_pool == 0 && !at_end && !is_default));
 }
 
 /* Asks the stream if it is `asking`, or known, until one is captured. If streams may vanish, no
@@ -113,21 +113,22 @@ static mend_result ask_slot(mend_streams *streams, uint32_t slot, uint32_t askin
     return MEND_OK;
 }
 
-/* Asks those outside of groups; of groups `asking`, and what was seen captured, or all. */
+/* Asks those outside of graph pools; of graph pools `asking`, and what was seen captured, or
+ * all. */
 static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_stream, bool at_end,
                              bool *is_captured)
 {
     MEND_SLOTS_EACH(i, streams, 0) {
         MEND_TRY(ask_slot(streams, i, asking, any_stream, at_end, is_captured));
     }
-    if (streams->items[asking].group != 0) {
+    if (streams->items[asking].graph_pool != 0) {
         MEND_TRY(ask_slot(streams, asking, asking, any_stream, at_end, is_captured));
     }
     MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_CAPTURED) {
         MEND_TRY(ask_slot(streams, i, asking, any_stream, at_end, is_captured));
     }
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; any_stream && i < streams->count; i++) {
-        if (streams->items[i].group != 0) {
+        if (streams->items[i].graph_pool != 0) {
             MEND_TRY(ask_slot(streams, i, asking, any_stream, at_end, is_captured));
         }
     }
@@ -162,18 +163,18 @@ void mend_streams_end_capture(mend_streams *streams, uint64_t capture)
 }
 
 /* Those that were met in their captures, where nobody can tell which device they belong to. */
-bool mend_streams_has_unidentified(const mend_streams *streams, uint32_t group)
+bool mend_streams_has_unidentified(const mend_streams *streams, uint32_t graph_pool)
 {
     bool any = false;
-    MEND_SLOTS_EACH(i, streams, group) {
+    MEND_SLOTS_EACH(i, streams, graph_pool) {
         any = any || streams->items[i].id == 0;
     }
     return any;
 }
 
-mend_result mend_streams_identify(mend_streams *streams, uint32_t group)
+mend_result mend_streams_identify(mend_streams *streams, uint32_t graph_pool)
 {
-    MEND_SLOTS_EACH(i, streams, group) {
+    MEND_SLOTS_EACH(i, streams, graph_pool) {
         mend_reach reach;
         const mend_stream_state *state = &streams->items[i];
         if (state->id == 0 && state->known && !streams->verify) {
@@ -183,9 +184,9 @@ mend_result mend_streams_identify(mend_streams *streams, uint32_t group)
     return MEND_OK;
 }
 
-mend_result mend_streams_keep_captured(mend_streams *streams, uint32_t group)
+mend_result mend_streams_keep_captured(mend_streams *streams, uint32_t graph_pool)
 {
-    MEND_SLOTS_EACH(i, streams, group) {
+    MEND_SLOTS_EACH(i, streams, graph_pool) {
         uint32_t kept;
         const mend_stream_state *state = &streams->items[i];
         const bool is_default = is_legacy(state) || state->handle == MEND_STREAM_PER_THREAD;
@@ -206,12 +207,12 @@ void mend_streams_learn_order(mend_streams *streams, uint32_t waiter, uint64_t c
 {
     const mend_driver *driver = streams->driver;
     mend_stream_state *state = &streams->items[waiter];
-    assert(state->group != 0);
+    assert(state->graph_pool != 0);
     if (streams->verify || !mend_streams_grow(&state->waited_epochs, &state->waited_capacity,
                                               streams->count, sizeof(uint64_t))) {
         return;
     }
-    MEND_SLOTS_EACH(i, streams, state->group) {
+    MEND_SLOTS_EACH(i, streams, state->graph_pool) {
         mend_stream_state *before = &streams->items[i];
         /* Something was freed in its order that only the graph can put before others' work. */
         const bool may_be_before = before->open && before->known && !before->has_ended &&

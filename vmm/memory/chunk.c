@@ -442,7 +442,7 @@ mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address)
     return chunk != NULL && address - chunk->address < chunk->size_bytes ? chunk : NULL;
 }
 
-/* Before a search: every empty chunk is in the tree, but for those that groups keep. */
+/* Before a search: every empty chunk is in the tree, but for those that graph pools keep. */
 static void sort_newly_empty(mend_chunks *chunks)
 {
     while (!mend_list_is_empty(&chunks->newly_empty)) {

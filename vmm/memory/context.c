@@ -2,7 +2,7 @@
  * What only the whole context covers: memory that was freed without a stream, or on streams out of
  * reach. An event of the context covers all that was freed on every stream before it was recorded,
  * and streams wait for it on the device. Several may wait at a time. Or the host waits for the
- * context. Neither covers what a group freed: its graphs may be launched again.
+ * context. Neither covers what a graph pool freed: its graphs may be launched again.
  */
 #include "memory/waits.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-/* From here on frees belong to a new epoch of each stream. A slot that is free, or a group's,
+/* From here on frees belong to a new epoch of each stream. A slot that is free, or a graph pool's,
  * awaits nothing: the stream that comes to have it meanwhile may pass epochs of its own. One such
  * wait begins at a time: it has the place behind those of the events. */
 static void begin_context_wait(mend_streams *streams)
@@ -166,7 +166,7 @@ bool mend_context_poll(mend_streams *streams)
     return passed > 0;
 }
 
-/* Not while the pool knows of a capture, or a group is begun in the process, whose capture may
+/* Not while the pool knows of a capture, or a graph pool is begun in the process, whose capture may
  * begin at any time. The open epochs are closed first, then each context records its event, and
  * only then the frees wait for these. If one is refused, or a stream of one more context was seen
  * meanwhile, the epochs are open again. */

@@ -270,7 +270,7 @@ mend_result mend_streams_forget(mend_streams *streams, uint32_t stream)
 {
     assert(stream != MEND_STREAM_UNKNOWN);
     assert(stream < streams->count);
-    assert(streams->items[stream].group == 0);
+    assert(streams->items[stream].graph_pool == 0);
     mend_reach reach = MEND_REACH_OPEN;
     MEND_TRY(mend_streams_close_named(streams, stream));
     mend_stream_state *state = &streams->items[stream];

@@ -193,7 +193,7 @@ static mend_result close_slot(mend_streams *streams, uint32_t stream)
 {
     assert(stream < streams->count);
     const mend_stream_state *state = &streams->items[stream];
-    if (!state->open || state->group != 0) {
+    if (!state->open || state->graph_pool != 0) {
         return MEND_OK;
     }
     mend_reach reach = MEND_REACH_GONE;
@@ -237,7 +237,7 @@ mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream)
 static mend_result check_recorder(mend_streams *streams, uint32_t recorder)
 {
     assert(recorder < streams->count);
-    assert(streams->items[recorder].group == 0);
+    assert(streams->items[recorder].graph_pool == 0);
     mend_reach reach = MEND_REACH_GONE;
     MEND_TRY(mend_streams_reach(streams, recorder, &reach));
     const void *handle = streams->items[recorder].handle;
@@ -247,26 +247,27 @@ static mend_result check_recorder(mend_streams *streams, uint32_t recorder)
                : mend_failure(MEND_ERROR_UNKNOWN_STREAM, "the stream %p was destroyed", handle);
 }
 
-typedef struct fence_of_group {
+typedef struct fence_of_graph_pool {
     uint32_t stream;
     mend_fence fence;
-} fence_of_group;
+} fence_of_graph_pool;
 
-mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint32_t recorder)
+mend_result mend_streams_close_graph_pool(mend_streams *streams, uint32_t graph_pool,
+                                          uint32_t recorder)
 {
-    assert(group != 0);
+    assert(graph_pool != 0);
     MEND_TRY(check_recorder(streams, recorder));
-    size_t count = 0; /* streams registered later do not belong to the group */
-    MEND_SLOTS_EACH(i, streams, group) {
+    size_t count = 0; /* streams registered later do not belong to the graph pool */
+    MEND_SLOTS_EACH(i, streams, graph_pool) {
         count++;
     }
-    fence_of_group *made = calloc(count + 1, sizeof(*made));
+    fence_of_graph_pool *made = calloc(count + 1, sizeof(*made));
     if (made == NULL) {
         return mend_no_host_memory("a stream's fences");
     }
     mend_result result = MEND_OK;
     size_t last = 0;
-    MEND_SLOTS_EACH(i, streams, group) {
+    MEND_SLOTS_EACH(i, streams, graph_pool) {
         made[last++].stream = i;
     }
     for (size_t k = 0; k < count && result == MEND_OK; k++) {
@@ -279,7 +280,7 @@ mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint
         }
     }
     /* Publishes the fences only after all were recorded, because any thread may wait for a
-     * published one. If the group continues, none of its memory may become idle. */
+     * published one. If the graph pool continues, none of its memory may become idle. */
     for (size_t k = 0; k < count; k++) {
         const mend_fence fence = made[k].fence;
         if (fence.event != NULL && result == MEND_OK) {

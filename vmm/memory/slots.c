@@ -1,7 +1,7 @@
 /*
- * The slots of streams: found by the handle and the group in O(1), and reused. A slot stays with
- * its stream while a stamp of it has not passed, a block names it, or a call uses it. After that,
- * its stamps have passed, so they mean idle memory whichever stream gets the slot.
+ * The slots of streams: found by the handle and the graph pool in O(1), and reused. A slot stays
+ * with its stream while a stamp of it has not passed, a block names it, or a call uses it. After
+ * that, its stamps have passed, so they mean idle memory whichever stream gets the slot.
  */
 #include "memory/stream.h"
 
@@ -127,7 +127,7 @@ static uint64_t key_of_handle(const mend_stream_state *state)
 
 static uint64_t key_of_pair(const mend_stream_state *state)
 {
-    return mend_slots_key(state->handle, state->thread, state->group);
+    return mend_slots_key(state->handle, state->thread, state->graph_pool);
 }
 
 void mend_slots_enter_unpassed(mend_streams *streams, uint32_t slot)
@@ -135,7 +135,7 @@ void mend_slots_enter_unpassed(mend_streams *streams, uint32_t slot)
     mend_stream_state *state = &streams->items[slot];
     if (slot == MEND_STREAM_UNKNOWN) {
         streams->may_be_several = state->is_unpassed = true;
-    } else if (!state->is_unpassed && state->group == 0) {
+    } else if (!state->is_unpassed && state->graph_pool == 0) {
         enter_ring(streams, MEND_SLOTS_UNPASSED, slot, MEND_STREAM_UNKNOWN);
         state->is_unpassed = true;
     }
@@ -150,14 +150,14 @@ void mend_slots_leave_passed(mend_streams *streams, uint32_t slot)
     }
 }
 
-void mend_slots_leave_group(mend_streams *streams, uint32_t slot)
+void mend_slots_leave_graph_pool(mend_streams *streams, uint32_t slot)
 {
     mend_stream_state *state = &streams->items[slot];
-    assert(state->group != 0);
+    assert(state->graph_pool != 0);
     assert(!state->known);
-    leave(streams, MEND_SLOTS_OF_GROUP, state->group, slot);
-    state->group = 0;
-    enter_ring(streams, MEND_SLOTS_OF_GROUP, slot, MEND_STREAM_UNKNOWN);
+    leave(streams, MEND_SLOTS_OF_GRAPH_POOL, state->graph_pool, slot);
+    state->graph_pool = 0;
+    enter_ring(streams, MEND_SLOTS_OF_GRAPH_POOL, slot, MEND_STREAM_UNKNOWN);
     if (state->open || state->fence_count > 0) {
         mend_slots_enter_unpassed(streams, slot);
     }
@@ -213,8 +213,8 @@ static bool grow(mend_streams *streams)
             enter(streams, MEND_SLOTS_OF_HANDLE, key_of_handle(state), i);
             enter(streams, MEND_SLOTS_OF_PAIR, key_of_pair(state), i);
         }
-        if (state->group != 0) {
-            enter(streams, MEND_SLOTS_OF_GROUP, state->group, i);
+        if (state->graph_pool != 0) {
+            enter(streams, MEND_SLOTS_OF_GRAPH_POOL, state->graph_pool, i);
         }
     }
     return true;
@@ -224,7 +224,7 @@ static bool grow(mend_streams *streams)
 
 static bool is_of_no_use(const mend_stream_state *state)
 {
-    return state->group == 0 && !state->open && state->fence_count == 0 &&
+    return state->graph_pool == 0 && !state->open && state->fence_count == 0 &&
            mend_stream_awaited_epoch(state) == 0 && state->recordings == 0 && state->calls == 0 &&
            state->users == 0;
 }
@@ -242,7 +242,7 @@ static void keep(mend_streams *streams, uint32_t slot)
     state->waited_capacity = 0;
     state->has_ended = false;
     state->freed_by = 0;
-    leave_ring(streams, MEND_SLOTS_OF_GROUP, slot);
+    leave_ring(streams, MEND_SLOTS_OF_GRAPH_POOL, slot);
     mend_slots_leave_passed(streams, slot);
     state->is_free_slot = true;
     state->in[MEND_SLOTS_OF_PAIR].next = streams->first_free_slot;
@@ -282,7 +282,7 @@ static bool take_free_slot(mend_streams *streams, uint32_t *slot)
 }
 
 mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend_stream_info *info,
-                           uint32_t group, uint32_t *index)
+                           uint32_t graph_pool, uint32_t *index)
 {
     uint32_t slot;
     if (!take_free_slot(streams, &slot)) {
@@ -301,7 +301,7 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
     state->id = info->id;
     state->capture_id = info->id == 0 ? info->capture_id : 0;
     state->context = info->context;
-    state->group = group;
+    state->graph_pool = graph_pool;
     state->first_epoch = state->open_epoch;
     state->known = true;
     state->was_found = true;
@@ -310,15 +310,15 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
     state->used_outside = false;
     state->named_in = 0;
     state->is_unpassed = false;
-    streams->may_be_several |= slot > MEND_STREAM_UNKNOWN + 1 || group != 0;
+    streams->may_be_several |= slot > MEND_STREAM_UNKNOWN + 1 || graph_pool != 0;
     if (slot != MEND_STREAM_UNKNOWN) {
         enter(streams, MEND_SLOTS_OF_HANDLE, key_of_handle(state), slot);
         enter(streams, MEND_SLOTS_OF_PAIR, key_of_pair(state), slot);
     }
-    if (group != 0) {
-        enter(streams, MEND_SLOTS_OF_GROUP, group, slot);
+    if (graph_pool != 0) {
+        enter(streams, MEND_SLOTS_OF_GRAPH_POOL, graph_pool, slot);
     } else if (slot != MEND_STREAM_UNKNOWN) {
-        enter_ring(streams, MEND_SLOTS_OF_GROUP, slot, MEND_STREAM_UNKNOWN);
+        enter_ring(streams, MEND_SLOTS_OF_GRAPH_POOL, slot, MEND_STREAM_UNKNOWN);
         streams->known_count++;
     }
     *index = slot;
@@ -334,7 +334,7 @@ void mend_slots_lose(mend_streams *streams, uint32_t slot)
         leave(streams, MEND_SLOTS_OF_HANDLE, key_of_handle(state), slot);
         leave(streams, MEND_SLOTS_OF_PAIR, key_of_pair(state), slot);
         mend_streams_look_up_anew(streams);
-        streams->known_count -= state->group == 0;
+        streams->known_count -= state->graph_pool == 0;
     }
     mend_slots_see(streams, slot, false, state->seen_capture);
     state->known = false;

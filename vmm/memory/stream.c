@@ -68,18 +68,19 @@ mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call)
     return first;
 }
 
-uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, uint32_t group)
+uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, uint32_t graph_pool)
 {
     const mend_stream plain = mend_slots_handle(handle);
     const mend_stream_state *items = streams->items;
-    const uint64_t key = mend_slots_key(plain, 0, group);
+    const uint64_t key = mend_slots_key(plain, 0, graph_pool);
     uint32_t at = *mend_slots_head(streams, MEND_SLOTS_OF_PAIR, key);
-    while (at != MEND_STREAM_UNKNOWN && (items[at].handle != plain || items[at].group != group)) {
+    while (at != MEND_STREAM_UNKNOWN &&
+           (items[at].handle != plain || items[at].graph_pool != graph_pool)) {
         at = items[at].in[MEND_SLOTS_OF_PAIR].next;
     }
     assert(at < streams->count);
     assert(at == MEND_STREAM_UNKNOWN || items[at].known);
-    if (at != MEND_STREAM_UNKNOWN && group == 0 && !streams->serves_groups &&
+    if (at != MEND_STREAM_UNKNOWN && graph_pool == 0 && !streams->serves_graph_pools &&
         mend_streams_handle_suffices(streams, handle)) {
         streams->last_found = at;
         streams->last_handle = handle;
@@ -95,14 +96,14 @@ static bool is_same(const mend_stream_state *state, const mend_stream_info *info
                          : state->id == 0 && state->capture_id == info->capture_id;
 }
 
-/* The slot of the stream outside all groups, for the answer in *info; NULL: not known yet. */
+/* The slot of the stream outside all graph pools, for the answer in *info; NULL: not known yet. */
 static const mend_stream_state *find_first(const mend_streams *streams, mend_stream handle,
                                            const mend_stream_info *info)
 {
     for (uint32_t i = mend_slots_first(streams, handle); i != MEND_STREAM_UNKNOWN;
          i = mend_slots_next(streams, i)) {
         const mend_stream_state *state = &streams->items[i];
-        if (state->group == 0 && !state->is_double && is_same(state, info)) {
+        if (state->graph_pool == 0 && !state->is_double && is_same(state, info)) {
             return state;
         }
     }
@@ -112,8 +113,8 @@ static const mend_stream_state *find_first(const mend_streams *streams, mend_str
 /* Looks up by handle and identity. The per-thread stream has one handle for all threads. A captured
  * stream has a slot for the pair (handle, capture), until that capture ends. Any other slot with
  * the handle belongs to a stream that was destroyed without mend_forget_stream. The capture status
- * is updated in all groups of the stream. */
-static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t group,
+ * is updated in all graph pools of the stream. */
+static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t graph_pool,
                             const mend_stream_info *info, uint32_t *index)
 {
     bool is_found = false;
@@ -125,7 +126,7 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
         if (state->is_double) {
             continue;
         }
-        if (first != NULL && state->group == 0 && state->id == 0 && first->id != 0) {
+        if (first != NULL && state->graph_pool == 0 && state->id == 0 && first->id != 0) {
             /* Made in a capture of a stream that had this handle before and has it again. */
             state->id = first->id;
             state->context = first->context;
@@ -136,11 +137,11 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
         if (is_same(state, info)) {
             mend_slots_see(streams, i, info->capture != MEND_CAPTURE_NONE, info->capture_id);
             state->was_found = true;
-            if (state->group == group) {
+            if (state->graph_pool == graph_pool) {
                 *index = i;
                 is_found = true;
             }
-        } else if (handle != MEND_STREAM_PER_THREAD && group == 0 && state->group == 0 &&
+        } else if (handle != MEND_STREAM_PER_THREAD && graph_pool == 0 && state->graph_pool == 0 &&
                    (state->id == 0 || info->id != 0)) {
             /* The slot's stream cannot be found any more: the identity is another one, or the
              * capture by which the slot was known has ended. Blocks may still name it as a user:
@@ -187,11 +188,11 @@ static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_in
                                       (void *)handle);
 }
 
-mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_t group,
+mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_t graph_pool,
                               uint32_t *index)
 {
     bool suffices = mend_streams_handle_suffices(streams, handle);
-    *index = suffices ? mend_streams_lookup(streams, handle, group) : MEND_STREAM_UNKNOWN;
+    *index = suffices ? mend_streams_lookup(streams, handle, graph_pool) : MEND_STREAM_UNKNOWN;
     if (*index != MEND_STREAM_UNKNOWN) {
         return MEND_OK;
     }
@@ -205,17 +206,17 @@ mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_
             (void *)handle);
     }
     handle = mend_slots_handle(handle);
-    if (!suffices && lookup_verified(streams, handle, group, &info, index)) {
+    if (!suffices && lookup_verified(streams, handle, graph_pool, &info, index)) {
         assert(streams->items[*index].known);
         return MEND_OK;
     }
     /* The stream may be captured again: from now on the pool asks about it. */
-    if ((group & MEND_GROUP_OF_CAPTURE) != 0 && !streams->verify && handle != NULL &&
+    if ((graph_pool & MEND_GRAPH_POOL_OF_CAPTURE) != 0 && !streams->verify && handle != NULL &&
         handle != MEND_STREAM_PER_THREAD &&
         mend_streams_lookup(streams, handle, 0) == MEND_STREAM_UNKNOWN) {
         MEND_TRY(mend_slots_add(streams, handle, &info, 0, index));
     }
-    return mend_slots_add(streams, handle, &info, group, index);
+    return mend_slots_add(streams, handle, &info, graph_pool, index);
 }
 
 mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,
@@ -261,28 +262,28 @@ uint32_t mend_streams_lookup_captured(const mend_streams *streams, mend_stream h
 {
     uint32_t at = mend_slots_first(streams, handle);
     while (at != MEND_STREAM_UNKNOWN &&
-           (streams->items[at].group == 0 || !streams->items[at].seen_captured)) {
+           (streams->items[at].graph_pool == 0 || !streams->items[at].seen_captured)) {
         at = mend_slots_next(streams, at);
     }
     return at;
 }
 
-void mend_streams_leave_groups(mend_streams *streams, mend_stream handle, uint64_t id)
+void mend_streams_leave_graph_pools(mend_streams *streams, mend_stream handle, uint64_t id)
 {
     for (uint32_t i = mend_slots_first(streams, handle), next; i != MEND_STREAM_UNKNOWN; i = next) {
         const mend_stream_state *state = &streams->items[i];
         next = mend_slots_next(streams, i);
-        if (state->group != 0 && (id == 0 || state->id == 0 || state->id == id)) {
+        if (state->graph_pool != 0 && (id == 0 || state->id == 0 || state->id == id)) {
             mend_slots_lose(streams, i);
         }
     }
 }
 
-void mend_streams_end_group(mend_streams *streams, uint32_t group)
+void mend_streams_end_graph_pool(mend_streams *streams, uint32_t graph_pool)
 {
-    assert(group != 0);
+    assert(graph_pool != 0);
     streams->passes++;
-    MEND_SLOTS_EACH(i, streams, group) {
+    MEND_SLOTS_EACH(i, streams, graph_pool) {
         mend_stream_state *state = &streams->items[i];
         assert(state->fence_count == 0);
         state->passed_epoch = state->open_epoch++;
@@ -291,14 +292,14 @@ void mend_streams_end_group(mend_streams *streams, uint32_t group)
     }
 }
 
-void mend_streams_release_group(mend_streams *streams, uint32_t group)
+void mend_streams_release_graph_pool(mend_streams *streams, uint32_t graph_pool)
 {
-    assert(group != 0);
-    for (uint32_t i = mend_slots_first_of(streams, group), next; i != MEND_STREAM_UNKNOWN;
+    assert(graph_pool != 0);
+    for (uint32_t i = mend_slots_first_of(streams, graph_pool), next; i != MEND_STREAM_UNKNOWN;
          i = next) {
         next = mend_slots_next_of(streams, i);
         mend_slots_lose(streams, i);
-        mend_slots_leave_group(streams, i);
+        mend_slots_leave_graph_pool(streams, i);
         streams->items[i].has_ended = true;
     }
 }

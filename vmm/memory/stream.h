@@ -5,9 +5,9 @@
  * records one event that covers all of it (memory/waits.h); later frees belong to the next epoch.
  * A stamp has passed when its event has.
  *
- * A group of blocks for captured graphs has streams of its own, one for each stream that it is used
- * on: memory freed there is ready only for the same stream of the same group, until the group is
- * released.
+ * A graph pool of blocks for captured graphs has streams of its own, one for each stream that it is
+ * used on: memory freed there is ready only for the same stream of the same graph pool, until the
+ * graph pool is released.
  *
  * Guarded by the heap's `state` lock. Calls that reach the driver say so and need a current
  * context.
@@ -30,8 +30,8 @@
  * idle. */
 enum { MEND_STREAM_UNKNOWN = 0 };
 
-/* Added to the numbers of groups that the pool makes for captures. */
-#define MEND_GROUP_OF_CAPTURE (UINT32_C(1) << 31)
+/* Added to the numbers of graph pools that the pool makes for captures. */
+#define MEND_GRAPH_POOL_OF_CAPTURE (UINT32_C(1) << 31)
 
 /* "All that was freed on `stream` up to `epoch`." Epoch 0: nothing, idle. */
 typedef struct mend_stamp {
@@ -71,13 +71,13 @@ typedef struct mend_awaited {
 } mend_awaited;
 
 /* The lists that slots are in. The first three have a head for each key, which other keys may
- * share: known slots with one handle; those with one handle and group; all slots of one group. The
- * slots outside of all groups are a ring, which [MEND_STREAM_UNKNOWN] begins and ends, as those
- * last seen captured, and those with frees that have not passed. */
+ * share: known slots with one handle; those with one handle and graph pool; all slots of one graph
+ * pool. The slots outside of all graph pools are a ring, which [MEND_STREAM_UNKNOWN] begins and
+ * ends, as those last seen captured, and those with frees that have not passed. */
 typedef enum mend_slot_list {
     MEND_SLOTS_OF_HANDLE,
     MEND_SLOTS_OF_PAIR,
-    MEND_SLOTS_OF_GROUP,
+    MEND_SLOTS_OF_GRAPH_POOL,
     MEND_SLOTS_WITH_HEADS,
     MEND_SLOTS_CAPTURED = MEND_SLOTS_WITH_HEADS,
     MEND_SLOTS_UNPASSED,
@@ -98,12 +98,12 @@ typedef struct mend_stream_state {
                            * captured each time that the driver was asked */
     uint64_t capture_id;  /* if id is 0: the capture in which the stream was first seen */
     bool is_double;       /* an older slot has the same stream */
-    bool serves_capture;  /* of a group that a call named on a captured stream: no watch tells when
-                           * that capture ends */
-    bool has_ended;       /* forgotten, or its group was released: it gets no more stamps */
+    bool serves_capture;  /* of a graph pool that a call named on a captured stream: no watch tells
+                           * when that capture ends */
+    bool has_ended;       /* forgotten, or its graph pool was released: it gets no more stamps */
     bool known;           /* false: forgotten; the slot waits for its fences */
-    uint32_t group;       /* its group, plus MEND_GROUP_OF_CAPTURE if a capture made the group; 0:
-                           * none */
+    uint32_t graph_pool;  /* its graph pool, plus MEND_GRAPH_POOL_OF_CAPTURE if a capture made the
+                           * graph pool; 0: none */
     uint64_t freed_by;    /* number of the last freed block that this stream used */
     uint64_t users;       /* nodes of live blocks that name the slot; not reused before it is 0 */
     mend_context context; /* of the stream and of its events; known with the id */
@@ -111,11 +111,11 @@ typedef struct mend_stream_state {
     bool is_free_slot;                  /* free for a new stream */
     bool is_unpassed;      /* in [MEND_SLOTS_UNPASSED]; or UNKNOWN's, once it had a free */
     bool was_found;        /* looked up since the last collection */
-    bool used_outside;     /* of a group: a call named it while nothing captured it */
+    bool used_outside;     /* of a graph pool: a call named it while nothing captured it */
     bool seen_captured;    /* the driver's last answer */
     bool open;             /* the open epoch has frees, which no fence covers */
     uint64_t seen_capture; /* if so: the capture; 0: one that was invalidated */
-    uint64_t named_in;     /* of a group: the last capture in which a call named it */
+    uint64_t named_in;     /* of a graph pool: the last capture in which a call named it */
     uint64_t open_bytes;   /* bytes freed in the open epoch */
     uint64_t open_epoch;   /* from 1 */
     uint64_t passed_epoch; /* all stamps up to this one have passed */
@@ -123,8 +123,8 @@ typedef struct mend_stream_state {
     uint64_t first_epoch;  /* the open epoch when the slot was made */
     uint32_t recordings;   /* closed epochs whose fences are not yet in `fences` */
     uint32_t calls;        /* calls in progress, without the `state` lock, that use the stream */
-    mend_awaited awaited[MEND_CONTEXT_EVENTS + 1]; /* by each of context_events, and by the one
-                                                    * that is made now, or the current wait */
+    mend_awaited awaited[MEND_CONTEXT_EVENTS + 1]; /* by each of context_events, and by the one that
+                                                    * is made now, or the current wait */
     mend_fence *fences; /* not yet passed, oldest first; there is room for `recordings` more */
     size_t fence_count;
     size_t fence_capacity;
@@ -142,24 +142,25 @@ typedef struct mend_watch {
 typedef struct mend_streams {
     const mend_driver *driver;
     mend_context contexts[MEND_CONTEXTS]; /* NULL: no stream of it uses the memory */
-    bool verify; /* streams may be destroyed without mend_forget_stream: a handle may mean another
-                  * stream at any time, so every lookup asks the driver, and nothing else asks about
-                  * the stream */
+    bool verify;         /* streams may be destroyed without mend_forget_stream: a handle may mean
+                          * another stream at any time, so every lookup asks the driver, and nothing
+                          * else asks about the stream */
     bool may_be_several; /* what mend_streams_are_several asks about has been so once */
     bool serves_any; /* memory was requested for use on any stream, so it matters what is idle */
     uint64_t closed_bytes;    /* freed in all epochs that were closed: what orders fences */
     mend_list watches;        /* see memory/waits.h, capture.c */
     mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] is for memory freed without a stream */
     uint32_t count;
-    uint32_t known_count; /* of these, known and outside all groups */
+    uint32_t known_count; /* of these, known and outside all graph pools */
     uint32_t capacity;
     uint32_t *buckets;        /* heads of MEND_SLOTS_WITH_HEADS lists */
     uint32_t bucket_count;    /* of each kind */
     uint32_t first_free_slot; /* index, or UNKNOWN */
     uint32_t collect_at;      /* number of slots at which to collect */
     bool wants_collection;
-    bool serves_groups;      /* a group is begun, which may take a request: none is kept as ... */
-    uint32_t last_found;     /* the last stream looked up, outside all groups; or UNKNOWN */
+    bool serves_graph_pools; /* a graph pool is begun, which may take a request: none is kept as
+                              * ... */
+    uint32_t last_found;     /* the last stream looked up, outside all graph pools; or UNKNOWN */
     mend_stream last_handle; /* its handle, which identifies it */
     mend_event *idle_events;
     size_t idle_event_count;
@@ -204,8 +205,8 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
 mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call);
 
 /*
- * The index of a stream in a group (0: none); registers the stream if it is new. Calls the driver
- * for a new stream, for the per-thread stream, and for every stream if `verify` is set.
+ * The index of a stream in a graph pool (0: none); registers the stream if it is new. Calls the
+ * driver for a new stream, for the per-thread stream, and for every stream if `verify` is set.
  *
  * The identity of a captured stream cannot be asked for. A new one is known by its handle and its
  * capture, and by its identity from the first time that it is reached without a capture. With
@@ -215,7 +216,7 @@ mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call);
  * one, or the driver does not know the stream), MEND_ERROR_CAPTURING (the identity must be
  * verified, but the stream's capture was invalidated).
  */
-mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_t group,
+mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_t graph_pool,
                               uint32_t *index);
 
 /* Whether the handle identifies the stream, without asking the driver. */
@@ -226,13 +227,13 @@ static inline bool mend_streams_handle_suffices(const mend_streams *streams, men
 
 /* The index of a known stream, by its handle alone; MEND_STREAM_UNKNOWN if there is none. Usually
  * it is the stream of the last lookup. */
-uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, uint32_t group);
+uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, uint32_t graph_pool);
 static inline uint32_t mend_streams_lookup(mend_streams *streams, mend_stream handle,
-                                           uint32_t group)
+                                           uint32_t graph_pool)
 {
-    return handle == streams->last_handle && group == 0
+    return handle == streams->last_handle && graph_pool == 0
                ? streams->last_found
-               : mend_streams_lookup_other(streams, handle, group);
+               : mend_streams_lookup_other(streams, handle, graph_pool);
 }
 
 /* Whether memory that was freed without a stream is not known to be idle. */
@@ -243,13 +244,13 @@ static inline bool mend_streams_have_unfenced(const mend_streams *streams)
 }
 
 /* Whether the stamps matter: there is more than one stream, or memory was freed or requested
- * without a stream, or a group holds memory. Memory freed without a stream is not idle before the
- * wait for the context has returned. */
+ * without a stream, or a graph pool holds memory. Memory freed without a stream is not idle before
+ * the wait for the context has returned. */
 static inline bool mend_streams_are_several(const mend_streams *streams)
 {
     return streams->may_be_several &&
            (streams->count > 2 || streams->serves_any || mend_streams_have_unfenced(streams) ||
-            (streams->count == 2 && streams->items[1].group != 0));
+            (streams->count == 2 && streams->items[1].graph_pool != 0));
 }
 
 /* The number of events that cover the context, in all contexts. */
@@ -266,9 +267,9 @@ static inline uint64_t mend_streams_context_events(const mend_streams *streams)
 
 /* ---- slots.c --------------------------------------------------------------------------------- */
 
-/* The slots outside of all groups with frees that have not passed, open or behind fences, are in
- * the order in which they came to be so. Enters a slot, if it is none of a group; and one that is
- * no longer so leaves. */
+/* The slots outside of all graph pools with frees that have not passed, open or behind fences, are
+ * in the order in which they came to be so. Enters a slot, if it is none of a graph pool; and one
+ * that is no longer so leaves. */
 void mend_slots_enter_unpassed(mend_streams *streams, uint32_t slot);
 void mend_slots_leave_passed(mend_streams *streams, uint32_t slot);
 
@@ -343,20 +344,20 @@ static inline bool mend_stamp_can_be_awaited(const mend_streams *streams, mend_s
                                    : mend_stamp_is_old(streams, stamp, order);
 }
 
-/* A slot of the stream in a group, if the stream was captured when the driver was last asked; or
- * UNKNOWN. */
+/* A slot of the stream in a graph pool, if the stream was captured when the driver was last asked;
+ * or UNKNOWN. */
 uint32_t mend_streams_lookup_captured(const mend_streams *streams, mend_stream handle);
 
-/* A stream ends. Its slots in groups stay, but are no longer known, so that a new stream with the
- * same handle does not get them. id 0: every stream with the handle. */
-void mend_streams_leave_groups(mend_streams *streams, mend_stream handle, uint64_t id);
+/* A stream ends. Its slots in graph pools stay, but are no longer known, so that a new stream with
+ * the same handle does not get them. id 0: every stream with the handle. */
+void mend_streams_leave_graph_pools(mend_streams *streams, mend_stream handle, uint64_t id);
 
-/* All use of the group's memory is over: what was freed in it is idle. */
-void mend_streams_end_group(mend_streams *streams, uint32_t group);
+/* All use of the graph pool's memory is over: what was freed in it is idle. */
+void mend_streams_end_graph_pool(mend_streams *streams, uint32_t graph_pool);
 
-/* The slots of a group become those of a forgotten stream: the memory waits for its fences, or for
- * the context. */
-void mend_streams_release_group(mend_streams *streams, uint32_t group);
+/* The slots of a graph pool become those of a forgotten stream: the memory waits for its fences, or
+ * for the context. */
+void mend_streams_release_graph_pool(mend_streams *streams, uint32_t graph_pool);
 
 /* The driver has answered about the stream: learns its identity from *info. *is_same is false if it
  * is another stream now, or one that the pool cannot serve. If the result is not OK, *call is the
@@ -392,60 +393,62 @@ static inline uint32_t *mend_slots_head(const mend_streams *streams, mend_slot_l
     return &streams->buckets[first + (mixed & (streams->bucket_count - 1))];
 }
 
-static inline uint64_t mend_slots_key(mend_stream handle, uint64_t thread, uint32_t group)
+static inline uint64_t mend_slots_key(mend_stream handle, uint64_t thread, uint32_t graph_pool)
 {
-    return ((uint64_t)(uintptr_t)handle ^ (thread << 32)) + group * UINT64_C(0xD6E8FEB86659FD93);
+    return ((uint64_t)(uintptr_t)handle ^ (thread << 32)) +
+           graph_pool * UINT64_C(0xD6E8FEB86659FD93);
 }
 
-/* The slots with a handle, in no order: known ones, of all groups; for the per-thread handle, those
- * of the calling thread. A lost slot is no longer in the chain. */
+/* The slots with a handle, in no order: known ones, of all graph pools; for the per-thread handle,
+ * those of the calling thread. A lost slot is no longer in the chain. */
 uint32_t mend_slots_first(const mend_streams *streams, mend_stream handle);
 uint32_t mend_slots_next(const mend_streams *streams, uint32_t slot);
 
-/* All slots of a group, in no order; lost ones, too. Of group 0 in the order in which they came to
- * be, without those that are free: [MEND_STREAM_UNKNOWN] begins and ends the list. A slot stays
- * while a call uses it, so that a walk may release `state` then. */
+/* All slots of a graph pool, in no order; lost ones, too. Of graph pool 0 in the order in which
+ * they came to be, without those that are free: [MEND_STREAM_UNKNOWN] begins and ends the list. A
+ * slot stays while a call uses it, so that a walk may release `state` then. */
 static inline uint32_t mend_slots_skip_others(const mend_streams *streams, uint32_t slot,
-                                              uint32_t group)
+                                              uint32_t graph_pool)
 {
-    while (slot != MEND_STREAM_UNKNOWN && streams->items[slot].group != group) {
-        slot = streams->items[slot].in[MEND_SLOTS_OF_GROUP].next;
+    while (slot != MEND_STREAM_UNKNOWN && streams->items[slot].graph_pool != graph_pool) {
+        slot = streams->items[slot].in[MEND_SLOTS_OF_GRAPH_POOL].next;
     }
     return slot;
 }
-static inline uint32_t mend_slots_first_of(const mend_streams *streams, uint32_t group)
+static inline uint32_t mend_slots_first_of(const mend_streams *streams, uint32_t graph_pool)
 {
-    const uint32_t head = group == 0
-                              ? streams->items[MEND_STREAM_UNKNOWN].in[MEND_SLOTS_OF_GROUP].next
-                              : *mend_slots_head(streams, MEND_SLOTS_OF_GROUP, group);
-    return mend_slots_skip_others(streams, head, group);
+    const uint32_t head =
+        graph_pool == 0 ? streams->items[MEND_STREAM_UNKNOWN].in[MEND_SLOTS_OF_GRAPH_POOL].next
+                        : *mend_slots_head(streams, MEND_SLOTS_OF_GRAPH_POOL, graph_pool);
+    return mend_slots_skip_others(streams, head, graph_pool);
 }
 static inline uint32_t mend_slots_next_of(const mend_streams *streams, uint32_t slot)
 {
     const mend_stream_state *state = &streams->items[slot];
-    return mend_slots_skip_others(streams, state->in[MEND_SLOTS_OF_GROUP].next, state->group);
+    return mend_slots_skip_others(streams, state->in[MEND_SLOTS_OF_GRAPH_POOL].next,
+                                  state->graph_pool);
 }
-/* Visits them; and those of group 0 with MEND_STREAM_UNKNOWN before them. */
-#define MEND_SLOTS_EACH(slot, streams, group)                                                      \
-    for (uint32_t slot = mend_slots_first_of(streams, group); slot != MEND_STREAM_UNKNOWN;         \
+/* Visits them; and those of graph pool 0 with MEND_STREAM_UNKNOWN before them. */
+#define MEND_SLOTS_EACH(slot, streams, graph_pool)                                                 \
+    for (uint32_t slot = mend_slots_first_of(streams, graph_pool); slot != MEND_STREAM_UNKNOWN;    \
          slot = mend_slots_next_of(streams, slot))
 #define MEND_SLOTS_EACH_AND_UNKNOWN(slot, streams)                                                 \
     for (uint32_t slot = MEND_STREAM_UNKNOWN, slot##_left = 1; slot##_left != 0;                   \
          slot = mend_slots_next_of(streams, slot), slot##_left = slot != MEND_STREAM_UNKNOWN)
 
-/* Takes the slot out of its group, among those outside of all groups. */
-void mend_slots_leave_group(mend_streams *streams, uint32_t slot);
+/* Takes the slot out of its graph pool, among those outside of all graph pools. */
+void mend_slots_leave_graph_pool(mend_streams *streams, uint32_t slot);
 
 /* Notes what was seen of a capture of the stream. */
 void mend_slots_see(mend_streams *streams, uint32_t slot, bool captured, uint64_t capture);
 
-/* Notes that a call names a slot of a group in this capture (0: in none). is_unwatched: no watch
- * tells when that ends. */
+/* Notes that a call names a slot of a graph pool in this capture (0: in none). is_unwatched: no
+ * watch tells when that ends. */
 void mend_slots_name(mend_streams *streams, uint32_t slot, uint64_t capture, bool is_unwatched);
 
 /* A slot for a new stream: a free one, or a new one. */
 mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend_stream_info *info,
-                           uint32_t group, uint32_t *index);
+                           uint32_t graph_pool, uint32_t *index);
 
 /* Removes the slot from its handle's lists: the stream is not known any more. */
 void mend_slots_lose(mend_streams *streams, uint32_t slot);

@@ -102,8 +102,8 @@ static unsigned hold_of_stamp(const mend_streams *streams, mend_stamp stamp, uin
     if (mend_stamp_is_ready(streams, stamp, stream)) {
         return 0;
     }
-    if (streams->items[stamp.stream].group != 0) {
-        return MEND_BLOCKED_BY_GROUPS;
+    if (streams->items[stamp.stream].graph_pool != 0) {
+        return MEND_BLOCKED_BY_GRAPH_POOLS;
     }
     return stamp.stream == MEND_STREAM_UNKNOWN ? MEND_BLOCKED_UNTIL_WAIT : MEND_BLOCKED_BY_STREAMS;
 }

@@ -128,7 +128,7 @@ enum {
     MEND_BLOCKED_BY_STREAMS = 1, /* work of streams may still use it */
     MEND_BLOCKED_UNTIL_WAIT =
         2, /* freed without a stream: only a wait for the context makes it idle */
-    MEND_BLOCKED_BY_GROUPS = 4, /* graphs may still use it */
+    MEND_BLOCKED_BY_GRAPH_POOLS = 4, /* graphs may still use it */
     MEND_BLOCKED_BY_ANY = 7
 };
 
@@ -140,8 +140,8 @@ unsigned mend_waits_blocked_by(const mend_streams *streams, const mend_waits *wa
 /* Whether captured graphs may still use free memory. */
 static inline bool mend_waits_for_graphs(const mend_streams *streams, const mend_waits *waits)
 {
-    return (mend_waits_blocked_by(streams, waits, MEND_STREAM_UNKNOWN) & MEND_BLOCKED_BY_GROUPS) !=
-           0;
+    return (mend_waits_blocked_by(streams, waits, MEND_STREAM_UNKNOWN) &
+            MEND_BLOCKED_BY_GRAPH_POOLS) != 0;
 }
 
 /* Makes `stream` wait on the device for each stamp that is not ready, as mend_streams_make_wait. */
@@ -170,8 +170,8 @@ static inline void mend_waits_clear(mend_wait_env env, mend_waits *waits)
  * No driver call lists all captures. The pool finds the captures of
  *  - blocking streams, per-thread streams included: the legacy stream of their device is then
  *    unusable;
- *  - watched streams: those of groups that are begun;
- *  - known streams: those that a call named outside of groups, and did not forget.
+ *  - watched streams: those of graph pools that are begun;
+ *  - known streams: those that a call named outside of graph pools, and did not forget.
  *    If streams may vanish (`verify`), it asks only about the stream that a call names.
  * It learns of any other capture only when the driver refuses an event of the context, or a wait
  * for it, which invalidates the capture.
@@ -201,23 +201,23 @@ mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_cap
  * Does not call the driver. */
 void mend_streams_end_capture(mend_streams *streams, uint64_t capture);
 
-/* Whether the group has streams that were met in their captures, and never identified since. Does
- * not call the driver. */
-bool mend_streams_has_unidentified(const mend_streams *streams, uint32_t group);
+/* Whether the graph pool has streams that were met in their captures, and never identified since.
+ * Does not call the driver. */
+bool mend_streams_has_unidentified(const mend_streams *streams, uint32_t graph_pool);
 
-/* Before such a group is released without a stream: asks which devices they belong to, so that
+/* Before such a graph pool is released without a stream: asks which devices they belong to, so that
  * waits cover their work. Of streams that vanished, or may have, nobody can tell. */
-mend_result mend_streams_identify(mend_streams *streams, uint32_t group);
+mend_result mend_streams_identify(mend_streams *streams, uint32_t graph_pool);
 
-/* Before a group is released: a stream that only its slot has seen captured gets one outside of
- * groups, so that no wait for the context comes into that capture. A default stream needs none: the
- * legacy stream is asked. After a failure the group stays. Calls no driver. */
-mend_result mend_streams_keep_captured(mend_streams *streams, uint32_t group);
+/* Before a graph pool is released: a stream that only its slot has seen captured gets one outside
+ * of graph pools, so that no wait for the context comes into that capture. A default stream needs
+ * none: the legacy stream is asked. After a failure the graph pool stays. Calls no driver. */
+mend_result mend_streams_keep_captured(mend_streams *streams, uint32_t graph_pool);
 
-/* Of a stream in a group, in a capture: finds the other streams of the group whose recorded work
- * the graph puts before what this one records next. What they freed so far is then ready for it. A
- * stream that was also used outside of captures is left out, because a graph does not wait for
- * that. Asks the driver; what it does not answer is not known. */
+/* Of a stream in a graph pool, in a capture: finds the other streams of the graph pool whose
+ * recorded work the graph puts before what this one records next. What they freed so far is then
+ * ready for it. A stream that was also used outside of captures is left out, because a graph does
+ * not wait for that. Asks the driver; what it does not answer is not known. */
 void mend_streams_learn_order(mend_streams *streams, uint32_t waiter, uint64_t capture);
 
 /* The stream will be destroyed: ends all watches of it. Does not call the driver. */
@@ -334,17 +334,18 @@ mend_result mend_streams_take_event(mend_streams *streams, mend_context context,
 void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_context context);
 
 /* Records an event for the open epoch of the stream, if the epoch has frees. Does nothing for a
- * stream out of reach or of a group: that memory waits for the context, or for the release of the
- * group. */
+ * stream out of reach or of a graph pool: that memory waits for the context, or for the release of
+ * the graph pool. */
 mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream);
 
 /* The same for a stream that the current call does not name. Does nothing if streams may vanish:
  * the stream may not exist any more. */
 mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream);
 
-/* Records events on `recorder` that cover the open epochs of a group. MEND_ERROR_CAPTURING,
+/* Records events on `recorder` that cover the open epochs of a graph pool. MEND_ERROR_CAPTURING,
  * MEND_ERROR_UNKNOWN_STREAM: `recorder` is out of reach. */
-mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint32_t recorder);
+mend_result mend_streams_close_graph_pool(mend_streams *streams, uint32_t graph_pool,
+                                          uint32_t recorder);
 
 /* Removes the first `count` fences of the stream, which have passed. Calls the driver only for
  * events of green contexts. */

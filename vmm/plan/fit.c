@@ -242,8 +242,8 @@ mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_nu
         }
     }
     mend_fit fit = best_fit(heap, request, zone, largest_bytes);
-    const bool may_hold = mend_streams_have_unfenced(&heap->streams) || heap->groups.count > 0 ||
-                          request->stream == MEND_STREAM_UNKNOWN;
+    const bool may_hold = mend_streams_have_unfenced(&heap->streams) ||
+                          heap->graph_pools.count > 0 || request->stream == MEND_STREAM_UNKNOWN;
     return fit.run == NULL && request->behind_wait == 0 && may_hold
                ? fit_between(heap, request, zone, largest_bytes)
                : fit;

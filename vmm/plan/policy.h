@@ -176,9 +176,8 @@ typedef struct mend_plan {
     uint64_t base_bytes;
     const mend_pages *pages; /* what the request commits: memory there stays. NULL: a block */
     uint64_t start;          /* with a base: where the block begins in it */
-    uint64_t fixed_address;  /* where the chunks are mapped, in a range: free memory
-                              * there, and no block is taken. 0: behind the base, or at a new
-                              * address */
+    uint64_t fixed_address;  /* where the chunks are mapped, in a range: free memory there, and no
+                              * block is taken. 0: behind the base, or at a new address */
     mend_picks picks;
     size_t moved_count; /* picked chunks that are mapped */
     uint64_t picked_bytes;
@@ -361,7 +360,8 @@ typedef struct mend_compact_pass {
 } mend_compact_pass;
 
 /* Whether the chunk is partly used, may move, and may have a page without live bytes. `holds`: what
- * keeps its free memory in place (MEND_BLOCKED_...); a wait of the host leaves groups alone. */
+ * keeps its free memory in place (MEND_BLOCKED_...); a wait of the host leaves graph pools
+ * alone. */
 bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk, unsigned holds);
 
 /* Finds the clusters of a partly used chunk. `clusters` has room for all, or is NULL. */

@@ -10,10 +10,10 @@
  * the scratch mapping and of the old place of its chunk. For all: map, set_access, wait, unmap. */
 enum { CALLS_OF_CLUSTER = 7, CALLS_OF_COMPACT = 4 };
 
-static bool belongs_to_group(const mend_heap *heap, const mend_span *span)
+static bool belongs_to_graph_pool(const mend_heap *heap, const mend_span *span)
 {
     for (const mend_wait *at = span->waits.others; at != NULL; at = at->next) {
-        if (at->stamp.epoch == 0 && heap->streams.items[at->stamp.stream].group != 0) {
+        if (at->stamp.epoch == 0 && heap->streams.items[at->stamp.stream].graph_pool != 0) {
             return true;
         }
     }
@@ -27,7 +27,7 @@ static bool is_movable(mend_heap *heap, const mend_chunk *chunk, unsigned holds)
     uint64_t end = chunk->address + chunk->size_bytes;
     mend_span *span = mend_layout_first_span(heap, chunk);
     for (; span != NULL && span->address < end; span = span->next) {
-        if (span->live ? belongs_to_group(heap, span)
+        if (span->live ? belongs_to_graph_pool(heap, span)
                        : (mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN) &
                           holds) != 0) {
             return false;

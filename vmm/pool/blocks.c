@@ -56,8 +56,8 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
 static bool are_usual(const mend_terms *terms)
 {
     return mend_is_power_of_two(terms->alignment_bytes) &&
-           terms->alignment_bytes <= MEND_GRANULE_BYTES && terms->group == 0 && terms->tag == 0 &&
-           terms->at == 0 && !terms->in_one_chunk;
+           terms->alignment_bytes <= MEND_GRANULE_BYTES && terms->graph_pool == 0 &&
+           terms->tag == 0 && terms->at == 0 && !terms->in_one_chunk;
 }
 
 mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream, void **pointer)
@@ -91,10 +91,10 @@ static mend_result read_options(const mend_pool *pool, mend_stream stream,
 {
     mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
     MEND_TRY(mend_pool_read_struct(given, "mend_alloc_options", &options, sizeof(options)));
-    MEND_INVALID_IF(options.group != NULL && options.group->pool != pool,
+    MEND_INVALID_IF(options.graph_pool != NULL && options.graph_pool->pool != pool,
                     "mend_alloc_options.group is of another pool");
-    MEND_INVALID_IF(options.group != NULL && stream == MEND_NO_STREAM,
-                    "a block of a group has a stream, not MEND_NO_STREAM");
+    MEND_INVALID_IF(options.graph_pool != NULL && stream == MEND_NO_STREAM,
+                    "a block of a graph pool has a stream, not MEND_NO_STREAM");
     uint64_t alignment = options.alignment_bytes != 0 ? options.alignment_bytes : 1;
     uint64_t at = (uint64_t)(uintptr_t)options.address;
     MEND_INVALID_IF(at % mend_max_u64(alignment, MEND_GRANULE_BYTES) != 0,
@@ -104,7 +104,7 @@ static mend_result read_options(const mend_pool *pool, mend_stream stream,
     MEND_INVALID_IF(options.in_one_chunk == 1 && at != 0,
                     "mend_alloc_options: in_one_chunk does not go with an address");
     *terms = (mend_terms){.alignment_bytes = alignment,
-                          .group = options.group != NULL ? options.group->number : 0,
+                          .graph_pool = options.graph_pool != NULL ? options.graph_pool->number : 0,
                           .at = at,
                           .tag = options.tag,
                           .in_one_chunk = options.in_one_chunk == 1};
@@ -138,8 +138,8 @@ mend_result mend_set_alloc_options(const mend_alloc_options *options, mend_alloc
         MEND_TRY(mend_pool_read_struct(options, "mend_alloc_options", &all, sizeof(all)));
     }
     const uint64_t alignment = all.alignment_bytes;
-    MEND_INVALID_IF(all.group != NULL || all.tag != 0 || all.address != NULL,
-                    "mend_set_alloc_options: a group, a tag and an address are of one call");
+    MEND_INVALID_IF(all.graph_pool != NULL || all.tag != 0 || all.address != NULL,
+                    "mend_set_alloc_options: a graph pool, a tag and an address are of one call");
     MEND_INVALID_IF(alignment > MEND_LARGEST_ALIGNMENT_BYTES ||
                         (alignment != 0 && !mend_is_power_of_two(alignment)),
                     "mend_set_alloc_options: the alignment is no power of two up to 2^40");
@@ -169,7 +169,7 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
         return MEND_OK;
     }
     MEND_INVALID_IF(stream == MEND_EVERY_STREAM,
-                    "mend_free: MEND_EVERY_STREAM is for mend_group_begin");
+                    "mend_free: MEND_EVERY_STREAM is for mend_graph_pool_begin");
     mend_order order;
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
     if (pool->checks != NULL) {
@@ -183,7 +183,7 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
 
 static mend_block_info describe(mend_pool *pool, const mend_span *span)
 {
-    const uint32_t number = mend_group_number_of(&pool->heap, span);
+    const uint32_t number = mend_graph_pool_number_of(&pool->heap, span);
     return (mend_block_info){.struct_size = sizeof(mend_block_info),
                              .base = (void *)(uintptr_t)span->address,
                              .requested_bytes = span->requested_bytes,
@@ -194,7 +194,7 @@ static mend_block_info describe(mend_pool *pool, const mend_span *span)
                              .pool = pool,
                              .is_unmapped = mend_layout_misses_mapping(&pool->heap, span),
                              .tag = span->tag,
-                             .group = mend_group_numbered(&pool->heap, number),
+                             .graph_pool = mend_graph_pool_numbered(&pool->heap, number),
                              .sleep_tag = span->sleep_tag,
                              .is_asleep = mend_layout_sleeps(&pool->heap, span),
                              .contents_dropped = span->contents_dropped,

@@ -52,7 +52,8 @@
     X(capture_checks, capture_checks, SWITCH, "on",                                                \
       "the driver is asked at each call on a created stream whether that stream is captured; "     \
       "off: "                                                                                      \
-      "only while a group is begun, for a program that captures only in its own groups, or not "   \
+      "only while a graph pool is begun, for a program that captures only in its own graph "       \
+      "pools, or not "                                                                             \
       "at all")                                                                                    \
     X(rdma, rdma, SWITCH, "on",                                                                    \
       "physical memory can be registered for GPUDirect RDMA, if the device supports it")           \

@@ -391,7 +391,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
                                            status, "the device could not be closed"));
     }
     mend_process_drop_pool(pool->device, pool);
-    mend_groups_free(&pool->heap);
+    mend_graph_pools_free(&pool->heap);
     mend_callbacks_destroy(&pool->callbacks);
     mend_ration_close(&pool->ration);
     if (damage != MEND_OK) {

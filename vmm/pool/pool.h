@@ -161,11 +161,12 @@ mend_result mend_pool_refuse(mend_pool *pool);
 #define MEND_IS_SPECIAL_STREAM(stream) ((uintptr_t)(stream) + 2 <= 4)
 
 /* Whether the driver must be asked if the stream is captured. Even if the program promises to
- * capture only in groups, it may free other blocks during such a capture. Of the special streams
- * only the thread's own can be captured. */
+ * capture only in graph pools, it may free other blocks during such a capture. Of the special
+ * streams only the thread's own can be captured. */
 static inline bool mend_pool_may_be_captured(const mend_pool *pool, mend_stream stream)
 {
-    bool is_asked = pool->heap.config.capture_checks || mend_heap_has_begun_groups(&pool->heap);
+    bool is_asked =
+        pool->heap.config.capture_checks || mend_heap_has_begun_graph_pools(&pool->heap);
     return is_asked && (!MEND_IS_SPECIAL_STREAM(stream) || stream == MEND_STREAM_PER_THREAD);
 }
 
@@ -291,11 +292,11 @@ bool mend_peer_pools_trim(mend_pool *pool, uint64_t bytes, bool waits);
 /* What keeps a free byte from the asking stream. If there are several reasons, the last in this
  * list counts. An empty chunk has one reason for all its bytes, because it moves as a whole. */
 typedef enum mend_free_reason {
-    MEND_FREE_IDLE,       /* nothing, and it may be unmapped */
-    MEND_FREE_OWN,        /* nothing for this stream; but work of this stream may still use it */
-    MEND_FREE_STREAMS,    /* work of other streams may still use it */
-    MEND_FREE_STREAMLESS, /* freed without a stream: only a wait for the context helps */
-    MEND_FREE_GROUPS,     /* captured graphs may still use it */
+    MEND_FREE_IDLE,        /* nothing, and it may be unmapped */
+    MEND_FREE_OWN,         /* nothing for this stream; but work of this stream may still use it */
+    MEND_FREE_STREAMS,     /* work of other streams may still use it */
+    MEND_FREE_STREAMLESS,  /* freed without a stream: only a wait for the context helps */
+    MEND_FREE_GRAPH_POOLS, /* captured graphs may still use it */
     MEND_FREE_REASONS
 } mend_free_reason;
 
@@ -316,8 +317,8 @@ bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES]);
 
 /* ---- statistics.c ---------------------------------------------------------------------------- */
 
-/* Fills every field except struct_size. No driver call; the caller holds `state`. O(1), but while
- * a driver refuses to map blocks again, and while there are groups. */
+/* Fills every field except struct_size. No driver call; the caller holds `state`. O(1), but while a
+ * driver refuses to map blocks again, and while there are graph pools. */
 void mend_observe_statistics(mend_heap *heap, mend_stats *stats);
 
 #endif

@@ -69,7 +69,7 @@ static void fill_counters(const mend_heap *heap, mend_stats *stats)
 
 static void fill_counts(const mend_heap *heap, mend_stats *stats)
 {
-    assert(heap->groups.count >= heap->groups.capture_count);
+    assert(heap->graph_pools.count >= heap->graph_pools.capture_count);
     const mend_zone *small = &heap->zones[MEND_ZONE_SMALL];
     const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
     stats->live_blocks = MEND_HEAP_SUM(heap, live_blocks);
@@ -77,8 +77,8 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->mappings = mend_heap_mappings(heap);
     stats->unmapped_blocks = unmapped_blocks(heap);
     stats->streams = heap->streams.known_count;
-    stats->groups = heap->groups.count - heap->groups.capture_count;
-    stats->captures = heap->groups.capture_count;
+    stats->graph_pools = heap->graph_pools.count - heap->graph_pools.capture_count;
+    stats->captures = heap->graph_pools.capture_count;
     stats->allocations = MEND_HEAP_SUM(heap, allocations);
     stats->frees = stats->allocations - stats->live_blocks;
     stats->chunks_created = heap->chunks.created;
@@ -154,8 +154,8 @@ mend_free_reason mend_observe_reason(const mend_heap *heap, const mend_span *spa
     assert(!span->live);
     const mend_streams *streams = &heap->streams;
     unsigned holds = mend_waits_blocked_by(streams, &span->waits, asking);
-    if (holds & MEND_BLOCKED_BY_GROUPS) {
-        return MEND_FREE_GROUPS;
+    if (holds & MEND_BLOCKED_BY_GRAPH_POOLS) {
+        return MEND_FREE_GRAPH_POOLS;
     }
     if (holds & MEND_BLOCKED_UNTIL_WAIT) {
         return MEND_FREE_STREAMLESS;
@@ -175,7 +175,7 @@ static void add(mend_live_free *sums, uint64_t *idle, mend_free_reason reason, u
         [MEND_FREE_OWN] = &sums->streams_bytes,
         [MEND_FREE_STREAMS] = &sums->streams_bytes,
         [MEND_FREE_STREAMLESS] = &sums->no_stream_bytes,
-        [MEND_FREE_GROUPS] = &sums->graphs_bytes,
+        [MEND_FREE_GRAPH_POOLS] = &sums->graphs_bytes,
     };
     *sum_of[reason] += bytes;
 }

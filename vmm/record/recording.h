@@ -121,7 +121,7 @@ enum { MEND_RECORD_NUMBER_BYTES = 10, MEND_RECORD_BITS = 7, MEND_RECORD_MORE = 0
     X(stream, mend_stream)                                                                         \
     X(scope, uint32_t)                                                                             \
     X(tag, uint64_t)                                                                               \
-    X(group, mend_group *)                                                                         \
+    X(graph_pool, mend_graph_pool *)                                                               \
     X(is_for_graphs, int)                                                                          \
     X(stack, uint32_t)
 

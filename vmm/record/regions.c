@@ -47,9 +47,9 @@ static void end_open(region_walk *walk)
 static bool differs(const mend_region *a, const mend_region *b)
 {
     return a->kind != b->kind || a->is_pinned != b->is_pinned ||
-           a->is_for_graphs != b->is_for_graphs || a->stream != b->stream || a->group != b->group ||
-           a->is_unmapped != b->is_unmapped || a->is_asleep != b->is_asleep ||
-           a->is_pending != b->is_pending;
+           a->is_for_graphs != b->is_for_graphs || a->stream != b->stream ||
+           a->graph_pool != b->graph_pool || a->is_unmapped != b->is_unmapped ||
+           a->is_asleep != b->is_asleep || a->is_pending != b->is_pending;
 }
 
 /* Free memory, behind the memory that is open. */
@@ -66,11 +66,11 @@ static void put_free(region_walk *walk, const mend_region *region)
 
 /* ---- owners ---------------------------------------------------------------------------------- */
 
-static void set_group(const mend_heap *heap, uint32_t number, mend_region *region)
+static void set_graph_pool(const mend_heap *heap, uint32_t number, mend_region *region)
 {
     if (number != 0) {
         region->is_for_graphs = 1;
-        region->group = mend_group_numbered(heap, number);
+        region->graph_pool = mend_graph_pool_numbered(heap, number);
     }
 }
 
@@ -92,7 +92,7 @@ static void meet_stamp(const mend_heap *heap, mend_stamp stamp, mend_region *reg
     region->kind = MEND_REGION_WAITING;
     region->stream = is_first ? handle_of(streams, stamp.stream) : MEND_NO_STREAM;
     if (!region->is_for_graphs) {
-        set_group(heap, streams->items[stamp.stream].group, region);
+        set_graph_pool(heap, streams->items[stamp.stream].graph_pool, region);
     }
 }
 
@@ -135,7 +135,7 @@ static void walk_block(region_walk *walk, const mend_span *span)
     region.contents_dropped = span->contents_dropped;
     region.scope = span->scope;
     region.stack = span->stack;
-    set_group(walk->heap, mend_group_number_of(walk->heap, span), &region);
+    set_graph_pool(walk->heap, mend_graph_pool_number_of(walk->heap, span), &region);
     const mend_chunk *chunk = span->chunk;
     for (; chunk != NULL && chunk->address < mend_span_end(span); chunk = mend_chunk_next(chunk)) {
         meet_chunk(&region, chunk);

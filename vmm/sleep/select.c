@@ -22,7 +22,7 @@ bool mend_is_for_graphs(const mend_heap *heap, const mend_span *span)
 {
     return !span->live &&
            (mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN) &
-            MEND_BLOCKED_BY_GROUPS) != 0;
+            MEND_BLOCKED_BY_GRAPH_POOLS) != 0;
 }
 
 /* The place of the rule for its tag; rule_count: none, or it has no tag. */

@@ -261,7 +261,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
         result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
     }
     if (result == MEND_OK) {
-        mend_capture_groups_collect(heap); /* what ended graphs keep is free memory */
+        mend_capture_graph_pools_collect(heap); /* what ended graphs keep is free memory */
         result = find(&w, order);
     }
     if (result == MEND_OK && w.count > 0) {

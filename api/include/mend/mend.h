@@ -9,7 +9,7 @@
  * outputs are untouched, the pool is as it was before the call, and mend_last_error() gives the
  * reason. No function aborts, exits or prints, except the log (mend_log_set_sink). Every
  * call is thread-safe, except create and destroy of the same pool. Besides the results that its
- * comment names, a call on a pool or a group may return MEND_ERROR_FORKED.
+ * comment names, a call on a pool or a graph pool may return MEND_ERROR_FORKED.
  *
  * Waiting. One thread of a pool at a time makes room or gives memory back: allocations that no free
  * memory serves, trim, limit, forget, release, destroy and audit. Such a call may wait for another
@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "mend/mend_groups.h"
+#include "mend/mend_graph_pools.h"
 #include "mend/mend_results.h"
 #include "mend/mend_stats.h"
 #include "mend/mend_types.h"
@@ -59,41 +59,42 @@ typedef struct mend_pool_config {
                                 * driver has fewer, down to the size of one block */
     int tightness;             /* 1: fewest driver calls, in large chunks. 5: least memory, in small
                                 * chunks. 0: 3. The costs: docs/tuning.md */
-    int streams_may_vanish; /* 1: streams are destroyed without mend_forget_stream. Each call asks
-                             * the driver whether the handle still means the same stream (drivers
-                             * before CUDA 12.0 cannot tell), and each free records an event.
-                             * Streams declared by mend_record_stream must live until the block is
-                             * freed. If a stream was captured during a free, call
-                             * mend_forget_stream, or use the stream again, before you destroy it;
-                             * otherwise the memory stays reserved. 0: off */
-    int limit_percent;      /* 1 to 100: the limit as a percentage of the device's memory, if
-                             * limit_bytes is 0. 0: limit_bytes applies */
-    int log_level; /* a mend_log_level: without a sink, log lines of the process of this level or
-                    * above go to standard error. 0: default, each kind of warning once, but those
-                    * that a result tells. -1: none */
-    int capture_checks; /* 0: default, on. -1: only while a group is begun is the driver asked
-                         * whether a created stream is captured; for a program that captures only
-                         * in groups, or not at all */
-    int rdma;           /* 0: default, on: memory can be registered for GPUDirect RDMA. -1: off */
-    uint64_t peers;     /* other devices that may access the pool's memory. 0: default, those that
-                         * can reach it and have a pool of the same driver in this process.
-                         * MEND_PEERS_NONE: none. Otherwise bit n: device n, from the start, and no
-                         * others (but see mend_enable_peer). Each device makes mapping more
-                         * expensive */
-    int shareable;      /* 1: other processes can import the memory, by file descriptors
-                         * (mend_share.h). 2: also by fabric handles, if the device has them; the
-                         * log warns if the driver then refuses them. 3: 1 or else 0. 0: off */
-    uint64_t soft_limit_bytes; /* above this much physical memory the pool grows only after it has
-                                * tried what needs no growth and called the pressure callbacks: see
-                                * mend_set_soft_limit. 0: none */
-    uint64_t keep_free_bytes;  /* the pool creates nothing that would leave less than this of the
-                                * device's memory free, and MEND_TRIM_SURPLUS gives back while
-                                * less is free. The driver is asked before each creation. 0: none */
-    uint64_t idle_ms;       /* a thread of the library trims the surplus, and MEND_TRIM_SURPLUS also
-                             * gives back what no block has used for this long, by the driver's
-                             * clock (a simulated device has one of its own). 0: none */
-    const char *limit_file; /* path of a file, on a local disk and created if missing, by which
-                             * processes share limit_bytes, which all name alike. NULL: none */
+    int streams_may_vanish;    /* 1: streams are destroyed without mend_forget_stream. Each call
+                                * asks the driver whether the handle still means the same stream
+                                * (drivers before CUDA 12.0 cannot tell), and each free records an
+                                * event. Streams declared by mend_record_stream must live until the
+                                * block is freed. If a stream was captured during a free, call
+                                * mend_forget_stream, or use the stream again, before you destroy
+                                * it; otherwise the memory stays reserved. 0: off */
+    int limit_percent;         /* 1 to 100: the limit as a percentage of the device's memory, if
+                                * limit_bytes is 0. 0: limit_bytes applies */
+    int log_level;             /* a mend_log_level: without a sink, log lines of the process of this
+                                * level or above go to standard error. 0: default, each kind of
+                                * warning once, but those that a result tells. -1: none */
+    int capture_checks;        /* 0: default, on. -1: only while a graph pool is begun is the driver
+                                * asked whether a created stream is captured; for a program that
+                                * captures only in graph pools, or not at all */
+    int rdma;       /* 0: default, on: memory can be registered for GPUDirect RDMA. -1: off */
+    uint64_t peers; /* other devices that may access the pool's memory. 0: default, those that can
+                     * reach it and have a pool of the same driver in this process. MEND_PEERS_NONE:
+                     * none. Otherwise bit n: device n, from the start, and no others (but see
+                     * mend_enable_peer). Each device makes mapping more expensive */
+    int shareable;  /* 1: other processes can import the memory, by file descriptors (mend_share.h).
+                     * 2: also by fabric handles, if the device has them; the log warns if the
+                     * driver then refuses them. 3: 1 or else 0. 0: off */
+    uint64_t soft_limit_bytes;   /* above this much physical memory the pool grows only after it has
+                                  * tried what needs no growth and called the pressure callbacks:
+                                  * see mend_set_soft_limit. 0: none */
+    uint64_t keep_free_bytes;    /* the pool creates nothing that would leave less than this of the
+                                  * device's memory free, and MEND_TRIM_SURPLUS gives back while
+                                  * less is free. The driver is asked before each creation. 0:
+                                  * none */
+    uint64_t idle_ms;            /* a thread of the library trims the surplus, and MEND_TRIM_SURPLUS
+                                  * also gives back what no block has used for this long, by the
+                                  * driver's clock (a simulated device has one of its own). 0:
+                                  * none */
+    const char *limit_file;      /* path of a file, on a local disk and created if missing, by which
+                                  * processes share limit_bytes, which all name alike. NULL: none */
     int allow_context_fences;    /* 0: default, on. -1: off, for unseen captures: docs/tuning.md */
     const char *record;          /* path of a file of at most 256 MiB to which a thread writes all
                                   * events, with a number behind if it is another pool's; the oldest
@@ -104,11 +105,12 @@ typedef struct mend_pool_config {
                                   * where they may not (docs/troubleshooting.md). NULL: none */
     uint64_t in_one_chunk_bytes; /* blocks from this size on are in_one_chunk, as mend_alloc_options
                                   * says, unless they have an address. 0: none */
-    int plain;          /* 1: each block is an allocation of cuMemAlloc of its own, as for a thread
-                         * after mend_set_plain. 0: off */
-    int growth_percent; /* 100 to 10000, of the most bytes that were live: once the pool would hold
-                         * more, a stream waits on the device for what others freed longest ago,
-                         * before the pool grows. docs/tuning.md says for whom. 0: it grows */
+    int plain;                   /* 1: each block is an allocation of cuMemAlloc of its own, as for
+                                  * a thread after mend_set_plain. 0: off */
+    int growth_percent;          /* 100 to 10000, of the most bytes that were live: once the pool
+                                  * would hold more, a stream waits on the device for what others
+                                  * freed longest ago, before the pool grows. docs/tuning.md says
+                                  * for whom. 0: it grows */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
@@ -135,7 +137,7 @@ MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool 
 /*
  * Destroys a pool: waits for the context's work, unmaps and releases everything, and frees the host
  * memory. Blocks that are still live go too; the log warns of them. NULL succeeds. No other call on
- * the pool or its groups may be in progress or follow; most that follow fail with
+ * the pool or its graph pools may be in progress or follow; most that follow fail with
  * MEND_ERROR_INVALID_ARGUMENT. MEND_OK; MEND_ERROR_CAPTURING (a capture
  * forbids the wait; the pool is unchanged, destroy it after the capture); MEND_ERROR_SYSTEM (as
  * that, and a thread of the pool did not start again). The pool is gone after MEND_ERROR_DRIVER
@@ -159,7 +161,7 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
  * every stream at once: the pool uses only idle memory for it, and if it can grow no further the
  * call may wait for the GPU.
  *
- * Cost: asks the driver whether a created or per-thread stream is captured (see groups;
+ * Cost: asks the driver whether a created or per-thread stream is captured (see graph pools;
  * capture_checks), which never waits. Calls it otherwise only for a stream that it does not know,
  * the first use in a capture, and if no free memory fits. The host waits for the GPU only before
  * out of memory, or growth without end by frees without a stream: allow_context_fences.
@@ -178,14 +180,17 @@ MEND_API mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_strea
 /* Options of an allocation besides its size and its stream. */
 typedef struct mend_alloc_options {
     size_t struct_size;
-    uint64_t alignment_bytes; /* a power of two up to 2^40; below 512 it means 512. 0: 512 */
-    mend_group *group; /* the block belongs to this group of the pool, whether it is begun or not.
-                        * NULL: to the group that is begun on the stream, if any */
-    uint64_t tag;      /* the program's own number for the block; 0: none */
-    void *address;     /* the block begins there: its memory must be mapped, free, and usable on the
-                        * stream (in the group) at once. NULL: anywhere */
-    int in_one_chunk; /* 1: the block lies in one physical allocation, and pins it (mend_pin). 0: if
-                       * the pool's in_one_chunk_bytes or mend_set_alloc_options says so */
+    uint64_t alignment_bytes;    /* a power of two up to 2^40; below 512 it means 512. 0: 512 */
+    mend_graph_pool *graph_pool; /* the block belongs to this graph pool of the pool, whether it is
+                                  * begun or not. NULL: to the graph pool that is begun on the
+                                  * stream, if any */
+    uint64_t tag;                /* the program's own number for the block; 0: none */
+    void *address;               /* the block begins there: its memory must be mapped, free, and
+                                  * usable on the stream (in the graph pool) at once. NULL:
+                                  * anywhere */
+    int in_one_chunk;            /* 1: the block lies in one physical allocation, and pins it
+                                  * (mend_pin). 0: if the pool's in_one_chunk_bytes or
+                                  * mend_set_alloc_options says so */
 } mend_alloc_options;
 #define MEND_ALLOC_OPTIONS_INIT                                                                    \
     {                                                                                              \
@@ -197,9 +202,9 @@ typedef struct mend_alloc_options {
  * mend_alloc gives. With an address the pool makes no room: it takes the memory there, or fails
  * with MEND_ERROR_OUT_OF_ADDRESSES, and calls the driver no further than for the stream. A block in
  * one chunk takes the locks of a thread that makes room. Results as mend_alloc;
- * MEND_ERROR_INVALID_ARGUMENT also for another alignment, a group of another pool, a group with
- * MEND_NO_STREAM, an address that is not aligned or with in_one_chunk; MEND_ERROR_NOT_SUPPORTED
- * (the block is passed through, see mend_set_plain).
+ * MEND_ERROR_INVALID_ARGUMENT also for another alignment, a graph pool of another pool, a graph
+ * pool with MEND_NO_STREAM, an address that is not aligned or with in_one_chunk;
+ * MEND_ERROR_NOT_SUPPORTED (the block is passed through, see mend_set_plain).
  */
 MEND_API mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                      const mend_alloc_options *options, void **pointer);
@@ -210,8 +215,8 @@ MEND_API mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_
  * than each call asks for. For memory that a framework allocates and another library registers.
  * Blocks at an address, an allocator that is set (mend_set_allocator) and devices without virtual
  * memory, whose blocks are one allocation each, are not concerned. *before (may be NULL) gets what
- * held before. No lock, no driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: also if a group, a
- * tag or an address is set, which hooks use themselves.
+ * held before. No lock, no driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: also if a graph pool,
+ * a tag or an address is set, which hooks use themselves.
  */
 MEND_API mend_result mend_set_alloc_options(const mend_alloc_options *options,
                                             mend_alloc_options *before);
@@ -224,8 +229,8 @@ MEND_API mend_result mend_set_alloc_options(const mend_alloc_options *options,
  * pools of the device, as much goes back as the driver lacks.
  *
  * Cost: a driver call for each block; a free waits for all work of the device, as cuMemFree. Plain
- * blocks neither sleep nor are moved, exported (mend_share.h) or pinned, and are of no group. With
- * an address, an alignment above 512, a group or a captured stream an allocation is
+ * blocks neither sleep nor are moved, exported (mend_share.h) or pinned, and are of no graph pool.
+ * With an address, an alignment above 512, a graph pool or a captured stream an allocation is
  * MEND_ERROR_NOT_SUPPORTED, and so are mend_free and mend_record_stream with a captured stream: a
  * graph would use the block after its end. A pointer that was freed is MEND_ERROR_FOREIGN_POINTER.
  */
@@ -252,15 +257,16 @@ MEND_API mend_result mend_free(mend_pool *pool, void *pointer, mend_stream strea
 /* A live block. */
 typedef struct mend_block_info {
     size_t struct_size;
-    void *base;               /* the pointer that mend_alloc returned */
-    uint64_t requested_bytes; /* the size asked for */
-    uint64_t usable_bytes;    /* bytes that may be used, from base */
-    mend_stream stream;       /* the stream it was allocated for */
-    mend_pool *pool;          /* the pool it belongs to */
-    int is_unmapped;          /* 1: it lost its mapping, and cannot be used: see mend_defrag */
-    uint64_t tag;             /* of mend_alloc_options; 0: none */
-    mend_group *group;        /* its group; NULL: none, or a graph of a capture outside of groups */
-    uint64_t sleep_tag;       /* the number by which it sleeps and wakes (mend_sleep.h); 0: none */
+    void *base;                  /* the pointer that mend_alloc returned */
+    uint64_t requested_bytes;    /* the size asked for */
+    uint64_t usable_bytes;       /* bytes that may be used, from base */
+    mend_stream stream;          /* the stream it was allocated for */
+    mend_pool *pool;             /* the pool it belongs to */
+    int is_unmapped;             /* 1: it lost its mapping, and cannot be used: see mend_defrag */
+    uint64_t tag;                /* of mend_alloc_options; 0: none */
+    mend_graph_pool *graph_pool; /* its graph pool; NULL: none, or a graph of a capture outside of
+                                  * graph pools */
+    uint64_t sleep_tag;   /* the number by which it sleeps and wakes (mend_sleep.h); 0: none */
     int is_asleep;        /* 1: it sleeps, or a part of it, and cannot be used before mend_wake */
     int contents_dropped; /* 1: a sleep dropped contents of it: see mend_keep */
     uint32_t scope;       /* number of the scope it was allocated in (mend_scope_push); 0: none */
@@ -323,7 +329,7 @@ typedef enum mend_trim_mode {
  * MEND_TRIM_WAIT: if more stay reserved, the host then waits for the oldest work that empty chunks
  * wait for, releases them, and so on, no longer than needed. It waits for the whole context only if
  * memory was freed without a stream. It does not wait for work that uses only partly used chunks,
- * for memory freed during the call, or for graphs: the memory of groups stays. Meanwhile other
+ * for memory freed during the call, or for graphs: the memory of graph pools stays. Meanwhile other
  * threads use free mapped memory; threads that make room or give memory back wait for their turn.
  *
  * MEND_TRIM_SURPLUS never waits for the GPU. It gives back chunks that no block has used for
@@ -364,8 +370,8 @@ typedef struct mend_room {
     uint64_t now_bytes;           /* this much, or less, needs no host wait */
     uint64_t after_waiting_bytes; /* this much, or less, after the host has waited for the GPU, as
                                    * mend_alloc does before it runs out of memory */
-    uint64_t group_bytes;         /* free, but kept for graphs; not in the two fields above, unless
-                                   * the stream belongs to that group */
+    uint64_t graph_pool_bytes;    /* free, but kept for graphs; not in the two fields above, unless
+                                   * the stream belongs to that graph pool */
     uint64_t device_free_bytes;   /* free memory of the device, which others may take */
     uint64_t pinned_bytes;        /* free, in chunks that only pins keep in place: they serve
                                    * requests where they are, and cannot be joined with others */
@@ -469,12 +475,12 @@ typedef struct mend_defrag_report {
  * the call to its end no work runs or is launched that touches memory of the pool: kernels, copies,
  * graphs, of any thread, context, device or process; and that blocks which other threads free
  * meanwhile are not in use. Other threads may allocate and free. Chunks that are pinned, or have
- * memory of a group, stay as they are. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_CAPTURING
- * (a stream is being captured); MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST: finished moves stay, and no block has changed. One exception: if the
- * driver unmaps a chunk and then refuses to map the copy, its blocks are unusable until a later
- * call maps them (of mend_defrag, or of an allocation that makes room). Their bytes are kept;
- * mend_get_block_info marks them (is_unmapped), and mend_stats counts them.
+ * memory of a graph pool, stay as they are. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
+ * MEND_ERROR_CAPTURING (a stream is being captured); MEND_ERROR_OUT_OF_HOST_MEMORY,
+ * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: finished moves stay, and no block has changed. One
+ * exception: if the driver unmaps a chunk and then refuses to map the copy, its blocks are unusable
+ * until a later call maps them (of mend_defrag, or of an allocation that makes room). Their bytes
+ * are kept; mend_get_block_info marks them (is_unmapped), and mend_stats counts them.
  */
 MEND_API mend_result mend_defrag(mend_pool *pool, const mend_defrag_limits *limits,
                                  mend_defrag_report *report);
@@ -504,7 +510,7 @@ MEND_API mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t s
 /* ---- observe --------------------------------------------------------------------------------- */
 
 /* Fills *stats with one consistent snapshot: sums that the pool keeps, so the cost does not grow
- * with what it has, but for group_bytes while there are groups. No driver call. MEND_OK;
+ * with what it has, but for graph_pool_bytes while there are graph pools. No driver call. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT. */
 MEND_API mend_result mend_get_stats(mend_pool *pool, mend_stats *stats);
 

@@ -241,7 +241,7 @@ class pool_ref
         return block(pool_, data, size_bytes, stream);
     }
 
-    /* The same with an alignment, a group, a tag, an address or in one chunk. */
+    /* The same with an alignment, a graph pool, a tag, an address or in one chunk. */
     [[nodiscard]] block alloc(std::uint64_t size_bytes, mend_stream stream,
                               const mend_alloc_options &options) const
     {
@@ -302,7 +302,7 @@ inline pool_ref default_pool(int device)
     return pool_ref(pool);
 }
 
-/* A pool of its own. Its blocks, groups, pins, callbacks and resources end before it. */
+/* A pool of its own. Its blocks, graph pools, pins, callbacks and resources end before it. */
 class pool : public pool_ref
 {
   public:
@@ -324,91 +324,100 @@ class pool : public pool_ref
     ~pool() { detail::log_failure(mend_pool_destroy(pool_), "~mend::pool"); }
 };
 
-/* ---- groups ---------------------------------------------------------------------------------- */
+/* ---- graph pools ----------------------------------------------------------------------------- */
 
-/* Memory of captured graphs: see mend_groups.h. */
-class group
+/* Memory of captured graphs: see mend_graph_pools.h. */
+class graph_pool
 {
   public:
-    explicit group(pool_ref pool) : pool_(pool) { check(mend_group_create(pool.get(), &group_)); }
-    group(group &&other) noexcept : pool_(other.pool_), group_(std::exchange(other.group_, nullptr))
+    explicit graph_pool(pool_ref pool) : pool_(pool)
+    {
+        check(mend_graph_pool_create(pool.get(), &graph_pool_));
+    }
+    graph_pool(graph_pool &&other) noexcept
+        : pool_(other.pool_), graph_pool_(std::exchange(other.graph_pool_, nullptr))
     {
     }
-    group &operator=(group &&other) noexcept
+    graph_pool &operator=(graph_pool &&other) noexcept
     {
-        group taken(std::move(other));
+        graph_pool taken(std::move(other));
         std::swap(pool_, taken.pool_);
-        std::swap(group_, taken.group_);
+        std::swap(graph_pool_, taken.graph_pool_);
         return *this;
     }
-    group(const group &) = delete;
-    group &operator=(const group &) = delete;
+    graph_pool(const graph_pool &) = delete;
+    graph_pool &operator=(const graph_pool &) = delete;
     /* As destroy(MEND_NO_STREAM): no graph that uses the memory may be launched again, and the
      * memory is free after the next synchronization of the context. */
-    ~group()
+    ~graph_pool()
     {
-        if (group_ != nullptr) {
-            detail::log_failure(mend_group_destroy(group_, MEND_NO_STREAM), "~mend::group");
+        if (graph_pool_ != nullptr) {
+            detail::log_failure(mend_graph_pool_destroy(graph_pool_, MEND_NO_STREAM),
+                                "~mend::graph_pool");
         }
     }
-    mend_group *get() const noexcept { return group_; }
+    mend_graph_pool *get() const noexcept { return graph_pool_; }
 
-    /* While it exists, what its stream allocates and frees belongs to the group. */
+    /* While it exists, what its stream allocates and frees belongs to the graph pool. */
     class scope
     {
       public:
-        scope(mend_group *group, mend_stream stream) : group_(group)
+        scope(mend_graph_pool *graph_pool, mend_stream stream) : graph_pool_(graph_pool)
         {
-            check(mend_group_begin(group, stream));
+            check(mend_graph_pool_begin(graph_pool, stream));
         }
         scope(const scope &) = delete;
         scope &operator=(const scope &) = delete;
-        ~scope() { detail::log_failure(mend_group_end(group_), "~mend::group::scope"); }
+        ~scope()
+        {
+            detail::log_failure(mend_graph_pool_end(graph_pool_), "~mend::graph_pool::scope");
+        }
 
       private:
-        mend_group *group_;
+        mend_graph_pool *graph_pool_;
     };
     /* Create it before the capture begins. */
-    [[nodiscard]] scope begin(mend_stream stream) const { return scope(group_, stream); }
+    [[nodiscard]] scope begin(mend_stream stream) const { return scope(graph_pool_, stream); }
 
-    /* A block of the group, whether it is begun or not. */
+    /* A block of the graph pool, whether it is begun or not. */
     [[nodiscard]] block alloc(std::uint64_t size_bytes, mend_stream stream) const
     {
         mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-        options.group = group_;
+        options.graph_pool = graph_pool_;
         return pool_.alloc(size_bytes, stream, options);
     }
-    /* The group's live blocks: a checkpoint, for restore. */
-    std::vector<mend_group_block> blocks() const
+    /* The graph pool's live blocks: a checkpoint, for restore. */
+    std::vector<mend_graph_pool_block> blocks() const
     {
-        std::vector<mend_group_block> found;
+        std::vector<mend_graph_pool_block> found;
         std::size_t count = 0;
-        check(mend_group_get_blocks(group_, nullptr, sizeof(mend_group_block), 0, &count));
+        check(mend_graph_pool_get_blocks(graph_pool_, nullptr, sizeof(mend_graph_pool_block), 0,
+                                         &count));
         do { /* until no other thread has made it too small */
             found.resize(count);
-            check(mend_group_get_blocks(group_, found.data(), sizeof(mend_group_block),
-                                        found.size(), &count));
+            check(mend_graph_pool_get_blocks(graph_pool_, found.data(),
+                                             sizeof(mend_graph_pool_block), found.size(), &count));
         } while (count > found.size());
         found.resize(count);
         return found;
     }
-    void restore(const std::vector<mend_group_block> &blocks) const
+    void restore(const std::vector<mend_graph_pool_block> &blocks) const
     {
-        check(
-            mend_group_set_blocks(group_, blocks.data(), sizeof(mend_group_block), blocks.size()));
+        check(mend_graph_pool_set_blocks(graph_pool_, blocks.data(), sizeof(mend_graph_pool_block),
+                                         blocks.size()));
     }
 
-    /* Ends the group: every launch of its graphs precedes this point of `stream`. If it throws, the
-     * group is unchanged. */
+    /* Ends the graph pool: every launch of its graphs precedes this point of `stream`. If it
+     * throws, the graph pool is unchanged. */
     void destroy(mend_stream stream)
     {
-        check(mend_group_destroy(group_, stream));
-        group_ = nullptr;
+        check(mend_graph_pool_destroy(graph_pool_, stream));
+        graph_pool_ = nullptr;
     }
 
   private:
     pool_ref pool_;
-    mend_group *group_ = nullptr;
+    mend_graph_pool *graph_pool_ = nullptr;
 };
 
 /* ---- pins and callbacks ---------------------------------------------------------------------- */

@@ -87,22 +87,22 @@ typedef struct mend_shortfall {
     uint64_t free_partial_bytes;    /* free bytes of partly used chunks */
     uint64_t waiting_stream_bytes;  /* free bytes that work of streams may still use */
     uint64_t waiting_context_bytes; /* free bytes that were freed without a stream */
-    uint64_t group_bytes;           /* free bytes that are kept for graphs */
+    uint64_t graph_pool_bytes;      /* free bytes that are kept for graphs */
     uint64_t emptiest_bytes;        /* free bytes of the emptiest chunk in use */
     uint64_t holder_address;        /* a block in that chunk; 0: there is none */
     uint64_t holder_bytes;          /* its size */
     uint64_t device_bytes;          /* memory of the device */
     uint64_t device_free_bytes;     /* free memory of the device */
-    uint64_t device_others_bytes;  /* memory of the device that is neither free nor of this pool: of
-                                    * others, or kept by a limit file */
-    uint64_t pinned_bytes;         /* of free_partial_bytes, in chunks that only pins keep in place:
-                                    * they hold no live block */
-    const mend_holder *holders[3]; /* those with most bytes, in falling order; NULL: no more of
-                                    * them, or no host memory to sum them up */
-    const mend_holder *suspect;    /* the one that grew most, of those that look like a leak; NULL:
-                                    * none does */
-    uint64_t device_kept_bytes;    /* free memory of the device that keep_free_bytes keeps from the
-                                    * pool */
+    uint64_t device_others_bytes;   /* memory of the device that is neither free nor of this pool:
+                                     * of others, or kept by a limit file */
+    uint64_t pinned_bytes;          /* of free_partial_bytes, in chunks that only pins keep in
+                                     * place: they hold no live block */
+    const mend_holder *holders[3];  /* those with most bytes, in falling order; NULL: no more of
+                                     * them, or no host memory to sum them up */
+    const mend_holder *suspect;     /* the one that grew most, of those that look like a leak; NULL:
+                                     * none does */
+    uint64_t device_kept_bytes;     /* free memory of the device that keep_free_bytes keeps from the
+                                     * pool */
 } mend_shortfall;
 
 /* The last failure of a call in this thread. */

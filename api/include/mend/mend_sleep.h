@@ -49,14 +49,14 @@ typedef struct mend_sleep_options {
     const mend_sleep_rule *rules; /* borrowed; of two for one tag the first counts */
     size_t rule_bytes;            /* sizeof(mend_sleep_rule); 0: as in version 0.1 */
     size_t rule_count;
-    int others;      /* a mend_keep for the blocks that no rule names; 0: MEND_KEEP_HOST if
-                      * there are no rules, else MEND_KEEP_AWAKE */
-    int skip_pinned; /* 1: pinned and exported memory stays awake, and the report counts it;
-                      * 0: it is an error */
-    int keep_free;   /* 0: free memory of the pool is given back, as by mend_trim. 1: it is not.
-                      * 2: nor that of what sleeps, which becomes free memory of the pool: for
-                      * work of this process, which takes it without a creation, as a wake
-                      * does */
+    int others;            /* a mend_keep for the blocks that no rule names; 0: MEND_KEEP_HOST if
+                            * there are no rules, else MEND_KEEP_AWAKE */
+    int skip_pinned;       /* 1: pinned and exported memory stays awake, and the report counts it;
+                            * 0: it is an error */
+    int keep_free;         /* 0: free memory of the pool is given back, as by mend_trim. 1: it is
+                            * not. 2: nor that of what sleeps, which becomes free memory of the
+                            * pool: for work of this process, which takes it without a creation, as
+                            * a wake does */
     const char *directory; /* where MEND_KEEP_FILE makes its file; needed if a rule or `others` says
                             * so, even if no block is kept there. The file has no name there, so a
                             * crash leaves nothing */
@@ -97,7 +97,7 @@ typedef struct mend_sleep_report {
  * Puts live blocks to sleep: what their options say is kept, their physical memory goes back to the
  * device, and their addresses stay theirs. `options` NULL: all blocks, kept in pinned memory of the
  * host. Committed pages of ranges (mend_range.h) sleep as blocks, and all that is said of blocks
- * here holds for them. Blocks of groups sleep too. Free memory that is kept for graphs has the
+ * here holds for them. Blocks of graph pools sleep too. Free memory that is kept for graphs has the
  * sleep tag of the block that was there last, and sleeps, without its contents, by a rule for that
  * tag; without one see mend_sleep_options.graphs. Graphs captured before can be launched after
  * mend_wake, and not while their memory sleeps. Blocks of other processes (mend_import) stay as

@@ -30,7 +30,7 @@
     X(mappings, "1", "mappings held, retired ones included")                                       \
     X(peak_mappings, "1", "largest mappings")                                                      \
     X(streams, "1", "streams that the pool knows")                                                 \
-    X(groups, "1", "groups created and not destroyed")                                             \
+    X(graph_pools, "1", "graph pools created and not destroyed")                                   \
     X(allocations, "1", "successful mend_alloc")                                                   \
     X(frees, "1", "successful mend_free of a block")                                               \
     X(out_of_memory, "1", "requests that ended in out of memory")                                  \
@@ -80,7 +80,7 @@
     X(peak_large_reserved_bytes, "B", "most physical memory mapped in the large zone")             \
     X(attainable_bytes, "B", "limit_bytes; less if the device has less, or refuses more")          \
     X(peer_devices, "1", "other devices that may use the pool's memory")                           \
-    X(captures, "1", "captures outside of groups whose memory is kept for their graphs")           \
+    X(captures, "1", "captures outside of graph pools whose memory is kept for their graphs")      \
     X(pinned_bytes, "B", "of reserved_bytes, in chunks with a pin or an export")                   \
     X(exported_blocks, "1", "exports: live blocks, and pages of ranges, for other processes")      \
     X(exported_bytes, "B", "of reserved_bytes, in chunks with such a block")                       \

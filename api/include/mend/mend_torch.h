@@ -86,8 +86,9 @@ MEND_API mend_result mend_torch_block_alloc_at(int device, uint64_t size_bytes, 
  * stream is MEND_NO_STREAM, and sizes are 0. */
 MEND_API mend_result mend_torch_block_find(const void *pointer, mend_torch_block *block);
 
-/* Declares that a stream uses the block at a pointer: as mend_group_record_stream, if the stream is
- * captured in the pool of PyTorch's that the block is of. Results as mend_device_record_stream. */
+/* Declares that a stream uses the block at a pointer: as mend_graph_pool_record_stream, if the
+ * stream is captured in the pool of PyTorch's that the block is of. Results as
+ * mend_device_record_stream. */
 MEND_API mend_result mend_torch_block_record_stream(void *pointer, mend_stream stream);
 
 /* Frees a block that mend_torch_block_find described, in the order of its own stream. In a pool of
@@ -135,8 +136,8 @@ MEND_API mend_result mend_torch_pool_end(int device, mend_torch_pool_id id);
 
 /* Takes a user away. With the last one the pool ends: its memory serves everybody when the work
  * queued so far is done; live blocks stay live. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (there is no
- * such pool, or it is begun and this is its last user); results as mend_group_destroy: the memory
- * is then released at a later call. */
+ * such pool, or it is begun and this is its last user); results as mend_graph_pool_destroy: the
+ * memory is then released at a later call. */
 MEND_API mend_result mend_torch_pool_remove(int device, mend_torch_pool_id id);
 
 /* Marks a pool (MemPool(use_on_oom=True)), or not: its free memory may serve a request that is out
@@ -164,11 +165,11 @@ MEND_API int mend_torch_pool_begins_native(int device, mend_torch_pool_id id);
 /* What is known of a pool. */
 typedef struct mend_torch_pool_info {
     size_t struct_size;
-    int users;         /* 0: there is no such pool */
-    int is_begun;      /* 1: it has begun, and not ended */
-    int is_foreign;    /* 1: PyTorch's own allocator keeps it */
-    mend_group *group; /* keeps its memory; NULL: nothing was allocated in it yet, or its memory is
-                        * shared */
+    int users;                   /* 0: there is no such pool */
+    int is_begun;                /* 1: it has begun, and not ended */
+    int is_foreign;              /* 1: PyTorch's own allocator keeps it */
+    mend_graph_pool *graph_pool; /* keeps its memory; NULL: nothing was allocated in it yet, or its
+                                  * memory is shared */
 } mend_torch_pool_info;
 #define MEND_TORCH_POOL_INFO_INIT                                                                  \
     {                                                                                              \
@@ -179,9 +180,10 @@ typedef struct mend_torch_pool_info {
 MEND_API mend_result mend_torch_pool_get_info(int device, mend_torch_pool_id id,
                                               mend_torch_pool_info *info);
 
-/* The pool of PyTorch's that a tag (mend_alloc_options) or a group belongs to; both 0: none. */
+/* The pool of PyTorch's that a tag (mend_alloc_options) or a graph pool belongs to; both 0:
+ * none. */
 MEND_API mend_torch_pool_id mend_torch_pool_of_tag(uint64_t tag);
-MEND_API mend_torch_pool_id mend_torch_pool_of_group(const mend_group *group);
+MEND_API mend_torch_pool_id mend_torch_pool_of_graph_pool(const mend_graph_pool *graph_pool);
 
 /* ---- PyTorch: memory in total --------------------------------------------------------------- */
 

@@ -37,7 +37,7 @@ typedef struct CUstream_st *mend_stream;
  * constant expression, so this may initialize a `const`, but not a `constexpr`. */
 #define MEND_NO_STREAM MEND_STREAM_OF(-1)
 
-/* For mend_group_begin: all streams. */
+/* For mend_graph_pool_begin: all streams. */
 #define MEND_EVERY_STREAM MEND_STREAM_OF(-2)
 
 /* For mend_pool_config.shareable: by file descriptors, and by fabric handles if the device has
@@ -51,8 +51,8 @@ typedef struct CUstream_st *mend_stream;
 #define MEND_PEERS_NONE (1ull << 63)
 
 /* Objects of the library. */
-typedef struct mend_pool mend_pool;     /* one allocator on one device */
-typedef struct mend_group mend_group;   /* blocks that belong to captured graphs */
+typedef struct mend_pool mend_pool;             /* one allocator on one device */
+typedef struct mend_graph_pool mend_graph_pool; /* blocks that belong to captured graphs */
 typedef struct mend_driver mend_driver; /* a table of driver calls: CUDA, or a simulated device */
 
 /* ---- log ------------------------------------------------------------------------------------- */

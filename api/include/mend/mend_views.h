@@ -27,32 +27,32 @@ typedef enum mend_region_kind {
  * has the same fields. It may span several chunks. Fields may be added at the end. */
 typedef struct mend_region {
     void *address;
-    uint64_t size_bytes;      /* of a block: rounded up to 512 */
-    void *segment;            /* the start of the contiguous mapped addresses of its zone that it
-                               * lies in */
-    int kind;                 /* a mend_region_kind */
-    int is_small;             /* 1: in the small zone, whose chunks are small */
-    int is_pinned;            /* 1: in a chunk with a pin or an export (a block: one of its chunks
-                               * is); see mend_pin */
-    int is_for_graphs;        /* 1: kept for captured graphs: for those of `group`, or, if that is
-                               * NULL, of a capture outside of groups */
-    uint64_t requested_bytes; /* of a block: the size asked for; 0: free memory */
-    mend_stream stream;       /* of a block: the stream that it was allocated for. Of waiting
-                               * memory: the stream that may still use it. MEND_NO_STREAM: none,
-                               * several, or one that the program has forgotten */
-    mend_group *group;        /* the group that the memory belongs to; NULL: none */
-    uint64_t tag;             /* of a block: the tag that it was allocated with; 0: none */
-    int is_unmapped;          /* 1: a compaction could not map it again (of a block: a part of it),
-                               * and it cannot be used now; see mend_defrag */
-    int is_asleep;            /* 1: it sleeps (of a block: a part of it); see mend_sleep */
-    int contents_dropped;     /* of a block: 1: a sleep dropped contents of it: see mend_keep */
-    uint32_t scope;           /* of a block or page: number of the scope that it was allocated in
-                               * (mend_scope_info); 0: none */
-    uint32_t stack;           /* of a block: the number of its stack (mend_stack_set_source); 0:
-                               * none */
-    uint64_t sleep_tag;       /* of a block or page: as in mend_block_info; 0: none */
-    int is_pending;           /* 1: waiting memory that the stream which freed it cannot have yet:
-                               * another one may still use it (mend_record_stream) */
+    uint64_t size_bytes;         /* of a block: rounded up to 512 */
+    void *segment;               /* the start of the contiguous mapped addresses of its zone that it
+                                  * lies in */
+    int kind;                    /* a mend_region_kind */
+    int is_small;                /* 1: in the small zone, whose chunks are small */
+    int is_pinned;               /* 1: in a chunk with a pin or an export (a block: one of its
+                                  * chunks is); see mend_pin */
+    int is_for_graphs;           /* 1: kept for captured graphs: for those of `graph_pool`, or, if
+                                  * that is NULL, of a capture outside of graph pools */
+    uint64_t requested_bytes;    /* of a block: the size asked for; 0: free memory */
+    mend_stream stream;          /* of a block: the stream that it was allocated for. Of waiting
+                                  * memory: the stream that may still use it. MEND_NO_STREAM: none,
+                                  * several, or one that the program has forgotten */
+    mend_graph_pool *graph_pool; /* the graph pool that the memory belongs to; NULL: none */
+    uint64_t tag;                /* of a block: the tag that it was allocated with; 0: none */
+    int is_unmapped;             /* 1: a compaction could not map it again (of a block: a part of
+                                  * it), and it cannot be used now; see mend_defrag */
+    int is_asleep;               /* 1: it sleeps (of a block: a part of it); see mend_sleep */
+    int contents_dropped;        /* of a block: 1: a sleep dropped contents of it: see mend_keep */
+    uint32_t scope;              /* of a block or page: number of the scope that it was allocated in
+                                  * (mend_scope_info); 0: none */
+    uint32_t stack;              /* of a block: the number of its stack (mend_stack_set_source); 0:
+                                  * none */
+    uint64_t sleep_tag;          /* of a block or page: as in mend_block_info; 0: none */
+    int is_pending;              /* 1: waiting memory that the stream which freed it cannot have
+                                  * yet: another one may still use it (mend_record_stream) */
 } mend_region;
 
 /*
@@ -208,26 +208,27 @@ MEND_API mend_result mend_get_holders(mend_pool *pool, unsigned by, mend_holder 
 
 /* The kind of an event. Later versions may add kinds. */
 typedef enum mend_event_kind {
-    MEND_EVENT_ALLOC = 1,          /* a block was allocated, for `stream` */
-    MEND_EVENT_FREE = 2,           /* a block was freed, on `stream` */
-    MEND_EVENT_MAP = 3,            /* addresses entered the regions of the pool, as free memory */
-    MEND_EVENT_UNMAP = 4,          /* free memory left them: its chunk moves, or goes back */
-    MEND_EVENT_CREATE = 5,         /* a chunk was created; no address */
-    MEND_EVENT_RELEASE = 6,        /* a chunk was given back to the driver; no address */
-    MEND_EVENT_COMPACT = 7,        /* the live blocks of a chunk were copied out of it */
-    MEND_EVENT_OUT_OF_MEMORY = 8,  /* a request failed: its size and stream; no address */
-    MEND_EVENT_HOST_WAIT = 9,      /* the host waited for the GPU */
-    MEND_EVENT_STREAM_WAIT = 10,   /* `stream` was made to wait for another on the GPU */
-    MEND_EVENT_TRIM = 11,          /* a trim ended: the bytes it gave back; no address */
-    MEND_EVENT_LIMIT = 12,         /* a limit was set: its bytes; no address */
-    MEND_EVENT_PIN = 13,           /* a range was pinned */
-    MEND_EVENT_UNPIN = 14,         /* a pin was undone */
-    MEND_EVENT_GROUP_DESTROY = 15, /* `group` was destroyed: the pointer is no longer valid */
-    MEND_EVENT_SLEEP = 16,         /* a chunk with its blocks went to sleep: see mend_sleep */
-    MEND_EVENT_WAKE = 17,          /* its addresses are usable again, in this or another chunk */
-    MEND_EVENT_COMMIT = 18,        /* pages of a range were committed, for `stream` */
-    MEND_EVENT_DECOMMIT = 19,      /* pages of a range were decommitted, on `stream` */
-    MEND_EVENT_EXCHANGE = 20,      /* the memory at these addresses is in another chunk now */
+    MEND_EVENT_ALLOC = 1,         /* a block was allocated, for `stream` */
+    MEND_EVENT_FREE = 2,          /* a block was freed, on `stream` */
+    MEND_EVENT_MAP = 3,           /* addresses entered the regions of the pool, as free memory */
+    MEND_EVENT_UNMAP = 4,         /* free memory left them: its chunk moves, or goes back */
+    MEND_EVENT_CREATE = 5,        /* a chunk was created; no address */
+    MEND_EVENT_RELEASE = 6,       /* a chunk was given back to the driver; no address */
+    MEND_EVENT_COMPACT = 7,       /* the live blocks of a chunk were copied out of it */
+    MEND_EVENT_OUT_OF_MEMORY = 8, /* a request failed: its size and stream; no address */
+    MEND_EVENT_HOST_WAIT = 9,     /* the host waited for the GPU */
+    MEND_EVENT_STREAM_WAIT = 10,  /* `stream` was made to wait for another on the GPU */
+    MEND_EVENT_TRIM = 11,         /* a trim ended: the bytes it gave back; no address */
+    MEND_EVENT_LIMIT = 12,        /* a limit was set: its bytes; no address */
+    MEND_EVENT_PIN = 13,          /* a range was pinned */
+    MEND_EVENT_UNPIN = 14,        /* a pin was undone */
+    MEND_EVENT_GRAPH_POOL_DESTROY = 15, /* `graph_pool` was destroyed: the pointer is no longer
+                                         * valid */
+    MEND_EVENT_SLEEP = 16,              /* a chunk with its blocks went to sleep: see mend_sleep */
+    MEND_EVENT_WAKE = 17,     /* its addresses are usable again, in this or another chunk */
+    MEND_EVENT_COMMIT = 18,   /* pages of a range were committed, for `stream` */
+    MEND_EVENT_DECOMMIT = 19, /* pages of a range were decommitted, on `stream` */
+    MEND_EVENT_EXCHANGE = 20, /* the memory at these addresses is in another chunk now */
     MEND_EVENT_KINDS
 } mend_event_kind;
 
@@ -257,28 +258,28 @@ typedef enum mend_event_cause {
 /* One event of a pool. A field that its kind does not mention is 0, and `stream` MEND_NO_STREAM.
  * Fields may be added at the end. */
 typedef struct mend_history_event {
-    uint64_t sequence;        /* from 1, one more with each event of the pool */
-    uint64_t time_ns;         /* CLOCK_MONOTONIC; on a simulated device its clock */
-    int kind;                 /* a mend_event_kind */
-    int is_for_graphs;        /* of a block: 1: it belongs to captured graphs */
-    void *address;            /* where a block or a range begins */
-    uint64_t size_bytes;      /* of a block: rounded up to 512 */
-    mend_stream stream;       /* see the kind */
-    mend_group *group;        /* of a block: its group, or NULL; it may be released by now, so use
-                               * it only to compare */
-    uint64_t tag;             /* of a block: the tag that it was allocated with; of pages: the
-                               * tag of their range; without one the sleep tag; 0: none */
-    uint64_t requested_bytes; /* of a block: the size asked for */
-    uint64_t chunk;           /* of memory: the number of its chunk in the pool, which the chunk
-                               * keeps when it moves, and which no other gets; of a block: of the
-                               * chunk in which it begins. 0: none, or several */
-    uint64_t duration_ns;     /* of ALLOC: how long it took to make room for it, with waits for
-                               * threads that make room, too; 0: there was room. Of others but
-                               * FREE: how long slow calls of the driver took since the last event
-                               * that says so */
-    uint32_t scope;           /* of a block: the number of the scope that it was allocated in */
-    int cause;                /* a mend_event_cause */
-    uint32_t stack;           /* of a block: the number of its stack; 0: none */
+    uint64_t sequence;           /* from 1, one more with each event of the pool */
+    uint64_t time_ns;            /* CLOCK_MONOTONIC; on a simulated device its clock */
+    int kind;                    /* a mend_event_kind */
+    int is_for_graphs;           /* of a block: 1: it belongs to captured graphs */
+    void *address;               /* where a block or a range begins */
+    uint64_t size_bytes;         /* of a block: rounded up to 512 */
+    mend_stream stream;          /* see the kind */
+    mend_graph_pool *graph_pool; /* of a block: its graph pool, or NULL; it may be released by now,
+                                  * so use it only to compare */
+    uint64_t tag;                /* of a block: the tag that it was allocated with; of pages: the
+                                  * tag of their range; without one the sleep tag; 0: none */
+    uint64_t requested_bytes;    /* of a block: the size asked for */
+    uint64_t chunk;              /* of memory: the number of its chunk in the pool, which the chunk
+                                  * keeps when it moves, and which no other gets; of a block: of the
+                                  * chunk in which it begins. 0: none, or several */
+    uint64_t duration_ns;        /* of ALLOC: how long it took to make room for it, with waits for
+                                  * threads that make room, too; 0: there was room. Of others but
+                                  * FREE: how long slow calls of the driver took since the last
+                                  * event that says so */
+    uint32_t scope;              /* of a block: the number of the scope that it was allocated in */
+    int cause;                   /* a mend_event_cause */
+    uint32_t stack;              /* of a block: the number of its stack; 0: none */
 } mend_history_event;
 
 /*

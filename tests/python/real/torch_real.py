@@ -284,7 +284,7 @@ class Real(Programs):
                 outer = empty(5 * MIB)
                 addresses = inner.data_ptr(), outer.data_ptr()
                 del inner
-            assert libmend.stats()["groups"] == 1
+            assert libmend.stats()["graph_pools"] == 1
             others = [empty(5 * MIB) for _ in range(8)]
             assert not {tensor.data_ptr() for tensor in others} & set(addresses)
             graph.replay()
@@ -295,7 +295,7 @@ class Real(Programs):
             gc.collect()
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
-            assert libmend.stats()["groups"] == 0
+            assert libmend.stats()["graph_pools"] == 0
             assert torch.cuda.memory_reserved() == 0
             """)
 
@@ -306,8 +306,8 @@ class Real(Programs):
             for graph in graphs:
                 with torch.cuda.graph(graph, pool=pool):
                     empty(20 * MIB)
-            assert libmend.stats()["groups"] == 1
-            assert libmend.room()["group_bytes"] < 40 * MIB
+            assert libmend.stats()["graph_pools"] == 1
+            assert libmend.room()["graph_pool_bytes"] < 40 * MIB
             for graph in reversed(graphs):
                 graph.replay()
             torch.cuda.synchronize()

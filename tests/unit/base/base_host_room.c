@@ -33,7 +33,7 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
     return remove(path);
 }
 
-MEND_TEST(base_host_room, it_is_the_least_that_the_machine_and_the_groups_leave)
+MEND_TEST(base_host_room, it_is_the_least_that_the_machine_and_the_graph_pools_leave)
 {
     const struct {
         const char *file[3][2];

@@ -25,7 +25,7 @@ static mend_history_event event_of(uint64_t i)
         .address = (void *)(uintptr_t)(i % 3 == 0 ? UINT64_MAX - i : i << 9),
         .size_bytes = i % 7 == 0 ? wild : 512 * i,
         .stream = i % 2 == 0 ? MEND_NO_STREAM : NULL,
-        .group = (mend_group *)(uintptr_t)(i % 11 == 0 ? i : 0),
+        .graph_pool = (mend_graph_pool *)(uintptr_t)(i % 11 == 0 ? i : 0),
         .tag = i % 13 == 0 ? UINT64_MAX : 0,
         .requested_bytes = i,
         .chunk = i / 2,

@@ -172,25 +172,25 @@ NO_STREAM_TEST(behind_a_late_gpu_the_host_waits_also_for_frees_of_streams)
     EXPECT_TRUE(mend_world_stats(w).peak_reserved_bytes <= 256 * MEND_MIB);
 }
 
-/* Groups are begun all the time, and their blocks freed in between; a release that the driver
+/* Graph pools are begun all the time, and their blocks freed in between; a release that the driver
  * refuses loses nothing. */
-KIT_EACH(pool_no_stream, what_groups_leave_is_covered_before_the_next_begins, int, is_refused, 2,
-         kit_open_with(w, 4096 * MEND_MIB, NULL))
+KIT_EACH(pool_no_stream, what_graph_pools_leave_is_covered_before_the_next_begins, int, is_refused,
+         2, kit_open_with(w, 4096 * MEND_MIB, NULL))
 {
     for (int i = 0; i < 20; i++) {
-        mend_group *group = kit_begin_group(w, MEND_EVERY_STREAM);
+        mend_graph_pool *graph_pool = kit_begin_graph_pool(w, MEND_EVERY_STREAM);
         void *outlives = kit_alloc(w, (is_refused ? 1 : 40) * MEND_MIB, S(0));
         void *freed = kit_alloc(w, (is_refused ? 40 : 1) * MEND_MIB, S(1));
         void *small = kit_alloc(w, 4096, S(0));
         kit_free(w, freed, S(1));
         kit_free(w, small, S(0));
-        EXPECT_OK(mend_group_end(group));
+        EXPECT_OK(mend_graph_pool_end(graph_pool));
         if (is_refused) {
             kit_fail(w, "event_record", 1, 1, MEND_DRIVER_UNKNOWN);
-            EXPECT_ERROR(DRIVER, mend_group_destroy(group, S(0)));
+            EXPECT_ERROR(DRIVER, mend_graph_pool_destroy(graph_pool, S(0)));
             mend_sim_clear_faults(w->sim);
         }
-        EXPECT_OK(mend_group_destroy(group, MEND_NO_STREAM));
+        EXPECT_OK(mend_graph_pool_destroy(graph_pool, MEND_NO_STREAM));
         kit_free(w, outlives, S(0));
         mend_sim_advance(w->sim, LONG_NS);
     }
@@ -239,20 +239,20 @@ KIT_EACH(pool_no_stream, a_capture_that_any_pool_was_told_of_is_left_alone, int,
          kit_open_with(w, 4096 * MEND_MIB, NULL))
 {
     mend_pool *other = NULL;
-    mend_group *group = NULL;
+    mend_graph_pool *graph_pool = NULL;
     mend_sim_graph *graph = NULL;
     EXPECT_OK(mend_pool_create(&w->pool_config, &other));
-    EXPECT_OK(mend_group_create(is_of_other ? other : w->pool, &group));
-    EXPECT_OK(mend_group_begin(group, S(1)));
+    EXPECT_OK(mend_graph_pool_create(is_of_other ? other : w->pool, &graph_pool));
+    EXPECT_OK(mend_graph_pool_begin(graph_pool, S(1)));
     EXPECT_OK(mend_sim_begin_capture(w->sim, S(1), MEND_SIM_CAPTURE_RELAXED));
     alloc_and_free(w, 100, BLOCK_BYTES);
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, context_fences, 0, host_waits, 0);
     EXPECT_OK(mend_sim_end_capture(w->sim, S(1), &graph));
     mend_sim_graph_destroy(w->sim, graph);
-    EXPECT_OK(mend_group_end(group));
+    EXPECT_OK(mend_graph_pool_end(graph_pool));
     alloc_and_free(w, 100, BLOCK_BYTES);
     EXPECT_TRUE(mend_world_stats(w).context_fences > 0);
-    EXPECT_OK(mend_group_destroy(group, S(1)));
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(1)));
     EXPECT_OK(mend_pool_destroy(other));
 }

@@ -9,8 +9,8 @@
 typedef struct scene {
     mend_world w;
     void *blocks[4];
-    mend_group *group;
-    mend_group *captured; /* its capture is in progress */
+    mend_graph_pool *graph_pool;
+    mend_graph_pool *captured; /* its capture is in progress */
     mend_sim_graph *graph;
     mend_range *range;
     mend_shortfall shortfall;
@@ -18,7 +18,7 @@ typedef struct scene {
 
 static bool open_scene(scene *s)
 {
-    *s = (scene){.group = NULL};
+    *s = (scene){.graph_pool = NULL};
     mend_world_init(&s->w);
     s->w.sim_config.memory_bytes = 8 * MEND_MIB;
     s->w.pool_config.limit_bytes = 4 * MEND_MIB;
@@ -65,26 +65,26 @@ static void unpin(scene *s)
 
 static void keep(scene *s, uint64_t size_bytes)
 {
-    s->group = kit_begin_group(&s->w, s->w.streams[0]);
+    s->graph_pool = kit_begin_graph_pool(&s->w, s->w.streams[0]);
     kit_free(&s->w, kit_alloc(&s->w, size_bytes, s->w.streams[0]), s->w.streams[0]);
-    EXPECT_OK(mend_group_end(s->group));
+    EXPECT_OK(mend_graph_pool_end(s->graph_pool));
 }
 
-static void keep_for_group(scene *s)
+static void keep_for_graph_pool(scene *s)
 {
     keep(s, 3 * MEND_MIB);
 }
 
 static void release(scene *s)
 {
-    EXPECT_OK(mend_group_destroy(s->group, s->w.streams[0]));
+    EXPECT_OK(mend_graph_pool_destroy(s->graph_pool, s->w.streams[0]));
 }
 
 /* Only a wait for the context would free it. */
 static void free_and_capture(scene *s, uint64_t size_bytes)
 {
     kit_leave_in_flight(&s->w, size_bytes, s->w.streams[1], 1000, MEND_NO_STREAM);
-    s->captured = kit_begin_captured_group(&s->w, s->w.streams[2]);
+    s->captured = kit_begin_captured_graph_pool(&s->w, s->w.streams[2]);
 }
 
 static void free_in_capture(scene *s)
@@ -95,12 +95,12 @@ static void free_in_capture(scene *s)
 static void end_capture(scene *s)
 {
     mend_sim_graph_destroy(s->w.sim, kit_end_capture(&s->w, s->w.streams[2]));
-    EXPECT_OK(mend_group_end(s->captured));
+    EXPECT_OK(mend_graph_pool_end(s->captured));
     s->captured = NULL;
 }
 
-/* What was used before the capture is freed in it, outside of groups: the same stream does not get
- * it either. */
+/* What was used before the capture is freed in it, outside of graph pools: the same stream does not
+ * get it either. */
 static void free_what_was_used_before(scene *s)
 {
     take_row(s);
@@ -110,7 +110,7 @@ static void free_what_was_used_before(scene *s)
     give(s, 2);
 }
 
-static void free_beside_a_group(scene *s)
+static void free_beside_a_graph_pool(scene *s)
 {
     keep(s, MEND_MIB);
     for (int i = 1; i < 4; i++) {
@@ -187,7 +187,7 @@ static void empty_in_capture(scene *s)
     EXPECT_OK(mend_range_create(s->w.pool, 4 * MEND_MIB, NULL, &s->range));
     take_row(s);
     give(s, 0);
-    s->captured = kit_begin_captured_group(&s->w, s->w.streams[2]);
+    s->captured = kit_begin_captured_graph_pool(&s->w, s->w.streams[2]);
 }
 
 /* All of the device, in quarters of chunks: of each the middle is free, and of one all if
@@ -242,23 +242,27 @@ typedef struct row {
 
 static const row rows[] = {
     {"limit", fill, MEND_MIB, "Raise the limit to 5.00 MiB or more", "would help", raise_limit},
-    {"limit, pins", pin_between, 2 * MEND_MIB, "Raise the limit to 6.00 MiB", "groups",
+    {"limit, pins", pin_between, 2 * MEND_MIB, "Raise the limit to 6.00 MiB", "graph_pools",
      raise_limit},
-    {"pins", pin_between, 2 * MEND_MIB, "Undoing pins (mend_unpin) would help", "groups", unpin},
-    {"limit, groups", keep_for_group, 2 * MEND_MIB, "Raise the limit to ", "pins", raise_limit},
-    {"groups", keep_for_group, 2 * MEND_MIB, "Releasing groups whose graphs are no longer", "pins",
-     release},
-    {"limit, capture", free_in_capture, 2 * MEND_MIB, "Raise the limit to ", "groups", raise_limit},
+    {"pins", pin_between, 2 * MEND_MIB, "Undoing pins (mend_unpin) would help", "graph_pools",
+     unpin},
+    {"limit, graph pools", keep_for_graph_pool, 2 * MEND_MIB, "Raise the limit to ", "pins",
+     raise_limit},
+    {"graph_pools", keep_for_graph_pool, 2 * MEND_MIB,
+     "Releasing graph pools whose graphs are no longer", "pins", release},
+    {"limit, capture", free_in_capture, 2 * MEND_MIB, "Raise the limit to ", "graph_pools",
+     raise_limit},
     {"capture", free_in_capture, 2 * MEND_MIB, "Ending the capture in progress would help",
-     "groups", end_capture},
-    {"capture and groups", keep_and_capture, 3 * MEND_MIB,
-     "Ending the capture in progress and releasing groups would help", "pins", end_and_release},
+     "graph_pools", end_capture},
+    {"capture and graph pools", keep_and_capture, 3 * MEND_MIB,
+     "Ending the capture in progress and releasing graph pools would help", "pins",
+     end_and_release},
     {"capture and graph", free_what_was_used_before, 2 * MEND_MIB,
      "Ending the capture in progress and destroying its graph would help", "wait for freed",
      end_and_destroy},
-    {"capture, graph and groups", free_beside_a_group, 3 * MEND_MIB,
-     "Ending the capture in progress, releasing groups and destroying graphs would help", "wait",
-     undo_all},
+    {"capture, graph and graph pools", free_beside_a_graph_pool, 3 * MEND_MIB,
+     "Ending the capture in progress, releasing graph pools and destroying graphs would help",
+     "wait", undo_all},
     {"graph", capture_and_end, 2 * MEND_MIB, "Destroying graphs that are no longer launched would",
      "roups", destroy_graph},
     {"free", take_device, 2 * MEND_MIB, "Free blocks: no setting would help", "Raise", free_two},
@@ -267,11 +271,11 @@ static const row rows[] = {
     {"defrag", free_middles_and_one, 2 * MEND_MIB,
      "Free 1.00 MiB more in whole chunks, or let mend_defrag join what is beside live blocks",
      "Raise", defrag},
-    {"commit", lower_limit, MEND_MIB, "Raise the limit to ", "groups", raise_limit},
-    {"commit, capture", empty_in_capture, 2 * MEND_MIB, "Raise the limit to 6.00 MiB", "groups",
-     raise_limit},
+    {"commit", lower_limit, MEND_MIB, "Raise the limit to ", "graph_pools", raise_limit},
+    {"commit, capture", empty_in_capture, 2 * MEND_MIB, "Raise the limit to 6.00 MiB",
+     "graph_pools", raise_limit},
     {"commit after capture", empty_in_capture, MEND_MIB,
-     "Ending the capture in progress would help", "groups", end_capture},
+     "Ending the capture in progress would help", "graph_pools", end_capture},
 };
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 

@@ -122,7 +122,7 @@ THIN_TEST(pool_defrag, limits_are_kept, 64 * MEND_MIB)
     EXPECT_U64_EQ(1, report.compactions);
 }
 
-/* Once the free memory of a chunk belongs to a group, and once its live block. */
+/* Once the free memory of a chunk belongs to a graph pool, and once its live block. */
 MEND_TEST(pool_defrag, memory_of_graphs_stays_where_it_is)
 {
     for (int is_live = 0; is_live < 2; is_live++) {
@@ -131,16 +131,16 @@ MEND_TEST(pool_defrag, memory_of_graphs_stays_where_it_is)
         give(&r, take(&r, CHUNK), CHUNK);
         EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
         void *block = is_live ? NULL : take(&r, BLOCK);
-        mend_group *group = kit_begin_group(&r.w, r.stream);
+        mend_graph_pool *graph_pool = kit_begin_graph_pool(&r.w, r.stream);
         if (is_live) {
             block = take(&r, BLOCK);
         } else {
             give(&r, take(&r, CHUNK - BLOCK), CHUNK - BLOCK);
         }
-        EXPECT_RESULT(MEND_OK, mend_group_end(group));
+        EXPECT_RESULT(MEND_OK, mend_graph_pool_end(graph_pool));
         EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.w).reserved_bytes);
         EXPECT_U64_EQ(0, defrag(&r, NULL).compactions);
-        EXPECT_RESULT(MEND_OK, mend_group_destroy(group, r.stream));
+        EXPECT_RESULT(MEND_OK, mend_graph_pool_destroy(graph_pool, r.stream));
         EXPECT_U64_EQ(1, defrag(&r, NULL).compactions);
         give(&r, block, BLOCK);
         close_rig(&r);

@@ -73,23 +73,23 @@ GROW_TEST(pool_grow, memory_that_comes_while_a_request_waits_its_turn_is_seen)
     EXPECT_INT_EQ(0, calls);
 }
 
-/* The group that took the request is gone when its turn comes: the block belongs to none. */
-GROW_TEST(pool_grow, a_group_may_go_while_a_request_waits_its_turn)
+/* The graph pool that took the request is gone when its turn comes: the block belongs to none. */
+GROW_TEST(pool_grow, a_graph_pool_may_go_while_a_request_waits_its_turn)
 {
     mend_heap *heap = &r->w.pool->heap;
-    mend_group *group = kit_begin_group(&r->w, MEND_EVERY_STREAM);
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(&r->w, MEND_EVERY_STREAM);
     pthread_t thread = begin_in_line(r);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    EXPECT_RESULT(MEND_OK, mend_graph_pool_end(graph_pool));
     mend_heap_lock(heap);
-    EXPECT_RESULT(MEND_OK, mend_group_leave(heap, group, MEND_NO_STREAM));
-    mend_group_drop(heap, group);
+    EXPECT_RESULT(MEND_OK, mend_graph_pool_leave(heap, graph_pool, MEND_NO_STREAM));
+    mend_graph_pool_drop(heap, graph_pool);
     mend_heap_unlock(heap);
     mend_mutex_unlock(&heap->grow);
     pthread_join(thread, NULL);
-    free(group);
+    free(graph_pool);
     EXPECT_RESULT(MEND_OK, r->result);
     mend_world_check(&r->w);
-    EXPECT_FALSE(mend_heap_block_at(heap, (uint64_t)(uintptr_t)r->pointer)->of_group);
+    EXPECT_FALSE(mend_heap_block_at(heap, (uint64_t)(uintptr_t)r->pointer)->of_graph_pool);
 }
 
 /* Another process has the memory; the block that another thread frees, while the driver is asked

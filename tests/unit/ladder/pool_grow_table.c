@@ -272,16 +272,16 @@ static void look(scenery *s)
     }
 }
 
-static void use_a_group(scenery *s)
+static void use_a_graph_pool(scenery *s)
 {
-    mend_group *group = kit_begin_group(&s->w, MEND_EVERY_STREAM);
-    give(s, &s->base, s->stream); /* no block of the group: idle memory is all it would get */
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(&s->w, MEND_EVERY_STREAM);
+    give(s, &s->base, s->stream); /* no block of the graph pool: idle memory is all it would get */
+    EXPECT_RESULT(MEND_OK, mend_graph_pool_end(graph_pool));
 }
 
 static void (*const deeds[])(scenery *s) = {
-    do_nothing,   take_cached, free_neighbours, free_all, use_new_streams,
-    free_without, look,        use_a_group,
+    do_nothing,   take_cached, free_neighbours,  free_all, use_new_streams,
+    free_without, look,        use_a_graph_pool,
 };
 
 /* ---- what needs its turn --------------------------------------------------------------------- */

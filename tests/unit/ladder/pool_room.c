@@ -64,18 +64,18 @@ ROOM_TEST(pool_room, for_no_stream_is_what_is_idle)
 /* The engine trial's case: 256 MiB by the formula, 156 really. */
 ROOM_TEST(pool_room, does_not_count_what_graphs_hold)
 {
-    mend_group *group = kit_begin_group(w, w->streams[0]);
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, w->streams[0]);
     kit_free(w, kit_alloc(w, 6 * MEND_MIB, w->streams[0]), w->streams[0]);
-    mend_room of_group = room_for(w, w->streams[0]);
-    EXPECT_U64_EQ(16 * MEND_MIB, of_group.now_bytes); /* its own memory serves it again */
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    mend_room of_graph_pool = room_for(w, w->streams[0]);
+    EXPECT_U64_EQ(16 * MEND_MIB, of_graph_pool.now_bytes); /* its own memory serves it again */
+    EXPECT_RESULT(MEND_OK, mend_graph_pool_end(graph_pool));
     mend_room room = room_for(w, w->streams[0]);
     EXPECT_U64_EQ(10 * MEND_MIB, room.now_bytes);
     EXPECT_U64_EQ(10 * MEND_MIB, room.after_waiting_bytes);
-    EXPECT_U64_EQ(6 * MEND_MIB, room.group_bytes);
+    EXPECT_U64_EQ(6 * MEND_MIB, room.graph_pool_bytes);
     EXPECT_U64_EQ(10 * MEND_MIB, expect_served(w, w->streams[0]));
-    EXPECT_RESULT(MEND_OK, mend_group_destroy(group, w->streams[0]));
-    EXPECT_U64_EQ(0, room_for(w, w->streams[0]).group_bytes);
+    EXPECT_RESULT(MEND_OK, mend_graph_pool_destroy(graph_pool, w->streams[0]));
+    EXPECT_U64_EQ(0, room_for(w, w->streams[0]).graph_pool_bytes);
     EXPECT_U64_EQ(16 * MEND_MIB, expect_served(w, w->streams[0]));
 }
 
@@ -85,9 +85,9 @@ ROOM_TEST(pool_room, is_had_behind_what_graphs_hold)
 {
     enum { KEPT = 80 * 1024, STEP = 24 * 1024, LIMIT = 6 * MEND_MIB };
     EXPECT_RESULT(MEND_OK, mend_set_limit(w->pool, LIMIT));
-    mend_group *group = kit_begin_group(w, w->streams[0]);
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, w->streams[0]);
     kit_free(w, kit_alloc(w, KEPT, w->streams[0]), w->streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    EXPECT_RESULT(MEND_OK, mend_graph_pool_end(graph_pool));
     for (uint64_t bytes = LIMIT - KEPT; bytes > STEP; bytes -= STEP) {
         ASSERT_TRUE(is_served_at_once(w, bytes, w->streams[0]));
         EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
@@ -129,9 +129,9 @@ ROOM_TEST(pool_room, a_capture_takes_what_waits_for_the_context)
     kit_leave_in_flight(w, 9 * MEND_MIB, w->streams[0], 1000, MEND_NO_STREAM);
     EXPECT_U64_EQ(16 * MEND_MIB, room_for(w, MEND_NO_STREAM).after_waiting_bytes);
     EXPECT_U64_EQ(7 * MEND_MIB, room_for(w, MEND_NO_STREAM).now_bytes);
-    mend_group *group = kit_begin_captured_group(w, w->streams[1]);
+    mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, w->streams[1]);
     EXPECT_U64_EQ(7 * MEND_MIB, room_for(w, w->streams[2]).after_waiting_bytes);
-    mend_sim_graph_destroy(w->sim, kit_end_captured_group(w, w->streams[1], group));
+    mend_sim_graph_destroy(w->sim, kit_end_captured_graph_pool(w, w->streams[1], graph_pool));
     EXPECT_U64_EQ(16 * MEND_MIB, room_for(w, w->streams[2]).after_waiting_bytes);
     EXPECT_U64_EQ(7 * MEND_MIB, expect_served(w, MEND_NO_STREAM));
 }

@@ -53,18 +53,18 @@ TRIM_WAIT_TEST(pool_trim_wait, does_not_wait_for_what_would_give_nothing_back, 3
 }
 
 /* A graph may be launched again at any time: nobody can wait for its last launch. */
-TRIM_WAIT_TEST(pool_trim_wait, leaves_the_memory_of_groups_without_a_wait, 32 * MEND_MIB, NULL)
+TRIM_WAIT_TEST(pool_trim_wait, leaves_the_memory_of_graph_pools_without_a_wait, 32 * MEND_MIB, NULL)
 {
     void *beside = kit_alloc(w, MEND_MIB / 4, w->streams[1]);
-    mend_group *group = kit_begin_group(w, w->streams[0]);
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, w->streams[0]);
     void *block = kit_alloc(w, MEND_MIB / 4, w->streams[0]); /* in the same chunk */
     leave_in_flight(w, block, MEND_MIB / 4, 0, 1000);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    EXPECT_RESULT(MEND_OK, mend_graph_pool_end(graph_pool));
     leave_in_flight(w, beside, MEND_MIB / 4, 1, 1000); /* and now that is empty */
     EXPECT_U64_EQ(MEND_MIB, mend_world_stats(w).free_empty_bytes);
     EXPECT_U64_EQ(0, trim_wait(w, 0));
     kit_expect_waits(w, 0, 0);
-    EXPECT_RESULT(MEND_OK, mend_group_destroy(group, w->streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_graph_pool_destroy(graph_pool, w->streams[0]));
     EXPECT_U64_EQ(MEND_MIB, trim_wait(w, 0));
 }
 

@@ -55,7 +55,7 @@ RIG_TEST(observe_audit, finds_a_front_cache_out_of_order, open_rig_with(r, true)
     EXPECT_FOUND(cached->cache_index, 1 - cached->cache_index, words);
     EXPECT_FOUND(cached->cache_index, (uint8_t)cache->count, words);
     EXPECT_FOUND(cached->waits.first.stream, 1000, words);
-    EXPECT_FOUND(heap->streams.items[stream].group, 7, words);
+    EXPECT_FOUND(heap->streams.items[stream].graph_pool, 7, words);
     cache->count = cache->promised = 3;
     expect_finding(heap, "front cache of zone 1");
     cache->count = cache->promised = 2;

@@ -266,9 +266,9 @@ RIG_TEST(observe_audit_fields, of_users)
     one->users--;
 }
 
-RIG_TEST(observe_audit_fields, of_nodes_groups_and_sums)
+RIG_TEST(observe_audit_fields, of_nodes_graph_pools_and_sums)
 {
-    mend_group *groups[2] = {NULL};
+    mend_graph_pool *graph_pools[2] = {NULL};
     mend_heap *heap = r->heap;
     mend_space *space = &heap->space;
     mend_slab *slabs[] = {&heap->nodes.runs, &heap->retire.nodes, &heap->chunks.slab,
@@ -281,15 +281,15 @@ RIG_TEST(observe_audit_fields, of_nodes_groups_and_sums)
     EXPECT_FOUND(heap->nodes.runs.promised_count, 1, "still promised");
     EXPECT_FOUND(heap->nodes.waits.promised_count, 1, "still promised");
     for (int i = 0; i < 2; i++) {
-        EXPECT_OK(mend_group_create(w->pool, &groups[i]));
+        EXPECT_OK(mend_graph_pool_create(w->pool, &graph_pools[i]));
     }
-    EXPECT_FOUND(heap->groups.count, heap->groups.count + 1, "count of groups");
+    EXPECT_FOUND(heap->graph_pools.count, heap->graph_pools.count + 1, "count of graph pools");
     mend_heap_counters *counters = &heap->counters;
     EXPECT_FOUND(counters->live_bytes, counters->live_bytes + 512, "counts of live blocks");
     EXPECT_FOUND(heap->zones[MEND_ZONE_LARGE].counters.requested_bytes, 0, "counts of live blocks");
     EXPECT_FOUND(heap->zones[MEND_ZONE_LARGE].counters.live_blocks, 0, "counts of live blocks");
-    const mend_list *last = heap->groups.list.previous;
-    EXPECT_FOUND(MEND_CONTAINER_OF(last, mend_group, link)->is_begun, true, "comes after one");
+    const mend_list *last = heap->graph_pools.list.previous;
+    EXPECT_FOUND(MEND_CONTAINER_OF(last, mend_graph_pool, link)->is_begun, true, "comes after one");
     EXPECT_FOUND(heap->blocks.count, 1000, "counts of live blocks");
 
     char finding[MEND_AUDIT_FINDING_BYTES] = "";
@@ -303,16 +303,17 @@ RIG_TEST(observe_audit_fields, of_nodes_groups_and_sums)
     heap->zones[MEND_ZONE_LARGE].counters.live_blocks -= 1;
 }
 
-RIG_TEST(observe_audit_fields, of_memory_of_a_group)
+RIG_TEST(observe_audit_fields, of_memory_of_a_graph_pool)
 {
     mend_heap *heap = r->heap;
-    mend_group *group = kit_begin_group(w, NULL);
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, NULL);
     kit_free(w, kit_alloc(w, LARGE, NULL), NULL);
-    EXPECT_OK(mend_group_end(group));
-    uint32_t index = mend_streams_lookup(&heap->streams, NULL, group->number);
+    EXPECT_OK(mend_graph_pool_end(graph_pool));
+    uint32_t index = mend_streams_lookup(&heap->streams, NULL, graph_pool->number);
     ASSERT_TRUE(index != MEND_STREAM_UNKNOWN);
     mend_stream_state *state = &heap->streams.items[index];
     state->open_epoch += 2;
-    EXPECT_FOUND(state->passed_epoch, state->passed_epoch + 1, "memory of a group became idle");
+    EXPECT_FOUND(state->passed_epoch, state->passed_epoch + 1,
+                 "memory of a graph pool became idle");
     state->open_epoch -= 2;
 }

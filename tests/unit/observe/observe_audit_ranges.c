@@ -27,7 +27,7 @@ KIT_TEST(observe_audit_ranges, finds_what_is_wrong_with_a_range)
     EXPECT_FOUND(range->pages[2], range->pages[3], "pointer map disagree");
     EXPECT_FOUND(range->pages[2], NULL, "pointer map disagree");
     EXPECT_FOUND(range->pages[7], range->pages[3], "page 7 of the range");
-    EXPECT_FOUND(range->pages[0]->of_group, true, "page 0 of the range");
+    EXPECT_FOUND(range->pages[0]->of_graph_pool, true, "page 0 of the range");
     EXPECT_FOUND(range->size_bytes, 32 * PAGE, "is that of no range");
     EXPECT_FOUND(range->page_bytes, PAGE / 2, "pointer map disagree");
     EXPECT_FOUND(heap->chunks.owing.count[MEND_OWED_RANGE], 1, "what is owed of ranges");

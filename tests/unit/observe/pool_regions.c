@@ -25,23 +25,24 @@ static void look(mend_world *w, size_t expected, mend_region regions[MOST])
     EXPECT_TRUE(mend_world_check(w));
 }
 
-KIT_TEST_IN(pool_regions, memory_of_two_groups_is_two_regions, open_scene(w))
+KIT_TEST_IN(pool_regions, memory_of_two_graph_pools_is_two_regions, open_scene(w))
 {
     mend_region r[MOST];
-    mend_group *groups[2];
+    mend_graph_pool *graph_pools[2];
     char *blocks[2];
     for (int i = 0; i < 2; i++) {
-        groups[i] = kit_begin_group(w, S(0));
+        graph_pools[i] = kit_begin_graph_pool(w, S(0));
         blocks[i] = kit_alloc(w, QUARTER, S(0));
-        EXPECT_OK(mend_group_end(groups[i]));
+        EXPECT_OK(mend_graph_pool_end(graph_pools[i]));
     }
     for (int i = 0; i < 2; i++) {
-        EXPECT_OK(mend_group_begin(groups[i], S(0)));
+        EXPECT_OK(mend_graph_pool_begin(graph_pools[i], S(0)));
         kit_free(w, blocks[i], S(0));
-        EXPECT_OK(mend_group_end(groups[i]));
+        EXPECT_OK(mend_graph_pool_end(graph_pools[i]));
     }
     look(w, 3, r);
-    EXPECT_TRUE(r[0].group == groups[0] && r[1].group == groups[1] && r[2].group == NULL);
+    EXPECT_TRUE(r[0].graph_pool == graph_pools[0] && r[1].graph_pool == graph_pools[1] &&
+                r[2].graph_pool == NULL);
 }
 
 KIT_TEST_IN(pool_regions, programs_of_other_versions_get_the_fields_they_know, open_scene(w))

@@ -5,7 +5,7 @@
 #include "memory/stream.h"
 #include "tests/unit/physical/stream_rig.h"
 
-enum { GROUP = 1 };
+enum { GRAPH_POOL = 1 };
 
 #define FENCE_TEST(suite, name)                                                                    \
     KIT_CASE(suite, name, stream_rig, r, stream_rig_open(r), stream_rig_close(r))
@@ -62,13 +62,13 @@ FENCE_TEST(physical_fence, a_stream_waits_for_the_fence_that_covers)
 }
 
 /* One that fails passes nothing. */
-FENCE_TEST(physical_fence, a_wait_for_the_context_passes_all_but_groups)
+FENCE_TEST(physical_fence, a_wait_for_the_context_passes_all_but_graph_pools)
 {
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    uint32_t grouped = stream_rig_find(r, r->handles[0], GROUP);
+    uint32_t grouped = stream_rig_find(r, r->handles[0], GRAPH_POOL);
     EXPECT_TRUE(grouped != r->first);
     mend_stamp of_stream = work_and_free(r, SHORT_NS);
-    mend_stamp of_group = stream_rig_work_and_free(r, grouped, SHORT_NS);
+    mend_stamp of_graph_pool = stream_rig_work_and_free(r, grouped, SHORT_NS);
     mend_stamp of_nobody = mend_streams_stamp(&r->streams, MEND_STREAM_UNKNOWN, 1);
     fault.call = "context_synchronize";
     fault.status = MEND_DRIVER_UNKNOWN;
@@ -79,7 +79,7 @@ FENCE_TEST(physical_fence, a_wait_for_the_context_passes_all_but_groups)
     EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r->streams, r->second));
     expect_passed(r, of_stream, true);
     expect_passed(r, of_nobody, true);
-    expect_passed(r, of_group, false);
+    expect_passed(r, of_graph_pool, false);
 }
 
 /* A short fence of its own passes while the context's event waits for another stream. */

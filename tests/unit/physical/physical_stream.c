@@ -101,9 +101,9 @@ STREAM_TEST(physical_stream, a_handle_in_one_capture_is_one_stream, true)
     begin(r);
     uint32_t stream = stream_rig_find(r, r->handles[0], 0);
     EXPECT_U64_EQ(stream, stream_rig_find(r, r->handles[0], 0));
-    uint32_t in_group = stream_rig_find(r, r->handles[0], 7);
-    EXPECT_TRUE(stream != in_group);
-    EXPECT_U64_EQ(in_group, stream_rig_find(r, r->handles[0], 7));
+    uint32_t in_graph_pool = stream_rig_find(r, r->handles[0], 7);
+    EXPECT_TRUE(stream != in_graph_pool);
+    EXPECT_U64_EQ(in_graph_pool, stream_rig_find(r, r->handles[0], 7));
     EXPECT_U64_EQ(stream, stream_rig_find(r, r->handles[0], 0));
     end(r);
 }

@@ -7,10 +7,10 @@ mend_stream stream_rig_create(stream_rig *r)
     return stream;
 }
 
-uint32_t stream_rig_find(stream_rig *r, mend_stream handle, uint32_t group)
+uint32_t stream_rig_find(stream_rig *r, mend_stream handle, uint32_t graph_pool)
 {
     uint32_t index = MEND_STREAM_UNKNOWN;
-    EXPECT_RESULT(MEND_OK, mend_streams_find(&r->streams, handle, group, &index));
+    EXPECT_RESULT(MEND_OK, mend_streams_find(&r->streams, handle, graph_pool, &index));
     return index;
 }
 

@@ -30,7 +30,7 @@ bool stream_rig_open_unmet(stream_rig *r, bool verify);
 void stream_rig_close(stream_rig *r);
 
 mend_stream stream_rig_create(stream_rig *r);
-uint32_t stream_rig_find(stream_rig *r, mend_stream handle, uint32_t group);
+uint32_t stream_rig_find(stream_rig *r, mend_stream handle, uint32_t graph_pool);
 
 /* Queues so much work on a stream, and frees something behind it. */
 mend_stamp stream_rig_work_and_free(stream_rig *r, uint32_t stream, uint64_t duration_ns);

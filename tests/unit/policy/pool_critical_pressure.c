@@ -102,12 +102,12 @@ CRITICAL_TEST(pool_critical_pressure, nothing_is_remade_beside_a_capture)
 {
     mend_stream captured = f->w.streams[2];
     release(f, LARGE);
-    mend_group *group = kit_begin_captured_group(&f->w, captured);
+    mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(&f->w, captured);
     void *broken = request(f, 16);
     EXPECT_PTR_EQ(f->blocks[LARGE], broken);
     EXPECT_U64_EQ(0, remade(f));
-    mend_sim_graph_destroy(f->w.sim, kit_end_captured_group(&f->w, captured, group));
-    EXPECT_RESULT(MEND_OK, mend_group_destroy(group, captured));
+    mend_sim_graph_destroy(f->w.sim, kit_end_captured_graph_pool(&f->w, captured, graph_pool));
+    EXPECT_RESULT(MEND_OK, mend_graph_pool_destroy(graph_pool, captured));
     kit_free(&f->w, broken, f->owner);
     request(f, 16);
     EXPECT_U64_EQ(1, remade(f));

@@ -114,7 +114,7 @@ KIT_TEST(pool_corners, a_hopeless_request_does_not_wait_for_work_in_flight)
     kit_alloc(w, 64 * MEND_MIB, NULL);
 }
 
-/* Of a pool, and of groups of it: one that has begun, and one that has not. */
+/* Of a pool, and of graph pools of it: one that has begun, and one that has not. */
 KIT_TEST(pool_corners, a_pool_of_another_process_is_refused)
 {
     void *pointer = NULL;
@@ -122,9 +122,9 @@ KIT_TEST(pool_corners, a_pool_of_another_process_is_refused)
     uint64_t cursor = 0;
     mend_stats stats = MEND_STATS_INIT;
     mend_history_event event;
-    mend_group *made = NULL;
-    mend_group *idle = kit_group(w);
-    mend_group *begun = kit_begin_group(w, S(0));
+    mend_graph_pool *made = NULL;
+    mend_graph_pool *idle = kit_graph_pool(w);
+    mend_graph_pool *begun = kit_begin_graph_pool(w, S(0));
     w->pool->generation++; /* as if it had been inherited through fork */
     EXPECT_ERROR(FORKED, mend_alloc(w->pool, 512, NULL, &pointer));
     EXPECT_ERROR(FORKED, mend_free(w->pool, &stats, NULL));
@@ -133,15 +133,15 @@ KIT_TEST(pool_corners, a_pool_of_another_process_is_refused)
     EXPECT_ERROR(FORKED, mend_history_start(w->pool, 0));
     EXPECT_ERROR(FORKED, mend_history_start(w->pool, 8));
     EXPECT_ERROR(FORKED, mend_history_read(w->pool, &cursor, &event, sizeof(event), 1, &count));
-    EXPECT_ERROR(FORKED, mend_group_create(w->pool, &made));
-    EXPECT_ERROR(FORKED, mend_group_begin(idle, NULL));
-    EXPECT_ERROR(FORKED, mend_group_end(begun));
-    EXPECT_ERROR(FORKED, mend_group_destroy(idle, NULL));
-    EXPECT_ERROR(FORKED, mend_group_destroy(idle, MEND_NO_STREAM));
+    EXPECT_ERROR(FORKED, mend_graph_pool_create(w->pool, &made));
+    EXPECT_ERROR(FORKED, mend_graph_pool_begin(idle, NULL));
+    EXPECT_ERROR(FORKED, mend_graph_pool_end(begun));
+    EXPECT_ERROR(FORKED, mend_graph_pool_destroy(idle, NULL));
+    EXPECT_ERROR(FORKED, mend_graph_pool_destroy(idle, MEND_NO_STREAM));
     EXPECT_ERROR(FORKED, mend_pool_destroy(w->pool));
     EXPECT_TRUE(pointer == NULL && made == NULL && count == 7);
     w->pool->generation--;
-    EXPECT_OK(mend_group_end(begun));
+    EXPECT_OK(mend_graph_pool_end(begun));
 }
 
 /* New memory is made beside a capture in the same thread, and the thread is as it was. */

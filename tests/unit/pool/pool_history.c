@@ -150,7 +150,7 @@ RIG_TEST(pool_history, compaction_names_the_chunk_and_the_holes_it_leaves,
     EXPECT_TRUE(r->follower.seen[MEND_EVENT_UNMAP] >= 3);
 }
 
-RIG_TEST(pool_history, pins_and_groups_are_told, open_rig(r))
+RIG_TEST(pool_history, pins_and_graph_pools_are_told, open_rig(r))
 {
     void *block = kit_alloc(w, QUARTER, r->stream);
     read(r);
@@ -160,54 +160,57 @@ RIG_TEST(pool_history, pins_and_groups_are_told, open_rig(r))
     EXPECT_KINDS(r, MEND_EVENT_PIN, MEND_EVENT_UNPIN);
     EXPECT_PTR_EQ(block, r->events[1].address);
     EXPECT_U64_EQ(1024, r->events[1].size_bytes);
-    mend_group *group = kit_begin_group(w, r->stream);
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, r->stream);
     kit_free(w, kit_alloc(w, QUARTER, r->stream), r->stream);
-    kit_end_group(group, r->stream);
-    EXPECT_KINDS(r, MEND_EVENT_ALLOC, MEND_EVENT_FREE, MEND_EVENT_GROUP_DESTROY);
+    kit_end_graph_pool(graph_pool, r->stream);
+    EXPECT_KINDS(r, MEND_EVENT_ALLOC, MEND_EVENT_FREE, MEND_EVENT_GRAPH_POOL_DESTROY);
     for (int i = 0; i < 3; i++) {
-        EXPECT_TRUE(r->events[i].group == group);
+        EXPECT_TRUE(r->events[i].graph_pool == graph_pool);
         EXPECT_INT_EQ(i < 2, r->events[i].is_for_graphs);
     }
     kit_begin_capture(w, r->stream);
     kit_alloc(w, QUARTER, r->stream);
     EXPECT_KINDS(r, MEND_EVENT_ALLOC);
-    EXPECT_TRUE(r->events[0].group == NULL);
+    EXPECT_TRUE(r->events[0].graph_pool == NULL);
     EXPECT_INT_EQ(1, r->events[0].is_for_graphs);
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, r->stream));
 }
 
-static void *alloc_tagged(rig *r, mend_group *group, uint64_t tag)
+static void *alloc_tagged(rig *r, mend_graph_pool *graph_pool, uint64_t tag)
 {
     void *block = NULL;
     EXPECT_OK(mend_alloc_with(r->w.pool, QUARTER, r->stream,
-                              KIT_OPTIONS(mend_alloc_options, .group = group, .tag = tag), &block));
+                              KIT_OPTIONS(mend_alloc_options, .graph_pool = graph_pool, .tag = tag),
+                              &block));
     return block;
 }
 
-RIG_TEST(pool_history, restorations_of_a_group_are_told, open_rig_of(r, 4 * MEND_MIB, ROOM))
+RIG_TEST(pool_history, restorations_of_a_graph_pool_are_told, open_rig_of(r, 4 * MEND_MIB, ROOM))
 {
     enum { BLOCKS = 4 };
-    mend_group_block checkpoint[BLOCKS];
+    mend_graph_pool_block checkpoint[BLOCKS];
     void *blocks[BLOCKS];
     size_t count = 0;
-    mend_group *group = kit_group(w);
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
     for (uint64_t i = 0; i < BLOCKS; i++) {
-        blocks[i] = alloc_tagged(r, group, i + 1);
+        blocks[i] = alloc_tagged(r, graph_pool, i + 1);
     }
-    EXPECT_OK(mend_group_get_blocks(group, checkpoint, sizeof(mend_group_block), BLOCKS, &count));
+    EXPECT_OK(mend_graph_pool_get_blocks(graph_pool, checkpoint, sizeof(mend_graph_pool_block),
+                                         BLOCKS, &count));
     for (int i = 0; i < BLOCKS; i++) {
-        EXPECT_OK(mend_group_free(group, blocks[i], r->stream));
+        EXPECT_OK(mend_graph_pool_free(graph_pool, blocks[i], r->stream));
     }
     void *large = NULL;
     EXPECT_OK(mend_alloc_with(w->pool, 4 * MEND_MIB, r->stream,
-                              KIT_OPTIONS(mend_alloc_options, .group = group), &large));
-    EXPECT_OK(mend_group_free(group, large, r->stream));
-    EXPECT_OK(mend_group_set_blocks(group, checkpoint, sizeof(mend_group_block), count));
+                              KIT_OPTIONS(mend_alloc_options, .graph_pool = graph_pool), &large));
+    EXPECT_OK(mend_graph_pool_free(graph_pool, large, r->stream));
+    EXPECT_OK(
+        mend_graph_pool_set_blocks(graph_pool, checkpoint, sizeof(mend_graph_pool_block), count));
     follow(r);
     EXPECT_U64_EQ(2 * BLOCKS + 1, r->follower.seen[MEND_EVENT_ALLOC]);
     EXPECT_U64_EQ(BLOCKS + 1, r->follower.seen[MEND_EVENT_FREE]);
-    EXPECT_OK(mend_group_set_blocks(group, NULL, sizeof(mend_group_block), 0));
-    EXPECT_OK(mend_group_destroy(group, r->stream));
+    EXPECT_OK(mend_graph_pool_set_blocks(graph_pool, NULL, sizeof(mend_graph_pool_block), 0));
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, r->stream));
 }
 
 RIG_TEST(pool_history, a_reader_takes_more_than_the_lock_is_held_for, open_rig(r))

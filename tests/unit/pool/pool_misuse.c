@@ -22,11 +22,11 @@ typedef struct scene {
     char *freed;   /* inside memory that was freed, and so is what lies 512 bytes on */
     char *foreign; /* a block of the other pool */
     int host;      /* memory of the host */
-    mend_group *idle;
-    mend_group *begun;
+    mend_graph_pool *idle;
+    mend_graph_pool *begun;
     void *pointer; /* outputs: must stay NULL, 0 or as the INIT macros make them */
     mend_pool *made;
-    mend_group *group;
+    mend_graph_pool *graph_pool;
     uint64_t released;
     size_t count;
     uint64_t cursor;
@@ -57,11 +57,11 @@ static bool open_scene(scene *s)
     s->live = pointers[0];
     s->freed = pointers[1];
     s->foreign = pointers[2];
-    EXPECT_OK(mend_group_create(s->pool, &s->idle));
-    EXPECT_OK(mend_group_create(s->pool, &s->begun));
+    EXPECT_OK(mend_graph_pool_create(s->pool, &s->idle));
+    EXPECT_OK(mend_graph_pool_create(s->pool, &s->begun));
     mend_stream other_stream;
     EXPECT_OK(mend_sim_stream_create(s->w.sim, NULL, &other_stream));
-    EXPECT_OK(mend_group_begin(s->begun, other_stream));
+    EXPECT_OK(mend_graph_pool_begin(s->begun, other_stream));
     return !mend_test_has_failed();
 }
 
@@ -79,7 +79,7 @@ static bool outputs_are_untouched(const scene *s)
     bool is_info_untouched = info->base == NULL && info->requested_bytes == 0 &&
                              info->usable_bytes == 0 && info->stream == NULL &&
                              info->pool == NULL && info->is_unmapped == 0;
-    return is_info_untouched && s->pointer == NULL && s->made == NULL && s->group == NULL &&
+    return is_info_untouched && s->pointer == NULL && s->made == NULL && s->graph_pool == NULL &&
            s->released == 0 && s->count == 0 && s->region.address == NULL && s->cursor == 0 &&
            s->event.sequence == 0 && memcmp(&s->stats, &no_stats, sizeof(no_stats)) == 0;
 }
@@ -179,18 +179,18 @@ static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream str
     X(INVALID, mend_get_regions(s->pool, &s->region, sizeof(s->region) - 1, 1, &s->count))         \
     X(INVALID, mend_audit(NULL))
 
-#define GROUPS(X)                                                                                  \
-    X(INVALID, mend_group_create(NULL, &s->group))                                                 \
-    X(INVALID, mend_group_create(s->pool, NULL))                                                   \
-    X(INVALID, mend_group_begin(NULL, NULL))                                                       \
-    X(INVALID, mend_group_begin(s->idle, MEND_NO_STREAM))                                          \
-    X(INVALID, mend_group_begin(s->begun, NULL))                                                   \
-    X(INVALID, mend_group_end(NULL))                                                               \
-    X(INVALID, mend_group_end(s->idle))                                                            \
-    X(INVALID, mend_group_destroy(NULL, NULL))                                                     \
-    X(INVALID, mend_group_destroy(s->idle, MEND_EVERY_STREAM))                                     \
-    X(INVALID, mend_group_destroy(s->begun, NULL))                                                 \
-    X(INVALID, mend_group_destroy(s->begun, MEND_NO_STREAM))
+#define GRAPH_POOLS(X)                                                                             \
+    X(INVALID, mend_graph_pool_create(NULL, &s->graph_pool))                                       \
+    X(INVALID, mend_graph_pool_create(s->pool, NULL))                                              \
+    X(INVALID, mend_graph_pool_begin(NULL, NULL))                                                  \
+    X(INVALID, mend_graph_pool_begin(s->idle, MEND_NO_STREAM))                                     \
+    X(INVALID, mend_graph_pool_begin(s->begun, NULL))                                              \
+    X(INVALID, mend_graph_pool_end(NULL))                                                          \
+    X(INVALID, mend_graph_pool_end(s->idle))                                                       \
+    X(INVALID, mend_graph_pool_destroy(NULL, NULL))                                                \
+    X(INVALID, mend_graph_pool_destroy(s->idle, MEND_EVERY_STREAM))                                \
+    X(INVALID, mend_graph_pool_destroy(s->begun, NULL))                                            \
+    X(INVALID, mend_graph_pool_destroy(s->begun, MEND_NO_STREAM))
 
 /* X(expected, field, value): mend_pool_create with one field of the config like this. */
 #define CONFIGS(X)                                                                                 \
@@ -247,7 +247,7 @@ static void judge_all(scene *s)
     ALLOCATIONS(X)
     POINTERS(X)
     ROOM(X)
-    GROUPS(X)
+    GRAPH_POOLS(X)
 #undef X
     mend_stats after = stats_but_failures(s->pool);
     EXPECT_INT_EQ(0, memcmp(&before, &after, sizeof(before)));

@@ -163,14 +163,14 @@ FAMILY_EACH(pool_peer_pools, own_work_and_theirs_are_waited_for_together, kind, 
     expect_served_by_both(r, r->pools[0], r->pools[1], MEND_NO_STREAM, 0, kinds[kind]);
 }
 
-FAMILY_TEST(pool_peer_pools, a_group_has_both_too, open_family(r, 2))
+FAMILY_TEST(pool_peer_pools, a_graph_pool_has_both_too, open_family(r, 2))
 {
-    mend_group *group = NULL;
-    EXPECT_OK(mend_group_create(w->pool, &group));
-    EXPECT_OK(mend_group_begin(group, S(2)));
+    mend_graph_pool *graph_pool = NULL;
+    EXPECT_OK(mend_graph_pool_create(w->pool, &graph_pool));
+    EXPECT_OK(mend_graph_pool_begin(graph_pool, S(2)));
     expect_served_by_both(r, w->pool, r->pools[1], S(2), 0, ask_for_block);
-    EXPECT_OK(mend_group_end(group));
-    EXPECT_OK(mend_group_destroy(group, S(2)));
+    EXPECT_OK(mend_graph_pool_end(graph_pool));
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(2)));
 }
 
 KIT_PRESSURE(free_one)

@@ -2,7 +2,7 @@
  * by a thread. */
 #include <string.h>
 
-#include "mend/mend_groups.h"
+#include "mend/mend_graph_pools.h"
 #include "mend/mend_range.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
@@ -235,14 +235,14 @@ PLAIN_TEST(what_needs_chunks_is_refused_by_name, BY_POOLS, 0)
 {
     void *none = NULL;
     mend_range *range = NULL;
-    mend_group *group = NULL;
+    mend_graph_pool *graph_pool = NULL;
     mend_pool *shareable = NULL;
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
     EXPECT_OK(mend_defrag(w->pool, NULL, &report));
     EXPECT_REFUSAL(NOT_SUPPORTED, "the device has no virtual memory",
                    mend_range_create(w->pool, MEND_GIB, NULL, &range));
     EXPECT_ERROR(NOT_SUPPORTED, mend_sleep(w->pool, NULL, NULL));
-    EXPECT_ERROR(NOT_SUPPORTED, mend_group_create(w->pool, &group));
+    EXPECT_ERROR(NOT_SUPPORTED, mend_graph_pool_create(w->pool, &graph_pool));
     EXPECT_REFUSAL(NOT_SUPPORTED, "an alignment above 512",
                    mend_alloc_with(w->pool, 512, NULL,
                                    KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 1024),

@@ -1,9 +1,9 @@
 /*
  * Threads that do everything at once, on pools of one device that is too small for them: blocks
- * pass between threads, streams and callbacks, groups and pages of a range come and go, peer pools
- * are made, asked for memory and destroyed, and the history tells of it. Nothing but the locks of
- * the pools orders them, so that the thread sanitizer sees what those leave open; tests/interleave
- * searches through the orders.
+ * pass between threads, streams and callbacks, graph pools and pages of a range come and go, peer
+ * pools are made, asked for memory and destroyed, and the history tells of it. Nothing but the
+ * locks of the pools orders them, so that the thread sanitizer sees what those leave open;
+ * tests/interleave searches through the orders.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -109,20 +109,21 @@ static void change_callback(worker *w)
     }
 }
 
-/* A block of the group goes to another thread, and lives on when the group has been released. */
-static void use_group(worker *w, mend_pool *pool)
+/* A block of the graph pool goes to another thread, and lives on when the graph pool has been
+ * released. */
+static void use_graph_pool(worker *w, mend_pool *pool)
 {
     stress *s = w->shared;
-    mend_group *group;
-    must(s, mend_group_create(pool, &group));
-    must(s, mend_group_begin(group, w->stream));
+    mend_graph_pool *graph_pool;
+    must(s, mend_graph_pool_create(pool, &graph_pool));
+    must(s, mend_graph_pool_begin(graph_pool, w->stream));
     block first = take(w, pool);
     release(s, &first);
     block second = take(w, pool);
-    must(s, mend_group_end(group));
+    must(s, mend_graph_pool_end(graph_pool));
     second = swap(s, mend_test_random_below(&w->random, SLOTS), second);
     release(s, &second);
-    must(s, mend_group_destroy(group, MEND_NO_STREAM));
+    must(s, mend_graph_pool_destroy(graph_pool, MEND_NO_STREAM));
 }
 
 /* One that others ask for memory while it goes. */
@@ -186,7 +187,7 @@ static void do_something_else(worker *w, mend_pool *pool)
         change_callback(w);
         break;
     case 1:
-        use_group(w, pool);
+        use_graph_pool(w, pool);
         break;
     case 2:
         use_peer_pool(w);

@@ -16,12 +16,12 @@ static mend_sim_graph *capture_with(mend_world *w, uint64_t tag)
 
 /* What was kept of the block goes with it, though a graph may need the memory around it; the rest
  * goes with the graph. */
-KIT_TEST(pool_sleep_graphs, contents_go_with_the_last_block_and_the_rest_with_the_group)
+KIT_TEST(pool_sleep_graphs, contents_go_with_the_last_block_and_the_rest_with_the_graph_pool)
 {
-    mend_group *group = kit_begin_captured_group(w, S(0));
+    mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, S(0));
     kit_leave_in_flight(w, size_bytes, S(0), 10, S(0));
     void *held = kit_alloc(w, size_bytes - MEND_MIB, S(0));
-    mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
+    mend_sim_graph *graph = kit_end_captured_graph_pool(w, S(0), graph_pool);
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     EXPECT_TRUE(mend_world_stats(w).kept_host_bytes > 0);
     kit_free(w, held, S(0));
@@ -33,7 +33,7 @@ KIT_TEST(pool_sleep_graphs, contents_go_with_the_last_block_and_the_rest_with_th
     kit_launch_graph(w, graph, S(0));
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     mend_sim_graph_destroy(w->sim, graph);
-    EXPECT_OK(mend_group_destroy(group, S(0)));
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
     EXPECT_STATS(w, asleep_bytes, 0);
 }
 
@@ -78,19 +78,19 @@ KIT_TEST(pool_sleep_graphs, it_sleeps_by_the_tag_of_the_capture)
 /* Free memory of the graph lies in the chunk of the block, which is split between the two. */
 KIT_TEST(pool_sleep_graphs, it_stays_awake_beside_blocks_that_sleep)
 {
-    mend_group *group = kit_begin_captured_group(w, S(0));
+    mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, S(0));
     mend_set_sleep_tag(5);
     void *block = kit_alloc(w, 256 * MEND_KIB, S(0));
     mend_set_sleep_tag(0);
     kit_leave_in_flight(w, 256 * MEND_KIB, S(0), 10, S(0));
-    mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
+    mend_sim_graph *graph = kit_end_captured_graph_pool(w, S(0), graph_pool);
     EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_KEEP_HOST, ), NULL));
     EXPECT_TRUE(mend_world_stats(w).asleep_live_bytes > 0);
     kit_launch_graph(w, graph, S(0));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_free(w, block, S(0));
     mend_sim_graph_destroy(w->sim, graph);
-    EXPECT_OK(mend_group_destroy(group, S(0)));
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
 }
 
 /* What sleeps is not mapped: a launch is a fault, as on a device. */

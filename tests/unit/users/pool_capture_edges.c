@@ -8,7 +8,7 @@ static const uint64_t block_bytes = 5 * MEND_MIB;
 static const uint64_t work_ns = 100000;
 
 KIT_SETTING(may_vanish, w->pool_config.streams_may_vanish = 1);
-KIT_SETTING(ask_in_groups_alone, w->pool_config.capture_checks = -1);
+KIT_SETTING(ask_in_graph_pools_alone, w->pool_config.capture_checks = -1);
 
 /* In the capture of `stream`, another one joins it, uses the block, and is declared for it. */
 static void declare_joined(mend_world *w, mend_stream stream, mend_stream joined, void *block)
@@ -38,18 +38,19 @@ WORLD_TEST(pool_capture_edges, work_from_before_is_waited_for_though_another_str
     expect_after_work(w);
 }
 
-/* The promise to capture in groups alone is kept, and the graph uses the block at each launch. */
-KIT_TEST_IN(pool_capture_edges, a_block_freed_in_a_capture_of_a_group_stays_without_checks_too,
-            kit_open_with(w, 8 * MEND_MIB, ask_in_groups_alone))
+/* The promise to capture in graph pools alone is kept, and the graph uses the block at each
+ * launch. */
+KIT_TEST_IN(pool_capture_edges, a_block_freed_in_a_capture_of_a_graph_pool_stays_without_checks_too,
+            kit_open_with(w, 8 * MEND_MIB, ask_in_graph_pools_alone))
 {
     void *block = kit_alloc(w, block_bytes, S(0));
-    mend_group *group = kit_begin_captured_group(w, S(0));
+    mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, S(0));
     kit_use(w, S(0), block, block_bytes, 10);
     kit_free(w, block, S(0));
-    mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
+    mend_sim_graph *graph = kit_end_captured_graph_pool(w, S(0), graph_pool);
     kit_expect_none(w, block_bytes, S(1), "");
     kit_launch_graph(w, graph, S(0));
-    EXPECT_OK(mend_group_destroy(group, S(0)));
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
     EXPECT_TRUE(kit_alloc(w, 8 * MEND_MIB, S(1)) != NULL);
     mend_sim_advance(w->sim, work_ns);
     mend_sim_graph_destroy(w->sim, graph);
@@ -81,15 +82,15 @@ KIT_EACH(pool_capture_edges, a_capture_that_is_served_is_not_spoilt_where_stream
 }
 
 KIT_EACH(pool_capture_edges, a_stream_known_from_its_capture_alone_is_not_forgotten_in_it, int,
-         in_group, 2, kit_open_with(w, 8 * MEND_MIB, NULL))
+         in_graph_pool, 2, kit_open_with(w, 8 * MEND_MIB, NULL))
 {
-    mend_group *group = in_group ? kit_begin_group(w, S(0)) : NULL;
+    mend_graph_pool *graph_pool = in_graph_pool ? kit_begin_graph_pool(w, S(0)) : NULL;
     kit_begin_capture(w, S(0));
     kit_alloc(w, 1 * MEND_MIB, S(0));
     EXPECT_ERROR(CAPTURING, mend_forget_stream(w->pool, S(0)));
     mend_sim_graph *graph = kit_end_capture(w, S(0));
     EXPECT_OK(mend_forget_stream(w->pool, S(0)));
-    EXPECT_TRUE(group == NULL || mend_group_end(group) == MEND_OK);
+    EXPECT_TRUE(graph_pool == NULL || mend_graph_pool_end(graph_pool) == MEND_OK);
     mend_sim_graph_destroy(w->sim, graph);
 }
 

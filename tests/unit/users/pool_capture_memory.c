@@ -1,5 +1,5 @@
-/* Captures outside of groups: what they use is kept for their graphs, in whatever order the program
- * makes its calls; and one group serves graphs that are launched in any order. */
+/* Captures outside of graph pools: what they use is kept for their graphs, in whatever order the
+ * program makes its calls; and one graph pool serves graphs that are launched in any order. */
 #include "tests/support/kit.h"
 
 static const uint64_t block_bytes = 3 * MEND_MIB;
@@ -55,7 +55,7 @@ KIT_EACH(pool_capture_memory, nobody_gets_what_a_graph_uses_before_it_is_destroy
          kit_open_with(w, 8 * MEND_MIB, NULL))
 {
     mend_sim_graph *graph = capture_use(w, &orders[i]);
-    EXPECT_STATS(w, captures, 1, groups, 0);
+    EXPECT_STATS(w, captures, 1, graph_pools, 0);
     use_the_rest(w, graph);
     mend_sim_advance(w->sim, 10000);
     mend_sim_graph_destroy(w->sim, graph);

@@ -29,28 +29,29 @@ static void end_whole(mend_world *w, mend_stream stream, void *block)
 
 #define WORLD_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
 
-/* All the pool could know the capture by is the group that was begun for it. */
-KIT_EACH(pool_captures, the_context_is_not_waited_for_while_a_group_is_begun_for_one, int, every, 2,
-         kit_open_with(w, 8 * MEND_MIB, NULL))
+/* All the pool could know the capture by is the graph pool that was begun for it. */
+KIT_EACH(pool_captures, the_context_is_not_waited_for_while_a_graph_pool_is_begun_for_one, int,
+         every, 2, kit_open_with(w, 8 * MEND_MIB, NULL))
 {
     kit_alloc(w, 4 * MEND_MIB + 768 * MEND_KIB, S(1)); /* and all that is left */
     get_known(w, S(0));
     kit_leave_in_flight(w, block_bytes, S(1), 1000, MEND_NO_STREAM);
-    mend_group *group = kit_begin_group(w, every ? MEND_EVERY_STREAM : S(0));
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, every ? MEND_EVERY_STREAM : S(0));
     kit_begin_capture(w, S(0));
     kit_expect_none(w, block_bytes, S(1), "Ending the capture");
     EXPECT_LEDGER(w, host_syncs, 0);
     end_whole(w, S(0), NULL);
-    EXPECT_OK(mend_group_end(group));
+    EXPECT_OK(mend_graph_pool_end(graph_pool));
     kit_alloc_used(w, block_bytes, S(1), 10);
     EXPECT_LEDGER(w, host_syncs, 1);
 }
 
-/* Ways to name a stream again: an allocation in an inner group, its begin, and in the outer group,
- * where one on another stream plays no part, a free, a use, and a free of a block of no group. */
-static mend_group *name_again(mend_world *w, int way)
+/* Ways to name a stream again: an allocation in an inner graph pool, its begin, and in the outer
+ * graph pool, where one on another stream plays no part, a free, a use, and a free of a block of no
+ * graph pool. */
+static mend_graph_pool *name_again(mend_world *w, int way)
 {
-    mend_group *inner = way == 0 ? kit_begin_group(w, S(0)) : NULL;
+    mend_graph_pool *inner = way == 0 ? kit_begin_graph_pool(w, S(0)) : NULL;
     void *block = way > 1 ? kit_alloc(w, 512, S(way == 4 ? 1 : 0)) : NULL;
     EXPECT_OK(mend_forget_stream(w->pool, S(0)));
     if (way == 0) {
@@ -62,23 +63,23 @@ static mend_group *name_again(mend_world *w, int way)
     } else {
         kit_free(w, block, S(0));
     }
-    return kit_begin_group(w, S(way == 1 ? 0 : way == 4 ? 2 : 1));
+    return kit_begin_graph_pool(w, S(way == 1 ? 0 : way == 4 ? 2 : 1));
 }
 
-/* What names the stream again names it for the outer group as well. */
-KIT_EACH(pool_captures, an_outer_group_watches_a_stream_that_was_forgotten_and_is_used_again, int,
-         i, 5, kit_open_with(w, 8 * MEND_MIB, NULL))
+/* What names the stream again names it for the outer graph pool as well. */
+KIT_EACH(pool_captures, an_outer_graph_pool_watches_a_stream_that_was_forgotten_and_is_used_again,
+         int, i, 5, kit_open_with(w, 8 * MEND_MIB, NULL))
 {
-    mend_group *outer = kit_begin_group(w, S(0));
-    mend_group *inner = name_again(w, i);
+    mend_graph_pool *outer = kit_begin_graph_pool(w, S(0));
+    mend_graph_pool *inner = name_again(w, i);
     kit_alloc(w, 4 * MEND_MIB, S(1));
     kit_leave_in_flight(w, block_bytes, S(1), 1000, MEND_NO_STREAM);
-    EXPECT_OK(mend_group_end(inner));
+    EXPECT_OK(mend_graph_pool_end(inner));
     kit_begin_capture(w, S(0));
     kit_expect_none(w, block_bytes, S(1), "");
     EXPECT_LEDGER(w, host_syncs, 0);
     end_whole(w, S(0), NULL);
-    EXPECT_OK(mend_group_end(outer));
+    EXPECT_OK(mend_graph_pool_end(outer));
 }
 
 /* The legacy stream tells of blocking streams, which the pool need not know. */
@@ -100,7 +101,7 @@ WORLD_TEST(pool_captures, of_blocking_streams_nobody_knows_are_noticed)
 KIT_TEST_IN(pool_captures, nothing_mapped_goes_while_one_is_known,
             kit_open_with(w, 7 * MEND_MIB, NULL))
 {
-    mend_group *group = kit_begin_group(w, S(0));
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(0));
     kit_leave_in_flight(w, block_bytes, S(1), 1000, S(1));
     /* moves chunks, so that retired mappings are there as well */
     kit_free(w, kit_alloc_aligned(w, 7 * MEND_MIB, MEND_GIB, S(1)), S(1));
@@ -117,25 +118,25 @@ KIT_TEST_IN(pool_captures, nothing_mapped_goes_while_one_is_known,
     EXPECT_LEDGER(w, mapped_bytes, mapped);
     EXPECT_STATS(w, retired_bytes, retired);
     end_whole(w, S(0), block);
-    EXPECT_OK(mend_group_end(group));
+    EXPECT_OK(mend_graph_pool_end(graph_pool));
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_TRUE(mend_world_ledger(w).mapped_bytes < mapped);
 }
 
-WORLD_TEST(pool_captures, that_failed_leave_a_group_that_can_be_released)
+WORLD_TEST(pool_captures, that_failed_leave_a_graph_pool_that_can_be_released)
 {
-    mend_group *group = kit_begin_captured_group(w, S(0));
+    mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, S(0));
     void *block = kit_alloc_used(w, block_bytes, S(0), 10);
     /* The program spoils it by a join that it never ends. */
     EXPECT_OK(mend_sim_stream_wait(w->sim, S(1), S(0)));
     kit_use(w, S(1), block, block_bytes, 10);
     kit_free(w, block, S(0));
-    EXPECT_OK(mend_group_end(group));
-    EXPECT_ERROR(CAPTURING, mend_group_destroy(group, S(0)));
-    EXPECT_ERROR(CAPTURING, mend_group_destroy(group, S(1)));
-    EXPECT_STATS(w, groups, 1);
+    EXPECT_OK(mend_graph_pool_end(graph_pool));
+    EXPECT_ERROR(CAPTURING, mend_graph_pool_destroy(graph_pool, S(0)));
+    EXPECT_ERROR(CAPTURING, mend_graph_pool_destroy(graph_pool, S(1)));
+    EXPECT_STATS(w, graph_pools, 1);
     EXPECT_ERROR(DRIVER, mend_sim_end_capture(w->sim, S(0), NULL));
-    EXPECT_OK(mend_group_destroy(group, S(0)));
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
     EXPECT_PTR_EQ(block, kit_alloc(w, block_bytes, S(0)));
 }
 

@@ -188,32 +188,34 @@ KIT_RIG_EACH(pool_foreign, a_stream_that_cannot_be_distinguished_is_an_error, in
     EXPECT_LEDGER(w, contexts_open, open + 1);
 }
 
-/* A stream that the pool meets in its capture cannot be identified there; when its group is
+/* A stream that the pool meets in its capture cannot be identified there; when its graph pool is
  * released, it can; where streams may vanish waits cover each device that may access the memory.
- * The graph runs on the other device meanwhile. If the driver does not tell, the group stays. */
+ * The graph runs on the other device meanwhile. If the driver does not tell, the graph pool
+ * stays. */
 static void wait_for_graph(bool on_stream, void (*configure)(mend_world *))
 {
     const bool is_asked = on_stream || configure == NULL;
     scene s;
-    mend_group *group = NULL;
+    mend_graph_pool *graph_pool = NULL;
     mend_sim_graph *graph = NULL;
     ASSERT_TRUE(open_scene(&s, configure));
     mend_world *w = &s.w;
-    EXPECT_OK(mend_group_create(w->pool, &group));
-    EXPECT_OK(mend_group_begin(group, s.foreign));
+    EXPECT_OK(mend_graph_pool_create(w->pool, &graph_pool));
+    EXPECT_OK(mend_graph_pool_begin(graph_pool, s.foreign));
     EXPECT_OK(mend_sim_begin_capture(w->sim, s.foreign, MEND_SIM_CAPTURE_RELAXED));
     void *block = kit_alloc(w, block_bytes, s.foreign);
     kit_launch(w, s.foreign, MEND_SIM_WORK_WRITE, block, block_bytes, 1, 0);
     kit_launch(w, s.foreign, MEND_SIM_WORK_VERIFY, block, block_bytes, 1, 0);
     kit_free(w, block, s.foreign);
     EXPECT_OK(mend_sim_end_capture(w->sim, s.foreign, &graph));
-    EXPECT_OK(mend_group_end(group));
+    EXPECT_OK(mend_graph_pool_end(graph_pool));
     EXPECT_OK(mend_sim_graph_launch(w->sim, graph, s.foreign, LONG));
     mend_sim_graph_destroy(w->sim, graph);
     kit_fail(w, is_asked ? "stream_get_info" : "device_open", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
-    EXPECT_ERROR(DRIVER, mend_group_destroy(group, on_stream ? s.foreign : MEND_NO_STREAM));
+    EXPECT_ERROR(DRIVER,
+                 mend_graph_pool_destroy(graph_pool, on_stream ? s.foreign : MEND_NO_STREAM));
     mend_sim_clear_faults(w->sim);
-    EXPECT_OK(mend_group_destroy(group, on_stream ? s.foreign : MEND_NO_STREAM));
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, on_stream ? s.foreign : MEND_NO_STREAM));
     void *next = kit_alloc(w, block_bytes, S(0)); /* waits for events of both contexts */
     kit_launch(w, S(0), MEND_SIM_WORK_WRITE, next, block_bytes, 2, 0);
     kit_launch(w, S(0), MEND_SIM_WORK_VERIFY, next, block_bytes, 2, 0);

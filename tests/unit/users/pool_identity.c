@@ -111,18 +111,18 @@ WORLD_TEST(pool_identity, a_fence_that_ended_up_in_a_graph_covers_nothing)
 }
 
 /* A release cannot be undone: where its events are in a graph it fails. */
-WORLD_TEST(pool_identity, a_group_is_not_released_behind_a_graph)
+WORLD_TEST(pool_identity, a_graph_pool_is_not_released_behind_a_graph)
 {
     beginning b = {w, 0};
-    mend_group *group = kit_begin_group(w, S(1));
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(1));
     kit_free(w, kit_alloc(w, block_bytes, S(1)), S(1));
-    EXPECT_OK(mend_group_end(group));
+    EXPECT_OK(mend_graph_pool_end(graph_pool));
     kit_alloc(w, 512, S(0));
     mend_sim_set_call_observer(w->sim, begin_before_the_record, &b);
     w->captured_records_meant = 1;
-    EXPECT_ERROR(CAPTURING, mend_group_destroy(group, S(0)));
+    EXPECT_ERROR(CAPTURING, mend_graph_pool_destroy(graph_pool, S(0)));
     mend_sim_set_call_observer(w->sim, NULL, NULL);
     mend_world_check(w);
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
-    EXPECT_OK(mend_group_destroy(group, S(0)));
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
 }

@@ -91,9 +91,9 @@ MAY_VANISH_TEST(pool_vanish, a_capture_is_not_taken_for_the_one_before_it)
 }
 
 /* Nobody can tell whether it is of the same stream. */
-MAY_VANISH_TEST(pool_vanish, a_capture_of_a_group_is_not_taken_for_the_one_before_it)
+MAY_VANISH_TEST(pool_vanish, a_capture_of_a_graph_pool_is_not_taken_for_the_one_before_it)
 {
-    mend_group *group = kit_begin_group(w, S(0));
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(0));
     uint32_t slots[2];
     for (int i = 0; i < 2; i++) {
         kit_begin_capture(w, S(0));
@@ -102,7 +102,7 @@ MAY_VANISH_TEST(pool_vanish, a_capture_of_a_group_is_not_taken_for_the_one_befor
         mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
     }
     EXPECT_U64_EQ(slots[0] + 1, slots[1]);
-    EXPECT_OK(mend_group_end(group));
+    EXPECT_OK(mend_graph_pool_end(graph_pool));
 }
 
 static void *use_own_stream(void *context)

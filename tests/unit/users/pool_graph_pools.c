@@ -8,9 +8,9 @@ static const uint64_t block_bytes = 5 * MEND_MIB;
 #define WORLD_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
 
 /* Others have none of its chunks; its own requests do, and after its end all. */
-WORLD_TEST(pool_groups, chunks_of_a_group_are_for_its_own_requests_until_it_ends)
+WORLD_TEST(pool_graph_pools, chunks_of_a_graph_pool_are_for_its_own_requests_until_it_ends)
 {
-    mend_group *group = kit_begin_group(w, S(0));
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(0));
     void *first = kit_alloc(w, 2 * MEND_MIB, S(0));
     kit_alloc(w, MEND_MIB, S(1));
     void *second = kit_alloc(w, 2 * MEND_MIB, S(0));
@@ -25,15 +25,15 @@ WORLD_TEST(pool_groups, chunks_of_a_group_are_for_its_own_requests_until_it_ends
         kit_free(w, kit_alloc(w, (7 + (uint64_t)i) * MEND_MIB / 2, S(0)), S(0));
     }
     kit_expect_none(w, 4 * MEND_MIB, S(1), "");
-    kit_end_group(group, S(0));
+    kit_end_graph_pool(graph_pool, S(0));
     kit_alloc(w, 4 * MEND_MIB, S(1));
     EXPECT_OK(mend_audit(w->pool));
 }
 
 /* The graph orders the branches. What is freed later is not covered by an order that was found. */
-WORLD_TEST(pool_groups, another_stream_of_a_capture_gets_what_its_graph_puts_before)
+WORLD_TEST(pool_graph_pools, another_stream_of_a_capture_gets_what_its_graph_puts_before)
 {
-    mend_group *group = kit_begin_group(w, MEND_EVERY_STREAM);
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, MEND_EVERY_STREAM);
     kit_begin_capture(w, S(0));
     void *block = kit_alloc(w, block_bytes, S(0));
     void *other = kit_alloc(w, 512, S(0));
@@ -57,66 +57,66 @@ WORLD_TEST(pool_groups, another_stream_of_a_capture_gets_what_its_graph_puts_bef
     EXPECT_OK(mend_sim_stream_wait(w->sim, S(0), S(1)));
     kit_free(w, other, S(0));
     EXPECT_OK(mend_audit(w->pool));
-    mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
+    mend_sim_graph *graph = kit_end_captured_graph_pool(w, S(0), graph_pool);
     kit_launch_graph(w, graph, S(2));
     mend_sim_graph_destroy(w->sim, graph);
 }
 
 /* A graph does not wait for work outside of captures. */
-WORLD_TEST(pool_groups, what_a_stream_freed_outside_of_captures_is_in_no_graph_s_order)
+WORLD_TEST(pool_graph_pools, what_a_stream_freed_outside_of_captures_is_in_no_graph_s_order)
 {
-    mend_group *group = kit_begin_group(w, MEND_EVERY_STREAM);
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, MEND_EVERY_STREAM);
     kit_leave_in_flight(w, block_bytes, S(1), 1000, S(1));
     kit_begin_capture(w, S(0));
     EXPECT_OK(mend_sim_stream_wait(w->sim, S(1), S(0)));
     kit_free(w, kit_alloc(w, 512, S(1)), S(1)); /* named in the capture, too */
     EXPECT_OK(mend_sim_stream_wait(w->sim, S(0), S(1)));
     kit_expect_none(w, block_bytes, S(0), "Ending the capture in progress and releasing");
-    mend_sim_graph_destroy(w->sim, kit_end_captured_group(w, S(0), group));
+    mend_sim_graph_destroy(w->sim, kit_end_captured_graph_pool(w, S(0), graph_pool));
 }
 
 /* The memory a stream freed outside is its own at once, but a graph may run elsewhere. */
-WORLD_TEST(pool_groups, what_a_stream_freed_outside_is_not_ready_inside)
+WORLD_TEST(pool_graph_pools, what_a_stream_freed_outside_is_not_ready_inside)
 {
     const uint64_t size = 3 * MEND_MIB; /* too little for a fence at its free */
     kit_alloc(w, 5 * MEND_MIB, S(1));
     void *block = kit_leave_in_flight(w, size, S(0), 1000, S(0));
-    mend_group *group = kit_begin_captured_group(w, S(0));
+    mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, S(0));
     kit_expect_none(w, size, S(0), "Ending the capture");
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
     EXPECT_PTR_EQ(block, kit_alloc(w, size, S(0)));
     kit_expect_waits(w, 0, 1);
-    EXPECT_OK(mend_group_end(group));
+    EXPECT_OK(mend_graph_pool_end(graph_pool));
 }
 
-/* A group is over, and a graph of it still runs: its block may be freed anywhere. */
-WORLD_TEST(pool_groups, a_block_that_outlives_its_group_waits_for_the_last_launch)
+/* A graph pool is over, and a graph of it still runs: its block may be freed anywhere. */
+WORLD_TEST(pool_graph_pools, a_block_that_outlives_its_graph_pool_waits_for_the_last_launch)
 {
-    mend_group *group = kit_begin_captured_group(w, S(0));
+    mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, S(0));
     void *block = kit_alloc(w, block_bytes, S(0));
     kit_use(w, S(0), block, block_bytes, 100000);
-    mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
+    mend_sim_graph *graph = kit_end_captured_graph_pool(w, S(0), graph_pool);
     kit_launch_graph(w, graph, S(1));
-    EXPECT_OK(mend_group_destroy(group, S(1)));
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(1)));
     kit_free(w, block, S(2));
     kit_alloc_used(w, block_bytes, S(2), 10);
     mend_sim_graph_destroy(w->sim, graph);
 }
 
 /* Both name the legacy stream. */
-KIT_EACH(pool_groups, the_legacy_stream_is_one_by_either_name, int, by_number, 2,
+KIT_EACH(pool_graph_pools, the_legacy_stream_is_one_by_either_name, int, by_number, 2,
          kit_open_with(w, 8 * MEND_MIB, NULL))
 {
-    mend_group *group = kit_begin_group(w, by_number ? MEND_STREAM_LEGACY : NULL);
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, by_number ? MEND_STREAM_LEGACY : NULL);
     const void *block = kit_alloc(w, MEND_MIB, by_number ? NULL : MEND_STREAM_LEGACY);
-    EXPECT_PTR_EQ(group, kit_info(w, block).group);
-    EXPECT_OK(mend_group_end(group));
+    EXPECT_PTR_EQ(graph_pool, kit_info(w, block).graph_pool);
+    EXPECT_OK(mend_graph_pool_end(graph_pool));
 }
 
 /* The graph of one capture is not in the order of another one. */
-WORLD_TEST(pool_groups, what_a_stream_freed_in_another_capture_is_in_no_graph_s_order)
+WORLD_TEST(pool_graph_pools, what_a_stream_freed_in_another_capture_is_in_no_graph_s_order)
 {
-    mend_group *group = kit_begin_group(w, MEND_EVERY_STREAM);
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, MEND_EVERY_STREAM);
     kit_begin_capture(w, S(1));
     void *block = kit_alloc(w, block_bytes, S(1));
     kit_use(w, S(1), block, block_bytes, 10);
@@ -128,6 +128,6 @@ WORLD_TEST(pool_groups, what_a_stream_freed_in_another_capture_is_in_no_graph_s_
     kit_use(w, S(1), other, 512, 10); /* the pool is not told */
     EXPECT_OK(mend_sim_stream_wait(w->sim, S(0), S(1)));
     kit_expect_none(w, block_bytes, S(0), "Ending the capture in progress and releasing");
-    mend_sim_graph_destroy(w->sim, kit_end_captured_group(w, S(0), group));
+    mend_sim_graph_destroy(w->sim, kit_end_captured_graph_pool(w, S(0), graph_pool));
     mend_sim_graph_destroy(w->sim, first);
 }

@@ -1,6 +1,7 @@
 /*
- * The live blocks of a group as a whole: listed, and restored at their addresses. A framework that
- * records a graph at some point of its execution first makes the group's memory what it was there.
+ * The live blocks of a graph pool as a whole: listed, and restored at their addresses. A framework
+ * that records a graph at some point of its execution first makes the graph pool's memory what it
+ * was there.
  */
 #include "alloc/heap.h"
 
@@ -12,36 +13,38 @@
 
 /* A block to be restored. */
 typedef struct target {
-    mend_group_block block; /* first: so targets are compared as blocks */
+    mend_graph_pool_block block; /* first: so targets are compared as blocks */
     uint64_t address;
     uint64_t size_bytes; /* rounded up */
-    uint32_t stream;     /* index, in the group */
+    uint32_t stream;     /* index, in the graph pool */
     bool is_there;       /* it is live as it is */
 } target;
 
 /* What a restoration works on. */
 typedef struct restoration {
     mend_heap *heap;
-    uint32_t group;
+    uint32_t graph_pool;
     target *targets; /* by address */
     size_t target_count;
-    mend_group_block *live; /* the group's live blocks */
+    mend_graph_pool_block *live; /* the graph pool's live blocks */
     size_t live_count;
-    /* The chunks that the group has moved since the checkpoint and that go back, by number: to the
-     * old mapping of each, which is still there, because a graph of the group may use it. */
+    /* The chunks that the graph pool has moved since the checkpoint and that go back, by number: to
+     * the old mapping of each, which is still there, because a graph of the graph pool may use
+     * it. */
     mend_pointer_map ways_back;
     size_t live_parts;    /* of these: one that lies in frozen chunks is freed in parts */
     size_t most_waits;    /* that one piece of memory has, which is cut once */
     mend_result remapped; /* not OK: chunks of the pool still lack their mapping */
 } restoration;
 
-/* ---- the blocks of a group ------------------------------------------------------------------- */
+/* ---- the blocks of a graph pool -------------------------------------------------------------- */
 
-/* Whether the group may have live blocks: the mark of each counts as a user on a stream of it. */
-static bool has_blocks(const mend_heap *heap, uint32_t group)
+/* Whether the graph pool may have live blocks: the mark of each counts as a user on a stream of
+ * it. */
+static bool has_blocks(const mend_heap *heap, uint32_t graph_pool)
 {
     const mend_streams *streams = &heap->streams;
-    uint32_t at = mend_slots_first_of(streams, group);
+    uint32_t at = mend_slots_first_of(streams, graph_pool);
     while (at != MEND_STREAM_UNKNOWN && streams->items[at].users == 0) {
         at = mend_slots_next_of(streams, at);
     }
@@ -49,24 +52,24 @@ static bool has_blocks(const mend_heap *heap, uint32_t group)
 }
 
 /* Writes as many as there is room for, in no order. Returns their number. Reads all blocks of the
- * pool, but only if the group may have some. */
-static size_t list(const mend_heap *heap, uint32_t group, mend_group_block *blocks,
+ * pool, but only if the graph pool may have some. */
+static size_t list(const mend_heap *heap, uint32_t graph_pool, mend_graph_pool_block *blocks,
                    size_t block_bytes, size_t capacity)
 {
     size_t count = 0;
-    if (!has_blocks(heap, group)) {
+    if (!has_blocks(heap, graph_pool)) {
         return 0;
     }
     for (size_t i = 0; i < heap->blocks.capacity; i++) {
         const mend_span *at = heap->blocks.entries[i].value;
-        if (at == NULL || !at->live || !mend_group_owns(heap, group, at)) {
+        if (at == NULL || !at->live || !mend_graph_pool_owns(heap, graph_pool, at)) {
             continue;
         }
         if (count < capacity) {
-            const mend_group_block block = {.pointer = (void *)(uintptr_t)at->address,
-                                            .size_bytes = at->requested_bytes,
-                                            .stream = at->stream,
-                                            .tag = at->tag};
+            const mend_graph_pool_block block = {.pointer = (void *)(uintptr_t)at->address,
+                                                 .size_bytes = at->requested_bytes,
+                                                 .stream = at->stream,
+                                                 .tag = at->tag};
             mend_element_write(blocks, block_bytes, count, &block, sizeof(block));
         }
         count++;
@@ -76,18 +79,18 @@ static size_t list(const mend_heap *heap, uint32_t group, mend_group_block *bloc
 
 static int compare_blocks(const void *first, const void *second)
 {
-    return mend_compare_u64((uintptr_t)((const mend_group_block *)first)->pointer,
-                            (uintptr_t)((const mend_group_block *)second)->pointer);
+    return mend_compare_u64((uintptr_t)((const mend_graph_pool_block *)first)->pointer,
+                            (uintptr_t)((const mend_graph_pool_block *)second)->pointer);
 }
 
-void mend_heap_list_group(mend_heap *heap, uint32_t group, mend_group_block *blocks,
-                          size_t block_bytes, size_t capacity, size_t *count)
+void mend_heap_list_graph_pool(mend_heap *heap, uint32_t graph_pool, mend_graph_pool_block *blocks,
+                               size_t block_bytes, size_t capacity, size_t *count)
 {
     assert(mend_mutex_is_held(&heap->state));
-    assert(group != 0);
-    *count = list(heap, group, NULL, block_bytes, 0);
+    assert(graph_pool != 0);
+    *count = list(heap, graph_pool, NULL, block_bytes, 0);
     if (*count > 0 && *count <= capacity) {
-        list(heap, group, blocks, block_bytes, capacity);
+        list(heap, graph_pool, blocks, block_bytes, capacity);
         qsort(blocks, *count, block_bytes, compare_blocks);
     }
 }
@@ -107,7 +110,8 @@ static mend_result wrong_block(const target *t, const char *why)
 }
 
 /* Copies the wanted blocks in the order of their addresses, and checks what needs no heap. */
-static mend_result read_targets(restoration *r, const mend_group_block *blocks, size_t block_bytes)
+static mend_result read_targets(restoration *r, const mend_graph_pool_block *blocks,
+                                size_t block_bytes)
 {
     for (size_t i = 0; i < r->target_count; i++) {
         target *t = &r->targets[i];
@@ -123,7 +127,7 @@ static mend_result read_targets(restoration *r, const mend_group_block *blocks, 
             return wrong_block(t, "no block of a pool begins there");
         }
         if (t->block.stream == MEND_NO_STREAM || t->block.stream == MEND_EVERY_STREAM) {
-            return wrong_block(t, "a block of a group has a stream");
+            return wrong_block(t, "a block of a graph pool has a stream");
         }
     }
     qsort(r->targets, r->target_count, sizeof(*r->targets), compare_blocks);
@@ -136,7 +140,7 @@ static mend_result read_targets(restoration *r, const mend_group_block *blocks, 
     return MEND_OK;
 }
 
-/* Finds the streams in the group. The driver may have to be asked, which releases `state`. */
+/* Finds the streams in the graph pool. The driver may have to be asked, which releases `state`. */
 static mend_result find_streams(restoration *r)
 {
     for (size_t i = 0; i < r->target_count; i++) {
@@ -145,7 +149,7 @@ static mend_result find_streams(restoration *r)
         if (is_repeated) {
             t->stream = r->targets[i - 1].stream;
         } else {
-            MEND_TRY(mend_users_find_stream(r->heap, t->block.stream, r->group, &t->stream));
+            MEND_TRY(mend_users_find_stream(r->heap, t->block.stream, r->graph_pool, &t->stream));
         }
     }
     return MEND_OK;
@@ -154,35 +158,36 @@ static mend_result find_streams(restoration *r)
 static bool is_there(const restoration *r, const target *t)
 {
     const mend_span *span = mend_pointer_map_find(&r->heap->blocks, t->address);
-    return span != NULL && span->live && mend_group_owns(r->heap, r->group, span) &&
+    return span != NULL && span->live && mend_graph_pool_owns(r->heap, r->graph_pool, span) &&
            span->size_bytes == t->size_bytes && span->requested_bytes == t->block.size_bytes &&
            span->stream == t->block.stream;
 }
 
-/* Whether free memory waits for a stream of the group. */
+/* Whether free memory waits for a stream of the graph pool. */
 static bool is_kept(const restoration *r, const mend_waits *waits)
 {
     const mend_stream_state *streams = r->heap->streams.items;
-    bool is_kept = waits->first.epoch != 0 && streams[waits->first.stream].group == r->group;
+    bool is_kept =
+        waits->first.epoch != 0 && streams[waits->first.stream].graph_pool == r->graph_pool;
     for (const mend_wait *at = waits->others; at != NULL && !is_kept; at = at->next) {
-        is_kept = streams[at->stamp.stream].group == r->group;
+        is_kept = streams[at->stamp.stream].graph_pool == r->graph_pool;
     }
     return is_kept;
 }
 
 static const target *find_target(const restoration *r, uint64_t address)
 {
-    const mend_group_block key = {.pointer = (void *)(uintptr_t)address};
+    const mend_graph_pool_block key = {.pointer = (void *)(uintptr_t)address};
     return bsearch(&key, r->targets, r->target_count, sizeof(*r->targets), compare_blocks);
 }
 
-/* Whether a restoration can use the memory of a span: it is kept for the group, or idle, or of a
- * block that is freed first. */
+/* Whether a restoration can use the memory of a span: it is kept for the graph pool, or idle, or of
+ * a block that is freed first. */
 static bool is_usable(const restoration *r, const mend_span *span, uint32_t stream)
 {
     if (span->live) {
         const target *t = find_target(r, span->address);
-        return mend_group_owns(r->heap, r->group, span) && (t == NULL || !t->is_there) &&
+        return mend_graph_pool_owns(r->heap, r->graph_pool, span) && (t == NULL || !t->is_there) &&
                mend_layout_frozen_under(r->heap, span) == NULL; /* set aside: in no run */
     }
     assert(!span->cached);
@@ -198,7 +203,7 @@ static mend_result unusable(const restoration *r, const target *t, const mend_sp
         return cannot(r->remapped, t, "its memory could not be mapped again yet");
     }
     return wrong_block(t, span->live ? "another block lies there"
-                                     : "work outside of the group may use its memory");
+                                     : "work outside of the graph pool may use its memory");
 }
 
 /* The map is for addresses. */
@@ -227,7 +232,7 @@ static mend_result plan_way_back(restoration *r, const target *t, mend_retired *
         }
     }
     if (!mend_pointer_map_reserve(&r->ways_back)) {
-        return mend_no_host_memory("the blocks of a group");
+        return mend_no_host_memory("the blocks of a graph pool");
     }
     mend_pointer_map_insert(&r->ways_back, key_of(chunk), retired);
     return MEND_OK;
@@ -254,7 +259,7 @@ static mend_result plan_ways_back(restoration *r, const target *t)
     return result;
 }
 
-/* What a span waits for, also once it is freed: by its stream, and by one of its group. */
+/* What a span waits for, also once it is freed: by its stream, and by one of its graph pool. */
 static size_t span_waits(const mend_span *span)
 {
     enum { STAMPS_OF_FREE = 2 };
@@ -302,7 +307,7 @@ static mend_result check_targets(restoration *r)
     return MEND_OK;
 }
 
-static mend_span *span_of(const restoration *r, const mend_group_block *live)
+static mend_span *span_of(const restoration *r, const mend_graph_pool_block *live)
 {
     return mend_pointer_map_find(&r->heap->blocks, (uint64_t)(uintptr_t)live->pointer);
 }
@@ -310,12 +315,13 @@ static mend_span *span_of(const restoration *r, const mend_group_block *live)
 static mend_result list_live(restoration *r)
 {
     const bool has_frozen = r->heap->chunks.frozen_count > 0;
-    const size_t count = list(r->heap, r->group, NULL, sizeof(*r->live), 0);
+    const size_t count = list(r->heap, r->graph_pool, NULL, sizeof(*r->live), 0);
     r->live = calloc(count + 1, sizeof(*r->live));
     if (r->live == NULL) {
-        return mend_no_host_memory("the blocks of a group");
+        return mend_no_host_memory("the blocks of a graph pool");
     }
-    mend_heap_list_group(r->heap, r->group, r->live, sizeof(*r->live), count, &r->live_count);
+    mend_heap_list_graph_pool(r->heap, r->graph_pool, r->live, sizeof(*r->live), count,
+                              &r->live_count);
     for (size_t i = 0; i < count; i++) {
         const mend_span *span = span_of(r, &r->live[i]);
         const size_t parts = has_frozen ? mend_layout_count_chunks(r->heap, span) : 1;
@@ -333,7 +339,7 @@ static size_t most_waits(const restoration *r)
 {
     const mend_streams *streams = &r->heap->streams;
     bool is_any = r->ways_back.count > 0;
-    MEND_SLOTS_EACH(i, streams, r->group) {
+    MEND_SLOTS_EACH(i, streams, r->graph_pool) {
         is_any = is_any || streams->items[i].has_ended;
     }
     return is_any || r->most_waits > streams->count ? streams->count : r->most_waits;
@@ -353,17 +359,17 @@ static mend_result reserve(restoration *r)
     is_reserved = is_reserved &&
                   mend_layout_reserve_changes(
                       r->heap, r->live_parts + r->target_count + r->ways_back.count, most_waits(r));
-    return is_reserved ? MEND_OK : mend_no_host_memory("the blocks of a group");
+    return is_reserved ? MEND_OK : mend_no_host_memory("the blocks of a graph pool");
 }
 
-/* Frees a block on the stream of the group that it was allocated on. */
+/* Frees a block on the stream of the graph pool that it was allocated on. */
 static void let_go(restoration *r, mend_span *span)
 {
     uint32_t stream = MEND_STREAM_UNKNOWN;
     for (const mend_wait *at = span->waits.others; at != NULL; at = at->next) {
         stream = at->stamp.epoch == 0 ? at->stamp.stream : stream; /* the last one is the mark */
     }
-    assert(r->heap->streams.items[stream].group == r->group);
+    assert(r->heap->streams.items[stream].graph_pool == r->graph_pool);
     if (r->heap->streams.items[stream].has_ended) {
         stream = MEND_STREAM_UNKNOWN; /* forgotten; the mark still keeps the memory */
     }
@@ -383,7 +389,7 @@ static void take(restoration *r, const target *t)
                                   .requested_bytes = t->block.size_bytes,
                                   .handle = t->block.stream,
                                   .stream = t->stream,
-                                  .group = r->group,
+                                  .graph_pool = r->graph_pool,
                                   .tag = t->block.tag,
                                   .sleep_tag = mend_heap_span_at(heap, t->address)->sleep_tag};
     mend_span *span = mend_layout_take(heap, run, t->address, t->size_bytes, 0);
@@ -417,7 +423,7 @@ static void apply(restoration *r)
 /* First what may call the driver, and release `state`: streams are found, and mappings that are
  * owed asked for again. Then, with `state` held to the end, the checks, which also plan the chunks
  * that go back to an old mapping; and all nodes. apply() cannot fail. */
-static mend_result restore(restoration *r, const mend_group_block *blocks, size_t block_bytes)
+static mend_result restore(restoration *r, const mend_graph_pool_block *blocks, size_t block_bytes)
 {
     mend_driver_scope scope;
     MEND_TRY(read_targets(r, blocks, block_bytes));
@@ -438,20 +444,21 @@ static mend_result restore(restoration *r, const mend_group_block *blocks, size_
     return MEND_OK;
 }
 
-mend_result mend_heap_restore_group(mend_heap *heap, uint32_t group, const mend_group_block *blocks,
-                                    size_t block_bytes, size_t count)
+mend_result mend_heap_restore_graph_pool(mend_heap *heap, uint32_t graph_pool,
+                                         const mend_graph_pool_block *blocks, size_t block_bytes,
+                                         size_t count)
 {
     assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
-    assert(group != 0);
+    assert(graph_pool != 0);
     if (heap->chunks.asleep_count > 0) {
         return mend_failure(
             MEND_ERROR_ASLEEP,
-            "mend_group_set_blocks: memory of the pool sleeps; call mend_wake first");
+            "mend_graph_pool_set_blocks: memory of the pool sleeps; call mend_wake first");
     }
-    restoration r = {.heap = heap, .group = group, .target_count = count};
+    restoration r = {.heap = heap, .graph_pool = graph_pool, .target_count = count};
     mend_pointer_map_init(&r.ways_back);
     r.targets = calloc(mend_max_u64(count, 1), sizeof(*r.targets));
-    mend_result result = r.targets == NULL ? mend_no_host_memory("the blocks of a group")
+    mend_result result = r.targets == NULL ? mend_no_host_memory("the blocks of a graph pool")
                                            : restore(&r, blocks, block_bytes);
     free(r.targets);
     free(r.live);

@@ -1,0 +1,459 @@
+/* Blocks of a named graph pool, at named addresses; a graph pool's blocks as a whole, restored. */
+#include <string.h>
+
+#include "mend/mend_sleep.h"
+#include "pool/pool.h"
+#include "tests/support/host_memory.h"
+#include "tests/support/kit.h"
+
+enum { MOST_BLOCKS = 64 };
+
+static mend_result alloc_with(mend_world *w, uint64_t size_bytes, mend_stream stream,
+                              mend_graph_pool *graph_pool, void *address, void **pointer)
+{
+    return mend_alloc_with(
+        w->pool, size_bytes, stream,
+        KIT_OPTIONS(mend_alloc_options, .graph_pool = graph_pool, .address = address, .tag = 7),
+        pointer);
+}
+
+static void *alloc_in(mend_world *w, uint64_t size_bytes, mend_stream stream,
+                      mend_graph_pool *graph_pool)
+{
+    void *block = NULL;
+    EXPECT_OK(alloc_with(w, size_bytes, stream, graph_pool, NULL, &block));
+    return block;
+}
+
+static void free_in(mend_graph_pool *graph_pool, void *block, mend_stream stream)
+{
+    EXPECT_OK(mend_graph_pool_free(graph_pool, block, stream));
+}
+
+static size_t list(mend_graph_pool *graph_pool, mend_graph_pool_block blocks[MOST_BLOCKS])
+{
+    size_t count = 0;
+    EXPECT_OK(mend_graph_pool_get_blocks(graph_pool, blocks, sizeof(mend_graph_pool_block),
+                                         MOST_BLOCKS, &count));
+    EXPECT_TRUE(count <= MOST_BLOCKS);
+    return count;
+}
+
+static void expect_blocks(mend_graph_pool *graph_pool, const mend_graph_pool_block *expected,
+                          size_t count)
+{
+    mend_graph_pool_block blocks[MOST_BLOCKS];
+    ASSERT_U64_EQ(count, list(graph_pool, blocks));
+    for (size_t i = 0; i < count; i++) {
+        EXPECT_PTR_EQ(expected[i].pointer, blocks[i].pointer);
+        EXPECT_U64_EQ(expected[i].size_bytes, blocks[i].size_bytes);
+        EXPECT_PTR_EQ((void *)expected[i].stream, (void *)blocks[i].stream);
+        EXPECT_U64_EQ(expected[i].tag, blocks[i].tag);
+    }
+}
+
+#define WORLD_TEST(suite, name)    KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
+#define WORLD_64_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 64 * MEND_MIB, NULL))
+
+/* Nodes are kept for what its blocks wait for, whatever other streams the pool knows. */
+WORLD_64_TEST(pool_graph_pool_blocks,
+              a_restoration_reserves_nothing_for_streams_that_it_does_not_meet)
+{
+    enum { STREAMS = 200, BLOCKS = 32 };
+    const mend_slab *waits = &w->pool->heap.nodes.waits;
+    for (int i = 0; i < STREAMS; i++) {
+        mend_stream stream = NULL;
+        EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &stream));
+        kit_free(w, kit_alloc(w, 512, stream), stream);
+    }
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
+    mend_graph_pool_block blocks[MOST_BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) {
+        alloc_in(w, 4096, S(0), graph_pool);
+    }
+    EXPECT_U64_EQ(BLOCKS, list(graph_pool, blocks));
+    const size_t before = waits->used_count + waits->free_count;
+    EXPECT_OK(mend_graph_pool_set_blocks(graph_pool, NULL, sizeof(mend_graph_pool_block), 0));
+    EXPECT_OK(
+        mend_graph_pool_set_blocks(graph_pool, blocks, sizeof(mend_graph_pool_block), BLOCKS));
+    expect_blocks(graph_pool, blocks, BLOCKS);
+    EXPECT_TRUE(waits->used_count + waits->free_count - before < (size_t)BLOCKS * STREAMS);
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
+}
+
+/* Each block that is cut out of it leaves a part that waits for all of them. */
+WORLD_64_TEST(pool_graph_pool_blocks, a_restoration_cuts_memory_that_many_streams_have_used)
+{
+    enum { STREAMS = 40, BLOCKS = 16 };
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
+    mend_graph_pool_block blocks[BLOCKS];
+    char *all = alloc_in(w, MEND_MIB, S(0), graph_pool);
+    for (int i = 0; i < STREAMS; i++) {
+        mend_stream stream = NULL;
+        EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &stream));
+        free_in(graph_pool, alloc_in(w, 512, stream, graph_pool), stream);
+        kit_launch(w, stream, MEND_SIM_WORK_TOUCH, all, MEND_MIB, 0, 1000);
+        EXPECT_OK(mend_record_stream(w->pool, all, stream));
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = (mend_graph_pool_block){all + (uint64_t)i * 4096 + 512, 512, S(0), 0};
+    }
+    EXPECT_OK(
+        mend_graph_pool_set_blocks(graph_pool, blocks, sizeof(mend_graph_pool_block), BLOCKS));
+    expect_blocks(graph_pool, blocks, BLOCKS);
+    EXPECT_OK(mend_audit(w->pool));
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
+}
+
+/* Nothing but the request tells the pool of this capture: it must not wait for the context. */
+WORLD_TEST(pool_graph_pool_blocks, a_capture_that_uses_a_named_graph_pool_is_not_spoilt)
+{
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
+    free_in(graph_pool, alloc_in(w, 512, S(0), graph_pool), S(0));
+    kit_leave_in_flight(w, 3 * MEND_MIB, S(1), 1000, MEND_NO_STREAM);
+    kit_begin_capture(w, S(0));
+    void *block = alloc_in(w, 4 * MEND_MIB, S(0), graph_pool);
+    kit_use(w, S(0), block, 4 * MEND_MIB, 10);
+    kit_expect_none(w, 3 * MEND_MIB, S(1), "Ending the capture");
+    EXPECT_LEDGER(w, host_syncs, 0);
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    kit_launch_graph(w, graph, S(0));
+    kit_alloc_used(w, 3 * MEND_MIB, S(1), 10);
+    mend_sim_graph_destroy(w->sim, graph);
+}
+
+WORLD_TEST(pool_graph_pool_blocks, a_block_tells_its_graph_pool_and_tag)
+{
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
+    char *block = alloc_in(w, 1000, S(0), graph_pool);
+    mend_block_info info = kit_info(w, block + 999);
+    EXPECT_PTR_EQ(graph_pool, info.graph_pool);
+    EXPECT_U64_EQ(7, info.tag);
+    void *other = NULL;
+    EXPECT_OK(alloc_with(w, 1000, S(0), NULL, NULL, &other));
+    info = kit_info(w, other);
+    EXPECT_PTR_EQ(NULL, info.graph_pool);
+    EXPECT_U64_EQ(7, info.tag);
+    kit_free(w, other, S(0));
+    info = kit_info(w, kit_alloc(w, 1000, S(0)));
+    EXPECT_U64_EQ(0, info.tag); /* the number was that of the block before */
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
+    info = kit_info(w, block);
+    EXPECT_PTR_EQ(NULL, info.graph_pool); /* it outlives the graph pool */
+}
+
+MEND_TEST(pool_graph_pool_blocks, options_that_are_not_possible_are_refused)
+{
+    mend_world w;
+    mend_world another;
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
+    ASSERT_TRUE(kit_open_with(&another, 8 * MEND_MIB, NULL));
+    mend_graph_pool *graph_pool = kit_graph_pool(&another);
+    void *block = &w;
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+    EXPECT_INVALID(mend_alloc_with(w.pool, 512, NULL, NULL, &block));
+    EXPECT_INVALID(alloc_with(&w, 512, w.streams[0], graph_pool, NULL, &block));
+    EXPECT_INVALID(alloc_with(&another, 512, MEND_NO_STREAM, graph_pool, NULL, &block));
+    options.struct_size = sizeof(options) + 8;
+    EXPECT_INVALID(mend_alloc_with(w.pool, 512, NULL, &options, &block));
+    options.struct_size = sizeof(size_t) + 1;
+    EXPECT_INVALID(mend_alloc_with(w.pool, 512, NULL, &options, &block));
+    options = (mend_alloc_options)MEND_ALLOC_OPTIONS_INIT;
+    options.alignment_bytes = 3;
+    EXPECT_INVALID(mend_alloc_with(w.pool, 512, NULL, &options, &block));
+    options.alignment_bytes = 1024;
+    options.address = (void *)(uintptr_t)(1024 + 512);
+    EXPECT_INVALID(mend_alloc_with(w.pool, 512, NULL, &options, &block));
+    EXPECT_PTR_EQ(&w, block);
+    EXPECT_INVALID(mend_graph_pool_free(NULL, block, NULL));
+    EXPECT_INVALID(mend_graph_pool_free(graph_pool, block, MEND_NO_STREAM));
+    EXPECT_OK(mend_graph_pool_free(graph_pool, NULL, NULL));
+    EXPECT_ERROR(FOREIGN_POINTER, mend_graph_pool_free(graph_pool, block, NULL));
+    kit_close(&another);
+    kit_close(&w);
+}
+
+WORLD_TEST(pool_graph_pool_blocks, a_block_begins_at_the_address_that_was_named)
+{
+    char *all = kit_alloc(w, 4 * MEND_MIB, S(0));
+    kit_free(w, all, S(0));
+    void *block = NULL;
+    char *middle = all + MEND_MIB;
+    EXPECT_OK(alloc_with(w, 700, S(0), NULL, middle, &block));
+    EXPECT_PTR_EQ(middle, block);
+    void *none = NULL;
+    EXPECT_ERROR(OUT_OF_ADDRESSES, /* taken, in part */
+                 alloc_with(w, 1024, S(0), NULL, middle - 512, &none));
+    EXPECT_ERROR(OUT_OF_ADDRESSES, /* in use by the other stream */
+                 alloc_with(w, 512, S(1), NULL, all, &none));
+    EXPECT_ERROR(OUT_OF_ADDRESSES, /* more than is mapped there */
+                 alloc_with(w, 8 * MEND_MIB, S(0), NULL, middle + 1024, &none));
+    EXPECT_ERROR(OUT_OF_ADDRESSES, alloc_with(w, 512, S(0), NULL, (void *)(uintptr_t)512, &none));
+    EXPECT_PTR_EQ(NULL, none);
+}
+
+WORLD_64_TEST(pool_graph_pool_blocks, they_are_listed_by_address)
+{
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
+    mend_graph_pool *other = kit_graph_pool(w);
+    size_t count = 9;
+    EXPECT_OK(
+        mend_graph_pool_get_blocks(graph_pool, NULL, sizeof(mend_graph_pool_block), 0, &count));
+    EXPECT_U64_EQ(0, count);
+    mend_graph_pool_block expected[2] = {{NULL, 3 * MEND_MIB, S(1), 7}, {NULL, 600, S(0), 7}};
+    for (int i = 0; i < 2; i++) {
+        expected[i].pointer = alloc_in(w, expected[i].size_bytes, expected[i].stream, graph_pool);
+    }
+    alloc_in(w, 512, S(0), other);
+    kit_alloc(w, 512, S(0));
+    if (expected[0].pointer > expected[1].pointer) {
+        mend_graph_pool_block first = expected[1];
+        expected[1] = expected[0];
+        expected[0] = first;
+    }
+    expect_blocks(graph_pool, expected, 2);
+    mend_graph_pool_block untouched = {.tag = 99};
+    EXPECT_OK(mend_graph_pool_get_blocks(graph_pool, &untouched, sizeof(mend_graph_pool_block), 1,
+                                         &count));
+    EXPECT_U64_EQ(2, count);
+    EXPECT_U64_EQ(99, untouched.tag);
+    struct {
+        mend_graph_pool_block block;
+        uint64_t later;
+    } newer[2] = {{.later = 5}, {.later = 5}}; /* a caller's elements, larger than ours */
+    EXPECT_OK(mend_graph_pool_get_blocks(graph_pool, &newer[0].block, sizeof(newer[0]), 2, &count));
+    for (int i = 0; i < 2; i++) {
+        EXPECT_PTR_EQ(expected[i].pointer, newer[i].block.pointer);
+        EXPECT_U64_EQ(0, newer[i].later);
+    }
+    free_in(graph_pool, expected[1].pointer, expected[1].stream);
+    EXPECT_OK(mend_graph_pool_set_blocks(graph_pool, &newer[0].block, sizeof(newer[0]), 2));
+    expect_blocks(graph_pool, expected, 2);
+    EXPECT_INVALID(
+        mend_graph_pool_get_blocks(graph_pool, NULL, sizeof(mend_graph_pool_block) - 8, 0, &count));
+    EXPECT_INVALID(
+        mend_graph_pool_set_blocks(graph_pool, NULL, sizeof(mend_graph_pool_block) - 8, 0));
+}
+
+/* As a framework does: two graphs of a tree leave other blocks behind their common one. */
+WORLD_64_TEST(pool_graph_pool_blocks, a_checkpoint_is_restored_at_its_addresses)
+{
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
+    mend_graph_pool_block checkpoint[MOST_BLOCKS];
+    void *kept = alloc_in(w, MEND_MIB, S(0), graph_pool);
+    void *temporary = alloc_in(w, 3 * MEND_MIB, S(0), graph_pool);
+    void *output = NULL;
+    mend_set_sleep_tag(5);
+    EXPECT_OK(mend_alloc_with(w->pool, 700, S(1),
+                              KIT_OPTIONS(mend_alloc_options, .graph_pool = graph_pool), &output));
+    mend_set_sleep_tag(0);
+    kit_use(w, S(0), kept, MEND_MIB, 10);
+    free_in(graph_pool, temporary, S(0));
+    size_t count = list(graph_pool, checkpoint);
+    ASSERT_U64_EQ(2, count);
+    free_in(graph_pool, output, S(1));
+    void *later = alloc_in(w, 2 * MEND_MIB, S(0), graph_pool); /* where `temporary` was */
+    void *beside = kit_alloc_used(w, 512, S(0), 10);
+    EXPECT_OK(mend_history_start(w->pool, 16));
+    EXPECT_OK(
+        mend_graph_pool_set_blocks(graph_pool, checkpoint, sizeof(mend_graph_pool_block), count));
+    mend_history_event events[16];
+    uint64_t cursor = 0;
+    size_t event_count = 0;
+    EXPECT_OK(mend_history_read(w->pool, &cursor, events, sizeof(*events), 16, &event_count));
+    ASSERT_U64_EQ(2, event_count); /* `later` is freed */
+    EXPECT_TRUE(events[1].kind == MEND_EVENT_ALLOC && events[1].tag == 5);
+    expect_blocks(graph_pool, checkpoint, count);
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    EXPECT_ERROR(DOUBLE_FREE, mend_get_block_info(w->pool, later, &info));
+    EXPECT_OK(mend_get_block_info(w->pool, output, &info));
+    EXPECT_FIELDS(info, requested_bytes, 700, sleep_tag, 5);
+    EXPECT_OK(mend_audit(w->pool));
+    kit_use(w, S(0), kept, MEND_MIB, 10); /* its bytes are those from before */
+    kit_use(w, S(0), beside, 512, 10);
+    EXPECT_PTR_EQ(temporary, alloc_in(w, 3 * MEND_MIB, S(0), graph_pool));
+    EXPECT_OK(mend_graph_pool_set_blocks(graph_pool, NULL, sizeof(mend_graph_pool_block), 0));
+    expect_blocks(graph_pool, NULL, 0);
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
+}
+
+/* A checkpoint that cannot be restored, with a word of the reason. */
+static void expect_refusal(mend_graph_pool *graph_pool, const mend_graph_pool_block *blocks,
+                           size_t count, const char *words)
+{
+    mend_graph_pool_block before[MOST_BLOCKS];
+    size_t live = list(graph_pool, before);
+    EXPECT_INVALID(
+        mend_graph_pool_set_blocks(graph_pool, blocks, sizeof(mend_graph_pool_block), count));
+    kit_expect_words(words);
+    expect_blocks(graph_pool, before, live);
+}
+
+WORLD_64_TEST(pool_graph_pool_blocks, a_checkpoint_that_cannot_be_restored_changes_nothing)
+{
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
+    char *block = alloc_in(w, 4096, S(0), graph_pool);
+    char *freed = alloc_in(w, 4096, S(0), graph_pool);
+    char *outside = kit_alloc(w, 4096, S(0));
+    free_in(graph_pool, freed, S(0));
+    mend_graph_pool_block two[2] = {{block, 4096, S(0), 0}, {freed, 4096, S(0), 0}};
+    two[1].pointer = block + 512;
+    expect_refusal(graph_pool, two, 2, "overlaps");
+    two[1].pointer = freed + 1;
+    expect_refusal(graph_pool, two, 2, "no block of a pool begins there");
+    two[1].pointer = outside;
+    expect_refusal(graph_pool, two, 2, "another block lies there");
+    two[1].pointer = (void *)(uintptr_t)4096;
+    expect_refusal(graph_pool, two, 2, "not mapped");
+    two[1].pointer = freed;
+    two[1].size_bytes = 0;
+    expect_refusal(graph_pool, two, 2, "sizes are");
+    two[1].size_bytes = 4096;
+    two[1].stream = MEND_NO_STREAM;
+    expect_refusal(graph_pool, two, 2, "has a stream");
+    two[1].stream = S(0);
+    kit_leave_in_flight(w, 8192, S(1), 1000, S(1));
+    mend_graph_pool_block busy = {NULL, 8192, S(0), 0};
+    busy.pointer = kit_leave_in_flight(w, 8192, S(1), 1000, S(1));
+    expect_refusal(graph_pool, &busy, 1, "work outside of the graph pool");
+    EXPECT_INVALID(mend_graph_pool_set_blocks(NULL, two, sizeof(mend_graph_pool_block), 2));
+    EXPECT_INVALID(mend_graph_pool_set_blocks(graph_pool, NULL, sizeof(mend_graph_pool_block), 2));
+    EXPECT_OK(mend_graph_pool_set_blocks(graph_pool, two, sizeof(mend_graph_pool_block), 2));
+}
+
+WORLD_64_TEST(pool_graph_pool_blocks, a_block_of_another_stream_is_not_the_same)
+{
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
+    mend_graph_pool_block one = {alloc_in(w, 4096, S(0), graph_pool), 4096, S(1), 3};
+    EXPECT_OK(mend_graph_pool_set_blocks(graph_pool, &one, sizeof(mend_graph_pool_block), 1));
+    expect_blocks(graph_pool, &one, 1);
+}
+
+KIT_SETTING(of_small_chunks, w->placement.chunk_bytes = MEND_MIB);
+
+/* Lists that were never true: the graph pool has moved the chunks of the first block, which cannot
+ * go back as long as the other one uses them. */
+KIT_TEST_IN(pool_graph_pool_blocks, a_chunk_is_at_one_address,
+            kit_open_with(w, 8 * MEND_MIB, of_small_chunks))
+{
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
+    const mend_stream stream = S(0);
+    free_in(graph_pool, alloc_in(w, 5 * MEND_MIB, stream, graph_pool), stream);
+    mend_graph_pool_block first = {alloc_in(w, 3 * MEND_MIB, stream, graph_pool), 3 * MEND_MIB,
+                                   stream, 7};
+    mend_graph_pool_block behind = {alloc_in(w, 2 * MEND_MIB, stream, graph_pool), 2 * MEND_MIB,
+                                    stream, 7};
+    free_in(graph_pool, first.pointer, stream);
+    mend_graph_pool_block later = {alloc_in(w, 5 * MEND_MIB, stream, graph_pool), 5 * MEND_MIB,
+                                   stream, 7};
+    EXPECT_TRUE(mend_world_stats(w).chunks_moved > 0);
+    mend_graph_pool_block both[3] = {first, behind, later};
+    expect_refusal(graph_pool, both, 3, "another block lies there");
+    free_in(graph_pool, later.pointer, stream);
+    expect_refusal(graph_pool, both, 3, "its memory was at another address");
+    EXPECT_OK(mend_graph_pool_set_blocks(graph_pool, both, sizeof(mend_graph_pool_block), 2));
+    both[1] = later;
+    EXPECT_OK(mend_graph_pool_set_blocks(graph_pool, &both[1], sizeof(mend_graph_pool_block), 1));
+}
+
+KIT_TEST_IN(pool_graph_pool_blocks, a_restoration_without_host_memory_changes_nothing,
+            kit_open_with(w, 64 * MEND_MIB, NULL))
+{
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
+    mend_graph_pool_block checkpoint[MOST_BLOCKS];
+    mend_graph_pool_block before[MOST_BLOCKS];
+    for (int i = 0; i < MOST_BLOCKS; i++) {
+        alloc_in(w, 512 * (uint64_t)(i + 1), S(i % 2), graph_pool);
+    }
+    size_t count = list(graph_pool, checkpoint);
+    for (size_t i = 0; i < count; i += 2) {
+        free_in(graph_pool, checkpoint[i].pointer, checkpoint[i].stream);
+    }
+    size_t left = list(graph_pool, before);
+    mend_result result = MEND_ERROR_OUT_OF_HOST_MEMORY;
+    uint64_t refusals = 0;
+    for (; result == MEND_ERROR_OUT_OF_HOST_MEMORY; refusals++) {
+        ASSERT_TRUE(refusals < 100);
+        result = mend_test_starve(refusals, 1,
+                                  mend_graph_pool_set_blocks(graph_pool, checkpoint,
+                                                             sizeof(mend_graph_pool_block), count));
+        if (result != MEND_OK) {
+            expect_blocks(graph_pool, before, left);
+            EXPECT_OK(mend_audit(w->pool));
+        }
+    }
+    EXPECT_OK(result);
+    EXPECT_TRUE(refusals > 1);
+    expect_blocks(graph_pool, checkpoint, count);
+}
+
+enum { CHECKPOINTS = 4 };
+
+typedef struct random_graph_pool {
+    mend_world w;
+    mend_test_random random;
+    mend_graph_pool *graph_pool;
+    mend_graph_pool_block checkpoints[CHECKPOINTS][MOST_BLOCKS];
+    size_t counts[CHECKPOINTS];
+} random_graph_pool;
+
+static uint64_t draw(random_graph_pool *r, uint64_t below)
+{
+    return mend_test_random_below(&r->random, below);
+}
+
+static void take_step(random_graph_pool *r)
+{
+    mend_graph_pool_block blocks[MOST_BLOCKS];
+    size_t count = list(r->graph_pool, blocks);
+    mend_stream stream = r->w.streams[draw(r, 3)];
+    size_t which = (size_t)draw(r, CHECKPOINTS);
+    switch (draw(r, 8)) {
+    case 0:
+        memcpy(r->checkpoints[which], blocks, sizeof(blocks));
+        r->counts[which] = count;
+        break;
+    case 1:
+        EXPECT_OK(mend_graph_pool_set_blocks(r->graph_pool, r->checkpoints[which],
+                                             sizeof(mend_graph_pool_block), r->counts[which]));
+        expect_blocks(r->graph_pool, r->checkpoints[which], r->counts[which]);
+        break;
+    case 2:
+    case 3:
+        if (count > 0) {
+            mend_graph_pool_block *freed = &blocks[draw(r, count)];
+            free_in(r->graph_pool, freed->pointer, draw(r, 3) > 0 ? freed->stream : stream);
+        }
+        break;
+    case 4:
+        kit_leave_in_flight(&r->w, (draw(r, 64) + 1) * 4096, stream, draw(r, 1000), stream);
+        break;
+    default:
+        if (count < MOST_BLOCKS) {
+            void *block = NULL;
+            uint64_t bytes = draw(r, 2) ? draw(r, 4096) + 1 : (draw(r, 16) + 1) * MEND_MIB / 4;
+            mend_result result = alloc_with(&r->w, bytes, stream, r->graph_pool, NULL, &block);
+            EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
+        }
+    }
+}
+
+MEND_TEST(pool_graph_pool_blocks, any_checkpoint_of_the_past_is_restored)
+{
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        random_graph_pool r = {0};
+        mend_test_random_init(&r.random, mend_test_seed() + seed);
+        ASSERT_TRUE(kit_open_with(&r.w, 95 * MEND_MIB, NULL));
+        r.graph_pool = kit_graph_pool(&r.w);
+        for (int step = 0; step < 400; step++) {
+            take_step(&r);
+            mend_world_check(&r.w);
+        }
+        EXPECT_OK(mend_graph_pool_set_blocks(r.graph_pool, NULL, sizeof(mend_graph_pool_block), 0));
+        EXPECT_OK(mend_graph_pool_destroy(r.graph_pool, MEND_NO_STREAM));
+        mend_sim_advance(r.w.sim, UINT64_C(1) << 30);
+        EXPECT_OK(mend_trim(r.w.pool, 0, MEND_TRIM_WAIT, NULL));
+        EXPECT_STATS(&r.w, reserved_bytes, 0);
+        kit_close(&r.w);
+    }
+}
