@@ -47,7 +47,7 @@ inline std::vector<mend_graph_pool_block> live_blocks(DeviceIndex device, PoolId
     mend_graph_pool *graph_pool = info_of(device, id_of(id)).graph_pool;
     size_t count = 0;
     while (graph_pool != nullptr) {
-        check(mend_graph_pool_get_blocks(graph_pool, blocks.data(), sizeof(mend_graph_pool_block),
+        check(mend_graph_pool_checkpoint(graph_pool, blocks.data(), sizeof(mend_graph_pool_block),
                                          blocks.size(), &count),
               "the blocks of a pool");
         if (count <= blocks.size()) {
@@ -79,8 +79,8 @@ inline cca::CheckpointDelta go_back_to(const Checkpoint &checkpoint, DeviceIndex
         delta.ptrs_freed.push_back(block.pointer);
     }
     if (graph_pool != nullptr) {
-        check(mend_graph_pool_set_blocks(graph_pool, checkpoint.blocks.data(),
-                                         sizeof(mend_graph_pool_block), checkpoint.blocks.size()),
+        check(mend_graph_pool_restore(graph_pool, checkpoint.blocks.data(),
+                                      sizeof(mend_graph_pool_block), checkpoint.blocks.size()),
               "a checkpoint");
     }
     for (const mend_graph_pool_block &block : checkpoint.blocks) {

@@ -58,9 +58,9 @@ void mend_crowd_release_graph_pool(crowd *c)
 
 void mend_crowd_restore_nothing(crowd *c)
 {
-    mend_crowd_require(mend_graph_pool_set_blocks(c->graph_pool, NULL,
-                                                  sizeof(mend_graph_pool_block), 0) == MEND_OK,
-                       "mend_graph_pool_set_blocks");
+    mend_crowd_require(
+        mend_graph_pool_restore(c->graph_pool, NULL, sizeof(mend_graph_pool_block), 0) == MEND_OK,
+        "mend_graph_pool_restore");
 }
 
 static void take_in_graph_pool(crowd *c, uint64_t size_bytes)
@@ -101,8 +101,7 @@ void mend_crowd_fill_graph_pool_of_chunks(crowd *c)
 
 void mend_crowd_restore_blocks(crowd *c)
 {
-    mend_crowd_require(mend_graph_pool_set_blocks(c->graph_pool, c->listed,
-                                                  sizeof(mend_graph_pool_block),
-                                                  c->count) == MEND_OK,
-                       "mend_graph_pool_set_blocks");
+    mend_crowd_require(mend_graph_pool_restore(c->graph_pool, c->listed,
+                                               sizeof(mend_graph_pool_block), c->count) == MEND_OK,
+                       "mend_graph_pool_restore");
 }

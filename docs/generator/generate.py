@@ -250,7 +250,7 @@ TASKS = (
                                      "mend_graph_pool_end",
                                      "mend_graph_pool_destroy", "mend_graph_pool_free",
                                      "mend_graph_pool_record_stream")),
-    ("restore the blocks of a graph", ("mend_graph_pool_get_blocks", "mend_graph_pool_set_blocks")),
+    ("restore the blocks of a graph", ("mend_graph_pool_checkpoint", "mend_graph_pool_restore")),
     ("grow and shrink at one address", ("mend_range_create", "mend_range_commit",
                                         "mend_range_commit_all", "mend_range_decommit",
                                         "mend_range_destroy")),

@@ -94,7 +94,7 @@ static mend_result free_in_graph_pool(story_run *run, const operation *op, slot 
 /* The checkpoint has one block, of the slot. */
 static mend_result restore(story_run *run, slot *block)
 {
-    mend_result result = mend_graph_pool_set_blocks(
+    mend_result result = mend_graph_pool_restore(
         run->graph_pool, run->checkpoint, sizeof(mend_graph_pool_block), run->checkpoint_count);
     EXPECT_U64_EQ(1, run->checkpoint_count);
     block->pointer = result == MEND_OK ? run->checkpoint[0].pointer : block->pointer;
@@ -292,9 +292,8 @@ mend_result story_call(story_run *run, const operation *op)
     case FREE_IN_GRAPH_POOL:
         return free_in_graph_pool(run, op, block);
     case CHECKPOINT:
-        return mend_graph_pool_get_blocks(run->graph_pool, run->checkpoint,
-                                          sizeof(mend_graph_pool_block), STORY_SLOTS,
-                                          &run->checkpoint_count);
+        return mend_graph_pool_checkpoint(run->graph_pool, run->checkpoint, sizeof *run->checkpoint,
+                                          STORY_SLOTS, &run->checkpoint_count);
     case RESTORE:
         return restore(run, block);
     case PRESSURE:

@@ -340,7 +340,7 @@ static bool has_blocks(mend_graph_pool *graph_pool, const mend_graph_pool_block 
 {
     mend_graph_pool_block now[2];
     size_t now_count = 0;
-    bool is_same = mend_graph_pool_get_blocks(graph_pool, now, sizeof(mend_graph_pool_block), 2,
+    bool is_same = mend_graph_pool_checkpoint(graph_pool, now, sizeof(mend_graph_pool_block), 2,
                                               &now_count) == MEND_OK &&
                    now_count == count;
     for (size_t i = 0; i < count && is_same; i++) {
@@ -364,20 +364,20 @@ static void restore_blocks(arena *a, mend_pool *pool, mend_graph_pool *graph_poo
     }
     arena_expect(
         a, "get_blocks",
-        mend_graph_pool_get_blocks(graph_pool, blocks, sizeof(mend_graph_pool_block), 2, &count),
+        mend_graph_pool_checkpoint(graph_pool, blocks, sizeof(mend_graph_pool_block), 2, &count),
         false);
     for (size_t i = 0; i < count; i++) {
         arena_expect(a, "graph_pool_free",
                      mend_graph_pool_free(graph_pool, blocks[i].pointer, stream), false);
     }
     mend_result result =
-        mend_graph_pool_set_blocks(graph_pool, blocks, sizeof(mend_graph_pool_block), count);
+        mend_graph_pool_restore(graph_pool, blocks, sizeof(mend_graph_pool_block), count);
     arena_expect(a, "set_blocks", result, false);
     if (result == MEND_OK && !has_blocks(graph_pool, blocks, count)) {
         arena_find(a, "set_blocks: other blocks are live than were restored");
     }
     arena_expect(a, "set_blocks to none",
-                 mend_graph_pool_set_blocks(graph_pool, NULL, sizeof(mend_graph_pool_block), 0),
+                 mend_graph_pool_restore(graph_pool, NULL, sizeof(mend_graph_pool_block), 0),
                  false);
 }
 

@@ -64,8 +64,8 @@ static void refuse_graph_pools_and_shares(trial *t, mend_pool *pool, mend_stream
     void *block = t;
     REFUSED(mend_graph_pool_free(NULL, t, stream));
     REFUSED(mend_graph_pool_record_stream(NULL, t, stream));
-    REFUSED(mend_graph_pool_get_blocks(NULL, NULL, sizeof(mend_graph_pool_block), 0, &size));
-    REFUSED(mend_graph_pool_set_blocks(NULL, NULL, sizeof(mend_graph_pool_block), 0));
+    REFUSED(mend_graph_pool_checkpoint(NULL, NULL, sizeof(mend_graph_pool_block), 0, &size));
+    REFUSED(mend_graph_pool_restore(NULL, NULL, sizeof(mend_graph_pool_block), 0));
     REFUSED(mend_export(NULL, t, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, &bytes));
     REFUSED(mend_export(pool, NULL, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, &bytes));
     REFUSED(mend_export(pool, t, NULL, NULL, MEND_EXPORT_TOKEN_BYTES, NULL, &bytes));

@@ -195,7 +195,7 @@ static void refuse_lists(trial *t, mend_graph_pool *graph_pool, const trial_chec
         }
         trial_expect(
             t, "a list that is wrong", MEND_ERROR_INVALID_ARGUMENT,
-            mend_graph_pool_set_blocks(graph_pool, blocks, sizeof(mend_graph_pool_block), count));
+            mend_graph_pool_restore(graph_pool, blocks, sizeof(mend_graph_pool_block), count));
     }
 }
 

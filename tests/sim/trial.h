@@ -83,10 +83,10 @@ typedef struct trial_seen {
                                     &call->pointer, &call->size_bytes))                            \
     X(CLOSE, mend_import_close(pool, call->pointer, call->stream))                                 \
     X(GRAPH_POOL_LIST,                                                                             \
-      mend_graph_pool_get_blocks(call->graph_pool, call->blocks, sizeof(mend_graph_pool_block),    \
+      mend_graph_pool_checkpoint(call->graph_pool, call->blocks, sizeof(mend_graph_pool_block),    \
                                  TRIAL_BLOCKS, &call->count))                                      \
-    X(GRAPH_POOL_RESTORE, mend_graph_pool_set_blocks(call->graph_pool, call->blocks,               \
-                                                     sizeof(mend_graph_pool_block), call->count))  \
+    X(GRAPH_POOL_RESTORE, mend_graph_pool_restore(call->graph_pool, call->blocks,                  \
+                                                  sizeof(mend_graph_pool_block), call->count))     \
     X(HISTORY, mend_history_start(pool, call->size_bytes))                                         \
     X(SLEEP, trial_call_sleep(call, pool))                                                         \
     X(WAKE, mend_wake(pool, &call->rules[0].tag, call->count, &call->woken))                       \

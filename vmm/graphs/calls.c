@@ -118,12 +118,12 @@ static bool is_whole(size_t block_bytes)
     return mend_struct_size_is_whole(block_bytes, sizeof(mend_graph_pool_block));
 }
 
-mend_result mend_graph_pool_get_blocks(mend_graph_pool *graph_pool, mend_graph_pool_block *blocks,
+mend_result mend_graph_pool_checkpoint(mend_graph_pool *graph_pool, mend_graph_pool_block *blocks,
                                        size_t block_bytes, size_t capacity, size_t *count)
 {
     MEND_INVALID_IF(graph_pool == NULL || count == NULL || (blocks == NULL && capacity > 0) ||
                         !is_whole(block_bytes),
-                    "mend_graph_pool_get_blocks: graph pool, count or blocks is NULL, or "
+                    "mend_graph_pool_checkpoint: graph pool, count or blocks is NULL, or "
                     "block_bytes is not sizeof(mend_graph_pool_block)");
     mend_pool *pool = graph_pool->pool;
     MEND_TRY(mend_pool_enter(pool));
@@ -132,12 +132,12 @@ mend_result mend_graph_pool_get_blocks(mend_graph_pool *graph_pool, mend_graph_p
     return mend_pool_leave(pool, MEND_OK);
 }
 
-mend_result mend_graph_pool_set_blocks(mend_graph_pool *graph_pool,
-                                       const mend_graph_pool_block *blocks, size_t block_bytes,
-                                       size_t count)
+mend_result mend_graph_pool_restore(mend_graph_pool *graph_pool,
+                                    const mend_graph_pool_block *blocks, size_t block_bytes,
+                                    size_t count)
 {
     MEND_INVALID_IF(graph_pool == NULL || (blocks == NULL && count > 0) || !is_whole(block_bytes),
-                    "mend_graph_pool_set_blocks: graph pool or blocks is NULL, or block_bytes "
+                    "mend_graph_pool_restore: graph pool or blocks is NULL, or block_bytes "
                     "is not sizeof(mend_graph_pool_block)");
     mend_pool *pool = graph_pool->pool;
     MEND_TRY(mend_pool_enter_all(pool));

@@ -453,7 +453,7 @@ mend_result mend_heap_restore_graph_pool(mend_heap *heap, uint32_t graph_pool,
     if (heap->chunks.asleep_count > 0) {
         return mend_failure(
             MEND_ERROR_ASLEEP,
-            "mend_graph_pool_set_blocks: memory of the pool sleeps; call mend_wake first");
+            "mend_graph_pool_restore: memory of the pool sleeps; call mend_wake first");
     }
     restoration r = {.heap = heap, .graph_pool = graph_pool, .target_count = count};
     mend_pointer_map_init(&r.ways_back);

@@ -19,8 +19,8 @@
 void mend_heap_list_graph_pool(mend_heap *heap, uint32_t graph_pool, mend_graph_pool_block *blocks,
                                size_t block_bytes, size_t capacity, size_t *count);
 
-/* Makes these the live blocks of the graph pool; see mend_graph_pool_set_blocks, and its errors.
- * Under both locks; may call the driver, to identify a stream. */
+/* Makes these the live blocks of the graph pool; see mend_graph_pool_restore, and its errors. Under
+ * both locks; may call the driver, to identify a stream. */
 mend_result mend_heap_restore_graph_pool(mend_heap *heap, uint32_t graph_pool,
                                          const mend_graph_pool_block *blocks, size_t block_bytes,
                                          size_t count);

@@ -391,11 +391,11 @@ class graph_pool
     {
         std::vector<mend_graph_pool_block> found;
         std::size_t count = 0;
-        check(mend_graph_pool_get_blocks(graph_pool_, nullptr, sizeof(mend_graph_pool_block), 0,
+        check(mend_graph_pool_checkpoint(graph_pool_, nullptr, sizeof(mend_graph_pool_block), 0,
                                          &count));
         do { /* until no other thread has made it too small */
             found.resize(count);
-            check(mend_graph_pool_get_blocks(graph_pool_, found.data(),
+            check(mend_graph_pool_checkpoint(graph_pool_, found.data(),
                                              sizeof(mend_graph_pool_block), found.size(), &count));
         } while (count > found.size());
         found.resize(count);
@@ -403,8 +403,8 @@ class graph_pool
     }
     void restore(const std::vector<mend_graph_pool_block> &blocks) const
     {
-        check(mend_graph_pool_set_blocks(graph_pool_, blocks.data(), sizeof(mend_graph_pool_block),
-                                         blocks.size()));
+        check(mend_graph_pool_restore(graph_pool_, blocks.data(), sizeof(mend_graph_pool_block),
+                                      blocks.size()));
     }
 
     /* Ends the graph pool: every launch of its graphs precedes this point of `stream`. If it

@@ -97,7 +97,7 @@ typedef struct mend_graph_pool_block {
 /* The live blocks of the graph pool, by address: a checkpoint of it. Array and `capacity` as of
  * mend_get_regions, with sizeof(mend_graph_pool_block). The time is proportional to the blocks of
  * the pool. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_DEVICE_LOST. */
-MEND_API mend_result mend_graph_pool_get_blocks(mend_graph_pool *graph_pool,
+MEND_API mend_result mend_graph_pool_checkpoint(mend_graph_pool *graph_pool,
                                                 mend_graph_pool_block *blocks, size_t block_bytes,
                                                 size_t capacity, size_t *count);
 
@@ -124,9 +124,9 @@ MEND_API mend_result mend_graph_pool_get_blocks(mend_graph_pool *graph_pool,
  * still does not map the memory of a block again); MEND_ERROR_DEVICE_LOST. After an error the graph
  * pool is unchanged.
  */
-MEND_API mend_result mend_graph_pool_set_blocks(mend_graph_pool *graph_pool,
-                                                const mend_graph_pool_block *blocks,
-                                                size_t block_bytes, size_t count);
+MEND_API mend_result mend_graph_pool_restore(mend_graph_pool *graph_pool,
+                                             const mend_graph_pool_block *blocks,
+                                             size_t block_bytes, size_t count);
 
 #ifdef __cplusplus
 }

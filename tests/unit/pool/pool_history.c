@@ -195,7 +195,7 @@ RIG_TEST(pool_history, restorations_of_a_graph_pool_are_told, open_rig_of(r, 4 *
     for (uint64_t i = 0; i < BLOCKS; i++) {
         blocks[i] = alloc_tagged(r, graph_pool, i + 1);
     }
-    EXPECT_OK(mend_graph_pool_get_blocks(graph_pool, checkpoint, sizeof(mend_graph_pool_block),
+    EXPECT_OK(mend_graph_pool_checkpoint(graph_pool, checkpoint, sizeof(mend_graph_pool_block),
                                          BLOCKS, &count));
     for (int i = 0; i < BLOCKS; i++) {
         EXPECT_OK(mend_graph_pool_free(graph_pool, blocks[i], r->stream));
@@ -205,11 +205,11 @@ RIG_TEST(pool_history, restorations_of_a_graph_pool_are_told, open_rig_of(r, 4 *
                               KIT_OPTIONS(mend_alloc_options, .graph_pool = graph_pool), &large));
     EXPECT_OK(mend_graph_pool_free(graph_pool, large, r->stream));
     EXPECT_OK(
-        mend_graph_pool_set_blocks(graph_pool, checkpoint, sizeof(mend_graph_pool_block), count));
+        mend_graph_pool_restore(graph_pool, checkpoint, sizeof(mend_graph_pool_block), count));
     follow(r);
     EXPECT_U64_EQ(2 * BLOCKS + 1, r->follower.seen[MEND_EVENT_ALLOC]);
     EXPECT_U64_EQ(BLOCKS + 1, r->follower.seen[MEND_EVENT_FREE]);
-    EXPECT_OK(mend_graph_pool_set_blocks(graph_pool, NULL, sizeof(mend_graph_pool_block), 0));
+    EXPECT_OK(mend_graph_pool_restore(graph_pool, NULL, sizeof(mend_graph_pool_block), 0));
     EXPECT_OK(mend_graph_pool_destroy(graph_pool, r->stream));
 }
 

@@ -33,7 +33,7 @@ static void free_in(mend_graph_pool *graph_pool, void *block, mend_stream stream
 static size_t list(mend_graph_pool *graph_pool, mend_graph_pool_block blocks[MOST_BLOCKS])
 {
     size_t count = 0;
-    EXPECT_OK(mend_graph_pool_get_blocks(graph_pool, blocks, sizeof(mend_graph_pool_block),
+    EXPECT_OK(mend_graph_pool_checkpoint(graph_pool, blocks, sizeof(mend_graph_pool_block),
                                          MOST_BLOCKS, &count));
     EXPECT_TRUE(count <= MOST_BLOCKS);
     return count;
@@ -73,9 +73,8 @@ WORLD_64_TEST(pool_graph_pool_blocks,
     }
     EXPECT_U64_EQ(BLOCKS, list(graph_pool, blocks));
     const size_t before = waits->used_count + waits->free_count;
-    EXPECT_OK(mend_graph_pool_set_blocks(graph_pool, NULL, sizeof(mend_graph_pool_block), 0));
-    EXPECT_OK(
-        mend_graph_pool_set_blocks(graph_pool, blocks, sizeof(mend_graph_pool_block), BLOCKS));
+    EXPECT_OK(mend_graph_pool_restore(graph_pool, NULL, sizeof(mend_graph_pool_block), 0));
+    EXPECT_OK(mend_graph_pool_restore(graph_pool, blocks, sizeof(mend_graph_pool_block), BLOCKS));
     expect_blocks(graph_pool, blocks, BLOCKS);
     EXPECT_TRUE(waits->used_count + waits->free_count - before < (size_t)BLOCKS * STREAMS);
     EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
@@ -98,8 +97,7 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_restoration_cuts_memory_that_many_stream
     for (int i = 0; i < BLOCKS; i++) {
         blocks[i] = (mend_graph_pool_block){all + (uint64_t)i * 4096 + 512, 512, S(0), 0};
     }
-    EXPECT_OK(
-        mend_graph_pool_set_blocks(graph_pool, blocks, sizeof(mend_graph_pool_block), BLOCKS));
+    EXPECT_OK(mend_graph_pool_restore(graph_pool, blocks, sizeof(mend_graph_pool_block), BLOCKS));
     expect_blocks(graph_pool, blocks, BLOCKS);
     EXPECT_OK(mend_audit(w->pool));
     EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
@@ -198,7 +196,7 @@ WORLD_64_TEST(pool_graph_pool_blocks, they_are_listed_by_address)
     mend_graph_pool *other = kit_graph_pool(w);
     size_t count = 9;
     EXPECT_OK(
-        mend_graph_pool_get_blocks(graph_pool, NULL, sizeof(mend_graph_pool_block), 0, &count));
+        mend_graph_pool_checkpoint(graph_pool, NULL, sizeof(mend_graph_pool_block), 0, &count));
     EXPECT_U64_EQ(0, count);
     mend_graph_pool_block expected[2] = {{NULL, 3 * MEND_MIB, S(1), 7}, {NULL, 600, S(0), 7}};
     for (int i = 0; i < 2; i++) {
@@ -213,7 +211,7 @@ WORLD_64_TEST(pool_graph_pool_blocks, they_are_listed_by_address)
     }
     expect_blocks(graph_pool, expected, 2);
     mend_graph_pool_block untouched = {.tag = 99};
-    EXPECT_OK(mend_graph_pool_get_blocks(graph_pool, &untouched, sizeof(mend_graph_pool_block), 1,
+    EXPECT_OK(mend_graph_pool_checkpoint(graph_pool, &untouched, sizeof(mend_graph_pool_block), 1,
                                          &count));
     EXPECT_U64_EQ(2, count);
     EXPECT_U64_EQ(99, untouched.tag);
@@ -221,18 +219,17 @@ WORLD_64_TEST(pool_graph_pool_blocks, they_are_listed_by_address)
         mend_graph_pool_block block;
         uint64_t later;
     } newer[2] = {{.later = 5}, {.later = 5}}; /* a caller's elements, larger than ours */
-    EXPECT_OK(mend_graph_pool_get_blocks(graph_pool, &newer[0].block, sizeof(newer[0]), 2, &count));
+    EXPECT_OK(mend_graph_pool_checkpoint(graph_pool, &newer[0].block, sizeof(newer[0]), 2, &count));
     for (int i = 0; i < 2; i++) {
         EXPECT_PTR_EQ(expected[i].pointer, newer[i].block.pointer);
         EXPECT_U64_EQ(0, newer[i].later);
     }
     free_in(graph_pool, expected[1].pointer, expected[1].stream);
-    EXPECT_OK(mend_graph_pool_set_blocks(graph_pool, &newer[0].block, sizeof(newer[0]), 2));
+    EXPECT_OK(mend_graph_pool_restore(graph_pool, &newer[0].block, sizeof(newer[0]), 2));
     expect_blocks(graph_pool, expected, 2);
     EXPECT_INVALID(
-        mend_graph_pool_get_blocks(graph_pool, NULL, sizeof(mend_graph_pool_block) - 8, 0, &count));
-    EXPECT_INVALID(
-        mend_graph_pool_set_blocks(graph_pool, NULL, sizeof(mend_graph_pool_block) - 8, 0));
+        mend_graph_pool_checkpoint(graph_pool, NULL, sizeof(mend_graph_pool_block) - 8, 0, &count));
+    EXPECT_INVALID(mend_graph_pool_restore(graph_pool, NULL, sizeof(mend_graph_pool_block) - 8, 0));
 }
 
 /* As a framework does: two graphs of a tree leave other blocks behind their common one. */
@@ -256,7 +253,7 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_checkpoint_is_restored_at_its_addresses)
     void *beside = kit_alloc_used(w, 512, S(0), 10);
     EXPECT_OK(mend_history_start(w->pool, 16));
     EXPECT_OK(
-        mend_graph_pool_set_blocks(graph_pool, checkpoint, sizeof(mend_graph_pool_block), count));
+        mend_graph_pool_restore(graph_pool, checkpoint, sizeof(mend_graph_pool_block), count));
     mend_history_event events[16];
     uint64_t cursor = 0;
     size_t event_count = 0;
@@ -272,7 +269,7 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_checkpoint_is_restored_at_its_addresses)
     kit_use(w, S(0), kept, MEND_MIB, 10); /* its bytes are those from before */
     kit_use(w, S(0), beside, 512, 10);
     EXPECT_PTR_EQ(temporary, alloc_in(w, 3 * MEND_MIB, S(0), graph_pool));
-    EXPECT_OK(mend_graph_pool_set_blocks(graph_pool, NULL, sizeof(mend_graph_pool_block), 0));
+    EXPECT_OK(mend_graph_pool_restore(graph_pool, NULL, sizeof(mend_graph_pool_block), 0));
     expect_blocks(graph_pool, NULL, 0);
     EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
 }
@@ -284,7 +281,7 @@ static void expect_refusal(mend_graph_pool *graph_pool, const mend_graph_pool_bl
     mend_graph_pool_block before[MOST_BLOCKS];
     size_t live = list(graph_pool, before);
     EXPECT_INVALID(
-        mend_graph_pool_set_blocks(graph_pool, blocks, sizeof(mend_graph_pool_block), count));
+        mend_graph_pool_restore(graph_pool, blocks, sizeof(mend_graph_pool_block), count));
     kit_expect_words(words);
     expect_blocks(graph_pool, before, live);
 }
@@ -316,16 +313,16 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_checkpoint_that_cannot_be_restored_chang
     mend_graph_pool_block busy = {NULL, 8192, S(0), 0};
     busy.pointer = kit_leave_in_flight(w, 8192, S(1), 1000, S(1));
     expect_refusal(graph_pool, &busy, 1, "work outside of the graph pool");
-    EXPECT_INVALID(mend_graph_pool_set_blocks(NULL, two, sizeof(mend_graph_pool_block), 2));
-    EXPECT_INVALID(mend_graph_pool_set_blocks(graph_pool, NULL, sizeof(mend_graph_pool_block), 2));
-    EXPECT_OK(mend_graph_pool_set_blocks(graph_pool, two, sizeof(mend_graph_pool_block), 2));
+    EXPECT_INVALID(mend_graph_pool_restore(NULL, two, sizeof(mend_graph_pool_block), 2));
+    EXPECT_INVALID(mend_graph_pool_restore(graph_pool, NULL, sizeof(mend_graph_pool_block), 2));
+    EXPECT_OK(mend_graph_pool_restore(graph_pool, two, sizeof(mend_graph_pool_block), 2));
 }
 
 WORLD_64_TEST(pool_graph_pool_blocks, a_block_of_another_stream_is_not_the_same)
 {
     mend_graph_pool *graph_pool = kit_graph_pool(w);
     mend_graph_pool_block one = {alloc_in(w, 4096, S(0), graph_pool), 4096, S(1), 3};
-    EXPECT_OK(mend_graph_pool_set_blocks(graph_pool, &one, sizeof(mend_graph_pool_block), 1));
+    EXPECT_OK(mend_graph_pool_restore(graph_pool, &one, sizeof(mend_graph_pool_block), 1));
     expect_blocks(graph_pool, &one, 1);
 }
 
@@ -351,9 +348,9 @@ KIT_TEST_IN(pool_graph_pool_blocks, a_chunk_is_at_one_address,
     expect_refusal(graph_pool, both, 3, "another block lies there");
     free_in(graph_pool, later.pointer, stream);
     expect_refusal(graph_pool, both, 3, "its memory was at another address");
-    EXPECT_OK(mend_graph_pool_set_blocks(graph_pool, both, sizeof(mend_graph_pool_block), 2));
+    EXPECT_OK(mend_graph_pool_restore(graph_pool, both, sizeof(mend_graph_pool_block), 2));
     both[1] = later;
-    EXPECT_OK(mend_graph_pool_set_blocks(graph_pool, &both[1], sizeof(mend_graph_pool_block), 1));
+    EXPECT_OK(mend_graph_pool_restore(graph_pool, &both[1], sizeof(mend_graph_pool_block), 1));
 }
 
 KIT_TEST_IN(pool_graph_pool_blocks, a_restoration_without_host_memory_changes_nothing,
@@ -374,9 +371,9 @@ KIT_TEST_IN(pool_graph_pool_blocks, a_restoration_without_host_memory_changes_no
     uint64_t refusals = 0;
     for (; result == MEND_ERROR_OUT_OF_HOST_MEMORY; refusals++) {
         ASSERT_TRUE(refusals < 100);
-        result = mend_test_starve(refusals, 1,
-                                  mend_graph_pool_set_blocks(graph_pool, checkpoint,
-                                                             sizeof(mend_graph_pool_block), count));
+        result = mend_test_starve(
+            refusals, 1,
+            mend_graph_pool_restore(graph_pool, checkpoint, sizeof(mend_graph_pool_block), count));
         if (result != MEND_OK) {
             expect_blocks(graph_pool, before, left);
             EXPECT_OK(mend_audit(w->pool));
@@ -414,8 +411,8 @@ static void take_step(random_graph_pool *r)
         r->counts[which] = count;
         break;
     case 1:
-        EXPECT_OK(mend_graph_pool_set_blocks(r->graph_pool, r->checkpoints[which],
-                                             sizeof(mend_graph_pool_block), r->counts[which]));
+        EXPECT_OK(mend_graph_pool_restore(r->graph_pool, r->checkpoints[which],
+                                          sizeof(mend_graph_pool_block), r->counts[which]));
         expect_blocks(r->graph_pool, r->checkpoints[which], r->counts[which]);
         break;
     case 2:
@@ -449,7 +446,7 @@ MEND_TEST(pool_graph_pool_blocks, any_checkpoint_of_the_past_is_restored)
             take_step(&r);
             mend_world_check(&r.w);
         }
-        EXPECT_OK(mend_graph_pool_set_blocks(r.graph_pool, NULL, sizeof(mend_graph_pool_block), 0));
+        EXPECT_OK(mend_graph_pool_restore(r.graph_pool, NULL, sizeof(mend_graph_pool_block), 0));
         EXPECT_OK(mend_graph_pool_destroy(r.graph_pool, MEND_NO_STREAM));
         mend_sim_advance(r.w.sim, UINT64_C(1) << 30);
         EXPECT_OK(mend_trim(r.w.pool, 0, MEND_TRIM_WAIT, NULL));
