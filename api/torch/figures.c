@@ -228,10 +228,10 @@ mend_result mend_torch_empty_cache(void)
 mend_result mend_torch_largest(int device, mend_stream stream, uint64_t *size_bytes)
 {
     mend_pool *heap;
-    mend_room room = MEND_ROOM_INIT;
+    mend_available room = MEND_AVAILABLE_INIT;
     mend_result result = mend_torch_heap(device, &heap);
     if (result == MEND_OK) {
-        result = mend_get_room(heap, stream, &room);
+        result = mend_get_available(heap, stream, &room);
     }
     if (result == MEND_OK) {
         *size_bytes =

@@ -29,9 +29,9 @@ static int drop_some(void *context, mend_pool *pool, uint64_t needed_bytes)
 
 static unsigned long long fits_now(mend_pool *pool)
 {
-    mend_room room = MEND_ROOM_INIT;
-    mend_get_room(pool, NULL, &room);
-    return room.now_bytes / MIB;
+    mend_available available = MEND_AVAILABLE_INIT;
+    mend_get_available(pool, NULL, &available);
+    return available.now_bytes / MIB;
 }
 
 static mend_pool *open_pool(mend_sim **sim)

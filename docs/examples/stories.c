@@ -116,11 +116,12 @@ static void streams(int is_cured)
         void *batch = get(pool, 160, copies);
         use(batch, copies);
         mend_free(pool, batch, is_cured ? copies : MEND_NO_STREAM);
-        mend_room room = MEND_ROOM_INIT;
-        mend_get_room(pool, compute, &room);
+        mend_available available = MEND_AVAILABLE_INIT;
+        mend_get_available(pool, compute, &available);
         if (i == 0) {
             printf("fits now: %u MiB; after a wait of the host: %u MiB\n",
-                   (unsigned)(room.now_bytes / MIB), (unsigned)(room.after_waiting_bytes / MIB));
+                   (unsigned)(available.now_bytes / MIB),
+                   (unsigned)(available.after_waiting_bytes / MIB));
         }
         void *input = get(pool, 160, compute);
         use(input, compute);

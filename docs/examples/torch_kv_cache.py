@@ -105,7 +105,7 @@ def growing():
     engine.capture()
     del (peak := [empty(PEAK)])[:]  # a real request, not the worst
     torch.cuda.synchronize()
-    room = libmend.room(stream=torch.cuda.current_stream())["after_waiting_bytes"]
+    room = libmend.available(stream=torch.cuda.current_stream())["after_waiting_bytes"]
     cache.grow((room - PEAK) // PAGE * PAGE)
     engine.pages = len(cache) // PAGE
     return show("captured small, extended", engine)

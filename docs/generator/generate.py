@@ -242,7 +242,7 @@ TASKS = (
     ("use a block on several streams", ("mend_record_stream",)),
     ("destroy a stream", ("mend_forget_stream",)),
     ("know why a call failed", ("mend_last_error", "mend_result", "mend_shortfall")),
-    ("know how much fits", ("mend_get_room",)),
+    ("know how much fits", ("mend_get_available",)),
     ("free caches before out of memory", ("mend_add_pressure_callback",)),
     ("give memory back", ("mend_trim", "mend_set_limit",
                           "mend_set_soft_limit")),

@@ -22,15 +22,15 @@ LIBRARIES = ("mend", "mend_sim", "mend_hooks")
 # Internals are behind pointers, and left out.
 READ = ["abidw", "--drop-private-types", "--drop-undefined-syms", "--exported-interfaces-only",
         "--no-corpus-path", "--no-comp-dir-path", "--no-show-locs", "--type-id-style", "hash"]
-FUNCTION = "mend_result mend_get_room(mend_pool *p, mend_stream s, mend_room *r)"
+FUNCTION = "mend_result mend_get_available(mend_pool *p, mend_stream s, mend_available *r)"
 # The guard sees: a member of another size, one more at the end, one of another name, a number, an
 # argument, a function that goes.
 PLANTED = [("uint64_t pinned_bytes; ", "uint32_t pinned_bytes; "),
-           ("} mend_room;", "    uint64_t later_bytes;\n} mend_room;"),
+           ("} mend_available;", "    uint64_t later_bytes;\n} mend_available;"),
            ("uint64_t now_bytes; ", "uint64_t any_bytes; "),
            ("X(MEND_ERROR_OUT_OF_MEMORY, ", "X(MEND_ERROR_OUT_OF_MEMORY, 90 + "),
-           ("mend_get_room(mend_pool *", "mend_get_room(const mend_pool *"),
-           ("mend_get_room(", "mend_had_room(")]
+           ("mend_get_available(mend_pool *", "mend_get_available(const mend_pool *"),
+           ("mend_get_available(", "mend_had_room(")]
 
 
 def spelled(types, type_id):

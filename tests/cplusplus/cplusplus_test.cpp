@@ -383,7 +383,7 @@ TEST_F(cplusplus, a_pool_trims_and_reports)
     mend::block block = pool.alloc(40 * MIB, stream);
     use(other, block, 1000000000);
     block.use_on(other);
-    EXPECT_EQ(24 * MIB, pool.room(stream).now_bytes);
+    EXPECT_EQ(24 * MIB, pool.available(stream).now_bytes);
     block.reset();
     EXPECT_EQ(0u, pool.trim());
     EXPECT_GE(pool.trim(0, MEND_TRIM_WAIT), 40 * MIB);

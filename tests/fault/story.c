@@ -54,9 +54,9 @@ static int look_for_memory(void *context, mend_pool *pool, uint64_t needed_bytes
 
 static mend_result ask_room(story_run *run, mend_stream stream)
 {
-    mend_room room = MEND_ROOM_INIT;
+    mend_available room = MEND_AVAILABLE_INIT;
     room.now_bytes = run->released_bytes; /* which a failure leaves alone */
-    mend_result result = mend_get_room(run->world.pool, stream, &room);
+    mend_result result = mend_get_available(run->world.pool, stream, &room);
     run->released_bytes = room.now_bytes;
     return result;
 }

@@ -130,7 +130,7 @@ class Core(SimulatedTest):
 
     def test_room_is_what_can_be_had(self):
         address = _devices.alloc(0, 100 * MIB, 0)
-        room = libmend.room()
+        room = libmend.available()
         self.assertEqual(room["graph_pool_bytes"], 0)
         self.assertEqual(room["device_free_bytes"], GIB - libmend.stats()["reserved_bytes"])
         with self.assertRaises(libmend.OutOfMemoryError):
@@ -201,7 +201,7 @@ class Mistakes(SimulatedTest):
             self.assertEqual(libmend.stats(device)["live_blocks"], 0)
             libmend.trim(device)
         for stream in (0, OfTorch(), OfCuPy()):
-            self.assertGreater(libmend.room(0, stream)["now_bytes"], 0)
+            self.assertGreater(libmend.available(0, stream)["now_bytes"], 0)
 
     def test_mistakes_are_named(self):
         for kind, words, call in (
@@ -219,7 +219,7 @@ class Mistakes(SimulatedTest):
             (ValueError, "did you forget the unit?", lambda: libmend.set_limit(1000)),
             (ValueError, "memory_bytes is -1; it takes 1 or more", lambda: libmend.simulate(-1)),
             (ValueError, "device_count is 0", lambda: libmend.simulate(GIB, device_count=0)),
-            (TypeError, "its number or a framework's, not 's'", lambda: libmend.room(0, "s")),
+            (TypeError, "its number or a framework's, not 's'", lambda: libmend.available(0, "s")),
             (ValueError, "there is no stream -1", lambda: self.device.launch(-1, 0, 1)),
             (ValueError, "address is -1", lambda: self.device.launch(0, -1, 1)),
             (libmend.Error, "^SimulatedDevice.fail: .*no call", lambda: self.device.fail("no")),
@@ -243,7 +243,7 @@ class Mistakes(SimulatedTest):
             ("with mend_pool_config.shareable = 2,", "with shareable:fabric of MEND_CONF,"),
             ("mend_range_options.page_bytes is 7", "page_bytes is 7"),
             ("mend_sleep_options.directory is NULL", "directory is None"),
-            ("mend_trim; or mend_get_room", "^libmend.trim; or libmend.room$"),
+            ("mend_trim; or mend_get_available", "^libmend.trim; or libmend.available$"),
         ):
             self.assertRegex(words(said), expected)
         no_folder = ': directory is None: "file" needs one'

@@ -67,7 +67,7 @@ class Structures(unittest.TestCase):
         self.assertIn("peak_live_bytes", dict(_structures.fields_of("mend_stats")))
 
     def test_a_size_is_filled_in(self):
-        made = _structures.made("mend_room", now_bytes=7)
+        made = _structures.made("mend_available", now_bytes=7)
         self.assertEqual(made.struct_size, ctypes.sizeof(made))
         self.assertEqual(made.now_bytes, 7)
         self.assertEqual(_structures.figures_of(made)["now_bytes"], 7)

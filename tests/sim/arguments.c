@@ -47,9 +47,9 @@ static void refuse_memory(trial *t, mend_pool *pool, mend_stream stream)
 {
     REFUSED(mend_trim(NULL, 0, MEND_TRIM_WAIT, NULL));
     REFUSED(mend_trim(NULL, 0, MEND_TRIM_SURPLUS, NULL));
-    REFUSED(mend_get_room(NULL, stream, &(mend_room)MEND_ROOM_INIT));
-    REFUSED(mend_get_room(pool, stream, NULL));
-    REFUSED(mend_get_room(pool, stream, &CUT(mend_room)));
+    REFUSED(mend_get_available(NULL, stream, &(mend_available)MEND_AVAILABLE_INIT));
+    REFUSED(mend_get_available(pool, stream, NULL));
+    REFUSED(mend_get_available(pool, stream, &CUT(mend_available)));
     REFUSED(mend_enable_peer(NULL, 0));
     REFUSED(mend_enable_peer(pool, -1));
     REFUSED(mend_enable_peer(pool, 63));

@@ -318,7 +318,7 @@ static uint64_t efforts(trial *t, int pool)
 bool trial_ask_room(trial *t, const operation *op)
 {
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
-    trial_call ask = {.kind = CALL_ROOM, .room = MEND_ROOM_INIT};
+    trial_call ask = {.kind = CALL_ROOM, .room = MEND_AVAILABLE_INIT};
     if (block->live || call_for(t, op, &ask) != MEND_OK || ask.faulty) {
         return !block->live;
     }

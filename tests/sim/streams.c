@@ -37,8 +37,8 @@ static bool introduce(trial *t, mend_stream stream)
 {
     bool all = true;
     for (int i = 0; i < t->pool_count; i++) {
-        mend_room room = MEND_ROOM_INIT;
-        all = all && mend_get_room(t->pools[i].pool, stream, &room) == MEND_OK;
+        mend_available room = MEND_AVAILABLE_INIT;
+        all = all && mend_get_available(t->pools[i].pool, stream, &room) == MEND_OK;
     }
     return trial_claim(t, TRIAL_RESULT, all, "a stream of another device is not known");
 }

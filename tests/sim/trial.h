@@ -67,7 +67,7 @@ typedef struct trial_seen {
     X(RECORD, trial_call_record(call, pool))                                                       \
     X(FORGET, mend_forget_stream(pool, call->stream))                                              \
     X(TRIM, trial_call_trim(call, pool))                                                           \
-    X(ROOM, mend_get_room(pool, call->stream, &call->room))                                        \
+    X(ROOM, mend_get_available(pool, call->stream, &call->room))                                   \
     X(SET_LIMIT, mend_set_limit(pool, call->size_bytes))                                           \
     X(DEFRAG, mend_defrag(pool, &call->limits, &call->pass))                                       \
     X(PIN, mend_pin(pool, call->pointer, call->size_bytes))                                        \
@@ -312,7 +312,7 @@ typedef struct trial_call {
     uint64_t released_bytes;
     bool by_pointer;        /* of a free: the pool gets the pointer alone, and says what it freed */
     bool faulty;            /* something was planted that may make it fail */
-    mend_room room;         /* CALL_ROOM's answer */
+    mend_available room;    /* CALL_ROOM's answer */
     uint64_t room_bytes;    /* of an allocation: trial_room before it, as far as that was asked */
     bool makes_none;        /* trial_can_make_chunks said no before it */
     uint64_t fitting_bytes; /* of one that was refused: what the report says would fit */
@@ -325,7 +325,7 @@ typedef struct trial_call {
 /* A request was refused for lack of memory, and nothing was wrong: was it right to? */
 void trial_judge_refusal(trial *t, const trial_call *call);
 
-/* What mend_get_room said, and whether a request of the size was served at once. */
+/* What mend_get_available said, and whether a request of the size was served at once. */
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once);
 
 /* It says all that must be enough for a request. */

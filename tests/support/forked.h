@@ -22,7 +22,7 @@ typedef struct forked {
     mend_pressure_callback callback;
     mend_alloc_options options;
     mend_stats stats;
-    mend_room room;
+    mend_available room;
     mend_block_info info;
     mend_export_token token;
     mend_graph_pool *graph_pool;
@@ -33,7 +33,7 @@ typedef struct forked {
 } forked;
 
 #define FORKED_INIT                                                                                \
-    .options = MEND_ALLOC_OPTIONS_INIT, .stats = MEND_STATS_INIT, .room = MEND_ROOM_INIT,          \
+    .options = MEND_ALLOC_OPTIONS_INIT, .stats = MEND_STATS_INIT, .room = MEND_AVAILABLE_INIT,     \
     .info = MEND_BLOCK_INFO_INIT
 
 /* X(call), in terms of a forked *f. The last one gives up the pool. */
@@ -51,7 +51,7 @@ typedef struct forked {
     X(mend_trim(f->pool, 0, MEND_TRIM_SURPLUS, &f->number))                                        \
     X(mend_set_limit(f->pool, 1 << 20))                                                            \
     X(mend_set_soft_limit(f->pool, 0))                                                             \
-    X(mend_get_room(f->pool, f->stream, &f->room))                                                 \
+    X(mend_get_available(f->pool, f->stream, &f->room))                                            \
     X(mend_add_pressure_callback(f->pool, f->callback, f))                                         \
     X(mend_remove_pressure_callback(f->pool, f->callback, f))                                      \
     X(mend_defrag(f->pool, NULL, NULL))                                                            \

@@ -9,40 +9,40 @@
 
 /* Restores what asking would change, so that later requests do not depend on who has asked. */
 static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_captured,
-                        mend_room *room)
+                        mend_available *available)
 {
     const mend_shortage shortage = heap->shortage;
     const mend_attainable known = heap->attainable;
     mend_attainable_learn(heap);
-    room->device_free_bytes = heap->shortage.device_free_bytes;
-    room->graph_pool_bytes = mend_report_graph_pool_bytes(heap);
-    room->pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);
+    available->device_free_bytes = heap->shortage.device_free_bytes;
+    available->graph_pool_bytes = mend_report_graph_pool_bytes(heap);
+    available->pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);
     mend_request now = *asking;
     now.creates_nothing =
         mend_ladder_owes_much(heap, asking) && mend_ladder_waits_on_host(heap, asking);
-    room->now_bytes = mend_report_room_bytes(heap, &now, false);
-    room->after_waiting_bytes = mend_report_room_bytes(heap, asking, !is_captured);
+    available->now_bytes = mend_report_room_bytes(heap, &now, false);
+    available->after_waiting_bytes = mend_report_room_bytes(heap, asking, !is_captured);
     heap->shortage = shortage;
     mend_attainable_restore(heap, known);
     return MEND_OK;
 }
 
 /* Also where there is one stream: for a request without one it matters what is idle. */
-static mend_result look(mend_heap *heap, mend_request *asking, mend_room *room)
+static mend_result look(mend_heap *heap, mend_request *asking, mend_available *available)
 {
     bool is_captured = false;
     mend_capture_graph_pools_collect(heap);
     mend_retire_flush(heap, asking->stream);
     MEND_TRY(mend_ladder_ask_others(heap, asking));
     MEND_TRY(mend_streams_find_capture(&heap->streams, asking->stream, &is_captured));
-    return fill(heap, asking, is_captured, room);
+    return fill(heap, asking, is_captured, available);
 }
 
 /* The driver gives memory of its own in steps. */
 #define PASSED_STEP_BYTES (2 * MEND_MIB)
 
 /* A pool that passes its requests through has no memory beside blocks. */
-static mend_result room_of_passed(mend_heap *heap, mend_room *room)
+static mend_result room_of_passed(mend_heap *heap, mend_available *available)
 {
     const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
     mend_driver_scope scope;
@@ -54,15 +54,15 @@ static mend_result room_of_passed(mend_heap *heap, mend_room *room)
                           heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes)));
     mend_driver_scope_close(heap, &scope);
     if (result == MEND_OK) {
-        room->device_free_bytes = free_bytes;
-        room->now_bytes = mend_min_u64(mend_align_down(free_bytes, PASSED_STEP_BYTES),
-                                       mend_align_down(limit_bytes, MEND_GRANULE_BYTES));
-        room->after_waiting_bytes = room->now_bytes;
+        available->device_free_bytes = free_bytes;
+        available->now_bytes = mend_min_u64(mend_align_down(free_bytes, PASSED_STEP_BYTES),
+                                            mend_align_down(limit_bytes, MEND_GRANULE_BYTES));
+        available->after_waiting_bytes = available->now_bytes;
     }
     return result;
 }
 
-mend_result mend_ladder_get_room(mend_heap *heap, mend_order order, mend_room *room)
+mend_result mend_ladder_get_available(mend_heap *heap, mend_order order, mend_available *available)
 {
     mend_request asking = {
         .alignment_bytes = MEND_GRANULE_BYTES, .handle = order.stream, .capture = order.capture};
@@ -71,14 +71,14 @@ mend_result mend_ladder_get_room(mend_heap *heap, mend_order order, mend_room *r
                             "MEND_EVERY_STREAM is for mend_graph_pool_begin");
     }
     if (heap->config.passes != MEND_PASSES_NONE) {
-        return room_of_passed(heap, room);
+        return room_of_passed(heap, available);
     }
     if (order.stream != MEND_NO_STREAM) { /* it would count as a request */
         MEND_TRY(mend_requester_find(heap, &asking));
     }
     mend_driver_scope scope;
     MEND_TRY(mend_enter(heap, &scope));
-    mend_result result = look(heap, &asking, room);
+    mend_result result = look(heap, &asking, available);
     mend_driver_scope_close(heap, &scope);
     return result;
 }

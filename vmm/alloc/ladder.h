@@ -87,7 +87,7 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span 
  * caller holds both locks; calls the driver. MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM),
  * MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
  * MEND_ERROR_DEVICE_LOST: *room is untouched. */
-mend_result mend_ladder_get_room(mend_heap *heap, mend_order order, mend_room *room);
+mend_result mend_ladder_get_available(mend_heap *heap, mend_order order, mend_available *available);
 
 /* ---- defrag.c -------------------------------------------------------------------------------- */
 

@@ -40,19 +40,20 @@ mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, mend_trim_mode mode,
                : trim(pool, keep_bytes, mode == MEND_TRIM_WAIT, released_bytes);
 }
 
-mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_room *room)
+mend_result mend_get_available(mend_pool *pool, mend_stream stream, mend_available *available)
 {
-    MEND_INVALID_IF(pool == NULL || room == NULL, "mend_get_room: pool or room is NULL");
+    MEND_INVALID_IF(pool == NULL || available == NULL,
+                    "mend_get_available: pool or available is NULL");
     mend_order order;
-    MEND_TRY(mend_pool_check_struct(room, "mend_room"));
+    MEND_TRY(mend_pool_check_struct(available, "mend_available"));
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
     MEND_TRY(mend_pool_enter_all(pool));
-    mend_room all = MEND_ROOM_INIT;
-    mend_result result = mend_ladder_get_room(&pool->heap, order, &all);
+    mend_available all = MEND_AVAILABLE_INIT;
+    mend_result result = mend_ladder_get_available(&pool->heap, order, &all);
     const uint64_t guard_bytes = pool->heap.config.guard_bytes;
     all.now_bytes -= mend_min_u64(guard_bytes, all.now_bytes);
     all.after_waiting_bytes -= mend_min_u64(guard_bytes, all.after_waiting_bytes);
-    return mend_pool_leave_all_with(pool, result, room, &all, sizeof(all));
+    return mend_pool_leave_all_with(pool, result, available, &all, sizeof(all));
 }
 
 mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)

@@ -365,7 +365,7 @@ MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
 MEND_API mend_result mend_set_soft_limit(mend_pool *pool, uint64_t soft_limit_bytes);
 
 /* How much memory could be allocated from a pool. */
-typedef struct mend_room {
+typedef struct mend_available {
     size_t struct_size;
     uint64_t now_bytes;           /* this much, or less, needs no host wait */
     uint64_t after_waiting_bytes; /* this much, or less, after the host has waited for the GPU, as
@@ -375,27 +375,28 @@ typedef struct mend_room {
     uint64_t device_free_bytes;   /* free memory of the device, which others may take */
     uint64_t pinned_bytes;        /* free, in chunks that only pins keep in place: they serve
                                    * requests where they are, and cannot be joined with others */
-} mend_room;
-#define MEND_ROOM_INIT                                                                             \
+} mend_available;
+#define MEND_AVAILABLE_INIT                                                                        \
     {                                                                                              \
-        sizeof(mend_room), 0, 0, 0, 0, 0                                                           \
+        sizeof(mend_available), 0, 0, 0, 0, 0                                                      \
     }
 
 /*
- * Fills *room for a request on `stream` (MEND_NO_STREAM: for use on any stream) with alignment 512:
- * an estimate, which is not too large while nobody else takes memory. A larger request may succeed.
- * It counts the longest free stretch, or all empty chunks with what the limit and the device allow:
- * a quota that the driver does not show counts once the driver has refused memory for it, and then
- * as about the pool's memory. It does not count memory that others would release, or compaction
- * would gain. It does not look at addresses: where the driver has few, a request of this size can
- * fail with MEND_ERROR_OUT_OF_ADDRESSES. Takes no memory. As long as two walks over the pieces of
- * free memory. Driver calls: to ask for the device's free memory, to identify the stream, to record
- * and query events, to unmap retired mappings; it never waits for the GPU. MEND_OK;
+ * Fills *available for a request on `stream` (MEND_NO_STREAM: for use on any stream) with alignment
+ * 512: an estimate, which is not too large while nobody else takes memory. A larger request may
+ * succeed. It counts the longest free stretch, or all empty chunks with what the limit and the
+ * device allow: a quota that the driver does not show counts once the driver has refused memory for
+ * it, and then as about the pool's memory. It does not count memory that others would release, or
+ * compaction would gain. It does not look at addresses: where the driver has few, a request of this
+ * size can fail with MEND_ERROR_OUT_OF_ADDRESSES. Takes no memory. As long as two walks over the
+ * pieces of free memory. Driver calls: to ask for the device's free memory, to identify the stream,
+ * to record and query events, to unmap retired mappings; it never waits for the GPU. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_UNKNOWN_STREAM;
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc); MEND_ERROR_DRIVER;
  * MEND_ERROR_DEVICE_LOST.
  */
-MEND_API mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_room *room);
+MEND_API mend_result mend_get_available(mend_pool *pool, mend_stream stream,
+                                        mend_available *available);
 
 /* ---- pressure callbacks ---------------------------------------------------------------------- */
 

@@ -274,11 +274,11 @@ class pool_ref
         return stats;
     }
     /* How much could be allocated for `stream`. */
-    mend_room room(mend_stream stream) const
+    mend_available available(mend_stream stream) const
     {
-        mend_room room = MEND_ROOM_INIT;
-        check(mend_get_room(pool_, stream, &room));
-        return room;
+        mend_available available = MEND_AVAILABLE_INIT;
+        check(mend_get_available(pool_, stream, &available));
+        return available;
     }
     /* The live block that contains `pointer`. */
     mend_block_info info(const void *pointer) const

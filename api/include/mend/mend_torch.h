@@ -293,7 +293,7 @@ MEND_API void mend_torch_foreign_remove(int device, uint64_t size_bytes);
 MEND_API mend_result mend_torch_empty_cache(void);
 
 /* The largest request on a stream that would succeed, with a host wait or without. Results as
- * mend_get_room. */
+ * mend_get_available. */
 MEND_API mend_result mend_torch_largest(int device, mend_stream stream, uint64_t *size_bytes);
 
 /* Whether the last failure of this thread, with this result, is a lack of memory. */

@@ -34,7 +34,7 @@ _PROTOTYPES = {
     "mend_current_device": [ctypes.POINTER(_int)],
     "mend_get_stats": [_pointer, _pointer],
     "mend_get_usage": [_pointer, _pointer, _pointer],
-    "mend_get_room": [_pointer, _pointer, _pointer],
+    "mend_get_available": [_pointer, _pointer, _pointer],
     "mend_reset_peak_stats": [_pointer],
     "mend_set_limit": [_pointer, _u64],
     "mend_defrag": [_pointer, _pointer, _pointer],
@@ -263,11 +263,11 @@ def stats(device: object = 0) -> dict[str, int]:
     return _structures.figures_of(figures)
 
 
-def room(device: object = 0, stream: object = 0) -> dict[str, int]:
+def available(device: object = 0, stream: object = 0) -> dict[str, int]:
     """How much memory could be allocated on a stream in the device's default pool, by the names of
-    mend_room (docs/api.md)."""
-    answer = _structures.made("mend_room")
-    check(function("mend_get_room")(pool(device), stream_of(stream), ctypes.byref(answer)))
+    mend_available (docs/api.md)."""
+    answer = _structures.made("mend_available")
+    check(function("mend_get_available")(pool(device), stream_of(stream), ctypes.byref(answer)))
     return _structures.figures_of(answer)
 
 

@@ -52,7 +52,7 @@ _FUNCTIONS = {
     "mend_read_kept": "get_cpu_backup",
     "mend_trim": "libmend.trim",
     "mend_defrag": "libmend.compact",
-    "mend_get_room": "libmend.room",
+    "mend_get_available": "libmend.available",
     "mend_set_limit": "libmend.set_limit",
     "mend_scope_push": "libmend.scope",
     "mend_get_scopes": "libmend.scopes",

@@ -307,7 +307,7 @@ class Real(Programs):
                 with torch.cuda.graph(graph, pool=pool):
                     empty(20 * MIB)
             assert libmend.stats()["graph_pools"] == 1
-            assert libmend.room()["graph_pool_bytes"] < 40 * MIB
+            assert libmend.available()["graph_pool_bytes"] < 40 * MIB
             for graph in reversed(graphs):
                 graph.replay()
             torch.cuda.synchronize()

@@ -24,7 +24,7 @@ static mend_range *range;
     X(wake_report, mend_wake_report, mend_wake(world.pool, NULL, 0, given))                        \
     X(quiesce_report, mend_quiesce_report, mend_quiesce(world.pool, given))                        \
     X(range_info, mend_range_info, mend_range_get_info(range, given))                              \
-    X(room, mend_room, mend_get_room(world.pool, NULL, given))                                     \
+    X(room, mend_available, mend_get_available(world.pool, NULL, given))                           \
     X(stats, mend_stats, mend_get_stats(world.pool, given))                                        \
     X(get_allocator, mend_allocator, mend_get_allocator(0, given))                                 \
     X(sim_ledger, mend_sim_ledger, mend_sim_get_ledger(world.sim, given))

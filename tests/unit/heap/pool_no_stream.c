@@ -64,8 +64,8 @@ NO_STREAM_TEST(a_request_that_cannot_be_served_waits_for_nothing)
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
                   mend_alloc(w->pool, 8192 * MEND_MIB, MEND_NO_STREAM, &pointer));
     EXPECT_STATS(w, host_waits, 0);
-    mend_room room = MEND_ROOM_INIT;
-    EXPECT_OK(mend_get_room(w->pool, MEND_NO_STREAM, &room));
+    mend_available room = MEND_AVAILABLE_INIT;
+    EXPECT_OK(mend_get_available(w->pool, MEND_NO_STREAM, &room));
     EXPECT_U64_EQ(0, room.now_bytes); /* the next one makes the host wait */
     EXPECT_TRUE(room.after_waiting_bytes > 4000 * MEND_MIB);
 }
@@ -76,7 +76,7 @@ NO_STREAM_TEST(beside_a_capture_the_host_waits_for_streams_and_room_knows)
     enum { BLOCKS = 26 };
     mend_sim_graph *graph = NULL;
     void *blocks[BLOCKS];
-    mend_room room = MEND_ROOM_INIT;
+    mend_available room = MEND_AVAILABLE_INIT;
     kit_alloc(w, 512, S(1));
     EXPECT_OK(mend_sim_begin_capture(w->sim, S(1), MEND_SIM_CAPTURE_RELAXED));
     kit_alloc(w, 512, S(1));
@@ -86,7 +86,7 @@ NO_STREAM_TEST(beside_a_capture_the_host_waits_for_streams_and_room_knows)
     for (int i = 0; i < BLOCKS; i++) {
         kit_free(w, blocks[i], S(0));
     }
-    EXPECT_OK(mend_get_room(w->pool, MEND_NO_STREAM, &room));
+    EXPECT_OK(mend_get_available(w->pool, MEND_NO_STREAM, &room));
     EXPECT_U64_EQ(32 * MEND_KIB, room.now_bytes); /* beside the small blocks */
     kit_alloc(w, BLOCK_BYTES, MEND_NO_STREAM);
     EXPECT_STATS(w, host_waits, 1);

@@ -121,9 +121,9 @@ PLAIN_TEST(frees_in_order_are_awaited_before_memory_is_lacking, BY_POOLS, 0)
 PLAIN_TEST(the_limit_holds_for_what_is_passed, BY_CONFIG, 8 * MEND_MIB)
 {
     void *none = NULL;
-    mend_room room = MEND_ROOM_INIT;
+    mend_available room = MEND_AVAILABLE_INIT;
     kit_alloc(w, 5 * MEND_MIB, NULL);
-    EXPECT_OK(mend_get_room(w->pool, NULL, &room));
+    EXPECT_OK(mend_get_available(w->pool, NULL, &room));
     EXPECT_U64_EQ(3 * MEND_MIB, room.now_bytes);
     EXPECT_REFUSAL(OUT_OF_MEMORY, "the limit has no room",
                    mend_alloc(w->pool, 4 * MEND_MIB, NULL, &none));
@@ -139,10 +139,10 @@ PLAIN_TEST(the_limit_holds_for_what_is_passed, BY_CONFIG, 8 * MEND_MIB)
 PLAIN_TEST(the_room_is_what_the_driver_gives, WITHOUT_POOLS, 0)
 {
     void *none = NULL;
-    mend_room room = MEND_ROOM_INIT;
+    mend_available room = MEND_AVAILABLE_INIT;
     kit_alloc(w, 5 * MEND_MIB / 2, NULL);
     EXPECT_OK(mend_free(w->pool, kit_alloc(w, 4 * MEND_MIB, NULL), NULL));
-    EXPECT_OK(mend_get_room(w->pool, NULL, &room));
+    EXPECT_OK(mend_get_available(w->pool, NULL, &room));
     EXPECT_U64_EQ(12 * MEND_MIB, room.now_bytes);
     EXPECT_U64_EQ(12 * MEND_MIB, room.after_waiting_bytes);
     EXPECT_REFUSAL(OUT_OF_MEMORY, "the driver has no memory",

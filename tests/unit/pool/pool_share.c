@@ -67,13 +67,13 @@ SHARE_TEST(pool_share, memory_that_importers_keep_is_told_to_its_exporter)
     void *theirs = share_import(to, &t);
     const uint64_t kept_bytes = mend_world_stats(from).exported_bytes;
     uint64_t released_bytes = 0;
-    mend_room room = MEND_ROOM_INIT;
+    mend_available room = MEND_AVAILABLE_INIT;
     mend_error error = MEND_ERROR_INIT;
     kit_free(from, ours, from->streams[0]);
     EXPECT_OK(mend_trim(from->pool, 0, MEND_TRIM_WAIT, &released_bytes));
     EXPECT_TRUE(released_bytes >= kept_bytes);
     EXPECT_STATS(from, importers_bytes, kept_bytes, reserved_bytes, 0);
-    EXPECT_OK(mend_get_room(from->pool, NULL, &room));
+    EXPECT_OK(mend_get_available(from->pool, NULL, &room));
     EXPECT_U64_EQ(from->sim_config.memory_bytes - kept_bytes, room.device_free_bytes);
     EXPECT_ERROR(OUT_OF_MEMORY,
                  mend_alloc(from->pool, from->sim_config.memory_bytes, from->streams[0], &ours));
@@ -81,7 +81,7 @@ SHARE_TEST(pool_share, memory_that_importers_keep_is_told_to_its_exporter)
     EXPECT_TRUE(strstr(error.message, "Importers may hold memory that this pool") != NULL);
     EXPECT_STATS(from, importers_bytes, kept_bytes);
     share_close(to, theirs);
-    EXPECT_OK(mend_get_room(from->pool, NULL, &room));
+    EXPECT_OK(mend_get_available(from->pool, NULL, &room));
     EXPECT_U64_EQ(from->sim_config.memory_bytes, room.device_free_bytes);
     EXPECT_STATS(from, importers_bytes, 0);
 }

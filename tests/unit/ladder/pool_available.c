@@ -1,10 +1,10 @@
 /* About how much can be had: a request of the answer is served without a wait of the host. */
 #include "tests/support/kit.h"
 
-static mend_room room_for(mend_world *w, mend_stream stream)
+static mend_available room_for(mend_world *w, mend_stream stream)
 {
-    mend_room room = MEND_ROOM_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_room(w->pool, stream, &room));
+    mend_available room = MEND_AVAILABLE_INIT;
+    EXPECT_RESULT(MEND_OK, mend_get_available(w->pool, stream, &room));
     return room;
 }
 
@@ -22,7 +22,7 @@ static bool is_served_at_once(mend_world *w, uint64_t size_bytes, mend_stream st
 
 static uint64_t expect_served(mend_world *w, mend_stream stream)
 {
-    mend_room room = room_for(w, stream);
+    mend_available room = room_for(w, stream);
     EXPECT_TRUE(room.after_waiting_bytes >= room.now_bytes);
     EXPECT_TRUE(room.now_bytes == 0 || is_served_at_once(w, room.now_bytes, stream));
     return room.now_bytes;
@@ -33,14 +33,14 @@ static uint64_t expect_served(mend_world *w, mend_stream stream)
     KIT_CASE(suite, name, mend_world, w, kit_open_with(w, __VA_ARGS__), kit_close(w))
 
 /* What others hold of the device is nobody's room, and asking teaches the pool nothing. */
-ROOM_TEST(pool_room, knows_what_the_limit_and_the_device_have)
+ROOM_TEST(pool_available, knows_what_the_limit_and_the_device_have)
 {
     EXPECT_RESULT(MEND_OK, mend_set_limit(w->pool, 10 * MEND_MIB + 5000));
     EXPECT_U64_EQ(10 * MEND_MIB, expect_served(w, w->streams[0]));
     EXPECT_RESULT(MEND_OK, mend_set_limit(w->pool, 0));
     EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     mend_sim_set_foreign_bytes(w->sim, 0, 9 * MEND_MIB);
-    mend_room room = room_for(w, w->streams[0]);
+    mend_available room = room_for(w, w->streams[0]);
     EXPECT_U64_EQ(7 * MEND_MIB, room.now_bytes);
     EXPECT_U64_EQ(7 * MEND_MIB, room.device_free_bytes);
     EXPECT_U64_EQ(16 * MEND_MIB, mend_world_stats(w).attainable_bytes);
@@ -49,27 +49,27 @@ ROOM_TEST(pool_room, knows_what_the_limit_and_the_device_have)
 
 /* One stream alone needs no stamps until a request has no stream: for that what it freed is
  * not idle while its work runs. */
-ROOM_TEST(pool_room, for_no_stream_is_what_is_idle)
+ROOM_TEST(pool_available, for_no_stream_is_what_is_idle)
 {
     void *block = kit_alloc(w, 16 * MEND_MIB, w->streams[0]);
     kit_launch(w, w->streams[0], MEND_SIM_WORK_TOUCH, block, 16 * MEND_MIB, 0, 1000000);
     kit_free(w, block, w->streams[0]);
     EXPECT_U64_EQ(16 * MEND_MIB, room_for(w, w->streams[0]).now_bytes);
-    const mend_room room = room_for(w, MEND_NO_STREAM);
+    const mend_available room = room_for(w, MEND_NO_STREAM);
     EXPECT_U64_EQ(0, room.now_bytes);
     EXPECT_U64_EQ(16 * MEND_MIB, room.after_waiting_bytes);
     EXPECT_U64_EQ(16 * MEND_MIB, room_for(w, w->streams[0]).now_bytes);
 }
 
 /* The engine trial's case: 256 MiB by the formula, 156 really. */
-ROOM_TEST(pool_room, does_not_count_what_graphs_hold)
+ROOM_TEST(pool_available, does_not_count_what_graphs_hold)
 {
     mend_graph_pool *graph_pool = kit_begin_graph_pool(w, w->streams[0]);
     kit_free(w, kit_alloc(w, 6 * MEND_MIB, w->streams[0]), w->streams[0]);
-    mend_room of_graph_pool = room_for(w, w->streams[0]);
+    mend_available of_graph_pool = room_for(w, w->streams[0]);
     EXPECT_U64_EQ(16 * MEND_MIB, of_graph_pool.now_bytes); /* its own memory serves it again */
     EXPECT_RESULT(MEND_OK, mend_graph_pool_end(graph_pool));
-    mend_room room = room_for(w, w->streams[0]);
+    mend_available room = room_for(w, w->streams[0]);
     EXPECT_U64_EQ(10 * MEND_MIB, room.now_bytes);
     EXPECT_U64_EQ(10 * MEND_MIB, room.after_waiting_bytes);
     EXPECT_U64_EQ(6 * MEND_MIB, room.graph_pool_bytes);
@@ -81,7 +81,7 @@ ROOM_TEST(pool_room, does_not_count_what_graphs_hold)
 
 /* A graph keeps the start of a chunk that is empty: the rest of the chunk grows, for a block of any
  * size. */
-ROOM_TEST(pool_room, is_had_behind_what_graphs_hold)
+ROOM_TEST(pool_available, is_had_behind_what_graphs_hold)
 {
     enum { KEPT = 80 * 1024, STEP = 24 * 1024, LIMIT = 6 * MEND_MIB };
     EXPECT_RESULT(MEND_OK, mend_set_limit(w->pool, LIMIT));
@@ -101,15 +101,15 @@ static void forbid_stream_waits(mend_world *w)
 }
 
 /* Memory of another stream: behind a wait of the device at once, else after one of the host. */
-MEND_TEST(pool_room, tells_apart_what_needs_a_wait)
+MEND_TEST(pool_available, tells_apart_what_needs_a_wait)
 {
     for (int may_wait = 0; may_wait < 2; may_wait++) {
         mend_world w;
         ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, may_wait ? NULL : forbid_stream_waits));
         kit_alloc(&w, 512, w.streams[1]);
         kit_leave_in_flight(&w, 9 * MEND_MIB, w.streams[0], 1000, w.streams[0]);
-        mend_room own = room_for(&w, w.streams[0]);
-        mend_room other = room_for(&w, w.streams[1]);
+        mend_available own = room_for(&w, w.streams[0]);
+        mend_available other = room_for(&w, w.streams[1]);
         EXPECT_U64_EQ(own.now_bytes, other.after_waiting_bytes);
         EXPECT_TRUE(other.now_bytes < own.now_bytes);
         EXPECT_TRUE(is_served_at_once(&w, other.now_bytes, w.streams[1]));
@@ -124,7 +124,7 @@ MEND_TEST(pool_room, tells_apart_what_needs_a_wait)
 /* Without a stream only idle memory is there at once; in a capture the context cannot be waited
  * for.
  */
-ROOM_TEST(pool_room, a_capture_takes_what_waits_for_the_context)
+ROOM_TEST(pool_available, a_capture_takes_what_waits_for_the_context)
 {
     kit_leave_in_flight(w, 9 * MEND_MIB, w->streams[0], 1000, MEND_NO_STREAM);
     EXPECT_U64_EQ(16 * MEND_MIB, room_for(w, MEND_NO_STREAM).after_waiting_bytes);
@@ -137,9 +137,9 @@ ROOM_TEST(pool_room, a_capture_takes_what_waits_for_the_context)
 }
 
 /* Nothing of what is asked is carried out, and mistakes have their errors. */
-ROOM_TEST(pool_room, asking_changes_nothing)
+ROOM_TEST(pool_available, asking_changes_nothing)
 {
-    mend_room room = MEND_ROOM_INIT;
+    mend_available room = MEND_AVAILABLE_INIT;
     kit_free(w, kit_alloc(w, 3 * MEND_MIB, w->streams[0]), w->streams[0]);
     EXPECT_RESULT(MEND_OK,
                   mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL)); /* nothing is cached */
@@ -147,12 +147,13 @@ ROOM_TEST(pool_room, asking_changes_nothing)
     room_for(w, w->streams[0]);
     room_for(w, MEND_NO_STREAM);
     room.now_bytes = 77;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(NULL, NULL, &room));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(w->pool, NULL, NULL));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(w->pool, MEND_EVERY_STREAM, &room));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_available(NULL, NULL, &room));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_available(w->pool, NULL, NULL));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                  mend_get_available(w->pool, MEND_EVERY_STREAM, &room));
     EXPECT_U64_EQ(77, room.now_bytes);
     room.struct_size = 0;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(w->pool, NULL, &room));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_available(w->pool, NULL, &room));
     mend_stats after = mend_world_stats(w);
 #define X(field, unit, meaning) EXPECT_U64_EQ(before.field, after.field);
     MEND_STATS(X)
