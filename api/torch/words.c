@@ -78,7 +78,7 @@ static void add_mend(words *to, const mend_error *error, const mend_torch_allowe
             allowed->fraction, (double)(uint64_t)(enough * 1e3 + 1) / 1e3);
         advice = behind;
     }
-    add_in_python(to, advice, "mend_defrag", "libmend.compact()");
+    add_in_python(to, advice, "mend_compact", "libmend.compact()");
     bool has_lines = false;
     bool has_holders = f->holders[0] != NULL;
     for (int i = 0; i < 3 && f->holders[i] != NULL; i++) {

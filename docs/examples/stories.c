@@ -196,7 +196,7 @@ static void phases(int is_cured)
         }
     }
     if (is_cured) {
-        mend_defrag(pool, NULL, NULL); /* the GPU is idle between two phases */
+        mend_compact(pool, NULL, NULL); /* the GPU is idle between two phases */
     }
     void *first = get(pool, 3000, NULL);
     printf("the first block of the next phase %s\n", first != NULL ? "fits" : "does not fit");

@@ -254,7 +254,7 @@ TASKS = (
     ("grow and shrink at one address", ("mend_range_create", "mend_range_commit",
                                         "mend_range_commit_all", "mend_range_decommit",
                                         "mend_range_destroy")),
-    ("compact", ("mend_defrag",)),
+    ("compact", ("mend_compact",)),
     ("record what a pool does", ("mend_history_start", "mend_history_read", "mend_history_event")),
     ("observe", ("mend_get_stats", "mend_get_regions", "mend_get_block_info", "mend_log_set_sink",
                  "mend_audit")),

@@ -32,7 +32,7 @@ static mend_result compact_and_alloc(mend_peer *peer, uint64_t size_bytes, mend_
                                      uint64_t *address)
 {
     mend_result result = adapter_alloc(peer, size_bytes, stream, address);
-    if (result == MEND_ERROR_OUT_OF_MEMORY && mend_defrag(pool_of(peer), NULL, NULL) == MEND_OK) {
+    if (result == MEND_ERROR_OUT_OF_MEMORY && mend_compact(pool_of(peer), NULL, NULL) == MEND_OK) {
         result = adapter_alloc(peer, size_bytes, stream, address);
     }
     return result;

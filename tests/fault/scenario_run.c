@@ -200,7 +200,7 @@ static void check_world(scene *s)
 static void map_again(scene *s)
 {
     if (s->run.world.pool != NULL && s->after.stats.unmapped_blocks > 0) {
-        EXPECT_RESULT(MEND_OK, mend_defrag(s->run.world.pool, NULL, NULL));
+        EXPECT_RESULT(MEND_OK, mend_compact(s->run.world.pool, NULL, NULL));
         EXPECT_U64_EQ(0, mend_world_stats(&s->run.world).unmapped_blocks);
     }
 }

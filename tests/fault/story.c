@@ -262,8 +262,8 @@ mend_result story_call(story_run *run, const operation *op)
         return mend_trim(pool, op->bytes, MEND_TRIM_WAIT, &run->released_bytes);
     case ROOM:
         return ask_room(run, run->streams[op->stream]);
-    case DEFRAG:
-        return mend_defrag(pool, NULL, NULL);
+    case COMPACT:
+        return mend_compact(pool, NULL, NULL);
     case PIN:
         return pin(pool, block, op->bytes);
     case EXPORT:

@@ -33,7 +33,7 @@ typedef enum story_action {
     TRIM,
     TRIM_WAIT,
     ROOM,
-    DEFRAG,
+    COMPACT,
     PIN,
     UNPIN,
     EXPORT,

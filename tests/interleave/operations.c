@@ -223,9 +223,9 @@ static void destroy_pool(arena *a, const program_op *op)
 
 static void room_in(arena *a, mend_pool *pool, const program_op *op)
 {
-    if (op->kind == PROGRAM_DEFRAG) {
+    if (op->kind == PROGRAM_COMPACT) {
         a->quiet_calls++;
-        arena_expect(a, "defrag", mend_defrag(pool, NULL, NULL), false);
+        arena_expect(a, "compact", mend_compact(pool, NULL, NULL), false);
         a->quiet_calls--;
     } else if (op->kind == PROGRAM_TRIM) {
         mend_result result = op->bytes % 2 == 1 ? mend_trim(pool, op->bytes, MEND_TRIM_WAIT, NULL)

@@ -65,7 +65,7 @@ static const mixture scenes[] = {
      true},
     {"compactions",
      0,
-     {BLOCKS, [PROGRAM_DEFRAG] = 5, [PROGRAM_TRIM] = 2, [PROGRAM_PIN] = 3, [PROGRAM_RESTORE] = 2,
+     {BLOCKS, [PROGRAM_COMPACT] = 5, [PROGRAM_TRIM] = 2, [PROGRAM_PIN] = 3, [PROGRAM_RESTORE] = 2,
       [PROGRAM_GRAPH_POOL_BEGIN] = 1, [PROGRAM_GRAPH_POOL_END] = 1,
       [PROGRAM_GRAPH_POOL_RELEASE] = 1},
      1,
@@ -89,7 +89,7 @@ static const mixture scenes[] = {
      false},
     {"histories",
      0,
-     {BLOCKS, [PROGRAM_TELL] = 6, [PROGRAM_TRIM] = 2, [PROGRAM_DEFRAG] = 1, [PROGRAM_PIN] = 1},
+     {BLOCKS, [PROGRAM_TELL] = 6, [PROGRAM_TRIM] = 2, [PROGRAM_COMPACT] = 1, [PROGRAM_PIN] = 1},
      1,
      true},
 };
@@ -235,7 +235,7 @@ void scene_draw(int scene_number, uint64_t seed, program *p, schedule_plan *plan
                    .limit_bytes = s->limit_bytes};
     p->may_vanish = one_in(&random, 5);
     p->may_not_wait = one_in(&random, 5);
-    p->is_quiet = s->weights[PROGRAM_DEFRAG] > 0;
+    p->is_quiet = s->weights[PROGRAM_COMPACT] > 0;
     if (s->weights[PROGRAM_ALLOC_ANYWHERE] > 0) {
         p->lacks_events = one_in(&random, 2);
         p->unfenced_bytes = (uint64_t)(1 + below(&random, 4)) * 64 * MEND_KIB;

@@ -127,7 +127,7 @@ bool trial_may_answer_asleep(const trial *t, const trial_call *call)
 
 bool trial_may_remap(const trial_call *call)
 {
-    return call->kind == CALL_DEFRAG || call->kind == CALL_SLEEP || call->kind == CALL_QUIESCE;
+    return call->kind == CALL_COMPACT || call->kind == CALL_SLEEP || call->kind == CALL_QUIESCE;
 }
 
 /* ---- what sleeps ----------------------------------------------------------------------------- */

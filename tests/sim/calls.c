@@ -173,7 +173,7 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
             (call->kind >= CALL_COMMIT && call->kind <= CALL_RANGE_DESTROY)) {
             return names_a_spoilt_capture(t, call);
         }
-        return (call->kind == CALL_DEFRAG || waits_for_copies(t, call) ||
+        return (call->kind == CALL_COMPACT || waits_for_copies(t, call) ||
                 call->kind == CALL_CLOSE || call->kind == CALL_SLEEP ||
                 call->kind == CALL_QUIESCE || (call->kind == CALL_TRIM && call->waits)) &&
                may_know_a_capture(t);

@@ -86,7 +86,7 @@ static int other_thread(const trial *t)
 static bool can_spring(trial *t, const char *call)
 {
     bool makes_room = t->calling_kind == CALL_ALLOC || t->calling_kind == CALL_TRIM ||
-                      t->calling_kind == CALL_SET_LIMIT || t->calling_kind == CALL_DEFRAG ||
+                      t->calling_kind == CALL_SET_LIMIT || t->calling_kind == CALL_COMPACT ||
                       t->calling_kind == CALL_SLEEP || t->calling_kind == CALL_WAKE ||
                       t->calling_kind == CALL_COMMIT || t->calling_kind == CALL_RANGE_CREATE ||
                       t->calling_kind == CALL_RANGE_DESTROY;

@@ -134,7 +134,7 @@ static const family families[] = {
     {4, {{OP_FAIL_MALLOC, 14}}},
     {2, {{OP_SIBLING_ALLOC, 40}}},
     {12, {{OP_FORK, 1}}},
-    {3, {{OP_DEFRAG, 8}}},
+    {3, {{OP_COMPACT, 8}}},
 };
 
 typedef struct palette {
@@ -393,7 +393,7 @@ static void draw_lost_mappings(trial_random *places, size_t count, operation *op
             .amount = (uint8_t)PICK(&random, 2, 4, FAULT_FOR_EVER, FAULT_FOR_EVER)};
         if (drawn < 3) {
             ops[i] = fault;
-            ops[++i] = (operation){.kind = OP_DEFRAG, .slot = slot};
+            ops[++i] = (operation){.kind = OP_COMPACT, .slot = slot};
         } else if (drawn == 3) {
             ops[i] = (operation){.kind = OP_CLEAR_FAULTS};
         }

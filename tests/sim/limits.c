@@ -63,8 +63,8 @@ bool trial_trim(trial *t, const operation *op)
 /* A pass goes no further than it may, and tells what it did. */
 static void judge_pass(trial *t, const trial_call *call, const mend_stats *before)
 {
-    const mend_defrag_limits *most = &call->limits;
-    const mend_defrag_report *pass = &call->pass;
+    const mend_compact_limits *most = &call->limits;
+    const mend_compact_report *pass = &call->pass;
     const mend_stats after = trial_stats(t, call->pool);
     trial_claim(t, TRIAL_MODEL,
                 (most->copied_bytes == 0 || pass->copied_bytes <= most->copied_bytes) &&
@@ -75,20 +75,20 @@ static void judge_pass(trial *t, const trial_call *call, const mend_stats *befor
                 after.compactions - before->compactions == pass->compactions &&
                     after.copied_bytes - before->copied_bytes == pass->copied_bytes &&
                     after.free_empty_bytes == pass->free_empty_bytes &&
-                    (pass->stop != MEND_DEFRAG_GAINED ||
+                    (pass->stop != MEND_COMPACT_GAINED ||
                      (most->gained_bytes > 0 && pass->gained_bytes >= most->gained_bytes)) &&
-                    (pass->stop != MEND_DEFRAG_BYTES || most->copied_bytes > 0) &&
-                    (pass->stop != MEND_DEFRAG_CALLS || most->driver_calls > 0) &&
-                    (pass->stop != MEND_DEFRAG_TIME || most->duration_ns > 0),
+                    (pass->stop != MEND_COMPACT_BYTES || most->copied_bytes > 0) &&
+                    (pass->stop != MEND_COMPACT_CALLS || most->driver_calls > 0) &&
+                    (pass->stop != MEND_COMPACT_TIME || most->duration_ns > 0),
                 "the report of a pass is not what happened");
 }
 
-bool trial_defrag(trial *t, const operation *op)
+bool trial_compact(trial *t, const operation *op)
 {
-    trial_call call = {.kind = CALL_DEFRAG,
+    trial_call call = {.kind = CALL_COMPACT,
                        .pool = op->slot % t->pool_count,
-                       .limits = MEND_DEFRAG_LIMITS_INIT,
-                       .pass = MEND_DEFRAG_REPORT_INIT};
+                       .limits = MEND_COMPACT_LIMITS_INIT,
+                       .pass = MEND_COMPACT_REPORT_INIT};
     call.limits.copied_bytes = t->page_bytes * (op->amount % 8);
     call.limits.driver_calls = op->size % 4 == 1 ? 10 + op->size / 4u : 0;
     call.limits.duration_ns = op->size % 4 == 2;

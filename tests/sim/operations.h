@@ -78,7 +78,7 @@
     X(LOSE_DEVICE, lose_device, "the context breaks after `amount` calls")                         \
     X(SHUT_DOWN, shut_down, "the driver shuts down")                                               \
     X(FORK, fork_child, "a child finds that the pool is not its own")                              \
-    X(DEFRAG, defrag,                                                                              \
+    X(COMPACT, compact,                                                                            \
       "compactions, copying at most `amount` modulo 8 pages (0: no bound); an odd slot: the "      \
       "second pool")                                                                               \
     X(SET_ALLOCATOR, set_allocator,                                                                \

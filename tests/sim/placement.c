@@ -14,7 +14,7 @@
 enum { BLOCKS = 192, PALETTE = 12, REQUESTS_OF_ROUND = 200, MOST_STREAMS = 3, PART = 10000 };
 enum { WARM_ROUNDS = 12, WAITS_OF_HOST = 100 };
 
-typedef enum between { NOTHING, TRIM, COLLECT, DEFRAG, LIMIT, NEIGHBOUR } between;
+typedef enum between { NOTHING, TRIM, COLLECT, COMPACT, LIMIT, NEIGHBOUR } between;
 
 typedef struct traits {
     const char *name;
@@ -292,13 +292,13 @@ static uint64_t calls_of(const run *r)
 }
 
 /* What a pass may cost is what was allowed, and its report is true. */
-static void defrag(run *r, uint32_t phase)
+static void compact(run *r, uint32_t phase)
 {
-    mend_defrag_limits limits = MEND_DEFRAG_LIMITS_INIT;
-    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
+    mend_compact_limits limits = MEND_COMPACT_LIMITS_INIT;
+    mend_compact_report report = MEND_COMPACT_REPORT_INIT;
     limits.copied_bytes = phase % 2 == 0 ? 0 : r->limit_bytes / 64;
     limits.driver_calls = phase % 3 == 1 ? 60 : 0;
-    const mend_result result = mend_defrag(r->pool, &limits, &report);
+    const mend_result result = mend_compact(r->pool, &limits, &report);
     claim(r,
           result == MEND_OK &&
               (limits.copied_bytes == 0 || report.copied_bytes <= limits.copied_bytes) &&
@@ -334,8 +334,8 @@ static void do_between(run *r, uint32_t phase)
                   mend_trim(r->pool, 0, MEND_TRIM_SURPLUS, &released_bytes) == MEND_OK,
               "a collection");
         break;
-    case DEFRAG:
-        defrag(r, phase);
+    case COMPACT:
+        compact(r, phase);
         break;
     case LIMIT:
         claim(r,

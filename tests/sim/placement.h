@@ -34,7 +34,7 @@
     X(streams_and_full, 3, 0, 103, 27, 6, 2, NOTHING)                                              \
     X(trims, 2, 0, 150, 27, 6, 2, TRIM)                                                            \
     X(collections, 2, 0, 150, 27, 6, 2, COLLECT)                                                   \
-    X(compactions, 1, 0, 106, 27, 6, 2, DEFRAG)                                                    \
+    X(compactions, 1, 0, 106, 27, 6, 2, COMPACT)                                                   \
     X(limits, 2, 0, 160, 27, 6, 2, LIMIT)                                                          \
     X(neighbours, 1, 0, 140, 27, 8, 2, NEIGHBOUR)
 

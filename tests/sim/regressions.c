@@ -52,7 +52,7 @@ HOLDS(regression, a_capture_outlives_the_graph_pool_that_saw_it, "limit_percent 
 /* The device is lost between the mapping and the access of a chunk that took another's place. */
 HOLDS(regression, a_compact_may_leave_a_mapping_without_access, "streams 2",
       "ALLOC slot 5 size 20 / ALLOC / ALLOC slot 1 / FREE stream 5 amount 4 / LOSE_DEVICE "
-      "amount 16 / SYNCHRONIZE / FREE slot 5 / SYNCHRONIZE / DEFRAG")
+      "amount 16 / SYNCHRONIZE / FREE slot 5 / SYNCHRONIZE / COMPACT")
 
 /* Above a lowered limit a chunk was given back to remake it, which made no room. */
 HOLDS(regression, the_only_chunk_that_fits_is_not_given_back, "chunk_pages 2",
@@ -85,7 +85,7 @@ HOLDS(regression, the_end_of_a_capture_is_seen_for_all_who_use_the_stream,
       "ALLOC slot 5 / ADD_CALLBACK slot 1 amount 3 / SIBLING_ALLOC / ALLOC slot 1 / ALLOC slot "
       "3 size 50 / GRAPH_POOL_CREATE / GRAPH_POOL_BEGIN / CAPTURE_BEGIN / ALLOC slot 4 size 40 / "
       "FOREIGN "
-      "amount 161 / ALLOC slot 2 size 25 / CAPTURE_END / ALLOC slot 1 / DEFRAG")
+      "amount 161 / ALLOC slot 2 size 25 / CAPTURE_END / ALLOC slot 1 / COMPACT")
 
 /* What became idle while the first trim was under way was neither waited for nor given back. */
 HOLDS(regression, a_trim_that_waits_sees_what_became_idle_meanwhile,
@@ -104,7 +104,7 @@ HOLDS(regression, the_failure_of_a_peer_pool_is_not_the_error_of_the_call, "peer
 HOLDS(regression, all_graph_pools_of_a_stream_watch_it_when_it_is_used_again, "",
       "GRAPH_POOL_CREATE slot 2 / GRAPH_POOL_CREATE / GRAPH_POOL_BEGIN slot 2 / GRAPH_POOL_BEGIN / "
       "FORGET / ALLOC / "
-      "CAPTURE_BEGIN / GRAPH_POOL_END / DEFRAG")
+      "CAPTURE_BEGIN / GRAPH_POOL_END / COMPACT")
 
 /* A request of a captured stream lacked addresses: the host waited for the context, and spoilt the
  * capture. */
@@ -159,7 +159,7 @@ HOLDS(sim_regressions, what_fits_is_served_beside_a_capture, "thread_streams 1",
 
 HOLDS(sim_regressions, a_pool_hears_of_a_capture_while_it_waits, "streams 2, legacy 1, threads 2",
       "ALLOC slot 7 / REPLACE_STREAM / CAPTURE_BEGIN stream 4 / AMBUSH slot 7 size 8 amount 3 / "
-      "DEFRAG")
+      "COMPACT")
 
 /* A destroyed range kept its addresses where a block found none. */
 HOLDS(sim_regressions, addresses_of_a_destroyed_range_serve_blocks,

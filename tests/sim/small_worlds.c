@@ -26,7 +26,7 @@ static const struct {
      "amount 1 / FREE / FREE slot 1 / FREE slot 2 / TRIM / SET_LIMIT amount 128"},
     {"compactions", "",
      "ALLOC size 0x63 amount 1 / ALLOC slot 1 size 0x63 amount 1 / ALLOC slot 2 size 0xe7 amount 1 "
-     "/ ALLOC slot 3 size 5 amount 1 / FREE / FREE slot 1 / FREE slot 2 / DEFRAG"},
+     "/ ALLOC slot 3 size 5 amount 1 / FREE / FREE slot 1 / FREE slot 2 / COMPACT"},
 };
 
 typedef struct small_world {

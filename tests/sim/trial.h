@@ -69,7 +69,7 @@ typedef struct trial_seen {
     X(TRIM, trial_call_trim(call, pool))                                                           \
     X(ROOM, mend_get_available(pool, call->stream, &call->room))                                   \
     X(SET_LIMIT, mend_set_limit(pool, call->size_bytes))                                           \
-    X(DEFRAG, mend_defrag(pool, &call->limits, &call->pass))                                       \
+    X(COMPACT, mend_compact(pool, &call->limits, &call->pass))                                     \
     X(PIN, mend_pin(pool, call->pointer, call->size_bytes))                                        \
     X(UNPIN, mend_unpin(pool, call->pointer, call->size_bytes))                                    \
     X(EXPORT, trial_call_export(call, pool))                                                       \
@@ -292,8 +292,8 @@ typedef struct trial_call {
     mend_sleep_rule rules[3];   /* of CALL_SLEEP; the first tag of CALL_WAKE */
     mend_sleep_report slept;
     mend_wake_report woken;
-    mend_defrag_limits limits; /* of CALL_DEFRAG */
-    mend_defrag_report pass;
+    mend_compact_limits limits; /* of CALL_COMPACT */
+    mend_compact_report pass;
     mend_range *range; /* of the calls of ranges; size_bytes at offset_bytes */
     uint64_t offset_bytes;
     mend_range_part second; /* of CALL_COMMIT: in the same step; range NULL: none */

@@ -54,7 +54,7 @@ typedef struct forked {
     X(mend_get_available(f->pool, f->stream, &f->room))                                            \
     X(mend_add_pressure_callback(f->pool, f->callback, f))                                         \
     X(mend_remove_pressure_callback(f->pool, f->callback, f))                                      \
-    X(mend_defrag(f->pool, NULL, NULL))                                                            \
+    X(mend_compact(f->pool, NULL, NULL))                                                           \
     X(mend_pin(f->pool, f->block, 512))                                                            \
     X(mend_unpin(f->pool, f->block, 512))                                                          \
     X(mend_get_stats(f->pool, &f->stats))                                                          \

@@ -89,9 +89,9 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span 
  * MEND_ERROR_DEVICE_LOST: *room is untouched. */
 mend_result mend_ladder_get_available(mend_heap *heap, mend_order order, mend_available *available);
 
-/* ---- defrag.c -------------------------------------------------------------------------------- */
+/* ---- compaction.c ---------------------------------------------------------------------------- */
 
-/* The caller holds both locks; a driver scope is open, except for mend_ladder_defrag. */
+/* The caller holds both locks; a driver scope is open, except for mend_ladder_compact. */
 
 /* Waits for the context (`asking` is the stream of the current call), restores mappings of live
  * blocks; `gives_back`: and all that waited for the work.
@@ -99,14 +99,14 @@ mend_result mend_ladder_get_available(mend_heap *heap, mend_order order, mend_av
  * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_quiet_begin(mend_heap *heap, uint32_t asking, bool gives_back);
 
-/* Whether mend_defrag would join enough for the request, once the GPU is done: `empty_bytes` of
+/* Whether mend_compact would join enough for the request, once the GPU is done: `empty_bytes` of
  * empty chunks are there besides. Each compaction leaves more room than it needs, so their order
  * does not matter. No driver call; O(chunks + spans), a few times. */
-bool mend_defrag_would_serve(mend_heap *heap, const mend_request *request, uint64_t empty_bytes);
+bool mend_compact_would_serve(mend_heap *heap, const mend_request *request, uint64_t empty_bytes);
 
-/* As mend_defrag. */
-mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits,
-                               mend_defrag_report *report);
+/* As mend_compact. */
+mend_result mend_ladder_compact(mend_heap *heap, const mend_compact_limits *limits,
+                                mend_compact_report *report);
 
 /* ---- place.c --------------------------------------------------------------------------------- */
 

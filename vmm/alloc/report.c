@@ -377,9 +377,9 @@ static void add_beside(mend_heap *heap, const mend_request *request, bool is_cap
     } else {
         mend_sentence_add(s, "Free some of the live blocks that the free memory is beside");
     }
-    if (!is_captured && mend_defrag_would_serve(heap, request, usable->empty_bytes)) {
+    if (!is_captured && mend_compact_would_serve(heap, request, usable->empty_bytes)) {
         mend_sentence_add(s,
-                          ", or let mend_defrag join what is beside live blocks at a quiet point");
+                          ", or let mend_compact join what is beside live blocks at a quiet point");
     }
 }
 

@@ -334,11 +334,11 @@ mend_served_sizes mend_victims_sizes_for(const mend_request *request);
 bool mend_victims_would_serve(const mend_chunk *chunk, mend_served_sizes served);
 
 /* The limits of a pass; 0: none. */
-typedef struct mend_compact_limits {
+typedef struct mend_compact_bounds {
     uint64_t copied_bytes;
     uint64_t driver_calls;
     uint64_t duration_ns;
-} mend_compact_limits;
+} mend_compact_bounds;
 
 typedef struct mend_compact_candidate {
     uint64_t number; /* number of the chunk; 0: already tried */
@@ -348,7 +348,7 @@ typedef struct mend_compact_candidate {
 /* A pass over the heap: the candidates at its beginning, and what has been done. */
 typedef struct mend_compact_pass {
     mend_heap *heap;
-    mend_compact_limits limits;
+    mend_compact_bounds limits;
     uint64_t begun_ns;
     mend_compact_candidate *candidates;
     size_t candidate_count;
@@ -356,7 +356,7 @@ typedef struct mend_compact_pass {
     uint64_t copied_bytes;
     uint64_t gained_bytes;
     uint64_t driver_calls;
-    mend_defrag_stop stop; /* why nothing was chosen the last time */
+    mend_compact_stop stop; /* why nothing was chosen the last time */
 } mend_compact_pass;
 
 /* Whether the chunk is partly used, may move, and may have a page without live bytes. `holds`: what

@@ -151,17 +151,17 @@ static bool is_above(uint64_t limit, uint64_t value)
 }
 
 /* What prevents a compaction; DONE: nothing. */
-static mend_defrag_stop obstacle(const mend_compact_pass *pass, const mend_compact_size *size)
+static mend_compact_stop obstacle(const mend_compact_pass *pass, const mend_compact_size *size)
 {
-    const mend_compact_limits *limits = &pass->limits;
+    const mend_compact_bounds *limits = &pass->limits;
     if (is_above(limits->copied_bytes, pass->copied_bytes + size->copied_bytes)) {
-        return MEND_DEFRAG_BYTES;
+        return MEND_COMPACT_BYTES;
     }
     if (is_above(limits->driver_calls,
                  pass->driver_calls + CALLS_OF_COMPACT + CALLS_OF_CLUSTER * size->clusters)) {
-        return MEND_DEFRAG_CALLS;
+        return MEND_COMPACT_CALLS;
     }
-    return has_room(pass->heap, size) ? MEND_DEFRAG_DONE : MEND_DEFRAG_NO_ROOM;
+    return has_room(pass->heap, size) ? MEND_COMPACT_DONE : MEND_COMPACT_NO_ROOM;
 }
 
 static mend_compact_candidate *find_best(mend_compact_pass *pass, uint64_t need_bytes)
@@ -169,8 +169,8 @@ static mend_compact_candidate *find_best(mend_compact_pass *pass, uint64_t need_
     mend_compact_candidate *best = NULL;
     for (size_t i = 0; i < pass->candidate_count; i++) {
         mend_compact_candidate *at = &pass->candidates[i];
-        mend_defrag_stop stop = at->number != 0 ? obstacle(pass, &at->size) : MEND_DEFRAG_DONE;
-        if (stop != MEND_DEFRAG_DONE) {
+        mend_compact_stop stop = at->number != 0 ? obstacle(pass, &at->size) : MEND_COMPACT_DONE;
+        if (stop != MEND_COMPACT_DONE) {
             pass->stop = stop;
         } else if (at->number != 0 &&
                    (best == NULL || is_better(&at->size, &best->size, need_bytes))) {
@@ -184,9 +184,9 @@ mend_chunk *mend_victims_choose(mend_compact_pass *pass, uint64_t need_bytes, ui
 {
     mend_heap *heap = pass->heap;
     for (;;) {
-        pass->stop = MEND_DEFRAG_DONE;
+        pass->stop = MEND_COMPACT_DONE;
         if (is_above(pass->limits.duration_ns, elapsed_ns)) {
-            pass->stop = MEND_DEFRAG_TIME;
+            pass->stop = MEND_COMPACT_TIME;
             return NULL;
         }
         mend_compact_candidate *best = find_best(pass, need_bytes);

@@ -83,16 +83,16 @@ mend_result mend_set_soft_limit(mend_pool *pool, uint64_t soft_limit_bytes)
     return mend_pool_leave_all(pool, MEND_OK);
 }
 
-mend_result mend_defrag(mend_pool *pool, const mend_defrag_limits *given,
-                        mend_defrag_report *report)
+mend_result mend_compact(mend_pool *pool, const mend_compact_limits *given,
+                         mend_compact_report *report)
 {
-    mend_defrag_limits limits = MEND_DEFRAG_LIMITS_INIT;
-    mend_defrag_report all = MEND_DEFRAG_REPORT_INIT;
-    MEND_TRY(mend_pool_check_struct(report, "mend_defrag_report"));
-    MEND_TRY(mend_pool_read_struct(given, "mend_defrag_limits", &limits, sizeof(limits)));
-    MEND_INVALID_IF(pool == NULL, "mend_defrag: pool is NULL");
+    mend_compact_limits limits = MEND_COMPACT_LIMITS_INIT;
+    mend_compact_report all = MEND_COMPACT_REPORT_INIT;
+    MEND_TRY(mend_pool_check_struct(report, "mend_compact_report"));
+    MEND_TRY(mend_pool_read_struct(given, "mend_compact_limits", &limits, sizeof(limits)));
+    MEND_INVALID_IF(pool == NULL, "mend_compact: pool is NULL");
     MEND_TRY(mend_pool_enter_all(pool));
-    return mend_pool_leave_all_with(pool, mend_ladder_defrag(&pool->heap, &limits, &all), report,
+    return mend_pool_leave_all_with(pool, mend_ladder_compact(&pool->heap, &limits, &all), report,
                                     &all, sizeof(all));
 }
 

@@ -83,7 +83,7 @@ const char *mend_event_cause_name(mend_event_cause cause)
     static const char *const names[MEND_CAUSES] = {
         [MEND_CAUSE_REQUEST] = "request", [MEND_CAUSE_TRIM] = "trim",
         [MEND_CAUSE_LIMIT] = "limit",     [MEND_CAUSE_COLLECTION] = "collection",
-        [MEND_CAUSE_PEER] = "peer",       [MEND_CAUSE_DEFRAG] = "defrag",
+        [MEND_CAUSE_PEER] = "peer",       [MEND_CAUSE_COMPACT] = "compact",
         [MEND_CAUSE_SLEEP] = "sleep",
     };
     assert(cause >= MEND_CAUSE_REQUEST);

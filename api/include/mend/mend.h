@@ -262,7 +262,7 @@ typedef struct mend_block_info {
     uint64_t usable_bytes;       /* bytes that may be used, from base */
     mend_stream stream;          /* the stream it was allocated for */
     mend_pool *pool;             /* the pool it belongs to */
-    int is_unmapped;             /* 1: it lost its mapping, and cannot be used: see mend_defrag */
+    int is_unmapped;             /* 1: it lost its mapping, and cannot be used: see mend_compact */
     uint64_t tag;                /* of mend_alloc_options; 0: none */
     mend_graph_pool *graph_pool; /* its graph pool; NULL: none, or a graph of a capture outside of
                                   * graph pools */
@@ -428,34 +428,34 @@ MEND_API mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressur
 
 /* ---- compaction ------------------------------------------------------------------------------ */
 
-/* When a pass of mend_defrag ends. 0 in any field: no limit. */
-typedef struct mend_defrag_limits {
+/* When a pass of mend_compact ends. 0 in any field: no limit. */
+typedef struct mend_compact_limits {
     size_t struct_size;
     uint64_t gained_bytes; /* end after gaining this much */
     uint64_t copied_bytes; /* most bytes to copy */
     uint64_t driver_calls; /* most driver calls; a compaction counts with the most calls that it may
                             * need */
     uint64_t duration_ns;  /* begin no chunk after this time */
-} mend_defrag_limits;
-#define MEND_DEFRAG_LIMITS_INIT                                                                    \
+} mend_compact_limits;
+#define MEND_COMPACT_LIMITS_INIT                                                                   \
     {                                                                                              \
-        sizeof(mend_defrag_limits), 0, 0, 0, 0                                                     \
+        sizeof(mend_compact_limits), 0, 0, 0, 0                                                    \
     }
 
 /* Why a pass ended. */
-typedef enum mend_defrag_stop {
-    MEND_DEFRAG_DONE = 0, /* no partly used chunk is left that would gain a page */
-    MEND_DEFRAG_GAINED,   /* gained_bytes is reached */
-    MEND_DEFRAG_BYTES,    /* the next chunk would exceed copied_bytes */
-    MEND_DEFRAG_CALLS,    /* the next chunk would exceed driver_calls */
-    MEND_DEFRAG_TIME,     /* duration_ns has passed */
-    MEND_DEFRAG_NO_ROOM   /* no free memory is left to copy to */
-} mend_defrag_stop;
+typedef enum mend_compact_stop {
+    MEND_COMPACT_DONE = 0, /* no partly used chunk is left that would gain a page */
+    MEND_COMPACT_GAINED,   /* gained_bytes is reached */
+    MEND_COMPACT_BYTES,    /* the next chunk would exceed copied_bytes */
+    MEND_COMPACT_CALLS,    /* the next chunk would exceed driver_calls */
+    MEND_COMPACT_TIME,     /* duration_ns has passed */
+    MEND_COMPACT_NO_ROOM   /* no free memory is left to copy to */
+} mend_compact_stop;
 
 /* The report of a pass. */
-typedef struct mend_defrag_report {
+typedef struct mend_compact_report {
     size_t struct_size;
-    mend_defrag_stop stop;
+    mend_compact_stop stop;
     uint64_t gained_bytes;     /* free memory that can be mapped at any address now, and could not
                                 * before */
     uint64_t copied_bytes;     /* bytes copied for that */
@@ -463,10 +463,10 @@ typedef struct mend_defrag_report {
     uint64_t driver_calls;     /* driver calls made */
     uint64_t free_empty_bytes; /* bytes of empty chunks at the end; they can be mapped at any
                                 * address */
-} mend_defrag_report;
-#define MEND_DEFRAG_REPORT_INIT                                                                    \
+} mend_compact_report;
+#define MEND_COMPACT_REPORT_INIT                                                                   \
     {                                                                                              \
-        sizeof(mend_defrag_report), MEND_DEFRAG_DONE, 0, 0, 0, 0, 0                                \
+        sizeof(mend_compact_report), MEND_COMPACT_DONE, 0, 0, 0, 0, 0                              \
     }
 
 /*
@@ -480,11 +480,11 @@ typedef struct mend_defrag_report {
  * MEND_ERROR_CAPTURING (a stream is being captured); MEND_ERROR_OUT_OF_HOST_MEMORY,
  * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: finished moves stay, and no block has changed. One
  * exception: if the driver unmaps a chunk and then refuses to map the copy, its blocks are unusable
- * until a later call maps them (of mend_defrag, or of an allocation that makes room). Their bytes
+ * until a later call maps them (of mend_compact, or of an allocation that makes room). Their bytes
  * are kept; mend_get_block_info marks them (is_unmapped), and mend_stats counts them.
  */
-MEND_API mend_result mend_defrag(mend_pool *pool, const mend_defrag_limits *limits,
-                                 mend_defrag_report *report);
+MEND_API mend_result mend_compact(mend_pool *pool, const mend_compact_limits *limits,
+                                  mend_compact_report *report);
 
 /* ---- pins ------------------------------------------------------------------------------------ */
 

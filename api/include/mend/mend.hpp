@@ -260,11 +260,11 @@ class pool_ref
         return released_bytes;
     }
 
-    /* Copies live blocks together, at a quiet point; see mend_defrag. */
-    mend_defrag_report defrag(const mend_defrag_limits *limits = nullptr) const
+    /* Copies live blocks together, at a quiet point; see mend_compact. */
+    mend_compact_report compact(const mend_compact_limits *limits = nullptr) const
     {
-        mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-        check(mend_defrag(pool_, limits, &report));
+        mend_compact_report report = MEND_COMPACT_REPORT_INIT;
+        check(mend_compact(pool_, limits, &report));
         return report;
     }
     mend_stats stats() const

@@ -113,9 +113,9 @@ typedef struct mend_sleep_report {
  * chunk goes too. The pool may be destroyed while memory sleeps.
  *
  * Waits first for all work of the context that is queued before the call. The caller guarantees, as
- * for mend_defrag, that none is launched during the call that touches memory of the pool, and until
- * mend_wake none that touches sleeping memory. Other threads may allocate and free. The copies run
- * on a stream of their own. A part is written to a file while the next part is copied.
+ * for mend_compact, that none is launched during the call that touches memory of the pool, and
+ * until mend_wake none that touches sleeping memory. Other threads may allocate and free. The
+ * copies run on a stream of their own. A part is written to a file while the next part is copied.
  *
  * MEND_OK, also if no block is to sleep, as after a typo in a tag: the report says so;
  * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NOT_SUPPORTED (no virtual memory, or no pinned memory);
@@ -124,7 +124,7 @@ typedef struct mend_sleep_report {
  * export); MEND_ERROR_OUT_OF_HOST_MEMORY (no memory for the contents); MEND_ERROR_SYSTEM (the file
  * could not be made or written; also beyond the process's limit of file sizes, which raises no
  * signal); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error no block has changed; what
- * sleeps without any block may be gone. One exception, as for mend_defrag: if the driver unmaps a
+ * sleeps without any block may be gone. One exception, as for mend_compact: if the driver unmaps a
  * chunk, refuses the next one, and then refuses to map the first again, its blocks are unusable
  * until a later call maps them.
  */
@@ -254,7 +254,7 @@ typedef struct mend_quiesce_report {
  * is shareable again. Addresses, contents and captured graphs stay; a sleeping block needs nothing,
  * so a program that sleeps first has little to keep. `report` may be NULL.
  *
- * The caller guarantees, as for mend_defrag, that no work is launched during the call that touches
+ * The caller guarantees, as for mend_compact, that no work is launched during the call that touches
  * memory of the pool. Other threads may allocate and free.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_PINNED (blocks are exported or imported, or
@@ -263,7 +263,7 @@ typedef struct mend_quiesce_report {
  * MEND_ERROR_OUT_OF_MEMORY (no room for the copy of one chunk: put blocks to sleep first);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error the pool
  * works as before, and some of its memory may be private; blocks may be unusable as after a failed
- * mend_defrag.
+ * mend_compact.
  */
 MEND_API mend_result mend_quiesce(mend_pool *pool, mend_quiesce_report *report);
 

@@ -43,7 +43,7 @@ typedef struct mend_region {
     mend_graph_pool *graph_pool; /* the graph pool that the memory belongs to; NULL: none */
     uint64_t tag;                /* of a block: the tag that it was allocated with; 0: none */
     int is_unmapped;             /* 1: a compaction could not map it again (of a block: a part of
-                                  * it), and it cannot be used now; see mend_defrag */
+                                  * it), and it cannot be used now; see mend_compact */
     int is_asleep;               /* 1: it sleeps (of a block: a part of it); see mend_sleep */
     int contents_dropped;        /* of a block: 1: a sleep dropped contents of it: see mend_keep */
     uint32_t scope;              /* of a block or page: number of the scope that it was allocated in
@@ -250,7 +250,7 @@ typedef enum mend_event_cause {
     MEND_CAUSE_LIMIT = 14,          /* mend_set_limit */
     MEND_CAUSE_COLLECTION = 15,     /* the same with MEND_TRIM_SURPLUS, or the collector */
     MEND_CAUSE_PEER = 16,           /* another pool asked for memory */
-    MEND_CAUSE_DEFRAG = 17,         /* mend_defrag */
+    MEND_CAUSE_COMPACT = 17,        /* mend_compact */
     MEND_CAUSE_SLEEP = 18,          /* mend_sleep, mend_wake and mend_quiesce */
     MEND_CAUSES
 } mend_event_cause;

@@ -37,7 +37,7 @@ _PROTOTYPES = {
     "mend_get_available": [_pointer, _pointer, _pointer],
     "mend_reset_peak_stats": [_pointer],
     "mend_set_limit": [_pointer, _u64],
-    "mend_defrag": [_pointer, _pointer, _pointer],
+    "mend_compact": [_pointer, _pointer, _pointer],
     "mend_set_alloc_options": [_pointer, _pointer],
     "mend_set_default_config": [_int, _pointer],
     "mend_pool_destroy": [_pointer],
@@ -172,8 +172,8 @@ def compact(device: object = 0) -> int:
     blocks to other chunks, at the same addresses, and waits for all work of the context. No thread
     or process may launch work that touches memory of the pool meanwhile. Returns the bytes that any
     request can have now and none could before. Raises Error, also while a stream is captured."""
-    done = _structures.made("mend_defrag_report")
-    check(function("mend_defrag")(pool(device), None, ctypes.byref(done)))
+    done = _structures.made("mend_compact_report")
+    check(function("mend_compact")(pool(device), None, ctypes.byref(done)))
     return done.gained_bytes
 
 

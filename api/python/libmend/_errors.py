@@ -51,7 +51,7 @@ _FUNCTIONS = {
     "mend_wake": "libmend.wake",
     "mend_read_kept": "get_cpu_backup",
     "mend_trim": "libmend.trim",
-    "mend_defrag": "libmend.compact",
+    "mend_compact": "libmend.compact",
     "mend_get_available": "libmend.available",
     "mend_set_limit": "libmend.set_limit",
     "mend_scope_push": "libmend.scope",

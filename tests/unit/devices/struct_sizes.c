@@ -18,7 +18,7 @@ static mend_range *range;
 #define FILLING_CALLS(X)                                                                           \
     X(error, mend_error, mend_last_error(given))                                                   \
     X(block_info, mend_block_info, mend_get_block_info(world.pool, block, given))                  \
-    X(defrag_report, mend_defrag_report, mend_defrag(world.pool, NULL, given))                     \
+    X(compact_report, mend_compact_report, mend_compact(world.pool, NULL, given))                  \
     X(sleep_report, mend_sleep_report,                                                             \
       (mend_wake(world.pool, NULL, 0, NULL), mend_sleep(world.pool, NULL, given)))                 \
     X(wake_report, mend_wake_report, mend_wake(world.pool, NULL, 0, given))                        \
@@ -35,7 +35,7 @@ static mend_range *range;
     X(pool_config, mend_pool_config, mend_pool_create(given, &(mend_pool *){NULL}))                \
     X(device_config, mend_pool_config, mend_set_default_config(0, given))                          \
     X(device_block_info, mend_block_info, mend_device_block_info(0, block, given))                 \
-    X(defrag_limits, mend_defrag_limits, mend_defrag(world.pool, given, NULL))                     \
+    X(compact_limits, mend_compact_limits, mend_compact(world.pool, given, NULL))                  \
     X(set_allocator, mend_allocator, mend_set_allocator(0, given))                                 \
     X(sim_config, mend_sim_config, mend_sim_create(given, &(mend_sim *){NULL}))                    \
     X(sim_fault, mend_sim_fault, mend_sim_fail(world.sim, given))

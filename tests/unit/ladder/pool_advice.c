@@ -226,9 +226,9 @@ static void free_middles_and_one(scene *s)
     free_middles(s, true);
 }
 
-static void defrag(scene *s)
+static void compact(scene *s)
 {
-    EXPECT_OK(mend_defrag(s->w.pool, NULL, NULL));
+    EXPECT_OK(mend_compact(s->w.pool, NULL, NULL));
 }
 
 typedef struct row {
@@ -267,10 +267,10 @@ static const row rows[] = {
      "roups", destroy_graph},
     {"free", take_device, 2 * MEND_MIB, "Free blocks: no setting would help", "Raise", free_two},
     {"free beside", free_all_middles, MEND_MIB,
-     "Free some of the live blocks that the free memory is beside", "mend_defrag", free_two},
-    {"defrag", free_middles_and_one, 2 * MEND_MIB,
-     "Free 1.00 MiB more in whole chunks, or let mend_defrag join what is beside live blocks",
-     "Raise", defrag},
+     "Free some of the live blocks that the free memory is beside", "mend_compact", free_two},
+    {"compact", free_middles_and_one, 2 * MEND_MIB,
+     "Free 1.00 MiB more in whole chunks, or let mend_compact join what is beside live blocks",
+     "Raise", compact},
     {"commit", lower_limit, MEND_MIB, "Raise the limit to ", "graph_pools", raise_limit},
     {"commit, capture", empty_in_capture, 2 * MEND_MIB, "Raise the limit to 6.00 MiB",
      "graph_pools", raise_limit},

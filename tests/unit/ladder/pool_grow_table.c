@@ -32,7 +32,7 @@ typedef struct block {
 } block;
 
 /* What is made, on what, and by which request. */
-typedef enum act { REQUEST, TRIM, TRIM_WAIT, LIMIT, DEFRAG } act;
+typedef enum act { REQUEST, TRIM, TRIM_WAIT, LIMIT, COMPACT } act;
 typedef enum prepared { AS_IT_IS, NOTHING, BUSY, UNKNOWN, RETIRED, PIERCED } prepared;
 typedef struct making {
     const char *name;
@@ -59,7 +59,7 @@ static const making makings[] = {
     {"trim behind an event", TRIM_WAIT, BUSY, 0, 0, 0},
     {"trim behind the context", TRIM_WAIT, UNKNOWN, 0, 0, 0},
     {"limit", LIMIT, AS_IT_IS, 0, 0, 0},
-    {"defrag", DEFRAG, PIERCED, 0, 0, 0},
+    {"compact", COMPACT, PIERCED, 0, 0, 0},
 };
 
 /*
@@ -190,8 +190,8 @@ static void make(void *argument)
     s->result = m->act == TRIM        ? mend_trim(s->w.pool, 0, MEND_TRIM_IDLE, NULL)
                 : m->act == TRIM_WAIT ? mend_trim(s->w.pool, 0, MEND_TRIM_WAIT, NULL)
                 : m->act == LIMIT     ? mend_set_limit(s->w.pool, 7 * MIB)
-                : m->act == DEFRAG
-                    ? mend_defrag(s->w.pool, NULL, NULL)
+                : m->act == COMPACT
+                    ? mend_compact(s->w.pool, NULL, NULL)
                     : mend_alloc_with(
                           s->w.pool, m->size_bytes, s->stream,
                           KIT_OPTIONS(mend_alloc_options, .alignment_bytes = m->alignment_bytes),
@@ -305,7 +305,7 @@ static void end(scenery *s)
 {
     mend_sim_clear_faults(s->w.sim);
     if (s->making->prepared == PIERCED) { /* blocks may miss their mappings */
-        EXPECT_RESULT(MEND_OK, mend_defrag(s->w.pool, NULL, NULL));
+        EXPECT_RESULT(MEND_OK, mend_compact(s->w.pool, NULL, NULL));
     }
     s->room.pointer = s->result == MEND_OK ? s->room.pointer : NULL;
     if (s->room.pointer != NULL) {

@@ -114,7 +114,7 @@ KIT_TEST(pool_cache_compactions, what_misses_its_mapping_is_not_usable_behind_a_
     kit_alloc_written_row(w, blocks, BLOCKS, BLOCK, S(0));
     kit_free_row(w, &blocks[OF_CHUNK + 2], OF_CHUNK - 2, S(0));
     kit_fail(w, "map", 1, UINT64_MAX, 999);
-    EXPECT_ERROR(DRIVER, mend_defrag(w->pool, NULL, NULL));
+    EXPECT_ERROR(DRIVER, mend_compact(w->pool, NULL, NULL));
     mend_sim_clear_faults(w->sim);
     mend_world_check(w);
     kit_free(w, blocks[OF_CHUNK], S(0));
@@ -124,7 +124,7 @@ KIT_TEST(pool_cache_compactions, what_misses_its_mapping_is_not_usable_behind_a_
     EXPECT_STATS(w, cached_blocks, 1);
     EXPECT_OK(mend_pool_explain(w->pool, S(0), &explanation));
     EXPECT_U64_EQ(2 * BLOCK, explanation.usable_bytes);
-    EXPECT_OK(mend_defrag(w->pool, NULL, NULL));
+    EXPECT_OK(mend_compact(w->pool, NULL, NULL));
     kit_release_row(w, blocks, OF_CHUNK - 2, BLOCK, S(0));
     kit_release(w, blocks[OF_CHUNK + 1], BLOCK, S(0));
 }

@@ -68,7 +68,7 @@ static void step(rig *r, mend_test_random *random)
         r->blocks[at] = r->blocks[--r->count];
     }
     if (mend_test_random_below(random, 50) == 0) { /* what this thread asks meanwhile fails */
-        EXPECT_INT_EQ(MEND_OK, mend_defrag(r->w.pool, NULL, NULL));
+        EXPECT_INT_EQ(MEND_OK, mend_compact(r->w.pool, NULL, NULL));
     }
 }
 

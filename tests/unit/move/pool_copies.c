@@ -37,9 +37,9 @@ static void close_rig(copies_rig *r)
 
 #define COPIES_TEST(name) KIT_RIG_TEST(pool_copies, name, copies_rig, open_rig(r), close_rig(r))
 
-static mend_result defrag(mend_pool *pool)
+static mend_result compact(mend_pool *pool)
 {
-    return mend_defrag(pool, NULL, NULL);
+    return mend_compact(pool, NULL, NULL);
 }
 
 static mend_result put_to_sleep(mend_pool *pool)
@@ -47,7 +47,7 @@ static mend_result put_to_sleep(mend_pool *pool)
     return mend_sleep(pool, NULL, NULL);
 }
 
-static mend_result (*const calls[])(mend_pool *) = {defrag, put_to_sleep};
+static mend_result (*const calls[])(mend_pool *) = {compact, put_to_sleep};
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
 
 /* The call fails, with copies that run. */

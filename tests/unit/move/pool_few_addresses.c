@@ -154,7 +154,7 @@ static void step(random_world *w)
                       mend_trim(w->w.pool, below(w, 256 * MEND_MIB), MEND_TRIM_IDLE, NULL));
     }
     if (below(w, 40) == 0) {
-        mend_result result = mend_defrag(w->w.pool, NULL, NULL);
+        mend_result result = mend_compact(w->w.pool, NULL, NULL);
         EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
     }
 }

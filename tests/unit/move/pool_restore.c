@@ -63,16 +63,16 @@ static uint64_t unmapped_blocks(rig *r)
     return mend_world_stats(&r->w).unmapped_blocks;
 }
 
-static void defrag(rig *r, mend_result expected)
+static void compact(rig *r, mend_result expected)
 {
-    EXPECT_RESULT(expected, mend_defrag(r->w.pool, NULL, NULL));
+    EXPECT_RESULT(expected, mend_compact(r->w.pool, NULL, NULL));
 }
 
 /* A call of the driver fails from there on, and so does the pass: so many blocks are unmapped. */
 static void lose(rig *r, const char *call, uint64_t after_calls, uint64_t count, uint64_t unmapped)
 {
     kit_fail(&r->w, call, after_calls, count, 999);
-    defrag(r, MEND_ERROR_DRIVER);
+    compact(r, MEND_ERROR_DRIVER);
     EXPECT_U64_EQ(unmapped, unmapped_blocks(r));
 }
 
@@ -114,7 +114,7 @@ MEND_TEST(pool_restore, a_block_that_misses_its_mapping_is_named_and_comes_back)
         EXPECT_U64_EQ(0, mend_world_stats(&r.w).compactions);
         mend_sim_clear_faults(r.w.sim);
         if (i % WAYS == BY_PASS) {
-            defrag(&r, MEND_OK);
+            compact(&r, MEND_OK);
         } else if (i % WAYS == BY_ALLOCATION) {
             kit_free(&r.w, kit_alloc(&r.w, 3 * CHUNK, NULL), NULL);
         } else if (i % WAYS == BY_TRIM) {
@@ -137,13 +137,13 @@ RESTORE_TEST(pool_restore, host_memory_that_fails_is_reported_and_tried_again)
     runs->promised_count += withheld; /* there is none in reserve */
     mend_test_fail_host_memory_after(0, UINT64_MAX);
     mend_test_watch_host_memory(true);
-    mend_result result = mend_defrag(r->w.pool, NULL, NULL);
+    mend_result result = mend_compact(r->w.pool, NULL, NULL);
     mend_test_watch_host_memory(false);
     mend_test_heal_host_memory();
     mend_slab_end_promise(runs, withheld);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, result);
     EXPECT_U64_EQ(2, unmapped_blocks(r));
-    defrag(r, MEND_OK);
+    compact(r, MEND_OK);
     expect_restored(r);
 }
 
@@ -159,13 +159,13 @@ MEND_TEST(pool_restore, without_addresses_to_copy_at_nothing_moves)
         void *rest = kit_alloc(&r.w, left_bytes + 2 * BLOCK, NULL);
         mend_stats before = mend_world_stats(&r.w);
         kit_fail(&r.w, "reserve", 0, UINT64_MAX, statuses[i]);
-        mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-        EXPECT_RESULT(i == 0 ? MEND_OK : MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, &report));
-        EXPECT_INT_EQ(i == 0 ? MEND_DEFRAG_NO_ROOM : 0, report.stop);
+        mend_compact_report report = MEND_COMPACT_REPORT_INIT;
+        EXPECT_RESULT(i == 0 ? MEND_OK : MEND_ERROR_DRIVER, mend_compact(r.w.pool, NULL, &report));
+        EXPECT_INT_EQ(i == 0 ? MEND_COMPACT_NO_ROOM : 0, report.stop);
         EXPECT_U64_EQ(0, mend_world_stats(&r.w).compactions);
         EXPECT_U64_EQ(before.reserved_bytes, mend_world_stats(&r.w).reserved_bytes);
         mend_sim_clear_faults(r.w.sim);
-        defrag(&r, MEND_OK);
+        compact(&r, MEND_OK);
         EXPECT_U64_EQ(1, mend_world_stats(&r.w).compactions);
         kit_free(&r.w, rest, NULL);
         close_rig(&r);
@@ -203,7 +203,7 @@ MEND_TEST(pool_restore, before_the_first_unmap_all_is_undone)
             EXPECT_U64_EQ(before.chunks_created, after.chunks_created);
         }
         mend_sim_clear_faults(r.w.sim);
-        defrag(&r, MEND_OK);
+        compact(&r, MEND_OK);
         EXPECT_U64_EQ(1, mend_world_stats(&r.w).compactions);
         close_rig(&r);
     }
@@ -220,7 +220,7 @@ RESTORE_TEST(pool_restore, a_mapping_that_was_never_made_is_no_peak)
     EXPECT_U64_EQ(1, mend_world_stats(&r->w).mappings);
     EXPECT_U64_EQ(1, mend_world_stats(&r->w).peak_mappings);
     mend_sim_clear_faults(r->w.sim);
-    defrag(r, MEND_OK);
+    compact(r, MEND_OK);
     EXPECT_U64_EQ(2, mend_world_stats(&r->w).peak_mappings);
     expect_restored(r);
 }
@@ -238,7 +238,7 @@ KIT_EACH(pool_restore_edges, a_chunk_that_comes_back_is_a_neighbour_again, int, 
     EXPECT_TRUE(block == before + CHUNK - BLOCK && behind == block + 2 * BLOCK);
     kit_free(w, is_second ? behind : before, NULL);
     kit_fail(w, "map", 1, UINT64_MAX, 999); /* the first one is of the copy */
-    EXPECT_ERROR(DRIVER, mend_defrag(w->pool, NULL, NULL));
+    EXPECT_ERROR(DRIVER, mend_compact(w->pool, NULL, NULL));
     EXPECT_STATS(w, unmapped_blocks, 1);
     mend_world_check(w);
     kit_free(w, is_second ? before : behind, NULL);

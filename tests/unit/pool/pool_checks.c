@@ -150,7 +150,7 @@ BOTH(nothing_else_is_told)
     for (int i = 0; i < 8; i += 2) {
         kit_free(w, blocks[i], i == 2 ? S(1) : S(0));
     }
-    EXPECT_OK(mend_defrag(w->pool, NULL, NULL));
+    EXPECT_OK(mend_compact(w->pool, NULL, NULL));
     void *large = kit_alloc_used(w, 8 * MEND_MIB, S(2), 1000);
     kit_free(w, large, S(2));
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
@@ -182,7 +182,7 @@ POISONED(a_part_that_was_moved_is_not_what_was_filled)
             kit_free(w, blocks[i], S(0));
         }
     }
-    EXPECT_OK(mend_defrag(w->pool, NULL, NULL));
+    EXPECT_OK(mend_compact(w->pool, NULL, NULL));
     EXPECT_TRUE(mend_world_stats(w).compactions > 0);
     for (int i = 0; i < BLOCKS; i++) {
         blocks[i] = i % 4 != 0 ? kit_alloc_written(w, BYTES, S(0)) : blocks[i];

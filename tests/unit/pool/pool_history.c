@@ -141,8 +141,8 @@ RIG_TEST(pool_history, compaction_names_the_chunk_and_the_holes_it_leaves,
         }
     }
     follow(r);
-    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    EXPECT_OK(mend_defrag(w->pool, NULL, &report));
+    mend_compact_report report = MEND_COMPACT_REPORT_INIT;
+    EXPECT_OK(mend_compact(w->pool, NULL, &report));
     EXPECT_U64_EQ(1, report.compactions);
     follow(r);
     EXPECT_U64_EQ(1, r->follower.seen[MEND_EVENT_COMPACT]);

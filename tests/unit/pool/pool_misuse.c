@@ -150,13 +150,13 @@ static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream str
     X(INVALID, mend_trim(NULL, 0, MEND_TRIM_SURPLUS, &s->released))                                \
     X(INVALID, mend_set_limit(NULL, 0))                                                            \
     X(INVALID, mend_set_soft_limit(NULL, 0))                                                       \
-    X(INVALID, mend_defrag(NULL, NULL, NULL))                                                      \
-    X(INVALID, mend_defrag(s->pool, &(mend_defrag_limits){0}, NULL))                               \
-    X(INVALID, mend_defrag(s->pool, &(mend_defrag_limits){.struct_size = SIZE_MAX}, NULL))         \
+    X(INVALID, mend_compact(NULL, NULL, NULL))                                                     \
+    X(INVALID, mend_compact(s->pool, &(mend_compact_limits){0}, NULL))                             \
+    X(INVALID, mend_compact(s->pool, &(mend_compact_limits){.struct_size = SIZE_MAX}, NULL))       \
     X(INVALID,                                                                                     \
-      mend_defrag(s->pool, &(mend_defrag_limits){.struct_size = sizeof(mend_defrag_limits) + 8},   \
-                  NULL))                                                                           \
-    X(INVALID, mend_defrag(s->pool, NULL, &(mend_defrag_report){0}))                               \
+      mend_compact(s->pool,                                                                        \
+                   &(mend_compact_limits){.struct_size = sizeof(mend_compact_limits) + 8}, NULL))  \
+    X(INVALID, mend_compact(s->pool, NULL, &(mend_compact_report){0}))                             \
     X(INVALID, mend_add_pressure_callback(NULL, kit_count_pressure, NULL))                         \
     X(INVALID, mend_add_pressure_callback(s->pool, NULL, NULL))                                    \
     X(INVALID, mend_remove_pressure_callback(NULL, kit_count_pressure, NULL))                      \

@@ -237,8 +237,8 @@ PLAIN_TEST(what_needs_chunks_is_refused_by_name, BY_POOLS, 0)
     mend_range *range = NULL;
     mend_graph_pool *graph_pool = NULL;
     mend_pool *shareable = NULL;
-    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    EXPECT_OK(mend_defrag(w->pool, NULL, &report));
+    mend_compact_report report = MEND_COMPACT_REPORT_INIT;
+    EXPECT_OK(mend_compact(w->pool, NULL, &report));
     EXPECT_REFUSAL(NOT_SUPPORTED, "the device has no virtual memory",
                    mend_range_create(w->pool, MEND_GIB, NULL, &range));
     EXPECT_ERROR(NOT_SUPPORTED, mend_sleep(w->pool, NULL, NULL));

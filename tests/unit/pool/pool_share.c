@@ -234,11 +234,11 @@ SHARE_TEST(pool_share, a_capture_forbids_a_close_that_would_need_to_know_its_end
 /* Its chunk stays where it is, beside blocks that come and go, until it is freed. */
 SHARE_TEST(pool_share, an_exported_block_is_neither_moved_nor_compacted)
 {
-    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
+    mend_compact_report report = MEND_COMPACT_REPORT_INIT;
     kit_free(from, kit_alloc(from, CHUNK, from->streams[0]), from->streams[0]);
     void *kept = kit_alloc(from, CHUNK / 4, from->streams[0]);
     (void)share_export(r, kept);
-    EXPECT_OK(mend_defrag(from->pool, NULL, &report));
+    EXPECT_OK(mend_compact(from->pool, NULL, &report));
     EXPECT_U64_EQ(0, report.compactions);
     EXPECT_INVALID(mend_unpin(from->pool, kept, CHUNK / 4));
     EXPECT_OK(mend_pin(from->pool, kept, CHUNK / 4));

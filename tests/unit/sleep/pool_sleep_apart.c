@@ -173,7 +173,7 @@ KIT_TEST(pool_sleep_apart, a_compaction_keeps_tags_apart)
         }
     }
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL)); /* no empty chunk has the tag */
-    EXPECT_OK(mend_defrag(w->pool, NULL, NULL));
+    EXPECT_OK(mend_compact(w->pool, NULL, NULL));
     EXPECT_TRUE(mend_world_stats(w).compactions > 0);
     void *others[MANY];
     kit_alloc_written_row(w, others, MANY, 512, S(0));

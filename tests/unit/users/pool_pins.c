@@ -128,11 +128,11 @@ SMALL_TEST(pool_pins, a_block_in_one_chunk_is_made_beside_memory_of_others)
 
 SMALL_TEST(pool_pins, a_block_in_one_chunk_stays_so)
 {
-    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
+    mend_compact_report report = MEND_COMPACT_REPORT_INIT;
     kit_free(w, kit_alloc(w, CHUNK, S(0)), S(0));
     char *block = in_one_chunk(w, CHUNK / 4, 4096);
     kit_write(w, S(0), block, CHUNK / 4);
-    EXPECT_OK(mend_defrag(w->pool, NULL, &report));
+    EXPECT_OK(mend_compact(w->pool, NULL, &report));
     EXPECT_U64_EQ(0, report.compactions);
     EXPECT_ERROR(PINNED, mend_sleep(w->pool, NULL, NULL));
     expect_in_one_chunk(w, block, CHUNK / 4);

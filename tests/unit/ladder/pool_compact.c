@@ -1,4 +1,4 @@
-/* mend_defrag: what lives in partly used chunks is copied together; addresses and bytes stay, what
+/* mend_compact: what lives in partly used chunks is copied together; addresses and bytes stay, what
  * is gained serves any request, limits are kept, and what must not move does not. */
 #include <string.h>
 
@@ -76,10 +76,10 @@ static void close_rig(rig *r)
     kit_close(&r->w);
 }
 
-static mend_defrag_report defrag(rig *r, const mend_defrag_limits *limits)
+static mend_compact_report compact(rig *r, const mend_compact_limits *limits)
 {
-    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, limits, &report));
+    mend_compact_report report = MEND_COMPACT_REPORT_INIT;
+    EXPECT_RESULT(MEND_OK, mend_compact(r->w.pool, limits, &report));
     mend_world_check(&r->w);
     return report;
 }
@@ -93,37 +93,37 @@ static void let_time_pass(void *context, const char *call, int is_after)
     mend_sim_advance(context, is_after ? 1000000 : 0);
 }
 
-THIN_TEST(pool_defrag, limits_are_kept, 64 * MEND_MIB)
+THIN_TEST(pool_compact, limits_are_kept, 64 * MEND_MIB)
 {
-    mend_defrag_limits limits = MEND_DEFRAG_LIMITS_INIT;
+    mend_compact_limits limits = MEND_COMPACT_LIMITS_INIT;
     limits.copied_bytes = 2 * BLOCK - 1;
-    mend_defrag_report report = defrag(r, &limits);
-    EXPECT_INT_EQ(MEND_DEFRAG_BYTES, report.stop);
+    mend_compact_report report = compact(r, &limits);
+    EXPECT_INT_EQ(MEND_COMPACT_BYTES, report.stop);
     EXPECT_U64_EQ(1, report.compactions);
 
     limits.copied_bytes = 0;
     limits.driver_calls = 16;
     uint64_t calls = mend_sim_call_count(r->w.sim);
-    report = defrag(r, &limits);
-    EXPECT_INT_EQ(MEND_DEFRAG_CALLS, report.stop);
+    report = compact(r, &limits);
+    EXPECT_INT_EQ(MEND_COMPACT_CALLS, report.stop);
     EXPECT_U64_EQ(1, report.compactions);
     EXPECT_TRUE(report.driver_calls <= 16);
     EXPECT_TRUE(mend_sim_call_count(r->w.sim) - calls <= 16 + 6);
     limits.driver_calls = 1;
-    EXPECT_U64_EQ(0, defrag(r, &limits).compactions);
+    EXPECT_U64_EQ(0, compact(r, &limits).compactions);
 
     /* No chunk is begun with when the time is over. */
     limits.driver_calls = 0;
     limits.duration_ns = 8 * 1000000;
     mend_sim_set_call_observer(r->w.sim, let_time_pass, r->w.sim);
-    report = defrag(r, &limits);
+    report = compact(r, &limits);
     mend_sim_set_call_observer(r->w.sim, NULL, NULL);
-    EXPECT_INT_EQ(MEND_DEFRAG_TIME, report.stop);
+    EXPECT_INT_EQ(MEND_COMPACT_TIME, report.stop);
     EXPECT_U64_EQ(1, report.compactions);
 }
 
 /* Once the free memory of a chunk belongs to a graph pool, and once its live block. */
-MEND_TEST(pool_defrag, memory_of_graphs_stays_where_it_is)
+MEND_TEST(pool_compact, memory_of_graphs_stays_where_it_is)
 {
     for (int is_live = 0; is_live < 2; is_live++) {
         rig r;
@@ -139,9 +139,9 @@ MEND_TEST(pool_defrag, memory_of_graphs_stays_where_it_is)
         }
         EXPECT_RESULT(MEND_OK, mend_graph_pool_end(graph_pool));
         EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.w).reserved_bytes);
-        EXPECT_U64_EQ(0, defrag(&r, NULL).compactions);
+        EXPECT_U64_EQ(0, compact(&r, NULL).compactions);
         EXPECT_RESULT(MEND_OK, mend_graph_pool_destroy(graph_pool, r.stream));
-        EXPECT_U64_EQ(1, defrag(&r, NULL).compactions);
+        EXPECT_U64_EQ(1, compact(&r, NULL).compactions);
         give(&r, block, BLOCK);
         close_rig(&r);
     }
@@ -168,7 +168,7 @@ static void free_meanwhile(void *context, const char *call, int is_after)
 /* Full to the limit: chunks of which half is live, and an empty one. What is free in the last
  * of the others touches none of what is free before it. From `first` on all is freed in the call.
  */
-static mend_defrag_report defrag_halves(rig *r, const char *call, int first)
+static mend_compact_report compact_halves(rig *r, const char *call, int first)
 {
     fill(r, CHUNKS + 1);
     for (int i = 0; i < r->count; i++) {
@@ -181,7 +181,7 @@ static mend_defrag_report defrag_halves(rig *r, const char *call, int first)
     EXPECT_U64_EQ(CHUNK, mend_world_stats(&r->w).free_empty_bytes);
     r->call = call;
     mend_sim_set_call_observer(r->w.sim, free_meanwhile, r);
-    mend_defrag_report report = defrag(r, NULL);
+    mend_compact_report report = compact(r, NULL);
     mend_sim_set_call_observer(r->w.sim, NULL, NULL);
     return report;
 }
@@ -190,20 +190,20 @@ static mend_defrag_report defrag_halves(rig *r, const char *call, int first)
     KIT_CASE(suite, name, rig, r, open_rig(r, (CHUNKS + 1) * CHUNK), close_rig(r))
 
 /* Room for the first compaction is made by unmapping the free chunk: then its block is gone. */
-HALVES_TEST(pool_defrag_meanwhile,
+HALVES_TEST(pool_compact_meanwhile,
             a_chunk_that_is_emptied_while_room_is_made_for_it_is_not_compacted)
 {
-    EXPECT_U64_EQ(0, defrag_halves(r, "unmap", 0).compactions);
+    EXPECT_U64_EQ(0, compact_halves(r, "unmap", 0).compactions);
     EXPECT_U64_EQ(CHUNKS * CHUNK, mend_world_stats(&r->w).free_empty_bytes);
 }
 
 /* The last chunk is emptied during the first compaction, and given back to make room for the third.
  */
-HALVES_TEST(pool_defrag_meanwhile, a_chunk_that_is_gone_is_not_looked_for)
+HALVES_TEST(pool_compact_meanwhile, a_chunk_that_is_gone_is_not_looked_for)
 {
-    mend_defrag_report report = defrag_halves(r, "create", (CHUNKS - 1) * BLOCKS_OF_CHUNK);
+    mend_compact_report report = compact_halves(r, "create", (CHUNKS - 1) * BLOCKS_OF_CHUNK);
     EXPECT_U64_EQ(CHUNKS - 1, report.compactions);
-    EXPECT_INT_EQ(MEND_DEFRAG_DONE, report.stop);
+    EXPECT_INT_EQ(MEND_COMPACT_DONE, report.stop);
     EXPECT_U64_EQ((CHUNKS - 1) * CHUNK / 2, report.copied_bytes);
     EXPECT_PTR_EQ(NULL, mend_chunk_numbered(&r->w.pool->heap.chunks, UINT64_MAX));
 }

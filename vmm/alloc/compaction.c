@@ -1,6 +1,6 @@
 /*
  * A quiet point: all work of the context is done, and the program launches none until the call
- * ends. Sleeps and moves of memory begin with one, and a pass of compactions (mend_defrag).
+ * ends. Sleeps and moves of memory begin with one, and a pass of compactions (mend_compact).
  */
 #include "alloc/ladder.h"
 
@@ -22,7 +22,7 @@ mend_result mend_quiet_begin(mend_heap *heap, uint32_t asking, bool gives_back)
     return MEND_OK;
 }
 
-static mend_result begin(mend_heap *heap, uint32_t asking, const mend_compact_limits *limits,
+static mend_result begin(mend_heap *heap, uint32_t asking, const mend_compact_bounds *limits,
                          mend_compact_pass *pass)
 {
     *pass = (mend_compact_pass){.heap = heap, .limits = *limits, .driver_calls = 1};
@@ -47,7 +47,7 @@ static uint64_t gained_within(mend_heap *heap, mend_served_sizes served, uint64_
     return bytes;
 }
 
-bool mend_defrag_would_serve(mend_heap *heap, const mend_request *request, uint64_t empty_bytes)
+bool mend_compact_would_serve(mend_heap *heap, const mend_request *request, uint64_t empty_bytes)
 {
     const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
@@ -78,8 +78,8 @@ static mend_result compact_next(mend_compact_pass *pass, uint64_t need_bytes, bo
         mend_chunk *chunk =
             mend_victims_choose(pass, need_bytes, driver->clock_ns(driver) - pass->begun_ns);
         if (chunk == NULL) {
-            bool is_done = pass->stop == MEND_DEFRAG_DONE;
-            pass->stop = is_done && was_refused ? MEND_DEFRAG_NO_ROOM : pass->stop;
+            bool is_done = pass->stop == MEND_COMPACT_DONE;
+            pass->stop = is_done && was_refused ? MEND_COMPACT_NO_ROOM : pass->stop;
             return MEND_OK;
         }
         assert(chunk->live_bytes > 0);
@@ -92,14 +92,14 @@ static mend_result compact_next(mend_compact_pass *pass, uint64_t need_bytes, bo
     }
 }
 
-mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits,
-                               mend_defrag_report *report)
+mend_result mend_ladder_compact(mend_heap *heap, const mend_compact_limits *limits,
+                                mend_compact_report *report)
 {
-    mend_history_begin_call(&heap->history, MEND_CAUSE_DEFRAG);
+    mend_history_begin_call(&heap->history, MEND_CAUSE_COMPACT);
     mend_driver_scope scope;
     MEND_TRY(mend_enter(heap, &scope));
     mend_compact_pass pass;
-    mend_compact_limits bounds = {.copied_bytes = limits->copied_bytes,
+    mend_compact_bounds bounds = {.copied_bytes = limits->copied_bytes,
                                   .driver_calls = limits->driver_calls,
                                   .duration_ns = limits->duration_ns};
     mend_result result = begin(heap, MEND_STREAM_UNKNOWN, &bounds, &pass);
@@ -109,7 +109,7 @@ mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits
         result = compact_next(&pass, wanted_bytes - pass.gained_bytes, &compacted);
     }
     if (pass.gained_bytes >= wanted_bytes) {
-        pass.stop = MEND_DEFRAG_GAINED;
+        pass.stop = MEND_COMPACT_GAINED;
     }
     free(pass.candidates);
     mend_driver_scope_close(heap, &scope);
