@@ -19,9 +19,9 @@ import subprocess
 import sys
 import urllib.parse
 
-POLICIES = ["mend", "mend:quiet", "caching", "expandable", "rmm-pool", "rmm-arena"]
+POLICIES = ["mend", "mend:compact", "caching", "expandable", "rmm-pool", "rmm-arena"]
 CAPACITIES = ["unlimited", "1.02x", "1.05x", "fit"]
-OURS = ("mend", "mend:quiet")
+OURS = ("mend", "mend:compact")
 # Their fit is searched at up to ten thousand capacities where their peak is high: recordings only.
 WITH_SETTINGS = ("caching:split128", "caching:gc80")
 
@@ -133,11 +133,11 @@ def target_of(figure, name, policy, streams, runs):
     """(must, aim) of Mend, or None."""
     kind = stress_kind(name)
     if kind is not None:
-        if kind == "checkerboard of small blocks" and figure == "fit" and policy == "mend:quiet":
+        if kind == "checkerboard of small blocks" and figure == "fit" and policy == "mend:compact":
             return SMALL_CHECKERBOARD_QUIET
         return STRESS_TARGETS.get(kind, {}).get(figure)
     if figure == "fit":
-        return (1.020, 1.003 if policy == "mend:quiet" else 1.005)
+        return (1.020, 1.003 if policy == "mend:compact" else 1.005)
     if figure == "reserved":
         return (1.04 if streams <= 1 else 1.07, 1.01)
     if figure == "time":
@@ -185,7 +185,7 @@ FIGURES = {
 
 
 def verdict(figure, name, streams, runs, policies):
-    """What Mend had to reach, and whether it does; without copies, then with quiet points."""
+    """What Mend had to reach, and whether it does; without copies, then with safe points."""
     targets, words = [], []
     for policy in (policy for policy in policies if policy in OURS):
         target = target_of(figure, name, policy, streams, runs)
@@ -280,7 +280,7 @@ def compact_rows(names, streams, runs, policies):
         columns[COMPACT_FIGURES[figure]] = [compact_cell(figure, name, runs) for name in names]
         if figure == "fit":
             columns |= {f"`{policy}`": fits(policy, names, runs)
-                        for policy in ("mend:quiet", *WITH_SETTINGS) if policy in policies}
+                        for policy in ("mend:compact", *WITH_SETTINGS) if policy in policies}
     columns["not met"] = [", ".join(missed(name, streams[name], runs)) for name in names]
     return columns
 

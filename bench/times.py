@@ -34,7 +34,7 @@ ELEVEN = ("bert-large-varlen detector-varboxes fsdp-llama-2stream gpt2-medium-pr
           "llama7b-lora-varlen llama8b-serve-cat llama8b-serve-slots moe-pretrain opt-rl-phases "
           "resnet50-multires sdxl-serve-mixed").split()
 TIGHTNESSES = [f"mend tightness:{level}" for level in (1, 2, 3, 4, 5)]
-SETTINGS = ["mend", "mend:quiet", "caching", "caching:split128", "caching:gc80"]
+SETTINGS = ["mend", "mend:compact", "caching", "caching:split128", "caching:gc80"]
 # Mend as it is told less and less of streams, with an event of the context and without.
 STREAMS = ["mend", "mend:no-stream", "mend:no-stream --no-context-events", "mend --tasks 500",
            "mend --tasks 500 --no-context-events"]

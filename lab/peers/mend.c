@@ -27,7 +27,7 @@ static mend_result adapter_alloc(mend_peer *peer, uint64_t size_bytes, mend_stre
     return result;
 }
 
-/* A program whose allocations are quiet points compacts and tries once more. */
+/* A program whose allocations are safe points compacts and tries once more. */
 static mend_result compact_and_alloc(mend_peer *peer, uint64_t size_bytes, mend_stream stream,
                                      uint64_t *address)
 {
@@ -97,8 +97,8 @@ static mend_result adapter_destroy(mend_peer *peer)
 
 static const mend_peer_operations adapter_operations = {adapter_alloc, adapter_free,
                                                         adapter_get_usage, adapter_destroy};
-static const mend_peer_operations quiet_operations = {compact_and_alloc, adapter_free,
-                                                      adapter_get_usage, adapter_destroy};
+static const mend_peer_operations compact_operations = {compact_and_alloc, adapter_free,
+                                                        adapter_get_usage, adapter_destroy};
 static const mend_peer_operations torch_operations = {adapter_alloc, declare_and_free,
                                                       adapter_get_usage, adapter_destroy};
 static const mend_peer_operations streamless_operations = {
@@ -131,9 +131,9 @@ mend_result mend_peer_create_mend(const mend_peer_config *config, mend_peer **pe
     return create(config, &adapter_operations, peer);
 }
 
-mend_result mend_peer_create_mend_quiet(const mend_peer_config *config, mend_peer **peer)
+mend_result mend_peer_create_mend_compact(const mend_peer_config *config, mend_peer **peer)
 {
-    return create(config, &quiet_operations, peer);
+    return create(config, &compact_operations, peer);
 }
 
 mend_result mend_peer_create_mend_torch(const mend_peer_config *config, mend_peer **peer)

@@ -9,7 +9,7 @@
 enum { MEND_PEER_OVERSIZE_BYTES = 128 << 20, MEND_PEER_COLLECT_PERCENT = 80 };
 
 mend_result mend_peer_create_mend(const mend_peer_config *config, mend_peer **peer);
-mend_result mend_peer_create_mend_quiet(const mend_peer_config *config, mend_peer **peer);
+mend_result mend_peer_create_mend_compact(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_mend_streamless(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_mend_torch(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_caching(const mend_peer_config *config, mend_peer **peer);

@@ -7,8 +7,8 @@
 
 const mend_peer_policy mend_peer_policies[] = {
     {"mend", "Mend", false, false, mend_peer_create_mend},
-    {"mend:quiet", "Mend, where allocations are quiet points: may copy live blocks", false, false,
-     mend_peer_create_mend_quiet},
+    {"mend:compact", "Mend, where allocations are safe points: may copy live blocks", false, false,
+     mend_peer_create_mend_compact},
     {"mend:torch", "Mend as PyTorch calls it: a block is freed on its own stream", false, false,
      mend_peer_create_mend_torch},
     {"mend:no-stream", "Mend as ONNX Runtime and Numba call it: without a stream", false, false,

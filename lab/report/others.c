@@ -20,7 +20,7 @@ static const struct {
     {"mend", "Mend"},
     {"expandable", "PyTorch expandable"},
     {"caching", "PyTorch caching"},
-    {"mend:quiet", "Mend, quiet points"},
+    {"mend:compact", "Mend, safe points"},
     {"caching:split128", "PyTorch split 128 MB"},
     {"caching:gc80", "PyTorch gc 0.8"},
     {"rmm-pool", "RMM pool"},

@@ -136,9 +136,9 @@ MEND_TEST(program, completions_and_help_name_every_policy)
     const ended_run bash = expect_run(
         0,
         "completion bash | bash -c 'source /dev/stdin; COMP_LINE=\"libmend replay --policy \"; "
-        "COMP_POINT=${#COMP_LINE}; _mend; echo \" ${COMPREPLY[*]} \"; COMP_LINE+=mend:q; "
+        "COMP_POINT=${#COMP_LINE}; _mend; echo \" ${COMPREPLY[*]} \"; COMP_LINE+=mend:co; "
         "COMP_POINT=${#COMP_LINE}; _mend; echo \"${COMPREPLY[*]}\"'",
-        "\nquiet\n", "");
+        "\ncompact\n", "");
     for (const mend_peer_policy *policy = mend_peer_policies; policy->name != NULL; policy++) {
         EXPECT_TRUE(strstr(help.out, policy->name) != NULL);
         char word[64];
@@ -265,7 +265,7 @@ MEND_TEST(program, slips_are_named)
         {"", "usage: libmend replay"},
         {"/no/such/file.csv", "/no/such/file.csv"},
         {"stress:chess", "chess"},
-        {"--policy magic %", "no such policy: 'magic'; there are mend mend:quiet "},
+        {"--policy magic %", "no such policy: 'magic'; there are mend mend:compact "},
         {"--policy , %", "an empty item"},
         {"--policy cuda-malloc %", "cuda-malloc"},
         {"--capacity 12XB %", "(10GiB, 1.05x, unlimited, fit): '12XB'"},

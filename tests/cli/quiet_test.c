@@ -1,4 +1,4 @@
-/* The other policies of Mend. mend:quiet completes where mend runs out of memory, says what it
+/* The other policies of Mend. mend:compact completes where mend runs out of memory, says what it
  * copied, and breaks no rule of the driver; mend:torch frees a block on its own stream,
  * mend:no-stream on none. And threads that end. */
 #include "lab/replay/replay.h"
@@ -15,7 +15,7 @@ MEND_TEST(quiet, completes_by_copying_where_mend_runs_out_of_memory)
         fixture_replays(rows[i][0], "mend", rows[i][1], "completed=0 bytes_copied=0");
         ENDING_TRACE mend_trace *trace = fixture_workload(rows[i][0]);
         ENDING_RESULT mend_replay_result with =
-            fixture_replay(trace, "mend:quiet", rows[i][1], &options);
+            fixture_replay(trace, "mend:compact", rows[i][1], &options);
         EXPECT_TRUE(with.completed && with.bytes_copied > 0);
     }
 }

@@ -51,7 +51,7 @@ enum {
     X(ADVANCE, "advance", advance)   /* bytes: nanoseconds */                                      \
     X(AUDIT, "audit", room)          /* pool */                                                    \
     X(LOOK, "look", look)            /* pool, slot: all that can be asked */                       \
-    X(COMPACT, "compact", room)      /* pool, where calls are quiet points */                      \
+    X(COMPACT, "compact", room)      /* pool, where calls are safe points */                       \
     X(PIN, "pin", pin)               /* slot: pinned, a pause, unpinned */                         \
     X(RESTORE, "restore",                                                                          \
       restore)            /* pool, stream, bytes: blocks of a graph pool, freed, restored */       \

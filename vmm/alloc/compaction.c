@@ -1,6 +1,6 @@
 /*
- * A quiet point: all work of the context is done, and the program launches none until the call
- * ends. Sleeps and moves of memory begin with one, and a pass of compactions (mend_compact).
+ * A safe point: all work of the context is done, and the program launches none until the call ends.
+ * Sleeps and moves of memory begin with one, and a pass of compactions (mend_compact).
  */
 #include "alloc/ladder.h"
 
@@ -9,7 +9,7 @@
 #include "alloc/users.h"
 #include "map/map.h"
 
-mend_result mend_quiet_begin(mend_heap *heap, uint32_t asking, bool gives_back)
+mend_result mend_safe_point_begin(mend_heap *heap, uint32_t asking, bool gives_back)
 {
     mend_result result = mend_streams_wait_context(&heap->streams, asking);
     mend_capture_graph_pools_collect(heap);
@@ -27,7 +27,7 @@ static mend_result begin(mend_heap *heap, uint32_t asking, const mend_compact_bo
 {
     *pass = (mend_compact_pass){.heap = heap, .limits = *limits, .driver_calls = 1};
     pass->begun_ns = heap->driver->clock_ns(heap->driver);
-    MEND_TRY(mend_quiet_begin(heap, asking, false));
+    MEND_TRY(mend_safe_point_begin(heap, asking, false));
     mend_attainable_forget_refusal(heap);
     return mend_victims_find(pass) ? MEND_OK : mend_no_host_memory("a pass of compactions");
 }

@@ -97,7 +97,7 @@ mend_result mend_ladder_get_available(mend_heap *heap, mend_order order, mend_av
  * blocks; `gives_back`: and all that waited for the work.
  * MEND_ERROR_CAPTURING: the pool knows of a capture; MEND_ERROR_OUT_OF_HOST_MEMORY,
  * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
-mend_result mend_quiet_begin(mend_heap *heap, uint32_t asking, bool gives_back);
+mend_result mend_safe_point_begin(mend_heap *heap, uint32_t asking, bool gives_back);
 
 /* Whether mend_compact would join enough for the request, once the GPU is done: `empty_bytes` of
  * empty chunks are there besides. Each compaction leaves more room than it needs, so their order

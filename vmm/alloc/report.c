@@ -379,7 +379,7 @@ static void add_beside(mend_heap *heap, const mend_request *request, bool is_cap
     }
     if (!is_captured && mend_compact_would_serve(heap, request, usable->empty_bytes)) {
         mend_sentence_add(s,
-                          ", or let mend_compact join what is beside live blocks at a quiet point");
+                          ", or let mend_compact join what is beside live blocks at a safe point");
     }
 }
 

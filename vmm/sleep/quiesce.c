@@ -132,7 +132,7 @@ static mend_result quiesce(mend_heap *heap, mend_quiesce_report *report)
 {
     uint64_t first_bytes = 0;
     uint64_t last_bytes = 0;
-    MEND_TRY(mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true));
+    MEND_TRY(mend_safe_point_begin(heap, MEND_STREAM_UNKNOWN, true));
     MEND_TRY(mend_trim_to(heap, 0, false, &first_bytes));
     mend_copies_shrink(heap, 0); /* a checkpoint would keep them */
     MEND_TRY(make_private(heap, report));

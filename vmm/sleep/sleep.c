@@ -215,7 +215,7 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
     const mend_chunks *chunks = &heap->chunks;
     const uint64_t reserved_bytes = chunks->reserved_bytes;
     MEND_TRY(mend_enter(heap, &scope));
-    mend_result result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
+    mend_result result = mend_safe_point_begin(heap, MEND_STREAM_UNKNOWN, true);
     if (result == MEND_OK) {
         result = put_selected(&s, report);
     }

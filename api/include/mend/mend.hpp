@@ -260,7 +260,7 @@ class pool_ref
         return released_bytes;
     }
 
-    /* Copies live blocks together, at a quiet point; see mend_compact. */
+    /* Copies live blocks together, at a safe point; see mend_compact. */
     mend_compact_report compact(const mend_compact_limits *limits = nullptr) const
     {
         mend_compact_report report = MEND_COMPACT_REPORT_INIT;
