@@ -265,7 +265,7 @@ static void destroy_pages(crowd *c)
 static void fill_sleepers(crowd *c)
 {
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
-    options.others = MEND_KEEP_NOTHING;
+    options.others = MEND_DISCARD;
     fill_pages(c);
     mend_crowd_require(mend_sleep(c->pool, &options, NULL) == MEND_OK, "mend_sleep");
 }
@@ -273,7 +273,7 @@ static void fill_sleepers(crowd *c)
 /* Two ranges sleep in turn, so that each page takes host memory that another one has left. */
 static void sleep_and_wake(crowd *c)
 {
-    const mend_sleep_rule rule = {1 + c->turn % 2, MEND_KEEP_HOST};
+    const mend_sleep_rule rule = {1 + c->turn % 2, MEND_BACKUP_HOST};
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
     options.rules = &rule;
     options.rule_count = 1;

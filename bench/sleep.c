@@ -82,7 +82,7 @@ static int measure_cycle(world *w, uint64_t block_mib, int keep, const char *nam
     uint64_t slept = driver_ns(w);
     require(mend_wake(w->pool, NULL, 0, NULL) == MEND_OK, "the wake");
     uint64_t woken = driver_ns(w);
-    uint64_t kept_mib = keep == MEND_KEEP_HOST ? stats.live_bytes / MIB : 0;
+    uint64_t kept_mib = keep == MEND_BACKUP_HOST ? stats.live_bytes / MIB : 0;
     /* The waits: of the context once, of the copies' stream twice for each call. */
     uint64_t waits = 5 * w->prices.synchronize.call_ns;
     uint64_t least = floor_ns(w, stats.chunks, mib, kept_mib, is_first) + waits;
@@ -97,9 +97,9 @@ static int measure(uint64_t block_mib)
 {
     world w = {.sim = NULL};
     open_world(&w, block_mib);
-    int is_near = measure_cycle(&w, block_mib, MEND_KEEP_HOST, "on host", 1);
-    is_near &= measure_cycle(&w, block_mib, MEND_KEEP_HOST, "again", 0);
-    is_near &= measure_cycle(&w, block_mib, MEND_KEEP_NOTHING, "dropped", 0);
+    int is_near = measure_cycle(&w, block_mib, MEND_BACKUP_HOST, "on host", 1);
+    is_near &= measure_cycle(&w, block_mib, MEND_BACKUP_HOST, "again", 0);
+    is_near &= measure_cycle(&w, block_mib, MEND_DISCARD, "dropped", 0);
     mend_pool_destroy(w.pool);
     mend_sim_destroy(w.sim);
     return is_near;

@@ -185,7 +185,7 @@ class Program:
             self.place.synchronize()
             marks = [time.monotonic()]
             if is_mend:
-                libmend.torch.sleep({"weights": "host", "cache": "nothing"})
+                libmend.torch.sleep({"weights": "host", "cache": "discard"})
             else:
                 host = host or [torch.empty(128 * MIB, dtype=torch.uint8, pin_memory=True)
                                 for _ in weights]

@@ -47,7 +47,7 @@ int main(void)
     memset(cache, 8, 64ull * MIB);
     checkpoint(sim);
 
-    const mend_sleep_rule rules[] = {{CACHE, MEND_KEEP_NOTHING}};
+    const mend_sleep_rule rules[] = {{CACHE, MEND_DISCARD}};
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
     options.rules = rules;
     options.rule_count = 1;

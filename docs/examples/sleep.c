@@ -70,7 +70,7 @@ int main(void)
     }
     printf("serving: %llu MiB of the device\n", held_mib(sim));
 
-    const mend_sleep_rule rules[] = {{WEIGHTS, MEND_KEEP_HOST}, {CACHE, MEND_KEEP_NOTHING}};
+    const mend_sleep_rule rules[] = {{WEIGHTS, MEND_BACKUP_HOST}, {CACHE, MEND_DISCARD}};
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
     options.rules = rules;

@@ -211,7 +211,7 @@ static mend_result share(story_run *run, const operation *op, slot *block)
 
 static mend_result sleep_or_quiesce(story_run *run, const operation *op)
 {
-    static const mend_sleep_rule rules[] = {{1, MEND_KEEP_HOST}, {2, MEND_KEEP_FILE}};
+    static const mend_sleep_rule rules[] = {{1, MEND_BACKUP_HOST}, {2, MEND_BACKUP_FILE}};
     mend_pool *pool = run->world.pool;
     switch (op->action) {
     case TAG:

@@ -121,7 +121,7 @@ class Sleep(SimulatedTest):
         blocks = {tag: self.block(tag, value) for tag, value in values.items()}
         with tempfile.TemporaryDirectory() as folder:
             report = libmend.sleep(
-                {"a": "host", "b": "file", "c": "nothing", "d": "awake"}, directory=folder
+                {"a": "host", "b": "file", "c": "discard", "d": "resident"}, directory=folder
             )
             self.assertEqual(os.listdir(folder), [])
         self.assertEqual((report.host_bytes, report.file_bytes), (BLOCK, BLOCK))
@@ -146,7 +146,7 @@ class Sleep(SimulatedTest):
 
     def test_others(self):
         first, second = self.block("a", 1), self.block("b", 2)
-        report = libmend.sleep({"a": "awake"}, others="nothing")
+        report = libmend.sleep({"a": "resident"}, others="discard")
         self.assertEqual(report.dropped_bytes, BLOCK)
         self.assertEqual([_sleep.is_asleep(b) for b in (first, second)], [False, True])
         self.assertEqual(libmend.sleep({}).asleep_bytes, 0)
@@ -169,7 +169,7 @@ class Sleep(SimulatedTest):
 
     def test_what_was_dropped_says_so(self):
         kept, dropped = self.block("a", 1), self.block("b", 2)
-        libmend.sleep({"a": "host", "b": "nothing"})
+        libmend.sleep({"a": "host", "b": "discard"})
         libmend.wake()
         self.assertEqual([_sleep.contents_dropped(b) for b in (kept, dropped)], [False, True])
         libmend.sleep()

@@ -80,7 +80,7 @@ void trial_mark_call(const trial_call *call)
 
 static int keep_of_graphs(const trial *t)
 {
-    static const int keeps[] = {0, 0, MEND_KEEP_NOTHING, MEND_KEEP_AWAKE};
+    static const int keeps[] = {0, 0, MEND_DISCARD, MEND_STAY_RESIDENT};
     return keeps[(t->op->amount >> 6) % 4];
 }
 
@@ -182,10 +182,10 @@ static int keep_of(const trial_call *call, uint64_t tag)
 {
     for (size_t i = 0; i < call->count; i++) {
         if (call->rules[i].tag == tag) {
-            return call->rules[i].keep;
+            return call->rules[i].backup;
         }
     }
-    return call->mode != 0 ? call->mode : call->count == 0 ? MEND_KEEP_HOST : MEND_KEEP_AWAKE;
+    return call->mode != 0 ? call->mode : call->count == 0 ? MEND_BACKUP_HOST : MEND_STAY_RESIDENT;
 }
 
 /* After a call of sleep or wake; `call` NULL: after anything else. Only such a call changes what
@@ -200,7 +200,7 @@ static void note(trial *t, const trial_call *call)
         const uint64_t tag = info.sleep_tag;
         block->asleep = info.is_asleep != 0;
         if (may_sleep) {
-            trial_note_kept(t, block, call != NULL ? keep_of(call, tag) : MEND_KEEP_AWAKE,
+            trial_note_kept(t, block, call != NULL ? keep_of(call, tag) : MEND_STAY_RESIDENT,
                             was_asleep, info.contents_dropped != 0);
         }
         if (!block->live || block->asleep == was_asleep) {
@@ -214,7 +214,7 @@ static void note(trial *t, const trial_call *call)
                     LLU(block->address), block->asleep ? "fell asleep" : "woke");
         if (block->asleep && call != NULL) {
             int keep = keep_of(call, tag);
-            trial_claim(t, TRIAL_MODEL, keep != MEND_KEEP_AWAKE,
+            trial_claim(t, TRIAL_MODEL, keep != MEND_STAY_RESIDENT,
                         "the block at 0x%llx was to stay awake", LLU(block->address));
             t->outcome->tally.fell_asleep++;
         }
@@ -232,14 +232,14 @@ void trial_note_asleep(trial *t)
 static bool graphs_stay(const trial *t, const trial_call *call, uint64_t tag)
 {
     const int graphs = keep_of_graphs(t);
-    bool any = call->mode == MEND_KEEP_AWAKE || (call->mode == 0 && call->count > 0);
+    bool any = call->mode == MEND_STAY_RESIDENT || (call->mode == 0 && call->count > 0);
     for (size_t i = 0; i < call->count; i++) {
         if (call->rules[i].tag == tag) {
-            return call->rules[i].keep == MEND_KEEP_AWAKE;
+            return call->rules[i].backup == MEND_STAY_RESIDENT;
         }
-        any = any || call->rules[i].keep == MEND_KEEP_AWAKE;
+        any = any || call->rules[i].backup == MEND_STAY_RESIDENT;
     }
-    return graphs != 0 ? graphs == MEND_KEEP_AWAKE : any;
+    return graphs != 0 ? graphs == MEND_STAY_RESIDENT : any;
 }
 
 /* Such memory in sleeping chunks of a pool, in bytes: all of it, or by a call what is to stay. */
@@ -297,7 +297,7 @@ static matching match(trial *t, const trial_call *call)
         if (block->live && block->pool == call->pool && block->zone != MEND_ZONE_PASSED) {
             const uint64_t tag = ask(t, block).sleep_tag;
             known_bytes += block->size_bytes;
-            m.bytes += keep_of(call, tag) != MEND_KEEP_AWAKE ? block->size_bytes : 0;
+            m.bytes += keep_of(call, tag) != MEND_STAY_RESIDENT ? block->size_bytes : 0;
             if (tag >= 1 && tag <= call->count && !has[tag - 1]) {
                 has[tag - 1] = true;
                 m.unmatched_tags--;
@@ -332,7 +332,8 @@ static void judge_sleep(trial *t, const trial_call *call)
         uint64_t tag = 0;
         bool is_here = block->live && block->pool == call->pool && block->zone != MEND_ZONE_PASSED;
         trial_claim(t, TRIAL_MODEL,
-                    !is_here || is_asleep(t, block, &tag) || keep_of(call, tag) == MEND_KEEP_AWAKE,
+                    !is_here || is_asleep(t, block, &tag) ||
+                        keep_of(call, tag) == MEND_STAY_RESIDENT,
                     "the block at 0x%llx stays awake, and the report says that none did",
                     LLU(block->address));
     }
@@ -340,7 +341,8 @@ static void judge_sleep(trial *t, const trial_call *call)
 
 bool trial_put_to_sleep(trial *t, const operation *op)
 {
-    static const int keeps[] = {MEND_KEEP_HOST, MEND_KEEP_FILE, MEND_KEEP_NOTHING, MEND_KEEP_AWAKE};
+    static const int keeps[] = {MEND_BACKUP_HOST, MEND_BACKUP_FILE, MEND_DISCARD,
+                                MEND_STAY_RESIDENT};
     trial_call call = {.kind = CALL_SLEEP,
                        .slept = MEND_SLEEP_REPORT_INIT,
                        .pool = op->slot % t->pool_count,

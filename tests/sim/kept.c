@@ -46,10 +46,10 @@ static pages note_pages(trial *t, trial_block *block, int keep, bool was_asleep)
         trial_slept *slept = slept_at(t, block, at);
         const bool sleeps = sleeps_at(t, block->pool, at);
         const bool falls = slept != NULL && sleeps && !slept->sleeps;
-        const bool drops = falls && keep == MEND_KEEP_NOTHING;
+        const bool drops = falls && keep == MEND_DISCARD;
         if (falls) {
             slept->tag = is_known ? block->tag : ANY_TAG;
-            slept->is_kept = keep == MEND_KEEP_HOST || keep == MEND_KEEP_FILE;
+            slept->is_kept = keep == MEND_BACKUP_HOST || keep == MEND_BACKUP_FILE;
         }
         if (slept != NULL) {
             slept->sleeps = sleeps;

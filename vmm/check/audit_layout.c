@@ -265,11 +265,11 @@ static bool pieces_are_right(const mend_chunk *chunk)
     for (size_t i = 0; i < kept->piece_count; i++) {
         const mend_kept_piece *piece = &kept->pieces[i];
         if (piece->offset_bytes < end || piece->size_bytes == 0 ||
-            (piece->keep != MEND_KEEP_HOST && piece->keep != MEND_KEEP_FILE)) {
+            (piece->backup != MEND_BACKUP_HOST && piece->backup != MEND_BACKUP_FILE)) {
             return false;
         }
         end = piece->offset_bytes + piece->size_bytes;
-        *(piece->keep == MEND_KEEP_HOST ? &host_bytes : &file_bytes) += piece->size_bytes;
+        *(piece->backup == MEND_BACKUP_HOST ? &host_bytes : &file_bytes) += piece->size_bytes;
     }
     return end <= chunk->size_bytes && host_bytes == kept->host_bytes &&
            file_bytes == kept->file_bytes && (host_bytes > 0) == (kept->host != NULL) &&

@@ -21,7 +21,7 @@ uint64_t mend_set_sleep_tag(uint64_t tag)
 
 static bool is_keep(int keep)
 {
-    return keep >= MEND_KEEP_DEFAULT && keep <= MEND_KEEP_AWAKE;
+    return keep >= MEND_BACKUP_DEFAULT && keep <= MEND_STAY_RESIDENT;
 }
 
 /* What a rule had in the first version of mend_sleep_options, whose callers name no size. */
@@ -30,28 +30,29 @@ static_assert(FIRST_RULE_BYTES <= sizeof(mend_sleep_rule), "a rule only grows");
 
 static mend_result check_options(const mend_sleep_options *options)
 {
-    bool has_files = options->others == MEND_KEEP_FILE;
-    MEND_INVALID_IF(!is_keep(options->others), "mend_sleep_options.others is not a mend_keep");
+    bool has_files = options->others == MEND_BACKUP_FILE;
+    MEND_INVALID_IF(!is_keep(options->others), "mend_sleep_options.others is not a mend_backup");
     MEND_INVALID_IF(options->skip_pinned < -1 || options->skip_pinned > 1,
                     "mend_sleep_options.skip_pinned is not -1, 0 or 1");
     MEND_INVALID_IF(options->keep_free < 0 || options->keep_free > 2,
                     "mend_sleep_options.keep_free is not 0 to 2");
-    MEND_INVALID_IF(options->graphs != MEND_KEEP_DEFAULT && options->graphs != MEND_KEEP_NOTHING &&
-                        options->graphs != MEND_KEEP_AWAKE,
-                    "mend_sleep_options.graphs is not 0, MEND_KEEP_NOTHING or "
-                    "MEND_KEEP_AWAKE: no graph reads such memory before it writes");
+    MEND_INVALID_IF(options->graphs != MEND_BACKUP_DEFAULT && options->graphs != MEND_DISCARD &&
+                        options->graphs != MEND_STAY_RESIDENT,
+                    "mend_sleep_options.graphs is not 0, MEND_DISCARD or "
+                    "MEND_STAY_RESIDENT: no graph reads such memory before it writes");
     MEND_INVALID_IF(options->rule_count > 0 && options->rules == NULL,
                     "mend_sleep_options.rules is NULL");
     MEND_INVALID_IF(!mend_struct_size_is_whole(options->rule_bytes, sizeof(mend_sleep_rule)),
                     "mend_sleep_options.rule_bytes is not sizeof(mend_sleep_rule)");
     for (size_t i = 0; i < options->rule_count; i++) {
-        int keep = mend_rule_at(options, i).keep;
-        MEND_INVALID_IF(!is_keep(keep) || keep == MEND_KEEP_DEFAULT,
-                        "mend_sleep_rule.keep is not 1 to 4");
-        has_files = has_files || keep == MEND_KEEP_FILE;
+        int keep = mend_rule_at(options, i).backup;
+        MEND_INVALID_IF(!is_keep(keep) || keep == MEND_BACKUP_DEFAULT,
+                        "mend_sleep_rule.backup is not 1 to 4");
+        has_files = has_files || keep == MEND_BACKUP_FILE;
     }
     return has_files && options->directory == NULL
-               ? mend_pool_invalid("mend_sleep_options.directory is NULL: MEND_KEEP_FILE needs one")
+               ? mend_pool_invalid(
+                     "mend_sleep_options.directory is NULL: MEND_BACKUP_FILE needs one")
                : MEND_OK;
 }
 

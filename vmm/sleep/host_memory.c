@@ -260,7 +260,7 @@ static bool is_of_block(const mend_heap *heap, const mend_kept *copy)
         const mend_span *span =
             mend_chunk_at(&heap->chunks, begin) != NULL ? mend_heap_span_at(heap, begin) : NULL;
         for (; span != NULL && span->address < end && !any; span = span->next) {
-            any = span->live && span->has_copy && copy->pieces[i].keep == MEND_KEEP_HOST;
+            any = span->live && span->has_copy && copy->pieces[i].backup == MEND_BACKUP_HOST;
         }
     }
     return any;

@@ -21,13 +21,13 @@ int mend_keep_of(const mend_sleep_options *options, const mend_span *span)
     for (size_t i = 0; i < options->rule_count; i++) {
         const mend_sleep_rule rule = mend_rule_at(options, i);
         if (rule.tag == span->sleep_tag) {
-            return rule.keep;
+            return rule.backup;
         }
     }
-    if (options->others != MEND_KEEP_DEFAULT) {
+    if (options->others != MEND_BACKUP_DEFAULT) {
         return options->others;
     }
-    return options->rule_count == 0 ? MEND_KEEP_HOST : MEND_KEEP_AWAKE;
+    return options->rule_count == 0 ? MEND_BACKUP_HOST : MEND_STAY_RESIDENT;
 }
 
 /* Adds bytes to the last piece, or behind it. True if they are a new piece. */
@@ -35,7 +35,7 @@ static bool add_part(mend_kept_piece *last, const mend_kept_piece *part)
 {
     uint64_t end = last->offset_bytes + last->size_bytes;
     assert(last->size_bytes == 0 || part->offset_bytes >= end);
-    if (last->size_bytes > 0 && part->keep == last->keep &&
+    if (last->size_bytes > 0 && part->backup == last->backup &&
         part->offset_bytes - end < MEND_KEEP_GAP_BYTES) {
         last->size_bytes = part->offset_bytes + part->size_bytes - last->offset_bytes;
         return false;
@@ -56,12 +56,12 @@ static size_t find_pieces(const mend_sleep_options *options, const mend_chunk *c
         uint64_t to = mend_min_u64(mend_span_end(span), end);
         mend_kept_piece part = {.offset_bytes = from - chunk->address,
                                 .size_bytes = to - from,
-                                .keep = span->live ? mend_keep_of(options, span) : 0};
-        assert(part.keep != MEND_KEEP_AWAKE);
-        if (kept != NULL && part.keep == MEND_KEEP_NOTHING) {
+                                .backup = span->live ? mend_keep_of(options, span) : 0};
+        assert(part.backup != MEND_STAY_RESIDENT);
+        if (kept != NULL && part.backup == MEND_DISCARD) {
             kept->dropped_bytes += part.size_bytes;
         }
-        if (part.keep == MEND_KEEP_HOST || part.keep == MEND_KEEP_FILE) {
+        if (part.backup == MEND_BACKUP_HOST || part.backup == MEND_BACKUP_FILE) {
             count += add_part(&last, &part);
             if (kept != NULL) {
                 kept->pieces[count - 1] = last;
@@ -84,7 +84,7 @@ mend_kept *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *c
     assert(kept->piece_count == count);
     for (size_t i = 0; i < count; i++) {
         mend_kept_piece *piece = &kept->pieces[i];
-        uint64_t *bytes = piece->keep == MEND_KEEP_HOST ? &kept->host_bytes : &kept->file_bytes;
+        uint64_t *bytes = piece->backup == MEND_BACKUP_HOST ? &kept->host_bytes : &kept->file_bytes;
         piece->at = *bytes; /* in the file it begins where the chunk's part does, which is not known
                              * yet */
         *bytes += piece->size_bytes;
@@ -256,7 +256,7 @@ static mend_result take_room(keeper *k, mend_kept *kept)
 {
     if (kept->file_bytes > 0) {
         for (size_t i = 0; i < kept->piece_count; i++) {
-            bool is_in_file = kept->pieces[i].keep == MEND_KEEP_FILE;
+            bool is_in_file = kept->pieces[i].backup == MEND_BACKUP_FILE;
             kept->pieces[i].at += is_in_file ? k->file->size_bytes : 0;
         }
         MEND_TRY(mend_sleep_file_extend(k->file, kept->file_bytes));
@@ -272,7 +272,7 @@ static mend_result pass(keeper *k, const mend_kept *kept, bool out)
         const mend_kept_piece *piece = &kept->pieces[i];
         const uint64_t address = kept->address + piece->offset_bytes;
         const uint64_t host = address_of(kept->host) + piece->at;
-        MEND_TRY(piece->keep == MEND_KEEP_FILE
+        MEND_TRY(piece->backup == MEND_BACKUP_FILE
                      ? pass_piece(k, address, piece, out ? NULL : kept->file)
                  : out ? copy(k, host, address, piece->size_bytes)
                        : copy(k, address, host, piece->size_bytes));

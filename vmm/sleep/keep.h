@@ -42,7 +42,7 @@ typedef struct mend_kept_piece {
     uint64_t offset_bytes; /* from the start of the chunk */
     uint64_t size_bytes;
     uint64_t at; /* offset in the memory of the host, or in the file */
-    int keep;    /* MEND_KEEP_HOST or MEND_KEEP_FILE */
+    int backup;  /* MEND_BACKUP_HOST or MEND_BACKUP_FILE */
 } mend_kept_piece;
 
 typedef struct mend_kept {

@@ -45,7 +45,7 @@ static mend_result find_part(mend_heap *heap, uint64_t address, uint64_t size_by
     MEND_TRY(find_kept(heap, address, kept));
     const uint64_t offset_bytes = address - (*kept)->address;
     *piece = mend_keep_piece_of(*kept, offset_bytes, 1);
-    if (*piece == NULL || ((*piece)->keep == MEND_KEEP_FILE && (*kept)->file == NULL)) {
+    if (*piece == NULL || ((*piece)->backup == MEND_BACKUP_FILE && (*kept)->file == NULL)) {
         return not_there(address, "was not kept");
     }
     const uint64_t inside = offset_bytes - (*piece)->offset_bytes;
@@ -65,7 +65,7 @@ static mend_result read_part(mend_heap *heap, uint64_t address, uint64_t size_by
     const mend_kept_piece *piece;
     uint64_t at = 0;
     MEND_TRY(find_part(heap, address, size_bytes, &kept, &piece, &at, part_bytes));
-    if (piece->keep == MEND_KEEP_FILE) {
+    if (piece->backup == MEND_BACKUP_FILE) {
         return mend_sleep_file_pass(heap, kept->file, NULL, host, *part_bytes, at);
     }
     mend_heap_unlock(heap);
@@ -82,11 +82,11 @@ mend_result mend_sleep_find(mend_heap *heap, uint64_t address, uint64_t size_byt
     uint64_t at = 0;
     uint64_t part_bytes = 0;
     MEND_TRY(find_part(heap, address, size_bytes, &kept, &piece, &at, &part_bytes));
-    if (piece->keep == MEND_KEEP_FILE || part_bytes < size_bytes) {
+    if (piece->backup == MEND_BACKUP_FILE || part_bytes < size_bytes) {
         return mend_failure(MEND_ERROR_NOT_SUPPORTED,
                             "mend_find_kept: what is kept of the memory at 0x%llx is %s",
                             (unsigned long long)address,
-                            piece->keep == MEND_KEEP_FILE ? "in a file" : "in several places");
+                            piece->backup == MEND_BACKUP_FILE ? "in a file" : "in several places");
     }
     *host = (const unsigned char *)kept->host + at;
     return MEND_OK;

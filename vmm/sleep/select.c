@@ -40,22 +40,22 @@ static bool graphs_sleep(const mend_sleep_options *options, const mend_span *spa
 {
     const size_t rule = rule_of(options, span);
     if (rule < options->rule_count) {
-        return mend_rule_at(options, rule).keep != MEND_KEEP_AWAKE;
+        return mend_rule_at(options, rule).backup != MEND_STAY_RESIDENT;
     }
-    if (options->graphs != MEND_KEEP_DEFAULT) {
-        return options->graphs != MEND_KEEP_AWAKE;
+    if (options->graphs != MEND_BACKUP_DEFAULT) {
+        return options->graphs != MEND_STAY_RESIDENT;
     }
-    bool all = options->others != MEND_KEEP_AWAKE && /* no rule lets a block stay awake */
-               (options->others != MEND_KEEP_DEFAULT || options->rule_count == 0);
+    bool all = options->others != MEND_STAY_RESIDENT && /* no rule lets a block stay awake */
+               (options->others != MEND_BACKUP_DEFAULT || options->rule_count == 0);
     for (size_t i = 0; i < options->rule_count; i++) {
-        all = all && mend_rule_at(options, i).keep != MEND_KEEP_AWAKE;
+        all = all && mend_rule_at(options, i).backup != MEND_STAY_RESIDENT;
     }
     return all;
 }
 
 bool mend_is_to_sleep(const mend_sleep_options *options, const mend_span *span)
 {
-    return span->live ? mend_keep_of(options, span) != MEND_KEEP_AWAKE
+    return span->live ? mend_keep_of(options, span) != MEND_STAY_RESIDENT
                       : graphs_sleep(options, span);
 }
 

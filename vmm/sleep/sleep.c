@@ -91,7 +91,7 @@ static void note_contents(const sleeping *s, const mend_cluster *at)
 {
     mend_copies_forget(s->heap, at->address, at->size_bytes);
     MEND_SPANS_EACH(mend_span, span, s->heap, at) {
-        const bool drops = span->live && mend_keep_of(s->options, span) == MEND_KEEP_NOTHING;
+        const bool drops = span->live && mend_keep_of(s->options, span) == MEND_DISCARD;
         span->contents_dropped =
             drops || (span->contents_dropped && !mend_keep_has_all(span, s->heap->counters.sleeps));
         span->is_guarded = span->is_guarded && !drops;

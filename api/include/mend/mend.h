@@ -268,7 +268,7 @@ typedef struct mend_block_info {
                                   * graph pools */
     uint64_t sleep_tag;   /* the number by which it sleeps and wakes (mend_sleep.h); 0: none */
     int is_asleep;        /* 1: it sleeps, or a part of it, and cannot be used before mend_wake */
-    int contents_dropped; /* 1: a sleep dropped contents of it: see mend_keep */
+    int contents_dropped; /* 1: a sleep dropped contents of it: see mend_backup */
     uint32_t scope;       /* number of the scope it was allocated in (mend_scope_push); 0: none */
 } mend_block_info;
 #define MEND_BLOCK_INFO_INIT                                                                       \

@@ -29,18 +29,18 @@ MEND_API uint64_t mend_set_sleep_tag(uint64_t tag);
 /* The fate of the contents of a block that sleeps. A block whose contents were dropped, or a
  * part of them, says so from then on, asleep and awake (mend_block_info.contents_dropped), until it
  * is freed, or one later sleep keeps all of it: Mend does not see writes. */
-typedef enum mend_keep {
-    MEND_KEEP_DEFAULT = 0, /* see mend_sleep_options.others */
-    MEND_KEEP_HOST = 1,    /* kept in pinned memory of the host */
-    MEND_KEEP_FILE = 2,    /* kept in a file */
-    MEND_KEEP_NOTHING = 3, /* dropped: undefined after waking */
-    MEND_KEEP_AWAKE = 4    /* the block does not sleep */
-} mend_keep;
+typedef enum mend_backup {
+    MEND_BACKUP_DEFAULT = 0, /* see mend_sleep_options.others */
+    MEND_BACKUP_HOST = 1,    /* kept in pinned memory of the host */
+    MEND_BACKUP_FILE = 2,    /* kept in a file */
+    MEND_DISCARD = 3,        /* dropped: undefined after waking */
+    MEND_STAY_RESIDENT = 4   /* the block does not sleep */
+} mend_backup;
 
 /* A rule for all blocks with a sleep tag. Fields may be added at the end. */
 typedef struct mend_sleep_rule {
     uint64_t tag;
-    int keep; /* a mend_keep, not MEND_KEEP_DEFAULT */
+    int backup; /* a mend_backup, not MEND_BACKUP_DEFAULT */
 } mend_sleep_rule;
 
 /* Which blocks sleep, and which contents are kept. */
@@ -49,20 +49,20 @@ typedef struct mend_sleep_options {
     const mend_sleep_rule *rules; /* borrowed; of two for one tag the first counts */
     size_t rule_bytes;            /* sizeof(mend_sleep_rule); 0: as in version 0.1 */
     size_t rule_count;
-    int others;            /* a mend_keep for the blocks that no rule names; 0: MEND_KEEP_HOST if
-                            * there are no rules, else MEND_KEEP_AWAKE */
+    int others;            /* a mend_backup for the blocks that no rule names; 0: MEND_BACKUP_HOST
+                            * if there are no rules, else MEND_STAY_RESIDENT */
     int skip_pinned;       /* 1: pinned and exported memory stays awake, and the report counts it;
                             * 0: it is an error */
     int keep_free;         /* 0: free memory of the pool is given back, as by mend_trim. 1: it is
                             * not. 2: nor that of what sleeps, which becomes free memory of the
                             * pool: for work of this process, which takes it without a creation, as
                             * a wake does */
-    const char *directory; /* where MEND_KEEP_FILE makes its file; needed if a rule or `others` says
-                            * so, even if no block is kept there. The file has no name there, so a
-                            * crash leaves nothing */
+    const char *directory; /* where MEND_BACKUP_FILE makes its file; needed if a rule or `others`
+                            * says so, even if no block is kept there. The file has no name there,
+                            * so a crash leaves nothing */
     int graphs;            /* for free memory that captured graphs use, and whose last block had no
-                            * sleep tag that a rule names. MEND_KEEP_NOTHING: it sleeps;
-                            * MEND_KEEP_AWAKE: it stays; 0: it sleeps if all blocks do */
+                            * sleep tag that a rule names. MEND_DISCARD: it sleeps;
+                            * MEND_STAY_RESIDENT: it stays; 0: it sleeps if all blocks do */
 } mend_sleep_options;
 #define MEND_SLEEP_OPTIONS_INIT                                                                    \
     {                                                                                              \

@@ -45,7 +45,8 @@ typedef struct mend_region {
     int is_unmapped;             /* 1: a compaction could not map it again (of a block: a part of
                                   * it), and it cannot be used now; see mend_compact */
     int is_asleep;               /* 1: it sleeps (of a block: a part of it); see mend_sleep */
-    int contents_dropped;        /* of a block: 1: a sleep dropped contents of it: see mend_keep */
+    int contents_dropped;        /* of a block: 1: a sleep dropped contents of it: see
+                                  * mend_backup */
     uint32_t scope;              /* of a block or page: number of the scope that it was allocated in
                                   * (mend_scope_info); 0: none */
     uint32_t stack;              /* of a block: the number of its stack (mend_stack_set_source); 0:

@@ -69,6 +69,7 @@ _FUNCTIONS = {
 }
 # What MEND_CONF writes otherwise: options, and values of one.
 _VALUES = {"shareable = 2": "shareable:fabric"}
+_BACKUP = re.compile(r"\bMEND_(?:BACKUP_|STAY_)?(DEFAULT|HOST|FILE|DISCARD|RESIDENT)\b")
 
 
 def in_words_of_python(message: str) -> str:
@@ -82,7 +83,7 @@ def in_words_of_python(message: str) -> str:
         r"\1 of MEND_CONF",
         message,
     )
-    message = re.sub(r"\bMEND_KEEP_(\w+)", lambda keep: f'"{keep[1].lower()}"', message)
+    message = re.sub(_BACKUP, lambda backup: f'"{backup[1].lower()}"', message)
     message = message.replace(" is NULL", " is None")
     return re.sub(r"\bmend_\w+", lambda name: _FUNCTIONS.get(name[0], name[0]), message)
 

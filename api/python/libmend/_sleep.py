@@ -18,7 +18,7 @@ from ._warning import warn_user
 
 Tag = Union[str, int]
 Tags = Union[Tag, Iterable[Tag]]
-Keeps = Mapping[Tag, str]
+Backups = Mapping[Tag, str]
 
 # Numbers from here on are not the program's: PyTorch's pools have those below, names those above.
 _FIRST_OF_POOLS = 1 << 62
@@ -104,7 +104,7 @@ def sleep_tag(tag: Tag | None) -> Iterator[int]:
 
 
 def sleep(
-    tags: Keeps | Tags | None = None,
+    tags: Backups | Tags | None = None,
     *,
     others: str | None = None,
     skip_pinned: bool = False,
@@ -118,28 +118,28 @@ def sleep(
     kept of them is there again after wake(). Nothing may use them until then, and no work may use
     memory of the pool during the call.
 
-    `tags` says which blocks, and what is kept of them: {"weights": "host", "cache": "nothing"}. It
-    takes "host" (pinned memory of the host), "file" (a file in `directory`), "nothing" and "awake"
-    (they do not sleep). Tags alone are kept on the host. `others` is for the blocks that are not
-    named; without it they stay awake, and if no tags are given, are kept on the host. With
+    `tags` says which blocks, and what is kept of them: {"weights": "host", "cache": "discard"}. It
+    takes "host" (pinned memory of the host), "file" (a file in `directory`), "discard" and
+    "resident" (they do not sleep). Tags alone are kept on the host. `others` is for the blocks that
+    are not named; without it they stay awake, and if no tags are given, are kept on the host. With
     `skip_pinned` pinned memory stays awake; otherwise it is an error. With `keep_free` free memory
     of the pool is not given back; with "all" nor that of what sleeps, which other work of this
     process, and the next wake, then take without the driver. Free memory that captured graphs use
     sleeps by the tag of the block that was there last; `graphs` is for what no tag given names:
-    "nothing" (it sleeps) or "awake".
+    "discard" (it sleeps) or "resident".
 
     Warns (RuntimeWarning) of a tag that nothing has: it may be misspelt, and memory that it was to
     give back stays. Raises libmend.Error, and then no block has changed; its `name` says why:
     "MEND_ERROR_ASLEEP", "MEND_ERROR_CAPTURING", "MEND_ERROR_PINNED", ..."""
-    keeps = _keeps_of(tags)
+    keeps = _backups_of(tags)
     report = put(
         {tag_number(tag): keep for tag, keep in keeps.items()},
-        others or ("host" if tags is None else "awake"),
+        others or ("host" if tags is None else "resident"),
         device,
         skip_pinned=int(skip_pinned),
         keep_free=2 if keep_free == "all" else int(keep_free),
         directory=None if directory is None else os.fsencode(directory),
-        graphs=0 if graphs is None else _keep_of(graphs),
+        graphs=0 if graphs is None else _backup_of(graphs),
     )
     if _needs_all or report.matched_bytes == 0:
         _warn_of_unmatched("sleep", keeps, report)
@@ -203,14 +203,14 @@ def host_memory_stays(stays: bool, device: int) -> Iterator[None]:
 def put(keeps: Mapping[int, str], others: str, device: object, **options: object):
     """mend_sleep with a rule for each number; returns its report. Raises libmend.Error."""
     rules = (_structures.structure("mend_sleep_rule") * len(keeps))(
-        *((number, _keep_of(keep)) for number, keep in keeps.items())
+        *((number, _backup_of(keep)) for number, keep in keeps.items())
     )
     made = _structures.made(
         "mend_sleep_options",
         rules=ctypes.addressof(rules) if keeps else None,
         rule_bytes=ctypes.sizeof(rules._type_),
         rule_count=len(rules),
-        others=_keep_of(others),
+        others=_backup_of(others),
         **options,
     )
     report = _structures.made("mend_sleep_report")
@@ -267,7 +267,7 @@ def tag_of(address: int) -> int:
 
 
 def contents_dropped(address: int) -> bool:
-    """Whether a sleep dropped contents of the block at an address ("nothing"), and none since has
+    """Whether a sleep dropped contents of the block at an address ("discard"), and none since has
     kept all of it. Raises libmend.Error if no block of Mend's is there."""
     info = _structures.made("mend_block_info")
     check(_devices.function("mend_device_block_info")(-1, address, ctypes.byref(info)))
@@ -294,16 +294,17 @@ def _several(tags: Tags) -> list[Tag]:
     return [tags] if isinstance(tags, str) or not isinstance(tags, Iterable) else list(tags)
 
 
-def _keeps_of(tags: Keeps | Tags | None) -> dict[Tag, str]:
+def _backups_of(tags: Backups | Tags | None) -> dict[Tag, str]:
     if tags is None:
         return {}
     return dict(tags) if isinstance(tags, Mapping) else dict.fromkeys(_several(tags), "host")
 
 
-def _keep_of(name: str) -> int:
-    number = _structures.numbers_of("mend_keep").get(f"MEND_KEEP_{str(name).upper()}", 0)
-    if number == 0 or name != str(name).lower():
+def _backup_of(name: str) -> int:
+    numbers = _structures.numbers_of("mend_backup").items()
+    number = {word.rpartition("_")[2].lower(): value for word, value in numbers}.get(str(name), 0)
+    if number == 0:
         raise ValueError(
-            f'mend: what is kept is "host", "file", "nothing" or "awake", not {name!r}'
+            f'mend: what is kept is "host", "file", "discard" or "resident", not {name!r}'
         )
     return number

@@ -91,11 +91,11 @@ class CuMemAllocator:
         What sleeps already sleeps on, with what is kept of it."""
         kept = (self.default_tag,) if offload_tags is None else _several(offload_tags)
         kept += _KEPT_ALWAYS
-        self._put({tag: "host" if tag in kept else "nothing" for tag in self._tags})
+        self._put({tag: "host" if tag in kept else "discard" for tag in self._tags})
 
     def discard(self, tags: tuple[str, ...] | str) -> None:
         """Drops what has these tags; the rest stays awake."""
-        self._put(dict.fromkeys(_several(tags), "nothing"))
+        self._put(dict.fromkeys(_several(tags), "discard"))
 
     def wake_up(self, tags: list[str] | None = None) -> None:
         """Wakes these tags, and every other that vLLM does not put off; all, without tags. Out of
@@ -147,7 +147,7 @@ class CuMemAllocator:
         keep_free = 2 if os.environ.get("MEND_VLLM") == "keep_free" else 0
         try:
             with as_pytorch():
-                _sleep.put(rules, "awake", _device(), skip_pinned=1, keep_free=keep_free)
+                _sleep.put(rules, "resident", _device(), skip_pinned=1, keep_free=keep_free)
         except RuntimeError as error:
             if getattr(error, "name", "") != "MEND_ERROR_ASLEEP":
                 raise

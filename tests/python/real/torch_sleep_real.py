@@ -226,7 +226,7 @@ class Sleep(Programs):
                 with sleep_tag(None):
                     untagged = filled(1)
             outside = filled(2)
-            report = sleep({"weights": "host", "grads": "nothing"})
+            report = sleep({"weights": "host", "grads": "discard"})
             assert (report.host_bytes, report.dropped_bytes) == (64 * MIB, 32 * MIB), report
             assert not is_asleep(untagged) and not is_asleep(outside)
             wake()
@@ -277,7 +277,7 @@ class Sleep(Programs):
             with torch.cuda.graph(graph):
                 y = empty(32 * MIB)
             y.copy_(torch.full((32 * MIB,), 6, dtype=torch.uint8))
-            assert sleep(dict.fromkeys(range(1, 50), "nothing")).dropped_bytes == 0
+            assert sleep(dict.fromkeys(range(1, 50), "discard")).dropped_bytes == 0
             assert not is_asleep(y) and holds(y, 6)
             """)
 
@@ -363,7 +363,7 @@ class Sleep(Programs):
                 elif cycle % 3 == 1:
                     sleep()
                 else:
-                    sleep({"weights": "file", "kv_cache": "nothing"}, directory=folder)
+                    sleep({"weights": "file", "kv_cache": "discard"}, directory=folder)
                 other = empty(MIB) if cycle % 2 else None
                 wake("weights") if cycle % 5 == 0 else None
                 wake()
@@ -424,7 +424,7 @@ class Sleep(Programs):
 
             barrier = threading.Barrier(3)
             at_once(*(lambda name=name: work(name) for name in "abc"))
-            sleep({"a": "host", "c": "nothing"})
+            sleep({"a": "host", "c": "discard"})
             assert sorted(name for name, t in made.items() if is_asleep(t)) == ["a", "c"]
             wake()
             assert holds(made["a"], ord("a")) and holds(made["b"], ord("b"))

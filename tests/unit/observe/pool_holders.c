@@ -421,7 +421,7 @@ KIT_TEST(pool_holders, a_sum_in_steps_is_that_of_all_at_once)
     for (int i = 0; i < 40; i += 3) {
         kit_free(w, blocks[i], i % 2 == 0 ? S(0) : MEND_NO_STREAM);
     }
-    const mend_sleep_rule rule = {3, MEND_KEEP_HOST};
+    const mend_sleep_rule rule = {3, MEND_BACKUP_HOST};
     EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .rules = &rule, .rule_count = 1),
                          NULL));
     mend_heap_lock_to_read(&w->pool->heap);

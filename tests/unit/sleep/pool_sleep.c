@@ -9,7 +9,7 @@ SLEEP_TEST(pool_sleep, contents_are_kept_in_a_file)
 {
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    options.others = MEND_KEEP_FILE;
+    options.others = MEND_BACKUP_FILE;
     EXPECT_REFUSAL(INVALID_ARGUMENT, "directory", mend_sleep(w->pool, &options, &report));
     options.directory = "/nowhere/at/all";
     EXPECT_REFUSAL(SYSTEM, "/nowhere/at/all", mend_sleep(w->pool, &options, &report));
@@ -34,7 +34,7 @@ KIT_TEST(pool_sleep, chunks_with_blocks_that_stay_awake_stay_and_the_report_says
                               KIT_OPTIONS(mend_alloc_options, .tag = 1), &second));
     kit_write(w, S(0), second, 32 * MEND_KIB);
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, MEND_KEEP_HOST, ), &report));
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, MEND_BACKUP_HOST, ), &report));
     EXPECT_FIELDS(report, stayed_bytes, 32 * MEND_KIB, asleep_bytes, 0);
     EXPECT_STATS(w, sleeps, 0);
     kit_release(w, first, 32 * MEND_KIB, S(0));
@@ -70,7 +70,7 @@ KIT_TEST(pool_sleep, what_is_kept_is_read_while_it_sleeps)
     static unsigned char before[SIZE];
     static unsigned char read[SIZE];
     const mend_sleep_rule rules[] = {
-        {1, MEND_KEEP_HOST}, {2, MEND_KEEP_FILE}, {3, MEND_KEEP_NOTHING}};
+        {1, MEND_BACKUP_HOST}, {2, MEND_BACKUP_FILE}, {3, MEND_DISCARD}};
     char *blocks[4];
     for (uint64_t i = 0; i < 4; i++) {
         mend_set_sleep_tag((i + 1) % 4);
@@ -111,7 +111,7 @@ SLEEP_TEST(pool_sleep, a_list_tells_how_much_has_which_tag)
     mend_sleep_tag_info infos[4] = {{.tag = 7}};
     size_t count = 0;
     void *plain = kit_alloc(w, SLEEP_BLOCK / 2, NULL);
-    sleep_rig_sleep(r, 2, MEND_KEEP_HOST);
+    sleep_rig_sleep(r, 2, MEND_BACKUP_HOST);
     EXPECT_OK(mend_get_sleep_tags(w->pool, infos, sizeof(infos[0]), 2, &count));
     EXPECT_U64_EQ(3, count);
     EXPECT_U64_EQ(7, infos[0].tag); /* untouched */

@@ -17,7 +17,7 @@ static void *alloc_tagged(mend_world *w, uint64_t tag, uint64_t size_bytes)
 static mend_sleep_report put(mend_world *w, uint64_t tag)
 {
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(tag, MEND_KEEP_HOST, ), &report));
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(tag, MEND_BACKUP_HOST, ), &report));
     return report;
 }
 
@@ -139,7 +139,7 @@ KIT_TEST(pool_sleep_apart, memory_of_graphs_lies_apart_from_blocks_that_stay)
     kit_leave_in_flight(w, BLOCK / 2, S(0), 10, S(0));
     mend_sim_graph *graph = kit_end_capture(w, S(0));
     const uint64_t held_bytes = mend_world_ledger(w).chunk_bytes;
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, MEND_KEEP_HOST, .graphs = MEND_KEEP_NOTHING), NULL));
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, MEND_BACKUP_HOST, .graphs = MEND_DISCARD), NULL));
     EXPECT_TRUE(mend_world_ledger(w).chunk_bytes <= held_bytes - BLOCK - BLOCK / 2);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_launch_graph(w, graph, S(0));

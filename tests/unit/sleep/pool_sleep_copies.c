@@ -29,10 +29,10 @@ SLEEP_TEST(pool_sleep_copies, the_next_sleep_pins_nothing)
     kit_fail(w, "host_alloc", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
     for (int i = 0; i < 3; i++) {
         cycle(w);
-        sleep_rig_sleep(r, 2, MEND_KEEP_HOST); /* a part of them */
+        sleep_rig_sleep(r, 2, MEND_BACKUP_HOST); /* a part of them */
         EXPECT_OK(mend_find_kept(w->pool, r->blocks[1], SLEEP_BLOCK, &again));
         EXPECT_PTR_EQ(first, again);
-        sleep_rig_sleep(r, 1, MEND_KEEP_NOTHING); /* theirs stays where it is */
+        sleep_rig_sleep(r, 1, MEND_DISCARD); /* theirs stays where it is */
         EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
         for (int at = 0; at < SLEEP_BLOCKS; at += 2) {
             kit_write(w, S(0), r->blocks[at], SLEEP_BLOCK);
@@ -68,7 +68,7 @@ SLEEP_TEST(pool_sleep_copies, they_are_of_blocks_that_live)
 /* A block that slept last in a file, or without its contents, has no older copy. */
 SLEEP_TEST(pool_sleep_copies, they_are_of_the_last_sleep)
 {
-    static const int keeps[] = {MEND_KEEP_FILE, MEND_KEEP_NOTHING};
+    static const int keeps[] = {MEND_BACKUP_FILE, MEND_DISCARD};
     const void *found;
     char byte;
     for (int i = 0; i < 2; i++) {
@@ -90,7 +90,7 @@ static mend_kept *kept_of(mend_heap *heap, uint64_t address, uint64_t size_bytes
 {
     mend_kept *kept = calloc(1, sizeof(*kept) + sizeof(kept->pieces[0]));
     *kept = (mend_kept){.address = address, .host_bytes = size_bytes, .piece_count = 1};
-    kept->pieces[0] = (mend_kept_piece){.size_bytes = size_bytes, .keep = MEND_KEEP_HOST};
+    kept->pieces[0] = (mend_kept_piece){.size_bytes = size_bytes, .backup = MEND_BACKUP_HOST};
     EXPECT_OK(mend_keep_take_room(heap, kept));
     return kept;
 }
@@ -143,7 +143,7 @@ SLEEP_TEST(pool_sleep_copies, they_end_with_their_blocks)
     EXPECT_INVALID(mend_read_kept(w->pool, pair[0], sizeof(read), read));
     EXPECT_OK(mend_read_kept(w->pool, pair[0], SMALL, read));
     EXPECT_OK(mend_sleep(
-        w->pool, SLEEP_TAG(3, MEND_KEEP_FILE, .others = MEND_KEEP_HOST, .directory = "/tmp"),
+        w->pool, SLEEP_TAG(3, MEND_BACKUP_FILE, .others = MEND_BACKUP_HOST, .directory = "/tmp"),
         NULL));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_INVALID(mend_read_kept(w->pool, pair[0], sizeof(read), read));
@@ -204,8 +204,9 @@ SLEEP_TEST(pool_sleep_copies, they_go_where_the_host_lacks_memory)
     cycle(w);
     void *other = kit_alloc_written(w, SLEEP_BLOCK / 4, S(0));
     kit_fail(w, "host_alloc", 0, 1, MEND_DRIVER_OUT_OF_MEMORY);
-    sleep_rig_sleep(r, 1, MEND_KEEP_HOST); /* of copies */
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(0, MEND_KEEP_HOST, .others = MEND_KEEP_AWAKE), NULL));
+    sleep_rig_sleep(r, 1, MEND_BACKUP_HOST); /* of copies */
+    EXPECT_OK(
+        mend_sleep(w->pool, SLEEP_TAG(0, MEND_BACKUP_HOST, .others = MEND_STAY_RESIDENT), NULL));
     EXPECT_STATS(w, copies_host_bytes, 0);
     EXPECT_TRUE(mend_world_check(w));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));

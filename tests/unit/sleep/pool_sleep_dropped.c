@@ -11,7 +11,7 @@ static bool is_dropped(mend_world *w, const void *memory)
 
 SLEEP_TEST(pool_sleep_dropped, the_next_block_there_does_not)
 {
-    sleep_rig_sleep(r, 2, MEND_KEEP_NOTHING);
+    sleep_rig_sleep(r, 2, MEND_DISCARD);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     for (int i = 1; i < SLEEP_BLOCKS; i += 2) {
         void *dropped = r->blocks[i];
@@ -39,21 +39,21 @@ KIT_TEST_IN(pool_sleep_dropped, a_part_that_was_dropped_is_enough,
     char *block = kit_alloc_written(w, 2 * MEND_MIB, NULL);
     EXPECT_STATS(w, chunks, 2);
     EXPECT_OK(mend_pin(w->pool, block, 512));
-    put(w, MEND_KEEP_NOTHING);
+    put(w, MEND_DISCARD);
     EXPECT_TRUE(is_dropped(w, block));
     EXPECT_OK(mend_unpin(w->pool, block, 512));
-    put(w, MEND_KEEP_HOST); /* the other chunk, beside that which was dropped */
+    put(w, MEND_BACKUP_HOST); /* the other chunk, beside that which was dropped */
     EXPECT_TRUE(is_dropped(w, block));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_write(w, NULL, block, 2 * MEND_MIB);
     EXPECT_OK(mend_pin(w->pool, block, 512));
-    put(w, MEND_KEEP_HOST); /* only one of them */
+    put(w, MEND_BACKUP_HOST); /* only one of them */
     EXPECT_TRUE(is_dropped(w, block));
     EXPECT_OK(mend_unpin(w->pool, block, 512));
-    put(w, MEND_KEEP_HOST); /* the other one */
+    put(w, MEND_BACKUP_HOST); /* the other one */
     EXPECT_TRUE(is_dropped(w, block));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    put(w, MEND_KEEP_HOST);
+    put(w, MEND_BACKUP_HOST);
     EXPECT_FALSE(is_dropped(w, block));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_release(w, block, 2 * MEND_MIB, NULL);

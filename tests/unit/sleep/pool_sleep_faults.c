@@ -4,7 +4,7 @@
 
 static mend_result sleep_both_ways(sleep_rig *r)
 {
-    const mend_sleep_rule rules[] = {{1, MEND_KEEP_HOST}, {2, MEND_KEEP_FILE}};
+    const mend_sleep_rule rules[] = {{1, MEND_BACKUP_HOST}, {2, MEND_BACKUP_FILE}};
     return mend_sleep(r->w.pool,
                       KIT_OPTIONS(mend_sleep_options, .rules = rules, .rule_count = 2,
                                   .directory = sleep_rig_directory()),

@@ -46,7 +46,7 @@ KIT_TEST(pool_sleep_graphs, it_sleeps_by_the_tag_of_the_capture)
     const struct {
         mend_sleep_rule rule;
         uint64_t later; /* a field of a later version */
-    } rules[] = {{{6, MEND_KEEP_AWAKE}, 1}, {{5, MEND_KEEP_HOST}, 6}};
+    } rules[] = {{{6, MEND_STAY_RESIDENT}, 1}, {{5, MEND_BACKUP_HOST}, 6}};
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
     EXPECT_OK(mend_sleep(w->pool,
                          KIT_OPTIONS(mend_sleep_options, .rules = &rules[0].rule, .rule_count = 2,
@@ -65,10 +65,10 @@ KIT_TEST(pool_sleep_graphs, it_sleeps_by_the_tag_of_the_capture)
     EXPECT_OK(mend_wake(w->pool, tags, 2, NULL));
     EXPECT_STATS(w, asleep_bytes, 0);
     kit_launch_graph(w, first, S(1));
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_KEEP_NOTHING, ), NULL));
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_DISCARD, ), NULL));
     mend_sim_graph_destroy(w->sim, first); /* and so it ends asleep */
     mend_sim_graph_destroy(w->sim, second);
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(7, MEND_KEEP_NOTHING, ), NULL));
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(7, MEND_DISCARD, ), NULL));
     EXPECT_STATS(w, asleep_bytes, 0);
     kit_launch_graph(w, other, S(1));
     kit_release(w, block, size_bytes, S(0));
@@ -84,7 +84,7 @@ KIT_TEST(pool_sleep_graphs, it_stays_awake_beside_blocks_that_sleep)
     mend_set_sleep_tag(0);
     kit_leave_in_flight(w, 256 * MEND_KIB, S(0), 10, S(0));
     mend_sim_graph *graph = kit_end_captured_graph_pool(w, S(0), graph_pool);
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_KEEP_HOST, ), NULL));
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_BACKUP_HOST, ), NULL));
     EXPECT_TRUE(mend_world_stats(w).asleep_live_bytes > 0);
     kit_launch_graph(w, graph, S(0));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
@@ -101,7 +101,7 @@ MEND_TEST(pool_sleep_graphs, a_launch_of_a_sleeping_graph_is_a_violation)
     mend_world_init(w);
     ASSERT_TRUE(kit_open_default(w));
     mend_sim_graph *graph = capture_with(w, 5);
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_KEEP_NOTHING, ), NULL));
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_DISCARD, ), NULL));
     EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_sim_graph_launch(w->sim, graph, S(1), 0));
     EXPECT_LEDGER(w, violations, 1);
     EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));

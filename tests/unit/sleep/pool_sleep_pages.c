@@ -67,7 +67,7 @@ SLEEP_RIG_TEST(pool_sleep_pages, what_needs_a_sleeping_page_is_refused_by_name, 
     EXPECT_ERROR(PINNED, mend_sleep(w->pool, NULL, NULL));
     EXPECT_U64_EQ(0, info_of(r->range).asleep_bytes);
     EXPECT_OK(mend_unpin(w->pool, r->pages, SLEEP_PAGE));
-    sleep_rig_sleep(r, 2, MEND_KEEP_HOST);
+    sleep_rig_sleep(r, 2, MEND_BACKUP_HOST);
     const uint64_t size_bytes = info_of(r->range).size_bytes;
     EXPECT_REFUSAL(ASLEEP, "mend_range_record_stream",
                    mend_range_record_stream(r->range, 0, size_bytes, S(1)));
@@ -127,7 +127,7 @@ SLEEP_RIG_TEST(pool_sleep_pages, a_thousand_cycles_leak_nothing, open_pages(r))
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
     options.directory = sleep_rig_directory();
     for (int i = 0; i < CYCLES; i++) {
-        options.others = i % 16 == 15 ? MEND_KEEP_FILE : MEND_KEEP_HOST;
+        options.others = i % 16 == 15 ? MEND_BACKUP_FILE : MEND_BACKUP_HOST;
         ASSERT_TRUE(mend_sleep(w->pool, &options, NULL) == MEND_OK);
         if (i % 4 == 0) { /* before the wake, and after it */
             ASSERT_TRUE(decommit(r, i / 4 % SLEEP_PAGES, 1) == MEND_OK);

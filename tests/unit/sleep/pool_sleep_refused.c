@@ -27,7 +27,8 @@ SLEEP_TEST(pool_sleep_refused, arguments_are_checked)
     EXPECT_INVALID(mend_sleep(w->pool, &options, NULL));
     options.struct_size = 0;
     EXPECT_INVALID(mend_sleep(w->pool, &options, NULL));
-    const mend_sleep_rule wrong[] = {{1, MEND_KEEP_DEFAULT}, {1, MEND_KEEP_AWAKE + 1}, {1, -1}};
+    const mend_sleep_rule wrong[] = {
+        {1, MEND_BACKUP_DEFAULT}, {1, MEND_STAY_RESIDENT + 1}, {1, -1}};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         options = (mend_sleep_options)MEND_SLEEP_OPTIONS_INIT;
         options.rules = &wrong[i];
@@ -37,7 +38,7 @@ SLEEP_TEST(pool_sleep_refused, arguments_are_checked)
     options.rules = NULL;
     EXPECT_INVALID(mend_sleep(w->pool, &options, NULL));
     options = (mend_sleep_options)MEND_SLEEP_OPTIONS_INIT;
-    options.others = MEND_KEEP_AWAKE + 1;
+    options.others = MEND_STAY_RESIDENT + 1;
     EXPECT_INVALID(mend_sleep(w->pool, &options, NULL));
     options.others = 0;
     options.skip_pinned = 2;
@@ -57,7 +58,8 @@ SLEEP_TEST(pool_sleep_refused, tags_that_no_block_has_are_in_the_report)
     const struct {
         mend_sleep_rule rule;
         uint64_t later;
-    } rules[] = {{{7, MEND_KEEP_HOST}, 1}, {{1, MEND_KEEP_HOST}, 1}, {{9, MEND_KEEP_AWAKE}, 1}};
+    } rules[] = {
+        {{7, MEND_BACKUP_HOST}, 1}, {{1, MEND_BACKUP_HOST}, 1}, {{9, MEND_STAY_RESIDENT}, 1}};
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
     mend_wake_report woken = MEND_WAKE_REPORT_INIT;
@@ -72,7 +74,7 @@ SLEEP_TEST(pool_sleep_refused, tags_that_no_block_has_are_in_the_report)
     options.rule_count = 3;
     EXPECT_OK(mend_sleep(w->pool, &options, &report));
     EXPECT_FIELDS(report, matched_bytes, half, unmatched_tags, 2, unmatched_tag, 7);
-    options.others = MEND_KEEP_HOST; /* half of these sleep */
+    options.others = MEND_BACKUP_HOST; /* half of these sleep */
     EXPECT_OK(mend_sleep(w->pool, &options, &report));
     EXPECT_FIELDS(report, matched_bytes, 2 * half, asleep_bytes, half, unmatched_tags, 2);
     const uint64_t tags[] = {2, 8, 1};
@@ -100,7 +102,7 @@ SLEEP_TEST(pool_sleep_refused, a_driver_without_pinned_memory_is_named)
 SLEEP_TEST(pool_sleep_refused, a_wake_without_pinned_memory_says_what_it_is_for)
 {
     EXPECT_OK(mend_sleep(w->pool,
-                         KIT_OPTIONS(mend_sleep_options, .others = MEND_KEEP_FILE,
+                         KIT_OPTIONS(mend_sleep_options, .others = MEND_BACKUP_FILE,
                                      .directory = sleep_rig_directory()),
                          NULL));
     kit_fail(w, "host_alloc", 0, 1, MEND_DRIVER_NOT_SUPPORTED);
@@ -112,7 +114,7 @@ SLEEP_TEST(pool_sleep_refused, a_wake_without_pinned_memory_says_what_it_is_for)
 /* The system would end the process by a signal. */
 SLEEP_TEST(pool_sleep_refused, a_limit_of_file_sizes_is_named)
 {
-    const mend_sleep_options options = *KIT_OPTIONS(mend_sleep_options, .others = MEND_KEEP_FILE,
+    const mend_sleep_options options = *KIT_OPTIONS(mend_sleep_options, .others = MEND_BACKUP_FILE,
                                                     .directory = sleep_rig_directory());
     const uint64_t limits[] = {0, SLEEP_BLOCK / 2, SLEEP_BLOCKS * SLEEP_BLOCK - 1};
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {

@@ -31,7 +31,7 @@ static void sleep_and_wake(arena *a)
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
     options.directory = sleep_rig_directory();
     for (int i = 0; i < CYCLES; i++) {
-        options.others = i % 3 == 0 ? MEND_KEEP_FILE : MEND_KEEP_HOST;
+        options.others = i % 3 == 0 ? MEND_BACKUP_FILE : MEND_BACKUP_HOST;
         EXPECT_OK(mend_sleep(a->r.w.pool, &options, NULL));
         EXPECT_OK(mend_wake(a->r.w.pool, tags, (size_t)(i % 3), NULL));
         EXPECT_OK(mend_wake(a->r.w.pool, NULL, 0, NULL));

@@ -56,7 +56,7 @@ MEND_TEST(survivors_sleep, neighbours_are_kept_where_each_is_to_be)
 {
     mend_world w;
     void *blocks[2];
-    const mend_sleep_rule rules[] = {{1, MEND_KEEP_HOST}, {2, MEND_KEEP_FILE}};
+    const mend_sleep_rule rules[] = {{1, MEND_BACKUP_HOST}, {2, MEND_BACKUP_FILE}};
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
     ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, shareable));

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 from .. import _sleep
 from .._errors import error_named
-from .._sleep import Keeps, SleepReport, Tag, Tags, WakeReport
+from .._sleep import Backups, SleepReport, Tag, Tags, WakeReport
 from ._errors import as_pytorch
 
 # As vLLM names its levels and tags.
 LEVELS = {
-    1: {"weights": "host", "kv_cache": "nothing"},
-    2: {"weights": "nothing", "kv_cache": "nothing"},
+    1: {"weights": "host", "kv_cache": "discard"},
+    2: {"weights": "discard", "kv_cache": "discard"},
 }
 
 
@@ -32,7 +32,7 @@ def sleep_tag(tag: Tag | None) -> Iterator[int]:
 
 
 def sleep(
-    tags: Keeps | Tags | None = None,
+    tags: Backups | Tags | None = None,
     *,
     level: int | None = None,
     others: str | None = None,
@@ -82,7 +82,7 @@ def is_asleep(tensor) -> bool:
 
 
 def contents_dropped(tensor) -> bool:
-    """Whether a sleep dropped contents of a tensor's block ("nothing", or a level of sleep()), and
+    """Whether a sleep dropped contents of a tensor's block ("discard", or a level of sleep()), and
     none since has kept all of it: so it says after its contents were loaded again, too. Raises
     libmend.Error if it is no memory of Mend's."""
     return tensor.numel() > 0 and _sleep.contents_dropped(tensor.data_ptr())

@@ -55,7 +55,7 @@ class _Config(NamedTuple):
 def _keep_by(on_host: bool, on_disk: bool) -> str:
     if on_host and on_disk:
         raise AssertionError("enable_cpu_backup and enable_disk_backup are mutually exclusive")
-    return "host" if on_host else "file" if on_disk else "nothing"
+    return "host" if on_host else "file" if on_disk else "discard"
 
 
 def _config_from_environment() -> _Config:
@@ -89,7 +89,7 @@ _process = _Process()
 _thread = _Thread()
 _OUTSIDE = _sleep.number_of("torch_memory_saver: outside", "outside of regions")
 # What people read behind the tag of a region; of what is not kept nothing.
-_KEPT = {"host": " (kept on host)", "file": " (kept in file)", "nothing": ""}
+_KEPT = {"host": " (kept on host)", "file": " (kept in file)", "discard": ""}
 
 
 def _number(region: _Region) -> int:
@@ -432,15 +432,15 @@ def _chosen(tag: str | None) -> tuple[dict[int, str], str]:
         rest = _process.regions - chosen
     keeps = {_number(region): region[1] for region in chosen}
     if _process.first is None or tag not in (None, _DEFAULT_TAG):
-        return keeps, "awake"
-    keeps.update({_number(region): "awake" for region in rest})
-    keeps[_OUTSIDE] = "awake"
+        return keeps, "resident"
+    keeps.update({_number(region): "resident" for region in rest})
+    keeps[_OUTSIDE] = "resident"
     keeps[0] = _process.first[1]
     return keeps, _process.first[1]
 
 
 def _that_sleep(keeps: dict[int, str]) -> dict[int, str]:
-    return {number: keep for number, keep in keeps.items() if keep != "awake"}
+    return {number: keep for number, keep in keeps.items() if keep != "resident"}
 
 
 def _used_devices() -> list[int]:
@@ -458,14 +458,14 @@ def _used_devices() -> list[int]:
 
 
 def _pause_on(device: int, keeps: dict[int, str], others: str):
-    graphs = "MEND_KEEP_DEFAULT" if others == "awake" else "MEND_KEEP_NOTHING"
+    graphs = "MEND_BACKUP_DEFAULT" if others == "resident" else "MEND_DISCARD"
     return _sleep.put(
         keeps,
         others,
         device,
         skip_pinned=1,
         directory=os.fsencode(_process.directory),
-        graphs=_structures.numbers_of("mend_keep")[graphs],
+        graphs=_structures.numbers_of("mend_backup")[graphs],
     )
 
 
