@@ -110,7 +110,7 @@ static void find_floors(growth_search *search)
 }
 
 /* Of which stretches each holder has blocks at the end. */
-static void find_kept(growth_search *search)
+static void get_backup(growth_search *search)
 {
     const mend_report *report = search->report;
     const uint64_t judged = end_of(search, WARM_UP - 1);
@@ -372,7 +372,7 @@ mend_result mend_report_find_growth(mend_report *report)
                    search.reached != NULL && search.start != NULL;
     if (is_good) {
         find_floors(&search);
-        find_kept(&search);
+        get_backup(&search);
         find_trends(&search);
     }
     if (is_good && report->suspects > 0) {

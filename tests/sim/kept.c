@@ -142,7 +142,7 @@ static bool must_be_there(trial *t, const trial_call *call)
     return is_there;
 }
 
-bool trial_read_kept(trial *t, const operation *op)
+bool trial_read_backup(trial *t, const operation *op)
 {
     enum { BEYOND = 8192 };
     const trial_block *block = NULL;

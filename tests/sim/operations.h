@@ -140,7 +140,7 @@
     X(USE_IMPORT, use_import,                                                                      \
       "work on `stream` reads the first import from `slot` on, for `amount`")                      \
     X(RECALL, recall, "what lives by the recording of pool `slot` lives")                          \
-    X(READ_KEPT, read_kept,                                                                        \
+    X(READ_KEPT, read_backup,                                                                      \
       "reads what is kept of the first block from `slot` on that slept, from some byte on; an "    \
       "odd amount: and of what is behind it; 2 more: finds it; 4 more: the block behind it is "    \
       "freed before")                                                                              \

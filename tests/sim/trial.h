@@ -90,9 +90,9 @@ typedef struct trial_seen {
     X(HISTORY, mend_history_start(pool, call->size_bytes))                                         \
     X(SLEEP, trial_call_sleep(call, pool))                                                         \
     X(WAKE, mend_wake(pool, &call->rules[0].tag, call->count, &call->woken))                       \
-    X(READ_KEPT, mend_read_kept(pool, call->pointer, call->size_bytes, call->host))                \
+    X(READ_KEPT, mend_read_backup(pool, call->pointer, call->size_bytes, call->host))              \
     X(FIND_KEPT,                                                                                   \
-      mend_find_kept(pool, call->pointer, call->size_bytes, (const void **)&call->host))           \
+      mend_get_backup(pool, call->pointer, call->size_bytes, (const void **)&call->host))          \
     X(QUIESCE, mend_quiesce(pool, NULL))                                                           \
     X(GRAPH_POOL_CREATE, mend_graph_pool_create(pool, &call->graph_pool))                          \
     X(GRAPH_POOL_BEGIN, mend_graph_pool_begin(call->graph_pool, call->stream))                     \

@@ -108,7 +108,7 @@ def measure(lines, functions):
     return ways
 
 
-def read_kept():
+def read_backup():
     with open(KEPT, encoding="utf-8") as file:
         rows = [line.rstrip("\n").rsplit(None, len(COLUMNS)) for line in file][1:]
     return {row[0]: tuple(map(int, row[1:])) for row in rows}
@@ -133,7 +133,7 @@ def main():
         with open(KEPT, "w", encoding="utf-8") as file:
             write(ways, file)
         return 0
-    kept = read_kept()
+    kept = read_backup()
     write(ways, sys.stdout)
     longer = [f"{name}: {column} {kept[name][i]} -> {way[i]}"
               for name, way in ways.items() for i, column in enumerate(COLUMNS)

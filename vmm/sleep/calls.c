@@ -138,9 +138,9 @@ mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
     return mend_pool_leave(pool, w.result);
 }
 
-mend_result mend_read_kept(mend_pool *pool, const void *address, uint64_t size_bytes, void *host)
+mend_result mend_read_backup(mend_pool *pool, const void *address, uint64_t size_bytes, void *host)
 {
-    MEND_INVALID_IF(pool == NULL || host == NULL, "mend_read_kept: pool or host is NULL");
+    MEND_INVALID_IF(pool == NULL || host == NULL, "mend_read_backup: pool or host is NULL");
     MEND_TRY(mend_pool_enter_all(pool));
     return mend_pool_leave_all(
         pool, mend_sleep_read(&pool->heap, (uint64_t)(uintptr_t)address, size_bytes, host));
@@ -161,11 +161,11 @@ mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos, siz
     return mend_pool_leave_all(pool, result);
 }
 
-mend_result mend_find_kept(mend_pool *pool, const void *address, uint64_t size_bytes,
-                           const void **host)
+mend_result mend_get_backup(mend_pool *pool, const void *address, uint64_t size_bytes,
+                            const void **host)
 {
     MEND_INVALID_IF(pool == NULL || host == NULL || size_bytes == 0,
-                    "mend_find_kept: pool or host is NULL, or the size is 0");
+                    "mend_get_backup: pool or host is NULL, or the size is 0");
     MEND_TRY(mend_pool_enter_all(pool));
     return mend_pool_leave_all(
         pool, mend_sleep_find(&pool->heap, (uint64_t)(uintptr_t)address, size_bytes, host));

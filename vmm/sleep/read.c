@@ -5,12 +5,12 @@
 
 static mend_result not_there(uint64_t address, const char *why)
 {
-    return mend_failure(MEND_ERROR_INVALID_ARGUMENT, "mend_read_kept: the memory at 0x%llx %s",
+    return mend_failure(MEND_ERROR_INVALID_ARGUMENT, "mend_read_backup: the memory at 0x%llx %s",
                         (unsigned long long)address, why);
 }
 
 /* What is kept of the memory at an address: of what sleeps there, or the copy that a wake left. */
-static mend_result find_kept(mend_heap *heap, uint64_t address, const mend_kept **kept)
+static mend_result get_backup(mend_heap *heap, uint64_t address, const mend_kept **kept)
 {
     const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
     if (chunk == NULL || mend_chunk_sleeps(chunk)) {
@@ -42,7 +42,7 @@ static mend_result find_part(mend_heap *heap, uint64_t address, uint64_t size_by
                              const mend_kept **kept, const mend_kept_piece **piece, uint64_t *at,
                              uint64_t *part_bytes)
 {
-    MEND_TRY(find_kept(heap, address, kept));
+    MEND_TRY(get_backup(heap, address, kept));
     const uint64_t offset_bytes = address - (*kept)->address;
     *piece = mend_keep_piece_of(*kept, offset_bytes, 1);
     if (*piece == NULL || ((*piece)->backup == MEND_BACKUP_FILE && (*kept)->file == NULL)) {
@@ -84,7 +84,7 @@ mend_result mend_sleep_find(mend_heap *heap, uint64_t address, uint64_t size_byt
     MEND_TRY(find_part(heap, address, size_bytes, &kept, &piece, &at, &part_bytes));
     if (piece->backup == MEND_BACKUP_FILE || part_bytes < size_bytes) {
         return mend_failure(MEND_ERROR_NOT_SUPPORTED,
-                            "mend_find_kept: what is kept of the memory at 0x%llx is %s",
+                            "mend_get_backup: what is kept of the memory at 0x%llx is %s",
                             (unsigned long long)address,
                             piece->backup == MEND_BACKUP_FILE ? "in a file" : "in several places");
     }

@@ -217,17 +217,17 @@ MEND_API mend_result mend_keep_host_memory(mend_pool *pool, uint64_t most_bytes)
  * kept: mend_last_error says where); MEND_ERROR_SYSTEM (the file could not be read; *host is
  * undefined); MEND_ERROR_DEVICE_LOST (the kept contents cannot be read any more).
  */
-MEND_API mend_result mend_read_kept(mend_pool *pool, const void *address, uint64_t size_bytes,
-                                    void *host);
+MEND_API mend_result mend_read_backup(mend_pool *pool, const void *address, uint64_t size_bytes,
+                                      void *host);
 
 /*
  * Finds it instead: *host is where it lies in pinned memory, and may be read until its block is
  * freed or wakes; if it is awake, until it is freed, or mend_sleep, mend_keep_host_memory or
- * mend_quiesce is called, which use that memory again. Results as mend_read_kept, and
+ * mend_quiesce is called, which use that memory again. Results as mend_read_backup, and
  * MEND_ERROR_NOT_SUPPORTED (in a file, or in several places, as a block over several chunks).
  */
-MEND_API mend_result mend_find_kept(mend_pool *pool, const void *address, uint64_t size_bytes,
-                                    const void **host);
+MEND_API mend_result mend_get_backup(mend_pool *pool, const void *address, uint64_t size_bytes,
+                                     const void **host);
 
 /* ---- checkpoints of the process -------------------------------------------------------------- */
 

@@ -49,7 +49,7 @@ def _text(value: bytes | None) -> str:
 _FUNCTIONS = {
     "mend_sleep": "libmend.sleep",
     "mend_wake": "libmend.wake",
-    "mend_read_kept": "get_cpu_backup",
+    "mend_read_backup": "get_cpu_backup",
     "mend_trim": "libmend.trim",
     "mend_compact": "libmend.compact",
     "mend_get_available": "libmend.available",

@@ -475,7 +475,7 @@ def _found(x):
 
     size, device = x.numel() * x.element_size(), x.device.index
     try:
-        address = _sleep.find_kept(x.data_ptr(), size, device)
+        address = _sleep.get_backup(x.data_ptr(), size, device)
     except Error as error:
         if error.name != "MEND_ERROR_INVALID_ARGUMENT":
             raise
@@ -503,7 +503,7 @@ def _has_read(into, tensor, may_be_awake: bool) -> bool:
 
 def _is_read(address: int, size: int, host: int, device: int) -> bool:
     try:
-        _sleep.read_kept(address, size, host, device)
+        _sleep.read_backup(address, size, host, device)
     except Error as error:
         if error.name != "MEND_ERROR_INVALID_ARGUMENT":
             raise
