@@ -97,7 +97,7 @@ mend_result trial_call_sleep(trial_call *call, mend_pool *pool)
     const int which = call->trial->op->stream / 6;
     if (which % 4 == 0) { /* none, some, or all that wakes leave */
         const uint64_t most[] = {0, MEND_MIB, UINT64_MAX};
-        const mend_result result = mend_keep_host_memory(pool, most[which / 4 % 3]);
+        const mend_result result = mend_set_backup_cache_limit(pool, most[which / 4 % 3]);
         if (result != MEND_OK) {
             return result;
         }

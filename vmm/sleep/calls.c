@@ -171,10 +171,10 @@ mend_result mend_get_backup(mend_pool *pool, const void *address, uint64_t size_
         pool, mend_sleep_find(&pool->heap, (uint64_t)(uintptr_t)address, size_bytes, host));
 }
 
-mend_result mend_keep_host_memory(mend_pool *pool, uint64_t most_bytes)
+mend_result mend_set_backup_cache_limit(mend_pool *pool, uint64_t most_bytes)
 {
     mend_driver_scope scope;
-    MEND_INVALID_IF(pool == NULL, "mend_keep_host_memory: pool is NULL");
+    MEND_INVALID_IF(pool == NULL, "mend_set_backup_cache_limit: pool is NULL");
     MEND_TRY(mend_pool_enter_all(pool));
     mend_result result = mend_driver_scope_open(&pool->heap, &scope);
     if (result == MEND_OK) {

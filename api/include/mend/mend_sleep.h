@@ -154,7 +154,7 @@ typedef struct mend_wake_report {
  * its blocks; `tag_count` 0: all chunks. Memory without blocks that is kept for graphs, and did not
  * sleep by a rule for its tag, wakes with each call. `report` may be NULL. Kept contents are there
  * again when the call returns, byte for byte; the files that kept it are freed, and the pinned
- * memory of the host stays for the next sleep (mend_keep_host_memory).
+ * memory of the host stays for the next sleep (mend_set_backup_cache_limit).
  *
  * All wake, or none. Idle free chunks of the pool of the sizes that wake are mapped
  * there. Only missing memory is taken from the device, which keeps the rest for others
@@ -204,13 +204,13 @@ MEND_API mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *i
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (pool is NULL); MEND_ERROR_FORKED; MEND_ERROR_DRIVER;
  * MEND_ERROR_DEVICE_LOST.
  */
-MEND_API mend_result mend_keep_host_memory(mend_pool *pool, uint64_t most_bytes);
+MEND_API mend_result mend_set_backup_cache_limit(mend_pool *pool, uint64_t most_bytes);
 
 /*
  * Copies the kept contents of sleeping memory to memory of the host, `host`, of `size_bytes` or
  * more; it sleeps on. Awake memory that slept on the host can be read too, as it slept last, while
- * its block lives and the wake left its copy (mend_keep_host_memory). `address` may be within a
- * block, or of pages of a range. A wake waits meanwhile, other threads may allocate and free. No
+ * its block lives and the wake left its copy (mend_set_backup_cache_limit). `address` may be within
+ * a block, or of pages of a range. A wake waits meanwhile, other threads may allocate and free. No
  * driver call.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a part of it does not sleep and has no copy, or was not
@@ -222,7 +222,7 @@ MEND_API mend_result mend_read_backup(mend_pool *pool, const void *address, uint
 
 /*
  * Finds it instead: *host is where it lies in pinned memory, and may be read until its block is
- * freed or wakes; if it is awake, until it is freed, or mend_sleep, mend_keep_host_memory or
+ * freed or wakes; if it is awake, until it is freed, or mend_sleep, mend_set_backup_cache_limit or
  * mend_quiesce is called, which use that memory again. Results as mend_read_backup, and
  * MEND_ERROR_NOT_SUPPORTED (in a file, or in several places, as a block over several chunks).
  */

@@ -180,11 +180,11 @@ def usage_by_tag(device: object = 0) -> dict[Tag | None, TagUsage]:
     }
 
 
-def keep_host_memory(most_bytes: int | None = None, *, device: object = 0) -> None:
+def set_backup_cache_limit(most_bytes: int | None = None, *, device: object = 0) -> None:
     """Sets how much pinned memory of the host wakes may leave for the next sleep, and frees what is
     above it: 0 none; None all of it, as at first. Raises libmend.Error."""
     most = 2**64 - 1 if most_bytes is None else _devices.size_of("most_bytes", most_bytes)
-    check(_devices.function("mend_keep_host_memory")(_devices.pool(device), most))
+    check(_devices.function("mend_set_backup_cache_limit")(_devices.pool(device), most))
 
 
 @contextlib.contextmanager
@@ -193,11 +193,11 @@ def host_memory_stays(stays: bool, device: int) -> Iterator[None]:
     if stays:
         yield
         return
-    keep_host_memory(0, device=device)
+    set_backup_cache_limit(0, device=device)
     try:
         yield
     finally:
-        keep_host_memory(None, device=device)
+        set_backup_cache_limit(None, device=device)
 
 
 def put(keeps: Mapping[int, str], others: str, device: object, **options: object):

@@ -157,17 +157,17 @@ SLEEP_TEST(pool_sleep_copies, they_end_with_their_blocks)
 SLEEP_TEST(pool_sleep_copies, a_limit_says_how_much_wakes_leave)
 {
     char byte;
-    EXPECT_INVALID(mend_keep_host_memory(NULL, 0));
-    EXPECT_OK(mend_keep_host_memory(w->pool, 3 * SLEEP_BLOCK));
+    EXPECT_INVALID(mend_set_backup_cache_limit(NULL, 0));
+    EXPECT_OK(mend_set_backup_cache_limit(w->pool, 3 * SLEEP_BLOCK));
     cycle(w);
     EXPECT_STATS(w, copies_host_bytes, 3 * SLEEP_BLOCK);
-    EXPECT_OK(mend_keep_host_memory(w->pool, SLEEP_BLOCK + 1));
+    EXPECT_OK(mend_set_backup_cache_limit(w->pool, SLEEP_BLOCK + 1));
     EXPECT_STATS(w, copies_host_bytes, SLEEP_BLOCK);
     cycle(w);
-    EXPECT_OK(mend_keep_host_memory(w->pool, 0));
+    EXPECT_OK(mend_set_backup_cache_limit(w->pool, 0));
     EXPECT_LEDGER(w, host_allocations, 0);
     EXPECT_INVALID(mend_read_backup(w->pool, r->blocks[0], 1, &byte));
-    EXPECT_OK(mend_keep_host_memory(w->pool, UINT64_MAX));
+    EXPECT_OK(mend_set_backup_cache_limit(w->pool, UINT64_MAX));
 }
 
 /* Blocks of other sizes at other addresses take what fits, and what does not goes first. */

@@ -64,7 +64,7 @@ KIT_RIG_TEST(pool_sleep_faults, the_device_is_lost_while_it_sleeps, sleep_rig, s
 
 SLEEP_TEST(pool_sleep_faults, refused_memory_of_the_host_goes_back_later)
 {
-    EXPECT_OK(mend_keep_host_memory(w->pool, 0));
+    EXPECT_OK(mend_set_backup_cache_limit(w->pool, 0));
     EXPECT_OK(sleep_both_ways(r));
     kit_fail(w, "host_free", 0, 100, MEND_DRIVER_UNKNOWN);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));

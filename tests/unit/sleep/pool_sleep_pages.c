@@ -142,7 +142,7 @@ SLEEP_RIG_TEST(pool_sleep_pages, a_thousand_cycles_leak_nothing, open_pages(r))
     }
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_TRUE(mend_world_ledger(w).host_bytes <= 8 * SLEEP_PAGE);
-    EXPECT_OK(mend_keep_host_memory(w->pool, 0));
+    EXPECT_OK(mend_set_backup_cache_limit(w->pool, 0));
     const mend_sim_ledger after = mend_world_ledger(w);
     EXPECT_FIELDS(after, chunk_bytes, before.chunk_bytes, handles, before.handles);
     EXPECT_FIELDS(after, mappings, before.mappings, address_bytes, before.address_bytes);
