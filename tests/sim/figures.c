@@ -288,13 +288,13 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_asleep_live_bytes                                                                     \
     (IS(asleep_live_bytes) == asleep_in(l, ASLEEP_LIVE) &&                                         \
      l->ranges.asleep_bytes == asleep_in(l, ASLEEP_PAGES_LIVE))
-#define RULE_kept_host_bytes (IS(kept_host_bytes) == asleep_in(l, ASLEEP_HOST))
-#define RULE_copies_host_bytes                                                                     \
-    trial_is_between(0, IS(copies_host_bytes) + IS(kept_host_bytes), l->ledger.host_bytes)
-#define RULE_kept_file_bytes (IS(kept_file_bytes) == asleep_in(l, ASLEEP_FILE))
-#define RULE_sleeps          MODEL(sleeps)
-#define RULE_wakes           MODEL(wakes)
-#define RULE_dropped_bytes   MODEL(dropped_bytes)
+#define RULE_backup_host_bytes (IS(backup_host_bytes) == asleep_in(l, ASLEEP_HOST))
+#define RULE_backup_cache_bytes                                                                    \
+    trial_is_between(0, IS(backup_cache_bytes) + IS(backup_host_bytes), l->ledger.host_bytes)
+#define RULE_backup_file_bytes (IS(backup_file_bytes) == asleep_in(l, ASLEEP_FILE))
+#define RULE_sleeps            MODEL(sleeps)
+#define RULE_wakes             MODEL(wakes)
+#define RULE_dropped_bytes     MODEL(dropped_bytes)
 
 /* Of destroyed ranges, those stay that something is mapped in. */
 #define CLOSED_RANGES          (l->pool->pool->heap.chunks.owing.count[MEND_OWED_RANGE])

@@ -126,7 +126,7 @@ bool mend_world_check(mend_world *world)
     EXPECT_U64_EQ(stats.reserved_bytes + stats.asleep_live_bytes,
                   stats.live_bytes + stats.free_bytes);
     /* The world has one pool, and nothing else in it asks for memory of the host, but checks. */
-    const uint64_t pinned_bytes = stats.kept_host_bytes + stats.copies_host_bytes;
+    const uint64_t pinned_bytes = stats.backup_host_bytes + stats.backup_cache_bytes;
     EXPECT_TRUE(ledger.host_bytes >= pinned_bytes);
     EXPECT_TRUE((ledger.host_allocations > 0) == (pinned_bytes > 0) ||
                 world->pool->checks != NULL ||

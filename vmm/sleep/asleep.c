@@ -159,7 +159,7 @@ void mend_sleep_statistics(const mend_heap *heap, mend_stats *stats)
     const mend_chunks *chunks = &heap->chunks;
     stats->asleep_bytes = chunks->asleep_bytes;
     stats->asleep_live_bytes = chunks->asleep_live_bytes;
-    stats->kept_host_bytes = heap->keeping.host_bytes;
-    stats->kept_file_bytes = heap->keeping.file_bytes;
-    stats->copies_host_bytes = heap->keeping.copies_bytes;
+    stats->backup_host_bytes = heap->keeping.host_bytes;
+    stats->backup_file_bytes = heap->keeping.file_bytes;
+    stats->backup_cache_bytes = heap->keeping.copies_bytes;
 }

@@ -200,7 +200,7 @@ MEND_API mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *i
  * as to copy to it, so a sleep after the first one is that much faster. With what sleeps it is
  * never more than 1.25 times what slept on the host at once; mend_trim frees that of blocks which
  * are gone, and a sleep that finds no other memory of the host all of it
- * (mend_stats.copies_host_bytes). Freeing calls the driver.
+ * (mend_stats.backup_cache_bytes). Freeing calls the driver.
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (pool is NULL); MEND_ERROR_FORKED; MEND_ERROR_DRIVER;
  * MEND_ERROR_DEVICE_LOST.
  */

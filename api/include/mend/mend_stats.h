@@ -90,8 +90,8 @@
     X(history_lost, "1", "of these, events that it no longer has")                                 \
     X(asleep_bytes, "B", "memory of sleeping chunks: not in reserved_bytes, and needed to wake")   \
     X(asleep_live_bytes, "B", "of live_bytes, in sleeping chunks")                                 \
-    X(kept_host_bytes, "B", "contents of these, in pinned memory of the host")                     \
-    X(kept_file_bytes, "B", "contents of these, in files")                                         \
+    X(backup_host_bytes, "B", "contents of these, in pinned memory of the host")                   \
+    X(backup_file_bytes, "B", "contents of these, in files")                                       \
     X(sleeps, "1", "successful mend_sleep that put memory to sleep")                               \
     X(wakes, "1", "successful mend_wake that woke memory")                                         \
     X(dropped_bytes, "B", "contents of blocks that were dropped when they went to sleep")          \
@@ -106,7 +106,7 @@
     X(soft_limit_passed, "1", "allocations for which the pool grew above it")                      \
     X(collected_bytes, "B", "total given back as surplus")                                         \
     X(record_lost, "1", "events that the recording of the pool lacks")                             \
-    X(copies_host_bytes, "B", "pinned memory of the host that wakes left for the next sleep")      \
+    X(backup_cache_bytes, "B", "pinned memory of the host that wakes left for the next sleep")     \
     X(waited_requests, "1", "requests for which the host waited for the GPU, to find room")        \
     X(limit_file_lost, "1", "1: limit_file is damaged, and its pools no longer keep to one limit") \
     X(pending_bytes, "B",                                                                          \

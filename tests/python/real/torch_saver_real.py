@@ -139,7 +139,7 @@ class Saver(Programs):
         """At one place of the host, until a resume that does not retain, or the tensor ends."""
         self.runs("""
             def kept():
-                return libmend.stats()["copies_host_bytes"]
+                return libmend.stats()["backup_cache_bytes"]
 
             with saver.region("w", enable_cpu_backup=True):
                 weights = filled(2, 4)

@@ -241,7 +241,7 @@ class Sleep(Programs):
             with tempfile.TemporaryDirectory() as folder:
                 report = sleep({"a": "file"}, directory=folder)
                 assert report.file_bytes == 40 * MIB and report.host_bytes == 0, report
-                assert libmend.stats()["kept_file_bytes"] == 40 * MIB
+                assert libmend.stats()["backup_file_bytes"] == 40 * MIB
                 assert os.listdir(folder) == []
             assert wake().file_bytes == 40 * MIB
             assert holds(tensor, 11)

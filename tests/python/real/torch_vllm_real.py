@@ -96,7 +96,7 @@ class Vllm(Programs):
         """VLLM_SLEEP_MODE_RELEASE_HOST_MEMORY; by default it is there for the next sleep."""
         self.runs("""
             def kept():
-                return libmend.stats()["copies_host_bytes"] // MIB
+                return libmend.stats()["backup_cache_bytes"] // MIB
 
             with allocator.use_memory_pool("weights"):
                 weights = filled(5, 64)

@@ -133,7 +133,7 @@ SCENE_TEST(pool_quiesce, sleepers_and_graphs_come_through, open_scene(r, true))
     EXPECT_OK(mend_quiesce(w->pool, NULL));
     checkpoint_and_restore(r);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL)); /* in shareable memory */
-    EXPECT_TRUE(mend_world_stats(w).copies_host_bytes > 0);
+    EXPECT_TRUE(mend_world_stats(w).backup_cache_bytes > 0);
     EXPECT_OK(mend_quiesce(w->pool, NULL));
     EXPECT_LEDGER(w, host_allocations, 0);
     checkpoint_and_restore(r);

@@ -17,13 +17,13 @@ SLEEP_TEST(pool_sleep, contents_are_kept_in_a_file)
     options.directory = sleep_rig_directory();
     EXPECT_OK(mend_sleep(w->pool, &options, &report));
     EXPECT_FIELDS(report, file_bytes, SLEEP_BLOCKS * SLEEP_BLOCK, host_bytes, 0);
-    EXPECT_STATS(w, kept_file_bytes, report.file_bytes);
+    EXPECT_STATS(w, backup_file_bytes, report.file_bytes);
     EXPECT_U64_EQ(0, mend_world_ledger(w).host_allocations); /* the buffers went */
     EXPECT_TRUE(mend_world_check(w));
     mend_wake_report woken = MEND_WAKE_REPORT_INIT;
     EXPECT_OK(mend_wake(w->pool, NULL, 0, &woken));
     EXPECT_U64_EQ(report.file_bytes, woken.file_bytes);
-    EXPECT_STATS(w, kept_file_bytes, 0);
+    EXPECT_STATS(w, backup_file_bytes, 0);
 }
 
 KIT_TEST(pool_sleep, chunks_with_blocks_that_stay_awake_stay_and_the_report_says_so)

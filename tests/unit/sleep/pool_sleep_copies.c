@@ -12,7 +12,7 @@ enum { ALL = SLEEP_BLOCKS * SLEEP_BLOCK };
 static void cycle(mend_world *w)
 {
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_STATS(w, copies_host_bytes, 0);
+    EXPECT_STATS(w, backup_cache_bytes, 0);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_TRUE(mend_world_check(w));
 }
@@ -24,7 +24,7 @@ SLEEP_TEST(pool_sleep_copies, the_next_sleep_pins_nothing)
     const void *first;
     const void *again;
     cycle(w);
-    EXPECT_STATS(w, copies_host_bytes, ALL, kept_host_bytes, 0);
+    EXPECT_STATS(w, backup_cache_bytes, ALL, backup_host_bytes, 0);
     EXPECT_OK(mend_get_backup(w->pool, r->blocks[1], SLEEP_BLOCK, &first));
     kit_fail(w, "host_alloc", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
     for (int i = 0; i < 3; i++) {
@@ -61,7 +61,7 @@ SLEEP_TEST(pool_sleep_copies, they_are_of_blocks_that_live)
     EXPECT_REFUSAL(INVALID_ARGUMENT, "has no copy", mend_read_backup(w->pool, address, 1, &byte));
     EXPECT_OK(mend_read_backup(w->pool, r->blocks[1], 1, &byte));
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_STATS(w, copies_host_bytes, ALL - SLEEP_BLOCK);
+    EXPECT_STATS(w, backup_cache_bytes, ALL - SLEEP_BLOCK);
     EXPECT_TRUE(mend_world_check(w));
 }
 
@@ -150,7 +150,7 @@ SLEEP_TEST(pool_sleep_copies, they_end_with_their_blocks)
     EXPECT_OK(mend_read_backup(w->pool, pair[0], SMALL, read));
     kit_release(w, pair[0], SMALL, S(0));
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_STATS(w, copies_host_bytes, ALL);
+    EXPECT_STATS(w, backup_cache_bytes, ALL);
     kit_release(w, other, SMALL, S(0));
 }
 
@@ -160,9 +160,9 @@ SLEEP_TEST(pool_sleep_copies, a_limit_says_how_much_wakes_leave)
     EXPECT_INVALID(mend_set_backup_cache_limit(NULL, 0));
     EXPECT_OK(mend_set_backup_cache_limit(w->pool, 3 * SLEEP_BLOCK));
     cycle(w);
-    EXPECT_STATS(w, copies_host_bytes, 3 * SLEEP_BLOCK);
+    EXPECT_STATS(w, backup_cache_bytes, 3 * SLEEP_BLOCK);
     EXPECT_OK(mend_set_backup_cache_limit(w->pool, SLEEP_BLOCK + 1));
-    EXPECT_STATS(w, copies_host_bytes, SLEEP_BLOCK);
+    EXPECT_STATS(w, backup_cache_bytes, SLEEP_BLOCK);
     cycle(w);
     EXPECT_OK(mend_set_backup_cache_limit(w->pool, 0));
     EXPECT_LEDGER(w, host_allocations, 0);
@@ -207,7 +207,7 @@ SLEEP_TEST(pool_sleep_copies, they_go_where_the_host_lacks_memory)
     sleep_rig_sleep(r, 1, MEND_BACKUP_HOST); /* of copies */
     EXPECT_OK(
         mend_sleep(w->pool, SLEEP_TAG(0, MEND_BACKUP_HOST, .others = MEND_STAY_RESIDENT), NULL));
-    EXPECT_STATS(w, copies_host_bytes, 0);
+    EXPECT_STATS(w, backup_cache_bytes, 0);
     EXPECT_TRUE(mend_world_check(w));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_release(w, other, SLEEP_BLOCK / 4, S(0));

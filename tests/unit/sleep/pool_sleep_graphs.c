@@ -23,9 +23,9 @@ KIT_TEST(pool_sleep_graphs, contents_go_with_the_last_block_and_the_rest_with_th
     void *held = kit_alloc(w, size_bytes - MEND_MIB, S(0));
     mend_sim_graph *graph = kit_end_captured_graph_pool(w, S(0), graph_pool);
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_TRUE(mend_world_stats(w).kept_host_bytes > 0);
+    EXPECT_TRUE(mend_world_stats(w).backup_host_bytes > 0);
     kit_free(w, held, S(0));
-    EXPECT_STATS(w, kept_host_bytes, 0);
+    EXPECT_STATS(w, backup_host_bytes, 0);
     EXPECT_LEDGER(w, host_allocations, 0);
     EXPECT_TRUE(mend_world_stats(w).asleep_bytes > 0);
     EXPECT_TRUE(mend_world_check(w));

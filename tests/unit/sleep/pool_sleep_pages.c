@@ -48,7 +48,7 @@ SLEEP_RIG_TEST(pool_sleep_pages, pages_are_decommitted_and_committed_again_meanw
 {
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     EXPECT_OK(decommit(r, 1, 2));
-    EXPECT_STATS(w, kept_host_bytes, 2 * SLEEP_PAGE, asleep_bytes, 2 * SLEEP_PAGE);
+    EXPECT_STATS(w, backup_host_bytes, 2 * SLEEP_PAGE, asleep_bytes, 2 * SLEEP_PAGE);
     EXPECT_U64_EQ(2 * SLEEP_PAGE, info_of(r->range).committed_bytes);
     EXPECT_STATS(w, range_free_bytes, 0);
     EXPECT_TRUE(mend_world_check(w));
