@@ -51,8 +51,9 @@ int main(void)
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
     options.rules = rules;
     options.rule_count = 1;
-    mend_quiesce_report report = MEND_QUIESCE_REPORT_INIT;
-    if (mend_sleep(pool, &options, NULL) != MEND_OK || mend_quiesce(pool, &report) != MEND_OK) {
+    mend_prepare_checkpoint_report report = MEND_PREPARE_CHECKPOINT_REPORT_INIT;
+    if (mend_sleep(pool, &options, NULL) != MEND_OK ||
+        mend_prepare_checkpoint(pool, &report) != MEND_OK) {
         return 1;
     }
     printf("private now: %llu MiB; a checkpoint keeps %llu MiB\n",

@@ -80,7 +80,7 @@ const scenario range_scenarios[] = {
     {"wake", {WAKE, 0, 0, 0}, .way = {.chunks_created = 5}, STEPS(TAGGED_MEMORY, {SLEEP, 2, 0, 0})},
     {"wake_into_free_chunks", {WAKE, 0, 0, 0}, .way = {.chunks_created = 3, .events = 1},
      STEPS(TAGGED_MEMORY, {SLEEP, 2, 0, 0}, {ALLOC, 92, 0, CHUNKS(2)}, {FREE, 92, 0, 0})},
-    {"quiesce_of_shareable_memory", {QUIESCE, 0, 0, 0},
+    {"prepare_checkpoint_of_shareable_memory", {PREPARE_CHECKPOINT, 0, 0, 0},
      .way = {.chunks_created = 4, .chunks_released = 6, .host_waits = 1},
      STEPS({ALLOC, 0, 0, CHUNKS(3)}, {ALLOC, 1, 0, 700}, {ALLOC, 2, 0, CHUNKS(2)},
            {FREE, 2, 0, 0})},

@@ -209,7 +209,7 @@ static mend_result share(story_run *run, const operation *op, slot *block)
     }
 }
 
-static mend_result sleep_or_quiesce(story_run *run, const operation *op)
+static mend_result sleep_or_prepare(story_run *run, const operation *op)
 {
     static const mend_sleep_rule rules[] = {{1, MEND_BACKUP_HOST}, {2, MEND_BACKUP_FILE}};
     mend_pool *pool = run->world.pool;
@@ -227,7 +227,7 @@ static mend_result sleep_or_quiesce(story_run *run, const operation *op)
     case WAKE:
         return mend_wake(pool, NULL, 0, NULL);
     default:
-        return mend_quiesce(pool, NULL);
+        return mend_prepare_checkpoint(pool, NULL);
     }
 }
 
@@ -235,8 +235,8 @@ mend_result story_call(story_run *run, const operation *op)
 {
     mend_pool *pool = run->world.pool;
     slot *block = &run->slots[op->slot];
-    if (op->action >= RANGE && op->action <= QUIESCE) {
-        return op->action <= RANGE_END ? call_range(run, op, block) : sleep_or_quiesce(run, op);
+    if (op->action >= RANGE && op->action <= PREPARE_CHECKPOINT) {
+        return op->action <= RANGE_END ? call_range(run, op, block) : sleep_or_prepare(run, op);
     }
     switch (op->action) {
     case ALLOC:

@@ -60,7 +60,7 @@ typedef enum story_action {
     TAG,
     SLEEP,
     WAKE,
-    QUIESCE,
+    PREPARE_CHECKPOINT,
     PRESSURE,
     FOREIGN,
     USE,

@@ -174,7 +174,7 @@ static bool is_documented(const scene *s)
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
                s->result == MEND_ERROR_OUT_OF_ADDRESSES || s->result == MEND_ERROR_UNKNOWN_STREAM;
     case WAKE:
-    case QUIESCE:
+    case PREPARE_CHECKPOINT:
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY;
     case RANGE:
         return documented || s->result == MEND_ERROR_OUT_OF_ADDRESSES;
@@ -373,7 +373,8 @@ void scene_judge_failure(const scene *s)
 {
     const action called = s->given->call.action;
     const bool is_call = s->given->kind == SCENARIO_CALL;
-    const bool sleeps = is_call && (called == SLEEP || called == WAKE || called == QUIESCE);
+    const bool sleeps =
+        is_call && (called == SLEEP || called == WAKE || called == PREPARE_CHECKPOINT);
     const bool is_for_that = is_call && (called == TRIM || called == TRIM_WAIT || called == LIMIT);
     /* Room for a compaction may have been made so, or for a chunk of the right size. */
     bool gave_back = s->after.stats.chunks_released > s->before.stats.chunks_released;

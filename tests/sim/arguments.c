@@ -106,7 +106,7 @@ static void refuse_sleep_and_views(trial *t, mend_pool *pool)
     REFUSED(mend_sleep(pool, &CUT(mend_sleep_options), NULL));
     REFUSED(mend_wake(NULL, NULL, 0, NULL));
     REFUSED(mend_wake(pool, NULL, 1, NULL));
-    REFUSED(mend_quiesce(NULL, NULL));
+    REFUSED(mend_prepare_checkpoint(NULL, NULL));
 }
 
 /* Fields of a configuration that are impossible, beside those of pool_misuse. */

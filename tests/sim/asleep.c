@@ -118,7 +118,7 @@ bool trial_may_answer_asleep(const trial *t, const trial_call *call)
                (call->kind == CALL_SLEEP || call->kind == CALL_PIN || call->kind == CALL_EXPORT ||
                 call->kind == CALL_EXPORT_BY_FABRIC || call->kind == CALL_GRAPH_POOL_RESTORE);
     case MEND_ERROR_PINNED:
-        return call->kind == CALL_QUIESCE ||
+        return call->kind == CALL_PREPARE_CHECKPOINT ||
                (call->kind == CALL_SLEEP && trial_holds_chunks(t, call->pool) && !call->waits);
     default:
         return false;
@@ -127,7 +127,8 @@ bool trial_may_answer_asleep(const trial *t, const trial_call *call)
 
 bool trial_may_remap(const trial_call *call)
 {
-    return call->kind == CALL_COMPACT || call->kind == CALL_SLEEP || call->kind == CALL_QUIESCE;
+    return call->kind == CALL_COMPACT || call->kind == CALL_SLEEP ||
+           call->kind == CALL_PREPARE_CHECKPOINT;
 }
 
 /* ---- what sleeps ----------------------------------------------------------------------------- */

@@ -156,14 +156,15 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
         return call->kind == CALL_PIN;
     case MEND_ERROR_NOT_SUPPORTED:
         return call->kind == CALL_FIND_KEPT || trial_may_lack_fabric(t, call) ||
-               (exports && t->had_quiesce) ||
+               (exports && t->had_prepare_checkpoint) ||
                (t->config.plain != 0 && call->kind == CALL_EXPORT_BY_FABRIC);
     case MEND_ERROR_INVALID_ARGUMENT:
         return call->kind == CALL_READ_KEPT || call->kind == CALL_FIND_KEPT ||
                (call->kind == CALL_GRAPH_POOL_RESTORE && trial_holds_chunks(t, call->pool));
     case MEND_ERROR_OUT_OF_MEMORY:
     case MEND_ERROR_OUT_OF_ADDRESSES:
-        return call->kind == CALL_ALLOC || call->kind == CALL_WAKE || call->kind == CALL_QUIESCE ||
+        return call->kind == CALL_ALLOC || call->kind == CALL_WAKE ||
+               call->kind == CALL_PREPARE_CHECKPOINT ||
                trial_may_answer_range(t, call, may_know_a_capture(t)) ||
                (trial_is_import(call) && lacks_memory_or_addresses(t));
     case MEND_ERROR_PINNED:
@@ -175,7 +176,8 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
         }
         return (call->kind == CALL_COMPACT || waits_for_copies(t, call) ||
                 call->kind == CALL_CLOSE || call->kind == CALL_SLEEP ||
-                call->kind == CALL_QUIESCE || (call->kind == CALL_TRIM && call->waits)) &&
+                call->kind == CALL_PREPARE_CHECKPOINT ||
+                (call->kind == CALL_TRIM && call->waits)) &&
                may_know_a_capture(t);
     default:
         return trial_may_answer_asleep(t, call);

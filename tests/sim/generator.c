@@ -296,7 +296,7 @@ static const overlay overlays[] = {
     {1,
      WHERE(file_percent),
      {{OP_MEMBER, 8, RARELY, 0}, {OP_TRIM, 16, ANY, 0}, {OP_FOREIGN, 8, ANY, 0}}},
-    {4, NO_SETTING, {{OP_QUIESCE, 8, RARELY, 0}}},
+    {4, NO_SETTING, {{OP_PREPARE_CHECKPOINT, 8, RARELY, 0}}},
     {1, WHERE(record), {{OP_RECALL, 4, ANY, 0}}},
 };
 

@@ -134,7 +134,7 @@
     X(MEMBER, change_member,                                                                       \
       "another process holds `amount` 256ths of the limit that the pools share by a file; an odd " \
       "slot: it dies before that")                                                                 \
-    X(QUIESCE, quiesce,                                                                            \
+    X(PREPARE_CHECKPOINT, prepare_checkpoint,                                                      \
       "prepares the pool for a checkpoint; if it is alone, the process is checkpointed, "          \
       "and restored")                                                                              \
     X(USE_IMPORT, use_import,                                                                      \

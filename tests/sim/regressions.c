@@ -294,10 +294,10 @@ HOLDS(sim_regressions, a_search_for_memory_does_not_forget_that_addresses_are_sh
       "FREE slot 5 amount 107 / FREE / ROOM")
 
 /* Freed memory of a graph pool had lost its mapping, and was said to be used by others. */
-HOLDS(sim_regressions, a_restoration_maps_again_what_a_quiesce_could_not, "",
+HOLDS(sim_regressions, a_restoration_maps_again_what_a_prepare_checkpoint_could_not, "",
       "ALLOC size 199 / GRAPH_POOL_CREATE slot 4 / GRAPH_POOL_BEGIN slot 7 / ALLOC slot 5 / "
       "CHECKPOINT slot "
-      "7 / FREE slot 5 / FAULT size 10 alignment 5 amount 3 / QUIESCE / RESTORE slot 4")
+      "7 / FREE slot 5 / FAULT size 10 alignment 5 amount 3 / PREPARE_CHECKPOINT / RESTORE slot 4")
 
 /* The pool gave back what the device lacked, and its own import kept it. */
 HOLDS(sim_rations, a_collection_gives_no_more_for_what_importers_keep, "keep_free_percent 60",

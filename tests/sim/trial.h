@@ -93,7 +93,7 @@ typedef struct trial_seen {
     X(READ_KEPT, mend_read_backup(pool, call->pointer, call->size_bytes, call->host))              \
     X(FIND_KEPT,                                                                                   \
       mend_get_backup(pool, call->pointer, call->size_bytes, (const void **)&call->host))          \
-    X(QUIESCE, mend_quiesce(pool, NULL))                                                           \
+    X(PREPARE_CHECKPOINT, mend_prepare_checkpoint(pool, NULL))                                     \
     X(GRAPH_POOL_CREATE, mend_graph_pool_create(pool, &call->graph_pool))                          \
     X(GRAPH_POOL_BEGIN, mend_graph_pool_begin(call->graph_pool, call->stream))                     \
     X(GRAPH_POOL_END, mend_graph_pool_end(call->graph_pool))                                       \
@@ -190,7 +190,7 @@ struct trial {
     int calling_pool;
     bool has_called; /* in the present step */
     bool had_sleep;  /* since the last look, a call of sleep or wake was made */
-    bool had_quiesce;
+    bool had_prepare_checkpoint;
     bool may_unmap; /* in it, a call that may compact met what was planted */
 
     bool refused;       /* an allocator that was set has refused what the pool was not asked for */

@@ -66,7 +66,7 @@ typedef struct forked {
     X(mend_range_create(f->pool, 1, NULL, &f->range))                                              \
     X(mend_sleep(f->pool, NULL, NULL))                                                             \
     X(mend_wake(f->pool, NULL, 0, NULL))                                                           \
-    X(mend_quiesce(f->pool, NULL))                                                                 \
+    X(mend_prepare_checkpoint(f->pool, NULL))                                                      \
     X(mend_get_regions(f->pool, NULL, sizeof(mend_region), 0, &f->count))                          \
     X(mend_get_holders(f->pool, 0, NULL, sizeof(mend_holder), 0, &f->count))                       \
     X(mend_history_start(f->pool, 0))                                                              \

@@ -195,11 +195,11 @@ static mend_result check_way(const mend_heap *heap, const mend_extent *what, men
                                     heap->chunks.properties.share_types != MEND_SHARE_NONE);
     }
     if (!can_export) {
-        return is_private
-                   ? mend_failure(MEND_ERROR_NOT_SUPPORTED,
-                                  "mend_export: mend_quiesce has made the memory at 0x%llx private",
-                                  (unsigned long long)what->address)
-                   : cannot_export(heap, way);
+        return is_private ? mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                                         "mend_export: mend_prepare_checkpoint has made the memory "
+                                         "at 0x%llx private",
+                                         (unsigned long long)what->address)
+                          : cannot_export(heap, way);
     }
     return way == MEND_EXPORT_BY_FILE ? mend_share_open() : MEND_OK;
 }

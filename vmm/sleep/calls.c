@@ -186,12 +186,12 @@ mend_result mend_set_backup_cache_limit(mend_pool *pool, uint64_t most_bytes)
 
 /* ---- checkpoints of the process -------------------------------------------------------------- */
 
-mend_result mend_quiesce(mend_pool *pool, mend_quiesce_report *report)
+mend_result mend_prepare_checkpoint(mend_pool *pool, mend_prepare_checkpoint_report *report)
 {
-    mend_quiesce_report all = MEND_QUIESCE_REPORT_INIT;
-    MEND_TRY(mend_pool_check_struct(report, "mend_quiesce_report"));
-    MEND_INVALID_IF(pool == NULL, "mend_quiesce: pool is NULL");
+    mend_prepare_checkpoint_report all = MEND_PREPARE_CHECKPOINT_REPORT_INIT;
+    MEND_TRY(mend_pool_check_struct(report, "mend_prepare_checkpoint_report"));
+    MEND_INVALID_IF(pool == NULL, "mend_prepare_checkpoint: pool is NULL");
     MEND_TRY(mend_pool_enter_all(pool));
-    return mend_pool_leave_all_with(pool, mend_heap_quiesce(&pool->heap, &all), report, &all,
-                                    sizeof(all));
+    return mend_pool_leave_all_with(pool, mend_heap_prepare_checkpoint(&pool->heap, &all), report,
+                                    &all, sizeof(all));
 }

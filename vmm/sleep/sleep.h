@@ -30,10 +30,10 @@ mend_result mend_sleep_find(mend_heap *heap, uint64_t address, uint64_t size_byt
                             const void **host);
 mend_result mend_sleep_read(mend_heap *heap, uint64_t address, uint64_t size_bytes, void *host);
 
-/* ---- quiesce.c ------------------------------------------------------------------------------- */
+/* ---- prepare_checkpoint.c -------------------------------------------------------------------- */
 
-/* As mend_quiesce; `report` is of full size. */
-mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report);
+/* As mend_prepare_checkpoint; `report` is of full size. */
+mend_result mend_heap_prepare_checkpoint(mend_heap *heap, mend_prepare_checkpoint_report *report);
 
 /* If the limit has no room for so much more: gives back idle empty chunks as mend_trim_to_create.
  * *lack: nothing where it has room. */

@@ -223,7 +223,7 @@ MEND_API mend_result mend_read_backup(mend_pool *pool, const void *address, uint
 /*
  * Finds it instead: *host is where it lies in pinned memory, and may be read until its block is
  * freed or wakes; if it is awake, until it is freed, or mend_sleep, mend_set_backup_cache_limit or
- * mend_quiesce is called, which use that memory again. Results as mend_read_backup, and
+ * mend_prepare_checkpoint is called, which use that memory again. Results as mend_read_backup, and
  * MEND_ERROR_NOT_SUPPORTED (in a file, or in several places, as a block over several chunks).
  */
 MEND_API mend_result mend_get_backup(mend_pool *pool, const void *address, uint64_t size_bytes,
@@ -231,17 +231,17 @@ MEND_API mend_result mend_get_backup(mend_pool *pool, const void *address, uint6
 
 /* ---- checkpoints of the process -------------------------------------------------------------- */
 
-/* The report of mend_quiesce. */
-typedef struct mend_quiesce_report {
+/* The report of mend_prepare_checkpoint. */
+typedef struct mend_prepare_checkpoint_report {
     size_t struct_size;
     uint64_t released_bytes;  /* free memory given back to the device */
     uint64_t exchanged_bytes; /* memory of live blocks that is private now */
     uint64_t reserved_bytes;  /* memory of the device that the pool still holds: a checkpoint keeps
                                * it */
-} mend_quiesce_report;
-#define MEND_QUIESCE_REPORT_INIT                                                                   \
+} mend_prepare_checkpoint_report;
+#define MEND_PREPARE_CHECKPOINT_REPORT_INIT                                                        \
     {                                                                                              \
-        sizeof(mend_quiesce_report), 0, 0, 0                                                       \
+        sizeof(mend_prepare_checkpoint_report), 0, 0, 0                                            \
     }
 
 /*
@@ -265,7 +265,8 @@ typedef struct mend_quiesce_report {
  * works as before, and some of its memory may be private; blocks may be unusable as after a failed
  * mend_compact.
  */
-MEND_API mend_result mend_quiesce(mend_pool *pool, mend_quiesce_report *report);
+MEND_API mend_result mend_prepare_checkpoint(mend_pool *pool,
+                                             mend_prepare_checkpoint_report *report);
 
 #ifdef __cplusplus
 }

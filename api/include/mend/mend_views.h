@@ -252,7 +252,7 @@ typedef enum mend_event_cause {
     MEND_CAUSE_COLLECTION = 15,     /* the same with MEND_TRIM_SURPLUS, or the collector */
     MEND_CAUSE_PEER = 16,           /* another pool asked for memory */
     MEND_CAUSE_COMPACT = 17,        /* mend_compact */
-    MEND_CAUSE_SLEEP = 18,          /* mend_sleep, mend_wake and mend_quiesce */
+    MEND_CAUSE_SLEEP = 18,          /* mend_sleep, mend_wake and mend_prepare_checkpoint */
     MEND_CAUSES
 } mend_event_cause;
 

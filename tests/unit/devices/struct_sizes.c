@@ -22,7 +22,8 @@ static mend_range *range;
     X(sleep_report, mend_sleep_report,                                                             \
       (mend_wake(world.pool, NULL, 0, NULL), mend_sleep(world.pool, NULL, given)))                 \
     X(wake_report, mend_wake_report, mend_wake(world.pool, NULL, 0, given))                        \
-    X(quiesce_report, mend_quiesce_report, mend_quiesce(world.pool, given))                        \
+    X(prepare_checkpoint_report, mend_prepare_checkpoint_report,                                   \
+      mend_prepare_checkpoint(world.pool, given))                                                  \
     X(range_info, mend_range_info, mend_range_get_info(range, given))                              \
     X(room, mend_available, mend_get_available(world.pool, NULL, given))                           \
     X(stats, mend_stats, mend_get_stats(world.pool, given))                                        \

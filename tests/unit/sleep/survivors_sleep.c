@@ -1,4 +1,5 @@
-/* What a sleep, a wake and mend_quiesce do with memory that others know, or that is short. */
+/* What a sleep, a wake and mend_prepare_checkpoint do with memory that others know, or that is
+ * short. */
 #include "mend/mend_share.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
@@ -22,11 +23,11 @@ MEND_TEST(survivors_sleep, memory_at_a_second_address_is_not_made_private)
     kit_free(&w, blocks[2], NULL);
     kit_fail(&w, "unmap", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
     void *moved = kit_alloc_written(&w, 2 * MEND_MIB, NULL);
-    EXPECT_RESULT(MEND_ERROR_PINNED, mend_quiesce(w.pool, NULL));
+    EXPECT_RESULT(MEND_ERROR_PINNED, mend_prepare_checkpoint(w.pool, NULL));
     kit_expect_words("mapped at a second address");
     mend_sim_clear_faults(w.sim);
     kit_release(&w, moved, 2 * MEND_MIB, NULL); /* there is room for a copy */
-    EXPECT_RESULT(MEND_OK, mend_quiesce(w.pool, NULL));
+    EXPECT_RESULT(MEND_OK, mend_prepare_checkpoint(w.pool, NULL));
     kit_release(&w, blocks[1], MEND_MIB, NULL);
     kit_close(&w);
 }

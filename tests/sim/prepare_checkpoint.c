@@ -16,11 +16,11 @@ static void checkpoint(trial *t)
     }
 }
 
-bool trial_quiesce(trial *t, const operation *op)
+bool trial_prepare_checkpoint(trial *t, const operation *op)
 {
-    trial_call call = {.kind = CALL_QUIESCE, .pool = op->slot % t->pool_count};
+    trial_call call = {.kind = CALL_PREPARE_CHECKPOINT, .pool = op->slot % t->pool_count};
     t->had_sleep = true; /* it copies, and is no compaction */
-    t->had_quiesce = true;
+    t->had_prepare_checkpoint = true;
     trial_call_pool(t, op->thread % t->turns.count, &call);
     bool is_alone = t->pool_count == 1 && t->captures == 0 && !t->stopped && !t->may_be_lost;
     if (call.result == MEND_OK && is_alone && !call.faulty && t->neighbour == NULL) {

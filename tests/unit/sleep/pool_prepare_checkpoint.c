@@ -1,5 +1,5 @@
 /* A checkpoint of the process by another program: the simulated driver refuses it while other
- * processes may know of memory, and after mend_quiesce takes and restores everything. */
+ * processes may know of memory, and after mend_prepare_checkpoint takes and restores everything. */
 #include <string.h>
 
 #include "mend/mend_share.h"
@@ -60,81 +60,85 @@ static void checkpoint_and_restore(scene *s)
 
 #define SCENE_TEST(suite, name, opening) KIT_RIG_TEST(suite, name, scene, opening, close_scene(r))
 
-SCENE_TEST(pool_quiesce, shareable_memory_becomes_private, open_scene(r, true))
+SCENE_TEST(pool_prepare_checkpoint, shareable_memory_becomes_private, open_scene(r, true))
 {
     const char *reason = NULL;
-    mend_quiesce_report report = MEND_QUIESCE_REPORT_INIT;
+    mend_prepare_checkpoint_report report = MEND_PREPARE_CHECKPOINT_REPORT_INIT;
     EXPECT_ERROR(NOT_SUPPORTED, mend_sim_checkpoint(w->sim, &reason));
     EXPECT_STR_EQ("memory is exported, or was created to be shared with other processes", reason);
-    EXPECT_OK(mend_quiesce(w->pool, &report));
+    EXPECT_OK(mend_prepare_checkpoint(w->pool, &report));
     EXPECT_U64_EQ(mend_world_stats(w).reserved_bytes, report.exchanged_bytes);
     checkpoint_and_restore(r);
-    EXPECT_OK(mend_quiesce(w->pool, &report)); /* nothing is left to do */
+    EXPECT_OK(mend_prepare_checkpoint(w->pool, &report)); /* nothing is left to do */
     EXPECT_U64_EQ(0, report.exchanged_bytes);
     mend_export_token token;
     EXPECT_REFUSAL(
-        NOT_SUPPORTED, "mend_quiesce has made the memory",
+        NOT_SUPPORTED, "mend_prepare_checkpoint has made the memory",
         mend_export(w->pool, r->blocks[0], NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     void *more = kit_alloc(w, MEND_MIB, S(0));
     EXPECT_OK(mend_export(w->pool, more, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL,
                           NULL)); /* what comes later is shareable */
 }
 
-SCENE_TEST(pool_quiesce, without_room_for_a_copy_it_fails, open_scene(r, true))
+SCENE_TEST(pool_prepare_checkpoint, without_room_for_a_copy_it_fails, open_scene(r, true))
 {
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
     const uint64_t held_bytes = mend_world_stats(w).reserved_bytes;
     EXPECT_OK(mend_set_limit(w->pool, held_bytes));
-    EXPECT_REFUSAL(OUT_OF_MEMORY, "put blocks to sleep first", mend_quiesce(w->pool, NULL));
+    EXPECT_REFUSAL(OUT_OF_MEMORY, "put blocks to sleep first",
+                   mend_prepare_checkpoint(w->pool, NULL));
     EXPECT_LEDGER(w, chunk_bytes, held_bytes);
     EXPECT_OK(mend_set_limit(w->pool, 0));
-    EXPECT_OK(mend_quiesce(w->pool, NULL));
+    EXPECT_OK(mend_prepare_checkpoint(w->pool, NULL));
 }
 
 /* The driver refuses the waits behind the copies, which run on. */
-SCENE_TEST(pool_quiesce, what_copies_write_to_stays_until_they_end, open_scene_with(r, slow))
+SCENE_TEST(pool_prepare_checkpoint, what_copies_write_to_stays_until_they_end,
+           open_scene_with(r, slow))
 {
     kit_fail(w, "context_synchronize", 1, 1, 999); /* not the one at the beginning */
     kit_fail(w, "stream_synchronize", 0, 2, 999);
-    EXPECT_ERROR(DRIVER, mend_quiesce(w->pool, NULL));
+    EXPECT_ERROR(DRIVER, mend_prepare_checkpoint(w->pool, NULL));
     mend_sim_clear_faults(w->sim);
     EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
     EXPECT_TRUE(mend_world_check(w));
-    EXPECT_OK(mend_quiesce(w->pool, NULL));
+    EXPECT_OK(mend_prepare_checkpoint(w->pool, NULL));
 }
 
-SCENE_TEST(pool_quiesce, exported_and_pinned_memory_is_named, open_scene(r, true))
+SCENE_TEST(pool_prepare_checkpoint, exported_and_pinned_memory_is_named, open_scene(r, true))
 {
     mend_export_token token;
     EXPECT_OK(
         mend_export(w->pool, r->blocks[0], NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    EXPECT_REFUSAL(PINNED, "1 blocks are exported and 0 imported", mend_quiesce(w->pool, NULL));
+    EXPECT_REFUSAL(PINNED, "1 blocks are exported and 0 imported",
+                   mend_prepare_checkpoint(w->pool, NULL));
     kit_release(w, r->blocks[0], MEND_MIB / 2, S(0));
     r->blocks[0] = NULL;
     EXPECT_OK(mend_pin(w->pool, r->blocks[1], MEND_MIB));
-    EXPECT_REFUSAL(PINNED, "was created to be shared, and is pinned", mend_quiesce(w->pool, NULL));
+    EXPECT_REFUSAL(PINNED, "was created to be shared, and is pinned",
+                   mend_prepare_checkpoint(w->pool, NULL));
     EXPECT_OK(mend_unpin(w->pool, r->blocks[1], MEND_MIB));
-    EXPECT_OK(mend_quiesce(w->pool, NULL));
+    EXPECT_OK(mend_prepare_checkpoint(w->pool, NULL));
     EXPECT_OK(mend_pin(w->pool, r->blocks[1], MEND_MIB));
-    EXPECT_OK(mend_quiesce(w->pool, NULL)); /* private memory may be pinned */
+    EXPECT_OK(mend_prepare_checkpoint(w->pool, NULL)); /* private memory may be pinned */
     EXPECT_OK(mend_unpin(w->pool, r->blocks[1], MEND_MIB));
     checkpoint_and_restore(r);
 }
 
-SCENE_TEST(pool_quiesce, sleepers_and_graphs_come_through, open_scene(r, true))
+SCENE_TEST(pool_prepare_checkpoint, sleepers_and_graphs_come_through, open_scene(r, true))
 {
     kit_begin_capture(w, S(0));
     kit_write(w, S(0), r->blocks[0], MEND_MIB / 2);
     mend_sim_graph *graph = kit_end_capture(w, S(0));
-    EXPECT_OK(mend_quiesce(w->pool, NULL));
+    EXPECT_OK(mend_prepare_checkpoint(w->pool, NULL));
     checkpoint_and_restore(r);
     kit_launch_graph(w, graph, S(0));
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_OK(mend_quiesce(w->pool, NULL));
+    EXPECT_OK(mend_prepare_checkpoint(w->pool, NULL));
     checkpoint_and_restore(r);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL)); /* in shareable memory */
     EXPECT_TRUE(mend_world_stats(w).backup_cache_bytes > 0);
-    EXPECT_OK(mend_quiesce(w->pool, NULL));
+    EXPECT_OK(mend_prepare_checkpoint(w->pool, NULL));
     EXPECT_LEDGER(w, host_allocations, 0);
     checkpoint_and_restore(r);
     mend_sim_graph_destroy(w->sim, graph);
@@ -151,17 +155,18 @@ static void free_meanwhile(void *context, const char *call, KIT_UNUSED int is_af
     }
 }
 
-SCENE_TEST(pool_quiesce, what_others_free_meanwhile_goes_back, open_scene(r, true))
+SCENE_TEST(pool_prepare_checkpoint, what_others_free_meanwhile_goes_back, open_scene(r, true))
 {
-    mend_quiesce_report report = MEND_QUIESCE_REPORT_INIT;
+    mend_prepare_checkpoint_report report = MEND_PREPARE_CHECKPOINT_REPORT_INIT;
     const uint64_t held = mend_world_stats(w).reserved_bytes;
     mend_sim_set_call_observer(w->sim, free_meanwhile, r);
-    EXPECT_OK(mend_quiesce(w->pool, &report));
+    EXPECT_OK(mend_prepare_checkpoint(w->pool, &report));
     mend_sim_set_call_observer(w->sim, NULL, NULL);
     EXPECT_FIELDS(report, reserved_bytes, 0, released_bytes, held);
 }
 
-SCENE_TEST(pool_quiesce, the_device_notices_calls_of_a_checkpointed_process, open_scene(r, false))
+SCENE_TEST(pool_prepare_checkpoint, the_device_notices_calls_of_a_checkpointed_process,
+           open_scene(r, false))
 {
     w->violations_meant = 1;
     EXPECT_OK(mend_sim_checkpoint(w->sim, NULL));

@@ -74,10 +74,11 @@ static bool is_shareable(const mend_chunk *chunk)
 static mend_result check(const mend_heap *heap)
 {
     if (heap->exports.count > 0 || heap->imports.by_address.count > 0) {
-        return mend_failure(MEND_ERROR_PINNED,
-                            "mend_quiesce: %zu blocks are exported and %zu imported; free or close "
-                            "them first",
-                            heap->exports.count, heap->imports.by_address.count);
+        return mend_failure(
+            MEND_ERROR_PINNED,
+            "mend_prepare_checkpoint: %zu blocks are exported and %zu imported; free or close "
+            "them first",
+            heap->exports.count, heap->imports.by_address.count);
     }
     for (const mend_chunk *at = mend_chunk_from(&heap->chunks, 0); at != NULL;
          at = mend_chunk_next(at)) {
@@ -87,7 +88,8 @@ static mend_result check(const mend_heap *heap)
         if (at->zone == MEND_ZONE_RANGE && at->live_bytes > 0) {
             return mend_failure(
                 MEND_ERROR_PINNED,
-                "mend_quiesce: memory at 0x%llx was created to be shared, and holds pages of a "
+                "mend_prepare_checkpoint: memory at 0x%llx was created to be shared, and holds "
+                "pages of a "
                 "range; put them to sleep (mend_sleep keeps what is in them), or decommit them "
                 "first",
                 (unsigned long long)at->address);
@@ -96,7 +98,7 @@ static mend_result check(const mend_heap *heap)
         if (at->pins > 0 || is_mapped_twice) {
             return mend_failure(
                 MEND_ERROR_PINNED,
-                "mend_quiesce: the chunk at 0x%llx was created to be shared, and is %s",
+                "mend_prepare_checkpoint: the chunk at 0x%llx was created to be shared, and is %s",
                 (unsigned long long)at->address,
                 is_mapped_twice
                     ? "mapped at a second address"
@@ -108,7 +110,7 @@ static mend_result check(const mend_heap *heap)
 }
 
 /* Chunks come and go only under the grow lock, but other threads free blocks meanwhile. */
-static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
+static mend_result make_private(mend_heap *heap, mend_prepare_checkpoint_report *report)
 {
     mend_result result = check(heap);
     uint64_t behind = 0;
@@ -122,13 +124,13 @@ static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
         }
     }
     return result == MEND_ERROR_OUT_OF_MEMORY
-               ? mend_failure(MEND_ERROR_OUT_OF_MEMORY,
-                              "mend_quiesce: no room for the copy of a chunk; put blocks to sleep "
-                              "first")
+               ? mend_failure(MEND_ERROR_OUT_OF_MEMORY, "mend_prepare_checkpoint: no room for the "
+                                                        "copy of a chunk; put blocks to sleep "
+                                                        "first")
                : result;
 }
 
-static mend_result quiesce(mend_heap *heap, mend_quiesce_report *report)
+static mend_result prepare_checkpoint(mend_heap *heap, mend_prepare_checkpoint_report *report)
 {
     uint64_t first_bytes = 0;
     uint64_t last_bytes = 0;
@@ -142,12 +144,12 @@ static mend_result quiesce(mend_heap *heap, mend_quiesce_report *report)
     return MEND_OK;
 }
 
-mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report)
+mend_result mend_heap_prepare_checkpoint(mend_heap *heap, mend_prepare_checkpoint_report *report)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
     MEND_TRY(mend_enter(heap, &scope));
-    const mend_result result = quiesce(heap, report);
+    const mend_result result = prepare_checkpoint(heap, report);
     mend_driver_scope_close(heap, &scope);
     return result;
 }
