@@ -16,7 +16,7 @@ import sys
 LISTS = ("h200", "reference")
 STEP = 0.002  # of the grid on which `fit` searches
 MIB = 1 << 20
-SMALL_HOLDER_BYTES = 16 * MIB
+SMALL_OWNER_BYTES = 16 * MIB
 CAUSES = {"growing": ["growing"], "moving": ["moving"], "retiring": ["retiring"],
           "giving back": ["giving_back"], "fences and waits": ["fences", "host_waits"],
           "other": ["undoing", "addresses", "copying", "asking"]}
@@ -61,7 +61,7 @@ def memory_of(row):
     moment = memory["failure"] or memory["peak_reserved"]
     small, large = moment["small"], moment["large"]
     by_size = [kind for kind in large["partial_by_size"]
-               if (kind["holder_up_to_bytes"] or sys.maxsize) <= SMALL_HOLDER_BYTES]
+               if (kind["owner_up_to_bytes"] or sys.maxsize) <= SMALL_OWNER_BYTES]
     return {
         "live": moment["live_bytes"],
         "not live": moment["reserved_bytes"] - moment["live_bytes"],

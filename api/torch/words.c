@@ -80,11 +80,11 @@ static void add_mend(words *to, const mend_error *error, const mend_torch_allowe
     }
     add_in_python(to, advice, "mend_compact", "libmend.compact()");
     bool has_lines = false;
-    bool has_holders = f->holders[0] != NULL;
-    for (int i = 0; i < 3 && f->holders[i] != NULL; i++) {
-        has_lines = has_lines || f->holders[i]->stack != 0;
+    bool has_owners = f->owners[0] != NULL;
+    for (int i = 0; i < 3 && f->owners[i] != NULL; i++) {
+        has_lines = has_lines || f->owners[i]->stack != 0;
     }
-    if (has_holders && !has_lines && to->length > 0 && to->length < to->capacity) {
+    if (has_owners && !has_lines && to->length > 0 && to->length < to->capacity) {
         to->length -= to->text[to->length - 1] == '.';
         append_text(to, " (MEND_STACKS=1MiB names lines).");
     }

@@ -41,7 +41,7 @@ PAGES = (
      "The reason of a failure, statistics, owners, history. [Guide](history.md).",
      (("mend_results", ("results",)), ("mend", ("observe",)),
       ("mend_stats", ("statistics", "usage")),
-      ("mend_views", ("regions", "scopes", "names", "stacks", "holders", "history")),
+      ("mend_views", ("regions", "scopes", "names", "stacks", "owners", "history")),
       ("mend_types", ("log",)))),
     ("devices-and-hooks", "Devices and hooks",
      "The default pool of each device, allocators in its place, and functions for frameworks."

@@ -5,7 +5,7 @@
 
 #define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, by_address)
 
-static_assert(MEND_EXPLAIN_HOLDER_COUNTS == 4, "1, 2, 3 to 4, and more");
+static_assert(MEND_EXPLAIN_OWNER_COUNTS == 4, "1, 2, 3 to 4, and more");
 static_assert((MEND_MIB << MEND_EXPLAIN_CLASSES) > 0, "each class has its size");
 
 /* A walk over one chunk, from its end to its start. */
@@ -42,10 +42,10 @@ static void end_pending(chunk_walk *walk, mend_free_place place)
     }
 }
 
-static void set_holder(mend_partial_chunk *chunk, const mend_span *span)
+static void set_owner(mend_partial_chunk *chunk, const mend_span *span)
 {
-    chunk->holder_address = span->address;
-    chunk->holder_bytes = span->size_bytes;
+    chunk->owner_address = span->address;
+    chunk->owner_bytes = span->size_bytes;
 }
 
 /* `bytes` of the span lie in the chunk. */
@@ -59,12 +59,12 @@ static void meet_span(chunk_walk *walk, const mend_span *span, uint64_t bytes,
         walk->worst = reason > walk->worst ? reason : walk->worst;
         return;
     }
-    end_pending(walk, walk->chunk.holders == 0 ? MEND_FREE_EDGE : MEND_FREE_HOLE);
-    walk->chunk.holders++;
+    end_pending(walk, walk->chunk.owners == 0 ? MEND_FREE_EDGE : MEND_FREE_HOLE);
+    walk->chunk.owners++;
     walk->has_inmate = walk->has_inmate || bytes == span->size_bytes;
     if (bytes > walk->chunk.held_bytes) {
         walk->chunk.held_bytes = bytes;
-        set_holder(&walk->chunk, span);
+        set_owner(&walk->chunk, span);
     }
 }
 
@@ -120,7 +120,7 @@ static void add_chunk(mend_explanation *explanation, const mend_chunk *chunk,
                       const chunk_walk *walk)
 {
     const int zone = chunk->zone;
-    const uint64_t holders = walk->chunk.holders;
+    const uint64_t owners = walk->chunk.owners;
     const uint64_t free_bytes = walk->chunk.free_bytes;
     if (mend_chunk_is_empty(chunk)) {
         explanation->free_bytes[zone][MEND_FREE_EMPTY][walk->worst] += chunk->size_bytes;
@@ -131,14 +131,14 @@ static void add_chunk(mend_explanation *explanation, const mend_chunk *chunk,
             explanation->free_bytes[zone][place][reason] += walk->free_bytes[place][reason];
         }
     }
-    if (free_bytes == 0 || holders == 0) { /* a frozen chunk that could not be mapped again */
+    if (free_bytes == 0 || owners == 0) { /* a frozen chunk that could not be mapped again */
         return;
     }
-    add_sum(&explanation->by_holder_size[zone][mend_explain_class(walk->chunk.holder_bytes)],
+    add_sum(&explanation->by_owner_size[zone][mend_explain_class(walk->chunk.owner_bytes)],
             free_bytes);
-    add_sum(&explanation->by_holder_count[zone][holders > 4   ? 3
-                                                : holders > 2 ? 2
-                                                              : holders - 1],
+    add_sum(&explanation->by_owner_count[zone][owners > 4   ? 3
+                                               : owners > 2 ? 2
+                                                            : owners - 1],
             free_bytes);
     if (!walk->has_inmate) {
         add_sum(&explanation->reached_into[zone], free_bytes);

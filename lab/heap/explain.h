@@ -19,7 +19,7 @@ typedef enum mend_free_place {
 
 /* Classes of block sizes: class 0 is up to 1 MiB, each next one up to twice as much; the last has
  * no bound. */
-enum { MEND_EXPLAIN_CLASSES = 12, MEND_EXPLAIN_HOLDER_COUNTS = 4, MEND_EXPLAIN_EMPTIEST = 8 };
+enum { MEND_EXPLAIN_CLASSES = 12, MEND_EXPLAIN_OWNER_COUNTS = 4, MEND_EXPLAIN_EMPTIEST = 8 };
 
 /* A sum over partly used chunks of one kind. */
 typedef struct mend_partial_sum {
@@ -32,11 +32,11 @@ typedef struct mend_partial_chunk {
     uint64_t address;
     uint64_t size_bytes;
     uint64_t free_bytes;
-    uint64_t holders; /* live blocks that lie in it, completely or in part */
+    uint64_t owners; /* live blocks that lie in it, completely or in part */
     int zone;
-    uint64_t holder_address;
-    uint64_t holder_bytes; /* size of the block */
-    uint64_t held_bytes;   /* bytes of the block in this chunk */
+    uint64_t owner_address;
+    uint64_t owner_bytes; /* size of the block */
+    uint64_t held_bytes;  /* bytes of the block in this chunk */
 } mend_partial_chunk;
 
 typedef struct mend_explanation {
@@ -48,8 +48,8 @@ typedef struct mend_explanation {
 
     /* Partly used chunks, by the size of the block with most bytes in each, and by the number of
      * blocks in each: 1, 2, 3 to 4, more. Each adds up to the free bytes of edges and holes. */
-    mend_partial_sum by_holder_size[MEND_ZONE_COUNT][MEND_EXPLAIN_CLASSES];
-    mend_partial_sum by_holder_count[MEND_ZONE_COUNT][MEND_EXPLAIN_HOLDER_COUNTS];
+    mend_partial_sum by_owner_size[MEND_ZONE_COUNT][MEND_EXPLAIN_CLASSES];
+    mend_partial_sum by_owner_count[MEND_ZONE_COUNT][MEND_EXPLAIN_OWNER_COUNTS];
     /* Of these, chunks that contain no complete block: only blocks of neighbours overlap them. */
     mend_partial_sum reached_into[MEND_ZONE_COUNT];
     mend_partial_chunk emptiest[MEND_EXPLAIN_EMPTIEST]; /* those with most free bytes, in falling

@@ -16,7 +16,7 @@
 enum {
     STATUS_GOOD = 0,
     STATUS_BAD_INPUT = 2,
-    SHOWN_HOLDERS = 12,
+    SHOWN_OWNERS = 12,
     NAME_COLUMNS = 44,
     BAR_COLUMNS = 60
 };
@@ -80,9 +80,9 @@ static bool take_option(int option, char *text, void *into)
 
 #define RATE(page, figure) mend_live_rate(page, (page)->stats.figure, (page)->before.figure)
 
-static size_t holders_of(const mend_live_page *page)
+static size_t owners_of(const mend_live_page *page)
 {
-    return mend_min_u64(page->holder_count, MEND_LIVE_HOLDERS);
+    return mend_min_u64(page->owner_count, MEND_LIVE_OWNERS);
 }
 
 static void write_json(mend_json *json, const mend_live_pools *pools, size_t at)
@@ -111,31 +111,31 @@ static void write_json(mend_json *json, const mend_live_pools *pools, size_t at)
     RATES(X)
 #undef X
     mend_json_end_object(json);
-    mend_json_integer(json, "holder_count", page->holder_count);
-    mend_json_begin_array(json, "holders");
-    for (size_t i = 0; i < holders_of(page); i++) {
-        const mend_holder *holder = &page->holders[i];
+    mend_json_integer(json, "owner_count", page->owner_count);
+    mend_json_begin_array(json, "owners");
+    for (size_t i = 0; i < owners_of(page); i++) {
+        const mend_owner *owner = &page->owners[i];
         mend_json_begin_object(json, NULL);
-        mend_json_string(json, "name", holder->name);
-        mend_json_integer(json, "live_bytes", holder->live_bytes);
-        mend_json_integer(json, "live_blocks", holder->live_blocks);
-        mend_json_integer(json, "oldest", holder->oldest);
-        mend_json_integer(json, "growth_bytes", holder->growth_bytes);
+        mend_json_string(json, "name", owner->name);
+        mend_json_integer(json, "live_bytes", owner->live_bytes);
+        mend_json_integer(json, "live_blocks", owner->live_blocks);
+        mend_json_integer(json, "oldest", owner->oldest);
+        mend_json_integer(json, "growth_bytes", owner->growth_bytes);
         mend_json_end_object(json);
     }
     mend_json_end_array(json);
     mend_json_end_object(json);
 }
 
-static void print_holder(const mend_live_page *page, const mend_holder *holder)
+static void print_owner(const mend_live_page *page, const mend_owner *owner)
 {
     fputs("  ", stdout);
-    mend_words_cut(stdout, holder->name, NAME_COLUMNS - 2, 1);
-    printf(" %10s %6s %7s %10s  %s%s%s\n", SIZE(holder->live_bytes),
-           mend_word_percent(holder->live_bytes, page->stats.live_bytes).text,
-           COUNT(holder->live_blocks), COUNT(holder->oldest), holder->growth_bytes > 0 ? "+" : "",
-           holder->growth_bytes > 0 ? SIZE(holder->growth_bytes) : "steady",
-           holder->growth_bytes > 0 ? " LEAK?" : "");
+    mend_words_cut(stdout, owner->name, NAME_COLUMNS - 2, 1);
+    printf(" %10s %6s %7s %10s  %s%s%s\n", SIZE(owner->live_bytes),
+           mend_word_percent(owner->live_bytes, page->stats.live_bytes).text,
+           COUNT(owner->live_blocks), COUNT(owner->oldest), owner->growth_bytes > 0 ? "+" : "",
+           owner->growth_bytes > 0 ? SIZE(owner->growth_bytes) : "steady",
+           owner->growth_bytes > 0 ? " LEAK?" : "");
 }
 
 static void print(const mend_live_pools *pools, size_t at, bool has_bar)
@@ -169,13 +169,13 @@ static void print(const mend_live_pools *pools, size_t at, bool has_bar)
            RATE(page, chunks_moved), RATE(page, chunks_released));
     printf("waits %.1f of the host/s, %.1f of streams/s; out of memory %s times\n",
            RATE(page, host_waits), RATE(page, stream_waits), COUNT(stats->out_of_memory));
-    if (page->holder_count > 0) {
+    if (page->owner_count > 0) {
         printf("%-*s %10s %6s %7s %10s  growth\n", NAME_COLUMNS, "Who holds it", "now", "share",
                "blocks", "oldest");
     }
-    for (size_t i = 0; i < holders_of(page); i++) {
-        if (i < SHOWN_HOLDERS || page->holders[i].growth_bytes > 0) {
-            print_holder(page, &page->holders[i]);
+    for (size_t i = 0; i < owners_of(page); i++) {
+        if (i < SHOWN_OWNERS || page->owners[i].growth_bytes > 0) {
+            print_owner(page, &page->owners[i]);
         }
     }
 }

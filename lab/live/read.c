@@ -108,8 +108,8 @@ static bool read_page(int file, pid_t process, mend_live_pools *pools)
     }
     mend_live_page *page = &pools->pages[pools->count];
     const bool is_copied = copy(file, page);
-    for (size_t i = 0; i < MEND_LIVE_HOLDERS; i++) { /* the page may be damaged */
-        page->holders[i].name[MEND_HOLDER_NAME_BYTES - 1] = '\0';
+    for (size_t i = 0; i < MEND_LIVE_OWNERS; i++) { /* the page may be damaged */
+        page->owners[i].name[MEND_OWNER_NAME_BYTES - 1] = '\0';
     }
     if (!is_copied) {
         return refuse(pools, "the page of process %d stays half written: it is stopped, or ends",

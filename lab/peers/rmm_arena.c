@@ -307,16 +307,16 @@ static mend_result synchronize(const rmm_arena *self, mend_stream stream)
 static mend_result return_block(rmm_arena *self, const arena *own, uint64_t address,
                                 uint64_t size_bytes)
 {
-    superblock *holder = find_superblock(own, address);
-    bool waited = is_large(size_bytes) || holder == NULL;
+    superblock *owner = find_superblock(own, address);
+    bool waited = is_large(size_bytes) || owner == NULL;
     mend_result result = waited ? synchronize(self, own->stream) : MEND_OK;
-    holder = holder != NULL ? holder : find_in_streams(self, address);
-    bool is_shared = holder == NULL;
-    holder = is_shared ? find_superblock(&self->shared, address) : holder;
-    free_list_put(&holder->blocks, &self->blocks, address, size_bytes, false);
-    if (is_shared && is_large(size_bytes) && is_empty(holder)) {
-        mend_tree_remove(&self->shared.superblocks, &holder->by_address);
-        give_superblock(self, holder);
+    owner = owner != NULL ? owner : find_in_streams(self, address);
+    bool is_shared = owner == NULL;
+    owner = is_shared ? find_superblock(&self->shared, address) : owner;
+    free_list_put(&owner->blocks, &self->blocks, address, size_bytes, false);
+    if (is_shared && is_large(size_bytes) && is_empty(owner)) {
+        mend_tree_remove(&self->shared.superblocks, &owner->by_address);
+        give_superblock(self, owner);
     }
     return result;
 }

@@ -26,23 +26,23 @@ static bool find_block(const mend_replay_view *view, uint64_t address, uint32_t 
     return false;
 }
 
-static mend_replay_holder describe_holder(const mend_replay_view *view, uint64_t address)
+static mend_replay_owner describe_owner(const mend_replay_view *view, uint64_t address)
 {
-    mend_replay_holder holder = {0};
+    mend_replay_owner owner = {0};
     uint32_t block;
     if (!find_block(view, address, &block)) {
-        return holder;
+        return owner;
     }
     for (size_t i = 0; i < view->trace->event_count; i++) {
         const mend_trace_event *event = &view->trace->events[i];
         if (event->block == block && event->is_alloc) {
-            holder.allocated_at = i;
+            owner.allocated_at = i;
         } else if (event->block == block) {
-            holder.is_freed = true;
-            holder.freed_at = i;
+            owner.is_freed = true;
+            owner.freed_at = i;
         }
     }
-    return holder;
+    return owner;
 }
 
 static void take_moment(const mend_replay_view *view, uint64_t event, mend_replay_moment_kind kind,
@@ -65,7 +65,7 @@ static void take_moment(const mend_replay_view *view, uint64_t event, mend_repla
     moment->is_alloc = at->is_alloc;
     moment->size_bytes = at->size_bytes;
     for (size_t i = 0; i < moment->state.emptiest_count; i++) {
-        moment->holders[i] = describe_holder(view, moment->state.emptiest[i].holder_address);
+        moment->owners[i] = describe_owner(view, moment->state.emptiest[i].owner_address);
     }
 }
 

@@ -14,11 +14,11 @@
 #include "lab/trace/trace.h"
 
 /* A block that keeps a chunk in use, in events of the trace. */
-typedef struct mend_replay_holder {
+typedef struct mend_replay_owner {
     uint64_t allocated_at;
     bool is_freed; /* by the trace; otherwise it lives to the end */
     uint64_t freed_at;
-} mend_replay_holder;
+} mend_replay_owner;
 
 typedef enum mend_replay_moment_kind {
     MEND_MOMENT_PEAK_RESERVED,
@@ -34,8 +34,8 @@ typedef struct mend_replay_moment {
     bool is_alloc;
     uint64_t size_bytes; /* of the event */
     mend_explanation state;
-    mend_replay_holder holders[MEND_EXPLAIN_EMPTIEST]; /* for the emptiest chunks, in the same
-                                                        * order */
+    mend_replay_owner owners[MEND_EXPLAIN_EMPTIEST]; /* for the emptiest chunks, in the same
+                                                      * order */
 } mend_replay_moment;
 
 typedef struct mend_replay_explanation {

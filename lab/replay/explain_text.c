@@ -17,8 +17,8 @@ static const char *const place_names[MEND_FREE_PLACES] = {
 static const char *const reason_names[MEND_FREE_REASONS] = {
     "usable, idle", "usable, own stream", "waits for other streams", "waits for the context",
     "held for graphs"};
-static const char *const count_names[MEND_EXPLAIN_HOLDER_COUNTS] = {"1 block", "2 blocks",
-                                                                    "3 or 4 blocks", "more blocks"};
+static const char *const count_names[MEND_EXPLAIN_OWNER_COUNTS] = {"1 block", "2 blocks",
+                                                                   "3 or 4 blocks", "more blocks"};
 static const char *const moment_names[MEND_MOMENT_COUNT] = {"peak reserved", "peak waste",
                                                             "failure"};
 static const char *const cause_names[MEND_CAUSE_COUNT] = {
@@ -100,12 +100,12 @@ typedef const mend_partial_sum *(*pick_sum)(const mend_explanation *state, int z
 
 static const mend_partial_sum *pick_size(const mend_explanation *state, int zone, size_t i)
 {
-    return &state->by_holder_size[zone][i];
+    return &state->by_owner_size[zone][i];
 }
 
 static const mend_partial_sum *pick_count(const mend_explanation *state, int zone, size_t i)
 {
-    return &state->by_holder_count[zone][i];
+    return &state->by_owner_count[zone][i];
 }
 
 static const mend_partial_sum *pick_reached(const mend_explanation *state, int zone, size_t i)
@@ -127,7 +127,7 @@ static void print_sum(FILE *out, const mend_replay_result *result, const char *w
     print_line(out, result, &l);
 }
 
-static void print_holders(FILE *out, const mend_replay_result *result)
+static void print_owners(FILE *out, const mend_replay_result *result)
 {
     char what[TEXT_BYTES];
     char size[32];
@@ -139,7 +139,7 @@ static void print_holders(FILE *out, const mend_replay_result *result)
                      size);
             print_sum(out, result, what, pick_size, zone, i);
         }
-        for (size_t i = 0; i < MEND_EXPLAIN_HOLDER_COUNTS; i++) {
+        for (size_t i = 0; i < MEND_EXPLAIN_OWNER_COUNTS; i++) {
             snprintf(what, sizeof(what), "held by %s", count_names[i]);
             print_sum(out, result, what, pick_count, zone, i);
         }
@@ -150,19 +150,18 @@ static void print_holders(FILE *out, const mend_replay_result *result)
 static void print_emptiest(FILE *out, const mend_replay_moment *moment, size_t i)
 {
     const mend_partial_chunk *partial = &moment->state.emptiest[i];
-    const mend_replay_holder *holder = &moment->holders[i];
+    const mend_replay_owner *owner = &moment->owners[i];
     char until[TEXT_BYTES] = "never freed";
-    if (holder->is_freed) {
+    if (owner->is_freed) {
         snprintf(until, sizeof(until), "freed %llu later",
-                 (unsigned long long)(holder->freed_at - moment->event));
+                 (unsigned long long)(owner->freed_at - moment->event));
     }
     fprintf(out,
             "    %9.1f MiB free of %7.1f, held by %llu; most of it, %.3f MiB, by a block of %.3f "
             "MiB, %llu events old, %s\n",
-            MIB(partial->free_bytes), MIB(partial->size_bytes),
-            (unsigned long long)partial->holders, MIB(partial->held_bytes),
-            MIB(partial->holder_bytes), (unsigned long long)(moment->event - holder->allocated_at),
-            until);
+            MIB(partial->free_bytes), MIB(partial->size_bytes), (unsigned long long)partial->owners,
+            MIB(partial->held_bytes), MIB(partial->owner_bytes),
+            (unsigned long long)(moment->event - owner->allocated_at), until);
 }
 
 static void print_largest(FILE *out, const mend_replay_result *result)
@@ -223,7 +222,7 @@ static void print_totals(FILE *out, const mend_replay_result *result)
     fputs("  of what is free in partly used chunks: by the block that holds most of each, by the "
           "number of blocks\n",
           out);
-    print_holders(out, result);
+    print_owners(out, result);
     fputs("  beside it\n", out);
     print_line(out, result, &request);
     print_line(out, result, &usable);

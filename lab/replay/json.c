@@ -12,7 +12,7 @@ static const char *const zone_names[MEND_ZONES_OF_BLOCKS] = {"small", "large"};
 static const char *const place_names[MEND_FREE_PLACES] = {"whole", "edge", "hole"};
 static const char *const reason_names[MEND_FREE_REASONS] = {"idle", "own", "streams", "streamless",
                                                             "graph_pools"};
-static const char *const count_names[MEND_EXPLAIN_HOLDER_COUNTS] = {"1", "2", "3-4", "5+"};
+static const char *const count_names[MEND_EXPLAIN_OWNER_COUNTS] = {"1", "2", "3-4", "5+"};
 
 static const char *const moment_names[MEND_MOMENT_COUNT] = {"peak_reserved", "peak_waste",
                                                             "failure"};
@@ -59,18 +59,18 @@ static void print_zone(mend_json *json, const mend_explanation *state, int zone)
     print_free(json, state, zone);
     mend_json_begin_array(json, "partial_by_size");
     for (size_t i = 0; i < MEND_EXPLAIN_CLASSES; i++) {
-        const mend_partial_sum *sum = &state->by_holder_size[zone][i];
+        const mend_partial_sum *sum = &state->by_owner_size[zone][i];
         if (sum->chunks == 0) {
             continue;
         }
         mend_json_begin_object(json, NULL);
-        print_bound(json, "holder_up_to_bytes", mend_explain_class_bytes(i));
+        print_bound(json, "owner_up_to_bytes", mend_explain_class_bytes(i));
         print_partial(json, sum);
     }
     mend_json_end_array(json);
-    mend_json_begin_object(json, "partial_by_holders");
-    for (size_t i = 0; i < MEND_EXPLAIN_HOLDER_COUNTS; i++) {
-        print_sum(json, count_names[i], &state->by_holder_count[zone][i]);
+    mend_json_begin_object(json, "partial_by_owners");
+    for (size_t i = 0; i < MEND_EXPLAIN_OWNER_COUNTS; i++) {
+        print_sum(json, count_names[i], &state->by_owner_count[zone][i]);
     }
     mend_json_end_object(json);
     print_sum(json, "reached_into", &state->reached_into[zone]);
@@ -78,17 +78,17 @@ static void print_zone(mend_json *json, const mend_explanation *state, int zone)
 }
 
 static void print_emptiest(mend_json *json, const mend_partial_chunk *partial,
-                           const mend_replay_holder *holder)
+                           const mend_replay_owner *owner)
 {
     mend_json_begin_object(json, NULL);
     mend_json_string(json, "zone", zone_names[partial->zone]);
     mend_json_integer(json, "chunk_bytes", partial->size_bytes);
     mend_json_integer(json, "free_bytes", partial->free_bytes);
-    mend_json_integer(json, "holders", partial->holders);
-    mend_json_integer(json, "holder_bytes", partial->holder_bytes);
+    mend_json_integer(json, "owners", partial->owners);
+    mend_json_integer(json, "owner_bytes", partial->owner_bytes);
     mend_json_integer(json, "held_bytes", partial->held_bytes);
-    mend_json_integer(json, "allocated_at_event", holder->allocated_at);
-    mend_json_integer_if(json, "freed_at_event", holder->is_freed, holder->freed_at);
+    mend_json_integer(json, "allocated_at_event", owner->allocated_at);
+    mend_json_integer_if(json, "freed_at_event", owner->is_freed, owner->freed_at);
     mend_json_end_object(json);
 }
 
@@ -111,7 +111,7 @@ static void print_moment(mend_json *json, const char *key, const mend_replay_mom
     }
     mend_json_begin_array(json, "emptiest");
     for (size_t i = 0; i < state->emptiest_count; i++) {
-        print_emptiest(json, &state->emptiest[i], &moment->holders[i]);
+        print_emptiest(json, &state->emptiest[i], &moment->owners[i]);
     }
     mend_json_end_array(json);
     mend_json_integer(json, "lent_bytes", state->lent_bytes);

@@ -7,28 +7,28 @@
 #include "lab/report/others.h"
 #include "lab/report/words.h"
 
-#define CALL(holder) mend_report_call_of(holder).text
+#define CALL(owner) mend_report_call_of(owner).text
 
-mend_report_call mend_report_call_of(const mend_report_holder *holder)
+mend_report_call mend_report_call_of(const mend_report_owner *owner)
 {
     mend_report_call call;
-    const char letter[] = {holder->letter, holder->letter == 0 ? 0 : ' ', 0};
-    snprintf(call.text, sizeof(call.text), "%s\"%s\"", letter, holder->name);
+    const char letter[] = {owner->letter, owner->letter == 0 ? 0 : ' ', 0};
+    snprintf(call.text, sizeof(call.text), "%s\"%s\"", letter, owner->name);
     return call;
 }
 
-const char *mend_report_holder_kind(const mend_report *report)
+const char *mend_report_owner_kind(const mend_report *report)
 {
     static const char *const parts[MEND_TRACE_PARTS] = {"scope", "tag", "line"};
     const mend_trace_detail *detail = &report->detail;
     const char *kind = NULL;
     for (int part = 0; part < MEND_TRACE_PARTS; part++) {
-        kind = !detail->has_part[part] ? kind : kind == NULL ? parts[part] : "holder";
+        kind = !detail->has_part[part] ? kind : kind == NULL ? parts[part] : "owner";
     }
-    return detail->holder_count == 0 ? "size"
-           : detail->is_snapshot     ? "line"
-           : kind != NULL            ? kind
-                                     : "scope";
+    return detail->owner_count == 0 ? "size"
+           : detail->is_snapshot    ? "line"
+           : kind != NULL           ? kind
+                                    : "scope";
 }
 
 void mend_report_tell_source(const mend_report *report, char *text, size_t size)
@@ -115,10 +115,10 @@ static void judge_growth(const mend_report *report, char *text, size_t size)
 {
     uint64_t leaked_bytes = 0;
     uint64_t grown_bytes = 0;
-    for (size_t h = 0; h < report->holder_count; h++) {
-        const mend_report_holder *holder = &report->holders[h];
-        leaked_bytes += holder->trend == MEND_TREND_LEAKS ? holder->growth_bytes : 0;
-        grown_bytes += holder->trend == MEND_TREND_GROWS ? holder->growth_bytes : 0;
+    for (size_t h = 0; h < report->owner_count; h++) {
+        const mend_report_owner *owner = &report->owners[h];
+        leaked_bytes += owner->trend == MEND_TREND_LEAKS ? owner->growth_bytes : 0;
+        grown_bytes += owner->trend == MEND_TREND_GROWS ? owner->growth_bytes : 0;
     }
     if (leaked_bytes > 0) {
         snprintf(text, size, "; %s may have leaked", SIZE(leaked_bytes));
@@ -126,7 +126,7 @@ static void judge_growth(const mend_report *report, char *text, size_t size)
         snprintf(text, size, "; %s more is in use at the end than at the start", SIZE(grown_bytes));
     } else if (report->grows_as_whole) {
         snprintf(text, size, "; all together grew by %s, and no %s that explains it",
-                 SIZE(report->whole_growth_bytes), mend_report_holder_kind(report));
+                 SIZE(report->whole_growth_bytes), mend_report_owner_kind(report));
     }
 }
 
@@ -159,14 +159,14 @@ void mend_report_judge(const mend_report *report, char *verdict, size_t size)
 
 /* ---- moments ----------------------------------------------------------------------------- */
 
-const mend_report_holder *mend_report_largest(const mend_report *report, size_t figure)
+const mend_report_owner *mend_report_largest(const mend_report *report, size_t figure)
 {
-    const mend_report_holder *largest = NULL;
+    const mend_report_owner *largest = NULL;
     uint64_t most = 0;
-    for (size_t h = 0; h < report->holder_count; h++) {
+    for (size_t h = 0; h < report->owner_count; h++) {
         uint64_t value = 0;
-        memcpy(&value, (const char *)&report->holders[h] + figure, sizeof(value));
-        largest = value > most ? &report->holders[h] : largest;
+        memcpy(&value, (const char *)&report->owners[h] + figure, sizeof(value));
+        largest = value > most ? &report->owners[h] : largest;
         most = mend_max_u64(most, value);
     }
     return largest;
@@ -174,7 +174,7 @@ const mend_report_holder *mend_report_largest(const mend_report *report, size_t 
 
 bool mend_report_tell_keeper(const mend_report *report, char *text, size_t size)
 {
-    const mend_report_holder *keeper = MEND_REPORT_LARGEST(report, kept_free_bytes);
+    const mend_report_owner *keeper = MEND_REPORT_LARGEST(report, kept_free_bytes);
     if (keeper != NULL) {
         snprintf(text, size, "%s of that beside blocks of %s%s, in %s segments",
                  SIZE(keeper->kept_free_bytes), CALL(keeper),
@@ -185,7 +185,7 @@ bool mend_report_tell_keeper(const mend_report *report, char *text, size_t size)
 
 bool mend_report_tell_waiting(const mend_report *report, char *text, size_t size)
 {
-    const mend_report_holder *most = MEND_REPORT_LARGEST(report, waiting_bytes);
+    const mend_report_owner *most = MEND_REPORT_LARGEST(report, waiting_bytes);
     if (most == NULL || !report->knows_held) {
         return false;
     }
@@ -215,11 +215,11 @@ bool mend_report_tell_away(const mend_report *report, char *text, size_t size)
 bool mend_report_tell_new(const mend_report *report, char *text, size_t size)
 {
     size_t i = 0;
-    while (i < report->holder_count && report->holders[report->order[i]].trend != MEND_TREND_NEW) {
+    while (i < report->owner_count && report->owners[report->order[i]].trend != MEND_TREND_NEW) {
         i++;
     }
-    const mend_report_holder *most = &report->holders[report->order[i]];
-    if (i == report->holder_count || most->bytes < report->live_bytes / 20) {
+    const mend_report_owner *most = &report->owners[report->order[i]];
+    if (i == report->owner_count || most->bytes < report->live_bytes / 20) {
         return false;
     }
     snprintf(text, size, "New %s events before the failure, and not freed: %s of %s",
@@ -255,38 +255,38 @@ static mend_advice *place_for(advice_list *list, uint64_t saved_bytes)
 static void advise_growth(advice_list *list, size_t number)
 {
     const mend_report *report = list->report;
-    const mend_report_holder *holder = &report->holders[number];
-    uint64_t saved_bytes = report->peak_bytes - holder->without_bytes;
+    const mend_report_owner *owner = &report->owners[number];
+    uint64_t saved_bytes = report->peak_bytes - owner->without_bytes;
     mend_advice *advice = place_for(list, saved_bytes);
     if (advice == NULL) {
         return;
     }
-    snprintf(advice->what, sizeof(advice->what), "Stop the growth of %s", CALL(holder));
+    snprintf(advice->what, sizeof(advice->what), "Stop the growth of %s", CALL(owner));
     snprintf(advice->evidence, sizeof(advice->evidence),
              "+%s from event %s to %s%s %s%s at the peak: %s without it; %s",
-             SIZE(holder->growth_bytes), COUNT(report->growth_event), COUNT(report->end_events),
-             saved_bytes > holder->growth_bytes ? "; since the start" : ",", SIZE(saved_bytes),
-             saved_bytes > holder->growth_bytes ? "" : " of it", SIZE(holder->without_bytes),
-             holder->trend == MEND_TREND_LEAKS ? "old blocks stay"
-                                               : "its blocks are replaced by larger ones");
+             SIZE(owner->growth_bytes), COUNT(report->growth_event), COUNT(report->end_events),
+             saved_bytes > owner->growth_bytes ? "; since the start" : ",", SIZE(saved_bytes),
+             saved_bytes > owner->growth_bytes ? "" : " of it", SIZE(owner->without_bytes),
+             owner->trend == MEND_TREND_LEAKS ? "old blocks stay"
+                                              : "its blocks are replaced by larger ones");
 }
 
 /* The one that grew most is named. */
 static void advise_step(advice_list *list)
 {
     const mend_report *report = list->report;
-    const mend_report_holder *most = NULL;
-    for (size_t h = 0; h < report->holder_count; h++) {
-        const mend_report_holder *holder = &report->holders[h];
-        if (holder->in_step && (most == NULL || holder->growth_bytes > most->growth_bytes)) {
-            most = holder;
+    const mend_report_owner *most = NULL;
+    for (size_t h = 0; h < report->owner_count; h++) {
+        const mend_report_owner *owner = &report->owners[h];
+        if (owner->in_step && (most == NULL || owner->growth_bytes > most->growth_bytes)) {
+            most = owner;
         }
     }
     mend_advice *advice = place_for(list, report->peak_bytes - report->without_step_bytes);
     if (advice == NULL) {
         return;
     }
-    const char *kind = mend_report_holder_kind(report);
+    const char *kind = mend_report_owner_kind(report);
     const bool is_size = strcmp(kind, "size") == 0;
     snprintf(advice->what, sizeof(advice->what), "Stop the growth of %.60s and %s in step",
              CALL(most), COUNT(report->in_step - 1));
@@ -349,28 +349,28 @@ static void advise_allocator(advice_list *list, const mend_report_other *other)
 static void advise_largest(advice_list *list)
 {
     const mend_report *report = list->report;
-    const mend_report_holder *holder = MEND_REPORT_LARGEST(report, peak_bytes);
-    if (holder == NULL || holder->growth_bytes > 0) {
+    const mend_report_owner *owner = MEND_REPORT_LARGEST(report, peak_bytes);
+    if (owner == NULL || owner->growth_bytes > 0) {
         return;
     }
     mend_advice *advice = place_for(list, 0);
     if (advice != NULL) {
-        snprintf(advice->what, sizeof(advice->what), "Look at %s first", CALL(holder));
+        snprintf(advice->what, sizeof(advice->what), "Look at %s first", CALL(owner));
         snprintf(advice->evidence, sizeof(advice->evidence),
                  "it has %s of the peak (%s); each tenth of it that goes saves %s",
-                 SIZE(holder->peak_bytes),
-                 mend_word_percent(holder->peak_bytes, report->peak_bytes).text,
-                 SIZE(holder->peak_bytes / 10));
+                 SIZE(owner->peak_bytes),
+                 mend_word_percent(owner->peak_bytes, report->peak_bytes).text,
+                 SIZE(owner->peak_bytes / 10));
     }
 }
 
 size_t mend_report_advise(const mend_report *report, mend_advice *advice)
 {
     advice_list list = {.report = report, .items = advice};
-    for (size_t h = 0; h < report->holder_count; h++) {
-        const mend_report_holder *holder = &report->holders[h];
-        if (holder->growth_bytes > 0 && holder->without_bytes < report->peak_bytes &&
-            (report->in_step == 0 || !holder->in_step)) {
+    for (size_t h = 0; h < report->owner_count; h++) {
+        const mend_report_owner *owner = &report->owners[h];
+        if (owner->growth_bytes > 0 && owner->without_bytes < report->peak_bytes &&
+            (report->in_step == 0 || !owner->in_step)) {
             advise_growth(&list, h);
         }
     }

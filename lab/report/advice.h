@@ -12,8 +12,8 @@ typedef struct mend_advice {
     char evidence[512];
 } mend_advice;
 
-/* What its holders are: "line", "scope", "tag", several of these ("holder"), or "size". */
-const char *mend_report_holder_kind(const mend_report *report);
+/* What its owners are: "line", "scope", "tag", several of these ("owner"), or "size". */
+const char *mend_report_owner_kind(const mend_report *report);
 
 /* What kind of file it is, and how much is in it. */
 void mend_report_tell_source(const mend_report *report, char *text, size_t size);
@@ -33,12 +33,12 @@ typedef struct mend_report_call {
     char text[200];
 } mend_report_call;
 
-mend_report_call mend_report_call_of(const mend_report_holder *holder);
+mend_report_call mend_report_call_of(const mend_report_owner *owner);
 
 /* The one with most of a figure; NULL: nobody has any. */
-const mend_report_holder *mend_report_largest(const mend_report *report, size_t figure);
+const mend_report_owner *mend_report_largest(const mend_report *report, size_t figure);
 #define MEND_REPORT_LARGEST(report, figure)                                                        \
-    mend_report_largest(report, offsetof(mend_report_holder, figure))
+    mend_report_largest(report, offsetof(mend_report_owner, figure))
 
 /* Who keeps most of the free memory in place; what was freed at the failure, and is still used; and
  * what is new then and large; and what was at most asleep, in use and not held.

@@ -10,29 +10,29 @@
 
 enum { SHOWN_CHANGES = 14, NAME_COLUMNS = 48 };
 
-/* A holder of either run, by its name. */
-typedef struct changed_holder {
+/* An owner of either run, by its name. */
+typedef struct changed_owner {
     const char *name;
-    const mend_report_holder *before; /* NULL: it holds nothing there */
-    const mend_report_holder *after;
-} changed_holder;
+    const mend_report_owner *before; /* NULL: it holds nothing there */
+    const mend_report_owner *after;
+} changed_owner;
 
-static uint64_t peak_of(const mend_report_holder *holder)
+static uint64_t peak_of(const mend_report_owner *owner)
 {
-    return holder == NULL ? 0 : holder->peak_bytes;
+    return owner == NULL ? 0 : owner->peak_bytes;
 }
 
-static uint64_t size_of_change(const changed_holder *holder)
+static uint64_t size_of_change(const changed_owner *owner)
 {
-    uint64_t before = peak_of(holder->before);
-    uint64_t after = peak_of(holder->after);
+    uint64_t before = peak_of(owner->before);
+    uint64_t after = peak_of(owner->after);
     return before > after ? before - after : after - before;
 }
 
 static int by_name(const void *a, const void *b)
 {
-    const changed_holder *one = a;
-    const changed_holder *other = b;
+    const changed_owner *one = a;
+    const changed_owner *other = b;
     int order = strcmp(one->name, other->name);
     return order != 0 ? order : (one->after != NULL) - (other->after != NULL);
 }
@@ -44,20 +44,20 @@ static int by_change(const void *a, const void *b)
     return one != other ? (one > other ? -1 : 1) : by_name(a, b);
 }
 
-/* The holders of both, each once, those first whose part of the peak changed most. */
-static changed_holder *join(const mend_report *before, const mend_report *after, size_t *count)
+/* The owners of both, each once, those first whose part of the peak changed most. */
+static changed_owner *join(const mend_report *before, const mend_report *after, size_t *count)
 {
-    changed_holder *all = calloc(before->holder_count + after->holder_count + 1, sizeof(*all));
+    changed_owner *all = calloc(before->owner_count + after->owner_count + 1, sizeof(*all));
     *count = 0;
     if (all == NULL) {
         return NULL;
     }
     size_t given = 0;
-    for (size_t i = 0; i < before->holder_count; i++) {
-        all[given++] = (changed_holder){before->holders[i].name, &before->holders[i], NULL};
+    for (size_t i = 0; i < before->owner_count; i++) {
+        all[given++] = (changed_owner){before->owners[i].name, &before->owners[i], NULL};
     }
-    for (size_t i = 0; i < after->holder_count; i++) {
-        all[given++] = (changed_holder){after->holders[i].name, NULL, &after->holders[i]};
+    for (size_t i = 0; i < after->owner_count; i++) {
+        all[given++] = (changed_owner){after->owners[i].name, NULL, &after->owners[i]};
     }
     qsort(all, given, sizeof(*all), by_name);
     for (size_t i = 0; i < given; i++) {
@@ -92,7 +92,7 @@ static void print_verdict(FILE *out, const char *when, const mend_report *report
     mend_words_wrap(out, line, 0, 2);
 }
 
-/* What holders grew by; or all together, where none of them explains it. */
+/* What owners grew by; or all together, where none of them explains it. */
 static uint64_t growth_of(const mend_report *report)
 {
     return report->grows_as_whole ? report->whole_growth_bytes : report->growth_bytes;
@@ -118,7 +118,7 @@ void mend_report_print_change(FILE *out, const mend_report *before, const mend_r
     print_verdict(out, "After", after);
     print_figures(out, before, after);
     size_t count;
-    changed_holder *all = join(before, after, &count);
+    changed_owner *all = join(before, after, &count);
     fprintf(out, "%-50s %10s %10s %11s\n", "At the peak", "before", "after", "change");
     size_t shown = 0;
     for (; shown < count && shown < SHOWN_CHANGES && size_of_change(&all[shown]) > 0; shown++) {

@@ -6,7 +6,7 @@
 
 #include "lab/report/model.h"
 
-/* Figures, and the holders whose part of the peak changed most: at most MEND_TEXT_LINES lines. */
+/* Figures, and the owners whose part of the peak changed most: at most MEND_TEXT_LINES lines. */
 void mend_report_print_change(FILE *out, const mend_report *before, const mend_report *after);
 
 #endif

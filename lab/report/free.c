@@ -10,7 +10,7 @@
 typedef struct placed_block {
     uint64_t address;
     uint64_t size_bytes;
-    uint32_t holder;
+    uint32_t owner;
 } placed_block;
 
 typedef struct free_search {
@@ -40,7 +40,7 @@ static void collect(free_search *search)
             event->block < report->detail.place_count) {
             search->blocks[search->count++] =
                 (placed_block){report->detail.places[event->block].address,
-                               mend_report_bytes(event), report->holder_of[event->block]};
+                               mend_report_bytes(event), report->owner_of[event->block]};
         }
     }
     qsort(search->blocks, search->count, sizeof(*search->blocks), by_address);
@@ -140,7 +140,7 @@ static size_t look_into(free_search *search, const mend_stretch *segment, size_t
         used_bytes += to - from;
         if (to - from > largest_bytes) {
             largest_bytes = to - from;
-            largest = block->holder;
+            largest = block->owner;
         }
         at = to;
     }
@@ -152,8 +152,8 @@ static size_t look_into(free_search *search, const mend_stretch *segment, size_t
     } else if (free_bytes > 0) {
         memory->beside_bytes += free_bytes;
         if (report->knows_held) {
-            search->report->holders[largest].kept_free_bytes += free_bytes;
-            search->report->holders[largest].kept_segments++;
+            search->report->owners[largest].kept_free_bytes += free_bytes;
+            search->report->owners[largest].kept_segments++;
         }
     }
     bool reaches_on =

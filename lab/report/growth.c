@@ -1,5 +1,5 @@
 /*
- * Who keeps growing. The work is divided into stretches of equally many events. What a holder has
+ * Who keeps growing. The work is divided into stretches of equally many events. What an owner has
  * at least in each of them, its floor, is what it keeps: temporary blocks come and go above it. A
  * floor that rises, and does not come back, is growth; where blocks of most stretches are still
  * live at the end it is a leak, else blocks are replaced by larger ones. What fills up and is
@@ -10,8 +10,8 @@
  * was done more than once: memory in use has risen and fallen several times, or more blocks are
  * kept than a model has layers, or much was allocated and freed between two that are kept.
  *
- * Holders of which each round keeps as many blocks as in the round before leak in step: what is
- * kept is one thing, a graph or a batch, and they are told as one.
+ * Owners of which each round keeps as many blocks as in the round before leak in step: what is kept
+ * is one thing, a graph or a batch, and they are told as one.
  */
 #include "lab/report/growth.h"
 
@@ -46,16 +46,16 @@ typedef struct floor_line {
 
 typedef struct growth_search {
     mend_report *report;
-    floor_line *floors; /* by holder; the last is for all live memory */
-    uint64_t *live;     /* by holder: now; the last is for all */
+    floor_line *floors; /* by owner; the last is for all live memory */
+    uint64_t *live;     /* by owner: now; the last is for all */
     uint64_t *low;      /* the least in this stretch */
-    uint32_t *kept;     /* by holder: a bit for each stretch of which a block is live at the end */
-    uint64_t *kept_blocks; /* by holder: blocks born in judged stretches, live at the end */
-    uint64_t *births;      /* by holder: its blocks born in them */
-    uint32_t *reached;     /* by holder: a bit for each stretch in which it had half of its end */
-    double *start;         /* by holder: what it has without its growth */
-    size_t count;          /* of holders */
-    size_t suspects[MOST_SUSPECTS]; /* holders that grow; the report has their number */
+    uint32_t *kept;     /* by owner: a bit for each stretch of which a block is live at the end */
+    uint64_t *kept_blocks; /* by owner: blocks born in judged stretches, live at the end */
+    uint64_t *births;      /* by owner: its blocks born in them */
+    uint32_t *reached;     /* by owner: a bit for each stretch in which it had half of its end */
+    double *start;         /* by owner: what it has without its growth */
+    size_t count;          /* of owners */
+    size_t suspects[MOST_SUSPECTS]; /* owners that grow; the report has their number */
     uint64_t begin, end;            /* events; what is from before the recording has no time */
     uint64_t all_births, all_frees; /* in judged stretches */
     bool has_swung;
@@ -70,18 +70,18 @@ static void apply(growth_search *search, size_t index)
 {
     const mend_trace_event *event = &search->report->trace->events[index];
     uint64_t bytes = mend_report_bytes(event);
-    size_t holders[] = {search->report->holder_of[event->block], search->count};
+    size_t owners[] = {search->report->owner_of[event->block], search->count};
     for (size_t i = 0; i < 2; i++) {
-        uint64_t *live = &search->live[holders[i]];
+        uint64_t *live = &search->live[owners[i]];
         *live = event->is_alloc ? *live + bytes : *live - bytes;
-        search->low[holders[i]] = mend_min_u64(search->low[holders[i]], *live);
+        search->low[owners[i]] = mend_min_u64(search->low[owners[i]], *live);
     }
 }
 
-static void note_reached(growth_search *search, size_t holder, size_t stretch)
+static void note_reached(growth_search *search, size_t owner, size_t stretch)
 {
-    const bool is_there = search->live[holder] >= search->report->holders[holder].bytes / 2;
-    search->reached[holder] |= (uint32_t)is_there << stretch;
+    const bool is_there = search->live[owner] >= search->report->owners[owner].bytes / 2;
+    search->reached[owner] |= (uint32_t)is_there << stretch;
 }
 
 static void find_floors(growth_search *search)
@@ -97,7 +97,7 @@ static void find_floors(growth_search *search)
     for (size_t stretch = 0; stretch < STRETCHES; stretch++) {
         for (; index < end_of(search, stretch); index++) {
             apply(search, index);
-            note_reached(search, report->holder_of[report->trace->events[index].block], stretch);
+            note_reached(search, report->owner_of[report->trace->events[index].block], stretch);
         }
         for (size_t h = 0; h < search->count; h++) {
             note_reached(search, h, stretch);
@@ -109,13 +109,13 @@ static void find_floors(growth_search *search)
     }
 }
 
-/* Of which stretches each holder has blocks at the end. */
+/* Of which stretches each owner has blocks at the end. */
 static void get_backup(growth_search *search)
 {
     const mend_report *report = search->report;
     const uint64_t judged = end_of(search, WARM_UP - 1);
     for (size_t b = 0; b < report->trace->block_count; b++) {
-        const uint32_t holder = report->holder_of[b];
+        const uint32_t owner = report->owner_of[b];
         const bool is_kept = report->died[b] >= search->end;
         if (report->died[b] >= judged && !is_kept) {
             search->all_frees++;
@@ -128,12 +128,12 @@ static void get_backup(growth_search *search)
             while (report->born[b] >= end_of(search, stretch)) {
                 stretch++;
             }
-            search->kept[holder] |= 1u << stretch;
+            search->kept[owner] |= 1u << stretch;
         }
         if (report->born[b] >= judged) {
             search->all_births++;
-            search->births[holder]++;
-            search->kept_blocks[holder] += is_kept;
+            search->births[owner]++;
+            search->kept_blocks[owner] += is_kept;
         }
     }
 }
@@ -177,32 +177,32 @@ static bool has_swung(const growth_search *search)
 {
     uint64_t growth_bytes = 0;
     for (size_t h = 0; h < search->count; h++) {
-        growth_bytes += search->report->holders[h].growth_bytes;
+        growth_bytes += search->report->owners[h].growth_bytes;
     }
     mend_raise_u64(&growth_bytes, whole_growth(search));
     return swings(search, mend_max_u64(growth_bytes / SWING_SHARE, MEND_MIB), false) ||
            swings(search, SWING_BLOCKS, true);
 }
 
-static bool works_again(const growth_search *search, size_t holder)
+static bool works_again(const growth_search *search, size_t owner)
 {
-    const mend_report_holder *h = &search->report->holders[holder];
-    const uint64_t kept = search->kept_blocks[holder];
+    const mend_report_owner *h = &search->report->owners[owner];
+    const uint64_t kept = search->kept_blocks[owner];
     const bool frees_most = search->all_frees >= search->all_births / 4 * 3;
     return search->has_swung ||
            (kept >= MEND_GROWTH_MANY_BLOCKS && search->all_frees >= search->all_births / 3 &&
             whole_growth(search) >= h->growth_bytes / 2) ||
            (kept > 0 && frees_most && search->all_births / kept >= LEAST_SPACING) ||
-           (h->trend == MEND_TREND_GROWS && search->births[holder] >= 8 * h->blocks);
+           (h->trend == MEND_TREND_GROWS && search->births[owner] >= 8 * h->blocks);
 }
 
-/* Of what is sure to leak the holder with the fewest blocks has one a round. UINT64_MAX: none. */
+/* Of what is sure to leak the owner with the fewest blocks has one a round. UINT64_MAX: none. */
 static uint64_t rounds_of(const growth_search *search)
 {
     uint64_t rounds = UINT64_MAX;
     for (size_t h = 0; h < search->count; h++) {
-        const mend_report_holder *holder = &search->report->holders[h];
-        if (holder->growth_bytes > 0 && holder->trend == MEND_TREND_LEAKS &&
+        const mend_report_owner *owner = &search->report->owners[h];
+        if (owner->growth_bytes > 0 && owner->trend == MEND_TREND_LEAKS &&
             search->kept_blocks[h] >= LEAST_ROUNDS && works_again(search, h)) {
             rounds = mend_min_u64(rounds, search->kept_blocks[h]);
         }
@@ -210,19 +210,19 @@ static uint64_t rounds_of(const growth_search *search)
     return rounds;
 }
 
-/* Whether a holder has a few blocks a round, but for one that the judged stretches cut. */
-static bool leaks_in_step(const growth_search *search, size_t holder, uint64_t rounds)
+/* Whether an owner has a few blocks a round, but for one that the judged stretches cut. */
+static bool leaks_in_step(const growth_search *search, size_t owner, uint64_t rounds)
 {
-    const uint64_t kept = search->kept_blocks[holder];
+    const uint64_t kept = search->kept_blocks[owner];
     const uint64_t each = (kept + rounds / 2) / rounds;
     const uint64_t even = each * rounds;
-    return search->report->holders[holder].trend == MEND_TREND_LEAKS && each > 0 &&
+    return search->report->owners[owner].trend == MEND_TREND_LEAKS && each > 0 &&
            (kept > even ? kept - even : even - kept) <= each;
 }
 
 /* ---- trends ---------------------------------------------------------------------------------- */
 
-/* Without its growth a holder stays where its line, drawn back to the start, begins. */
+/* Without its growth an owner stays where its line, drawn back to the start, begins. */
 static double start_of(const floor_line *floors, uint64_t growth_bytes)
 {
     double a_stretch = (double)growth_bytes / (JUDGED - 1);
@@ -233,13 +233,13 @@ static double start_of(const floor_line *floors, uint64_t growth_bytes)
 static bool is_new(const growth_search *search, size_t number)
 {
     const mend_report *report = search->report;
-    const mend_report_holder *holder = &report->holders[number];
-    return report->has_failed && holder->blocks > 0 &&
-           report->moment_events - holder->oldest_event <= search->end / STRETCHES &&
+    const mend_report_owner *owner = &report->owners[number];
+    return report->has_failed && owner->blocks > 0 &&
+           report->moment_events - owner->oldest_event <= search->end / STRETCHES &&
            __builtin_popcount(search->reached[number]) <= STRETCHES / 4;
 }
 
-/* Whether a holder has given back half of its growth after the end of the work, and others keep
+/* Whether an owner has given back half of its growth after the end of the work, and others keep
  * most of what they had: then the program frees it again. A program that ends frees all. */
 static void find_freed_again(growth_search *search)
 {
@@ -249,19 +249,19 @@ static void find_freed_again(growth_search *search)
     for (size_t i = search->end; i < report->trace->event_count; i++) {
         const mend_trace_event *event = &report->trace->events[i];
         const uint64_t bytes = mend_report_bytes(event);
-        uint64_t *const own = &live[report->holder_of[event->block]];
+        uint64_t *const own = &live[report->owner_of[event->block]];
         *own = event->is_alloc ? *own + bytes : *own - bytes;
     }
     uint64_t others_before = 0;
     uint64_t others_after = 0;
     for (size_t h = 0; h < search->count; h++) {
-        others_before += report->holders[h].growth_bytes == 0 ? search->live[h] : 0;
-        others_after += report->holders[h].growth_bytes == 0 ? live[h] : 0;
+        others_before += report->owners[h].growth_bytes == 0 ? search->live[h] : 0;
+        others_after += report->owners[h].growth_bytes == 0 ? live[h] : 0;
     }
     for (size_t h = 0; h < search->count && others_after >= others_before / 2; h++) {
-        mend_report_holder *holder = &search->report->holders[h];
-        if (live[h] + holder->growth_bytes / 2 < search->floors[h].least[STRETCHES - 1]) {
-            holder->growth_bytes = 0;
+        mend_report_owner *owner = &search->report->owners[h];
+        if (live[h] + owner->growth_bytes / 2 < search->floors[h].least[STRETCHES - 1]) {
+            owner->growth_bytes = 0;
         }
     }
 }
@@ -270,42 +270,41 @@ static void find_trends(growth_search *search)
 {
     mend_report *report = search->report;
     for (size_t h = 0; h < search->count; h++) {
-        report->holders[h].growth_bytes =
+        report->owners[h].growth_bytes =
             mend_growth_judge(search->floors[h].least, report->peak_bytes);
     }
     search->has_swung = has_swung(search);
     uint64_t explained_bytes = 0;
     for (size_t h = 0; h < search->count; h++) {
-        explained_bytes += report->holders[h].growth_bytes;
-        mend_report_holder *holder = &report->holders[h];
-        holder->trend = is_new(search, h) ? MEND_TREND_NEW : MEND_TREND_STEADY;
-        if (holder->growth_bytes > 0) {
-            holder->trend =
-                mend_growth_leaks(search->kept[h]) ? MEND_TREND_LEAKS : MEND_TREND_GROWS;
+        explained_bytes += report->owners[h].growth_bytes;
+        mend_report_owner *owner = &report->owners[h];
+        owner->trend = is_new(search, h) ? MEND_TREND_NEW : MEND_TREND_STEADY;
+        if (owner->growth_bytes > 0) {
+            owner->trend = mend_growth_leaks(search->kept[h]) ? MEND_TREND_LEAKS : MEND_TREND_GROWS;
         }
     }
     report->rounds = rounds_of(search);
     for (size_t h = 0; h < search->count; h++) {
-        mend_report_holder *holder = &report->holders[h];
-        holder->in_step = holder->growth_bytes > 0 && leaks_in_step(search, h, report->rounds);
-        if (holder->growth_bytes > 0 && !holder->in_step && !works_again(search, h)) {
-            holder->growth_bytes = 0;
+        mend_report_owner *owner = &report->owners[h];
+        owner->in_step = owner->growth_bytes > 0 && leaks_in_step(search, h, report->rounds);
+        if (owner->growth_bytes > 0 && !owner->in_step && !works_again(search, h)) {
+            owner->growth_bytes = 0;
         }
     }
     if (!report->has_failed) {
         find_freed_again(search);
     }
     for (size_t h = 0; h < search->count; h++) {
-        mend_report_holder *holder = &report->holders[h];
-        if (holder->growth_bytes == 0 && holder->trend != MEND_TREND_NEW) {
-            holder->trend = MEND_TREND_STEADY;
-        } else if (holder->growth_bytes > 0) {
-            search->start[h] = start_of(&search->floors[h], holder->growth_bytes);
+        mend_report_owner *owner = &report->owners[h];
+        if (owner->growth_bytes == 0 && owner->trend != MEND_TREND_NEW) {
+            owner->trend = MEND_TREND_STEADY;
+        } else if (owner->growth_bytes > 0) {
+            search->start[h] = start_of(&search->floors[h], owner->growth_bytes);
             assert(report->suspects < MOST_SUSPECTS);
             search->suspects[report->suspects++] = h;
-            report->growth_bytes += holder->growth_bytes;
-            report->in_step += holder->in_step;
-            report->in_step_bytes += holder->in_step ? holder->growth_bytes : 0;
+            report->growth_bytes += owner->growth_bytes;
+            report->in_step += owner->in_step;
+            report->in_step_bytes += owner->in_step ? owner->growth_bytes : 0;
         }
     }
     report->in_step = report->in_step >= 2 ? report->in_step : 0;
@@ -314,11 +313,11 @@ static void find_trends(growth_search *search)
     report->grows_as_whole = explained_bytes < report->whole_growth_bytes / 2 && search->has_swung;
 }
 
-/* What a holder has now beyond where it would stay. */
-static uint64_t excess_of(const growth_search *search, size_t holder)
+/* What an owner has now beyond where it would stay. */
+static uint64_t excess_of(const growth_search *search, size_t owner)
 {
-    double excess = (double)search->live[holder] - search->start[holder];
-    return search->report->holders[holder].growth_bytes > 0 && excess > 0 ? (uint64_t)excess : 0;
+    double excess = (double)search->live[owner] - search->start[owner];
+    return search->report->owners[owner].growth_bytes > 0 && excess > 0 ? (uint64_t)excess : 0;
 }
 
 /* The peaks of the whole run, without the growth of all suspects and of each alone. */
@@ -331,17 +330,17 @@ static void find_peaks_without(growth_search *search)
         search->live[h] = 0;
     }
     for (size_t i = 0; i < report->trace->event_count; i++) {
-        size_t holder = report->holder_of[report->trace->events[i].block];
-        uint64_t before = excess_of(search, holder);
+        size_t owner = report->owner_of[report->trace->events[i].block];
+        uint64_t before = excess_of(search, owner);
         apply(search, i);
-        const uint64_t change = excess_of(search, holder) - before; /* modulo 2^64 */
+        const uint64_t change = excess_of(search, owner) - before; /* modulo 2^64 */
         all_excess += change;
-        step_excess += report->holders[holder].in_step ? change : 0;
+        step_excess += report->owners[owner].in_step ? change : 0;
         uint64_t live = search->live[search->count];
         report->without_bytes = mend_max_u64(report->without_bytes, live - all_excess);
         mend_raise_u64(&report->without_step_bytes, live - step_excess);
         for (size_t k = 0; k < report->suspects; k++) {
-            uint64_t *without = &report->holders[search->suspects[k]].without_bytes;
+            uint64_t *without = &report->owners[search->suspects[k]].without_bytes;
             *without = mend_max_u64(*without, live - excess_of(search, search->suspects[k]));
         }
     }
@@ -349,7 +348,7 @@ static void find_peaks_without(growth_search *search)
 
 mend_result mend_report_find_growth(mend_report *report)
 {
-    size_t count = report->holder_count;
+    size_t count = report->owner_count;
     growth_search search = {.report = report,
                             .count = count,
                             .begin = report->detail.before_events,

@@ -10,10 +10,10 @@ static const char *const trends[MEND_TREND_COUNT] = {"steady", "new", "grows", "
 
 /* ---- parts of both --------------------------------------------------------------------------- */
 
-static void write_growth(mend_json *json, const mend_report_holder *holder)
+static void write_growth(mend_json *json, const mend_report_owner *owner)
 {
-    mend_json_string(json, "trend", trends[holder->trend]);
-    mend_json_integer(json, "growth_bytes", holder->growth_bytes);
+    mend_json_string(json, "trend", trends[owner->trend]);
+    mend_json_integer(json, "growth_bytes", owner->growth_bytes);
 }
 
 /* An allocator that is not known needs nothing that could be told. */
@@ -72,25 +72,25 @@ static void write_memory(mend_json *json, const mend_report *report)
     mend_json_end_object(json);
 }
 
-static void write_holders(mend_json *json, const mend_report *report)
+static void write_owners(mend_json *json, const mend_report *report)
 {
-    mend_json_begin_array(json, "holders");
-    for (size_t i = 0; i < report->holder_count; i++) {
-        const mend_report_holder *holder = &report->holders[report->order[i]];
-        if (holder->bytes == 0 && holder->peak_bytes == 0 && holder->growth_bytes == 0) {
+    mend_json_begin_array(json, "owners");
+    for (size_t i = 0; i < report->owner_count; i++) {
+        const mend_report_owner *owner = &report->owners[report->order[i]];
+        if (owner->bytes == 0 && owner->peak_bytes == 0 && owner->growth_bytes == 0) {
             continue;
         }
         mend_json_begin_object(json, NULL);
-        mend_json_string(json, "name", holder->name);
-        mend_json_integer(json, "live_bytes", holder->bytes);
-        mend_json_integer(json, "blocks", holder->blocks);
-        mend_json_integer(json, "oldest_event", holder->oldest_event);
-        mend_json_integer(json, "waiting_bytes", holder->waiting_bytes);
-        mend_json_integer(json, "at_peak_bytes", holder->peak_bytes);
-        mend_json_integer(json, "keeps_free_bytes", holder->kept_free_bytes);
-        write_growth(json, holder);
-        if (holder->growth_bytes > 0) {
-            mend_json_integer(json, "peak_without_bytes", holder->without_bytes);
+        mend_json_string(json, "name", owner->name);
+        mend_json_integer(json, "live_bytes", owner->bytes);
+        mend_json_integer(json, "blocks", owner->blocks);
+        mend_json_integer(json, "oldest_event", owner->oldest_event);
+        mend_json_integer(json, "waiting_bytes", owner->waiting_bytes);
+        mend_json_integer(json, "at_peak_bytes", owner->peak_bytes);
+        mend_json_integer(json, "keeps_free_bytes", owner->kept_free_bytes);
+        write_growth(json, owner);
+        if (owner->growth_bytes > 0) {
+            mend_json_integer(json, "peak_without_bytes", owner->without_bytes);
         }
         mend_json_end_object(json);
     }
@@ -158,13 +158,13 @@ void mend_report_print_json(FILE *out, const mend_report *report, const mend_rep
     write_failure(&json, report);
     write_memory(&json, report);
     write_advice(&json, report);
-    write_holders(&json, report);
+    write_owners(&json, report);
     write_others(&json, report);
     if (against != NULL) {
         mend_json_begin_object(&json, "against");
         write_figures(&json, against);
         write_failure(&json, against);
-        write_holders(&json, against);
+        write_owners(&json, against);
         mend_json_end_object(&json);
     }
     mend_json_end_object(&json);
@@ -173,42 +173,42 @@ void mend_report_print_json(FILE *out, const mend_report *report, const mend_rep
 
 /* ---- for the page ---------------------------------------------------------------------------- */
 
-/* What a recording of Mend says of a holder, beside its name. */
-static void write_parts(mend_json *json, const mend_trace_holder *holder)
+/* What a recording of Mend says of an owner, beside its name. */
+static void write_parts(mend_json *json, const mend_trace_owner *owner)
 {
     static const char *const keys[MEND_TRACE_PARTS] = {"scope", "tag", "line"};
     size_t at = 0;
     for (int part = 0; part < MEND_TRACE_PARTS; part++) {
         char text[MEND_TRACE_LABEL_BYTES];
-        const int bytes = holder->part_bytes[part];
+        const int bytes = owner->part_bytes[part];
         if (bytes > 0) {
-            snprintf(text, sizeof(text), "%.*s", bytes, holder->name + at);
+            snprintf(text, sizeof(text), "%.*s", bytes, owner->name + at);
             mend_json_string(json, keys[part], text);
             at += (size_t)bytes + strlen(", ");
         }
     }
 }
 
-/* In their own order: rows name a holder by its number. Thousands of them do not grow. */
-static void write_page_holders(mend_json *json, const mend_report *report)
+/* In their own order: rows name an owner by its number. Thousands of them do not grow. */
+static void write_page_owners(mend_json *json, const mend_report *report)
 {
-    mend_json_begin_array(json, "holders");
-    for (size_t i = 0; i < report->holder_count; i++) {
-        const mend_report_holder *holder = &report->holders[i];
+    mend_json_begin_array(json, "owners");
+    for (size_t i = 0; i < report->owner_count; i++) {
+        const mend_report_owner *owner = &report->owners[i];
         mend_json_begin_object(json, NULL);
-        mend_json_string(json, "name", holder->name);
-        if (i < report->detail.holder_count) {
-            write_parts(json, &report->detail.holders[i]);
+        mend_json_string(json, "name", owner->name);
+        if (i < report->detail.owner_count) {
+            write_parts(json, &report->detail.owners[i]);
         }
-        if (holder->trend != MEND_TREND_STEADY) {
-            write_growth(json, holder);
+        if (owner->trend != MEND_TREND_STEADY) {
+            write_growth(json, owner);
         }
         mend_json_end_object(json);
     }
     mend_json_end_array(json);
     mend_json_begin_array(json, "letters");
-    for (size_t i = 0; i < report->holder_count; i++) {
-        if (report->holders[report->order[i]].letter != 0) {
+    for (size_t i = 0; i < report->owner_count; i++) {
+        if (report->owners[report->order[i]].letter != 0) {
             mend_json_integer(json, NULL, report->order[i]);
         }
     }
@@ -239,7 +239,7 @@ void mend_report_write_model(FILE *out, const mend_report *report, const mend_ro
     mend_json_integer(&json, "peak", rows->peak);
     mend_json_integer(&json, "capacity", report->capacity_bytes);
     mend_json_integer(&json, "growth_event", report->growth_event);
-    mend_json_string(&json, "holder_kind", mend_report_holder_kind(report));
+    mend_json_string(&json, "owner_kind", mend_report_owner_kind(report));
     mend_json_bool(&json, "knows_held", report->knows_held);
     mend_json_bool(&json, "knows_used", report->knows_gaps);
     mend_json_bool(&json, "has_places", report->detail.has_places);
@@ -261,7 +261,7 @@ void mend_report_write_model(FILE *out, const mend_report *report, const mend_ro
         mend_json_string(&json, NULL, name);
     }
     mend_json_end_array(&json);
-    write_page_holders(&json, report);
+    write_page_owners(&json, report);
     write_page_others(&json, report);
     mend_json_end_object(&json);
 }

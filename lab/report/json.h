@@ -6,7 +6,7 @@
 
 #include "lab/report/rows.h"
 
-/* All holders, suspects and advice, on one line. `against`: the run it is compared with; NULL:
+/* All owners, suspects and advice, on one line. `against`: the run it is compared with; NULL:
  * none. */
 void mend_report_print_json(FILE *out, const mend_report *report, const mend_report *against);
 

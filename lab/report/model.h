@@ -20,7 +20,7 @@ typedef enum mend_report_trend {
 } mend_report_trend;
 
 /* Who asked for blocks: a line of the program, or in a log a size of block. */
-typedef struct mend_report_holder {
+typedef struct mend_report_owner {
     const char *name;
     char letter;    /* of those that have most, at the moment or at the peak; 0: of the others */
     uint64_t bytes; /* these at the moment that is reported: live memory */
@@ -36,7 +36,7 @@ typedef struct mend_report_holder {
     uint64_t growth_bytes;  /* of what it holds at least, from the warm-up to the end */
     uint64_t without_bytes; /* the peak of all live memory without the growth */
     bool in_step; /* it leaks, and each round of the program adds blocks of it and others */
-} mend_report_holder;
+} mend_report_owner;
 
 /* The memory that the allocator held at the moment. */
 typedef struct mend_report_memory {
@@ -68,11 +68,11 @@ typedef struct mend_report {
     mend_trace_detail detail;
     uint32_t *born; /* by block: the event */
     uint32_t *died; /* UINT32_MAX: lives to the end */
-    uint32_t *holder_of;
-    mend_report_holder *holders; /* by number */
-    uint32_t *order;             /* numbers, the largest at the moment first */
-    size_t holder_count;
-    char *names; /* of the holders of a log; NULL: those of the detail */
+    uint32_t *owner_of;
+    mend_report_owner *owners; /* by number */
+    uint32_t *order;           /* numbers, the largest at the moment first */
+    size_t owner_count;
+    char *names; /* of the owners of a log; NULL: those of the detail */
 
     uint64_t capacity_bytes; /* of the device; 0: unknown */
     uint64_t peak_bytes;     /* of live memory */
@@ -91,14 +91,14 @@ typedef struct mend_report {
     mend_report_memory memory;
 
     uint64_t growth_event;  /* growth counts from here to `end_events` */
-    uint64_t suspects;      /* holders that grow */
+    uint64_t suspects;      /* owners that grow */
     uint64_t growth_bytes;  /* of all of them */
     uint64_t without_bytes; /* the peak without the growth of all of them */
-    uint64_t in_step;       /* holders that leak in step: one leak. 0: there are no two */
+    uint64_t in_step;       /* owners that leak in step: one leak. 0: there are no two */
     uint64_t rounds;        /* how often they had new blocks since the warm-up, and kept them */
     uint64_t in_step_bytes; /* their growth */
     uint64_t without_step_bytes; /* the peak without it */
-    bool grows_as_whole;         /* all live memory grows, and no holder that explains it */
+    bool grows_as_whole;         /* all live memory grows, and no owner that explains it */
     uint64_t whole_growth_bytes;
     uint64_t highest[MEND_REPORT_COLUMNS]; /* live memory, of equal parts of the events */
 

@@ -78,16 +78,16 @@ static void find_held(mend_report *report)
     }
 }
 
-typedef struct ranked_holder {
+typedef struct ranked_owner {
     uint64_t bytes;
     uint64_t peak_bytes;
     uint32_t number;
-} ranked_holder;
+} ranked_owner;
 
 static int by_bytes(const void *a, const void *b)
 {
-    const ranked_holder *one = a;
-    const ranked_holder *other = b;
+    const ranked_owner *one = a;
+    const ranked_owner *other = b;
     if (one->bytes != other->bytes) {
         return one->bytes > other->bytes ? -1 : 1;
     }
@@ -100,28 +100,28 @@ static int by_bytes(const void *a, const void *b)
 /* Those that have most at the moment or at the peak have letters, in the order of the moment. */
 static mend_result rank(mend_report *report)
 {
-    report->order = calloc(report->holder_count + 1, sizeof(uint32_t));
-    ranked_holder *ranked = calloc(report->holder_count + 1, sizeof(*ranked));
+    report->order = calloc(report->owner_count + 1, sizeof(uint32_t));
+    ranked_owner *ranked = calloc(report->owner_count + 1, sizeof(*ranked));
     if (report->order == NULL || ranked == NULL) {
         free(ranked);
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the report");
     }
     for (int is_order = 0; is_order < 2; is_order++) {
-        for (size_t i = 0; i < report->holder_count; i++) {
-            const mend_report_holder *holder = &report->holders[i];
-            const uint64_t most_bytes = mend_max_u64(holder->bytes, holder->peak_bytes);
-            ranked[i] = (ranked_holder){is_order ? holder->bytes : most_bytes, holder->peak_bytes,
-                                        (uint32_t)i};
+        for (size_t i = 0; i < report->owner_count; i++) {
+            const mend_report_owner *owner = &report->owners[i];
+            const uint64_t most_bytes = mend_max_u64(owner->bytes, owner->peak_bytes);
+            ranked[i] = (ranked_owner){is_order ? owner->bytes : most_bytes, owner->peak_bytes,
+                                       (uint32_t)i};
         }
-        qsort(ranked, report->holder_count, sizeof(*ranked), by_bytes);
-        for (size_t i = 0; i < MEND_REPORT_LETTERS && i < report->holder_count && !is_order; i++) {
-            report->holders[ranked[i].number].letter = 'A';
+        qsort(ranked, report->owner_count, sizeof(*ranked), by_bytes);
+        for (size_t i = 0; i < MEND_REPORT_LETTERS && i < report->owner_count && !is_order; i++) {
+            report->owners[ranked[i].number].letter = 'A';
         }
     }
     char next = 'A';
-    for (size_t i = 0; i < report->holder_count; i++) {
+    for (size_t i = 0; i < report->owner_count; i++) {
         report->order[i] = ranked[i].number;
-        char *letter = &report->holders[ranked[i].number].letter;
+        char *letter = &report->owners[ranked[i].number].letter;
         if (*letter != 0) {
             *letter = next++;
         }
@@ -150,18 +150,18 @@ static void sum_up(mend_report *report)
         }
         uint64_t bytes = mend_report_bytes(event);
         uint32_t died = report->died[event->block];
-        mend_report_holder *holder = &report->holders[report->holder_of[event->block]];
+        mend_report_owner *owner = &report->owners[report->owner_of[event->block]];
         if (i <= report->peak_event && died > report->peak_event) {
-            holder->peak_bytes += bytes;
+            owner->peak_bytes += bytes;
         }
         if (i < report->moment_events && died >= report->moment_events) {
-            holder->oldest_event = holder->blocks == 0 ? i : holder->oldest_event;
-            holder->bytes += bytes;
-            holder->blocks++;
+            owner->oldest_event = owner->blocks == 0 ? i : owner->oldest_event;
+            owner->bytes += bytes;
+            owner->blocks++;
             if (waits(report, event->block)) {
-                holder->waiting_bytes += bytes;
-                holder->waiting_blocks++;
-                holder->waiting_stream = trace->stream_names[event->stream];
+                owner->waiting_bytes += bytes;
+                owner->waiting_blocks++;
+                owner->waiting_stream = trace->stream_names[event->stream];
             }
             report->live_bytes += bytes;
         }

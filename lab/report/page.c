@@ -91,7 +91,7 @@ static void write_tiles(page_writer *page)
     snprintf(text, sizeof(text), "%s from event %s on",
              SIZE(report->grows_as_whole ? report->whole_growth_bytes : report->growth_bytes),
              COUNT(report->growth_event));
-    write_tile(page, grows ? "bad" : "good", "holders that grow", COUNT(report->suspects),
+    write_tile(page, grows ? "bad" : "good", "owners that grow", COUNT(report->suspects),
                report->grows_as_whole ? "but all memory in use grows"
                : grows                ? text
                                       : "nothing keeps growing");

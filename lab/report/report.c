@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "lab/report/free.h"
 #include "lab/report/growth.h"
-#include "lab/report/holders.h"
 #include "lab/report/moments.h"
+#include "lab/report/owners.h"
 #include "lab/trace/read.h"
 
 bool mend_report_has_findings(const mend_report *report)
@@ -23,8 +23,8 @@ void mend_report_destroy(mend_report *report)
     mend_trace_detail_clear(&report->detail);
     free(report->born);
     free(report->died);
-    free(report->holder_of);
-    free(report->holders);
+    free(report->owner_of);
+    free(report->owners);
     free(report->order);
     free(report->names);
     free(report);
@@ -35,8 +35,8 @@ static mend_result find_lives(mend_report *report)
     const mend_trace *trace = report->trace;
     report->born = calloc(trace->block_count + 1, sizeof(uint32_t));
     report->died = calloc(trace->block_count + 1, sizeof(uint32_t));
-    report->holder_of = calloc(trace->block_count + 1, sizeof(uint32_t));
-    if (report->born == NULL || report->died == NULL || report->holder_of == NULL) {
+    report->owner_of = calloc(trace->block_count + 1, sizeof(uint32_t));
+    if (report->born == NULL || report->died == NULL || report->owner_of == NULL) {
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the report");
     }
     for (size_t i = 0; i < trace->event_count; i++) {
@@ -53,7 +53,7 @@ static mend_result find_lives(mend_report *report)
 
 typedef mend_result (*report_step)(mend_report *report);
 
-static const report_step steps[] = {find_lives, mend_report_find_holders, mend_report_find_moments,
+static const report_step steps[] = {find_lives, mend_report_find_owners, mend_report_find_moments,
                                     mend_report_find_growth, mend_report_find_free};
 
 mend_result mend_report_create(const char *path, uint64_t capacity_bytes, mend_report **report)

@@ -8,7 +8,7 @@ typedef struct row_writer {
     const mend_report *report;
     mend_rows *rows;
     uint32_t *row_of;       /* by event */
-    uint64_t *units_before; /* by holder: of its block before; 0: none */
+    uint64_t *units_before; /* by owner: of its block before; 0: none */
     size_t segments;        /* that are written */
     size_t refusals;
     uint64_t allocated; /* blocks */
@@ -87,11 +87,11 @@ static void write_event(row_writer *writer, size_t index)
         return;
     }
     writer->allocated++;
-    uint32_t holder = report->holder_of[event->block];
+    uint32_t owner = report->owner_of[event->block];
     uint64_t units = units_of(event->size_bytes);
-    mend_column_add(&rows->size, units == writer->units_before[holder] ? 0 : units + 1);
-    writer->units_before[holder] = units;
-    mend_column_add(&rows->holder, holder);
+    mend_column_add(&rows->size, units == writer->units_before[owner] ? 0 : units + 1);
+    writer->units_before[owner] = units;
+    mend_column_add(&rows->owner, owner);
     mend_column_add(&rows->stream, event->stream);
     if ((report->knows_held || report->knows_gaps) && event->block < report->detail.place_count) {
         uint64_t address = report->detail.places[event->block].address;
@@ -135,7 +135,7 @@ mend_result mend_rows_make(const mend_report *report, mend_rows *rows)
     size_t events = report->trace->event_count;
     row_writer writer = {.report = report, .rows = rows};
     writer.row_of = calloc(events + 1, sizeof(uint32_t));
-    writer.units_before = calloc(report->holder_count + 1, sizeof(uint64_t));
+    writer.units_before = calloc(report->owner_count + 1, sizeof(uint64_t));
     if (writer.row_of == NULL || writer.units_before == NULL) {
         free(writer.row_of);
         free(writer.units_before);

@@ -21,9 +21,9 @@ typedef enum mend_row_kind {
 /* Sizes are rounded up to MEND_ROW_UNIT_BYTES, and addresses down; both are counted in it. */
 #define MEND_ROW_COLUMNS(X)                                                                        \
     X(kind)    /* of each row */                                                                   \
-    X(size)    /* of each block: 0 as its holder's block before, else one more than it */          \
+    X(size)    /* of each block: 0 as its owner's block before, else one more than it */           \
     X(address) /* of each block, as changes; empty where they are not known */                     \
-    X(holder)  /* of each block: its number */                                                     \
+    X(owner)   /* of each block: its number */                                                     \
     X(stream)  /* of each block: its index */                                                      \
     X(wait)    /* of each block: rows from its allocation to where its free was asked for,         \
                   if it was done later; else 0 */                                                  \

@@ -8,7 +8,7 @@
 #include "lab/report/others.h"
 #include "lab/report/words.h"
 
-enum { SHOWN_HOLDERS = 5, NAME_COLUMNS = 44 };
+enum { SHOWN_OWNERS = 5, NAME_COLUMNS = 44 };
 
 static void print_head(FILE *out, const mend_report *report)
 {
@@ -78,37 +78,37 @@ static void print_advice(FILE *out, const mend_report *report, size_t most)
     }
 }
 
-static void print_growth(FILE *out, const mend_report_holder *holder)
+static void print_growth(FILE *out, const mend_report_owner *owner)
 {
     static const char *const words[] = {"steady", "new", "grows", "LEAK?"};
-    if (holder->growth_bytes == 0) {
-        fprintf(out, "  %s\n", words[holder->trend]);
+    if (owner->growth_bytes == 0) {
+        fprintf(out, "  %s\n", words[owner->trend]);
     } else {
-        fprintf(out, "  +%s %s\n", SIZE(holder->growth_bytes), words[holder->trend]);
+        fprintf(out, "  +%s %s\n", SIZE(owner->growth_bytes), words[owner->trend]);
     }
 }
 
-static void print_holder(FILE *out, const mend_report *report, const mend_report_holder *holder)
+static void print_owner(FILE *out, const mend_report *report, const mend_report_owner *owner)
 {
-    fprintf(out, "  %c ", holder->letter == 0 ? '.' : holder->letter);
-    mend_words_cut(out, holder->name, NAME_COLUMNS, 1);
-    const bool has_age = holder->blocks > 0 && mend_report_has_history(report);
-    fprintf(out, " %10s %6s %7s %10s", SIZE(holder->bytes),
-            mend_word_percent(holder->bytes, report->live_bytes).text, COUNT(holder->blocks),
-            has_age ? COUNT(report->moment_events - holder->oldest_event) : "");
+    fprintf(out, "  %c ", owner->letter == 0 ? '.' : owner->letter);
+    mend_words_cut(out, owner->name, NAME_COLUMNS, 1);
+    const bool has_age = owner->blocks > 0 && mend_report_has_history(report);
+    fprintf(out, " %10s %6s %7s %10s", SIZE(owner->bytes),
+            mend_word_percent(owner->bytes, report->live_bytes).text, COUNT(owner->blocks),
+            has_age ? COUNT(report->moment_events - owner->oldest_event) : "");
     if (mend_report_has_history(report)) {
-        print_growth(out, holder);
+        print_growth(out, owner);
     } else {
         fputs("  unknown\n", out);
     }
 }
 
 /* The largest ones; and the suspect that grew most, if it is not among them. */
-static void print_holders(FILE *out, const mend_report *report)
+static void print_owners(FILE *out, const mend_report *report)
 {
     char title[96];
     bool shows_suspect = report->suspects == 0;
-    const mend_report_holder *const suspect = MEND_REPORT_LARGEST(report, growth_bytes);
+    const mend_report_owner *const suspect = MEND_REPORT_LARGEST(report, growth_bytes);
     if (mend_report_has_history(report)) {
         snprintf(title, sizeof(title), "Who holds it at the %s (event %s)",
                  report->has_failed ? "failure" : "peak", COUNT(report->moment_events));
@@ -118,16 +118,16 @@ static void print_holders(FILE *out, const mend_report *report)
     fputc('\n', out);
     mend_words_cut(out, title, NAME_COLUMNS + 4, 1);
     fprintf(out, " %10s %6s %7s %10s  %s\n", "now", "share", "blocks", "oldest", "growth");
-    for (size_t i = 0; i < report->holder_count && i < SHOWN_HOLDERS; i++) {
-        bool is_last = i + 1 == SHOWN_HOLDERS;
-        const mend_report_holder *const holder =
-            is_last && !shows_suspect ? suspect : &report->holders[report->order[i]];
-        shows_suspect = shows_suspect || holder == suspect;
-        if (holder->bytes > 0) {
-            print_holder(out, report, holder);
+    for (size_t i = 0; i < report->owner_count && i < SHOWN_OWNERS; i++) {
+        bool is_last = i + 1 == SHOWN_OWNERS;
+        const mend_report_owner *const owner =
+            is_last && !shows_suspect ? suspect : &report->owners[report->order[i]];
+        shows_suspect = shows_suspect || owner == suspect;
+        if (owner->bytes > 0) {
+            print_owner(out, report, owner);
         }
     }
-    if (report->detail.is_recording && report->detail.holder_count == 0) {
+    if (report->detail.is_recording && report->detail.owner_count == 0) {
         fputs("Lines of a Python program: record it with MEND_STACKS=1MiB\n", out);
     }
 }
@@ -223,7 +223,7 @@ static void print_all(FILE *out, const mend_report *report, size_t most_advice)
         print_curve(out, report);
     }
     print_advice(out, report, most_advice);
-    print_holders(out, report);
+    print_owners(out, report);
     print_free(out, report);
     print_others(out, report);
 }

@@ -18,10 +18,10 @@ void mend_trace_detail_init(mend_trace_detail *detail)
 
 void mend_trace_detail_clear(mend_trace_detail *detail)
 {
-    for (size_t i = 0; i < detail->holder_count; i++) {
-        free(detail->holders[i].name);
+    for (size_t i = 0; i < detail->owner_count; i++) {
+        free(detail->owners[i].name);
     }
-    free(detail->holders);
+    free(detail->owners);
     free(detail->places);
     free(detail->segments);
     free(detail->refusals);
@@ -50,46 +50,46 @@ static uint64_t hash_of(const mend_trace_detail *detail, const char *text)
 }
 
 /* Adds a name that is not there yet. */
-static uint32_t add_holder(mend_trace_detail *detail, uint64_t key, const mend_trace_label *label)
+static uint32_t add_owner(mend_trace_detail *detail, uint64_t key, const mend_trace_label *label)
 {
-    detail->holders = with_room(detail, detail->holders, detail->holder_count, &detail->holder_room,
-                                sizeof(*detail->holders));
+    detail->owners = with_room(detail, detail->owners, detail->owner_count, &detail->owner_room,
+                               sizeof(*detail->owners));
     char *copy = strdup(label->text);
     if (copy == NULL || !mend_pointer_map_reserve(&detail->by_label) || detail->lacks_memory) {
         free(copy);
         detail->lacks_memory = true;
         return 0;
     }
-    mend_trace_holder *holder = &detail->holders[detail->holder_count++];
-    holder->name = copy;
-    memcpy(holder->part_bytes, label->part_bytes, sizeof(holder->part_bytes));
-    mend_pointer_map_insert(&detail->by_label, key, (void *)(uintptr_t)detail->holder_count);
-    return (uint32_t)(detail->holder_count - 1);
+    mend_trace_owner *owner = &detail->owners[detail->owner_count++];
+    owner->name = copy;
+    memcpy(owner->part_bytes, label->part_bytes, sizeof(owner->part_bytes));
+    mend_pointer_map_insert(&detail->by_label, key, (void *)(uintptr_t)detail->owner_count);
+    return (uint32_t)(detail->owner_count - 1);
 }
 
-static bool is_named(const mend_trace_holder *holder, const mend_trace_label *label)
+static bool is_named(const mend_trace_owner *owner, const mend_trace_label *label)
 {
-    return strcmp(holder->name, label->text) == 0 &&
-           memcmp(holder->part_bytes, label->part_bytes, sizeof(holder->part_bytes)) == 0;
+    return strcmp(owner->name, label->text) == 0 &&
+           memcmp(owner->part_bytes, label->part_bytes, sizeof(owner->part_bytes)) == 0;
 }
 
-uint32_t mend_trace_detail_holder(mend_trace_detail *detail, const mend_trace_label *label)
+uint32_t mend_trace_detail_owner(mend_trace_detail *detail, const mend_trace_label *label)
 {
     static const mend_trace_label others = {.text = "(lines beyond the first 65,535)"};
     uint64_t key = hash_of(detail, label->text);
     uintptr_t known;
     while ((known = (uintptr_t)mend_pointer_map_find(&detail->by_label, key)) != 0 &&
-           !is_named(&detail->holders[known - 1], label)) {
+           !is_named(&detail->owners[known - 1], label)) {
         key += 512;
     }
     if (known != 0) {
         return (uint32_t)(known - 1);
     }
-    if (detail->holder_count == MEND_TRACE_MAX_HOLDERS) {
-        return MEND_TRACE_MAX_HOLDERS - 1;
+    if (detail->owner_count == MEND_TRACE_MAX_OWNERS) {
+        return MEND_TRACE_MAX_OWNERS - 1;
     }
-    const bool is_last = detail->holder_count == MEND_TRACE_MAX_HOLDERS - 1;
-    return add_holder(detail, key, is_last ? &others : label);
+    const bool is_last = detail->owner_count == MEND_TRACE_MAX_OWNERS - 1;
+    return add_owner(detail, key, is_last ? &others : label);
 }
 
 /* NULL: it has none. */

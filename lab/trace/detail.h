@@ -11,10 +11,10 @@
 #include "lab/trace/trace.h"
 #include "record/event_ring.h"
 
-/* Holders beyond this are one, the last: it bounds what tables of them need. */
-enum { MEND_TRACE_MAX_HOLDERS = 65536, MEND_TRACE_LABEL_BYTES = 160 };
+/* Owners beyond this are one, the last: it bounds what tables of them need. */
+enum { MEND_TRACE_MAX_OWNERS = 65536, MEND_TRACE_LABEL_BYTES = 160 };
 
-/* What a recording of Mend says of who asked: the parts of a holder's name, in this order. */
+/* What a recording of Mend says of who asked: the parts of an owner's name, in this order. */
 typedef enum mend_trace_part {
     MEND_TRACE_SCOPE,
     MEND_TRACE_TAG,
@@ -28,10 +28,10 @@ typedef struct mend_trace_label {
     uint8_t part_bytes[MEND_TRACE_PARTS]; /* they are joined by ", "; 0: it has none */
 } mend_trace_label;
 
-typedef struct mend_trace_holder {
+typedef struct mend_trace_owner {
     char *name;
     uint8_t part_bytes[MEND_TRACE_PARTS];
-} mend_trace_holder;
+} mend_trace_owner;
 
 /* Memory that the allocator took from the driver, or gave back. In a recording of Mend that tells
  * of chunks it has no address, and `is_place` is what has: addresses that have memory of the device
@@ -62,7 +62,7 @@ typedef struct mend_trace_refusal {
 /* Who asked for a block, and where it lies. */
 typedef struct mend_trace_place {
     uint64_t address;
-    uint32_t holder; /* index */
+    uint32_t owner; /* index */
     uint32_t
         asked_behind; /* events, segments and refusals before its free was asked for; 0: none */
 } mend_trace_place;
@@ -77,9 +77,9 @@ typedef struct mend_trace_detail {
     size_t before_events;            /* the first ones: blocks from before the recording */
     bool has_places;                 /* segments with addresses are places */
     uint64_t most_asleep_bytes;      /* chunks that slept at once: no memory of the device */
-    mend_trace_holder *holders;
-    size_t holder_count;
-    size_t holder_room;
+    mend_trace_owner *owners;
+    size_t owner_count;
+    size_t owner_room;
     mend_trace_place *places; /* by block */
     size_t place_count;
     size_t place_room;
@@ -95,7 +95,7 @@ typedef struct mend_trace_detail {
     size_t stream_room;
     mend_shortfall shortfall; /* of the last refusal, where the trace says why it failed */
     mend_stretches asleep;
-    mend_pointer_map by_label; /* from the hash of a text to its holder + 1 */
+    mend_pointer_map by_label; /* from the hash of a text to its owner + 1 */
     uint64_t salt;             /* of the hash: unknown to the author of a file */
     bool lacks_memory;         /* malloc failed: the detail is not whole */
 } mend_trace_detail;
@@ -103,8 +103,8 @@ typedef struct mend_trace_detail {
 void mend_trace_detail_init(mend_trace_detail *detail);
 void mend_trace_detail_clear(mend_trace_detail *detail);
 
-/* The number of the holder that has this name, of the same parts. */
-uint32_t mend_trace_detail_holder(mend_trace_detail *detail, const mend_trace_label *label);
+/* The number of the owner that has this name, of the same parts. */
+uint32_t mend_trace_detail_owner(mend_trace_detail *detail, const mend_trace_label *label);
 
 /* A stream has this name now. */
 void mend_trace_detail_name_stream(mend_trace_detail *detail, const mend_name_entry *name);

@@ -254,7 +254,7 @@ static void write_named(const recording_reader *r, const number_names *names, co
     }
 }
 
-/* The scope, the tag and the stack, as the library names holders (record/holders.c). */
+/* The scope, the tag and the stack, as the library names owners (record/owners.c). */
 static mend_trace_label label_of(const recording_reader *r, const mend_history_event *event)
 {
     mend_trace_label label = {.text = ""};
@@ -289,7 +289,7 @@ static void tell_place(recording_reader *r, const mend_history_event *event)
     mend_trace_place place = {.address = (uint64_t)(uintptr_t)event->address};
     if (r->scopes.count > 0 || r->has_numbers) {
         const mend_trace_label label = label_of(r, event);
-        place.holder = mend_trace_detail_holder(r->detail, &label);
+        place.owner = mend_trace_detail_owner(r->detail, &label);
         for (int part = 0; part < MEND_TRACE_PARTS; part++) {
             r->detail->has_part[part] |= label.part_bytes[part] > 0;
         }

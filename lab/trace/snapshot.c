@@ -18,7 +18,7 @@ typedef struct snapshot_reader {
     mend_trace_detail *detail; /* NULL: only the requests are wanted */
     mend_pointer_map pending;  /* keys of addresses whose free was asked for and is not completed */
     uint64_t pending_bytes;
-    mend_pointer_map by_stack; /* from the hash of a stack to its holder + 1 */
+    mend_pointer_map by_stack; /* from the hash of a stack to its owner + 1 */
     mend_trace_builder builder;
     mend_pointer_map live; /* from the key of an address to its block + 1 */
     size_t device;
@@ -119,7 +119,7 @@ static uint64_t stack_key(const snapshot_reader *reader, mend_value frames)
     return hash | 1;
 }
 
-static uint32_t holder_of(snapshot_reader *reader, mend_value frames)
+static uint32_t owner_of(snapshot_reader *reader, mend_value frames)
 {
     uint64_t key = stack_key(reader, frames);
     uintptr_t known = (uintptr_t)mend_pointer_map_find(&reader->by_stack, key);
@@ -128,11 +128,11 @@ static uint32_t holder_of(snapshot_reader *reader, mend_value frames)
     }
     mend_trace_label label = {.text = ""};
     mend_trace_name_stack(frames, label.text, sizeof(label.text));
-    uint32_t holder = mend_trace_detail_holder(reader->detail, &label);
+    uint32_t owner = mend_trace_detail_owner(reader->detail, &label);
     if (mend_pointer_map_reserve(&reader->by_stack)) {
-        mend_pointer_map_insert(&reader->by_stack, key, (void *)((uintptr_t)holder + 1));
+        mend_pointer_map_insert(&reader->by_stack, key, (void *)((uintptr_t)owner + 1));
     }
-    return holder;
+    return owner;
 }
 
 static void add_place(snapshot_reader *reader, uint64_t address, mend_value frames)
@@ -140,7 +140,7 @@ static void add_place(snapshot_reader *reader, uint64_t address, mend_value fram
     if (reader->detail != NULL && reader->builder.failure == MEND_OK) {
         mend_trace_detail_add_place(
             reader->detail,
-            (mend_trace_place){.address = address, .holder = holder_of(reader, frames)});
+            (mend_trace_place){.address = address, .owner = owner_of(reader, frames)});
     }
 }
 
@@ -286,9 +286,9 @@ static bool take_old(void *context, const mend_trace_old_block *block)
         add_place(reader, block->address, block->frames);
     } else if (reader->detail != NULL) {
         const mend_trace_label label = {.text = "from before the recording"};
-        uint32_t holder = mend_trace_detail_holder(reader->detail, &label);
-        mend_trace_detail_add_place(
-            reader->detail, (mend_trace_place){.address = block->address, .holder = holder});
+        uint32_t owner = mend_trace_detail_owner(reader->detail, &label);
+        mend_trace_detail_add_place(reader->detail,
+                                    (mend_trace_place){.address = block->address, .owner = owner});
     }
     return true;
 }

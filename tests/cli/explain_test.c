@@ -127,7 +127,7 @@ MEND_TEST(explain, looking_changes_nothing)
  * is free of their chunks. */
 static const char held_chunks[] = "1+105381888 2+400M 3+105381888 -2 9+0 4+1073741824 -1 -4";
 
-MEND_TEST(explain, tells_events_and_ages_of_holders)
+MEND_TEST(explain, tells_events_and_ages_of_owners)
 {
     ENDING_TRACE mend_trace *trace = fixture_steps(held_chunks);
     mend_replay_options options = explaining();
@@ -143,11 +143,11 @@ MEND_TEST(explain, tells_events_and_ages_of_holders)
     EXPECT_U64_EQ(3, result.explanation->moments[MEND_MOMENT_PEAK_WASTE].event);
     ASSERT_TRUE(failure->state.emptiest_count > 0);
     for (size_t i = 0; i < failure->state.emptiest_count; i++) {
-        const mend_replay_holder *holder = &failure->holders[i];
-        EXPECT_U64_EQ(201 * MEND_MIB / 2, failure->state.emptiest[i].holder_bytes);
-        EXPECT_TRUE(holder->allocated_at == 0 || holder->allocated_at == 2);
-        EXPECT_TRUE(holder->is_freed == (holder->allocated_at == 0));
-        EXPECT_U64_EQ(holder->is_freed ? 6 : 0, holder->freed_at);
+        const mend_replay_owner *owner = &failure->owners[i];
+        EXPECT_U64_EQ(201 * MEND_MIB / 2, failure->state.emptiest[i].owner_bytes);
+        EXPECT_TRUE(owner->allocated_at == 0 || owner->allocated_at == 2);
+        EXPECT_TRUE(owner->is_freed == (owner->allocated_at == 0));
+        EXPECT_U64_EQ(owner->is_freed ? 6 : 0, owner->freed_at);
     }
 }
 

@@ -191,17 +191,17 @@ MEND_TEST(record, blocks_from_before_the_oldest_event_are_known)
     expect_trace("+40 +20 -40 +60 +70 -60", 2, "");
 }
 
-MEND_TEST(record, holders_are_scopes)
+MEND_TEST(record, owners_are_scopes)
 {
     write_lap();
     ENDING_FILE const fixture_file file = fixture_write(".record", whole, length);
     ENDING_REPORT mend_report *report = NULL;
     EXPECT_RESULT(MEND_OK, mend_report_create(file.path, 0, &report));
     EXPECT_U64_EQ(7 * MIB, report->capacity_bytes);
-    ASSERT_U64_EQ(3, report->holder_count);
-    EXPECT_STR_EQ("(outside of scopes)", report->holders[0].name);
-    EXPECT_STR_EQ("step/forward", report->holders[1].name);
-    EXPECT_STR_EQ("step", report->holders[2].name);
+    ASSERT_U64_EQ(3, report->owner_count);
+    EXPECT_STR_EQ("(outside of scopes)", report->owners[0].name);
+    EXPECT_STR_EQ("step/forward", report->owners[1].name);
+    EXPECT_STR_EQ("step", report->owners[2].name);
 }
 
 MEND_TEST(record, tags_and_stacks_have_the_names_that_were_given_last)
@@ -233,17 +233,17 @@ MEND_TEST(record, tags_and_stacks_have_the_names_that_were_given_last)
     ENDING_REPORT mend_report *report = NULL;
     char stream[MEND_NAME_BYTES];
     EXPECT_RESULT(MEND_OK, mend_report_create(file.path, 0, &report));
-    ASSERT_U64_EQ(5, report->holder_count);
-    EXPECT_STR_EQ("blocks of 10.00 KiB", report->holders[0].name);
-    EXPECT_STR_EQ("kv cache", report->holders[1].name);
-    EXPECT_STR_EQ("tag 8, stack 4", report->holders[2].name);
-    EXPECT_STR_EQ("kv cache, train.py:41 step", report->holders[3].name);
-    EXPECT_STR_EQ("train.py:41 step", report->holders[4].name);
+    ASSERT_U64_EQ(5, report->owner_count);
+    EXPECT_STR_EQ("blocks of 10.00 KiB", report->owners[0].name);
+    EXPECT_STR_EQ("kv cache", report->owners[1].name);
+    EXPECT_STR_EQ("tag 8, stack 4", report->owners[2].name);
+    EXPECT_STR_EQ("kv cache, train.py:41 step", report->owners[3].name);
+    EXPECT_STR_EQ("train.py:41 step", report->owners[4].name);
     for (size_t i = 0; i < 5; i++) {
         static const uint8_t bytes[][2] = {{0, 0}, {8, 0}, {5, 7}, {8, 16}, {0, 16}};
-        EXPECT_U64_EQ(bytes[i][0], report->detail.holders[i].part_bytes[MEND_TRACE_TAG]);
-        EXPECT_U64_EQ(bytes[i][1], report->detail.holders[i].part_bytes[MEND_TRACE_STACK]);
-        EXPECT_U64_EQ(0, report->detail.holders[i].part_bytes[MEND_TRACE_SCOPE]);
+        EXPECT_U64_EQ(bytes[i][0], report->detail.owners[i].part_bytes[MEND_TRACE_TAG]);
+        EXPECT_U64_EQ(bytes[i][1], report->detail.owners[i].part_bytes[MEND_TRACE_STACK]);
+        EXPECT_U64_EQ(0, report->detail.owners[i].part_bytes[MEND_TRACE_SCOPE]);
     }
     mend_trace_detail_tell_stream(&report->detail, 0, stream, sizeof(stream));
     EXPECT_STR_EQ("copies", stream);

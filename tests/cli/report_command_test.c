@@ -159,7 +159,7 @@ MEND_TEST(report_command, json_is_one_object_with_all_of_it)
                                         "\"failure\": {\"event\": 541, \"size_bytes\": 67108864",
                                         "\"memory\": null",
                                         "\"advice\": [{\"saved_bytes\": ",
-                                        "\"holders\": [{",
+                                        "\"owners\": [{",
                                         "\"trend\": \"leaks\"",
                                         "\"peak_without_bytes\"",
                                         "\"others\": [{\"policy\": \"mend\", \"simulated\": true",

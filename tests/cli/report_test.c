@@ -26,11 +26,11 @@ static mend_report *report_of(fixture_file file)
     return report;
 }
 
-static const mend_report_holder *holder_of(const mend_report *report, const char *name)
+static const mend_report_owner *owner_of(const mend_report *report, const char *name)
 {
-    for (size_t i = 0; i < report->holder_count; i++) {
-        if (strstr(report->holders[i].name, name) != NULL) {
-            return &report->holders[i];
+    for (size_t i = 0; i < report->owner_count; i++) {
+        if (strstr(report->owners[i].name, name) != NULL) {
+            return &report->owners[i];
         }
     }
     return NULL;
@@ -78,8 +78,8 @@ MEND_TEST(report, suspects_are_what_grows_and_does_not_come_back)
                         suspects[k].program, is_log, (size_t)report->suspects);
         MEND_TEST_CHECK(report->grows_as_whole == (is_log && suspects[k].whole_log), (void)0,
                         "%s, log %d: as a whole", suspects[k].program, is_log);
-        const mend_report_holder *holder = name == NULL ? NULL : holder_of(report, name);
-        MEND_TEST_CHECK(name == NULL || (holder != NULL && holder->trend == suspects[k].trend),
+        const mend_report_owner *owner = name == NULL ? NULL : owner_of(report, name);
+        MEND_TEST_CHECK(name == NULL || (owner != NULL && owner->trend == suspects[k].trend),
                         (void)0, "%s, log %d: %s", suspects[k].program, is_log, name);
         bool finds = name != NULL || report->grows_as_whole || report->has_failed;
         EXPECT_TRUE(mend_report_has_findings(report) == finds);
@@ -152,7 +152,7 @@ MEND_TEST(report, a_snapshot_without_history_has_no_growth)
         program_begin(&p, false);
         ENDING_REPORT mend_report *report = report_of(program_end(&p, state));
         ASSERT_TRUE(report != NULL);
-        EXPECT_U64_EQ(300, report->holders[0].blocks);
+        EXPECT_U64_EQ(300, report->owners[0].blocks);
         EXPECT_FALSE(mend_report_has_findings(report));
         char verdict[MEND_VERDICT_BYTES];
         mend_report_judge(report, verdict, sizeof(verdict));
@@ -181,9 +181,9 @@ MEND_TEST(report, tells_what_is_new_and_has_letters_for_those_that_have_most)
     program_refuse(&p, 64 * MIB, 0);
     ENDING_REPORT mend_report *report = report_of(program_end(&p, ""));
     ASSERT_TRUE(report != NULL);
-    EXPECT_TRUE(holder_of(report, "train.py:5 ")->trend == MEND_TREND_STEADY);
-    EXPECT_TRUE(holder_of(report, "train.py:10 ")->trend == MEND_TREND_STEADY);
-    EXPECT_TRUE(holder_of(report, "train.py:20 ")->trend == MEND_TREND_NEW);
+    EXPECT_TRUE(owner_of(report, "train.py:5 ")->trend == MEND_TREND_STEADY);
+    EXPECT_TRUE(owner_of(report, "train.py:10 ")->trend == MEND_TREND_STEADY);
+    EXPECT_TRUE(owner_of(report, "train.py:20 ")->trend == MEND_TREND_NEW);
     char text[MEND_VERDICT_BYTES];
     ASSERT_TRUE(mend_report_tell_new(report, text, sizeof(text)));
     EXPECT_STR_EQ(
@@ -192,8 +192,8 @@ MEND_TEST(report, tells_what_is_new_and_has_letters_for_those_that_have_most)
         text);
     mend_advice advice[MEND_ADVICE_MOST];
     ASSERT_TRUE(mend_report_advise(report, advice) == 1);
-    EXPECT_U64_EQ('G', holder_of(report, "train.py:42 ")->letter);
-    const mend_report_call call = mend_report_call_of(holder_of(report, "train.py:41 "));
+    EXPECT_U64_EQ('G', owner_of(report, "train.py:42 ")->letter);
+    const mend_report_call call = mend_report_call_of(owner_of(report, "train.py:41 "));
     EXPECT_STR_EQ("\"train.py:41 > call (m.py:7)\"", call.text);
     EXPECT_STR_EQ("Look at H \"train.py:30 > call (m.py:7)\" first", advice[0].what);
 }
@@ -207,14 +207,14 @@ MEND_TEST(report, predicts_the_peak_without_the_leak)
     EXPECT_U64_EQ(228 * MIB, steady->peak_bytes);
     EXPECT_U64_EQ(steady->peak_bytes, steady->without_bytes);
     EXPECT_U64_EQ((100 + 4 * 32 + 59 * 3) * MIB, leak->peak_bytes);
-    uint64_t predicted = holder_of(leak, "train.py:20")->without_bytes;
+    uint64_t predicted = owner_of(leak, "train.py:20")->without_bytes;
     EXPECT_U64_EQ(predicted, leak->without_bytes);
     EXPECT_TRUE(predicted + 6 * MIB >= steady->peak_bytes &&
                 predicted <= steady->peak_bytes + 6 * MIB);
 }
 
 /* The largest sums stand for themselves; 300 of the smallest sizes are above 512 KiB. */
-MEND_TEST(report, a_log_of_many_sizes_has_holders_for_the_rest)
+MEND_TEST(report, a_log_of_many_sizes_has_owners_for_the_rest)
 {
     program p;
     program_begin(&p, true);
@@ -229,10 +229,10 @@ MEND_TEST(report, a_log_of_many_sizes_has_holders_for_the_rest)
     }
     ENDING_REPORT mend_report *report = report_of(program_end(&p, ""));
     ASSERT_TRUE(report != NULL);
-    EXPECT_U64_EQ(1026, report->holder_count);
-    EXPECT_U64_EQ(300, holder_of(report, "other blocks up to 1.00 MiB")->blocks);
-    EXPECT_U64_EQ(600, holder_of(report, "other blocks up to 1.00 KiB")->blocks);
-    EXPECT_U64_EQ(2 * MIB + 512, holder_of(report, "blocks of 2.00 MiB (2,097,664 B)")->bytes);
+    EXPECT_U64_EQ(1026, report->owner_count);
+    EXPECT_U64_EQ(300, owner_of(report, "other blocks up to 1.00 MiB")->blocks);
+    EXPECT_U64_EQ(600, owner_of(report, "other blocks up to 1.00 KiB")->blocks);
+    EXPECT_U64_EQ(2 * MIB + 512, owner_of(report, "blocks of 2.00 MiB (2,097,664 B)")->bytes);
 }
 
 /* Each kind of answer, of real programs. */
@@ -338,7 +338,7 @@ MEND_TEST(report, a_line_that_torch_compile_made_is_its_callers)
         "{\"filename\": \"/a/train.py\", \"line\": 9, \"name\": \"step\"}]}]]}");
     ENDING_REPORT mend_report *report = report_of(file);
     ASSERT_TRUE(report != NULL);
-    EXPECT_STR_EQ("train.py:9 step", report->holders[0].name);
+    EXPECT_STR_EQ("train.py:9 step", report->owners[0].name);
 }
 
 /* Two segments of 20 MiB: the free one is of stream 5, in the other a block waits for a stream. */
@@ -461,7 +461,7 @@ MEND_TEST(report, the_state_does_not_depend_on_where_the_recording_begins)
         EXPECT_U64_EQ(whole->live_bytes, part->live_bytes);
         EXPECT_U64_EQ(whole->capacity_bytes, part->capacity_bytes);
         EXPECT_TRUE(memcmp(&whole->memory, &part->memory, sizeof(part->memory)) == 0);
-        const mend_report_holder *old = holder_of(part, "from before");
+        const mend_report_owner *old = owner_of(part, "from before");
         EXPECT_TRUE(unseen < 200 || (old != NULL && old->bytes > 0));
     }
 }

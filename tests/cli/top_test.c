@@ -91,9 +91,9 @@ MEND_TEST(top, a_page_is_what_the_pool_says_of_itself)
     EXPECT_TRUE(memcmp(&stats, &page->stats, sizeof(stats)) == 0);
     EXPECT_U64_EQ(stats.free_bytes, sum_of(&page->free));
     EXPECT_U64_EQ(3 * MEND_MIB, page->free.no_stream_bytes);
-    EXPECT_U64_EQ(1, page->holder_count);
-    EXPECT_STR_EQ("cache", page->holders[0].name);
-    EXPECT_U64_EQ(5 * MEND_MIB, page->holders[0].live_bytes);
+    EXPECT_U64_EQ(1, page->owner_count);
+    EXPECT_STR_EQ("cache", page->owners[0].name);
+    EXPECT_U64_EQ(5 * MEND_MIB, page->owners[0].live_bytes);
     EXPECT_U64_EQ(0, page->before.allocations);
     const double seconds = (double)(page->time_ns - page->before_ns) / 1e9;
     const double calls = mend_live_rate(page, page->stats.allocations, 0) * seconds;
@@ -107,14 +107,14 @@ MEND_TEST(top, a_page_is_what_the_pool_says_of_itself)
 
 static mend_pool *shown;
 
-/* One more block of the same holder. */
+/* One more block of the same owner. */
 static void change(void)
 {
     void *block = NULL;
     EXPECT_INT_EQ(MEND_OK, mend_alloc(shown, MEND_MIB, NULL, &block));
 }
 
-/* Whatever the pool does as soon as its locks are free: figures and holders are of one moment. */
+/* Whatever the pool does as soon as its locks are free: figures and owners are of one moment. */
 MEND_TEST(top, a_page_is_of_one_moment)
 {
     static rig r;
@@ -124,9 +124,9 @@ MEND_TEST(top, a_page_is_of_one_moment)
     mend_test_behind_looks(change);
     for (int i = 0; i < 3; i++) {
         const mend_live_page *page = next_page(&r);
-        EXPECT_U64_EQ(1, page->holder_count);
-        EXPECT_U64_EQ(page->stats.live_bytes, page->holders[0].live_bytes);
-        EXPECT_U64_EQ(page->stats.live_blocks, page->holders[0].live_blocks);
+        EXPECT_U64_EQ(1, page->owner_count);
+        EXPECT_U64_EQ(page->stats.live_bytes, page->owners[0].live_bytes);
+        EXPECT_U64_EQ(page->stats.live_blocks, page->owners[0].live_blocks);
         EXPECT_U64_EQ(page->stats.free_bytes, sum_of(&page->free));
     }
     mend_test_behind_looks(NULL);
@@ -161,11 +161,11 @@ MEND_TEST(top, a_page_that_is_stopped_while_it_is_written_is_the_one_before_or_n
         }
         EXPECT_INT_EQ(write == 1, mend_live_read(getpid(), &r.pools));
         EXPECT_TRUE(write == 1
-                        ? r.pools.pages[0].stats.live_blocks + r.pools.pages[0].holder_count == 0
+                        ? r.pools.pages[0].stats.live_blocks + r.pools.pages[0].owner_count == 0
                         : strstr(r.pools.problem, "stays half written") != NULL);
         mend_test_before_writes(NULL);
         is_stopped = false;
-        EXPECT_U64_EQ(1, next_page(&r)->holder_count);
+        EXPECT_U64_EQ(1, next_page(&r)->owner_count);
         EXPECT_INT_EQ(MEND_OK, mend_free(r.pool, block, NULL));
     }
     close_rig(&r);
@@ -217,7 +217,7 @@ MEND_TEST(top, the_program_shows_each_pool)
     expect_run(0, command_line("top --once --json %d", (int)getpid()),
                "[{'process': ..., 'program': 'cli_tests...', 'device': 0, 'age_s': "
                "...'live_bytes': 209715200, ...'free': {"
-               "'whole_bytes': ...'per_second': {'allocations': ...'holder_count': 1, 'holders': "
+               "'whole_bytes': ...'per_second': {'allocations': ...'owner_count': 1, 'owners': "
                "[{'name': 'a \\'step\\'\\u000a', 'live_bytes': 209715200, 'live_blocks': 1, "
                "'oldest': 0, 'growth_bytes': 0}]}, {'process': ...'name': 'other'...]\n",
                "");
@@ -328,8 +328,8 @@ static void expect_refusal(const void *content, size_t size, const char *problem
     if (problem == NULL) { /* nothing in it does harm */
         expect_run(0, command_line("top --once %d", (int)child), "Who holds it...", "");
         expect_run(0, command_line("top --once --json %d", (int)child),
-                   "'holder_count': 18446744073709551615", "");
-        EXPECT_U64_EQ(MEND_HOLDER_NAME_BYTES - 1, strlen(pools.pages[0].holders[31].name));
+                   "'owner_count': 18446744073709551615", "");
+        EXPECT_U64_EQ(MEND_OWNER_NAME_BYTES - 1, strlen(pools.pages[0].owners[31].name));
     }
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);

@@ -19,14 +19,14 @@ static void check_sums(const mend_report *report)
     uint64_t live_bytes = 0;
     uint64_t peak_bytes = 0;
     uint64_t kept_bytes = 0;
-    for (size_t h = 0; h < report->holder_count; h++) {
-        live_bytes += report->holders[h].bytes;
-        peak_bytes += report->holders[h].peak_bytes;
-        kept_bytes += report->holders[h].kept_free_bytes;
-        FUZZ_CHECK(report->holders[h].without_bytes <= report->peak_bytes, "%zu", h);
+    for (size_t h = 0; h < report->owner_count; h++) {
+        live_bytes += report->owners[h].bytes;
+        peak_bytes += report->owners[h].peak_bytes;
+        kept_bytes += report->owners[h].kept_free_bytes;
+        FUZZ_CHECK(report->owners[h].without_bytes <= report->peak_bytes, "%zu", h);
     }
-    FUZZ_CHECK(live_bytes == report->live_bytes, "what holders hold");
-    FUZZ_CHECK(peak_bytes == report->peak_bytes, "what holders hold at the peak");
+    FUZZ_CHECK(live_bytes == report->live_bytes, "what owners hold");
+    FUZZ_CHECK(peak_bytes == report->peak_bytes, "what owners hold at the peak");
     FUZZ_CHECK(report->peak_bytes == report->trace->peak_live_bytes, "the peak");
     FUZZ_CHECK(report->without_bytes <= report->peak_bytes, "the peak without growth");
     FUZZ_CHECK(kept_bytes == (report->knows_held ? memory->beside_bytes : 0),

@@ -49,7 +49,7 @@ int schedule_self(void)
     return self != NULL ? self->number : -1;
 }
 
-static const thread *holder_of(const run *r, const pthread_mutex_t *mutex)
+static const thread *owner_of(const run *r, const pthread_mutex_t *mutex)
 {
     for (int i = 0; i < r->count; i++) {
         for (int j = 0; j < r->threads[i].frozen_count; j++) {
@@ -63,7 +63,7 @@ static const thread *holder_of(const run *r, const pthread_mutex_t *mutex)
 
 bool schedule_is_held(const pthread_mutex_t *mutex)
 {
-    return self != NULL && holder_of(self->run, mutex) != NULL;
+    return self != NULL && owner_of(self->run, mutex) != NULL;
 }
 
 static mend_lock_rank rank_of(const pthread_mutex_t *mutex)
@@ -90,10 +90,10 @@ static void explain(const run *r, FILE *out)
         if (t->state == HAS_ENDED) {
             fprintf(out, ", has ended");
         } else if (t->state == WANTS_LOCK) {
-            const thread *holder = holder_of(r, t->wanted);
+            const thread *owner = owner_of(r, t->wanted);
             fprintf(out, ", wants `%s` %p", name_of(t->wanted), (const void *)t->wanted);
-            if (holder != NULL) {
-                fprintf(out, " of thread %d", holder->number);
+            if (owner != NULL) {
+                fprintf(out, " of thread %d", owner->number);
             }
         } else if (t->state == AWAITS_CONDITION) {
             fprintf(out, ", waits to be woken");
@@ -118,7 +118,7 @@ static _Noreturn void give_up(const run *r, const char *why)
 
 static bool can_go_on(const run *r, const thread *t)
 {
-    return t->state == CAN_GO_ON || (t->state == WANTS_LOCK && holder_of(r, t->wanted) == NULL);
+    return t->state == CAN_GO_ON || (t->state == WANTS_LOCK && owner_of(r, t->wanted) == NULL);
 }
 
 /* Those who can go on, the running one first. */

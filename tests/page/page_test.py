@@ -45,21 +45,21 @@ def check_states(tab, page, seed):
     shown = dict(zip(rows, tab.value(f"probe.states({json.dumps(rows)})")))
     for row, expected in file.states(set(rows)).items():
         if not file.model["knows_held"] and not file.model["knows_used"]:
-            expected = {name: expected[name] for name in ("live", "waiting", "holders")}
+            expected = {name: expected[name] for name in ("live", "waiting", "owners")}
         for name, value in expected.items():
             assert shown[row][name] == value, (page, row, name, shown[row][name], value)
     return len(rows)
 
 
-def check_holders(tab, page):
+def check_owners(tab, page):
     """What each held most, and when; its letter is one whatever the colours are of; what waits has
     a name."""
     for h, (units, row) in state.File(page).most().items():
         assert tab.value(f"[most[{h}], mostAt[{h}]]") == [units, row], (page, h, units, row)
-    tab.value("showsAll = true; drawHolders()")
+    tab.value("showsAll = true; drawOwners()")
     letters = {tab.value(f"setDim({i}); probe.letters()") for i in range(tab.value("DIMS.length"))}
-    letters |= {tab.value(f"select({h}); probe.letters()") for h in (0, "M.holders.length - 1")}
-    tab.value("setDim(0); showsAll = false; drawHolders()")
+    letters |= {tab.value(f"select({h}); probe.letters()") for h in (0, "M.owners.length - 1")}
+    tab.value("setDim(0); showsAll = false; drawOwners()")
     assert letters == {tab.value("probe.ownLetters()")}, (page, letters)
     waits = tab.value("probe.waits()")
     assert all(word in text for text, *words in waits for word in words), (page, waits)
@@ -67,7 +67,7 @@ def check_holders(tab, page):
 
 
 def check_groups(tab, page):
-    """By phase, tag and line: what the legend says, against the sums of all holders; and no group
+    """By phase, tag and line: what the legend says, against the sums of all owners; and no group
     that the legend lacks has more than one of it at the moment that the page begins with."""
     file = state.File(page)
     ends = {file.model["moment"], file.model["peak"]}
@@ -78,8 +78,8 @@ def check_groups(tab, page):
         said, most = file.said(part), {}
         for row, groups in zip(rows, shown):
             sums = dict.fromkeys(said, 0)
-            for holder, units in states[row]["holders"]:
-                sums[said[holder]] += units
+            for owner, units in states[row]["owners"]:
+                sums[said[owner]] += units
             assert sum(units for _, units, _ in groups) == states[row]["live"], (page, part, row)
             for name, units, is_told in groups:
                 assert is_told and units == sums.get(name, units), (page, part, row, name, units)
@@ -157,7 +157,7 @@ def check_hands(tab, page):
     expect_change("chart", lambda: drag(tab, "chart", .3, .6))
     expect_change("strip", lambda: drag(tab, "strip", .4, .7))
     expect_change("strip again", lambda: drag(tab, "strip", .55, .5))
-    expect_change("holder", lambda: tab.value("document.querySelector('#who tbody tr').click()"))
+    expect_change("owner", lambda: tab.value("document.querySelector('#who tbody tr').click()"))
     expect_change("Escape", lambda: press(tab, "Escape", 0))
     expect_change("sort", lambda: tab.value("document.querySelector('#who [data-k=most]').click()"))
     expect_change("theme", lambda: tab.value("$('theme').click()"))
@@ -231,7 +231,7 @@ def check(program, package, folder, tab):
             check_width(tab, path, width)
             moments += check_states(tab, page, pages)
             check_report(tab, path, told)
-            waits += check_holders(tab, page)
+            waits += check_owners(tab, page)
             of_page, many = check_groups(tab, page)
             parts |= set(of_page)
             host_waits += many
@@ -260,15 +260,15 @@ def check_unknown(program, folder, tab, seed):
         return tab.value(f"[...document.querySelectorAll('{what}')].map(e => e.innerText)")
 
     asked, leaked = (tab.value(f"size({true[name]} / 512)") for name in ("asked", "leaked"))
-    holders, rows = texts("#who tbody tr"), texts("#others tr")
+    owners, rows = texts("#who tbody tr"), texts("#others tr")
     # What failed, and why?
     assert texts("h1")[0].startswith(f"Out of memory by fragmentation: {asked} asked for"), true
     # What leaks, and what would the program need without it?
     tips = [tip for tip in texts("ol li") if tip.startswith("Stop the growth of")]
     assert len(tips) == 1 and true["leaking"] in tips[0] and "without it" in tips[0], (true, tips)
     # Who holds most, and how much? And the list that is emptied again is none that leaks.
-    assert all(word in holders[0] for word in (true["leaking"], "leak?", leaked)), (true, holders)
-    (of_list,) = [row for row in holders if true["listing"] in row]
+    assert all(word in owners[0] for word in (true["leaking"], "leak?", leaked)), (true, owners)
+    (of_list,) = [row for row in owners if true["listing"] in row]
     assert "leak?" not in of_list and "grows" not in of_list, (true, of_list)
     # What is in the way?
     assert true["leaking"] + " keeps in place" in texts("#tip")[0], (true, texts("#tip"))

@@ -1,20 +1,20 @@
 /* What page_test.py asks a page; its names are those of the page's script. */
 var probe = {
   states: rows => rows.map(row => {
-    const s = stateAt(row), holders = new Map();
-    for (const b of s.live) holders.set(B.holder[b], (holders.get(B.holder[b]) || 0) + B.size[b]);
+    const s = stateAt(row), owners = new Map();
+    for (const b of s.live) owners.set(B.owner[b], (owners.get(B.owner[b]) || 0) + B.size[b]);
     return {live: s.liveBytes, held: s.held, whole: s.whole, beside: s.beside, others: s.others,
       waiting: s.waiting, longest: s.longest, pieces: s.pieces,
-      holders: [...holders].sort((p, q) => p[0] - q[0])};
+      owners: [...owners].sort((p, q) => p[0] - q[0])};
   }),
   letters: () => [...document.querySelectorAll('#who tbody tr')].map(r => r.dataset.h + r.querySelector('.sw').textContent).sort().join(),
-  ownLetters: () => M.holders.map((_, h) => h).filter(h => most[h] > 0).map(h => h + ('ABCDEFGH'[M.letters.indexOf(h)] || '·')).sort().join(),
+  ownLetters: () => M.owners.map((_, h) => h).filter(h => most[h] > 0).map(h => h + ('ABCDEFGH'[M.letters.indexOf(h)] || '·')).sort().join(),
   /* What the panel says where something begins to wait, and what must be in it. */
   waits: () => [...B.w.keys()].filter(b => B.w[b] !== NEVER && M.knows_held).slice(0, 9).map(b => {
     moment = B.w[b];
     drawMoment();
     const isAlone = now.waiting === B.size[b], kept = [$('waits').textContent, size(now.waiting) + ' waits: '];
-    return [...kept, `not in the ${size(now.whole + now.beside)} free`, isAlone ? '1 block of ' + M.holders[B.holder[b]].name : ''];
+    return [...kept, `not in the ${size(now.whole + now.beside)} free`, isAlone ? '1 block of ' + M.owners[B.owner[b]].name : ''];
   }),
   curve: rows => rows.map(row => {
     const c = columns(row, row, 1);

@@ -49,31 +49,31 @@ class File:
                                    else numbers(packed)) for name, packed in data.items()}
         before = {}
         for b, size in enumerate(self.columns["size"]):
-            h = self.columns["holder"][b]
+            h = self.columns["owner"][b]
             before[h] = self.columns["size"][b] = size - 1 if size else before.get(h, 0)
         assert len(self.columns["kind"]) == self.model["rows"]
         assert len(self.columns["size"]) == self.model["blocks"]
 
     def most(self):
-        """{holder: (the most it held, the first row with it)}."""
+        """{owner: (the most it held, the first row with it)}."""
         c, out, now = self.columns, {}, {}
         blocks = free = 0
         for row, kind in enumerate(c["kind"]):
             if kind == ALLOC:
-                h = c["holder"][blocks]
+                h = c["owner"][blocks]
                 now[h] = now.get(h, 0) + c["size"][blocks]
                 if now[h] > out.get(h, (0, 0))[0]:
                     out[h] = now[h], row
                 blocks += 1
             elif kind == FREE:
                 b = blocks - 1 - c["back"][free]
-                now[c["holder"][b]] -= c["size"][b]
+                now[c["owner"][b]] -= c["size"][b]
                 free += 1
         return out
 
     def said(self, part):
-        """What each holder says of a part of who asked; of scopes where they begin to differ."""
-        all_of = [holder.get(part, "") for holder in self.model["holders"]]
+        """What each owner says of a part of who asked; of scopes where they begin to differ."""
+        all_of = [owner.get(part, "") for owner in self.model["owners"]]
         if part == "scope":
             paths = [path.split("/") for path in all_of]
             deepest = max(map(len, paths))
@@ -132,9 +132,9 @@ class File:
                     if c["wait"][b] and born[b] + c["wait"][b] <= row)
         placed = sorted((c["address"][b], c["address"][b] + size)
                         for b, size in live.items() if size and c["address"])
-        by_holder = {}
+        by_owner = {}
         for b, size in live.items():
-            by_holder[c["holder"][b]] = by_holder.get(c["holder"][b], 0) + size
+            by_owner[c["owner"][b]] = by_owner.get(c["owner"][b], 0) + size
         whole = beside = others = 0
         pieces = []    # [from, to, stream]
         for at, end, owner in held:
@@ -153,4 +153,4 @@ class File:
         longest = max((e - a for a, e, s in pieces if stream in (None, s)), default=0)
         return {"live": sum(live.values()), "held": sum(e - a for a, e, _ in held), "whole": whole,
                 "beside": beside, "others": others, "waiting": waits, "longest": longest,
-                "pieces": len(pieces), "holders": sorted(map(list, by_holder.items()))}
+                "pieces": len(pieces), "owners": sorted(map(list, by_owner.items()))}

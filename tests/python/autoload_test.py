@@ -76,7 +76,7 @@ class Autoload(ProgramTest):
             ), libmend.report()
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                assert libmend.leaks() == [] and libmend.holders() == []
+                assert libmend.leaks() == [] and libmend.owners() == []
             assert ["Set MEND_TORCH=1" in str(one.message) for one in caught] == [True] * 2
             assert not libmend._devices.has_pool(0)
             """
@@ -92,8 +92,8 @@ class Autoload(ProgramTest):
             def step():
                 return libmend._devices.alloc(0, 2 << 20)
             block = step()
-            (holder,) = libmend.holders(by="stack")
-            assert holder.name.startswith("<string>:") and holder.name.endswith(" step"), holder
+            (owner,) = libmend.owners(by="stack")
+            assert owner.name.startswith("<string>:") and owner.name.endswith(" step"), owner
             libmend._devices.free(0, block, 2 << 20)
             """,
             MEND_TORCH="1",

@@ -414,7 +414,7 @@ def answer(**more):
         "columns": {"default": column, "mend": dict(column, reserved_bytes=4 * GIB)},
         "failed": {},
         "values": {"reads": [], "depends": False},
-        "holders": [{"line": "train.py:3", "bytes": GIB}, {"line": "no stack", "bytes": GIB}],
+        "owners": [{"line": "train.py:3", "bytes": GIB}, {"line": "no stack", "bytes": GIB}],
         "peak_bytes": 2 * GIB,
         "targets": [],
         "runs": [{}] * 5,
@@ -521,7 +521,7 @@ class Words(unittest.TestCase):
         self.assertTrue(any(line.endswith("1.00 GiB  50%  train.py:3") for line in lines))
         self.assertIn("3.00 to 4.00 GiB", _text.write(answer()))
         few = [{"line": "train.py:3", "bytes": MIB}] + [{"line": "x.py:4", "bytes": MIB - 1}] * 2
-        text = _text.write(answer(holders=few))
+        text = _text.write(answer(owners=few))
         self.assertIn(" 1 MiB   0%  train.py:3", text)
         self.assertIn(" 2 MiB   0%  others", text)
         text = _text.write(answer(elsewhere={"T4": "holds 9.00 GiB"}))

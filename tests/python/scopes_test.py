@@ -140,19 +140,19 @@ class Scopes(SimulatedTest):
         libmend.name_stream(0, "training")
         libmend.name_tag(3, "weights")
         try:
-            names = [holder.name for holder in libmend.holders(by="stream")]
+            names = [owner.name for owner in libmend.owners(by="stream")]
             self.assertEqual(sorted(names), ["no stream", "training"])
             self.assertIn('name="training"', libmend.prometheus())
             self.assertEqual(
-                [holder.name for holder in libmend.holders(by=["tag", "stream"])], names
+                [owner.name for owner in libmend.owners(by=["tag", "stream"])], names
             )
-            self.assertEqual([h.name for h in libmend.holders()], ["blocks of 1.00 MiB"])
+            self.assertEqual([h.name for h in libmend.owners()], ["blocks of 1.00 MiB"])
         finally:
             _devices.free(0, ordered, MIB, 0)
             libmend.name_stream(0, "")
             libmend.name_tag(3, "")
         with self.assertRaisesRegex(ValueError, "by is any of scope, tag, stream, stack"):
-            libmend.holders(by="size")
+            libmend.owners(by="size")
         with self.assertRaisesRegex(ValueError, "NUL byte"):
             libmend.name_tag(3, "a\0b")
 
@@ -172,7 +172,7 @@ class Scopes(SimulatedTest):
         finally:
             libmend.record_stacks(0)
         step(MIB)
-        found = {holder.name: holder.live_bytes for holder in libmend.holders(by="stack")}
+        found = {owner.name: owner.live_bytes for owner in libmend.owners(by="stack")}
         self.assertEqual(found[f"scopes_test.py:{line} step"], 2 * MIB + MIB // 4)
         self.assertEqual(len(found), 3)  # and the sizes of those without
         with self.assertRaisesRegex(ValueError, "every_bytes is -1"):
@@ -195,7 +195,7 @@ class Scopes(SimulatedTest):
             step()
         finally:
             libmend.record_stacks(0)
-        (found,) = libmend.holders(by="stack")
+        (found,) = libmend.owners(by="stack")
         self.assertEqual((found.live_blocks, found.live_bytes), (2, 2 * MIB))
 
     def test_blocks_that_are_replaced_by_larger_ones_grow(self):
@@ -234,7 +234,7 @@ class Scopes(SimulatedTest):
 
 
 class Views(SimulatedTest):
-    """libmend.holders, leaks and report: a program that keeps a block a step."""
+    """libmend.owners, leaks and report: a program that keeps a block a step."""
 
     def setUp(self):
         super().setUp()
@@ -252,12 +252,12 @@ class Views(SimulatedTest):
             _devices.free(0, address, MIB)
         super().tearDown()
 
-    def test_holders_are_summed_and_leaks_are_what_grew(self):
-        (holder,) = libmend.holders()
-        self.assertEqual((holder.name, holder.live_bytes), ("step/cache", 100 * MIB))
-        self.assertEqual((holder.live_blocks, holder.oldest), (100, 396))
-        self.assertEqual(libmend.leaks(), [holder])
-        self.assertGreater(holder.growth_bytes, 60 * MIB)
+    def test_owners_are_summed_and_leaks_are_what_grew(self):
+        (owner,) = libmend.owners()
+        self.assertEqual((owner.name, owner.live_bytes), ("step/cache", 100 * MIB))
+        self.assertEqual((owner.live_blocks, owner.oldest), (100, 396))
+        self.assertEqual(libmend.leaks(), [owner])
+        self.assertGreater(owner.growth_bytes, 60 * MIB)
         for address in self.kept[:90]:
             _devices.free(0, address, MIB)
         del self.kept[:90]

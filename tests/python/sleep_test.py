@@ -92,14 +92,14 @@ class Sleep(SimulatedTest):
             self.block(7)
             made = [event.tag for event in events.read() if event.kind == "alloc"]
         self.assertEqual(made, [libmend.tag_number("weights"), 7])
-        names = [holder.name for holder in libmend.holders(by="tag")]
+        names = [owner.name for owner in libmend.owners(by="tag")]
         self.assertEqual(sorted(names), ["tag 7", "weights"])
         self.assertIn('name="weights"', libmend.prometheus())
         with self.assertRaisesRegex(libmend.OutOfMemoryError, r"\bweights \(32\.00 MiB in 1 block"):
             _devices.alloc(0, 1 << 40)
         libmend.name_tag(libmend.tag_number("ours"), "our words")  # which stay
         self.block("ours")
-        self.assertIn("our words", [holder.name for holder in libmend.holders(by="tag")])
+        self.assertIn("our words", [owner.name for owner in libmend.owners(by="tag")])
 
     # ---- sleep -----------------------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ typedef struct forked {
     X(mend_wake(f->pool, NULL, 0, NULL))                                                           \
     X(mend_prepare_checkpoint(f->pool, NULL))                                                      \
     X(mend_get_regions(f->pool, NULL, sizeof(mend_region), 0, &f->count))                          \
-    X(mend_get_holders(f->pool, 0, NULL, sizeof(mend_holder), 0, &f->count))                       \
+    X(mend_get_owners(f->pool, 0, NULL, sizeof(mend_owner), 0, &f->count))                         \
     X(mend_history_start(f->pool, 0))                                                              \
     X(mend_history_read(f->pool, &f->number, NULL, sizeof(mend_history_event), 0, &f->count))      \
     X(mend_pool_destroy(f->pool))

@@ -7,7 +7,7 @@
 #include "lab/heap/explain.h"
 #include "memory/chunk.h"
 #include "pool/pool.h"
-#include "record/holders.h"
+#include "record/owners.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
@@ -195,8 +195,8 @@ static bool sums_are_right(const look *l, const mend_region_sums *sums)
                  "pinned bytes", sums->pinned_bytes, stats.pinned_bytes);
 }
 
-/* What a holder has, in the regions. */
-static uint64_t bytes_of(const mend_holder *holder, unsigned by, const mend_region *regions,
+/* What an owner has, in the regions. */
+static uint64_t bytes_of(const mend_owner *owner, unsigned by, const mend_region *regions,
                          size_t count)
 {
     const bool is_of_stream = (by & MEND_BY_STREAM) != 0;
@@ -208,38 +208,38 @@ static uint64_t bytes_of(const mend_holder *holder, unsigned by, const mend_regi
         const uint64_t tag = (by & MEND_BY_TAG) != 0 ? own : 0;
         const uint32_t stack = (by & MEND_BY_STACK) != 0 ? at->stack : 0;
         const bool is_of_size = scope == 0 && tag == 0 && stack == 0 && !is_of_stream;
-        const bool is_its = is_used(at) && scope == holder->scope && tag == holder->tag &&
-                            stack == holder->stack &&
-                            (!is_of_stream || at->stream == holder->stream) &&
-                            holder->block_bytes == (is_of_size ? at->size_bytes : 0);
+        const bool is_its = is_used(at) && scope == owner->scope && tag == owner->tag &&
+                            stack == owner->stack &&
+                            (!is_of_stream || at->stream == owner->stream) &&
+                            owner->block_bytes == (is_of_size ? at->size_bytes : 0);
         bytes += is_its ? at->size_bytes : 0;
     }
     return bytes;
 }
 
-/* In a pool of few regions; of very many holders some stand for several. */
-static bool holders_are_right(const look *l, const mend_region *regions, size_t count,
-                              uint64_t live_bytes)
+/* In a pool of few regions; of very many owners some stand for several. */
+static bool owners_are_right(const look *l, const mend_region *regions, size_t count,
+                             uint64_t live_bytes)
 {
-    static mend_holder holders[MEND_HOLDERS_MOST];
+    static mend_owner owners[MEND_OWNERS_MOST];
     const unsigned asked = (unsigned)count % (MEND_BY_ANY + 1); /* each in turn */
     const unsigned by = asked != 0 ? asked : MEND_BY_DEFAULT;
     size_t found = 0;
     uint64_t bytes = 0;
-    const size_t room = mend_min_u64(count, MEND_HOLDERS_MOST); /* each holds a region */
+    const size_t room = mend_min_u64(count, MEND_OWNERS_MOST); /* each holds a region */
     bool are_right =
-        mend_get_holders(l->pool, asked, holders, sizeof(*holders), room, &found) == MEND_OK;
-    are_right = are_right && claim(l, found <= room, "holders of nothing", found, room);
-    are_right = claim(l, are_right, "no holders", 0, 0);
+        mend_get_owners(l->pool, asked, owners, sizeof(*owners), room, &found) == MEND_OK;
+    are_right = are_right && claim(l, found <= room, "owners of nothing", found, room);
+    are_right = claim(l, are_right, "no owners", 0, 0);
     for (size_t i = 0; i < found && are_right; i++) {
-        const mend_holder *h = &holders[i];
+        const mend_owner *h = &owners[i];
         bytes += h->live_bytes;
         are_right =
-            claim(l, i == 0 || h->live_bytes <= h[-1].live_bytes, "holders in no order", i, 0) &&
+            claim(l, i == 0 || h->live_bytes <= h[-1].live_bytes, "owners in no order", i, 0) &&
             claim(l, h->growth_bytes <= h->live_bytes, "growth", h->growth_bytes, h->live_bytes) &&
-            (count > 200 || equal(l, "a holder's", h->live_bytes, bytes_of(h, by, regions, count)));
+            (count > 200 || equal(l, "an owner's", h->live_bytes, bytes_of(h, by, regions, count)));
     }
-    return are_right && equal(l, "bytes of all holders", bytes, live_bytes);
+    return are_right && equal(l, "bytes of all owners", bytes, live_bytes);
 }
 
 bool mend_regions_are_right(mend_pool *pool, char finding[MEND_REGIONS_FINDING_BYTES])
@@ -256,7 +256,7 @@ bool mend_regions_are_right(mend_pool *pool, char finding[MEND_REGIONS_FINDING_B
     if (are_right) {
         mend_region_sums sums = mend_regions_sum(regions, count);
         are_right =
-            sums_are_right(&l, &sums) && holders_are_right(&l, regions, count, sums.live_bytes);
+            sums_are_right(&l, &sums) && owners_are_right(&l, regions, count, sums.live_bytes);
     }
     free(regions);
     return are_right;

@@ -88,8 +88,8 @@ MAY_CALL = {
 
 # Files that may keep variables of static lifetime, and why.
 STATIC_STATE = {
-    "vmm/base/process.c": "the one holder of process-wide state",
-    "vmm/base/thread.c": "the one holder of what belongs to a thread",
+    "vmm/base/process.c": "the one owner of process-wide state",
+    "vmm/base/thread.c": "the one owner of what belongs to a thread",
     "vmm/sim/violation.c": "why the simulated device refused the last call of the thread",
     "vmm/sim/contexts.c": "a thread's number, by which simulated contexts are current",
 }

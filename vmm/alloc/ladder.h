@@ -12,7 +12,7 @@
 #include "map/map.h"
 #include "mend/mend.h"
 #include "plan/policy.h"
-#include "record/holders.h"
+#include "record/owners.h"
 
 /* ---- trim.c ---------------------------------------------------------------------------------- */
 
@@ -239,10 +239,10 @@ void mend_sentence_join(mend_sentence *s, const char *part);
 
 /* Notes the report as the failure, never cut off whatever the numbers, with the shortfall: a
  * sentence of figures, one of what would help, one of who holds it. `advice` follows the limit that
- * would help; it may be "". `pages` may be NULL. Of `holders`, those with most bytes come first,
- * and a suspect of a leak is last; cut off before the rest is. MEND_ERROR_OUT_OF_MEMORY. */
+ * would help; it may be "". `pages` may be NULL. Of `owners`, those with most bytes come first, and
+ * a suspect of a leak is last; cut off before the rest is. MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice,
                              const mend_pages *pages,
-                             const mend_holder holders[MEND_HOLDERS_SHOWN + 1]);
+                             const mend_owner owners[MEND_OWNERS_SHOWN + 1]);
 
 #endif

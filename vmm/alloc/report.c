@@ -167,7 +167,7 @@ static mend_usable look_again(const mend_heap *heap, const mend_request *request
 }
 
 /* The partly used chunk with most free bytes, and a block in it. */
-static const mend_span *emptiest_holder(const mend_heap *heap, uint64_t *free_most_bytes)
+static const mend_span *emptiest_owner(const mend_heap *heap, uint64_t *free_most_bytes)
 {
     const mend_chunk *emptiest = NULL;
     *free_most_bytes = 0;
@@ -412,10 +412,10 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
         .pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks),
     };
     count_holds(heap, request->stream, &shortfall);
-    const mend_span *holder = emptiest_holder(heap, &shortfall.emptiest_bytes);
-    if (holder != NULL) {
-        shortfall.holder_address = holder->address;
-        shortfall.holder_bytes = holder->size_bytes;
+    const mend_span *owner = emptiest_owner(heap, &shortfall.emptiest_bytes);
+    if (owner != NULL) {
+        shortfall.owner_address = owner->address;
+        shortfall.owner_bytes = owner->size_bytes;
     }
     mend_sentence advice = {.text = ""};
     remedies_in_words(heap, request, &as_is, is_captured, &advice);
@@ -424,16 +424,16 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
         add_quota(heap, &advice);
     }
     const bool is_advised = advice.used > 0 || shortfall.sufficient_limit_bytes > 0;
-    mend_holder holders[MEND_HOLDERS_SHOWN + 1] = {0};
+    mend_owner owners[MEND_OWNERS_SHOWN + 1] = {0};
     size_t total;
-    (void)mend_holders_find(heap, MEND_BY_DEFAULT, holders, MEND_HOLDERS_SHOWN,
-                            &holders[MEND_HOLDERS_SHOWN], &total);
+    (void)mend_owners_find(heap, MEND_BY_DEFAULT, owners, MEND_OWNERS_SHOWN,
+                           &owners[MEND_OWNERS_SHOWN], &total);
     const char *last = is_advised ? "" : last_words(heap, request);
     if (last == NULL) {
         add_beside(heap, request, is_captured, &usable, &advice);
     }
     return mend_report_fail(&shortfall, is_advised || last == NULL ? advice.text : last,
-                            request->pages, holders);
+                            request->pages, owners);
 }
 
 /* Pages of a range that old mappings keep. */

@@ -98,39 +98,39 @@ static void add_advice(mend_sentence *s, const mend_shortfall *f, const char *ad
     }
 }
 
-enum { HOLDERS_BYTES = 400 };
+enum { OWNERS_BYTES = 400 };
 
-static void add_holders(mend_sentence *s, const mend_holder *holders)
+static void add_owners(mend_sentence *s, const mend_owner *owners)
 {
-    char text[HOLDERS_BYTES];
+    char text[OWNERS_BYTES];
     size_t count = 0;
-    while (count < MEND_HOLDERS_SHOWN && holders[count].live_blocks > 0) {
+    while (count < MEND_OWNERS_SHOWN && owners[count].live_blocks > 0) {
         count++;
     }
-    mend_holders_accuse(&holders[MEND_HOLDERS_SHOWN], text, sizeof(text));
+    mend_owners_accuse(&owners[MEND_OWNERS_SHOWN], text, sizeof(text));
     const bool has_grown = text[0] != '\0';
     if (has_grown) {
         mend_sentence_add(s, " Possible leak: %s", text);
     }
-    if (mend_holders_describe(holders, count, text, sizeof(text)) > 0) {
+    if (mend_owners_describe(owners, count, text, sizeof(text)) > 0) {
         mend_sentence_add(s, has_grown ? "; largest owners: %s." : " Largest owners: %s.", text);
     }
 }
 
 mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice,
                              const mend_pages *pages,
-                             const mend_holder holders[MEND_HOLDERS_SHOWN + 1])
+                             const mend_owner owners[MEND_OWNERS_SHOWN + 1])
 {
     mend_sentence s = {.used = 0};
     add_request(&s, shortfall, pages);
     add_pool(&s, shortfall);
     tell_device(&s, shortfall);
     add_advice(&s, shortfall, advice);
-    add_holders(&s, holders);
+    add_owners(&s, owners);
     mend_result result = mend_failure(MEND_ERROR_OUT_OF_MEMORY, "%s", s.text);
     mend_thread_error *failure = mend_process_failure();
     failure->shortfall = *shortfall;
     failure->shortfall.struct_size = sizeof(*shortfall);
-    memcpy(failure->holders, holders, sizeof(failure->holders));
+    memcpy(failure->owners, owners, sizeof(failure->owners));
     return result;
 }

@@ -86,9 +86,9 @@ mend_result mend_last_error(mend_error *error)
         return MEND_ERROR_INVALID_ARGUMENT; /* the last error stays readable */
     }
     mend_thread_error *last = mend_process_error();
-    for (int i = 0; i < 4; i++) { /* the note was copied, and its holders with it */
-        const mend_holder **to = i < 3 ? &last->shortfall.holders[i] : &last->shortfall.suspect;
-        *to = last->holders[i].live_blocks > 0 ? &last->holders[i] : NULL;
+    for (int i = 0; i < 4; i++) { /* the note was copied, and its owners with it */
+        const mend_owner **to = i < 3 ? &last->shortfall.owners[i] : &last->shortfall.suspect;
+        *to = last->owners[i].live_blocks > 0 ? &last->owners[i] : NULL;
     }
     mend_error all = {.result = last->result,
                       .driver_status = last->driver_status,

@@ -224,7 +224,7 @@ static uint64_t find_in_poison(mend_pool *pool, const poison *p)
 static subject subject_of(const mend_span *span)
 {
     return (subject){span->address, span->requested_bytes,
-                     mend_holders_tag(span->tag, span->sleep_tag), span->scope};
+                     mend_owners_tag(span->tag, span->sleep_tag), span->scope};
 }
 
 static mend_result tell(const subject *s, uint64_t offset, const char *what)

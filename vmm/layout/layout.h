@@ -9,7 +9,7 @@
 
 #include "base/thread.h"
 #include "layout/state.h"
-#include "record/holders.h"
+#include "record/owners.h"
 
 /* ---- locate.c -------------------------------------------------------------------------------- */
 

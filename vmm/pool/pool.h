@@ -311,7 +311,7 @@ bool mend_observe_free(const mend_heap *heap, size_t spans, uint64_t *below, men
 enum { MEND_REMAINS_BYTES = 896 };
 
 /* Writes how many ranges there are and their committed bytes; how many blocks are live, their
- * bytes, the three largest, the three holders with most of them, and what looks like a leak. False,
+ * bytes, the three largest, the three owners with most of them, and what looks like a leak. False,
  * and "": there is none of both. The caller holds `state`. O(n). */
 bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES]);
 

@@ -232,7 +232,7 @@ bool mend_observe_free(const mend_heap *heap, size_t spans, uint64_t *below, men
 
 /* ---- what is left when a pool ends ----------------------------------------------------------- */
 
-enum { SHOWN = MEND_HOLDERS_SHOWN };
+enum { SHOWN = MEND_OWNERS_SHOWN };
 
 /* Inserts the span if it is one of the largest; the smallest of the list drops out. */
 static void keep(const mend_span *largest[SHOWN], const mend_span *span)
@@ -284,15 +284,15 @@ bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
                          i > 0 ? "," : "", (unsigned long long)largest[i]->address,
                          mend_words_amount(largest[i]->size_bytes).text);
     }
-    mend_holder holders[SHOWN] = {0};
-    mend_holder suspect = {0};
+    mend_owner owners[SHOWN] = {0};
+    mend_owner suspect = {0};
     size_t total = 0;
     char text[MEND_REMAINS_BYTES / 2];
-    (void)mend_holders_find(heap, MEND_BY_DEFAULT, holders, SHOWN, &suspect, &total);
-    if (mend_holders_describe(holders, mend_min_u64(total, SHOWN), text, sizeof(text)) > 0) {
+    (void)mend_owners_find(heap, MEND_BY_DEFAULT, owners, SHOWN, &suspect, &total);
+    if (mend_owners_describe(owners, mend_min_u64(total, SHOWN), text, sizeof(text)) > 0) {
         used += snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used, "; held by: %s", text);
     }
-    mend_holders_accuse(&suspect, text, sizeof(text));
+    mend_owners_accuse(&suspect, text, sizeof(text));
     if (text[0] != '\0') {
         snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used, "; possible leak: %s", text);
     }

@@ -74,7 +74,7 @@ void mend_range_note_last(mend_heap *heap, mend_page_stretch *stretch)
 
 void mend_range_note_page(mend_heap *heap, mend_page_stretch *stretch, const mend_span *page)
 {
-    const uint64_t tag = mend_holders_tag(page->tag, page->sleep_tag);
+    const uint64_t tag = mend_owners_tag(page->tag, page->sleep_tag);
     if (page->address != stretch->end || tag != stretch->tag) {
         mend_range_note_last(heap, stretch);
         stretch->from = page->address;

@@ -26,7 +26,7 @@ typedef struct mend_event_failure {
     uint64_t numbers[MEND_SHORTFALL_NUMBERS]; /* of mend_shortfall, from requested_bytes on */
     char message[MEND_MESSAGE_BYTES];
 } mend_event_failure;
-static_assert(offsetof(mend_shortfall, holders) - offsetof(mend_shortfall, requested_bytes) ==
+static_assert(offsetof(mend_shortfall, owners) - offsetof(mend_shortfall, requested_bytes) ==
                   MEND_SHORTFALL_NUMBERS * sizeof(uint64_t),
               "all of its numbers");
 

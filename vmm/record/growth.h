@@ -1,6 +1,6 @@
 /*
  * What keeps growing: judged alike in a recording and in a running pool. Work is divided into
- * stretches of equally many events. What a holder of memory keeps in each of them is its line;
+ * stretches of equally many events. What an owner of memory keeps in each of them is its line;
  * temporary blocks come and go above it. A line that rises, and does not come back, is growth.
  */
 #ifndef MEND_RECORD_GROWTH_H
@@ -16,7 +16,7 @@ enum {
     MEND_GROWTH_WARM_UP = 4,
     MEND_GROWTH_JUDGED = MEND_GROWTH_STRETCHES - MEND_GROWTH_WARM_UP,
     MEND_GROWTH_LEAST_EVENTS = 240,
-    /* So many blocks of one holder are no single pass through the layers of a model. */
+    /* So many blocks of one owner are no single pass through the layers of a model. */
     MEND_GROWTH_MANY_BLOCKS = 384
 };
 

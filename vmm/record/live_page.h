@@ -17,7 +17,7 @@
 #define MEND_LIVE_NAME  "mend.live"
 #define MEND_LIVE_MAGIC UINT64_C(0x4556494c444e454d) /* "MENDLIVE" */
 
-enum { MEND_LIVE_VERSION = 1, MEND_LIVE_HOLDERS = 32 };
+enum { MEND_LIVE_VERSION = 1, MEND_LIVE_OWNERS = 32 };
 
 /* Free bytes of the pool; the sum of all is free_bytes of the same moment. */
 typedef struct mend_live_free {
@@ -40,8 +40,8 @@ typedef struct mend_live_page {
     mend_stats stats;
     mend_stats before; /* those of the page before */
     mend_live_free free;
-    uint64_t holder_count; /* how many there are; the largest follow */
-    mend_holder holders[MEND_LIVE_HOLDERS];
+    uint64_t owner_count; /* how many there are; the largest follow */
+    mend_owner owners[MEND_LIVE_OWNERS];
 } mend_live_page;
 
 #endif

@@ -48,20 +48,20 @@ static bool sum_up(struct mend_publisher *p)
 {
     mend_live_page *next = &p->page;
     mend_heap *heap = &p->pool->heap;
-    mend_holder suspect;
+    mend_owner suspect;
     size_t count = 0;
     uint64_t below = UINT64_MAX;
     bool goes_on = true;
-    mend_holders_sum *holders = mend_holders_begin(MEND_BY_DEFAULT);
-    if (holders == NULL) {
+    mend_owners_sum *owners = mend_owners_begin(MEND_BY_DEFAULT);
+    if (owners == NULL) {
         return false;
     }
     do {
         mend_heap_lock_to_read(heap);
-        goes_on = mend_holders_add(holders, heap, MEND_SPANS_OF_A_STEP) ||
+        goes_on = mend_owners_add(owners, heap, MEND_SPANS_OF_A_STEP) ||
                   mend_observe_free(heap, MEND_SPANS_OF_A_STEP, &below, &next->free);
         if (!goes_on) {
-            mend_holders_end(holders, heap, next->holders, MEND_LIVE_HOLDERS, &suspect, &count);
+            mend_owners_end(owners, heap, next->owners, MEND_LIVE_OWNERS, &suspect, &count);
             next->before = next->stats;
             next->before_ns = next->time_ns;
             mend_pool_statistics(p->pool, &next->stats);
@@ -69,7 +69,7 @@ static bool sum_up(struct mend_publisher *p)
         }
         mend_heap_unlock_after_read(heap);
     } while (goes_on);
-    next->holder_count = count;
+    next->owner_count = count;
     return true;
 }
 

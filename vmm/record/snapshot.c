@@ -143,7 +143,7 @@ static void put_block(snapshot *s, const mend_region *region, uint64_t sequence)
                                  .stream = region->stream,
                                  .scope = region->scope,
                                  .stack = region->stack,
-                                 .tag = mend_holders_tag(region->tag, region->sleep_tag),
+                                 .tag = mend_owners_tag(region->tag, region->sleep_tag),
                                  .graph_pool = region->graph_pool,
                                  .is_for_graphs = region->is_for_graphs});
 }

@@ -70,7 +70,7 @@ mend_result mend_history_read(mend_pool *pool, uint64_t *cursor, mend_history_ev
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
-/* The calls of scopes and names, and of holders, who are named by them (mend_views.h). */
+/* The calls of scopes and names, and of owners, who are named by them (mend_views.h). */
 
 /* A child of fork shares nothing that began in its parent. */
 static bool shares(const mend_thread_marks *own)
@@ -236,29 +236,28 @@ mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, size_t sco
 }
 
 /* Sums under the lock, then copies as much of each as the caller knows. */
-mend_result mend_get_holders(mend_pool *pool, unsigned by, mend_holder *holders,
-                             size_t holder_bytes, size_t capacity, size_t *count)
+mend_result mend_get_owners(mend_pool *pool, unsigned by, mend_owner *owners, size_t owner_bytes,
+                            size_t capacity, size_t *count)
 {
-    MEND_TRY(
-        mend_pool_check_array(pool, holders, holder_bytes, capacity, count, "mend_get_holders"));
+    MEND_TRY(mend_pool_check_array(pool, owners, owner_bytes, capacity, count, "mend_get_owners"));
     MEND_INVALID_IF((by & ~(unsigned)MEND_BY_ANY) != 0,
-                    "mend_get_holders: by is not a sum of MEND_BY_...");
-    size_t room = mend_min_u64(capacity, MEND_HOLDERS_MOST);
-    mend_holder *found = calloc(room + 1, sizeof(*found)); /* the last is the suspect */
+                    "mend_get_owners: by is not a sum of MEND_BY_...");
+    size_t room = mend_min_u64(capacity, MEND_OWNERS_MOST);
+    mend_owner *found = calloc(room + 1, sizeof(*found)); /* the last is the suspect */
     size_t total = 0;
     bool is_found = false;
     if (found != NULL) {
         mend_heap_lock(&pool->heap);
-        is_found = mend_holders_find(&pool->heap, by != 0 ? by : MEND_BY_DEFAULT, found, room,
-                                     &found[room], &total);
+        is_found = mend_owners_find(&pool->heap, by != 0 ? by : MEND_BY_DEFAULT, found, room,
+                                    &found[room], &total);
         mend_heap_unlock(&pool->heap);
     }
     if (!is_found) {
         free(found);
-        return mend_publish(mend_no_host_memory("the sums of holders"));
+        return mend_publish(mend_no_host_memory("the sums of owners"));
     }
     for (size_t i = 0; i < room && i < total; i++) {
-        mend_element_write(holders, holder_bytes, i, &found[i], sizeof(*found));
+        mend_element_write(owners, owner_bytes, i, &found[i], sizeof(*found));
     }
     *count = total;
     free(found);

@@ -50,26 +50,26 @@ typedef enum mend_result {
  * call. */
 MEND_API const char *mend_result_name(mend_result result);
 
-/* A holder of memory: the live blocks and committed pages of one scope, tag and stack, or of one
- * stream (mend_get_holders); of those that have none of these, the blocks of one size. Bytes as
+/* An owner of memory: the live blocks and committed pages of one scope, tag and stack, or of one
+ * stream (mend_get_owners); of those that have none of these, the blocks of one size. Bytes as
  * live_bytes of mend_stats. Fields may be added at the end. */
-enum { MEND_HOLDER_NAME_BYTES = 104 };
-typedef struct mend_holder {
-    uint32_t scope;        /* its number; 0: none */
-    uint64_t tag;          /* 0: none */
-    uint64_t block_bytes;  /* of blocks without scope and tag: their size, or the largest of several
-                            * sizes; else 0 */
-    uint64_t live_bytes;   /* of all of them */
-    uint64_t live_blocks;  /* their number */
-    uint64_t oldest;       /* allocations of the pool since its oldest block */
-    uint64_t growth_bytes; /* above 0: a suspect. Blocks of most of the time are still there, and
-                            * these are what it grew by */
-    char name[MEND_HOLDER_NAME_BYTES]; /* in words: "step/forward, tag 7", "blocks of 2.00 MiB";
-                                        * with the names of mend_name; of long parts the ends are
-                                        * cut, of a stack last */
+enum { MEND_OWNER_NAME_BYTES = 104 };
+typedef struct mend_owner {
+    uint32_t scope;                   /* its number; 0: none */
+    uint64_t tag;                     /* 0: none */
+    uint64_t block_bytes;             /* of blocks without scope and tag: their size, or the largest
+                                       * of several sizes; else 0 */
+    uint64_t live_bytes;              /* of all of them */
+    uint64_t live_blocks;             /* their number */
+    uint64_t oldest;                  /* allocations of the pool since its oldest block */
+    uint64_t growth_bytes;            /* above 0: a suspect. Blocks of most of the time are still
+                                       * there, and these are what it grew by */
+    char name[MEND_OWNER_NAME_BYTES]; /* in words: "step/forward, tag 7", "blocks of 2.00 MiB"; with
+                                       * the names of mend_name; of long parts the ends are cut, of
+                                       * a stack last */
     mend_stream stream; /* of all of them, if it was asked for; else NULL, the default stream's */
     uint32_t stack;     /* its number (mend_stack_set_source); 0: none */
-} mend_holder;
+} mend_owner;
 
 /* Where the memory is when a request found none, in exact bytes: what the message of
  * MEND_ERROR_OUT_OF_MEMORY says in words. */
@@ -89,17 +89,17 @@ typedef struct mend_shortfall {
     uint64_t waiting_context_bytes; /* free bytes that were freed without a stream */
     uint64_t graph_pool_bytes;      /* free bytes that are kept for graphs */
     uint64_t emptiest_bytes;        /* free bytes of the emptiest chunk in use */
-    uint64_t holder_address;        /* a block in that chunk; 0: there is none */
-    uint64_t holder_bytes;          /* its size */
+    uint64_t owner_address;         /* a block in that chunk; 0: there is none */
+    uint64_t owner_bytes;           /* its size */
     uint64_t device_bytes;          /* memory of the device */
     uint64_t device_free_bytes;     /* free memory of the device */
     uint64_t device_others_bytes;   /* memory of the device that is neither free nor of this pool:
                                      * of others, or kept by a limit file */
     uint64_t pinned_bytes;          /* of free_partial_bytes, in chunks that only pins keep in
                                      * place: they hold no live block */
-    const mend_holder *holders[3];  /* those with most bytes, in falling order; NULL: no more of
+    const mend_owner *owners[3];    /* those with most bytes, in falling order; NULL: no more of
                                      * them, or no host memory to sum them up */
-    const mend_holder *suspect;     /* the one that grew most, of those that look like a leak; NULL:
+    const mend_owner *suspect;      /* the one that grew most, of those that look like a leak; NULL:
                                      * none does */
     uint64_t device_kept_bytes;     /* free memory of the device that keep_free_bytes keeps from the
                                      * pool */

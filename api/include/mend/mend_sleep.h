@@ -19,7 +19,7 @@ extern "C" {
  * ranges that it commits. 0: none, as at first. A block without one has its mend_alloc_options.tag
  * as sleep tag; a page that of the thread that created its range, or else mend_range_options.tag.
  * The tag of a block does not change, that of a page until its decommit. Where memory is
- * told apart by tags (mend_get_holders, events, recordings), a block or page without a tag of its
+ * told apart by tags (mend_get_owners, events, recordings), a block or page without a tag of its
  * own counts for its sleep tag, which mend_name gives a name. Blocks with one lie in chunks where
  * no others do, so that these can sleep; those with the tag of their options, once the pool has
  * slept. Where a request would wait or fail otherwise, tags share chunks. No lock, no driver call.

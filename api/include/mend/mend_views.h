@@ -1,4 +1,4 @@
-/* The views of a pool: its memory, region by region, its holders, and its history.
+/* The views of a pool: its memory, region by region, its owners, and its history.
  * mend.h includes this file. */
 #ifndef MEND_MEND_VIEWS_H
 #define MEND_MEND_VIEWS_H
@@ -141,7 +141,7 @@ typedef enum mend_name_kind {
 } mend_name_kind;
 
 /*
- * Names a number of the process, for people: holders, the message of out of memory, the log,
+ * Names a number of the process, for people: owners, the message of out of memory, the log,
  * recordings and snapshots say "kv cache" instead of "tag 7". `number` is the tag, or the handle of
  * the stream cast to it. The name is copied; of a longer one the first 127 bytes count, as for a
  * scope. A second name for a number takes the place of the first, ""
@@ -169,7 +169,7 @@ typedef uint32_t (*mend_stack_source)(void *context, uint64_t size_bytes);
 /*
  * From now on each block of at least `every_bytes` has the number that `source` says, and of
  * smaller ones that by which those of a thread come to that sum: so all large blocks have one, and
- * the small ones a sample by bytes. Others have none. Regions, events, recordings and holders say
+ * the small ones a sample by bytes. Others have none. Regions, events, recordings and owners say
  * it. Of the process, for all pools; NULL ends it. `context` is borrowed, and passed to the source;
  * another thread may still be inside the previous one when this returns. A child of fork keeps it.
  *
@@ -180,30 +180,30 @@ typedef uint32_t (*mend_stack_source)(void *context, uint64_t size_bytes);
 MEND_API mend_result mend_stack_set_source(mend_stack_source source, void *context,
                                            uint64_t every_bytes);
 
-/* ---- holders --------------------------------------------------------------------------------- */
+/* ---- owners ---------------------------------------------------------------------------------- */
 
-/* The keys of mend_get_holders: any of these together. */
+/* The keys of mend_get_owners: any of these together. */
 enum { MEND_BY_SCOPE = 1, MEND_BY_TAG = 2, MEND_BY_STREAM = 4, MEND_BY_STACK = 8 };
 
 /*
- * Lists the holders of the pool's memory, in falling order of bytes: see mend_holder. `by` is a sum
+ * Lists the owners of the pool's memory, in falling order of bytes: see mend_owner. `by` is a sum
  * of MEND_BY_...; 0: scope, tag and stack. Blocks that have none of these are told apart by their
  * size; a stream each block has, MEND_NO_STREAM is one. A block without a tag of its own counts for
  * its sleep tag (mend_set_sleep_tag), here and in all other figures by tag. Blocks beyond 1,024
- * holders count as blocks of up to a power of two. A holder is a suspect of a leak if it has kept
+ * owners count as blocks of up to a power of two. An owner is a suspect of a leak if it has kept
  * blocks of at least half of the time: of 24 stretches of equally many allocations, without the
  * first four and the last, a quarter of the growth in either half, 1 MiB and 0.5 % of the peak at
  * least; and if at least half of all blocks have been freed, because at first a program builds up
  * what it keeps.
  *
- * Array and `capacity` as of mend_get_regions, with sizeof(mend_holder); but if there are more, the
+ * Array and `capacity` as of mend_get_regions, with sizeof(mend_owner); but if there are more, the
  * largest are listed, and *count is the number of all. Holds the lock that allocations need for a
  * time proportional to the number of live blocks (some 130 instructions each); no driver call.
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY (0.3 MiB, for the time of the
  * call).
  */
-MEND_API mend_result mend_get_holders(mend_pool *pool, unsigned by, mend_holder *holders,
-                                      size_t holder_bytes, size_t capacity, size_t *count);
+MEND_API mend_result mend_get_owners(mend_pool *pool, unsigned by, mend_owner *owners,
+                                     size_t owner_bytes, size_t capacity, size_t *count);
 
 /* ---- history --------------------------------------------------------------------------------- */
 
@@ -244,7 +244,7 @@ typedef enum mend_event_cause {
     MEND_CAUSE_CREATED = 5,         /* chunks were created */
     MEND_CAUSE_STREAM_WAITED = 6,   /* a stream waits for another on the GPU */
     MEND_CAUSE_HOST_WAITED = 7,     /* the host waited for the GPU */
-    MEND_CAUSE_LIMIT_REFUSED = 10,  /* the limit, or its holders */
+    MEND_CAUSE_LIMIT_REFUSED = 10,  /* the limit, or its owners */
     MEND_CAUSE_DEVICE_REFUSED = 11, /* the driver, which had no memory */
     MEND_CAUSE_REQUEST = 12,        /* an allocation, or a commit of pages */
     MEND_CAUSE_TRIM = 13,           /* mend_trim */

@@ -40,7 +40,7 @@ from ._sleep import (
 )
 from ._stacks import record_stacks
 from ._version import __version__, library_version
-from ._views import Event, History, Holder, Region, holders, leaks, regions, report
+from ._views import Event, History, Owner, Region, owners, leaks, regions, report
 
 _LATER = ("cuda_core", "cupy", "fit", "handler", "numba", "onnxruntime", "rmm", "torch")
 
@@ -56,7 +56,7 @@ __all__ = [
     "Error",
     "Event",
     "History",
-    "Holder",
+    "Owner",
     "OutOfMemoryError",
     "Region",
     "Scope",
@@ -69,7 +69,7 @@ __all__ = [
     "compact",
     "configure",
     "current_device",
-    "holders",
+    "owners",
     "set_backup_cache_limit",
     "leaks",
     "library_version",

@@ -56,7 +56,7 @@ _FUNCTIONS = {
     "mend_set_limit": "libmend.set_limit",
     "mend_scope_push": "libmend.scope",
     "mend_get_scopes": "libmend.scopes",
-    "mend_get_holders": "libmend.holders",
+    "mend_get_owners": "libmend.owners",
     "mend_name": "libmend.name_tag",
     "mend_stack_set_source": "libmend.record_stacks",
     "mend_get_regions": "libmend.regions",

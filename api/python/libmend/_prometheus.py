@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from . import _devices, _structures
 from ._scopes import scopes
 
-_MOST_SCOPES, _MOST_HOLDERS, _DEEPEST = 256, 64, 8
+_MOST_SCOPES, _MOST_OWNERS, _DEEPEST = 256, 64, 8
 
 # Statistics that count events and never fall. All others are gauges.
 COUNTERS = frozenset(
@@ -42,13 +42,13 @@ def prometheus(device: object = 0) -> str:
         values = [({**label, "scope": s.path}, getattr(s, field)) for s in shown[:_MOST_SCOPES]]
         lines += _metric(name, meaning, is_counter, values)
     for kind, asked in ("tag", 2), ("stream", 4):  # MEND_BY_...
-        found = _devices.listed("mend_get_holders", "mend_holder", _devices.pool(device), asked)
+        found = _devices.listed("mend_get_owners", "mend_owner", _devices.pool(device), asked)
         numbered = [(h.tag if kind == "tag" else f"{h.stream or 0:x}", h) for h in found]
         values = [
             ({**label, kind: number, "name": h.name.decode(errors="replace")}, h.live_bytes)
             for number, h in numbered
             if number  # blocks without a tag have none
-        ][:_MOST_HOLDERS]
+        ][:_MOST_OWNERS]
         lines += _metric(f"{kind}_live_bytes", f"live bytes of the {kind}", False, values)
     return "".join(line + "\n" for line in lines)
 

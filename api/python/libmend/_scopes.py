@@ -92,7 +92,7 @@ def module_scopes(model: Any, optimizer: Any = None) -> Iterator[None]:
 
 
 def name_tag(tag: int, name: str) -> None:
-    """Names a tag for people: holders, out of memory, recordings and prometheus() say `name` in
+    """Names a tag for people: owners, out of memory, recordings and prometheus() say `name` in
     place of "tag 7". A tag has the name that it was given last; "" takes it away. A sleep tag that
     is a name (libmend.sleep_tag) has that from the start."""
     number = _devices.amount_of("tag", tag)

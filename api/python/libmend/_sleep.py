@@ -80,7 +80,7 @@ def tag_number(tag: Tag) -> int:
 
 
 def number_of(tag: str, words: str) -> int:
-    """The same of a name, which people read as `words` in holders, recordings and errors."""
+    """The same of a name, which people read as `words` in owners, recordings and errors."""
     digest = hashlib.sha256(tag.encode()).digest()
     number = int.from_bytes(digest[:8], "little") | _FIRST_OF_NAMES
     if number not in _names:
@@ -93,7 +93,7 @@ def number_of(tag: str, words: str) -> int:
 def sleep_tag(tag: Tag | None) -> Iterator[int]:
     """What this thread allocates inside the `with` has this sleep tag; None: no tag. Other threads
     are not affected. At its end, by an exception too, the tag before is back. Yields the number of
-    the tag. holders(), out of memory, recordings and prometheus() say the name of one that is a
+    the tag. owners(), out of memory, recordings and prometheus() say the name of one that is a
     name. A function can be decorated with it."""
     number = 0 if tag is None else tag_number(tag)
     before = set_tag(number)

@@ -28,7 +28,7 @@ _lock = threading.Lock()
 
 def record_stacks(every_bytes: int | str = 1 << 20) -> None:
     """From now on each block of at least so many bytes, and of smaller ones one in each so many
-    bytes of a thread, has the line of Python that allocates it: holders(), report(), leaks(), out
+    bytes of a thread, has the line of Python that allocates it: owners(), report(), leaks(), out
     of memory, recordings and snapshots name the line ("train.py:41 step > linear
     (functional.py:12)": the innermost of the program, and that of a library which it calls). 0 ends
     it. An allocation that is asked about takes some microseconds, and the interpreter's lock."""

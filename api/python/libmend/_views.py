@@ -18,9 +18,9 @@ _SHOWN, _SHOWN_SUMS = 8, 4
 _BY = {"scope": 1, "tag": 2, "stream": 4, "stack": 8}  # MEND_BY_...
 
 
-class Holder(NamedTuple):
+class Owner(NamedTuple):
     """Live blocks of one scope and tag, of one stream, or of one size: the figures of
-    mend_holder."""
+    mend_owner."""
 
     name: str  # "step/forward, tag 7", "blocks of 2.00 MiB"
     tag: int
@@ -31,9 +31,9 @@ class Holder(NamedTuple):
     growth_bytes: int  # above 0: a suspect of a leak
 
 
-def holders(
+def owners(
     device: object = 0, *, by: str | Iterable[str] = ("scope", "tag", "stack")
-) -> list[Holder]:
+) -> list[Owner]:
     """Who holds the memory of the device's default pool, the largest first, told apart by any of
     "scope", "tag", "stack" and "stream"; blocks that have none of these by their size."""
     if not _devices.has_pool(device):
@@ -42,11 +42,11 @@ def holders(
     found = []
     kinds = [by] if isinstance(by, str) else list(by)
     if not kinds or not _BY.keys() >= set(kinds):
-        raise ValueError(f'libmend.holders: by is any of {", ".join(_BY)}, not {by!r}')
+        raise ValueError(f'libmend.owners: by is any of {", ".join(_BY)}, not {by!r}')
     asked = sum(_BY[kind] for kind in set(kinds))
-    for holder in _devices.listed("mend_get_holders", "mend_holder", _devices.pool(device), asked):
-        figures = [getattr(holder, field) for field in Holder._fields[1:]]
-        found.append(Holder(holder.name.decode(errors="replace"), *figures))
+    for owner in _devices.listed("mend_get_owners", "mend_owner", _devices.pool(device), asked):
+        figures = [getattr(owner, field) for field in Owner._fields[1:]]
+        found.append(Owner(owner.name.decode(errors="replace"), *figures))
     return found
 
 
@@ -63,13 +63,13 @@ def why_no_pool() -> str:
     )
 
 
-def leaks(device: object = 0) -> list[Holder]:
-    """The holders that look like a leak, what grew most first: they have kept blocks of most of
+def leaks(device: object = 0) -> list[Owner]:
+    """The owners that look like a leak, what grew most first: they have kept blocks of most of
     the time. A cache that fills, or a list of results, looks the same."""
-    return _suspects(holders(device))
+    return _suspects(owners(device))
 
 
-def _suspects(found: list[Holder]) -> list[Holder]:
+def _suspects(found: list[Owner]) -> list[Owner]:
     return sorted((h for h in found if h.growth_bytes > 0), key=lambda h: -h.growth_bytes)
 
 
@@ -84,7 +84,7 @@ def report(device: object = 0) -> str:
         usage = _structures.made("mend_usage")  # which asks the GPU what has ended
         check(_devices.function("mend_get_usage")(_devices.pool(device), None, ctypes.byref(usage)))
         figures = _devices.stats(device)
-    found = holders(device)
+    found = owners(device)
     shown = found[:_SHOWN]
     suspects = _suspects(found)
     if suspects and suspects[0] not in shown:
@@ -104,12 +104,12 @@ def report(device: object = 0) -> str:
         title = ("Who holds it", "now", "share", "blocks", "oldest")
         lines += ["", "{:<44} {:>10} {:>6} {:>9} {:>11}  growth".format(*title)]
     growing = _stacks.growing()
-    for holder in shown:
-        share = f"{100 * holder.live_bytes // max(figures['live_bytes'], 1)} %"
-        growth = _trend(holder, growing)
+    for owner in shown:
+        share = f"{100 * owner.live_bytes // max(figures['live_bytes'], 1)} %"
+        growth = _trend(owner, growing)
         lines.append(
-            f"  {_cut(holder.name, 42):<42} {_size(holder.live_bytes):>10} {share:>6} "
-            f"{holder.live_blocks:>9,} {holder.oldest:>11,}  {growth}"
+            f"  {_cut(owner.name, 42):<42} {_size(owner.live_bytes):>10} {share:>6} "
+            f"{owner.live_blocks:>9,} {owner.oldest:>11,}  {growth}"
         )
     lines += _sums_of_scopes(device)
     if shown and not _stacks.has_recorded():
@@ -126,7 +126,7 @@ def _pending(size_bytes: int) -> list[str]:
 
 
 def _sums_of_scopes(device: object) -> list[str]:
-    """The largest scopes with others inside, which holders tell apart: what they hold together."""
+    """The largest scopes with others inside, which owners tell apart: what they hold together."""
     found = [scope for scope in scopes(device) if scope.live_bytes > scope.own_live_bytes]
     largest = sorted(found, key=lambda scope: -scope.live_bytes)[:_SHOWN_SUMS]
     return [
@@ -135,12 +135,12 @@ def _sums_of_scopes(device: object) -> list[str]:
     ]
 
 
-def _trend(holder: Holder, growing: dict[str, int]) -> str:
+def _trend(owner: Owner, growing: dict[str, int]) -> str:
     """As `libmend report` says it."""
-    if holder.growth_bytes:
-        return f"+{_size(holder.growth_bytes)} LEAK?"
-    grown = next((grown for name, grown in growing.items() if holder.name.endswith(name)), 0)
-    return f"+{_size(grown * holder.live_blocks)} grows" if grown else "steady"
+    if owner.growth_bytes:
+        return f"+{_size(owner.growth_bytes)} LEAK?"
+    grown = next((grown for name, grown in growing.items() if owner.name.endswith(name)), 0)
+    return f"+{_size(grown * owner.live_blocks)} grows" if grown else "steady"
 
 
 class Region(NamedTuple):

@@ -10,7 +10,7 @@ let kind;                                        // of each row
 let arg;                                         // its block, segment, failure or wait
 let grow;                                        // units that the allocator holds more after it
 let events;                                      // allocations and frees before it: its number for people
-let B;                                           // blocks: size, address, holder, stream; rows a, w, f
+let B;                                           // blocks: size, address, owner, stream; rows a, w, f
 let S;                                           // segments that were taken, given or placed
 let R;                                           // requests that failed
 let W;                                           // how long the host waited, in microseconds
@@ -66,11 +66,11 @@ async function load() {
   for (let i = 0; i < N; i++) count[kind[i]]++;
   const segments = count[TAKE] + count[GIVE] + count[PLACE] + count[UNPLACE], wait = numbers(c.wait, new Float64Array(many));
   B = {size: numbers(c.size, new Float64Array(many)), addr: sums(numbers(c.address, new Float64Array(many))),
-    holder: numbers(c.holder, new Uint32Array(many)), stream: numbers(c.stream, new Uint16Array(many)),
+    owner: numbers(c.owner, new Uint32Array(many)), stream: numbers(c.stream, new Uint16Array(many)),
     a: new Uint32Array(many), w: new Uint32Array(many).fill(NEVER), f: new Uint32Array(many).fill(NEVER)};
-  const sizeBefore = new Float64Array(M.holders.length);
+  const sizeBefore = new Float64Array(M.owners.length);
   for (let b = 0; b < many; b++) {
-    const h = B.holder[b];
+    const h = B.owner[b];
     sizeBefore[h] = B.size[b] = B.size[b] ? B.size[b] - 1 : sizeBefore[h];
   }
   S = {addr: sums(numbers(c.segment_address, new Float64Array(segments))),

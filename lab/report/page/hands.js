@@ -29,7 +29,7 @@ function drawMoment() {
   tellGroups();
   drawMap();
   if (hasMap) drawSide();
-  drawHolders();
+  drawOwners();
   $('tip').innerHTML = picked >= 0 ? describe(picked) : summary();
   perf.moment = performance.now() - began;
 }
@@ -147,7 +147,7 @@ function handTables() {
     if (!e.target.closest('button[data-all]')) return;
     showsAll = true;
     sortBy = 'most';
-    drawHolders();
+    drawOwners();
     $('who').scrollIntoView({block: 'start'});
   };
   $('who').onclick = e => {
@@ -155,7 +155,7 @@ function handTables() {
     if (at) go(+at.dataset.row, true);
     else if (head) {
       sortBy = head.dataset.k;
-      drawHolders();
+      drawOwners();
     } else if (row) {
       chosen = -1;
       select(+row.dataset.h);
@@ -173,15 +173,15 @@ function handTables() {
   };
   $('more').onclick = () => {
     showsAll = !showsAll;
-    drawHolders();
+    drawOwners();
   };
   $('map').onpointermove = pointAt;
   $('map').onclick = e => {
     const b = pointAt(e);
     picked = b === picked ? -1 : b;
-    chosen = b >= 0 ? B.holder[b] : -1;
+    chosen = b >= 0 ? B.owner[b] : -1;
     drawMap();
-    drawHolders();
+    drawOwners();
   };
 }
 function handKeys() {
@@ -241,7 +241,7 @@ load().then(() => {
   perf.decoded = performance.now() - START;
   right = N - 1;
   moment = M.moment;
-  if (M.holder_kind === 'size') dim = DIMS.findIndex(d => d[1] === 'size');
+  if (M.owner_kind === 'size') dim = DIMS.findIndex(d => d[1] === 'size');
   fitToFile();
   handChart();
   handStrip();

@@ -124,13 +124,13 @@ function mapKeys() {
 const age = b => `${num(ago(B.a[b]))} events old`;
 function describe(b) {
   const end = B.f[b] === NEVER ? '<b>never freed</b>' : `freed ${num(-ago(B.f[b]) + 1)} events later`;
-  return `<b>${size(B.size[b])}</b> of <b>${esc(M.holders[B.holder[b]].name)}</b>, ${age(b)}, ` +
+  return `<b>${size(B.size[b])}</b> of <b>${esc(M.owners[B.owner[b]].name)}</b>, ${age(b)}, ` +
     `${B.w[b] <= moment ? '<b>freed, waits for streams</b>' : end}, ${esc(streamName(M.streams[B.stream[b]]))}`;
 }
 function summary() {
   const keeper = now.keeps[0];
   if (!keeper) return 'Nothing is free beside live blocks. Point at a block.';
-  const h = M.holders[keeper[0]];
+  const h = M.owners[keeper[0]];
   return `<b>${size(now.beside)}</b> is free beside live blocks. Most of it, <b>${size(keeper[1][0])}</b>, is in ${num(keeper[1][1])} ` +
     `${M.knows_held ? 'segments' : 'stretches'} that <b>${esc(h.name)}</b> keeps in place` +
     (h.growth_bytes ? ', which also grows: ending that frees both.' : '.') + ' Point at a block.';
@@ -153,11 +153,11 @@ function bar(label, value, most, color, text) {
 function waiting(free) {
   const of = new Map();
   for (const b of now.live) if (B.w[b] <= moment) {
-    const key = B.holder[b] + '/' + B.stream[b], sum = of.get(key) || [0, 0, b];
+    const key = B.owner[b] + '/' + B.stream[b], sum = of.get(key) || [0, 0, b];
     of.set(key, [sum[0] + B.size[b], sum[1] + 1, b]);
   }
   const parts = [...of.values()].sort((p, q) => q[0] - p[0]), shown = parts.slice(0, 3).map(([units, blocks, b]) =>
-    `${parts.length > 1 ? size(units) + ' in ' : ''}${num(blocks)} ${blocks === 1 ? 'block' : 'blocks'} of <b>${esc(M.holders[B.holder[b]].name)}</b>, ${esc(streamName(M.streams[B.stream[b]]))}`);
+    `${parts.length > 1 ? size(units) + ' in ' : ''}${num(blocks)} ${blocks === 1 ? 'block' : 'blocks'} of <b>${esc(M.owners[B.owner[b]].name)}</b>, ${esc(streamName(M.streams[B.stream[b]]))}`);
   return now.waiting ? `<b>${size(now.waiting)}</b> waits: ${shown.join('; ')}${parts.length > 3 ? '; and others' : ''}. It counts as in use, not in the ${size(free)} free.` : '';
 }
 function drawFit() {
@@ -192,7 +192,7 @@ function drawSegments() {
   $('pins').innerHTML = worst.length === 0 ? '<p class="soft">None: nothing is fragmented here.</p>'
     : '<table><tr><th>free</th><th>of</th><th>blocks</th><th class="name">largest</th></tr>' + worst.map(k =>
       `<tr data-b="${k.largest}" tabindex="0"><td>${size(k.size - k.used)}</td><td>${size(k.size)}</td><td>${num(k.blocks)}</td>` +
-      `<td class="name">${swatch(group[k.largest], letter(B.holder[k.largest]))} ${size(B.size[k.largest])}, ${age(k.largest)}</td></tr>`).join('') + '</table>';
+      `<td class="name">${swatch(group[k.largest], letter(B.owner[k.largest]))} ${size(B.size[k.largest])}, ${age(k.largest)}</td></tr>`).join('') + '</table>';
 }
 function drawSide() {
   drawFit();

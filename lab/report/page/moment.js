@@ -58,7 +58,7 @@ function lookInto(s, chunks, stream) {
     if (stream !== null && stream !== k.stream && !M.knows_used) s.others += free;
     if (free > 0) s.freeOf.set(k.stream, (s.freeOf.get(k.stream) || 0) + free);
     if (k.used > 0 && free > 0) {
-      const h = B.holder[k.largest], sum = s.keeps.get(h) || [0, 0];
+      const h = B.owner[k.largest], sum = s.keeps.get(h) || [0, 0];
       s.keeps.set(h, [sum[0] + free, sum[1] + 1]);
     }
     s.total += k.size;
@@ -70,17 +70,17 @@ function lookInto(s, chunks, stream) {
 const ago = row => events[moment] + (kind[moment] <= FREE ? 1 : 0) - events[row];
 const endOf = b => B.addr[b] + B.size[b];
 
-/* What each holder held at least in each stretch of the run, and the most, with its row. */
+/* What each owner held at least in each stretch of the run, and the most, with its row. */
 let floors, most, mostAt;
 function findFloors() {
-  const many = M.holders.length, now = new Float64Array(many), low = new Float64Array(many);
+  const many = M.owners.length, now = new Float64Array(many), low = new Float64Array(many);
   floors = [];
   most = new Float64Array(many);
   mostAt = new Uint32Array(many);
   for (let s = 0, i = 0; s < STRETCHES; s++) {
     for (const end = Math.floor((s + 1) * N / STRETCHES); i < end; i++) {
       if (kind[i] > FREE) continue;
-      const b = arg[i], h = B.holder[b];
+      const b = arg[i], h = B.owner[b];
       now[h] += kind[i] === ALLOC ? B.size[b] : -B.size[b];
       if (now[h] < low[h]) low[h] = now[h];
       if (now[h] > most[h]) most[h] = now[h], mostAt[h] = i;

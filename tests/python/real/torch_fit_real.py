@@ -93,7 +93,7 @@ class Fit(unittest.TestCase):
             self.assertLessEqual(column["least_bytes"], column["reserved_bytes"])
         self.assertEqual(found["row"]["ended"], "end")
         self.assertEqual(found["torch"], torch.__version__)
-        lines = [holder["line"] for holder in found["holders"]]
+        lines = [owner["line"] for owner in found["owners"]]
         self.assertTrue(any(line.startswith("train.py:14 ") for line in lines), lines)
 
     def test_it_ends_when_peaks_repeat_and_needs_no_more_later(self):
@@ -544,7 +544,7 @@ class Fit(unittest.TestCase):
         (packages / "main.py").write_text(text)
         path = os.pathsep.join([os.environ["PYTHONPATH"], str(packages.parent)])
         found = self.answer(0, "--", sys.executable, "-m", "trains.main", PYTHONPATH=path)
-        self.assertEqual(found["holders"][0]["line"], "main.py:2")
+        self.assertEqual(found["owners"][0]["line"], "main.py:2")
         self.assertEqual(found["row"]["reads"], [["main.py:3", 1]])
 
     def test_modules_and_texts_are_programs_too(self):

@@ -428,7 +428,7 @@ class Real(Programs):
                 out = model(batch)
                 assert own("Sequential/1/1.1") == out.nbytes, libmend.scopes()
                 assert own("Sequential/1/1.0") == out.nbytes, libmend.scopes()  # kept for backward
-                lines = [holder.name for holder in libmend.holders(by="stack")]
+                lines = [owner.name for owner in libmend.owners(by="stack")]
                 assert any("forward (linear.py:" in line for line in lines), lines
                 out.sum().backward()
                 optimizer.step()

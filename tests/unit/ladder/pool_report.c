@@ -25,7 +25,7 @@ static void expect_refused(mend_world *w, uint64_t size_bytes, const char *advic
     EXPECT_U64_EQ(stats.free_empty_bytes, f->free_empty_bytes);
     EXPECT_U64_EQ(8 * MEND_MIB, f->device_bytes);
     EXPECT_U64_EQ(8 * MEND_MIB, f->reserved_bytes + f->device_free_bytes + f->device_others_bytes);
-    EXPECT_U64_EQ(0, f->holder_address); /* there is none */
+    EXPECT_U64_EQ(0, f->owner_address); /* there is none */
     EXPECT_TRUE(strstr(error.message, " 0 bytes") == NULL || f->live_bytes == 0 ||
                 f->device_free_bytes == 0);
 }

@@ -20,12 +20,12 @@ static void expect_sums(mend_world *w, const mend_explanation *e)
         uint64_t by_count = 0;
         uint64_t chunks = 0;
         for (size_t i = 0; i < MEND_EXPLAIN_CLASSES; i++) {
-            by_size += e->by_holder_size[zone][i].free_bytes;
-            chunks += e->by_holder_size[zone][i].chunks;
+            by_size += e->by_owner_size[zone][i].free_bytes;
+            chunks += e->by_owner_size[zone][i].chunks;
         }
-        for (size_t i = 0; i < MEND_EXPLAIN_HOLDER_COUNTS; i++) {
-            by_count += e->by_holder_count[zone][i].free_bytes;
-            chunks -= e->by_holder_count[zone][i].chunks;
+        for (size_t i = 0; i < MEND_EXPLAIN_OWNER_COUNTS; i++) {
+            by_count += e->by_owner_count[zone][i].free_bytes;
+            chunks -= e->by_owner_count[zone][i].chunks;
         }
         EXPECT_U64_EQ(mend_explanation_partial_bytes(e, zone), by_size);
         EXPECT_U64_EQ(by_size, by_count);

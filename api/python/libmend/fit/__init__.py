@@ -267,15 +267,15 @@ class Fit:
         row = self.server.run("default", card, record=file, **more)
         report = _ask("report", "--json", "--no-what-if", file) if row.is_whole else []
         replays = [] if self.plans else self.replay(file, "fit")
-        holders = [
-            {"line": holder["name"], "bytes": holder["at_peak_bytes"]}
+        owners = [
+            {"line": owner["name"], "bytes": owner["at_peak_bytes"]}
             for one in report
-            for holder in one["holders"]
-            if holder["at_peak_bytes"] > 0
+            for owner in one["owners"]
+            if owner["at_peak_bytes"] > 0
         ]
         least = {line["policy"]: line.get("fit_capacity_bytes") for line in replays}
         return {
-            "holders": sorted(holders, key=lambda holder: -holder["bytes"]),
+            "owners": sorted(owners, key=lambda owner: -owner["bytes"]),
             "peak_bytes": report[0]["peak_live_bytes"] if report else 0,
             "least": {name: least.get(self.policies[name]) for name in self.allocators},
             "steps": Path(file + ".steps") if row.steps_differ and not self.plans else None,
@@ -420,7 +420,7 @@ class Fit:
             "failed": self.failed,
             "elsewhere": self.elsewhere,
             "values": values,
-            "holders": record["holders"],
+            "owners": record["owners"],
             "peak_bytes": record["peak_bytes"],
             "targets": judged,
         }

@@ -7,7 +7,7 @@ from ._answer import gib
 from ._runs import ALLOCATORS
 
 COMPARED = "2.8."  # of PyTorch: docs/fit.md#accuracy
-MOST_HOLDERS = 6
+MOST_OWNERS = 6
 MOST_READS = 3
 LIMITS = "docs/fit.md#limits"
 _LIBRARIES = ("cufft", "cusolver", "cusparse", "nccl")
@@ -255,19 +255,19 @@ def _size(size: int) -> str:
     return gib(size) if size >= _cards.GIB // 10 else f"{size / _cards.MIB:.0f} MiB"
 
 
-def _holders(answer: dict) -> list[str]:
+def _owners(answer: dict) -> list[str]:
     peak = answer["peak_bytes"]
     if not peak:
         return []
     lines = ["", "Who holds the peak"]
-    holders = [holder for holder in answer["holders"] if holder["bytes"] >= _cards.MIB]
-    for holder in holders[:MOST_HOLDERS]:
-        line = holder["line"]
+    owners = [owner for owner in answer["owners"] if owner["bytes"] >= _cards.MIB]
+    for owner in owners[:MOST_OWNERS]:
+        line = owner["line"]
         if line == "no stack":
             line = "no line of Python: gradients, mostly"
-        lines.append(f"  {_size(holder['bytes']):>10} {holder['bytes'] / peak:>4.0%}  {line}")
-    shown = sum(holder["bytes"] for holder in holders[:MOST_HOLDERS])
-    rest = sum(holder["bytes"] for holder in answer["holders"]) - shown
+        lines.append(f"  {_size(owner['bytes']):>10} {owner['bytes'] / peak:>4.0%}  {line}")
+    shown = sum(owner["bytes"] for owner in owners[:MOST_OWNERS])
+    rest = sum(owner["bytes"] for owner in answer["owners"]) - shown
     if rest >= _cards.MIB:
         lines.append(f"  {_size(rest):>10} {rest / peak:>4.0%}  others")
     return lines
@@ -298,5 +298,5 @@ def write(answer: dict) -> str:
             lines += _first(answer)
         elif answer["values"]["depends"]:
             lines += ["What follows is with 0 in their place."]
-        lines += [*_later(answer["row"]), _head(answer), "", *_table(answer), *_holders(answer), ""]
+        lines += [*_later(answer["row"]), _head(answer), "", *_table(answer), *_owners(answer), ""]
     return "\n".join([*lines, *_tail(answer)])

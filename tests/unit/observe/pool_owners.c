@@ -6,19 +6,19 @@
 #include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "record/growth.h"
-#include "record/holders.h"
 #include "record/names.h"
+#include "record/owners.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
 enum { MOST = 8, KIB = 1024 };
 
 /* Fills the list from the pool. Returns how many there are. */
-static size_t list(const mend_world *w, mend_holder holders[MOST])
+static size_t list(const mend_world *w, mend_owner owners[MOST])
 {
     size_t count = 0;
-    memset(holders, 0, MOST * sizeof(*holders));
-    EXPECT_OK(mend_get_holders(w->pool, 0, holders, sizeof(*holders), MOST, &count));
+    memset(owners, 0, MOST * sizeof(*owners));
+    EXPECT_OK(mend_get_owners(w->pool, 0, owners, sizeof(*owners), MOST, &count));
     return count;
 }
 
@@ -32,9 +32,9 @@ static void *alloc_as(const mend_world *w, const char *scope, uint64_t tag, uint
     return block;
 }
 
-KIT_TEST(pool_holders, a_slash_in_a_name_divides_no_path)
+KIT_TEST(pool_owners, a_slash_in_a_name_divides_no_path)
 {
-    mend_holder h[MOST];
+    mend_owner h[MOST];
     alloc_as(w, "a/b", 0, 2 * MEND_MIB);
     EXPECT_OK(mend_scope_push("a", 0));
     alloc_as(w, "b", 0, MEND_MIB);
@@ -44,9 +44,9 @@ KIT_TEST(pool_holders, a_slash_in_a_name_divides_no_path)
     EXPECT_STR_EQ("a/b", h[1].name);
 }
 
-KIT_TEST(pool_holders, what_has_no_tag_counts_for_its_sleep_tag)
+KIT_TEST(pool_owners, what_has_no_tag_counts_for_its_sleep_tag)
 {
-    mend_holder h[MOST];
+    mend_owner h[MOST];
     mend_history_event events[64];
     uint64_t cursor = 0;
     size_t count = 0;
@@ -65,7 +65,7 @@ KIT_TEST(pool_holders, what_has_no_tag_counts_for_its_sleep_tag)
     }
     mend_set_sleep_tag(0);
     EXPECT_OK(mend_name(MEND_NAME_TAG, 5, "weights"));
-    EXPECT_OK(mend_get_holders(w->pool, MEND_BY_TAG, h, sizeof(*h), MOST, &count));
+    EXPECT_OK(mend_get_owners(w->pool, MEND_BY_TAG, h, sizeof(*h), MOST, &count));
     ASSERT_U64_EQ(3, count);
     EXPECT_FIELDS(h[0], tag, 5, live_bytes, 4 * MEND_MIB + info.page_bytes, live_blocks, 2);
     EXPECT_STR_EQ("weights", h[0].name);
@@ -94,10 +94,10 @@ static uint32_t one_stack(void *context, uint64_t size_bytes)
     return size_bytes > 0;
 }
 
-KIT_TEST(pool_holders, a_long_name_has_its_line_whole_and_ends_with_a_character)
+KIT_TEST(pool_owners, a_long_name_has_its_line_whole_and_ends_with_a_character)
 {
     static const char line[] = "a_long_name_of_a_file.py:411 step > linear (functional.py:12)";
-    mend_holder h[MOST];
+    mend_owner h[MOST];
     char two_bytes_each[64] = "x";
     for (int i = 0; i < 20; i++) {
         memcpy(two_bytes_each + strlen(two_bytes_each), "\xc3\xa9", 3);
@@ -119,7 +119,7 @@ KIT_TEST(pool_holders, a_long_name_has_its_line_whole_and_ends_with_a_character)
     EXPECT_OK(mend_name(MEND_NAME_TAG, 7, ""));
 }
 
-KIT_TEST(pool_holders, a_name_is_given_as_often_as_somebody_wants_and_kept_once)
+KIT_TEST(pool_owners, a_name_is_given_as_often_as_somebody_wants_and_kept_once)
 {
     char name[200];
     memset(name, 'n', sizeof(name) - 1);
@@ -176,10 +176,10 @@ static uint32_t stack_of(const mend_world *w, const void *block)
     return UINT32_MAX;
 }
 
-KIT_TEST(pool_holders, each_large_block_and_a_sample_of_small_ones_have_stacks)
+KIT_TEST(pool_owners, each_large_block_and_a_sample_of_small_ones_have_stacks)
 {
     numbering n = {0};
-    mend_holder h[MOST];
+    mend_owner h[MOST];
     mend_history_event events[MOST];
     uint64_t cursor = 0;
     size_t count = 0;
@@ -206,7 +206,7 @@ KIT_TEST(pool_holders, each_large_block_and_a_sample_of_small_ones_have_stacks)
     EXPECT_STR_EQ("blocks of 1.00 KiB", h[0].name);
     EXPECT_STR_EQ("train.py:44 step", h[1].name);
     EXPECT_FIELDS(h[1], stack, 4, live_bytes, 4 * KIB);
-    EXPECT_OK(mend_get_holders(w->pool, MEND_BY_TAG, h, sizeof(*h), MOST, &count));
+    EXPECT_OK(mend_get_owners(w->pool, MEND_BY_TAG, h, sizeof(*h), MOST, &count));
     EXPECT_U64_EQ(2, count);
     EXPECT_OK(mend_stack_set_source(NULL, NULL, 0));
     EXPECT_U64_EQ(0, stack_of(w, kit_alloc(w, 4 * KIB, S(0))));
@@ -220,7 +220,7 @@ KIT_TEST(pool_holders, each_large_block_and_a_sample_of_small_ones_have_stacks)
 }
 
 /* What a source allocates has none, nor what a call that failed would have had. */
-KIT_TEST_IN(pool_holders, a_stack_is_that_of_its_own_block, kit_open_with(w, 16 * MEND_MIB, NULL))
+KIT_TEST_IN(pool_owners, a_stack_is_that_of_its_own_block, kit_open_with(w, 16 * MEND_MIB, NULL))
 {
     numbering n = {.w = w};
     void *block = NULL;
@@ -294,10 +294,10 @@ static void run(mend_world *w, const story *p)
     }
 }
 
-KIT_EACH(pool_holders, suspects_have_grown_and_never_came_back, size_t, n, PROGRAMS,
+KIT_EACH(pool_owners, suspects_have_grown_and_never_came_back, size_t, n, PROGRAMS,
          kit_open_default(w))
 {
-    mend_holder h[MOST];
+    mend_owner h[MOST];
     run(w, &programs[n]);
     const size_t count = list(w, h);
     uint64_t suspects = 0;
@@ -310,15 +310,15 @@ KIT_EACH(pool_holders, suspects_have_grown_and_never_came_back, size_t, n, PROGR
                     programs[n].name, (int)suspects);
 }
 
-/* What failed says it in words and in numbers, and so does the next failure, of its own holders. */
-KIT_TEST_IN(pool_holders, out_of_memory_names_the_largest_and_the_suspect,
+/* What failed says it in words and in numbers, and so does the next failure, of its own owners. */
+KIT_TEST_IN(pool_owners, out_of_memory_names_the_largest_and_the_suspect,
             kit_open_with(w, 16 * MEND_MIB, NULL))
 {
     void *block = NULL;
     mend_error error = MEND_ERROR_INIT;
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 17 * MEND_MIB, S(0), &block));
     EXPECT_OK(mend_last_error(&error));
-    EXPECT_TRUE(error.shortfall->holders[0] == NULL && error.shortfall->suspect == NULL);
+    EXPECT_TRUE(error.shortfall->owners[0] == NULL && error.shortfall->suspect == NULL);
     run(w, &programs[0]);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 12 * MEND_MIB, S(0), &block));
     EXPECT_OK(mend_last_error(&error));
@@ -326,10 +326,10 @@ KIT_TEST_IN(pool_holders, out_of_memory_names_the_largest_and_the_suspect,
     EXPECT_TRUE(strstr(error.message,
                        "; largest owners: cache (12.50 MiB in 100 blocks, up to 495 ") != NULL);
     const mend_shortfall *shortfall = error.shortfall;
-    EXPECT_FIELDS(*shortfall->holders[0], live_blocks, 100, live_bytes, 100 * 128 * KIB);
-    EXPECT_U64_EQ(shortfall->holders[0]->growth_bytes, shortfall->suspect->growth_bytes);
+    EXPECT_FIELDS(*shortfall->owners[0], live_blocks, 100, live_bytes, 100 * 128 * KIB);
+    EXPECT_U64_EQ(shortfall->owners[0]->growth_bytes, shortfall->suspect->growth_bytes);
     EXPECT_STR_EQ("cache", shortfall->suspect->name);
-    EXPECT_TRUE(shortfall->holders[1] == NULL);
+    EXPECT_TRUE(shortfall->owners[1] == NULL);
     EXPECT_INVALID(mend_alloc(w->pool, 0, S(0), &block));
     EXPECT_OK(mend_last_error(&error));
     EXPECT_TRUE(error.shortfall == NULL);
@@ -338,9 +338,9 @@ KIT_TEST_IN(pool_holders, out_of_memory_names_the_largest_and_the_suspect,
 /* ---- limits ---------------------------------------------------------------------------------- */
 
 /* Tags as numbers of requests: of so many the rest counts by size. */
-KIT_TEST(pool_holders, there_are_at_most_1024_beside_the_classes_of_size)
+KIT_TEST(pool_owners, there_are_at_most_1024_beside_the_classes_of_size)
 {
-    static mend_holder h[MEND_HOLDERS_MOST];
+    static mend_owner h[MEND_OWNERS_MOST];
     size_t count = 0;
     uint64_t bytes = 0;
     uint64_t others = 0;
@@ -348,11 +348,11 @@ KIT_TEST(pool_holders, there_are_at_most_1024_beside_the_classes_of_size)
         const uint64_t tag = i * i * UINT64_C(0x2545F4914F6CDD1D); /* many fall on one slot */
         alloc_as(w, NULL, tag, i <= 1024 ? 512 : 3 * KIB);
         if (i == 1000) {
-            EXPECT_OK(mend_get_holders(w->pool, 0, NULL, sizeof(*h), 0, &count));
+            EXPECT_OK(mend_get_owners(w->pool, 0, NULL, sizeof(*h), 0, &count));
             EXPECT_U64_EQ(1000, count);
         }
     }
-    EXPECT_OK(mend_get_holders(w->pool, 0, h, sizeof(*h), MEND_HOLDERS_MOST, &count));
+    EXPECT_OK(mend_get_owners(w->pool, 0, h, sizeof(*h), MEND_OWNERS_MOST, &count));
     for (size_t i = 0; i < count; i++) {
         bytes += h[i].live_bytes;
         others += h[i].tag == 0 ? h[i].live_blocks : 0;
@@ -364,34 +364,34 @@ KIT_TEST(pool_holders, there_are_at_most_1024_beside_the_classes_of_size)
     EXPECT_TRUE(strncmp("other blocks up to ", h[0].name, 19) == 0);
 }
 
-KIT_TEST(pool_holders, a_list_takes_what_there_is_room_for)
+KIT_TEST(pool_owners, a_list_takes_what_there_is_room_for)
 {
-    mend_holder h[MOST] = {{.live_bytes = 1}};
+    mend_owner h[MOST] = {{.live_bytes = 1}};
     size_t count = 77;
     alloc_as(w, NULL, 1, MEND_MIB);
     alloc_as(w, NULL, 2, 2 * MEND_MIB);
-    EXPECT_OK(mend_get_holders(w->pool, 0, NULL, sizeof(*h), 0, &count));
+    EXPECT_OK(mend_get_owners(w->pool, 0, NULL, sizeof(*h), 0, &count));
     EXPECT_U64_EQ(2, count);
-    EXPECT_OK(mend_get_holders(w->pool, 0, h, offsetof(mend_holder, live_blocks), 1, &count));
+    EXPECT_OK(mend_get_owners(w->pool, 0, h, offsetof(mend_owner, live_blocks), 1, &count));
     EXPECT_FIELDS(h[0], tag, 2, live_bytes, 2 * MEND_MIB, live_blocks, 0);
     count = 77;
     EXPECT_ERROR(
         OUT_OF_HOST_MEMORY,
-        mend_test_starve(0, UINT64_MAX, mend_get_holders(w->pool, 0, h, sizeof(*h), 1, &count)));
+        mend_test_starve(0, UINT64_MAX, mend_get_owners(w->pool, 0, h, sizeof(*h), 1, &count)));
     EXPECT_ERROR(
         OUT_OF_HOST_MEMORY,
-        mend_test_starve(1, UINT64_MAX, mend_get_holders(w->pool, 0, h, sizeof(*h), 1, &count)));
-    EXPECT_INVALID(mend_get_holders(NULL, 0, h, sizeof(*h), 1, &count));
-    EXPECT_INVALID(mend_get_holders(w->pool, 0, NULL, sizeof(*h), 1, &count));
-    EXPECT_INVALID(mend_get_holders(w->pool, 0, h, sizeof(*h), 1, NULL));
-    EXPECT_INVALID(mend_get_holders(w->pool, 0, h, 3, 1, &count));
-    EXPECT_INVALID(mend_get_holders(w->pool, MEND_BY_ANY + 1, h, sizeof(*h), 1, &count));
+        mend_test_starve(1, UINT64_MAX, mend_get_owners(w->pool, 0, h, sizeof(*h), 1, &count)));
+    EXPECT_INVALID(mend_get_owners(NULL, 0, h, sizeof(*h), 1, &count));
+    EXPECT_INVALID(mend_get_owners(w->pool, 0, NULL, sizeof(*h), 1, &count));
+    EXPECT_INVALID(mend_get_owners(w->pool, 0, h, sizeof(*h), 1, NULL));
+    EXPECT_INVALID(mend_get_owners(w->pool, 0, h, 3, 1, &count));
+    EXPECT_INVALID(mend_get_owners(w->pool, MEND_BY_ANY + 1, h, sizeof(*h), 1, &count));
     EXPECT_U64_EQ(77, count);
     EXPECT_FIELDS(h[0], live_bytes, 2 * MEND_MIB);
 }
 
 /* It rose in half of the stretches, all of them the first. */
-MEND_TEST(pool_holders, what_grew_and_then_stayed_is_no_suspect)
+MEND_TEST(pool_owners, what_grew_and_then_stayed_is_no_suspect)
 {
     uint64_t least_bytes[MEND_GROWTH_STRETCHES];
     for (uint64_t i = 0; i < MEND_GROWTH_STRETCHES; i++) {
@@ -405,7 +405,7 @@ MEND_TEST(pool_holders, what_grew_and_then_stayed_is_no_suspect)
 }
 
 /* The least steps that there are, over chunks with one block, with many, with none and asleep. */
-KIT_TEST(pool_holders, a_sum_in_steps_is_that_of_all_at_once)
+KIT_TEST(pool_owners, a_sum_in_steps_is_that_of_all_at_once)
 {
     const mend_heap *heap = &w->pool->heap;
     void *blocks[40];
@@ -426,24 +426,24 @@ KIT_TEST(pool_holders, a_sum_in_steps_is_that_of_all_at_once)
                          NULL));
     mend_heap_lock_to_read(&w->pool->heap);
     mend_live_free free_[2] = {{0}};
-    mend_holder largest[2][MOST];
+    mend_owner largest[2][MOST];
     memset(largest, 0, sizeof(largest));
     for (int in_steps = 0; in_steps < 2; in_steps++) {
         const size_t spans = in_steps ? 1 : SIZE_MAX;
         uint64_t below = UINT64_MAX;
         size_t steps = 1;
         size_t count = 0;
-        mend_holder suspect;
-        mend_holders_sum *sum = in_steps ? mend_holders_begin(MEND_BY_DEFAULT) : NULL;
+        mend_owner suspect;
+        mend_owners_sum *sum = in_steps ? mend_owners_begin(MEND_BY_DEFAULT) : NULL;
         ASSERT_TRUE(in_steps == (sum != NULL));
-        while (in_steps && mend_holders_add(sum, heap, spans)) {
+        while (in_steps && mend_owners_add(sum, heap, spans)) {
             steps++;
         }
         if (in_steps) {
-            mend_holders_end(sum, heap, largest[1], MOST, &suspect, &count);
+            mend_owners_end(sum, heap, largest[1], MOST, &suspect, &count);
         } else {
             EXPECT_TRUE(
-                mend_holders_find(heap, MEND_BY_DEFAULT, largest[0], MOST, &suspect, &count));
+                mend_owners_find(heap, MEND_BY_DEFAULT, largest[0], MOST, &suspect, &count));
         }
         EXPECT_TRUE(count > 3 && (steps > 10) == in_steps);
         while (mend_observe_free(heap, spans, &below, &free_[in_steps])) {

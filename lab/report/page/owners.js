@@ -1,5 +1,5 @@
 /* Tables: who holds memory, what the allocator did, what others need. */
-const HEAD = [['name', 'holder', ''], ['now', 'now', ''], ['share', 'share', 'opt'], ['blocks', 'blocks', 'opt'], ['old', 'oldest', 'opt'],
+const HEAD = [['name', 'owner', ''], ['now', 'now', ''], ['share', 'share', 'opt'], ['blocks', 'blocks', 'opt'], ['old', 'oldest', 'opt'],
   ['most', 'most, at event', ''], ['grew', 'since view', 'opt'], ['trend', 'trend', 'phone']];
 const FEW = 12;
 let sortBy = 'now', showsAll = false, chosen = -1;
@@ -8,20 +8,20 @@ let was = null, wasAt = -1;
 /* What each held at a row. */
 function heldAt(row) {
   if (wasAt === row) return was;
-  was = new Float64Array(M.holders.length);
+  was = new Float64Array(M.owners.length);
   wasAt = row;
-  for (let b = 0; b < M.blocks; b++) if (B.a[b] <= row && row < B.f[b]) was[B.holder[b]] += B.size[b];
+  for (let b = 0; b < M.blocks; b++) if (B.a[b] <= row && row < B.f[b]) was[B.owner[b]] += B.size[b];
   return was;
 }
 function spark(h) {
-  const low = floors.map(f => f[h]), most = Math.max(...low, 1), isBad = M.holders[h].growth_bytes > 0;
+  const low = floors.map(f => f[h]), most = Math.max(...low, 1), isBad = M.owners[h].growth_bytes > 0;
   const points = low.map((v, i) => `${(i * 96 / (STRETCHES - 1)).toFixed(1)},${(20.5 - v / most * 18).toFixed(1)}`).join(' ');
   return `<svg class="spark" viewBox="0 0 96 22" aria-hidden="true"><polyline fill="none" stroke="${isBad ? C.bad : C.soft}" stroke-width="${isBad ? 2 : 1.4}" points="${points}"/></svg>`;
 }
 const TRENDS = {leaks: 'leak?', grows: 'grows by changing sizes', new: 'new'};
 const isWhole = () => left === 0 && right === N - 1;
-function holderRow(h, sums, all) {
-  const d = M.holders[h], g = groupOfHolder[h], part = sums.now[h] / (all || 1) * 100, change = sums.now[h] - sums.was[h];
+function ownerRow(h, sums, all) {
+  const d = M.owners[h], g = groupOfOwner[h], part = sums.now[h] / (all || 1) * 100, change = sums.now[h] - sums.was[h];
   const trend = d.trend ? `<span class="leak">${TRENDS[d.trend]}${d.growth_bytes ? ' +' + bytes(d.growth_bytes) : ''}</span>` : '';
   return `<tr data-h="${h}" class="${h === chosen || h === focus ? 'on' : ''}" tabindex="0"><td class="name">${swatch(g, letter(h))} ${esc(d.name)}${trend}</td>` +
     `<td>${size(sums.now[h])}</td><td class="opt"><span class="share"><i style="width:${part}%;background:${C.of[g < 0 ? OTHERS : g]}"></i></span>${part.toFixed(0)} %</td>` +
@@ -29,12 +29,12 @@ function holderRow(h, sums, all) {
     `<td>${size(most[h])} <button data-row="${mostAt[h]}" title="Show this moment">${num(events[mostAt[h]])}</button></td>` +
     (isWhole() ? '' : `<td class="opt ${change > 0 && d.growth_bytes ? 'bad' : ''}">${change > 0 ? '+' : ''}${change === 0 ? '0' : size(change)}</td>`) + `<td class="phone">${spark(h)}</td></tr>`;
 }
-function drawHolders() {
-  const many = M.holders.length;
+function drawOwners() {
+  const many = M.owners.length;
   const sums = {now: new Float64Array(many), blocks: new Uint32Array(many), oldest: new Uint32Array(many).fill(NEVER),
     was: isWhole() ? new Float64Array(many) : heldAt(left)};
   for (const b of now.live) {
-    const h = B.holder[b];
+    const h = B.owner[b];
     sums.now[h] += B.size[b];
     sums.blocks[h]++;
     sums.oldest[h] = Math.min(sums.oldest[h], B.a[b]);
@@ -42,13 +42,13 @@ function drawHolders() {
   const order = [];
   for (let h = 0; h < many; h++) if (most[h]) order.push(h);
   const keys = {now: h => -sums.now[h], most: h => -most[h], share: h => -sums.now[h], blocks: h => -sums.blocks[h], old: h => sums.oldest[h],
-    grew: h => sums.was[h] - sums.now[h], trend: h => -(M.holders[h].growth_bytes || 0)};
-  const key = keys[sortBy], name = h => M.holders[h].name;
+    grew: h => sums.was[h] - sums.now[h], trend: h => -(M.owners[h].growth_bytes || 0)};
+  const key = keys[sortBy], name = h => M.owners[h].name;
   order.sort((p, q) => most[q] - most[p]).sort(key ? (p, q) => key(p) - key(q) : (p, q) => name(p) < name(q) ? -1 : 1);
   $('who').tHead.innerHTML = '<tr>' + HEAD.filter(h => h[0] !== 'grew' || !isWhole()).map(([k, text, on]) =>
     `<th class="${on}"><button data-k="${k}" aria-label="Sort by ${text}">${text}${k === sortBy ? ' ▾' : ''}</button></th>`).join('') + '</tr>';
   const shown = showsAll ? order.slice(0, 2000) : order.filter((h, i) => i < FEW || letterOf[h] < OTHERS);
-  $('who').tBodies[0].innerHTML = shown.map(h => holderRow(h, sums, now.liveBytes)).join('');
+  $('who').tBodies[0].innerHTML = shown.map(h => ownerRow(h, sums, now.liveBytes)).join('');
   $('more').hidden = !showsAll && order.length === shown.length;
   $('more').textContent = showsAll ? 'show fewer' : 'show all ' + num(order.length);
 }

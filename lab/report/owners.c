@@ -1,7 +1,7 @@
 /* Who holds memory: the lines that a snapshot names; in a log, which names none, the sizes of
  * blocks by stream, of which the largest sums stand for themselves and the others for powers of
  * two. */
-#include "lab/report/holders.h"
+#include "lab/report/owners.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ typedef struct size_sum {
     uint64_t size_bytes;
     uint64_t sum_bytes;
     uint32_t stream;
-    uint32_t holder;
+    uint32_t owner;
 } size_sum;
 
 static int by_size(const void *a, const void *b)
@@ -108,13 +108,13 @@ static void name_size(const mend_report *report, const size_sum *sum, bool is_cl
              stream[0] != 0 ? ", " : "", stream);
 }
 
-/* The first sums have a holder each, the others one for their class. */
+/* The first sums have an owner each, the others one for their class. */
 static mend_result number(mend_report *report, size_sum *sums, size_t count)
 {
     uint32_t of_class[CLASSES] = {0};
     report->names = calloc(MOST_SIZES + CLASSES, NAME_BYTES);
-    report->holders = calloc(MOST_SIZES + CLASSES, sizeof(*report->holders));
-    if (report->names == NULL || report->holders == NULL) {
+    report->owners = calloc(MOST_SIZES + CLASSES, sizeof(*report->owners));
+    if (report->names == NULL || report->owners == NULL) {
         return fail_of_memory();
     }
     qsort(sums, count, sizeof(*sums), by_sum);
@@ -122,12 +122,12 @@ static mend_result number(mend_report *report, size_sum *sums, size_t count)
         bool is_class = i >= MOST_SIZES;
         unsigned class = class_of(sums[i].size_bytes);
         if (!is_class || of_class[class] == 0) {
-            char *name = report->names + report->holder_count * NAME_BYTES;
+            char *name = report->names + report->owner_count * NAME_BYTES;
             name_size(report, &sums[i], is_class, name);
-            report->holders[report->holder_count++].name = name;
-            of_class[class] = is_class ? (uint32_t)report->holder_count : of_class[class];
+            report->owners[report->owner_count++].name = name;
+            of_class[class] = is_class ? (uint32_t)report->owner_count : of_class[class];
         }
-        sums[i].holder = (uint32_t)(is_class ? of_class[class] : report->holder_count) - 1;
+        sums[i].owner = (uint32_t)(is_class ? of_class[class] : report->owner_count) - 1;
     }
     qsort(sums, count, sizeof(*sums), by_size);
     return MEND_OK;
@@ -147,29 +147,29 @@ static mend_result find_sizes(mend_report *report)
         if (event->is_alloc) {
             size_sum key = key_of(event);
             const size_sum *found = bsearch(&key, sums, count, sizeof(*sums), by_size);
-            report->holder_of[event->block] = found->holder;
+            report->owner_of[event->block] = found->owner;
         }
     }
     free(sums);
     return result;
 }
 
-mend_result mend_report_find_holders(mend_report *report)
+mend_result mend_report_find_owners(mend_report *report)
 {
     const mend_trace_detail *detail = &report->detail;
-    if (detail->holder_count == 0) {
+    if (detail->owner_count == 0) {
         return find_sizes(report);
     }
-    report->holder_count = detail->holder_count;
-    report->holders = calloc(detail->holder_count + 1, sizeof(*report->holders));
-    if (report->holders == NULL) {
+    report->owner_count = detail->owner_count;
+    report->owners = calloc(detail->owner_count + 1, sizeof(*report->owners));
+    if (report->owners == NULL) {
         return fail_of_memory();
     }
-    for (size_t i = 0; i < detail->holder_count; i++) {
-        report->holders[i].name = detail->holders[i].name;
+    for (size_t i = 0; i < detail->owner_count; i++) {
+        report->owners[i].name = detail->owners[i].name;
     }
     for (size_t i = 0; i < detail->place_count; i++) {
-        report->holder_of[i] = detail->places[i].holder;
+        report->owner_of[i] = detail->places[i].owner;
     }
     return MEND_OK;
 }

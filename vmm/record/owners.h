@@ -6,23 +6,23 @@
  *
  * Guarded by the heap's `state` lock.
  */
-#ifndef MEND_RECORD_HOLDERS_H
-#define MEND_RECORD_HOLDERS_H
+#ifndef MEND_RECORD_OWNERS_H
+#define MEND_RECORD_OWNERS_H
 
 #include "layout/state.h"
 
 /* How many texts name; how many there can be: those by scope, tag and size, and the classes of
  * size that the rest counts for. */
-enum { MEND_HOLDERS_SHOWN = 3, MEND_HOLDERS_OWN = 1024, MEND_HOLDERS_MOST = MEND_HOLDERS_OWN + 64 };
+enum { MEND_OWNERS_SHOWN = 3, MEND_OWNERS_OWN = 1024, MEND_OWNERS_MOST = MEND_OWNERS_OWN + 64 };
 
 /* The tag that a block or a page counts for wherever one is shown: its own, or else its sleep tag.
  */
-static inline uint64_t mend_holders_tag(uint64_t tag, uint64_t sleep_tag)
+static inline uint64_t mend_owners_tag(uint64_t tag, uint64_t sleep_tag)
 {
     return tag != 0 ? tag : sleep_tag;
 }
 
-/* What holders are told apart by if nobody asks for anything else. */
+/* What owners are told apart by if nobody asks for anything else. */
 enum {
     MEND_BY_DEFAULT = MEND_BY_SCOPE | MEND_BY_TAG | MEND_BY_STACK,
     MEND_BY_ANY = MEND_BY_DEFAULT | MEND_BY_STREAM
@@ -35,34 +35,33 @@ enum {
  *
  * Begins one, told apart `by` (MEND_BY_...; not 0), without a lock. NULL: no host memory.
  */
-typedef struct mend_holders_sum mend_holders_sum;
-mend_holders_sum *mend_holders_begin(unsigned by);
+typedef struct mend_owners_sum mend_owners_sum;
+mend_owners_sum *mend_owners_begin(unsigned by);
 
 /* Adds some `spans` more. False: all are summed. */
-bool mend_holders_add(mend_holders_sum *of, const mend_heap *heap, size_t spans);
+bool mend_owners_add(mend_owners_sum *of, const mend_heap *heap, size_t spans);
 
-/* Writes what mend_holders_find writes, and ends the sum. */
-void mend_holders_end(mend_holders_sum *of, const mend_heap *heap, mend_holder *largest,
-                      size_t capacity, mend_holder *suspect, size_t *total);
+/* Writes what mend_owners_find writes, and ends the sum. */
+void mend_owners_end(mend_owners_sum *of, const mend_heap *heap, mend_owner *largest,
+                     size_t capacity, mend_owner *suspect, size_t *total);
 
 /* So many at a time take some 50 us. */
 enum { MEND_SPANS_OF_A_STEP = 2048 };
 
 /*
- * Writes the holders with most bytes, told apart `by` (MEND_BY_...; not 0), up to `capacity`, in
+ * Writes the owners with most bytes, told apart `by` (MEND_BY_...; not 0), up to `capacity`, in
  * falling order of bytes; and to `suspect` the one that grew most, or one of 0 bytes. `total`: how
  * many there are. False: the host has no memory for the sums, and nothing is written. O(blocks);
  * the caller holds `state`.
  */
-bool mend_holders_find(const mend_heap *heap, unsigned by, mend_holder *largest, size_t capacity,
-                       mend_holder *suspect, size_t *total);
+bool mend_owners_find(const mend_heap *heap, unsigned by, mend_owner *largest, size_t capacity,
+                      mend_owner *suspect, size_t *total);
 
 /* Such a list in words: "step/forward (3.20 GiB in 12 blocks, up to 340 allocations old), ...". Cut
  * off where `text` ends. Returns its length. */
-size_t mend_holders_describe(const mend_holder *largest, size_t count, char *text,
-                             size_t text_bytes);
+size_t mend_owners_describe(const mend_owner *largest, size_t count, char *text, size_t text_bytes);
 
 /* The suspect in words: "step/cache +1.20 GiB"; or "". */
-void mend_holders_accuse(const mend_holder *suspect, char *text, size_t text_bytes);
+void mend_owners_accuse(const mend_owner *suspect, char *text, size_t text_bytes);
 
 #endif

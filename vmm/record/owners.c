@@ -1,12 +1,12 @@
 /*
- * The sums lie in a table found by hashing. It has room for so many holders; blocks of further ones
+ * The sums lie in a table found by hashing. It has room for so many owners; blocks of further ones
  * count by powers of two of their size, as in `libmend report`.
  *
  * A leak shows by the births of what lives: the work is divided into stretches of equally many
- * allocations, and a holder that has kept blocks of most of them has grown without a fall. What it
+ * allocations, and an owner that has kept blocks of most of them has grown without a fall. What it
  * keeps of all stretches up to one is its line there (record/growth.h).
  */
-#include "record/holders.h"
+#include "record/owners.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,12 +18,12 @@
 #include "record/growth.h"
 
 enum { SLOTS = 4096, PATH_BYTES = 128, PATH_SHOWN = 80, STACK_BYTES = 80, MANY_TIMES = 8 };
-static_assert(SLOTS / 2 > MEND_HOLDERS_MOST, "a free slot is near");
+static_assert(SLOTS / 2 > MEND_OWNERS_MOST, "a free slot is near");
 
 typedef struct key {
     uint16_t scope, stack;
     bool has_stream;
-    bool is_class; /* of blocks up to `block_bytes`, of holders for which there was no room */
+    bool is_class; /* of blocks up to `block_bytes`, of owners for which there was no room */
     uint64_t tag;
     mend_stream stream;
     uint64_t block_bytes;
@@ -37,15 +37,15 @@ typedef struct sum {
     uint64_t kept_bytes[MEND_GROWTH_STRETCHES]; /* by the stretch in which the blocks were born */
 } sum;
 
-struct mend_holders_sum {
+struct mend_owners_sum {
     uint64_t below; /* the address of the span that was summed last; UINT64_MAX: none was */
     float now;
     unsigned by; /* MEND_BY_... */
     size_t count;
-    uint16_t slots[SLOTS];       /* indices of sums, from 1; 0: free */
-    sum sums[MEND_HOLDERS_MOST]; /* most often a few are used */
+    uint16_t slots[SLOTS];      /* indices of sums, from 1; 0: free */
+    sum sums[MEND_OWNERS_MOST]; /* most often a few are used */
 };
-typedef mend_holders_sum table;
+typedef mend_owners_sum table;
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
@@ -82,13 +82,13 @@ static bool is_of_size(const key *k)
 static sum *sum_of(table *t, const mend_span *span)
 {
     key k = {.scope = (t->by & MEND_BY_SCOPE) != 0 ? span->scope : 0,
-             .tag = (t->by & MEND_BY_TAG) != 0 ? mend_holders_tag(span->tag, span->sleep_tag) : 0,
+             .tag = (t->by & MEND_BY_TAG) != 0 ? mend_owners_tag(span->tag, span->sleep_tag) : 0,
              .stack = (t->by & MEND_BY_STACK) != 0 ? span->stack : 0,
              .has_stream = (t->by & MEND_BY_STREAM) != 0};
     k.stream = k.has_stream ? span->stream : NULL;
     k.block_bytes = is_of_size(&k) ? span->size_bytes : 0;
     uint16_t *slot = find(t, &k);
-    if (*slot == 0 && t->count >= MEND_HOLDERS_OWN) {
+    if (*slot == 0 && t->count >= MEND_OWNERS_OWN) {
         const unsigned bits = 64 - (unsigned)__builtin_clzll(span->size_bytes - 1);
         k = (key){.is_class = true, .block_bytes = UINT64_C(1) << bits};
         slot = find(t, &k);
@@ -125,7 +125,7 @@ static void count_all(table *t, const mend_heap *heap)
 }
 
 /* From the highest address down: a step can find its way by that alone. */
-bool mend_holders_add(mend_holders_sum *of, const mend_heap *heap, size_t spans)
+bool mend_owners_add(mend_owners_sum *of, const mend_heap *heap, size_t spans)
 {
     assert(mend_mutex_is_held(&heap->state));
     if (of->below == UINT64_MAX) {
@@ -160,7 +160,7 @@ static bool is_judged(const mend_heap *heap)
 }
 
 /* One pass through a model frees less than three quarters of its blocks, little beside what it
- * keeps, and keeps fewer blocks of a holder than there are layers. */
+ * keeps, and keeps fewer blocks of an owner than there are layers. */
 static bool works_again(const mend_heap *heap, const sum *s)
 {
     const uint64_t births = heap->counters.births;
@@ -203,13 +203,13 @@ static void put_named(char *text, size_t text_bytes, mend_name_kind kind, uint64
 }
 
 /* Of a long name the stack has the room that it needs, and others what is left. */
-static void name(const key *of, char text[MEND_HOLDER_NAME_BYTES])
+static void name(const key *of, char text[MEND_OWNER_NAME_BYTES])
 {
     char number[32];
     char path[PATH_BYTES] = "";
     char stack[STACK_BYTES] = "";
     if (is_of_size(of)) {
-        put(text, MEND_HOLDER_NAME_BYTES, 0, "%s %s",
+        put(text, MEND_OWNER_NAME_BYTES, 0, "%s %s",
             of->is_class ? "other blocks up to" : "blocks of",
             mend_words_amount(of->block_bytes).text);
         return;
@@ -222,36 +222,36 @@ static void name(const key *of, char text[MEND_HOLDER_NAME_BYTES])
         mend_scopes_write_path(of->scope, path, sizeof(path));
     }
     const size_t left_bytes =
-        MEND_HOLDER_NAME_BYTES - (of->stack != 0 ? strlen(", ") + strlen(stack) : 0);
+        MEND_OWNER_NAME_BYTES - (of->stack != 0 ? strlen(", ") + strlen(stack) : 0);
     mend_words_join(text, mend_min_u64(left_bytes, PATH_SHOWN), path);
     if (of->tag != 0) {
         snprintf(number, sizeof(number), "tag %llu", (unsigned long long)of->tag);
         put_named(text, left_bytes, MEND_NAME_TAG, of->tag, number);
     }
-    mend_words_join(text, MEND_HOLDER_NAME_BYTES, stack);
+    mend_words_join(text, MEND_OWNER_NAME_BYTES, stack);
     if (of->has_stream) {
         const uint64_t handle = (uint64_t)(uintptr_t)of->stream;
         snprintf(number, sizeof(number), "stream %llx", (unsigned long long)handle);
-        put_named(text, MEND_HOLDER_NAME_BYTES, MEND_NAME_STREAM, handle,
+        put_named(text, MEND_OWNER_NAME_BYTES, MEND_NAME_STREAM, handle,
                   of->stream == MEND_NO_STREAM ? "no stream"
                   : handle == 0                ? "default stream"
                                                : number);
     }
 }
 
-static mend_holder holder_of(const table *t, const sum *s)
+static mend_owner owner_of(const table *t, const sum *s)
 {
-    mend_holder holder = {.scope = s->of.scope,
-                          .tag = s->of.tag,
-                          .stream = s->of.stream,
-                          .stack = s->of.stack,
-                          .block_bytes = s->of.block_bytes,
-                          .live_bytes = s->bytes,
-                          .live_blocks = s->blocks,
-                          .oldest = s->oldest < t->now ? (uint64_t)(t->now - s->oldest) : 0,
-                          .growth_bytes = s->growth_bytes};
-    name(&s->of, holder.name);
-    return holder;
+    mend_owner owner = {.scope = s->of.scope,
+                        .tag = s->of.tag,
+                        .stream = s->of.stream,
+                        .stack = s->of.stack,
+                        .block_bytes = s->of.block_bytes,
+                        .live_bytes = s->bytes,
+                        .live_blocks = s->blocks,
+                        .oldest = s->oldest < t->now ? (uint64_t)(t->now - s->oldest) : 0,
+                        .growth_bytes = s->growth_bytes};
+    name(&s->of, owner.name);
+    return owner;
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -263,7 +263,7 @@ static int by_bytes(const void *a, const void *b)
                : (one->oldest > other->oldest) - (one->oldest < other->oldest);
 }
 
-mend_holders_sum *mend_holders_begin(unsigned by)
+mend_owners_sum *mend_owners_begin(unsigned by)
 {
     table *t = malloc(sizeof(*t));
     if (t != NULL) {
@@ -274,8 +274,8 @@ mend_holders_sum *mend_holders_begin(unsigned by)
     return t;
 }
 
-void mend_holders_end(mend_holders_sum *t, const mend_heap *heap, mend_holder *largest,
-                      size_t capacity, mend_holder *suspect, size_t *total)
+void mend_owners_end(mend_owners_sum *t, const mend_heap *heap, mend_owner *largest,
+                     size_t capacity, mend_owner *suspect, size_t *total)
 {
     assert(mend_mutex_is_held(&heap->state));
     const sum *most = NULL;
@@ -291,34 +291,33 @@ void mend_holders_end(mend_holders_sum *t, const mend_heap *heap, mend_holder *l
         const uint64_t growth_bytes = t->sums[i].growth_bytes;
         most = growth_bytes > (most != NULL ? most->growth_bytes : 0) ? &t->sums[i] : most;
         if (i < capacity) {
-            largest[i] = holder_of(t, &t->sums[i]);
+            largest[i] = owner_of(t, &t->sums[i]);
         }
     }
-    *suspect = most != NULL ? holder_of(t, most) : (mend_holder){0};
+    *suspect = most != NULL ? owner_of(t, most) : (mend_owner){0};
     *total = t->count;
     free(t);
 }
 
-bool mend_holders_find(const mend_heap *heap, unsigned by, mend_holder *largest, size_t capacity,
-                       mend_holder *suspect, size_t *total)
+bool mend_owners_find(const mend_heap *heap, unsigned by, mend_owner *largest, size_t capacity,
+                      mend_owner *suspect, size_t *total)
 {
-    mend_holders_sum *of = mend_holders_begin(by);
+    mend_owners_sum *of = mend_owners_begin(by);
     if (of == NULL) {
         return false;
     }
     of->now = (float)(int64_t)heap->counters.births;
     count_all(of, heap);
-    mend_holders_end(of, heap, largest, capacity, suspect, total);
+    mend_owners_end(of, heap, largest, capacity, suspect, total);
     return true;
 }
 
-size_t mend_holders_describe(const mend_holder *largest, size_t count, char *text,
-                             size_t text_bytes)
+size_t mend_owners_describe(const mend_owner *largest, size_t count, char *text, size_t text_bytes)
 {
     size_t used = 0;
     text[0] = '\0';
     for (size_t i = 0; i < count; i++) {
-        const mend_holder *h = &largest[i];
+        const mend_owner *h = &largest[i];
         used = put(text, text_bytes, used, "%s%s (%s in %llu block%s, %s%llu allocation%s old)",
                    i > 0 ? ", " : "", h->name, mend_words_amount(h->live_bytes).text,
                    (unsigned long long)h->live_blocks, h->live_blocks == 1 ? "" : "s",
@@ -328,7 +327,7 @@ size_t mend_holders_describe(const mend_holder *largest, size_t count, char *tex
     return used;
 }
 
-void mend_holders_accuse(const mend_holder *suspect, char *text, size_t text_bytes)
+void mend_owners_accuse(const mend_owner *suspect, char *text, size_t text_bytes)
 {
     text[0] = '\0';
     if (suspect->growth_bytes > 0) {
