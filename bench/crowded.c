@@ -57,7 +57,8 @@ static void use_on_the_other(crowd *c)
 
 static void forget(crowd *c)
 {
-    mend_crowd_require(mend_forget_stream(c->pool, c->streams[1]) == MEND_OK, "mend_forget_stream");
+    mend_crowd_require(mend_unregister_stream(c->pool, c->streams[1]) == MEND_OK,
+                       "mend_unregister_stream");
 }
 
 static void audit(crowd *c)
@@ -412,7 +413,7 @@ static const operation operations[] = {
     {"interior_query", 200, false, mend_crowd_fill_blocks, NULL, ask_inside, NULL},
     {"double_free", 200, false, mend_crowd_fill_blocks, mend_crowd_give, free_again,
      mend_crowd_take},
-    {"forget_stream", 200, false, mend_crowd_fill_blocks, use_on_the_other, forget,
+    {"unregister_stream", 200, false, mend_crowd_fill_blocks, use_on_the_other, forget,
      mend_crowd_replace},
     {"audit_of_each_block", 1, true, mend_crowd_fill_blocks, NULL, audit, NULL},
     {"range_beside_ranges", 50, false, fill_ranges, NULL, replace_range, NULL},

@@ -17,7 +17,7 @@
     X(mend_alloc)                                                                                  \
     X(mend_free)                                                                                   \
     X(mend_record_stream)                                                                          \
-    X(mend_forget_stream)                                                                          \
+    X(mend_unregister_stream)                                                                      \
     X(mend_get_block_info)                                                                         \
     X(mend_audit)                                                                                  \
     X(mend_trim)                                                                                   \

@@ -87,7 +87,7 @@ int main(void)
     printf("trim %d, ", trim_to(pool, 0));
     printf("reserved %llu MiB\n", reserved_mib(pool));
 
-    mend_forget_stream(pool, stream); /* before cudaStreamDestroy */
+    mend_unregister_stream(pool, stream); /* before cudaStreamDestroy */
     mend_sim_stream_destroy(sim, stream);
     mend_pool_destroy(pool);
     int broken = mend_sim_first_violation(sim)[0] != 0;

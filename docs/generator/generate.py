@@ -240,7 +240,7 @@ TASKS = (
     ("create and destroy a pool", ("mend_pool_create", "mend_pool_destroy", "mend_pool_config")),
     ("allocate and free", ("mend_alloc", "mend_alloc_with", "mend_free")),
     ("use a block on several streams", ("mend_record_stream",)),
-    ("destroy a stream", ("mend_forget_stream",)),
+    ("destroy a stream", ("mend_unregister_stream",)),
     ("know why a call failed", ("mend_last_error", "mend_result", "mend_shortfall")),
     ("know how much fits", ("mend_get_available",)),
     ("free caches before out of memory", ("mend_add_pressure_callback",)),

@@ -391,7 +391,7 @@ TEST_F(cplusplus, a_pool_trims_and_reports)
     pool.set_limit(32 * MIB);
     EXPECT_THROW((void)pool.alloc(40 * MIB, stream), std::bad_alloc);
     EXPECT_EQ(MEND_COMPACT_DONE, pool.compact().stop);
-    pool.forget(stream);
+    pool.unregister_stream(stream);
     EXPECT_TRUE(mend::pool_ref(pool.get()) == pool);
 }
 

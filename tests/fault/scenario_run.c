@@ -323,7 +323,7 @@ static void end_lost(scene *s)
         EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(pool, 64 * MEND_KIB, stream, &pointer));
         EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_trim(pool, 0, MEND_TRIM_IDLE, NULL));
         EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_set_limit(pool, 64 * MEND_KIB));
-        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_forget_stream(pool, stream));
+        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_unregister_stream(pool, stream));
         if (block != NULL) {
             EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_record_stream(pool, block, stream));
             EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_free(pool, block, stream));

@@ -280,7 +280,7 @@ mend_result story_call(story_run *run, const operation *op)
     case LIMIT:
         return mend_set_limit(pool, op->bytes);
     case FORGET:
-        return mend_forget_stream(pool, run->streams[op->stream]);
+        return mend_unregister_stream(pool, run->streams[op->stream]);
     case GRAPH_POOL_BEGIN:
         return begin_graph_pool(run, run->streams[op->stream]);
     case GRAPH_POOL_END:

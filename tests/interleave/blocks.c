@@ -201,7 +201,7 @@ void arena_forget(arena *a, const program_op *op)
         return;
     }
     mend_pool *pool = arena_enter_pool(a, op->pool);
-    arena_expect(a, "forget", mend_forget_stream(pool, a->streams[op->stream].handle), false);
+    arena_expect(a, "forget", mend_unregister_stream(pool, a->streams[op->stream].handle), false);
     arena_leave_pool(a, op->pool);
     arena_leave_stream(a, op->stream);
 }
@@ -223,7 +223,7 @@ static bool forget_everywhere(arena *a, mend_stream handle)
     for (int i = 0; i < PROGRAM_POOLS; i++) {
         mend_pool *pool = arena_enter_pool(a, i);
         if (pool != NULL) {
-            mend_result result = mend_forget_stream(pool, handle);
+            mend_result result = mend_unregister_stream(pool, handle);
             arena_expect(a, "forget at the end", result, false);
             is_forgotten = is_forgotten && result == MEND_OK;
             arena_leave_pool(a, i);

@@ -322,7 +322,7 @@ IN_A_POOL(pin)
 static void forget_own_in(arena *a, mend_pool *pool, const program_op *op)
 {
     (void)op;
-    arena_expect(a, "forget", mend_forget_stream(pool, MEND_STREAM_PER_THREAD), false);
+    arena_expect(a, "forget", mend_unregister_stream(pool, MEND_STREAM_PER_THREAD), false);
 }
 IN_A_POOL(forget_own)
 

@@ -105,7 +105,7 @@ void scene_stops_and_allocates(void)
     CHECK(mend_graph_pool_begin(last.graph_pool, MEND_EVERY_STREAM) != MEND_ERROR_INVALID_ARGUMENT);
     alloc_stopped(4096, last.streams[0]);
     (void)mend_record_stream(last.pool, last.kept, last.streams[1]); /* no more than no crash */
-    (void)mend_forget_stream(last.pool, last.streams[1]);
+    (void)mend_unregister_stream(last.pool, last.streams[1]);
     (void)mend_set_limit(last.pool, 1 << 20);
     rig_free_blocks(&last);
     CHECK(mend_free(last.pool, NULL, NULL) == MEND_OK);

@@ -240,7 +240,7 @@ static void *use_the_pool(void *argument)
     rig_free_blocks(&parent);
     CHECK(mend_trim(parent.pool, 0, MEND_TRIM_IDLE, NULL) == MEND_OK);
     rig_fill(&parent);
-    CHECK(mend_forget_stream(parent.pool, parent.streams[1]) == MEND_OK);
+    CHECK(mend_unregister_stream(parent.pool, parent.streams[1]) == MEND_OK);
     void *pointer = NULL;
     CHECK(mend_alloc(parent.pool, 20 << 20, NULL, &pointer) == MEND_OK);
     CHECK(mend_free(parent.pool, pointer, MEND_NO_STREAM) == MEND_OK);

@@ -114,7 +114,7 @@ class ObjectLevel(WorkTest):
         handle = device.stream()
         with cupy.cuda.ExternalStream(handle):
             del cupy.empty(MIB).data
-        _devices.function("mend_device_forget_stream")(0, handle)
+        _devices.function("mend_device_unregister_stream")(0, handle)
         device.destroy_stream(handle)
         stream = Stream(device.stream())
         self.assertEqual(stream.ptr, handle)

@@ -169,7 +169,7 @@ static void refuse_devices(trial *t, mend_stream stream)
     NO_DEVICE(mend_device_free(TOO_LARGE, t, 0, stream));
     trial_expect(t, "mend_device_free of nothing", MEND_OK, mend_device_free(0, NULL, 0, stream));
     NO_DEVICE(mend_device_record_stream(-2, t, stream));
-    NO_DEVICE(mend_device_forget_stream(-2, stream));
+    NO_DEVICE(mend_device_unregister_stream(-2, stream));
     NO_DEVICE(mend_device_trim(TOO_LARGE, 0, MEND_TRIM_IDLE, NULL));
     REFUSED(mend_device_free_untagged(NULL, &info, &device));
     REFUSED(mend_device_free_untagged(t, &CUT(mend_block_info), &device));

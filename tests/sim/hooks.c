@@ -144,7 +144,7 @@ bool trial_hooks_take(trial_call *call)
         return true;
     case CALL_FORGET:
         call->result =
-            mend_device_forget_stream(call->at % 2 == 0 ? 0 : MEND_ALL_DEVICES, call->stream);
+            mend_device_unregister_stream(call->at % 2 == 0 ? 0 : MEND_ALL_DEVICES, call->stream);
         return true;
     case CALL_RECORD:
         call->result = mend_device_record_stream(device, call->pointer, call->stream);

@@ -65,7 +65,7 @@ typedef struct trial_seen {
     X(ALLOC, trial_call_alloc(call, pool))                                                         \
     X(FREE, trial_call_free(call, pool))                                                           \
     X(RECORD, trial_call_record(call, pool))                                                       \
-    X(FORGET, mend_forget_stream(pool, call->stream))                                              \
+    X(FORGET, mend_unregister_stream(pool, call->stream))                                          \
     X(TRIM, trial_call_trim(call, pool))                                                           \
     X(ROOM, mend_get_available(pool, call->stream, &call->room))                                   \
     X(SET_LIMIT, mend_set_limit(pool, call->size_bytes))                                           \

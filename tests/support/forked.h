@@ -44,7 +44,7 @@ typedef struct forked {
     X(mend_free(f->pool, f->block, MEND_NO_STREAM))                                                \
     X(mend_free(f->pool, f, f->stream))                                                            \
     X(mend_record_stream(f->pool, f->block, f->stream))                                            \
-    X(mend_forget_stream(f->pool, f->stream))                                                      \
+    X(mend_unregister_stream(f->pool, f->stream))                                                  \
     X(mend_get_block_info(f->pool, f->block, &f->info))                                            \
     X(mend_trim(f->pool, 0, MEND_TRIM_IDLE, &f->number))                                           \
     X(mend_trim(f->pool, 0, MEND_TRIM_WAIT, &f->number))                                           \

@@ -67,7 +67,7 @@ bool kit_open_beside_another(mend_world *w, uint64_t memory_bytes, void (*config
 static void close_streams(mend_world *w)
 {
     for (int i = 0; i < MEND_WORLD_STREAMS; i++) {
-        EXPECT_RESULT(MEND_OK, mend_forget_stream(w->pool, w->streams[i]));
+        EXPECT_RESULT(MEND_OK, mend_unregister_stream(w->pool, w->streams[i]));
         EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(w->sim, w->streams[i]));
     }
     EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->device_close(w->driver, 0));
@@ -169,7 +169,7 @@ mend_stream kit_stream_at(kit_line at, mend_world *w)
 
 void kit_end_stream_at(kit_line at, mend_world *w, mend_stream stream)
 {
-    EXPECT_AT(MEND_OK, mend_forget_stream(w->pool, stream));
+    EXPECT_AT(MEND_OK, mend_unregister_stream(w->pool, stream));
     EXPECT_AT(MEND_OK, mend_sim_stream_destroy(w->sim, stream));
 }
 

@@ -79,7 +79,7 @@ static void leave_graph_pools(mend_heap *heap, mend_stream stream, uint64_t id)
 /* The last fence comes first: if the driver refuses it, the stream is known as before. Then the
  * slot is found by no call any more; those that have found it before are waited for, because the
  * program may destroy the stream after this. */
-mend_result mend_users_forget_stream(mend_heap *heap, mend_stream stream)
+mend_result mend_users_unregister_stream(mend_heap *heap, mend_stream stream)
 {
     assert(mend_mutex_is_held(&heap->grow));
     assert(mend_mutex_is_held(&heap->state));

@@ -38,8 +38,8 @@ static inline mend_result mend_users_find_stream(mend_heap *heap, mend_stream st
  * again; without either, a wait for the context covers it. */
 void mend_users_record_fence(mend_heap *heap, uint32_t stream);
 
-/* As mend_forget_stream. The caller holds both locks. */
-mend_result mend_users_forget_stream(mend_heap *heap, mend_stream stream);
+/* As mend_unregister_stream. The caller holds both locks. */
+mend_result mend_users_unregister_stream(mend_heap *heap, mend_stream stream);
 
 /* ---- users.c --------------------------------------------------------------------------------- */
 

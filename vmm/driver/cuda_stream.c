@@ -59,7 +59,8 @@ static mend_status ask_home(mend_cuda *cuda, mend_stream stream, mend_stream_inf
 
 /*
  * Drivers before 12.0 have no identity that outlives the handle, so the handle itself is used.
- * Users must call mend_forget_stream before they destroy a stream, which ends its meaning in time.
+ * Users must call mend_unregister_stream before they destroy a stream, which ends its meaning in
+ * time.
  */
 static mend_status ask_created(mend_cuda *cuda, mend_stream stream, mend_stream_info *info)
 {

@@ -233,14 +233,14 @@ int mend_devices_trim(void *ctx, uint64_t keep_bytes, mend_trim_mode mode, uint6
     return (int)result;
 }
 
-mend_result mend_device_forget_stream(int device, mend_stream stream)
+mend_result mend_device_unregister_stream(int device, mend_stream stream)
 {
     MEND_TRY(mend_devices_check(device, true));
     mend_result result = MEND_OK;
     const mend_device_range range = mend_devices_range(device);
     for (int i = range.first; i < range.end; i++) {
         mend_pool *pool = mend_devices_pool(i);
-        mend_result here = pool != NULL ? mend_forget_stream(pool, stream) : MEND_OK;
+        mend_result here = pool != NULL ? mend_unregister_stream(pool, stream) : MEND_OK;
         result = result == MEND_OK ? here : result;
     }
     return result;

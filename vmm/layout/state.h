@@ -20,8 +20,8 @@
  *    no graph pool, export or pin;
  *  - a block in_one_chunk crosses no edge of a chunk, and is one of the pins of its chunk;
  *  - a user of a live block is a node without an epoch, which names the slot of the stream. A slot
- *    counts the nodes that name it, and is not reused before the count is 0. So forgetting a stream
- *    or releasing a graph pool reads no blocks: the slot has the last epoch.
+ *    counts the nodes that name it, and is not reused before the count is 0. So unregistering a
+ * stream or releasing a graph pool reads no blocks: the slot has the last epoch.
  *
  * Two locks. `state` guards everything here and in the rooms below. `grow` is the right to make
  * room and to give it back: to plan, create, map, unmap, release, and to record and wait for

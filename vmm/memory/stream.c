@@ -112,8 +112,8 @@ static const mend_stream_state *find_first(const mend_streams *streams, mend_str
 
 /* Looks up by handle and identity. The per-thread stream has one handle for all threads. A captured
  * stream has a slot for the pair (handle, capture), until that capture ends. Any other slot with
- * the handle belongs to a stream that was destroyed without mend_forget_stream. The capture status
- * is updated in all graph pools of the stream. */
+ * the handle belongs to a stream that was destroyed without mend_unregister_stream. The capture
+ * status is updated in all graph pools of the stream. */
 static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t graph_pool,
                             const mend_stream_info *info, uint32_t *index)
 {

@@ -142,9 +142,9 @@ typedef struct mend_watch {
 typedef struct mend_streams {
     const mend_driver *driver;
     mend_context contexts[MEND_CONTEXTS]; /* NULL: no stream of it uses the memory */
-    bool verify;         /* streams may be destroyed without mend_forget_stream: a handle may mean
-                          * another stream at any time, so every lookup asks the driver, and nothing
-                          * else asks about the stream */
+    bool verify;         /* streams may be destroyed without mend_unregister_stream: a handle may
+                          * mean another stream at any time, so every lookup asks the driver, and
+                          * nothing else asks about the stream */
     bool may_be_several; /* what mend_streams_are_several asks about has been so once */
     bool serves_any; /* memory was requested for use on any stream, so it matters what is idle */
     uint64_t closed_bytes;    /* freed in all epochs that were closed: what orders fences */
@@ -374,7 +374,7 @@ mend_result mend_streams_driver_result(mend_streams *streams, mend_driver_call c
 /* Makes room for `count` elements of an array, zeroed. False if malloc fails: nothing changed. */
 bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t element_bytes);
 
-/* A stream that was destroyed without mend_forget_stream loses its slot in a collection, which
+/* A stream that was destroyed without mend_unregister_stream loses its slot in a collection, which
  * takes the slots that are unused and were not looked up since the one before: so there are at most
  * a few times as many as streams in use. Nothing here calls the driver. */
 

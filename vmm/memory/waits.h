@@ -182,8 +182,8 @@ typedef enum mend_reach {
     MEND_REACH_OPEN,
     MEND_REACH_CAPTURED, /* work queued now would become part of a graph */
     MEND_REACH_GONE      /* the handle means another stream (the per-thread stream of another
-                          * thread, or the stream was destroyed without mend_forget_stream), or the
-                          * stream was forgotten */
+                          * thread, or the stream was destroyed without mend_unregister_stream), or
+                          * the stream was forgotten */
 } mend_reach;
 
 /* Asks the driver. */
@@ -283,8 +283,8 @@ void mend_streams_make_due(mend_streams *streams, mend_stamp stamp);
 mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, bool with_asking,
                                      bool *waited);
 
-/* Records the open epoch and forgets the stream. Before the program may destroy the stream, wait
- * for calls that use it (mend_streams_await_calls). MEND_ERROR_CAPTURING. */
+/* Records the open epoch and unregisters the stream. Before the program may destroy the stream,
+ * wait for calls that use it (mend_streams_await_calls). MEND_ERROR_CAPTURING. */
 mend_result mend_streams_forget(mend_streams *streams, uint32_t stream);
 
 /* Waits for calls of other threads that use the stream; releases `lock`, the heap's `state`,

@@ -236,12 +236,13 @@ mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream strea
                              : mend_pool_leave_of(pool, pointer, result);
 }
 
-mend_result mend_forget_stream(mend_pool *pool, mend_stream stream)
+mend_result mend_unregister_stream(mend_pool *pool, mend_stream stream)
 {
-    MEND_INVALID_IF(pool == NULL || is_no_stream(stream),
-                    "mend_forget_stream: pool is NULL, or MEND_NO_STREAM, or MEND_EVERY_STREAM");
+    MEND_INVALID_IF(
+        pool == NULL || is_no_stream(stream),
+        "mend_unregister_stream: pool is NULL, or MEND_NO_STREAM, or MEND_EVERY_STREAM");
     MEND_TRY(mend_pool_enter_all(pool));
-    return mend_pool_leave_all(pool, mend_users_forget_stream(&pool->heap, stream));
+    return mend_pool_leave_all(pool, mend_users_unregister_stream(&pool->heap, stream));
 }
 
 bool mend_pool_holds(mend_pool *pool, const void *pointer)

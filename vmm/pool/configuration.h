@@ -47,7 +47,8 @@
       "before it grows, Mend may wait for the whole context; off if the program captures on "      \
       "streams that Mend never sees")                                                              \
     X(streams_may_vanish, streams_may_vanish, SWITCH, "off",                                       \
-      "the program destroys streams without mend_forget_stream; costs a question to the driver "   \
+      "the program destroys streams without mend_unregister_stream; costs a question to the "      \
+      "driver "                                                                                    \
       "at each call")                                                                              \
     X(capture_checks, capture_checks, SWITCH, "on",                                                \
       "the driver is asked at each call on a created stream whether that stream is captured; "     \

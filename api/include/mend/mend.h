@@ -12,8 +12,8 @@
  * comment names, a call on a pool or a graph pool may return MEND_ERROR_FORKED.
  *
  * Waiting. One thread of a pool at a time makes room or gives memory back: allocations that no free
- * memory serves, trim, limit, forget, release, destroy and audit. Such a call may wait for another
- * thread, which may wait for the GPU. "Never waits" in a comment is about the call itself.
+ * memory serves, trim, limit, unregister, release, destroy and audit. Such a call may wait for
+ * another thread, which may wait for the GPU. "Never waits" in a comment is about the call itself.
  *
  * Structs that may grow begin with `size_t struct_size`, which their MEND_..._INIT macro sets. A
  * struct_size of 0, or one that ends inside a member, is MEND_ERROR_INVALID_ARGUMENT; 0 in any
@@ -59,13 +59,13 @@ typedef struct mend_pool_config {
                                 * driver has fewer, down to the size of one block */
     int tightness;             /* 1: fewest driver calls, in large chunks. 5: least memory, in small
                                 * chunks. 0: 3. The costs: docs/tuning.md */
-    int streams_may_vanish;    /* 1: streams are destroyed without mend_forget_stream. Each call
+    int streams_may_vanish;    /* 1: streams are destroyed without mend_unregister_stream. Each call
                                 * asks the driver whether the handle still means the same stream
                                 * (drivers before CUDA 12.0 cannot tell), and each free records an
                                 * event. Streams declared by mend_record_stream must live until the
                                 * block is freed. If a stream was captured during a free, call
-                                * mend_forget_stream, or use the stream again, before you destroy
-                                * it; otherwise the memory stays reserved. 0: off */
+                                * mend_unregister_stream, or use the stream again, before you
+                                * destroy it; otherwise the memory stays reserved. 0: off */
     int limit_percent;         /* 1 to 100: the limit as a percentage of the device's memory, if
                                 * limit_bytes is 0. 0: limit_bytes applies */
     int log_level;             /* a mend_log_level: without a sink, log lines of the process of this
@@ -307,7 +307,7 @@ MEND_API mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_str
  * MEND_ERROR_DRIVER, MEND_ERROR_OUT_OF_HOST_MEMORY (the event could not be recorded: call again
  * before you destroy the stream); MEND_ERROR_DEVICE_LOST.
  */
-MEND_API mend_result mend_forget_stream(mend_pool *pool, mend_stream stream);
+MEND_API mend_result mend_unregister_stream(mend_pool *pool, mend_stream stream);
 
 /* ---- memory in total ------------------------------------------------------------------------- */
 

@@ -250,7 +250,10 @@ class pool_ref
         return block(pool_, data, size_bytes, stream);
     }
     /* Before a stream is destroyed. */
-    void forget(mend_stream stream) const { check(mend_forget_stream(pool_, stream)); }
+    void unregister_stream(mend_stream stream) const
+    {
+        check(mend_unregister_stream(pool_, stream));
+    }
     void set_limit(std::uint64_t limit_bytes) const { check(mend_set_limit(pool_, limit_bytes)); }
     /* Gives back free memory above `keep_bytes`; the bytes that the device got. */
     std::uint64_t trim(std::uint64_t keep_bytes = 0, mend_trim_mode mode = MEND_TRIM_IDLE) const

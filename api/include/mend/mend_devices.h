@@ -150,9 +150,9 @@ MEND_API mend_result mend_device_free_untagged(void *pointer, mend_block_info *i
 MEND_API mend_result mend_device_record_stream(int device, void *pointer, mend_stream stream);
 
 /* Call it before you destroy a stream: the device's default pool, if there is one, forgets it. An
- * allocator that is set is not called. MEND_ALL_DEVICES: each pool. Results as mend_forget_stream:
- * the first failure, after all pools were called. */
-MEND_API mend_result mend_device_forget_stream(int device, mend_stream stream);
+ * allocator that is set is not called. MEND_ALL_DEVICES: each pool. Results as
+ * mend_unregister_stream: the first failure, after all pools were called. */
+MEND_API mend_result mend_device_unregister_stream(int device, mend_stream stream);
 
 /* Results as mend_get_block_info; MEND_ERROR_NOT_SUPPORTED if the allocator has no such
  * function. */

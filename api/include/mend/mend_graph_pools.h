@@ -41,11 +41,11 @@ MEND_API mend_result mend_graph_pool_create(mend_pool *pool, mend_graph_pool **g
  * pool; call it before the capture begins. A free outside of a capture belongs to it only if the
  * block is of the graph pool. If several graph pools have the same stream, the one begun last is
  * used. Until mend_graph_pool_end the pool asks the driver whether the stream is captured before it
- * waits for the context: until then the stream must exist, or be forgotten (mend_forget_stream).
- * With MEND_EVERY_STREAM it can ask about the streams that it knows: a non-blocking stream that no
- * call has named is not among them. Calls the driver only if much was freed without a stream: no
- * event of the context can be recorded while the graph pool is begun (allow_context_fences).
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (begun already, or MEND_NO_STREAM);
+ * waits for the context: until then the stream must exist, or be unregistered
+ * (mend_unregister_stream). With MEND_EVERY_STREAM it can ask about the streams that it knows: a
+ * non-blocking stream that no call has named is not among them. Calls the driver only if much was
+ * freed without a stream: no event of the context can be recorded while the graph pool is begun
+ * (allow_context_fences). MEND_OK; MEND_ERROR_INVALID_ARGUMENT (begun already, or MEND_NO_STREAM);
  * MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_graph_pool_begin(mend_graph_pool *graph_pool, mend_stream stream);
 

@@ -43,7 +43,7 @@ typedef struct mend_ort_functions {
  * user_compute_stream), for sessions that compute on it. All their work on the memory must be
  * ordered by that stream: with a non-blocking one create sessions while it is idle, because their
  * weights are copied on the default stream. Before you destroy the stream, end the sessions and
- * call mend_device_forget_stream. One call for each session; the functions live as long as the
+ * call mend_device_unregister_stream. One call for each session; the functions live as long as the
  * process.
  *
  * For MEND_NO_STREAM, the per-thread stream, and more streams than MEND_ORT_STREAMS no stream is

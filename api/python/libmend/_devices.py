@@ -27,7 +27,7 @@ _PROTOTYPES = {
     "mend_device_alloc": [_int, _u64, _pointer, ctypes.POINTER(_pointer)],
     "mend_device_free": [_int, _pointer, _u64, _pointer],
     "mend_device_record_stream": [_int, _pointer, _pointer],
-    "mend_device_forget_stream": [_int, _pointer],
+    "mend_device_unregister_stream": [_int, _pointer],
     "mend_device_trim": [_int, _u64, _int, ctypes.POINTER(_u64)],
     "mend_has_pool": [_int],
     "mend_pool_for_device": [_int, ctypes.POINTER(_pointer)],

@@ -1,9 +1,9 @@
 """Streams of CuPy and cuda.core that have blocks: the pool forgets one before they destroy it.
 
 They destroy a stream with the last reference to it, and another stream may soon get its handle.
-Memory that the first one still uses would then count as free. So the pool forgets a stream before
-the last of its blocks drops its reference. A few streams without blocks are kept too, so that a
-stream which allocates and frees in turn is not forgotten and registered again each time.
+Memory that the first one still uses would then count as free. So the pool unregisters a stream
+before the last of its blocks drops its reference. A few streams without blocks are kept too, so
+that a stream which allocates and frees in turn is not forgotten and registered again each time.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _LAST_DEFAULT = 2
 
 
 class Holder:
-    """Keeps a stream alive by `kept`. When the holder ends, the pool forgets the stream."""
+    """Keeps a stream alive by `kept`. When the holder ends, the pool unregisters the stream."""
 
     def __init__(self, device: int, ptr: int, kept: object) -> None:
         self.ptr = ptr
         self._kept = kept
         self._device = device
         # Kept, because modules may be gone when the interpreter ends.
-        self._forget = _devices.function("mend_device_forget_stream")
+        self._forget = _devices.function("mend_device_unregister_stream")
         self._ends = self.ptr > _LAST_DEFAULT
 
     def __del__(self) -> None:

@@ -7,7 +7,7 @@
 Buffers come and go in the order of the stream that each call names. Needs cuda-core 1.2 or later:
 earlier ones free a buffer on the default stream, whatever it was allocated on. Streams that have
 buffers live on for a while after the last of them, so that the pool learns of their end; who made
-one of a bare handle (`Stream.from_handle`) calls mend_device_forget_stream before it ends.
+one of a bare handle (`Stream.from_handle`) calls mend_device_unregister_stream before it ends.
 """
 
 from __future__ import annotations

@@ -372,17 +372,17 @@ DEVICES_TEST(devices_pools, a_stream_is_forgotten_where_there_is_a_pool)
 {
     mend_pool *pool = NULL;
     void *pointer = NULL;
-    EXPECT_OK(mend_device_forget_stream(MEND_ALL_DEVICES, r->stream));
+    EXPECT_OK(mend_device_unregister_stream(MEND_ALL_DEVICES, r->stream));
     EXPECT_U64_EQ(0, devices_ledger(r).contexts_open); /* no pool was made for it */
     ASSERT_RESULT(MEND_OK, mend_device_alloc(0, 512, r->stream, &pointer));
     EXPECT_OK(mend_device_free(0, pointer, 512, r->stream));
     ASSERT_RESULT(MEND_OK, mend_pool_for_device(0, &pool));
-    EXPECT_OK(mend_device_forget_stream(1, r->stream));
+    EXPECT_OK(mend_device_unregister_stream(1, r->stream));
     EXPECT_U64_EQ(1, kit_stats(pool).streams);
-    EXPECT_OK(mend_device_forget_stream(MEND_ALL_DEVICES, r->stream));
+    EXPECT_OK(mend_device_unregister_stream(MEND_ALL_DEVICES, r->stream));
     EXPECT_U64_EQ(0, kit_stats(pool).streams);
-    EXPECT_INVALID(mend_device_forget_stream(MEND_ALL_DEVICES, MEND_NO_STREAM));
-    EXPECT_ERROR(NO_DEVICE, mend_device_forget_stream(64, r->stream));
+    EXPECT_INVALID(mend_device_unregister_stream(MEND_ALL_DEVICES, MEND_NO_STREAM));
+    EXPECT_ERROR(NO_DEVICE, mend_device_unregister_stream(64, r->stream));
 }
 
 static void *inherited_block;

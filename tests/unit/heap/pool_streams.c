@@ -12,7 +12,7 @@ WAITING_TEST(pool_streams, a_block_holds_the_slot_of_a_forgotten_stream)
 {
     void *block = kit_alloc(w, BLOCK_BYTES, S(0));
     EXPECT_OK(mend_record_stream(w->pool, block, S(1)));
-    EXPECT_OK(mend_forget_stream(w->pool, S(1)));
+    EXPECT_OK(mend_unregister_stream(w->pool, S(1)));
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     mend_stream third = kit_stream(w);
     kit_alloc(w, 512, third);

@@ -297,7 +297,7 @@ static void *ask_late(void *argument)
 {
     latecomer *l = argument;
     l->result = mend_alloc(l->s->w.pool, 128 * KIB, l->s->other, &l->pointer);
-    EXPECT_RESULT(MEND_OK, mend_forget_stream(l->s->w.pool, (mend_stream)1));
+    EXPECT_RESULT(MEND_OK, mend_unregister_stream(l->s->w.pool, (mend_stream)1));
     return NULL;
 }
 

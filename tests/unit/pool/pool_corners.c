@@ -39,8 +39,8 @@ KIT_TEST_IN(pool_corners, trim_leaves_what_is_in_flight_without_a_word,
     mend_world_check(w);
     kit_expect_trim(w, 0, 5 * MEND_MIB);
     mend_world_check(w);
-    EXPECT_OK(mend_forget_stream(w->pool, first));
-    EXPECT_OK(mend_forget_stream(w->pool, second));
+    EXPECT_OK(mend_unregister_stream(w->pool, first));
+    EXPECT_OK(mend_unregister_stream(w->pool, second));
     mend_sim_stream_destroy(w->sim, first);
     mend_sim_stream_destroy(w->sim, second);
 }

@@ -134,9 +134,9 @@ static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream str
     X(FOREIGN, mend_record_stream(s->pool, s->foreign, NULL))                                      \
     X(INTERIOR, mend_record_stream(s->pool, s->live + 8, NULL))                                    \
     X(DOUBLE, mend_record_stream(s->pool, s->freed, NULL))                                         \
-    X(INVALID, mend_forget_stream(NULL, NULL))                                                     \
-    X(INVALID, mend_forget_stream(s->pool, MEND_NO_STREAM))                                        \
-    X(INVALID, mend_forget_stream(s->pool, MEND_EVERY_STREAM))                                     \
+    X(INVALID, mend_unregister_stream(NULL, NULL))                                                 \
+    X(INVALID, mend_unregister_stream(s->pool, MEND_NO_STREAM))                                    \
+    X(INVALID, mend_unregister_stream(s->pool, MEND_EVERY_STREAM))                                 \
     X(INVALID, mend_get_block_info(NULL, s->live, &s->info))                                       \
     X(INVALID, mend_get_block_info(s->pool, NULL, &s->info))                                       \
     X(INVALID, mend_get_block_info(s->pool, s->live, NULL))                                        \

@@ -154,7 +154,7 @@ static void expect_served_by_both(family *f, mend_pool *pool, mend_pool *peer, m
     EXPECT_U64_EQ(1000, mend_sim_now_ns(f->w.sim));
     mend_sim_set_foreign_bytes(f->w.sim, 0, 0);
     EXPECT_OK(mend_free(pool, live, own));
-    EXPECT_OK(mend_forget_stream(peer, f->w.streams[0]));
+    EXPECT_OK(mend_unregister_stream(peer, f->w.streams[0]));
 }
 
 FAMILY_EACH(pool_peer_pools, own_work_and_theirs_are_waited_for_together, kind, 3, 2)
@@ -197,7 +197,7 @@ FAMILY_TEST(pool_peer_pools, work_is_waited_for_at_last, open_family(r, 3))
     EXPECT_OK(mend_remove_pressure_callback(w->pool, free_one, &own));
     kit_alloc(w, 3 * MEND_MIB, NULL);
     EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
-    EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
+    EXPECT_OK(mend_unregister_stream(r->pools[1], S(0)));
 }
 
 /* The device may have the rest. */
@@ -208,7 +208,7 @@ FAMILY_TEST(pool_peer_pools, work_is_waited_for_where_nobody_knows_what_is_free,
     kit_alloc(w, 6 * MEND_MIB, NULL);
     EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
     mend_sim_clear_faults(w->sim);
-    EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
+    EXPECT_OK(mend_unregister_stream(r->pools[1], S(0)));
 }
 
 /* Two chunks of six find memory, and half a chunk is free beside what the peer pool has. */
@@ -225,7 +225,7 @@ FAMILY_TEST(pool_peer_pools, a_wake_waits_for_work_where_nobody_knows_what_is_fr
     mend_sim_clear_faults(w->sim);
     mend_sim_set_foreign_bytes(w->sim, 0, 0);
     kit_free(w, block, NULL);
-    EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
+    EXPECT_OK(mend_unregister_stream(r->pools[1], S(0)));
 }
 
 static void *use_memory(void *pool)
@@ -254,7 +254,7 @@ FAMILY_TEST(pool_peer_pools, one_that_waits_serves_its_own_threads, open_family(
     kit_alloc(w, 4 * MEND_MIB, NULL);
     mend_sim_set_call_observer(w->sim, NULL, NULL);
     EXPECT_INT_EQ(1, r->waits);
-    EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
+    EXPECT_OK(mend_unregister_stream(r->pools[1], S(0)));
 }
 
 MEND_TEST(pool_peer_pools, on_another_device_or_behind_another_driver_are_left_alone)
@@ -422,8 +422,8 @@ FAMILY_EACH(pool_peer_pools, a_capture_that_one_of_them_knows_stays_whole, i, 2,
     EXPECT_U64_EQ(0, mend_sim_now_ns(w->sim));
     EXPECT_OK(mend_alloc(w->pool, 4 * MEND_MIB, S(2), &block));
     EXPECT_OK(mend_free(w->pool, block, S(2)));
-    EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
-    EXPECT_OK(mend_forget_stream(r->pools[2], S(1)));
+    EXPECT_OK(mend_unregister_stream(r->pools[1], S(0)));
+    EXPECT_OK(mend_unregister_stream(r->pools[2], S(1)));
 }
 
 /* The limit has no room for both, but what is free stays, as the device lacks what is others'. */

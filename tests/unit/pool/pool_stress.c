@@ -196,7 +196,7 @@ static void do_something_else(worker *w, mend_pool *pool)
         must(s, mend_trim(pool, 1 * MEND_MIB, MEND_TRIM_IDLE, NULL));
         break;
     case 4:
-        must(s, mend_forget_stream(pool, w->stream));
+        must(s, mend_unregister_stream(pool, w->stream));
         break;
     case 5:
         look(s, pool);

@@ -87,9 +87,9 @@ KIT_EACH(pool_capture_edges, a_stream_known_from_its_capture_alone_is_not_forgot
     mend_graph_pool *graph_pool = in_graph_pool ? kit_begin_graph_pool(w, S(0)) : NULL;
     kit_begin_capture(w, S(0));
     kit_alloc(w, 1 * MEND_MIB, S(0));
-    EXPECT_ERROR(CAPTURING, mend_forget_stream(w->pool, S(0)));
+    EXPECT_ERROR(CAPTURING, mend_unregister_stream(w->pool, S(0)));
     mend_sim_graph *graph = kit_end_capture(w, S(0));
-    EXPECT_OK(mend_forget_stream(w->pool, S(0)));
+    EXPECT_OK(mend_unregister_stream(w->pool, S(0)));
     EXPECT_TRUE(graph_pool == NULL || mend_graph_pool_end(graph_pool) == MEND_OK);
     mend_sim_graph_destroy(w->sim, graph);
 }

@@ -156,7 +156,7 @@ static uint64_t captures_held(void (*configure)(mend_world *), mend_stream captu
     EXPECT_INT_EQ(MEND_DRIVER_OK, w.driver->context_push(w.driver, w.info.context));
     mend_sim_graph_destroy(w.sim, kit_end_capture(&w, stream));
     EXPECT_INT_EQ(MEND_DRIVER_OK, w.driver->context_pop(w.driver));
-    EXPECT_OK(mend_forget_stream(w.pool, stream));
+    EXPECT_OK(mend_unregister_stream(w.pool, stream));
     kit_close(&w);
     return held;
 }

@@ -53,7 +53,7 @@ static mend_graph_pool *name_again(mend_world *w, int way)
 {
     mend_graph_pool *inner = way == 0 ? kit_begin_graph_pool(w, S(0)) : NULL;
     void *block = way > 1 ? kit_alloc(w, 512, S(way == 4 ? 1 : 0)) : NULL;
-    EXPECT_OK(mend_forget_stream(w->pool, S(0)));
+    EXPECT_OK(mend_unregister_stream(w->pool, S(0)));
     if (way == 0) {
         kit_alloc(w, 512, S(0));
         return inner;
@@ -148,7 +148,7 @@ WORLD_TEST(pool_captures, memory_freed_on_a_captured_stream_comes_back_after_its
     kit_begin_capture(w, S(0));
     kit_free(w, block, S(0));
     kit_expect_none(w, block_bytes, S(1), "Ending the capture in progress and destroying");
-    EXPECT_ERROR(CAPTURING, mend_forget_stream(w->pool, S(0)));
+    EXPECT_ERROR(CAPTURING, mend_unregister_stream(w->pool, S(0)));
     EXPECT_STATS(w, captures, 1);
     end_whole(w, S(0), NULL);
     kit_alloc_used(w, block_bytes, S(1), 10);

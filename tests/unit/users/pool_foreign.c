@@ -43,7 +43,7 @@ static void end_foreign(scene *s)
     mend_stream streams[] = {s->foreign, s->beside};
     for (int i = 0; i < 2; i++) {
         if (streams[i] != NULL) {
-            EXPECT_OK(mend_forget_stream(s->w.pool, streams[i]));
+            EXPECT_OK(mend_unregister_stream(s->w.pool, streams[i]));
             EXPECT_OK(mend_sim_stream_destroy(s->w.sim, streams[i]));
         }
     }

@@ -116,7 +116,7 @@ static void *use_own_stream_and_forget_it(void *context)
 {
     mend_world *w = context;
     use_own_stream(context);
-    EXPECT_OK(mend_forget_stream(w->pool, KIT_PER_THREAD));
+    EXPECT_OK(mend_unregister_stream(w->pool, KIT_PER_THREAD));
     return NULL;
 }
 
