@@ -147,7 +147,7 @@ bool arena_open_pool(arena *a, int pool)
     config.driver = mend_sim_driver(a->sim);
     config.reserve_bytes = 64 * MEND_MIB;
     config.limit_bytes = p->limit_bytes;
-    config.streams_may_vanish = p->may_vanish;
+    config.detect_destroyed_streams = p->may_vanish;
     config.allow_stream_waits = p->may_not_wait ? -1 : 0;
     mend_pool *created = NULL;
     mend_result result = mend_pool_create(&config, &created);

@@ -88,7 +88,7 @@ typedef struct program {
     int pools; /* there from the beginning */
     uint64_t memory_bytes;
     uint64_t limit_bytes;    /* of each pool; 0: the device's */
-    bool may_vanish;         /* streams_may_vanish */
+    bool may_vanish;         /* detect_destroyed_streams */
     bool may_not_wait;       /* allow_stream_waits off */
     bool lacks_events;       /* the driver has none of the whole context */
     uint64_t unfenced_bytes; /* as in mend_placement (layout/state.h); 0: as the pool has it */

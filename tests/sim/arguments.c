@@ -250,7 +250,7 @@ void trial_configure_by_text(mend_pool_config *config)
     say_bytes(&to, "keep_free", &config->keep_free_bytes);
     say_bytes(&to, "reserve", &config->reserve_bytes);
     say_switch(&to, "stream_waits", &config->allow_stream_waits);
-    say_switch(&to, "streams_may_vanish", &config->streams_may_vanish);
+    say_switch(&to, "detect_destroyed_streams", &config->detect_destroyed_streams);
     say(&to, "shareable", sharing[config->shareable]);
     config->shareable = 0;
     if (config->tightness != 0) {

@@ -144,7 +144,7 @@ static bool open_pools(trial *t)
     pool_config.soft_limit_bytes = t->device_bytes * config->soft_limit_percent / 100;
     pool_config.allow_stream_waits = config->no_stream_waits ? -1 : 0;
     pool_config.allow_context_fences = config->no_context_fences == 2 ? -1 : 0;
-    pool_config.streams_may_vanish = config->vanish != 0;
+    pool_config.detect_destroyed_streams = config->vanish != 0;
     pool_config.shareable = config->fabric != 0 ? MEND_SHAREABLE_FABRIC : !trial_passes_all(t);
     pool_config.plain = config->plain == PLAIN_BY_CONFIG;
     pool_config.tightness = (int)config->tightness;

@@ -231,7 +231,7 @@ void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
 void mend_block_record_fences(mend_heap *heap, uint32_t stream, uint64_t of_users_before)
 {
     const uint64_t of_users = heap->frees.of_users;
-    const bool may_vanish = heap->config.streams_may_vanish;
+    const bool may_vanish = heap->config.detect_destroyed_streams;
     if (stream != MEND_STREAM_UNKNOWN && heap->streams.items[stream].graph_pool == 0) {
         if (may_vanish) {
             record_fence(heap, stream);
@@ -300,7 +300,7 @@ static inline mend_result find_users(mend_heap *heap, const mend_span *span, men
 mend_result mend_block_go_without_users(const mend_heap *heap, mend_result result,
                                         mend_block_users *users)
 {
-    bool is_spoilt = result == MEND_ERROR_CAPTURING && heap->config.streams_may_vanish;
+    bool is_spoilt = result == MEND_ERROR_CAPTURING && heap->config.detect_destroyed_streams;
     bool is_over =
         result == MEND_ERROR_DEVICE_LOST && heap->unlocking.lost == MEND_DRIVER_DEINITIALIZED;
     if (is_spoilt || is_over) {
@@ -347,7 +347,7 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
     /* A fill of a check whose end could not be waited for may write to it. */
     mend_waits_add(mend_heap_wait_env(heap), &span->waits, heap->retire.copies);
     mend_block_let_go(heap, span, users);
-    if (heap->config.streams_may_vanish || mend_block_wants_early_fence(heap)) {
+    if (heap->config.detect_destroyed_streams || mend_block_wants_early_fence(heap)) {
         mend_block_record_fences(heap, users.first, of_users_before);
     }
     if (heap->chunks.owing.count[MEND_OWED_END] > 0) {

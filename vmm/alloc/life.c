@@ -40,7 +40,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     heap->driver = mend_unlocking_init(&heap->unlocking, driver, &heap->state, &heap->history);
     mend_tightness_apply(heap, config->tightness);
     MEND_TRY(mend_streams_init(&heap->streams, heap->driver, device->context,
-                               config->streams_may_vanish, &heap->history));
+                               config->detect_destroyed_streams, &heap->history));
     mend_mutex_init(&heap->grow, MEND_RANK_GROW);
     mend_mutex_init(&heap->state, MEND_RANK_POOL);
     const mend_chunk_properties properties = {.device = config->device,
@@ -60,8 +60,9 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     mend_graph_pools_init(heap);
     mend_retire_init(heap);
     MEND_FEATURES_CALL(init, heap);
-    /* If streams may vanish, each free records a fence, so the cache could not keep any block. */
-    if (config->front_cache && !config->streams_may_vanish) {
+    /* With detect_destroyed_streams, each free records a fence, so the cache could not keep any
+     * block. */
+    if (config->front_cache && !config->detect_destroyed_streams) {
         mend_cache_open(heap, mend_budget_spares_empty(heap));
     }
     return MEND_OK;

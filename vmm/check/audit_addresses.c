@@ -182,7 +182,7 @@ bool mend_audit_broken(const mend_audit_walk *a, const char *format, ...)
 }
 
 /* A stamp that has not passed has a fence or belongs to the open epoch. A user declared for a live
- * block has no epoch yet; its stream is known, unless streams may vanish. */
+ * block has no epoch yet; its stream is known, unless destroyed streams are detected. */
 static bool stamp_is_right(const mend_audit_walk *a, mend_stamp stamp, bool may_be_user)
 {
     const mend_streams *streams = &a->heap->streams;

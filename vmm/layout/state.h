@@ -277,7 +277,7 @@ typedef struct mend_heap_config {
     mend_passes passes;
     bool allow_stream_waits;
     bool allow_context_fences;
-    bool streams_may_vanish;
+    bool detect_destroyed_streams;
     bool front_cache;
     bool capture_checks;
     bool rdma;       /* create chunks that can be registered for RDMA, if the device supports it */

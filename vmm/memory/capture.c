@@ -94,8 +94,8 @@ static bool may_be_captured(const mend_stream_state *state, bool any_stream, boo
                             (state->graph_pool == 0 && !at_end && !is_default));
 }
 
-/* Asks the stream if it is `asking`, or known, until one is captured. If streams may vanish, no
- * other one is asked. */
+/* Asks the stream if it is `asking`, or known, until one is captured. With
+ * detect_destroyed_streams, no other one is asked. */
 static mend_result ask_slot(mend_streams *streams, uint32_t slot, uint32_t asking, bool any_stream,
                             bool at_end, bool *is_captured)
 {

@@ -172,7 +172,7 @@ static inline void mend_waits_clear(mend_wait_env env, mend_waits *waits)
  *    unusable;
  *  - watched streams: those of graph pools that are begun;
  *  - known streams: those that a call named outside of graph pools, and did not forget.
- *    If streams may vanish (`verify`), it asks only about the stream that a call names.
+ *    With detect_destroyed_streams (`verify`), it asks only about the stream that a call names.
  * It learns of any other capture only when the driver refuses an event of the context, or a wait
  * for it, which invalidates the capture.
  */
@@ -338,8 +338,8 @@ void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_conte
  * the graph pool. */
 mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream);
 
-/* The same for a stream that the current call does not name. Does nothing if streams may vanish:
- * the stream may not exist any more. */
+/* The same for a stream that the current call does not name. Does nothing with
+ * detect_destroyed_streams: the stream may not exist any more. */
 mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream);
 
 /* Records events on `recorder` that cover the open epochs of a graph pool. MEND_ERROR_CAPTURING,

@@ -46,7 +46,7 @@
     X(context_fences, allow_context_fences, SWITCH, "on",                                          \
       "before it grows, Mend may wait for the whole context; off if the program captures on "      \
       "streams that Mend never sees")                                                              \
-    X(streams_may_vanish, streams_may_vanish, SWITCH, "off",                                       \
+    X(detect_destroyed_streams, detect_destroyed_streams, SWITCH, "off",                           \
       "the program destroys streams without mend_unregister_stream; costs a question to the "      \
       "driver "                                                                                    \
       "at each call")                                                                              \

@@ -192,7 +192,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, int check
         .device = config->device,
         .allow_stream_waits = config->allow_stream_waits >= 0,
         .allow_context_fences = config->allow_context_fences >= 0,
-        .streams_may_vanish = config->streams_may_vanish == 1,
+        .detect_destroyed_streams = config->detect_destroyed_streams == 1,
         .front_cache = checks == 0,
         .capture_checks = config->capture_checks >= 0,
         .rdma = config->rdma >= 0,

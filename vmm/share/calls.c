@@ -302,7 +302,7 @@ static mend_result find_end(mend_heap *heap, mend_order order, uint64_t all_byte
     }
     MEND_TRY(mend_users_find_stream(heap, order.stream, 0, asking));
     *stamp = mend_streams_stamp(&heap->streams, *asking, all_bytes);
-    if (heap->config.streams_may_vanish) {
+    if (heap->config.detect_destroyed_streams) {
         mend_users_record_fence(heap, *asking); /* nothing else asks about the stream */
     }
     return MEND_OK;

@@ -40,7 +40,7 @@ MEND_TEST(physical_slots, threads_that_ended_cost_nothing)
         const bool leave_blocks = i == 2;
         mend_world w;
         mend_world_init(&w);
-        w.pool_config.streams_may_vanish = i == 1;
+        w.pool_config.detect_destroyed_streams = i == 1;
         ASSERT_TRUE(kit_open(&w));
         for (int k = 0; k < STREAMS; k++) {
             turn t = {.w = &w, .leaves_its_block = leave_blocks};
@@ -60,7 +60,7 @@ MEND_TEST(physical_slots, streams_destroyed_without_a_word_cost_nothing)
 {
     mend_world w;
     mend_world_init(&w);
-    w.pool_config.streams_may_vanish = 1;
+    w.pool_config.detect_destroyed_streams = 1;
     ASSERT_TRUE(kit_open(&w));
     static mend_stream streams[STREAMS];
     for (int i = 0; i < STREAMS; i++) { /* all at once, so that no handle is used again */

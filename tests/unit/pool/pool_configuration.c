@@ -55,12 +55,12 @@ MEND_TEST(pool_configuration, an_item_changes_its_field_alone)
 MEND_TEST(pool_configuration, every_key_sets_its_field)
 {
     mend_pool_config config = read_ok("limit:64GiB,reserve:1TiB,"
-                                      "stream_waits:off,streams_may_vanish:on,"
+                                      "stream_waits:off,detect_destroyed_streams:on,"
                                       "tightness:4,rdma:off,peers:1+3,log:info");
     EXPECT_INT_EQ(-1, config.rdma);
     EXPECT_FIELDS(config, peers, 10, limit_bytes, 64 * MEND_GIB, reserve_bytes, MEND_TIB);
     EXPECT_INT_EQ(-1, config.allow_stream_waits);
-    EXPECT_INT_EQ(1, config.streams_may_vanish);
+    EXPECT_INT_EQ(1, config.detect_destroyed_streams);
     EXPECT_INT_EQ(4, config.tightness);
     EXPECT_FIELDS(config, log_level, MEND_LOG_INFO, device, 0);
     EXPECT_PTR_EQ(NULL, config.driver);
@@ -139,16 +139,17 @@ MEND_TEST(pool_configuration, switches_are_on_or_off)
 {
     EXPECT_INT_EQ(1, read_ok("stream_waits:on").allow_stream_waits);
     EXPECT_INT_EQ(-1, read_ok("stream_waits:off").allow_stream_waits);
-    EXPECT_INT_EQ(1, read_ok("streams_may_vanish:on").streams_may_vanish);
-    EXPECT_INT_EQ(-1, read_ok("streams_may_vanish:off").streams_may_vanish);
+    EXPECT_INT_EQ(1, read_ok("detect_destroyed_streams:on").detect_destroyed_streams);
+    EXPECT_INT_EQ(-1, read_ok("detect_destroyed_streams:off").detect_destroyed_streams);
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
-    config.streams_may_vanish = -1; /* the program says no, whatever the environment says */
+    config.detect_destroyed_streams = -1; /* the program says no, whatever the environment says */
     config.shareable = -1;
-    EXPECT_OK(mend_configuration_read("streams_may_vanish:on,shareable:on", &config));
-    EXPECT_FIELDS(config, streams_may_vanish, -1, shareable, -1);
+    EXPECT_OK(mend_configuration_read("detect_destroyed_streams:on,shareable:on", &config));
+    EXPECT_FIELDS(config, detect_destroyed_streams, -1, shareable, -1);
     EXPECT_REFUSED("stream_waits:yes", "stream_waits", "\"yes\"", "on or off");
-    EXPECT_REFUSED("streams_may_vanish:1", "streams_may_vanish", "\"1\"", "on or off");
-    EXPECT_REFUSED("streams_may_vanish:ON", "streams_may_vanish", "\"ON\"", "on or off");
+    EXPECT_REFUSED("detect_destroyed_streams:1", "detect_destroyed_streams", "\"1\"", "on or off");
+    EXPECT_REFUSED("detect_destroyed_streams:ON", "detect_destroyed_streams", "\"ON\"",
+                   "on or off");
     EXPECT_REFUSED("stream_waits:", "stream_waits", "\"\"", "on or off");
     EXPECT_REFUSED("stream_waits:onn", "\"onn\"");
     EXPECT_REFUSED("stream_waits:o", "\"o\"");
@@ -245,7 +246,7 @@ MEND_TEST(pool_configuration, every_field_that_the_program_set_stays)
 #undef X
     mend_pool_config before = config;
     EXPECT_OK(mend_configuration_read("limit:9,reserve:9,stream_waits:off,tightness:5,"
-                                      "streams_may_vanish:off",
+                                      "detect_destroyed_streams:off",
                                       &config));
     EXPECT_TRUE(are_same(&before, &config));
 }
@@ -275,7 +276,8 @@ MEND_TEST(pool_configuration, items_are_a_key_and_a_value_without_white_space)
 {
     EXPECT_REFUSED("limit:1,reserve:2,limit:3", "limit", "twice", "\"3\"");
     EXPECT_REFUSED("limit:0,limit:0", "limit", "twice");
-    EXPECT_REFUSED("streams_may_vanish:off,streams_may_vanish:off", "streams_may_vanish", "twice");
+    EXPECT_REFUSED("detect_destroyed_streams:off,detect_destroyed_streams:off",
+                   "detect_destroyed_streams", "twice");
     EXPECT_REFUSED(",", "empty item", "key:value");
     EXPECT_REFUSED("limit:1,", "empty item");
     EXPECT_REFUSED(",limit:1", "empty item");

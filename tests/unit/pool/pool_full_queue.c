@@ -57,7 +57,7 @@ static void *audit_in_the_middle(void *argument)
 
 /* What a block's users waited for is recorded when the block is one no more: the pool is whole. */
 KIT_SET_TEST(pool_full_queue, a_free_is_over_before_its_users_are_recorded,
-             w->pool_config.streams_may_vanish = 1)
+             w->pool_config.detect_destroyed_streams = 1)
 {
     interruption i = {.w = w, .call = "event_record", .act = audit_in_the_middle};
     void *block = kit_alloc(w, block_bytes, S(1));

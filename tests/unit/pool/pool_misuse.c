@@ -206,8 +206,8 @@ static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream str
     X(INVALID, growth_percent, 99)                                                                 \
     X(INVALID, growth_percent, 10001)                                                              \
     X(INVALID, reserve_bytes, LARGEST + 1)                                                         \
-    X(INVALID, streams_may_vanish, -2)                                                             \
-    X(INVALID, streams_may_vanish, 2)                                                              \
+    X(INVALID, detect_destroyed_streams, -2)                                                       \
+    X(INVALID, detect_destroyed_streams, 2)                                                        \
     X(INVALID, tightness, -1)                                                                      \
     X(INVALID, tightness, 6)                                                                       \
     X(INVALID, shareable, -2)                                                                      \
@@ -304,7 +304,7 @@ SCENE_TEST(pool_misuse, structs_without_a_size_are_refused)
 SCENE_TEST(pool_misuse, a_config_of_an_older_version_means_the_defaults)
 {
     r->config.struct_size = offsetof(mend_pool_config, reserve_bytes);
-    r->config.streams_may_vanish = 77; /* not there, as far as the caller knows */
+    r->config.detect_destroyed_streams = 77; /* not there, as far as the caller knows */
     EXPECT_OK(mend_pool_create(&r->config, &r->made));
     EXPECT_OK(mend_pool_destroy(r->made));
 }

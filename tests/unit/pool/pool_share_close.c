@@ -8,13 +8,14 @@ KIT_SETTING(share, w->placement.chunk_bytes = CHUNK, w->pool_config.shareable = 
 
 /* Two pools of one device of 16 chunks: what one exports, the other imports, closes on a stream
  * with work there, and the exporter gives back. */
-static void after_a_close(int streams_may_vanish, void (*check)(mend_world *w, mend_pool *importer))
+static void after_a_close(int detect_destroyed_streams,
+                          void (*check)(mend_world *w, mend_pool *importer))
 {
     mend_world w;
     mend_pool *importer = NULL;
     ASSERT_TRUE(kit_open_with(&w, 16 * CHUNK, share));
     mend_pool_config config = w.pool_config;
-    config.streams_may_vanish = streams_may_vanish;
+    config.detect_destroyed_streams = detect_destroyed_streams;
     ASSERT_RESULT(MEND_OK, mend_pool_create(&config, &importer));
     mend_export_token token = {{0}};
     void *theirs = NULL;

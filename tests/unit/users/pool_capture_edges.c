@@ -7,7 +7,7 @@
 static const uint64_t block_bytes = 5 * MEND_MIB;
 static const uint64_t work_ns = 100000;
 
-KIT_SETTING(may_vanish, w->pool_config.streams_may_vanish = 1);
+KIT_SETTING(may_vanish, w->pool_config.detect_destroyed_streams = 1);
 KIT_SETTING(ask_in_graph_pools_alone, w->pool_config.capture_checks = -1);
 
 /* In the capture of `stream`, another one joins it, uses the block, and is declared for it. */

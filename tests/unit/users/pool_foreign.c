@@ -78,7 +78,7 @@ static void take_over(scene *s)
     mend_world_check(&s->w);
 }
 
-KIT_SETTING(may_vanish, w->pool_config.streams_may_vanish = 1);
+KIT_SETTING(may_vanish, w->pool_config.detect_destroyed_streams = 1);
 KIT_SETTING(no_context_events, w->sim_config.has_no_context_events = 1);
 KIT_SETTING(may_vanish_and_none, may_vanish(w), no_context_events(w));
 #define SCENE_TEST(suite, name, opening) KIT_RIG_TEST(suite, name, scene, opening, close_scene(r))

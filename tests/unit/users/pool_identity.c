@@ -6,7 +6,7 @@
 
 static const uint64_t block_bytes = 5 * MEND_MIB;
 
-KIT_SETTING(may_vanish, w->pool_config.streams_may_vanish = 1);
+KIT_SETTING(may_vanish, w->pool_config.detect_destroyed_streams = 1);
 
 static void begin_global(mend_world *w, mend_stream stream)
 {

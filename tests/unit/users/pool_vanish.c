@@ -6,7 +6,7 @@
 
 static const uint64_t block_bytes = 5 * MEND_MIB;
 
-KIT_SETTING(may_vanish, w->pool_config.streams_may_vanish = 1);
+KIT_SETTING(may_vanish, w->pool_config.detect_destroyed_streams = 1);
 
 /* Ends a stream of the program, and puts a new one in its place, with the same handle. */
 static void vanish(mend_world *w, int number)
