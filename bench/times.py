@@ -33,7 +33,7 @@ HALVES = (("tune", "tuned"), ("judge", "judged"))
 ELEVEN = ("bert-large-varlen detector-varboxes fsdp-llama-2stream gpt2-medium-pretrain "
           "llama7b-lora-varlen llama8b-serve-cat llama8b-serve-slots moe-pretrain opt-rl-phases "
           "resnet50-multires sdxl-serve-mixed").split()
-TIGHTNESSES = [f"mend tightness:{level}" for level in (1, 2, 3, 4, 5)]
+STRATEGIES = [f"mend strategy:{level}" for level in (1, 2, 3, 4, 5)]
 SETTINGS = ["mend", "mend:compact", "caching", "caching:split128", "caching:gc80"]
 # Mend as it is told less and less of streams, with an event of the context and without.
 STREAMS = ["mend", "mend:no-stream", "mend:no-stream --no-context-events", "mend --tasks 500",
@@ -230,7 +230,7 @@ def rmm_table(runs, _):
 
 TABLES = {"recordings": groups_table("recordings", False), "eleven": eleven_table,
           "generated": groups_table("generated workloads", True),
-          "workloads": workloads_table, "tightness": policies_table(TIGHTNESSES),
+          "workloads": workloads_table, "strategy": policies_table(STRATEGIES),
           "settings": policies_table(SETTINGS), "streams": streams_table, "rmm": rmm_table}
 MARKED = re.compile(r"(<!-- times: (\w+); bench/times\.py writes from here -->\n).*?"
                     r"(<!-- times: to here -->)", re.S)

@@ -359,7 +359,7 @@ KINDS = {
     "LIMIT": "bytes, or `90%` of the device's memory",
     "SWITCH": "`on` or `off`",
     "LEVEL": "`0`, `1` or `2`",
-    "TIGHTNESS": "1 to 5",
+    "STRATEGY": "1 to 5",
     "GROWTH": "`100%` to `10000%`",
     "LOG": "`debug`, `info` or `warning`",
     "OBSERVE": "`top`, a path from `/` on, `poison`, `guard`, joined by commas",

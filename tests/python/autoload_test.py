@@ -60,7 +60,7 @@ class Autoload(ProgramTest):
     def test_settings_without_it_are_told_at_the_end(self):
         used = "torch.cuda._lazy_init()\n"
         said = "MEND_CONF, MEND_STACKS: no pool of Mend was in this process"
-        others = {"MEND_CONF": "tightness:2", "MEND_STACKS": "1MiB"}
+        others = {"MEND_CONF": "strategy:2", "MEND_STACKS": "1MiB"}
         self.succeeds(used, stderr=said, **others)
         self.succeeds("", **others)
         self.succeeds(used + "libmend._devices.alloc(0, 4096)", **others)

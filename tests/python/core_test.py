@@ -23,7 +23,7 @@ class Configured(ProgramTest):
             libmend.configure(limit="64MiB", idle_ms=500, observe=None)
             libmend.configure(stream_waits=False)
             said = os.environ["MEND_CONF"]
-            assert said == "tightness:2,limit:64MiB,idle_ms:500,stream_waits:off", said
+            assert said == "strategy:2,limit:64MiB,idle_ms:500,stream_waits:off", said
             device = libmend.simulate(1 << 30)
             assert not libmend._devices.has_pool(0)
             assert libmend.stats()["limit_bytes"] == 64 << 20
@@ -35,7 +35,7 @@ class Configured(ProgramTest):
             else:
                 raise AssertionError
             """,
-            MEND_CONF="observe:guard,/tmp/a:b,tightness:2",
+            MEND_CONF="observe:guard,/tmp/a:b,strategy:2",
         )
 
     def test_a_wrong_option_is_told_with_the_first_pool(self):

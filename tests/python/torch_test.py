@@ -123,7 +123,7 @@ class Enabling(ClassTest):
         for conf, then in (
             ("", "shareable:auto"),
             ("shareable:off", "shareable:off"),
-            ("tightness:3,shareable:fabric", "tightness:3,shareable:fabric"),
+            ("strategy:3,shareable:fabric", "strategy:3,shareable:fabric"),
             ("limit_file:/shareable", "limit_file:/shareable,shareable:auto"),
         ):
             self.enable(f"import os; assert os.environ['MEND_CONF'] == {then!r}", MEND_CONF=conf)

@@ -139,9 +139,9 @@ static void refuse_pools(trial *t)
     WRONG_FIELDS(X)
 #undef X
     static const char *const texts[] = {
-        "limit",         "limit:0%",  "limit:1.5",   "tightness:9", "peers:1+",
-        "shareable:yes", "rdma:no",   "limit_file:", "idle_ms:0",   "tightness:9,",
-        "log:loud",      "nothing:1", "limit:1EiB",  "reserve:",    "peers:63"};
+        "limit",         "limit:0%",  "limit:1.5",   "strategy:9", "peers:1+",
+        "shareable:yes", "rdma:no",   "limit_file:", "idle_ms:0",  "strategy:9,",
+        "log:loud",      "nothing:1", "limit:1EiB",  "reserve:",   "peers:63"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         setenv("MEND_CONF", texts[i], 1);
         trial_expect(t, texts[i], MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, &pool));
@@ -253,9 +253,9 @@ void trial_configure_by_text(mend_pool_config *config)
     say_switch(&to, "detect_destroyed_streams", &config->detect_destroyed_streams);
     say(&to, "shareable", sharing[config->shareable]);
     config->shareable = 0;
-    if (config->tightness != 0) {
-        say(&to, "tightness", (const char[]){(char)('0' + config->tightness), '\0'});
-        config->tightness = 0;
+    if (config->strategy != 0) {
+        say(&to, "strategy", (const char[]){(char)('0' + config->strategy), '\0'});
+        config->strategy = 0;
     }
     if (config->observe != NULL) {
         say(&to, "observe", config->observe);

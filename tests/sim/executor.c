@@ -147,7 +147,7 @@ static bool open_pools(trial *t)
     pool_config.detect_destroyed_streams = config->vanish != 0;
     pool_config.shareable = config->fabric != 0 ? MEND_SHAREABLE_FABRIC : !trial_passes_all(t);
     pool_config.plain = config->plain == PLAIN_BY_CONFIG;
-    pool_config.tightness = (int)config->tightness;
+    pool_config.strategy = (int)config->strategy;
     pool_config.observe = (const char *[]){NULL, "poison", "guard", "poison,guard"}[config->check];
     for (int i = 0; config->neighbour == 0 && i < trial_other_devices(config); i++) {
         pool_config.peers |= UINT64_C(2) << i;

@@ -44,8 +44,8 @@
     X(thread_streams, 0, "and each uses the stream of its own")                                    \
     X(peer_pool, 0, "there is a second pool on the device")                                        \
     X(sin, 0, "the program lets streams use a block without an event between them")                \
-    X(tightness, 0, "of the pool's config")                                                        \
-    X(low_pressure_percent, 0, "until then pressure is low; 0: as the tightness says")             \
+    X(strategy, 0, "of the pool's config")                                                         \
+    X(low_pressure_percent, 0, "until then pressure is low; 0: as the strategy says")              \
     X(address_devices, 0, "addresses in all, in sizes of the device; 0: more than are needed")     \
     X(hooks, 0, "the first pool is its device's default one, and blocks pass through hooks")       \
     X(fabric, 0, "fabric handles. 1: the device has them. 2: it says so, and the driver refuses")  \

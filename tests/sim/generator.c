@@ -72,7 +72,7 @@ static void draw_config(trial_random *r, size_t count, trial_config *config)
     config->green = PICK(r, 0, 0, 0, 1, 3, 5);
     config->foreign = PICK(r, 0, 0, 0, 1, 2, 6);
     config->neighbour = PICK(r, 0, 1, 1, 2);
-    config->tightness = PICK(r, 0, 0, 1, 2, 3, 4, 5);
+    config->strategy = PICK(r, 0, 0, 1, 2, 3, 4, 5);
     config->soft_limit_percent = PICK(r, 0, 0, 0, 5, 30, 60, 90);
     config->idle_ns = PICK(r, 0, 1, 100, 10000);
     config->unfenced_pages = PICK(r, 0, 1, 1, 4);

@@ -19,7 +19,7 @@ typedef enum between { NOTHING, TRIM, COLLECT, COMPACT, LIMIT, NEIGHBOUR } betwe
 typedef struct traits {
     const char *name;
     uint32_t streams;
-    int tightness;
+    int strategy;
     uint32_t limit_percent;
     uint32_t largest_power;
     uint32_t phases;
@@ -28,8 +28,8 @@ typedef struct traits {
 } traits;
 
 static const traits all_traits[] = {
-#define X(name, streams, tightness, limit, sizes, phases, rounds, between)                         \
-    {#name, streams, tightness, limit, sizes, phases, rounds, between},
+#define X(name, streams, strategy, limit, sizes, phases, rounds, between)                          \
+    {#name, streams, strategy, limit, sizes, phases, rounds, between},
     PLACEMENT_KINDS(X)
 #undef X
 };
@@ -213,7 +213,7 @@ static bool open_run(run *r, const placement_recording *recording)
         r->is_right && mend_traced_driver_create(mend_sim_driver(r->sim), &r->traced) == MEND_OK;
     config.driver = r->traced;
     config.limit_bytes = r->limit_bytes;
-    config.tightness = is->tightness;
+    config.strategy = is->strategy;
     for (uint32_t i = 0; i < is->streams; i++) {
         r->is_right =
             r->is_right && mend_sim_stream_create(r->sim, NULL, &r->streams[i]) == MEND_OK;

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /*
- * X(name, streams, tightness, limit, sizes, phases, rounds, between)
+ * X(name, streams, strategy, limit, sizes, phases, rounds, between)
  * limit     of the pool, in percent of the most that lives; 0: far more
  * sizes     bytes of the largest block, as a power of two
  * phases    each with sizes of its own, and small blocks that outlive it

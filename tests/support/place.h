@@ -1,4 +1,4 @@
-/* Sizes of a pool that programs cannot set: they follow its limit and its tightness. */
+/* Sizes of a pool that programs cannot set: they follow its limit and its strategy. */
 #ifndef MEND_TESTS_SUPPORT_PLACE_H
 #define MEND_TESTS_SUPPORT_PLACE_H
 

@@ -38,7 +38,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     assert(device->granularity_bytes >= MEND_GRANULE_BYTES);
     *heap = (mend_heap){.device = *device, .config = *config};
     heap->driver = mend_unlocking_init(&heap->unlocking, driver, &heap->state, &heap->history);
-    mend_tightness_apply(heap, config->tightness);
+    mend_strategy_apply(heap, config->strategy);
     MEND_TRY(mend_streams_init(&heap->streams, heap->driver, device->context,
                                config->detect_destroyed_streams, &heap->history));
     mend_mutex_init(&heap->grow, MEND_RANK_GROW);

@@ -292,7 +292,7 @@ typedef struct mend_heap_config {
     uint64_t guard_bytes;         /* at least so much behind each block is not the program's */
     struct mend_ration *ration;   /* what the pool leaves to others; NULL: all is its own */
     uint64_t reserve_bytes;
-    int tightness;                      /* 1 to 5; 0: the default */
+    int strategy;                       /* 1 to 5; 0: the default */
     const struct mend_helpers *helpers; /* of the pool; `alloc` */
     mend_placement placement;           /* filled at creation */
 } mend_heap_config;

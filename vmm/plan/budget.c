@@ -240,21 +240,21 @@ uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *re
                        : UINT64_MAX;
 }
 
-/* ---- tightness ------------------------------------------------------------------------------- */
+/* ---- strategy -------------------------------------------------------------------------------- */
 
-static const mend_placement levels[MEND_TIGHTNESS_LEVELS] = {
+static const mend_placement levels[MEND_STRATEGY_LEVELS] = {
 #define X(level, room_percent, chunks, chunk_bytes)                                                \
     [(level)-1] = {.low_pressure_percent = (room_percent),                                         \
                    .chunks_of_limit = (chunks),                                                    \
                    .largest_chunk_bytes = (chunk_bytes)},
-    MEND_TIGHTNESS(X)
+    MEND_STRATEGY(X)
 #undef X
 };
 
-void mend_tightness_apply(mend_heap *heap, int tightness)
+void mend_strategy_apply(mend_heap *heap, int strategy)
 {
-    int level = tightness != 0 ? tightness : DEFAULT_TIGHTNESS;
-    assert(level >= 1 && level <= MEND_TIGHTNESS_LEVELS);
+    int level = strategy != 0 ? strategy : DEFAULT_STRATEGY;
+    assert(level >= 1 && level <= MEND_STRATEGY_LEVELS);
     heap->config.placement = levels[level - 1];
     heap->config.placement.unfenced_bytes = UNFENCED_BYTES;
     /* Two of them fit into a chunk, also where a simulated device has small pages. */
@@ -295,7 +295,7 @@ static bool needs_all(const mend_heap *heap)
 static uint64_t most_bytes(const mend_heap *heap)
 {
     const uint64_t live = heap->budget.headroom.most_live_bytes;
-    const bool has_more = heap->config.tightness < MEND_TIGHTNESS_LEVELS && !needs_all(heap);
+    const bool has_more = heap->config.strategy < MEND_STRATEGY_LEVELS && !needs_all(heap);
     return live + percent_of(live, HEADROOM_PERCENT) + (has_more ? live / MORE_OF_LIVE : 0);
 }
 

@@ -8,10 +8,10 @@
 
 #include "base/align.h"
 
-/* ---- tightness ------------------------------------------------------------------------------- */
+/* ---- strategy -------------------------------------------------------------------------------- */
 
 /*
- * X(tightness, room, chunks, largest): what a program's wish for few driver calls or little memory
+ * X(strategy, room, chunks, largest): what a program's wish for few driver calls or little memory
  * means.
  * room     percent of the limit. Pressure is low while more than this is not reserved: then large
  *          chunks and few calls are best
@@ -19,13 +19,13 @@
  *          of any size have a few hundred chunks ...
  * largest  bytes. ... up to this size: larger chunks save almost no calls
  */
-#define MEND_TIGHTNESS(X)                                                                          \
+#define MEND_STRATEGY(X)                                                                           \
     X(1, 50, 128, 512 * MEND_MIB)                                                                  \
     X(2, 75, 256, 256 * MEND_MIB)                                                                  \
     X(3, 75, 512, 128 * MEND_MIB)                                                                  \
     X(4, 97, 1024, 32 * MEND_MIB)                                                                  \
     X(5, 98, 4096, 8 * MEND_MIB)
-enum { DEFAULT_TIGHTNESS = 3 };
+enum { DEFAULT_STRATEGY = 3 };
 
 /* ---- pressure -------------------------------------------------------------------------------- */
 

@@ -135,10 +135,10 @@ bool mend_budget_is_emptied(const mend_heap *heap);
 /* Created memory for a large request is rounded up to a multiple of this. */
 uint64_t mend_budget_page(const mend_heap *heap, mend_pressure pressure);
 
-enum { MEND_TIGHTNESS_LEVELS = 5 };
+enum { MEND_STRATEGY_LEVELS = 5 };
 
 /* Fills the placement of a new heap, whose limit and device are known. 0 means the default. */
-void mend_tightness_apply(mend_heap *heap, int tightness);
+void mend_strategy_apply(mend_heap *heap, int strategy);
 
 /*
  * A program whose sizes never fit the freed memory would move chunks for ever; more memory ends

@@ -19,7 +19,7 @@ typedef enum configuration_kind {
     KIND_LIMIT,
     KIND_GROWTH,
     KIND_SWITCH,
-    KIND_TIGHTNESS,
+    KIND_STRATEGY,
     KIND_LOG,
     KIND_OBSERVE,
     KIND_SHARING,
@@ -66,7 +66,7 @@ static const struct {
     [KIND_LIMIT] = {limit_taken, 0, 0},
     [KIND_GROWTH] = {"100% to 10000%", 0, MOST_GROWTH_PERCENT},
     [KIND_SWITCH] = {"on or off", -1, 1},
-    [KIND_TIGHTNESS] = {"1 to 5", 0, MEND_TIGHTNESS_LEVELS},
+    [KIND_STRATEGY] = {"1 to 5", 0, MEND_STRATEGY_LEVELS},
     [KIND_LOG] = {"debug, info, warning or off", -1, MEND_LOG_WARNING},
     [KIND_OBSERVE] = {"top, poison, guard and a path that begins with /, joined by commas", 0, 0},
     [KIND_SHARING] = {"off, on, fabric or auto", -1, MEND_SHAREABLE_AUTO},
@@ -269,7 +269,7 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
     case KIND_SWITCH:
         *read = is(value, "on") ? 1 : -1;
         return *read == 1 || is(value, "off");
-    case KIND_TIGHTNESS:
+    case KIND_STRATEGY:
     case KIND_COUNT:
         return read_from_to(value, true, (uint64_t)kinds[kind].most, read);
     case KIND_LOG:

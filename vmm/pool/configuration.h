@@ -31,7 +31,7 @@
       "top: a thread shows figures once a second, for libmend top; a path: on SIGUSR2 it writes "  \
       "what a pool holds there, with a number behind: see history.md. poison, guard: looks for "   \
       "programs that write after a free or behind a block; slow: see troubleshooting.md")          \
-    X(tightness, tightness, TIGHTNESS, "3",                                                        \
+    X(strategy, strategy, STRATEGY, "3",                                                           \
       "1 for fewest driver calls, in large chunks, to 5 for least memory, in small chunks")        \
     X(plain, plain, SWITCH, "off",                                                                 \
       "each block is an allocation of cuMemAlloc of its own, for cudaIpcGetMemHandle and older "   \

@@ -206,7 +206,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, int check
         .in_one_chunk_bytes =
             config->in_one_chunk_bytes != 0 ? config->in_one_chunk_bytes : UINT64_MAX,
         .reserve_bytes = config->reserve_bytes,
-        .tightness = config->tightness,
+        .strategy = config->strategy,
         .helpers = &mend_pool_helpers,
     };
 }

@@ -57,7 +57,7 @@ typedef struct mend_pool_config {
     uint64_t reserve_bytes;       /* addresses to reserve at a time for requests of one kind (small
                                    * or large), at most 2^60; 0: twice the device's memory. Less if
                                    * the driver has fewer, down to the size of one block */
-    int tightness;                /* 1: fewest driver calls, in large chunks. 5: least memory, in
+    int strategy;                 /* 1: fewest driver calls, in large chunks. 5: least memory, in
                                    * small chunks. 0: 3. The costs: docs/tuning.md */
     int detect_destroyed_streams; /* 1: streams are destroyed without mend_unregister_stream. Each
                                    * call asks the driver whether the handle still means the same

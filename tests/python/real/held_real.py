@@ -69,7 +69,7 @@ class Held(unittest.TestCase):
     def test_an_engine_and_a_trainer_in_turns(self):
         """The table of docs/sleep.md. With another PyTorch its own figures may be others."""
         found = []
-        larger = {**SETTINGS[2], "MEND_CONF": "tightness:2"}
+        larger = {**SETTINGS[2], "MEND_CONF": "strategy:2"}
         for setting, *arguments in (*zip(SETTINGS[1:]), (larger,), (SETTINGS[2], "all")):
             done = done_by("turns.py", "8GiB", setting, *arguments)
             found.append(TURNS.search(done.stdout))

@@ -73,7 +73,7 @@ TRIM_WAIT_TEST(pool_trim_wait, leaves_the_memory_of_graph_pools_without_a_wait, 
 KIT_SET_TEST(pool_trim_wait, a_pool_that_is_emptied_in_each_step_makes_fewer_chunks,
              w->sim_config.memory_bytes = 4 * MEND_GIB,
              w->sim_config.content = MEND_SIM_CONTENT_NONE, w->sim_config.page_bytes = 2 * MEND_MIB,
-             w->pool_config.tightness = 5, w->placement = (mend_test_sizes){0})
+             w->pool_config.strategy = 5, w->placement = (mend_test_sizes){0})
 {
     enum { BLOCKS = 16, STEPS = 4 };
     uint64_t created[STEPS + 1] = {0};

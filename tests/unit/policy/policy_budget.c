@@ -41,7 +41,7 @@ static mend_heap heap_with_limit(uint64_t limit_bytes)
     mend_heap heap = {.config = {.limit_bytes = limit_bytes}};
     heap.device.granularity_bytes = MEND_GRANULE_BYTES;
     heap.space.refused_bytes = UINT64_MAX; /* of addresses: there are enough */
-    mend_tightness_apply(&heap, 0);
+    mend_strategy_apply(&heap, 0);
     return heap;
 }
 
@@ -129,7 +129,7 @@ MEND_TEST(policy_budget, a_little_is_created_to_avoid_moves_once_nearly_all_was_
 MEND_TEST(policy_budget, a_program_that_wants_the_least_memory_gets_a_little_to_avoid_moves)
 {
     mend_heap heap = heap_with_peak(100 * MEND_GIB);
-    heap.config.tightness = MEND_TIGHTNESS_LEVELS;
+    heap.config.strategy = MEND_STRATEGY_LEVELS;
     EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB / 4));
     EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB / 2));
 }

@@ -38,7 +38,7 @@ static bool open_chunks(hand_heap *h, const uint64_t pages[], size_t count)
     heap->driver = &h->driver;
     heap->device.granularity_bytes = PAGE;
     heap->config.limit_bytes = 1000 * PAGE;
-    mend_tightness_apply(heap, 0);
+    mend_strategy_apply(heap, 0);
     for (int i = 0; i < STREAMS; i++) {
         h->states[i] = (mend_stream_state){.known = true, .open = i > 0, .open_epoch = EPOCH};
     }

@@ -56,12 +56,12 @@ MEND_TEST(pool_configuration, every_key_sets_its_field)
 {
     mend_pool_config config = read_ok("limit:64GiB,reserve:1TiB,"
                                       "stream_waits:off,detect_destroyed_streams:on,"
-                                      "tightness:4,rdma:off,peers:1+3,log:info");
+                                      "strategy:4,rdma:off,peers:1+3,log:info");
     EXPECT_INT_EQ(-1, config.rdma);
     EXPECT_FIELDS(config, peers, 10, limit_bytes, 64 * MEND_GIB, reserve_bytes, MEND_TIB);
     EXPECT_INT_EQ(-1, config.allow_stream_waits);
     EXPECT_INT_EQ(1, config.detect_destroyed_streams);
-    EXPECT_INT_EQ(4, config.tightness);
+    EXPECT_INT_EQ(4, config.strategy);
     EXPECT_FIELDS(config, log_level, MEND_LOG_INFO, device, 0);
     EXPECT_PTR_EQ(NULL, config.driver);
     EXPECT_U64_EQ(sizeof(config), config.struct_size);
@@ -182,7 +182,7 @@ MEND_TEST(pool_configuration, observers_are_a_list_and_what_follows_is_another_i
         EXPECT_INT_EQ(lists[i].checks, observed.checks);
         EXPECT_STR_EQ(lists[i].snapshots, observed.snapshots);
     }
-    const mend_pool_config config = read_ok("tightness:2,observe:top,/tmp/a,guard,rdma:off");
+    const mend_pool_config config = read_ok("strategy:2,observe:top,/tmp/a,guard,rdma:off");
     EXPECT_STR_EQ("top,/tmp/a,guard,rdma:off", config.observe);
     EXPECT_INT_EQ(-1, config.rdma);
     EXPECT_REFUSED("observe:", "observe", "\"\"", "top, poison, guard and a path");
@@ -203,8 +203,8 @@ KIT_TEST(pool_configuration, observers_of_a_config_are_all_known)
 
 MEND_TEST(pool_configuration, levels_are_small_numbers_or_names)
 {
-    EXPECT_INT_EQ(5, read_ok("tightness:5").tightness);
-    EXPECT_REFUSED("tightness:4294967297", "tightness", "\"4294967297\"");
+    EXPECT_INT_EQ(5, read_ok("strategy:5").strategy);
+    EXPECT_REFUSED("strategy:4294967297", "strategy", "\"4294967297\"");
     EXPECT_INT_EQ(MEND_LOG_DEBUG, read_ok("log:debug").log_level);
     EXPECT_INT_EQ(MEND_LOG_WARNING, read_ok("log:warning").log_level);
     EXPECT_REFUSED("log:on", "log", "\"on\"", "debug, info, warning or off");
@@ -215,12 +215,12 @@ MEND_TEST(pool_configuration, levels_are_small_numbers_or_names)
     EXPECT_INT_EQ(MEND_SHAREABLE_FABRIC, read_ok("shareable:fabric").shareable);
     EXPECT_INT_EQ(MEND_SHAREABLE_AUTO, read_ok("shareable:auto").shareable);
     EXPECT_REFUSED("shareable:2", "shareable", "\"2\"", "off, on, fabric or auto");
-    EXPECT_INT_EQ(1, read_ok("tightness:1").tightness);
-    EXPECT_INT_EQ(5, read_ok("tightness:5").tightness);
-    EXPECT_REFUSED("tightness:0", "tightness", "\"0\"", "1 to 5");
-    EXPECT_REFUSED("tightness:6", "tightness", "\"6\"");
-    EXPECT_REFUSED("tightness:tightest", "tightness", "\"tightest\"");
-    EXPECT_REFUSED("tightness:", "tightness", "\"\"");
+    EXPECT_INT_EQ(1, read_ok("strategy:1").strategy);
+    EXPECT_INT_EQ(5, read_ok("strategy:5").strategy);
+    EXPECT_REFUSED("strategy:0", "strategy", "\"0\"", "1 to 5");
+    EXPECT_REFUSED("strategy:6", "strategy", "\"6\"");
+    EXPECT_REFUSED("strategy:tightest", "strategy", "\"tightest\"");
+    EXPECT_REFUSED("strategy:", "strategy", "\"\"");
 }
 
 MEND_TEST(pool_configuration, peers_are_auto_none_or_numbers)
@@ -245,7 +245,7 @@ MEND_TEST(pool_configuration, every_field_that_the_program_set_stays)
     MEND_CONFIGURATION(X)
 #undef X
     mend_pool_config before = config;
-    EXPECT_OK(mend_configuration_read("limit:9,reserve:9,stream_waits:off,tightness:5,"
+    EXPECT_OK(mend_configuration_read("limit:9,reserve:9,stream_waits:off,strategy:5,"
                                       "detect_destroyed_streams:off",
                                       &config));
     EXPECT_TRUE(are_same(&before, &config));
@@ -269,7 +269,7 @@ MEND_TEST(pool_configuration, unknown_keys_are_named_beside_the_known)
     EXPECT_REFUSED("limit_bytes:1", "\"limit_bytes\"");
     EXPECT_REFUSED("lim:1", "\"lim\"");
     EXPECT_REFUSED(":1", "\"\"");
-    EXPECT_REFUSED("limit:1GiB,reserve:2MiB,tightness:7", "tightness", "\"7\"");
+    EXPECT_REFUSED("limit:1GiB,reserve:2MiB,strategy:7", "strategy", "\"7\"");
 }
 
 MEND_TEST(pool_configuration, items_are_a_key_and_a_value_without_white_space)

@@ -208,8 +208,8 @@ static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream str
     X(INVALID, reserve_bytes, LARGEST + 1)                                                         \
     X(INVALID, detect_destroyed_streams, -2)                                                       \
     X(INVALID, detect_destroyed_streams, 2)                                                        \
-    X(INVALID, tightness, -1)                                                                      \
-    X(INVALID, tightness, 6)                                                                       \
+    X(INVALID, strategy, -1)                                                                       \
+    X(INVALID, strategy, 6)                                                                        \
     X(INVALID, shareable, -2)                                                                      \
     X(INVALID, shareable, MEND_SHAREABLE_AUTO + 1)                                                 \
     X(INVALID, idle_ms, UINT64_C(1000000001))                                                      \

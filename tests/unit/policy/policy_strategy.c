@@ -1,31 +1,31 @@
-/* What each tightness means for the sizes of chunks and for the pressure. */
+/* What each strategy means for the sizes of chunks and for the pressure. */
 #include "plan/policy.h"
 
 #include "tests/support/test.h"
 
-enum { LEVELS = MEND_TIGHTNESS_LEVELS };
+enum { LEVELS = MEND_STRATEGY_LEVELS };
 
 /* What was freed without a stream; nothing is, unless a test says so. */
 static mend_stream_state unknown;
 
-static mend_heap heap_of(int tightness, uint64_t limit_bytes)
+static mend_heap heap_of(int strategy, uint64_t limit_bytes)
 {
     mend_heap heap = {.config = {.limit_bytes = limit_bytes}, .streams = {.items = &unknown}};
     heap.device.granularity_bytes = 2 * MEND_MIB;
-    mend_tightness_apply(&heap, tightness);
+    mend_strategy_apply(&heap, strategy);
     return heap;
 }
 
-static uint64_t usual_mib(int tightness, uint64_t limit_bytes)
+static uint64_t usual_mib(int strategy, uint64_t limit_bytes)
 {
-    mend_heap heap = heap_of(tightness, limit_bytes);
+    mend_heap heap = heap_of(strategy, limit_bytes);
     return mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE) / MEND_MIB;
 }
 
 /* Chunks are a part of the limit up to a size; of a usual chunk a quarter is created under high
  * pressure, and an eighth once less than a fifth of the limit is left or memory is idle late, if
  * that is more than a page of the device; and pressure is low for longer where calls are dear. */
-MEND_TEST(policy_tightness, each_level_has_its_chunks_and_its_pressure)
+MEND_TEST(policy_strategy, each_level_has_its_chunks_and_its_pressure)
 {
     static const struct {
         uint64_t mib_of_tib, mib_of_16_gib, mib_of_gib, page_mib, low_percent;
