@@ -13,7 +13,7 @@ static mend_pool_config program_config(uint8_t bits)
 {
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
     config.limit_bytes = bits & 1 ? 64 * MEND_MIB : 0;
-    config.reserve_bytes = bits & 2 ? 64 * MEND_MIB : 0;
+    config.address_reservation_bytes = bits & 2 ? 64 * MEND_MIB : 0;
     config.strategy = bits & 4 ? 5 : 0;
     config.allow_stream_waits = bits & 8 ? -1 : 0;
     return config;

@@ -58,7 +58,7 @@ bool hooks_open(hooks_rig *rig, uint64_t memory_bytes)
         EXPECT_RESULT(MEND_OK, mend_sim_stream_create(rig->sim, NULL, &rig->streams[i]));
     }
     config.driver = mend_sim_driver(rig->sim);
-    config.reserve_bytes = 4 * memory_bytes;
+    config.address_reservation_bytes = 4 * memory_bytes;
     EXPECT_RESULT(MEND_OK, rig->f->mend_set_default_config(MEND_ALL_DEVICES, &config));
     return !mend_test_has_failed();
 }

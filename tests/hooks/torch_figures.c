@@ -162,7 +162,7 @@ HOOKS_TEST(torch_figures, a_damaged_block_is_freed, 64 * MIB)
 {
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
     config.driver = mend_sim_driver(rig->sim);
-    config.reserve_bytes = 4 * rig->memory_bytes;
+    config.address_reservation_bytes = 4 * rig->memory_bytes;
     config.observe = "guard";
     HOOKS_OK(mend_set_default_config(MEND_ALL_DEVICES, &config));
     for (int gives = 0; gives < 2; gives++) {

@@ -58,7 +58,7 @@ static mend_status open_without_sharing(const mend_driver *driver, int device,
 
 HOOKS_TEST(torch_settings, a_device_that_cannot_share_has_memory_that_cannot, MIB)
 {
-    static const char conf[] = "strategy:3,shareable:auto,reserve:1GiB";
+    static const char conf[] = "strategy:3,shareable:auto,address_reservation:1GiB";
     char before[256];
     const char *set = getenv("MEND_CONF");
     snprintf(before, sizeof(before), "%s", set != NULL ? set : "");

@@ -145,7 +145,7 @@ bool arena_open_pool(arena *a, int pool)
     const program *p = a->program;
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
     config.driver = mend_sim_driver(a->sim);
-    config.reserve_bytes = 64 * MEND_MIB;
+    config.address_reservation_bytes = 64 * MEND_MIB;
     config.limit_bytes = p->limit_bytes;
     config.detect_destroyed_streams = p->may_vanish;
     config.allow_stream_waits = p->may_not_wait ? -1 : 0;

@@ -13,7 +13,7 @@ void rig_open(rig *r)
     mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
     pool_config.driver = mend_sim_driver(r->sim);
     pool_config.log_level = -1; /* scenes end with live blocks */
-    pool_config.reserve_bytes = KIB * KIB * KIB;
+    pool_config.address_reservation_bytes = KIB * KIB * KIB;
     CHECK(mend_pool_create(&pool_config, &r->pool) == MEND_OK);
     for (int i = 0; i < RIG_STREAMS; i++) {
         CHECK(mend_sim_stream_create(r->sim, NULL, &r->streams[i]) == MEND_OK);

@@ -138,7 +138,7 @@ static bool open_pools(trial *t)
     const trial_config *config = &t->config;
     mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
     pool_config.driver = t->traced;
-    pool_config.reserve_bytes = t->device_bytes * config->reserve_devices;
+    pool_config.address_reservation_bytes = t->device_bytes * config->reserve_devices;
     pool_config.limit_bytes = t->device_bytes * config->limit_percent / 100;
     pool_config.growth_percent = (int)config->growth_percent;
     pool_config.soft_limit_bytes = t->device_bytes * config->soft_limit_percent / 100;

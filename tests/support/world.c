@@ -20,7 +20,7 @@ void mend_world_init(mend_world *world)
     /* less of so little memory would be next to no chunk */
     world->placement.low_pressure_percent = 90;
     world->placement.small_request_bytes = 32 * MEND_KIB;
-    world->pool_config.reserve_bytes = 1 * MEND_GIB;
+    world->pool_config.address_reservation_bytes = 1 * MEND_GIB;
 }
 
 bool mend_world_open_device(mend_world *world)

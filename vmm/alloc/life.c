@@ -22,10 +22,10 @@ static uint64_t clock_ns(const void *driver)
     return ((const mend_driver *)driver)->clock_ns(driver);
 }
 
-static uint64_t reserve_bytes_of(const mend_heap *heap)
+static uint64_t address_reservation_of(const mend_heap *heap)
 {
-    if (heap->config.reserve_bytes != 0) {
-        return heap->config.reserve_bytes;
+    if (heap->config.address_reservation_bytes != 0) {
+        return heap->config.address_reservation_bytes;
     }
     return RESERVES_OF_DEVICE *
            mend_min_u64(heap->device.total_bytes, LARGEST_RESERVE_BYTES / RESERVES_OF_DEVICE);
@@ -51,10 +51,11 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     mend_chunks_init(&heap->chunks, heap->driver, &properties, empty_in, &heap->history);
     mend_access_init(heap);
     mend_history_init(&heap->history, clock_ns, heap->driver);
-    uint64_t reserve_bytes = reserve_bytes_of(heap);
-    uint64_t growth_bytes = mend_min_u64(GROWTH_BYTES, reserve_bytes / GROWTHS_OF_RESERVE);
-    mend_space_init(&heap->space, heap->driver, device->granularity_bytes, reserve_bytes,
-                    growth_bytes);
+    uint64_t address_reservation_bytes = address_reservation_of(heap);
+    uint64_t growth_bytes =
+        mend_min_u64(GROWTH_BYTES, address_reservation_bytes / GROWTHS_OF_RESERVE);
+    mend_space_init(&heap->space, heap->driver, device->granularity_bytes,
+                    address_reservation_bytes, growth_bytes);
     mend_space_init_borrower(&heap->range_space, &heap->space);
     mend_layout_init(heap);
     mend_graph_pools_init(heap);

@@ -291,7 +291,7 @@ typedef struct mend_heap_config {
     uint64_t in_one_chunk_bytes;  /* blocks from this size on lie in one chunk each */
     uint64_t guard_bytes;         /* at least so much behind each block is not the program's */
     struct mend_ration *ration;   /* what the pool leaves to others; NULL: all is its own */
-    uint64_t reserve_bytes;
+    uint64_t address_reservation_bytes;
     int strategy;                       /* 1 to 5; 0: the default */
     const struct mend_helpers *helpers; /* of the pool; `alloc` */
     mend_placement placement;           /* filled at creation */

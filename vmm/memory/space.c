@@ -17,14 +17,15 @@ MEND_TREE_ORDER_BY_TWO(compare_size, mend_gap, by_size, size_bytes, address);
 MEND_TREE_ORDER(compare_reservations, mend_reservation, by_address, address);
 
 void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page_bytes,
-                     uint64_t reserve_bytes, uint64_t growth_bytes)
+                     uint64_t address_reservation_bytes, uint64_t growth_bytes)
 {
     assert(mend_is_power_of_two(page_bytes));
-    assert(reserve_bytes > 0);
+    assert(address_reservation_bytes > 0);
     *space = (mend_space){.driver = driver,
                           .page_bytes = page_bytes,
-                          .reserve_bytes = mend_align_up(reserve_bytes, page_bytes),
-                          .ask_bytes = mend_align_up(reserve_bytes, page_bytes),
+                          .address_reservation_bytes =
+                              mend_align_up(address_reservation_bytes, page_bytes),
+                          .ask_bytes = mend_align_up(address_reservation_bytes, page_bytes),
                           .refused_bytes = UINT64_MAX,
                           .growth_bytes = mend_align_up(growth_bytes, page_bytes)};
     mend_slab_init(&space->gap_slab, sizeof(mend_gap));
@@ -297,7 +298,7 @@ static bool find_tight(const mend_space *space, const place *p, uint64_t *addres
  * size that succeeds becomes ask_bytes. */
 static mend_status reserve_fewer(mend_space *space, const place *p)
 {
-    assert(space->ask_bytes <= space->reserve_bytes);
+    assert(space->ask_bytes <= space->address_reservation_bytes);
     uint64_t exact_bytes = p->size_bytes + space->page_bytes;
     uint64_t ask_bytes = space->ask_bytes;
     for (int tries = 0; tries < SMALLER_TRIES && ask_bytes / 2 > exact_bytes + p->alignment_bytes;
@@ -364,8 +365,8 @@ static void free_reservation(mend_space *space, mend_reservation *reservation)
     assert(mend_space_room_at(space, reservation->address) ==
            reservation->size_bytes - space->page_bytes);
     drop_gap(space, gap_before(space, reservation->address));
-    space->ask_bytes =
-        mend_max_u64(space->ask_bytes, mend_min_u64(reservation->size_bytes, space->reserve_bytes));
+    space->ask_bytes = mend_max_u64(
+        space->ask_bytes, mend_min_u64(reservation->size_bytes, space->address_reservation_bytes));
     space->refused_bytes = UINT64_MAX;
     space->address_bytes -= reservation->size_bytes;
     mend_tree_remove(&space->reservations_by_address, &reservation->by_address);

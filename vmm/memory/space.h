@@ -44,7 +44,7 @@ typedef struct mend_reservation {
 typedef struct mend_space {
     const mend_driver *driver;
     uint64_t page_bytes;
-    uint64_t reserve_bytes; /* most bytes reserved by one call */
+    uint64_t address_reservation_bytes; /* most bytes reserved by one call */
     uint64_t ask_bytes;     /* bytes to ask the driver for; less after it has refused more */
     uint64_t refused_bytes; /* the smallest size refused since addresses were last freed */
     uint64_t growth_bytes;  /* bytes left free behind a new place, for it to grow */
@@ -63,7 +63,7 @@ typedef struct mend_space {
 } mend_space;
 
 void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page_bytes,
-                     uint64_t reserve_bytes, uint64_t growth_bytes);
+                     uint64_t address_reservation_bytes, uint64_t growth_bytes);
 
 /* One that reserves no more than what is asked for, and that `lender` lends to. */
 void mend_space_init_borrower(mend_space *space, mend_space *lender);
@@ -103,7 +103,8 @@ bool mend_space_holds(const mend_space *space, uint64_t address);
 /* Whether the driver has refused addresses, and still lacks some. */
 static inline bool mend_space_has_few(const mend_space *space)
 {
-    return space->ask_bytes < space->reserve_bytes || space->ask_bytes >= space->refused_bytes;
+    return space->ask_bytes < space->address_reservation_bytes ||
+           space->ask_bytes >= space->refused_bytes;
 }
 
 /* Number of unmapped bytes from `address` on; the gap may begin before it. */

@@ -36,7 +36,8 @@
     X(plain, plain, SWITCH, "off",                                                                 \
       "each block is an allocation of cuMemAlloc of its own, for cudaIpcGetMemHandle and older "   \
       "MPI")                                                                                       \
-    X(reserve, reserve_bytes, BYTES, "twice the device's memory", "addresses reserved at a time")  \
+    X(address_reservation, address_reservation_bytes, BYTES, "twice the device's memory",          \
+      "addresses reserved at a time")                                                              \
     X(in_one_chunk, in_one_chunk_bytes, BYTES, "none",                                             \
       "blocks from this size on lie in one physical allocation each, for libraries that register " \
       "memory: see sharing.md")                                                                    \

@@ -34,8 +34,8 @@ static mend_result check_config(const mend_pool_config *config)
                     "mend_pool_config.limit_bytes and limit_percent are both set; set one of them");
     MEND_INVALID_IF(config->growth_percent != 0 && config->growth_percent < 100,
                     "mend_pool_config.growth_percent is not 0 or 100 to 10000");
-    MEND_INVALID_IF(config->reserve_bytes > LARGEST_CONFIG_BYTES,
-                    "mend_pool_config.reserve_bytes is above 2^60");
+    MEND_INVALID_IF(config->address_reservation_bytes > LARGEST_CONFIG_BYTES,
+                    "mend_pool_config.address_reservation_bytes is above 2^60");
     return MEND_OK;
 }
 
@@ -205,7 +205,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, int check
         .guard_bytes = (checks & MEND_CHECK_GUARD) != 0 ? LEAST_GUARD_BYTES : 0,
         .in_one_chunk_bytes =
             config->in_one_chunk_bytes != 0 ? config->in_one_chunk_bytes : UINT64_MAX,
-        .reserve_bytes = config->reserve_bytes,
+        .address_reservation_bytes = config->address_reservation_bytes,
         .strategy = config->strategy,
         .helpers = &mend_pool_helpers,
     };

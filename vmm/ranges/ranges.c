@@ -191,7 +191,7 @@ static mend_result place(mend_heap *heap, mend_range *range)
         return mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESSES, MEND_CALL_reserve, status,
                             "no addresses are left for a range of %llu bytes; the pool's "
                             "blocks lie in %llu: create ranges before blocks, or set a "
-                            "smaller reserve_bytes",
+                            "smaller address_reservation_bytes",
                             (unsigned long long)range->size_bytes,
                             (unsigned long long)heap->space.address_bytes);
     }

@@ -45,36 +45,40 @@ extern "C" {
  * names it (docs/tuning.md); otherwise it means the default. */
 typedef struct mend_pool_config {
     size_t struct_size;
-    int device;                   /* ordinal of the device */
-    int allow_stream_waits;       /* 0: default, on. -1: off, the pool never makes one stream wait
-                                   * for another (for kernels that spin on each other) */
-    const mend_driver *driver;    /* NULL: CUDA. Borrowed; must outlive the pool */
-    uint64_t limit_bytes;         /* most physical memory that the pool may hold; more than the
-                                   * device has means all of it; less than a page of the device (2
-                                   * MiB on known ones) is refused. 0: all of the device; if the
-                                   * device uses the host's memory, nine tenths of the free memory
-                                   * when the pool is created */
-    uint64_t reserve_bytes;       /* addresses to reserve at a time for requests of one kind (small
-                                   * or large), at most 2^60; 0: twice the device's memory. Less if
-                                   * the driver has fewer, down to the size of one block */
-    int strategy;                 /* 1: fewest driver calls, in large chunks. 5: least memory, in
-                                   * small chunks. 0: 3. The costs: docs/tuning.md */
-    int detect_destroyed_streams; /* 1: streams are destroyed without mend_unregister_stream. Each
-                                   * call asks the driver whether the handle still means the same
-                                   * stream (drivers before CUDA 12.0 cannot tell), and each free
-                                   * records an event. Streams declared by mend_record_stream must
-                                   * live until the block is freed. If a stream was captured during
-                                   * a free, call mend_unregister_stream, or use the stream again,
-                                   * before you destroy it; otherwise the memory stays reserved. 0:
-                                   * off */
-    int limit_percent;            /* 1 to 100: the limit as a percentage of the device's memory, if
-                                   * limit_bytes is 0. 0: limit_bytes applies */
-    int log_level;                /* a mend_log_level: without a sink, log lines of the process of
-                                   * this level or above go to standard error. 0: default, each kind
-                                   * of warning once, but those that a result tells. -1: none */
-    int capture_checks;           /* 0: default, on. -1: only while a graph pool is begun is the
-                                   * driver asked whether a created stream is captured; for a
-                                   * program that captures only in graph pools, or not at all */
+    int device;                         /* ordinal of the device */
+    int allow_stream_waits;             /* 0: default, on. -1: off, the pool never makes one stream
+                                         * wait for another (for kernels that spin on each other) */
+    const mend_driver *driver;          /* NULL: CUDA. Borrowed; must outlive the pool */
+    uint64_t limit_bytes;               /* most physical memory that the pool may hold; more than
+                                         * the device has means all of it; less than a page of the
+                                         * device (2 MiB on known ones) is refused. 0: all of the
+                                         * device; if the device uses the host's memory, nine tenths
+                                         * of the free memory when the pool is created */
+    uint64_t address_reservation_bytes; /* addresses to reserve at a time for requests of one kind
+                                         * (small or large), at most 2^60; 0: twice the device's
+                                         * memory. Less if the driver has fewer, down to the size of
+                                         * one block */
+    int strategy;                       /* 1: fewest driver calls, in large chunks. 5: least memory,
+                                         * in small chunks. 0: 3. The costs: docs/tuning.md */
+    int detect_destroyed_streams;       /* 1: streams are destroyed without mend_unregister_stream.
+                                         * Each call asks the driver whether the handle still means
+                                         * the same stream (drivers before CUDA 12.0 cannot tell),
+                                         * and each free records an event. Streams declared by
+                                         * mend_record_stream must live until the block is freed. If
+                                         * a stream was captured during a free, call
+                                         * mend_unregister_stream, or use the stream again, before
+                                         * you destroy it; otherwise the memory stays reserved. 0:
+                                         * off */
+    int limit_percent;                  /* 1 to 100: the limit as a percentage of the device's
+                                         * memory, if limit_bytes is 0. 0: limit_bytes applies */
+    int log_level;                      /* a mend_log_level: without a sink, log lines of the
+                                         * process of this level or above go to standard error. 0:
+                                         * default, each kind of warning once, but those that a
+                                         * result tells. -1: none */
+    int capture_checks;                 /* 0: default, on. -1: only while a graph pool is begun is
+                                         * the driver asked whether a created stream is captured;
+                                         * for a program that captures only in graph pools, or not
+                                         * at all */
     int rdma;       /* 0: default, on: memory can be registered for GPUDirect RDMA. -1: off */
     uint64_t peers; /* other devices that may access the pool's memory. 0: default, those that can
                      * reach it and have a pool of the same driver in this process. MEND_PEERS_NONE:

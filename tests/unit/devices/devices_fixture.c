@@ -15,7 +15,7 @@ bool devices_open(devices_world *world)
     EXPECT_OK(mend_sim_stream_create(world->sim, NULL, &world->stream));
     world->driver = mend_sim_driver(world->sim);
     world->config.driver = world->driver;
-    world->config.reserve_bytes = 1 * MEND_GIB;
+    world->config.address_reservation_bytes = 1 * MEND_GIB;
     EXPECT_OK(mend_set_default_config(MEND_ALL_DEVICES, &world->config));
     return !mend_test_has_failed();
 }

@@ -151,7 +151,7 @@ static bool open(scenery *s, const making *m)
     s->w.placement.small_chunk_bytes = 256 * KIB;
     s->w.placement.small_request_bytes = 32 * KIB;
     s->w.pool_config.limit_bytes = 12 * MIB;
-    s->w.pool_config.reserve_bytes = 32 * MIB;
+    s->w.pool_config.address_reservation_bytes = 32 * MIB;
     s->w.pool_config.allow_stream_waits = m->allow_stream_waits;
     if (!kit_open(&s->w)) {
         return false;

@@ -5,7 +5,7 @@
 /* What went back to the driver made place for addresses that the call could not use either. */
 KIT_SET_TEST(pool_addresses, a_failed_call_keeps_none_of_its_second_reservation,
              (w->sim_config.memory_bytes = 4 * MEND_MIB, w->sim_config.address_bytes = 6 * MEND_MIB,
-              w->pool_config.reserve_bytes = 2 * MEND_MIB))
+              w->pool_config.address_reservation_bytes = 2 * MEND_MIB))
 {
     void *block = kit_alloc(w, MEND_MIB, w->streams[0]);
     kit_free(w, block, w->streams[0]);

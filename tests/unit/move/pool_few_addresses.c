@@ -172,7 +172,7 @@ MEND_TEST(pool_few_addresses, ranges_borrow_those_of_blocks)
         mend_world_init(&w);
         w.sim_config.memory_bytes = 96 * MEND_MIB;
         w.sim_config.address_bytes = 256 * MEND_MIB;
-        w.pool_config.reserve_bytes = way == SMALLER_RESERVATIONS ? 16 * MEND_MIB : 0;
+        w.pool_config.address_reservation_bytes = way == SMALLER_RESERVATIONS ? 16 * MEND_MIB : 0;
         ASSERT_TRUE(kit_open(&w));
         for (int step = 0; step < 2; step++) {
             if ((step == 0) == (way == RANGES_FIRST)) {
@@ -187,7 +187,7 @@ MEND_TEST(pool_few_addresses, ranges_borrow_those_of_blocks)
         }
         EXPECT_TRUE(mend_world_check(&w));
         EXPECT_ERROR(OUT_OF_ADDRESSES, mend_range_create(w.pool, 200 * MEND_MIB, NULL, &large));
-        kit_expect_words("create ranges before blocks, or set a smaller reserve_bytes");
+        kit_expect_words("create ranges before blocks, or set a smaller address_reservation_bytes");
         for (int i = 0; i < 6; i++) {
             EXPECT_OK(mend_range_decommit(ranges[i], 0, 8 * MEND_MIB, NULL));
             EXPECT_OK(mend_range_destroy(ranges[i], NULL));

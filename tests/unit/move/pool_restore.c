@@ -22,12 +22,12 @@ static void release(rig *r, int i)
 }
 
 /* One chunk of eight blocks, of which the second and the sixth live: two clusters. */
-static bool open_rig(rig *r, uint64_t reserve_bytes)
+static bool open_rig(rig *r, uint64_t address_reservation_bytes)
 {
     *r = (rig){.blocks = {NULL}};
     mend_world_init(&r->w);
     r->w.sim_config.memory_bytes = 8 * CHUNK;
-    r->w.pool_config.reserve_bytes = reserve_bytes;
+    r->w.pool_config.address_reservation_bytes = address_reservation_bytes;
     if (!kit_open(&r->w)) {
         return false;
     }

@@ -31,8 +31,9 @@ static void restore_environment(char *saved)
 
 static bool open_by_environment(mend_world *w)
 {
-    char *saved = set_environment("limit:5MiB,strategy:5,reserve:1GiB,stream_waits:off");
-    bool is_open = kit_open_set(w, w->pool_config.reserve_bytes = 64 * MEND_MIB);
+    char *saved =
+        set_environment("limit:5MiB,strategy:5,address_reservation:1GiB,stream_waits:off");
+    bool is_open = kit_open_set(w, w->pool_config.address_reservation_bytes = 64 * MEND_MIB);
     restore_environment(saved);
     return is_open;
 }
@@ -41,7 +42,8 @@ KIT_TEST_IN(pool_config, the_environment_fills_what_the_program_left_open, open_
 {
     EXPECT_STATS(w, limit_bytes, 5 * MEND_MIB);
     EXPECT_INT_EQ(5, w->pool->heap.config.strategy);
-    EXPECT_U64_EQ(64 * MEND_MIB, w->pool->heap.config.reserve_bytes); /* the program's */
+    EXPECT_U64_EQ(64 * MEND_MIB, w->pool->heap.config.address_reservation_bytes); /* the
+                                                                                   * program's */
     EXPECT_FALSE(w->pool->heap.config.allow_stream_waits);
     kit_alloc(w, 5 * MEND_MIB, NULL);
     kit_expect_none(w, 512, NULL, "");

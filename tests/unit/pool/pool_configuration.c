@@ -47,18 +47,19 @@ MEND_TEST(pool_configuration, an_item_changes_its_field_alone)
     EXPECT_TRUE(are_same(&expected, &config));
     config = read_ok("");
     EXPECT_TRUE(are_same(&expected, &config));
-    expected.reserve_bytes = 4096;
-    config = read_ok("reserve:4096");
+    expected.address_reservation_bytes = 4096;
+    config = read_ok("address_reservation:4096");
     EXPECT_TRUE(are_same(&expected, &config));
 }
 
 MEND_TEST(pool_configuration, every_key_sets_its_field)
 {
-    mend_pool_config config = read_ok("limit:64GiB,reserve:1TiB,"
+    mend_pool_config config = read_ok("limit:64GiB,address_reservation:1TiB,"
                                       "stream_waits:off,detect_destroyed_streams:on,"
                                       "strategy:4,rdma:off,peers:1+3,log:info");
     EXPECT_INT_EQ(-1, config.rdma);
-    EXPECT_FIELDS(config, peers, 10, limit_bytes, 64 * MEND_GIB, reserve_bytes, MEND_TIB);
+    EXPECT_FIELDS(config, peers, 10, limit_bytes, 64 * MEND_GIB, address_reservation_bytes,
+                  MEND_TIB);
     EXPECT_INT_EQ(-1, config.allow_stream_waits);
     EXPECT_INT_EQ(1, config.detect_destroyed_streams);
     EXPECT_INT_EQ(4, config.strategy);
@@ -81,10 +82,10 @@ MEND_TEST(pool_configuration, bytes_are_whole_numbers_with_a_unit_or_none)
 MEND_TEST(pool_configuration, a_fraction_has_a_unit)
 {
     EXPECT_U64_EQ(3 * MEND_GIB / 2, read_ok("limit:1.5GiB").limit_bytes);
-    EXPECT_U64_EQ(768, read_ok("reserve:0.75KiB").reserve_bytes);
+    EXPECT_U64_EQ(768, read_ok("address_reservation:0.75KiB").address_reservation_bytes);
     EXPECT_U64_EQ(3 * MEND_MIB / 2, read_ok("limit:01.500000000MiB").limit_bytes);
     /* Up to whole bytes. */
-    EXPECT_U64_EQ(107374183, read_ok("reserve:0.1GiB").reserve_bytes);
+    EXPECT_U64_EQ(107374183, read_ok("address_reservation:0.1GiB").address_reservation_bytes);
     EXPECT_U64_EQ(1, read_ok("limit:0.000000001KiB").limit_bytes);
     EXPECT_U64_EQ(UINT64_C(1) << 60, read_ok("limit:1048576.0TiB").limit_bytes);
     EXPECT_REFUSED("limit:1.5", "limit", "\"1.5\"", "a size in bytes has no fraction");
@@ -106,7 +107,7 @@ MEND_TEST(pool_configuration, a_limit_may_be_a_part_of_the_device)
     EXPECT_REFUSED("limit:101%", "limit", "\"101%\"");
     EXPECT_REFUSED("limit:1.5%", "limit", "\"1.5%\"");
     EXPECT_REFUSED("limit:%", "limit", "\"%\"", "90%");
-    EXPECT_REFUSED("reserve:90%", "reserve", "\"90%\"");
+    EXPECT_REFUSED("address_reservation:90%", "address_reservation", "\"90%\"");
     EXPECT_REFUSED("limit:90%,limit:1GiB", "limit");
 }
 
@@ -245,7 +246,7 @@ MEND_TEST(pool_configuration, every_field_that_the_program_set_stays)
     MEND_CONFIGURATION(X)
 #undef X
     mend_pool_config before = config;
-    EXPECT_OK(mend_configuration_read("limit:9,reserve:9,stream_waits:off,strategy:5,"
+    EXPECT_OK(mend_configuration_read("limit:9,address_reservation:9,stream_waits:off,strategy:5,"
                                       "detect_destroyed_streams:off",
                                       &config));
     EXPECT_TRUE(are_same(&before, &config));
@@ -269,25 +270,25 @@ MEND_TEST(pool_configuration, unknown_keys_are_named_beside_the_known)
     EXPECT_REFUSED("limit_bytes:1", "\"limit_bytes\"");
     EXPECT_REFUSED("lim:1", "\"lim\"");
     EXPECT_REFUSED(":1", "\"\"");
-    EXPECT_REFUSED("limit:1GiB,reserve:2MiB,strategy:7", "strategy", "\"7\"");
+    EXPECT_REFUSED("limit:1GiB,address_reservation:2MiB,strategy:7", "strategy", "\"7\"");
 }
 
 MEND_TEST(pool_configuration, items_are_a_key_and_a_value_without_white_space)
 {
-    EXPECT_REFUSED("limit:1,reserve:2,limit:3", "limit", "twice", "\"3\"");
+    EXPECT_REFUSED("limit:1,address_reservation:2,limit:3", "limit", "twice", "\"3\"");
     EXPECT_REFUSED("limit:0,limit:0", "limit", "twice");
     EXPECT_REFUSED("detect_destroyed_streams:off,detect_destroyed_streams:off",
                    "detect_destroyed_streams", "twice");
     EXPECT_REFUSED(",", "empty item", "key:value");
     EXPECT_REFUSED("limit:1,", "empty item");
     EXPECT_REFUSED(",limit:1", "empty item");
-    EXPECT_REFUSED("limit:1,,reserve:1", "empty item");
+    EXPECT_REFUSED("limit:1,,address_reservation:1", "empty item");
     EXPECT_REFUSED("limit", "\"limit\"", "key:value");
     EXPECT_REFUSED("limit=1GiB", "\"limit=1GiB\"", "key:value");
     EXPECT_REFUSED("limit:", "limit is \"\"", "GiB");
     EXPECT_REFUSED("limit:1:2", "limit is \"1:2\"");
     EXPECT_REFUSED(" ", "white space");
-    EXPECT_REFUSED("limit:1, reserve:2", "white space", "\" reserve:2\"");
+    EXPECT_REFUSED("limit:1, address_reservation:2", "white space", "\" address_reservation:2\"");
     EXPECT_REFUSED("limit: 1", "white space", "\"limit: 1\"");
     EXPECT_REFUSED("limit:1 GiB", "white space");
     EXPECT_REFUSED("limit:1\n", "white space");
@@ -304,13 +305,14 @@ MEND_TEST(pool_configuration, other_sizes_are_refused)
         strcat(text, word);
         EXPECT_REFUSED(text, "MEND_CONF");
     }
-    EXPECT_REFUSED("reserve:64GB",
-                   "MEND_CONF: reserve is \"64GB\"; it takes a whole number of bytes "
+    EXPECT_REFUSED("address_reservation:64GB",
+                   "MEND_CONF: address_reservation is \"64GB\"; it takes a whole number of bytes "
                    "up to 2^60, or a number with "
                    "KiB, MiB, GiB or TiB and at most 9 digits behind its point "
                    "(64GiB, 1.5GiB); a size in bytes "
                    "has no fraction"); /* as docs/tuning.md shows it */
-    EXPECT_REFUSED("reserve:1GB", "reserve", "\"1GB\"", "KiB", "MiB", "GiB", "TiB", "2^60");
+    EXPECT_REFUSED("address_reservation:1GB", "address_reservation", "\"1GB\"", "KiB", "MiB", "GiB",
+                   "TiB", "2^60");
 }
 
 MEND_TEST(pool_configuration, messages_hold_long_texts)

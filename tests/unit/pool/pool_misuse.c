@@ -205,7 +205,7 @@ static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream str
     X(INVALID, growth_percent, -1)                                                                 \
     X(INVALID, growth_percent, 99)                                                                 \
     X(INVALID, growth_percent, 10001)                                                              \
-    X(INVALID, reserve_bytes, LARGEST + 1)                                                         \
+    X(INVALID, address_reservation_bytes, LARGEST + 1)                                             \
     X(INVALID, detect_destroyed_streams, -2)                                                       \
     X(INVALID, detect_destroyed_streams, 2)                                                        \
     X(INVALID, strategy, -1)                                                                       \
@@ -303,7 +303,7 @@ SCENE_TEST(pool_misuse, structs_without_a_size_are_refused)
 
 SCENE_TEST(pool_misuse, a_config_of_an_older_version_means_the_defaults)
 {
-    r->config.struct_size = offsetof(mend_pool_config, reserve_bytes);
+    r->config.struct_size = offsetof(mend_pool_config, address_reservation_bytes);
     r->config.detect_destroyed_streams = 77; /* not there, as far as the caller knows */
     EXPECT_OK(mend_pool_create(&r->config, &r->made));
     EXPECT_OK(mend_pool_destroy(r->made));
