@@ -45,13 +45,13 @@ MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
                TRACE_HEAD "0,0,allocate,0x...,7168,0x0\n0,1,allocate,0x...,51200000,0x0\n"
                           "0,2,free,0x...,7168,0x0\n0,3,allocate failure,0x0,51200000,0x",
                "");
-    setenv("MEND_CONF", "log:warning,record:/no/such/folder/a,strategy:2", 1);
+    setenv("MEND_CONF", "log_level:warning,record:/no/such/folder/a,strategy:2", 1);
     /* Its option wins. PyTorch is told to use Mend, unless the user says something else. */
     const char *nothing = "nothing was recorded in ...: no pool of Mend was in the program";
     expect_run(2, command_line("record -o '%s' -- sh -c 'echo $MEND_CONF $MEND_TORCH'", file.path),
-               "log:warning,strategy:2 1\n", nothing);
+               "log_level:warning,strategy:2 1\n", nothing);
     expect_run(2, command_line("record -o '%s' -- sh -c 'echo $MEND_CONF'", file.path),
-               "log:warning,strategy:2\n", nothing);
+               "log_level:warning,strategy:2\n", nothing);
     setenv("MEND_TORCH", "0", 1);
     expect_run(2, command_line("record -o '%s' -- sh -c 'echo $MEND_TORCH'", file.path), "0\n",
                nothing);

@@ -40,7 +40,7 @@ def step(device, number, streams, kept):
 
 def main():
     kept = []
-    os.environ["MEND_CONF"] = "stream_waits:off"
+    os.environ["MEND_CONF"] = "allow_stream_waits:off"
     with libmend.simulate(96 * MIB) as device:
         streams = 0, device.stream()
         libmend.name_stream(streams[1], "copies")

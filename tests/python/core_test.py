@@ -21,9 +21,9 @@ class Configured(ProgramTest):
             """
             import os
             libmend.configure(limit="64MiB", idle_ms=500, observe=None)
-            libmend.configure(stream_waits=False)
+            libmend.configure(allow_stream_waits=False)
             said = os.environ["MEND_CONF"]
-            assert said == "strategy:2,limit:64MiB,idle_ms:500,stream_waits:off", said
+            assert said == "strategy:2,limit:64MiB,idle_ms:500,allow_stream_waits:off", said
             device = libmend.simulate(1 << 30)
             assert not libmend._devices.has_pool(0)
             assert libmend.stats()["limit_bytes"] == 64 << 20

@@ -138,13 +138,13 @@ static void refuse_pools(trial *t)
     }
     WRONG_FIELDS(X)
 #undef X
-    static const char *const texts[] = {"limit",      "limit:0%",
-                                        "limit:1.5",  "strategy:9",
-                                        "peers:1+",   "shareable:yes",
-                                        "rdma:no",    "limit_file:",
-                                        "idle_ms:0",  "strategy:9,",
-                                        "log:loud",   "nothing:1",
-                                        "limit:1EiB", "address_reservation:",
+    static const char *const texts[] = {"limit",          "limit:0%",
+                                        "limit:1.5",      "strategy:9",
+                                        "peers:1+",       "shareable:yes",
+                                        "rdma:no",        "limit_file:",
+                                        "idle_ms:0",      "strategy:9,",
+                                        "log_level:loud", "nothing:1",
+                                        "limit:1EiB",     "address_reservation:",
                                         "peers:63"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         setenv("MEND_CONF", texts[i], 1);
@@ -253,7 +253,7 @@ void trial_configure_by_text(mend_pool_config *config)
     say_bytes(&to, "soft_limit", &config->soft_limit_bytes);
     say_bytes(&to, "keep_free", &config->keep_free_bytes);
     say_bytes(&to, "address_reservation", &config->address_reservation_bytes);
-    say_switch(&to, "stream_waits", &config->allow_stream_waits);
+    say_switch(&to, "allow_stream_waits", &config->allow_stream_waits);
     say_switch(&to, "detect_destroyed_streams", &config->detect_destroyed_streams);
     say(&to, "shareable", sharing[config->shareable]);
     config->shareable = 0;

@@ -359,7 +359,7 @@ def test_itself(tree):
     assert lies("[x](../vmm/map/magic.c)") == lies("see `map/magic.c`") == 1
     good = ("`./run check`", "`libmend replay --policy mend,expandable --capacity 1.05x`",
             "    bench/report.py --mend X \\\n        --compact TRACE\n",
-            "`MEND_CONF=log:info,strategy:1`", "`libmend.torch.sleep_tag`, `mend.h`",
+            "`MEND_CONF=log_level:info,strategy:1`", "`libmend.torch.sleep_tag`, `mend.h`",
             "```\nctest --preset dev -L unit\n```\n")
     bad = ("`./run away`", "`libmend cook`", "`libmend replay --gently`",
            "`libmend replay --policy wise`",

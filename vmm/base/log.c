@@ -58,7 +58,8 @@ static void write_line(mend_log_level level, uint64_t kind, const char *format, 
     if (sink != NULL) {
         sink(context, level, line);
     } else { /* one write, so that lines of several threads do not mix; a failed one is ignored */
-        static const char once[] = " (Told once; MEND_CONF=log:warning tells all, log:off none.)";
+        static const char once[] =
+            " (Told once; MEND_CONF=log_level:warning tells all, log_level:off none.)";
         char text[MEND_MESSAGE_BYTES + sizeof(once) + 8];
         int length = snprintf(text, sizeof(text), "mend: %s%s\n", line, is_default ? once : "");
         (void)!write(STDERR_FILENO, text, (size_t)length);

@@ -1,6 +1,6 @@
 /*
- * Settings for programs that cannot be edited: MEND_CONF="limit:64GiB,stream_waits:off" in the
- * environment sets the fields of mend_pool_config that the program left at their defaults.
+ * Settings for programs that cannot be edited: MEND_CONF="limit:64GiB,allow_stream_waits:off" in
+ * the environment sets the fields of mend_pool_config that the program left at their defaults.
  */
 #ifndef MEND_POOL_CONFIGURATION_H
 #define MEND_POOL_CONFIGURATION_H
@@ -41,10 +41,10 @@
     X(in_one_chunk, in_one_chunk_bytes, BYTES, "none",                                             \
       "blocks from this size on lie in one physical allocation each, for libraries that register " \
       "memory: see sharing.md")                                                                    \
-    X(stream_waits, allow_stream_waits, SWITCH, "on",                                              \
+    X(allow_stream_waits, allow_stream_waits, SWITCH, "on",                                        \
       "one stream may be made to wait for another on the device; off for kernels that spin on "    \
       "each other")                                                                                \
-    X(context_fences, allow_context_fences, SWITCH, "on",                                          \
+    X(allow_context_fences, allow_context_fences, SWITCH, "on",                                    \
       "before it grows, Mend may wait for the whole context; off if the program captures on "      \
       "streams that Mend never sees")                                                              \
     X(detect_destroyed_streams, detect_destroyed_streams, SWITCH, "off",                           \
@@ -66,7 +66,7 @@
       "other processes can import what a pool exports, and PyTorch can send tensors to them; the " \
       "device must support it, but for auto, which is off where it does not. fabric: also by "     \
       "fabric handles, where the device has them")                                                 \
-    X(log, log_level, LOG, "each warning once",                                                    \
+    X(log_level, log_level, LOG, "each warning once",                                              \
       "log lines go to standard error unless the program has a sink: off, warning (out of "        \
       "memory, "                                                                                   \
       "a limit below what is held, blocks that are live when a pool is destroyed), info (also "    \

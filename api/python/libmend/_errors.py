@@ -79,7 +79,7 @@ def in_words_of_python(message: str) -> str:
         message = message.replace(f"mend_pool_config.{value}", f"{key} of MEND_CONF")
     message = re.sub(r"\bmend_(?:range|sleep)_options\.|\bmend_sleep_rule\.", "", message)
     message = re.sub(
-        r"\bmend_pool_config\.(?:allow_)?(\w+?)(?:_bytes|_level|_percent)?\b",
+        r"\bmend_pool_config\.(\w+?)(?:_bytes|_percent)?\b",
         r"\1 of MEND_CONF",
         message,
     )

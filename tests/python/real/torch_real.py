@@ -214,7 +214,7 @@ class Real(Programs):
             assert waits() == (1, all_waits + 1), waits()
             torch.cuda.reset_accumulated_memory_stats()
             assert waits() == (0, 0), waits()
-            """, MEND_CONF="stream_waits:off")
+            """, MEND_CONF="allow_stream_waits:off")
 
     def test_the_fraction_and_the_cache(self):
         self.succeeds("""

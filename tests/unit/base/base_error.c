@@ -183,7 +183,7 @@ static void expect_on_standard_error(int level, const char *expected)
     EXPECT_STR_EQ(expected, text);
 }
 
-#define ONCE " (Told once; MEND_CONF=log:warning tells all, log:off none.)\n"
+#define ONCE " (Told once; MEND_CONF=log_level:warning tells all, log_level:off none.)\n"
 
 MEND_TEST(base_log, tells_each_kind_of_warning_once_by_default)
 {

@@ -32,7 +32,7 @@ static void restore_environment(char *saved)
 static bool open_by_environment(mend_world *w)
 {
     char *saved =
-        set_environment("limit:5MiB,strategy:5,address_reservation:1GiB,stream_waits:off");
+        set_environment("limit:5MiB,strategy:5,address_reservation:1GiB,allow_stream_waits:off");
     bool is_open = kit_open_set(w, w->pool_config.address_reservation_bytes = 64 * MEND_MIB);
     restore_environment(saved);
     return is_open;

@@ -55,8 +55,8 @@ MEND_TEST(pool_configuration, an_item_changes_its_field_alone)
 MEND_TEST(pool_configuration, every_key_sets_its_field)
 {
     mend_pool_config config = read_ok("limit:64GiB,address_reservation:1TiB,"
-                                      "stream_waits:off,detect_destroyed_streams:on,"
-                                      "strategy:4,rdma:off,peers:1+3,log:info");
+                                      "allow_stream_waits:off,detect_destroyed_streams:on,"
+                                      "strategy:4,rdma:off,peers:1+3,log_level:info");
     EXPECT_INT_EQ(-1, config.rdma);
     EXPECT_FIELDS(config, peers, 10, limit_bytes, 64 * MEND_GIB, address_reservation_bytes,
                   MEND_TIB);
@@ -138,8 +138,8 @@ MEND_TEST(pool_configuration, growth_is_a_percentage_from_100_on)
 
 MEND_TEST(pool_configuration, switches_are_on_or_off)
 {
-    EXPECT_INT_EQ(1, read_ok("stream_waits:on").allow_stream_waits);
-    EXPECT_INT_EQ(-1, read_ok("stream_waits:off").allow_stream_waits);
+    EXPECT_INT_EQ(1, read_ok("allow_stream_waits:on").allow_stream_waits);
+    EXPECT_INT_EQ(-1, read_ok("allow_stream_waits:off").allow_stream_waits);
     EXPECT_INT_EQ(1, read_ok("detect_destroyed_streams:on").detect_destroyed_streams);
     EXPECT_INT_EQ(-1, read_ok("detect_destroyed_streams:off").detect_destroyed_streams);
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
@@ -147,13 +147,13 @@ MEND_TEST(pool_configuration, switches_are_on_or_off)
     config.shareable = -1;
     EXPECT_OK(mend_configuration_read("detect_destroyed_streams:on,shareable:on", &config));
     EXPECT_FIELDS(config, detect_destroyed_streams, -1, shareable, -1);
-    EXPECT_REFUSED("stream_waits:yes", "stream_waits", "\"yes\"", "on or off");
+    EXPECT_REFUSED("allow_stream_waits:yes", "allow_stream_waits", "\"yes\"", "on or off");
     EXPECT_REFUSED("detect_destroyed_streams:1", "detect_destroyed_streams", "\"1\"", "on or off");
     EXPECT_REFUSED("detect_destroyed_streams:ON", "detect_destroyed_streams", "\"ON\"",
                    "on or off");
-    EXPECT_REFUSED("stream_waits:", "stream_waits", "\"\"", "on or off");
-    EXPECT_REFUSED("stream_waits:onn", "\"onn\"");
-    EXPECT_REFUSED("stream_waits:o", "\"o\"");
+    EXPECT_REFUSED("allow_stream_waits:", "allow_stream_waits", "\"\"", "on or off");
+    EXPECT_REFUSED("allow_stream_waits:onn", "\"onn\"");
+    EXPECT_REFUSED("allow_stream_waits:o", "\"o\"");
 }
 
 MEND_TEST(pool_configuration, observers_are_a_list_and_what_follows_is_another_item)
@@ -206,11 +206,11 @@ MEND_TEST(pool_configuration, levels_are_small_numbers_or_names)
 {
     EXPECT_INT_EQ(5, read_ok("strategy:5").strategy);
     EXPECT_REFUSED("strategy:4294967297", "strategy", "\"4294967297\"");
-    EXPECT_INT_EQ(MEND_LOG_DEBUG, read_ok("log:debug").log_level);
-    EXPECT_INT_EQ(MEND_LOG_WARNING, read_ok("log:warning").log_level);
-    EXPECT_REFUSED("log:on", "log", "\"on\"", "debug, info, warning or off");
-    EXPECT_INT_EQ(-1, read_ok("log:off").log_level);
-    EXPECT_REFUSED("log:3", "log", "\"3\"");
+    EXPECT_INT_EQ(MEND_LOG_DEBUG, read_ok("log_level:debug").log_level);
+    EXPECT_INT_EQ(MEND_LOG_WARNING, read_ok("log_level:warning").log_level);
+    EXPECT_REFUSED("log_level:on", "log_level", "\"on\"", "debug, info, warning or off");
+    EXPECT_INT_EQ(-1, read_ok("log_level:off").log_level);
+    EXPECT_REFUSED("log_level:3", "log_level", "\"3\"");
     EXPECT_INT_EQ(0, read_ok("shareable:off").shareable);
     EXPECT_INT_EQ(1, read_ok("shareable:on").shareable);
     EXPECT_INT_EQ(MEND_SHAREABLE_FABRIC, read_ok("shareable:fabric").shareable);
@@ -246,9 +246,10 @@ MEND_TEST(pool_configuration, every_field_that_the_program_set_stays)
     MEND_CONFIGURATION(X)
 #undef X
     mend_pool_config before = config;
-    EXPECT_OK(mend_configuration_read("limit:9,address_reservation:9,stream_waits:off,strategy:5,"
-                                      "detect_destroyed_streams:off",
-                                      &config));
+    EXPECT_OK(
+        mend_configuration_read("limit:9,address_reservation:9,allow_stream_waits:off,strategy:5,"
+                                "detect_destroyed_streams:off",
+                                &config));
     EXPECT_TRUE(are_same(&before, &config));
 }
 
