@@ -147,9 +147,9 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_soft_limit_bytes  MODEL(soft_limit_bytes)
 #define RULE_soft_limit_passed GROWS(soft_limit_passed, l->t->has_soft_limit ? REQUESTS : 0)
 /* Less than the limit only once others held memory of the device, or the driver kept some. */
-#define RULE_attainable_bytes                                                                      \
-    (l->is->attainable_bytes <= l->is->limit_bytes &&                                              \
-     (l->is->attainable_bytes == l->is->limit_bytes || l->t->had_others))
+#define RULE_effective_limit_bytes                                                                 \
+    (l->is->effective_limit_bytes <= l->is->limit_bytes &&                                         \
+     (l->is->effective_limit_bytes == l->is->limit_bytes || l->t->had_others))
 #define RULE_allocated_bytes                 ALL(allocated_bytes)
 #define RULE_allocated_requested_bytes       ALL(allocated_requested_bytes)
 #define RULE_peak_live_bytes                 ALL(peak_live_bytes)

@@ -78,7 +78,7 @@
     X(peak_large_live_bytes, "B", "most bytes in them")                                            \
     X(peak_large_requested_bytes, "B", "most bytes asked for in them")                             \
     X(peak_large_reserved_bytes, "B", "most physical memory mapped in the large zone")             \
-    X(attainable_bytes, "B", "limit_bytes; less if the device has less, or refuses more")          \
+    X(effective_limit_bytes, "B", "limit_bytes; less if the device has less, or refuses more")     \
     X(peer_devices, "1", "other devices that may use the pool's memory")                           \
     X(captures, "1", "captures outside of graph pools whose memory is kept for their graphs")      \
     X(pinned_bytes, "B", "of reserved_bytes, in chunks with a pin or an export")                   \

@@ -62,7 +62,7 @@ static void *request(scene *s, mend_result expected, uint64_t size_bytes)
 
 static uint64_t attainable_mib(scene *s)
 {
-    return mend_world_stats(&s->w).attainable_bytes / MEND_MIB;
+    return mend_world_stats(&s->w).effective_limit_bytes / MEND_MIB;
 }
 
 /* 8 MiB live, and the pool knows that there are 2 more. */

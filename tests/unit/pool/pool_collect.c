@@ -164,7 +164,7 @@ MEND_TEST(pool_collect, two_pools_hold_no_more_than_the_limit_they_share)
     void *block = kit_alloc(&a, 5 * MEND_MIB, NULL);
     kit_alloc(&b, 3 * MEND_MIB, NULL);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(b.pool, MEND_MIB, NULL, &pointer));
-    EXPECT_STATS(&b, attainable_bytes, 3 * MEND_MIB);
+    EXPECT_STATS(&b, effective_limit_bytes, 3 * MEND_MIB);
     kit_free(&a, block, NULL);
     EXPECT_OK(mend_trim(a.pool, 2 * MEND_MIB, MEND_TRIM_IDLE, NULL));
     uint64_t left = 5 * MEND_MIB - reserved(&a);

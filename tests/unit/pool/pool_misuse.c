@@ -236,7 +236,7 @@ static mend_stats stats_but_failures(mend_pool *pool)
     stats.driver_failures = 0;
     stats.cached_blocks = 0; /* a search for room flushes the front cache */
     stats.cached_bytes = 0;
-    stats.attainable_bytes = 0; /* it asks the device */
+    stats.effective_limit_bytes = 0; /* it asks the device */
     return stats;
 }
 

@@ -87,7 +87,7 @@ MEND_TEST(survivors_sleep, a_refused_wake_tells_what_the_device_can_give)
     EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, NULL, NULL));
     mend_sim_set_foreign_bytes(r.w.sim, 0, 64 * MEND_MIB - 3 * SLEEP_BLOCK);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_wake(r.w.pool, NULL, 0, NULL));
-    EXPECT_U64_EQ(3 * SLEEP_BLOCK, mend_world_stats(&r.w).attainable_bytes);
+    EXPECT_U64_EQ(3 * SLEEP_BLOCK, mend_world_stats(&r.w).effective_limit_bytes);
     mend_sim_set_foreign_bytes(r.w.sim, 0, 0);
     EXPECT_RESULT(MEND_OK, mend_wake(r.w.pool, NULL, 0, NULL));
     sleep_rig_close(&r);
