@@ -110,7 +110,7 @@ static void add_device(words *to, const mend_shortfall *shortfall,
                     amount(others, shortfall->device_others_bytes - foreign_bytes));
     }
     if (shortfall->device_kept_bytes > 0) {
-        append_text(to, "%s is kept free (keep_free of MEND_CONF). ",
+        append_text(to, "%s is kept free (min_free of MEND_CONF). ",
                     amount(others, shortfall->device_kept_bytes));
     }
     append_text(to, "Mend has %s memory in use. ", amount(held, shortfall->reserved_bytes));

@@ -251,7 +251,7 @@ void trial_configure_by_text(mend_pool_config *config)
         config->growth_percent = 0;
     }
     say_bytes(&to, "soft_limit", &config->soft_limit_bytes);
-    say_bytes(&to, "keep_free", &config->keep_free_bytes);
+    say_bytes(&to, "min_free", &config->min_free_bytes);
     say_bytes(&to, "address_reservation", &config->address_reservation_bytes);
     say_switch(&to, "allow_stream_waits", &config->allow_stream_waits);
     say_switch(&to, "detect_destroyed_streams", &config->detect_destroyed_streams);

@@ -11,7 +11,7 @@
 
 #define LLU(value) ((unsigned long long)(value))
 
-static uint64_t keep_free_bytes(const trial *t)
+static uint64_t min_free_bytes(const trial *t)
 {
     return t->device_bytes * t->config.keep_free_percent / 100;
 }
@@ -53,7 +53,7 @@ static bool make_file(trial *t)
 
 bool trial_open_ration(trial *t, mend_pool_config *config)
 {
-    config->keep_free_bytes = keep_free_bytes(t);
+    config->min_free_bytes = min_free_bytes(t);
     if (t->config.file_percent == 0) {
         return true;
     }
@@ -83,7 +83,7 @@ static uint64_t claimed_by_pools(const trial *t)
 
 uint64_t trial_owed_bytes(trial *t)
 {
-    const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes + keep_free_bytes(t);
+    const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes + min_free_bytes(t);
     return held_bytes - mend_min_u64(held_bytes, t->device_bytes);
 }
 
@@ -98,7 +98,7 @@ static uint64_t room_with(trial *t, uint64_t given_bytes)
 {
     const mend_sim_ledger ledger = trial_ledger(t);
     const uint64_t held_bytes =
-        t->foreign_bytes + ledger.chunk_bytes + ledger.plain_bytes + keep_free_bytes(t);
+        t->foreign_bytes + ledger.chunk_bytes + ledger.plain_bytes + min_free_bytes(t);
     const uint64_t there_bytes = t->device_bytes + given_bytes;
     const uint64_t own_bytes = ledger.chunk_bytes + ledger.plain_bytes;
     const uint64_t quota_bytes = t->quota_bytes + given_bytes;
@@ -205,7 +205,7 @@ void trial_end_member(trial *t)
 void trial_judge_creation(trial *t)
 {
     const uint64_t chunk_bytes = trial_ledger(t).chunk_bytes;
-    const uint64_t held_bytes = chunk_bytes + t->foreign_bytes + keep_free_bytes(t);
+    const uint64_t held_bytes = chunk_bytes + t->foreign_bytes + min_free_bytes(t);
     trial_claim(t, TRIAL_RULE,
                 t->config.keep_free_percent == 0 || trial_is_faulty(t) ||
                     held_bytes <= t->device_bytes,
@@ -312,8 +312,8 @@ static bool waits_for_copies(const mend_heap *heap)
  * pool should keep, nothing idle is left in it; but it gives no more for what importers keep. */
 void trial_judge_collection(trial *t, int pool)
 {
-    const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes +
-                                keep_free_bytes(t) - trial_kept_by_importers(t);
+    const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes + min_free_bytes(t) -
+                                trial_kept_by_importers(t);
     trial_claim(t, TRIAL_LIVENESS,
                 held_bytes <= t->device_bytes || waits_for_copies(&t->pools[pool].pool->heap) ||
                     idle_bytes(t, pool) == 0 || trial_may_be_captured(t),

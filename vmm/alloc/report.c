@@ -354,7 +354,7 @@ static const char *last_words(const mend_heap *heap, const mend_request *request
             return "Importers may hold memory that this pool exported and gave back, until they "
                    "close it or end (importers_bytes)";
         }
-        return "Others hold memory of the GPU, or it is kept from this pool (keep_free_bytes, "
+        return "Others hold memory of the GPU, or it is kept from this pool (min_free_bytes, "
                "limit_file, MPS): stop them, allow more, or free memory here";
     }
     if (request->size_bytes > heap->config.limit_bytes) {

@@ -125,7 +125,7 @@ static bool trim_others(const mend_seek *seek)
     mend_pool *pool = POOL_OF(heap);
     const uint64_t bytes = seek->lacking_bytes;
     const uint64_t whole_bytes = bytes + seek->free_bytes;
-    const uint64_t kept_bytes = mend_min_u64(pool->ration.keep_free_bytes, UINT64_MAX - bytes);
+    const uint64_t kept_bytes = mend_min_u64(pool->ration.min_free_bytes, UINT64_MAX - bytes);
     mend_heap_unlock(heap);
     assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
     bool gave =

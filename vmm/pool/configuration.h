@@ -20,7 +20,7 @@
     X(growth, growth_percent, GROWTH, "none",                                                      \
       "of the most bytes that were live: above it a stream waits on the device for what others "   \
       "freed longest ago, before the pool grows")                                                  \
-    X(keep_free, keep_free_bytes, BYTES, "none",                                                   \
+    X(min_free, min_free_bytes, BYTES, "none",                                                     \
       "of the device's memory, left free for others; the driver is asked before each creation")    \
     X(idle_ms, idle_ms, COUNT, "none",                                                             \
       "milliseconds after which memory that no block has used goes back; a thread sees to it")     \

@@ -249,7 +249,7 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
         heap_config_of(config, pool->observed.checks, info, default_limit_bytes);
     MEND_TRY(check_limit(&heap_config, info));
     heap_config.passes = passes;
-    mend_result result = mend_ration_open(&pool->ration, config->driver, config->keep_free_bytes,
+    mend_result result = mend_ration_open(&pool->ration, config->driver, config->min_free_bytes,
                                           config->limit_file, heap_config.limit_bytes);
     if (result == MEND_OK) {
         bool is_rationed = mend_ration_is_on(&pool->ration);

@@ -98,13 +98,13 @@ void mend_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bool give
 /* ---- ration.c -------------------------------------------------------------------------------- */
 
 typedef struct mend_ration {
-    mend_passing pass;        /* first; this structure must not move */
-    uint64_t keep_free_bytes; /* of the device's memory; constant */
-    bool has_file;            /* constant */
-    mend_mutex mutex;         /* guards the rest; never held while the inner table runs */
+    mend_passing pass;       /* first; this structure must not move */
+    uint64_t min_free_bytes; /* of the device's memory; constant */
+    bool has_file;           /* constant */
+    mend_mutex mutex;        /* guards the rest; never held while the inner table runs */
     mend_limit_slot slot;
     uint64_t wanted_bytes;  /* by all threads that wait */
-    uint64_t kept_bytes;    /* of keep_free_bytes, what was free when the device was asked last */
+    uint64_t kept_bytes;    /* of min_free_bytes, what was free when the device was asked last */
     mend_pointer_map sizes; /* from a chunk's handle to its bytes */
     mend_pointer_map plain_sizes; /* from the address of memory of the driver's own */
     atomic_bool is_lost; /* the file is damaged: all is granted; may be read without the lock */
@@ -113,8 +113,8 @@ typedef struct mend_ration {
 
 /* `path` NULL: no limit is shared. `limit_bytes`: the limit that is. Results as
  * mend_limit_file_open; it is closed in any case. */
-mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner,
-                             uint64_t keep_free_bytes, const char *path, uint64_t limit_bytes);
+mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner, uint64_t min_free_bytes,
+                             const char *path, uint64_t limit_bytes);
 
 /* All chunks were released before, or stay with the driver. */
 void mend_ration_close(mend_ration *ration);
@@ -122,16 +122,16 @@ void mend_ration_close(mend_ration *ration);
 /* Whether the pool is rationed at all. */
 static inline bool mend_ration_is_on(const mend_ration *ration)
 {
-    return ration->keep_free_bytes > 0 || ration->has_file;
+    return ration->min_free_bytes > 0 || ration->has_file;
 }
 
-/* Free memory of the device that `keep_free_bytes` keeps from the pool, when it was asked last; and
+/* Free memory of the device that `min_free_bytes` keeps from the pool, when it was asked last; and
  * what was lacking for that. */
 uint64_t mend_ration_kept_free(mend_ration *ration);
 uint64_t mend_ration_owed_bytes(mend_ration *ration);
 
-/* How much the pool should give back for others: what the device lacks to `keep_free_bytes`, or
- * what other processes wait for; the larger. Needs a current context. */
+/* How much the pool should give back for others: what the device lacks to `min_free_bytes`, or what
+ * other processes wait for; the larger. Needs a current context. */
 typedef struct mend_ration_owed {
     uint64_t bytes;
     uint64_t newest; /* the number of the newest want among them */

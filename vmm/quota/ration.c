@@ -35,9 +35,9 @@ static bool leaves_enough(const mend_ration *ration, uint64_t size_bytes)
 {
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
-    return ration->keep_free_bytes == 0 ||
+    return ration->min_free_bytes == 0 ||
            free_bytes_of(ration, &free_bytes, &total_bytes) != MEND_DRIVER_OK ||
-           (free_bytes >= size_bytes && free_bytes - size_bytes >= ration->keep_free_bytes);
+           (free_bytes >= size_bytes && free_bytes - size_bytes >= ration->min_free_bytes);
 }
 
 /* Claims room for what the map will have; true without a limit file. */
@@ -172,7 +172,7 @@ static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *fre
     uint64_t all_bytes = 0;
     MEND_TRY_CALL(free_bytes_of(ration, &bytes, &all_bytes));
     mend_mutex_lock(&ration->mutex);
-    ration->kept_bytes = mend_min_u64(bytes, ration->keep_free_bytes);
+    ration->kept_bytes = mend_min_u64(bytes, ration->min_free_bytes);
     bytes -= ration->kept_bytes;
     if (ration->has_file) {
         bytes = mend_min_u64(bytes, mend_limit_file_look(&ration->slot, 0).room_bytes);
@@ -187,7 +187,7 @@ static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *fre
 
 uint64_t mend_ration_owed_bytes(mend_ration *ration)
 {
-    return ration->keep_free_bytes - mend_ration_kept_free(ration);
+    return ration->min_free_bytes - mend_ration_kept_free(ration);
 }
 
 uint64_t mend_ration_kept_free(mend_ration *ration)
@@ -198,10 +198,10 @@ uint64_t mend_ration_kept_free(mend_ration *ration)
     return bytes;
 }
 
-mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner,
-                             uint64_t keep_free_bytes, const char *path, uint64_t limit_bytes)
+mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner, uint64_t min_free_bytes,
+                             const char *path, uint64_t limit_bytes)
 {
-    *ration = (mend_ration){.keep_free_bytes = keep_free_bytes};
+    *ration = (mend_ration){.min_free_bytes = min_free_bytes};
     mend_passing_init(&ration->pass, inner);
     ration->pass.table.create = rationed_create;
     ration->pass.table.release = rationed_release;
@@ -234,10 +234,10 @@ mend_ration_owed mend_ration_ask_owed(mend_ration *ration)
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
     mend_ration_owed owed = {0};
-    if (ration->keep_free_bytes > 0 &&
+    if (ration->min_free_bytes > 0 &&
         free_bytes_of(ration, &free_bytes, &total_bytes) == MEND_DRIVER_OK &&
-        free_bytes < ration->keep_free_bytes) {
-        owed.bytes = ration->keep_free_bytes - free_bytes;
+        free_bytes < ration->min_free_bytes) {
+        owed.bytes = ration->min_free_bytes - free_bytes;
     }
     if (ration->has_file) {
         mend_mutex_lock(&ration->mutex);

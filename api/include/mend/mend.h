@@ -90,7 +90,7 @@ typedef struct mend_pool_config {
     uint64_t soft_limit_bytes;   /* above this much physical memory the pool grows only after it has
                                   * tried what needs no growth and called the pressure callbacks:
                                   * see mend_set_soft_limit. 0: none */
-    uint64_t keep_free_bytes;    /* the pool creates nothing that would leave less than this of the
+    uint64_t min_free_bytes;     /* the pool creates nothing that would leave less than this of the
                                   * device's memory free, and MEND_TRIM_SURPLUS gives back while
                                   * less is free. The driver is asked before each creation. 0:
                                   * none */
@@ -339,10 +339,10 @@ typedef enum mend_trim_mode {
  *
  * MEND_TRIM_SURPLUS never waits for the GPU. It gives back chunks that no block has used for
  * mend_pool_config.idle_ms, as far as earlier calls with this mode saw; idle chunks while less of
- * the device is free than keep_free_bytes, while processes of the same limit_file wait for memory,
+ * the device is free than min_free_bytes, while processes of the same limit_file wait for memory,
  * and while the pool is above its soft limit. Call it where the program is idle, or at the end of a
  * step; with mend_pool_config.idle_ms a thread of the library does. Without anything to give back
- * it costs two locks, with keep_free_bytes or limit_file a question to the driver or the file.
+ * it costs two locks, with min_free_bytes or limit_file a question to the driver or the file.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_CAPTURING (MEND_TRIM_WAIT alone: a stream is
  * being captured, so the pool can neither wait nor unmap: trim after the capture);

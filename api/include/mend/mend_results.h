@@ -101,7 +101,7 @@ typedef struct mend_shortfall {
                                      * them, or no host memory to sum them up */
     const mend_owner *suspect;      /* the one that grew most, of those that look like a leak; NULL:
                                      * none does */
-    uint64_t device_kept_bytes;     /* free memory of the device that keep_free_bytes keeps from the
+    uint64_t device_kept_bytes;     /* free memory of the device that min_free_bytes keeps from the
                                      * pool */
 } mend_shortfall;
 

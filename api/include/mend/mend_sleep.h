@@ -158,7 +158,7 @@ typedef struct mend_wake_report {
  *
  * All wake, or none. Idle free chunks of the pool of the sizes that wake are mapped
  * there. Only missing memory is taken from the device, which keeps the rest for others
- * (mend_pool_config.keep_free_bytes). If the limit or the device has no room, the pool makes some
+ * (mend_pool_config.min_free_bytes). If the limit or the device has no room, the pool makes some
  * as a request does of the size of all that lacks memory, without moving live blocks: it gives
  * back its own free memory, then asks peer pools of the device and the pressure callbacks. Waits
  * for the copies only; and for all work of the context, before it answers MEND_ERROR_OUT_OF_MEMORY

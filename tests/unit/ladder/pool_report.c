@@ -71,14 +71,14 @@ KIT_SET_TEST(pool_report, tells_what_the_driver_or_the_program_has_to_give,
     expect_refused(w, 8 * MEND_MIB + 1, "The GPU is smaller than the request");
 }
 
-/* What keep_free_bytes keeps from the pool is nobody else's. */
-KIT_SETTING(keeps_2_mib_free, w->pool_config.keep_free_bytes = 2 * MEND_MIB);
+/* What min_free_bytes keeps from the pool is nobody else's. */
+KIT_SETTING(keeps_2_mib_free, w->pool_config.min_free_bytes = 2 * MEND_MIB);
 
 KIT_TEST_IN(pool_report, memory_that_is_kept_free_is_not_held_by_others,
             kit_open_with(w, 8 * MEND_MIB, keeps_2_mib_free))
 {
     mend_error error = MEND_ERROR_INIT;
-    kit_expect_none(w, 7 * MEND_MIB, S(0), "and 2.00 MiB kept free (keep_free_bytes)");
+    kit_expect_none(w, 7 * MEND_MIB, S(0), "and 2.00 MiB kept free (min_free_bytes)");
     EXPECT_OK(mend_last_error(&error));
     EXPECT_U64_EQ(0, error.shortfall->device_others_bytes);
     EXPECT_U64_EQ(2 * MEND_MIB, error.shortfall->device_kept_bytes);

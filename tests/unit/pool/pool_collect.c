@@ -80,7 +80,7 @@ KIT_TEST_IN(pool_collect, what_is_above_the_soft_limit_goes_back_at_once, open_w
     EXPECT_U64_EQ(0, collect(w));
 }
 
-KIT_SETTING(keep_4_mib, w->pool_config.keep_free_bytes = 4 * MEND_MIB);
+KIT_SETTING(keep_4_mib, w->pool_config.min_free_bytes = 4 * MEND_MIB);
 
 KIT_TEST_IN(pool_collect, memory_goes_back_while_others_lack_it, open_world(w, keep_4_mib))
 {

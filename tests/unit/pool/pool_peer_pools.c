@@ -429,7 +429,7 @@ FAMILY_EACH(pool_peer_pools, a_capture_that_one_of_them_knows_stays_whole, i, 2,
 /* The limit has no room for both, but what is free stays, as the device lacks what is others'. */
 FAMILY_TEST(pool_peer_pools, a_wake_pays_by_a_peer_pool_what_it_owes, open_family(r, 1))
 {
-    w->pool_config.keep_free_bytes = 4 * MEND_MIB;
+    w->pool_config.min_free_bytes = 4 * MEND_MIB;
     w->pool_config.limit_bytes = 4 * MEND_MIB;
     mend_pool *careful = kit_pool(w);
     void *block = kit_alloc_from(careful, 2 * MEND_MIB, NULL);

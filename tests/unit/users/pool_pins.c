@@ -188,7 +188,7 @@ RIG_TEST(pool_pins, a_block_in_one_chunk_has_what_the_limit_leaves)
 }
 
 KIT_SETTING(leave_two_chunks_free, w->placement.chunk_bytes = CHUNK,
-            w->pool_config.keep_free_bytes = 2 * CHUNK);
+            w->pool_config.min_free_bytes = 2 * CHUNK);
 
 /* The limit takes three of the four chunks that would go back, more than the device: too few are
  * left for one chunk, and so they stay. */
