@@ -46,7 +46,7 @@ static void refuse_blocks(trial *t, mend_pool *pool, mend_stream stream)
 static void refuse_memory(trial *t, mend_pool *pool, mend_stream stream)
 {
     REFUSED(mend_trim(NULL, 0, MEND_TRIM_WAIT, NULL));
-    REFUSED(mend_trim(NULL, 0, MEND_TRIM_SURPLUS, NULL));
+    REFUSED(mend_trim(NULL, 0, MEND_TRIM_BY_POLICY, NULL));
     REFUSED(mend_get_available(NULL, stream, &(mend_available)MEND_AVAILABLE_INIT));
     REFUSED(mend_get_available(pool, stream, NULL));
     REFUSED(mend_get_available(pool, stream, &CUT(mend_available)));

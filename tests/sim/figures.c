@@ -140,10 +140,11 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_out_of_memory   MODEL(out_of_memory)
 #define RULE_pressure_calls  MODEL(pressure_calls)
 #define RULE_limit_bytes     MODEL(limit_bytes)
-/* A collection that fails may have given something back. */
-#define RULE_collected_bytes                                                                       \
-    (IS(collected_bytes) >= l->pool->collected_bytes &&                                            \
-     (IS(collected_bytes) == l->pool->collected_bytes || l->pool->fails_to_collect))
+/* A background trim that fails may have given something back. */
+#define RULE_background_trimmed_bytes                                                              \
+    (IS(background_trimmed_bytes) >= l->pool->background_trimmed_bytes &&                          \
+     (IS(background_trimmed_bytes) == l->pool->background_trimmed_bytes ||                         \
+      l->pool->fails_to_collect))
 #define RULE_soft_limit_bytes  MODEL(soft_limit_bytes)
 #define RULE_soft_limit_passed GROWS(soft_limit_passed, l->t->has_soft_limit ? REQUESTS : 0)
 /* Less than the limit only once others held memory of the device, or the driver kept some. */

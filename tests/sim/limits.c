@@ -1,11 +1,11 @@
-/* How much a pool holds: trims and collections, passes of compactions, limits. */
+/* How much a pool holds: trims and background trims, passes of compactions, limits. */
 #include "pool/pool.h"
 #include "ranges/ranges.h"
 #include "tests/sim/rations.h"
 
 mend_result trial_call_trim(trial_call *call, mend_pool *pool)
 {
-    return call->collects ? mend_trim(pool, 0, MEND_TRIM_SURPLUS, &call->released_bytes)
+    return call->collects ? mend_trim(pool, 0, MEND_TRIM_BY_POLICY, &call->released_bytes)
            : call->waits  ? mend_trim(pool, call->size_bytes, MEND_TRIM_WAIT, &call->released_bytes)
                          : mend_trim(pool, call->size_bytes, MEND_TRIM_IDLE, &call->released_bytes);
 }
@@ -45,7 +45,8 @@ bool trial_trim(trial *t, const operation *op)
     const uint64_t leaving_bytes = trial_leaving_bytes(t, pool);
     mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
     const uint64_t after_bytes = trial_stats(t, pool).reserved_bytes;
-    t->pools[pool].collected_bytes += result == MEND_OK && call.collects ? call.released_bytes : 0;
+    t->pools[pool].background_trimmed_bytes +=
+        result == MEND_OK && call.collects ? call.released_bytes : 0;
     t->pools[pool].fails_to_collect |= call.collects && result != MEND_OK;
     if (result == MEND_OK && call.collects && !call.faulty) {
         trial_judge_collection(t, pool);

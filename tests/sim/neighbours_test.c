@@ -15,8 +15,8 @@ HOLDS(
     "SIBLING_ALLOC slot 31 size 224 / SIBLING_ALLOC size 224 / FREE slot 31 / SIBLING_ALLOC slot 2 "
     "size 225 / FAULT amount 6 / AMBUSH slot 2 / SIBLING_ALLOC slot 1 size 247")
 
-/* Seeds 40437 and 60124: the driver did not let a check wait for its fill, and collections gave
- * nothing back any more: no event told that the fill had ended. */
+/* Seeds 40437 and 60124: the driver did not let a check wait for its fill, and background trims
+ * gave nothing back any more: no event told that the fill had ended. */
 HOLDS(sim_regressions, a_collection_hears_of_the_end_of_a_fill, "keep_free_percent 10, check 3",
       "ROOM / FOREIGN amount 3 / ALLOC slot 118 / FAULT size 18 alignment 1 / FREE slot 118 / TRIM "
       "stream 2")

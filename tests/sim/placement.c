@@ -331,7 +331,7 @@ static void do_between(run *r, uint32_t phase)
     case COLLECT:
         claim(r,
               mend_set_soft_limit(r->pool, keep_bytes * 2) == MEND_OK &&
-                  mend_trim(r->pool, 0, MEND_TRIM_SURPLUS, &released_bytes) == MEND_OK,
+                  mend_trim(r->pool, 0, MEND_TRIM_BY_POLICY, &released_bytes) == MEND_OK,
               "a collection");
         break;
     case COMPACT:

@@ -33,7 +33,7 @@ trial *trial_may_wait(trial *t);
 void trial_judge_creation(trial *t);
 void trial_judge_ration(trial *t);
 
-/* A collection that was not disturbed. */
+/* A background trim that was not disturbed. */
 void trial_judge_collection(trial *t, int pool);
 
 /* plain.c: blocks that are passed through to the driver. Whether all are; whether an allocation is;

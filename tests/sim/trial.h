@@ -23,8 +23,8 @@ typedef struct trial_pool {
     uint64_t frees;    /* from here on: the model */
     uint64_t out_of_memory;
     uint64_t pressure_calls;
-    uint64_t collected_bytes;
-    bool fails_to_collect; /* a collection has failed */
+    uint64_t background_trimmed_bytes;
+    bool fails_to_collect; /* a background trim has failed */
     trial_zone zones[TRIAL_ZONES];
     uint64_t limit_bytes;
     uint64_t soft_limit_bytes;

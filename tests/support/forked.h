@@ -48,7 +48,7 @@ typedef struct forked {
     X(mend_get_block_info(f->pool, f->block, &f->info))                                            \
     X(mend_trim(f->pool, 0, MEND_TRIM_IDLE, &f->number))                                           \
     X(mend_trim(f->pool, 0, MEND_TRIM_WAIT, &f->number))                                           \
-    X(mend_trim(f->pool, 0, MEND_TRIM_SURPLUS, &f->number))                                        \
+    X(mend_trim(f->pool, 0, MEND_TRIM_BY_POLICY, &f->number))                                      \
     X(mend_set_limit(f->pool, 1 << 20))                                                            \
     X(mend_set_soft_limit(f->pool, 0))                                                             \
     X(mend_get_available(f->pool, f->stream, &f->room))                                            \

@@ -305,7 +305,7 @@ PARTS = {
     "config": Part("mend_heap_config", "alloc",
                    set_by={"plan": ["placement"], "pool": ["soft_limit_bytes"]}),
     "counters": Part("mend_heap_counters", "layout", set_by={
-        "alloc": ["cache_hits", "collected_bytes", "moves_avoided", "out_of_memory",
+        "alloc": ["cache_hits", "background_trimmed_bytes", "moves_avoided", "out_of_memory",
                   "placed_by_extension", "placed_in_run", "soft_limit_passed", "waited_requests"],
         "graphs": ["placed_in_run"],
         "map": ["chunks_moved", "chunks_remade", "compactions", "copied_bytes", "driver_failures",

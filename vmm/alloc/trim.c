@@ -154,7 +154,7 @@ static uint64_t above_soft_limit(const mend_heap *heap)
 mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
                                 uint64_t keep_bytes, uint64_t *released_bytes)
 {
-    mend_history_begin_call(&heap->history, MEND_CAUSE_COLLECTION);
+    mend_history_begin_call(&heap->history, MEND_CAUSE_BACKGROUND_TRIM);
     mend_driver_scope scope;
     mend_result result = MEND_OK;
     *released_bytes = 0;
@@ -178,7 +178,7 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
         *released_bytes += bytes;
     }
     mend_driver_scope_close(heap, &scope);
-    heap->counters.collected_bytes += *released_bytes;
+    heap->counters.background_trimmed_bytes += *released_bytes;
     if (*released_bytes > 0) {
         note_trim(heap, result, *released_bytes);
     }

@@ -550,7 +550,7 @@ mend_result mend_device_trim(int device, uint64_t keep_bytes, mend_trim_mode mod
 {
     uint64_t bytes = 0;
     MEND_TRY(mend_devices_check(device, true));
-    MEND_INVALID_IF((unsigned)mode > MEND_TRIM_SURPLUS,
+    MEND_INVALID_IF((unsigned)mode > MEND_TRIM_BY_POLICY,
                     "mend_device_trim: mode is no mend_trim_mode");
     mend_result result = trim_each(device, keep_bytes, mode, &bytes);
     if (result == MEND_OK && released_bytes != NULL) {

@@ -185,7 +185,7 @@ typedef struct mend_retired {
     X(driver_failures)                                                                             \
     X(soft_limit_passed)                                                                           \
     X(waited_requests)                                                                             \
-    X(collected_bytes)
+    X(background_trimmed_bytes)
 
 typedef struct mend_heap_counters {
     uint64_t live_bytes; /* of all zones; other sums are computed on demand */

@@ -49,7 +49,7 @@ static bool withdraw(mend_heap *heap, mend_chunk *chunk)
 /* Which chunks are withdrawn. */
 typedef struct choice {
     uint64_t keep_bytes;    /* until at most this much would stay reserved */
-    uint64_t idle_until_ns; /* 0: any. Those that a collection has known as empty since then */
+    uint64_t idle_until_ns; /* 0: any. Those that a background trim has known as empty since then */
     bool may_unmap;
     bool is_own; /* none that others may hold, from whose memory no chunk can be created */
 } choice;

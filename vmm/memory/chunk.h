@@ -91,13 +91,13 @@ typedef struct mend_chunk {
     int file;              /* the chunk for other processes; only while there are exports by file */
     int zone;              /* of its address */
     mend_chunk_sums *sums; /* of the area that it is mapped in; NULL: none */
-    uint64_t idle_since_ns; /* empty: when a collection saw it empty first, by the driver's clock;
-                             * 0: none has since it became empty */
+    uint64_t idle_since_ns; /* empty: when a background trim saw it empty first, by the driver's
+                             * clock; 0: none has since it became empty */
     mend_owed owed;         /* see mend_chunk_note_owed */
-    uint64_t sleep_tag; /* of the blocks that it is for, so that it can sleep as a whole; 0: those
-                         * of no thread with a tag. Empty: as it was last */
-    mend_stamp held_by; /* empty: a stamp of its memory for which that was not ready when it was
-                         * last asked about; epoch 0: none since it became empty */
+    uint64_t sleep_tag;     /* of the blocks that it is for, so that it can sleep as a whole; 0:
+                             * those of no thread with a tag. Empty: as it was last */
+    mend_stamp held_by;     /* empty: a stamp of its memory for which that was not ready when it was
+                             * last asked about; epoch 0: none since it became empty */
     struct mend_kept *kept; /* what is kept of a sleeping chunk; NULL: it does not sleep */
 
     /* Frozen by an exchange or by a sleep: never in `empty`, even without live bytes. It
@@ -129,18 +129,19 @@ typedef struct mend_chunks {
     uint64_t unmapped_bytes;              /* ... of all chunks that are not */
     uint64_t pinned_bytes;                /* bytes of chunks with pins */
     uint64_t exported_bytes;              /* bytes of chunks with exports */
-    uint64_t importers_bytes; /* released, of memory that was exported: the most that importers may
-                               * keep from the device, as far as others hold so much of it */
-    uint32_t frozen_count;    /* frozen chunks */
-    uint32_t missing_count;   /* of these, without mapping or access, and not asleep */
-    uint32_t asleep_count;    /* of frozen_count, asleep */
-    uint32_t away_count;      /* of these, without memory; not in reserved_bytes */
-    uint64_t away_bytes;      /* their bytes */
-    uint64_t unmapped_frozen_count;          /* frozen chunks without mapping, asleep or not */
-    uint64_t unmapped_frozen_bytes;          /* bytes of those without mapping */
-    uint64_t asleep_bytes;                   /* bytes of sleeping chunks */
-    uint64_t asleep_live_bytes;              /* of these, of live blocks */
-    uint64_t away_in[MEND_CHUNK_ZONES];      /* bytes of chunks that lack memory, of each zone */
+    uint64_t importers_bytes;             /* released, of memory that was exported: the most that
+                                           * importers may keep from the device, as far as others
+                                           * hold so much of it */
+    uint32_t frozen_count;                /* frozen chunks */
+    uint32_t missing_count;               /* of these, without mapping or access, and not asleep */
+    uint32_t asleep_count;                /* of frozen_count, asleep */
+    uint32_t away_count;                  /* of these, without memory; not in reserved_bytes */
+    uint64_t away_bytes;                  /* their bytes */
+    uint64_t unmapped_frozen_count;       /* frozen chunks without mapping, asleep or not */
+    uint64_t unmapped_frozen_bytes;       /* bytes of those without mapping */
+    uint64_t asleep_bytes;                /* bytes of sleeping chunks */
+    uint64_t asleep_live_bytes;           /* of these, of live blocks */
+    uint64_t away_in[MEND_CHUNK_ZONES];   /* bytes of chunks that lack memory, of each zone */
     uint64_t away_live_in[MEND_CHUNK_ZONES]; /* bytes of live blocks that sleep */
     uint64_t reserved_in[MEND_CHUNK_ZONES];  /* mapped chunks with memory of the device, of each */
     mend_owing owing;                        /* of the whole heap */

@@ -269,7 +269,7 @@ static mend_result start_others(mend_pool *pool, const mend_pool_config *config)
 {
     const mend_observed *observed = &pool->observed;
     MEND_TRY(observed->checks != 0 ? mend_checks_start(pool) : MEND_OK);
-    MEND_TRY(config->idle_ms > 0 ? mend_collector_start(pool) : MEND_OK);
+    MEND_TRY(config->idle_ms > 0 ? mend_background_thread_start(pool) : MEND_OK);
     MEND_TRY(config->record != NULL ? mend_recorder_start(pool, config->record, RECORD_BYTES)
                                     : MEND_OK);
     return observed->top || observed->snapshots[0] != '\0' ? mend_publisher_open(pool) : MEND_OK;
@@ -285,7 +285,7 @@ static mend_result join_process(mend_pool *pool, const mend_pool_config *config)
     result = result == MEND_OK ? start_others(pool, config) : result;
     if (result != MEND_OK) {
         const mend_thread_error why = *mend_process_failure(); /* and not what its end fails at */
-        mend_collector_stop(pool);
+        mend_background_thread_stop(pool);
         mend_process_leave(&pool->member);
         mend_heap_destroy(&pool->heap);
         mend_checks_stop(pool);
@@ -365,8 +365,8 @@ mend_result mend_pool_destroy(mend_pool *pool)
         return MEND_OK;
     }
     MEND_TRY(mend_pool_check_process(pool));
-    bool collects = pool->collector.runs;
-    mend_collector_stop(pool);
+    bool collects = pool->background.runs;
+    mend_background_thread_stop(pool);
     mend_publisher_stop(pool);
     mend_process_leave(&pool->member);
     char remains[MEND_REMAINS_BYTES];
@@ -378,7 +378,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
     mend_result result = mend_publish(mend_heap_destroy(&pool->heap));
     if (result == MEND_ERROR_CAPTURING) {
         mend_process_join(&pool->member);
-        const bool goes_on = (!collects || mend_collector_start(pool) == MEND_OK) &&
+        const bool goes_on = (!collects || mend_background_thread_start(pool) == MEND_OK) &&
                              mend_publisher_start(pool) == MEND_OK;
         return goes_on ? result : mend_publish(mend_process_failure()->result);
     }

@@ -33,9 +33,9 @@ static mend_result trim(mend_pool *pool, uint64_t keep_bytes, bool waits, uint64
 mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, mend_trim_mode mode,
                       uint64_t *released_bytes)
 {
-    MEND_INVALID_IF(pool == NULL || (unsigned)mode > MEND_TRIM_SURPLUS,
+    MEND_INVALID_IF(pool == NULL || (unsigned)mode > MEND_TRIM_BY_POLICY,
                     "mend_trim: pool is NULL, or mode is no mend_trim_mode");
-    return mode == MEND_TRIM_SURPLUS
+    return mode == MEND_TRIM_BY_POLICY
                ? mend_pool_collect(pool, keep_bytes, released_bytes)
                : trim(pool, keep_bytes, mode == MEND_TRIM_WAIT, released_bytes);
 }
@@ -159,7 +159,7 @@ mend_result mend_audit(mend_pool *pool)
 
 /* ---- memory for others ----------------------------------------------------------------------- */
 
-/* The thread that collects a pool's memory for others: see MEND_TRIM_SURPLUS. */
+/* The thread that collects a pool's memory for others: see MEND_TRIM_BY_POLICY. */
 
 /* A process that waits for memory of others does so for MEND_RATION_PATIENCE_MS. */
 enum { PERIOD_WITH_FILE_MS = 10, SHORTEST_MS = 10, USUAL_MS = 250, PERIODS_OF_IDLE = 4 };
@@ -188,7 +188,7 @@ mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *re
     mend_result result = mend_ladder_collect(&pool->heap, pool->idle_ns, owed.bytes, keep, &bytes);
     uint64_t empty_bytes = mend_chunks_empty_bytes(&pool->heap.chunks);
     result = mend_pool_leave_all(pool, result);
-    mend_ration_offer(&pool->ration, empty_bytes, pool->collector.runs, owed.newest);
+    mend_ration_offer(&pool->ration, empty_bytes, pool->background.runs, owed.newest);
     if (result == MEND_OK && released_bytes != NULL) {
         *released_bytes = bytes;
     }
@@ -198,11 +198,11 @@ mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *re
 static void *collect(void *context)
 {
     mend_pool *pool = context;
-    struct pollfd bell = {.fd = pool->collector.bell, .events = POLLIN};
+    struct pollfd bell = {.fd = pool->background.bell, .events = POLLIN};
     mend_result result = MEND_OK;
     int rung = 0;
     while (result != MEND_ERROR_DEVICE_LOST && result != MEND_ERROR_FORKED) {
-        rung = poll(&bell, 1, pool->collector.period_ms);
+        rung = poll(&bell, 1, pool->background.period_ms);
         if (rung > 0) {
             break;
         }
@@ -222,33 +222,33 @@ static int period_of(const mend_pool *pool)
     return pool->ration.has_file ? PERIOD_WITH_FILE_MS : (int)period;
 }
 
-mend_result mend_collector_start(mend_pool *pool)
+mend_result mend_background_thread_start(mend_pool *pool)
 {
-    mend_collecting *collector = &pool->collector;
-    collector->period_ms = period_of(pool);
-    collector->bell = mend_file_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (collector->bell < 0) {
-        return mend_failure(MEND_ERROR_SYSTEM, "no file for the collector's thread: %s",
+    mend_background_thread *background = &pool->background;
+    background->period_ms = period_of(pool);
+    background->bell = mend_file_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (background->bell < 0) {
+        return mend_failure(MEND_ERROR_SYSTEM, "no file for the background thread: %s",
                             strerror(errno));
     }
-    collector->runs = true; /* the thread reads it */
+    background->runs = true; /* the thread reads it */
     mend_ration_offer(&pool->ration, 0, true, 0);
-    if (!mend_start_service(&collector->thread, "mend-collector", collect, pool)) {
-        collector->runs = false;
+    if (!mend_start_service(&background->thread, "mend-background", collect, pool)) {
+        background->runs = false;
         mend_ration_offer(&pool->ration, 0, false, 0);
-        close(collector->bell);
-        return mend_failure(MEND_ERROR_SYSTEM, "the system started no thread for the collector");
+        close(background->bell);
+        return mend_failure(MEND_ERROR_SYSTEM, "the system started no background thread");
     }
     return MEND_OK;
 }
 
-void mend_collector_stop(mend_pool *pool)
+void mend_background_thread_stop(mend_pool *pool)
 {
-    mend_collecting *collector = &pool->collector;
-    if (collector->runs) {
-        (void)eventfd_write(collector->bell, 1);
-        pthread_join(collector->thread, NULL);
-        close(collector->bell);
-        collector->runs = false;
+    mend_background_thread *background = &pool->background;
+    if (background->runs) {
+        (void)eventfd_write(background->bell, 1);
+        pthread_join(background->thread, NULL);
+        close(background->bell);
+        background->runs = false;
     }
 }

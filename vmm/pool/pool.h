@@ -25,12 +25,12 @@
 /* ---- collecting ------------------------------------------------------------------------------ */
 
 /* Written before the thread starts and after it has ended. */
-typedef struct mend_collecting {
+typedef struct mend_background_thread {
     pthread_t thread;
     int bell; /* a file of the system: written when the thread is to end */
     int period_ms;
     bool runs;
-} mend_collecting;
+} mend_background_thread;
 
 /* ---- pressure -------------------------------------------------------------------------------- */
 
@@ -67,9 +67,9 @@ struct mend_pool {
     uint64_t generation;        /* of the process that created it; 0: it was destroyed */
     mend_process_member member; /* in the process's list of pools */
     mend_callbacks callbacks;
-    mend_ration ration;        /* between the heap and the driver, if mend_ration_is_on */
-    uint64_t idle_ns;          /* 0: none */
-    mend_collecting collector; /* the thread, if there is one */
+    mend_ration ration;                /* between the heap and the driver, if mend_ration_is_on */
+    uint64_t idle_ns;                  /* 0: none */
+    mend_background_thread background; /* the thread, if there is one */
     mend_observed observed;
     struct mend_recorder *recorder;   /* NULL: nothing is recorded */
     struct mend_checks *checks;       /* NULL: nothing is checked */
@@ -105,15 +105,15 @@ extern const mend_helpers mend_pool_helpers;
 
 /* ---- limits.c -------------------------------------------------------------------------------- */
 
-/* mend_trim with MEND_TRIM_SURPLUS. */
+/* mend_trim with MEND_TRIM_BY_POLICY. */
 mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
 
 /* Starts the thread. MEND_ERROR_SYSTEM: the system refused it; nothing is left. */
-mend_result mend_collector_start(mend_pool *pool);
+mend_result mend_background_thread_start(mend_pool *pool);
 
 /* Ends the thread, and waits until it has ended. Does nothing if there is none. The caller holds no
  * lock. */
-void mend_collector_stop(mend_pool *pool);
+void mend_background_thread_stop(mend_pool *pool);
 
 /* ---- enter.c --------------------------------------------------------------------------------- */
 

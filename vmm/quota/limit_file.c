@@ -269,7 +269,7 @@ uint64_t mend_limit_file_want(mend_limit_slot *slot, uint64_t bytes)
     return slot->own.want;
 }
 
-/* What the slot may still give back. Before its collections know the want: all that it has. */
+/* What the slot may still give back. Before its background trims know the want: all that it has. */
 static uint64_t offered_in(const mend_limit_claim *slot, uint64_t want)
 {
     uint64_t idle_bytes = slot->answered >= want ? slot->idle_bytes : UINT64_MAX;

@@ -18,7 +18,7 @@
 /*
  * The file has a slot for each pool: the bytes that it has claimed, those it waits for, and whether
  * it gives memory back when others wait. A want has a number, and a slot that gives back says up to
- * which one its last collection knew them: what it had idle then is no answer to a later want.
+ * which one its last background trim knew them: what it had idle then is no answer to a later want.
  *
  * No lock is held while the file is read and changed, so a process that is stopped (SIGSTOP, a
  * freezer, a debugger) keeps nobody waiting, wherever it is. Invariants:
@@ -46,9 +46,9 @@ typedef struct mend_limit_claim {
     uint64_t asked_bytes; /* of these: not known yet to be within the limit */
     uint64_t wanted_bytes;
     uint64_t want;       /* the number of its newest want */
-    uint64_t idle_bytes; /* at its last collection */
+    uint64_t idle_bytes; /* at its last background trim */
     uint64_t gives_back;
-    uint64_t answered; /* the newest want that its last collection knew */
+    uint64_t answered; /* the newest want that its last background trim knew */
 } mend_limit_claim;
 
 typedef struct mend_limit_slot {
@@ -90,7 +90,7 @@ mend_limit_view mend_limit_file_look(mend_limit_slot *slot, uint64_t want);
  * among them. */
 uint64_t mend_limit_file_wanted_by_others(mend_limit_slot *slot, uint64_t *newest);
 
-/* Says how much the slot could give back at the end of a collection that knew the wants up to
+/* Says how much the slot could give back at the end of a background trim that knew the wants up to
  * `answered`, and whether it does so when others wait. */
 void mend_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bool gives_back,
                            uint64_t answered);
@@ -138,8 +138,8 @@ typedef struct mend_ration_owed {
 } mend_ration_owed;
 mend_ration_owed mend_ration_ask_owed(mend_ration *ration);
 
-/* Says what the pool could give back after a collection that knew the wants up to `answered`, and
- * whether a thread collects it. */
+/* Says what the pool could give back after a background trim that knew the wants up to `answered`,
+ * and whether a thread collects it. */
 void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back,
                        uint64_t answered);
 

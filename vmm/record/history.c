@@ -82,7 +82,7 @@ const char *mend_event_cause_name(mend_event_cause cause)
 {
     static const char *const names[MEND_CAUSES] = {
         [MEND_CAUSE_REQUEST] = "request", [MEND_CAUSE_TRIM] = "trim",
-        [MEND_CAUSE_LIMIT] = "limit",     [MEND_CAUSE_COLLECTION] = "collection",
+        [MEND_CAUSE_LIMIT] = "limit",     [MEND_CAUSE_BACKGROUND_TRIM] = "background_trim",
         [MEND_CAUSE_PEER] = "peer",       [MEND_CAUSE_COMPACT] = "compact",
         [MEND_CAUSE_SLEEP] = "sleep",
     };

@@ -91,10 +91,10 @@ typedef struct mend_pool_config {
                                   * tried what needs no growth and called the pressure callbacks:
                                   * see mend_set_soft_limit. 0: none */
     uint64_t min_free_bytes;     /* the pool creates nothing that would leave less than this of the
-                                  * device's memory free, and MEND_TRIM_SURPLUS gives back while
+                                  * device's memory free, and MEND_TRIM_BY_POLICY gives back while
                                   * less is free. The driver is asked before each creation. 0:
                                   * none */
-    uint64_t idle_ms;            /* a thread of the library trims the surplus, and MEND_TRIM_SURPLUS
+    uint64_t idle_ms;            /* a thread of the library trims by policy, and MEND_TRIM_BY_POLICY
                                   * also gives back what no block has used for this long, by the
                                   * driver's clock (a simulated device has one of its own). 0:
                                   * none */
@@ -318,9 +318,9 @@ MEND_API mend_result mend_unregister_stream(mend_pool *pool, mend_stream stream)
 
 /* Which empty chunks a trim gives back. */
 typedef enum mend_trim_mode {
-    MEND_TRIM_IDLE = 0,   /* those that no work uses. Right after a free that is often none */
-    MEND_TRIM_WAIT = 1,   /* all: the host waits for the work that uses them */
-    MEND_TRIM_SURPLUS = 2 /* the idle ones that the settings of the pool leave to others */
+    MEND_TRIM_IDLE = 0,     /* those that no work uses. Right after a free that is often none */
+    MEND_TRIM_WAIT = 1,     /* all: the host waits for the work that uses them */
+    MEND_TRIM_BY_POLICY = 2 /* the idle ones that the settings of the pool leave to others */
 } mend_trim_mode;
 
 /*
@@ -337,7 +337,7 @@ typedef enum mend_trim_mode {
  * for memory freed during the call, or for graphs: the memory of graph pools stays. Meanwhile other
  * threads use free mapped memory; threads that make room or give memory back wait for their turn.
  *
- * MEND_TRIM_SURPLUS never waits for the GPU. It gives back chunks that no block has used for
+ * MEND_TRIM_BY_POLICY never waits for the GPU. It gives back chunks that no block has used for
  * mend_pool_config.idle_ms, as far as earlier calls with this mode saw; idle chunks while less of
  * the device is free than min_free_bytes, while processes of the same limit_file wait for memory,
  * and while the pool is above its soft limit. Call it where the program is idle, or at the end of a

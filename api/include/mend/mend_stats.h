@@ -104,7 +104,7 @@
     X(pages_decommitted, "1", "pages of ranges decommitted so far")                                \
     X(soft_limit_bytes, "B", "above this the pool grows only if nothing else helps; 0: none")      \
     X(soft_limit_passed, "1", "allocations for which the pool grew above it")                      \
-    X(collected_bytes, "B", "total given back as surplus")                                         \
+    X(background_trimmed_bytes, "B", "total released by background trims")                         \
     X(record_lost, "1", "events that the recording of the pool lacks")                             \
     X(backup_cache_bytes, "B", "pinned memory of the host that wakes left for the next sleep")     \
     X(waited_requests, "1", "requests for which the host waited for the GPU, to find room")        \

@@ -237,22 +237,23 @@ typedef enum mend_event_kind {
  * numbers; of OUT_OF_MEMORY: what refused the memory; of others but FREE: the call that they are a
  * part of. Later versions may add causes. */
 typedef enum mend_event_cause {
-    MEND_CAUSE_NONE = 0,            /* a call that is not named here */
-    MEND_CAUSE_HIT = 1,             /* the front cache had a block of this size */
-    MEND_CAUSE_RUN = 2,             /* free memory that was mapped */
-    MEND_CAUSE_MOVED = 4,           /* idle chunks were mapped elsewhere */
-    MEND_CAUSE_CREATED = 5,         /* chunks were created */
-    MEND_CAUSE_STREAM_WAITED = 6,   /* a stream waits for another on the GPU */
-    MEND_CAUSE_HOST_WAITED = 7,     /* the host waited for the GPU */
-    MEND_CAUSE_LIMIT_REFUSED = 10,  /* the limit, or its owners */
-    MEND_CAUSE_DEVICE_REFUSED = 11, /* the driver, which had no memory */
-    MEND_CAUSE_REQUEST = 12,        /* an allocation, or a commit of pages */
-    MEND_CAUSE_TRIM = 13,           /* mend_trim */
-    MEND_CAUSE_LIMIT = 14,          /* mend_set_limit */
-    MEND_CAUSE_COLLECTION = 15,     /* the same with MEND_TRIM_SURPLUS, or the collector */
-    MEND_CAUSE_PEER = 16,           /* another pool asked for memory */
-    MEND_CAUSE_COMPACT = 17,        /* mend_compact */
-    MEND_CAUSE_SLEEP = 18,          /* mend_sleep, mend_wake and mend_prepare_checkpoint */
+    MEND_CAUSE_NONE = 0,             /* a call that is not named here */
+    MEND_CAUSE_HIT = 1,              /* the front cache had a block of this size */
+    MEND_CAUSE_RUN = 2,              /* free memory that was mapped */
+    MEND_CAUSE_MOVED = 4,            /* idle chunks were mapped elsewhere */
+    MEND_CAUSE_CREATED = 5,          /* chunks were created */
+    MEND_CAUSE_STREAM_WAITED = 6,    /* a stream waits for another on the GPU */
+    MEND_CAUSE_HOST_WAITED = 7,      /* the host waited for the GPU */
+    MEND_CAUSE_LIMIT_REFUSED = 10,   /* the limit, or its owners */
+    MEND_CAUSE_DEVICE_REFUSED = 11,  /* the driver, which had no memory */
+    MEND_CAUSE_REQUEST = 12,         /* an allocation, or a commit of pages */
+    MEND_CAUSE_TRIM = 13,            /* mend_trim */
+    MEND_CAUSE_LIMIT = 14,           /* mend_set_limit */
+    MEND_CAUSE_BACKGROUND_TRIM = 15, /* the same with MEND_TRIM_BY_POLICY, or the background
+                                      * thread */
+    MEND_CAUSE_PEER = 16,            /* another pool asked for memory */
+    MEND_CAUSE_COMPACT = 17,         /* mend_compact */
+    MEND_CAUSE_SLEEP = 18,           /* mend_sleep, mend_wake and mend_prepare_checkpoint */
     MEND_CAUSES
 } mend_event_cause;
 

@@ -13,7 +13,7 @@ _MOST_SCOPES, _MOST_OWNERS, _DEEPEST = 256, 64, 8
 # Statistics that count events and never fall. All others are gauges.
 COUNTERS = frozenset(
     """allocated_bytes allocated_requested_bytes allocations cache_hits chunks_created
-    chunks_moved chunks_released chunks_remade collected_bytes compactions context_fences
+    chunks_moved chunks_released chunks_remade background_trimmed_bytes compactions context_fences
     copied_bytes created_bytes driver_failures dropped_bytes frees history_events history_lost
     host_waits moves_avoided out_of_memory
     pages_committed pages_decommitted peer_pool_trims placed_at_new_address

@@ -49,7 +49,7 @@ COUNTED_TEST(devices_allocators, every_call_goes_to_the_one_that_is_set)
     EXPECT_U64_EQ(111, released);
     EXPECT_OK(mend_device_trim(0, 11, MEND_TRIM_WAIT, &released));
     EXPECT_U64_EQ(211, released);
-    EXPECT_OK(mend_device_trim(0, 11, MEND_TRIM_SURPLUS, &released));
+    EXPECT_OK(mend_device_trim(0, 11, MEND_TRIM_BY_POLICY, &released));
     EXPECT_U64_EQ(311, released);
     EXPECT_INVALID(mend_device_trim(0, 11, (mend_trim_mode)3, &released));
     EXPECT_U64_EQ(311, released);

@@ -15,7 +15,7 @@
 static uint64_t collect(mend_world *w)
 {
     uint64_t released_bytes = UINT64_MAX;
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_SURPLUS, &released_bytes));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_BY_POLICY, &released_bytes));
     return released_bytes;
 }
 
@@ -35,7 +35,7 @@ static uint64_t reserved(mend_world *w)
     return mend_world_stats(w).reserved_bytes;
 }
 
-/* The test is the collector. */
+/* The test is the background thread. */
 static bool open_idle(mend_world *w, void (*configure)(mend_world *))
 {
     const bool is_open = open_world(w, configure);
@@ -64,7 +64,7 @@ KIT_TEST_IN(pool_collect, memory_that_was_used_meanwhile_stays, open_idle(w, NUL
     EXPECT_U64_EQ(MEND_MIB, collect(w)); /* the one that was not used again */
     pass(w, 10);
     uint64_t released_bytes = 1;
-    EXPECT_OK(mend_trim(w->pool, MEND_MIB, MEND_TRIM_SURPLUS, &released_bytes)); /* all is kept */
+    EXPECT_OK(mend_trim(w->pool, MEND_MIB, MEND_TRIM_BY_POLICY, &released_bytes)); /* all is kept */
     EXPECT_U64_EQ(0, released_bytes);
     EXPECT_U64_EQ(MEND_MIB, collect(w));
 }
@@ -211,7 +211,7 @@ static bool open_hand_over(hand_over *h)
     }
     EXPECT_OK(mend_limit_file_open(shared_path, 8 * MEND_MIB, &h->thief));
     kit_alloc_row(&h->giver, h->blocks, 2, 3 * MEND_MIB, NULL);
-    mend_ration_offer(&h->giver.pool->ration, 0, true, 0); /* the test is its collector */
+    mend_ration_offer(&h->giver.pool->ration, 0, true, 0); /* the test is its background thread */
     mend_sim_set_call_observer(h->asker.sim, steal, h);
     return !mend_test_has_failed();
 }
@@ -288,9 +288,9 @@ KIT_LAST_TEST(pool_collect, nobody_waits_for_a_collector_that_has_ended,
     EXPECT_U64_EQ(3 * MEND_MIB, mend_limit_file_look(&other, UINT64_MAX).offered_bytes);
     kit_break(w, "create");
     EXPECT_ERROR(DEVICE_LOST, mend_alloc(w->pool, 4 * MEND_MIB, NULL, &pointer));
-    pthread_join(w->pool->collector.thread, NULL); /* nobody rings: it finds out by itself */
-    close(w->pool->collector.bell);
-    w->pool->collector.runs = false;
+    pthread_join(w->pool->background.thread, NULL); /* nobody rings: it finds out by itself */
+    close(w->pool->background.bell);
+    w->pool->background.runs = false;
     EXPECT_U64_EQ(0, mend_limit_file_look(&other, UINT64_MAX).offered_bytes);
     EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
     mend_limit_file_close(&other);

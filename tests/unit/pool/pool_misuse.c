@@ -147,7 +147,7 @@ static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream str
 #define ROOM(X)                                                                                    \
     X(INVALID, mend_trim(s->pool, 0, (mend_trim_mode)3, &s->released))                             \
     X(INVALID, mend_trim(NULL, 0, MEND_TRIM_IDLE, &s->released))                                   \
-    X(INVALID, mend_trim(NULL, 0, MEND_TRIM_SURPLUS, &s->released))                                \
+    X(INVALID, mend_trim(NULL, 0, MEND_TRIM_BY_POLICY, &s->released))                              \
     X(INVALID, mend_set_limit(NULL, 0))                                                            \
     X(INVALID, mend_set_soft_limit(NULL, 0))                                                       \
     X(INVALID, mend_compact(NULL, NULL, NULL))                                                     \

@@ -31,7 +31,7 @@ static bool open_scene(scene *s)
     EXPECT_OK(mend_ration_open(&s->giver, s->w.driver, 0, s->path, 1000));
     EXPECT_OK(mend_ration_open(&s->waiter, s->w.driver, 0, s->path, 1000));
     EXPECT_TRUE(mend_limit_file_claim(&s->giver.slot, 900));
-    mend_ration_offer(&s->giver, 0, true, 0); /* as a collector does that begins */
+    mend_ration_offer(&s->giver, 0, true, 0); /* as a background thread does that begins */
     return !mend_test_has_failed();
 }
 

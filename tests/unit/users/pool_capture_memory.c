@@ -98,7 +98,7 @@ KIT_TEST_IN(pool_capture_memory, a_collection_gives_back_what_an_ended_graph_kep
     mend_sim_graph *graph = capture_use(w, &orders[0]);
     mend_sim_advance(w->sim, 10000);
     mend_sim_graph_destroy(w->sim, graph);
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_SURPLUS, &released_bytes));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_BY_POLICY, &released_bytes));
     EXPECT_TRUE(released_bytes >= block_bytes - MEND_MIB);
     EXPECT_STATS(w, captures, 0);
 }
