@@ -24,8 +24,8 @@ static mend_pool *open_pool(const char *file, mend_sim **sim)
     }
     config.driver = mend_sim_driver(*sim);
     config.limit_bytes = 512ull * MIB;
-    config.limit_file = file; /* the limit of both engines together */
-    config.idle_ms = 1000;    /* a thread gives back what the other one waits for */
+    config.shared_limit_file = file; /* the limit of both engines together */
+    config.idle_ms = 1000;           /* a thread gives back what the other one waits for */
     return mend_pool_create(&config, &pool) == MEND_OK ? pool : NULL;
 }
 

@@ -67,7 +67,7 @@ static void try_pool(const mend_pool_config *read)
     device.memory_bytes = 96 * MEND_MIB;
     FUZZ_CHECK(mend_sim_create(&device, &sim) == MEND_OK, "no device");
     mend_pool_config config = *read;
-    config.limit_file = NULL; /* writes no files */
+    config.shared_limit_file = NULL; /* writes no files */
     config.record = NULL;
     config.observe = NULL;
     config.driver = mend_sim_driver(sim);

@@ -124,7 +124,7 @@ class Enabling(ClassTest):
             ("", "shareable:auto"),
             ("shareable:off", "shareable:off"),
             ("strategy:3,shareable:fabric", "strategy:3,shareable:fabric"),
-            ("limit_file:/shareable", "limit_file:/shareable,shareable:auto"),
+            ("shared_limit_file:/shareable", "shared_limit_file:/shareable,shareable:auto"),
         ):
             self.enable(f"import os; assert os.environ['MEND_CONF'] == {then!r}", MEND_CONF=conf)
 

@@ -141,7 +141,7 @@ static void refuse_pools(trial *t)
     static const char *const texts[] = {"limit",          "limit:0%",
                                         "limit:1.5",      "strategy:9",
                                         "peers:1+",       "shareable:yes",
-                                        "rdma:no",        "limit_file:",
+                                        "rdma:no",        "shared_limit_file:",
                                         "idle_ms:0",      "strategy:9,",
                                         "log_level:loud", "nothing:1",
                                         "limit:1EiB",     "address_reservation:",
@@ -265,9 +265,9 @@ void trial_configure_by_text(mend_pool_config *config)
         say(&to, "observe", config->observe);
         config->observe = NULL;
     }
-    if (config->limit_file != NULL) {
-        say(&to, "limit_file", config->limit_file);
-        config->limit_file = NULL;
+    if (config->shared_limit_file != NULL) {
+        say(&to, "shared_limit_file", config->shared_limit_file);
+        config->shared_limit_file = NULL;
     }
     if (config->record != NULL) {
         say(&to, "record", config->record);

@@ -209,9 +209,9 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
     (l->pool->history_capacity > 0 ? IS(history_events) == l->pool->follower.cursor - 1            \
                                    : IS(history_events) == WAS(history_events) ||                  \
                                          l->t->config.record != 0 || l->t->config.check != 0)
-#define RULE_record_lost     (IS(record_lost) == 0)
-#define RULE_limit_file_lost (IS(limit_file_lost) == 0)
-#define RULE_history_lost    (IS(history_events) - IS(history_lost) == l->pool->history_held)
+#define RULE_record_lost            (IS(record_lost) == 0)
+#define RULE_shared_limit_file_lost (IS(shared_limit_file_lost) == 0)
+#define RULE_history_lost           (IS(history_events) - IS(history_lost) == l->pool->history_held)
 
 #define RULE_free_bytes                                                                            \
     (l->is->free_bytes == mend_explanation_free_bytes(l->why) &&                                   \

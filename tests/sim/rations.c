@@ -31,8 +31,8 @@ bool trial_is_rationed(const trial *t)
 static bool join(trial *t)
 {
     trial_ration *r = &t->ration;
-    mend_result result = mend_limit_file_open(r->path, r->limit_bytes, &r->member);
-    return trial_claim(t, TRIAL_RESULT, result == MEND_OK, "a limit file: %s",
+    mend_result result = mend_shared_limit_file_open(r->path, r->limit_bytes, &r->member);
+    return trial_claim(t, TRIAL_RESULT, result == MEND_OK, "a shared limit file: %s",
                        mend_result_name(result));
 }
 
@@ -60,14 +60,14 @@ bool trial_open_ration(trial *t, mend_pool_config *config)
     t->ration.limit_bytes =
         mend_max_u64(t->device_bytes * t->config.file_percent / 100, t->page_bytes);
     config->limit_bytes = t->ration.limit_bytes;
-    config->limit_file = t->ration.path;
+    config->shared_limit_file = t->ration.path;
     return make_file(t);
 }
 
 void trial_close_ration(trial *t)
 {
     if (has_file(t)) {
-        mend_limit_file_close(&t->ration.member);
+        mend_shared_limit_file_close(&t->ration.member);
         unlink(t->ration.path);
     }
 }
@@ -129,7 +129,7 @@ static void offer_part(trial *t, const operation *op)
 {
     mend_limit_slot *member = &t->ration.member;
     t->ration.idle_bytes = member->own.claimed_bytes / 256 * op->size;
-    mend_limit_file_offer(member, t->ration.idle_bytes, op->size > 0, member->own.answered);
+    mend_shared_limit_file_offer(member, t->ration.idle_bytes, op->size > 0, member->own.answered);
 }
 
 /* The other process runs while a thread waits, and only then. */
@@ -147,10 +147,10 @@ static void collect_member(trial *t)
     trial_ration *r = &t->ration;
     uint64_t newest;
     const uint64_t given_bytes =
-        mend_min_u64(mend_limit_file_wanted_by_others(&r->member, &newest), r->idle_bytes);
+        mend_min_u64(mend_shared_limit_file_wanted_by_others(&r->member, &newest), r->idle_bytes);
     r->idle_bytes -= given_bytes;
-    mend_limit_file_give(&r->member, given_bytes);
-    mend_limit_file_offer(&r->member, r->idle_bytes, r->member.own.gives_back, newest);
+    mend_shared_limit_file_give(&r->member, given_bytes);
+    mend_shared_limit_file_offer(&r->member, r->idle_bytes, r->member.own.gives_back, newest);
 }
 
 /* The linker's names: a thread that waits looks at this clock, which stands still in a trial. */
@@ -177,10 +177,10 @@ bool trial_change_member(trial *t, const operation *op)
     }
     const uint64_t had_bytes = member->own.claimed_bytes;
     if (wanted_bytes < had_bytes) {
-        mend_limit_file_give(member, had_bytes - wanted_bytes);
+        mend_shared_limit_file_give(member, had_bytes - wanted_bytes);
     } else {
         const uint64_t room_bytes = room_in_file(t);
-        const bool is_claimed = mend_limit_file_claim(member, wanted_bytes - had_bytes);
+        const bool is_claimed = mend_shared_limit_file_claim(member, wanted_bytes - had_bytes);
         trial_claim(t, TRIAL_MODEL, is_claimed == (wanted_bytes - had_bytes <= room_bytes),
                     "%llu bytes more were %s where the file has room for %llu",
                     LLU(wanted_bytes - had_bytes), is_claimed ? "claimed" : "refused",
@@ -193,7 +193,7 @@ bool trial_change_member(trial *t, const operation *op)
 void trial_end_member(trial *t)
 {
     if (has_file(t)) {
-        mend_limit_file_give(&t->ration.member, t->ration.member.own.claimed_bytes);
+        mend_shared_limit_file_give(&t->ration.member, t->ration.member.own.claimed_bytes);
         t->ration.idle_bytes = 0;
     }
 }
@@ -233,7 +233,7 @@ void trial_judge_ration(trial *t)
                     "pool %d holds %llu bytes, and claims %llu", i, LLU(held_bytes),
                     LLU(claimed_bytes));
     }
-    const uint64_t room_bytes = mend_limit_file_look(&t->ration.member, 0).room_bytes;
+    const uint64_t room_bytes = mend_shared_limit_file_look(&t->ration.member, 0).room_bytes;
     trial_claim(t, TRIAL_MODEL, room_bytes == room_in_file(t),
                 "the file has room for %llu bytes, expected %llu", LLU(room_bytes),
                 LLU(room_in_file(t)));

@@ -67,7 +67,7 @@ bool mend_test_files_are(int count)
     return mend_test_open_files() == count;
 }
 
-void mend_test_limit_file_size(uint64_t bytes)
+void mend_test_shared_limit_file_size(uint64_t bytes)
 {
     struct rlimit limit;
     (void)getrlimit(RLIMIT_FSIZE, &limit);

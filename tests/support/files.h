@@ -13,6 +13,6 @@ bool mend_test_files_are(int count);
 
 /* How long the files may be that this process writes (RLIMIT_FSIZE); UINT64_MAX: as long as the
  * system lets them be. */
-void mend_test_limit_file_size(uint64_t bytes);
+void mend_test_shared_limit_file_size(uint64_t bytes);
 
 #endif

@@ -78,7 +78,7 @@ MAY_CALL = {
     # Contents that sleep in a file, which has no name.
     "mkostemp": re.compile(r"vmm/sleep/file\.c$"),
     "pwrite": re.compile(
-        r"vmm/(?:record/recording|record/publisher|sleep/file|quota/limit_file)\.c$"),
+        r"vmm/(?:record/recording|record/publisher|sleep/file|quota/shared_limit_file)\.c$"),
     # And a snapshot that could not be written whole.
     "unlink": re.compile(r"vmm/(?:sleep/file|record/snapshot)\.c$"),
     # The log of libmend, where a config or MEND_CONF asks for it: to standard error. A bell, by a

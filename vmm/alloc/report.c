@@ -355,7 +355,7 @@ static const char *last_words(const mend_heap *heap, const mend_request *request
                    "close it or end (importers_bytes)";
         }
         return "Others hold memory of the GPU, or it is kept from this pool (min_free_bytes, "
-               "limit_file, MPS): stop them, allow more, or free memory here";
+               "shared_limit_file, MPS): stop them, allow more, or free memory here";
     }
     if (request->size_bytes > heap->config.limit_bytes) {
         return "The request is above the limit, and the GPU has no memory left to raise it";

@@ -118,7 +118,7 @@ static bool has_callbacks(mend_heap *heap)
     return !is_in_callback && !mend_list_is_empty(&POOL_OF(heap)->callbacks.entries);
 }
 
-/* Those of the process, and then, behind work, the other processes of the limit file. */
+/* Those of the process, and then, behind work, the other processes of the shared limit file. */
 static bool trim_others(const mend_seek *seek)
 {
     mend_heap *heap = seek->heap;

@@ -24,7 +24,7 @@
       "of the device's memory, left free for others; the driver is asked before each creation")    \
     X(idle_ms, idle_ms, COUNT, "none",                                                             \
       "milliseconds after which memory that no block has used goes back; a thread sees to it")     \
-    X(limit_file, limit_file, PATH, "none",                                                        \
+    X(shared_limit_file, shared_limit_file, PATH, "none",                                          \
       "file by which processes share the limit, which all name alike")                             \
     X(record, record, PATH, "none", "file for a recording of what happens: see history.md")        \
     X(observe, observe, OBSERVE, "none",                                                           \

@@ -169,10 +169,10 @@ bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES])
 void mend_pool_warn_of_limit(mend_pool *pool)
 {
     if (!atomic_exchange(&pool->ration.is_told, true)) {
-        mend_warn(
-            "device %d: the limit file is damaged: its pools no longer keep to one limit, and "
-            "each has only its own. Name a new file in limit_file",
-            pool->device);
+        mend_warn("device %d: the shared limit file is damaged: its pools no longer keep to one "
+                  "limit, and "
+                  "each has only its own. Name a new file in shared_limit_file",
+                  pool->device);
     }
 }
 

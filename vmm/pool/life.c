@@ -47,7 +47,7 @@ mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_confi
 
 /* What a config names of the environment. */
 typedef struct config_paths {
-    char limit_file[MEND_CONFIGURATION_PATH];
+    char shared_limit_file[MEND_CONFIGURATION_PATH];
     char record[MEND_CONFIGURATION_PATH];
 } config_paths;
 
@@ -70,7 +70,7 @@ static mend_result read_config(const mend_pool_config *given, mend_pool_config *
     MEND_TRY(mend_pool_copy_config(given, config));
     const mend_pool_config own = *config;
     MEND_TRY(mend_configuration_read(mend_process_variable("MEND_CONF"), config));
-    end_path(&config->limit_file, own.limit_file, paths->limit_file);
+    end_path(&config->shared_limit_file, own.shared_limit_file, paths->shared_limit_file);
     end_path(&config->record, own.record, paths->record);
     const char *observe = config->observe != NULL ? config->observe : "";
     const size_t length = mend_configuration_read_observe(observe, observed);
@@ -250,7 +250,7 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
     MEND_TRY(check_limit(&heap_config, info));
     heap_config.passes = passes;
     mend_result result = mend_ration_open(&pool->ration, config->driver, config->min_free_bytes,
-                                          config->limit_file, heap_config.limit_bytes);
+                                          config->shared_limit_file, heap_config.limit_bytes);
     if (result == MEND_OK) {
         bool is_rationed = mend_ration_is_on(&pool->ration);
         heap_config.ration = is_rationed ? &pool->ration : NULL;

@@ -101,7 +101,8 @@ void mend_pool_statistics(mend_pool *pool, mend_stats *stats)
     mend_observe_statistics(&pool->heap, stats);
     stats->pressure_calls = pool->callbacks.calls;
     stats->peer_pool_trims = pool->callbacks.peer_pool_trims;
-    stats->limit_file_lost = atomic_load_explicit(&pool->ration.is_lost, memory_order_relaxed);
+    stats->shared_limit_file_lost =
+        atomic_load_explicit(&pool->ration.is_lost, memory_order_relaxed);
 }
 
 mend_result mend_get_stats(mend_pool *pool, mend_stats *stats)

@@ -13,7 +13,7 @@
 #include "driver/forward.h"
 #include "mend/mend_results.h"
 
-/* ---- limit_file.c ---------------------------------------------------------------------------- */
+/* ---- shared_limit_file.c --------------------------------------------------------------------- */
 
 /*
  * The file has a slot for each pool: the bytes that it has claimed, those it waits for, and whether
@@ -64,18 +64,19 @@ typedef struct mend_limit_slot {
  * living pools share another limit); MEND_ERROR_SYSTEM (the system refuses the file or its locks,
  * or all slots are taken).
  */
-mend_result mend_limit_file_open(const char *path, uint64_t limit_bytes, mend_limit_slot *slot);
+mend_result mend_shared_limit_file_open(const char *path, uint64_t limit_bytes,
+                                        mend_limit_slot *slot);
 
 /* Gives back all claims and the slot. The file stays. */
-void mend_limit_file_close(mend_limit_slot *slot);
+void mend_shared_limit_file_close(mend_limit_slot *slot);
 
 /* Claims bytes, and gives them back. False: the limit does not allow it now. */
-bool mend_limit_file_claim(mend_limit_slot *slot, uint64_t bytes);
-void mend_limit_file_give(mend_limit_slot *slot, uint64_t bytes);
+bool mend_shared_limit_file_claim(mend_limit_slot *slot, uint64_t bytes);
+void mend_shared_limit_file_give(mend_limit_slot *slot, uint64_t bytes);
 
 /* Says how much the slot waits for; 0: for nothing. Others hear of the limit at most. Returns the
  * number of the want, which is new if it is for more than before; 0: all slots know it. */
-uint64_t mend_limit_file_want(mend_limit_slot *slot, uint64_t bytes);
+uint64_t mend_shared_limit_file_want(mend_limit_slot *slot, uint64_t bytes);
 
 /* What the limit leaves to claim, and what others may still give back: what they had idle when they
  * answered the want, all that they have before. Of one moment: who gives memory back does so before
@@ -84,16 +85,16 @@ typedef struct mend_limit_view {
     uint64_t room_bytes;
     uint64_t offered_bytes;
 } mend_limit_view;
-mend_limit_view mend_limit_file_look(mend_limit_slot *slot, uint64_t want);
+mend_limit_view mend_shared_limit_file_look(mend_limit_slot *slot, uint64_t want);
 
 /* What other slots wait for, beyond what the limit leaves; *newest: the number of the newest want
  * among them. */
-uint64_t mend_limit_file_wanted_by_others(mend_limit_slot *slot, uint64_t *newest);
+uint64_t mend_shared_limit_file_wanted_by_others(mend_limit_slot *slot, uint64_t *newest);
 
 /* Says how much the slot could give back at the end of a background trim that knew the wants up to
  * `answered`, and whether it does so when others wait. */
-void mend_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bool gives_back,
-                           uint64_t answered);
+void mend_shared_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bool gives_back,
+                                  uint64_t answered);
 
 /* ---- ration.c -------------------------------------------------------------------------------- */
 
@@ -112,7 +113,7 @@ typedef struct mend_ration {
 } mend_ration;
 
 /* `path` NULL: no limit is shared. `limit_bytes`: the limit that is. Results as
- * mend_limit_file_open; it is closed in any case. */
+ * mend_shared_limit_file_open; it is closed in any case. */
 mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner, uint64_t min_free_bytes,
                              const char *path, uint64_t limit_bytes);
 

@@ -40,7 +40,7 @@ static bool leaves_enough(const mend_ration *ration, uint64_t size_bytes)
            (free_bytes >= size_bytes && free_bytes - size_bytes >= ration->min_free_bytes);
 }
 
-/* Claims room for what the map will have; true without a limit file. */
+/* Claims room for what the map will have; true without a shared limit file. */
 static bool claim(mend_ration *ration, mend_pointer_map *sizes, uint64_t size_bytes)
 {
     if (!ration->has_file) {
@@ -48,7 +48,7 @@ static bool claim(mend_ration *ration, mend_pointer_map *sizes, uint64_t size_by
     }
     mend_mutex_lock(&ration->mutex);
     bool has_room = mend_pointer_map_promise(sizes);
-    bool is_claimed = has_room && mend_limit_file_claim(&ration->slot, size_bytes);
+    bool is_claimed = has_room && mend_shared_limit_file_claim(&ration->slot, size_bytes);
     if (has_room && !is_claimed) {
         mend_pointer_map_end_promise(sizes);
     }
@@ -67,7 +67,7 @@ static void settle(mend_ration *ration, mend_pointer_map *sizes, uint64_t key, u
     if (key != 0) {
         mend_pointer_map_insert(sizes, key, (void *)(uintptr_t)size_bytes);
     } else {
-        mend_limit_file_give(&ration->slot, size_bytes);
+        mend_shared_limit_file_give(&ration->slot, size_bytes);
     }
     unlock(ration);
 }
@@ -82,7 +82,7 @@ static void give(mend_ration *ration, mend_pointer_map *sizes, uint64_t key)
     uint64_t bytes = (uintptr_t)mend_pointer_map_find(sizes, key);
     if (bytes > 0) {
         mend_pointer_map_remove(sizes, key);
-        mend_limit_file_give(&ration->slot, bytes);
+        mend_shared_limit_file_give(&ration->slot, bytes);
     }
     unlock(ration);
 }
@@ -175,7 +175,7 @@ static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *fre
     ration->kept_bytes = mend_min_u64(bytes, ration->min_free_bytes);
     bytes -= ration->kept_bytes;
     if (ration->has_file) {
-        bytes = mend_min_u64(bytes, mend_limit_file_look(&ration->slot, 0).room_bytes);
+        bytes = mend_min_u64(bytes, mend_shared_limit_file_look(&ration->slot, 0).room_bytes);
     }
     unlock(ration);
     *free_bytes = bytes;
@@ -214,7 +214,7 @@ mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner, uint
     mend_pointer_map_init(&ration->sizes);
     mend_pointer_map_init(&ration->plain_sizes);
     mend_result result =
-        path != NULL ? mend_limit_file_open(path, limit_bytes, &ration->slot) : MEND_OK;
+        path != NULL ? mend_shared_limit_file_open(path, limit_bytes, &ration->slot) : MEND_OK;
     ration->has_file = path != NULL && result == MEND_OK;
     return result;
 }
@@ -222,7 +222,7 @@ mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner, uint
 void mend_ration_close(mend_ration *ration)
 {
     if (ration->has_file) {
-        mend_limit_file_close(&ration->slot);
+        mend_shared_limit_file_close(&ration->slot);
     }
     mend_pointer_map_clear(&ration->sizes);
     mend_pointer_map_clear(&ration->plain_sizes);
@@ -241,7 +241,8 @@ mend_ration_owed mend_ration_ask_owed(mend_ration *ration)
     }
     if (ration->has_file) {
         mend_mutex_lock(&ration->mutex);
-        mend_raise_u64(&owed.bytes, mend_limit_file_wanted_by_others(&ration->slot, &owed.newest));
+        mend_raise_u64(&owed.bytes,
+                       mend_shared_limit_file_wanted_by_others(&ration->slot, &owed.newest));
         unlock(ration);
     }
     return owed;
@@ -251,7 +252,7 @@ void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back
 {
     if (ration->has_file) {
         mend_mutex_lock(&ration->mutex);
-        mend_limit_file_offer(&ration->slot, idle_bytes, gives_back, answered);
+        mend_shared_limit_file_offer(&ration->slot, idle_bytes, gives_back, answered);
         unlock(ration);
     }
 }
@@ -266,10 +267,10 @@ bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes)
     const uint64_t end_ms = mend_now_ms() + MEND_RATION_PATIENCE_MS;
     mend_mutex_lock(&ration->mutex);
     ration->wanted_bytes += room_bytes;
-    const uint64_t before_bytes = mend_limit_file_look(&ration->slot, 0).room_bytes;
-    const uint64_t want = mend_limit_file_want(&ration->slot, ration->wanted_bytes);
+    const uint64_t before_bytes = mend_shared_limit_file_look(&ration->slot, 0).room_bytes;
+    const uint64_t want = mend_shared_limit_file_want(&ration->slot, ration->wanted_bytes);
     while (goes_on) {
-        const mend_limit_view view = mend_limit_file_look(&ration->slot, want);
+        const mend_limit_view view = mend_shared_limit_file_look(&ration->slot, want);
         const bool has_room = view.room_bytes >= room_bytes;
         gave = has_room || view.room_bytes > before_bytes;
         goes_on = !has_room && view.offered_bytes > 0 && mend_now_ms() < end_ms;
@@ -280,7 +281,7 @@ bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes)
         }
     }
     ration->wanted_bytes -= room_bytes;
-    mend_limit_file_want(&ration->slot, ration->wanted_bytes);
+    mend_shared_limit_file_want(&ration->slot, ration->wanted_bytes);
     unlock(ration);
     return gave;
 }

@@ -87,19 +87,20 @@ typedef struct mend_pool_config {
     int shareable;  /* 1: other processes can import the memory, by file descriptors (mend_share.h).
                      * 2: also by fabric handles, if the device has them; the log warns if the
                      * driver then refuses them. 3: 1 or else 0. 0: off */
-    uint64_t soft_limit_bytes;   /* above this much physical memory the pool grows only after it has
-                                  * tried what needs no growth and called the pressure callbacks:
-                                  * see mend_set_soft_limit. 0: none */
-    uint64_t min_free_bytes;     /* the pool creates nothing that would leave less than this of the
-                                  * device's memory free, and MEND_TRIM_BY_POLICY gives back while
-                                  * less is free. The driver is asked before each creation. 0:
-                                  * none */
-    uint64_t idle_ms;            /* a thread of the library trims by policy, and MEND_TRIM_BY_POLICY
-                                  * also gives back what no block has used for this long, by the
-                                  * driver's clock (a simulated device has one of its own). 0:
-                                  * none */
-    const char *limit_file;      /* path of a file, on a local disk and created if missing, by which
-                                  * processes share limit_bytes, which all name alike. NULL: none */
+    uint64_t soft_limit_bytes;     /* above this much physical memory the pool grows only after it
+                                    * has tried what needs no growth and called the pressure
+                                    * callbacks: see mend_set_soft_limit. 0: none */
+    uint64_t min_free_bytes;       /* the pool creates nothing that would leave less than this of
+                                    * the device's memory free, and MEND_TRIM_BY_POLICY gives back
+                                    * while less is free. The driver is asked before each creation.
+                                    * 0: none */
+    uint64_t idle_ms;              /* a thread of the library trims by policy, and
+                                    * MEND_TRIM_BY_POLICY also gives back what no block has used for
+                                    * this long, by the driver's clock (a simulated device has one
+                                    * of its own). 0: none */
+    const char *shared_limit_file; /* path of a file, on a local disk and created if missing, by
+                                    * which processes share limit_bytes, which all name alike. NULL:
+                                    * none */
     int allow_context_fences;    /* 0: default, on. -1: off, for unseen captures: docs/tuning.md */
     const char *record;          /* path of a file of at most 256 MiB to which a thread writes all
                                   * events, with a number behind if it is another pool's; the oldest
@@ -339,10 +340,11 @@ typedef enum mend_trim_mode {
  *
  * MEND_TRIM_BY_POLICY never waits for the GPU. It gives back chunks that no block has used for
  * mend_pool_config.idle_ms, as far as earlier calls with this mode saw; idle chunks while less of
- * the device is free than min_free_bytes, while processes of the same limit_file wait for memory,
- * and while the pool is above its soft limit. Call it where the program is idle, or at the end of a
- * step; with mend_pool_config.idle_ms a thread of the library does. Without anything to give back
- * it costs two locks, with min_free_bytes or limit_file a question to the driver or the file.
+ * the device is free than min_free_bytes, while processes of the same shared_limit_file wait for
+ * memory, and while the pool is above its soft limit. Call it where the program is idle, or at the
+ * end of a step; with mend_pool_config.idle_ms a thread of the library does. Without anything to
+ * give back it costs two locks, with min_free_bytes or shared_limit_file a question to the driver
+ * or the file.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_CAPTURING (MEND_TRIM_WAIT alone: a stream is
  * being captured, so the pool can neither wait nor unmap: trim after the capture);

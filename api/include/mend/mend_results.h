@@ -94,7 +94,7 @@ typedef struct mend_shortfall {
     uint64_t device_bytes;          /* memory of the device */
     uint64_t device_free_bytes;     /* free memory of the device */
     uint64_t device_others_bytes;   /* memory of the device that is neither free nor of this pool:
-                                     * of others, or kept by a limit file */
+                                     * of others, or kept by a shared limit file */
     uint64_t pinned_bytes;          /* of free_partial_bytes, in chunks that only pins keep in
                                      * place: they hold no live block */
     const mend_owner *owners[3];    /* those with most bytes, in falling order; NULL: no more of

@@ -108,7 +108,8 @@
     X(record_lost, "1", "events that the recording of the pool lacks")                             \
     X(backup_cache_bytes, "B", "pinned memory of the host that wakes left for the next sleep")     \
     X(waited_requests, "1", "requests for which the host waited for the GPU, to find room")        \
-    X(limit_file_lost, "1", "1: limit_file is damaged, and its pools no longer keep to one limit") \
+    X(shared_limit_file_lost, "1",                                                                 \
+      "1: shared_limit_file is damaged, and its pools no longer keep to one limit")                \
     X(pending_bytes, "B",                                                                          \
       "of free_bytes, freed, and not yet its own stream's: others may still use it")               \
     X(importers_bytes, "B",                                                                        \

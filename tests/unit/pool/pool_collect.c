@@ -121,23 +121,24 @@ static void name_file(void)
 }
 
 KIT_SETTING(share_8_mib, w->pool_config.limit_bytes = 8 * MEND_MIB,
-            w->pool_config.limit_file = shared_path);
+            w->pool_config.shared_limit_file = shared_path);
 KIT_SETTING(share_and_collect, share_8_mib(w), w->pool_config.idle_ms = 1000000);
 
 static int lost_count;
 
 static void hear(KIT_UNUSED void *context, mend_log_level level, const char *line)
 {
-    lost_count += level == MEND_LOG_WARNING && strstr(line, "the limit file is damaged") != NULL;
+    lost_count +=
+        level == MEND_LOG_WARNING && strstr(line, "the shared limit file is damaged") != NULL;
 }
 
-MEND_TEST(pool_collect, a_damaged_limit_file_is_told_once)
+MEND_TEST(pool_collect, a_damaged_shared_limit_file_is_told_once)
 {
     mend_world w;
     name_file();
     ASSERT_TRUE(open_world(&w, share_8_mib));
     kit_alloc(&w, MEND_MIB, NULL);
-    EXPECT_STATS(&w, limit_file_lost, 0);
+    EXPECT_STATS(&w, shared_limit_file_lost, 0);
     EXPECT_TRUE(truncate(shared_path, 10) == 0);
     mend_log_set_sink(hear, NULL);
     lost_count = 0;
@@ -146,7 +147,7 @@ MEND_TEST(pool_collect, a_damaged_limit_file_is_told_once)
     kit_alloc(&w, 3 * MEND_MIB, NULL);
     EXPECT_OK(mend_trim(w.pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_INT_EQ(1, lost_count);
-    EXPECT_STATS(&w, limit_file_lost, 1);
+    EXPECT_STATS(&w, shared_limit_file_lost, 1);
     kit_close(&w);
     mend_log_set_sink(NULL, NULL);
     unlink(shared_path);
@@ -196,8 +197,8 @@ typedef struct hand_over {
 static void steal(void *context, KIT_UNUSED const char *call, KIT_UNUSED int is_after)
 {
     hand_over *h = context;
-    if (h->to_steal > 0 && mend_limit_file_look(&h->thief, 0).room_bytes >= 4 * MEND_MIB) {
-        EXPECT_TRUE(mend_limit_file_claim(&h->thief, h->to_steal));
+    if (h->to_steal > 0 && mend_shared_limit_file_look(&h->thief, 0).room_bytes >= 4 * MEND_MIB) {
+        EXPECT_TRUE(mend_shared_limit_file_claim(&h->thief, h->to_steal));
         h->to_steal = 0;
     }
 }
@@ -209,7 +210,7 @@ static bool open_hand_over(hand_over *h)
     if (!open_world(&h->giver, share_8_mib) || !open_world(&h->asker, share_8_mib)) {
         return false;
     }
-    EXPECT_OK(mend_limit_file_open(shared_path, 8 * MEND_MIB, &h->thief));
+    EXPECT_OK(mend_shared_limit_file_open(shared_path, 8 * MEND_MIB, &h->thief));
     kit_alloc_row(&h->giver, h->blocks, 2, 3 * MEND_MIB, NULL);
     mend_ration_offer(&h->giver.pool->ration, 0, true, 0); /* the test is its background thread */
     mend_sim_set_call_observer(h->asker.sim, steal, h);
@@ -219,7 +220,7 @@ static bool open_hand_over(hand_over *h)
 static void close_hand_over(hand_over *h)
 {
     mend_sim_set_call_observer(h->asker.sim, NULL, NULL);
-    mend_limit_file_close(&h->thief);
+    mend_shared_limit_file_close(&h->thief);
     kit_close(&h->giver);
     kit_close(&h->asker);
     unlink(shared_path);
@@ -266,14 +267,14 @@ KIT_TEST_IN(pool_collect, what_the_gpu_still_uses_is_offered,
 {
     mend_limit_slot other;
     void *block = kit_alloc(w, 3 * MEND_MIB, S(0));
-    EXPECT_OK(mend_limit_file_open(shared_path, 8 * MEND_MIB, &other));
+    EXPECT_OK(mend_shared_limit_file_open(shared_path, 8 * MEND_MIB, &other));
     kit_launch(w, S(0), MEND_SIM_WORK_TOUCH, block, 3 * MEND_MIB, 0, 1000);
     EXPECT_U64_EQ(0, collect(w));
-    EXPECT_U64_EQ(0, mend_limit_file_look(&other, 0).offered_bytes); /* it lives */
+    EXPECT_U64_EQ(0, mend_shared_limit_file_look(&other, 0).offered_bytes); /* it lives */
     kit_free(w, block, S(0));
     EXPECT_U64_EQ(0, collect(w));
-    EXPECT_U64_EQ(3 * MEND_MIB, mend_limit_file_look(&other, 0).offered_bytes);
-    mend_limit_file_close(&other);
+    EXPECT_U64_EQ(3 * MEND_MIB, mend_shared_limit_file_look(&other, 0).offered_bytes);
+    mend_shared_limit_file_close(&other);
     unlink(shared_path);
 }
 
@@ -284,15 +285,15 @@ KIT_LAST_TEST(pool_collect, nobody_waits_for_a_collector_that_has_ended,
     mend_limit_slot other;
     void *pointer;
     kit_alloc(w, 3 * MEND_MIB, NULL);
-    EXPECT_OK(mend_limit_file_open(shared_path, 8 * MEND_MIB, &other));
-    EXPECT_U64_EQ(3 * MEND_MIB, mend_limit_file_look(&other, UINT64_MAX).offered_bytes);
+    EXPECT_OK(mend_shared_limit_file_open(shared_path, 8 * MEND_MIB, &other));
+    EXPECT_U64_EQ(3 * MEND_MIB, mend_shared_limit_file_look(&other, UINT64_MAX).offered_bytes);
     kit_break(w, "create");
     EXPECT_ERROR(DEVICE_LOST, mend_alloc(w->pool, 4 * MEND_MIB, NULL, &pointer));
     pthread_join(w->pool->background.thread, NULL); /* nobody rings: it finds out by itself */
     close(w->pool->background.bell);
     w->pool->background.runs = false;
-    EXPECT_U64_EQ(0, mend_limit_file_look(&other, UINT64_MAX).offered_bytes);
+    EXPECT_U64_EQ(0, mend_shared_limit_file_look(&other, UINT64_MAX).offered_bytes);
     EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
-    mend_limit_file_close(&other);
+    mend_shared_limit_file_close(&other);
     unlink(shared_path);
 }

@@ -71,12 +71,12 @@ static bool opens_none_of_the_standard(void *unused)
     for (int file = 0; file < STANDARD; file++) {
         close(file);
     }
-    bool holds =
-        kit_open_set(&to, to.sim_config.content = MEND_SIM_CONTENT_NONE) &&
-        kit_open_set(&from, from.sim_config.content = MEND_SIM_CONTENT_NONE,
-                     from.pool_config.record = path, from.pool_config.observe = observed,
-                     from.pool_config.idle_ms = 1000, from.pool_config.limit_file = limit_path,
-                     from.pool_config.shareable = 1);
+    bool holds = kit_open_set(&to, to.sim_config.content = MEND_SIM_CONTENT_NONE) &&
+                 kit_open_set(&from, from.sim_config.content = MEND_SIM_CONTENT_NONE,
+                              from.pool_config.record = path, from.pool_config.observe = observed,
+                              from.pool_config.idle_ms = 1000,
+                              from.pool_config.shared_limit_file = limit_path,
+                              from.pool_config.shareable = 1);
     holds = holds && are_free();
     holds = holds && mend_alloc(from.pool, MEND_MIB, NULL, &block) == MEND_OK &&
             share_try_export(from.pool, block, &ticket) == MEND_OK && are_free() &&
@@ -122,7 +122,7 @@ static void expect_refusals(const char *words)
     w.pool_config.record = path;
     EXPECT_REFUSAL(SYSTEM, words, mend_world_create_pool(&w, &pool));
     w.pool_config.record = NULL;
-    w.pool_config.limit_file = path;
+    w.pool_config.shared_limit_file = path;
     EXPECT_REFUSAL(INVALID_ARGUMENT, words, mend_world_create_pool(&w, &pool));
     EXPECT_PTR_EQ(NULL, pool);
     kit_close(&w);
@@ -169,7 +169,7 @@ FOLDER_TEST(pool_files, a_link_is_not_followed)
     w.pool_config.record = path;
     EXPECT_REFUSAL(SYSTEM, "symbolic link", mend_world_create_pool(&w, &pool));
     w.pool_config.record = NULL;
-    w.pool_config.limit_file = path;
+    w.pool_config.shared_limit_file = path;
     EXPECT_REFUSAL(SYSTEM, "symbolic link", mend_world_create_pool(&w, &pool));
     kit_close(&w);
     EXPECT_INT_EQ(-1, access(target, F_OK));

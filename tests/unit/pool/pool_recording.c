@@ -380,7 +380,7 @@ static bool fill_the_disk(void *unused)
                       w.pool_config.record = path)) {
         return false;
     }
-    mend_test_limit_file_size(sizeof(mend_record_head) + sizeof(mend_record_run));
+    mend_test_shared_limit_file_size(sizeof(mend_record_head) + sizeof(mend_record_run));
     for (int i = 0; i < 100; i++) {
         kit_alloc(&w, 512, NULL);
     }

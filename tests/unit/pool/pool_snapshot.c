@@ -288,7 +288,7 @@ static bool fill_the_disk(void *unused)
     (void)unused;
     EXPECT_TRUE(open_one(&w));
     void *block = kit_alloc(&w, 512, NULL);
-    mend_test_limit_file_size(sizeof(mend_record_head) + sizeof(mend_record_run));
+    mend_test_shared_limit_file_size(sizeof(mend_record_head) + sizeof(mend_record_run));
     raise(SIGUSR2);
     await(&refused, 1);
     EXPECT_TRUE(!exists(1));

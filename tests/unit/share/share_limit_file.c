@@ -26,14 +26,14 @@ typedef struct scene {
 static mend_limit_slot join(const scene *s)
 {
     mend_limit_slot slot = {.file = -1};
-    EXPECT_OK(mend_limit_file_open(s->path, LIMIT, &slot));
+    EXPECT_OK(mend_shared_limit_file_open(s->path, LIMIT, &slot));
     return slot;
 }
 
 static void leave(mend_limit_slot *slot)
 {
     if (slot->file >= 0) {
-        mend_limit_file_close(slot);
+        mend_shared_limit_file_close(slot);
         slot->file = -1;
     }
 }
@@ -62,34 +62,34 @@ static void close_scene(scene *s)
 static uint64_t wanted_by_others(mend_limit_slot *slot)
 {
     uint64_t newest;
-    return mend_limit_file_wanted_by_others(slot, &newest);
+    return mend_shared_limit_file_wanted_by_others(slot, &newest);
 }
 
 /* Until it has answered a want, it may give all that it has. */
 SCENE_TEST(share_limit_file, an_offer_is_as_old_as_the_newest_want_it_answers)
 {
     uint64_t newest = 0;
-    EXPECT_TRUE(mend_limit_file_claim(&r->a, 900));
-    mend_limit_file_offer(&r->a, 20, true, 0);
-    const uint64_t want = mend_limit_file_want(&r->b, 250);
-    EXPECT_U64_EQ(900, mend_limit_file_look(&r->b, want).offered_bytes);
-    EXPECT_U64_EQ(150, mend_limit_file_wanted_by_others(&r->a, &newest));
+    EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, 900));
+    mend_shared_limit_file_offer(&r->a, 20, true, 0);
+    const uint64_t want = mend_shared_limit_file_want(&r->b, 250);
+    EXPECT_U64_EQ(900, mend_shared_limit_file_look(&r->b, want).offered_bytes);
+    EXPECT_U64_EQ(150, mend_shared_limit_file_wanted_by_others(&r->a, &newest));
     EXPECT_U64_EQ(want, newest);
-    mend_limit_file_offer(&r->a, 20, true, newest);
-    EXPECT_U64_EQ(20, mend_limit_file_look(&r->b, want).offered_bytes);
-    EXPECT_U64_EQ(100, mend_limit_file_look(&r->b, want).room_bytes);
-    EXPECT_U64_EQ(want + 1, mend_limit_file_want(&r->b, 251)); /* more: it is asked anew */
-    EXPECT_U64_EQ(want + 1, mend_limit_file_want(&r->b, 5));   /* less: it is not */
-    EXPECT_U64_EQ(want + 2, mend_limit_file_want(&r->b, LIMIT));
-    EXPECT_U64_EQ(want + 3, mend_limit_file_want(&r->b, UINT64_MAX));
+    mend_shared_limit_file_offer(&r->a, 20, true, newest);
+    EXPECT_U64_EQ(20, mend_shared_limit_file_look(&r->b, want).offered_bytes);
+    EXPECT_U64_EQ(100, mend_shared_limit_file_look(&r->b, want).room_bytes);
+    EXPECT_U64_EQ(want + 1, mend_shared_limit_file_want(&r->b, 251)); /* more: it is asked anew */
+    EXPECT_U64_EQ(want + 1, mend_shared_limit_file_want(&r->b, 5));   /* less: it is not */
+    EXPECT_U64_EQ(want + 2, mend_shared_limit_file_want(&r->b, LIMIT));
+    EXPECT_U64_EQ(want + 3, mend_shared_limit_file_want(&r->b, UINT64_MAX));
     EXPECT_U64_EQ(LIMIT - 100, wanted_by_others(&r->a)); /* nobody can give more than the limit */
-    EXPECT_U64_EQ(900, mend_limit_file_look(&r->b, want + 3).offered_bytes);
+    EXPECT_U64_EQ(900, mend_shared_limit_file_look(&r->b, want + 3).offered_bytes);
 }
 
 SCENE_TEST(share_limit_file, what_a_slot_waits_for_itself_is_nothing_to_give_back)
 {
-    EXPECT_TRUE(mend_limit_file_claim(&r->a, 900));
-    mend_limit_file_want(&r->a, 300);
+    EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, 900));
+    mend_shared_limit_file_want(&r->a, 300);
     EXPECT_U64_EQ(0, wanted_by_others(&r->a));
     EXPECT_U64_EQ(200, wanted_by_others(&r->b));
 }
@@ -97,17 +97,17 @@ SCENE_TEST(share_limit_file, what_a_slot_waits_for_itself_is_nothing_to_give_bac
 /* A closed file ends the lock, as the death of its process does. */
 SCENE_TEST(share_limit_file, the_dead_neither_want_nor_offer)
 {
-    EXPECT_TRUE(mend_limit_file_claim(&r->a, 300));
-    mend_limit_file_want(&r->b, 800); /* without a claim */
+    EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, 300));
+    mend_shared_limit_file_want(&r->b, 800); /* without a claim */
     EXPECT_U64_EQ(100, wanted_by_others(&r->a));
     close(r->b.file);
     EXPECT_U64_EQ(0, wanted_by_others(&r->a));
     r->b = join(r);
-    EXPECT_TRUE(mend_limit_file_claim(&r->b, 600));
-    mend_limit_file_offer(&r->b, 200, true, 0);
+    EXPECT_TRUE(mend_shared_limit_file_claim(&r->b, 600));
+    mend_shared_limit_file_offer(&r->b, 200, true, 0);
     close(r->b.file);
     r->b.file = -1;
-    const mend_limit_view view = mend_limit_file_look(&r->a, 0);
+    const mend_limit_view view = mend_shared_limit_file_look(&r->a, 0);
     EXPECT_U64_EQ(700, view.room_bytes);
     EXPECT_U64_EQ(0, view.offered_bytes);
 }
@@ -116,9 +116,9 @@ SCENE_TEST(share_limit_file, the_dead_neither_want_nor_offer)
 static void claim_and_die(const scene *s, int ready)
 {
     mend_limit_slot slot;
-    bool claimed =
-        mend_limit_file_open(s->path, LIMIT, &slot) == MEND_OK && mend_limit_file_claim(&slot, 700);
-    mend_limit_file_want(&slot, 300);
+    bool claimed = mend_shared_limit_file_open(s->path, LIMIT, &slot) == MEND_OK &&
+                   mend_shared_limit_file_claim(&slot, 700);
+    mend_shared_limit_file_want(&slot, 300);
     (void)!write(ready, claimed ? "y" : "n", 1);
     pause();
 }
@@ -152,12 +152,12 @@ SCENE_TEST(share_limit_file, the_claim_of_a_dead_owner_ends)
 {
     leave(&r->b); /* leaves one slot */
     pid_t child = start_owner(r);
-    EXPECT_FALSE(mend_limit_file_claim(&r->a, 301));
-    EXPECT_TRUE(mend_limit_file_claim(&r->a, 300));
+    EXPECT_FALSE(mend_shared_limit_file_claim(&r->a, 301));
+    EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, 300));
     kill_owner(child);
     EXPECT_U64_EQ(0, wanted_by_others(&r->a));
-    EXPECT_TRUE(mend_limit_file_claim(&r->a, 700));
-    EXPECT_U64_EQ(0, mend_limit_file_look(&r->a, 0).room_bytes);
+    EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, 700));
+    EXPECT_U64_EQ(0, mend_shared_limit_file_look(&r->a, 0).room_bytes);
     r->b = join(r); /* the dead slot is free again */
     EXPECT_INT_EQ(r->a.number == 0 ? 1 : 0, r->b.number);
 }
@@ -167,13 +167,13 @@ SCENE_TEST(share_limit_file, a_newcomer_in_the_slot_of_the_dead_has_claimed_noth
     leave(&r->b);
     kill_owner(start_owner(r));
     r->b = join(r);
-    EXPECT_U64_EQ(LIMIT, mend_limit_file_look(&r->a, 0).room_bytes);
+    EXPECT_U64_EQ(LIMIT, mend_shared_limit_file_look(&r->a, 0).room_bytes);
 }
 
 /* A child of fork has the file open, as it has its parent's memory on the device. */
 SCENE_TEST(share_limit_file, a_child_keeps_the_claim_of_its_parent)
 {
-    EXPECT_TRUE(mend_limit_file_claim(&r->a, 700));
+    EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, 700));
     int done[2];
     ASSERT_TRUE(pipe(done) == 0);
     pid_t child = fork();
@@ -186,10 +186,10 @@ SCENE_TEST(share_limit_file, a_child_keeps_the_claim_of_its_parent)
     }
     close(r->a.file); /* as if the parent had died */
     r->a.file = -1;
-    EXPECT_U64_EQ(300, mend_limit_file_look(&r->b, 0).room_bytes);
+    EXPECT_U64_EQ(300, mend_shared_limit_file_look(&r->b, 0).room_bytes);
     close(done[1]);
     waitpid(child, NULL, 0);
-    EXPECT_U64_EQ(1000, mend_limit_file_look(&r->b, 0).room_bytes);
+    EXPECT_U64_EQ(1000, mend_shared_limit_file_look(&r->b, 0).room_bytes);
     close(done[0]);
 }
 
@@ -218,11 +218,11 @@ enum {
 static void use_slot(mend_limit_slot *slot, int told)
 {
     mend_test_before_writes(stop_before_a_write);
-    const bool stood = mend_limit_file_claim(slot, CLAIMED);
-    mend_limit_file_want(slot, 300);
-    mend_limit_file_offer(slot, HELD, true, 1);
-    mend_limit_file_give(slot, stood ? CLAIMED : 0);
-    mend_limit_file_want(slot, 0);
+    const bool stood = mend_shared_limit_file_claim(slot, CLAIMED);
+    mend_shared_limit_file_want(slot, 300);
+    mend_shared_limit_file_offer(slot, HELD, true, 1);
+    mend_shared_limit_file_give(slot, stood ? CLAIMED : 0);
+    mend_shared_limit_file_want(slot, 0);
     mend_test_before_writes(NULL);
     (void)!write(told, stood ? "y" : "n", 1);
     pause();
@@ -237,7 +237,7 @@ static bool holds_beside_one_that_stops(scene *s, int at)
     int status = 0;
     uint64_t had = 0;
     EXPECT_INT_EQ(0, pipe(told));
-    EXPECT_TRUE(mend_limit_file_claim(&s->b, HELD));
+    EXPECT_TRUE(mend_shared_limit_file_claim(&s->b, HELD));
     pid_t child = fork();
     if (child == 0) {
         close(s->a.file);
@@ -251,8 +251,8 @@ static bool holds_beside_one_that_stops(scene *s, int at)
     while (!is_stopped && poll(&end, 1, 1) == 0) {
         is_stopped = waitpid(child, &status, WUNTRACED | WNOHANG) == child && WIFSTOPPED(status);
     }
-    had += mend_limit_file_claim(&s->a, LIMIT - HELD - CLAIMED) ? LIMIT - HELD - CLAIMED : 0;
-    had += mend_limit_file_claim(&s->a, CLAIMED) ? CLAIMED : 0;
+    had += mend_shared_limit_file_claim(&s->a, LIMIT - HELD - CLAIMED) ? LIMIT - HELD - CLAIMED : 0;
+    had += mend_shared_limit_file_claim(&s->a, CLAIMED) ? CLAIMED : 0;
     const bool is_claimed = at > FIRST_WRITE && at <= LAST_WRITE;
     EXPECT_U64_EQ(LIMIT - HELD - (is_claimed ? CLAIMED : 0), had);
     kill(child, SIGCONT);
@@ -280,11 +280,12 @@ SCENE_TEST(share_limit_file, all_name_the_same_limit)
 {
     leave(&r->b);
     r->b.file = -7;
-    EXPECT_INT_EQ(MEND_ERROR_INVALID_ARGUMENT, mend_limit_file_open(r->path, LIMIT + 1, &r->b));
+    EXPECT_INT_EQ(MEND_ERROR_INVALID_ARGUMENT,
+                  mend_shared_limit_file_open(r->path, LIMIT + 1, &r->b));
     EXPECT_INT_EQ(-7, r->b.file);
     leave(&r->a);
-    EXPECT_OK(mend_limit_file_open(r->path, LIMIT + 1, &r->b)); /* nobody shares it now */
-    EXPECT_U64_EQ(LIMIT + 1, mend_limit_file_look(&r->b, 0).room_bytes);
+    EXPECT_OK(mend_shared_limit_file_open(r->path, LIMIT + 1, &r->b)); /* nobody shares it now */
+    EXPECT_U64_EQ(LIMIT + 1, mend_shared_limit_file_look(&r->b, 0).room_bytes);
 }
 
 SCENE_TEST(share_limit_file, other_files_are_refused_and_stay)
@@ -293,14 +294,16 @@ SCENE_TEST(share_limit_file, other_files_are_refused_and_stay)
     close_scene(r);
     int file = open(r->path, O_CREAT | O_RDWR, 0600);
     EXPECT_TRUE(write(file, "a diary", 7) == 7);
-    EXPECT_INT_EQ(MEND_ERROR_INVALID_ARGUMENT, mend_limit_file_open(r->path, LIMIT, &slot));
+    EXPECT_INT_EQ(MEND_ERROR_INVALID_ARGUMENT, mend_shared_limit_file_open(r->path, LIMIT, &slot));
     char text[16] = "";
     EXPECT_TRUE(pread(file, text, sizeof(text), 0) == 7);
     EXPECT_STR_EQ("a diary", text);
     close(file);
-    EXPECT_INT_EQ(MEND_ERROR_SYSTEM, mend_limit_file_open("/", LIMIT, &slot));
-    EXPECT_INT_EQ(MEND_ERROR_SYSTEM, mend_limit_file_open("/no/such/folder/file", LIMIT, &slot));
-    EXPECT_INT_EQ(MEND_ERROR_INVALID_ARGUMENT, mend_limit_file_open("/dev/null", LIMIT, &slot));
+    EXPECT_INT_EQ(MEND_ERROR_SYSTEM, mend_shared_limit_file_open("/", LIMIT, &slot));
+    EXPECT_INT_EQ(MEND_ERROR_SYSTEM,
+                  mend_shared_limit_file_open("/no/such/folder/file", LIMIT, &slot));
+    EXPECT_INT_EQ(MEND_ERROR_INVALID_ARGUMENT,
+                  mend_shared_limit_file_open("/dev/null", LIMIT, &slot));
 }
 
 /* The system would end the process by a signal. */
@@ -309,29 +312,29 @@ SCENE_TEST(share_limit_file, a_limit_of_file_sizes_is_an_error)
     mend_limit_slot slot = {.file = -7};
     close_scene(r);
     for (uint64_t bytes = 0; bytes < 64; bytes += 32) {
-        mend_test_limit_file_size(bytes);
-        mend_result result = mend_limit_file_open(r->path, LIMIT, &slot);
-        mend_test_limit_file_size(UINT64_MAX);
+        mend_test_shared_limit_file_size(bytes);
+        mend_result result = mend_shared_limit_file_open(r->path, LIMIT, &slot);
+        mend_test_shared_limit_file_size(UINT64_MAX);
         EXPECT_INT_EQ(MEND_ERROR_SYSTEM, result);
         EXPECT_INT_EQ(-7, slot.file);
     }
     r->a = join(r);
-    mend_test_limit_file_size(0);
-    EXPECT_TRUE(mend_limit_file_claim(&r->a, 600)); /* unshared from now on */
-    mend_test_limit_file_size(UINT64_MAX);
+    mend_test_shared_limit_file_size(0);
+    EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, 600)); /* unshared from now on */
+    mend_test_shared_limit_file_size(UINT64_MAX);
     EXPECT_TRUE(r->a.is_broken);
 }
 
 SCENE_TEST(share_limit_file, a_damaged_file_grants_all)
 {
-    EXPECT_TRUE(mend_limit_file_claim(&r->a, 100));
+    EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, 100));
     EXPECT_TRUE(truncate(r->path, 10) == 0);
-    EXPECT_TRUE(mend_limit_file_claim(&r->a, 5 * LIMIT));
+    EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, 5 * LIMIT));
     EXPECT_TRUE(r->a.is_broken);
-    EXPECT_TRUE(mend_limit_file_claim(&r->b, LIMIT)); /* does not wait for the first */
+    EXPECT_TRUE(mend_shared_limit_file_claim(&r->b, LIMIT)); /* does not wait for the first */
     EXPECT_U64_EQ(5 * LIMIT + 100, r->a.own.claimed_bytes);
-    mend_limit_file_give(&r->a, 5 * LIMIT);
-    EXPECT_U64_EQ(UINT64_MAX, mend_limit_file_look(&r->a, 0).room_bytes);
+    mend_shared_limit_file_give(&r->a, 5 * LIMIT);
+    EXPECT_U64_EQ(UINT64_MAX, mend_shared_limit_file_look(&r->a, 0).room_bytes);
     EXPECT_U64_EQ(0, wanted_by_others(&r->a));
     leave(&r->a);
     struct stat about;
@@ -345,11 +348,11 @@ SCENE_TEST(share_limit_file, has_room_for_63_pools)
     close_scene(r);
     for (int i = 0; i < MOST_SLOTS; i++) {
         slots[i] = join(r);
-        EXPECT_TRUE(mend_limit_file_claim(&slots[i], 1));
+        EXPECT_TRUE(mend_shared_limit_file_claim(&slots[i], 1));
     }
-    EXPECT_INT_EQ(MEND_ERROR_SYSTEM, mend_limit_file_open(r->path, LIMIT, &more));
-    EXPECT_U64_EQ(LIMIT - MOST_SLOTS, mend_limit_file_look(&slots[0], 0).room_bytes);
+    EXPECT_INT_EQ(MEND_ERROR_SYSTEM, mend_shared_limit_file_open(r->path, LIMIT, &more));
+    EXPECT_U64_EQ(LIMIT - MOST_SLOTS, mend_shared_limit_file_look(&slots[0], 0).room_bytes);
     for (int i = 0; i < MOST_SLOTS; i++) {
-        mend_limit_file_close(&slots[i]);
+        mend_shared_limit_file_close(&slots[i]);
     }
 }

@@ -30,7 +30,7 @@ static bool open_scene(scene *s)
     }
     EXPECT_OK(mend_ration_open(&s->giver, s->w.driver, 0, s->path, 1000));
     EXPECT_OK(mend_ration_open(&s->waiter, s->w.driver, 0, s->path, 1000));
-    EXPECT_TRUE(mend_limit_file_claim(&s->giver.slot, 900));
+    EXPECT_TRUE(mend_shared_limit_file_claim(&s->giver.slot, 900));
     mend_ration_offer(&s->giver, 0, true, 0); /* as a background thread does that begins */
     return !mend_test_has_failed();
 }
@@ -39,7 +39,7 @@ static bool open_scene(scene *s)
 static void close_scene(scene *s)
 {
     uint64_t newest;
-    EXPECT_U64_EQ(0, mend_limit_file_wanted_by_others(&s->giver.slot, &newest));
+    EXPECT_U64_EQ(0, mend_shared_limit_file_wanted_by_others(&s->giver.slot, &newest));
     mend_ration_close(&s->waiter);
     mend_ration_close(&s->giver);
     unlink(s->path);
@@ -68,7 +68,7 @@ KIT_BARE_TEST(share_ration, a_request_waits_for_what_others_give, scene, open_sc
         sched_yield();
     }
     mend_mutex_lock(&r->waiter.mutex);
-    mend_limit_file_give(&r->giver.slot, owed.bytes);
+    mend_shared_limit_file_give(&r->giver.slot, owed.bytes);
     mend_mutex_unlock(&r->waiter.mutex);
     pthread_join(thread, NULL);
     EXPECT_TRUE(r->has_room);

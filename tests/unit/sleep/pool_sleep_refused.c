@@ -118,12 +118,12 @@ SLEEP_TEST(pool_sleep_refused, a_limit_of_file_sizes_is_named)
                                                     .directory = sleep_rig_directory());
     const uint64_t limits[] = {0, SLEEP_BLOCK / 2, SLEEP_BLOCKS * SLEEP_BLOCK - 1};
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-        mend_test_limit_file_size(limits[i]);
+        mend_test_shared_limit_file_size(limits[i]);
         EXPECT_REFUSAL(SYSTEM, "ulimit -f", mend_sleep(w->pool, &options, NULL));
-        mend_test_limit_file_size(UINT64_MAX);
+        mend_test_shared_limit_file_size(UINT64_MAX);
         expect_awake(r);
     }
-    mend_test_limit_file_size(SLEEP_BLOCKS * SLEEP_BLOCK);
+    mend_test_shared_limit_file_size(SLEEP_BLOCKS * SLEEP_BLOCK);
     EXPECT_OK(mend_sleep(w->pool, &options, NULL));
-    mend_test_limit_file_size(UINT64_MAX);
+    mend_test_shared_limit_file_size(UINT64_MAX);
 }

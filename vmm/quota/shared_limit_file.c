@@ -196,7 +196,7 @@ static void say_claim(mend_limit_slot *slot, uint64_t claimed_bytes, uint64_t as
     say(slot);
 }
 
-bool mend_limit_file_claim(mend_limit_slot *slot, uint64_t bytes)
+bool mend_shared_limit_file_claim(mend_limit_slot *slot, uint64_t bytes)
 {
     file_content content;
     const uint64_t own = slot->own.claimed_bytes;
@@ -225,7 +225,7 @@ bool mend_limit_file_claim(mend_limit_slot *slot, uint64_t bytes)
     return is_granted;
 }
 
-void mend_limit_file_give(mend_limit_slot *slot, uint64_t bytes)
+void mend_shared_limit_file_give(mend_limit_slot *slot, uint64_t bytes)
 {
     file_content content;
     (void)look(slot, &content);
@@ -250,7 +250,7 @@ static uint64_t newest_in(const file_content *content, int own, uint64_t *wanted
 
 /* A new want has a number above all that are in the file once it is there: so who has answered that
  * number has read it. */
-uint64_t mend_limit_file_want(mend_limit_slot *slot, uint64_t bytes)
+uint64_t mend_shared_limit_file_want(mend_limit_slot *slot, uint64_t bytes)
 {
     file_content content;
     uint64_t ignored;
@@ -276,7 +276,7 @@ static uint64_t offered_in(const mend_limit_claim *slot, uint64_t want)
     return slot->gives_back != 0 ? mend_min_u64(idle_bytes, slot->claimed_bytes) : 0;
 }
 
-mend_limit_view mend_limit_file_look(mend_limit_slot *slot, uint64_t want)
+mend_limit_view mend_shared_limit_file_look(mend_limit_slot *slot, uint64_t want)
 {
     file_content content;
     mend_limit_view view = {.room_bytes = UINT64_MAX};
@@ -291,8 +291,8 @@ mend_limit_view mend_limit_file_look(mend_limit_slot *slot, uint64_t want)
     return view;
 }
 
-void mend_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bool gives_back,
-                           uint64_t answered)
+void mend_shared_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bool gives_back,
+                                  uint64_t answered)
 {
     file_content content;
     const bool is_new = slot->own.idle_bytes != idle_bytes || slot->own.gives_back != gives_back ||
@@ -306,7 +306,7 @@ void mend_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bool give
 }
 
 /* Numbers are read before what they are of: so none is passed over. */
-uint64_t mend_limit_file_wanted_by_others(mend_limit_slot *slot, uint64_t *newest)
+uint64_t mend_shared_limit_file_wanted_by_others(mend_limit_slot *slot, uint64_t *newest)
 {
     file_content content;
     uint64_t wanted = 0;
@@ -327,7 +327,7 @@ uint64_t mend_limit_file_wanted_by_others(mend_limit_slot *slot, uint64_t *newes
 
 static mend_result refused_by_system(const char *path, const char *what)
 {
-    return mend_failure(MEND_ERROR_SYSTEM, "the limit file %.200s %s: %s", path, what,
+    return mend_failure(MEND_ERROR_SYSTEM, "the shared limit file %.200s %s: %s", path, what,
                         strerror(errno));
 }
 
@@ -378,17 +378,18 @@ static mend_result join(const char *path, mend_limit_slot *slot)
         return refused_by_system(path, "cannot be written");
     }
     if (!read_content(slot->file, &content)) {
-        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                            "%.200s is no limit file of this version of Mend: name a file that "
-                            "does not exist, or is empty",
-                            path);
+        return mend_failure(
+            MEND_ERROR_INVALID_ARGUMENT,
+            "%.200s is no shared limit file of this version of Mend: name a file that "
+            "does not exist, or is empty",
+            path);
     }
     while (slot->number < SLOTS && !takes_slot(slot->file, slot->number)) {
         slot->number++;
     }
     if (slot->number == SLOTS) {
         return mend_failure(MEND_ERROR_SYSTEM,
-                            "the limit file %.200s is shared by %d pools, and "
+                            "the shared limit file %.200s is shared by %d pools, and "
                             "that is the most",
                             path, SLOTS);
     }
@@ -400,22 +401,24 @@ static mend_result join(const char *path, mend_limit_slot *slot)
         const uint64_t limit_bytes = slot->own.limit_bytes;
         slot->own = (mend_limit_claim){0};
         say(slot);
-        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                            "the pools that share the limit file %.200s have a limit of %llu "
-                            "bytes, not of %llu: all must name the same",
-                            path, (unsigned long long)other, (unsigned long long)limit_bytes);
+        return mend_failure(
+            MEND_ERROR_INVALID_ARGUMENT,
+            "the pools that share the shared limit file %.200s have a limit of %llu "
+            "bytes, not of %llu: all must name the same",
+            path, (unsigned long long)other, (unsigned long long)limit_bytes);
     }
     return MEND_OK;
 }
 
-mend_result mend_limit_file_open(const char *path, uint64_t limit_bytes, mend_limit_slot *slot)
+mend_result mend_shared_limit_file_open(const char *path, uint64_t limit_bytes,
+                                        mend_limit_slot *slot)
 {
     mend_limit_slot made = {.own.limit_bytes = limit_bytes};
     const char *reason;
     made.file = mend_file_open(path, O_RDWR | O_CREAT, &reason);
     if (made.file < 0) {
         return mend_failure(errno == EPERM ? MEND_ERROR_INVALID_ARGUMENT : MEND_ERROR_SYSTEM,
-                            "the limit file %.200s cannot be opened: %s", path, reason);
+                            "the shared limit file %.200s cannot be opened: %s", path, reason);
     }
     mend_result result = join(path, &made);
     if (result != MEND_OK) {
@@ -426,7 +429,7 @@ mend_result mend_limit_file_open(const char *path, uint64_t limit_bytes, mend_li
     return MEND_OK;
 }
 
-void mend_limit_file_close(mend_limit_slot *slot)
+void mend_shared_limit_file_close(mend_limit_slot *slot)
 {
     file_content content;
     (void)look(slot, &content);
