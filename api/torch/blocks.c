@@ -192,7 +192,7 @@ mend_result mend_torch_block_free(const mend_torch_block *block)
     const mend_torch_rounded rounded = mend_torch_rounding_end(block->base);
     const uint64_t size_bytes = block->requested_bytes + rounded.excess_bytes;
     mend_result result = free_block(block, size_bytes);
-    if (result == MEND_ERROR_DAMAGED) { /* the log has told it; once */
+    if (result == MEND_ERROR_CORRUPTION) { /* the log has told it; once */
         result = free_block(block, size_bytes);
     }
     if (result != MEND_OK) {
@@ -231,7 +231,7 @@ mend_result mend_torch_block_give(void *pointer, mend_torch_block *block)
     /* The note ends before another block can begin there. */
     const mend_torch_rounded rounded = mend_torch_rounding_end(pointer);
     mend_result result = give(pointer, rounded.excess_bytes, block);
-    if (result == MEND_ERROR_DAMAGED) { /* as above */
+    if (result == MEND_ERROR_CORRUPTION) { /* as above */
         result = give(pointer, rounded.excess_bytes, block);
     }
     if (result != MEND_OK) {

@@ -416,12 +416,12 @@ static bool free_on(trial *t, int thread, trial_block *block, mend_stream stream
         call.kind = CALL_DECOMMIT;
         trial_name_page(t, block, &call);
     }
-    call.expected = block->range == 0 && damage(t, block) ? MEND_ERROR_DAMAGED : MEND_OK;
+    call.expected = block->range == 0 && damage(t, block) ? MEND_ERROR_CORRUPTION : MEND_OK;
     mend_result result = trial_call_pool(t, thread, &call);
-    if (result == MEND_ERROR_DAMAGED) { /* which is told once */
+    if (result == MEND_ERROR_CORRUPTION) { /* which is told once */
         call.expected = MEND_OK;
         result = trial_call_pool(t, thread, &call);
-    } else if (call.expected == MEND_ERROR_DAMAGED && result != MEND_OK) {
+    } else if (call.expected == MEND_ERROR_CORRUPTION && result != MEND_OK) {
         flip_behind(block); /* nobody has looked: a fault came before */
     }
     if (result == MEND_OK) {

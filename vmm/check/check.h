@@ -38,13 +38,13 @@ bool mend_observe_audit_sums(const mend_heap *heap, char finding[MEND_AUDIT_FIND
 mend_result mend_checks_start(mend_pool *pool);
 
 /* The block was allocated in this order. The caller holds `state`, which is released in between.
- * MEND_ERROR_DAMAGED: it is free again. */
+ * MEND_ERROR_CORRUPTION: it is free again. */
 mend_result mend_checks_alloc(mend_pool *pool, uint64_t address, mend_order order);
 
 /* mend_free, where anything is checked. The caller holds no lock. */
 mend_result mend_checks_free(mend_pool *pool, uint64_t address, mend_order order);
 
-/* Reads the guards of live blocks. MEND_ERROR_DAMAGED: of the first that was written. The caller
+/* Reads the guards of live blocks. MEND_ERROR_CORRUPTION: of the first that was written. The caller
  * holds no lock. */
 mend_result mend_checks_end(mend_pool *pool);
 

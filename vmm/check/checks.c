@@ -236,7 +236,7 @@ static mend_result tell(const subject *s, uint64_t offset, const char *what)
     if (s->scope != 0) {
         mend_scopes_write_path(s->scope, scope, sizeof(scope));
     }
-    return mend_failure(MEND_ERROR_DAMAGED,
+    return mend_failure(MEND_ERROR_CORRUPTION,
                         "the block at 0x%llx (%llu bytes, %s, %s) %s: the first byte that "
                         "differs is %llu",
                         (unsigned long long)s->address, (unsigned long long)s->requested_bytes,
@@ -249,8 +249,8 @@ static bool is_here(const mend_heap *heap, const mend_span *span)
            !mend_layout_sleeps(heap, span) && !mend_layout_misses_mapping(heap, span);
 }
 
-/* Of a block with a guard: MEND_ERROR_DAMAGED once, then it is filled again, or has none where the
- * driver refuses that. */
+/* Of a block with a guard: MEND_ERROR_CORRUPTION once, then it is filled again, or has none where
+ * the driver refuses that. */
 static mend_result check_guard(mend_pool *pool, const mend_span *span)
 {
     const uint64_t from = span->address + span->requested_bytes;
@@ -406,7 +406,7 @@ mend_result mend_checks_free(mend_pool *pool, uint64_t address, mend_order order
         drop(result != MEND_OK ? take(pool->checks, address, address + bytes) : NULL);
     }
     (void)mend_pool_leave_of(pool, (void *)(uintptr_t)address, result);
-    if (result == MEND_ERROR_DAMAGED) {
+    if (result == MEND_ERROR_CORRUPTION) {
         mend_warn("damage on device %d: %s", pool->device, mend_process_error()->message);
     }
     return result;

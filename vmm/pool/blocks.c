@@ -46,7 +46,7 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
                  "%s on device %d: the host waited for the GPU %llu times to find room",
                  mend_words_amount(size_bytes).text, pool->device, (unsigned long long)waits);
     }
-    if (result == MEND_ERROR_OUT_OF_MEMORY || result == MEND_ERROR_DAMAGED) {
+    if (result == MEND_ERROR_OUT_OF_MEMORY || result == MEND_ERROR_CORRUPTION) {
         mend_log(MEND_LOG_WARNING, "device %d: %s", pool->device, mend_process_error()->message);
     }
     return result;

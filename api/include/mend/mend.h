@@ -147,7 +147,7 @@ MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool 
  * MEND_ERROR_INVALID_ARGUMENT. MEND_OK; MEND_ERROR_CAPTURING (a capture
  * forbids the wait; the pool is unchanged, destroy it after the capture); MEND_ERROR_SYSTEM (as
  * that, and a thread of the pool did not start again). The pool is gone after MEND_ERROR_DRIVER
- * (refused memory, and memory that work may use, stays with the driver) and MEND_ERROR_DAMAGED
+ * (refused memory, and memory that work may use, stays with the driver) and MEND_ERROR_CORRUPTION
  * (mend_pool_config.observe).
  */
 MEND_API mend_result mend_pool_destroy(mend_pool *pool);

@@ -53,7 +53,7 @@ GUARDED(an_overrun_is_told_once_by_the_free_that_finds_it)
                  "(%d bytes, %s, step) was written behind its end: the first byte that differs is "
                  "%d",
                  (int)sizes[i], i == 0 ? "tag 71" : "kv cache", (int)at);
-        EXPECT_REFUSAL(DAMAGED, words, mend_free(w->pool, block, S(0)));
+        EXPECT_REFUSAL(CORRUPTION, words, mend_free(w->pool, block, S(0)));
         EXPECT_STATS(w, live_blocks, 1);
         kit_free(w, block, S(0));
         EXPECT_OK(mend_name(MEND_NAME_TAG, TAG, "kv cache"));
@@ -68,12 +68,12 @@ GUARDED(a_free_on_another_stream_or_none_finds_it_too)
         char *block = kit_alloc(w, MEND_MIB, S(0));
         write_byte(w, block + MEND_MIB + 15, S(0));
         EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->stream_synchronize(w->driver, S(0)));
-        EXPECT_ERROR(DAMAGED, mend_free(w->pool, block, streams[i]));
+        EXPECT_ERROR(CORRUPTION, mend_free(w->pool, block, streams[i]));
         kit_free(w, block, streams[i]);
     }
     char *block = kit_alloc(w, MEND_MIB, MEND_NO_STREAM);
     write_byte(w, block + MEND_MIB, S(0));
-    EXPECT_ERROR(DAMAGED, mend_free(w->pool, block, S(0)));
+    EXPECT_ERROR(CORRUPTION, mend_free(w->pool, block, S(0)));
     kit_free(w, block, S(0));
 }
 
@@ -85,7 +85,7 @@ MEND_TEST(pool_checks, a_block_that_lives_at_the_end_is_read_then)
     kit_alloc(w, MEND_MIB, S(0));
     char *block = tagged(w, 1000);
     write_byte(w, block + 1001, S(0));
-    EXPECT_REFUSAL(DAMAGED, "(1000 bytes, tag 71, step) was written behind its end",
+    EXPECT_REFUSAL(CORRUPTION, "(1000 bytes, tag 71, step) was written behind its end",
                    mend_pool_destroy(w->pool));
     mend_sim_destroy(w->sim);
 }
@@ -104,7 +104,7 @@ POISONED(a_write_after_the_free_is_told_by_the_allocation_that_gets_the_memory)
                  "(%d bytes, tag 71, step) was written after its free: the first byte that differs "
                  "is %d",
                  (int)sizes[i], (int)at);
-        EXPECT_REFUSAL(DAMAGED, words, mend_alloc(w->pool, sizes[i], S(0), &again));
+        EXPECT_REFUSAL(CORRUPTION, words, mend_alloc(w->pool, sizes[i], S(0), &again));
         EXPECT_TRUE(again == NULL);
         EXPECT_STATS(w, live_blocks, 0);
         again = kit_alloc(w, sizes[i], S(0));
@@ -120,7 +120,7 @@ BOTH(a_block_of_one_mib_is_read_as_a_whole)
     char *block = kit_alloc(w, MEND_MIB, S(0));
     kit_free(w, block, S(0));
     write_byte(w, block + 331128, S(0)); /* between two samples of a larger one */
-    EXPECT_REFUSAL(DAMAGED, "the first byte that differs is 331128",
+    EXPECT_REFUSAL(CORRUPTION, "the first byte that differs is 331128",
                    mend_alloc(w->pool, MEND_MIB, S(0), &again));
 }
 
@@ -133,10 +133,10 @@ POISONED(poison_is_known_in_every_part_that_is_given_out)
     kit_alloc_row(w, (void **)blocks, 3, 256 * KIB, S(0));
     kit_free_row(w, (void **)blocks, 3, S(0));
     write_byte(w, blocks[1] + 100, S(0));
-    EXPECT_REFUSAL(DAMAGED, "the first byte that differs is 100",
+    EXPECT_REFUSAL(CORRUPTION, "the first byte that differs is 100",
                    mend_alloc(w->pool, 700 * KIB, S(0), &again));
     write_byte(w, blocks[2] + 100 * KIB, S(0));
-    EXPECT_REFUSAL(DAMAGED, "is 102400", mend_alloc(w->pool, 700 * KIB, S(0), &again));
+    EXPECT_REFUSAL(CORRUPTION, "is 102400", mend_alloc(w->pool, 700 * KIB, S(0), &again));
     kit_free(w, kit_alloc(w, 700 * KIB, S(0)), S(0));
 }
 
@@ -203,7 +203,7 @@ BOTH(calls_that_the_driver_refuses_end_a_check_and_no_call)
         kit_alloc(w, MEND_MIB, S(0)); /* told once, though the guard is not filled again */
     write_byte(w, block + MEND_MIB, S(0));
     kit_fail(w, "fill", 0, 1000, MEND_DRIVER_OUT_OF_MEMORY);
-    EXPECT_ERROR(DAMAGED, mend_free(w->pool, block, S(0)));
+    EXPECT_ERROR(CORRUPTION, mend_free(w->pool, block, S(0)));
     kit_free(w, block, S(0));
     mend_sim_clear_faults(w->sim);
 }
