@@ -192,7 +192,7 @@ static bool is_documented(const scene *s)
     case CLOSE:
         return documented || s->result == MEND_ERROR_UNKNOWN_STREAM;
     case IMPORT_BY_FABRIC:
-        documented = documented || s->result == MEND_ERROR_UNREACHABLE;
+        documented = documented || s->result == MEND_ERROR_EXPORTER_GONE;
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
                s->result == MEND_ERROR_OUT_OF_ADDRESSES;
     case IMPORT:

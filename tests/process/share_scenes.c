@@ -174,7 +174,7 @@ static unsigned char *import_of(const side *s, way by, const name *n)
 static void expect_unreachable(const side *s, way by, const name *n)
 {
     void *none = NULL;
-    CHECK(try_import(s, by, n, &none, NULL) == MEND_ERROR_UNREACHABLE);
+    CHECK(try_import(s, by, n, &none, NULL) == MEND_ERROR_EXPORTER_GONE);
     CHECK(none == NULL);
 }
 

@@ -53,7 +53,7 @@ static mend_result meaning_of(mend_status refused, int share_type)
         return MEND_ERROR_NOT_SUPPORTED;
     case MEND_DRIVER_INVALID_VALUE:
     case MEND_DRIVER_INVALID_HANDLE:
-        return MEND_ERROR_UNREACHABLE;
+        return MEND_ERROR_EXPORTER_GONE;
     default:
         return MEND_ERROR_DRIVER;
     }
@@ -67,7 +67,7 @@ static const char *words_of(mend_result result)
                "or the two have not the same IMEX channel";
     case MEND_ERROR_SYSTEM:
         return "the process has too many open files: raise the limit (ulimit -n)";
-    case MEND_ERROR_UNREACHABLE:
+    case MEND_ERROR_EXPORTER_GONE:
         return "the process that exported the memory has ended, or gave it back";
     default:
         return "the driver does not import a chunk";
@@ -134,7 +134,7 @@ static mend_result fetch(fetching *f, const mend_token_content *content)
     const mend_share_taker taker = {begin, take, f};
     MEND_TRY(mend_share_fetch(content, MEND_SHARE_PATIENCE_MS, &taker));
     return f->import->offset_bytes >= f->import->chunks[0].size_bytes
-               ? mend_failure(MEND_ERROR_UNREACHABLE,
+               ? mend_failure(MEND_ERROR_EXPORTER_GONE,
                               "the exporter answers with another version of the library")
                : MEND_OK;
 }

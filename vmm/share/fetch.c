@@ -27,7 +27,7 @@ typedef struct conversation {
 
 static mend_result unreachable(const conversation *talk, const char *what)
 {
-    return mend_failure(MEND_ERROR_UNREACHABLE, "process %llu, which exported the memory, %s",
+    return mend_failure(MEND_ERROR_EXPORTER_GONE, "process %llu, which exported the memory, %s",
                         (unsigned long long)talk->token->process, what);
 }
 

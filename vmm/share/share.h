@@ -128,7 +128,7 @@ typedef struct mend_share_taker {
 /*
  * Fetches the chunks. Waits for the other process, for at most `patience_ms` in all; the caller
  * holds no lock. At most MEND_SHARE_BATCH files are open at a time, and none is when it returns.
- * MEND_ERROR_UNREACHABLE: the exporter has ended, does not answer, is of another user, or exports
+ * MEND_ERROR_EXPORTER_GONE: the exporter has ended, does not answer, is of another user, or exports
  * this no more; MEND_ERROR_SYSTEM: the system refused a socket or file descriptors; or what the
  * taker returned.
  */
@@ -136,7 +136,7 @@ mend_result mend_share_fetch(const mend_token_content *token, uint64_t patience_
                              const mend_share_taker *taker);
 
 /* Asks whether the exporter lives, and exports this still. As above; fetches nothing.
- * MEND_ERROR_UNREACHABLE: it does not answer, or is of another user; MEND_ERROR_SYSTEM. */
+ * MEND_ERROR_EXPORTER_GONE: it does not answer, or is of another user; MEND_ERROR_SYSTEM. */
 mend_result mend_share_ask(const mend_token_content *token, uint64_t patience_ms,
                            mend_import_state *state);
 

@@ -20,10 +20,10 @@ typedef enum mend_export_kind {
                              * socket (abstract, with a random name; other users are refused) and
                              * starts a thread, which blocks all signals and ends with the process.
                              * Each exported chunk keeps a file descriptor open */
-    MEND_EXPORT_FABRIC = 1  /* fabric handles of the driver: processes of the same user that may
-                             * use the same IMEX channel, in other containers or on other machines
-                             * of one NVLink domain too. Needs shareable = MEND_SHAREABLE_FABRIC and
-                             * a device that has such handles (CUDA 12.3 or later). No socket, no
+    MEND_EXPORT_FABRIC = 1  /* fabric handles of the driver: processes of the same user that may use
+                             * the same IMEX channel, in other containers or on other machines of
+                             * one NVLink domain too. Needs shareable = MEND_SHAREABLE_FABRIC and a
+                             * device that has such handles (CUDA 12.3 or later). No socket, no
                              * thread, no file descriptor */
 } mend_export_kind;
 
@@ -102,8 +102,8 @@ MEND_API mend_result mend_export(mend_pool *pool, const void *pointer,
  * Talks to the exporter (not for fabric handles), for at most ten seconds, without a lock of the
  * pool; then calls the driver. Never waits for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a
  * NULL; the token is cut, changed, contradicts itself, or is of another version of the library);
- * MEND_ERROR_UNREACHABLE (the exporter has ended, does not answer, is of another user, or has freed
- * the block; the driver knows no such memory any more); MEND_ERROR_SYSTEM (no socket or file
+ * MEND_ERROR_EXPORTER_GONE (the exporter has ended, does not answer, is of another user, or has
+ * freed the block; the driver knows no such memory any more); MEND_ERROR_SYSTEM (no socket or file
  * descriptors); MEND_ERROR_NOT_SUPPORTED (the exporter's device has another page size; or this
  * process may not use it: no fabric handles, another IMEX channel or domain);
  * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_OUT_OF_MEMORY (the device has no room for the mapping);
@@ -135,7 +135,7 @@ typedef enum mend_import_state {
  * file descriptor meanwhile. Usually takes some ten microseconds. No driver call. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (a NULL); MEND_ERROR_FOREIGN_POINTER (the pool has no such import);
  * MEND_ERROR_NOT_SUPPORTED (imported by fabric handles: nobody can be asked);
- * MEND_ERROR_UNREACHABLE (it does not answer in time: it may be stopped); MEND_ERROR_SYSTEM (no
+ * MEND_ERROR_EXPORTER_GONE (it does not answer in time: it may be stopped); MEND_ERROR_SYSTEM (no
  * socket); MEND_ERROR_DEVICE_LOST. On failure *state is as it was.
  */
 MEND_API mend_result mend_import_get_state(mend_pool *pool, const void *pointer,

@@ -195,7 +195,7 @@ MEND_TEST(pool_share, an_import_outlives_the_block_and_the_exporter)
         EXPECT_INT_EQ(7, theirs[0]);
         share_close(&r.to, theirs);
         EXPECT_U64_EQ(0, by_fabric ? 0 : mend_world_ledger(&r.from).chunks);
-        EXPECT_REFUSAL(UNREACHABLE, by_fabric ? "has ended, or gave it" : "was freed",
+        EXPECT_REFUSAL(EXPORTER_GONE, by_fabric ? "has ended, or gave it" : "was freed",
                        share_try_import(r.to.pool, &r.ticket, &none));
         EXPECT_PTR_EQ(NULL, none);
         kit_close(&r.to);
@@ -265,11 +265,11 @@ SHARED_TEST(pool_share, damaged_tokens_are_refused, false)
     EXPECT_TRUE(mend_token_read(&token, &content));
     content.number += 1000;
     mend_token_write(&content, &cut);
-    EXPECT_ERROR(UNREACHABLE,
+    EXPECT_ERROR(EXPORTER_GONE,
                  mend_import(r->to.pool, &cut, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
     content.name[0] ^= 1;
     mend_token_write(&content, &cut);
-    EXPECT_REFUSAL(UNREACHABLE, "has ended",
+    EXPECT_REFUSAL(EXPORTER_GONE, "has ended",
                    mend_import(r->to.pool, &cut, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
     EXPECT_PTR_EQ(NULL, pointer);
 }

@@ -82,9 +82,9 @@ static void expect_patience_to_end(const exporter *e)
     taken t = {.answer = MEND_OK};
     mend_test_let_patience_end(true);
     mend_import_state state = 0;
-    EXPECT_INT_EQ(MEND_ERROR_UNREACHABLE, mend_share_ask(&e->token, SOON_MS, &state));
+    EXPECT_INT_EQ(MEND_ERROR_EXPORTER_GONE, mend_share_ask(&e->token, SOON_MS, &state));
     EXPECT_INT_EQ(0, (int)state);
-    EXPECT_INT_EQ(MEND_ERROR_UNREACHABLE, fetch(e, SOON_MS, &t));
+    EXPECT_INT_EQ(MEND_ERROR_EXPORTER_GONE, fetch(e, SOON_MS, &t));
     mend_test_let_patience_end(false);
     EXPECT_TRUE(strstr(mend_process_failure()->message, "does not answer in time") != NULL);
 }
@@ -195,7 +195,7 @@ EXPORTER_TEST(share_fetch, nobody_waits_for_an_exporter_that_lets_nobody_in, ope
         e.count = 1;                                                                               \
         __VA_ARGS__;                                                                               \
         (void)reply;                                                                               \
-        EXPECT_INT_EQ(MEND_ERROR_UNREACHABLE, fetch_answered(&e, &(taken){.answer = MEND_OK}));    \
+        EXPECT_INT_EQ(MEND_ERROR_EXPORTER_GONE, fetch_answered(&e, &(taken){.answer = MEND_OK}));  \
         close_exporter(&e);                                                                        \
         EXPECT_TRUE(mend_test_files_are(files));                                                   \
     } while (0)

@@ -52,7 +52,7 @@ SHARED_TEST(survivors_share, nothing_is_imported_from_another_user, false)
     void *pointer = NULL;
     mend_test_pretended_user = 1;
     EXPECT_REFUSAL(
-        UNREACHABLE, "runs as another user",
+        EXPORTER_GONE, "runs as another user",
         mend_import(r->to.pool, &r->ticket.token, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
     mend_test_pretended_user = 0;
     EXPECT_PTR_EQ(NULL, pointer);
