@@ -171,5 +171,5 @@ void mend_torch_write_out_of_memory(char *text, size_t capacity, int device, uin
 int mend_torch_lacks_memory(mend_result result)
 {
     return result == MEND_ERROR_OUT_OF_MEMORY || result == MEND_ERROR_OUT_OF_HOST_MEMORY ||
-           result == MEND_ERROR_OUT_OF_ADDRESSES;
+           result == MEND_ERROR_OUT_OF_ADDRESS_SPACE;
 }

@@ -17,7 +17,7 @@ static int code_of(mend_result result)
     case MEND_OK:
         return SUCCESS;
     case MEND_ERROR_OUT_OF_MEMORY:
-    case MEND_ERROR_OUT_OF_ADDRESSES:
+    case MEND_ERROR_OUT_OF_ADDRESS_SPACE:
     case MEND_ERROR_OUT_OF_HOST_MEMORY:
         return MEMORY_ALLOCATION;
     case MEND_ERROR_INVALID_ARGUMENT:

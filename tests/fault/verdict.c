@@ -172,12 +172,13 @@ static bool is_documented(const scene *s)
     case ALLOC_IN_GRAPH_POOL:
     case COMMIT:
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
-               s->result == MEND_ERROR_OUT_OF_ADDRESSES || s->result == MEND_ERROR_UNKNOWN_STREAM;
+               s->result == MEND_ERROR_OUT_OF_ADDRESS_SPACE ||
+               s->result == MEND_ERROR_UNKNOWN_STREAM;
     case WAKE:
     case PREPARE_CHECKPOINT:
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY;
     case RANGE:
-        return documented || s->result == MEND_ERROR_OUT_OF_ADDRESSES;
+        return documented || s->result == MEND_ERROR_OUT_OF_ADDRESS_SPACE;
     case FREE:
     case FREE_ANYWHERE:
     case SHARE:
@@ -194,10 +195,10 @@ static bool is_documented(const scene *s)
     case IMPORT_BY_FABRIC:
         documented = documented || s->result == MEND_ERROR_EXPORTER_GONE;
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
-               s->result == MEND_ERROR_OUT_OF_ADDRESSES;
+               s->result == MEND_ERROR_OUT_OF_ADDRESS_SPACE;
     case IMPORT:
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
-               s->result == MEND_ERROR_OUT_OF_ADDRESSES;
+               s->result == MEND_ERROR_OUT_OF_ADDRESS_SPACE;
     default:
         return documented;
     }

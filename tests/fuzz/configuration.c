@@ -48,7 +48,7 @@ static void use_pool(mend_pool *pool)
     for (size_t i = 0; i < SIZES; i++) {
         mend_result result = mend_alloc(pool, sizes[i], NULL, &pointers[i]);
         FUZZ_CHECK(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY ||
-                       result == MEND_ERROR_OUT_OF_ADDRESSES,
+                       result == MEND_ERROR_OUT_OF_ADDRESS_SPACE,
                    "%s", mend_result_name(result));
     }
     FUZZ_CHECK(mend_audit(pool) == MEND_OK, "the pool contradicts itself");

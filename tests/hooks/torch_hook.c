@@ -78,7 +78,7 @@ TORCH_TEST(what_is_no_lack_of_memory_is_not_called_so)
     __builtin_snprintf(expected, sizeof(expected), "%d", MEND_ERROR_NO_DEVICE);
     EXPECT_STR_EQ(expected, raised);
     EXPECT_FALSE(rig->f->mend_torch_lacks_memory(MEND_ERROR_NO_DEVICE));
-    EXPECT_TRUE(rig->f->mend_torch_lacks_memory(MEND_ERROR_OUT_OF_ADDRESSES));
+    EXPECT_TRUE(rig->f->mend_torch_lacks_memory(MEND_ERROR_OUT_OF_ADDRESS_SPACE));
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */

@@ -32,7 +32,7 @@ static void refuse_blocks(trial *t, mend_pool *pool, mend_stream stream)
     options.address = (void *)(uintptr_t)512; /* no memory of the pool */
     mend_set_plain(false);                    /* as the last block of this thread may have been */
     const mend_result wrong =
-        trial_passes_all(t) ? MEND_ERROR_NOT_SUPPORTED : MEND_ERROR_OUT_OF_ADDRESSES;
+        trial_passes_all(t) ? MEND_ERROR_NOT_SUPPORTED : MEND_ERROR_OUT_OF_ADDRESS_SPACE;
     trial_expect(t, "a block at an address", wrong,
                  t->captures > 0 ? wrong : mend_alloc_with(pool, 512, stream, &options, &block));
     REFUSED(mend_pin(NULL, t, 512));

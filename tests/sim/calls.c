@@ -162,7 +162,7 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
         return call->kind == CALL_READ_KEPT || call->kind == CALL_FIND_KEPT ||
                (call->kind == CALL_GRAPH_POOL_RESTORE && trial_holds_chunks(t, call->pool));
     case MEND_ERROR_OUT_OF_MEMORY:
-    case MEND_ERROR_OUT_OF_ADDRESSES:
+    case MEND_ERROR_OUT_OF_ADDRESS_SPACE:
         return call->kind == CALL_ALLOC || call->kind == CALL_WAKE ||
                call->kind == CALL_PREPARE_CHECKPOINT ||
                trial_may_answer_range(t, call, may_know_a_capture(t)) ||
@@ -421,7 +421,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
         if (is_judged && !trial_is_faulty(t) && !t->refused) {
             trial_judge_refusal(t, call);
         }
-    } else if (call->result == MEND_ERROR_OUT_OF_ADDRESSES && is_judged && !call->faulty &&
+    } else if (call->result == MEND_ERROR_OUT_OF_ADDRESS_SPACE && is_judged && !call->faulty &&
                call->kind == CALL_ALLOC) {
         if (call->wanted == NULL) {
             trial_judge_addresses(t, call);

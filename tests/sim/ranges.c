@@ -22,7 +22,7 @@ mend_result trial_call_range_create(trial_call *call, mend_pool *pool)
 /* An old mapping at the pages stays while the pool knows of a capture. */
 bool trial_may_answer_range(const trial *t, const trial_call *call, bool holds_capture)
 {
-    if (call->result != MEND_ERROR_OUT_OF_ADDRESSES) {
+    if (call->result != MEND_ERROR_OUT_OF_ADDRESS_SPACE) {
         return false;
     }
     return call->faulty || (call->kind == CALL_COMMIT && holds_capture) ||
@@ -65,7 +65,7 @@ bool trial_create_range(trial *t, const operation *op)
                        .page_bytes = page_bytes_of(t, op->size)};
     call.size_bytes = call.page_bytes * (1 + op->amount % 40u) - op->alignment % 2;
     const mend_result made = trial_call_pool(t, op->thread % t->turns.count, &call);
-    if (made == MEND_ERROR_OUT_OF_ADDRESSES) {
+    if (made == MEND_ERROR_OUT_OF_ADDRESS_SPACE) {
         trial_judge_range_addresses(t, &call);
     }
     if (made != MEND_OK) {

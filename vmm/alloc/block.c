@@ -62,7 +62,7 @@ static mend_result place_at(mend_heap *heap, mend_request *request, mend_span **
     }
     if (run == NULL || mend_run_end(run) - request->at < request->size_bytes ||
         !mend_layout_is_ready(heap, run, request->at, request->size_bytes, request->stream, 0)) {
-        return mend_failure(MEND_ERROR_OUT_OF_ADDRESSES,
+        return mend_failure(MEND_ERROR_OUT_OF_ADDRESS_SPACE,
                             "%llu bytes at 0x%llx are not free memory that the stream may use now",
                             (unsigned long long)request->size_bytes,
                             (unsigned long long)request->at);

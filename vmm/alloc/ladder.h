@@ -76,9 +76,9 @@ typedef struct mend_helpers {
 /* Places the request, or commits the pages of a range; then *span is NULL. The caller holds
  * `state`, which is released if no free mapped memory fits. Afterwards the pointer map has an entry
  * to spare for the block. Fills in the stream and the graph pool of the request. On failure no page
- * is committed that was not. MEND_ERROR_OUT_OF_MEMORY (with a report), MEND_ERROR_OUT_OF_ADDRESSES,
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_CAPTURING,
- * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+ * is committed that was not. MEND_ERROR_OUT_OF_MEMORY (with a report),
+ * MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_UNKNOWN_STREAM,
+ * MEND_ERROR_CAPTURING, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span **span);
 
 /* ---- available.c ----------------------------------------------------------------------------- */
@@ -159,7 +159,7 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
                                       bool is_captured);
 
 /* The same if there was memory, but no addresses to map it: those of a range may be in use by old
- * mappings. MEND_ERROR_OUT_OF_ADDRESSES. */
+ * mappings. MEND_ERROR_OUT_OF_ADDRESS_SPACE. */
 mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request);
 
 /* ---- streams.c ------------------------------------------------------------------------------- */

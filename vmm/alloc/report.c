@@ -442,9 +442,9 @@ static mend_result pages_are_held(const mend_heap *heap)
     const mend_status refused = heap->retire.refused;
     const unsigned long long address = heap->shortage.held_range;
     return refused != MEND_DRIVER_OK
-               ? mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESSES, MEND_CALL_unmap, refused,
-                              "pages of the range 0x%llx could not be unmapped", address)
-               : mend_failure(MEND_ERROR_OUT_OF_ADDRESSES,
+               ? mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_CALL_unmap,
+                              refused, "pages of the range 0x%llx could not be unmapped", address)
+               : mend_failure(MEND_ERROR_OUT_OF_ADDRESS_SPACE,
                               "pages of the range 0x%llx are still mapped for earlier work, and "
                               "a capture in progress keeps them so",
                               address);
@@ -455,7 +455,7 @@ mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_reque
     mend_status status = heap->shortage.no_addresses;
     return heap->shortage.held_range != 0
                ? pages_are_held(heap)
-               : mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESSES, MEND_CALL_reserve, status,
-                              "no range of addresses is left for %llu bytes",
+               : mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_CALL_reserve,
+                              status, "no range of addresses is left for %llu bytes",
                               (unsigned long long)request->size_bytes);
 }

@@ -69,7 +69,7 @@ static mend_result make_way(mend_heap *heap, const mend_parts *pages)
     }
     mend_heap_unlock_grow(heap);
     return result == MEND_ERROR_CAPTURING
-               ? mend_failure(MEND_ERROR_OUT_OF_ADDRESSES,
+               ? mend_failure(MEND_ERROR_OUT_OF_ADDRESS_SPACE,
                               "pages of a range still have memory that a wake was to fill, and a "
                               "capture in progress keeps them so")
                : result;

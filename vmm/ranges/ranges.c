@@ -188,12 +188,12 @@ static mend_result place(mend_heap *heap, mend_range *range)
     }
     if (status == MEND_DRIVER_OUT_OF_MEMORY) {
         (void)mend_driver_did(heap, status);
-        return mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESSES, MEND_CALL_reserve, status,
-                            "no addresses are left for a range of %llu bytes; the pool's "
-                            "blocks lie in %llu: create ranges before blocks, or set a "
-                            "smaller address_reservation_bytes",
-                            (unsigned long long)range->size_bytes,
-                            (unsigned long long)heap->space.address_bytes);
+        return mend_refused(
+            heap->driver, MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_CALL_reserve, status,
+            "no addresses are left for a range of %llu bytes; the pool's "
+            "blocks lie in %llu: create ranges before blocks, or set a "
+            "smaller address_reservation_bytes",
+            (unsigned long long)range->size_bytes, (unsigned long long)heap->space.address_bytes);
     }
     return mend_driver_result(heap, MEND_ANSWER(reserve, status));
 }

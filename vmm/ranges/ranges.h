@@ -214,7 +214,7 @@ void mend_ranges_settle(mend_heap *heap, mend_owed *owed, uint32_t asking);
 void mend_ranges_statistics(const mend_heap *heap, mend_stats *stats);
 
 /* Reserves addresses. `size_bytes` is a multiple of `page_bytes`, which is one of the device's
- * page. Calls the driver. MEND_ERROR_OUT_OF_ADDRESSES. */
+ * page. Calls the driver. MEND_ERROR_OUT_OF_ADDRESS_SPACE. */
 mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t page_bytes,
                                mend_range **range);
 

@@ -146,7 +146,7 @@ static mend_result place(mend_heap *heap, mend_imported *import)
     }
     mend_result result = mend_driver_refused(heap, MEND_ANSWER(reserve, status));
     return status == MEND_DRIVER_OUT_OF_MEMORY
-               ? mend_failure(MEND_ERROR_OUT_OF_ADDRESSES,
+               ? mend_failure(MEND_ERROR_OUT_OF_ADDRESS_SPACE,
                               "no addresses are left for an import of %llu bytes",
                               (unsigned long long)import->all_bytes)
                : result;

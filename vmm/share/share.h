@@ -217,7 +217,7 @@ mend_imported *mend_imports_find_address(const mend_heap *heap, uint64_t address
 /*
  * Maps the chunks of an import, whose fields but the addresses are set, adds it to the heap, which
  * then owns it, and releases the handles. Calls the driver. After a failure nothing is mapped, and
- * handles and import are the caller's. MEND_ERROR_OUT_OF_ADDRESSES, MEND_ERROR_OUT_OF_MEMORY.
+ * handles and import are the caller's. MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_ERROR_OUT_OF_MEMORY.
  */
 mend_result mend_imports_map(mend_heap *heap, mend_imported *import);
 

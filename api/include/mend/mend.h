@@ -174,7 +174,7 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (size 0 or above 2^60, pool or pointer NULL,
  * MEND_EVERY_STREAM); MEND_ERROR_OUT_OF_MEMORY; MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_UNKNOWN_STREAM (the stream's context is neither a
+ * MEND_ERROR_OUT_OF_ADDRESS_SPACE; MEND_ERROR_UNKNOWN_STREAM (the stream's context is neither a
  * device's primary one nor a green one, or the driver calls the handle invalid; asked about a
  * destroyed stream it may also answer anything else, MEND_ERROR_DRIVER, or end the process);
  * MEND_ERROR_CAPTURING (destroyed streams are detected and this stream's capture was invalidated:
@@ -206,8 +206,8 @@ typedef struct mend_alloc_options {
 /*
  * As mend_alloc, with options; the front cache serves only requests that ask for no more than
  * mend_alloc gives. With an address the pool makes no room: it takes the memory there, or fails
- * with MEND_ERROR_OUT_OF_ADDRESSES, and calls the driver no further than for the stream. A block in
- * one chunk takes the locks of a thread that makes room. Results as mend_alloc;
+ * with MEND_ERROR_OUT_OF_ADDRESS_SPACE, and calls the driver no further than for the stream. A
+ * block in one chunk takes the locks of a thread that makes room. Results as mend_alloc;
  * MEND_ERROR_INVALID_ARGUMENT also for another alignment, a graph pool of another pool, a graph
  * pool with MEND_NO_STREAM, an address that is not aligned or with in_one_chunk;
  * MEND_ERROR_NOT_SUPPORTED (the block is passed through, see mend_set_plain).
@@ -395,10 +395,10 @@ typedef struct mend_available {
  * device allow: a quota that the driver does not show counts once the driver has refused memory for
  * it, and then as about the pool's memory. It does not count memory that others would release, or
  * compaction would gain. It does not look at addresses: where the driver has few, a request of this
- * size can fail with MEND_ERROR_OUT_OF_ADDRESSES. Takes no memory. As long as two walks over the
- * pieces of free memory. Driver calls: to ask for the device's free memory, to identify the stream,
- * to record and query events, to unmap retired mappings; it never waits for the GPU. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_UNKNOWN_STREAM;
+ * size can fail with MEND_ERROR_OUT_OF_ADDRESS_SPACE. Takes no memory. As long as two walks over
+ * the pieces of free memory. Driver calls: to ask for the device's free memory, to identify the
+ * stream, to record and query events, to unmap retired mappings; it never waits for the GPU.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_UNKNOWN_STREAM;
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc); MEND_ERROR_DRIVER;
  * MEND_ERROR_DEVICE_LOST.
  */

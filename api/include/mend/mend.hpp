@@ -119,7 +119,7 @@ inline void check(mend_result result)
     switch (result) {
     case MEND_ERROR_OUT_OF_MEMORY:
     case MEND_ERROR_OUT_OF_HOST_MEMORY:
-    case MEND_ERROR_OUT_OF_ADDRESSES:
+    case MEND_ERROR_OUT_OF_ADDRESS_SPACE:
         throw out_of_memory(failure);
     default:
         throw error(result, failure.driver_status, failure.message);

@@ -53,12 +53,12 @@ typedef struct mend_range_info {
     uint64_t size_bytes;      /* rounded up to a page */
     uint64_t page_bytes;      /* the granularity of commits */
     uint64_t committed_bytes; /* memory of committed pages */
-    uint64_t mapped_bytes; /* the same, without sleeping pages, and free memory of the pool that is
-                            * still mapped here: a commit of such a page needs no call of the
-                            * driver */
-    uint64_t tag;          /* as in the options */
-    mend_pool *pool;       /* the pool it was created in */
-    uint64_t asleep_bytes; /* of committed_bytes, memory that sleeps (mend_sleep.h) */
+    uint64_t mapped_bytes;    /* the same, without sleeping pages, and free memory of the pool that
+                               * is still mapped here: a commit of such a page needs no call of the
+                               * driver */
+    uint64_t tag;             /* as in the options */
+    mend_pool *pool;          /* the pool it was created in */
+    uint64_t asleep_bytes;    /* of committed_bytes, memory that sleeps (mend_sleep.h) */
 } mend_range_info;
 #define MEND_RANGE_INFO_INIT                                                                       \
     {                                                                                              \
@@ -66,12 +66,12 @@ typedef struct mend_range_info {
     }
 
 /* Reserves addresses for `size_bytes`, rounded up to a page; no memory. `options` may be NULL. If
- * the driver has no more, the range lies among the addresses that blocks do not use; idle memory
- * is unmapped for that, and nothing waits for the GPU. Calls the driver. MEND_OK;
+ * the driver has no more, the range lies among the addresses that blocks do not use; idle memory is
+ * unmapped for that, and nothing waits for the GPU. Calls the driver. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (a NULL; the size is 0 or above 2^46; the page is no multiple of the
  * device's, or so small that there are more than 2^26 of them); MEND_ERROR_NOT_SUPPORTED (no
- * virtual memory); MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
- * MEND_ERROR_DEVICE_LOST. */
+ * virtual memory); MEND_ERROR_OUT_OF_ADDRESS_SPACE; MEND_ERROR_OUT_OF_HOST_MEMORY;
+ * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes,
                                        const mend_range_options *options, mend_range **range);
 
@@ -95,7 +95,7 @@ MEND_API mend_result mend_range_get_info(mend_range *range, mend_range_info *inf
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL; MEND_EVERY_STREAM; 0 bytes, or not all in the
  * range); MEND_ERROR_OUT_OF_MEMORY (with a
  * report that names the range); MEND_ERROR_CAPTURING (`stream` is being captured: commit before
- * that); MEND_ERROR_OUT_OF_ADDRESSES (an old mapping cannot go during a capture);
+ * that); MEND_ERROR_OUT_OF_ADDRESS_SPACE (an old mapping cannot go during a capture);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER;
  * MEND_ERROR_DEVICE_LOST. On failure no page is committed that was not; memory that was found for
  * some is free memory of the pool.

@@ -20,7 +20,7 @@ extern "C" {
     X(MEND_ERROR_INVALID_ARGUMENT, 1, "an argument is outside what the call accepts")              \
     X(MEND_ERROR_OUT_OF_MEMORY, 2, "the device, or the pool's limit, has no room for the request") \
     X(MEND_ERROR_OUT_OF_HOST_MEMORY, 3, "malloc failed on the host")                               \
-    X(MEND_ERROR_OUT_OF_ADDRESSES, 4, "the driver has no range of addresses left")                 \
+    X(MEND_ERROR_OUT_OF_ADDRESS_SPACE, 4, "the driver has no range of addresses left")             \
     X(MEND_ERROR_NO_DRIVER, 5, "libcuda.so.1 is missing or too old")                               \
     X(MEND_ERROR_NO_DEVICE, 6, "there is no such device")                                          \
     X(MEND_ERROR_NOT_SUPPORTED, 7, "the device or the driver cannot do this")                      \

@@ -106,9 +106,9 @@ MEND_API mend_result mend_export(mend_pool *pool, const void *pointer,
  * freed the block; the driver knows no such memory any more); MEND_ERROR_SYSTEM (no socket or file
  * descriptors); MEND_ERROR_NOT_SUPPORTED (the exporter's device has another page size; or this
  * process may not use it: no fabric handles, another IMEX channel or domain);
- * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_OUT_OF_MEMORY (the device has no room for the mapping);
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER (for example, this device cannot reach the
- * exporter's); MEND_ERROR_DEVICE_LOST. On failure nothing is mapped.
+ * MEND_ERROR_OUT_OF_ADDRESS_SPACE; MEND_ERROR_OUT_OF_MEMORY (the device has no room for the
+ * mapping); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER (for example, this device cannot reach
+ * the exporter's); MEND_ERROR_DEVICE_LOST. On failure nothing is mapped.
  */
 MEND_API mend_result mend_import(mend_pool *pool, const void *token, size_t token_bytes,
                                  void **pointer, uint64_t *size_bytes);

@@ -36,7 +36,7 @@ class Rare(Probed):
                 assert allocate_at(MIB, address + MIB) == ""
                 assert torch.cuda.memory_allocated() == MIB
                 text = allocate_at(MIB, address + MIB)
-                assert "an allocation at an address: MEND_ERROR_OUT_OF_ADDRESSES" in text, text
+                assert "an allocation at an address: MEND_ERROR_OUT_OF_ADDRESS_SPACE" in text, text
                 assert torch.cuda.memory_allocated() == MIB
                 (trace,) = torch.cuda.memory._snapshot()["device_traces"]
                 (entry,) = [entry for entry in trace if entry["action"] == "alloc"]
@@ -57,7 +57,7 @@ class Rare(Probed):
                     assert allocate_at(MIB, address) == ""
             # Outside of the pool its free memory is nobody's.
             if probe.probe_is_new():
-                assert "OUT_OF_ADDRESSES" in allocate_at(MIB, address + MIB)
+                assert "OUT_OF_ADDRESS_SPACE" in allocate_at(MIB, address + MIB)
                 live = blocks_of(in_pools=True, key="address")
                 assert live == [address], live
                 probe.probe_drop(address)

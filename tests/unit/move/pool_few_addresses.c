@@ -186,7 +186,7 @@ MEND_TEST(pool_few_addresses, ranges_borrow_those_of_blocks)
             }
         }
         EXPECT_TRUE(mend_world_check(&w));
-        EXPECT_ERROR(OUT_OF_ADDRESSES, mend_range_create(w.pool, 200 * MEND_MIB, NULL, &large));
+        EXPECT_ERROR(OUT_OF_ADDRESS_SPACE, mend_range_create(w.pool, 200 * MEND_MIB, NULL, &large));
         kit_expect_words("create ranges before blocks, or set a smaller address_reservation_bytes");
         for (int i = 0; i < 6; i++) {
             EXPECT_OK(mend_range_decommit(ranges[i], 0, 8 * MEND_MIB, NULL));

@@ -180,13 +180,14 @@ WORLD_TEST(pool_graph_pool_blocks, a_block_begins_at_the_address_that_was_named)
     EXPECT_OK(alloc_with(w, 700, S(0), NULL, middle, &block));
     EXPECT_PTR_EQ(middle, block);
     void *none = NULL;
-    EXPECT_ERROR(OUT_OF_ADDRESSES, /* taken, in part */
+    EXPECT_ERROR(OUT_OF_ADDRESS_SPACE, /* taken, in part */
                  alloc_with(w, 1024, S(0), NULL, middle - 512, &none));
-    EXPECT_ERROR(OUT_OF_ADDRESSES, /* in use by the other stream */
+    EXPECT_ERROR(OUT_OF_ADDRESS_SPACE, /* in use by the other stream */
                  alloc_with(w, 512, S(1), NULL, all, &none));
-    EXPECT_ERROR(OUT_OF_ADDRESSES, /* more than is mapped there */
+    EXPECT_ERROR(OUT_OF_ADDRESS_SPACE, /* more than is mapped there */
                  alloc_with(w, 8 * MEND_MIB, S(0), NULL, middle + 1024, &none));
-    EXPECT_ERROR(OUT_OF_ADDRESSES, alloc_with(w, 512, S(0), NULL, (void *)(uintptr_t)512, &none));
+    EXPECT_ERROR(OUT_OF_ADDRESS_SPACE,
+                 alloc_with(w, 512, S(0), NULL, (void *)(uintptr_t)512, &none));
     EXPECT_PTR_EQ(NULL, none);
 }
 
