@@ -167,7 +167,7 @@ static void call_with_fault(scene *s, scenario_positions *positions)
     plant_fault(s);
     withhold_records(s);
     mend_test_call call;
-    (void)mend_fail(MEND_ERROR_INVARIANT, "an error from before the call in question");
+    (void)mend_fail(MEND_ERROR_INTERNAL, "an error from before the call in question");
     mend_test_begin_call(&call);
     mend_test_trace_host_memory(positions != NULL);
     mend_test_watch_host_memory(true);

@@ -63,7 +63,7 @@ static void call_pool(trial_call *call, mend_pool *pool)
     mend_test_call begun;
     const uint64_t outer_tag = mend_process_own_marks()->sleep_tag;
     trial_mark_call(call); /* malloc may fail there, too */
-    mend_fail(MEND_ERROR_INVARIANT, "there was call %d to come", (int)call->kind);
+    mend_fail(MEND_ERROR_INTERNAL, "there was call %d to come", (int)call->kind);
     mend_test_begin_call(&begun);
     if (call->graph_pool != NULL || !trial_hooks_take(call)) {
         call->result = call_directly(call, pool);

@@ -153,8 +153,7 @@ mend_result mend_audit(mend_pool *pool)
     return mend_fail(MEND_ERROR_NOT_SUPPORTED, "mend_audit: this library was built without it");
 #else
     char finding[MEND_AUDIT_FINDING_BYTES];
-    return mend_pool_audit(pool, finding) ? MEND_OK
-                                          : mend_fail(MEND_ERROR_INVARIANT, "%s", finding);
+    return mend_pool_audit(pool, finding) ? MEND_OK : mend_fail(MEND_ERROR_INTERNAL, "%s", finding);
 #endif
 }
 

@@ -539,7 +539,7 @@ MEND_API mend_result mend_reset_peak_stats(mend_pool *pool);
  * Checks every invariant of the pool from scratch; the time is proportional to the pool's contents.
  * Waits for another thread that makes room. For tests, and to find bugs: a library that is built
  * for release has none (MEND_AUDIT). No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
- * MEND_ERROR_NOT_SUPPORTED; MEND_ERROR_INVARIANT (mend_last_error says which one is broken).
+ * MEND_ERROR_NOT_SUPPORTED; MEND_ERROR_INTERNAL (mend_last_error says which one is broken).
  */
 MEND_API mend_result mend_audit(mend_pool *pool);
 

@@ -32,7 +32,7 @@ extern "C" {
     X(MEND_ERROR_UNKNOWN_STREAM, 13, "the stream is not usable with this pool")                    \
     X(MEND_ERROR_CAPTURING, 14, "a stream is being captured, which forbids the call")              \
     X(MEND_ERROR_FORKED, 15, "the pool was inherited through fork; create one in this process")    \
-    X(MEND_ERROR_INVARIANT, 16, "an invariant of the pool is broken: a bug in Mend")               \
+    X(MEND_ERROR_INTERNAL, 16, "an invariant of the pool is broken: a bug in Mend")                \
     X(MEND_ERROR_EXPORTER_GONE, 17, "the process that exported the memory does not give it")       \
     X(MEND_ERROR_SYSTEM, 18, "the operating system refused a socket, a thread or a file")          \
     X(MEND_ERROR_ASLEEP, 19, "the memory sleeps: wake it first")                                   \

@@ -164,7 +164,7 @@ static void read_along(worker *w)
     must(w->shared,
          mend_history_read(w->shared->pools[0], &w->cursor, events, sizeof(*events), 32, &count));
     for (size_t i = 0; i < count; i++) {
-        must(w->shared, i == 0 || events[i].sequence == last + 1 ? MEND_OK : MEND_ERROR_INVARIANT);
+        must(w->shared, i == 0 || events[i].sequence == last + 1 ? MEND_OK : MEND_ERROR_INTERNAL);
         last = events[i].sequence;
     }
 }
@@ -174,7 +174,7 @@ static void look(stress *s, mend_pool *pool)
     mend_stats stats = MEND_STATS_INIT;
     must(s, mend_get_stats(pool, &stats));
     must(s, stats.live_bytes + stats.free_bytes == stats.reserved_bytes ? MEND_OK
-                                                                        : MEND_ERROR_INVARIANT);
+                                                                        : MEND_ERROR_INTERNAL);
     must(s, mend_reset_peak_stats(pool));
     must(s, mend_audit(pool));
 }

@@ -129,7 +129,7 @@ static void *answer_one(void *context)
 static mend_result fetch_answered(exporter *e, taken *t)
 {
     if (pthread_create(&e->thread, NULL, answer_one, e) != 0) {
-        return MEND_ERROR_INVARIANT;
+        return MEND_ERROR_INTERNAL;
     }
     mend_result result = fetch(e, LATE_MS, t);
     pthread_join(e->thread, NULL);
