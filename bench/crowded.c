@@ -63,7 +63,7 @@ static void forget(crowd *c)
 
 static void audit(crowd *c)
 {
-    mend_crowd_require(mend_audit(c->pool) == MEND_OK, "mend_audit");
+    mend_crowd_require(mend_validate(c->pool) == MEND_OK, "mend_validate");
 }
 
 /* ---- a chunk of another size: it is created and given back ----------------------------------- */

@@ -19,7 +19,7 @@
     X(mend_record_stream)                                                                          \
     X(mend_unregister_stream)                                                                      \
     X(mend_get_block_info)                                                                         \
-    X(mend_audit)                                                                                  \
+    X(mend_validate)                                                                               \
     X(mend_trim)                                                                                   \
     X(mend_get_stats)                                                                              \
     X(mend_last_error)

@@ -257,7 +257,7 @@ TASKS = (
     ("compact", ("mend_compact",)),
     ("record what a pool does", ("mend_history_start", "mend_history_read", "mend_history_event")),
     ("observe", ("mend_get_stats", "mend_get_regions", "mend_get_block_info", "mend_log_set_sink",
-                 "mend_audit")),
+                 "mend_validate")),
     ("share one pool in a process",
      ("mend_pool_for_device", "mend_has_pool", "mend_set_default_config")),
     ("put another allocator under the hooks", ("mend_set_allocator", "mend_get_allocator")),

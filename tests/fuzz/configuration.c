@@ -51,12 +51,12 @@ static void use_pool(mend_pool *pool)
                        result == MEND_ERROR_OUT_OF_ADDRESS_SPACE,
                    "%s", mend_result_name(result));
     }
-    FUZZ_CHECK(mend_audit(pool) == MEND_OK, "the pool contradicts itself");
+    FUZZ_CHECK(mend_validate(pool) == MEND_OK, "the pool contradicts itself");
     for (size_t i = 0; i < SIZES; i++) {
         mend_result result = mend_free(pool, pointers[i], NULL);
         FUZZ_CHECK(result == MEND_OK, "%s", mend_result_name(result));
     }
-    FUZZ_CHECK(mend_audit(pool) == MEND_OK, "the pool contradicts itself");
+    FUZZ_CHECK(mend_validate(pool) == MEND_OK, "the pool contradicts itself");
 }
 
 static void try_pool(const mend_pool_config *read)

@@ -137,7 +137,7 @@ static void check_and_destroy(hooks_rig *rig, int device)
     mend_pool *pool = NULL;
     mend_stats stats = MEND_STATS_INIT;
     EXPECT_RESULT(MEND_OK, rig->f->mend_pool_for_device(device, &pool));
-    EXPECT_RESULT(MEND_OK, rig->f->mend_audit(pool));
+    EXPECT_RESULT(MEND_OK, rig->f->mend_validate(pool));
     EXPECT_RESULT(MEND_OK, rig->f->mend_get_stats(pool, &stats));
     EXPECT_U64_EQ(0, stats.live_blocks);
     EXPECT_RESULT(MEND_OK, rig->f->mend_pool_destroy(pool));

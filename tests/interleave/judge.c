@@ -32,10 +32,10 @@ static void watch_pool(arena *a, int number, arena_thread *self)
     if (schedule_is_held(&pool->heap.state.mutex)) {
         return;
     }
-    char finding[MEND_AUDIT_FINDING_BYTES];
+    char finding[MEND_VALIDATE_FINDING_BYTES];
     bool is_quiet = !schedule_is_held(&pool->heap.grow.mutex);
-    if (!(is_quiet ? mend_observe_audit(&pool->heap, finding)
-                   : mend_observe_audit_sums(&pool->heap, finding))) {
+    if (!(is_quiet ? mend_observe_validate(&pool->heap, finding)
+                   : mend_observe_validate_sums(&pool->heap, finding))) {
         arena_find(a, "pool %d: %s", number, finding);
     }
     if (self->pool == number) {
@@ -146,8 +146,8 @@ void arena_end(arena *a)
     free_everything(a);
     mend_sim_advance(a->sim, 1000);
     for (int i = 0; i < PROGRAM_POOLS; i++) {
-        char finding[MEND_AUDIT_FINDING_BYTES];
-        if (a->pools[i].pool != NULL && !mend_pool_audit(a->pools[i].pool, finding)) {
+        char finding[MEND_VALIDATE_FINDING_BYTES];
+        if (a->pools[i].pool != NULL && !mend_pool_validate(a->pools[i].pool, finding)) {
             arena_find(a, "in the end, pool %d: %s", i, finding);
         }
     }

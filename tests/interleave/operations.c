@@ -234,11 +234,11 @@ static void room_in(arena *a, mend_pool *pool, const program_op *op)
     } else if (op->kind == PROGRAM_SET_LIMIT) {
         arena_expect(a, "set_limit", mend_set_limit(pool, op->bytes), false);
     } else {
-        mend_result result = mend_audit(pool);
+        mend_result result = mend_validate(pool);
         if (result != MEND_OK) {
             mend_error error = MEND_ERROR_INIT;
             mend_last_error(&error);
-            arena_find(a, "mend_audit: %s", error.message);
+            arena_find(a, "mend_validate: %s", error.message);
         }
     }
 }

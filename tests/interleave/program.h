@@ -49,7 +49,7 @@ enum {
     X(FAIL, "fail", fail_calls)      /* bytes: which call, after how many, how often */            \
     X(BREAK, "break", break_context) /* bytes: after how many calls the context is lost */         \
     X(ADVANCE, "advance", advance)   /* bytes: nanoseconds */                                      \
-    X(AUDIT, "audit", room)          /* pool */                                                    \
+    X(VALIDATE, "validate", room)    /* pool */                                                    \
     X(LOOK, "look", look)            /* pool, slot: all that can be asked */                       \
     X(COMPACT, "compact", room)      /* pool, where calls are safe points */                       \
     X(PIN, "pin", pin)               /* slot: pinned, a pause, unpinned */                         \

@@ -18,7 +18,7 @@ typedef struct mixture {
 #define BLOCKS                                                                                     \
     [PROGRAM_ALLOC] = 24, [PROGRAM_FREE] = 9, [PROGRAM_FREE_ELSEWHERE] = 5,                        \
     [PROGRAM_FREE_ANYWHEN] = 1, [PROGRAM_SHARE] = 4, [PROGRAM_ADVANCE] = 3, [PROGRAM_LOOK] = 1,    \
-    [PROGRAM_AUDIT] = 1
+    [PROGRAM_VALIDATE] = 1
 
 static const mixture scenes[] = {
     {"handover", 0, {BLOCKS}, 1, false},
@@ -84,7 +84,7 @@ static const mixture scenes[] = {
       [PROGRAM_FORGET] = 1,
       [PROGRAM_REPLACE_STREAM] = 1,
       [PROGRAM_LOOK] = 1,
-      [PROGRAM_AUDIT] = 1},
+      [PROGRAM_VALIDATE] = 1},
      1,
      false},
     {"histories",

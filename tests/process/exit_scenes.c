@@ -51,7 +51,7 @@ static void check_stopped(void)
     mend_stats stats = MEND_STATS_INIT;
     CHECK(mend_get_stats(last.pool, &stats) == MEND_OK);
     CHECK(stats.reserved_bytes == stats.live_bytes + stats.free_bytes);
-    CHECK(mend_audit(last.pool) == MEND_OK);
+    CHECK(mend_validate(last.pool) == MEND_OK);
 }
 
 void scene_stops_and_exits(void)

@@ -58,7 +58,7 @@ void rig_check(rig *r)
     mend_sim_advance(r->sim, 1000000);
     mend_stats stats = MEND_STATS_INIT;
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
-    CHECK(mend_audit(r->pool) == MEND_OK);
+    CHECK(mend_validate(r->pool) == MEND_OK);
     CHECK(mend_get_stats(r->pool, &stats) == MEND_OK);
     CHECK(mend_sim_get_ledger(r->sim, &ledger) == MEND_OK);
     CHECK(ledger.pending_work == 0);

@@ -56,7 +56,7 @@ static mend_sim_ledger ledger_of(const side *s)
 
 static void close_side(side *s)
 {
-    CHECK(mend_audit(s->pool) == MEND_OK);
+    CHECK(mend_validate(s->pool) == MEND_OK);
     CHECK(mend_pool_destroy(s->pool) == MEND_OK);
     mend_sim_ledger ledger = ledger_of(s);
     CHECK(ledger.chunks == 0 && ledger.foreign_chunks == 0 && ledger.mappings == 0);

@@ -75,7 +75,7 @@ typedef enum trial_verdict {
     TRIAL_HOLDS,
     TRIAL_RESULT,   /* a call answered what it must not */
     TRIAL_REFUSED,  /* out of memory, though the request fits */
-    TRIAL_AUDIT,    /* the pool contradicts itself */
+    TRIAL_VALIDATE, /* the pool contradicts itself */
     TRIAL_LEDGER,   /* the device and the pool's statistics disagree */
     TRIAL_MODEL,    /* the model and the pool's statistics or answers disagree */
     TRIAL_RULE,     /* a rule of the driver was broken */

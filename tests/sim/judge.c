@@ -15,7 +15,7 @@
 const char *trial_verdict_name(trial_verdict verdict)
 {
     static const char *const names[TRIAL_VERDICTS] = {
-        "holds",  "wrong result",  "refused what fits", "audit",          "ledger", "model",
+        "holds",  "wrong result",  "refused what fits", "validate",       "ledger", "model",
         "a rule", "wrong content", "liveness",          "left on device", "crash",  "hang"};
     return verdict < TRIAL_VERDICTS ? names[verdict] : "?";
 }
@@ -136,12 +136,12 @@ void trial_judge(trial *t)
     trial_judge_device(t);
     mend_stats sum = {0};
     for (int i = 0; i < t->pool_count; i++) {
-        char finding[MEND_AUDIT_FINDING_BYTES];
-        bool is_right = mend_pool_audit(t->pools[i].pool, finding);
-        trial_claim(t, TRIAL_AUDIT, is_right, "pool %d: %s", i, finding);
+        char finding[MEND_VALIDATE_FINDING_BYTES];
+        bool is_right = mend_pool_validate(t->pools[i].pool, finding);
+        trial_claim(t, TRIAL_VALIDATE, is_right, "pool %d: %s", i, finding);
         char of_regions[MEND_REGIONS_FINDING_BYTES];
         is_right = mend_regions_are_right(t->pools[i].pool, of_regions);
-        trial_claim(t, TRIAL_AUDIT, is_right, "pool %d: %s", i, of_regions);
+        trial_claim(t, TRIAL_VALIDATE, is_right, "pool %d: %s", i, of_regions);
         trial_judge_history(t, i);
         mend_stats stats = trial_stats(t, i);
         sum.reserved_bytes += stats.reserved_bytes - stats.passed_bytes;

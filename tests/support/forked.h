@@ -59,7 +59,7 @@ typedef struct forked {
     X(mend_unpin(f->pool, f->block, 512))                                                          \
     X(mend_get_stats(f->pool, &f->stats))                                                          \
     X(mend_reset_peak_stats(f->pool))                                                              \
-    X(mend_audit(f->pool))                                                                         \
+    X(mend_validate(f->pool))                                                                      \
     X(mend_graph_pool_create(f->pool, &f->graph_pool))                                             \
     X(mend_export(f->pool, f->block, NULL, &f->token, MEND_EXPORT_TOKEN_BYTES, NULL, &f->number))  \
     X(mend_import_close(f->pool, f->block, f->stream))                                             \

@@ -101,8 +101,8 @@ static void check_explanation(mend_world *world, const mend_stats *stats)
 
 bool mend_world_check(mend_world *world)
 {
-    char finding[MEND_AUDIT_FINDING_BYTES];
-    if (!mend_pool_audit(world->pool, finding)) {
+    char finding[MEND_VALIDATE_FINDING_BYTES];
+    if (!mend_pool_validate(world->pool, finding)) {
         mend_test_fail(__FILE__, __LINE__, "audit: %s", finding);
         return false;
     }

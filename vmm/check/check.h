@@ -1,4 +1,5 @@
-/* What finds damage: the audit of all invariants, guards behind blocks, poison in freed ones. */
+/* What finds damage: the validation of all invariants, guards behind blocks, poison in freed
+ * ones. */
 #ifndef MEND_CHECK_CHECK_H
 #define MEND_CHECK_CHECK_H
 
@@ -7,9 +8,9 @@
 #include "layout/state.h"
 #include "mend/mend.h"
 
-/* ---- audit.c --------------------------------------------------------------------------------- */
+/* ---- validate.c ------------------------------------------------------------------------------ */
 
-enum { MEND_AUDIT_FINDING_BYTES = 256 };
+enum { MEND_VALIDATE_FINDING_BYTES = 256 };
 
 /*
  * True if every invariant holds; otherwise `finding` says which one is broken, and where. O(n log
@@ -26,11 +27,11 @@ enum { MEND_AUDIT_FINDING_BYTES = 256 };
  *  - a sleeping chunk is frozen, held by nothing, and what is kept of it is counted;
  *  - counters equal what is counted, and no node is lost.
  */
-bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES]);
+bool mend_observe_validate(const mend_heap *heap, char finding[MEND_VALIDATE_FINDING_BYTES]);
 
 /* Only the sums, in O(1): live and free bytes add up to what is reserved. The caller holds
  * `state`. */
-bool mend_observe_audit_sums(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES]);
+bool mend_observe_validate_sums(const mend_heap *heap, char finding[MEND_VALIDATE_FINDING_BYTES]);
 
 /* ---- checks.c -------------------------------------------------------------------------------- */
 

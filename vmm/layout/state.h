@@ -5,7 +5,7 @@
  *
  * Two zones keep small and large requests apart; a third has the committed pages of growable
  * ranges, live spans, too; a fourth the blocks that are passed through to the
- * driver. Invariants, all checked by the audit (mend_audit):
+ * driver. Invariants, all checked by the validation (mend_validate):
  *  - the spans of a segment tile it without a hole; a span never crosses an unmapped address;
  *  - neighbouring free spans belong to one run, and a run is maximal, apart from cached spans; a
  *    run is in all its indices;

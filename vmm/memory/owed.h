@@ -1,6 +1,6 @@
 /*
  * What is owed: the one list of what the driver did not take back or restore, and of what had to
- * wait before it could be asked. Invariants, checked by the audit:
+ * wait before it could be asked. Invariants, checked by the validation:
  *  - each is a node inside the record that it is about, so that nothing fails when it is noted;
  *  - it is noted from the refusal on, or from when it began to wait, until a settlement has done
  *    it. Calls that reach the driver begin with one; who needs room asks for retired mappings

@@ -6,7 +6,7 @@
  * While addresses are plentiful, each zone has reservations of its own, with room to grow between
  * its segments. Once the driver refuses more, all zones share all gaps: a request takes the
  * smallest gap that holds it, and the space reserves no more than needed. So no zone keeps
- * addresses that another zone needs. Invariants, checked by the audit:
+ * addresses that another zone needs. Invariants, checked by the validation:
  * - each byte of a reservation except its last page is in a gap or taken: by a mapped chunk, or by
  *   a retired mapping, or an import, or lent to the space of the ranges;
  * - a reservation counts its taken bytes. One without taken bytes may be freed;

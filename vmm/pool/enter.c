@@ -155,12 +155,12 @@ mend_result mend_pool_leave_all_with(mend_pool *pool, mend_result result, void *
     return mend_pool_leave_all(pool, result);
 }
 
-#ifndef MEND_WITHOUT_AUDIT
-bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES])
+#ifndef MEND_WITHOUT_VALIDATE
+bool mend_pool_validate(mend_pool *pool, char finding[MEND_VALIDATE_FINDING_BYTES])
 {
     assert(mend_mutex_none_is_held_from(MEND_RANK_GROW));
     mend_heap_lock_to_read(&pool->heap);
-    bool is_right = mend_observe_audit(&pool->heap, finding);
+    bool is_right = mend_observe_validate(&pool->heap, finding);
     mend_heap_unlock_after_read(&pool->heap);
     return is_right;
 }

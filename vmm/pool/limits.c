@@ -1,5 +1,5 @@
 /* The calls about memory in total: limits, memory given back, the room there is, compaction,
- * statistics and the audit. Figures need `state` alone, all others both locks. */
+ * statistics and the validation. Figures need `state` alone, all others both locks. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -145,15 +145,16 @@ mend_result mend_reset_peak_stats(mend_pool *pool)
     return MEND_OK;
 }
 
-mend_result mend_audit(mend_pool *pool)
+mend_result mend_validate(mend_pool *pool)
 {
-    MEND_INVALID_IF(pool == NULL, "mend_audit: pool is NULL");
+    MEND_INVALID_IF(pool == NULL, "mend_validate: pool is NULL");
     MEND_TRY(mend_pool_check_process(pool));
-#ifdef MEND_WITHOUT_AUDIT
-    return mend_fail(MEND_ERROR_NOT_SUPPORTED, "mend_audit: this library was built without it");
+#ifdef MEND_WITHOUT_VALIDATE
+    return mend_fail(MEND_ERROR_NOT_SUPPORTED, "mend_validate: this library was built without it");
 #else
-    char finding[MEND_AUDIT_FINDING_BYTES];
-    return mend_pool_audit(pool, finding) ? MEND_OK : mend_fail(MEND_ERROR_INTERNAL, "%s", finding);
+    char finding[MEND_VALIDATE_FINDING_BYTES];
+    return mend_pool_validate(pool, finding) ? MEND_OK
+                                             : mend_fail(MEND_ERROR_INTERNAL, "%s", finding);
 #endif
 }
 

@@ -268,8 +268,8 @@ mend_result mend_pool_leave_of(mend_pool *pool, const void *pointer, mend_result
 mend_result mend_pool_leave_all_with(mend_pool *pool, mend_result result, void *given,
                                      const void *all, size_t all_bytes);
 
-/* Runs the audit of pool/pool.h, under both locks. */
-bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES]);
+/* Runs the validation of pool/pool.h, under both locks. */
+bool mend_pool_validate(mend_pool *pool, char finding[MEND_VALIDATE_FINDING_BYTES]);
 
 /* ---- callbacks.c ----------------------------------------------------------------------------- */
 

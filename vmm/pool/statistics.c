@@ -1,6 +1,6 @@
-/* Fills mend_stats from the heap: counters and sums that it keeps, each checked by the audit. It
- * needs `state` alone, so a transaction may be in progress: what that has claimed counts as free,
- * what it has created as reserved. */
+/* Fills mend_stats from the heap: counters and sums that it keeps, each checked by the validation.
+ * It needs `state` alone, so a transaction may be in progress: what that has claimed counts as
+ * free, what it has created as reserved. */
 #include "pool/pool.h"
 
 #include <stdio.h>

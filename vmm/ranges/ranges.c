@@ -3,7 +3,7 @@
  * committed page is a live span of the zone MEND_ZONE_RANGE, so that waits, streams, pins and
  * compactions treat it as a block. A decommitted page is free memory of that zone: its chunks are
  * in the set of empty ones, and any request may move them elsewhere. Until then the page is still
- * mapped, and is committed again without a driver call. Invariants, checked by the audit:
+ * mapped, and is committed again without a driver call. Invariants, checked by the validation:
  *  - each range has one reservation of `range_space`, which may be borrowed from the addresses of
  *    blocks, and nothing else is mapped there. A range is closed, or the program has it;
  *  - a chunk of the zone lies inside one page of one range;

@@ -54,8 +54,8 @@ size_t mend_scopes_write_path(uint32_t number, char *text, size_t text_bytes);
 
 /*
  * A heap makes room for the numbers that it meets. If the host has no memory for it, a block counts
- * for the scope around; so counting never fails. Invariants (mend_audit): a scope's live bytes and
- * blocks are those of the live spans with its number and of the scopes inside it; a live span's
+ * for the scope around; so counting never fails. Invariants (mend_validate): a scope's live bytes
+ * and blocks are those of the live spans with its number and of the scopes inside it; a live span's
  * number has a place. Guarded by the heap's `state` lock.
  */
 

@@ -1,6 +1,6 @@
 /*
  * Exports: live blocks, and committed pages of a range, that other processes can import, by file,
- * by fabric handles, or in both ways. Invariants, checked by the audit:
+ * by fabric handles, or in both ways. Invariants, checked by the validation:
  * - an export is of one live block, or of committed pages that follow each other, which are marked;
  *   what is marked has one export;
  * - the chunks that hold what is exported are pinned once for it, and count it in each of its
@@ -337,7 +337,7 @@ void mend_exports_clear(mend_heap *heap)
     }
 }
 
-/* ---- for the audit --------------------------------------------------------------------------- */
+/* ---- for the validation ---------------------------------------------------------------------- */
 
 uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_export_way way)
 {

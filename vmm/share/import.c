@@ -4,7 +4,7 @@
  * the driver keeps the memory as long as it is mapped. It is no chunk of the pool: nothing of it is
  * moved, given to requests or counted as reserved. A handle that the driver does not take back is
  * offered again later, so that the exporter's memory does not stay in use for it. Invariants,
- * checked by the audit:
+ * checked by the validation:
  * - the mappings of an import follow each other, and take their addresses;
  * - an import is in both trees, and is used at least once; only one that is closed is in none;
  * - just the imports with a handle owe it.

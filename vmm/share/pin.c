@@ -113,8 +113,8 @@ mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_by
     return MEND_OK;
 }
 
-/* Not looked for in a chunk without pins: the audit of spans finds a block in one chunk that does
- * not pin it. */
+/* Not looked for in a chunk without pins: the validation of spans finds a block in one chunk that
+ * does not pin it. */
 static uint64_t blocks_at(const mend_heap *heap, const mend_chunk *chunk)
 {
     uint64_t blocks = 0;

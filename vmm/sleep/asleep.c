@@ -1,6 +1,6 @@
 /*
  * Sleeping chunks: they keep their addresses, their place in the layout and their live blocks, and
- * have no memory. Invariants, checked by the audit:
+ * have no memory. Invariants, checked by the validation:
  *  - such a chunk is frozen, so its free memory is claimed, and what is freed in it becomes
  *    claimed;
  *  - without live bytes it is collected: its record, its addresses and its contents go;

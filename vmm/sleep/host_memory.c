@@ -1,7 +1,7 @@
 /*
  * Pinned memory of the host for what is kept. To pin it costs ten times a copy to it, so a wake
  * leaves it as a copy of what slept, for the next sleep, and for mend_read_backup. Invariants,
- * checked by the audit:
+ * checked by the validation:
  *  - a copy has memory of the host, and no file; no two hold bytes of one address;
  *  - what it holds of a block that slept is what slept there last: a sleep ends all older ones;
  *  - all have at most copies_limit bytes;

@@ -12,7 +12,7 @@
  * comment names, a call on a pool or a graph pool may return MEND_ERROR_FORKED.
  *
  * Waiting. One thread of a pool at a time makes room or gives memory back: allocations that no free
- * memory serves, trim, limit, unregister, release, destroy and audit. Such a call may wait for
+ * memory serves, trim, limit, unregister, release, destroy and validate. Such a call may wait for
  * another thread, which may wait for the GPU. "Never waits" in a comment is about the call itself.
  *
  * Structs that may grow begin with `size_t struct_size`, which their MEND_..._INIT macro sets. A
@@ -538,10 +538,10 @@ MEND_API mend_result mend_reset_peak_stats(mend_pool *pool);
 /*
  * Checks every invariant of the pool from scratch; the time is proportional to the pool's contents.
  * Waits for another thread that makes room. For tests, and to find bugs: a library that is built
- * for release has none (MEND_AUDIT). No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
+ * for release has none (MEND_VALIDATE). No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
  * MEND_ERROR_NOT_SUPPORTED; MEND_ERROR_INTERNAL (mend_last_error says which one is broken).
  */
-MEND_API mend_result mend_audit(mend_pool *pool);
+MEND_API mend_result mend_validate(mend_pool *pool);
 
 #ifdef __cplusplus
 }

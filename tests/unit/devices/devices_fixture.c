@@ -27,7 +27,7 @@ void devices_close(devices_world *world)
     mend_sim_advance(world->sim, UINT64_C(1) << 40);
     for (int i = 0; i < DEVICES; i++) {
         mend_pool *pool = mend_devices_pool(i);
-        EXPECT_OK(pool != NULL ? mend_audit(pool) : MEND_OK);
+        EXPECT_OK(pool != NULL ? mend_validate(pool) : MEND_OK);
         EXPECT_OK(mend_pool_destroy(pool));
         EXPECT_PTR_EQ(NULL, mend_devices_pool(i));
     }

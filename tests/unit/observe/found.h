@@ -11,8 +11,8 @@
 #define expect_finding(heap, words) expect_finding_at(KIT_LINE, heap, words)
 static inline void expect_finding_at(kit_line at, const mend_heap *heap, const char *words)
 {
-    char finding[MEND_AUDIT_FINDING_BYTES] = "";
-    bool is_right = mend_observe_audit(heap, finding);
+    char finding[MEND_VALIDATE_FINDING_BYTES] = "";
+    bool is_right = mend_observe_validate(heap, finding);
     if (is_right || strstr(finding, words) == NULL) {
         mend_test_fail(at.file, at.line, "expected \"%s\", the audit says \"%s\"", words, finding);
     }

@@ -174,8 +174,8 @@ MEND_TEST(pool_config, a_limit_set_meanwhile_holds_from_the_next_request_on)
 KIT_TEST(pool_config, the_audit_finds_a_contradiction_and_says_which)
 {
     kit_alloc(w, 3 * MEND_MIB, NULL);
-    w->pool->heap.chunks.empty_unmapped_bytes += 512; /* more of them: observe_audit */
-    EXPECT_REFUSAL(INTERNAL, "counts of chunks", mend_audit(w->pool));
+    w->pool->heap.chunks.empty_unmapped_bytes += 512; /* more of them: observe_validate */
+    EXPECT_REFUSAL(INTERNAL, "counts of chunks", mend_validate(w->pool));
     w->pool->heap.chunks.empty_unmapped_bytes -= 512;
 }
 
@@ -193,7 +193,7 @@ KIT_TEST_IN(pool_config, a_program_runs_under_the_audit,
         mend_result result = mend_alloc(w->pool, size_bytes, NULL, block);
         EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
         EXPECT_OK(i % 50 == 0 ? mend_trim(w->pool, 4 * MEND_MIB, MEND_TRIM_IDLE, NULL) : MEND_OK);
-        EXPECT_OK(mend_audit(w->pool));
+        EXPECT_OK(mend_validate(w->pool));
     }
 }
 

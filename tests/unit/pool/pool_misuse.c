@@ -67,7 +67,7 @@ static bool open_scene(scene *s)
 
 static void close_scene(scene *s)
 {
-    EXPECT_OK(mend_audit(s->pool));
+    EXPECT_OK(mend_validate(s->pool));
     EXPECT_OK(mend_pool_destroy(s->other));
     kit_close(&s->w);
 }
@@ -177,7 +177,7 @@ static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream str
     X(INVALID, mend_get_regions(s->pool, &s->region, sizeof(s->region), 1, NULL))                  \
     X(INVALID, mend_get_regions(s->pool, &s->region, 0, 1, &s->count))                             \
     X(INVALID, mend_get_regions(s->pool, &s->region, sizeof(s->region) - 1, 1, &s->count))         \
-    X(INVALID, mend_audit(NULL))
+    X(INVALID, mend_validate(NULL))
 
 #define GRAPH_POOLS(X)                                                                             \
     X(INVALID, mend_graph_pool_create(NULL, &s->graph_pool))                                       \

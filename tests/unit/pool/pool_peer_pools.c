@@ -38,7 +38,7 @@ static bool open_family(family *f, int count)
 static void close_family(family *f)
 {
     for (int i = 1; i < f->count; i++) {
-        EXPECT_OK(mend_audit(f->pools[i]));
+        EXPECT_OK(mend_validate(f->pools[i]));
         EXPECT_OK(mend_pool_destroy(f->pools[i]));
     }
     mend_world_check(&f->w); /* the ledger is that of one pool again */

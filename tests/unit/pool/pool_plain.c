@@ -20,7 +20,7 @@ typedef enum way { BY_POOLS, WITHOUT_POOLS, BY_CONFIG, BY_THREAD } way;
 static void close_plain(mend_world *w)
 {
     mend_set_plain(0);
-    EXPECT_OK(mend_audit(w->pool));
+    EXPECT_OK(mend_validate(w->pool));
     EXPECT_LEDGER(w, violations, 0, plain_allocations, mend_world_stats(w).passed_blocks);
     EXPECT_OK(mend_pool_destroy(w->pool));
     EXPECT_LEDGER(w, plain_allocations, 0, chunks, 0, mappings, 0, contexts_open, 0);
@@ -212,7 +212,7 @@ PLAIN_TEST(a_refused_call_changes_nothing, BY_CONFIG, 0)
     kit_fail(w, "plain_free", 0, 1, MEND_DRIVER_NOT_PERMITTED);
     EXPECT_ERROR(DRIVER, mend_free(w->pool, block, NULL));
     EXPECT_STATS(w, live_blocks, 1, allocations, 1, driver_failures, 2);
-    EXPECT_OK(mend_audit(w->pool));
+    EXPECT_OK(mend_validate(w->pool));
     kit_free(w, block, NULL);
 }
 

@@ -176,7 +176,7 @@ static void look(stress *s, mend_pool *pool)
     must(s, stats.live_bytes + stats.free_bytes == stats.reserved_bytes ? MEND_OK
                                                                         : MEND_ERROR_INTERNAL);
     must(s, mend_reset_peak_stats(pool));
-    must(s, mend_audit(pool));
+    must(s, mend_validate(pool));
 }
 
 static void do_something_else(worker *w, mend_pool *pool)
@@ -269,7 +269,7 @@ MEND_TEST(pool_stress, threads_do_everything_at_once)
     EXPECT_TRUE(follower.seen[MEND_EVENT_ALLOC] > THREADS * ROUNDS / 4);
     mend_follower_end(&follower);
     EXPECT_OK(mend_range_destroy(s.range, MEND_NO_STREAM));
-    EXPECT_OK(mend_audit(s.pools[1]));
+    EXPECT_OK(mend_validate(s.pools[1]));
     EXPECT_OK(mend_pool_destroy(s.pools[1]));
     kit_close(w);
 }

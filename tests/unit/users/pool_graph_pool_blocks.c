@@ -99,7 +99,7 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_restoration_cuts_memory_that_many_stream
     }
     EXPECT_OK(mend_graph_pool_restore(graph_pool, blocks, sizeof(mend_graph_pool_block), BLOCKS));
     expect_blocks(graph_pool, blocks, BLOCKS);
-    EXPECT_OK(mend_audit(w->pool));
+    EXPECT_OK(mend_validate(w->pool));
     EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
 }
 
@@ -266,7 +266,7 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_checkpoint_is_restored_at_its_addresses)
     EXPECT_ERROR(DOUBLE_FREE, mend_get_block_info(w->pool, later, &info));
     EXPECT_OK(mend_get_block_info(w->pool, output, &info));
     EXPECT_FIELDS(info, requested_bytes, 700, sleep_tag, 5);
-    EXPECT_OK(mend_audit(w->pool));
+    EXPECT_OK(mend_validate(w->pool));
     kit_use(w, S(0), kept, MEND_MIB, 10); /* its bytes are those from before */
     kit_use(w, S(0), beside, 512, 10);
     EXPECT_PTR_EQ(temporary, alloc_in(w, 3 * MEND_MIB, S(0), graph_pool));
@@ -377,7 +377,7 @@ KIT_TEST_IN(pool_graph_pool_blocks, a_restoration_without_host_memory_changes_no
             mend_graph_pool_restore(graph_pool, checkpoint, sizeof(mend_graph_pool_block), count));
         if (result != MEND_OK) {
             expect_blocks(graph_pool, before, left);
-            EXPECT_OK(mend_audit(w->pool));
+            EXPECT_OK(mend_validate(w->pool));
         }
     }
     EXPECT_OK(result);

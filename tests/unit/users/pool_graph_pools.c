@@ -20,14 +20,14 @@ WORLD_TEST(pool_graph_pools, chunks_of_a_graph_pool_are_for_its_own_requests_unt
     kit_free(w, second, S(0));
     for (int i = 0; i < 2; i++) {
         kit_expect_none(w, 4 * MEND_MIB, S(1), "");
-        EXPECT_OK(mend_audit(w->pool));
+        EXPECT_OK(mend_validate(w->pool));
         /* From both places; the first one breaks a chunk. */
         kit_free(w, kit_alloc(w, (7 + (uint64_t)i) * MEND_MIB / 2, S(0)), S(0));
     }
     kit_expect_none(w, 4 * MEND_MIB, S(1), "");
     kit_end_graph_pool(graph_pool, S(0));
     kit_alloc(w, 4 * MEND_MIB, S(1));
-    EXPECT_OK(mend_audit(w->pool));
+    EXPECT_OK(mend_validate(w->pool));
 }
 
 /* The graph orders the branches. What is freed later is not covered by an order that was found. */
@@ -56,7 +56,7 @@ WORLD_TEST(pool_graph_pools, another_stream_of_a_capture_gets_what_its_graph_put
     kit_expect_none(w, block_bytes, S(0), "Ending the capture in progress and releasing");
     EXPECT_OK(mend_sim_stream_wait(w->sim, S(0), S(1)));
     kit_free(w, other, S(0));
-    EXPECT_OK(mend_audit(w->pool));
+    EXPECT_OK(mend_validate(w->pool));
     mend_sim_graph *graph = kit_end_captured_graph_pool(w, S(0), graph_pool);
     kit_launch_graph(w, graph, S(2));
     mend_sim_graph_destroy(w->sim, graph);

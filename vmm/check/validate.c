@@ -1,11 +1,11 @@
-/* The audit: checks every invariant of the heap from scratch against the records of all rooms. One
- * walk counts what the files of the audit meet, in their order; at its end the counts must be those
- * that the heap keeps. Needs both locks: in a transaction the sums alone must hold. */
+/* The validation: checks every invariant of the heap from scratch against the records of all rooms.
+ * One walk counts what the files of the validation meet, in their order; at its end the counts must
+ * be those that the heap keeps. Needs both locks: in a transaction the sums alone must hold. */
 #include "pool/pool.h"
 
 #include "alloc/users.h"
-#include "check/audit_parts.h"
 #include "check/check.h"
+#include "check/validate_parts.h"
 #include "plan/policy.h"
 #include "share/share.h"
 
@@ -14,7 +14,7 @@
 
 /* Every node taken from a slab is in use; and no transaction is in progress, which would have
  * promises. */
-static bool nodes_are_right(const mend_audit_walk *a)
+static bool nodes_are_right(const mend_validate_walk *a)
 {
     const mend_heap *heap = a->heap;
     const mend_nodes *nodes = &heap->nodes;
@@ -30,7 +30,7 @@ static bool nodes_are_right(const mend_audit_walk *a)
 }
 
 /* Begun graph pools come before the others, and the counts are right. */
-static bool graph_pools_are_right(const mend_audit_walk *a)
+static bool graph_pools_are_right(const mend_validate_walk *a)
 {
     uint32_t count = 0;
     bool begun_are_over = false;
@@ -44,7 +44,7 @@ static bool graph_pools_are_right(const mend_audit_walk *a)
     return true;
 }
 
-static bool counts_are_right(const mend_audit_walk *a)
+static bool counts_are_right(const mend_validate_walk *a)
 {
     uint64_t live_bytes = 0;
     uint64_t births = 0;
@@ -69,7 +69,7 @@ static bool counts_are_right(const mend_audit_walk *a)
 }
 
 /* A scope has the bytes of its own spans and of the scopes inside it. */
-static bool scopes_are_right(const mend_audit_walk *a)
+static bool scopes_are_right(const mend_validate_walk *a)
 {
     const mend_scope_table *scopes = &a->heap->scopes;
     uint64_t own_bytes = 0;
@@ -77,17 +77,17 @@ static bool scopes_are_right(const mend_audit_walk *a)
     uint64_t live_bytes = 0;
     for (uint32_t i = 1; i < scopes->capacity; i++) {
         const mend_scope_figures *of = &scopes->of[i];
-        own_bytes += mend_audit_weight_of(i) * of->own_bytes;
-        own_blocks += mend_audit_weight_of(i) * of->own_blocks;
-        live_bytes += mend_audit_weight_of(i) * (of->live_bytes - of->own_bytes) -
-                      mend_audit_weight_of(of->around) * of->live_bytes;
+        own_bytes += mend_validate_weight_of(i) * of->own_bytes;
+        own_blocks += mend_validate_weight_of(i) * of->own_blocks;
+        live_bytes += mend_validate_weight_of(i) * (of->live_bytes - of->own_bytes) -
+                      mend_validate_weight_of(of->around) * of->live_bytes;
     }
     MUST(own_bytes == a->scope_bytes && own_blocks == a->scope_blocks && live_bytes == 0,
          "the counts of scopes are wrong");
     return true;
 }
 
-static bool sums_are_right(const mend_audit_walk *a)
+static bool sums_are_right(const mend_validate_walk *a)
 {
     const mend_heap *heap = a->heap;
     uint64_t free_bytes = 0;
@@ -107,23 +107,23 @@ static bool sums_are_right(const mend_audit_walk *a)
     return true;
 }
 
-bool mend_observe_audit_sums(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES])
+bool mend_observe_validate_sums(const mend_heap *heap, char finding[MEND_VALIDATE_FINDING_BYTES])
 {
-    return sums_are_right(&(mend_audit_walk){.heap = heap, .finding = finding});
+    return sums_are_right(&(mend_validate_walk){.heap = heap, .finding = finding});
 }
 
-bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES])
+bool mend_observe_validate(const mend_heap *heap, char finding[MEND_VALIDATE_FINDING_BYTES])
 {
-    mend_audit_walk *a = &(mend_audit_walk){.heap = heap, .finding = finding};
+    mend_validate_walk *a = &(mend_validate_walk){.heap = heap, .finding = finding};
     bool is_right = true;
     finding[0] = '\0';
     for (int zone = 0; zone < MEND_ZONE_COUNT && is_right; zone++) {
-        is_right = mend_audit_zone(a, zone);
+        is_right = mend_validate_zone(a, zone);
     }
-    if (!is_right || !mend_audit_space(a, &heap->space) ||
-        !mend_audit_space(a, &heap->range_space) || !mend_audit_ranges(a) ||
-        !mend_audit_chunks(a) || !mend_audit_retired(a) || !mend_audit_imports(a) ||
-        !mend_audit_streams(a) || !nodes_are_right(a) || !graph_pools_are_right(a) ||
+    if (!is_right || !mend_validate_space(a, &heap->space) ||
+        !mend_validate_space(a, &heap->range_space) || !mend_validate_ranges(a) ||
+        !mend_validate_chunks(a) || !mend_validate_retired(a) || !mend_validate_imports(a) ||
+        !mend_validate_streams(a) || !nodes_are_right(a) || !graph_pools_are_right(a) ||
         !counts_are_right(a) || !scopes_are_right(a)) {
         return false;
     }

@@ -50,7 +50,7 @@ static mend_span *span_of(const rig *r, int block)
 
 #define RIG_TEST(suite, name) KIT_RIG_TEST(suite, name, rig, open_rig(r), kit_close(&r->w))
 
-RIG_TEST(observe_audit_fields, of_spans)
+RIG_TEST(observe_validate_fields, of_spans)
 {
     mend_heap *heap = r->heap;
     mend_span *live = span_of(r, 2);
@@ -89,7 +89,7 @@ static mend_run *run_of_several_spans(const rig *r)
     return NULL;
 }
 
-RIG_TEST(observe_audit_fields, of_runs)
+RIG_TEST(observe_validate_fields, of_runs)
 {
     mend_heap *heap = r->heap;
     mend_run *lone = span_of(r, 0)->run;
@@ -126,7 +126,7 @@ RIG_TEST(observe_audit_fields, of_runs)
     mend_sizes_remove(&zone->runs_by_size, &stray);
 }
 
-RIG_TEST(observe_audit_fields, of_trees)
+RIG_TEST(observe_validate_fields, of_trees)
 {
     mend_heap *heap = r->heap;
     mend_zone *zone = &heap->zones[MEND_ZONE_LARGE];
@@ -145,7 +145,7 @@ RIG_TEST(observe_audit_fields, of_trees)
     EXPECT_FOUND(heap->chunks.owing.count[MEND_OWED_RANGE], 1, "what is owed of ranges");
 }
 
-RIG_TEST(observe_audit_fields, of_chunks_and_addresses)
+RIG_TEST(observe_validate_fields, of_chunks_and_addresses)
 {
     mend_heap *heap = r->heap;
     mend_chunks *chunks = &heap->chunks;
@@ -215,7 +215,7 @@ RIG_TEST(observe_audit_fields, of_chunks_and_addresses)
     mend_owe(&chunks->owing, &retired.owed, MEND_OWED_NOTHING, 0);
 }
 
-RIG_TEST(observe_audit_fields, of_waits_and_streams)
+RIG_TEST(observe_validate_fields, of_waits_and_streams)
 {
     mend_heap *heap = r->heap;
     mend_streams *streams = &heap->streams;
@@ -252,7 +252,7 @@ RIG_TEST(observe_audit_fields, of_waits_and_streams)
     state->fences = own;
 }
 
-RIG_TEST(observe_audit_fields, of_users)
+RIG_TEST(observe_validate_fields, of_users)
 {
     mend_heap *heap = r->heap;
     mend_streams *streams = &heap->streams;
@@ -266,7 +266,7 @@ RIG_TEST(observe_audit_fields, of_users)
     one->users--;
 }
 
-RIG_TEST(observe_audit_fields, of_nodes_graph_pools_and_sums)
+RIG_TEST(observe_validate_fields, of_nodes_graph_pools_and_sums)
 {
     mend_graph_pool *graph_pools[2] = {NULL};
     mend_heap *heap = r->heap;
@@ -292,18 +292,18 @@ RIG_TEST(observe_audit_fields, of_nodes_graph_pools_and_sums)
     EXPECT_FOUND(MEND_CONTAINER_OF(last, mend_graph_pool, link)->is_begun, true, "comes after one");
     EXPECT_FOUND(heap->blocks.count, 1000, "counts of live blocks");
 
-    char finding[MEND_AUDIT_FINDING_BYTES] = "";
+    char finding[MEND_VALIDATE_FINDING_BYTES] = "";
     heap->counters.live_bytes += 512;
-    EXPECT_FALSE(mend_observe_audit_sums(heap, finding));
+    EXPECT_FALSE(mend_observe_validate_sums(heap, finding));
     EXPECT_STR_EQ("live and free do not add up to reserved, asleep and on the host", finding);
     heap->counters.live_bytes -= 512;
     heap->zones[MEND_ZONE_LARGE].counters.live_blocks += 1;
-    EXPECT_FALSE(mend_observe_audit_sums(heap, finding));
+    EXPECT_FALSE(mend_observe_validate_sums(heap, finding));
     EXPECT_STR_EQ("the counts of live blocks are wrong", finding);
     heap->zones[MEND_ZONE_LARGE].counters.live_blocks -= 1;
 }
 
-RIG_TEST(observe_audit_fields, of_memory_of_a_graph_pool)
+RIG_TEST(observe_validate_fields, of_memory_of_a_graph_pool)
 {
     mend_heap *heap = r->heap;
     mend_graph_pool *graph_pool = kit_begin_graph_pool(w, NULL);

@@ -38,7 +38,7 @@ static mend_span *span_of(const rig *r, int block)
 
 #define RIG_TEST(suite, name, opening) KIT_RIG_TEST(suite, name, rig, opening, kit_close(&r->w))
 
-RIG_TEST(observe_audit, finds_a_front_cache_out_of_order, open_rig_with(r, true))
+RIG_TEST(observe_validate, finds_a_front_cache_out_of_order, open_rig_with(r, true))
 {
     mend_heap *heap = r->heap;
     mend_span *cached = span_of(r, 0);
@@ -73,7 +73,7 @@ RIG_TEST(observe_audit, finds_a_front_cache_out_of_order, open_rig_with(r, true)
 }
 
 /* With free memory on its left, in a run itself, or not free. */
-RIG_TEST(observe_audit, finds_a_cached_span_in_the_wrong_place, open_rig_with(r, true))
+RIG_TEST(observe_validate, finds_a_cached_span_in_the_wrong_place, open_rig_with(r, true))
 {
     mend_heap *heap = r->heap;
     void *behind = NULL;
@@ -108,7 +108,7 @@ RIG_TEST(observe_audit, finds_a_cached_span_in_the_wrong_place, open_rig_with(r,
 }
 
 /* A block over the edge of a chunk that misses its mapping was freed and claimed as a whole. */
-RIG_TEST(observe_audit, finds_claims_that_reach_over_their_chunk, open_rig_with(r, false))
+RIG_TEST(observe_validate, finds_claims_that_reach_over_their_chunk, open_rig_with(r, false))
 {
     mend_heap *heap = r->heap;
     void *over;

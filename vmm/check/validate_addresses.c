@@ -1,5 +1,5 @@
-/* The audit of addresses: what is mapped at each of them, retired mappings and imports. */
-#include "check/audit_parts.h"
+/* The validation of addresses: what is mapped at each of them, retired mappings and imports. */
+#include "check/validate_parts.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -57,7 +57,7 @@ static uint64_t piece_at(const mend_heap *heap, const mend_space *space, uint64_
     return size_bytes;
 }
 
-static bool reservation_is_right(const mend_audit_walk *a, const mend_space *space,
+static bool reservation_is_right(const mend_validate_walk *a, const mend_space *space,
                                  const mend_reservation *reservation, size_t *gaps)
 {
     uint64_t end = reservation->address + reservation->size_bytes - space->page_bytes;
@@ -66,7 +66,7 @@ static bool reservation_is_right(const mend_audit_walk *a, const mend_space *spa
         uint64_t size_bytes = piece_at(a->heap, space, address);
         MUST(size_bytes > 0 && size_bytes <= end - address,
              "not exactly one of gap, chunk, retired and import at 0x%llx",
-             MEND_AUDIT_HEX(address));
+             MEND_VALIDATE_HEX(address));
         bool is_gap = mend_space_room_at(space, address) != 0;
         *gaps += is_gap;
         taken_bytes += is_gap ? 0 : size_bytes;
@@ -74,11 +74,11 @@ static bool reservation_is_right(const mend_audit_walk *a, const mend_space *spa
     }
     MUST(taken_bytes == reservation->taken_bytes,
          "the taken bytes of the reservation 0x%llx are wrong",
-         MEND_AUDIT_HEX(reservation->address));
+         MEND_VALIDATE_HEX(reservation->address));
     return true;
 }
 
-bool mend_audit_space(const mend_audit_walk *a, const mend_space *space)
+bool mend_validate_space(const mend_validate_walk *a, const mend_space *space)
 {
     uint64_t address_bytes = 0;
     uint64_t taken_bytes = 0;
@@ -111,14 +111,14 @@ bool mend_audit_space(const mend_audit_walk *a, const mend_space *space)
     return true;
 }
 
-bool mend_audit_retired(mend_audit_walk *a)
+bool mend_validate_retired(mend_validate_walk *a)
 {
     const mend_heap *heap = a->heap;
     uint64_t retired_bytes = 0;
     for (const mend_retired *retired = mend_retire_first(heap); retired != NULL;
          retired = mend_retire_next(retired)) {
         retired_bytes += retired->size_bytes;
-        if (!mend_audit_waits(a, &retired->waits, retired->address)) {
+        if (!mend_validate_waits(a, &retired->waits, retired->address)) {
             return false;
         }
     }
@@ -128,7 +128,7 @@ bool mend_audit_retired(mend_audit_walk *a)
 
 /* ---- imports --------------------------------------------------------------------------------- */
 
-static bool import_is_right(const mend_audit_walk *a, const mend_imported *import)
+static bool import_is_right(const mend_validate_walk *a, const mend_imported *import)
 {
     uint64_t all_bytes = 0;
     bool has_handles = false;
@@ -143,11 +143,11 @@ static bool import_is_right(const mend_audit_walk *a, const mend_imported *impor
              import->offset_bytes < import->chunks[0].size_bytes &&
              import->size_bytes <= all_bytes - import->offset_bytes &&
              mend_imports_find_named(a->heap, &import->name) == import,
-         "the import at 0x%llx is wrong", MEND_AUDIT_HEX(import->address));
+         "the import at 0x%llx is wrong", MEND_VALIDATE_HEX(import->address));
     return true;
 }
 
-bool mend_audit_imports(const mend_audit_walk *a)
+bool mend_validate_imports(const mend_validate_walk *a)
 {
     const mend_imports *imports = &a->heap->imports;
     uint64_t bytes = 0;
@@ -169,21 +169,21 @@ bool mend_audit_imports(const mend_audit_walk *a)
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
-/* The audit of streams: their fences, and the stamps that wait for them. Also how to report a
+/* The validation of streams: their fences, and the stamps that wait for them. Also how to report a
  * finding. */
 
-bool mend_audit_broken(const mend_audit_walk *a, const char *format, ...)
+bool mend_validate_broken(const mend_validate_walk *a, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(a->finding, MEND_AUDIT_FINDING_BYTES, format, arguments);
+    vsnprintf(a->finding, MEND_VALIDATE_FINDING_BYTES, format, arguments);
     va_end(arguments);
     return false;
 }
 
 /* A stamp that has not passed has a fence or belongs to the open epoch. A user declared for a live
  * block has no epoch yet; its stream is known, unless destroyed streams are detected. */
-static bool stamp_is_right(const mend_audit_walk *a, mend_stamp stamp, bool may_be_user)
+static bool stamp_is_right(const mend_validate_walk *a, mend_stamp stamp, bool may_be_user)
 {
     const mend_streams *streams = &a->heap->streams;
     if (stamp.stream >= streams->count) {
@@ -205,7 +205,7 @@ static uint64_t mark_of(uint32_t stream)
     return (mark ^ (mark >> 29)) * UINT64_C(0xBF58476D1CE4E5B9);
 }
 
-bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t address)
+bool mend_validate_waits(mend_validate_walk *a, const mend_waits *waits, uint64_t address)
 {
     bool are_right = stamp_is_right(a, waits->first, false);
     for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
@@ -213,13 +213,13 @@ bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t addr
         a->wait_nodes++;
         a->user_marks += at->stamp.epoch == 0 ? mark_of(at->stamp.stream) : 0;
     }
-    MUST(are_right, "0x%llx waits for an epoch that cannot pass", MEND_AUDIT_HEX(address));
+    MUST(are_right, "0x%llx waits for an epoch that cannot pass", MEND_VALIDATE_HEX(address));
     return true;
 }
 
 /* Fences are in order, after the passed epoch and before the open one. A graph pool has none before
  * its release. Each stream's count of users equals the nodes that name it. */
-static bool streams_are_right(const mend_audit_walk *a)
+static bool streams_are_right(const mend_validate_walk *a)
 {
     const mend_streams *streams = &a->heap->streams;
     uint64_t events = streams->idle_event_count + mend_streams_context_events(streams);
@@ -234,10 +234,10 @@ static bool streams_are_right(const mend_audit_walk *a)
         for (size_t k = 0; k < state->fence_count; k++) {
             MUST(state->fences[k].epoch > epoch,
                  "stream %u: the fence of epoch %llu is out of order", i,
-                 MEND_AUDIT_HEX(state->fences[k].epoch));
+                 MEND_VALIDATE_HEX(state->fences[k].epoch));
             MUST(state->fences[k].order >= order && state->fences[k].order <= streams->closed_bytes,
                  "stream %u: the fence of epoch %llu is younger than it says", i,
-                 MEND_AUDIT_HEX(state->fences[k].epoch));
+                 MEND_VALIDATE_HEX(state->fences[k].epoch));
             epoch = state->fences[k].epoch;
             order = state->fences[k].order;
         }
@@ -245,12 +245,12 @@ static bool streams_are_right(const mend_audit_walk *a)
             const uint64_t awaited = state->awaited[k].epoch;
             MUST(awaited == 0 || (k < streams->context_event_count && awaited >= before),
                  "stream %u: the context's event %u covers epoch %llu", i, k,
-                 MEND_AUDIT_HEX(awaited));
+                 MEND_VALIDATE_HEX(awaited));
             before = awaited;
             epoch = mend_max_u64(epoch, awaited);
         }
         MUST(state->open_epoch > epoch, "stream %u: epoch %llu is open and has a fence", i,
-             MEND_AUDIT_HEX(epoch));
+             MEND_VALIDATE_HEX(epoch));
         MUST(state->graph_pool == 0 ||
                  (state->fence_count == 0 && state->passed_epoch < state->first_epoch),
              "stream %u: memory of a graph pool became idle", i);
@@ -299,7 +299,7 @@ static bool has_all(const mend_streams *streams, mend_slot_list list)
 }
 
 /* Each slot is in the lists where it is looked for. */
-static bool lists_are_right(const mend_audit_walk *a)
+static bool lists_are_right(const mend_validate_walk *a)
 {
     const mend_streams *streams = &a->heap->streams;
     bool are_right = has_all(streams, MEND_SLOTS_OF_GRAPH_POOL) &&
@@ -324,7 +324,7 @@ static bool lists_are_right(const mend_audit_walk *a)
     return true;
 }
 
-bool mend_audit_streams(const mend_audit_walk *a)
+bool mend_validate_streams(const mend_validate_walk *a)
 {
     return streams_are_right(a) && lists_are_right(a);
 }

@@ -4,7 +4,7 @@
 #include "tests/unit/observe/found.h"
 #include "tests/unit/pool/pages.h"
 
-KIT_TEST(observe_audit_ranges, finds_what_is_wrong_with_a_range)
+KIT_TEST(observe_validate_ranges, finds_what_is_wrong_with_a_range)
 {
     mend_heap *heap = &w->pool->heap;
     mend_range *range = create(w, 64 * PAGE, PAGE);

@@ -1,5 +1,5 @@
-/* The audit of the layout: spans, runs and the front cache of a zone. */
-#include "check/audit_parts.h"
+/* The validation of the layout: spans, runs and the front cache of a zone. */
+#include "check/validate_parts.h"
 
 #include "alloc/users.h"
 #include "layout/layout.h"
@@ -8,25 +8,25 @@
 #include "share/share.h"
 #include "sleep/keep.h"
 
-#define SPAN_MUST(holds, words) MUST(holds, "span 0x%llx " words, MEND_AUDIT_HEX(span->address))
+#define SPAN_MUST(holds, words) MUST(holds, "span 0x%llx " words, MEND_VALIDATE_HEX(span->address))
 
-static bool run_is_right(const mend_audit_walk *a, const mend_zone *zone, const mend_span *first,
+static bool run_is_right(const mend_validate_walk *a, const mend_zone *zone, const mend_span *first,
                          const mend_span *last)
 {
     const mend_run *run = first->run;
     MUST(run != NULL && run == last->run && run->first == first && run->last == last &&
              run->address == first->address && mend_run_end(run) == mend_span_end(last),
-         "the free spans from 0x%llx form no run", MEND_AUDIT_HEX(first->address));
+         "the free spans from 0x%llx form no run", MEND_VALIDATE_HEX(first->address));
     MUST(run->chunk == first->chunk, "run 0x%llx: another chunk is its first",
-         MEND_AUDIT_HEX(run->address));
+         MEND_VALIDATE_HEX(run->address));
     MUST(run->extensible == (last->next == NULL), "run 0x%llx: extensible is wrong",
-         MEND_AUDIT_HEX(run->address));
+         MEND_VALIDATE_HEX(run->address));
     mend_run key = {.address = run->address, .size_bytes = run->size_bytes};
     const bool in_growth =
         mend_tree_at_or_after(&zone->runs_by_growth, &key.by_growth) == &run->by_growth;
     MUST(mend_tree_at_or_after(&zone->runs_by_address, &key.by_address) == &run->by_address &&
              mend_sizes_has(&zone->runs_by_size, run) && in_growth == run->extensible,
-         "run 0x%llx is not in its indices", MEND_AUDIT_HEX(run->address));
+         "run 0x%llx is not in its indices", MEND_VALIDATE_HEX(run->address));
     return true;
 }
 
@@ -39,7 +39,7 @@ static bool is_claimed(const mend_span *span)
 
 /* A claimed span lies inside its frozen chunk and is in no run. No other free memory overlaps such
  * a chunk. */
-static bool claim_is_right(const mend_audit_walk *a, const mend_span *span)
+static bool claim_is_right(const mend_validate_walk *a, const mend_span *span)
 {
     bool can_be_taken = span->run != NULL || span->cached || !is_claimed(span);
     bool lacks_memory =
@@ -53,7 +53,7 @@ static bool claim_is_right(const mend_audit_walk *a, const mend_span *span)
 
 /* A cached span is in the cache's list, has no neighbour that it should be joined with, and will be
  * ready for the stream it was freed on. */
-static bool cached_is_right(mend_audit_walk *a, const mend_span *span)
+static bool cached_is_right(mend_validate_walk *a, const mend_span *span)
 {
     mend_stamp stamp = span->waits.first;
     const mend_span *left = span->previous;
@@ -70,7 +70,7 @@ static bool cached_is_right(mend_audit_walk *a, const mend_span *span)
     return true;
 }
 
-static bool span_is_right(mend_audit_walk *a, const mend_span *span, int zone)
+static bool span_is_right(mend_validate_walk *a, const mend_span *span, int zone)
 {
     const mend_heap *heap = a->heap;
     SPAN_MUST(span->zone == zone && span->size_bytes > 0 &&
@@ -83,7 +83,7 @@ static bool span_is_right(mend_audit_walk *a, const mend_span *span, int zone)
                       ? mend_range_page_at(heap, span->address) == span
                       : mend_pointer_map_find(&heap->blocks, span->address) == span;
     MUST(in_map == (span->live || span->cached), "span 0x%llx: live and the pointer map disagree",
-         MEND_AUDIT_HEX(span->address));
+         MEND_VALIDATE_HEX(span->address));
     SPAN_MUST(span->chunk == mend_chunk_at(&heap->chunks, span->address),
               "begins in another chunk");
     SPAN_MUST(zone != MEND_ZONE_PASSED ||
@@ -98,7 +98,7 @@ static bool span_is_right(mend_audit_walk *a, const mend_span *span, int zone)
                   (span->live && mend_span_is_in_one_chunk(span) && span->chunk->pins > 0),
               "is not in one pinned chunk");
     if (!claim_is_right(a, span) || (span->cached && !cached_is_right(a, span)) ||
-        !mend_audit_waits(a, &span->waits, span->address)) {
+        !mend_validate_waits(a, &span->waits, span->address)) {
         return false;
     }
     SPAN_MUST(!mend_span_is_pending(span) || (!span->live && !span->cached && !is_claimed(span)),
@@ -111,8 +111,8 @@ static bool span_is_right(mend_audit_walk *a, const mend_span *span, int zone)
         a->live[span->zone].blocks++;
         a->live[span->zone].bytes += span->size_bytes;
         a->live[span->zone].requested_bytes += span->requested_bytes;
-        a->scope_bytes += mend_audit_weight_of(span->scope) * span->size_bytes;
-        a->scope_blocks += mend_audit_weight_of(span->scope);
+        a->scope_bytes += mend_validate_weight_of(span->scope) * span->size_bytes;
+        a->scope_blocks += mend_validate_weight_of(span->scope);
     }
     return true;
 }
@@ -124,12 +124,12 @@ static bool is_apart(const mend_span *span)
 }
 
 /* Walks a segment from its end; adds its runs and free bytes to the zone's totals. */
-static bool segment_is_right(mend_audit_walk *a, int zone_number, const mend_span *end,
+static bool segment_is_right(mend_validate_walk *a, int zone_number, const mend_span *end,
                              size_t *runs, uint64_t *free_bytes)
 {
     const mend_zone *zone = &a->heap->zones[zone_number];
     const mend_span *run_last = NULL;
-    MUST(end->next == NULL, "span 0x%llx is no segment's end", MEND_AUDIT_HEX(end->address));
+    MUST(end->next == NULL, "span 0x%llx is no segment's end", MEND_VALIDATE_HEX(end->address));
     for (const mend_span *span = end; span != NULL; span = span->previous) {
         if (!span_is_right(a, span, zone_number)) {
             return false;
@@ -150,7 +150,7 @@ static bool segment_is_right(mend_audit_walk *a, int zone_number, const mend_spa
     return true;
 }
 
-bool mend_audit_zone(mend_audit_walk *a, int zone_number)
+bool mend_validate_zone(mend_validate_walk *a, int zone_number)
 {
     const mend_zone *zone = &a->heap->zones[zone_number];
     const mend_cache *cache = &zone->cache;
@@ -174,15 +174,15 @@ bool mend_audit_zone(mend_audit_walk *a, int zone_number)
              (cache->promised == 0 || a->heap->caching.closings == 0),
          "the front cache of zone %d is wrong", zone_number);
     MUST(free_bytes == zone->free_bytes, "zone %d: %llu bytes are free, %llu are counted",
-         zone_number, MEND_AUDIT_HEX(free_bytes), MEND_AUDIT_HEX(zone->free_bytes));
+         zone_number, MEND_VALIDATE_HEX(free_bytes), MEND_VALIDATE_HEX(zone->free_bytes));
     return true;
 }
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
 /*
- * The audit of chunks: each has what its state says, and what is counted of all of them is counted
- * again.
+ * The validation of chunks: each has what its state says, and what is counted of all of them is
+ * counted again.
  */
 
 /* X(figure): sums over chunks. */
@@ -230,14 +230,14 @@ static bool is_held(mend_stamp held_by, const mend_span *span)
     return at != NULL;
 }
 
-static bool spans_are_right(const mend_audit_walk *a, const mend_chunk *chunk,
+static bool spans_are_right(const mend_validate_walk *a, const mend_chunk *chunk,
                             const mend_span **lowest)
 {
     uint64_t live_bytes = 0;
     bool held = mend_stamp_has_passed(&a->heap->streams, chunk->held_by);
     uint64_t end = chunk->address + chunk->size_bytes;
     const mend_span *span = mend_layout_last_span(a->heap, chunk, *lowest);
-    MUST(span != NULL, "chunk 0x%llx has no spans", MEND_AUDIT_HEX(chunk->address));
+    MUST(span != NULL, "chunk 0x%llx has no spans", MEND_VALIDATE_HEX(chunk->address));
     for (; span != NULL && mend_span_end(span) > chunk->address; span = span->previous) {
         uint64_t from = mend_max_u64(span->address, chunk->address);
         uint64_t to = mend_min_u64(mend_span_end(span), end);
@@ -246,10 +246,10 @@ static bool spans_are_right(const mend_audit_walk *a, const mend_chunk *chunk,
         *lowest = span;
     }
     MUST(held, "nothing in the chunk 0x%llx waits for what holds it",
-         MEND_AUDIT_HEX(chunk->address));
+         MEND_VALIDATE_HEX(chunk->address));
     MUST(live_bytes == chunk->live_bytes, "chunk 0x%llx: %llu bytes are live, %llu are counted",
-         MEND_AUDIT_HEX(chunk->address), MEND_AUDIT_HEX(live_bytes),
-         MEND_AUDIT_HEX(chunk->live_bytes));
+         MEND_VALIDATE_HEX(chunk->address), MEND_VALIDATE_HEX(live_bytes),
+         MEND_VALIDATE_HEX(chunk->live_bytes));
     return true;
 }
 
@@ -278,15 +278,15 @@ static bool pieces_are_right(const mend_chunk *chunk)
 }
 
 /* A chunk that sleeps; counts what is kept of it. */
-static bool asleep_is_right(mend_audit_walk *a, const mend_chunk *chunk)
+static bool asleep_is_right(mend_validate_walk *a, const mend_chunk *chunk)
 {
     bool has_memory = chunk->missing != MEND_MISSING_MEMORY;
     MUST(chunk->is_frozen && chunk->missing != MEND_MISSING_NOTHING && chunk->pins == 0 &&
              !mend_chunk_is_exported(chunk) && has_memory == (chunk->memory.handle != 0) &&
              !(has_memory && mend_retire_holds(a->heap, chunk->memory.handle) != NULL),
-         "the chunk 0x%llx sleeps, and is in use", MEND_AUDIT_HEX(chunk->address));
+         "the chunk 0x%llx sleeps, and is in use", MEND_VALIDATE_HEX(chunk->address));
     MUST(pieces_are_right(chunk), "what is kept of the chunk 0x%llx is wrong",
-         MEND_AUDIT_HEX(chunk->address));
+         MEND_VALIDATE_HEX(chunk->address));
     a->kept.host_bytes += chunk->kept->host_bytes;
     a->kept.file_bytes += chunk->kept->file_bytes;
     a->kept.room_bytes += chunk->kept->room_bytes;
@@ -295,13 +295,13 @@ static bool asleep_is_right(mend_audit_walk *a, const mend_chunk *chunk)
          span != NULL && span->address < end; span = span->next) {
         MUST(!span->live || span->contents_dropped || mend_keep_has_part(chunk, span),
              "the block 0x%llx does not know that a sleep dropped it",
-             MEND_AUDIT_HEX(span->address));
+             MEND_VALIDATE_HEX(span->address));
     }
     return true;
 }
 
 /* What wakes left on the host is counted, and no more than the limit, nor than what ever slept. */
-static bool kept_is_right(const mend_audit_walk *a)
+static bool kept_is_right(const mend_validate_walk *a)
 {
     const mend_keeping *keeping = &a->heap->keeping;
     uint64_t bytes = 0;
@@ -351,7 +351,7 @@ static void count(mend_chunks *found, const mend_chunk *chunk)
     found->reserved_in[chunk->zone] += is_mapped && is_reserved;
 }
 
-static bool chunk_is_right(mend_audit_walk *a, const mend_chunk *chunk)
+static bool chunk_is_right(mend_validate_walk *a, const mend_chunk *chunk)
 {
     MUST(chunk->claim.address == 0, "a chunk is still claimed");
     MUST(chunk->pins == mend_pins_of(a->heap, chunk), "a chunk has not the pins that cover it");
@@ -362,14 +362,14 @@ static bool chunk_is_right(mend_audit_walk *a, const mend_chunk *chunk)
              "a chunk has not the exports that it counts");
     }
     MUST(chunk->missing != MEND_MISSING_MEMORY || mend_chunk_sleeps(chunk),
-         "the chunk 0x%llx lacks memory, and does not sleep", MEND_AUDIT_HEX(chunk->address));
+         "the chunk 0x%llx lacks memory, and does not sleep", MEND_VALIDATE_HEX(chunk->address));
     MUST(!chunk->is_frozen || chunk->missing != MEND_MISSING_NOTHING,
          "a frozen chunk lacks nothing");
     return !mend_chunk_sleeps(chunk) || asleep_is_right(a, chunk);
 }
 
 /* One that has memory, or sleeps without. */
-static bool take(mend_audit_walk *a, mend_chunks *found, numbers *of, const mend_chunk *chunk)
+static bool take(mend_validate_walk *a, mend_chunks *found, numbers *of, const mend_chunk *chunk)
 {
     count(found, chunk);
     of->empty += mend_chunk_is_empty(chunk) && mend_list_is_empty(&chunk->newly);
@@ -380,7 +380,7 @@ static bool take(mend_audit_walk *a, mend_chunks *found, numbers *of, const mend
     return chunk_is_right(a, chunk);
 }
 
-bool mend_audit_chunks(mend_audit_walk *a)
+bool mend_validate_chunks(mend_validate_walk *a)
 {
     const mend_chunks *chunks = &a->heap->chunks;
     const mend_owing *owing = &chunks->owing;
@@ -392,7 +392,7 @@ bool mend_audit_chunks(mend_audit_walk *a)
     MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &chunks->all) {
         MUST(chunk->missing != MEND_MISSING_MEMORY,
              "the chunk 0x%llx lacks memory, and is among those that have it",
-             MEND_AUDIT_HEX(chunk->address));
+             MEND_VALIDATE_HEX(chunk->address));
         is_right = is_right && take(a, &found, &of, chunk);
     }
     for (mend_tree_node *at = mend_tree_last(&chunks->mapped); at != NULL && is_right;
@@ -421,12 +421,12 @@ bool mend_audit_chunks(mend_audit_walk *a)
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-/* The audit of growable ranges: the invariants of ranges/ranges.h. */
+/* The validation of growable ranges: the invariants of ranges/ranges.h. */
 
 #define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, by_address)
 
 /* Each page of the table is the live span of that page, and what is committed is their sum. */
-static bool pages_are_right(const mend_audit_walk *a, const mend_range *range)
+static bool pages_are_right(const mend_validate_walk *a, const mend_range *range)
 {
     uint64_t committed = 0;
     const size_t count = (size_t)(range->size_bytes / range->page_bytes);
@@ -435,12 +435,12 @@ static bool pages_are_right(const mend_audit_walk *a, const mend_range *range)
         MUST(span == NULL || (span->live && span->zone == MEND_ZONE_RANGE && !span->of_graph_pool &&
                               span->address == mend_range_page_start(range, i) &&
                               span->size_bytes == range->page_bytes),
-             "page %zu of the range 0x%llx is not its span", i, MEND_AUDIT_HEX(range->address));
+             "page %zu of the range 0x%llx is not its span", i, MEND_VALIDATE_HEX(range->address));
         committed += span != NULL;
     }
     MUST(committed * range->page_bytes == range->committed_bytes &&
              (committed == 0 || !range->is_closed),
-         "the committed bytes of the range 0x%llx are wrong", MEND_AUDIT_HEX(range->address));
+         "the committed bytes of the range 0x%llx are wrong", MEND_VALIDATE_HEX(range->address));
     MUST(range->owed.kind == (range->is_closed ? MEND_OWED_RANGE : MEND_OWED_NOTHING),
          "what is owed of a range is not noted");
     return true;
@@ -448,7 +448,7 @@ static bool pages_are_right(const mend_audit_walk *a, const mend_range *range)
 
 /* A chunk of the zone lies inside a page, is live as a whole or not at all, and is on the device;
  * others lie in no range. */
-static bool chunk_of_range_is_right(const mend_audit_walk *a, const mend_chunk *chunk)
+static bool chunk_of_range_is_right(const mend_validate_walk *a, const mend_chunk *chunk)
 {
     const mend_range *range = mend_range_at(a->heap, chunk->address);
     bool is_there = chunk->zone == MEND_ZONE_RANGE;
@@ -461,13 +461,13 @@ static bool chunk_of_range_is_right(const mend_audit_walk *a, const mend_chunk *
             chunk->address + chunk->size_bytes <= page_end && chunk->live_bytes == live_bytes;
     }
     MUST(is_right && chunk->sums == (is_there ? &range->sums : NULL),
-         "the chunk 0x%llx does not fit its page of a range", MEND_AUDIT_HEX(chunk->address));
+         "the chunk 0x%llx does not fit its page of a range", MEND_VALIDATE_HEX(chunk->address));
     return true;
 }
 
 /* Each chunk is right, and the sums of each range are those of its chunks, which are neighbours in
  * the tree. What no range with chunks has, none has. */
-static bool chunks_are_right(const mend_audit_walk *a, uint64_t bytes_of_ranges)
+static bool chunks_are_right(const mend_validate_walk *a, uint64_t bytes_of_ranges)
 {
     uint64_t all_bytes = 0;
     const mend_tree_node *at = mend_tree_first(&a->heap->chunks.mapped);
@@ -491,7 +491,7 @@ static bool chunks_are_right(const mend_audit_walk *a, uint64_t bytes_of_ranges)
     return true;
 }
 
-bool mend_audit_ranges(const mend_audit_walk *a)
+bool mend_validate_ranges(const mend_validate_walk *a)
 {
     const mend_ranges *ranges = &a->heap->ranges;
     size_t owed = 0;
@@ -510,7 +510,7 @@ bool mend_audit_ranges(const mend_audit_walk *a)
         const mend_range *range = mend_range_at(a->heap, reservation->address);
         MUST(range != NULL && range->address == reservation->address &&
                  range->size_bytes + a->heap->range_space.page_bytes == reservation->size_bytes,
-             "the reservation 0x%llx is that of no range", MEND_AUDIT_HEX(reservation->address));
+             "the reservation 0x%llx is that of no range", MEND_VALIDATE_HEX(reservation->address));
     }
     MUST(mend_tree_is_valid(&ranges->by_address) &&
              ranges->by_address.count == a->heap->range_space.reservations_by_address.count &&
