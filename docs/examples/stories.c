@@ -4,9 +4,9 @@
  */
 #include <mend/mend.h>
 #include <mend/mend_graph_pools.h>
+#include <mend/mend_inspect.h>
 #include <mend/mend_sim.h>
 #include <mend/mend_sleep.h>
-#include <mend/mend_views.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -15,7 +15,7 @@ import messages
 from header import entry_of, members_of, paragraphs_of, read_header
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-HEADERS = ("mend", "mend_graph_pools", "mend_results", "mend_stats", "mend_views", "mend_types",
+HEADERS = ("mend", "mend_graph_pools", "mend_results", "mend_stats", "mend_inspect", "mend_types",
            "mend_share", "mend_range", "mend_sleep", "mend_devices", "mend_hooks",
            "mend_sim")  # mend_torch.h is between Mend and its class for PyTorch
 COLUMNS = 130
@@ -41,7 +41,7 @@ PAGES = (
      "The reason of a failure, statistics, owners, history. [Guide](history.md).",
      (("mend_results", ("results",)), ("mend", ("observe",)),
       ("mend_stats", ("statistics", "usage")),
-      ("mend_views", ("regions", "scopes", "names", "stacks", "owners", "history")),
+      ("mend_inspect", ("regions", "scopes", "names", "stacks", "owners", "history")),
       ("mend_types", ("log",)))),
     ("devices-and-hooks", "Devices and hooks",
      "The default pool of each device, allocators in its place, and functions for frameworks."

@@ -1,6 +1,6 @@
-// mend_views.hpp over a simulated device.
+// mend_inspect.hpp over a simulated device.
 #include <gtest/gtest.h>
-#include <mend/mend_views.hpp>
+#include <mend/mend_inspect.hpp>
 
 #include "tests/cplusplus/device.hpp"
 

@@ -25,7 +25,7 @@ DESTDIR=$work/stage cmake --install "$work/build"
     for header in mend.h mend.hpp mend_cuda.hpp mend_devices.h mend_graph_pools.h mend_hooks.h \
         mend_range.h mend_range.hpp mend_results.h mend_rmm.hpp \
         mend_share.h mend_share.hpp mend_sim.h mend_sleep.h mend_sleep.hpp mend_stats.h \
-        mend_tensorrt.hpp mend_types.h mend_umf.h mend_views.h mend_views.hpp; do
+        mend_tensorrt.hpp mend_types.h mend_umf.h mend_inspect.h mend_inspect.hpp; do
         echo "./usr/include/mend/$header"
     done
     for library in mend mend_hooks mend_sim; do

@@ -9,10 +9,10 @@
 
 #include "mend/mend.h"
 #include "mend/mend_graph_pools.h"
+#include "mend/mend_inspect.h"
 #include "mend/mend_range.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
-#include "mend/mend_views.h"
 
 /* What the calls name and would write. */
 typedef struct forked {

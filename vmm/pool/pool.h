@@ -17,7 +17,7 @@
 #include "driver/forward.h"
 #include "map/map.h"
 #include "mend/mend.h"
-#include "mend/mend_views.h"
+#include "mend/mend_inspect.h"
 #include "pool/configuration.h"
 #include "quota/quota.h"
 #include "record/live_page.h"

@@ -14,7 +14,7 @@
 #include <sys/eventfd.h>
 
 #include "base/thread.h"
-#include "mend/mend_views.h"
+#include "mend/mend_inspect.h"
 
 /* How many there is room for: powers of two. */
 enum { MEND_EVENT_RING_ROOM = 65536, MEND_EVENT_RING_FAILURES = 16 };

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "mend/mend_views.h"
+#include "mend/mend_inspect.h"
 #include "record/event_ring.h"
 #include "record/nvtx.h"
 

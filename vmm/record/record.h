@@ -7,7 +7,7 @@
 
 #include "layout/state.h"
 #include "mend/mend.h"
-#include "mend/mend_views.h"
+#include "mend/mend_inspect.h"
 
 /* ---- regions.c ------------------------------------------------------------------------------- */
 

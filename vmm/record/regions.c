@@ -1,6 +1,6 @@
 /*
  * The walk over all mapped memory of a heap, by address: live blocks, and free memory cut where one
- * of its properties changes. mend_views.h has what a region says.
+ * of its properties changes. mend_inspect.h has what a region says.
  */
 #include "pool/pool.h"
 

@@ -70,7 +70,7 @@ mend_result mend_history_read(mend_pool *pool, uint64_t *cursor, mend_history_ev
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
-/* The calls of scopes and names, and of owners, who are named by them (mend_views.h). */
+/* The calls of scopes and names, and of owners, who are named by them (mend_inspect.h). */
 
 /* A child of fork shares nothing that began in its parent. */
 static bool shares(const mend_thread_marks *own)

@@ -30,10 +30,10 @@
 #include <stdint.h>
 
 #include "mend/mend_graph_pools.h"
+#include "mend/mend_inspect.h"
 #include "mend/mend_results.h"
 #include "mend/mend_stats.h"
 #include "mend/mend_types.h"
-#include "mend/mend_views.h"
 
 #ifdef __cplusplus
 extern "C" {

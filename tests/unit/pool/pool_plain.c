@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "mend/mend_graph_pools.h"
+#include "mend/mend_inspect.h"
 #include "mend/mend_range.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
-#include "mend/mend_views.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 

@@ -1,7 +1,7 @@
 /* The views of a pool: its memory, region by region, its owners, and its history.
  * mend.h includes this file. */
-#ifndef MEND_MEND_VIEWS_H
-#define MEND_MEND_VIEWS_H
+#ifndef MEND_MEND_INSPECT_H
+#define MEND_MEND_INSPECT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /*
- * What a pool shows of itself, in C++17: scopes, regions and the history of mend_views.h. As
+ * What a pool shows of itself, in C++17: scopes, regions and the history of mend_inspect.h. As
  * mend.hpp.
  */
 #ifndef MEND_MEND_VIEWS_HPP
