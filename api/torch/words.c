@@ -60,7 +60,7 @@ static void add_mend(words *to, const mend_error *error, const mend_torch_allowe
     static const char gpu[] = "; the GPU has ";
     static const char raise[] = " Raise the limit to ";
     static const char more[] = " or more";
-    const mend_shortfall *f = error->shortfall;
+    const mend_oom_report *f = error->oom_report;
     const char *begin = strstr(error->message, limit);
     const char *end = begin != NULL ? strstr(begin, gpu) : NULL;
     const char *advice = end != NULL ? strstr(end, ". ") : NULL;
@@ -90,7 +90,7 @@ static void add_mend(words *to, const mend_error *error, const mend_torch_allowe
     }
 }
 
-static void add_device(words *to, const mend_shortfall *shortfall,
+static void add_device(words *to, const mend_oom_report *oom_report,
                        const mend_torch_allowed *allowed, int device)
 {
     char total[AMOUNT_BYTES];
@@ -98,24 +98,24 @@ static void add_device(words *to, const mend_shortfall *shortfall,
     char others[AMOUNT_BYTES];
     char held[AMOUNT_BYTES];
     append_text(to, ". GPU %d has a total capacity of %s of which %s is free. ", device,
-                amount(total, shortfall->device_bytes),
-                amount(free_now, shortfall->device_free_bytes));
+                amount(total, oom_report->device_bytes),
+                amount(free_now, oom_report->device_free_bytes));
     const uint64_t foreign_bytes = allowed->all_foreign_bytes;
     if (foreign_bytes > 0 && allowed->foreign_bytes == 0) {
         append_text(to, "%s is in memory pools with an allocator of the program's. ",
                     amount(others, foreign_bytes));
     }
-    if (shortfall->device_others_bytes > foreign_bytes) {
+    if (oom_report->device_others_bytes > foreign_bytes) {
         append_text(to, "%s is in use outside of Mend. ",
-                    amount(others, shortfall->device_others_bytes - foreign_bytes));
+                    amount(others, oom_report->device_others_bytes - foreign_bytes));
     }
-    if (shortfall->device_kept_bytes > 0) {
+    if (oom_report->device_kept_bytes > 0) {
         append_text(to, "%s is kept free (min_free of MEND_CONF). ",
-                    amount(others, shortfall->device_kept_bytes));
+                    amount(others, oom_report->device_kept_bytes));
     }
-    append_text(to, "Mend has %s memory in use. ", amount(held, shortfall->reserved_bytes));
+    append_text(to, "Mend has %s memory in use. ", amount(held, oom_report->reserved_bytes));
     const uint64_t limit = allowed->bytes;
-    if (limit < shortfall->device_bytes) {
+    if (limit < oom_report->device_bytes) {
         append_text(to, "%s allowed", amount(held, limit));
         if (allowed->foreign_bytes > 0) {
             append_text(to, ", of which %s are in memory pools with an allocator of the program's",
@@ -125,7 +125,7 @@ static void add_device(words *to, const mend_shortfall *shortfall,
     }
 }
 
-static void add_process(words *to, const mend_shortfall *shortfall, int device)
+static void add_process(words *to, const mend_oom_report *oom_report, int device)
 {
     char live[AMOUNT_BYTES];
     char kept[AMOUNT_BYTES];
@@ -134,13 +134,13 @@ static void add_process(words *to, const mend_shortfall *shortfall, int device)
     mend_pool *heap;
     mend_stats stats = MEND_STATS_INIT;
     append_text(to, "Of the allocated memory %s is allocated by PyTorch, ",
-                amount(live, shortfall->live_bytes));
-    if (shortfall->graph_pool_bytes > 0) {
+                amount(live, oom_report->live_bytes));
+    if (oom_report->graph_pool_bytes > 0) {
         append_text(to, "%s is kept for private pools (e.g., CUDA Graphs), ",
-                    amount(kept, shortfall->graph_pool_bytes));
+                    amount(kept, oom_report->graph_pool_bytes));
     }
     append_text(to, "and %s is reserved by PyTorch but unallocated.",
-                amount(rest, shortfall->reserved_bytes - shortfall->live_bytes));
+                amount(rest, oom_report->reserved_bytes - oom_report->live_bytes));
     if (mend_torch_heap(device, &heap) == MEND_OK && mend_get_stats(heap, &stats) == MEND_OK &&
         stats.pinned_bytes > 0) {
         append_text(to, " %s is pinned where it is.", amount(pinned, stats.pinned_bytes));
@@ -154,16 +154,16 @@ void mend_torch_write_out_of_memory(char *text, size_t capacity, int device, uin
     char tried[AMOUNT_BYTES];
     mend_last_error(&error);
     append_text(&to, "CUDA out of memory. Tried to allocate %s", amount(tried, size_bytes));
-    if (error.shortfall == NULL) {
+    if (error.oom_report == NULL) {
         append_text(&to, " on GPU %d. Mend: %s", device, error.message);
         return;
     }
     mend_torch_allowed allowed;
     if (mend_torch_get_allowed(device, &allowed) != MEND_OK) {
-        allowed = (mend_torch_allowed){.bytes = error.shortfall->limit_bytes};
+        allowed = (mend_torch_allowed){.bytes = error.oom_report->limit_bytes};
     }
-    add_device(&to, error.shortfall, &allowed, device);
-    add_process(&to, error.shortfall, device);
+    add_device(&to, error.oom_report, &allowed, device);
+    add_process(&to, error.oom_report, device);
     add_mend(&to, &error, &allowed);
 }
 

@@ -74,10 +74,10 @@ int main(void)
     mend_error error = MEND_ERROR_INIT;
     mend_last_error(&error);
     printf("400 MiB: %s\n%s\n", mend_result_name(refused), error.message);
-    if (error.shortfall != NULL) { /* the same in exact bytes, for programs */
+    if (error.oom_report != NULL) { /* the same in exact bytes, for programs */
         printf("in bytes: %llu requested, %llu would fit\n",
-               (unsigned long long)error.shortfall->requested_bytes,
-               (unsigned long long)error.shortfall->fitting_bytes);
+               (unsigned long long)error.oom_report->requested_bytes,
+               (unsigned long long)error.oom_report->fitting_bytes);
     }
     mend_remove_pressure_callback(pool, drop_some, &c);
     while (c.count > 0) {

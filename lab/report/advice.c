@@ -55,7 +55,7 @@ const char *mend_report_reason(const mend_report *report)
 }
 
 /* What the pool itself knew. */
-static void judge_shortfall(const mend_shortfall *f, char *text, size_t size)
+static void judge_oom_report(const mend_oom_report *f, char *text, size_t size)
 {
     const uint64_t free_bytes = f->free_empty_bytes + f->free_partial_bytes;
     const uint64_t kept_bytes =
@@ -80,7 +80,7 @@ static void judge_failure(const mend_report *report, char *text, size_t size)
     uint64_t asked = report->failure.size_bytes;
     uint64_t free_bytes = memory->whole_bytes + memory->beside_bytes;
     if (report->trace->failure[0] != 0) {
-        judge_shortfall(&report->detail.shortfall, text, size);
+        judge_oom_report(&report->detail.oom_report, text, size);
     } else if (report->knows_gaps && free_bytes >= asked && memory->longest_bytes < asked) {
         snprintf(text, size,
                  "Out of memory by fragmentation: %s asked for, %s free of what was in use before, "

@@ -43,11 +43,11 @@ static void write_failure(mend_json *json, const mend_report *report)
     mend_json_integer(json, "size_bytes", report->failure.size_bytes);
     mend_json_integer(json, "failures", report->failures);
     if (report->trace->failure[0] != 0) {
-        const mend_shortfall *shortfall = &report->detail.shortfall;
-        mend_json_integer(json, "fitting_bytes", shortfall->fitting_bytes);
+        const mend_oom_report *oom_report = &report->detail.oom_report;
+        mend_json_integer(json, "fitting_bytes", oom_report->fitting_bytes);
         mend_json_integer(json, "short_bytes", report->failure.short_bytes);
-        mend_json_integer(json, "limit_bytes", shortfall->limit_bytes);
-        mend_json_integer(json, "sufficient_limit_bytes", shortfall->sufficient_limit_bytes);
+        mend_json_integer(json, "limit_bytes", oom_report->limit_bytes);
+        mend_json_integer(json, "sufficient_limit_bytes", oom_report->sufficient_limit_bytes);
         mend_json_string(json, "message", report->trace->failure);
     }
     mend_json_end_object(json);

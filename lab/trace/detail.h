@@ -93,7 +93,7 @@ typedef struct mend_trace_detail {
     mend_name_entry *streams; /* the names of streams */
     size_t stream_count;
     size_t stream_room;
-    mend_shortfall shortfall; /* of the last refusal, where the trace says why it failed */
+    mend_oom_report oom_report; /* of the last refusal, where the trace says why it failed */
     mend_stretches asleep;
     mend_pointer_map by_label; /* from the hash of a text to its owner + 1 */
     uint64_t salt;             /* of the hash: unknown to the author of a file */

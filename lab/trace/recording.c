@@ -347,9 +347,9 @@ static void take_failure(recording_reader *r, const mend_record_reader *block)
     for (size_t i = r->detail != NULL ? r->detail->refusal_count : 0; i-- > 0;) {
         mend_trace_refusal *refusal = &r->detail->refusals[i];
         if (refusal->number == failure.sequence) {
-            mend_shortfall *shortfall = &r->detail->shortfall;
-            memcpy(&shortfall->requested_bytes, failure.numbers, sizeof(failure.numbers));
-            refusal->short_bytes = shortfall->requested_bytes - shortfall->fitting_bytes;
+            mend_oom_report *oom_report = &r->detail->oom_report;
+            memcpy(&oom_report->requested_bytes, failure.numbers, sizeof(failure.numbers));
+            refusal->short_bytes = oom_report->requested_bytes - oom_report->fitting_bytes;
         }
         if (refusal->number <= failure.sequence) {
             return;

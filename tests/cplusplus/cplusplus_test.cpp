@@ -199,9 +199,9 @@ TEST_F(cplusplus, want_of_memory_is_a_bad_alloc_that_says_where_it_is)
         EXPECT_EQ(MEND_ERROR_OUT_OF_MEMORY, known->result());
         mend::out_of_memory copy = *known; // valid after the next failure
         EXPECT_THROW((void)pool.alloc(64 * MIB, stream), mend::out_of_memory);
-        ASSERT_NE(nullptr, copy.shortfall());
-        EXPECT_EQ(40 * MIB, copy.shortfall()->requested_bytes);
-        EXPECT_EQ(60 * MIB, copy.shortfall()->live_bytes);
+        ASSERT_NE(nullptr, copy.oom_report());
+        EXPECT_EQ(40 * MIB, copy.oom_report()->requested_bytes);
+        EXPECT_EQ(60 * MIB, copy.oom_report()->live_bytes);
     }
     EXPECT_NE(std::string::npos, text.find("40"));
 }

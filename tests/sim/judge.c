@@ -214,7 +214,7 @@ void trial_read_failure(trial_call *call)
     mend_error error = MEND_ERROR_INIT;
     mend_last_error(&error);
     snprintf(call->message, sizeof(call->message), "%s", error.message);
-    call->fitting_bytes = error.shortfall != NULL ? error.shortfall->fitting_bytes : 0;
+    call->fitting_bytes = error.oom_report != NULL ? error.oom_report->fitting_bytes : 0;
 }
 
 /* Where addresses are few the answer speaks of memory alone; of a limit that is shared another

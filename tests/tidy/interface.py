@@ -20,7 +20,7 @@ FIXED = {
     "mend_torch_block": "of one release",
     "mend_torch_allowed": "of one release",
 }
-SET_BY_THE_LIBRARY = {"mend_shortfall"}
+SET_BY_THE_LIBRARY = {"mend_oom_report"}
 # What ends: an object by destroy, memory by free, an import by close. What was begun, pushed, added
 # or pinned ends by end, pop, remove and unpin.
 WRONG_ENDING = re.compile(r"_(release|delete|dispose|undo|finish|drop)(_|$)")

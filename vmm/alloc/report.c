@@ -23,7 +23,7 @@ static unsigned holds_of(const mend_heap *heap, const mend_request *request, con
 /* ---- what is free, and why it does not serve ------------------------------------------------ */
 
 static void count_hold(const mend_heap *heap, const mend_span *span, uint32_t stream,
-                       mend_shortfall *short_of)
+                       mend_oom_report *short_of)
 {
     const unsigned holds = mend_waits_blocked_by(&heap->streams, &span->waits, stream);
     if (holds & MEND_BLOCKED_BY_GRAPH_POOLS) {
@@ -35,7 +35,7 @@ static void count_hold(const mend_heap *heap, const mend_span *span, uint32_t st
     }
 }
 
-static void count_holds(const mend_heap *heap, uint32_t stream, mend_shortfall *short_of)
+static void count_holds(const mend_heap *heap, uint32_t stream, mend_oom_report *short_of)
 {
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         const mend_zone *zone = &heap->zones[i];
@@ -52,7 +52,7 @@ static void count_holds(const mend_heap *heap, uint32_t stream, mend_shortfall *
 
 uint64_t mend_report_graph_pool_bytes(const mend_heap *heap)
 {
-    mend_shortfall found = {0};
+    mend_oom_report found = {0};
     if (heap->graph_pools.count > 0) {
         count_holds(heap, MEND_STREAM_UNKNOWN, &found);
     }
@@ -395,7 +395,7 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
         mend_min_u64(heap->config.ration != NULL ? mend_ration_kept_free(heap->config.ration) : 0,
                      heap->shortage.others_bytes);
     const uint64_t fitting_bytes = fitting_bytes_of(heap, request, &usable);
-    mend_shortfall shortfall = {
+    mend_oom_report oom_report = {
         .requested_bytes = request->requested_bytes,
         .fitting_bytes = fitting_bytes - mend_min_u64(heap->config.guard_bytes, fitting_bytes),
         .limit_bytes = heap->config.limit_bytes,
@@ -411,11 +411,11 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
         .device_kept_bytes = kept_bytes,
         .pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks),
     };
-    count_holds(heap, request->stream, &shortfall);
-    const mend_span *owner = emptiest_owner(heap, &shortfall.emptiest_bytes);
+    count_holds(heap, request->stream, &oom_report);
+    const mend_span *owner = emptiest_owner(heap, &oom_report.emptiest_bytes);
     if (owner != NULL) {
-        shortfall.owner_address = owner->address;
-        shortfall.owner_bytes = owner->size_bytes;
+        oom_report.owner_address = owner->address;
+        oom_report.owner_bytes = owner->size_bytes;
     }
     mend_sentence advice = {.text = ""};
     remedies_in_words(heap, request, &as_is, is_captured, &advice);
@@ -423,7 +423,7 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
         heap->shortage.refused_bytes <= heap->shortage.device_free_bytes) {
         add_quota(heap, &advice);
     }
-    const bool is_advised = advice.used > 0 || shortfall.sufficient_limit_bytes > 0;
+    const bool is_advised = advice.used > 0 || oom_report.sufficient_limit_bytes > 0;
     mend_owner owners[MEND_OWNERS_SHOWN + 1] = {0};
     size_t total;
     (void)mend_owners_find(heap, MEND_BY_DEFAULT, owners, MEND_OWNERS_SHOWN,
@@ -432,7 +432,7 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
     if (last == NULL) {
         add_beside(heap, request, is_captured, &usable, &advice);
     }
-    return mend_report_fail(&shortfall, is_advised || last == NULL ? advice.text : last,
+    return mend_report_fail(&oom_report, is_advised || last == NULL ? advice.text : last,
                             request->pages, owners);
 }
 

@@ -33,7 +33,7 @@ static bool add_amount(mend_sentence *s, const char *before, uint64_t bytes, con
 }
 
 /* The figures, as parts of one sentence. */
-static void add_request(mend_sentence *s, const mend_shortfall *f, const mend_pages *pages)
+static void add_request(mend_sentence *s, const mend_oom_report *f, const mend_pages *pages)
 {
     mend_sentence_add(s, "out of memory: %s requested", mend_words_amount(f->requested_bytes).text);
     if (pages != NULL) {
@@ -44,7 +44,7 @@ static void add_request(mend_sentence *s, const mend_shortfall *f, const mend_pa
     }
 }
 
-static void add_pool(mend_sentence *s, const mend_shortfall *f)
+static void add_pool(mend_sentence *s, const mend_oom_report *f)
 {
     bool is_above = f->reserved_bytes > f->limit_bytes;
     mend_sentence_add(s, "; the limit is %s", mend_words_amount(f->limit_bytes).text);
@@ -65,7 +65,7 @@ static void add_pool(mend_sentence *s, const mend_shortfall *f)
     }
 }
 
-static void tell_device(mend_sentence *s, const mend_shortfall *f)
+static void tell_device(mend_sentence *s, const mend_oom_report *f)
 {
     mend_sentence_add(s, "; the GPU has %s, of which %s is free",
                       mend_words_amount(f->device_bytes).text,
@@ -76,7 +76,7 @@ static void tell_device(mend_sentence *s, const mend_shortfall *f)
 }
 
 /* What would help, in one sentence: not freeing, for a request above the limit. */
-static void add_advice(mend_sentence *s, const mend_shortfall *f, const char *advice)
+static void add_advice(mend_sentence *s, const mend_oom_report *f, const char *advice)
 {
     const bool is_above =
         f->requested_bytes > f->limit_bytes && f->reserved_bytes <= f->limit_bytes;
@@ -117,20 +117,20 @@ static void add_owners(mend_sentence *s, const mend_owner *owners)
     }
 }
 
-mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice,
+mend_result mend_report_fail(const mend_oom_report *oom_report, const char *advice,
                              const mend_pages *pages,
                              const mend_owner owners[MEND_OWNERS_SHOWN + 1])
 {
     mend_sentence s = {.used = 0};
-    add_request(&s, shortfall, pages);
-    add_pool(&s, shortfall);
-    tell_device(&s, shortfall);
-    add_advice(&s, shortfall, advice);
+    add_request(&s, oom_report, pages);
+    add_pool(&s, oom_report);
+    tell_device(&s, oom_report);
+    add_advice(&s, oom_report, advice);
     add_owners(&s, owners);
     mend_result result = mend_failure(MEND_ERROR_OUT_OF_MEMORY, "%s", s.text);
     mend_thread_error *failure = mend_process_failure();
-    failure->shortfall = *shortfall;
-    failure->shortfall.struct_size = sizeof(*shortfall);
+    failure->oom_report = *oom_report;
+    failure->oom_report.struct_size = sizeof(*oom_report);
     memcpy(failure->owners, owners, sizeof(failure->owners));
     return result;
 }

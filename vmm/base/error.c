@@ -31,7 +31,7 @@ static mend_result note(mend_result result, const char *call, int status, const 
     failure->driver_status = status;
     failure->driver_name = status_name;
     failure->driver_call = call;
-    failure->shortfall.struct_size = 0;
+    failure->oom_report.struct_size = 0;
     return result;
 }
 
@@ -87,7 +87,7 @@ mend_result mend_last_error(mend_error *error)
     }
     mend_thread_error *last = mend_process_error();
     for (int i = 0; i < 4; i++) { /* the note was copied, and its owners with it */
-        const mend_owner **to = i < 3 ? &last->shortfall.owners[i] : &last->shortfall.suspect;
+        const mend_owner **to = i < 3 ? &last->oom_report.owners[i] : &last->oom_report.suspect;
         *to = last->owners[i].live_blocks > 0 ? &last->owners[i] : NULL;
     }
     mend_error all = {.result = last->result,
@@ -95,7 +95,7 @@ mend_result mend_last_error(mend_error *error)
                       .driver_name = last->driver_name != NULL ? last->driver_name : "",
                       .driver_call = last->driver_call != NULL ? last->driver_call : "",
                       .message = last->message,
-                      .shortfall = last->shortfall.struct_size != 0 ? &last->shortfall : NULL};
+                      .oom_report = last->oom_report.struct_size != 0 ? &last->oom_report : NULL};
     mend_struct_write(error, &all, sizeof(all));
     return MEND_OK;
 }

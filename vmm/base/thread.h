@@ -20,8 +20,9 @@ typedef struct mend_thread_error {
     const char *driver_name; /* static; NULL: none */
     const char *driver_call; /* static; NULL: none */
     char message[MEND_MESSAGE_BYTES];
-    mend_shortfall shortfall; /* struct_size 0: none */
-    mend_owner owners[4];     /* of the shortfall; the last is the suspect. 0 blocks: none */
+    mend_oom_report oom_report; /* struct_size 0: none */
+    mend_owner owners[4];       /* of the out-of-memory report; the last is the suspect. 0 blocks:
+                                 * none */
 } mend_thread_error;
 
 /* The failure that a call of this thread returned last (the thread's last error); and the failure

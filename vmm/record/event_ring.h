@@ -20,14 +20,14 @@
 enum { MEND_EVENT_RING_ROOM = 65536, MEND_EVENT_RING_FAILURES = 16 };
 
 /* Why a request failed: beside its event, so that others need no room for it. */
-enum { MEND_SHORTFALL_NUMBERS = 18 };
+enum { MEND_OOM_REPORT_NUMBERS = 18 };
 typedef struct mend_event_failure {
-    uint64_t sequence;                        /* of its event */
-    uint64_t numbers[MEND_SHORTFALL_NUMBERS]; /* of mend_shortfall, from requested_bytes on */
+    uint64_t sequence;                         /* of its event */
+    uint64_t numbers[MEND_OOM_REPORT_NUMBERS]; /* of mend_oom_report, from requested_bytes on */
     char message[MEND_MESSAGE_BYTES];
 } mend_event_failure;
-static_assert(offsetof(mend_shortfall, owners) - offsetof(mend_shortfall, requested_bytes) ==
-                  MEND_SHORTFALL_NUMBERS * sizeof(uint64_t),
+static_assert(offsetof(mend_oom_report, owners) - offsetof(mend_oom_report, requested_bytes) ==
+                  MEND_OOM_REPORT_NUMBERS * sizeof(uint64_t),
               "all of its numbers");
 
 typedef struct mend_event_ring {
@@ -51,7 +51,7 @@ static inline void mend_event_ring_put_failure(mend_event_ring *ring, uint64_t s
         MEND_EVENT_RING_FAILURES) {
         mend_event_failure *to = &ring->failures[written % MEND_EVENT_RING_FAILURES];
         to->sequence = sequence;
-        memcpy(to->numbers, &error->shortfall.requested_bytes, sizeof(to->numbers));
+        memcpy(to->numbers, &error->oom_report.requested_bytes, sizeof(to->numbers));
         memcpy(to->message, error->message, sizeof(to->message));
         atomic_store_explicit(&ring->failures_written, written + 1, memory_order_release);
     }

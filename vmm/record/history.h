@@ -53,7 +53,7 @@ void mend_history_record(mend_history *history, mend_event_ring *recording);
 /* The reason of the failure goes behind the last event into the recording, if there is one. */
 static inline void mend_history_add_failure(mend_history *history, const mend_thread_error *error)
 {
-    if (history->recording != NULL && error->shortfall.struct_size > 0) {
+    if (history->recording != NULL && error->oom_report.struct_size > 0) {
         mend_event_ring_put_failure(history->recording, history->next - 1, error);
     }
 }

@@ -54,25 +54,25 @@ class out_of_memory : public std::bad_alloc
   public:
     explicit out_of_memory(const mend_error &failure)
         : details_(std::make_shared<const details>(
-              details{failure.result, failure.message, failure.shortfall != nullptr,
-                      failure.shortfall != nullptr ? *failure.shortfall : mend_shortfall{}}))
+              details{failure.result, failure.message, failure.oom_report != nullptr,
+                      failure.oom_report != nullptr ? *failure.oom_report : mend_oom_report{}}))
     {
     }
     const char *what() const noexcept override { return details_->message.c_str(); }
     mend_result result() const noexcept { return details_->result; }
     /* Where the memory is, if a pool found none; otherwise nullptr. Valid as long as a copy of this
      * exception. */
-    const mend_shortfall *shortfall() const noexcept
+    const mend_oom_report *oom_report() const noexcept
     {
-        return details_->has_shortfall ? &details_->shortfall : nullptr;
+        return details_->has_oom_report ? &details_->oom_report : nullptr;
     }
 
   private:
     struct details {
         mend_result result;
         std::string message;
-        bool has_shortfall;
-        mend_shortfall shortfall;
+        bool has_oom_report;
+        mend_oom_report oom_report;
     };
     std::shared_ptr<const details> details_; /* so that a copy cannot fail */
 };

@@ -73,7 +73,7 @@ typedef struct mend_owner {
 
 /* Where the memory is when a request found none, in exact bytes: what the message of
  * MEND_ERROR_OUT_OF_MEMORY says in words. */
-typedef struct mend_shortfall {
+typedef struct mend_oom_report {
     size_t struct_size;       /* set by the library */
     uint64_t requested_bytes; /* size of the request */
     uint64_t fitting_bytes;   /* about a request that would have succeeded, with waits of the host
@@ -103,18 +103,18 @@ typedef struct mend_shortfall {
                                      * none does */
     uint64_t device_kept_bytes;     /* free memory of the device that min_free_bytes keeps from the
                                      * pool */
-} mend_shortfall;
+} mend_oom_report;
 
 /* The last failure of a call in this thread. */
 typedef struct mend_error {
     size_t struct_size;
-    mend_result result;              /* result of the call; MEND_OK before any failure */
-    int driver_status;               /* the driver's code; 0: no driver call failed */
-    const char *driver_name;         /* its name; "": none */
-    const char *driver_call;         /* the driver call that failed ("cuMemMap"); "": none */
-    const char *message;             /* the failure and its fixes. "" before any failure */
-    const mend_shortfall *shortfall; /* for MEND_ERROR_OUT_OF_MEMORY of a pool; otherwise NULL, also
-                                      * if another allocator ran out of memory */
+    mend_result result;                /* result of the call; MEND_OK before any failure */
+    int driver_status;                 /* the driver's code; 0: no driver call failed */
+    const char *driver_name;           /* its name; "": none */
+    const char *driver_call;           /* the driver call that failed ("cuMemMap"); "": none */
+    const char *message;               /* the failure and its fixes. "" before any failure */
+    const mend_oom_report *oom_report; /* for MEND_ERROR_OUT_OF_MEMORY of a pool; otherwise NULL,
+                                        * also if another allocator ran out of memory */
 } mend_error;
 #define MEND_ERROR_INIT                                                                            \
     {                                                                                              \
@@ -122,9 +122,9 @@ typedef struct mend_error {
     }
 
 /* Fills *error with the calling thread's last failure; calls that succeed do not change it. The
- * strings and the shortfall are valid until the thread's next failing call. No lock, no driver
- * call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (error is NULL or its struct_size is wrong; the last
- * failure stays). */
+ * strings and the out-of-memory report are valid until the thread's next failing call. No lock, no
+ * driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (error is NULL or its struct_size is wrong; the
+ * last failure stays). */
 MEND_API mend_result mend_last_error(mend_error *error);
 
 /* Makes a failure of the caller's own the calling thread's last one: for code between Mend and a

@@ -67,7 +67,7 @@ MEND_TEST(base_error, callers_set_their_own)
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, error.result);
     EXPECT_STR_EQ("100 %s", error.message);
     EXPECT_STR_EQ("", error.driver_call);
-    EXPECT_PTR_EQ(NULL, error.shortfall);
+    EXPECT_PTR_EQ(NULL, error.oom_report);
     EXPECT_RESULT(MEND_ERROR_PINNED, mend_set_last_error(MEND_ERROR_PINNED, NULL));
     EXPECT_STR_EQ("", last_error().message);
 }

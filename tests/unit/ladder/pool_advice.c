@@ -13,7 +13,7 @@ typedef struct scene {
     mend_graph_pool *captured; /* its capture is in progress */
     mend_sim_graph *graph;
     mend_range *range;
-    mend_shortfall shortfall;
+    mend_oom_report oom_report;
 } scene;
 
 static bool open_scene(scene *s)
@@ -40,7 +40,7 @@ static void give(scene *s, int number)
 
 static void raise_limit(scene *s)
 {
-    EXPECT_OK(mend_set_limit(s->w.pool, s->shortfall.sufficient_limit_bytes));
+    EXPECT_OK(mend_set_limit(s->w.pool, s->oom_report.sufficient_limit_bytes));
 }
 
 static void fill(scene *s)
@@ -294,8 +294,8 @@ KIT_RIG_EACH(pool_advice, helps_who_follows_it, int, number, ROWS, scene, s, ope
     r->prepare(s);
     EXPECT_ERROR(OUT_OF_MEMORY, ask(s, r->size_bytes));
     EXPECT_OK(mend_last_error(&error));
-    ASSERT_TRUE(error.shortfall != NULL);
-    s->shortfall = *error.shortfall;
+    ASSERT_TRUE(error.oom_report != NULL);
+    s->oom_report = *error.oom_report;
     if (strcasestr(error.message, r->words) == NULL || strstr(error.message, r->absent) != NULL) {
         EXPECT_STR_EQ(r->name, error.message);
     }

@@ -13,10 +13,10 @@ static void expect_refused(mend_world *w, uint64_t size_bytes, const char *advic
     mend_error error = MEND_ERROR_INIT;
     kit_expect_none(w, size_bytes, S(0), advice);
     EXPECT_RESULT(MEND_OK, mend_last_error(&error));
-    ASSERT_TRUE(error.shortfall != NULL);
-    const mend_shortfall *f = error.shortfall;
+    ASSERT_TRUE(error.oom_report != NULL);
+    const mend_oom_report *f = error.oom_report;
     mend_stats stats = mend_world_stats(w);
-    EXPECT_U64_EQ(sizeof(mend_shortfall), f->struct_size);
+    EXPECT_U64_EQ(sizeof(mend_oom_report), f->struct_size);
     EXPECT_U64_EQ(size_bytes, f->requested_bytes);
     EXPECT_U64_EQ(stats.limit_bytes, f->limit_bytes);
     EXPECT_U64_EQ(stats.reserved_bytes, f->reserved_bytes);
@@ -46,8 +46,8 @@ KIT_EACH(pool_report, of_a_range_tells_what_would_fit, int, is_captured, 2,
     }
     EXPECT_ERROR(OUT_OF_MEMORY, mend_range_commit(range, 0, 3 * MEND_MIB, S(0)));
     EXPECT_OK(mend_last_error(&error));
-    ASSERT_TRUE(error.shortfall != NULL);
-    EXPECT_U64_EQ(2 * MEND_MIB, error.shortfall->fitting_bytes);
+    ASSERT_TRUE(error.oom_report != NULL);
+    EXPECT_U64_EQ(2 * MEND_MIB, error.oom_report->fitting_bytes);
     EXPECT_OK(mend_range_commit(range, 0, 2 * MEND_MIB, S(0)));
     if (is_captured) {
         mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(1)));
@@ -80,6 +80,6 @@ KIT_TEST_IN(pool_report, memory_that_is_kept_free_is_not_held_by_others,
     mend_error error = MEND_ERROR_INIT;
     kit_expect_none(w, 7 * MEND_MIB, S(0), "and 2.00 MiB kept free (min_free_bytes)");
     EXPECT_OK(mend_last_error(&error));
-    EXPECT_U64_EQ(0, error.shortfall->device_others_bytes);
-    EXPECT_U64_EQ(2 * MEND_MIB, error.shortfall->device_kept_bytes);
+    EXPECT_U64_EQ(0, error.oom_report->device_others_bytes);
+    EXPECT_U64_EQ(2 * MEND_MIB, error.oom_report->device_kept_bytes);
 }

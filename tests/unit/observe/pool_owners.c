@@ -318,21 +318,21 @@ KIT_TEST_IN(pool_owners, out_of_memory_names_the_largest_and_the_suspect,
     mend_error error = MEND_ERROR_INIT;
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 17 * MEND_MIB, S(0), &block));
     EXPECT_OK(mend_last_error(&error));
-    EXPECT_TRUE(error.shortfall->owners[0] == NULL && error.shortfall->suspect == NULL);
+    EXPECT_TRUE(error.oom_report->owners[0] == NULL && error.oom_report->suspect == NULL);
     run(w, &programs[0]);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 12 * MEND_MIB, S(0), &block));
     EXPECT_OK(mend_last_error(&error));
     EXPECT_TRUE(strstr(error.message, " Possible leak: cache +9.") != NULL);
     EXPECT_TRUE(strstr(error.message,
                        "; largest owners: cache (12.50 MiB in 100 blocks, up to 495 ") != NULL);
-    const mend_shortfall *shortfall = error.shortfall;
-    EXPECT_FIELDS(*shortfall->owners[0], live_blocks, 100, live_bytes, 100 * 128 * KIB);
-    EXPECT_U64_EQ(shortfall->owners[0]->growth_bytes, shortfall->suspect->growth_bytes);
-    EXPECT_STR_EQ("cache", shortfall->suspect->name);
-    EXPECT_TRUE(shortfall->owners[1] == NULL);
+    const mend_oom_report *oom_report = error.oom_report;
+    EXPECT_FIELDS(*oom_report->owners[0], live_blocks, 100, live_bytes, 100 * 128 * KIB);
+    EXPECT_U64_EQ(oom_report->owners[0]->growth_bytes, oom_report->suspect->growth_bytes);
+    EXPECT_STR_EQ("cache", oom_report->suspect->name);
+    EXPECT_TRUE(oom_report->owners[1] == NULL);
     EXPECT_INVALID(mend_alloc(w->pool, 0, S(0), &block));
     EXPECT_OK(mend_last_error(&error));
-    EXPECT_TRUE(error.shortfall == NULL);
+    EXPECT_TRUE(error.oom_report == NULL);
 }
 
 /* ---- limits ---------------------------------------------------------------------------------- */

@@ -90,7 +90,7 @@ MEND_TEST(pool_recording, it_has_the_events_of_the_history)
     char said[MEND_MESSAGE_BYTES];
     EXPECT_OK(mend_last_error(&error));
     snprintf(said, sizeof(said), "%s", error.message);
-    EXPECT_U64_EQ(MEND_TIB, error.shortfall->requested_bytes);
+    EXPECT_U64_EQ(MEND_TIB, error.oom_report->requested_bytes);
     EXPECT_TRUE(!pool->heap.history.recording->is_due); /* the recorder was told */
     EXPECT_OK(mend_trim(pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_OK(mend_history_read(pool, &cursor, events, sizeof(*events), ROOM, &count));
