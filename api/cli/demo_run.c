@@ -167,7 +167,7 @@ static mend_result refuse_gpu(const demo_gpu *gpu, uint64_t needed_bytes)
     char needed[32];
     char free_text[32];
     if (result != MEND_OK) {
-        return result; /* mend_last_error says why there is no driver */
+        return result; /* mend_get_last_error says why there is no driver */
     }
     mend_format_bytes(needed_bytes / USABLE_PERCENT * 100, needed, sizeof(needed));
     mend_format_bytes(gpu->free_bytes, free_text, sizeof(free_text));

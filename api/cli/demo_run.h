@@ -12,8 +12,8 @@ typedef enum mend_demo_device {
 
 /*
  * Fills *report; the caller clears it. `folder` has the recordings. MEND_OK; errors of
- * mend_demo_load and mend_replay_run, with the details in mend_last_error; MEND_ERROR_NO_DEVICE:
- * MEND_DEMO_CUDA, and no GPU has room for a workload.
+ * mend_demo_load and mend_replay_run, with the details in mend_get_last_error;
+ * MEND_ERROR_NO_DEVICE: MEND_DEMO_CUDA, and no GPU has room for a workload.
  */
 mend_result mend_demo_run_all(mend_demo_device device, const char *folder,
                               mend_demo_report *report);

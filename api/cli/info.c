@@ -273,7 +273,7 @@ static int show_what_there_is(info_options *options)
     int device_count = 0;
     mend_error error = MEND_ERROR_INIT;
     if (mend_cuda_driver_with_kernels(&driver) != MEND_OK) {
-        mend_last_error(&error);
+        mend_get_last_error(&error);
     } else {
         mend_status status = driver->device_count(driver, &device_count);
         error.message =

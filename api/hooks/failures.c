@@ -10,7 +10,7 @@ void mend_hooks_note_failure(mend_result result, const char *what)
     mend_error error = MEND_ERROR_INIT;
     char line[1024];
     atomic_fetch_add_explicit(&failures, 1, memory_order_relaxed);
-    mend_last_error(&error);
+    mend_get_last_error(&error);
     snprintf(line, sizeof(line), "%s failed: %s: %s", what, mend_result_name(result),
              error.message);
     mend_log_write(MEND_LOG_WARNING, line);

@@ -16,7 +16,7 @@ void delete_block(void *pointer);
 [[noreturn]] inline void fail(const char *what, mend_result result)
 {
     mend_error error = MEND_ERROR_INIT;
-    mend_last_error(&error);
+    mend_get_last_error(&error);
     TORCH_CHECK(false, "Mend: ", what, ": ", mend_result_name(result), ": ", error.message);
 }
 

@@ -152,7 +152,7 @@ void mend_torch_write_out_of_memory(char *text, size_t capacity, int device, uin
     mend_error error = MEND_ERROR_INIT;
     words to = {text, capacity, 0};
     char tried[AMOUNT_BYTES];
-    mend_last_error(&error);
+    mend_get_last_error(&error);
     append_text(&to, "CUDA out of memory. Tried to allocate %s", amount(tried, size_bytes));
     if (error.oom_report == NULL) {
         append_text(&to, " on GPU %d. Mend: %s", device, error.message);

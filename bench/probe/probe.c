@@ -29,7 +29,7 @@ bool probe_open(probe *p)
 {
     mend_error error = MEND_ERROR_INIT;
     if (mend_cuda_driver_with_kernels(&p->driver) != MEND_OK) {
-        mend_last_error(&error);
+        mend_get_last_error(&error);
         fprintf(stderr, "mend-probe: %s\n", error.message);
         return false;
     }

@@ -22,7 +22,7 @@
     X(mend_validate)                                                                               \
     X(mend_trim)                                                                                   \
     X(mend_get_stats)                                                                              \
-    X(mend_last_error)
+    X(mend_get_last_error)
 /* What hooks are made of: NULL in a library that is older than they are. */
 #define SPEED_DEVICE_CALLS(X)                                                                      \
     X(mend_set_default_config)                                                                     \

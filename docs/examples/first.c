@@ -19,7 +19,7 @@ int main(void)
         mend_free(pool, weights, NULL); /* after all work queued on that stream so far */
     } else {
         mend_error error = MEND_ERROR_INIT;
-        mend_last_error(&error);
+        mend_get_last_error(&error);
         printf("%s: %s\n", mend_result_name(error.result), error.message);
     }
     mend_pool_destroy(pool);

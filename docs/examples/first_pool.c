@@ -17,7 +17,7 @@ static void show(mend_pool *pool, const char *when)
 static int failed(const char *what)
 {
     mend_error error = MEND_ERROR_INIT;
-    mend_last_error(&error);
+    mend_get_last_error(&error);
     printf("%s: %s: %s\n", what, mend_result_name(error.result), error.message);
     return 1;
 }

@@ -72,7 +72,7 @@ int main(void)
     void *too_much = NULL;
     mend_result refused = mend_alloc(pool, 400ull * MIB, NULL, &too_much);
     mend_error error = MEND_ERROR_INIT;
-    mend_last_error(&error);
+    mend_get_last_error(&error);
     printf("400 MiB: %s\n%s\n", mend_result_name(refused), error.message);
     if (error.oom_report != NULL) { /* the same in exact bytes, for programs */
         printf("in bytes: %llu requested, %llu would fit\n",

@@ -35,7 +35,7 @@ static void *get(mend_pool *from, unsigned mib, mend_stream stream)
     void *block = NULL;
     mend_error error = MEND_ERROR_INIT;
     if (mend_alloc(from, (uint64_t)mib * MIB, stream, &block) != MEND_OK) {
-        mend_last_error(&error);
+        mend_get_last_error(&error);
         for (const char *at = error.message; *at != 0; at++) {
             putchar(*at == ' ' && (at[-1] == '.' || at[-1] == ';') ? '\n' : *at);
         }

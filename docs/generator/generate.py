@@ -241,7 +241,7 @@ TASKS = (
     ("allocate and free", ("mend_alloc", "mend_alloc_with", "mend_free")),
     ("use a block on several streams", ("mend_record_stream",)),
     ("destroy a stream", ("mend_unregister_stream",)),
-    ("know why a call failed", ("mend_last_error", "mend_result", "mend_oom_report")),
+    ("know why a call failed", ("mend_get_last_error", "mend_result", "mend_oom_report")),
     ("know how much fits", ("mend_get_available",)),
     ("free caches before out of memory", ("mend_add_pressure_callback",)),
     ("give memory back", ("mend_trim", "mend_set_limit",

@@ -81,7 +81,7 @@ static bool out_of_memory(replay_session *session, size_t event)
 static void broken(replay_session *session, size_t event, const char *what, mend_result why)
 {
     mend_error error = MEND_ERROR_INIT;
-    mend_last_error(&error);
+    mend_get_last_error(&error);
     const char *detail = error.result == why ? error.message : "";
     pthread_mutex_lock(&session->mutex);
     mend_replay_note_problem(session->result, "event %zu: %s gave %s %s", event, what,

@@ -229,7 +229,7 @@ bool mend_command_read(const mend_command *command, int argc, char **argv, mend_
 int mend_command_fail(const mend_command *command, const char *what)
 {
     mend_error error = MEND_ERROR_INIT;
-    mend_last_error(&error);
+    mend_get_last_error(&error);
     fprintf(stderr, "libmend %s: %s%s%s\n", command->name, what, *what == '\0' ? "" : ": ",
             error.message[0] != '\0' ? error.message : mend_result_name(error.result));
     return MEND_STATUS_BAD_USAGE;

@@ -6,8 +6,8 @@
 
 /*
  * Reads a file, plain or compressed by gzip. The caller destroys *trace. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT: the file or a line is wrong, and mend_last_error names file, line
- * and reason; MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * MEND_ERROR_INVALID_ARGUMENT: the file or a line is wrong, and mend_get_last_error names file,
+ * line and reason; MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 mend_result mend_trace_read(const char *path, mend_trace **trace);
 

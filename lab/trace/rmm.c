@@ -104,7 +104,7 @@ static mend_result judge_builder(const mend_line_source *source, const mend_trac
     }
     char reason[128];
     mend_error error = MEND_ERROR_INIT;
-    mend_last_error(&error);
+    mend_get_last_error(&error);
     snprintf(reason, sizeof(reason), "%s", error.message);
     return mend_line_source_fail(source, "%s", reason);
 }

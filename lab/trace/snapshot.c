@@ -87,7 +87,7 @@ static mend_result judge_builder(const snapshot_reader *reader)
         return reader->builder.failure;
     }
     mend_error error = MEND_ERROR_INIT;
-    mend_last_error(&error);
+    mend_get_last_error(&error);
     char reason[128];
     snprintf(reason, sizeof(reason), "%s", error.message);
     return fail(reader, reason);

@@ -63,7 +63,7 @@ mend_trace *fixture_read_trace(const char *text, char *message)
     mend_trace *trace = NULL;
     if (mend_trace_read(file.path, &trace) != MEND_OK) {
         mend_error error = MEND_ERROR_INIT;
-        mend_last_error(&error);
+        mend_get_last_error(&error);
         snprintf(message, 512, "%s", error.message);
     }
     fixture_remove(&file);

@@ -48,7 +48,7 @@ static const char *last_message(void)
 {
     static mend_error error;
     error = (mend_error)MEND_ERROR_INIT;
-    mend_last_error(&error);
+    mend_get_last_error(&error);
     return error.message;
 }
 

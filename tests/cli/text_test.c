@@ -98,7 +98,7 @@ MEND_TEST(costs, bad_lines_are_named)
         mend_sim_prices prices = {.struct_size = sizeof(mend_sim_prices), .map = {.call_ns = 5}};
         mend_error error = MEND_ERROR_INIT;
         EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, read_costs(cases[i].text, &prices));
-        mend_last_error(&error);
+        mend_get_last_error(&error);
         MEND_TEST_CHECK(strstr(error.message, cases[i].complaint) != NULL, (void)0, "%s",
                         error.message);
         EXPECT_U64_EQ(5, prices.map.call_ns);

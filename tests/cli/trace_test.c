@@ -284,7 +284,7 @@ MEND_TEST(trace, what_follows_compressed_data_is_refused)
         mend_error error = MEND_ERROR_INIT;
         EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
                       read_followed_by(garbage[i].bytes, garbage[i].size, &events));
-        mend_last_error(&error);
+        mend_get_last_error(&error);
         /* What begins as a member of a compressed file is one that is cut short. */
         EXPECT_TRUE(i >= 5 || strstr(error.message, "follows the compressed data") != NULL);
     }

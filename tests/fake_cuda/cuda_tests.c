@@ -319,7 +319,7 @@ FAKE_TEST(any_function_that_is_missing_is_named)
 #define X(name, version, suffix, parameters)                                                       \
     fake->switches.missing_function = #name;                                                       \
     EXPECT_RESULT(MEND_ERROR_NO_DRIVER, mend_cuda_load(&functions));                               \
-    ASSERT_RESULT(MEND_OK, mend_last_error(&error));                                               \
+    ASSERT_RESULT(MEND_OK, mend_get_last_error(&error));                                           \
     EXPECT_TRUE(strstr(error.message, "has no " #name suffix ";") != NULL);
     MEND_CU_FUNCTIONS(X)
 #undef X

@@ -225,7 +225,7 @@ static bool is_slander(const scene *s)
 static void expect_explained(const scene *s)
 {
     mend_error error = MEND_ERROR_INIT;
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_RESULT(MEND_OK, mend_get_last_error(&error));
     EXPECT_RESULT(s->result, error.result);
     EXPECT_TRUE(error.message[0] != '\0');
     if (s->fault->kind == FAULT_NONE) {

@@ -44,7 +44,7 @@ void fuzz_check_failure(mend_result expected, mend_result result, const char *be
 {
     mend_error error = MEND_ERROR_INIT;
     FUZZ_CHECK(result == expected, "%s", mend_result_name(result));
-    mend_last_error(&error);
+    mend_get_last_error(&error);
     FUZZ_CHECK(error.result == result, "%s", error.message);
     FUZZ_CHECK(strncmp(error.message, beginning, strlen(beginning)) == 0, "%s", error.message);
     for (const char *c = error.message; *c != 0; c++) {

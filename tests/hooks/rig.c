@@ -66,7 +66,7 @@ bool hooks_open(hooks_rig *rig, uint64_t memory_bytes)
 void hooks_expect_reason(hooks_rig *rig, const char *file, int line, mend_result result)
 {
     mend_error error = MEND_ERROR_INIT;
-    EXPECT_RESULT(MEND_OK, rig->f->mend_last_error(&error));
+    EXPECT_RESULT(MEND_OK, rig->f->mend_get_last_error(&error));
     if (error.result != result || error.message[0] == '\0' ||
         strcmp(error.message, HOOKS_EARLIER) == 0) {
         mend_test_fail(file, line, "the reason of %s is that of %s: \"%s\"",

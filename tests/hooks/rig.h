@@ -30,7 +30,7 @@
     X(mend, mend_unpin)                                                                            \
     X(mend, mend_range_commit)                                                                     \
     X(mend, mend_validate)                                                                         \
-    X(mend, mend_last_error)                                                                       \
+    X(mend, mend_get_last_error)                                                                   \
     X(mend, mend_set_last_error)                                                                   \
     X(mend, mend_log_set_sink)                                                                     \
     X(torch, mend_torch_alloc_or_null)                                                             \

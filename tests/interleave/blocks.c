@@ -28,7 +28,7 @@ void arena_expect(arena *a, const char *call, mend_result result, bool is_fine)
 {
     if (result != MEND_OK && !is_fine && !a->has_failed_calls) {
         mend_error error = MEND_ERROR_INIT;
-        mend_last_error(&error);
+        mend_get_last_error(&error);
         arena_judge_device(a); /* what broke first */
         arena_find(a, "%s: %s: %s", call, mend_result_name(result), error.message);
     }

@@ -237,7 +237,7 @@ static void room_in(arena *a, mend_pool *pool, const program_op *op)
         mend_result result = mend_validate(pool);
         if (result != MEND_OK) {
             mend_error error = MEND_ERROR_INIT;
-            mend_last_error(&error);
+            mend_get_last_error(&error);
             arena_find(a, "mend_validate: %s", error.message);
         }
     }

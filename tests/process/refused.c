@@ -12,7 +12,7 @@ static void forget_last_error(void)
 static void check_refusal(const char *file, int line, const char *call, mend_result result)
 {
     mend_error error = MEND_ERROR_INIT;
-    if (result != MEND_ERROR_FORKED || mend_last_error(&error) != MEND_OK ||
+    if (result != MEND_ERROR_FORKED || mend_get_last_error(&error) != MEND_OK ||
         error.result != MEND_ERROR_FORKED || strstr(error.message, "fork") == NULL) {
         scene_fail(file, line, call);
     }

@@ -93,7 +93,7 @@ static void fill(trial *t, int pool)
     size_bytes -= t->pools[pool].pool->heap.config.guard_bytes;
     mend_result result = mend_alloc(t->pools[pool].pool, size_bytes, stream, &pointer);
     mend_error error = MEND_ERROR_INIT;
-    mend_last_error(&error);
+    mend_get_last_error(&error);
     trial_claim(t, TRIAL_LIVENESS, result == MEND_OK,
                 "in the end %llu bytes do not fit in pool %d: %s (%s)", LLU(size_bytes), pool,
                 mend_result_name(result), result == MEND_OK ? "" : error.message);

@@ -212,7 +212,7 @@ uint64_t trial_room(trial *t, int pool)
 void trial_read_failure(trial_call *call)
 {
     mend_error error = MEND_ERROR_INIT;
-    mend_last_error(&error);
+    mend_get_last_error(&error);
     snprintf(call->message, sizeof(call->message), "%s", error.message);
     call->fitting_bytes = error.oom_report != NULL ? error.oom_report->fitting_bytes : 0;
 }

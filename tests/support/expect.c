@@ -15,7 +15,7 @@ static bool begins_with(const char *expression, const char *name)
 static bool sets_errors(const char *expression)
 {
     return begins_with(expression, "mend_") && strchr(expression, '(') != NULL &&
-           !begins_with(expression, "mend_sim_") && !begins_with(expression, "mend_last_error");
+           !begins_with(expression, "mend_sim_") && !begins_with(expression, "mend_get_last_error");
 }
 
 /* A whole program below one call: what failed in it is a part of what it tells. */

@@ -183,7 +183,7 @@ mend_stats kit_stats_at(kit_line at, mend_pool *pool)
 void kit_expect_words_at(kit_line at, const char *words)
 {
     mend_error error = MEND_ERROR_INIT;
-    EXPECT_AT(MEND_OK, mend_last_error(&error));
+    EXPECT_AT(MEND_OK, mend_get_last_error(&error));
     MEND_TEST_CHECK_AT(at.file, at.line, strstr(error.message, words) != NULL, (void)0,
                        "\"%s\" does not say \"%s\"", error.message, words);
 }
@@ -191,7 +191,7 @@ void kit_expect_words_at(kit_line at, const char *words)
 void kit_expect_error_at(kit_line at, mend_result result)
 {
     mend_error error = MEND_ERROR_INIT;
-    EXPECT_AT(MEND_OK, mend_last_error(&error));
+    EXPECT_AT(MEND_OK, mend_get_last_error(&error));
     EXPECT_AT(result, error.result);
 }
 

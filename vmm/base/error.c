@@ -80,7 +80,7 @@ const char *mend_result_name(mend_result result)
     return "MEND_ERROR_UNKNOWN_RESULT";
 }
 
-mend_result mend_last_error(mend_error *error)
+mend_result mend_get_last_error(mend_error *error)
 {
     if (error == NULL || !mend_struct_size_is_whole(error->struct_size, sizeof(size_t))) {
         return MEND_ERROR_INVALID_ARGUMENT; /* the last error stays readable */

@@ -3,7 +3,7 @@
  *
  * A function below the calls of mend.h notes its failure. Many failures are worked around, and the
  * next one overwrites the note. A call of mend.h that fails publishes the last note before it
- * returns: only that becomes the thread's last error (mend_last_error).
+ * returns: only that becomes the thread's last error (mend_get_last_error).
  *
  * Below mend.h a function that calls the driver may return MEND_ERROR_DRIVER and
  * MEND_ERROR_DEVICE_LOST, and one that needs host memory MEND_ERROR_OUT_OF_HOST_MEMORY; comments

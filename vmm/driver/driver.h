@@ -467,7 +467,7 @@ bool mend_status_is_of_stream(mend_status status);
 /*
  * The table of the CUDA driver: libcuda.so.1, found at run time, loaded once per process and never
  * unloaded. MEND_OK; MEND_ERROR_NO_DRIVER if it cannot be loaded or lacks a call that Mend needs
- * (mend_last_error names it). Thread-safe.
+ * (mend_get_last_error names it). Thread-safe.
  */
 mend_result mend_cuda_driver(const mend_driver **driver);
 

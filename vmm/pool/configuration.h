@@ -78,8 +78,8 @@
  * changes nothing. `config` is the library's copy, of full size; on an error it is untouched, even
  * if the wrong item names a field that would have stayed. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: an
  * unknown or repeated key, a value that its kind does not allow, an empty item (a comma at the end
- * makes one), white space anywhere. mend_last_error names the key, the value and what is allowed.
- * A path that comes from the text ends there with a comma or the text; it is shorter than
+ * makes one), white space anywhere. mend_get_last_error names the key, the value and what is
+ * allowed. A path that comes from the text ends there with a comma or the text; it is shorter than
  * MEND_CONFIGURATION_PATH.
  */
 enum { MEND_CONFIGURATION_PATH = 256 };

@@ -180,10 +180,10 @@ void mend_pool_ask_stack(uint64_t size_bytes)
     }
 }
 
-mend_result mend_name(mend_name_kind kind, uint64_t number, const char *name)
+mend_result mend_set_name(mend_name_kind kind, uint64_t number, const char *name)
 {
     MEND_INVALID_IF(name == NULL || kind < MEND_NAME_TAG || kind > MEND_NAME_STACK,
-                    "mend_name: name is NULL, or kind is no mend_name_kind");
+                    "mend_set_name: name is NULL, or kind is no mend_name_kind");
     return mend_names_set(kind, number, name)
                ? MEND_OK
                : mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for a name");

@@ -6,7 +6,7 @@
  * free chunks are mapped next to each other. A live block never changes its address.
  *
  * Conventions. All sizes are bytes. Functions that can fail return a mend_result. On failure
- * outputs are untouched, the pool is as it was before the call, and mend_last_error() gives the
+ * outputs are untouched, the pool is as it was before the call, and mend_get_last_error() gives the
  * reason. No function aborts, exits or prints, except the log (mend_log_set_sink). Every
  * call is thread-safe, except create and destroy of the same pool. Besides the results that its
  * comment names, a call on a pool or a graph pool may return MEND_ERROR_FORKED.
@@ -128,10 +128,10 @@ typedef struct mend_pool_config {
  * Creates a pool, which the caller owns until mend_pool_destroy. `config` NULL means device 0 with
  * all defaults. Opens the driver and the primary context of the device; takes no physical memory
  * yet. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a field of the config or MEND_CONF is wrong;
- * mend_last_error says which one and what is allowed); MEND_ERROR_NO_DRIVER; MEND_ERROR_NO_DEVICE;
- * MEND_ERROR_NOT_SUPPORTED (a device of `peers` cannot reach the memory, or the device lacks what
- * `shareable` needs); MEND_ERROR_SYSTEM (the system refuses a file or a thread);
- * MEND_ERROR_OUT_OF_MEMORY (no room to let this device use a pool of another);
+ * mend_get_last_error says which one and what is allowed); MEND_ERROR_NO_DRIVER;
+ * MEND_ERROR_NO_DEVICE; MEND_ERROR_NOT_SUPPORTED (a device of `peers` cannot reach the memory, or
+ * the device lacks what `shareable` needs); MEND_ERROR_SYSTEM (the system refuses a file or a
+ * thread); MEND_ERROR_OUT_OF_MEMORY (no room to let this device use a pool of another);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  *
  * Where the driver has no virtual memory management the pool passes each request through to the
@@ -539,7 +539,7 @@ MEND_API mend_result mend_reset_peak_stats(mend_pool *pool);
  * Checks every invariant of the pool from scratch; the time is proportional to the pool's contents.
  * Waits for another thread that makes room. For tests, and to find bugs: a library that is built
  * for release has none (MEND_VALIDATE). No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
- * MEND_ERROR_NOT_SUPPORTED; MEND_ERROR_INTERNAL (mend_last_error says which one is broken).
+ * MEND_ERROR_NOT_SUPPORTED; MEND_ERROR_INTERNAL (mend_get_last_error says which one is broken).
  */
 MEND_API mend_result mend_validate(mend_pool *pool);
 

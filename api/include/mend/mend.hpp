@@ -31,7 +31,7 @@ namespace mend
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* A call that failed, but not for want of memory. what() is the message of mend_last_error. */
+/* A call that failed, but not for want of memory. what() is the message of mend_get_last_error. */
 class error : public std::runtime_error
 {
   public:
@@ -108,7 +108,7 @@ inline void check(mend_result result)
         return;
     }
     mend_error failure = MEND_ERROR_INIT;
-    mend_last_error(&failure);
+    mend_get_last_error(&failure);
     std::string reason; /* of a call that keeps no last error */
     if (failure.result != result) {
         reason = detail::reason_beside_last_error(result);
@@ -134,7 +134,7 @@ inline void log_failure(mend_result result, const char *what) noexcept
 {
     if (result != MEND_OK) {
         mend_error failure = MEND_ERROR_INIT;
-        mend_last_error(&failure);
+        mend_get_last_error(&failure);
         char line[1200];
         std::snprintf(line, sizeof(line), "%s: %s", what, failure.message);
         mend_log_write(MEND_LOG_WARNING, line);

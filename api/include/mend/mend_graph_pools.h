@@ -118,8 +118,8 @@ MEND_API mend_result mend_graph_pool_checkpoint(mend_graph_pool *graph_pool,
  * what a compaction could not. Never waits for the GPU.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (blocks overlap, a size or an address is not possible, the
- * memory of a block is in use outside of the graph pool, or elsewhere; mend_last_error says which
- * block and why); MEND_ERROR_ASLEEP (memory of the pool sleeps); MEND_ERROR_UNKNOWN_STREAM;
+ * memory of a block is in use outside of the graph pool, or elsewhere; mend_get_last_error says
+ * which block and why); MEND_ERROR_ASLEEP (memory of the pool sleeps); MEND_ERROR_UNKNOWN_STREAM;
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc); MEND_ERROR_DRIVER (also: it
  * still does not map the memory of a block again); MEND_ERROR_DEVICE_LOST. After an error the graph
  * pool is unchanged.

@@ -153,7 +153,7 @@ typedef enum mend_name_kind {
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (another kind; `name` is NULL);
  * MEND_ERROR_OUT_OF_HOST_MEMORY (or 65,535 names were given, second ones included).
  */
-MEND_API mend_result mend_name(mend_name_kind kind, uint64_t number, const char *name);
+MEND_API mend_result mend_set_name(mend_name_kind kind, uint64_t number, const char *name);
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* The results of calls, and the report of mend_last_error about a failure. Included by mend.h,
+/* The results of calls, and the report of mend_get_last_error about a failure. Included by mend.h,
  * whose conventions hold here too. */
 #ifndef MEND_MEND_RESULTS_H
 #define MEND_MEND_RESULTS_H
@@ -24,7 +24,7 @@ extern "C" {
     X(MEND_ERROR_NO_DRIVER, 5, "libcuda.so.1 is missing or too old")                               \
     X(MEND_ERROR_NO_DEVICE, 6, "there is no such device")                                          \
     X(MEND_ERROR_NOT_SUPPORTED, 7, "the device or the driver cannot do this")                      \
-    X(MEND_ERROR_DRIVER, 8, "a driver call failed; see mend_last_error")                           \
+    X(MEND_ERROR_DRIVER, 8, "a driver call failed; see mend_get_last_error")                       \
     X(MEND_ERROR_DEVICE_LOST, 9, "the context is broken; only destroy is useful now")              \
     X(MEND_ERROR_FOREIGN_POINTER, 10, "the pointer is not memory of this pool")                    \
     X(MEND_ERROR_INTERIOR_POINTER, 11, "the pointer lies inside a live block, not at its start")   \
@@ -65,8 +65,8 @@ typedef struct mend_owner {
     uint64_t growth_bytes;            /* above 0: a suspect. Blocks of most of the time are still
                                        * there, and these are what it grew by */
     char name[MEND_OWNER_NAME_BYTES]; /* in words: "step/forward, tag 7", "blocks of 2.00 MiB"; with
-                                       * the names of mend_name; of long parts the ends are cut, of
-                                       * a stack last */
+                                       * the names of mend_set_name; of long parts the ends are cut,
+                                       * of a stack last */
     mend_stream stream; /* of all of them, if it was asked for; else NULL, the default stream's */
     uint32_t stack;     /* its number (mend_stack_set_source); 0: none */
 } mend_owner;
@@ -125,7 +125,7 @@ typedef struct mend_error {
  * strings and the out-of-memory report are valid until the thread's next failing call. No lock, no
  * driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (error is NULL or its struct_size is wrong; the
  * last failure stays). */
-MEND_API mend_result mend_last_error(mend_error *error);
+MEND_API mend_result mend_get_last_error(mend_error *error);
 
 /* Makes a failure of the caller's own the calling thread's last one: for code between Mend and a
  * framework, and allocators that are set (mend_set_allocator), whose results have no message

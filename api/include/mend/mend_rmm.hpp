@@ -29,7 +29,7 @@ namespace detail
 {
 
 /* RMM's adaptors that spill and try again catch rmm::out_of_memory; everything else that an
- * allocation throws is a rmm::bad_alloc there. Both have the message of mend_last_error. */
+ * allocation throws is a rmm::bad_alloc there. Both have the message of mend_get_last_error. */
 inline void *rmm_alloc(mend_pool *pool, std::size_t size_bytes, std::size_t alignment_bytes,
                        mend_stream stream)
 {

@@ -12,7 +12,7 @@
  *     pool_config.driver = mend_sim_driver(sim);
  *
  * All calls are thread-safe except create and destroy of the same device. They do not set the error
- * that mend_last_error returns: mend_sim_last_message says why one failed.
+ * that mend_get_last_error returns: mend_sim_last_message says why one failed.
  */
 #ifndef MEND_MEND_SIM_H
 #define MEND_MEND_SIM_H
@@ -119,15 +119,15 @@ typedef struct mend_sim_config {
     const mend_sim_prices *prices;           /* copied; NULL: the reference list */
     mend_sim_violation_handler on_violation; /* NULL: violations are only counted and kept */
     void *violation_context;                 /* passed to on_violation */
-    int identity_in_capture; /* 1: a thread in a capture mode that allows unsafe calls may ask for
-                              * the identity of a captured stream; 0: no thread may */
-    int peer_group;          /* devices reach each other's memory in groups of this many, by number;
-                              * 0: all do; 1: none does */
-    int is_integrated;       /* 1: the devices use the host's memory */
-    int has_rdma;            /* 1: chunks can be created for RDMA */
-    mend_sim_fabric fabric;  /* whether memory can be shared by fabric handles */
-    uint64_t queue_entries;  /* operations that a stream's queue holds: a call that queues one more
-                              * waits until the oldest is done. 0: no limit */
+    int identity_in_capture;   /* 1: a thread in a capture mode that allows unsafe calls may ask for
+                                * the identity of a captured stream; 0: no thread may */
+    int peer_group;            /* devices reach each other's memory in groups of this many, by
+                                * number; 0: all do; 1: none does */
+    int is_integrated;         /* 1: the devices use the host's memory */
+    int has_rdma;              /* 1: chunks can be created for RDMA */
+    mend_sim_fabric fabric;    /* whether memory can be shared by fabric handles */
+    uint64_t queue_entries;    /* operations that a stream's queue holds: a call that queues one
+                                * more waits until the oldest is done. 0: no limit */
     int has_no_virtual_memory; /* 1: chunks cannot be created, as where a container or an old driver
                                 * refuses them: only plain allocations work */
     uint64_t copy_ns;          /* how long each copy and each fill takes on its stream; 0: no time,
@@ -344,9 +344,10 @@ MEND_API mend_result mend_sim_restore(mend_sim *sim);
 /* A rule that makes calls fail, once or several times. */
 typedef struct mend_sim_fault {
     size_t struct_size;
-    const char *call; /* the table's member ("map", "set_access"); NULL: any call that can fail: all
-                       * except context_pop, device_close, stream_destroy and event_destroy */
-    int status;       /* the driver's code to return; 0: CUDA_ERROR_OUT_OF_MEMORY */
+    const char *call;     /* the table's member ("map", "set_access"); NULL: any call that can fail:
+                           * all except context_pop, device_close, stream_destroy and
+                           * event_destroy */
+    int status;           /* the driver's code to return; 0: CUDA_ERROR_OUT_OF_MEMORY */
     uint64_t after_calls; /* matching calls that succeed first */
     uint64_t count;       /* matching calls that then fail; UINT64_MAX: all; 0: 1, or all with
                            * until_release */

@@ -18,11 +18,11 @@ extern "C" {
  * that the thread allocates from now on, from any pool and by any front door, and for all pages of
  * ranges that it commits. 0: none, as at first. A block without one has its mend_alloc_options.tag
  * as sleep tag; a page that of the thread that created its range, or else mend_range_options.tag.
- * The tag of a block does not change, that of a page until its decommit. Where memory is
- * told apart by tags (mend_get_owners, events, recordings), a block or page without a tag of its
- * own counts for its sleep tag, which mend_name gives a name. Blocks with one lie in chunks where
- * no others do, so that these can sleep; those with the tag of their options, once the pool has
- * slept. Where a request would wait or fail otherwise, tags share chunks. No lock, no driver call.
+ * The tag of a block does not change, that of a page until its decommit. Where memory is told apart
+ * by tags (mend_get_owners, events, recordings), a block or page without a tag of its own counts
+ * for its sleep tag, which mend_set_name gives a name. Blocks with one lie in chunks where no
+ * others do, so that these can sleep; those with the tag of their options, once the pool has slept.
+ * Where a request would wait or fail otherwise, tags share chunks. No lock, no driver call.
  */
 MEND_API uint64_t mend_set_sleep_tag(uint64_t tag);
 
@@ -167,8 +167,8 @@ typedef struct mend_wake_report {
  * may allocate and free.
  *
  * MEND_OK, also if nothing sleeps, or has such a tag: the report says so; MEND_ERROR_CAPTURING;
- * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_MEMORY (mend_last_error says how many bytes are
- * lacking); MEND_ERROR_OUT_OF_HOST_MEMORY (also pinned memory, through which files are read);
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_MEMORY (mend_get_last_error says how many bytes
+ * are lacking); MEND_ERROR_OUT_OF_HOST_MEMORY (also pinned memory, through which files are read);
  * MEND_ERROR_SYSTEM (the file could not be read); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After
  * an error everything sleeps as before: the pool can be used, and woken again.
  */
@@ -214,7 +214,7 @@ MEND_API mend_result mend_set_backup_cache_limit(mend_pool *pool, uint64_t most_
  * driver call.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a part of it does not sleep and has no copy, or was not
- * kept: mend_last_error says where); MEND_ERROR_SYSTEM (the file could not be read; *host is
+ * kept: mend_get_last_error says where); MEND_ERROR_SYSTEM (the file could not be read; *host is
  * undefined); MEND_ERROR_DEVICE_LOST (the kept contents cannot be read any more).
  */
 MEND_API mend_result mend_read_backup(mend_pool *pool, const void *address, uint64_t size_bytes,
@@ -259,7 +259,7 @@ typedef struct mend_prepare_checkpoint_report {
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_PINNED (blocks are exported or imported, or
  * memory that was created to be shared is pinned, mapped at a second address, or holds pages of a
- * range: mend_last_error says which); MEND_ERROR_CAPTURING (a stream is being captured);
+ * range: mend_get_last_error says which); MEND_ERROR_CAPTURING (a stream is being captured);
  * MEND_ERROR_OUT_OF_MEMORY (no room for the copy of one chunk: put blocks to sleep first);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error the pool
  * works as before, and some of its memory may be private; blocks may be unusable as after a failed

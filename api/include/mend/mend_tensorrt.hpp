@@ -18,8 +18,8 @@ namespace mend
  * TensorRT on the default stream alone that is nullptr, which needs no wait.
  *
  * The pool outlives the allocator, and the allocator what TensorRT made with it. Any number of
- * threads. What fails is nullptr or false, and mend_last_error has the reason; TensorRT reports the
- * failure by itself. */
+ * threads. What fails is nullptr or false, and mend_get_last_error has the reason; TensorRT reports
+ * the failure by itself. */
 class tensorrt_allocator final : public ::nvinfer1::IGpuAsyncAllocator
 {
   public:

@@ -5,7 +5,7 @@
  *
  * PyTorch calls them from any thread, without the interpreter's lock and, except those for a
  * MemPool, without a lock of its own. A failure that cannot be returned is logged as a warning and
- * counted. Results are those of mend.h; mend_last_error() has the reason. Devices are 0 to 63.
+ * counted. Results are those of mend.h; mend_get_last_error() has the reason. Devices are 0 to 63.
  */
 #ifndef MEND_MEND_TORCH_H
 #define MEND_MEND_TORCH_H
@@ -300,7 +300,7 @@ MEND_API mend_result mend_torch_largest(int device, mend_stream stream, uint64_t
 MEND_API int mend_torch_lacks_memory(mend_result result);
 
 /* Writes PyTorch's text for a request that is out of memory, and then what Mend knows
- * (mend_last_error of this thread). `text` holds `capacity` bytes; more is cut off. */
+ * (mend_get_last_error of this thread). `text` holds `capacity` bytes; more is cut off. */
 MEND_API void mend_torch_write_out_of_memory(char *text, size_t capacity, int device,
                                              uint64_t size_bytes);
 

@@ -73,8 +73,8 @@ static inline umf_result_t mend_umf_free(void *provider, void *memory, size_t si
     return mend_umf_result(mend_free(MEND_UMF_POOL(provider), memory, MEND_NO_STREAM));
 }
 
-/* A mend_result, with the message of mend_last_error: those of the thread's last failure, until its
- * next one. */
+/* A mend_result, with the message of mend_get_last_error: those of the thread's last failure, until
+ * its next one. */
 static inline umf_result_t mend_umf_last_error(void *provider, const char **message, int32_t *code)
 {
     mend_error failure = MEND_ERROR_INIT;
@@ -82,7 +82,7 @@ static inline umf_result_t mend_umf_last_error(void *provider, const char **mess
     if (!message || !code) {
         return UMF_RESULT_ERROR_INVALID_ARGUMENT;
     }
-    mend_last_error(&failure);
+    mend_get_last_error(&failure);
     *message = failure.message;
     *code = MEND_UMF_CODE(failure.result);
     return UMF_RESULT_SUCCESS;

@@ -53,7 +53,7 @@ _PROTOTYPES = {
     "mend_set_backup_cache_limit": [_pointer, _u64],
     "mend_get_scopes": [_pointer, _pointer, *[ctypes.c_size_t] * 2, _pointer],
     "mend_get_owners": [_pointer, ctypes.c_uint, _pointer, *[ctypes.c_size_t] * 2, _pointer],
-    "mend_name": [_int, _u64, ctypes.c_char_p],
+    "mend_set_name": [_int, _u64, ctypes.c_char_p],
     "mend_stack_set_source": [_pointer, _pointer, _u64],
     "mend_get_regions": [_pointer, _pointer, *[ctypes.c_size_t] * 2, _pointer],
     "mend_history_start": [_pointer, _u64],

@@ -57,7 +57,7 @@ _FUNCTIONS = {
     "mend_scope_push": "libmend.scope",
     "mend_get_scopes": "libmend.scopes",
     "mend_get_owners": "libmend.owners",
-    "mend_name": "libmend.name_tag",
+    "mend_set_name": "libmend.name_tag",
     "mend_stack_set_source": "libmend.record_stacks",
     "mend_get_regions": "libmend.regions",
     "mend_history_start": "libmend.keep_history",
@@ -100,7 +100,7 @@ def error_of(result: int) -> Error:
     library = _library.load("mend")
     name = name_of(result)
     last = _structures.made("mend_error")
-    library.mend_last_error(ctypes.byref(last))
+    library.mend_get_last_error(ctypes.byref(last))
     kind = OutOfMemoryError if result == OUT_OF_MEMORY else Error
     if last.result != result:  # the allocator of the program failed, without a message
         return kind(name, result, name)

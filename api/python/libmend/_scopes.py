@@ -110,7 +110,7 @@ def tell_name(number: int) -> None:
     has no room is a number to people, and no failure."""
     name = _untold.pop(number, None)
     if name is not None:
-        _devices.function("mend_name")(_OF_TAG, number, name.encode())
+        _devices.function("mend_set_name")(_OF_TAG, number, name.encode())
 
 
 def name_stream(stream: object, name: str) -> None:
@@ -120,7 +120,7 @@ def name_stream(stream: object, name: str) -> None:
 
 
 def _name(kind: int, number: int, name: str) -> None:
-    check(_devices.function("mend_name")(kind, number, _encoded(name, may_be_empty=True)))
+    check(_devices.function("mend_set_name")(kind, number, _encoded(name, may_be_empty=True)))
 
 
 def _encoded(name: str, *, may_be_empty: bool = False) -> bytes:

@@ -115,7 +115,7 @@ def _add(key: tuple, place: tuple) -> int:
         if number < _MOST:
             if key not in _numbers:
                 text = _label(*key).encode(errors="replace")
-                _devices.function("mend_name")(_OF_STACK, number, text)
+                _devices.function("mend_set_name")(_OF_STACK, number, text)
             _numbers[key] = _places[place] = number
     return number
 

@@ -7,7 +7,7 @@ static int expect(int holds, const char *what)
 {
     mend_error error = MEND_ERROR_INIT;
     if (!holds) {
-        mend_last_error(&error);
+        mend_get_last_error(&error);
         printf("%s: %s, %s\n", what, mend_result_name(error.result), error.message);
     }
     return !holds;

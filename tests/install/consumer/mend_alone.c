@@ -11,7 +11,8 @@ int main(void)
     mend_result result = mend_pool_create(NULL, &pool);
     if (result == MEND_OK) {
         result = mend_pool_destroy(pool);
-    } else if (mend_last_error(&error) != MEND_OK || strlen(error.message) == 0 || pool != NULL) {
+    } else if (mend_get_last_error(&error) != MEND_OK || strlen(error.message) == 0 ||
+               pool != NULL) {
         printf("%s without a reason\n", mend_result_name(result));
         return 1;
     }

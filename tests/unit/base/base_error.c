@@ -26,7 +26,7 @@ MEND_TEST(base_error, every_result_has_its_name_and_value)
 static mend_error last_error(void)
 {
     mend_error error = MEND_ERROR_INIT;
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_RESULT(MEND_OK, mend_get_last_error(&error));
     return error;
 }
 
@@ -91,8 +91,8 @@ MEND_TEST(base_error, refuses_a_bad_struct_cuts_and_shows_no_control_characters)
     mend_error error = {0};
     char text[2 * MEND_MESSAGE_BYTES];
     mend_fail(MEND_ERROR_INVALID_ARGUMENT, "no action \"%s\"", "a\x1b[2J\r\n\x7f\xc3\xa4");
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_last_error(&error));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_last_error(NULL));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_last_error(&error));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_last_error(NULL));
     EXPECT_STR_EQ("no action \"a?[2J???\xc3\xa4\"", last_error().message);
     memset(text, 'x', sizeof(text));
     text[sizeof(text) - 1] = 0;
@@ -102,7 +102,7 @@ MEND_TEST(base_error, refuses_a_bad_struct_cuts_and_shows_no_control_characters)
 
 static void *read_last_error(void *argument)
 {
-    mend_last_error(argument);
+    mend_get_last_error(argument);
     return NULL;
 }
 

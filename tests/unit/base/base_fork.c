@@ -79,7 +79,7 @@ static bool says_nothing(void *unused)
     (void)unused;
     const mend_process_log *log = &mend_process_own_log;
     mend_error error = MEND_ERROR_INIT;
-    return log->sink == NULL && log->context == NULL && mend_last_error(&error) == MEND_OK &&
+    return log->sink == NULL && log->context == NULL && mend_get_last_error(&error) == MEND_OK &&
            error.result == MEND_OK && error.message[0] == 0;
 }
 

@@ -185,7 +185,7 @@ KIT_RIG_EACH(devices_allocators, mends_own_can_be_wrapped, int, of_all, 2, devic
     EXPECT_INT_EQ(MEND_OK, w.inner.record_stream(w.inner.handler.ctx, block, r->stream));
     /* Mend's own explanation comes through. */
     EXPECT_ERROR(OUT_OF_MEMORY, mend_device_alloc(0, UINT64_C(1) << 40, NULL, &pointer));
-    EXPECT_OK(mend_last_error(&error));
+    EXPECT_OK(mend_get_last_error(&error));
     EXPECT_TRUE(strstr(error.message, "limit") != NULL);
     EXPECT_PTR_EQ(NULL, pointer);
     devices_launch(r, NULL, MEND_SIM_WORK_TOUCH, block, 512, mend_sim_now_ns(r->sim) + 1000);
@@ -215,7 +215,7 @@ COUNTED_TEST(devices_allocators, answers_become_results_with_a_reason)
         r->c.answer = rows[i].answer;
         EXPECT_RESULT(rows[i].alloc, mend_device_alloc(0, BLOCK, NULL, &pointer));
         EXPECT_PTR_EQ(&r->c, pointer);
-        EXPECT_OK(mend_last_error(&error));
+        EXPECT_OK(mend_get_last_error(&error));
         EXPECT_RESULT(rows[i].alloc, error.result);
         EXPECT_TRUE(strstr(error.message, "counter") != NULL);
         EXPECT_RESULT(rows[i].others, mend_device_record_stream(0, block, NULL));
@@ -246,7 +246,7 @@ COUNTED_TEST(devices_allocators, success_leaves_the_last_error_alone)
     mend_error error = MEND_ERROR_INIT;
     EXPECT_ERROR(NO_DEVICE, mend_device_trim(64, 0, MEND_TRIM_IDLE, NULL));
     counter_give(0, counter_allocate(0));
-    EXPECT_OK(mend_last_error(&error));
+    EXPECT_OK(mend_get_last_error(&error));
     EXPECT_ERROR(NO_DEVICE, error.result);
 }
 

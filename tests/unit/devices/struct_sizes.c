@@ -16,7 +16,7 @@ static mend_range *range;
 
 /* Those that fill it. */
 #define FILLING_CALLS(X)                                                                           \
-    X(error, mend_error, mend_last_error(given))                                                   \
+    X(error, mend_error, mend_get_last_error(given))                                               \
     X(block_info, mend_block_info, mend_get_block_info(world.pool, block, given))                  \
     X(compact_report, mend_compact_report, mend_compact(world.pool, NULL, given))                  \
     X(sleep_report, mend_sleep_report,                                                             \

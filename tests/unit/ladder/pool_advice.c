@@ -293,7 +293,7 @@ KIT_RIG_EACH(pool_advice, helps_who_follows_it, int, number, ROWS, scene, s, ope
     mend_error error = MEND_ERROR_INIT;
     r->prepare(s);
     EXPECT_ERROR(OUT_OF_MEMORY, ask(s, r->size_bytes));
-    EXPECT_OK(mend_last_error(&error));
+    EXPECT_OK(mend_get_last_error(&error));
     ASSERT_TRUE(error.oom_report != NULL);
     s->oom_report = *error.oom_report;
     if (strcasestr(error.message, r->words) == NULL || strstr(error.message, r->absent) != NULL) {
@@ -302,7 +302,7 @@ KIT_RIG_EACH(pool_advice, helps_who_follows_it, int, number, ROWS, scene, s, ope
     r->follow(s);
     mend_result result = ask(s, r->size_bytes);
     if (result != MEND_OK) {
-        mend_last_error(&error);
+        mend_get_last_error(&error);
         EXPECT_STR_EQ(r->name, error.message);
     }
     if (s->captured != NULL) {

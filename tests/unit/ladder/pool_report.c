@@ -12,7 +12,7 @@ static void expect_refused(mend_world *w, uint64_t size_bytes, const char *advic
 {
     mend_error error = MEND_ERROR_INIT;
     kit_expect_none(w, size_bytes, S(0), advice);
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_RESULT(MEND_OK, mend_get_last_error(&error));
     ASSERT_TRUE(error.oom_report != NULL);
     const mend_oom_report *f = error.oom_report;
     mend_stats stats = mend_world_stats(w);
@@ -45,7 +45,7 @@ KIT_EACH(pool_report, of_a_range_tells_what_would_fit, int, is_captured, 2,
         mend_sim_set_foreign_bytes(w->sim, 0, 2 * MEND_MIB);
     }
     EXPECT_ERROR(OUT_OF_MEMORY, mend_range_commit(range, 0, 3 * MEND_MIB, S(0)));
-    EXPECT_OK(mend_last_error(&error));
+    EXPECT_OK(mend_get_last_error(&error));
     ASSERT_TRUE(error.oom_report != NULL);
     EXPECT_U64_EQ(2 * MEND_MIB, error.oom_report->fitting_bytes);
     EXPECT_OK(mend_range_commit(range, 0, 2 * MEND_MIB, S(0)));
@@ -79,7 +79,7 @@ KIT_TEST_IN(pool_report, memory_that_is_kept_free_is_not_held_by_others,
 {
     mend_error error = MEND_ERROR_INIT;
     kit_expect_none(w, 7 * MEND_MIB, S(0), "and 2.00 MiB kept free (min_free_bytes)");
-    EXPECT_OK(mend_last_error(&error));
+    EXPECT_OK(mend_get_last_error(&error));
     EXPECT_U64_EQ(0, error.oom_report->device_others_bytes);
     EXPECT_U64_EQ(2 * MEND_MIB, error.oom_report->device_kept_bytes);
 }

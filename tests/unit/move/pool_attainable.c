@@ -127,7 +127,7 @@ QUOTA_TEST(a_quota_that_the_driver_hides_is_the_limit_that_was_met)
 {
     mend_error error = MEND_ERROR_INIT;
     mend_available room = MEND_AVAILABLE_INIT;
-    EXPECT_OK(mend_last_error(&error));
+    EXPECT_OK(mend_get_last_error(&error));
     EXPECT_TRUE(strstr(error.message, "set MEND_CONF=limit:10MiB") != NULL);
     EXPECT_OK(mend_get_available(s->w.pool, NULL, &room));
     EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(s));

@@ -64,7 +64,7 @@ KIT_TEST(pool_owners, what_has_no_tag_counts_for_its_sleep_tag)
         EXPECT_OK(mend_range_commit(range, i * info.page_bytes, info.page_bytes, S(0)));
     }
     mend_set_sleep_tag(0);
-    EXPECT_OK(mend_name(MEND_NAME_TAG, 5, "weights"));
+    EXPECT_OK(mend_set_name(MEND_NAME_TAG, 5, "weights"));
     EXPECT_OK(mend_get_owners(w->pool, MEND_BY_TAG, h, sizeof(*h), MOST, &count));
     ASSERT_U64_EQ(3, count);
     EXPECT_FIELDS(h[0], tag, 5, live_bytes, 4 * MEND_MIB + info.page_bytes, live_blocks, 2);
@@ -85,7 +85,7 @@ KIT_TEST(pool_owners, what_has_no_tag_counts_for_its_sleep_tag)
         EXPECT_U64_EQ(info.page_bytes, bytes[kind][5]);
         EXPECT_U64_EQ(2 * info.page_bytes, bytes[kind][6]);
     }
-    EXPECT_OK(mend_name(MEND_NAME_TAG, 5, ""));
+    EXPECT_OK(mend_set_name(MEND_NAME_TAG, 5, ""));
 }
 
 static uint32_t one_stack(void *context, uint64_t size_bytes)
@@ -102,8 +102,8 @@ KIT_TEST(pool_owners, a_long_name_has_its_line_whole_and_ends_with_a_character)
     for (int i = 0; i < 20; i++) {
         memcpy(two_bytes_each + strlen(two_bytes_each), "\xc3\xa9", 3);
     }
-    EXPECT_OK(mend_name(MEND_NAME_STACK, 1, line));
-    EXPECT_OK(mend_name(MEND_NAME_TAG, 7, two_bytes_each + 1));
+    EXPECT_OK(mend_set_name(MEND_NAME_STACK, 1, line));
+    EXPECT_OK(mend_set_name(MEND_NAME_TAG, 7, two_bytes_each + 1));
     EXPECT_OK(mend_stack_set_source(one_stack, NULL, 1));
     alloc_as(w, two_bytes_each, 7, MEND_MIB);
     EXPECT_OK(mend_stack_set_source(NULL, NULL, 0));
@@ -111,12 +111,12 @@ KIT_TEST(pool_owners, a_long_name_has_its_line_whole_and_ends_with_a_character)
     const size_t scope_bytes = strcspn(h[0].name, ",");
     EXPECT_U64_EQ(39, scope_bytes); /* of 40, and no room for the tag */
     EXPECT_STR_EQ(line, h[0].name + scope_bytes + strlen(", "));
-    EXPECT_OK(mend_name(MEND_NAME_STACK, 1, ""));
+    EXPECT_OK(mend_set_name(MEND_NAME_STACK, 1, ""));
     alloc_as(w, two_bytes_each, 7, 2 * MEND_MIB);
     EXPECT_U64_EQ(2, list(w, h));
     EXPECT_TRUE(strncmp(two_bytes_each, h[0].name, 41) == 0);
     EXPECT_U64_EQ(41 + 2 + 40, strlen(h[0].name));
-    EXPECT_OK(mend_name(MEND_NAME_TAG, 7, ""));
+    EXPECT_OK(mend_set_name(MEND_NAME_TAG, 7, ""));
 }
 
 KIT_TEST(pool_owners, a_name_is_given_as_often_as_somebody_wants_and_kept_once)
@@ -124,20 +124,20 @@ KIT_TEST(pool_owners, a_name_is_given_as_often_as_somebody_wants_and_kept_once)
     char name[200];
     memset(name, 'n', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
-    EXPECT_INVALID(mend_name(MEND_NAME_TAG, 1, NULL));
-    EXPECT_INVALID(mend_name((mend_name_kind)0, 1, "one"));
-    EXPECT_OK(mend_name(MEND_NAME_TAG, 77, name));
+    EXPECT_INVALID(mend_set_name(MEND_NAME_TAG, 1, NULL));
+    EXPECT_INVALID(mend_set_name((mend_name_kind)0, 1, "one"));
+    EXPECT_OK(mend_set_name(MEND_NAME_TAG, 77, name));
     const uint32_t count = mend_names_count(&mend_process_own_names);
-    EXPECT_OK(mend_name(MEND_NAME_TAG, 77, name));
-    EXPECT_OK(mend_name(MEND_NAME_TAG, 78, ""));
+    EXPECT_OK(mend_set_name(MEND_NAME_TAG, 77, name));
+    EXPECT_OK(mend_set_name(MEND_NAME_TAG, 78, ""));
     EXPECT_U64_EQ(count, mend_names_count(&mend_process_own_names));
     EXPECT_U64_EQ(MEND_NAME_BYTES - 1, strlen(mend_names_find(MEND_NAME_TAG, 77)));
     EXPECT_TRUE(mend_names_find(MEND_NAME_STREAM, 77) == NULL);
     /* A character is kept as a whole, or not. */
     memcpy(name + MEND_NAME_BYTES - 2, "\xc3\xa9", 2);
-    EXPECT_OK(mend_name(MEND_NAME_TAG, 77, name));
+    EXPECT_OK(mend_set_name(MEND_NAME_TAG, 77, name));
     EXPECT_U64_EQ(MEND_NAME_BYTES - 2, strlen(mend_names_find(MEND_NAME_TAG, 77)));
-    EXPECT_OK(mend_name(MEND_NAME_TAG, 77, ""));
+    EXPECT_OK(mend_set_name(MEND_NAME_TAG, 77, ""));
     memcpy(name + MEND_SCOPE_NAME_BYTES - 2, "\xc3\xa9", 2);
     const mend_name_entry *scope = mend_scopes_entry(mend_scopes_number(0, name));
     EXPECT_U64_EQ(MEND_SCOPE_NAME_BYTES - 2, strlen(scope->name));
@@ -187,7 +187,7 @@ KIT_TEST(pool_owners, each_large_block_and_a_sample_of_small_ones_have_stacks)
     EXPECT_INVALID(mend_stack_set_source(say, &n, 0));
     EXPECT_OK(mend_history_start(w->pool, 100));
     EXPECT_OK(mend_stack_set_source(say, &n, 4 * KIB));
-    EXPECT_OK(mend_name(MEND_NAME_STACK, 1, "train.py:41 step"));
+    EXPECT_OK(mend_set_name(MEND_NAME_STACK, 1, "train.py:41 step"));
     blocks[0] = kit_alloc(w, 4 * KIB, S(0));
     for (int i = 1; i < 9; i++) {
         blocks[i] = kit_alloc(w, KIB, S(0)); /* of four one */
@@ -201,7 +201,7 @@ KIT_TEST(pool_owners, each_large_block_and_a_sample_of_small_ones_have_stacks)
     blocks[0] = kit_alloc(w, 4 * KIB, S(0)); /* a hit of the front cache */
     EXPECT_U64_EQ(1, mend_world_stats(w).cache_hits);
     EXPECT_U64_EQ(4, stack_of(w, blocks[0]));
-    EXPECT_OK(mend_name(MEND_NAME_STACK, 4, "train.py:44 step"));
+    EXPECT_OK(mend_set_name(MEND_NAME_STACK, 4, "train.py:44 step"));
     EXPECT_U64_EQ(4, list(w, h));
     EXPECT_STR_EQ("blocks of 1.00 KiB", h[0].name);
     EXPECT_STR_EQ("train.py:44 step", h[1].name);
@@ -317,11 +317,11 @@ KIT_TEST_IN(pool_owners, out_of_memory_names_the_largest_and_the_suspect,
     void *block = NULL;
     mend_error error = MEND_ERROR_INIT;
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 17 * MEND_MIB, S(0), &block));
-    EXPECT_OK(mend_last_error(&error));
+    EXPECT_OK(mend_get_last_error(&error));
     EXPECT_TRUE(error.oom_report->owners[0] == NULL && error.oom_report->suspect == NULL);
     run(w, &programs[0]);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 12 * MEND_MIB, S(0), &block));
-    EXPECT_OK(mend_last_error(&error));
+    EXPECT_OK(mend_get_last_error(&error));
     EXPECT_TRUE(strstr(error.message, " Possible leak: cache +9.") != NULL);
     EXPECT_TRUE(strstr(error.message,
                        "; largest owners: cache (12.50 MiB in 100 blocks, up to 495 ") != NULL);
@@ -331,7 +331,7 @@ KIT_TEST_IN(pool_owners, out_of_memory_names_the_largest_and_the_suspect,
     EXPECT_STR_EQ("cache", oom_report->suspect->name);
     EXPECT_TRUE(oom_report->owners[1] == NULL);
     EXPECT_INVALID(mend_alloc(w->pool, 0, S(0), &block));
-    EXPECT_OK(mend_last_error(&error));
+    EXPECT_OK(mend_get_last_error(&error));
     EXPECT_TRUE(error.oom_report == NULL);
 }
 

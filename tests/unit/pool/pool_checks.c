@@ -56,9 +56,9 @@ GUARDED(an_overrun_is_told_once_by_the_free_that_finds_it)
         EXPECT_REFUSAL(CORRUPTION, words, mend_free(w->pool, block, S(0)));
         EXPECT_STATS(w, live_blocks, 1);
         kit_free(w, block, S(0));
-        EXPECT_OK(mend_name(MEND_NAME_TAG, TAG, "kv cache"));
+        EXPECT_OK(mend_set_name(MEND_NAME_TAG, TAG, "kv cache"));
     }
-    EXPECT_OK(mend_name(MEND_NAME_TAG, TAG, ""));
+    EXPECT_OK(mend_set_name(MEND_NAME_TAG, TAG, ""));
 }
 
 GUARDED(a_free_on_another_stream_or_none_finds_it_too)

@@ -31,7 +31,7 @@ static void expect_refused(const char *text, const char *const *words)
                     "\"%s\" was not refused", text);
     EXPECT_TRUE(are_same(&before, &config));
     mend_error error = MEND_ERROR_INIT;
-    EXPECT_OK(mend_last_error(&error));
+    EXPECT_OK(mend_get_last_error(&error));
     EXPECT_INVALID(error.result);
     for (; *words != NULL; words++) {
         MEND_TEST_CHECK(strstr(error.message, *words) != NULL, (void)0,

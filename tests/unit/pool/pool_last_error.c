@@ -22,7 +22,7 @@ KIT_TEST(pool_last_error, a_failing_call_inside_of_a_driver_call_is_not_that_of_
     mend_result result = mend_alloc(w->pool, MEND_MIB, NULL, &block);
     mend_sim_set_call_observer(w->sim, NULL, NULL);
     EXPECT_INT_EQ(MEND_ERROR_DRIVER, result);
-    EXPECT_OK(mend_last_error(&error));
+    EXPECT_OK(mend_get_last_error(&error));
     EXPECT_INT_EQ(MEND_ERROR_DRIVER, error.result);
     EXPECT_STR_EQ("cuMemMap", error.driver_call);
     mend_sim_clear_faults(w->sim);

@@ -221,7 +221,7 @@ static void judge(scene *s, const char *call, mend_result expected, mend_result 
 {
     MEND_TEST_CHECK(actual == expected, (void)0, "%s\n  is       %s\n  expected %s", call,
                     mend_result_name(actual), mend_result_name(expected));
-    EXPECT_OK(mend_last_error(&s->error));
+    EXPECT_OK(mend_get_last_error(&s->error));
     MEND_TEST_CHECK(s->error.result == expected && s->error.message[0] != '\0', (void)0,
                     "%s leaves %s, \"%s\"", call, mend_result_name(s->error.result),
                     s->error.message);
@@ -294,10 +294,10 @@ SCENE_TEST(pool_misuse, structs_without_a_size_are_refused)
     EXPECT_U64_EQ(7, stats.live_bytes);
     EXPECT_U64_EQ(7, info.requested_bytes);
     EXPECT_RESULT(FOREIGN, mend_free(r->pool, &r->host, NULL));
-    EXPECT_RESULT(INVALID, mend_last_error(&error));
-    EXPECT_RESULT(INVALID, mend_last_error(NULL));
+    EXPECT_RESULT(INVALID, mend_get_last_error(&error));
+    EXPECT_RESULT(INVALID, mend_get_last_error(NULL));
     EXPECT_INT_EQ(7, error.driver_status);
-    EXPECT_OK(mend_last_error(&r->error));
+    EXPECT_OK(mend_get_last_error(&r->error));
     EXPECT_RESULT(FOREIGN, r->error.result); /* the last failure stays */
 }
 

@@ -80,7 +80,7 @@ MEND_TEST(pool_recording, it_has_the_events_of_the_history)
     ASSERT_TRUE(open_beside(&w, 0, &pool));
     EXPECT_OK(mend_history_start(pool, ROOM));
     EXPECT_OK(mend_scope_push("recorded step", 0));
-    EXPECT_OK(mend_name(MEND_NAME_STREAM, 99, "recorded stream"));
+    EXPECT_OK(mend_set_name(MEND_NAME_STREAM, 99, "recorded stream"));
     void *block = kit_alloc_from(pool, 3 * MEND_MIB, NULL);
     kit_alloc_from(pool, 1000, NULL);
     EXPECT_OK(mend_scope_pop());
@@ -88,7 +88,7 @@ MEND_TEST(pool_recording, it_has_the_events_of_the_history)
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(pool, MEND_TIB, NULL, &block));
     mend_error error = MEND_ERROR_INIT;
     char said[MEND_MESSAGE_BYTES];
-    EXPECT_OK(mend_last_error(&error));
+    EXPECT_OK(mend_get_last_error(&error));
     snprintf(said, sizeof(said), "%s", error.message);
     EXPECT_U64_EQ(MEND_TIB, error.oom_report->requested_bytes);
     EXPECT_TRUE(!pool->heap.history.recording->is_due); /* the recorder was told */

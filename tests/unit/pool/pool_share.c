@@ -77,7 +77,7 @@ SHARE_TEST(pool_share, memory_that_importers_keep_is_told_to_its_exporter)
     EXPECT_U64_EQ(from->sim_config.memory_bytes - kept_bytes, room.device_free_bytes);
     EXPECT_ERROR(OUT_OF_MEMORY,
                  mend_alloc(from->pool, from->sim_config.memory_bytes, from->streams[0], &ours));
-    EXPECT_OK(mend_last_error(&error));
+    EXPECT_OK(mend_get_last_error(&error));
     EXPECT_TRUE(strstr(error.message, "Importers may hold memory that this pool") != NULL);
     EXPECT_STATS(from, importers_bytes, kept_bytes);
     share_close(to, theirs);

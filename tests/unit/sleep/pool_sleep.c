@@ -45,7 +45,7 @@ KIT_TEST(pool_sleep, chunks_with_blocks_that_stay_awake_stay_and_the_report_says
 KIT_LAST_TEST(pool_sleep, work_that_touches_what_sleeps_is_told_its_tag, kit_open_default(w))
 {
     w->violations_meant = 1;
-    EXPECT_OK(mend_name(MEND_NAME_TAG, 7, "weights"));
+    EXPECT_OK(mend_set_name(MEND_NAME_TAG, 7, "weights"));
     mend_set_sleep_tag(7);
     char *block = kit_alloc(w, 8 * MEND_MIB, NULL);
     mend_set_sleep_tag(0);

@@ -180,7 +180,7 @@ RIG_TEST(pool_pins, a_block_in_one_chunk_has_what_the_limit_leaves)
     }
     EXPECT_OK(mend_set_limit(w->pool, (CHUNKS - 2) * CHUNK));
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, CHUNKS * CHUNK, S(1), options, &block));
-    EXPECT_OK(mend_last_error(&error));
+    EXPECT_OK(mend_get_last_error(&error));
     EXPECT_U64_EQ(2 * CHUNK, error.oom_report->fitting_bytes);
     EXPECT_OK(mend_alloc_with(w->pool, 2 * CHUNK, S(1), options, &block));
     kit_free(w, block, S(1));
@@ -241,7 +241,7 @@ RIG_TEST(pool_pins, a_capture_keeps_chunks_from_a_block_in_one_chunk)
     EXPECT_OK(mend_set_limit(w->pool, (CHUNKS - 3) * CHUNK)); /* gives three of them back */
     EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(w->sim, r->stream, MEND_SIM_CAPTURE_RELAXED));
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 3 * CHUNK, S(1), options, &block));
-    EXPECT_OK(mend_last_error(&error));
+    EXPECT_OK(mend_get_last_error(&error));
     EXPECT_U64_EQ(CHUNKS * CHUNK, error.oom_report->sufficient_limit_bytes);
     EXPECT_OK(mend_set_limit(w->pool, CHUNKS * CHUNK));
     EXPECT_OK(mend_alloc_with(w->pool, 3 * CHUNK, S(1), options, &block));
