@@ -29,7 +29,8 @@ def workloads(mend):
 
 def figures(mend, policy, workload):
     """Running out of memory, exit status 1, is a figure, too."""
-    done = subprocess.run([mend, "replay", "--json", "--policy", policy, "--capacity", CAPACITIES,
+    done = subprocess.run([mend, "replay", "--json", "--allocator", policy, "--capacity",
+                           CAPACITIES,
                            workload], capture_output=True, text=True)
     if done.returncode not in (0, 1):
         raise SystemExit(f"{workload}: {done.stderr}")
@@ -60,14 +61,14 @@ def compare(rows, before):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mend", required=True, help="an optimised `libmend` program")
-    parser.add_argument("--policy", default="mend")
+    parser.add_argument("--allocator", default="mend")
     parser.add_argument("-o", "--output", metavar="FILE.jsonl")
     parser.add_argument("--same-as", metavar="FILE.jsonl")
     parser.add_argument("workloads", nargs="*", help="else all that are bundled or built in")
     options = parser.parse_args()
     chosen = options.workloads or workloads(options.mend)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        parts = pool.map(lambda w: figures(options.mend, options.policy, w), chosen)
+        parts = pool.map(lambda w: figures(options.mend, options.allocator, w), chosen)
         rows = [row for part in parts for row in part]
     if options.output:
         with open(options.output, "w", encoding="utf-8") as file:

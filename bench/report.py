@@ -48,14 +48,14 @@ SMALL_CHECKERBOARD_QUIET = (1.17, 1.05)
 # ---- runs ----------------------------------------------------------------------------------------
 
 def knows(program, policy):
-    done = subprocess.run([program, "replay", "--policy", policy, "--list"], check=False,
+    done = subprocess.run([program, "replay", "--allocator", policy, "--list"], check=False,
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return done.returncode == 0
 
 
 def replay(program, workload, policy):
     """The rows of one allocator on one workload, by capacity."""
-    command = [program, "replay", "--json", "--policy", policy,
+    command = [program, "replay", "--json", "--allocator", policy,
                "--capacity", ",".join(CAPACITIES), workload]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True)
     if done.returncode not in (0, 1):

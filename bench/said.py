@@ -37,7 +37,7 @@ class Figures:
     def fit(self, key):
         name, policy = key
         path = os.path.join(times.HERE, "traces", name + ".csv.gz")
-        done = subprocess.run([self.runs.program, "replay", "--json", "--policy",
+        done = subprocess.run([self.runs.program, "replay", "--json", "--allocator",
                                policy.partition(" ")[0], "--capacity", "fit", path], check=True,
                               capture_output=True, text=True)
         return json.loads(done.stdout)["fit_factor"]

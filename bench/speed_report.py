@@ -96,7 +96,7 @@ def policies_known(program, device):
 
 
 def replay_rows(program, device, policies, capacity, traces):
-    command = [program, "replay", "--json", "--device", device, "--policy", ",".join(policies),
+    command = [program, "replay", "--json", "--device", device, "--allocator", ",".join(policies),
                "--capacity", capacity, *traces]
     return [json.loads(line) for line in run(command, (0, 1)).splitlines()]
 

@@ -63,7 +63,8 @@ class Runs:
         options = settings.split() if settings.startswith("--") else []
         conf = {"MEND_CONF": settings} if settings and not options else {}
         environment = dict(os.environ, **conf)
-        done = subprocess.run([self.program, "replay", "--json", "--policy", policy, "--capacity",
+        done = subprocess.run([self.program, "replay", "--json", "--allocator", policy,
+                               "--capacity",
                                ",".join(CAPACITIES), *options, where],
                               capture_output=True, text=True, check=False, env=environment)
         rows = [json.loads(line) for line in done.stdout.splitlines()]

@@ -128,7 +128,7 @@ void mend_page_explain(FILE *out, const mend_demo_report *report)
           out);
     for (size_t i = 0; i < report->act_count; i++) {
         const mend_demo_scene *scene = report->acts[i].scene;
-        fputs("libmend replay --policy caching,expandable,mend --capacity ", out);
+        fputs("libmend replay --allocator caching,expandable,mend --capacity ", out);
         if (scene->memory_bytes % MEND_GIB == 0 && scene->memory_bytes != 0) {
             fprintf(out, "%lluGiB ", (unsigned long long)(scene->memory_bytes / MEND_GIB));
         } else if (scene->memory_bytes != 0) {

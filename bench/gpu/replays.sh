@@ -58,7 +58,7 @@ for trace in "${order[@]}"; do
         status=0 began=$SECONDS some=$capacities limit=$limit_s
         # A call of the driver for each block, and each free waits: once is enough.
         [[ $policy != cuda-malloc ]] || some=1.05x limit=15
-        timeout --foreground -k 2 "$limit" "$mend" replay --device cuda --policy "$policy" \
+        timeout --foreground -k 2 "$limit" "$mend" replay --device cuda --allocator "$policy" \
             --capacity "$some" --ballast --load "${content[@]}" --json \
             "bench/traces/$trace.csv.gz" >>"$results" || status=$?
         case $status in

@@ -15,7 +15,7 @@ enum { LIST_SHOWN = 256 };                  /* most characters of a wrong list i
 
 enum {
     OPTION_DEVICE,
-    OPTION_POLICY,
+    OPTION_ALLOCATOR,
     OPTION_CAPACITY,
     OPTION_LAG,
     OPTION_COSTS,
@@ -42,8 +42,8 @@ static const char *policy_at(size_t index)
 
 static const mend_option options[] = {
     [OPTION_DEVICE] = {"device", "sim|cuda", "a simulated device (default), or the GPU", NULL},
-    [OPTION_POLICY] = {"policy", "NAME[,...]",
-                       "who allocates: mend (default), or others of the list below", policy_at},
+    [OPTION_ALLOCATOR] = {"allocator", "NAME[,...]",
+                          "who allocates: mend (default), or others of the list below", policy_at},
     [OPTION_CAPACITY] = {"capacity", "SIZE[,...]",
                          "the device's memory: bytes, or a number with KiB, MiB, GiB or TiB; 1.05x "
                          "(of what is live at the peak); unlimited (default); fit (the least that "
@@ -160,7 +160,7 @@ static char *next_item(char **rest, const char *list, bool *is_good)
 static bool read_policy(const char *name, mend_replay_arguments *arguments)
 {
     if (mend_peer_find_policy(name) == NULL) {
-        fprintf(stderr, "libmend replay: no such policy: \"%s\"; there are", name);
+        fprintf(stderr, "libmend replay: no such allocator: \"%s\"; there are", name);
         for (const mend_peer_policy *policy = mend_peer_policies; policy->name != NULL; policy++) {
             fprintf(stderr, " %s", policy->name);
         }
@@ -310,7 +310,7 @@ static bool take_option(int option, char *text, void *into)
     case OPTION_DEVICE:
         arguments->options.device = strcmp(text, "cuda") == 0 ? MEND_REPLAY_CUDA : MEND_REPLAY_SIM;
         return true;
-    case OPTION_POLICY:
+    case OPTION_ALLOCATOR:
         return read_policies(text, arguments);
     case OPTION_CAPACITY:
         return read_capacities(text, arguments);

@@ -42,7 +42,7 @@ MEND_TEST(output, a_cut_result_is_no_success)
         2,
         command_line(
             "--version >/dev/null; trap '' XFSZ; ulimit -f 1; GCOV_PREFIX=/dev/null '%s' replay "
-            "--json --policy mend,caching,rmm-arena stress:staircase stress:many-streams >%s",
+            "--json --allocator mend,caching,rmm-arena stress:staircase stress:many-streams >%s",
             MEND_PROGRAM, file.path),
         NULL, "standard output");
 }

@@ -135,7 +135,7 @@ MEND_TEST(program, completions_and_help_name_every_policy)
     const ended_run help = expect_run(0, "replay --help", NULL, "");
     const ended_run bash = expect_run(
         0,
-        "completion bash | bash -c 'source /dev/stdin; COMP_LINE=\"libmend replay --policy \"; "
+        "completion bash | bash -c 'source /dev/stdin; COMP_LINE=\"libmend replay --allocator \"; "
         "COMP_POINT=${#COMP_LINE}; _mend; echo \" ${COMPREPLY[*]} \"; COMP_LINE+=mend:co; "
         "COMP_POINT=${#COMP_LINE}; _mend; echo \"${COMPREPLY[*]}\"'",
         "\ncompact\n", "");
@@ -149,13 +149,13 @@ MEND_TEST(program, completions_and_help_name_every_policy)
 
 MEND_TEST(program, explains_in_tables)
 {
-    expect_run(1, "replay --explain --policy mend,caching --capacity 40MiB %",
+    expect_run(1, "replay --explain --allocator mend,caching --capacity 40MiB %",
                "mend ...out at 25 %...peak reserved @0...failure @1...live...30.0   50.00 %..."
                "asked for...driver time by cause...create, and map for the first time..."
                "chunks up to...reserve and free addresses...caching ...cannot tell where..."
                "driver time by cause",
                "");
-    ended_run without = expect_run(0, "replay --policy mend %", NULL, "");
+    ended_run without = expect_run(0, "replay --allocator mend %", NULL, "");
     EXPECT_TRUE(strstr(without.out, "by cause") == NULL);
 }
 
@@ -166,14 +166,14 @@ MEND_TEST(program, explains_in_json)
                 "'whole': {'idle': ...'partial_by_size': ...'large': {...'emptiest': ..."
                 "'peak_waste': ...'failure': {...'size_bytes': 31457280...'driver_time': {..."
                 "'growing': {'us': ...'by_chunk_size': ...'driver_time_second_half': {");
-    expect_json(0, 1, "replay --explain --json --policy rmm-arena %", "'memory': null");
+    expect_json(0, 1, "replay --explain --json --allocator rmm-arena %", "'memory': null");
     ended_run without = expect_run(0, "replay --json %", NULL, "");
     EXPECT_TRUE(strstr(without.out, "explain") == NULL);
 }
 
 MEND_TEST(program, replays_to_json_by_the_contract)
 {
-    expect_json(0, 1, "replay --json --policy caching --capacity 64MiB %",
+    expect_json(0, 1, "replay --json --allocator caching --capacity 64MiB %",
                 "'policy': 'caching',...'device': 'sim',...'costs': 'h200',..."
                 "'capacity_bytes': 67108864,...'completed': true,...'failed_at_event': null,..."
                 "'events': 4,...'peak_live_bytes': 62914560,...'peak_reserved_bytes': 62914560,..."
@@ -190,7 +190,7 @@ MEND_TEST(program, replays_to_json_by_the_contract)
 MEND_TEST(program, rows_come_by_trace_policy_and_capacity)
 {
     expect_json(0, 8,
-                "replay --json --policy caching,expandable --capacity unlimited,1.2x "
+                "replay --json --allocator caching,expandable --capacity unlimited,1.2x "
                 "stress:staircase %",
                 "{'trace': 'stress:staircase', 'policy': 'caching'...'capacity_bytes': null,...\n"
                 "{'trace': 'stress:staircase', 'policy': 'caching'...\n"
@@ -200,7 +200,7 @@ MEND_TEST(program, rows_come_by_trace_policy_and_capacity)
 
 MEND_TEST(program, a_search_for_the_fit_does_not_count_as_failure)
 {
-    expect_json(0, 2, "replay --json --policy caching,mend --capacity fit %",
+    expect_json(0, 2, "replay --json --allocator caching,mend --capacity fit %",
                 "'capacity_bytes': 62914560,...'fit_capacity_bytes': 62914560,..."
                 "'fit_factor': 1.000,");
 }
@@ -212,17 +212,17 @@ MEND_TEST(program, a_recording_that_ended_by_a_failure_completes_where_the_reque
                                           "0,0,allocate,2,943718400,0\n"
                                           "0,0,allocate failure,(nil),131072000,0\n"
                                           "0,0,free,1,2147483648,0\n";
-    expect_run_on(rows, 1, "replay --policy caching,expandable,mend --capacity 3GiB,3200MiB %",
+    expect_run_on(rows, 1, "replay --allocator caching,expandable,mend --capacity 3GiB,3200MiB %",
                   "5 events, peak live 3.00 GiB\nThe recording ended when a request of 125.00 "
                   "MiB failed. An allocator completes it only if it serves this request.\n..."
                   "caching ...out at 40 %...caching ...completes...expandable ...out at 40 %..."
                   "completes...mend ...out at 40 %...completes",
                   "");
-    expect_run_on(rows, 1, "replay --json --policy caching --capacity 3GiB %",
+    expect_run_on(rows, 1, "replay --json --allocator caching --capacity 3GiB %",
                   "'completed': false,...'failed_at_event': 2,...'failed_in_recording': 1,..."
                   "'recording_failed_last': true,...'failed_again': 0,...'events': 5,",
                   "");
-    expect_run_on(rows, 0, "replay --json --policy caching --capacity fit %",
+    expect_run_on(rows, 0, "replay --json --allocator caching --capacity fit %",
                   "'completed': true,...'peak_live_bytes': 3222274048,", "");
 }
 
@@ -235,7 +235,7 @@ MEND_TEST(program, a_failure_after_which_the_recording_went_on_is_told_and_ends_
     for (size_t i = 0; i < 2; i++) {
         static const char *const ways[] = {"", "--tasks 1"};
         expect_run_on(rows, 1,
-                      command_line("replay --policy caching,mend %s --content check "
+                      command_line("replay --allocator caching,mend %s --content check "
                                    "--capacity 64MiB,96MiB %%",
                                    ways[i]),
                       "4 events, peak live 50.00 MiB\nIn the recording 1 request failed, and the "
@@ -243,11 +243,11 @@ MEND_TEST(program, a_failure_after_which_the_recording_went_on_is_told_and_ends_
                       "caching ...1 fails again...completes...mend ...1 fails again...completes",
                       "");
     }
-    expect_run_on(rows, 1, "replay --json --policy caching --capacity 64MiB %",
+    expect_run_on(rows, 1, "replay --json --allocator caching --capacity 64MiB %",
                   "'completed': true,...'failed_at_event': null,...'failed_in_recording': 1,..."
                   "'recording_failed_last': false,...'failed_again': 1,",
                   "");
-    expect_run_on(rows, 1, "replay --json --policy caching --capacity fit %",
+    expect_run_on(rows, 1, "replay --json --allocator caching --capacity fit %",
                   "'failed_again': 1,...'fit_factor': 1.0", "");
 }
 
@@ -265,9 +265,9 @@ MEND_TEST(program, slips_are_named)
         {"", "usage: libmend replay"},
         {"/no/such/file.csv", "/no/such/file.csv"},
         {"stress:chess", "chess"},
-        {"--policy magic %", "no such policy: 'magic'; there are mend mend:compact "},
-        {"--policy , %", "an empty item"},
-        {"--policy cuda-malloc %", "cuda-malloc"},
+        {"--allocator magic %", "no such allocator: 'magic'; there are mend mend:compact "},
+        {"--allocator , %", "an empty item"},
+        {"--allocator cuda-malloc %", "cuda-malloc"},
         {"--capacity 12XB %", "(10GiB, 1.05x, unlimited, fit): '12XB'"},
         {"--capacity 10 %", "less than a page of 2 MiB; did you forget the unit? '10'"},
         {"--capacity 0 %", "\"0\""},
@@ -284,7 +284,7 @@ MEND_TEST(program, slips_are_named)
         {"--scale nan %", "nan"},
         {"--content maybe %", "there are: none, check, sample"},
         {"--costs /no/such/file %", "/no/such/file"},
-        {"--unknown %", "no option '--unknown'; there are: --device --policy "},
+        {"--unknown %", "no option '--unknown'; there are: --device --allocator "},
         {"--json=1 %", "no value belongs to '--json=1'"},
         {"--seed", "a value is missing after '--seed'"},
         {"--explain --threads 2 %", "only with one thread: '--explain'"},
@@ -296,8 +296,8 @@ MEND_TEST(program, slips_are_named)
         {"--capacity 1.05x,1.050x %", "twice: '1.050x'"},
         {"--capacity 2MiB,2048KiB %", "twice: '2048KiB'"},
         {"--capacity fit,fit %", "twice: 'fit'"},
-        {"--policy mend,mend %", "twice: 'mend'"},
-        {"--policy mend,,caching %", "an empty item in 'mend,,caching'"},
+        {"--allocator mend,mend %", "twice: 'mend'"},
+        {"--allocator mend,,caching %", "an empty item in 'mend,,caching'"},
         {"'stress:checkerboard?lo=10MiB&hi=1MiB'", "lo is more than hi"},
         {"'stress:checkerboard?lo=31MiB'", "lo is more than hi"},
         {"'stress:checkerboard?lo=1MiB&lo=2MiB'", "lo is given twice"},
@@ -313,7 +313,7 @@ MEND_TEST(program, slips_are_named)
 
 MEND_TEST(program, content_is_checked_when_asked)
 {
-    expect_json(0, 2, "replay --json --content check --policy mend,expandable %",
+    expect_json(0, 2, "replay --json --content check --allocator mend,expandable %",
                 "'content_errors': 0}...'content_errors': 0}");
 }
 
@@ -323,7 +323,7 @@ MEND_TEST(program, content_is_checked_when_asked)
 static void expect_costs(const char *option, const char *parts)
 {
     expect_run_on(TRACE_HEAD "0,0,allocate,1,31457280,0\n", 0,
-                  command_line("replay --json --policy %s %%", option), parts, "");
+                  command_line("replay --json --allocator %s %%", option), parts, "");
 }
 
 MEND_TEST(program, driver_time_is_given_by_every_list)

@@ -30,7 +30,7 @@ MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
 {
     ENDING_FILE const fixture_file file = fixture_write_text(".record", "");
     expect_run_on(rows, 1,
-                  command_line("record -o '%s' -- '%s' replay --policy mend --capacity 64MiB %%",
+                  command_line("record -o '%s' -- '%s' replay --allocator mend --capacity 64MiB %%",
                                file.path, MEND_PROGRAM),
                   "mend...out at 75 %", "");
     expect_run(0, command_line("record '%s'", file.path),
@@ -58,7 +58,7 @@ MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
     unsetenv("MEND_TORCH");
     unsetenv("MEND_CONF");
     setenv("MEND_RECORD", file.path, 1); /* who reads it does not write over it */
-    expect_run(1, command_line("replay --policy mend --capacity 64MiB,100MiB '%s'", file.path),
+    expect_run(1, command_line("replay --allocator mend --capacity 64MiB,100MiB '%s'", file.path),
                "6 events, peak live 97.66 MiB\nThe recording ended when a request of 48.83 MiB "
                "failed. ...out at 50 %...completes",
                "");
@@ -349,7 +349,7 @@ MEND_TEST(record, a_failure_has_the_reason_of_its_own_event)
                    "");
         snprintf(words, sizeof(words), "report --no-what-if --json '%s'", file.path);
         expect_run(1, words, is_known ? "'short_bytes': 2097152" : "'failures': 2}", "");
-        snprintf(words, sizeof(words), "replay --policy mend --explain '%s'", file.path);
+        snprintf(words, sizeof(words), "replay --allocator mend --explain '%s'", file.path);
         expect_run(0, words, is_known ? "failed said: out of memory: 3.00 MiB" : "driver ms", "");
         fixture_remove(&file);
     }

@@ -123,7 +123,7 @@ MEND_TEST(snapshot, what_lived_before_the_recording_counts_for_the_failure)
         " \"stream\": 0}, {\"action\": \"oom\", \"size\": 131072000, \"device_free\": 0,"
         " \"stream\": 0}]]}";
     ENDING_FILE fixture_file file = fixture_write_text(".json", text);
-    expect_run(1, command_line("replay --policy caching --capacity 3GiB,4GiB '%s'", file.path),
+    expect_run(1, command_line("replay --allocator caching --capacity 3GiB,4GiB '%s'", file.path),
                "4 events, peak live 3.00 GiB\nThe recording ended when a request of 125.00 MiB "
                "failed. ...out at 50 %...completes",
                "libmend replay: ...: blocks from before the recording: 1\n");

@@ -212,7 +212,8 @@ def files(folder, program, package):
         out.write("Thread,Time,Action,Pointer,Size,Stream\n0,0,allocate,1,512,0\n")
     yield path
     leak, recorded = os.path.join(CORPUS, "torch-2.8-leak.gz"), os.path.join(folder, "run.mend")
-    subprocess.run([program, "record", "-o", recorded, "--", program, "replay", "--policy", "mend",
+    subprocess.run([program, "record", "-o", recorded, "--", program, "replay", "--allocator",
+                    "mend",
                     "--capacity", "200MiB", leak], capture_output=True, check=False)
     yield leak
     yield recorded

@@ -55,7 +55,7 @@ OF_A_COMMAND = re.compile(r'^    \[OPTION_\w+\] = \{"(\w[\w-]+)"', re.M)
 PRESET = re.compile(r"--preset[ =]([\w-]+)")
 LABEL = re.compile(r"\bctest\b.* -L (\w+)")
 COMMAND = re.compile(r"(?:^\s*(?:\w+=\S+ )*|/)libmend ([a-z]+)(?= |$)")
-POLICIES = re.compile(r"--polic(?:y|ies)[ =]([a-z][\w:.,-]+)")
+POLICIES = re.compile(r"(?:replay\b[^`\n]*?--allocator|--policies)[ =]([a-z][\w:.,-]+)")
 IN_PYTHON = re.compile(r"(?<![\w/])libmend\.(?!so\b|a\b)((?:[A-Za-z]\w*\.)*[A-Za-z]\w*)")
 CONF = re.compile(r"\bMEND_CONF=[\"']?([\w:,.%-]+)")
 FIGURE = re.compile(r"\d\.\d\d\b|\d (?:ms|us|ns|µs)\b")
@@ -357,12 +357,12 @@ def test_itself(tree):
     assert lies("`mend_alloc_gently`") == lies("```c\nx = MEND_ERROR_TIRED;\n```\n") == 1
     assert lies("`map/exchange.c` and docs/support.md, `build/dev/tests/x.py`") == 0
     assert lies("[x](../vmm/map/magic.c)") == lies("see `map/magic.c`") == 1
-    good = ("`./run check`", "`libmend replay --policy mend,expandable --capacity 1.05x`",
+    good = ("`./run check`", "`libmend replay --allocator mend,expandable --capacity 1.05x`",
             "    bench/report.py --mend X \\\n        --compact TRACE\n",
             "`MEND_CONF=log_level:info,strategy:1`", "`libmend.torch.sleep_tag`, `mend.h`",
             "```\nctest --preset dev -L unit\n```\n")
     bad = ("`./run away`", "`libmend cook`", "`libmend replay --gently`",
-           "`libmend replay --policy wise`",
+           "`libmend replay --allocator wise`",
            "    bench/report.py --mend X \\\n        --gently TRACE\n", "`MEND_CONF=mood:good`",
            "```\nctest --preset devil\n```\n", "```\nctest --preset dev -L moon\n```\n",
            "`./run test --gently`", "`libmend.torch.nap()`", "`python3 -m libmend.dream x.py`")

@@ -204,7 +204,7 @@ def models_of(recording, capacities, policies=POLICIES):
     """What `libmend replay` says, by policy and capacity, in the order they were asked for."""
     kept = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     done = subprocess.run(
-        [PROGRAM, "replay", "--json", "--policy", ",".join(policies)]
+        [PROGRAM, "replay", "--json", "--allocator", ",".join(policies)]
         + ["--capacity", ",".join(capacities), str(recording)],
         env=kept,
         capture_output=True,

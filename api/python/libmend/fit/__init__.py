@@ -288,13 +288,13 @@ class Fit:
         )
         _ask("report", "--json", "--no-what-if", "-o", page, record)
         asked = ",".join(self.policies[name] for name in self.allocators)
-        _ask("replay", "--json", "--timeline", timeline, "--policy", asked, record)
+        _ask("replay", "--json", "--timeline", timeline, "--allocator", asked, record)
         report = Path(page).read_text(encoding="utf-8")
         _page.write(Path(self.options.page), report, answer, _text.write(answer), Path(timeline))
 
     def replay(self, file: str, capacity: str) -> list[dict]:
         asked = ",".join(self.policies[name] for name in self.allocators)
-        return _ask("replay", "--json", "--capacity", capacity, "--policy", asked, file)
+        return _ask("replay", "--json", "--capacity", capacity, "--allocator", asked, file)
 
     def orders(self, steps: Path, rooms: dict[str, int], held_bytes: int) -> dict | None:
         """Of random orders of the steps, how many run out in each of these rooms."""
