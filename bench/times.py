@@ -36,8 +36,9 @@ ELEVEN = ("bert-large-varlen detector-varboxes fsdp-llama-2stream gpt2-medium-pr
 STRATEGIES = [f"mend strategy:{level}" for level in (1, 2, 3, 4, 5)]
 SETTINGS = ["mend", "mend:compact", "caching", "caching:split128", "caching:gc80"]
 # Mend as it is told less and less of streams, with an event of the context and without.
-STREAMS = ["mend", "mend:no-stream", "mend:no-stream --no-context-events", "mend --tasks 500",
-           "mend --tasks 500 --no-context-events"]
+STREAMS = ["mend", "mend:no-stream", "mend:no-stream --no-context-events",
+           "mend --short-threads 500",
+           "mend --short-threads 500 --no-context-events"]
 # What is kept of a replay beside the times.
 FIGURES = ("host_syncs", "peak_reserved_bytes", "peak_live_bytes")
 

@@ -50,7 +50,8 @@ class Program:
         if not without:
             environment.pop("MEND_MUTANT", None)
         done = subprocess.run(
-            [self.path, "replay", "--json", "--allocator", policy, "--lag", str(lag), "--capacity",
+            [self.path, "replay", "--json", "--allocator", policy, "--free-latency", str(lag),
+             "--capacity",
              ",".join(capacities), workload],
             capture_output=True, text=True, env=environment, timeout=LIMIT_S)
         rows = [json.loads(line) for line in done.stdout.splitlines()]

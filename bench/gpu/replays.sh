@@ -59,7 +59,7 @@ for trace in "${order[@]}"; do
         # A call of the driver for each block, and each free waits: once is enough.
         [[ $policy != cuda-malloc ]] || some=1.05x limit=15
         timeout --foreground -k 2 "$limit" "$mend" replay --device cuda --allocator "$policy" \
-            --capacity "$some" --ballast --load "${content[@]}" --json \
+            --capacity "$some" --fill-device --gpu-load "${content[@]}" --json \
             "bench/traces/$trace.csv.gz" >>"$results" || status=$?
         case $status in
         0) outcome="completes" ;;

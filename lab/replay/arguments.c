@@ -49,11 +49,11 @@ static const mend_option options[] = {
                          "(of what is live at the peak); unlimited (default); fit (the least that "
                          "is enough)",
                          NULL},
-    [OPTION_LAG] = {"lag", "N", "rows after a free until the GPU is done with the block (64)",
-                    NULL},
+    [OPTION_LAG] = {"free-latency", "N",
+                    "rows after a free until the GPU is done with the block (64)", NULL},
     [OPTION_COSTS] = {"costs", "h200|reference|kvcached-a100|FILE",
                       "prices of driver calls: h200 (default), another list, or a file", NULL},
-    [OPTION_OTHERS] = {"others", "PERCENT|SIZE",
+    [OPTION_OTHERS] = {"reserved-by-others", "PERCENT|SIZE",
                        "what others hold of the device, besides the capacity (0)", NULL},
     [OPTION_TIMELINE] = {"timeline", "FILE", "write live and reserved memory over time there",
                          NULL},
@@ -63,14 +63,14 @@ static const mend_option options[] = {
                         NULL},
     [OPTION_SCALE] = {"scale", "F|fit", "divide all sizes by F, or so that the peak fits the GPU",
                       NULL},
-    [OPTION_LOAD] = {"load", NULL, "on the GPU, run a kernel that streams through memory as well",
-                     NULL},
-    [OPTION_BALLAST] = {"ballast", NULL,
+    [OPTION_LOAD] = {"gpu-load", NULL,
+                     "on the GPU, run a kernel that streams through memory as well", NULL},
+    [OPTION_BALLAST] = {"fill-device", NULL,
                         "on the GPU, take all memory above the capacity, so that it is the driver "
                         "that refuses, and give no policy a limit",
                         NULL},
     [OPTION_THREADS] = {"threads", "N", "replay with N threads", NULL},
-    [OPTION_TASKS] = {"tasks", "N",
+    [OPTION_TASKS] = {"short-threads", "N",
                       "replay N rows at a time in a thread of their own, on its per-thread stream; "
                       "it ends without a word to the policy",
                       NULL},
@@ -357,7 +357,7 @@ static bool fits_together(const mend_replay_arguments *arguments)
         return fail("only with one thread:", "--timeline");
     }
     if (arguments->options.task_events > 0 && arguments->options.threads > 1) {
-        return fail("only with one thread at a time:", "--tasks");
+        return fail("only with one thread at a time:", "--short-threads");
     }
     if (arguments->options.device == MEND_REPLAY_CUDA && arguments->options.lacks_context_events) {
         return fail("only with --device sim:", "--no-context-events");
@@ -367,16 +367,16 @@ static bool fits_together(const mend_replay_arguments *arguments)
     }
     if (arguments->options.device == MEND_REPLAY_CUDA &&
         (arguments->options.others_percent != 0 || arguments->options.others_bytes != 0)) {
-        return fail("only with --device sim:", "--others");
+        return fail("only with --device sim:", "--reserved-by-others");
     }
     if (arguments->options.has_load && arguments->options.device == MEND_REPLAY_SIM) {
-        return fail("only with --device cuda:", "--load");
+        return fail("only with --device cuda:", "--gpu-load");
     }
     if (arguments->options.sample_content && arguments->options.device == MEND_REPLAY_SIM) {
         return fail("only with --device cuda:", "--content sample");
     }
     if (arguments->options.has_ballast && arguments->options.device == MEND_REPLAY_SIM) {
-        return fail("only with --device cuda:", "--ballast");
+        return fail("only with --device cuda:", "--fill-device");
     }
     if (arguments->scale_fits && arguments->options.device == MEND_REPLAY_SIM) {
         return fail("only with --device cuda:", "--scale fit");

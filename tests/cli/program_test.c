@@ -233,7 +233,7 @@ MEND_TEST(program, a_failure_after_which_the_recording_went_on_is_told_and_ends_
                                           "0,0,allocate failure,(nil),41943040,0\n"
                                           "0,0,allocate,2,10485760,0\n";
     for (size_t i = 0; i < 2; i++) {
-        static const char *const ways[] = {"", "--tasks 1"};
+        static const char *const ways[] = {"", "--short-threads 1"};
         expect_run_on(rows, 1,
                       command_line("replay --allocator caching,mend %s --content check "
                                    "--capacity 64MiB,96MiB %%",
@@ -272,14 +272,14 @@ MEND_TEST(program, slips_are_named)
         {"--capacity 10 %", "less than a page of 2 MiB; did you forget the unit? '10'"},
         {"--capacity 0 %", "\"0\""},
         {"--device tpu %", "--device: no 'tpu'; there are: sim, cuda"},
-        {"--lag -1 %", "-1"},
-        {"--lag x %", "\"x\""},
+        {"--free-latency -1 %", "-1"},
+        {"--free-latency x %", "\"x\""},
         {"--threads 0 %", "\"0\""},
-        {"--tasks 0 %", "\"0\""},
-        {"--tasks 5 --threads 2 %", "only with one thread at a time: '--tasks'"},
+        {"--short-threads 0 %", "\"0\""},
+        {"--short-threads 5 --threads 2 %", "only with one thread at a time: '--short-threads'"},
         {"--device cuda --no-context-events %", "only with --device sim: '--no-context-events'"},
-        {"--others 100 %", "100"},
-        {"--others x %", "\"x\""},
+        {"--reserved-by-others 100 %", "100"},
+        {"--reserved-by-others x %", "\"x\""},
         {"--scale 0 %", "(a number above 0, fit): '0'"},
         {"--scale nan %", "nan"},
         {"--content maybe %", "there are: none, check, sample"},
