@@ -475,7 +475,7 @@ static void open_crowd(crowd *c, size_t count)
     mend_crowd_require(mend_sim_create(&sim_config, &c->sim) == MEND_OK, "mend_sim_create");
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
     config.driver = mend_sim_driver(c->sim);
-    config.shareable = 1;
+    config.shareable = MEND_SHAREABLE_ON;
     mend_crowd_require(mend_pool_create(&config, &c->pool) == MEND_OK, "mend_pool_create");
     for (size_t i = 0; i < STREAMS; i++) {
         mend_crowd_require(mend_sim_stream_create(c->sim, NULL, &c->streams[i]) == MEND_OK,

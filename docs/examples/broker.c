@@ -27,7 +27,7 @@ static mend_pool *open_pool(mend_sim **sim)
         return NULL;
     }
     config.driver = mend_sim_driver(*sim);
-    config.shareable = 1;
+    config.shareable = MEND_SHAREABLE_ON;
     return mend_pool_create(&config, &pool) == MEND_OK ? pool : NULL;
 }
 

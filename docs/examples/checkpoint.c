@@ -33,7 +33,7 @@ int main(void)
     device.memory_bytes = 128ull * MIB;
     device.content = MEND_SIM_CONTENT_BYTES; /* so that the bytes can be compared */
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
-    config.shareable = 1;
+    config.shareable = MEND_SHAREABLE_ON;
     if (mend_sim_create(&device, &sim) != MEND_OK) {
         return 1;
     }

@@ -13,7 +13,7 @@ using shared = on_device;
 
 TEST_F(shared, an_import_is_mapped_while_it_lives)
 {
-    config.shareable = 1;
+    config.shareable = MEND_SHAREABLE_ON;
     mend::pool from(config);
     mend::pool to(config);
     mend::block block = from.alloc(4 * MIB, stream);

@@ -19,7 +19,7 @@ static void shape_world(mend_world *world, const scenario *given, bool has_bytes
     world->placement.small_request_bytes = 2 * MEND_KIB;
     world->pool_config.address_reservation_bytes = 4 * MEND_MIB;
     world->pool_config.allow_stream_waits = given->allow_stream_waits;
-    world->pool_config.shareable = given->has_fabric ? MEND_SHAREABLE_FABRIC : 1;
+    world->pool_config.shareable = given->has_fabric ? MEND_SHAREABLE_FABRIC : MEND_SHAREABLE_ON;
     world->sim_config.fabric = given->has_fabric ? MEND_SIM_FABRIC_WORKS : MEND_SIM_FABRIC_NONE;
 }
 

@@ -70,7 +70,7 @@ static void open_pool(void)
     mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
     CHECK(loaded.mend_sim_create(&config, &device) == MEND_OK);
     pool_config.driver = loaded.mend_sim_driver(device);
-    pool_config.shareable = 1;
+    pool_config.shareable = MEND_SHAREABLE_ON;
     pool_config.log_level = -1; /* scenes end with live blocks */
     CHECK(loaded.mend_pool_create(&pool_config, &pool) == MEND_OK);
     void *freed = NULL;

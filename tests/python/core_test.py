@@ -240,7 +240,8 @@ class Mistakes(SimulatedTest):
         for key, field in rows:
             self.assertEqual(words(f"see mend_pool_config.{field}."), f"see {key} of MEND_CONF.")
         for said, expected in (
-            ("with mend_pool_config.shareable = 2,", "with shareable:fabric of MEND_CONF,"),
+            ("with mend_pool_config.shareable = MEND_SHAREABLE_FABRIC,",
+             "with shareable:fabric of MEND_CONF,"),
             ("mend_range_options.page_bytes is 7", "page_bytes is 7"),
             ("mend_sleep_options.directory is NULL", "directory is None"),
             ("mend_trim; or mend_get_available", "^libmend.trim; or libmend.available$"),

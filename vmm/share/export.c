@@ -173,9 +173,10 @@ static mend_result cannot_export(const mend_heap *heap, mend_export_way way)
                             heap->driver->status_name(heap->driver, refusal));
     }
     if (way == MEND_EXPORT_BY_FABRIC) {
-        return mend_failure(MEND_ERROR_NOT_SUPPORTED,
-                            "the pool's memory has no fabric handles: create the pool with "
-                            "mend_pool_config.shareable = 2, on a device that has them");
+        return mend_failure(
+            MEND_ERROR_NOT_SUPPORTED,
+            "the pool's memory has no fabric handles: create the pool with "
+            "mend_pool_config.shareable = MEND_SHAREABLE_FABRIC, on a device that has them");
     }
     return mend_failure(MEND_ERROR_NOT_SUPPORTED,
                         types == MEND_SHARE_NONE

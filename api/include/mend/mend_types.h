@@ -40,6 +40,9 @@ typedef struct CUstream_st *mend_stream;
 /* For mend_graph_pool_begin: all streams. */
 #define MEND_EVERY_STREAM MEND_STREAM_OF(-2)
 
+/* For mend_pool_config.shareable: by file descriptors. */
+#define MEND_SHAREABLE_ON 1
+
 /* For mend_pool_config.shareable: by file descriptors, and by fabric handles if the device has
  * them. */
 #define MEND_SHAREABLE_FABRIC 2

@@ -68,7 +68,7 @@ _FUNCTIONS = {
     "mend_range_record_stream": "GrowingTensor.record_stream",
 }
 # What MEND_CONF writes otherwise: options, and values of one.
-_VALUES = {"shareable = 2": "shareable:fabric"}
+_VALUES = {"shareable = MEND_SHAREABLE_FABRIC": "shareable:fabric"}
 _BACKUP = re.compile(r"\bMEND_(?:BACKUP_|STAY_)?(DEFAULT|HOST|FILE|DISCARD|RESIDENT)\b")
 
 

@@ -143,7 +143,8 @@ MEND_TEST(pool_peers, chunks_are_made_for_rdma_where_the_device_can)
 
 /* ---- mend_enable_peer ------------------------------------------------------------------------ */
 
-PEERS_TEST(pool_peers, imported_memory_is_in_the_reach_of_peers, s->w.pool_config.shareable = 1)
+PEERS_TEST(pool_peers, imported_memory_is_in_the_reach_of_peers,
+           s->w.pool_config.shareable = MEND_SHAREABLE_ON)
 {
     mend_export_token token;
     void *imported = NULL;

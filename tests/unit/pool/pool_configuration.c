@@ -212,7 +212,7 @@ MEND_TEST(pool_configuration, levels_are_small_numbers_or_names)
     EXPECT_INT_EQ(-1, read_ok("log_level:off").log_level);
     EXPECT_REFUSED("log_level:3", "log_level", "\"3\"");
     EXPECT_INT_EQ(0, read_ok("shareable:off").shareable);
-    EXPECT_INT_EQ(1, read_ok("shareable:on").shareable);
+    EXPECT_INT_EQ(MEND_SHAREABLE_ON, read_ok("shareable:on").shareable);
     EXPECT_INT_EQ(MEND_SHAREABLE_FABRIC, read_ok("shareable:fabric").shareable);
     EXPECT_INT_EQ(MEND_SHAREABLE_AUTO, read_ok("shareable:auto").shareable);
     EXPECT_REFUSED("shareable:2", "shareable", "\"2\"", "off, on, fabric or auto");

@@ -18,7 +18,7 @@ KIT_TEST_IN(pool_fabric_devices, a_pool_of_the_older_setting_exports_by_file_alo
 {
     share_ticket by[] = TICKETS;
     void *block = kit_alloc(w, CHUNK, S(0));
-    EXPECT_REFUSAL(NOT_SUPPORTED, "mend_pool_config.shareable = 2",
+    EXPECT_REFUSAL(NOT_SUPPORTED, "mend_pool_config.shareable = MEND_SHAREABLE_FABRIC",
                    share_try_export(w->pool, block, &by[FABRIC]));
     EXPECT_TRUE(by[FABRIC].size == 0 && by[FABRIC].bytes[0] == 7);
     EXPECT_OK(share_try_export(w->pool, block, &by[FILES]));

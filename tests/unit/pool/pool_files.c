@@ -76,7 +76,7 @@ static bool opens_none_of_the_standard(void *unused)
                               from.pool_config.record = path, from.pool_config.observe = observed,
                               from.pool_config.idle_ms = 1000,
                               from.pool_config.shared_limit_file = limit_path,
-                              from.pool_config.shareable = 1);
+                              from.pool_config.shareable = MEND_SHAREABLE_ON);
     holds = holds && are_free();
     holds = holds && mend_alloc(from.pool, MEND_MIB, NULL, &block) == MEND_OK &&
             share_try_export(from.pool, block, &ticket) == MEND_OK && are_free() &&

@@ -247,7 +247,7 @@ PLAIN_TEST(what_needs_chunks_is_refused_by_name, BY_POOLS, 0)
                    mend_alloc_with(w->pool, 512, NULL,
                                    KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 1024),
                                    &none));
-    w->pool_config.shareable = 1;
+    w->pool_config.shareable = MEND_SHAREABLE_ON;
     EXPECT_ERROR(NOT_SUPPORTED, mend_pool_create(&w->pool_config, &shareable));
 }
 

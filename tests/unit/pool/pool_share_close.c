@@ -4,7 +4,7 @@
 
 #define CHUNK MEND_MIB
 
-KIT_SETTING(share, w->placement.chunk_bytes = CHUNK, w->pool_config.shareable = 1);
+KIT_SETTING(share, w->placement.chunk_bytes = CHUNK, w->pool_config.shareable = MEND_SHAREABLE_ON);
 
 /* Two pools of one device of 16 chunks: what one exports, the other imports, closes on a stream
  * with work there, and the exporter gives back. */
@@ -63,7 +63,7 @@ MEND_TEST(pool_share_close, a_trim_unmaps_what_was_closed)
 
 /* One chunk is the whole device. */
 KIT_SETTING(share_one_chunk, w->placement.chunk_bytes = 8 * CHUNK,
-            w->placement.small_request_bytes = 512, w->pool_config.shareable = 1);
+            w->placement.small_request_bytes = 512, w->pool_config.shareable = MEND_SHAREABLE_ON);
 
 /* The pool would rather have a smaller chunk for the request; but the import holds the memory of
  * this one. */

@@ -76,7 +76,8 @@ MEND_TEST(pool_signals, our_threads_block_them_and_the_program_s_does_not)
     sigset_t before;
     sigset_t after;
     EXPECT_INT_EQ(0, pthread_sigmask(SIG_SETMASK, NULL, &before));
-    ASSERT_TRUE(kit_open_set(w, w->pool_config.shareable = 1, w->pool_config.idle_ms = 20));
+    ASSERT_TRUE(
+        kit_open_set(w, w->pool_config.shareable = MEND_SHAREABLE_ON, w->pool_config.idle_ms = 20));
     void *block = kit_alloc(w, MEND_MIB, NULL);
     EXPECT_OK(mend_export(w->pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     EXPECT_TRUE(check_threads() >= 2);

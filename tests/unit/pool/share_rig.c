@@ -30,7 +30,8 @@ bool share_rig_open(share_rig *r, bool by_fabric)
         return false;
     }
     r->files = mend_test_open_files();
-    return share_open(&r->from, by_fabric ? MEND_SHAREABLE_FABRIC : 1, MEND_SIM_FABRIC_WORKS) &&
+    return share_open(&r->from, by_fabric ? MEND_SHAREABLE_FABRIC : MEND_SHAREABLE_ON,
+                      MEND_SIM_FABRIC_WORKS) &&
            share_open(&r->to, !by_fabric, MEND_SIM_FABRIC_WORKS);
 }
 

@@ -8,8 +8,8 @@
 
 enum { BLOCKS = 6 };
 
-KIT_SETTING(shareable, w->pool_config.shareable = 1);
-KIT_SETTING(slow, w->pool_config.shareable = 1, w->sim_config.copy_ns = 1000000);
+KIT_SETTING(shareable, w->pool_config.shareable = MEND_SHAREABLE_ON);
+KIT_SETTING(slow, w->pool_config.shareable = MEND_SHAREABLE_ON, w->sim_config.copy_ns = 1000000);
 
 typedef struct scene {
     mend_world w;

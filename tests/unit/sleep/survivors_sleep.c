@@ -5,7 +5,7 @@
 
 static void shareable(mend_world *w)
 {
-    w->pool_config.shareable = 1;
+    w->pool_config.shareable = MEND_SHAREABLE_ON;
     w->pool_config.limit_bytes = 3 * MEND_MIB;
     w->placement.chunk_bytes = MEND_MIB;
 }
