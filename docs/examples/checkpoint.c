@@ -12,8 +12,9 @@ enum { MIB = 1 << 20, WEIGHTS = 1, CACHE = 2 };
 static unsigned char *allocate(mend_pool *pool, uint64_t tag, size_t size_bytes)
 {
     void *block = NULL;
-    mend_set_sleep_tag(tag);
-    return mend_alloc(pool, size_bytes, NULL, &block) == MEND_OK ? block : NULL;
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+    options.sleep_tag = tag;
+    return mend_alloc_with(pool, size_bytes, NULL, &options, &block) == MEND_OK ? block : NULL;
 }
 
 static int checkpoint(mend_sim *sim)

@@ -28,11 +28,13 @@ static mend_pool *open_pool(mend_sim **sim)
 static int load(mend_pool *pool, uint64_t tag, void *blocks[BLOCKS])
 {
     int loaded = 0;
-    uint64_t before = mend_set_sleep_tag(tag);
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+    options.sleep_tag = tag;
+    mend_set_alloc_options(&options, NULL);
     for (int i = 0; i < BLOCKS; i++) {
         loaded += mend_alloc(pool, 6ull * MIB, NULL, &blocks[i]) == MEND_OK;
     }
-    mend_set_sleep_tag(before);
+    mend_set_alloc_options(NULL, NULL);
     return loaded == BLOCKS;
 }
 

@@ -11,7 +11,7 @@
 void story_begin(story_run *run)
 {
     run->streams[STORY_PER_THREAD] = MEND_STREAM_PER_THREAD;
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
     for (int i = 0; i < STORY_PER_THREAD; i++) {
         EXPECT_RESULT(MEND_OK, mend_sim_stream_create(run->world.sim, NULL, &run->streams[i]));
     }
@@ -215,7 +215,7 @@ static mend_result sleep_or_prepare(story_run *run, const operation *op)
     mend_pool *pool = run->world.pool;
     switch (op->action) {
     case TAG:
-        mend_set_sleep_tag(op->bytes);
+        KIT_THREAD(.sleep_tag = op->bytes);
         return MEND_OK;
     case SLEEP:
         run->has_slept = true;

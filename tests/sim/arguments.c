@@ -30,7 +30,7 @@ static void refuse_blocks(trial *t, mend_pool *pool, mend_stream stream)
     options.address = (void *)(uintptr_t)1;
     REFUSED(mend_alloc_with(pool, 512, stream, &options, &block));
     options.address = (void *)(uintptr_t)512; /* no memory of the pool */
-    mend_set_plain(false);                    /* as the last block of this thread may have been */
+    mend_set_alloc_options(NULL, NULL);       /* as the last block of this thread may have been */
     const mend_result wrong =
         trial_passes_all(t) ? MEND_ERROR_NOT_SUPPORTED : MEND_ERROR_OUT_OF_ADDRESS_SPACE;
     trial_expect(t, "a block at an address", wrong,

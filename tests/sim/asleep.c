@@ -15,6 +15,7 @@
 #include "tests/sim/asleep.h"
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
+#include "tests/support/options.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
@@ -70,10 +71,10 @@ uint32_t trial_stack_of(const operation *op, uint64_t size_bytes)
 void trial_mark_call(const trial_call *call)
 {
     const operation *op = call->trial->op;
-    mend_set_plain(!trial_passes_all(call->trial) && trial_is_plain(call));
-    if (call->kind == CALL_ALLOC || call->kind == CALL_COMMIT || call->kind == CALL_RANGE_CREATE) {
-        mend_set_sleep_tag(trial_sleep_tag(call));
-    }
+    const bool has_tag =
+        call->kind == CALL_ALLOC || call->kind == CALL_COMMIT || call->kind == CALL_RANGE_CREATE;
+    KIT_THREAD(.plain = !trial_passes_all(call->trial) && trial_is_plain(call),
+               .sleep_tag = has_tag ? trial_sleep_tag(call) : mend_process_own_marks()->sleep_tag);
     enter_scope(op);
     mend_stack_set_source(op->slot % 3 == 0 ? number_stack : NULL, NULL, 1);
 }

@@ -73,7 +73,8 @@ static void call_pool(trial_call *call, mend_pool *pool)
         trial_read_failure(call);
     }
     if (*mend_process_callback_depth() > 0) {
-        mend_set_sleep_tag(outer_tag); /* a callback leaves the thread as it was */
+        mend_process_own_marks()->sleep_tag =
+            outer_tag; /* a callback leaves the thread as it was */
     }
 }
 

@@ -86,7 +86,7 @@ static void fill(trial *t, int pool)
     size_bytes = trial_passes_all(t) ? trial_plain_largest(t, pool) : size_bytes;
     mend_stream stream = trial_handle(t, 0, false);
     void *pointer = NULL;
-    mend_set_plain(0);
+    mend_set_alloc_options(NULL, NULL);
     if (size_bytes == 0) {
         return;
     }

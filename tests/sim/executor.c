@@ -194,7 +194,7 @@ static bool open_pools(trial *t)
 
 static void close_world(trial *t)
 {
-    mend_set_sleep_tag(0); /* of a commit: others place as if nothing will sleep */
+    mend_set_alloc_options(NULL, NULL); /* of a commit: others place as if nothing will sleep */
     for (int i = 0; i < t->pool_count; i++) {
         mend_pool_destroy(t->pools[i].pool);
     }

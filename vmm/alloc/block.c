@@ -72,11 +72,13 @@ static mend_result place_at(mend_heap *heap, mend_request *request, mend_span **
     return MEND_OK;
 }
 
-/* The tag of the thread, which is there for sleep alone; that of the options, once the pool has
+/* The sleep tag of the request or of the thread; that of the options, once the pool has
  * slept. What graphs use without a tag sleeps by a rule of its own. */
 static uint64_t home_of(mend_heap *heap, const mend_terms *terms, mend_order order, bool has_marks)
 {
-    const uint64_t own = has_marks ? mend_process_marks().sleep_tag : 0;
+    const uint64_t own = terms->sleep_tag != 0 ? terms->sleep_tag
+                         : has_marks           ? mend_process_own_marks()->sleep_tag
+                                               : 0;
     const uint64_t home = own == 0 && heap->counters.sleeps > 0 ? terms->tag : own;
     heap->search.has_homes |= home != 0;
     const bool is_for_graphs = order.capture != 0 || terms->graph_pool != 0;
@@ -116,10 +118,11 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
         .zone = is_small ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
         .owner = terms->graph_pool,
         .in_one_chunk = in_one_chunk,
-        .is_plain = has_marks && mend_process_own_marks()->is_plain,
+        .is_plain = terms->is_plain || (has_marks && mend_process_own_marks()->is_plain),
         .home = home_of(heap, terms, order, has_marks),
         .at = terms->at,
         .tag = terms->tag,
+        .sleep_tag = terms->sleep_tag,
         .stack = stack,
     };
     mend_span *span = NULL;

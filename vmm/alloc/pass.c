@@ -1,7 +1,7 @@
 /*
  * Blocks that are passed through to the driver: each is an allocation of its own, which a free
  * gives back at once. All blocks of a pool are where the device has no virtual memory or the
- * program wants none (mend_pool_config.plain), and others while a thread says so (mend_set_plain).
+ * program wants none (mend_pool_config.plain), and others by mend_alloc_options.plain.
  *
  * Such a block is a live span in a zone of its own, alone in its segment, without a chunk: so walks
  * over blocks meet it, and the pointer map has it. Its bytes count in the limit beside chunks.

@@ -441,6 +441,7 @@ typedef struct mend_terms {
                           * decides */
     uint64_t at;         /* the block's address; 0: any */
     uint64_t tag;        /* the program's number for the block; 0: none */
+    uint64_t sleep_tag;  /* 0: the thread decides */
     bool in_one_chunk, is_plain;
 } mend_terms;
 

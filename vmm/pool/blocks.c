@@ -57,7 +57,8 @@ static bool are_usual(const mend_terms *terms)
 {
     return mend_is_power_of_two(terms->alignment_bytes) &&
            terms->alignment_bytes <= MEND_GRANULE_BYTES && terms->graph_pool == 0 &&
-           terms->tag == 0 && terms->at == 0 && !terms->in_one_chunk;
+           terms->tag == 0 && terms->sleep_tag == 0 && terms->at == 0 && !terms->in_one_chunk &&
+           !terms->is_plain;
 }
 
 mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream, void **pointer)
@@ -70,8 +71,7 @@ mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
     if (mend_process_has_marks()) {
         const mend_thread_marks *own = mend_process_own_marks();
         asks_more = own->in_one_chunk || own->is_plain ||
-                    own->alignment_bytes > MEND_GRANULE_BYTES ||
-                    mend_process_marks().sleep_tag != 0;
+                    own->alignment_bytes > MEND_GRANULE_BYTES || own->sleep_tag != 0;
         mend_pool_ask_stack(size_bytes);
     }
     MEND_TRY(mend_pool_take(pool));
@@ -101,13 +101,17 @@ static mend_result read_options(const mend_pool *pool, mend_stream stream,
                     "mend_alloc_options.address is not aligned to alignment_bytes and 512");
     MEND_INVALID_IF(options.in_one_chunk < -1 || options.in_one_chunk > 1,
                     "mend_alloc_options.in_one_chunk is not -1, 0 or 1");
+    MEND_INVALID_IF(options.plain < -1 || options.plain > 1,
+                    "mend_alloc_options.plain is not -1, 0 or 1");
     MEND_INVALID_IF(options.in_one_chunk == 1 && at != 0,
                     "mend_alloc_options: in_one_chunk does not go with an address");
     *terms = (mend_terms){.alignment_bytes = alignment,
                           .graph_pool = options.graph_pool != NULL ? options.graph_pool->number : 0,
                           .at = at,
                           .tag = options.tag,
-                          .in_one_chunk = options.in_one_chunk == 1};
+                          .sleep_tag = options.sleep_tag,
+                          .in_one_chunk = options.in_one_chunk == 1,
+                          .is_plain = options.plain == 1};
     return MEND_OK;
 }
 
@@ -145,18 +149,23 @@ mend_result mend_set_alloc_options(const mend_alloc_options *options, mend_alloc
                     "mend_set_alloc_options: the alignment is no power of two up to 2^40");
     MEND_INVALID_IF(all.in_one_chunk < -1 || all.in_one_chunk > 1,
                     "mend_alloc_options.in_one_chunk is not -1, 0 or 1");
+    MEND_INVALID_IF(all.plain < -1 || all.plain > 1, "mend_alloc_options.plain is not -1, 0 or 1");
     MEND_INVALID_IF(before != NULL && !MEND_STRUCT_IS_WHOLE(before),
                     "mend_set_alloc_options: before->struct_size is wrong: begin with "
                     "MEND_ALLOC_OPTIONS_INIT");
     if (before != NULL) {
         const mend_alloc_options had = {.struct_size = sizeof(had),
                                         .alignment_bytes = own->alignment_bytes,
-                                        .in_one_chunk = own->in_one_chunk};
+                                        .in_one_chunk = own->in_one_chunk,
+                                        .plain = own->is_plain,
+                                        .sleep_tag = own->sleep_tag};
         mend_struct_write(before, &had, sizeof(had));
     }
     own->alignment_bytes = alignment;
     own->in_one_chunk = all.in_one_chunk == 1;
-    if (alignment != 0 || own->in_one_chunk) {
+    own->is_plain = all.plain == 1;
+    own->sleep_tag = all.sleep_tag;
+    if (alignment != 0 || own->in_one_chunk || own->is_plain || own->sleep_tag != 0) {
         atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
     }
     return MEND_OK;
@@ -269,15 +278,4 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
         mend_struct_write(info, &all, sizeof(all));
     }
     return mend_pool_leave(pool, result);
-}
-
-int mend_set_plain(int is_plain)
-{
-    mend_thread_marks *own = mend_process_own_marks();
-    const int before = own->is_plain;
-    own->is_plain = is_plain != 0;
-    if (own->is_plain) {
-        atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
-    }
-    return before;
 }

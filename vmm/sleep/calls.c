@@ -6,17 +6,6 @@
 #include "base/struct_size.h"
 #include "pool/pool.h"
 
-uint64_t mend_set_sleep_tag(uint64_t tag)
-{
-    mend_thread_marks *own = mend_process_own_marks();
-    uint64_t before = own->sleep_tag;
-    own->sleep_tag = tag;
-    if (tag != 0) {
-        atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
-    }
-    return before;
-}
-
 /* ---- sleep ----------------------------------------------------------------------------------- */
 
 static bool is_keep(int keep)

@@ -111,8 +111,7 @@ typedef struct mend_pool_config {
                                   * where they may not (docs/troubleshooting.md). NULL: none */
     uint64_t in_one_chunk_bytes; /* blocks from this size on are in_one_chunk, as mend_alloc_options
                                   * says, unless they have an address. 0: none */
-    int plain;                   /* 1: each block is an allocation of cuMemAlloc of its own, as for
-                                  * a thread after mend_set_plain. 0: off */
+    int plain;                   /* 1: all blocks are plain, as mend_alloc_options says. 0: off */
     int growth_percent;          /* 100 to 10000, of the most bytes that were live: once the pool
                                   * would hold more, a stream waits on the device for what others
                                   * freed longest ago, before the pool grows. docs/tuning.md says
@@ -136,7 +135,7 @@ typedef struct mend_pool_config {
  *
  * Where the driver has no virtual memory management the pool passes each request through to the
  * driver (cuMemAllocAsync if the device has memory pools, else cuMemAlloc), and a warning of the
- * log says so: see mend_set_plain for what such blocks cannot do.
+ * log says so: see mend_alloc_options.plain for what such blocks cannot do.
  */
 MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool **pool);
 
@@ -197,10 +196,16 @@ typedef struct mend_alloc_options {
     int in_one_chunk;            /* 1: the block lies in one physical allocation, and pins it
                                   * (mend_pin). 0: if the pool's in_one_chunk_bytes or
                                   * mend_set_alloc_options says so */
+    int plain;                   /* 1: the block is an allocation of cuMemAlloc of its own, and not
+                                  * a part of mapped memory: for cudaIpcGetMemHandle and libraries
+                                  * that take no mapped memory, such as older MPI. 0: if the pool or
+                                  * mend_set_alloc_options says so */
+    uint64_t sleep_tag;          /* the number by which the block sleeps (mend_sleep). 0: that of
+                                  * mend_set_alloc_options, or else `tag` */
 } mend_alloc_options;
 #define MEND_ALLOC_OPTIONS_INIT                                                                    \
     {                                                                                              \
-        sizeof(mend_alloc_options), 0, NULL, 0, NULL, 0                                            \
+        sizeof(mend_alloc_options), 0, NULL, 0, NULL, 0, 0, 0                                      \
     }
 
 /*
@@ -210,37 +215,40 @@ typedef struct mend_alloc_options {
  * block in one chunk takes the locks of a thread that makes room. Results as mend_alloc;
  * MEND_ERROR_INVALID_ARGUMENT also for another alignment, a graph pool of another pool, a graph
  * pool with MEND_NO_STREAM, an address that is not aligned or with in_one_chunk;
- * MEND_ERROR_NOT_SUPPORTED (the block is passed through, see mend_set_plain).
+ * MEND_ERROR_NOT_SUPPORTED (a plain block with an address, an alignment above 512, a graph pool or
+ * a captured stream).
+ *
+ * A plain block costs a driver call, and its free waits for all work of the device, as cuMemFree.
+ * It counts in the limit. Of the pool's idle chunks, and of those of other pools of the device, as
+ * much goes back as the driver lacks. It neither sleeps nor is moved, exported (mend_share.h) or
+ * pinned, and is of no graph pool. mend_free and mend_record_stream with a captured stream are
+ * MEND_ERROR_NOT_SUPPORTED: a graph would use the block after its end. A pointer that was freed is
+ * MEND_ERROR_FOREIGN_POINTER.
  */
 MEND_API mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                      const mend_alloc_options *options, void **pointer);
 
 /*
- * From now on every block that the calling thread allocates, from any pool and by any hook, has at
- * least this alignment and, with in_one_chunk 1, lies in one physical allocation; NULL: no more
- * than each call asks for. For memory that a framework allocates and another library registers.
+ * Sets what each block that the calling thread allocates from now on has at least, from any pool
+ * and by any hook: this alignment, in_one_chunk, plain, and the sleep tag. NULL: no more than each
+ * call asks for. *before (may be NULL) gets what held until now: read it with `options` NULL,
+ * change a field, and set it again, where code around yours may have set others.
+ *
+ * The sleep tag holds for pages of ranges that the thread commits, too. A page without one has that
+ * of the thread that created its range, or else mend_range_options.tag. The sleep tag of a block
+ * does not change, that of a page until its decommit. Where memory is told apart by tags
+ * (mend_get_owners, events, recordings), memory without a tag counts for its sleep tag. Blocks with
+ * one lie in chunks where no others do, so that these can sleep; those with the tag of their
+ * options, once the pool has slept. Where a request would wait or fail otherwise, they share
+ * chunks.
+ *
  * Blocks at an address, an allocator that is set (mend_set_allocator) and devices without virtual
- * memory, whose blocks are one allocation each, are not concerned. *before (may be NULL) gets what
- * held before. No lock, no driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: also if a graph pool,
- * a tag or an address is set, which hooks use themselves.
+ * memory are not concerned by alignment and in_one_chunk. No lock, no driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT: also if a graph pool, a tag or an address is set, which hooks use
+ * themselves.
  */
 MEND_API mend_result mend_set_alloc_options(const mend_alloc_options *options,
                                             mend_alloc_options *before);
-
-/*
- * Says whether the blocks that the calling thread allocates from now on, in any pool, are *plain*:
- * each an allocation of cuMemAlloc of its own, and not a part of mapped memory. Returns what it was
- * before, to be set again. For cudaIpcGetMemHandle and libraries that take no mapped memory, such
- * as older MPI. Such blocks count in the limit. Of the pool's idle chunks, and of those of other
- * pools of the device, as much goes back as the driver lacks.
- *
- * Cost: a driver call for each block; a free waits for all work of the device, as cuMemFree. Plain
- * blocks neither sleep nor are moved, exported (mend_share.h) or pinned, and are of no graph pool.
- * With an address, an alignment above 512, a graph pool or a captured stream an allocation is
- * MEND_ERROR_NOT_SUPPORTED, and so are mend_free and mend_record_stream with a captured stream: a
- * graph would use the block after its end. A pointer that was freed is MEND_ERROR_FOREIGN_POINTER.
- */
-MEND_API int mend_set_plain(int is_plain);
 
 /*
  * Frees a block. The caller guarantees that all use of it precedes this point of `stream`, or was

@@ -189,7 +189,7 @@ enum { MEND_BY_SCOPE = 1, MEND_BY_TAG = 2, MEND_BY_STREAM = 4, MEND_BY_STACK = 8
  * Lists the owners of the pool's memory, in falling order of bytes: see mend_owner. `by` is a sum
  * of MEND_BY_...; 0: scope, tag and stack. Blocks that have none of these are told apart by their
  * size; a stream each block has, MEND_NO_STREAM is one. A block without a tag of its own counts for
- * its sleep tag (mend_set_sleep_tag), here and in all other figures by tag. Blocks beyond 1,024
+ * its sleep tag (mend_alloc_options), here and in all other figures by tag. Blocks beyond 1,024
  * owners count as blocks of up to a power of two. An owner is a suspect of a leak if it has kept
  * blocks of at least half of the time: of 24 stretches of equally many allocations, without the
  * first four and the last, a quarter of the growth in either half, 1 MiB and 0.5 % of the peak at

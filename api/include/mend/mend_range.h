@@ -39,7 +39,7 @@ typedef struct mend_range_options {
                           * which is usually 2 MiB. 0: one page of the device. Large pages need
                           * fewer calls of the driver; small ones leave less memory unused */
     uint64_t tag;        /* the program's number for the range; 0: none. Also the sleep tag of its
-                          * pages, unless a thread has one: see mend_set_sleep_tag */
+                          * pages, unless a thread has one: see mend_set_alloc_options */
 } mend_range_options;
 #define MEND_RANGE_OPTIONS_INIT                                                                    \
     {                                                                                              \

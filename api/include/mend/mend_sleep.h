@@ -13,19 +13,6 @@ extern "C" {
 
 /* ---- sleep and wake -------------------------------------------------------------------------- */
 
-/*
- * Sets the sleep tag of the calling thread, and returns the one before: a number for all blocks
- * that the thread allocates from now on, from any pool and by any front door, and for all pages of
- * ranges that it commits. 0: none, as at first. A block without one has its mend_alloc_options.tag
- * as sleep tag; a page that of the thread that created its range, or else mend_range_options.tag.
- * The tag of a block does not change, that of a page until its decommit. Where memory is told apart
- * by tags (mend_get_owners, events, recordings), a block or page without a tag of its own counts
- * for its sleep tag, which mend_set_name gives a name. Blocks with one lie in chunks where no
- * others do, so that these can sleep; those with the tag of their options, once the pool has slept.
- * Where a request would wait or fail otherwise, tags share chunks. No lock, no driver call.
- */
-MEND_API uint64_t mend_set_sleep_tag(uint64_t tag);
-
 /* The fate of the contents of a block that sleeps. A block whose contents were dropped, or a
  * part of them, says so from then on, asleep and awake (mend_block_info.contents_dropped), until it
  * is freed, or one later sleep keeps all of it: Mend does not see writes. */
@@ -105,7 +92,8 @@ typedef struct mend_sleep_report {
  *
  * Memory goes back in complete chunks: one in which a block stays awake stays too, and the report
  * says how many bytes did. Blocks with the sleep tag of their thread lie in chunks without others
- * (mend_set_sleep_tag), so all of them sleep. A block over several chunks sleeps as far as they do.
+ * (mend_set_alloc_options), so all of them sleep. A block over several chunks sleeps as far as they
+ * do.
  *
  * A sleeping block may be freed, on any stream, a page decommitted, and both described; it may not
  * be used, and calls that need its memory fail with MEND_ERROR_ASLEEP. Other blocks are allocated

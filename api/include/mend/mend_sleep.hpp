@@ -15,12 +15,21 @@ namespace mend
 class sleep_tag
 {
   public:
-    explicit sleep_tag(std::uint64_t tag) noexcept : before_(mend_set_sleep_tag(tag)) {}
-    ~sleep_tag() { mend_set_sleep_tag(before_); }
+    explicit sleep_tag(std::uint64_t tag) noexcept : before_(exchange(tag)) {}
+    ~sleep_tag() { exchange(before_); }
     sleep_tag(const sleep_tag &) = delete;
     sleep_tag &operator=(const sleep_tag &) = delete;
 
   private:
+    static std::uint64_t exchange(std::uint64_t tag) noexcept
+    {
+        mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+        mend_set_alloc_options(nullptr, &options);
+        std::swap(tag, options.sleep_tag);
+        mend_set_alloc_options(&options, nullptr);
+        return tag;
+    }
+
     std::uint64_t before_;
 };
 

@@ -183,17 +183,26 @@ def alloc_options(*, in_one_chunk: bool = False, alignment: int = 0) -> Iterator
     each, and begins at a multiple of `alignment` (a power of two; 0: 512), for libraries that
     register memory. Other threads are not affected. At its end what held before is back. A function
     can be decorated with it. Raises ValueError."""
-    options = _structures.made("mend_alloc_options")
-    options.alignment_bytes = amount_of("alignment", alignment)
-    options.in_one_chunk = int(in_one_chunk)
-    if options.alignment_bytes & (options.alignment_bytes - 1) or alignment > 1 << 40:
+    size = amount_of("alignment", alignment)
+    if size & (size - 1) or size > 1 << 40:
         raise ValueError(f"mend: alignment is {alignment}; it takes a power of two up to 2**40")
-    before, call = _structures.made("mend_alloc_options"), function("mend_set_alloc_options")
-    check(call(ctypes.byref(options), ctypes.byref(before)))
+    options = {"alignment_bytes": size, "in_one_chunk": int(in_one_chunk)}
+    before = {field: set_option(field, value) for field, value in options.items()}
     try:
         yield
     finally:
-        check(call(ctypes.byref(before), None))
+        for field, value in before.items():
+            set_option(field, value)
+
+
+def set_option(field: str, value: int) -> int:
+    """Sets one of the thread's mend_alloc_options; returns what it was."""
+    options, call = _structures.made("mend_alloc_options"), function("mend_set_alloc_options")
+    check(call(None, ctypes.byref(options)))
+    before = getattr(options, field)
+    setattr(options, field, value)
+    check(call(ctypes.byref(options), None))
+    return before
 
 
 def current_device() -> int:

@@ -176,10 +176,8 @@ def plain() -> Iterator[None]:
     """What this thread allocates inside the `with` is plain memory: each block is an allocation of
     cuMemAlloc, for cudaIpcGetMemHandle and older MPI (docs/sharing.md). Other threads are not
     affected. A free of such a block waits for the device."""
-    call = _library.load("mend").mend_set_plain
-    call.restype, call.argtypes = ctypes.c_int, [ctypes.c_int]
-    before = call(1)
+    before = _devices.set_option("plain", 1)
     try:
         yield
     finally:
-        call(before)
+        _devices.set_option("plain", before)

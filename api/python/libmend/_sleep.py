@@ -66,7 +66,7 @@ class TagUsage(NamedTuple):
 
 
 def tag_number(tag: Tag) -> int:
-    """The number that a tag is for mend_set_sleep_tag: a number itself, and of a name always the
+    """The number that a tag is for mend_alloc_options: a number itself, and of a name always the
     same one, in every process. Raises TypeError or ValueError."""
     if isinstance(tag, str):
         return number_of(tag, tag)
@@ -283,11 +283,9 @@ def _warn_of_unmatched(call: str, names: Iterable[Tag], report: ctypes.Structure
 
 
 def set_tag(number: int) -> int:
-    """mend_set_sleep_tag of this thread; returns the one before."""
+    """Sets the sleep tag of this thread; returns the one before."""
     tell_name(number)
-    call = _library.load("mend").mend_set_sleep_tag
-    call.restype, call.argtypes = ctypes.c_uint64, [ctypes.c_uint64]
-    return call(number)
+    return _devices.set_option("sleep_tag", number)
 
 
 def _several(tags: Tags) -> list[Tag]:

@@ -53,17 +53,17 @@ KIT_TEST(pool_owners, what_has_no_tag_counts_for_its_sleep_tag)
     mend_range *range = NULL;
     mend_range_info info = MEND_RANGE_INFO_INIT;
     EXPECT_OK(mend_history_start(w->pool, 100));
-    mend_set_sleep_tag(5);
+    KIT_THREAD(.sleep_tag = 5);
     void *block = alloc_as(w, NULL, 0, 4 * MEND_MIB);
     alloc_as(w, NULL, 7, MEND_MIB);
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
     EXPECT_OK(mend_range_create(w->pool, 64 * MEND_MIB, NULL, &range));
     EXPECT_OK(mend_range_get_info(range, &info));
     for (uint64_t i = 0; i < 3; i++) { /* neighbours of two tags */
-        mend_set_sleep_tag(i < 2 ? 6 : 5);
+        KIT_THREAD(.sleep_tag = i < 2 ? 6 : 5);
         EXPECT_OK(mend_range_commit(range, i * info.page_bytes, info.page_bytes, S(0)));
     }
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
     EXPECT_OK(mend_set_name(MEND_NAME_TAG, 5, "weights"));
     EXPECT_OK(mend_get_owners(w->pool, MEND_BY_TAG, h, sizeof(*h), MOST, &count));
     ASSERT_U64_EQ(3, count);
@@ -412,9 +412,9 @@ KIT_TEST(pool_owners, a_sum_in_steps_is_that_of_all_at_once)
     mend_range *range = NULL;
     kit_alloc_row(w, blocks, 40, 100 * KIB, S(0));
     alloc_as(w, "step", 7, 5 * MEND_MIB);
-    mend_set_sleep_tag(3);
+    KIT_THREAD(.sleep_tag = 3);
     alloc_as(w, NULL, 0, 2 * MEND_MIB);
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
     EXPECT_OK(mend_range_create(w->pool, 4 * MEND_MIB, NULL, &range));
     EXPECT_OK(mend_range_commit(range, 0, MEND_MIB, S(0)));
     kit_use(w, S(1), alloc_as(w, NULL, 0, 3 * MEND_MIB), 3 * MEND_MIB, 1000);

@@ -85,9 +85,9 @@ KIT_TEST(pool_scopes, pages_of_ranges_count)
     EXPECT_OK(mend_range_get_info(range, &info));
     EXPECT_OK(mend_scope_push("cache", 0));
     EXPECT_OK(mend_range_commit(range, 0, info.page_bytes, NULL));
-    mend_set_sleep_tag(7); /* the thread's other mark is no obstacle */
+    KIT_THREAD(.sleep_tag = 7); /* the thread's other mark is no obstacle */
     EXPECT_OK(mend_range_commit(range, info.page_bytes, info.page_bytes, NULL));
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
     EXPECT_OK(mend_scope_pop());
     EXPECT_FIELDS(scope_of(w, "", "cache"), own_live_bytes, 2 * info.page_bytes, own_live_blocks,
                   2);

@@ -81,9 +81,9 @@ static void live_and_end(mend_world *w)
     mend_sleep_tag_info info;
     mend_pool *pool = kit_pool(w);
     EXPECT_OK(mend_add_pressure_callback(pool, kit_count_pressure, &calls));
-    mend_set_sleep_tag(1);
+    KIT_THREAD(.sleep_tag = 1);
     void *block = kit_alloc_from(pool, MEND_MIB, NULL);
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
     EXPECT_OK(mend_get_sleep_tags(pool, &info, sizeof(info), 1, &count));
     EXPECT_U64_EQ(1, count);
     EXPECT_OK(mend_free(pool, block, NULL));

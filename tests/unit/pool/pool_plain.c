@@ -19,7 +19,7 @@ typedef enum way { BY_POOLS, WITHOUT_POOLS, BY_CONFIG, BY_THREAD } way;
 /* The device has the allocations that the pool knows. */
 static void close_plain(mend_world *w)
 {
-    mend_set_plain(0);
+    mend_set_alloc_options(NULL, NULL);
     EXPECT_OK(mend_validate(w->pool));
     EXPECT_LEDGER(w, violations, 0, plain_allocations, mend_world_stats(w).passed_blocks);
     EXPECT_OK(mend_pool_destroy(w->pool));
@@ -37,7 +37,7 @@ static bool open_plain(mend_world *w, way how, uint64_t limit_bytes)
     w->pool_config.limit_bytes = limit_bytes;
     w->pool_config.plain = how == BY_CONFIG;
     const bool is_open = mend_world_open(w);
-    mend_set_plain(how == BY_THREAD);
+    KIT_THREAD(.plain = how == BY_THREAD);
     return is_open;
 }
 
@@ -154,16 +154,17 @@ PLAIN_TEST(the_room_is_what_the_driver_gives, WITHOUT_POOLS, 0)
 PLAIN_TEST(chunks_give_what_a_plain_block_lacks, BY_THREAD, 10 * MEND_MIB)
 {
     void *none = NULL;
-    mend_set_plain(0);
+    mend_set_alloc_options(NULL, NULL);
     void *in_chunk = kit_alloc(w, 8 * MEND_MIB, NULL);
     kit_free(w, kit_alloc(w, MEND_MIB, NULL), NULL);
-    mend_set_plain(1);
-    kit_alloc(w, 2 * MEND_MIB, NULL);
+    EXPECT_OK(mend_alloc_with(w->pool, 2 * MEND_MIB, NULL,
+                              KIT_OPTIONS(mend_alloc_options, .plain = 1), &none));
+    KIT_THREAD(.plain = 1);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, MEND_MIB, NULL, &none));
     kit_free(w, in_chunk, NULL);
     kit_alloc(w, 8 * MEND_MIB, NULL);
     EXPECT_STATS(w, passed_bytes, 10 * MEND_MIB, reserved_bytes, 10 * MEND_MIB);
-    mend_set_plain(0);
+    mend_set_alloc_options(NULL, NULL);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, MEND_MIB, NULL, &none));
 }
 
@@ -171,9 +172,9 @@ PLAIN_TEST(chunks_give_what_a_plain_block_lacks, BY_THREAD, 10 * MEND_MIB)
 PLAIN_TEST(a_peer_pool_gives_what_a_plain_block_lacks, BY_THREAD, 0)
 {
     mend_pool *peer = kit_pool(w);
-    mend_set_plain(0);
+    mend_set_alloc_options(NULL, NULL);
     EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 12 * MEND_MIB, NULL), NULL));
-    mend_set_plain(1);
+    KIT_THREAD(.plain = 1);
     kit_alloc(w, 9 * MEND_MIB, NULL);
     EXPECT_OK(mend_pool_destroy(peer));
 }

@@ -92,9 +92,9 @@ SNAPSHOT_TEST(has_all_that_lives_and_is_held)
     test_recording r;
     EXPECT_OK(mend_scope_push("in the snapshot", 0));
     void *first = kit_alloc(w, 3 * MEND_MIB, NULL);
-    mend_set_sleep_tag(9);
+    KIT_THREAD(.sleep_tag = 9);
     void *second = kit_alloc(w, 1000, S(1));
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
     EXPECT_OK(mend_scope_pop());
     kit_alloc(w, 5 * MEND_MIB, NULL);
     kit_free(w, first, NULL);

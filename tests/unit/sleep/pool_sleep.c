@@ -46,9 +46,9 @@ KIT_LAST_TEST(pool_sleep, work_that_touches_what_sleeps_is_told_its_tag, kit_ope
 {
     w->violations_meant = 1;
     EXPECT_OK(mend_set_name(MEND_NAME_TAG, 7, "weights"));
-    mend_set_sleep_tag(7);
-    char *block = kit_alloc(w, 8 * MEND_MIB, NULL);
-    mend_set_sleep_tag(0);
+    void *block = NULL;
+    EXPECT_OK(mend_alloc_with(w->pool, 8 * MEND_MIB, NULL,
+                              KIT_OPTIONS(mend_alloc_options, .tag = 3, .sleep_tag = 7), &block));
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_STR_EQ("", mend_sim_note_at(w->sim, (uint64_t)(uintptr_t)block));
@@ -73,10 +73,10 @@ KIT_TEST(pool_sleep, what_is_kept_is_read_while_it_sleeps)
         {1, MEND_BACKUP_HOST}, {2, MEND_BACKUP_FILE}, {3, MEND_DISCARD}};
     char *blocks[4];
     for (uint64_t i = 0; i < 4; i++) {
-        mend_set_sleep_tag((i + 1) % 4);
+        KIT_THREAD(.sleep_tag = (i + 1) % 4);
         blocks[i] = kit_alloc_written(w, SIZE, S(0));
     }
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
     EXPECT_OK(mend_sleep(
         w->pool, KIT_OPTIONS(mend_sleep_options, .rules = &rules[2], .rule_count = 1), NULL));
     for (int i = 0; i < 2; i++) {
@@ -122,11 +122,11 @@ SLEEP_TEST(pool_sleep, a_list_tells_how_much_has_which_tag)
     EXPECT_FIELDS(infos[2], tag, 2, live_bytes, HALF * SLEEP_BLOCK, asleep_live_bytes,
                   HALF * SLEEP_BLOCK);
     kit_free(w, plain, NULL);
-    mend_set_sleep_tag(5);
+    KIT_THREAD(.sleep_tag = 5);
     kit_begin_capture(w, S(0));
     kit_leave_in_flight(w, SLEEP_BLOCK, S(0), 10, S(0));
     mend_sim_graph *graph = kit_end_capture(w, S(0));
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
     EXPECT_OK(mend_get_sleep_tags(w->pool, infos, sizeof(infos[0]), 4, &count));
     EXPECT_FIELDS(infos[2], tag, 5, live_bytes, 0, graph_bytes, SLEEP_BLOCK);
     EXPECT_U64_EQ(3, count);

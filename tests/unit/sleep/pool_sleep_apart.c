@@ -8,9 +8,9 @@ enum { TAGS = 3, ROUNDS = 4 };
 /* `tag` 0: none. */
 static void *alloc_tagged(mend_world *w, uint64_t tag, uint64_t size_bytes)
 {
-    mend_set_sleep_tag(tag);
+    KIT_THREAD(.sleep_tag = tag);
     void *block = kit_alloc_written(w, size_bytes, S(0));
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
     return block;
 }
 

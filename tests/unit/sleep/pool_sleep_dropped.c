@@ -16,9 +16,9 @@ SLEEP_TEST(pool_sleep_dropped, the_next_block_there_does_not)
     for (int i = 1; i < SLEEP_BLOCKS; i += 2) {
         void *dropped = r->blocks[i];
         kit_free(w, dropped, NULL);
-        mend_set_sleep_tag(2);
+        KIT_THREAD(.sleep_tag = 2);
         r->blocks[i] = kit_alloc_written(w, SLEEP_BLOCK, NULL);
-        mend_set_sleep_tag(0);
+        mend_set_alloc_options(NULL, NULL);
         EXPECT_PTR_EQ(dropped, r->blocks[i]);
         EXPECT_FALSE(is_dropped(w, r->blocks[i]));
     }

@@ -6,11 +6,11 @@ static const uint64_t size_bytes = 3 * MEND_MIB;
 /* A graph of memory that is free after the capture, which has this sleep tag. */
 static mend_sim_graph *capture_with(mend_world *w, uint64_t tag)
 {
-    mend_set_sleep_tag(tag);
+    KIT_THREAD(.sleep_tag = tag);
     kit_begin_capture(w, S(0));
     kit_leave_in_flight(w, size_bytes, S(0), 10, S(0));
     mend_sim_graph *graph = kit_end_capture(w, S(0));
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
     return graph;
 }
 
@@ -79,9 +79,9 @@ KIT_TEST(pool_sleep_graphs, it_sleeps_by_the_tag_of_the_capture)
 KIT_TEST(pool_sleep_graphs, it_stays_awake_beside_blocks_that_sleep)
 {
     mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, S(0));
-    mend_set_sleep_tag(5);
+    KIT_THREAD(.sleep_tag = 5);
     void *block = kit_alloc(w, 256 * MEND_KIB, S(0));
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
     kit_leave_in_flight(w, 256 * MEND_KIB, S(0), 10, S(0));
     mend_sim_graph *graph = kit_end_captured_graph_pool(w, S(0), graph_pool);
     EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_BACKUP_HOST, ), NULL));

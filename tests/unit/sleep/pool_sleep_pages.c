@@ -53,9 +53,9 @@ SLEEP_RIG_TEST(pool_sleep_pages, pages_are_decommitted_and_committed_again_meanw
     EXPECT_STATS(w, range_free_bytes, 0);
     EXPECT_TRUE(mend_world_check(w));
     commit_and_write(r, 1);
-    mend_set_sleep_tag(1);
+    KIT_THREAD(.sleep_tag = 1);
     commit_and_write(r, 2);
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
     EXPECT_U64_EQ(2 * SLEEP_PAGE, info_of(r->range).mapped_bytes);
     EXPECT_TRUE(mend_world_check(w));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
@@ -151,5 +151,5 @@ SLEEP_RIG_TEST(pool_sleep_pages, a_thousand_cycles_leak_nothing, open_pages(r))
     EXPECT_STATS(w, reserved_bytes, were.reserved_bytes, range_bytes, were.range_bytes);
     EXPECT_STATS(w, wakes, CYCLES);
     kit_release_row(w, blocks, 3, 192 * MEND_KIB, S(0));
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
 }

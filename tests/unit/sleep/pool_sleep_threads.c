@@ -49,11 +49,11 @@ static void fill_others(arena *a)
     EXPECT_OK(mend_free(a->r.w.pool, row, a->r.w.streams[0]));
     for (int i = 0; i < OTHERS; i++) {
         void *block = NULL;
-        mend_set_sleep_tag(3 + (uint64_t)i % 2);
+        KIT_THREAD(.sleep_tag = 3 + (uint64_t)i % 2);
         EXPECT_OK(mend_alloc(a->r.w.pool, OTHER_BYTES, a->r.w.streams[0], &block));
         atomic_init(&a->others[i], block);
     }
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
 }
 
 /* Pages of its own behind those of the rig. */
@@ -78,7 +78,7 @@ static void come_and_go(arena *a, int number)
             commit_or_decommit(a, number, &random);
             continue;
         }
-        mend_set_sleep_tag(3 + mend_test_random_below(&random, 2));
+        KIT_THREAD(.sleep_tag = 3 + mend_test_random_below(&random, 2));
         uint64_t size_bytes = 512 * (1 + mend_test_random_below(&random, 3000));
         void *block = NULL;
         if (mend_alloc(a->r.w.pool, size_bytes, a->r.w.streams[number % 3], &block) != MEND_OK) {

@@ -9,10 +9,10 @@ bool sleep_rig_open(sleep_rig *r)
     }
     r->range = NULL;
     for (int i = 0; i < SLEEP_BLOCKS; i++) {
-        mend_set_sleep_tag(i % 2 == 0 ? 1 : 2);
+        KIT_THREAD(.sleep_tag = i % 2 == 0 ? 1 : 2);
         r->blocks[i] = kit_alloc_written(&r->w, SLEEP_BLOCK, r->w.streams[0]);
     }
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
     return true;
 }
 
@@ -32,12 +32,12 @@ bool sleep_rig_add_pages(sleep_rig *r)
     }
     r->pages = info.base;
     for (int i = 0; i < SLEEP_PAGES; i++) {
-        mend_set_sleep_tag(i % 2 == 0 ? 1 : 2);
+        KIT_THREAD(.sleep_tag = i % 2 == 0 ? 1 : 2);
         EXPECT_OK(
             mend_range_commit(r->range, (uint64_t)i * SLEEP_PAGE, SLEEP_PAGE, r->w.streams[0]));
         sleep_rig_write_page(r, i);
     }
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
     return true;
 }
 

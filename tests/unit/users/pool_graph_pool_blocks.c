@@ -241,10 +241,10 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_checkpoint_is_restored_at_its_addresses)
     void *kept = alloc_in(w, MEND_MIB, S(0), graph_pool);
     void *temporary = alloc_in(w, 3 * MEND_MIB, S(0), graph_pool);
     void *output = NULL;
-    mend_set_sleep_tag(5);
+    KIT_THREAD(.sleep_tag = 5);
     EXPECT_OK(mend_alloc_with(w->pool, 700, S(1),
                               KIT_OPTIONS(mend_alloc_options, .graph_pool = graph_pool), &output));
-    mend_set_sleep_tag(0);
+    mend_set_alloc_options(NULL, NULL);
     kit_use(w, S(0), kept, MEND_MIB, 10);
     free_in(graph_pool, temporary, S(0));
     size_t count = list(graph_pool, checkpoint);

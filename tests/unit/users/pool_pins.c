@@ -327,12 +327,12 @@ KIT_SET_TEST(pool_pins, blocks_lie_in_one_chunk_while_the_thread_asks_for_it, KV
 RIG_TEST(pool_pins, what_a_thread_asks_of_each_block_is_checked)
 {
     mend_alloc_options wrong[] = {
-        {sizeof(wrong[0]), 3, NULL, 0, NULL, 0},
-        {sizeof(wrong[0]), UINT64_C(1) << 41, NULL, 0, NULL, 0},
-        {sizeof(wrong[0]), 0, NULL, 1, NULL, 0},
-        {sizeof(wrong[0]), 0, NULL, 0, r->blocks[0], 0},
-        {sizeof(wrong[0]), 0, NULL, 0, NULL, 2},
-        {0, 0, NULL, 0, NULL, 0},
+        {sizeof(wrong[0]), 3, NULL, 0, NULL, 0, 0, 0},
+        {sizeof(wrong[0]), UINT64_C(1) << 41, NULL, 0, NULL, 0, 0, 0},
+        {sizeof(wrong[0]), 0, NULL, 1, NULL, 0, 0, 0},
+        {sizeof(wrong[0]), 0, NULL, 0, r->blocks[0], 0, 0, 0},
+        {sizeof(wrong[0]), 0, NULL, 0, NULL, 2, 0, 0},
+        {0, 0, NULL, 0, NULL, 0, 0, 0},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         EXPECT_ERROR(INVALID_ARGUMENT, mend_set_alloc_options(&wrong[i], NULL));
