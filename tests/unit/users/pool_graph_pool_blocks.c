@@ -103,6 +103,30 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_restoration_cuts_memory_that_many_stream
     EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
 }
 
+/* A sleep that the driver refused has left the chunk without its mapping. */
+WORLD_64_TEST(pool_graph_pool_blocks, a_restoration_maps_again_what_lacks_its_mapping)
+{
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
+    mend_graph_pool_block blocks[MOST_BLOCKS];
+    alloc_in(w, MEND_MIB, S(0), graph_pool);
+    void *freed = alloc_in(w, MEND_MIB, S(0), graph_pool);
+    EXPECT_U64_EQ(2, list(graph_pool, blocks));
+    free_in(graph_pool, freed, S(0));
+    void *between = kit_alloc(w, 16 * MEND_MIB, S(0));
+    void *other = kit_alloc(w, 16 * MEND_MIB, S(0));
+    kit_free(w, between, S(0));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL)); /* two segments: two calls to unmap */
+    kit_fail(w, "unmap", 1, 1, MEND_DRIVER_UNKNOWN);
+    kit_fail(w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_ERROR(DRIVER, mend_sleep(w->pool, NULL, NULL));
+    mend_sim_clear_faults(w->sim);
+    EXPECT_TRUE(mend_world_stats(w).unmapped_blocks > 0);
+    EXPECT_OK(mend_graph_pool_restore(graph_pool, blocks, sizeof(mend_graph_pool_block), 2));
+    expect_blocks(graph_pool, blocks, 2);
+    kit_free(w, other, S(0));
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
+}
+
 /* Nothing but the request tells the pool of this capture: it must not wait for the context. */
 WORLD_TEST(pool_graph_pool_blocks, a_capture_that_uses_a_named_graph_pool_is_not_spoilt)
 {
