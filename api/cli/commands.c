@@ -33,7 +33,7 @@ static const char status_of_prints[] = "Exit status: 0; 2 bad usage, or not all 
 
 static const mend_command completion_command = {
     .name = "completion",
-    .what = "print what completes command lines in a shell",
+    .what = "print shell completion",
     .arguments = "bash|zsh",
     .about = "Prints what completes command lines of mend. For bash: source <(libmend completion "
              "bash). For zsh: libmend completion zsh >_mend in a folder of $fpath.",

@@ -29,7 +29,7 @@ static const mend_option options[] = {
 
 const mend_command mend_fit_command = {
     .name = "fit",
-    .what = "say whether a PyTorch program fits into a GPU's memory, without one",
+    .what = "say whether a PyTorch program fits into a GPU, without a GPU",
     .arguments = "-- python train.py [arguments]",
     .about = "Says whether a PyTorch program fits into a GPU's memory, without a GPU: what it uses "
              "and holds under each allocator, which lines hold it, the smallest card that is "

@@ -35,7 +35,7 @@ static const mend_option options[] = {
 
 const mend_command mend_top_command = {
     .name = "top",
-    .what = "show what the pools of running processes hold, and who holds it",
+    .what = "show the memory of running processes, and its owners",
     .arguments = "[PID]",
     .about =
         "Lists the pools of all processes that publish them; of one process it shows more. On a "

@@ -30,7 +30,7 @@ static const mend_option options[] = {
 
 const mend_command mend_record_command = {
     .name = "record",
-    .what = "record what Mend does in a program, or say what a recording holds",
+    .what = "record a program, or describe a recording",
     .arguments = "FILE | -- PROGRAM [ARGUMENT...]",
     .about =
         "With a FILE, says what that recording holds. libmend report, libmend replay and libmend "

@@ -42,8 +42,8 @@ static const char *policy_at(size_t index)
 
 static const mend_option options[] = {
     [OPTION_DEVICE] = {"device", "sim|cuda", "a simulated device (default), or the GPU", NULL},
-    [OPTION_ALLOCATOR] = {"allocator", "NAME[,...]",
-                          "who allocates: mend (default), or others of the list below", policy_at},
+    [OPTION_ALLOCATOR] = {"allocator", "NAME[,...]", "mend (default), or others of the list below",
+                          policy_at},
     [OPTION_CAPACITY] = {"capacity", "SIZE[,...]",
                          "the device's memory: bytes, or a number with KiB, MiB, GiB or TiB; 1.05x "
                          "(of what is live at the peak); unlimited (default); fit (the least that "
@@ -54,7 +54,7 @@ static const mend_option options[] = {
     [OPTION_COSTS] = {"costs", "h200|reference|kvcached-a100|FILE",
                       "prices of driver calls: h200 (default), another list, or a file", NULL},
     [OPTION_OTHERS] = {"reserved-by-others", "PERCENT|SIZE",
-                       "what others hold of the device, besides the capacity (0)", NULL},
+                       "memory that other processes hold, besides the capacity (0)", NULL},
     [OPTION_TIMELINE] = {"timeline", "FILE", "write live and reserved memory over time there",
                          NULL},
     [OPTION_CONTENT] = {"content", "none|check|sample",
@@ -67,12 +67,12 @@ static const mend_option options[] = {
                      "on the GPU, run a kernel that streams through memory as well", NULL},
     [OPTION_BALLAST] = {"fill-device", NULL,
                         "on the GPU, take all memory above the capacity, so that it is the driver "
-                        "that refuses, and give no policy a limit",
+                        "that refuses, and set no limit",
                         NULL},
     [OPTION_THREADS] = {"threads", "N", "replay with N threads", NULL},
     [OPTION_TASKS] = {"short-threads", "N",
                       "replay N rows at a time in a thread of their own, on its per-thread stream; "
-                      "it ends without a word to the policy",
+                      "it ends, and the allocator is not told",
                       NULL},
     [OPTION_NO_CONTEXT_EVENTS] = {"no-context-events", NULL,
                                   "the simulated device has no event of a whole context, as before "
@@ -93,7 +93,7 @@ static void print_policies(FILE *out)
 {
     fputs("Columns: reserved, most memory held; x live, over the peak of live memory; driver ms,\n"
           "the sum of prices; 2nd half, that of the second half of the events; alloc p50, median\n"
-          "host time of an allocation.\n\nPolicies:\n",
+          "host time of an allocation.\n\nAllocators:\n",
           out);
     for (const mend_peer_policy *policy = mend_peer_policies; policy->name != NULL; policy++) {
         fprintf(out, "  %-22s %s%s\n", policy->name, policy->what,
@@ -169,7 +169,7 @@ static bool read_policy(const char *name, mend_replay_arguments *arguments)
     }
     for (size_t i = 0; i < arguments->policy_count; i++) {
         if (strcmp(arguments->policies[i], name) == 0) {
-            return fail("a policy is given twice:", name);
+            return fail("an allocator is given twice:", name);
         }
     }
     return true;
@@ -187,7 +187,7 @@ static bool read_policies(char *list, mend_replay_arguments *arguments)
             return false;
         }
         if (arguments->policy_count == MEND_REPLAY_MAX_LIST) {
-            return fail("too many policies at", name);
+            return fail("too many allocators at", name);
         }
         arguments->policies[arguments->policy_count++] = name;
     }

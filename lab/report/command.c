@@ -52,7 +52,7 @@ static const mend_option options[] = {
 
 const mend_command mend_report_command = {
     .name = "report",
-    .what = "say who holds memory in a recording, what grows, and what helps",
+    .what = "show the owners of memory in a recording, leaks, and fixes",
     .arguments = "FILE",
     .about = "Says where the memory of a recorded program is: what failed and why, who holds "
              "memory, what grows, what helps most, and what other allocators need for the same "
