@@ -53,8 +53,8 @@ class Streams:
         self._lock = threading.RLock()  # any allocation may free arrays, and holders with them
 
     def holder(self, device: int, stream) -> object:
-        """The holder of a stream on a device. For a stream of another library, which must call
-        forget itself: the stream."""
+        """The holder of a stream on a device. For a stream of another library, which must
+        unregister it itself: the stream."""
         if isinstance(stream, self._external):
             return stream
         key = (device, self._ptr_of(stream))
