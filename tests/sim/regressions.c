@@ -518,6 +518,11 @@ HOLDS(sim_regressions, a_callback_gives_to_the_limit_what_is_kept_free, "keep_fr
       "FREE amount 5 / ALLOC size 132 / FREE / FOREIGN amount 247 / SET_LIMIT size 1 amount 10 / "
       "ALLOC size 104 amount 48")
 
+HOLDS(sim_rations, a_wake_is_served_by_what_a_member_gives,
+      "device_pages 300, small_request_granules 64, file_percent 100",
+      "RANGE_CREATE / RANGE_CREATE slot 1 size 4 amount 3 / ALLOC size 88 / ALLOC slot 1 size 91 / "
+      "COMMIT alignment 3 amount 117 / SLEEP / MEMBER size 10 amount 222 / WAKE")
+
 /* A fence passed after the last look for an idle chunk. */
 HOLDS(sim_regressions, a_chunk_that_becomes_idle_beside_a_wait_is_found, "streams 3",
       "RANGE_CREATE / GRAPH_POOL_CREATE slot 13 / GRAPH_POOL_BEGIN slot 22 / COMMIT / DECOMMIT "

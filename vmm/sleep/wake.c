@@ -271,6 +271,8 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
     mend_driver_scope_close(heap, &scope);
     seek->needed_bytes = mend_max_u64(w.needed_bytes, heap->device.granularity_bytes);
     seek->lacking_bytes = w.lack.limit_bytes > 0 ? 0 : w.lack.device_bytes;
-    seek->free_bytes = heap->shortage.device_free_bytes;
+    const uint64_t undone_bytes = /* created before the refusal, and free again */
+        mend_lacks_any(w.lack) ? w.needed_bytes - w.reused_bytes - w.left_bytes : 0;
+    seek->free_bytes = heap->shortage.device_free_bytes + undone_bytes;
     return result;
 }
