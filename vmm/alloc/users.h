@@ -73,7 +73,7 @@ struct mend_graph_pool {
     bool is_begun;
     mend_watch watch; /* of its stream, or MEND_EVERY_STREAM; set while it is begun */
 
-    /* Only for a graph pool of a capture, which the pool made (groups.c). */
+    /* Only for a graph pool of a capture, which the pool made (users.c). */
     uint64_t capture;             /* id; 0: the program's own graph pool */
     struct mend_capture_end *end; /* set when the graph has ended */
 };

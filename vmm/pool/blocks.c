@@ -92,7 +92,7 @@ static mend_result read_options(const mend_pool *pool, mend_stream stream,
     mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
     MEND_TRY(mend_pool_read_struct(given, "mend_alloc_options", &options, sizeof(options)));
     MEND_INVALID_IF(options.graph_pool != NULL && options.graph_pool->pool != pool,
-                    "mend_alloc_options.group is of another pool");
+                    "mend_alloc_options.graph_pool is of another pool");
     MEND_INVALID_IF(options.graph_pool != NULL && stream == MEND_NO_STREAM,
                     "a block of a graph pool has a stream, not MEND_NO_STREAM");
     uint64_t alignment = options.alignment_bytes != 0 ? options.alignment_bytes : 1;
