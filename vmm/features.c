@@ -1,7 +1,9 @@
 /* The table of features: what each does at the moments that the core has for it. */
 #include "layout/feature.h"
 
+#include "check/check.h"
 #include "ranges/ranges.h"
+#include "record/record.h"
 #include "share/share.h"
 #include "sleep/keep.h"
 #include "sleep/sleep.h"
@@ -27,4 +29,6 @@ const mend_feature mend_features[MEND_FEATURES] = {
      .settles = OWED(END) | OWED(GRAPHS) | OWED(MEMORY) | OWED(HOST_MEMORY),
      .trim = mend_copies_trim,
      .statistics = mend_sleep_statistics},
+    {.pool = mend_observers_hear},
+    {.pool = mend_checks_hear, .check = mend_checks_of_block},
 };

@@ -29,7 +29,7 @@ KNOWS = {
     "layout": {"ranges": 2, "sleep": 3, "record": 11, "quota": 1},
     "map": {"sleep": 2, "share": 2, "record": 4, "quota": 2},
     "alloc": {"ranges": 2, "record": 24, "quota": 3},
-    "pool": {"record": 18, "check": 11, "quota": 14},
+    "pool": {"record": 10, "quota": 14},
     "ranges": {"share": 1, "record": 3},
     "sleep": {"ranges": 1, "record": 6},
     "share": {"ranges": 8, "record": 1},

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "layout/state.h"
+#include "layout/feature.h"
 #include "mend/mend.h"
 
 /* ---- validate.c ------------------------------------------------------------------------------ */
@@ -33,23 +33,14 @@ bool mend_observe_validate(const mend_heap *heap, char finding[MEND_VALIDATE_FIN
  * `state`. */
 bool mend_observe_validate_sums(const mend_heap *heap, char finding[MEND_VALIDATE_FINDING_BYTES]);
 
+/* Runs the validation of pool/pool.h, under both locks. */
+bool mend_pool_validate(mend_pool *pool, char finding[MEND_VALIDATE_FINDING_BYTES]);
+
 /* ---- checks.c -------------------------------------------------------------------------------- */
 
-/* Starts to check, as the pool is observed. MEND_ERROR_OUT_OF_HOST_MEMORY. */
-mend_result mend_checks_start(mend_pool *pool);
-
-/* The block was allocated in this order. The caller holds `state`, which is released in between.
- * MEND_ERROR_CORRUPTION: it is free again. */
-mend_result mend_checks_alloc(mend_pool *pool, uint64_t address, mend_order order);
-
-/* mend_free, where anything is checked. The caller holds no lock. */
-mend_result mend_checks_free(mend_pool *pool, uint64_t address, mend_order order);
-
-/* Reads the guards of live blocks. MEND_ERROR_CORRUPTION: of the first that was written. The caller
- * holds no lock. */
-mend_result mend_checks_end(mend_pool *pool);
-
-/* Does nothing if nothing is checked. The heap is gone, and the device is open. */
-void mend_checks_stop(mend_pool *pool);
+/* The hooks of the checks: poison and guards begin with the pool, and blocks are checked. As the
+ * pool is left, the guards of live blocks are read. MEND_ERROR_CORRUPTION. */
+mend_result mend_checks_hear(mend_pool *pool, mend_moment moment, const mend_pool_config *config);
+mend_result mend_checks_of_block(mend_pool *pool, bool is_new, uint64_t address, mend_order order);
 
 #endif

@@ -306,7 +306,8 @@ static mend_result check_new(mend_pool *pool, uint64_t address, mend_stream stre
     return result;
 }
 
-mend_result mend_checks_alloc(mend_pool *pool, uint64_t address, mend_order order)
+/* The block is new. The caller holds `state`. */
+static mend_result check_alloc(mend_pool *pool, uint64_t address, mend_order order)
 {
     mend_heap *heap = &pool->heap;
     poison *taken = pool->checks->taken;
@@ -381,7 +382,7 @@ static mend_result check_old(mend_pool *pool, uint64_t address, mend_order order
     return MEND_OK;
 }
 
-mend_result mend_checks_free(mend_pool *pool, uint64_t address, mend_order order)
+static mend_result check_free(mend_pool *pool, uint64_t address, mend_order order)
 {
     mend_heap *heap = &pool->heap;
     mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
@@ -412,9 +413,14 @@ mend_result mend_checks_free(mend_pool *pool, uint64_t address, mend_order order
     return result;
 }
 
+mend_result mend_checks_of_block(mend_pool *pool, bool is_new, uint64_t address, mend_order order)
+{
+    return is_new ? check_alloc(pool, address, order) : check_free(pool, address, order);
+}
+
 /* ---- its life -------------------------------------------------------------------------------- */
 
-mend_result mend_checks_start(mend_pool *pool)
+static mend_result start(mend_pool *pool)
 {
     struct mend_checks *c = calloc(1, sizeof(*c));
     if (c == NULL) {
@@ -428,7 +434,7 @@ mend_result mend_checks_start(mend_pool *pool)
     return MEND_OK;
 }
 
-mend_result mend_checks_end(mend_pool *pool)
+static mend_result read_guards(mend_pool *pool)
 {
     mend_heap *heap = &pool->heap;
     mend_driver_scope scope;
@@ -453,12 +459,9 @@ mend_result mend_checks_end(mend_pool *pool)
     return result;
 }
 
-void mend_checks_stop(mend_pool *pool)
+static void stop(mend_pool *pool)
 {
     struct mend_checks *c = pool->checks;
-    if (c == NULL) {
-        return;
-    }
     const mend_driver *driver = pool->driver;
     if (c->has_stream &&
         driver->context_push(driver, pool->heap.device.context) == MEND_DRIVER_OK) {
@@ -471,4 +474,34 @@ void mend_checks_stop(mend_pool *pool)
     drop(c->taken);
     free(c);
     pool->checks = NULL;
+}
+
+mend_result mend_checks_hear(mend_pool *pool, mend_moment moment, const mend_pool_config *config)
+{
+    (void)config;
+    if (moment == MEND_POOL_BEGINS && pool->observed.checks != 0) {
+        return start(pool);
+    }
+    if (moment == MEND_POOL_IS_LEFT && pool->checks != NULL) {
+        return read_guards(pool);
+    }
+    if (moment == MEND_POOL_ENDED && pool->checks != NULL) {
+        stop(pool);
+    }
+    return MEND_OK;
+}
+
+/* ---- the validation -------------------------------------------------------------------------- */
+
+mend_result mend_validate(mend_pool *pool)
+{
+    MEND_INVALID_IF(pool == NULL, "mend_validate: pool is NULL");
+    MEND_TRY(mend_pool_check_process(pool));
+#ifdef MEND_WITHOUT_VALIDATE
+    return mend_fail(MEND_ERROR_NOT_SUPPORTED, "mend_validate: this library was built without it");
+#else
+    char finding[MEND_VALIDATE_FINDING_BYTES];
+    return mend_pool_validate(pool, finding) ? MEND_OK
+                                             : mend_fail(MEND_ERROR_INTERNAL, "%s", finding);
+#endif
 }

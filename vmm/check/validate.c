@@ -132,3 +132,12 @@ bool mend_observe_validate(const mend_heap *heap, char finding[MEND_VALIDATE_FIN
          "the front cache does not know how scarce memory is");
     return sums_are_right(a);
 }
+
+bool mend_pool_validate(mend_pool *pool, char finding[MEND_VALIDATE_FINDING_BYTES])
+{
+    assert(mend_mutex_none_is_held_from(MEND_RANK_GROW));
+    mend_heap_lock_to_read(&pool->heap);
+    bool is_right = mend_observe_validate(&pool->heap, finding);
+    mend_heap_unlock_after_read(&pool->heap);
+    return is_right;
+}

@@ -15,7 +15,16 @@ typedef struct mend_ending {
     mend_answer first;    /* the first refusal of another call; or OK */
 } mend_ending;
 
-/* Each hook may be NULL. The caller holds both locks, except for `init` and `clear`. */
+/* What happens to a pool, in this order. */
+typedef enum mend_moment {
+    MEND_POOL_IS_MADE, /* soon: the driver is not called yet, and there is no pool: NULL */
+    MEND_POOL_BEGINS,  /* others of the process know it; with its config. It can fail */
+    MEND_POOL_IS_LEFT, /* no other pool visits it any more. It can fail by damage that is found */
+    MEND_POOL_STAYS,   /* after that: a capture forbids its end. It can fail */
+    MEND_POOL_ENDED    /* its heap is gone, and its device is open; or it did not begin */
+} mend_moment;
+
+/* Each hook may be NULL. The caller holds both locks, except for `init`, `clear` and `pool`. */
 typedef struct mend_feature {
     /* The heap begins. */
     void (*init)(mend_heap *heap);
@@ -31,6 +40,14 @@ typedef struct mend_feature {
     /* The program wants memory back: what it keeps to be faster goes. */
     void (*trim)(mend_heap *heap);
 
+    /* Calls on the pool have not begun, or are over. The config: until it begins, then NULL. */
+    mend_result (*pool)(mend_pool *pool, mend_moment moment, const mend_pool_config *config);
+
+    /* Of a pool with checks. A new block: it is told under `state`, which is released in between,
+     * and a failure frees it. Else it frees the block instead of mend_free, without a lock. One row
+     * at most has it. MEND_ERROR_CORRUPTION. */
+    mend_result (*check)(mend_pool *pool, bool is_new, uint64_t address, mend_order order);
+
     /* A block or page that has a mark (is_exported) is not live any more. Under `state`. */
     void (*block_ends)(mend_heap *heap, const mend_span *span);
 
@@ -38,7 +55,7 @@ typedef struct mend_feature {
     void (*statistics)(const mend_heap *heap, mend_stats *stats);
 } mend_feature;
 
-enum { MEND_FEATURES = 3 };
+enum { MEND_FEATURES = 5 };
 extern const mend_feature mend_features[MEND_FEATURES];
 
 /* Calls a hook of each feature that has it. */
@@ -47,6 +64,16 @@ extern const mend_feature mend_features[MEND_FEATURES];
         for (int feature_ = 0; feature_ < MEND_FEATURES; feature_++) {                             \
             if (mend_features[feature_].hook != NULL) {                                            \
                 mend_features[feature_].hook(__VA_ARGS__);                                         \
+            }                                                                                      \
+        }                                                                                          \
+    } while (0)
+
+/* Calls those whose hook returns a result, up to the first failure. */
+#define MEND_FEATURES_TRY(result, hook, ...)                                                       \
+    do {                                                                                           \
+        for (int feature_ = 0; feature_ < MEND_FEATURES && (result) == MEND_OK; feature_++) {      \
+            if (mend_features[feature_].hook != NULL) {                                            \
+                (result) = mend_features[feature_].hook(__VA_ARGS__);                              \
             }                                                                                      \
         }                                                                                          \
     } while (0)

@@ -5,13 +5,21 @@
 #include "base/log.h"
 #include "base/struct_size.h"
 #include "base/words.h"
-#include "check/check.h"
+#include "layout/feature.h"
 #include "pool/pool.h"
 #include "record/record.h"
 
 static bool is_no_stream(mend_stream stream)
 {
     return stream == MEND_NO_STREAM || stream == MEND_EVERY_STREAM;
+}
+
+__attribute__((noinline)) static mend_result check_block(mend_pool *pool, bool is_new,
+                                                         uint64_t address, mend_order order)
+{
+    mend_result result = MEND_OK;
+    MEND_FEATURES_TRY(result, check, pool, is_new, address, order);
+    return result;
 }
 
 /* The allocations that the front cache does not serve. They may take long or fail, so they are
@@ -27,7 +35,7 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
     mend_result result = mend_heap_alloc(&pool->heap, size_bytes, terms, order, &address);
     assert((result == MEND_OK) == (address != 0));
     if (result == MEND_OK && pool->checks != NULL) {
-        result = mend_checks_alloc(pool, address, order);
+        result = check_block(pool, true, address, order);
     }
     if (result == MEND_OK) {
         *pointer = (void *)(uintptr_t)address;
@@ -182,7 +190,7 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
     mend_order order;
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
     if (pool->checks != NULL) {
-        return mend_checks_free(pool, (uint64_t)(uintptr_t)pointer, order);
+        return check_block(pool, false, (uint64_t)(uintptr_t)pointer, order);
     }
     MEND_TRY(mend_pool_take_to_free(pool));
     const mend_result result = mend_heap_free(&pool->heap, (uint64_t)(uintptr_t)pointer, order);

@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "base/struct_size.h"
-#include "check/check.h"
 
 mend_result mend_pool_invalid(const char *what)
 {
@@ -154,17 +153,6 @@ mend_result mend_pool_leave_all_with(mend_pool *pool, mend_result result, void *
     }
     return mend_pool_leave_all(pool, result);
 }
-
-#ifndef MEND_WITHOUT_VALIDATE
-bool mend_pool_validate(mend_pool *pool, char finding[MEND_VALIDATE_FINDING_BYTES])
-{
-    assert(mend_mutex_none_is_held_from(MEND_RANK_GROW));
-    mend_heap_lock_to_read(&pool->heap);
-    bool is_right = mend_observe_validate(&pool->heap, finding);
-    mend_heap_unlock_after_read(&pool->heap);
-    return is_right;
-}
-#endif
 
 void mend_pool_warn_of_limit(mend_pool *pool)
 {

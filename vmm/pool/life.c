@@ -7,10 +7,9 @@
 #include "alloc/users.h"
 #include "base/log.h"
 #include "base/signals.h"
-#include "check/check.h"
+#include "layout/feature.h"
 #include "pool/configuration.h"
 #include "quota/quota.h"
-#include "record/record.h"
 
 /* A larger size in a config is a mistake, and sums of such sizes would overflow. */
 #define LARGEST_CONFIG_BYTES (UINT64_C(1) << 60)
@@ -21,8 +20,6 @@
 
 /* Bytes. Memory of the driver's own has no page; small ones round little. */
 #define PASSED_PAGE_BYTES (64 * MEND_KIB)
-
-#define RECORD_BYTES      (256 * MEND_MIB)
 
 static mend_result check_config(const mend_pool_config *config)
 {
@@ -264,15 +261,11 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
     return result;
 }
 
-/* What the config asks for beside the heap. */
-static mend_result start_others(mend_pool *pool, const mend_pool_config *config)
+static mend_result tell(mend_pool *pool, mend_moment moment, const mend_pool_config *config)
 {
-    const mend_observed *observed = &pool->observed;
-    MEND_TRY(observed->checks != 0 ? mend_checks_start(pool) : MEND_OK);
-    MEND_TRY(config->idle_ms > 0 ? mend_background_thread_start(pool) : MEND_OK);
-    MEND_TRY(config->record != NULL ? mend_recorder_start(pool, config->record, RECORD_BYTES)
-                                    : MEND_OK);
-    return observed->top || observed->snapshots[0] != '\0' ? mend_publisher_open(pool) : MEND_OK;
+    mend_result result = MEND_OK;
+    MEND_FEATURES_TRY(result, pool, pool, moment, config);
+    return result;
 }
 
 /* Makes the pool known to others of the process, and starts its threads. On failure it leaves them
@@ -282,14 +275,15 @@ static mend_result join_process(mend_pool *pool, const mend_pool_config *config)
     mend_callbacks_init(&pool->callbacks);
     mend_process_join(&pool->member);
     mend_result result = mend_peer_devices_meet(pool);
-    result = result == MEND_OK ? start_others(pool, config) : result;
+    result = result == MEND_OK ? tell(pool, MEND_POOL_BEGINS, config) : result;
+    result = result == MEND_OK && config->idle_ms > 0 ? mend_background_thread_start(pool) : result;
     if (result != MEND_OK) {
         const mend_thread_error why = *mend_process_failure(); /* and not what its end fails at */
         mend_background_thread_stop(pool);
         mend_process_leave(&pool->member);
+        (void)tell(pool, MEND_POOL_IS_LEFT, NULL);
         mend_heap_destroy(&pool->heap);
-        mend_checks_stop(pool);
-        mend_recorder_stop(pool);
+        (void)tell(pool, MEND_POOL_ENDED, NULL);
         mend_ration_close(&pool->ration);
         mend_callbacks_destroy(&pool->callbacks);
         *mend_process_failure() = why;
@@ -332,9 +326,7 @@ mend_result mend_pool_create(const mend_pool_config *given, mend_pool **pool)
     if (mend_process_prepare() != MEND_OK) {
         return mend_publish(mend_no_host_memory("a pool"));
     }
-    if (mend_nvtx_load()) {
-        mend_hold_library();
-    }
+    (void)tell(NULL, MEND_POOL_IS_MADE, &config);
     if (config.driver == NULL) {
         MEND_TRY(mend_cuda_driver(&config.driver));
     }
@@ -367,24 +359,21 @@ mend_result mend_pool_destroy(mend_pool *pool)
     MEND_TRY(mend_pool_check_process(pool));
     bool collects = pool->background.runs;
     mend_background_thread_stop(pool);
-    mend_publisher_stop(pool);
     mend_process_leave(&pool->member);
     char remains[MEND_REMAINS_BYTES];
     mend_heap_lock(&pool->heap);
     bool has_blocks = mend_observe_remains(&pool->heap, remains);
     mend_heap_unlock(&pool->heap);
-    const mend_result damage = pool->checks != NULL ? mend_checks_end(pool) : MEND_OK;
+    const mend_result damage = tell(pool, MEND_POOL_IS_LEFT, NULL);
     const mend_thread_error found = *mend_process_failure();
     mend_result result = mend_publish(mend_heap_destroy(&pool->heap));
     if (result == MEND_ERROR_CAPTURING) {
         mend_process_join(&pool->member);
         const bool goes_on = (!collects || mend_background_thread_start(pool) == MEND_OK) &&
-                             mend_publisher_start(pool) == MEND_OK;
+                             tell(pool, MEND_POOL_STAYS, NULL) == MEND_OK;
         return goes_on ? result : mend_publish(mend_process_failure()->result);
     }
-    mend_publisher_close(pool);
-    mend_recorder_stop(pool);
-    mend_checks_stop(pool);
+    (void)tell(pool, MEND_POOL_ENDED, NULL);
     mend_status status = pool->driver->device_close(pool->driver, pool->device);
     if (result == MEND_OK && status != MEND_DRIVER_OK && status != MEND_DRIVER_DEINITIALIZED) {
         result = mend_publish(mend_refused(pool->driver, MEND_ERROR_DRIVER, MEND_CALL_device_close,

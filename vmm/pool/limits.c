@@ -1,5 +1,5 @@
-/* The calls about memory in total: limits, memory given back, the room there is, compaction,
- * statistics and the validation. Figures need `state` alone, all others both locks. */
+/* The calls about memory in total: limits, memory given back, the room there is, compaction
+ * and statistics. Figures need `state` alone, all others both locks. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -11,7 +11,6 @@
 #include "base/signals.h"
 #include "base/struct_size.h"
 #include "base/words.h"
-#include "check/check.h"
 #include "layout/feature.h"
 #include "pool/pool.h"
 #include "quota/quota.h"
@@ -143,19 +142,6 @@ mend_result mend_reset_peak_stats(mend_pool *pool)
     mend_layout_note_peaks(&pool->heap, true);
     mend_heap_unlock(&pool->heap);
     return MEND_OK;
-}
-
-mend_result mend_validate(mend_pool *pool)
-{
-    MEND_INVALID_IF(pool == NULL, "mend_validate: pool is NULL");
-    MEND_TRY(mend_pool_check_process(pool));
-#ifdef MEND_WITHOUT_VALIDATE
-    return mend_fail(MEND_ERROR_NOT_SUPPORTED, "mend_validate: this library was built without it");
-#else
-    char finding[MEND_VALIDATE_FINDING_BYTES];
-    return mend_pool_validate(pool, finding) ? MEND_OK
-                                             : mend_fail(MEND_ERROR_INTERNAL, "%s", finding);
-#endif
 }
 
 /* ---- memory for others ----------------------------------------------------------------------- */

@@ -13,7 +13,6 @@
 #include "base/list.h"
 #include "base/mutex.h"
 #include "base/process.h"
-#include "check/check.h"
 #include "driver/forward.h"
 #include "map/map.h"
 #include "mend/mend.h"
@@ -267,9 +266,6 @@ mend_result mend_pool_leave_of(mend_pool *pool, const void *pointer, mend_result
 /* The same, and after a success fills the struct that the caller gave, NULL for none. */
 mend_result mend_pool_leave_all_with(mend_pool *pool, mend_result result, void *given,
                                      const void *all, size_t all_bytes);
-
-/* Runs the validation of pool/pool.h, under both locks. */
-bool mend_pool_validate(mend_pool *pool, char finding[MEND_VALIDATE_FINDING_BYTES]);
 
 /* ---- callbacks.c ----------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "layout/state.h"
+#include "layout/feature.h"
 #include "mend/mend.h"
 #include "mend/mend_inspect.h"
 
@@ -19,13 +19,13 @@ size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_
 
 /* ---- recorder.c ------------------------------------------------------------------------------ */
 
+/* The hook of the observers: NVTX, the recording and the page begin and end with the pool. */
+mend_result mend_observers_hear(mend_pool *pool, mend_moment moment,
+                                const mend_pool_config *config);
+
 /* Starts to record, see mend_pool_config.record; the path is copied. MEND_ERROR_SYSTEM: no file, or
  * no thread; MEND_ERROR_OUT_OF_HOST_MEMORY. Nothing is left then. */
 mend_result mend_recorder_start(mend_pool *pool, const char *path, uint64_t keep_bytes);
-
-/* Ends it, after all events are written. Does nothing if nothing is recorded. No call on the pool
- * is in progress, and its heap is gone. */
-void mend_recorder_stop(mend_pool *pool);
 
 /* The process ends: all that happened so far is written. Called as the library ends. */
 void mend_recorders_end(void);

@@ -26,6 +26,8 @@
 #include "record/record.h"
 #include "record/recording.h"
 
+#define RECORD_BYTES (256 * MEND_MIB)
+
 enum { PERIOD_MS = 10, MOST_FILES = 256, SUFFIX_BYTES = 16 };
 
 /* The blocks that the events leave alive. */
@@ -318,7 +320,7 @@ static void end_thread(struct mend_recorder *r)
     }
 }
 
-void mend_recorder_stop(mend_pool *pool)
+static void stop(mend_pool *pool)
 {
     struct mend_recorder *r = pool->recorder;
     if (r != NULL) {
@@ -326,6 +328,32 @@ void mend_recorder_stop(mend_pool *pool)
         close_all(r);
         pool->recorder = NULL;
     }
+}
+
+mend_result mend_observers_hear(mend_pool *pool, mend_moment moment, const mend_pool_config *config)
+{
+    switch (moment) {
+    case MEND_POOL_IS_MADE:
+        if (mend_nvtx_load()) {
+            mend_hold_library();
+        }
+        return MEND_OK;
+    case MEND_POOL_BEGINS:
+        MEND_TRY(config->record != NULL ? mend_recorder_start(pool, config->record, RECORD_BYTES)
+                                        : MEND_OK);
+        return pool->observed.top || pool->observed.snapshots[0] != '\0' ? mend_publisher_open(pool)
+                                                                         : MEND_OK;
+    case MEND_POOL_IS_LEFT:
+        mend_publisher_stop(pool);
+        return MEND_OK;
+    case MEND_POOL_STAYS:
+        return mend_publisher_start(pool);
+    case MEND_POOL_ENDED:
+        mend_publisher_close(pool);
+        stop(pool);
+        return MEND_OK;
+    }
+    return MEND_OK;
 }
 
 /* Pools may live on: what happens in them then is not recorded. */
