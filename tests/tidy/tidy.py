@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Rules of the code that no compiler knows: which room may include which, how long files,
-functions and lines are, what the library must not call, what files may know of each other
-(structure.py). Each rule is tried on samples first.
+functions and lines are, what the library must not call, members that messages name, what
+files may know of each other (structure.py). Each rule is tried on samples first.
 
 Usage: tidy.py ROOT
 """
@@ -333,12 +333,29 @@ SAMPLES = [
     (check_opening_comment, "api/cli/a.c", "/* Draws. */\n", []),
 ]
 
+MEMBER = re.compile(r'"(?!mend/)[^"\n/]*\b(mend_\w+)\.(?!(?:h|hpp|c|so)\b)(\w+)')
+
 RULES = [check_includes, check_file_length, check_line_length, check_function_length, check_calls,
          check_static_state, check_unfinished, check_name, check_opening_comment]
 
 
+def unknown_members(texts):
+    """Messages that name a member of a structure which the headers do not have."""
+    known = {word for path, text in texts.items() if path.startswith("api/include/")
+             for word in re.findall(r"\w+", text)}
+    for path, text in texts.items():
+        if path.startswith(("vmm/", "api/hooks/", "api/torch/")):
+            for match in MEMBER.finditer(text):
+                if not {match[1], match[2]} <= known:
+                    yield path, line_of(text, match), f"{match[1]}.{match[2]} is in no header"
+
+
 def samples_that_failed():
     failed = 0
+    sample = {"api/include/a.h": "mend_a { int b; }", "vmm/a.c": '"mend_a.b is"\n"mend_a.d is"\n'}
+    if [number for _, number, _ in unknown_members(sample)] != [2]:
+        print("unknown_members misses its sample")
+        failed += 1
     for rule, path, text, expected in SAMPLES:
         found = [number for number, _ in rule(path, text)]
         if found != expected:
@@ -373,6 +390,7 @@ def main():
         findings += [(path, *finding) for rule in RULES for finding in rule(path, texts[path])]
     tree = structure.Tree(texts, code_of, room_of, ROOMS)
     findings += structure.findings_in(tree, EXEMPT)
+    findings += unknown_members(texts)
     for path, number, message in findings:
         print(f"{path}:{number}: {message}")
     print(f"{len(SAMPLES) + len(structure.SAMPLES)} samples, {len(texts)} files, "
