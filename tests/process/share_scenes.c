@@ -178,15 +178,6 @@ static void expect_unreachable(const side *s, way by, const name *n)
     CHECK(none == NULL);
 }
 
-/* Who imported by fabric handles cannot ask. */
-static void expect_state(const side *s, way by, const void *import, mend_import_state expected)
-{
-    mend_import_state state = 0;
-    const mend_result result = mend_import_get_state(s->pool, import, &state);
-    CHECK(result == (by == BY_FILE ? MEND_OK : MEND_ERROR_NOT_SUPPORTED));
-    CHECK(by == BY_FABRIC || state == expected);
-}
-
 static int entries_of(const char *folder)
 {
     int count = 0;
@@ -291,9 +282,7 @@ static void kill_the_exporter(way by)
     hear(&exporter, &n[1], sizeof(n[1]));
     int files = open_files();
     unsigned char *theirs = import_of(&s, by, &n[0]);
-    expect_state(&s, by, theirs, MEND_IMPORT_EXPORTED);
     await_end(&exporter, true);
-    expect_state(&s, by, theirs, MEND_IMPORT_ORPHANED);
     check_filled(theirs, 1);
     memset(theirs, 7, SIZE_BYTES);
     check_filled(theirs, 7);
@@ -386,7 +375,6 @@ void scene_a_child_of_the_exporter_serves_nobody(void)
     CHECK(kill(exporter.process, SIGKILL) == 0);
     int status = 0;
     CHECK(waitpid(exporter.process, &status, 0) == exporter.process);
-    expect_state(&s, BY_FILE, theirs, MEND_IMPORT_ORPHANED);
     CHECK(mend_import_close(s.pool, theirs, MEND_NO_STREAM) == MEND_OK);
     expect_unreachable(&s, BY_FILE, &n);
     (void)kill(child, SIGKILL);

@@ -307,24 +307,6 @@ static trial_block *known_block(trial *t, const trial_imported *import, int stre
     return NULL;
 }
 
-/* The exporter is asked, which is this process: whether the block lives. */
-static void ask_for_state(trial *t, const trial_imported *import)
-{
-    bool lives = false;
-    mend_import_state state = 0;
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        const trial_block *block = &t->blocks[i];
-        lives |= block->live && block->has_token && block->export_id == import->export_id;
-    }
-    trial_expect(t, "a question for the state of an import",
-                 import->by_fabric ? MEND_ERROR_NOT_SUPPORTED : MEND_OK,
-                 mend_import_get_state(t->pools[import->pool].pool, import->pointer, &state));
-    trial_claim(t, TRIAL_MODEL,
-                import->by_fabric || state == (lives ? MEND_IMPORT_EXPORTED : MEND_IMPORT_FREED),
-                "an import is in state %d, and its block %s", (int)state,
-                lives ? "lives" : "is freed");
-}
-
 /* Its memory is that of the block. */
 bool trial_use_import(trial *t, const operation *op)
 {
@@ -332,9 +314,6 @@ bool trial_use_import(trial *t, const operation *op)
     const int stream = op->stream % t->stream_count;
     if (import == NULL || !trial_is_open(t, stream) || !follow(t, import, stream)) {
         return false;
-    }
-    if (!t->may_be_lost) {
-        ask_for_state(t, import);
     }
     trial_block *block = known_block(t, import, stream);
     trial_call call = {

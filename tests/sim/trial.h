@@ -90,9 +90,9 @@ typedef struct trial_seen {
     X(HISTORY, mend_history_start(pool, call->size_bytes))                                         \
     X(SLEEP, trial_call_sleep(call, pool))                                                         \
     X(WAKE, mend_wake(pool, &call->rules[0].tag, call->count, &call->woken))                       \
-    X(READ_KEPT, mend_read_backup(pool, call->pointer, call->size_bytes, call->host))              \
+    X(READ_KEPT, mend_read_backup(pool, call->pointer, call->size_bytes, call->host, NULL))        \
     X(FIND_KEPT,                                                                                   \
-      mend_get_backup(pool, call->pointer, call->size_bytes, (const void **)&call->host))          \
+      mend_read_backup(pool, call->pointer, call->size_bytes, NULL, (const void **)&call->host))   \
     X(PREPARE_CHECKPOINT, mend_prepare_checkpoint(pool, NULL))                                     \
     X(GRAPH_POOL_CREATE, mend_graph_pool_create(pool, &call->graph_pool))                          \
     X(GRAPH_POOL_BEGIN, mend_graph_pool_begin(call->graph_pool, call->stream))                     \

@@ -249,40 +249,6 @@ mend_result mend_import(mend_pool *pool, const void *token, size_t token_bytes, 
     return result;
 }
 
-/* ---- state ----------------------------------------------------------------------------------- */
-
-/* What the import is known by, copied: the exporter is asked without a lock. */
-static mend_result find_name(mend_pool *pool, const void *pointer, mend_import_name *name)
-{
-    MEND_TRY(mend_pool_enter_all(pool));
-    const mend_imported *import =
-        mend_imports_find_address(&pool->heap, (uint64_t)(uintptr_t)pointer);
-    if (import != NULL) {
-        *name = import->name;
-    }
-    return mend_pool_leave_all(pool, import != NULL ? MEND_OK : no_import(pointer));
-}
-
-mend_result mend_import_get_state(mend_pool *pool, const void *pointer, mend_import_state *state)
-{
-    MEND_INVALID_IF(pool == NULL || pointer == NULL || state == NULL,
-                    "mend_import_get_state: pool, pointer or state is NULL");
-    mend_import_name name = {.number = 0};
-    mend_token_content content;
-    MEND_TRY(find_name(pool, pointer, &name));
-    mend_export_token token;
-    memcpy(token.bytes, name.bytes, sizeof(token.bytes));
-    if (name.number != 0 || !mend_token_read(&token, &content)) {
-        return mend_fail(MEND_ERROR_NOT_SUPPORTED,
-                         "mend_import_get_state: %p was imported by fabric handles: its exporter "
-                         "has no socket to ask",
-                         pointer);
-    }
-    mend_result result = mend_share_ask(&content, MEND_SHARE_PATIENCE_MS, state);
-    mend_publish(result);
-    return result;
-}
-
 /* ---- close ----------------------------------------------------------------------------------- */
 
 /* The stamp behind which the mapping is idle. Without a stream the host waits, and the mapping is

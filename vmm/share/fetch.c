@@ -18,8 +18,6 @@ typedef struct conversation {
     const mend_token_content *token;
     int socket;
     uint64_t end_ms;  /* when the patience ends */
-    bool has_ended;   /* nobody listens for the exporter */
-    bool is_cut;      /* the exporter ended the connection */
     mend_fetched all; /* what the first message says of the chunks */
     uint64_t taken;   /* chunks, */
     uint64_t taken_bytes;
@@ -29,12 +27,6 @@ static mend_result unreachable(const conversation *talk, const char *what)
 {
     return mend_failure(MEND_ERROR_EXPORTER_GONE, "process %llu, which exported the memory, %s",
                         (unsigned long long)talk->token->process, what);
-}
-
-static mend_result cut(conversation *talk, const char *what)
-{
-    talk->is_cut = true;
-    return unreachable(talk, what);
 }
 
 static mend_result refused_by_system(const char *what, int reason)
@@ -75,7 +67,6 @@ static mend_result dial(conversation *talk)
     }
     while (connect(talk->socket, (const struct sockaddr *)&address, length) != 0) {
         if (errno == ECONNREFUSED || errno == ENOENT) {
-            talk->has_ended = true;
             return unreachable(talk, "has ended, or is not in the same network namespace");
         }
         if (errno != EAGAIN && errno != EINTR) {
@@ -90,14 +81,13 @@ static mend_result dial(conversation *talk)
                                                     : unreachable(talk, "runs as another user");
 }
 
-static mend_result ask(conversation *talk, bool asks)
+static mend_result ask(conversation *talk)
 {
-    const mend_share_request request = {MEND_SHARE_MARK, talk->token->key, talk->token->number,
-                                        asks};
+    const mend_share_request request = {MEND_SHARE_MARK, talk->token->key, talk->token->number};
     while (send(talk->socket, &request, sizeof(request), MSG_NOSIGNAL) !=
            (ssize_t)sizeof(request)) {
         if (errno != EAGAIN && errno != EINTR) {
-            return cut(talk, "ended the connection");
+            return unreachable(talk, "ended the connection");
         }
         if (!await_socket(talk, POLLOUT)) {
             return is_late(talk);
@@ -156,7 +146,7 @@ static mend_result receive(conversation *talk, batch *got)
     ssize_t length;
     while ((length = recvmsg(talk->socket, &message, MSG_CMSG_CLOEXEC)) < 0) {
         if (errno != EAGAIN && errno != EINTR) {
-            return cut(talk, "ended the connection");
+            return unreachable(talk, "ended the connection");
         }
         if (!await_socket(talk, POLLIN)) {
             return is_late(talk);
@@ -172,7 +162,7 @@ static mend_result receive(conversation *talk, batch *got)
     if (is_cut) {
         return refused_by_system("file descriptors", EMFILE);
     }
-    return length == 0 ? cut(talk, "freed the memory, or ended the connection")
+    return length == 0 ? unreachable(talk, "freed the memory, or ended the connection")
                        : unreachable(talk, "answers with another version of the library");
 }
 
@@ -223,53 +213,19 @@ static mend_result take_all(conversation *talk, const mend_share_taker *taker)
     return talk->taken_bytes == talk->all.all_bytes ? MEND_OK : is_confused(talk);
 }
 
-static mend_result hear_state(conversation *talk, mend_import_state *state)
-{
-    batch got;
-    MEND_TRY(receive(talk, &got));
-    close_files(&got);
-    *state = got.reply.all.count > 0 ? MEND_IMPORT_EXPORTED : MEND_IMPORT_FREED;
-    return MEND_OK;
-}
-
-/* One conversation: fetches the chunks, or asks for the state. */
-static mend_result converse(conversation *talk, const mend_share_taker *taker,
-                            mend_import_state *state)
-{
-    mend_result result = dial(talk);
-    if (result == MEND_OK) {
-        result = ask(talk, taker == NULL);
-    }
-    if (result == MEND_OK) {
-        result = taker != NULL ? take_all(talk, taker) : hear_state(talk, state);
-    }
-    if (talk->socket >= 0) {
-        close(talk->socket);
-    }
-    return result;
-}
-
 mend_result mend_share_fetch(const mend_token_content *token, uint64_t patience_ms,
                              const mend_share_taker *taker)
 {
     conversation talk = {.token = token, .end_ms = mend_now_ms() + patience_ms};
-    return converse(&talk, taker, NULL);
-}
-
-/* Who ends amid the conversation, or has too many visitors, is asked again. */
-mend_result mend_share_ask(const mend_token_content *token, uint64_t patience_ms,
-                           mend_import_state *state)
-{
-    conversation talk = {.token = token, .end_ms = mend_now_ms() + patience_ms};
-    mend_result result = converse(&talk, NULL, state);
-    while (talk.is_cut && mend_now_ms() < talk.end_ms) {
-        (void)poll(NULL, 0, TRY_AGAIN_MS);
-        talk.is_cut = false;
-        result = converse(&talk, NULL, state);
+    mend_result result = dial(&talk);
+    if (result == MEND_OK) {
+        result = ask(&talk);
     }
-    if (talk.has_ended) {
-        *state = MEND_IMPORT_ORPHANED;
-        result = MEND_OK;
+    if (result == MEND_OK) {
+        result = take_all(&talk, taker);
+    }
+    if (talk.socket >= 0) {
+        close(talk.socket);
     }
     return result;
 }

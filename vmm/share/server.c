@@ -49,7 +49,6 @@ static bool hear(const mend_process_shares *shares, mend_share_visitor *visitor)
         return false;
     }
     visitor->number = request.number;
-    visitor->asks = request.asks != 0;
     return true;
 }
 
@@ -77,9 +76,7 @@ static bool send_some(const mend_published *export, mend_share_visitor *visitor)
     mend_share_files files;
     struct iovec content = {&reply, sizeof(reply)};
     struct msghdr message = {.msg_iov = &content, .msg_iovlen = 1};
-    if (visitor->asks) {
-        reply.all.count = export != NULL ? export->all.count : 0;
-    } else if (export != NULL) {
+    if (export != NULL) {
         prepare(export, visitor->sent, &reply, &files);
         message.msg_control = files.bytes;
         message.msg_controllen = CMSG_SPACE(sizeof(int) * reply.count);
@@ -108,7 +105,7 @@ static void attend(mend_process_shares *shares, mend_share_visitor *visitor, uin
         return;
     }
     const mend_published *export = find(shares, visitor->number);
-    if (export == NULL || visitor->asks) {
+    if (export == NULL) {
         if (visitor->sent == 0) {
             (void)send_some(export, visitor);
         }

@@ -27,7 +27,7 @@
 /* ---- wire.c ---------------------------------------------------------------------------------- */
 
 /* It changes with every change of the structures below. */
-#define MEND_SHARE_MARK UINT64_C(0x32446e656d45584d)
+#define MEND_SHARE_MARK UINT64_C(0x33446e656d45584d)
 
 /* The content of a mend_export_token. */
 typedef struct mend_token_content {
@@ -50,7 +50,6 @@ typedef struct mend_share_request {
     uint64_t mark;
     uint64_t key;
     uint64_t number;
-    uint64_t asks; /* not 0: the answer is one message without chunks: only all.count counts */
 } mend_share_request;
 
 /* The answer: one message after the other, until all chunks are sent. Files of `count` chunks come
@@ -134,11 +133,6 @@ typedef struct mend_share_taker {
  */
 mend_result mend_share_fetch(const mend_token_content *token, uint64_t patience_ms,
                              const mend_share_taker *taker);
-
-/* Asks whether the exporter lives, and exports this still. As above; fetches nothing.
- * MEND_ERROR_EXPORTER_GONE: it does not answer, or is of another user; MEND_ERROR_SYSTEM. */
-mend_result mend_share_ask(const mend_token_content *token, uint64_t patience_ms,
-                           mend_import_state *state);
 
 /* ---- server.c -------------------------------------------------------------------------------- */
 

@@ -127,12 +127,17 @@ mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
     return mend_pool_leave(pool, w.result);
 }
 
-mend_result mend_read_backup(mend_pool *pool, const void *address, uint64_t size_bytes, void *host)
+mend_result mend_read_backup(mend_pool *pool, const void *address, uint64_t size_bytes, void *copy,
+                             const void **host)
 {
-    MEND_INVALID_IF(pool == NULL || host == NULL, "mend_read_backup: pool or host is NULL");
+    MEND_INVALID_IF(pool == NULL || (copy == NULL) == (host == NULL),
+                    "mend_read_backup: pool is NULL, or not one of copy and host is");
+    MEND_INVALID_IF(host != NULL && size_bytes == 0, "mend_read_backup: the size is 0");
+    const uint64_t at = (uint64_t)(uintptr_t)address;
     MEND_TRY(mend_pool_enter_all(pool));
-    return mend_pool_leave_all(
-        pool, mend_sleep_read(&pool->heap, (uint64_t)(uintptr_t)address, size_bytes, host));
+    return mend_pool_leave_all(pool, host != NULL
+                                         ? mend_sleep_find(&pool->heap, at, size_bytes, host)
+                                         : mend_sleep_read(&pool->heap, at, size_bytes, copy));
 }
 
 mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos, size_t info_bytes,
@@ -148,16 +153,6 @@ mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos, siz
     }
     free(found);
     return mend_pool_leave_all(pool, result);
-}
-
-mend_result mend_get_backup(mend_pool *pool, const void *address, uint64_t size_bytes,
-                            const void **host)
-{
-    MEND_INVALID_IF(pool == NULL || host == NULL || size_bytes == 0,
-                    "mend_get_backup: pool or host is NULL, or the size is 0");
-    MEND_TRY(mend_pool_enter_all(pool));
-    return mend_pool_leave_all(
-        pool, mend_sleep_find(&pool->heap, (uint64_t)(uintptr_t)address, size_bytes, host));
 }
 
 mend_result mend_set_backup_cache_limit(mend_pool *pool, uint64_t most_bytes)

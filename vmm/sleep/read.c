@@ -84,7 +84,7 @@ mend_result mend_sleep_find(mend_heap *heap, uint64_t address, uint64_t size_byt
     MEND_TRY(find_part(heap, address, size_bytes, &kept, &piece, &at, &part_bytes));
     if (piece->backup == MEND_BACKUP_FILE || part_bytes < size_bytes) {
         return mend_failure(MEND_ERROR_NOT_SUPPORTED,
-                            "mend_get_backup: what is kept of the memory at 0x%llx is %s",
+                            "mend_read_backup: what is kept of the memory at 0x%llx is %s",
                             (unsigned long long)address,
                             piece->backup == MEND_BACKUP_FILE ? "in a file" : "in several places");
     }

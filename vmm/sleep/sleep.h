@@ -25,7 +25,7 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
 
 /* While bytes are copied, `state` is released. No driver call. */
 
-/* As mend_read_backup, and mend_get_backup. */
+/* As mend_read_backup, for each of its outputs. */
 mend_result mend_sleep_find(mend_heap *heap, uint64_t address, uint64_t size_bytes,
                             const void **host);
 mend_result mend_sleep_read(mend_heap *heap, uint64_t address, uint64_t size_bytes, void *host);

@@ -113,34 +113,6 @@ MEND_API mend_result mend_export(mend_pool *pool, const void *pointer,
 MEND_API mend_result mend_import(mend_pool *pool, const void *token, size_t token_bytes,
                                  void **pointer, uint64_t *size_bytes);
 
-/* ---- the exporter of an import --------------------------------------------------------------- */
-
-/* The state of the memory at its exporter. */
-typedef enum mend_import_state {
-    MEND_IMPORT_EXPORTED = 1, /* the exporter lives, and has not freed the memory */
-    MEND_IMPORT_FREED = 2,    /* it lives, and has freed it: its pool may use it for anything */
-    MEND_IMPORT_ORPHANED =
-        3, /* it has ended, and nobody else uses the memory but other importers */
-} mend_import_state;
-
-/*
- * Whether the exporter of an import still lives, and exports the memory: for a process that keeps
- * imported memory, and wants to find and close imports of the dead. `pointer` is what
- * mend_import returned. In each state the memory is mapped and valid until it is closed. EXPORTED
- * and FREED may be over when the call returns; ORPHANED stays. A child of the exporter does not
- * count as the exporter. A process that has left the exporter's network namespace since the import
- * is told ORPHANED of a living exporter: nobody listens there.
- *
- * Asks the exporter by its socket, for at most ten seconds, without a lock of the pool; opens a
- * file descriptor meanwhile. Usually takes some ten microseconds. No driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (a NULL); MEND_ERROR_FOREIGN_POINTER (the pool has no such import);
- * MEND_ERROR_NOT_SUPPORTED (imported by fabric handles: nobody can be asked);
- * MEND_ERROR_EXPORTER_GONE (it does not answer in time: it may be stopped); MEND_ERROR_SYSTEM (no
- * socket); MEND_ERROR_DEVICE_LOST. On failure *state is as it was.
- */
-MEND_API mend_result mend_import_get_state(mend_pool *pool, const void *pointer,
-                                           mend_import_state *state);
-
 /* ---- the end of an import -------------------------------------------------------------------- */
 
 /*

@@ -72,13 +72,6 @@ class imported
     std::uint64_t size_bytes() const noexcept { return size_bytes_; }
     /* From now on `stream` is the one behind whose work it is closed. */
     void set_stream(mend_stream stream) noexcept { stream_ = stream; }
-    /* What has become of the memory at its exporter. */
-    mend_import_state state() const
-    {
-        mend_import_state found = MEND_IMPORT_EXPORTED;
-        check(mend_import_get_state(pool_.get(), data_, &found));
-        return found;
-    }
 
   private:
     pool_ref pool_;

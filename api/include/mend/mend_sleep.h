@@ -195,27 +195,23 @@ MEND_API mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *i
 MEND_API mend_result mend_set_backup_cache_limit(mend_pool *pool, uint64_t most_bytes);
 
 /*
- * Copies the kept contents of sleeping memory to memory of the host, `host`, of `size_bytes` or
- * more; it sleeps on. Awake memory that slept on the host can be read too, as it slept last, while
- * its block lives and the wake left its copy (mend_set_backup_cache_limit). `address` may be within
- * a block, or of pages of a range. A wake waits meanwhile, other threads may allocate and free. No
- * driver call.
+ * Reads the kept contents of sleeping memory; it sleeps on. Awake memory that slept on the host can
+ * be read too, as it slept last, while its block lives and the wake left its copy
+ * (mend_set_backup_cache_limit). `address` may be within a block, or of pages of a range.
  *
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a part of it does not sleep and has no copy, or was not
- * kept: mend_get_last_error says where); MEND_ERROR_SYSTEM (the file could not be read; *host is
- * undefined); MEND_ERROR_DEVICE_LOST (the kept contents cannot be read any more).
+ * Pass one of the two outputs, and NULL for the other. `copy`, memory of the host of `size_bytes`
+ * or more, gets the contents. *host gets where they lie in pinned memory. You may read them there
+ * until the block is freed or wakes; if it is awake, until it is freed, or mend_sleep,
+ * mend_set_backup_cache_limit or mend_prepare_checkpoint is called, which use that memory again.
+ *
+ * A wake waits meanwhile, other threads may allocate and free. No driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (a part of it does not sleep and has no copy, or was not kept:
+ * mend_get_last_error says where); MEND_ERROR_NOT_SUPPORTED (*host: they lie in a file, or in
+ * several places, as a block over several chunks); MEND_ERROR_SYSTEM (the file could not be read;
+ * `copy` is undefined); MEND_ERROR_DEVICE_LOST (they cannot be read any more).
  */
 MEND_API mend_result mend_read_backup(mend_pool *pool, const void *address, uint64_t size_bytes,
-                                      void *host);
-
-/*
- * Finds it instead: *host is where it lies in pinned memory, and may be read until its block is
- * freed or wakes; if it is awake, until it is freed, or mend_sleep, mend_set_backup_cache_limit or
- * mend_prepare_checkpoint is called, which use that memory again. Results as mend_read_backup, and
- * MEND_ERROR_NOT_SUPPORTED (in a file, or in several places, as a block over several chunks).
- */
-MEND_API mend_result mend_get_backup(mend_pool *pool, const void *address, uint64_t size_bytes,
-                                     const void **host);
+                                      void *copy, const void **host);
 
 /* ---- checkpoints of the process -------------------------------------------------------------- */
 

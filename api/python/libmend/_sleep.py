@@ -236,14 +236,15 @@ def take_back(numbers: list[int], device: object, report: ctypes.Structure) -> N
 
 def read_backup(address: int, size_bytes: int, host: int, device: object) -> None:
     """Copies what is kept of memory to an address of the host. Raises libmend.Error."""
-    check(_devices.function("mend_read_backup")(_devices.pool(device), address, size_bytes, host))
+    call = _devices.function("mend_read_backup")
+    check(call(_devices.pool(device), address, size_bytes, host, None))
 
 
 def get_backup(address: int, size_bytes: int, device: object) -> int | None:
     """Where it lies on the host; None: in a file, or in several places. Raises libmend.Error."""
     host = ctypes.c_void_p()
-    call = _devices.function("mend_get_backup")
-    result = call(_devices.pool(device), address, size_bytes, ctypes.byref(host))
+    call = _devices.function("mend_read_backup")
+    result = call(_devices.pool(device), address, size_bytes, None, ctypes.byref(host))
     if result == _structures.results()["MEND_ERROR_NOT_SUPPORTED"]:
         return None
     check(result)

@@ -163,15 +163,6 @@ SHARE_TEST(pool_share, pages_are_one_export_until_the_first_is_decommitted)
     EXPECT_OK(mend_range_destroy(range, from->streams[0]));
 }
 
-/* What is imported by fabric handles has nobody who could be asked. */
-static void expect_state(const share_rig *r, const void *import, mend_import_state expected)
-{
-    mend_import_state state = 0;
-    const mend_result result = mend_import_get_state(r->to.pool, import, &state);
-    EXPECT_RESULT(r->by_fabric ? MEND_ERROR_NOT_SUPPORTED : MEND_OK, result);
-    EXPECT_INT_EQ(r->by_fabric ? 0 : (int)expected, (int)state);
-}
-
 MEND_TEST(pool_share, an_import_outlives_the_block_and_the_exporter)
 {
     for (int by_fabric = 0; by_fabric < 2; by_fabric++) {
@@ -179,9 +170,7 @@ MEND_TEST(pool_share, an_import_outlives_the_block_and_the_exporter)
         void *none = NULL;
         ASSERT_TRUE(share_rig_open(&r, by_fabric) && share_rig_fill(&r));
         unsigned char *theirs = share_import(&r.to, &r.ticket);
-        expect_state(&r, theirs, MEND_IMPORT_EXPORTED);
         kit_free(&r.from, r.block, r.from.streams[0]);
-        expect_state(&r, theirs, MEND_IMPORT_FREED);
         EXPECT_OK(mend_trim(r.from.pool, 0, MEND_TRIM_WAIT, NULL));
         EXPECT_STATS(&r.from, reserved_bytes, 0);
         EXPECT_TRUE(mend_world_ledger(&r.from).chunks > 0); /* the importer holds them */
@@ -292,11 +281,6 @@ SHARE_TEST(pool_share, misuse_has_its_errors)
     EXPECT_INVALID(mend_import(pool, NULL, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
     EXPECT_INVALID(mend_import(pool, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     EXPECT_INVALID(mend_import(pool, &token, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
-    mend_import_state state = 0;
-    EXPECT_INVALID(mend_import_get_state(NULL, block, &state));
-    EXPECT_INVALID(mend_import_get_state(pool, NULL, &state));
-    EXPECT_INVALID(mend_import_get_state(pool, block, NULL));
-    EXPECT_ERROR(FOREIGN_POINTER, mend_import_get_state(pool, block, &state));
     EXPECT_INVALID(mend_import_close(NULL, block, NULL));
     EXPECT_INVALID(mend_import_close(pool, NULL, NULL));
     EXPECT_INVALID(mend_import_close(pool, block, MEND_EVERY_STREAM));

@@ -172,9 +172,9 @@ SHARED_TEST(pool_share_faults, who_does_not_know_the_key_is_dismissed, false)
 {
     mend_token_content content;
     EXPECT_TRUE(mend_token_read(&r->ticket.token, &content));
-    mend_share_request requests[] = {{MEND_SHARE_MARK, content.key + 1, content.number, 0},
-                                     {MEND_SHARE_MARK + 1, content.key, content.number, 0},
-                                     {MEND_SHARE_MARK, content.key, 0, 0}};
+    mend_share_request requests[] = {{MEND_SHARE_MARK, content.key + 1, content.number},
+                                     {MEND_SHARE_MARK + 1, content.key, content.number},
+                                     {MEND_SHARE_MARK, content.key, 0}};
     for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
         int connected = dial(&r->ticket.token);
         EXPECT_INT_EQ((int)sizeof(requests[i]),

@@ -81,9 +81,6 @@ static void expect_patience_to_end(const exporter *e)
 {
     taken t = {.answer = MEND_OK};
     mend_test_let_patience_end(true);
-    mend_import_state state = 0;
-    EXPECT_INT_EQ(MEND_ERROR_EXPORTER_GONE, mend_share_ask(&e->token, SOON_MS, &state));
-    EXPECT_INT_EQ(0, (int)state);
     EXPECT_INT_EQ(MEND_ERROR_EXPORTER_GONE, fetch(e, SOON_MS, &t));
     mend_test_let_patience_end(false);
     EXPECT_TRUE(strstr(mend_process_failure()->message, "does not answer in time") != NULL);
@@ -149,18 +146,6 @@ static answer good_answer(void)
 
 #define EXPORTER_TEST(suite, name, opening)                                                        \
     KIT_BARE_TEST(suite, name, exporter, opening, close_exporter(r))
-
-/* It hangs up without an answer, as one does that ends; there is another one behind it, or none. */
-EXPORTER_TEST(share_fetch, who_ends_amid_the_answer_has_ended, open_exporter(r, 4))
-{
-    mend_import_state state = 0;
-    r->count = 0;
-    r->ends = true;
-    ASSERT_TRUE(pthread_create(&r->thread, NULL, answer_one, r) == 0);
-    EXPECT_INT_EQ(MEND_OK, mend_share_ask(&r->token, LATE_MS, &state));
-    EXPECT_INT_EQ(MEND_IMPORT_ORPHANED, (int)state);
-    pthread_join(r->thread, NULL);
-}
 
 EXPORTER_TEST(share_fetch, nobody_waits_for_an_exporter_that_does_not_answer, open_exporter(r, 4))
 {

@@ -33,7 +33,7 @@ SHARED_TEST(survivors_share, an_exporter_lets_no_other_user_in, false)
     mend_share_reply reply;
     struct sockaddr_un address;
     EXPECT_TRUE(mend_token_read(&r->ticket.token, &content));
-    const mend_share_request request = {MEND_SHARE_MARK, content.key, content.number, 0};
+    const mend_share_request request = {MEND_SHARE_MARK, content.key, content.number};
     const socklen_t length = mend_share_address(content.name, &address);
     for (uid_t other = 0; other < 2; other++) {
         int visitor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

@@ -85,22 +85,23 @@ KIT_TEST(pool_sleep, what_is_kept_is_read_while_it_sleeps)
                              KIT_OPTIONS(mend_sleep_options, .rules = &rules[i], .rule_count = 1,
                                          .directory = sleep_rig_directory()),
                              NULL));
-        EXPECT_OK(mend_read_backup(w->pool, blocks[i], SIZE, read));
+        EXPECT_OK(mend_read_backup(w->pool, blocks[i], SIZE, read, NULL));
         EXPECT_TRUE(memcmp(before, read, SIZE) == 0);
-        EXPECT_OK(mend_read_backup(w->pool, blocks[i] + SIZE - PART, PART, read));
+        EXPECT_OK(mend_read_backup(w->pool, blocks[i] + SIZE - PART, PART, read, NULL));
         EXPECT_TRUE(memcmp(before + SIZE - PART, read, PART) == 0);
         memset(read, 0x5a, PART);
-        EXPECT_INVALID(mend_read_backup(w->pool, blocks[i] + SIZE - PART, SIZE, read));
+        EXPECT_INVALID(mend_read_backup(w->pool, blocks[i] + SIZE - PART, SIZE, read, NULL));
         EXPECT_TRUE(read[0] == 0x5a && memcmp(read, read + 1, PART - 1) == 0);
     }
-    EXPECT_REFUSAL(INVALID_ARGUMENT, "was not kept", mend_read_backup(w->pool, blocks[2], 1, read));
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "was not kept",
+                   mend_read_backup(w->pool, blocks[2], 1, read, NULL));
     EXPECT_REFUSAL(INVALID_ARGUMENT, "does not sleep",
-                   mend_read_backup(w->pool, blocks[3], 1, read));
+                   mend_read_backup(w->pool, blocks[3], 1, read, NULL));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_INVALID(mend_read_backup(w->pool, blocks[1], 1, read)); /* the file went */
-    EXPECT_INVALID(mend_read_backup(w->pool, blocks[0] + SIZE, 1, read));
-    EXPECT_INVALID(mend_read_backup(w->pool, blocks[0], 1, NULL));
-    EXPECT_INVALID(mend_read_backup(NULL, blocks[0], 1, read));
+    EXPECT_INVALID(mend_read_backup(w->pool, blocks[1], 1, read, NULL)); /* the file went */
+    EXPECT_INVALID(mend_read_backup(w->pool, blocks[0] + SIZE, 1, read, NULL));
+    EXPECT_INVALID(mend_read_backup(w->pool, blocks[0], 1, NULL, NULL));
+    EXPECT_INVALID(mend_read_backup(NULL, blocks[0], 1, read, NULL));
     kit_release(w, blocks[0], SIZE, S(0));
     kit_release(w, blocks[1], SIZE, S(0));
 }

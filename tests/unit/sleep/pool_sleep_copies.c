@@ -25,12 +25,12 @@ SLEEP_TEST(pool_sleep_copies, the_next_sleep_pins_nothing)
     const void *again;
     cycle(w);
     EXPECT_STATS(w, backup_cache_bytes, ALL, backup_host_bytes, 0);
-    EXPECT_OK(mend_get_backup(w->pool, r->blocks[1], SLEEP_BLOCK, &first));
+    EXPECT_OK(mend_read_backup(w->pool, r->blocks[1], SLEEP_BLOCK, NULL, &first));
     kit_fail(w, "host_alloc", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
     for (int i = 0; i < 3; i++) {
         cycle(w);
         sleep_rig_sleep(r, 2, MEND_BACKUP_HOST); /* a part of them */
-        EXPECT_OK(mend_get_backup(w->pool, r->blocks[1], SLEEP_BLOCK, &again));
+        EXPECT_OK(mend_read_backup(w->pool, r->blocks[1], SLEEP_BLOCK, NULL, &again));
         EXPECT_PTR_EQ(first, again);
         sleep_rig_sleep(r, 1, MEND_DISCARD); /* theirs stays where it is */
         EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
@@ -39,7 +39,7 @@ SLEEP_TEST(pool_sleep_copies, the_next_sleep_pins_nothing)
         }
     }
     mend_sim_clear_faults(w->sim);
-    EXPECT_OK(mend_read_backup(w->pool, r->blocks[1], SLEEP_BLOCK, read));
+    EXPECT_OK(mend_read_backup(w->pool, r->blocks[1], SLEEP_BLOCK, read, NULL));
     EXPECT_TRUE(memcmp(read, r->blocks[1], SLEEP_BLOCK) == 0);
     EXPECT_TRUE(memcmp(read, first, SLEEP_BLOCK) == 0);
 }
@@ -51,15 +51,16 @@ SLEEP_TEST(pool_sleep_copies, they_are_of_blocks_that_live)
     char byte;
     cycle(w);
     EXPECT_REFUSAL(NOT_SUPPORTED, "in several places",
-                   mend_get_backup(w->pool, r->blocks[0], SLEEP_BLOCK + 1, &found));
-    EXPECT_INVALID(mend_get_backup(w->pool, r->blocks[0], 0, &found));
-    EXPECT_INVALID(mend_get_backup(w->pool, r->blocks[0], 1, NULL));
+                   mend_read_backup(w->pool, r->blocks[0], SLEEP_BLOCK + 1, NULL, &found));
+    EXPECT_INVALID(mend_read_backup(w->pool, r->blocks[0], 0, NULL, &found));
+    EXPECT_INVALID(mend_read_backup(w->pool, r->blocks[0], 1, NULL, NULL));
     void *const address = r->blocks[0];
     kit_release(w, address, SLEEP_BLOCK, S(0));
     r->blocks[0] = kit_alloc_written(w, SLEEP_BLOCK, S(0));
     EXPECT_PTR_EQ(address, r->blocks[0]);
-    EXPECT_REFUSAL(INVALID_ARGUMENT, "has no copy", mend_read_backup(w->pool, address, 1, &byte));
-    EXPECT_OK(mend_read_backup(w->pool, r->blocks[1], 1, &byte));
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "has no copy",
+                   mend_read_backup(w->pool, address, 1, &byte, NULL));
+    EXPECT_OK(mend_read_backup(w->pool, r->blocks[1], 1, &byte, NULL));
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, backup_cache_bytes, ALL - SLEEP_BLOCK);
     EXPECT_TRUE(mend_world_check(w));
@@ -73,13 +74,13 @@ SLEEP_TEST(pool_sleep_copies, they_are_of_the_last_sleep)
     char byte;
     for (int i = 0; i < 2; i++) {
         cycle(w);
-        EXPECT_OK(mend_read_backup(w->pool, r->blocks[0], 1, &byte));
+        EXPECT_OK(mend_read_backup(w->pool, r->blocks[0], 1, &byte, NULL));
         EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, keeps[i], .directory = "/tmp"), NULL));
         EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
         EXPECT_REFUSAL(INVALID_ARGUMENT, "was not kept",
-                       mend_read_backup(w->pool, r->blocks[0], 1, &byte));
-        EXPECT_INVALID(mend_get_backup(w->pool, r->blocks[0], 1, &found));
-        EXPECT_OK(mend_read_backup(w->pool, r->blocks[1], 1, &byte));
+                       mend_read_backup(w->pool, r->blocks[0], 1, &byte, NULL));
+        EXPECT_INVALID(mend_read_backup(w->pool, r->blocks[0], 1, NULL, &found));
+        EXPECT_OK(mend_read_backup(w->pool, r->blocks[1], 1, &byte, NULL));
         for (int at = 0; at < SLEEP_BLOCKS; at += 2) {
             kit_write(w, S(0), r->blocks[at], SLEEP_BLOCK);
         }
@@ -132,22 +133,22 @@ SLEEP_TEST(pool_sleep_copies, they_end_with_their_blocks)
     kit_alloc_written_row(w, pair, 2, SMALL, S(0));
     EXPECT_PTR_EQ((char *)pair[0] + SMALL, pair[1]);
     cycle(w);
-    EXPECT_OK(mend_read_backup(w->pool, pair[0], sizeof(read), read));
-    EXPECT_OK(mend_get_backup(w->pool, pair[0], sizeof(read), &found));
+    EXPECT_OK(mend_read_backup(w->pool, pair[0], sizeof(read), read, NULL));
+    EXPECT_OK(mend_read_backup(w->pool, pair[0], sizeof(read), NULL, &found));
     kit_release(w, pair[1], SMALL, S(0));
     void *other;
     EXPECT_OK(mend_alloc_with(w->pool, SMALL, S(0),
                               KIT_OPTIONS(mend_alloc_options, .tag = 3, .address = pair[1]),
                               &other));
     kit_write(w, S(0), other, SMALL);
-    EXPECT_INVALID(mend_read_backup(w->pool, pair[0], sizeof(read), read));
-    EXPECT_OK(mend_read_backup(w->pool, pair[0], SMALL, read));
+    EXPECT_INVALID(mend_read_backup(w->pool, pair[0], sizeof(read), read, NULL));
+    EXPECT_OK(mend_read_backup(w->pool, pair[0], SMALL, read, NULL));
     EXPECT_OK(mend_sleep(
         w->pool, SLEEP_TAG(3, MEND_BACKUP_FILE, .others = MEND_BACKUP_HOST, .directory = "/tmp"),
         NULL));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_INVALID(mend_read_backup(w->pool, pair[0], sizeof(read), read));
-    EXPECT_OK(mend_read_backup(w->pool, pair[0], SMALL, read));
+    EXPECT_INVALID(mend_read_backup(w->pool, pair[0], sizeof(read), read, NULL));
+    EXPECT_OK(mend_read_backup(w->pool, pair[0], SMALL, read, NULL));
     kit_release(w, pair[0], SMALL, S(0));
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, backup_cache_bytes, ALL);
@@ -166,7 +167,7 @@ SLEEP_TEST(pool_sleep_copies, a_limit_says_how_much_wakes_leave)
     cycle(w);
     EXPECT_OK(mend_set_backup_cache_limit(w->pool, 0));
     EXPECT_LEDGER(w, host_allocations, 0);
-    EXPECT_INVALID(mend_read_backup(w->pool, r->blocks[0], 1, &byte));
+    EXPECT_INVALID(mend_read_backup(w->pool, r->blocks[0], 1, &byte, NULL));
     EXPECT_OK(mend_set_backup_cache_limit(w->pool, UINT64_MAX));
 }
 
