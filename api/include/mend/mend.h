@@ -1,9 +1,8 @@
 /*
  * Mend: a CUDA memory allocator that makes fragmentation harmless.
  *
- * A pool allocates blocks of device memory. It reserves large ranges of addresses, and creates
- * physical memory in chunks, which are not tied to an address: when no free range holds a request,
- * free chunks are mapped next to each other. A live block never changes its address.
+ * A pool allocates blocks of device memory. When free memory is scattered, it maps free chunks next
+ * to each other. A live block never changes its address.
  *
  * Conventions. All sizes are bytes. Functions that can fail return a mend_result. On failure
  * outputs are untouched, the pool is as it was before the call, and mend_get_last_error() gives the
@@ -124,60 +123,70 @@ typedef struct mend_pool_config {
     }
 
 /*
- * Creates a pool, which the caller owns until mend_pool_destroy. `config` NULL means device 0 with
- * all defaults. Opens the driver and the primary context of the device; takes no physical memory
- * yet. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a field of the config or MEND_CONF is wrong;
- * mend_get_last_error says which one and what is allowed); MEND_ERROR_NO_DRIVER;
- * MEND_ERROR_NO_DEVICE; MEND_ERROR_NOT_SUPPORTED (a device of `peers` cannot reach the memory, or
- * the device lacks what `shareable` needs); MEND_ERROR_SYSTEM (the system refuses a file or a
- * thread); MEND_ERROR_OUT_OF_MEMORY (no room to let this device use a pool of another);
+ * Create a pool, which you own until mend_pool_destroy. NULL for `config` means device 0 with all
+ * defaults. Opens the driver and the primary context of the device. Allocates no physical memory
+ * yet.
+ *
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a field of the config or MEND_CONF is wrong, and
+ * mend_get_last_error names it); MEND_ERROR_NO_DRIVER; MEND_ERROR_NO_DEVICE;
+ * MEND_ERROR_NOT_SUPPORTED (a device of `peers` cannot reach the memory, or the device cannot share
+ * memory as `shareable` asks); MEND_ERROR_SYSTEM (the system refuses a file or a thread);
+ * MEND_ERROR_OUT_OF_MEMORY (too little memory to let this device use a pool of another device);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  *
- * Where the driver has no virtual memory management the pool passes each request through to the
- * driver (cuMemAllocAsync if the device has memory pools, else cuMemAlloc), and a warning of the
- * log says so: see mend_alloc_options.plain for what such blocks cannot do.
+ * Without virtual memory management in the driver, the pool passes each request to cuMemAllocAsync
+ * or cuMemAlloc, and the log warns. Limits of these blocks: mend_alloc_options.plain.
+ *
+ *     mend_pool *pool;
+ *     mend_pool_config config = MEND_POOL_CONFIG_INIT;
+ *     config.limit_bytes = 8ull << 30;
+ *     if (mend_pool_create(&config, &pool) != MEND_OK)
+ *         fprintf(stderr, "%s\n", mend_get_last_error());
  */
 MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool **pool);
 
 /*
- * Destroys a pool: waits for the context's work, unmaps and releases everything, and frees the host
- * memory. Blocks that are still live go too; the log warns of them. NULL succeeds. No other call on
- * the pool or its graph pools may be in progress or follow; most that follow fail with
- * MEND_ERROR_INVALID_ARGUMENT. MEND_OK; MEND_ERROR_CAPTURING (a capture
- * forbids the wait; the pool is unchanged, destroy it after the capture); MEND_ERROR_SYSTEM (as
- * that, and a thread of the pool did not start again). The pool is gone after MEND_ERROR_DRIVER
- * (refused memory, and memory that work may use, stays with the driver) and MEND_ERROR_CORRUPTION
- * (mend_pool_config.observe).
+ * Destroy a pool and release its memory. Waits for all work of the context. Frees live blocks too,
+ * with a warning in the log. NULL succeeds. No other call on the pool or its graph pools may be in
+ * progress or follow.
+ *
+ * MEND_OK; MEND_ERROR_CAPTURING (a capture forbids the wait: the pool is unchanged, so destroy it
+ * after the capture); MEND_ERROR_SYSTEM (as MEND_ERROR_CAPTURING, and a thread of the pool did not
+ * start again); MEND_ERROR_DRIVER (the
+ * pool is gone, and the driver keeps the memory that it refused to release or that work may use);
+ * MEND_ERROR_CORRUPTION (the pool is gone: mend_pool_config.observe found a wrong write).
  */
 MEND_API mend_result mend_pool_destroy(mend_pool *pool);
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /*
- * Allocates `size_bytes` of device memory (not pinned, not managed memory), rounded up and aligned
- * to 512, for use in the order of `stream` from now on. The caller owns *pointer until mend_free.
+ * Allocate device memory. The size is rounded up to a multiple of 512 bytes, and the address is a
+ * multiple of 512. You own the block until mend_free.
  *
- * Context: the memory is of the pool's device, in its primary context, whichever context is current
- * in the calling thread; that one is current again when the call returns. A created stream may be
- * of another device, whose primary context the pool then keeps open, and waits for with its own.
+ *     void *weights;
+ *     mend_result result = mend_alloc(pool, 3ull << 30, stream, &weights);
  *
- * Streams: the block gets memory of other streams only after its last use there, which may make
- * `stream` wait on the device (allow_stream_waits). With MEND_NO_STREAM the block may be used on
- * every stream at once: the pool uses only idle memory for it, and if it can grow no further the
- * call may wait for the GPU.
+ * Streams: use the block in any work that you queue on `stream` after this call. `stream` may wait
+ * on the device for the last use of reused memory on another stream (allow_stream_waits). With
+ * MEND_NO_STREAM every stream may use the block at once. The pool then uses only idle memory, and
+ * may wait for the GPU if it cannot grow.
  *
- * Cost: asks the driver whether a created or per-thread stream is captured (see graph pools;
- * capture_checks), which never waits. Calls it otherwise only for a stream that it does not know,
- * the first use in a capture, and if no free memory fits. The host waits for the GPU only before
- * out of memory, or growth without end by frees without a stream: allow_context_fences.
+ * Context: the memory is in the primary context of the pool's device. The context of the calling
+ * thread stays current. A stream of another device keeps the primary context of that device open,
+ * and waits for the whole context include it.
+ *
+ * Cost: asks the driver whether a created or per-thread stream is captured (capture_checks),
+ * without waiting. Calls the driver otherwise only for an unknown stream, the first use in a
+ * capture, and if no free memory fits. Waits for the GPU only before it runs out of memory, or to
+ * bound memory freed with MEND_NO_STREAM (allow_context_fences).
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (size 0 or above 2^60, pool or pointer NULL,
  * MEND_EVERY_STREAM); MEND_ERROR_OUT_OF_MEMORY; MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_OUT_OF_ADDRESS_SPACE; MEND_ERROR_UNKNOWN_STREAM (the stream's context is neither a
- * device's primary one nor a green one, or the driver calls the handle invalid; asked about a
- * destroyed stream it may also answer anything else, MEND_ERROR_DRIVER, or end the process);
- * MEND_ERROR_CAPTURING (destroyed streams are detected and this stream's capture was invalidated:
- * it cannot be identified before that has ended); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ * MEND_ERROR_OUT_OF_ADDRESS_SPACE; MEND_ERROR_UNKNOWN_STREAM (the stream is invalid, or its context
+ * is neither primary nor green. For a destroyed stream the driver may give another answer,
+ * MEND_ERROR_DRIVER, or end the process); MEND_ERROR_CAPTURING (detect_destroyed_streams is set and
+ * the stream's capture is invalid); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                 void **pointer);
@@ -209,57 +218,55 @@ typedef struct mend_alloc_options {
     }
 
 /*
- * As mend_alloc, with options; the front cache serves only requests that ask for no more than
- * mend_alloc gives. With an address the pool makes no room: it takes the memory there, or fails
- * with MEND_ERROR_OUT_OF_ADDRESS_SPACE, and calls the driver no further than for the stream. A
- * block in one chunk takes the locks of a thread that makes room. Results as mend_alloc;
- * MEND_ERROR_INVALID_ARGUMENT also for another alignment, a graph pool of another pool, a graph
- * pool with MEND_NO_STREAM, an address that is not aligned or with in_one_chunk;
- * MEND_ERROR_NOT_SUPPORTED (a plain block with an address, an alignment above 512, a graph pool or
- * a captured stream).
+ * Allocate device memory with options. Everything not named here is as for mend_alloc. With an
+ * address the pool takes the memory there or fails, and makes no room. A block in one chunk may
+ * wait for a thread that makes room.
  *
  * A plain block costs a driver call, and its free waits for all work of the device, as cuMemFree.
- * It counts in the limit. Of the pool's idle chunks, and of those of other pools of the device, as
- * much goes back as the driver lacks. It neither sleeps nor is moved, exported (mend_share.h) or
- * pinned, and is of no graph pool. mend_free and mend_record_stream with a captured stream are
- * MEND_ERROR_NOT_SUPPORTED: a graph would use the block after its end. A pointer that was freed is
- * MEND_ERROR_FOREIGN_POINTER.
+ * It counts in the limit. Idle chunks of the pools of the device are released if the driver lacks
+ * memory. A plain block cannot sleep, move, be exported or pinned, or belong to a graph pool. For
+ * it, mend_free and mend_record_stream with a captured stream are MEND_ERROR_NOT_SUPPORTED. A plain
+ * pointer that was freed is MEND_ERROR_FOREIGN_POINTER.
+ *
+ * Results as mend_alloc; MEND_ERROR_INVALID_ARGUMENT (also a wrong alignment, a graph pool of
+ * another pool or with MEND_NO_STREAM, an address that is not aligned or with in_one_chunk);
+ * MEND_ERROR_OUT_OF_ADDRESS_SPACE (also if the memory at the address is not available);
+ * MEND_ERROR_NOT_SUPPORTED (a plain block with an address, an alignment above 512, a graph pool or
+ * a captured stream).
  */
 MEND_API mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                      const mend_alloc_options *options, void **pointer);
 
 /*
- * Sets what each block that the calling thread allocates from now on has at least, from any pool
- * and by any hook: this alignment, in_one_chunk, plain, and the sleep tag. NULL: no more than each
- * call asks for. *before (may be NULL) gets what held until now: read it with `options` NULL,
- * change a field, and set it again, where code around yours may have set others.
+ * Set the options of all later allocations of the calling thread, from any pool and by any hook.
+ * Each block gets at least this alignment, in_one_chunk, plain and sleep tag. NULL resets them.
+ * *before (may be NULL) gets the earlier options, to restore them later.
  *
- * The sleep tag holds for pages of ranges that the thread commits, too. A page without one has that
- * of the thread that created its range, or else mend_range_options.tag. The sleep tag of a block
- * does not change, that of a page until its decommit. Where memory is told apart by tags
- * (mend_get_owners, events, recordings), memory without a tag counts for its sleep tag. Blocks with
- * one lie in chunks where no others do, so that these can sleep; those with the tag of their
- * options, once the pool has slept. Where a request would wait or fail otherwise, they share
- * chunks.
+ * The sleep tag also applies to pages of ranges that the thread commits. A page without one has the
+ * sleep tag of the thread that created its range, or else mend_range_options.tag. The sleep tag of
+ * a block never changes. A page keeps its sleep tag until its decommit. Where memory has no tag,
+ * mend_get_owners, events and recordings use its sleep tag. Blocks with a sleep tag lie in separate
+ * chunks, so that these can sleep. Blocks that have it by their own options do so once the pool has
+ * slept. They share chunks where a request would wait or fail otherwise.
  *
- * Blocks at an address, an allocator that is set (mend_set_allocator) and devices without virtual
- * memory are not concerned by alignment and in_one_chunk. No lock, no driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT: also if a graph pool, a tag or an address is set, which hooks use
- * themselves.
+ * Alignment and in_one_chunk do not affect blocks at an address, mend_set_allocator, and devices
+ * without virtual memory. No lock, no driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (also if a
+ * graph pool, a tag or an address is set).
  */
 MEND_API mend_result mend_set_alloc_options(const mend_alloc_options *options,
                                             mend_alloc_options *before);
 
 /*
- * Frees a block. The caller guarantees that all use of it precedes this point of `stream`, or was
- * declared by mend_record_stream. The same stream can get the memory at once, others when the GPU
- * has passed this point. With MEND_NO_STREAM the memory stays unavailable until a synchronization
- * of the whole context (and of the contexts of other devices whose streams the pool has seen),
- * which happens only when the memory is needed. NULL succeeds and does nothing. Safe during process
- * exit, after the CUDA driver has shut down.
+ * Free a block in stream order. Call it after you have queued the last work that uses the block on
+ * `stream`. Declare other streams that use it first, with mend_record_stream. The same stream can
+ * get the memory at once, other streams when the GPU has passed this point.
  *
- * Asks the driver whether the stream is captured, as mend_alloc does, so the stream must still
- * exist. May record an event, which waits for the GPU while the stream's queue is full.
+ * With MEND_NO_STREAM the memory stays unavailable until a wait for all work of the context, and of
+ * other devices whose streams the pool has seen. That wait happens only when the memory is needed.
+ * NULL succeeds. Safe during process exit, after the CUDA driver has shut down.
+ *
+ * The stream must still exist: the call asks the driver whether it is captured. May record an
+ * event, which waits for the GPU while the stream's queue is full.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_FOREIGN_POINTER;
  * MEND_ERROR_INTERIOR_POINTER; MEND_ERROR_DOUBLE_FREE; MEND_ERROR_UNKNOWN_STREAM;
@@ -290,35 +297,40 @@ typedef struct mend_block_info {
         sizeof(mend_block_info), NULL, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0                    \
     }
 
-/* Describes the live block that contains `pointer`, at its start or inside. No driver call.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FOREIGN_POINTER; MEND_ERROR_DOUBLE_FREE (the
- * memory is free). */
+/*
+ * Describe the live block that contains `pointer`, at its start or inside. No driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FOREIGN_POINTER; MEND_ERROR_DOUBLE_FREE (the memory is
+ * free).
+ */
 MEND_API mend_result mend_get_block_info(mend_pool *pool, const void *pointer,
                                          mend_block_info *info);
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
 /*
- * Declares that `stream` also uses the block, until it is freed: the memory is reused only after
- * the work that is queued on `stream` at mend_free. The stream may be of another device, which
- * accesses the block as a peer; default and per-thread handles mean the streams of the pool's
- * device. Idempotent. Calls the driver only for the stream, as mend_alloc. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM, MEND_EVERY_STREAM); the pointer errors of mend_free;
- * MEND_ERROR_ASLEEP (see mend_sleep.h); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (as
+ * Declare that `stream` also uses a block, until it is freed. The pool reuses the memory only after
+ * the work that is queued on `stream` at mend_free. A stream of another device may access the block
+ * as a peer. Default and per-thread handles mean the streams of the pool's device. Repeating the
+ * call is harmless. Calls the driver only for the stream, as mend_alloc.
+ *
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM, MEND_EVERY_STREAM);
+ * MEND_ERROR_FOREIGN_POINTER; MEND_ERROR_INTERIOR_POINTER; MEND_ERROR_DOUBLE_FREE;
+ * MEND_ERROR_ASLEEP (wake the block first); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (as
  * mend_alloc); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream stream);
 
 /*
- * Call it before you destroy a stream: it records the waits that the pool still has on the stream,
- * so that the memory can be reused later. Succeeds for a stream that the pool does not know. Blocks
- * that were allocated on the stream stay valid; free them on another stream. A thread that used its
- * per-thread stream calls this before it ends: no other thread can record an event there, so the
- * memory would stay unavailable until a wait for the whole context. Records an event; if the
- * stream's queue is full, that waits for the GPU, without the lock that cached allocations need.
+ * Unregister a stream before you destroy it. The pool records an event for the waits that it still
+ * has on the stream. An unknown stream succeeds. Blocks that were allocated on the stream stay
+ * valid, so free them on another stream. A thread that used its per-thread stream calls this before
+ * it ends. Otherwise the memory stays unavailable until a wait for the whole context. If the
+ * stream's queue is full, the call waits for the GPU, without the lock that cached allocations
+ * need.
+ *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM and MEND_EVERY_STREAM included);
- * MEND_ERROR_CAPTURING (the stream is being captured), MEND_ERROR_UNKNOWN_STREAM,
- * MEND_ERROR_DRIVER, MEND_ERROR_OUT_OF_HOST_MEMORY (the event could not be recorded: call again
+ * MEND_ERROR_CAPTURING (the stream is being captured); MEND_ERROR_UNKNOWN_STREAM;
+ * MEND_ERROR_DRIVER; MEND_ERROR_OUT_OF_HOST_MEMORY (the event could not be recorded: call again
  * before you destroy the stream); MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_unregister_stream(mend_pool *pool, mend_stream stream);
@@ -327,55 +339,52 @@ MEND_API mend_result mend_unregister_stream(mend_pool *pool, mend_stream stream)
 
 /* Which empty chunks a trim gives back. */
 typedef enum mend_trim_mode {
-    MEND_TRIM_IDLE = 0,     /* those that no work uses. Right after a free that is often none */
-    MEND_TRIM_WAIT = 1,     /* all: the host waits for the work that uses them */
-    MEND_TRIM_BY_POLICY = 2 /* the idle ones that the settings of the pool leave to others */
+    MEND_TRIM_IDLE = 0,     /* idle chunks. Right after a free there is often none */
+    MEND_TRIM_WAIT = 1,     /* all chunks: the call waits for the work that uses them */
+    MEND_TRIM_BY_POLICY = 2 /* idle chunks that the settings of the pool leave to others */
 } mend_trim_mode;
 
 /*
- * Gives empty chunks back to the driver, the largest first, until at most `keep_bytes` stay
- * reserved. *released_bytes (may be NULL) counts bytes that other processes can use now, but for
- * what importers keep of exported memory (mend_stats.importers_bytes).
+ * Release empty chunks to the driver, the largest first, until at most `keep_bytes` stay reserved.
+ * *released_bytes (may be NULL) counts bytes that other processes can use now, except exported
+ * memory that importers hold (mend_stats.importers_bytes).
  *
- * MEND_TRIM_IDLE calls the driver, but never waits for the GPU: chunks with work in flight stay,
+ * MEND_TRIM_IDLE calls the driver, but never waits for the GPU. Chunks with work in flight stay,
  * and so do mapped chunks while the pool knows of a capture.
  *
- * MEND_TRIM_WAIT: if more stay reserved, the host then waits for the oldest work that empty chunks
- * wait for, releases them, and so on, no longer than needed. It waits for the whole context only if
- * memory was freed without a stream. It does not wait for work that uses only partly used chunks,
- * for memory freed during the call, or for graphs: the memory of graph pools stays. Meanwhile other
- * threads use free mapped memory; threads that make room or give memory back wait for their turn.
+ * MEND_TRIM_WAIT then waits for the oldest work that empty chunks need, no longer than necessary.
+ * It waits for the whole context only if memory was freed without a stream. It does not wait for
+ * work on partly used chunks, for memory freed during the call, or for graphs: memory of graph
+ * pools stays. Other threads can use free mapped memory meanwhile.
  *
- * MEND_TRIM_BY_POLICY never waits for the GPU. It gives back chunks that no block has used for
- * mend_pool_config.idle_ms, as far as earlier calls with this mode saw; idle chunks while less of
- * the device is free than min_free_bytes, while processes of the same shared_limit_file wait for
- * memory, and while the pool is above its soft limit. Call it where the program is idle, or at the
- * end of a step; with mend_pool_config.idle_ms a thread of the library does. Without anything to
- * give back it costs two locks, with min_free_bytes or shared_limit_file a question to the driver
- * or the file.
+ * MEND_TRIM_BY_POLICY never waits for the GPU. It releases chunks that no block has used for
+ * mend_pool_config.idle_ms, as far as earlier calls with this mode saw. It also releases idle
+ * chunks in three cases: less than min_free_bytes of the device is free, processes of the same
+ * shared_limit_file wait for memory, or the pool is above its soft limit. Call it at the end of a
+ * step. With idle_ms a thread of the library calls it. With nothing to release it takes two locks,
+ * and asks the driver or the file only with min_free_bytes or shared_limit_file.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_CAPTURING (MEND_TRIM_WAIT alone: a stream is
- * being captured, so the pool can neither wait nor unmap: trim after the capture);
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. Memory released before
- * an error stays released.
+ * being captured, so trim after the capture); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST. Memory released before an error stays released.
  */
 MEND_API mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, mend_trim_mode mode,
                                uint64_t *released_bytes);
 
-/* Sets the most physical memory that the pool may hold, in bytes (0: as in mend_pool_config; more
- * than the device has: all of it). The pool does not grow above it, and gives back what it can of
- * the memory that it holds above it, as mend_trim. The limit is set even if that fails. Results as
- * mend_trim. */
+/*
+ * Set the most physical memory that the pool may hold, in bytes. 0 means the limit of
+ * mend_pool_config. More than the device has means all of it. The pool releases memory above the
+ * limit where it can, as mend_trim. The limit is set even if that fails. Results as mend_trim.
+ */
 MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
 
 /*
- * Sets a second, lower limit, in bytes of physical memory (0: none; a soft limit that is not below
- * the limit has no effect). Before the pool grows above it for a request, it tries all that needs
- * no growth but host waits, compactions and a second mapping of chunks, and then the pressure
- * callbacks. If there is still no room it grows, up to the limit: no request fails for the soft
- * limit. Gives nothing back by itself; mend_trim does. Takes effect with the next request that
- * needs room. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (pool is NULL);
- * MEND_ERROR_FORKED; MEND_ERROR_DEVICE_LOST.
+ * Set a soft limit, in bytes of physical memory. 0 means none. A value that is not below the limit
+ * has no effect. Above the soft limit the pool grows only after it has tried waits, compaction,
+ * second mappings of chunks and the pressure callbacks. No request fails because of it. The call
+ * releases nothing (mend_trim does), and takes effect with the next request that needs room. No
+ * driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (pool is NULL); MEND_ERROR_FORKED;
+ * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_set_soft_limit(mend_pool *pool, uint64_t soft_limit_bytes);
 
@@ -397,18 +406,18 @@ typedef struct mend_available {
     }
 
 /*
- * Fills *available for a request on `stream` (MEND_NO_STREAM: for use on any stream) with alignment
- * 512: an estimate, which is not too large while nobody else takes memory. A larger request may
- * succeed. It counts the longest free stretch, or all empty chunks with what the limit and the
- * device allow: a quota that the driver does not show counts once the driver has refused memory for
- * it, and then as about the pool's memory. It does not count memory that others would release, or
- * compaction would gain. It does not look at addresses: where the driver has few, a request of this
- * size can fail with MEND_ERROR_OUT_OF_ADDRESS_SPACE. Takes no memory. As long as two walks over
- * the pieces of free memory. Driver calls: to ask for the device's free memory, to identify the
- * stream, to record and query events, to unmap retired mappings; it never waits for the GPU.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_UNKNOWN_STREAM;
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc); MEND_ERROR_DRIVER;
- * MEND_ERROR_DEVICE_LOST.
+ * Estimate how much memory a request on `stream` with alignment 512 can get. MEND_NO_STREAM means a
+ * block for any stream. The estimate is not too large while no other process or pool takes memory,
+ * and a larger request may succeed. It counts the longest free stretch, or all empty chunks and the
+ * growth that the limit and the device allow. A quota that the driver does not show counts once the
+ * driver has refused memory for it. It does not count memory that others would release or
+ * compaction would gain. With few addresses, a request of this size can fail with
+ * MEND_ERROR_OUT_OF_ADDRESS_SPACE.
+ *
+ * Takes no memory. The time is proportional to the pieces of free memory. Calls the driver, but
+ * never waits for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included);
+ * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc);
+ * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_get_available(mend_pool *pool, mend_stream stream,
                                         mend_available *available);
@@ -416,28 +425,33 @@ MEND_API mend_result mend_get_available(mend_pool *pool, mend_stream stream,
 /* ---- pressure callbacks ---------------------------------------------------------------------- */
 
 /*
- * Called before an allocation would make the host wait for the GPU or run out of memory, and before
- * the pool would grow above its soft limit: the callback frees memory that the program can do
- * without, on any pool. Each is called once for an allocation, or once for each of the two limits.
- * `needed_bytes` is the requested size, or the bytes that a commit adds. Memory freed beside live
- * blocks, or with work in flight, may not help. Returns whether it freed anything. The pool holds
- * no lock; the callback may call the pool, but not destroy it, and several threads may be inside it
- * at once. It must not wait for another thread that allocates from the pool. An allocation made
- * inside a callback calls no callbacks.
+ * Free memory that the program can do without, on any pool, and return whether you freed any. The
+ * pool calls it before an allocation would wait for the GPU or run out of memory, and before the
+ * pool would grow above its soft limit. Each callback is called once for an allocation, or once for
+ * each of the two limits. `needed_bytes` is the requested size, or the bytes that a commit adds.
+ * Memory beside live blocks, or with work in flight, may not help.
+ *
+ * Threads: the pool holds no lock. Several threads may be inside the callback at once. It may call
+ * the pool, but not destroy it. It must not wait for another thread that allocates from the pool.
+ * An allocation inside a callback calls no callbacks.
  */
 typedef int (*mend_pressure_callback)(void *context, mend_pool *pool, uint64_t needed_bytes);
 
-/* Adds a callback. They are called in the order in which they were added, until there is room. One
- * that is added during that time is called from the next time on. The same pair of callback and
- * context may be added once; `context` is borrowed. No driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (it is added already); MEND_ERROR_OUT_OF_HOST_MEMORY. */
+/*
+ * Add a pressure callback. The pool calls callbacks in the order of their addition, until there is
+ * room. A callback that is added during that time is called from the next time on. `context` is
+ * borrowed. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (this pair of callback and context
+ * is already added); MEND_ERROR_OUT_OF_HOST_MEMORY.
+ */
 MEND_API mend_result mend_add_pressure_callback(mend_pool *pool, mend_pressure_callback callback,
                                                 void *context);
 
-/* Removes a callback. It waits for other threads that are inside the callback, so two callbacks
- * must not remove each other. When it returns, the callback does not run (except in the calling
- * thread, if that is inside it) and will not be called again. No driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (it was not added). */
+/*
+ * Remove a pressure callback. Waits for other threads that are inside the callback, so two
+ * callbacks must not remove each other. After it returns, the callback does not run, except in the
+ * calling thread if that is inside it. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it was
+ * not added).
+ */
 MEND_API mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callback callback,
                                                    void *context);
 
@@ -485,18 +499,20 @@ typedef struct mend_compact_report {
     }
 
 /*
- * Makes partly used chunks empty: it copies their live blocks to chunks no larger than needed, and
- * maps those at the same addresses. Pointers and contents stay. `limits` may be NULL (none), and so
- * may `report`. Waits for all work of the context. The caller guarantees that from the beginning of
- * the call to its end no work runs or is launched that touches memory of the pool: kernels, copies,
- * graphs, of any thread, context, device or process; and that blocks which other threads free
- * meanwhile are not in use. Other threads may allocate and free. Chunks that are pinned, or have
- * memory of a graph pool, stay as they are. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
- * MEND_ERROR_CAPTURING (a stream is being captured); MEND_ERROR_OUT_OF_HOST_MEMORY,
- * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: finished moves stay, and no block has changed. One
- * exception: if the driver unmaps a chunk and then refuses to map the copy, its blocks are unusable
- * until a later call maps them (of mend_compact, or of an allocation that makes room). Their bytes
- * are kept; mend_get_block_info marks them (is_unmapped), and mend_stats counts them.
+ * Empty partly used chunks by copying their live blocks to smaller ones, mapped at the same
+ * addresses. Pointers and contents stay. `limits` and `report` may be NULL. Waits for all work of
+ * the context.
+ *
+ * During the call, no work may run or be launched that touches memory of the pool: kernels, copies
+ * or graphs of any thread, context, device or process. Blocks that other threads free meanwhile
+ * must not be in use. Other threads may allocate and free. Chunks that are pinned, or have memory
+ * of a graph pool, stay as they are.
+ *
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_CAPTURING (a stream is being captured);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error finished
+ * moves stay, and no block has changed. One exception: if the driver unmaps a chunk and then
+ * refuses to map the copy, its blocks are unusable until a later call maps them. Their bytes are
+ * kept. mend_get_block_info marks them (is_unmapped), and mend_stats counts them.
  */
 MEND_API mend_result mend_compact(mend_pool *pool, const mend_compact_limits *limits,
                                   mend_compact_report *report);
@@ -504,50 +520,55 @@ MEND_API mend_result mend_compact(mend_pool *pool, const mend_compact_limits *li
 /* ---- pins ------------------------------------------------------------------------------------ */
 
 /*
- * Pins `size_bytes` of mapped memory from `pointer` on, so that something outside of the pool may
- * rely on it: a network card or a collective library that registered it. Until mend_unpin, the
- * chunks that hold a byte of the range keep their address and their physical memory: the pool
- * neither compacts, moves, unmaps nor releases them. Blocks there may be freed; their memory serves
- * later requests where it is. A range may be pinned several times, and ranges may overlap; pins
- * count.
+ * Pin `size_bytes` of mapped memory from `pointer` on. Use it for memory that a network card or a
+ * collective library has registered. Until mend_unpin, the chunks of the range keep their address
+ * and their physical memory. You may free blocks there, and their memory serves later requests in
+ * place. Ranges may overlap and be pinned several times: pins count.
  *
- * Pin few, large ranges: free memory in pinned chunks cannot be moved to where it is needed. Waits
- * for a thread that makes room, for the GPU never; no driver call. Pins end with the pool. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (size_bytes is 0 or too large); MEND_ERROR_FOREIGN_POINTER (not all
- * of the range is mapped memory of this pool); MEND_ERROR_ASLEEP (some of it sleeps);
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_FORKED; MEND_ERROR_DEVICE_LOST. Then nothing is pinned.
+ * Pin few, large ranges: free memory in pinned chunks cannot move to where it is needed. May wait
+ * for a thread that makes room, never for the GPU. No driver call. Pins end with the pool. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (size_bytes is 0 or too large); MEND_ERROR_FOREIGN_POINTER (some of
+ * the range is not mapped memory of this pool); MEND_ERROR_ASLEEP (some of it sleeps);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_FORKED; MEND_ERROR_DEVICE_LOST. After an error nothing
+ * is pinned.
  */
 MEND_API mend_result mend_pin(mend_pool *pool, const void *pointer, uint64_t size_bytes);
 
-/* Undoes one mend_pin of exactly this range. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (no such pin is
- * left); MEND_ERROR_FORKED; MEND_ERROR_DEVICE_LOST. */
+/*
+ * Undo one mend_pin of exactly this range. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (no such pin is
+ * left); MEND_ERROR_FORKED; MEND_ERROR_DEVICE_LOST.
+ */
 MEND_API mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t size_bytes);
 
 /* ---- observe --------------------------------------------------------------------------------- */
 
-/* Fills *stats with one consistent snapshot: sums that the pool keeps, so the cost does not grow
- * with what it has, but for graph_pool_bytes while there are graph pools. No driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT. */
+/*
+ * Fill *stats with one consistent snapshot. The cost does not grow with the pool's contents, except
+ * for graph_pool_bytes while there are graph pools. No driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT.
+ */
 MEND_API mend_result mend_get_stats(mend_pool *pool, mend_stats *stats);
 
 /*
- * Fills *usage with the process's use of the device, for figures of a framework. `outside`, if
- * it is not NULL: `now` of it is the program's use of the device outside of the pool from this
- * call on. It counts in every row and its peak. Call again with the new value after each change
- * there. While freed memory is pending, the driver is asked whether the work has ended, unless
- * another thread makes room. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
+ * Fill *usage with the process's use of the device, for figures of a framework. `outside` may be
+ * NULL. Otherwise `outside->now` is the program's use of the device outside of the pool from this
+ * call on. It counts in every row and its peak, so call again after each change. While freed memory
+ * is pending, the call asks the driver whether the work has ended, unless another thread makes
+ * room. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
  */
 MEND_API mend_result mend_get_usage(mend_pool *pool, const mend_usage *outside, mend_usage *usage);
 
-/* Sets each peak_..., and the peaks of mend_get_usage, to its current value. No driver call.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */
+/*
+ * Set each peak_... field, and the peaks of mend_get_usage, to its current value. No driver call.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
+ */
 MEND_API mend_result mend_reset_peak_stats(mend_pool *pool);
 
 /*
- * Checks every invariant of the pool from scratch; the time is proportional to the pool's contents.
- * Waits for another thread that makes room. For tests, and to find bugs: a library that is built
- * for release has none (MEND_VALIDATE). No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
- * MEND_ERROR_NOT_SUPPORTED; MEND_ERROR_INTERNAL (mend_get_last_error says which one is broken).
+ * Check every invariant of the pool. For tests: a library that is built for release has none
+ * (MEND_VALIDATE). The time is proportional to the pool's contents. Waits for another thread that
+ * makes room. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NOT_SUPPORTED;
+ * MEND_ERROR_INTERNAL (mend_get_last_error names the broken invariant).
  */
 MEND_API mend_result mend_validate(mend_pool *pool);
 
