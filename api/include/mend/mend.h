@@ -148,13 +148,13 @@ MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool 
 /*
  * Destroy a pool and release its memory. Waits for all work of the context. Frees live blocks too,
  * with a warning in the log. NULL succeeds. No other call on the pool or its graph pools may be in
- * progress or follow.
+ * progress or follow. Most later calls return MEND_ERROR_INVALID_ARGUMENT.
  *
  * MEND_OK; MEND_ERROR_CAPTURING (a capture forbids the wait: the pool is unchanged, so destroy it
  * after the capture); MEND_ERROR_SYSTEM (as MEND_ERROR_CAPTURING, and a thread of the pool did not
- * start again); MEND_ERROR_DRIVER (the
- * pool is gone, and the driver keeps the memory that it refused to release or that work may use);
- * MEND_ERROR_CORRUPTION (the pool is gone: mend_pool_config.observe found a wrong write).
+ * start again); MEND_ERROR_DRIVER (the pool is gone, and the driver keeps the memory that it
+ * refused to release or that work may use); MEND_ERROR_CORRUPTION (the pool is gone:
+ * mend_pool_config.observe found a wrong write).
  */
 MEND_API mend_result mend_pool_destroy(mend_pool *pool);
 

@@ -65,40 +65,46 @@ typedef struct mend_range_info {
         sizeof(mend_range_info), NULL, 0, 0, 0, 0, 0, NULL, 0                                      \
     }
 
-/* Reserves addresses for `size_bytes`, rounded up to a page; no memory. `options` may be NULL. If
- * the driver has no more, the range lies among the addresses that blocks do not use; idle memory is
- * unmapped for that, and nothing waits for the GPU. Calls the driver. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (a NULL; the size is 0 or above 2^46; the page is no multiple of the
- * device's, or so small that there are more than 2^26 of them); MEND_ERROR_NOT_SUPPORTED (no
- * virtual memory); MEND_ERROR_OUT_OF_ADDRESS_SPACE; MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. */
+/*
+ * Create a range: reserve addresses for `size_bytes`, rounded up to a page, without memory.
+ * `options` may be NULL. You own the range until mend_range_destroy. If the driver has no more
+ * addresses, the pool takes unused addresses of its own, and unmaps idle memory for that.
+ *
+ *     mend_range *cache;
+ *     mend_range_create(pool, 64ull << 30, NULL, &cache);
+ *     mend_range_commit(cache, 0, 256ull << 20, stream);
+ *
+ * Calls the driver. Never waits for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL, a size
+ * of 0 or above 2^46, a page that is no multiple of the device's page, or more than 2^26 pages);
+ * MEND_ERROR_NOT_SUPPORTED (no virtual memory); MEND_ERROR_OUT_OF_ADDRESS_SPACE;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ */
 MEND_API mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes,
                                        const mend_range_options *options, mend_range **range);
 
-/* Where the range is, and how much of it has memory. No driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FORKED. The cost is the same for any number of pages. */
+/*
+ * Describe a range: its address, and how much of it has memory. The cost is the same for any number
+ * of pages. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FORKED.
+ */
 MEND_API mend_result mend_range_get_info(mend_range *range, mend_range_info *info);
 
 /*
- * Commits the pages that hold any of the bytes: afterwards `stream` may use them, as a block that
- * was allocated for it (MEND_NO_STREAM: every stream may). Pages that are committed already stay as
- * they are, with their contents, and asleep if they sleep; those of the others are undefined. Finds
- * memory by all means of mend_alloc: it may wait for the GPU, ask other pools and callbacks, and
- * compact.
+ * Commit the pages that hold any of these bytes, for use on `stream`, as mend_alloc does for a
+ * block. With MEND_NO_STREAM every stream may use them. Committed pages keep their contents, and
+ * stay asleep if they sleep. The contents of new pages are undefined. May wait for the GPU, ask
+ * other pools and callbacks, and compact, as mend_alloc.
  *
- * A page that was decommitted a moment ago, and whose memory went elsewhere, is mapped again when
- * the work that was queued before its decommit is done: so a commit of it may wait for that work. A
- * page that was decommitted while it slept gets new memory; a commit of it waits for a mend_sleep
- * that another thread has begun, and is MEND_ERROR_DRIVER while the driver does not take the page's
+ * A commit of a page that was just decommitted, and lost its memory, may wait for the work queued
+ * before the decommit. A page that was decommitted while it slept gets new memory. Its commit waits
+ * for a mend_sleep of another thread, and is MEND_ERROR_DRIVER while the driver does not take the
  * old memory back.
  *
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL; MEND_EVERY_STREAM; 0 bytes, or not all in the
- * range); MEND_ERROR_OUT_OF_MEMORY (with a
- * report that names the range); MEND_ERROR_CAPTURING (`stream` is being captured: commit before
- * that); MEND_ERROR_OUT_OF_ADDRESS_SPACE (an old mapping cannot go during a capture);
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER;
- * MEND_ERROR_DEVICE_LOST. On failure no page is committed that was not; memory that was found for
- * some is free memory of the pool.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL, MEND_EVERY_STREAM, 0 bytes, or bytes outside of the
+ * range); MEND_ERROR_OUT_OF_MEMORY (with a report that names the range); MEND_ERROR_CAPTURING
+ * (`stream` is being captured: commit before that); MEND_ERROR_OUT_OF_ADDRESS_SPACE (a capture
+ * forbids to unmap an old mapping); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM;
+ * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. On failure no new page is committed. Memory that was
+ * found for some pages is free memory of the pool.
  */
 MEND_API mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes,
                                        uint64_t size_bytes, mend_stream stream);
@@ -111,51 +117,52 @@ typedef struct mend_range_part {
 } mend_range_part;
 
 /*
- * Commits the pages of `part_count` parts, elements of `part_bytes` each (sizeof(mend_range_part)),
- * in one step, as mend_range_commit those of one: all of
- * them, or none that was not committed. No other thread finds some of them committed and some not.
- * Memory for all is found together, so parts do not take each other's. The ranges are of one pool;
- * several parts may be of one range, in any order, and overlap. `parts` is the caller's; it may be
- * NULL if part_count is 0, and then nothing happens.
+ * Commit the pages of several parts in one step: all of them, or no new page. No other thread sees
+ * some of them committed and some not. The call finds memory for all parts together. The ranges
+ * must be of one pool. Parts may be of one range, in any order, and overlap. `part_bytes` is
+ * sizeof(mend_range_part). `parts` is yours. With a part_count of 0 it may be NULL, and nothing
+ * happens.
  *
- * The cost is that of a commit of each part, and a sort of the parts. Results as mend_range_commit;
- * MEND_ERROR_INVALID_ARGUMENT also if the ranges are of several pools. A report of out of memory
- * names the range of the lowest address, and how many others there are; it says how many bytes of
+ * The cost is a commit of each part and a sort of the parts. Results as mend_range_commit;
+ * MEND_ERROR_INVALID_ARGUMENT (also if the ranges are of several pools). A report of out of memory
+ * names the range of the lowest address and the number of the others. It says how many bytes of
  * pages would fit if all pages have one size.
  */
 MEND_API mend_result mend_range_commit_all(const mend_range_part *parts, size_t part_bytes,
                                            size_t part_count, mend_stream stream);
 
 /*
- * Decommits the pages that hold nothing but these bytes: frees their memory, as mend_free frees a
- * block. Later work on `stream` may get it at once, other streams after the work queued so far on
- * `stream`, and on those that were recorded. With MEND_NO_STREAM it waits for all work, as there.
- * Pages that are not committed stay so. Sleeping pages are decommitted as others, and what is kept
- * of them goes. The program queues no more work that uses these pages, and launches no graph that
- * does, until they are committed again.
+ * Decommit the pages that hold no other bytes: free their memory in stream order, as mend_free.
+ * Later work on `stream` may get the memory at once. Other streams get it after the work queued so
+ * far on `stream` and on recorded streams. With MEND_NO_STREAM the memory waits for all work. Pages
+ * that are not committed stay so. The backup of sleeping pages is freed. Queue no work, and launch
+ * no graph, that uses these pages until you commit them again.
  *
  * Calls the driver only to record events, and waits as mend_free. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (as above); MEND_ERROR_CAPTURING (`stream` is being captured);
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER;
+ * MEND_ERROR_INVALID_ARGUMENT (as mend_range_commit); MEND_ERROR_CAPTURING (`stream` is being
+ * captured); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER;
  * MEND_ERROR_DEVICE_LOST. On failure nothing changed.
  */
 MEND_API mend_result mend_range_decommit(mend_range *range, uint64_t offset_bytes,
                                          uint64_t size_bytes, mend_stream stream);
 
-/* Declares that `stream` uses the committed ones among the pages: their memory is not used again
- * before the work that was queued on it up to their decommit, as by mend_record_stream. Results as
- * mend_range_decommit; MEND_NO_STREAM is MEND_ERROR_INVALID_ARGUMENT. If one of these pages sleeps,
- * it is MEND_ERROR_ASLEEP, and none is declared. */
+/*
+ * Declare that `stream` uses the committed pages among these bytes, as mend_record_stream does for
+ * a block. The pool reuses their memory only after the work that is queued on `stream` at their
+ * decommit. Results as mend_range_decommit; MEND_ERROR_INVALID_ARGUMENT (also MEND_NO_STREAM);
+ * MEND_ERROR_ASLEEP (a page sleeps, and no page is declared).
+ */
 MEND_API mend_result mend_range_record_stream(mend_range *range, uint64_t offset_bytes,
                                               uint64_t size_bytes, mend_stream stream);
 
-/* Decommits all pages, sleeping ones too, and destroys the range (NULL: nothing). The addresses go
- * back to the driver when nothing is mapped there any more. Calls the driver; never waits for the
- * GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM; a page is pinned);
- * MEND_ERROR_CAPTURING
- * (`stream` is being captured); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM;
- * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST (the pool keeps the range until it is destroyed). On
- * failure nothing changed. */
+/*
+ * Decommit all pages, sleeping pages too, and destroy the range. NULL succeeds. The addresses
+ * return to the driver when nothing is mapped there any more. Calls the driver. Never waits for the
+ * GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM, or a page is pinned);
+ * MEND_ERROR_CAPTURING (`stream` is being captured); MEND_ERROR_OUT_OF_HOST_MEMORY;
+ * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST (the pool keeps the range
+ * until it is destroyed). On failure nothing changed.
+ */
 MEND_API mend_result mend_range_destroy(mend_range *range, mend_stream stream);
 
 #ifdef __cplusplus

@@ -81,40 +81,40 @@ typedef struct mend_sleep_report {
     }
 
 /*
- * Puts live blocks to sleep: what their options say is kept, their physical memory goes back to the
- * device, and their addresses stay theirs. `options` NULL: all blocks, kept in pinned memory of the
- * host. Committed pages of ranges (mend_range.h) sleep as blocks, and all that is said of blocks
- * here holds for them. Blocks of graph pools sleep too. Free memory that is kept for graphs has the
- * sleep tag of the block that was there last, and sleeps, without its contents, by a rule for that
- * tag; without one see mend_sleep_options.graphs. Graphs captured before can be launched after
- * mend_wake, and not while their memory sleeps. Blocks of other processes (mend_import) stay as
- * they are.
+ * Put live blocks to sleep: release their physical memory, and keep their addresses and, by the
+ * options, their contents. NULL for `options` means all blocks, kept in pinned memory of the host.
  *
- * Memory goes back in complete chunks: one in which a block stays awake stays too, and the report
- * says how many bytes did. Blocks with the sleep tag of their thread lie in chunks without others
- * (mend_set_alloc_options), so all of them sleep. A block over several chunks sleeps as far as they
- * do.
+ *     mend_sleep(pool, NULL, NULL);
+ *     run_another_program();
+ *     mend_wake(pool, NULL, 0, NULL);
  *
- * A sleeping block may be freed, on any stream, a page decommitted, and both described; it may not
- * be used, and calls that need its memory fail with MEND_ERROR_ASLEEP. Other blocks are allocated
- * and freed as ever. When the last block of a sleeping chunk is freed, the kept contents of the
- * chunk goes too. The pool may be destroyed while memory sleeps.
+ * Committed pages of ranges (mend_range.h) sleep as blocks, and every rule for blocks holds for
+ * them. Blocks of graph pools sleep too. Free memory that is kept for graphs has the sleep tag of
+ * its last block. A rule for that tag puts it to sleep, without its contents. Without a tag see
+ * mend_sleep_options.graphs. Captured graphs can be launched after mend_wake, but not while their
+ * memory sleeps. Imported blocks (mend_import) stay as they are.
  *
- * Waits first for all work of the context that is queued before the call. The caller guarantees, as
- * for mend_compact, that none is launched during the call that touches memory of the pool, and
- * until mend_wake none that touches sleeping memory. Other threads may allocate and free. The
- * copies run on a stream of their own. A part is written to a file while the next part is copied.
+ * Memory is released in whole chunks. A chunk with a block that stays awake stays too, and the
+ * report counts it. Blocks with the sleep tag of their thread lie in chunks without others
+ * (mend_set_alloc_options), so all of them sleep. A block over several chunks may sleep in part.
  *
- * MEND_OK, also if no block is to sleep, as after a typo in a tag: the report says so;
- * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NOT_SUPPORTED (no virtual memory, or no pinned memory);
- * MEND_ERROR_ASLEEP (all that is to sleep is asleep already); MEND_ERROR_CAPTURING (a stream is
- * being captured); MEND_ERROR_PINNED (a block that is to sleep is in a chunk with a pin or an
- * export); MEND_ERROR_OUT_OF_HOST_MEMORY (no memory for the contents); MEND_ERROR_SYSTEM (the file
- * could not be made or written; also beyond the process's limit of file sizes, which raises no
- * signal); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error no block has changed; what
- * sleeps without any block may be gone. One exception, as for mend_compact: if the driver unmaps a
- * chunk, refuses the next one, and then refuses to map the first again, its blocks are unusable
- * until a later call maps them.
+ * You may free a sleeping block on any stream, decommit a sleeping page, and describe both. Calls
+ * that need sleeping memory fail with MEND_ERROR_ASLEEP. When the last block of a sleeping chunk is
+ * freed, its backup is freed too. You may destroy the pool while memory sleeps.
+ *
+ * Waits for all work of the context that is queued before the call. During the call, launch no work
+ * that touches memory of the pool. Until mend_wake, launch no work that touches sleeping memory.
+ * Other threads may allocate and free. The copies run on a stream of their own.
+ *
+ * MEND_OK (also if no block is to sleep: the report says so); MEND_ERROR_INVALID_ARGUMENT;
+ * MEND_ERROR_NOT_SUPPORTED (no virtual memory, or no pinned memory); MEND_ERROR_ASLEEP (all memory
+ * that is to sleep is asleep already); MEND_ERROR_CAPTURING (a stream is being captured);
+ * MEND_ERROR_PINNED (a block that is to sleep is in a chunk with a pin or an export);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY (no memory for the contents); MEND_ERROR_SYSTEM (the file could not
+ * be made or written, or exceeds the process's limit of file sizes); MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST. After an error no block has changed, but sleeping memory without any
+ * block may be gone. One exception: if the driver unmaps a chunk, refuses the next one, and then
+ * refuses to map the first again, its blocks are unusable until a later call maps them.
  */
 MEND_API mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *options,
                                 mend_sleep_report *report);
@@ -138,27 +138,27 @@ typedef struct mend_wake_report {
     }
 
 /*
- * Wakes every chunk that holds a block, or memory of graphs, with one of these sleep tags, with all
- * its blocks; `tag_count` 0: all chunks. Memory without blocks that is kept for graphs, and did not
- * sleep by a rule for its tag, wakes with each call. `report` may be NULL. Kept contents are there
- * again when the call returns, byte for byte; the files that kept it are freed, and the pinned
- * memory of the host stays for the next sleep (mend_set_backup_cache_limit).
+ * Wake all chunks that hold blocks, or memory of graphs, with one of these sleep tags. 0 for
+ * `tag_count` means all chunks. Memory for graphs without blocks, which did not sleep by a rule for
+ * its tag, wakes with each call. `report` may be NULL. Kept contents are back when the call
+ * returns, byte for byte. Their files are freed. Pinned memory of the host stays for the next sleep
+ * (mend_set_backup_cache_limit).
  *
- * All wake, or none. Idle free chunks of the pool of the sizes that wake are mapped
- * there. Only missing memory is taken from the device, which keeps the rest for others
- * (mend_pool_config.min_free_bytes). If the limit or the device has no room, the pool makes some
- * as a request does of the size of all that lacks memory, without moving live blocks: it gives
- * back its own free memory, then asks peer pools of the device and the pressure callbacks. Waits
- * for the copies only; and for all work of the context, before it answers MEND_ERROR_OUT_OF_MEMORY
- * beside free memory that work may use, unless a capture forbids the wait; and after a call that
- * failed, and whose copies may still run, which in a capture is MEND_ERROR_CAPTURING. Other threads
- * may allocate and free.
+ * All chunks wake, or none. The pool maps its idle free chunks of the right sizes first, and takes
+ * only missing memory from the device, which keeps min_free_bytes free. If the limit or the device
+ * has no room, the pool releases its free memory, then asks peer pools and the pressure callbacks.
+ * It moves no live block. Other threads may allocate and free.
  *
- * MEND_OK, also if nothing sleeps, or has such a tag: the report says so; MEND_ERROR_CAPTURING;
+ * Waits for the copies. Waits for all work of the context in two cases: before it returns
+ * MEND_ERROR_OUT_OF_MEMORY while work may use free memory, unless a capture forbids the wait, and
+ * after a failed call whose copies may still run.
+ *
+ * MEND_OK (also if nothing sleeps or no memory has the tag: the report says so);
+ * MEND_ERROR_CAPTURING (a capture forbids the wait for copies of a failed call);
  * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_MEMORY (mend_get_last_error says how many bytes
- * are lacking); MEND_ERROR_OUT_OF_HOST_MEMORY (also pinned memory, through which files are read);
+ * are missing); MEND_ERROR_OUT_OF_HOST_MEMORY (also pinned memory, through which files are read);
  * MEND_ERROR_SYSTEM (the file could not be read); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After
- * an error everything sleeps as before: the pool can be used, and woken again.
+ * an error all memory sleeps as before, and you can use the pool and wake it again.
  */
 MEND_API mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
                                mend_wake_report *report);
@@ -174,41 +174,43 @@ typedef struct mend_sleep_tag_info {
 } mend_sleep_tag_info;
 
 /*
- * Lists how much has which sleep tag, by rising tags: all live_bytes of mend_stats. Array and
+ * List the memory of each sleep tag, by rising tags. The sum is live_bytes of mend_stats. Array and
  * `capacity` as of mend_get_regions, with sizeof(mend_sleep_tag_info). The time is proportional to
- * the number of blocks and chunks, and allocations wait meanwhile; no driver call. Results as
+ * the number of blocks and chunks, and allocations wait meanwhile. No driver call. Results as
  * mend_get_regions; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos,
                                          size_t info_bytes, size_t capacity, size_t *count);
 
 /*
- * Sets how much pinned memory of the host wakes may leave for the next sleep, and frees memory
- * above it: 0 none, UINT64_MAX all, as at first. To pin memory takes the driver ten times as long
- * as to copy to it, so a sleep after the first one is that much faster. With what sleeps it is
- * never more than 1.25 times what slept on the host at once; mend_trim frees that of blocks which
- * are gone, and a sleep that finds no other memory of the host all of it
+ * Set how much pinned memory of the host wakes may leave for the next sleep, in bytes, and free
+ * memory above it. 0 means none, and UINT64_MAX (the default) means all. Pinning takes the driver
+ * ten times as long as copying, so the cache makes later sleeps faster. With the sleeping contents
+ * it never exceeds 1.25 times the most bytes that slept on the host at once. mend_trim frees the
+ * part of freed blocks. A sleep that finds no other memory of the host frees all of it
  * (mend_stats.backup_cache_bytes). Freeing calls the driver.
+ *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (pool is NULL); MEND_ERROR_FORKED; MEND_ERROR_DRIVER;
  * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_set_backup_cache_limit(mend_pool *pool, uint64_t most_bytes);
 
 /*
- * Reads the kept contents of sleeping memory; it sleeps on. Awake memory that slept on the host can
- * be read too, as it slept last, while its block lives and the wake left its copy
- * (mend_set_backup_cache_limit). `address` may be within a block, or of pages of a range.
+ * Read the backup of sleeping memory, which stays asleep. You can also read awake memory that slept
+ * on the host, as it was at its last sleep, while its block lives and the wake left the copy
+ * (mend_set_backup_cache_limit). `address` may be inside a block, or in pages of a range.
  *
- * Pass one of the two outputs, and NULL for the other. `copy`, memory of the host of `size_bytes`
- * or more, gets the contents. *host gets where they lie in pinned memory. You may read them there
- * until the block is freed or wakes; if it is awake, until it is freed, or mend_sleep,
- * mend_set_backup_cache_limit or mend_prepare_checkpoint is called, which use that memory again.
+ * Pass one of the two outputs, and NULL for the other. `copy`, memory of the host of at least
+ * `size_bytes`, gets the contents. *host gets their place in pinned memory. You may read *host
+ * until the block is freed or wakes. For an awake block, you may read it until the block is freed,
+ * or mend_sleep, mend_set_backup_cache_limit or mend_prepare_checkpoint is called.
  *
- * A wake waits meanwhile, other threads may allocate and free. No driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (a part of it does not sleep and has no copy, or was not kept:
- * mend_get_last_error says where); MEND_ERROR_NOT_SUPPORTED (*host: they lie in a file, or in
- * several places, as a block over several chunks); MEND_ERROR_SYSTEM (the file could not be read;
- * `copy` is undefined); MEND_ERROR_DEVICE_LOST (they cannot be read any more).
+ * A wake waits meanwhile. Other threads may allocate and free. No driver call.
+ *
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a part has no backup: mend_get_last_error says where);
+ * MEND_ERROR_NOT_SUPPORTED (*host: the backup is in a file, or in several places because the block
+ * spans several chunks); MEND_ERROR_SYSTEM (the file could not be read, and `copy` is undefined);
+ * MEND_ERROR_DEVICE_LOST (the backup cannot be read any more).
  */
 MEND_API mend_result mend_read_backup(mend_pool *pool, const void *address, uint64_t size_bytes,
                                       void *copy, const void **host);
@@ -229,24 +231,23 @@ typedef struct mend_prepare_checkpoint_report {
     }
 
 /*
- * Prepares the pool for a checkpoint of the process by another program (cuda-checkpoint, CRIU). It
- * waits for all work of the context, ends mappings that only looked in use, gives all free memory
- * back, and the host's that wakes left pinned, and gives blocks in memory that was created to be
- * shared (mend_pool_config.shareable) private memory at the same addresses, one chunk after the
- * other. After it, the pool holds no memory that other processes can know, and its blocks cannot be
- * exported. Call it for each pool, right before the checkpoint: memory that the pool creates later
- * is shareable again. Addresses, contents and captured graphs stay; a sleeping block needs nothing,
- * so a program that sleeps first has little to keep. `report` may be NULL.
+ * Prepare the pool for a checkpoint of the process by another program (cuda-checkpoint, CRIU). Call
+ * it for each pool, right before the checkpoint: memory that the pool creates later is shareable
+ * again. Releases all free memory of the device, and pinned memory of the host that wakes left.
+ * Replaces shareable memory of live blocks (mend_pool_config.shareable) by private memory at the
+ * same addresses, chunk by chunk. After it no other process can know memory of the pool, and its
+ * blocks cannot be exported. Addresses, contents and captured graphs stay. Sleeping blocks need no
+ * work. `report` may be NULL.
  *
- * The caller guarantees, as for mend_compact, that no work is launched during the call that touches
- * memory of the pool. Other threads may allocate and free.
+ * Waits for all work of the context. During the call, launch no work that touches memory of the
+ * pool. Other threads may allocate and free.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_PINNED (blocks are exported or imported, or
- * memory that was created to be shared is pinned, mapped at a second address, or holds pages of a
- * range: mend_get_last_error says which); MEND_ERROR_CAPTURING (a stream is being captured);
+ * shareable memory is pinned, mapped at a second address, or holds pages of a range:
+ * mend_get_last_error says which); MEND_ERROR_CAPTURING (a stream is being captured);
  * MEND_ERROR_OUT_OF_MEMORY (no room for the copy of one chunk: put blocks to sleep first);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error the pool
- * works as before, and some of its memory may be private; blocks may be unusable as after a failed
+ * works as before. Some of its memory may be private, and blocks may be unusable as after a failed
  * mend_compact.
  */
 MEND_API mend_result mend_prepare_checkpoint(mend_pool *pool,
