@@ -101,8 +101,10 @@ enum {
  */
 MEND_API mend_result mend_scope_push(const char *name, unsigned flags);
 
-/* Ends the innermost scope of the calling thread. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: it is in
- * none. */
+/*
+ * End the innermost scope of the calling thread. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (the thread
+ * is in no scope).
+ */
 MEND_API mend_result mend_scope_pop(void);
 
 /* The memory allocated in one pool in a scope and in the scopes inside it. Bytes of blocks are
@@ -285,13 +287,12 @@ typedef struct mend_history_event {
 } mend_history_event;
 
 /*
- * Keeps the last `capacity_events` events of the pool from now on, in host memory (104 bytes each).
- * 0 stops that and frees the memory. Called again with another capacity, it keeps the newest events
- * that fit. Sequence numbers go on over stops and starts. Each event reads the clock. What the pool
- * does is the same with and without it: the same addresses, and the same calls of the driver. It
- * makes none itself. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST (what was kept
- * can still be read). After an error nothing has changed.
+ * Keep the last `capacity_events` events of the pool from now on, in host memory (104 bytes each).
+ * 0 stops the history and frees the memory. With another capacity, it keeps the newest events that
+ * fit. Sequence numbers go on over stops and starts. Each event reads the clock. Recording does not
+ * change addresses or driver calls. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST (kept events can still be read). After an
+ * error nothing has changed.
  */
 MEND_API mend_result mend_history_start(mend_pool *pool, uint64_t capacity_events);
 
