@@ -108,8 +108,8 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_restoration_maps_again_what_lacks_its_ma
 {
     mend_graph_pool *graph_pool = kit_graph_pool(w);
     mend_graph_pool_block blocks[MOST_BLOCKS];
-    alloc_in(w, MEND_MIB, S(0), graph_pool);
-    void *freed = alloc_in(w, MEND_MIB, S(0), graph_pool);
+    alloc_in(w, 64 * MEND_KIB, S(0), graph_pool);
+    void *freed = alloc_in(w, 64 * MEND_KIB, S(0), graph_pool);
     EXPECT_U64_EQ(2, list(graph_pool, blocks));
     free_in(graph_pool, freed, S(0));
     void *between = kit_alloc(w, 16 * MEND_MIB, S(0));
