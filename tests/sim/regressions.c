@@ -523,11 +523,6 @@ HOLDS(sim_rations, a_wake_is_served_by_what_a_member_gives,
       "RANGE_CREATE / RANGE_CREATE slot 1 size 4 amount 3 / ALLOC size 88 / ALLOC slot 1 size 91 / "
       "COMMIT alignment 3 amount 117 / SLEEP / MEMBER size 10 amount 222 / WAKE")
 
-HOLDS(sim_regressions, what_callbacks_free_serves_beside_a_peer_pool, "peer_pool 1",
-      "ADD_CALLBACK slot 1 / ADD_CALLBACK amount 8 / SET_LIMIT amount 40 / GRAPH_POOL_CREATE / "
-      "ALLOC size 224 / SIBLING_ALLOC slot 1 size 225 amount 1 / FOREIGN amount 247 / FREE / "
-      "ALLOC_IN size 225")
-
 /* A fence passed after the last look for an idle chunk. */
 HOLDS(sim_regressions, a_chunk_that_becomes_idle_beside_a_wait_is_found, "streams 3",
       "RANGE_CREATE / GRAPH_POOL_CREATE slot 13 / GRAPH_POOL_BEGIN slot 22 / COMMIT / DECOMMIT "

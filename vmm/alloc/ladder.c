@@ -154,9 +154,7 @@ static void note_shortage(climb *c)
     const mend_shortage *shortage = &heap->shortage;
     const bool lacks_addresses = shortage->no_addresses != MEND_DRIVER_OK;
     uint64_t refused_bytes = shortage->refused_bytes;
-    const uint64_t total_bytes = mend_heap_awake_bytes(heap) + c->request->size_bytes;
-    if (refused_bytes > 0 ? mend_request_makes_chunks(c->request) /* of all, not of one gap */
-                          : total_bytes <= heap->config.limit_bytes) {
+    if (refused_bytes > 0 && mend_request_makes_chunks(c->request)) { /* of all, not of one gap */
         mend_raise_u64(&refused_bytes, mend_request_missing_bytes(c->request));
     }
     c->seek.lacking_bytes =
