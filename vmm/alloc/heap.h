@@ -37,11 +37,6 @@ void mend_ending_release(mend_heap *heap, mend_ending *ending, mend_chunk_handle
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_terms *terms,
                             mend_order order, uint64_t *address);
 
-/* An allocation from the front cache, with the alignment that every block has. 0: the cache has no
- * such block, or the request is wrong; nothing changed, and mend_heap_alloc decides. */
-uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream stream);
-mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order);
-
 /* The block at its first address, live; NULL: there is none. mend_heap_free_found is mend_heap_free
  * of one that was found so, without releasing `state` in between. */
 mend_span *mend_heap_find(mend_heap *heap, uint64_t address);
@@ -57,7 +52,7 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
 
 /* ---- block.c --------------------------------------------------------------------------------- */
 
-/* What the fast calls (alloc/fast.c) share with the full ones. Guarded by the heap's `state` lock.
+/* What the fast calls (alloc/fast.h) share with the full ones. Guarded by the heap's `state` lock.
  */
 
 /* The streams that a use of a block counts for. `first` is the stream, inside a graph pool or

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/fast.h"
 #include "base/log.h"
 #include "check/check.h"
 #include "sleep/keep.h"

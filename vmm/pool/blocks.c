@@ -1,6 +1,7 @@
 /* The calls about blocks, streams, pins, and blocks on the host: each checks its arguments, takes
  * the lock that it needs, and calls the heap. An allocation takes the front cache's block or goes
  * the long way, whose log lines come when no lock is held. */
+#include "alloc/fast.h"
 #include "alloc/users.h"
 #include "base/log.h"
 #include "base/struct_size.h"
