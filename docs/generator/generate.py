@@ -361,7 +361,7 @@ KINDS = {
     "LEVEL": "`0`, `1` or `2`",
     "STRATEGY": "1 to 5",
     "GROWTH": "`100%` to `10000%`",
-    "LOG": "`debug`, `info` or `warning`",
+    "LOG": "`debug`, `info`, `warning` or `off`",
     "OBSERVE": "`top`, a path from `/` on, `poison`, `guard`, joined by commas",
     "SHARING": "`off`, `on`, `fabric` or `auto`",
     "PEERS": "`auto`, `none`, or numbers joined by `+`",
