@@ -48,7 +48,7 @@ __attribute__((format(printf, 2, 3))) bool mend_validate_broken(const mend_valid
                                                                 const char *format, ...);
 
 /* Checks streams, and that each counts its users. Runs after all waits were visited
- * (validate_streams.c). */
+ * (validate_addresses.c). */
 bool mend_validate_streams(const mend_validate_walk *a);
 
 /* Checks that the waits at an address can end; counts their nodes. */
@@ -57,7 +57,7 @@ bool mend_validate_waits(mend_validate_walk *a, const mend_waits *waits, uint64_
 /* Checks spans, runs, indices and the front cache of a zone (validate_layout.c). */
 bool mend_validate_zone(mend_validate_walk *a, int zone);
 
-/* Checks chunks, and what is kept of those that sleep; after the zones (validate_chunks.c). */
+/* Checks chunks, and what is kept of those that sleep; after the zones (validate_layout.c). */
 bool mend_validate_chunks(mend_validate_walk *a);
 
 /* Checks addresses, retired mappings and imports (validate_addresses.c). */
@@ -65,7 +65,7 @@ bool mend_validate_space(const mend_validate_walk *a, const mend_space *space);
 bool mend_validate_retired(mend_validate_walk *a);
 bool mend_validate_imports(const mend_validate_walk *a);
 
-/* Checks ranges and their page tables, after the zones (validate_ranges.c). */
+/* Checks ranges and their page tables, after the zones (validate_layout.c). */
 bool mend_validate_ranges(const mend_validate_walk *a);
 
 #endif
