@@ -285,11 +285,15 @@ static void sleep_and_wake(crowd *c)
 
 static void fill_two_ranges(crowd *c)
 {
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
     for (size_t i = 0; i < 2; i++) {
-        mend_set_sleep_tag(1 + i);
+        options.sleep_tag = 1 + i;
+        mend_crowd_require(mend_set_alloc_options(&options, NULL) == MEND_OK,
+                           "mend_set_alloc_options");
         c->ranges[i] = create_range(c, c->count * PAGE);
         commit(c, c->ranges[i], 0, c->count);
     }
+    mend_crowd_require(mend_set_alloc_options(NULL, NULL) == MEND_OK, "mend_set_alloc_options");
     sleep_and_wake(c);
 }
 
