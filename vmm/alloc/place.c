@@ -117,7 +117,9 @@ static mend_outcome build_bridge(mend_heap *heap, const mend_request *request,
         return outcome;
     }
     mend_run *run = mend_layout_run_at(&heap->zones[request->zone], bridge->address);
-    bool is_built = run != NULL && mend_run_end(run) - bridge->address >= request->size_bytes &&
+    const uint64_t end = bridge->address + request->size_bytes;
+    bool is_built = run != NULL && mend_run_end(run) >= end &&
+                    mend_layout_suits(heap, request, run, bridge->address, end) &&
                     mend_layout_is_ready(heap, run, bridge->address, request->size_bytes,
                                          request->stream, request->behind_wait);
     return is_built ? take(heap, request, (mend_fit){run, bridge->address},

@@ -23,8 +23,9 @@ static void try_place(mend_heap *heap, const mend_request *request, uint64_t add
         next = mend_min_u64(next, place.end);
         place.missing_bytes += run == NULL ? next - at : 0;
         if (next == at || place.missing_bytes >= best->missing_bytes ||
-            (run != NULL && !mend_layout_is_ready(heap, run, at, next - at, request->stream,
-                                                  request->behind_wait))) {
+            (run != NULL && (!mend_layout_suits(heap, request, run, at, next) ||
+                             !mend_layout_is_ready(heap, run, at, next - at, request->stream,
+                                                   request->behind_wait)))) {
             return;
         }
         at = next;

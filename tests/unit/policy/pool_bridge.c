@@ -94,3 +94,17 @@ GAPS_TEST(while_there_is_room_to_create_nothing_is_joined, 24)
     EXPECT_TRUE(r->blocks[6] != request(r, 4));
     EXPECT_U64_EQ(2, mend_world_stats(&r->w).chunks_moved);
 }
+
+/* The second half of block 9 stays, and has no tag: what has one lies in none of its memory. */
+GAPS_TEST(memory_beside_other_sleep_tags_is_no_part_of_it, 16)
+{
+    release(r, 6, 8);
+    release(r, 9, 10);
+    release(r, 12, 14);
+    void *stays = (char *)r->blocks[9] + MEND_MIB / 2;
+    EXPECT_OK(mend_alloc_with(r->w.pool, MEND_MIB / 2, r->w.streams[0],
+                              KIT_OPTIONS(mend_alloc_options, .address = stays), &stays));
+    KIT_THREAD(.sleep_tag = 1);
+    EXPECT_TRUE(r->blocks[6] != kit_alloc(&r->w, 7 * MEND_MIB / 2, r->w.streams[0]));
+    EXPECT_OK(mend_set_alloc_options(NULL, NULL));
+}
