@@ -106,5 +106,6 @@ GAPS_TEST(memory_beside_other_sleep_tags_is_no_part_of_it, 16)
                               KIT_OPTIONS(mend_alloc_options, .address = stays), &stays));
     KIT_THREAD(.sleep_tag = 1);
     EXPECT_TRUE(r->blocks[6] != kit_alloc(&r->w, 7 * MEND_MIB / 2, r->w.streams[0]));
+    EXPECT_U64_EQ(6, mend_world_stats(&r->w).chunks_moved);
     EXPECT_OK(mend_set_alloc_options(NULL, NULL));
 }
