@@ -523,6 +523,13 @@ HOLDS(sim_rations, a_wake_is_served_by_what_a_member_gives,
       "RANGE_CREATE / RANGE_CREATE slot 1 size 4 amount 3 / ALLOC size 88 / ALLOC slot 1 size 91 / "
       "COMMIT alignment 3 amount 117 / SLEEP / MEMBER size 10 amount 222 / WAKE")
 
+/* A place in one run has no gap, and is no extension. */
+HOLDS(sim_regressions, a_bridge_without_a_gap_maps_nothing, "reserve_devices 2, limit_percent 73",
+      "ALLOC size 215 / ALLOC slot 3 / ALLOC slot 1 size 215 / ALLOC slot 2 size 215 / "
+      "ALLOC slot 13 / ALLOC slot 5 size 56 / ALLOC slot 4 size 215 / RANGE_CREATE slot 2 / "
+      "COMMIT slot 2 / SET_LIMIT size 1 / FREE slot 2 / FREE slot 4 / FREE slot 13 / "
+      "ALLOC slot 2 size 130 alignment 17")
+
 /* A fence passed after the last look for an idle chunk. */
 HOLDS(sim_regressions, a_chunk_that_becomes_idle_beside_a_wait_is_found, "streams 3",
       "RANGE_CREATE / GRAPH_POOL_CREATE slot 13 / GRAPH_POOL_BEGIN slot 22 / COMMIT / DECOMMIT "

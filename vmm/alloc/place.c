@@ -108,8 +108,10 @@ static mend_outcome build_bridge(mend_heap *heap, const mend_request *request,
     mend_plan plan;
     mend_span *none = NULL;
     mend_outcome outcome = MEND_PLACED;
+    uint64_t *counter = &heap->counters.placed_in_run; /* one run has it all */
     while (outcome == MEND_PLACED && mend_bridge_plan(heap, request, bridge, &plan)) {
         outcome = carry_out(heap, request, true, &plan, &none);
+        counter = &heap->counters.placed_by_extension;
         mend_plan_clear(&plan);
     }
     mend_plan_clear(&plan);
@@ -122,8 +124,7 @@ static mend_outcome build_bridge(mend_heap *heap, const mend_request *request,
                     mend_layout_suits(heap, request, run, bridge->address, end) &&
                     mend_layout_is_ready(heap, run, bridge->address, request->size_bytes,
                                          request->stream, request->behind_wait);
-    return is_built ? take(heap, request, (mend_fit){run, bridge->address},
-                           &heap->counters.placed_by_extension, span)
+    return is_built ? take(heap, request, (mend_fit){run, bridge->address}, counter, span)
                     : MEND_NOTHING;
 }
 
