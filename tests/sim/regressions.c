@@ -530,6 +530,10 @@ HOLDS(sim_regressions, a_bridge_without_a_gap_maps_nothing, "reserve_devices 2, 
       "COMMIT slot 2 / SET_LIMIT size 1 / FREE slot 2 / FREE slot 4 / FREE slot 13 / "
       "ALLOC slot 2 size 130 alignment 17")
 
+/* Where one stream is known, a request without a stream waits for its work before it creates. */
+HOLDS(sim_regressions, what_is_available_without_a_stream_counts_no_creation_before_a_wait,
+      "unfenced_pages 1", "ALLOC slot 1 size 148 amount 5 / FREE slot 1 / ROOM thread 3")
+
 /* A fence passed after the last look for an idle chunk. */
 HOLDS(sim_regressions, a_chunk_that_becomes_idle_beside_a_wait_is_found, "streams 3",
       "RANGE_CREATE / GRAPH_POOL_CREATE slot 13 / GRAPH_POOL_BEGIN slot 22 / COMMIT / DECOMMIT "
