@@ -534,6 +534,12 @@ HOLDS(sim_regressions, a_bridge_without_a_gap_maps_nothing, "reserve_devices 2, 
 HOLDS(sim_regressions, what_is_available_without_a_stream_counts_no_creation_before_a_wait,
       "unfenced_pages 1", "ALLOC slot 1 size 148 amount 5 / FREE slot 1 / ROOM thread 3")
 
+/* The limit leaves less than the request until the pool gives its own memory back. */
+HOLDS(sim_regressions, what_callbacks_free_serves_beside_a_peer_pool, "peer_pool 1",
+      "ADD_CALLBACK slot 1 / ADD_CALLBACK amount 8 / SET_LIMIT amount 40 / GRAPH_POOL_CREATE / "
+      "ALLOC size 224 / SIBLING_ALLOC slot 1 size 225 amount 1 / FOREIGN amount 247 / FREE / "
+      "ALLOC_IN size 225")
+
 /* A fence passed after the last look for an idle chunk. */
 HOLDS(sim_regressions, a_chunk_that_becomes_idle_beside_a_wait_is_found, "streams 3",
       "RANGE_CREATE / GRAPH_POOL_CREATE slot 13 / GRAPH_POOL_BEGIN slot 22 / COMMIT / DECOMMIT "

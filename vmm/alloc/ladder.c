@@ -157,8 +157,9 @@ static void note_shortage(climb *c)
     if (refused_bytes > 0 && mend_request_makes_chunks(c->request)) { /* of all, not of one gap */
         mend_raise_u64(&refused_bytes, mend_request_missing_bytes(c->request));
     }
-    c->seek.lacking_bytes =
-        lacks_addresses ? UINT64_MAX : mend_attainable_lack(heap, refused_bytes);
+    c->seek.lacking_bytes = lacks_addresses     ? UINT64_MAX
+                            : refused_bytes > 0 ? mend_attainable_lack(heap, refused_bytes)
+                                                : mend_report_device_lacks_bytes(heap, c->request);
     c->seek.free_bytes = shortage->device_free_bytes;
     if (!c->seek.may_wait) {
         return;

@@ -152,6 +152,10 @@ uint64_t mend_report_graph_pool_bytes(const mend_heap *heap);
 /* Whether the request would not fit even if all free memory were joined. */
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request);
 
+/* The bytes that the device is known to lack, where the limit would allow the request if all free
+ * memory were joined. */
+uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_request *request);
+
 /* Notes the report as the failure, from heap->shortage and the heap; `is_captured`: a capture in
  * progress forbids waits. The caller holds both locks; no driver call. O(runs + chunks).
  * MEND_ERROR_OUT_OF_MEMORY. */

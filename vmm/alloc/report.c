@@ -205,6 +205,14 @@ bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
     return request->size_bytes > free_within(heap, is_guess ? most_bytes : mend_budget_limit(heap));
 }
 
+uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_request *request)
+{
+    const uint64_t size_bytes = request->size_bytes;
+    const uint64_t there_bytes = free_within(heap, mend_budget_limit(heap));
+    const bool is_within_limit = size_bytes <= free_within(heap, mend_budget_limit_of_chunks(heap));
+    return is_within_limit ? size_bytes - mend_min_u64(there_bytes, size_bytes) : 0;
+}
+
 /* All empty chunks, with what can be created; for chunks of a size of their own what is above the
  * limit, or others get, goes back first. */
 static uint64_t joined_bytes(const mend_heap *heap, const mend_request *request,
