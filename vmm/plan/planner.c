@@ -39,11 +39,15 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
     uint64_t exact = mend_align_up(missing_bytes, page);
     const uint64_t largest = mend_budget_usual_chunk(heap, request->zone);
     const uint64_t usual = mend_min_u64(largest, share);
-    if (!rules.may_create || exact > room) {
-        if (rules.may_create && mend_budget_lacks_device_memory(heap, exact)) {
+    if (!rules.may_create) {
+        return false;
+    }
+    if (exact > room) {
+        if (mend_budget_lacks_device_memory(heap, exact)) {
             note_refused(plan, exact);
         }
-        plan->lacking_bytes = rules.may_create ? mend_budget_lacking_bytes(heap, exact) : 0;
+        plan->lacking_bytes = mend_budget_lacking_bytes(heap, exact);
+        plan->create_bytes = exact;
         return false;
     }
     bool is_pressed = pressure != MEND_PRESSURE_LOW;
