@@ -311,12 +311,16 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool is_
     lack->device_bytes += lack->device_bytes > 0 ? owed_to_others(heap) : 0;
     const uint64_t bytes = mend_max_u64(lack->limit_bytes, lack->device_bytes);
     uint64_t given_bytes = mend_chunks_empty_bytes(&heap->chunks);
-    if (bytes <= given_bytes) {
-        which.keep_bytes = heap->chunks.reserved_bytes - bytes;
+    /* What refuses more than it says it lacks may lack less. */
+    const bool is_known = !is_refused || heap->shortage.device_free_bytes < create_bytes;
+    if (bytes <= given_bytes || !is_known) {
+        which.keep_bytes = heap->chunks.reserved_bytes - mend_min_u64(bytes, given_bytes);
         MEND_TRY(trim(heap, &which, &given_bytes));
     }
     lack->limit_bytes -= mend_min_u64(lack->limit_bytes, given_bytes);
-    lack->device_bytes -= mend_min_u64(lack->device_bytes, given_bytes);
+    lack->device_bytes = given_bytes > 0 && !is_known
+                             ? 0
+                             : lack->device_bytes - mend_min_u64(lack->device_bytes, given_bytes);
     return MEND_OK;
 }
 
