@@ -80,14 +80,16 @@ static mend_outcome try_to_wake(mend_seek *seek)
     waker *w = MEND_CONTAINER_OF(seek, waker, seek);
     mend_heap *heap = &w->pool->heap;
     const mend_thread_error lacking = w->answer;
+    const mend_seek lacked = *seek;
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
-    w->order.waits = seek->may_wait;
+    w->order.waits = seek->may_wait && !seek->is_captured;
     w->result = heap->unlocking.lost == MEND_DRIVER_OK
                     ? mend_sleep_wake(heap, &w->order, &w->report, seek)
                     : mend_pool_check_context(w->pool);
     w->answer = *mend_process_failure();
     if (seek->may_wait && w->result == MEND_ERROR_CAPTURING) { /* a capture forbids the wait */
+        *seek = lacked;                                        /* others may still give it */
         seek->is_captured = true;
         w->result = MEND_ERROR_OUT_OF_MEMORY;
         w->answer = lacking;
