@@ -187,6 +187,7 @@ static mend_result take_block(trial *t, const operation *op, trial_call *call)
     const mend_result result = call_for(t, op, call);
     if (result == MEND_OK) {
         enter_block(t, op, call);
+        trial_judge_home(t, call);
     }
     return result;
 }

@@ -388,9 +388,10 @@ static const char *look_at_pool(trial *t, int number, const mend_stats *stats)
                     .ledger = trial_ledger(t),
                     .lost_bytes = pool->pool->heap.chunks.unmapped_frozen_bytes,
                     .was_reset = t->were_reset};
-    /* A range that ends leaves chunks that are mapped nowhere. */
+    /* A range that ends leaves chunks that are mapped nowhere, and so does a trim beside copies. */
     pool->has_unmapped = why.unmapped_bytes > 0 || pool->pool->heap.chunks.missing_count > 0 ||
-                         pool->pool->heap.chunks.owing.count[MEND_OWED_RANGE] > 0;
+                         pool->pool->heap.chunks.owing.count[MEND_OWED_RANGE] > 0 ||
+                         !mend_step_copies_have_ended(&pool->pool->heap);
     return wrong_figure(&l);
 }
 

@@ -310,3 +310,24 @@ void trial_judge_refusal(trial *t, const trial_call *call)
                 "%llu bytes were refused; empty, or to be created, were %llu before and are %llu",
                 LLU(size_bytes), LLU(call->room_bytes), LLU(after));
 }
+
+/* Where memory can be created for a block, its chunks are for its sleep tag alone: only what would
+ * wait or fail lies beside others. */
+void trial_judge_home(trial *t, const trial_call *call)
+{
+    const mend_heap *heap = &t->pools[call->pool].pool->heap;
+    const mend_span *span = mend_heap_span_at(heap, (uint64_t)(uintptr_t)call->pointer);
+    const bool may_wait = t->has_soft_limit || t->had_others || trial_holds_memory_for_graphs(t) ||
+                          t->config.no_context_fences || mend_streams_have_unfenced(&heap->streams);
+    if (span == NULL || may_wait || call->faulty || call->wanted != NULL ||
+        trial_room(t, call->pool) - trial_empty_bytes(t, call->pool) <
+            mend_align_up(span->size_bytes, t->page_bytes)) {
+        return;
+    }
+    for (const mend_chunk *at = span->chunk; at != NULL && at->address < mend_span_end(span);
+         at = mend_chunk_next(at)) {
+        trial_claim(t, TRIAL_MODEL, at->sleep_tag == span->sleep_tag,
+                    "a block of sleep tag %llu lies in a chunk for %llu", LLU(span->sleep_tag),
+                    LLU(at->sleep_tag));
+    }
+}

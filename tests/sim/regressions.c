@@ -559,3 +559,32 @@ HOLDS(sim_regressions, a_peer_pool_gives_what_is_kept_free_before_a_chunk_is_mad
 HOLDS(sim_regressions, what_fits_in_one_chunk_is_not_made_of_what_a_graph_pool_holds, "",
       "GRAPH_POOL_CREATE / GRAPH_POOL_BEGIN / ALLOC slot 2 / FREE slot 2 / ALLOC size 243 / "
       "ALLOC slot 1 size 167 amount 48")
+
+/* A plan that failed did not say what it would create, so that others got it first. */
+HOLDS(
+    sim_rations, a_chunk_is_not_remade_where_others_get_it, "device_pages 16, keep_free_percent 10",
+    "ALLOC slot 1 size 123 / ALLOC / FOREIGN amount 167 / ALLOC slot 2 size 39 / SLEEP stream 4 / "
+    "ALLOC slot 2 size 123")
+HOLDS(
+    sim_rations, a_chunk_is_not_remade_for_a_smaller_one_that_others_get,
+    "page_kib 16, device_pages 32, small_request_granules 64, keep_free_percent 30",
+    "ALLOC slot 2 size 179 / ALLOC slot 4 / FOREIGN amount 150 / ALLOC / FREE slot 2 / ALLOC slot "
+    "1 size 87")
+
+/* A wake that may not wait for a capture forgot what it lacks, and did not try without a wait. */
+HOLDS(
+    sim_rations, a_member_gives_to_a_wake_beside_a_capture, "file_percent 50",
+    "ALLOC / SLEEP / CAPTURE_BEGIN / MEMBER size 17 amount 137 / ALLOC slot 1 size 234 amount 32 / "
+    "WAKE")
+
+/* The driver refuses what it says it has: then the pool gave nothing of its own. */
+HOLDS(
+    sim_rations, a_wake_below_a_quota_has_the_free_memory_of_the_pool, "chunk_pages 16",
+    "FOREIGN stream 3 amount 80 / ALLOC size 227 / SLEEP / ALLOC slot 31 size 225 / FREE slot 31 / "
+    "WAKE")
+
+/* What a trim withdraws while copies run is mapped again without a move. */
+HOLDS(sim_regressions, a_chunk_withdrawn_beside_copies_is_no_move, "streams 3",
+      "ALLOC / RANGE_CREATE / RANGE_CREATE slot 226 size 2 / COMMIT amount 64 / SET_LIMIT size 1 / "
+      "DECOMMIT / COMMIT stream 1 / FAULT amount 6 / FAULT size 18 amount 2 / DECOMMIT slot 1 / "
+      "SLEEP / ALLOC slot 1 size 20")

@@ -324,6 +324,7 @@ typedef struct trial_call {
 
 /* A request was refused for lack of memory, and nothing was wrong: was it right to? */
 void trial_judge_refusal(trial *t, const trial_call *call);
+void trial_judge_home(trial *t, const trial_call *call);
 
 /* What mend_get_available said, and whether a request of the size was served at once. */
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once);
