@@ -33,7 +33,7 @@ static void look_at(waking *w, mend_chunk *chunk, const mend_wake_order *order)
         wakes = wakes ||
                 ((span->live || is_for_graphs) &&
                  mend_is_tagged(span, order->tags, order->tag_count)) ||
-                (is_for_graphs && span->sleep_tag == 0 && chunk->live_bytes == 0); /* joined */
+                (is_for_graphs && span->sleep_tag == 0 && chunk->live_bytes == 0); /* always */
         spans++;
     }
     if (wakes) {

@@ -80,6 +80,20 @@ SCENE_TEST(pool_prepare_checkpoint, shareable_memory_becomes_private, open_scene
                           NULL)); /* what comes later is shareable */
 }
 
+/* What others could not open does not become a part of a block that they may. */
+SCENE_TEST(pool_prepare_checkpoint, private_memory_wakes_nothing, open_scene(r, true))
+{
+    mend_export_token token;
+    mend_wake_report report = MEND_WAKE_REPORT_INIT;
+    const mend_sleep_options *keeps = KIT_OPTIONS(mend_sleep_options, .keep_free = 2);
+    EXPECT_OK(mend_prepare_checkpoint(w->pool, NULL));
+    EXPECT_OK(mend_sleep(w->pool, keeps, NULL));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, &report));
+    EXPECT_U64_EQ(0, report.reused_bytes);
+    EXPECT_OK(
+        mend_export(w->pool, r->blocks[0], NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+}
+
 SCENE_TEST(pool_prepare_checkpoint, without_room_for_a_copy_it_fails, open_scene(r, true))
 {
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));

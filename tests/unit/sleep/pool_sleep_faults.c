@@ -76,6 +76,25 @@ SLEEP_TEST(pool_sleep_faults, refused_memory_of_the_host_goes_back_later)
     EXPECT_LEDGER(w, host_allocations, 0);
 }
 
+/* What a wake left mapped, because the driver does not unmap it, is there for each later one, also
+ * behind one that fails before it maps anything. */
+SLEEP_TEST(pool_sleep_faults, what_a_failed_wake_left_mapped_stays_so)
+{
+    const uint64_t tag = 1;
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    kit_fail(w, "set_access", 0, 1, MEND_DRIVER_UNKNOWN);
+    kit_fail(w, "unmap", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    EXPECT_ERROR(DRIVER, mend_wake(w->pool, &tag, 1, NULL));
+    mend_sim_clear_faults(w->sim);
+    const uint64_t mapped_bytes = mend_world_ledger(w).mapped_bytes;
+    EXPECT_TRUE(mapped_bytes > 0);
+    mend_sim_set_foreign_bytes(w->sim, 0, 60 * MEND_MIB);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_LEDGER(w, mapped_bytes, mapped_bytes);
+    EXPECT_TRUE(mend_world_check(w));
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
+}
+
 /* What could be given back is not known then, nor what is lacking, of the limit or the device. */
 SLEEP_TEST(pool_sleep_faults, a_question_about_captures_that_is_refused_is_no_lack_of_memory)
 {

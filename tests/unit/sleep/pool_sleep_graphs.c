@@ -75,6 +75,28 @@ KIT_TEST(pool_sleep_graphs, it_sleeps_by_the_tag_of_the_capture)
     mend_sim_graph_destroy(w->sim, other);
 }
 
+/* In one chunk with memory of a tag, which sleeps by a rule, it wakes with the next wake. */
+KIT_TEST(pool_sleep_graphs, memory_without_a_tag_wakes_whatever_lies_beside_it)
+{
+    mend_sim_graph *graphs[2];
+    const uint64_t tags[] = {0, 5}, other = 6;
+    for (int i = 0; i < 2; i++) {
+        KIT_THREAD(.sleep_tag = tags[i]);
+        kit_begin_capture(w, S(0));
+        kit_leave_in_flight(w, 128 * MEND_KIB, S(0), 10, S(0));
+        graphs[i] = kit_end_capture(w, S(0));
+        mend_set_alloc_options(NULL, NULL);
+    }
+    EXPECT_STATS(w, chunks, 1);
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_DISCARD, .graphs = MEND_DISCARD), NULL));
+    EXPECT_TRUE(mend_world_stats(w).asleep_bytes > 0);
+    EXPECT_OK(mend_wake(w->pool, &other, 1, NULL));
+    for (int i = 0; i < 2; i++) {
+        kit_launch_graph(w, graphs[i], S(0));
+        mend_sim_graph_destroy(w->sim, graphs[i]);
+    }
+}
+
 /* Free memory of the graph lies in the chunk of the block, which is split between the two. */
 KIT_TEST(pool_sleep_graphs, it_stays_awake_beside_blocks_that_sleep)
 {

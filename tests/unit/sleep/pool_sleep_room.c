@@ -164,6 +164,48 @@ SLEEP_TEST(pool_sleep_room, a_pressure_callback_makes_room_in_a_peer_pool)
     EXPECT_OK(mend_pool_destroy(g.pool));
 }
 
+/* What the device lacks goes back, and no more: the rest is there for the next request. */
+SLEEP_TEST(pool_sleep_room, a_wake_gives_back_what_is_lacking_alone)
+{
+    enum { FREE = 6 };
+    void *blocks[FREE];
+    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    for (int i = 0; i < FREE; i++) { /* in chunks of a size that nothing asleep has */
+        EXPECT_OK(mend_alloc_with(w->pool, 2 * SLEEP_BLOCK, S(0), options, &blocks[i]));
+    }
+    kit_free_row(w, blocks, FREE, S(0));
+    EXPECT_STATS(w, reserved_bytes, 12 * SLEEP_BLOCK);
+    mend_sim_set_foreign_bytes(w->sim, 0, 48 * MEND_MIB);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_STATS(w, reserved_bytes, 16 * SLEEP_BLOCK);
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
+}
+
+static void count_accesses(void *context, const char *call, int is_after)
+{
+    *(int *)context += !is_after && strcmp(call, "set_access") == 0;
+}
+
+/* Whatever their sizes are, and whose memory they get. */
+KIT_SET_TEST(pool_sleep_room, chunks_side_by_side_get_access_by_one_call,
+             (w->placement.chunk_bytes = 4 * MEND_MIB, w->placement.low_pressure_percent = 100))
+{
+    static const uint64_t ends[] = {2 * MEND_MIB, 3 * MEND_MIB, 6 * MEND_MIB};
+    int calls = 0;
+    for (int i = 0; i < 3; i++) { /* each larger than the free memory before, by a chunk */
+        kit_free(w, kit_alloc(w, ends[i], S(0)), S(0));
+    }
+    void *block = kit_alloc_written(w, 7 * MEND_MIB, S(0));
+    EXPECT_STATS(w, chunks, 4);
+    EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .keep_free = 2), NULL));
+    mend_sim_set_call_observer(w->sim, count_accesses, &calls);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    EXPECT_INT_EQ(1, calls);
+    kit_release(w, block, 7 * MEND_MIB, S(0));
+}
+
 static void *free_first(void *argument)
 {
     sleep_rig *r = argument;

@@ -32,6 +32,32 @@ MEND_TEST(survivors_sleep, memory_at_a_second_address_is_not_made_private)
     kit_close(&w);
 }
 
+/* Nor does a sleep release it, which would free nothing: the old addresses keep it. */
+MEND_TEST(survivors_sleep, memory_at_a_second_address_does_not_sleep)
+{
+    mend_world w;
+    void *blocks[3];
+    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
+    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, shareable));
+    for (int i = 0; i < 3; i++) {
+        blocks[i] = kit_alloc_written(&w, MEND_MIB, NULL);
+    }
+    kit_free(&w, blocks[0], NULL);
+    kit_free(&w, blocks[2], NULL);
+    kit_fail(&w, "unmap", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    void *moved = kit_alloc_written(&w, 2 * MEND_MIB, NULL);
+    mend_sim_clear_faults(w.sim);
+    kit_fail(&w, "unmap", 0, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_OK(mend_sleep(w.pool, NULL, &report));
+    EXPECT_FIELDS(report, mapped_bytes, MEND_MIB, stayed_bytes, MEND_MIB);
+    EXPECT_OK(mend_sleep(w.pool, NULL, &report));
+    EXPECT_FIELDS(report, mapped_bytes, 0, stayed_bytes, 0, asleep_bytes, MEND_MIB);
+    EXPECT_OK(mend_wake(w.pool, NULL, 0, NULL));
+    kit_release(&w, moved, 2 * MEND_MIB, NULL);
+    kit_release(&w, blocks[1], MEND_MIB, NULL);
+    kit_close(&w);
+}
+
 /* Others may still hold what was exported once. */
 MEND_TEST(survivors_sleep, exported_memory_is_not_said_to_be_released)
 {
