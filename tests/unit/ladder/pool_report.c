@@ -3,6 +3,7 @@
  * does help, which each test tries.
  */
 #include <mend/mend_range.h>
+#include <mend/mend_share.h>
 #include <string.h>
 
 #include "tests/support/kit.h"
@@ -82,4 +83,39 @@ KIT_TEST_IN(pool_report, memory_that_is_kept_free_is_not_held_by_others,
     EXPECT_OK(mend_get_last_error(&error));
     EXPECT_U64_EQ(0, error.oom_report->device_others_bytes);
     EXPECT_U64_EQ(2 * MEND_MIB, error.oom_report->device_kept_bytes);
+}
+
+/* An error of the driver's is no memory of anybody. */
+KIT_TEST_IN(pool_report, what_the_driver_does_not_say_is_held_by_nobody,
+            kit_open_with(w, 8 * MEND_MIB, keeps_2_mib_free))
+{
+    mend_error error = MEND_ERROR_INIT;
+    kit_expect_none(w, 7 * MEND_MIB, S(0), "and 2.00 MiB kept free (min_free_bytes)");
+    kit_fail(w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    kit_fail(w, "create", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 7 * MEND_MIB, S(0), &(void *){NULL}));
+    EXPECT_OK(mend_get_last_error(&error));
+    EXPECT_FIELDS(*error.oom_report, device_others_bytes, 0, device_kept_bytes, 0);
+}
+
+/* Only free memory that others may hold is none to make a chunk of. */
+KIT_SETTING(shares_chunks, w->pool_config.shareable = MEND_SHAREABLE_ON,
+            w->placement.chunk_bytes = MEND_MIB);
+
+KIT_TEST_IN(pool_report, live_exports_take_nothing_from_what_would_fit,
+            kit_open_with(w, 8 * MEND_MIB, shares_chunks))
+{
+    void *block = NULL;
+    mend_export_token token;
+    mend_error error = MEND_ERROR_INIT;
+    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
+    void *exported = kit_alloc(w, MEND_MIB, S(0));
+    EXPECT_OK(mend_export(w->pool, exported, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    kit_free(w, kit_alloc(w, 2 * MEND_MIB, S(0)), S(0));
+    EXPECT_OK(mend_set_limit(w->pool, 3 * MEND_MIB));
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 3 * MEND_MIB, S(0), options, &block));
+    EXPECT_OK(mend_get_last_error(&error));
+    EXPECT_U64_EQ(2 * MEND_MIB, error.oom_report->fitting_bytes);
+    EXPECT_OK(mend_alloc_with(w->pool, 2 * MEND_MIB, S(0), options, &block));
+    kit_free(w, block, S(0));
 }

@@ -163,6 +163,9 @@ RIG_TEST(pool_pins, a_block_in_one_chunk_is_refused_where_no_chunk_can_hold_it)
     EXPECT_OK(mend_pin(w->pool, pinned, 2 * CHUNK));
     kit_free(w, (void *)(uintptr_t)pinned, r->stream);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 2 * CHUNK, r->stream, options, &block));
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_OK(mend_get_last_error(&error));
+    EXPECT_U64_EQ(0, error.oom_report->fitting_bytes); /* in no two chunks */
     EXPECT_OK(mend_unpin(w->pool, pinned, 2 * CHUNK));
     release_all(r);
 }
