@@ -219,6 +219,7 @@ void mend_publisher_close(mend_pool *pool)
     if (p == NULL) {
         return;
     }
+    assert(!p->runs);
     if (p->hears) {
         mend_signals_miss(p->bell);
     }

@@ -2,6 +2,7 @@
  * nothing else is. The damage is done by the GPU, in real bytes. */
 #include <stdio.h>
 
+#include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "tests/support/host_memory.h"
@@ -12,6 +13,9 @@ enum { KIB = 1024, TAG = 71 };
 KIT_SETTING(guarded, w->pool_config.observe = "guard");
 KIT_SETTING(poisoned, w->pool_config.observe = "poison");
 KIT_SETTING(both, w->pool_config.observe = "guard,poison");
+KIT_SETTING(guarded_and_published, w->pool_config.observe = "guard,top");
+KIT_SETTING(poisoned_and_shareable, w->pool_config.observe = "poison",
+            w->pool_config.shareable = MEND_SHAREABLE_ON);
 
 #define GUARDED(name)  KIT_TEST_IN(pool_checks, name, kit_open_with(w, 64 * MEND_MIB, guarded))
 #define POISONED(name) KIT_TEST_IN(pool_checks, name, kit_open_with(w, 64 * MEND_MIB, poisoned))
@@ -90,6 +94,15 @@ MEND_TEST(pool_checks, a_block_that_lives_at_the_end_is_read_then)
     mend_sim_destroy(w->sim);
 }
 
+/* Nobody observes it any more then, whatever was found. */
+KIT_LAST_TEST(pool_checks, damage_at_the_end_ends_what_observes_the_pool,
+              kit_open_with(w, 64 * MEND_MIB, guarded_and_published))
+{
+    char *block = kit_alloc(w, 1000, S(0));
+    write_byte(w, block + 1000, S(0));
+    EXPECT_ERROR(CORRUPTION, mend_pool_destroy(w->pool));
+}
+
 POISONED(a_write_after_the_free_is_told_by_the_allocation_that_gets_the_memory)
 {
     static const uint64_t sizes[] = {1000, 64 * KIB, MEND_MIB, 5 * MEND_MIB};
@@ -138,6 +151,9 @@ POISONED(poison_is_known_in_every_part_that_is_given_out)
     write_byte(w, blocks[2] + 100 * KIB, S(0));
     EXPECT_REFUSAL(CORRUPTION, "is 102400", mend_alloc(w->pool, 700 * KIB, S(0), &again));
     kit_free(w, kit_alloc(w, 700 * KIB, S(0)), S(0));
+    write_byte(w, blocks[2] + 255 * KIB, S(0)); /* behind it */
+    EXPECT_REFUSAL(CORRUPTION, "the first byte that differs is 261120",
+                   mend_alloc(w->pool, 768 * KIB, S(0), &again));
 }
 
 /* What may still be used rightly is not filled; what is moved is another memory. */
@@ -168,6 +184,22 @@ BOTH(nothing_else_is_told)
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL)); /* which keeps all, and no guard */
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_free(w, dropped, S(0));
+}
+
+/* Who has imported a block uses it beyond its end here. */
+KIT_TEST_IN(pool_checks, exported_memory_is_not_filled,
+            kit_open_with(w, 64 * MEND_MIB, poisoned_and_shareable))
+{
+    void *imported = NULL;
+    mend_export_token token;
+    mend_pool *peer = kit_pool(w);
+    void *block = kit_alloc_written(w, MEND_MIB, S(0));
+    EXPECT_OK(mend_export(w->pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_OK(mend_import(peer, &token, MEND_EXPORT_TOKEN_BYTES, &imported, NULL));
+    kit_free(w, block, S(0));
+    kit_launch(w, S(0), MEND_SIM_WORK_VERIFY, imported, MEND_MIB, (uintptr_t)block, 0);
+    EXPECT_OK(mend_import_close(peer, imported, S(0)));
+    EXPECT_OK(mend_pool_destroy(peer));
 }
 
 /* Compactions give the addresses of a freed part other memory. */
