@@ -35,15 +35,20 @@ static bool open_scene(scene *s)
     return !mend_test_has_failed();
 }
 
+static void close_giver(scene *s)
+{
+    mend_ration_close(&s->giver);
+    unlink(s->path);
+    kit_close(&s->w);
+}
+
 /* However a wait ends, nobody gives memory back for it any more. */
 static void close_scene(scene *s)
 {
     uint64_t newest;
     EXPECT_U64_EQ(0, mend_shared_limit_file_wanted_by_others(&s->giver.slot, &newest));
     mend_ration_close(&s->waiter);
-    mend_ration_close(&s->giver);
-    unlink(s->path);
-    kit_close(&s->w);
+    close_giver(s);
 }
 
 static void *wait_for_room(void *argument)
@@ -72,4 +77,28 @@ KIT_BARE_TEST(share_ration, a_request_waits_for_what_others_give, scene, open_sc
     mend_mutex_unlock(&r->waiter.mutex);
     pthread_join(thread, NULL);
     EXPECT_TRUE(r->has_room);
+}
+
+/* One thread waits for 300 bytes; another has what it waited for. */
+KIT_BARE_TEST(share_ration, others_hear_of_all_threads_that_wait, scene, open_scene(r),
+              (mend_ration_close(&r->waiter), close_giver(r)))
+{
+    uint64_t newest;
+    r->waiter.wanted_bytes = 300;
+    EXPECT_TRUE(mend_ration_wait(&r->waiter, 50));
+    EXPECT_U64_EQ(200, mend_shared_limit_file_wanted_by_others(&r->giver.slot, &newest));
+}
+
+/* However often a creation is refused, its pool has no more memory of the host. */
+KIT_BARE_TEST(share_ration, refused_claims_leave_nothing, scene, open_scene(r), close_scene(r))
+{
+    const mend_driver *driver = &r->waiter.pass.table;
+    const mend_chunk_properties properties = {0};
+    mend_chunk_handle handle;
+    uint64_t address;
+    for (int i = 0; i < 3; i++) {
+        EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, driver->create(driver, 101, &properties, &handle));
+        EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, driver->plain_alloc(driver, 101, &address));
+    }
+    EXPECT_U64_EQ(0, r->waiter.sizes.promised_count + r->waiter.plain_sizes.promised_count);
 }
