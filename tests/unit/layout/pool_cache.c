@@ -59,6 +59,15 @@ CACHE_TEST(pool_cache, serves_one_size_on_one_stream)
     EXPECT_STATS(&r->w, cache_hits, 0);
 }
 
+/* As a backward pass frees: the last one first. */
+CACHE_TEST(pool_cache, blocks_that_are_freed_in_reverse_are_kept)
+{
+    drop(r, 2, 1);
+    drop(r, 1, 1);
+    EXPECT_PTR_EQ(r->row[1], take(r, LARGE));
+    EXPECT_STATS(&r->w, cache_hits, 1);
+}
+
 CACHE_TEST(pool_cache, a_cached_block_is_free)
 {
     char *pointer = r->row[1];

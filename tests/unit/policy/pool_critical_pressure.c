@@ -3,6 +3,10 @@
  * the right size, or a chunk is remade for it. What fits is found all the same, and what is refused
  * loses nothing.
  */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
 #include "plan/constants.h"
 #include "pool/pool.h"
 #include "tests/support/held.h"
@@ -217,4 +221,42 @@ ROW_TEST(pool_remake, while_another_makes_room_a_whole_chunk_is_broken_at_once)
     kit_alloc(&f->w, 512 * MEND_KIB, f->owner);
     EXPECT_U64_EQ(60, mend_world_stats(&f->w).live_blocks); /* the slow one has none yet */
     mend_held_end(&held);
+}
+
+typedef struct other_request {
+    full_program *f;
+    void *block;
+    atomic_bool is_done;
+} other_request;
+
+static void *ask_for_one_chunk(void *argument)
+{
+    other_request *o = argument;
+    EXPECT_OK(mend_alloc_with(o->f->w.pool, 512 * MEND_KIB, o->f->owner,
+                              KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1), &o->block));
+    atomic_store(&o->is_done, true);
+    return NULL;
+}
+
+/* But what is to stay in one chunk is pinned there, which takes the right to make room. */
+ROW_TEST(pool_remake, while_another_makes_room_a_block_in_one_chunk_waits_for_its_pin)
+{
+    mend_heap *heap = &f->w.pool->heap;
+    other_request other = {.f = f};
+    mend_held held;
+    pthread_t thread;
+    for (int i = 10; i < 20; i += 2) {
+        release(f, i);
+    }
+    ASSERT_TRUE(mend_held_begin(&held, f->w.sim, 1, ask_for_two_chunks, f));
+    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, ask_for_one_chunk, &other));
+    for (size_t in_line = 0; in_line < 2 && !atomic_load(&other.is_done);) {
+        sched_yield();
+        mend_heap_lock(heap);
+        in_line = heap->blocks.promised_count;
+        mend_heap_unlock(heap);
+    }
+    mend_held_end(&held);
+    pthread_join(thread, NULL);
+    EXPECT_STATS(&f->w, pinned_bytes, MEND_MIB);
 }
