@@ -49,7 +49,7 @@ PAGES = (
      (("mend_devices", ("default pools", "other allocators under the hooks", "calls for hooks")),
       ("mend_hooks", ("cuStateVec, cuTensorNet, cuDSS", "ONNX Runtime")))),
     ("simulator", "The simulated device", "Test without a GPU. [Guide](without-a-gpu.md).",
-     (("mend_sim", ("the device and its prices", "time and work", "capture and graphs",
+     (("mend_sim", ("the device and its costs", "time and work", "capture and graphs",
                    "checkpoints of the process", "faults",
                     "the ledger")),)),
 )
@@ -142,11 +142,19 @@ def is_results(sentence):
     return sentence.startswith(("MEND_OK", "MEND_ERROR_", "Results as "))
 
 
+def is_code(paragraph):
+    return paragraph.startswith("    ")
+
+
+def code_block(paragraph):
+    return "```c\n" + textwrap.dedent(paragraph) + "\n```"
+
+
 def blocks_of(text):
     """The paragraphs of a comment; indented ones are code."""
     for block in re.split(r"\n\n+", text):
-        if block.startswith("    "):
-            yield "```c\n" + textwrap.dedent(block) + "\n```"
+        if is_code(block):
+            yield code_block(block)
         elif block:
             yield wrapped(prose(one_fact_a_sentence(" ".join(block.split()))))
 
@@ -155,6 +163,9 @@ def comment_of(entry):
     """The prose of an entry, then what its calls answer."""
     results = []
     for paragraph in re.split(r"\n\n+", re.sub(r"^X\([^)]*\): ", "", entry.comment)):
+        if is_code(paragraph):
+            yield code_block(paragraph)
+            continue
         sentences = list(sentences_of(" ".join(paragraph.split())))
         results += [s.removeprefix("Results ") for s in sentences if is_results(s)]
         described = " ".join(s for s in sentences if not is_results(s))
@@ -165,21 +176,24 @@ def comment_of(entry):
 
 
 def fields_of(entry):
-    name, body = entry.structure()
-    kind = "field" if entry.code.startswith("typedef struct") else "value"
-    members = members_of(body)
+    """The table of a struct or an enum. docs/api.md says once that a field without a type is a
+    uint64_t, and how each struct_size is set."""
+    _, body = entry.structure()
+    kind = "field" if entry.is_struct() else "value"
+    members = [(member.removeprefix("uint64_t "), meaning) for member, meaning in members_of(body)
+               if member != "size_t struct_size"]
     if members:
         yield "\n".join(table((kind, "meaning"), [
-            (f"`{member}`", cell(meaning) if meaning or member != "size_t struct_size"
-             else f"set by `{entry.initialiser()}`") for member, meaning in members]))
+            (f"`{member}`", cell(meaning)) for member, meaning in members]))
     for macro in re.findall(r"^    (MEND_\w+)\(X\)$", body, re.M):
         yield f"Its {'other ' if members else ''}{kind}s are the rows of `{macro}`, in that order."
-    if entry.initialiser():
-        yield f"Start from `{name} ... = {entry.initialiser()};`."
 
 
 def rows_of(entry):
     _, columns, rows = entry.table()
+    if "unit" in columns:  # which the names say
+        at = columns.index("unit")
+        columns, *rows = ([*row[:at], *row[at + 1:]] for row in (columns, *rows))
     if len(columns) == 1:
         return wrapped(", ".join(f"`{name}`" for name, in rows))
     return "\n".join(table(columns, [[f"`{name}`", *map(cell, rest)] for name, *rest in rows]))
@@ -214,7 +228,8 @@ def rendered(entry):
 
 def check_documented(entry):
     for name, text in entry.functions():
-        sentences = list(sentences_of(" ".join(entry.comment.split())))
+        paragraphs = [each for each in re.split(r"\n\n+", entry.comment) if not is_code(each)]
+        sentences = list(sentences_of(" ".join(" ".join(paragraphs).split())))
         if not sentences:
             raise Undocumented(f"{name} has no comment")
         if text.startswith("mend_result ") and not any(is_results(s) for s in sentences):
@@ -305,7 +320,6 @@ def page_of(name, title, about, parts, openings, sections):
             body.append(f"## {heading}")
             if openings.get(header) and header != "mend":
                 body += blocks_of(openings.pop(header))
-            names_here = []
             for entry in section.entries:
                 check_documented(entry)
                 names = names_of(entry)
@@ -314,10 +328,9 @@ def page_of(name, title, about, parts, openings, sections):
                     entry_anchor = anchors.of(entry_heading)
                     link_of.update({one: f"[`{one}`](api/{name}.md#{entry_anchor})"
                                     for one in names})
-                    names_here += [f"[`{one}`](#{entry_anchor})" for one in names]
                     body.append(f"### {entry_heading}")
                 body += rendered(entry)
-            contents.append(f"- [{heading}](#{anchor}) (`{header}.h`): {', '.join(names_here)}")
+            contents.append(f"- [{heading}](#{anchor}) (`{header}.h`)")
     top = [f"# {title}", MADE, wrapped(prose(about)), "\n".join(contents)]
     text = in_folder("\n\n".join(top + body)) + "\n"
     return text, link_of, [line.split(" (`", 1)[0].replace("](#", f"](api/{name}.md#")
@@ -347,6 +360,8 @@ def api_documents():
                      " [Install](install.md) explains how to link the libraries."),
              "\n".join(table(("page", "use", "sections"), [])) + "\n" + "\n".join(contents),
              "## By task", tasks_table(link_of), "## Conventions", *blocks_of(openings["mend"]),
+             "In the tables of this reference a field without a type is a `uint64_t`, and"
+             " `struct_size` is left out.",
              "## All names", ",\n".join(link_of[name] for name in sorted(link_of, key=str.lower))]
     documents["docs/api.md"] = "\n\n".join(index) + "\n"
     return documents

@@ -29,6 +29,9 @@ class Entry:
                           re.M | re.S)
         return match and match.groups()
 
+    def is_struct(self):
+        return bool(re.search(r"^typedef struct \w+ \{", self.code, re.M))
+
     def initialiser(self):
         match = re.search(r"^#define (MEND_\w+_INIT)\b", self.code, re.M)
         return match and match.group(1)
@@ -81,7 +84,7 @@ def rows_of(body):
 
 def members_of(body):
     """(declaration, meaning) of each field or enumerator of a body without preprocessor lines."""
-    pattern = re.compile(r"^ {4}([^\n/]*\(\*\w+\)\([^;]*?\)|[^\n/]*?\w)(?:;|,)?"
+    pattern = re.compile(r"^ {4}([^\n/]*\(\*\w+\)\([^;]*?\)|(?:\w+\n +)?[^\n/]*?[\w\]])(?:;|,)?"
                          r"(?:[ \n]+/\*(.*?)\*/)?$", re.M | re.S)
     body = re.sub(r"^#.*\n|^    MEND_\w+\(X\)\n", "", body, flags=re.M)
     return [(" ".join(declaration.split()), unframed(meaning))

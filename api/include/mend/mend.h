@@ -4,21 +4,21 @@
  * A pool allocates blocks of device memory. When free memory is scattered, it maps free chunks next
  * to each other. A live block never changes its address.
  *
- * Conventions. All sizes are bytes. Functions that can fail return a mend_result. On failure
- * outputs are untouched, the pool is as it was before the call, and mend_get_last_error() gives the
- * reason. No function aborts, exits or prints, except the log (mend_log_set_sink). Every
- * call is thread-safe, except create and destroy of the same pool. Besides the results that its
- * comment names, a call on a pool or a graph pool may return MEND_ERROR_FORKED.
+ * Results. Functions that can fail return a mend_result. On failure outputs are untouched, the pool
+ * is as it was before the call, and mend_get_last_error() gives the reason. No function aborts,
+ * exits or prints, except the log (mend_log_set_sink). Besides its own results, a call on a pool or
+ * a graph pool may return MEND_ERROR_FORKED.
  *
- * Waiting. One thread of a pool at a time makes room or gives memory back: allocations that no free
- * memory serves, trim, limit, unregister, release, destroy and validate. Such a call may wait for
- * another thread, which may wait for the GPU. "Never waits" in a comment is about the call itself.
+ * Threads. Every call is thread-safe, except create and destroy of the same pool. Only one thread
+ * of a pool at a time changes mappings: in allocations that no free memory serves, trim, limit,
+ * unregister, release, destroy and validate. Such a call may wait for another thread, which may
+ * wait for the GPU. "Never waits" in a comment is about the call itself.
  *
- * Structs that may grow begin with `size_t struct_size`, which their MEND_..._INIT macro sets. A
- * struct_size of 0, or one that ends inside a member, is MEND_ERROR_INVALID_ARGUMENT; 0 in any
- * other field means the documented default. A call fills the fields that caller and library both
- * know; a config of a newer version than the library is refused. Elements of arrays have no
- * struct_size: their size is passed beside the array.
+ * Structs. All sizes are bytes. A struct that begins with `size_t struct_size` starts from its
+ * macro: `mend_stats stats = MEND_STATS_INIT;`. A struct_size of 0, or one that ends inside a
+ * member, is MEND_ERROR_INVALID_ARGUMENT. 0 in any other field means the documented default. A call
+ * fills the fields that caller and library both know, and refuses a config of a newer version.
+ * Elements of arrays have no struct_size: you pass their size.
  *
  * A switch is an int: 0 is its default, 1 on, and -1 off, which is the default of most.
  */
@@ -40,81 +40,79 @@ extern "C" {
 
 /* ---- lifecycle ------------------------------------------------------------------------------- */
 
-/* The settings of a pool. A field left at 0 is taken from MEND_CONF of the environment, if that
- * names it (docs/tuning.md); otherwise it means the default. */
+/* The settings of a pool. A field that is 0 takes its value from MEND_CONF of the environment
+ * (docs/tuning.md), or else its default. */
 typedef struct mend_pool_config {
     size_t struct_size;
     int device;                         /* ordinal of the device */
-    int allow_stream_waits;             /* 0: default, on. -1: off, the pool never makes one stream
-                                         * wait for another (for kernels that spin on each other) */
-    const mend_driver *driver;          /* NULL: CUDA. Borrowed; must outlive the pool */
-    uint64_t limit_bytes;               /* most physical memory that the pool may hold; more than
-                                         * the device has means all of it; less than a page of the
-                                         * device (2 MiB on known ones) is refused. 0: all of the
-                                         * device; if the device uses the host's memory, nine tenths
-                                         * of the free memory when the pool is created */
-    uint64_t address_reservation_bytes; /* addresses to reserve at a time for requests of one kind
-                                         * (small or large), at most 2^60; 0: twice the device's
-                                         * memory. Less if the driver has fewer, down to the size of
-                                         * one block */
+    int allow_stream_waits;             /* 0: default, on. -1: the pool never makes one stream wait
+                                         * for another (for kernels that spin on each other) */
+    const mend_driver *driver;          /* NULL: CUDA. Borrowed: it must outlive the pool */
+    uint64_t limit_bytes;               /* most physical memory that the pool may hold, at least a
+                                         * page of the device (2 MiB on known ones). More than the
+                                         * device has means all of it. 0: all of the device. If the
+                                         * device uses host memory: nine tenths of the free memory
+                                         * when the pool is created */
+    uint64_t address_reservation_bytes; /* addresses to reserve at a time for small or for large
+                                         * requests, at most 2^60. 0: twice the device's memory.
+                                         * Less if the driver has fewer, down to the size of one
+                                         * block */
     int strategy;                       /* 1: fewest driver calls, in large chunks. 5: least memory,
                                          * in small chunks. 0: 3. The costs: docs/tuning.md */
-    int detect_destroyed_streams;       /* 1: streams are destroyed without mend_unregister_stream.
+    int detect_destroyed_streams;       /* 1: you destroy streams without mend_unregister_stream.
                                          * Each call asks the driver whether the handle still means
-                                         * the same stream (drivers before CUDA 12.0 cannot tell),
-                                         * and each free records an event. Streams declared by
-                                         * mend_record_stream must live until the block is freed. If
-                                         * a stream was captured during a free, call
-                                         * mend_unregister_stream, or use the stream again, before
-                                         * you destroy it; otherwise the memory stays reserved. 0:
-                                         * off */
+                                         * the same stream (not before CUDA 12.0), and each free
+                                         * records an event. Streams declared by mend_record_stream
+                                         * must live until the block is freed. If a stream was
+                                         * captured during a free, unregister it, or use it again,
+                                         * before you destroy it: otherwise the memory stays
+                                         * reserved. 0: off */
     int limit_percent;                  /* 1 to 100: the limit as a percentage of the device's
                                          * memory, if limit_bytes is 0. 0: limit_bytes applies */
     int log_level;                      /* a mend_log_level: without a sink, log lines of the
-                                         * process of this level or above go to standard error. 0:
-                                         * default, each kind of warning once, but those that a
-                                         * result tells. -1: none */
-    int capture_checks;                 /* 0: default, on. -1: only while a graph pool is begun is
-                                         * the driver asked whether a created stream is captured;
-                                         * for a program that captures only in graph pools, or not
-                                         * at all */
-    int rdma;       /* 0: default, on: memory can be registered for GPUDirect RDMA. -1: off */
-    uint64_t peers; /* other devices that may access the pool's memory. 0: default, those that can
-                     * reach it and have a pool of the same driver in this process. MEND_PEERS_NONE:
-                     * none. Otherwise bit n: device n, from the start, and no others (but see
+                                         * process from this level on go to standard error. 0: each
+                                         * kind of warning once, except those that a result reports.
+                                         * -1: none */
+    int capture_checks;                 /* 0: default, on. -1: only while a graph pool is begun, the
+                                         * pool asks the driver whether a created stream is
+                                         * captured. For programs that capture only in graph pools,
+                                         * or not at all */
+    int rdma;       /* 0: default, on: GPUDirect RDMA can register the memory. -1: off */
+    uint64_t peers; /* other devices that may access the memory. 0: default, those that can reach it
+                     * and have a pool of the same driver in this process. MEND_PEERS_NONE: none.
+                     * Otherwise bit n: device n, from the start, and no others (but see
                      * mend_enable_peer). Each device makes mapping more expensive */
-    int shareable;  /* 1: other processes can import the memory, by file descriptors (mend_share.h).
-                     * 2: also by fabric handles, if the device has them; the log warns if the
-                     * driver then refuses them. 3: 1 or else 0. 0: off */
-    uint64_t soft_limit_bytes;     /* above this much physical memory the pool grows only after it
-                                    * has tried what needs no growth and called the pressure
-                                    * callbacks: see mend_set_soft_limit. 0: none */
-    uint64_t min_free_bytes;       /* the pool creates nothing that would leave less than this of
-                                    * the device's memory free, and MEND_TRIM_BY_POLICY gives back
-                                    * while less is free. The driver is asked before each creation.
-                                    * 0: none */
-    uint64_t idle_ms;              /* a thread of the library trims by policy, and
-                                    * MEND_TRIM_BY_POLICY also gives back what no block has used for
-                                    * this long, by the driver's clock (a simulated device has one
-                                    * of its own). 0: none */
-    const char *shared_limit_file; /* path of a file, on a local disk and created if missing, by
-                                    * which processes share limit_bytes, which all name alike. NULL:
+    int shareable;  /* MEND_SHAREABLE_ON (1): other processes can import the memory, by file
+                     * descriptors (mend_share.h). MEND_SHAREABLE_FABRIC (2): also by fabric
+                     * handles, if the device has them. The log warns if the driver refuses them.
+                     * MEND_SHAREABLE_AUTO (3): on if the device supports it. 0: off */
+    uint64_t soft_limit_bytes;     /* above this the pool grows only if nothing else helps
+                                    * (mend_set_soft_limit). 0: none */
+    uint64_t min_free_bytes;       /* memory of the device that the pool leaves free: it creates no
+                                    * chunk that would leave less, and MEND_TRIM_BY_POLICY releases
+                                    * memory while less is free. Asks the driver before each
+                                    * creation. 0: none */
+    uint64_t idle_ms;              /* a thread of the library trims by policy. MEND_TRIM_BY_POLICY
+                                    * also releases memory that no block has used for this long, by
+                                    * the driver's clock (a simulated device has its own). 0:
+                                    * none */
+    const char *shared_limit_file; /* path of a file on a local disk, created if missing, by which
+                                    * processes share one limit_bytes, the same in each. NULL:
                                     * none */
     int allow_context_fences;    /* 0: default, on. -1: off, for unseen captures: docs/tuning.md */
     const char *record;          /* path of a file of at most 256 MiB to which a thread writes all
-                                  * events, with a number behind if it is another pool's; the oldest
-                                  * go. NULL: as MEND_RECORD says */
-    const char *observe;         /* what watches the pool, joined by commas: "top" shows figures to
-                                  * libmend top; a path from / on gets the blocks, on SIGUSR2
-                                  * (docs/history.md); "poison" and "guard" find programs that write
-                                  * where they may not (docs/troubleshooting.md). NULL: none */
-    uint64_t in_one_chunk_bytes; /* blocks from this size on are in_one_chunk, as mend_alloc_options
-                                  * says, unless they have an address. 0: none */
-    int plain;                   /* 1: all blocks are plain, as mend_alloc_options says. 0: off */
-    int growth_percent;          /* 100 to 10000, of the most bytes that were live: once the pool
-                                  * would hold more, a stream waits on the device for what others
-                                  * freed longest ago, before the pool grows. docs/tuning.md says
-                                  * for whom. 0: it grows */
+                                  * events, with a number appended if another pool has it. The
+                                  * oldest events are dropped. NULL: as MEND_RECORD says */
+    const char *observe;         /* observers, joined by commas: "top" shows statistics to libmend
+                                  * top. A path from / on gets the blocks at SIGUSR2
+                                  * (docs/history.md). "poison" and "guard" find wrong writes
+                                  * (docs/troubleshooting.md). NULL: none */
+    uint64_t in_one_chunk_bytes; /* blocks from this size on are in_one_chunk (mend_alloc_options),
+                                  * unless they have an address. 0: none */
+    int plain;                   /* 1: all blocks are plain (mend_alloc_options). 0: off */
+    int growth_percent;          /* 100 to 10000 % of the most live bytes: before the pool grows
+                                  * above it, a stream waits on the device for the oldest freed
+                                  * memory of others (docs/tuning.md). 0: it grows */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
@@ -194,22 +192,21 @@ MEND_API mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_strea
 /* Options of an allocation besides its size and its stream. */
 typedef struct mend_alloc_options {
     size_t struct_size;
-    uint64_t alignment_bytes;    /* a power of two up to 2^40; below 512 it means 512. 0: 512 */
-    mend_graph_pool *graph_pool; /* the block belongs to this graph pool of the pool, whether it is
-                                  * begun or not. NULL: to the graph pool that is begun on the
-                                  * stream, if any */
-    uint64_t tag;                /* the program's own number for the block; 0: none */
-    void *address;               /* the block begins there: its memory must be mapped, free, and
+    uint64_t alignment_bytes;    /* a power of two up to 2^40. 512 if it is below. 0: 512 */
+    mend_graph_pool *graph_pool; /* the block belongs to this graph pool, whether it is begun or
+                                  * not. NULL: to the graph pool that is begun on the stream, if
+                                  * any */
+    uint64_t tag;                /* your own number for the block. 0: none */
+    void *address;               /* the block begins there: the memory must be mapped, free, and
                                   * usable on the stream (in the graph pool) at once. NULL:
                                   * anywhere */
     int in_one_chunk;            /* 1: the block lies in one physical allocation, and pins it
-                                  * (mend_pin). 0: if the pool's in_one_chunk_bytes or
-                                  * mend_set_alloc_options says so */
-    int plain;                   /* 1: the block is an allocation of cuMemAlloc of its own, and not
-                                  * a part of mapped memory: for cudaIpcGetMemHandle and libraries
-                                  * that take no mapped memory, such as older MPI. 0: if the pool or
-                                  * mend_set_alloc_options says so */
-    uint64_t sleep_tag;          /* the number by which the block sleeps (mend_sleep). 0: that of
+                                  * (mend_pin). 0: as in_one_chunk_bytes or mend_set_alloc_options
+                                  * says */
+    int plain;                   /* 1: the block is a cuMemAlloc of its own, not mapped memory: for
+                                  * cudaIpcGetMemHandle and libraries such as older MPI. 0: as the
+                                  * pool or mend_set_alloc_options says */
+    uint64_t sleep_tag;          /* the block sleeps by this number (mend_sleep). 0: that of
                                   * mend_set_alloc_options, or else `tag` */
 } mend_alloc_options;
 #define MEND_ALLOC_OPTIONS_INIT                                                                    \
@@ -219,14 +216,14 @@ typedef struct mend_alloc_options {
 
 /*
  * Allocate device memory with options. Everything not named here is as for mend_alloc. With an
- * address the pool takes the memory there or fails, and makes no room. A block in one chunk may
- * wait for a thread that makes room.
+ * address the pool takes the memory there or fails. A block in one chunk may wait for a thread that
+ * changes mappings.
  *
  * A plain block costs a driver call, and its free waits for all work of the device, as cuMemFree.
- * It counts in the limit. Idle chunks of the pools of the device are released if the driver lacks
- * memory. A plain block cannot sleep, move, be exported or pinned, or belong to a graph pool. For
- * it, mend_free and mend_record_stream with a captured stream are MEND_ERROR_NOT_SUPPORTED. A plain
- * pointer that was freed is MEND_ERROR_FOREIGN_POINTER.
+ * It counts in the limit. Idle chunks of the pools of the device are released if the driver has too
+ * little memory. A plain block cannot sleep, move, be exported or pinned, or belong to a graph
+ * pool. For it, mend_free and mend_record_stream with a captured stream are
+ * MEND_ERROR_NOT_SUPPORTED. A plain pointer that was freed is MEND_ERROR_FOREIGN_POINTER.
  *
  * Results as mend_alloc; MEND_ERROR_INVALID_ARGUMENT (also a wrong alignment, a graph pool of
  * another pool or with MEND_NO_STREAM, an address that is not aligned or with in_one_chunk);
@@ -283,14 +280,14 @@ typedef struct mend_block_info {
     uint64_t usable_bytes;       /* bytes that may be used, from base */
     mend_stream stream;          /* the stream it was allocated for */
     mend_pool *pool;             /* the pool it belongs to */
-    int is_unmapped;             /* 1: it lost its mapping, and cannot be used: see mend_compact */
-    uint64_t tag;                /* of mend_alloc_options; 0: none */
-    mend_graph_pool *graph_pool; /* its graph pool; NULL: none, or a graph of a capture outside of
+    int is_unmapped;             /* 1: it lost its mapping and cannot be used (mend_compact) */
+    uint64_t tag;                /* of mend_alloc_options. 0: none */
+    mend_graph_pool *graph_pool; /* its graph pool. NULL: none, or a graph of a capture outside of
                                   * graph pools */
-    uint64_t sleep_tag;   /* the number by which it sleeps and wakes (mend_sleep.h); 0: none */
-    int is_asleep;        /* 1: it sleeps, or a part of it, and cannot be used before mend_wake */
-    int contents_dropped; /* 1: a sleep dropped contents of it: see mend_backup */
-    uint32_t scope;       /* number of the scope it was allocated in (mend_scope_push); 0: none */
+    uint64_t sleep_tag;          /* it sleeps and wakes by this number (mend_sleep.h). 0: none */
+    int is_asleep;        /* 1: it, or a part of it, sleeps, and cannot be used before mend_wake */
+    int contents_dropped; /* 1: a sleep dropped contents of it (mend_backup) */
+    uint32_t scope;       /* number of its scope (mend_scope_push). 0: none */
 } mend_block_info;
 #define MEND_BLOCK_INFO_INIT                                                                       \
     {                                                                                              \
@@ -337,7 +334,7 @@ MEND_API mend_result mend_unregister_stream(mend_pool *pool, mend_stream stream)
 
 /* ---- memory in total ------------------------------------------------------------------------- */
 
-/* Which empty chunks a trim gives back. */
+/* Which empty chunks a trim releases. */
 typedef enum mend_trim_mode {
     MEND_TRIM_IDLE = 0,     /* idle chunks. Right after a free there is often none */
     MEND_TRIM_WAIT = 1,     /* all chunks: the call waits for the work that uses them */
@@ -349,8 +346,9 @@ typedef enum mend_trim_mode {
  * *released_bytes (may be NULL) counts bytes that other processes can use now, except exported
  * memory that importers hold (mend_stats.importers_bytes).
  *
- * MEND_TRIM_IDLE calls the driver, but never waits for the GPU. Chunks with work in flight stay,
- * and so do mapped chunks while the pool knows of a capture.
+ * In every mode it waits for a thread that changes mappings. MEND_TRIM_IDLE calls the driver, but
+ * never waits for the GPU. Chunks with work in flight stay, and so do mapped chunks while the pool
+ * knows of a capture.
  *
  * MEND_TRIM_WAIT then waits for the oldest work that empty chunks need, no longer than necessary.
  * It waits for the whole context only if memory was freed without a stream. It does not wait for
@@ -359,10 +357,10 @@ typedef enum mend_trim_mode {
  *
  * MEND_TRIM_BY_POLICY never waits for the GPU. It releases chunks that no block has used for
  * mend_pool_config.idle_ms, as far as earlier calls with this mode saw. It also releases idle
- * chunks in three cases: less than min_free_bytes of the device is free, processes of the same
- * shared_limit_file wait for memory, or the pool is above its soft limit. Call it at the end of a
- * step. With idle_ms a thread of the library calls it. With nothing to release it takes two locks,
- * and asks the driver or the file only with min_free_bytes or shared_limit_file.
+ * chunks if less than min_free_bytes of the device is free, if processes of the same
+ * shared_limit_file wait for memory, or above the soft limit. Call it at the end of a step. With
+ * idle_ms a thread of the library calls it. With nothing to release it takes two locks, and asks
+ * the driver or the file only with min_free_bytes or shared_limit_file.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_CAPTURING (MEND_TRIM_WAIT alone: a stream is
  * being captured, so trim after the capture); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
@@ -382,8 +380,8 @@ MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
  * Set a soft limit, in bytes of physical memory. 0 means none. A value that is not below the limit
  * has no effect. Above the soft limit the pool grows only after it has tried waits, compaction,
  * second mappings of chunks and the pressure callbacks. No request fails because of it. The call
- * releases nothing (mend_trim does), and takes effect with the next request that needs room. No
- * driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (pool is NULL); MEND_ERROR_FORKED;
+ * releases nothing (mend_trim does), and takes effect with the next request that finds no free
+ * memory. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (pool is NULL); MEND_ERROR_FORKED;
  * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_set_soft_limit(mend_pool *pool, uint64_t soft_limit_bytes);
@@ -391,14 +389,14 @@ MEND_API mend_result mend_set_soft_limit(mend_pool *pool, uint64_t soft_limit_by
 /* How much memory could be allocated from a pool. */
 typedef struct mend_available {
     size_t struct_size;
-    uint64_t now_bytes;           /* this much, or less, needs no host wait */
-    uint64_t after_waiting_bytes; /* this much, or less, after the host has waited for the GPU, as
-                                   * mend_alloc does before it runs out of memory */
-    uint64_t graph_pool_bytes;    /* free, but kept for graphs; not in the two fields above, unless
-                                   * the stream belongs to that graph pool */
+    uint64_t now_bytes;           /* a request up to this size needs no wait for the GPU */
+    uint64_t after_waiting_bytes; /* a request up to this size succeeds after the wait for the GPU
+                                   * that mend_alloc makes before it runs out of memory */
+    uint64_t graph_pool_bytes;    /* free, but reserved for graphs. Not in the two fields above,
+                                   * unless the stream belongs to that graph pool */
     uint64_t device_free_bytes;   /* free memory of the device, which others may take */
-    uint64_t pinned_bytes;        /* free, in chunks that only pins keep in place: they serve
-                                   * requests where they are, and cannot be joined with others */
+    uint64_t pinned_bytes;        /* free, in chunks that only pins hold in place. It serves
+                                   * requests there, and cannot be joined with other memory */
 } mend_available;
 #define MEND_AVAILABLE_INIT                                                                        \
     {                                                                                              \
@@ -414,10 +412,12 @@ typedef struct mend_available {
  * compaction would gain. With few addresses, a request of this size can fail with
  * MEND_ERROR_OUT_OF_ADDRESS_SPACE.
  *
- * Takes no memory. The time is proportional to the pieces of free memory. Calls the driver, but
- * never waits for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included);
- * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc);
- * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ * Takes no memory. The time is proportional to the pieces of free memory. Calls the driver for the
+ * device's free memory, to identify the stream, to record and query events, and to unmap retired
+ * mappings. Waits for a thread that changes mappings, but never for the GPU. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_UNKNOWN_STREAM;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc); MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_get_available(mend_pool *pool, mend_stream stream,
                                         mend_available *available);
@@ -439,7 +439,7 @@ typedef int (*mend_pressure_callback)(void *context, mend_pool *pool, uint64_t n
 
 /*
  * Add a pressure callback. The pool calls callbacks in the order of their addition, until there is
- * room. A callback that is added during that time is called from the next time on. `context` is
+ * memory. A callback that is added during that time is called from the next time on. `context` is
  * borrowed. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (this pair of callback and context
  * is already added); MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
@@ -462,8 +462,8 @@ typedef struct mend_compact_limits {
     size_t struct_size;
     uint64_t gained_bytes; /* end after gaining this much */
     uint64_t copied_bytes; /* most bytes to copy */
-    uint64_t driver_calls; /* most driver calls; a compaction counts with the most calls that it may
-                            * need */
+    uint64_t driver_calls; /* most driver calls. Each compaction counts with the most calls that it
+                            * may need */
     uint64_t duration_ns;  /* begin no chunk after this time */
 } mend_compact_limits;
 #define MEND_COMPACT_LIMITS_INIT                                                                   \
@@ -485,12 +485,12 @@ typedef enum mend_compact_stop {
 typedef struct mend_compact_report {
     size_t struct_size;
     mend_compact_stop stop;
-    uint64_t gained_bytes;     /* free memory that can be mapped at any address now, and could not
+    uint64_t gained_bytes;     /* memory that can be mapped at any address now, and could not
                                 * before */
     uint64_t copied_bytes;     /* bytes copied for that */
     uint64_t compactions;      /* chunks freed by copying their live blocks */
     uint64_t driver_calls;     /* driver calls made */
-    uint64_t free_empty_bytes; /* bytes of empty chunks at the end; they can be mapped at any
+    uint64_t free_empty_bytes; /* bytes of empty chunks at the end, which can be mapped at any
                                 * address */
 } mend_compact_report;
 #define MEND_COMPACT_REPORT_INIT                                                                   \
@@ -526,9 +526,9 @@ MEND_API mend_result mend_compact(mend_pool *pool, const mend_compact_limits *li
  * place. Ranges may overlap and be pinned several times: pins count.
  *
  * Pin few, large ranges: free memory in pinned chunks cannot move to where it is needed. May wait
- * for a thread that makes room, never for the GPU. No driver call. Pins end with the pool. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (size_bytes is 0 or too large); MEND_ERROR_FOREIGN_POINTER (some of
- * the range is not mapped memory of this pool); MEND_ERROR_ASLEEP (some of it sleeps);
+ * for a thread that changes mappings, never for the GPU. No driver call. Pins end with the pool.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (size_bytes is 0 or too large); MEND_ERROR_FOREIGN_POINTER
+ * (some of the range is not mapped memory of this pool); MEND_ERROR_ASLEEP (some of it sleeps);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_FORKED; MEND_ERROR_DEVICE_LOST. After an error nothing
  * is pinned.
  */
@@ -550,11 +550,11 @@ MEND_API mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t s
 MEND_API mend_result mend_get_stats(mend_pool *pool, mend_stats *stats);
 
 /*
- * Fill *usage with the process's use of the device, for figures of a framework. `outside` may be
- * NULL. Otherwise `outside->now` is the program's use of the device outside of the pool from this
- * call on. It counts in every row and its peak, so call again after each change. While freed memory
- * is pending, the call asks the driver whether the work has ended, unless another thread makes
- * room. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
+ * Fill *usage with the process's use of the device, for the statistics of a framework. `outside`
+ * may be NULL. Otherwise `outside->now` is the program's use of the device outside of the pool from
+ * this call on. It counts in every row and its peak, so call again after each change. While freed
+ * memory is pending, the call asks the driver whether the work has ended, unless another thread
+ * changes mappings. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
  */
 MEND_API mend_result mend_get_usage(mend_pool *pool, const mend_usage *outside, mend_usage *usage);
 
@@ -566,9 +566,9 @@ MEND_API mend_result mend_reset_peak_stats(mend_pool *pool);
 
 /*
  * Check every invariant of the pool. For tests: a library that is built for release has none
- * (MEND_VALIDATE). The time is proportional to the pool's contents. Waits for another thread that
- * makes room. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NOT_SUPPORTED;
- * MEND_ERROR_INTERNAL (mend_get_last_error names the broken invariant).
+ * (MEND_VALIDATE). The time is proportional to the pool's contents. No driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NOT_SUPPORTED; MEND_ERROR_INTERNAL (mend_get_last_error
+ * names the broken invariant).
  */
 MEND_API mend_result mend_validate(mend_pool *pool);
 

@@ -1,8 +1,7 @@
 /*
- * Mend in C++17: owners that give back in their destructor what they own, exceptions in the place
- * of results, and a std::pmr resource. Only this header: link libmend as a C program does. The
- * conventions of mend.h hold: sizes in bytes, streams as there, every class may be used by several
- * threads if each object is used by one at a time. cuda::mr resources: mend_cuda.hpp.
+ * Mend in C++17: RAII owners, exceptions instead of results, and a std::pmr resource. Only this
+ * header: link libmend as a C program does. The conventions of mend.h hold. Several threads may use
+ * a class, but one object only one thread at a time. cuda::mr resources: mend_cuda.hpp.
  */
 #ifndef MEND_MEND_HPP
 #define MEND_MEND_HPP
@@ -31,7 +30,8 @@ namespace mend
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* A call that failed, but not for want of memory. what() is the message of mend_get_last_error. */
+/* A call that failed for another reason than missing memory. what() is the message of
+ * mend_get_last_error. */
 class error : public std::runtime_error
 {
   public:
@@ -47,8 +47,8 @@ class error : public std::runtime_error
     int driver_status_;
 };
 
-/* Memory or addresses are short: of the device, of the pool's limit, or of the host. A
- * std::bad_alloc, so that code that frees something and tries again needs no change. */
+/* Memory or addresses are missing: of the device, the pool's limit, or the host. A std::bad_alloc,
+ * so code that frees something and tries again needs no change. */
 class out_of_memory : public std::bad_alloc
 {
   public:
@@ -60,8 +60,8 @@ class out_of_memory : public std::bad_alloc
     }
     const char *what() const noexcept override { return details_->message.c_str(); }
     mend_result result() const noexcept { return details_->result; }
-    /* Where the memory is, if a pool found none; otherwise nullptr. Valid as long as a copy of this
-     * exception. */
+    /* The state of the pool that ran out of memory, otherwise nullptr. Valid as long as a copy of
+     * this exception. */
     const mend_oom_report *oom_report() const noexcept
     {
         return details_->has_oom_report ? &details_->oom_report : nullptr;
@@ -80,12 +80,12 @@ class out_of_memory : public std::bad_alloc
 namespace detail
 {
 #if defined(__ELF__)
-/* mend_sim_last_message, where the program is linked with the simulator; else NULL. */
+/* mend_sim_last_message, if the program is linked with the simulator. Otherwise NULL. */
 extern "C" const char *mend_detail_sim_message() __asm__("mend_sim_last_message")
     __attribute__((weak));
 #endif
 
-/* Why a call failed that keeps no last error: one of the simulator does so. */
+/* The reason of a failure of the simulator, which sets no last error. */
 inline std::string reason_beside_last_error(mend_result result)
 {
     std::string text = mend_result_name(result);
@@ -100,8 +100,8 @@ inline std::string reason_beside_last_error(mend_result result)
 }
 } // namespace detail
 
-/* Throws what a result means; MEND_OK: nothing. For the result of the last call of this thread, of
- * the simulator too. */
+/* Throw the exception of a result, except MEND_OK, for the last call of this thread, of the
+ * simulator too. */
 inline void check(mend_result result)
 {
     if (result == MEND_OK) {
@@ -129,7 +129,7 @@ inline void check(mend_result result)
 namespace detail
 {
 
-/* For destructors, which cannot report a failure: the log gets it. */
+/* For destructors, which cannot report a failure: log it. */
 inline void log_failure(mend_result result, const char *what) noexcept
 {
     if (result != MEND_OK) {
@@ -141,7 +141,7 @@ inline void log_failure(mend_result result, const char *what) noexcept
     }
 }
 
-/* For resources: what they are asked for may be 0, or more than there can be. */
+/* For resources, whose requests may be 0 or too large. */
 inline void *alloc(mend_pool *pool, std::size_t size_bytes, std::size_t alignment_bytes,
                    mend_stream stream)
 {
@@ -165,7 +165,7 @@ class block
 {
   public:
     block() noexcept = default;
-    /* Takes over a live block of the pool. */
+    /* Take over a live block of the pool. */
     block(mend_pool *pool, void *data, std::uint64_t size_bytes, mend_stream stream) noexcept
         : pool_(pool), data_(data), size_bytes_(size_bytes), stream_(stream)
     {
@@ -187,14 +187,12 @@ class block
     mend_stream stream() const noexcept { return stream_; }
     explicit operator bool() const noexcept { return data_ != nullptr; }
 
-    /* Declares that `stream` uses the block, besides the stream it is freed on. Throws as
-     * mend_record_stream fails. */
+    /* Declare that `stream` also uses the block. Throws as mend_record_stream fails. */
     void use_on(mend_stream stream) const { check(mend_record_stream(pool_, data_, stream)); }
 
-    /* From now on `stream` is the one whose order the block is freed in. The caller orders the two
-     * streams. */
+    /* Free the block in the order of `stream` later. You order the two streams. */
     void set_stream(mend_stream stream) noexcept { stream_ = stream; }
-    /* Frees it now. A failure is logged, and the block is given up. */
+    /* Free it now. A failure is logged, and the block is given up. */
     void reset() noexcept
     {
         if (data_ != nullptr) {
@@ -203,7 +201,7 @@ class block
             size_bytes_ = 0;
         }
     }
-    /* The caller owns the block, and frees it by mend_free. */
+    /* Hand over the block: you free it with mend_free. */
     [[nodiscard]] void *release() noexcept
     {
         size_bytes_ = 0;
@@ -226,14 +224,14 @@ class block
 
 /* ---- pools ----------------------------------------------------------------------------------- */
 
-/* A pool that something else owns: the default pool of a device, or a `pool`. Copies are cheap. */
+/* A pool with another owner: the default pool of a device, or a `pool`. Copies are cheap. */
 class pool_ref
 {
   public:
     explicit pool_ref(mend_pool *pool) noexcept : pool_(pool) {}
     mend_pool *get() const noexcept { return pool_; }
 
-    /* A block for use in the order of `stream`; throws as mend_alloc fails. */
+    /* Allocate a block for use in the order of `stream`. Throws as mend_alloc fails. */
     [[nodiscard]] block alloc(std::uint64_t size_bytes, mend_stream stream) const
     {
         void *data = nullptr;
@@ -241,7 +239,7 @@ class pool_ref
         return block(pool_, data, size_bytes, stream);
     }
 
-    /* The same with an alignment, a graph pool, a tag, an address or in one chunk. */
+    /* The same with options. */
     [[nodiscard]] block alloc(std::uint64_t size_bytes, mend_stream stream,
                               const mend_alloc_options &options) const
     {
@@ -249,13 +247,13 @@ class pool_ref
         check(mend_alloc_with(pool_, size_bytes, stream, &options, &data));
         return block(pool_, data, size_bytes, stream);
     }
-    /* Before a stream is destroyed. */
+    /* Call it before you destroy a stream. */
     void unregister_stream(mend_stream stream) const
     {
         check(mend_unregister_stream(pool_, stream));
     }
     void set_limit(std::uint64_t limit_bytes) const { check(mend_set_limit(pool_, limit_bytes)); }
-    /* Gives back free memory above `keep_bytes`; the bytes that the device got. */
+    /* Release free memory above `keep_bytes`. Returns the released bytes. */
     std::uint64_t trim(std::uint64_t keep_bytes = 0, mend_trim_mode mode = MEND_TRIM_IDLE) const
     {
         std::uint64_t released_bytes = 0;
@@ -263,7 +261,7 @@ class pool_ref
         return released_bytes;
     }
 
-    /* Copies live blocks together, at a safe point; see mend_compact. */
+    /* Copy live blocks together, at a safe point: see mend_compact. */
     mend_compact_report compact(const mend_compact_limits *limits = nullptr) const
     {
         mend_compact_report report = MEND_COMPACT_REPORT_INIT;
@@ -297,7 +295,7 @@ class pool_ref
     mend_pool *pool_;
 };
 
-/* The pool that hooks of a device use; the library owns it. */
+/* The pool that hooks of a device use. The library owns it. */
 inline pool_ref default_pool(int device)
 {
     mend_pool *pool = nullptr;
@@ -305,7 +303,8 @@ inline pool_ref default_pool(int device)
     return pool_ref(pool);
 }
 
-/* A pool of its own. Its blocks, graph pools, pins, callbacks and resources end before it. */
+/* A pool that this object owns. Its blocks, graph pools, pins, callbacks and resources end before
+ * it. */
 class pool : public pool_ref
 {
   public:
@@ -350,8 +349,8 @@ class graph_pool
     }
     graph_pool(const graph_pool &) = delete;
     graph_pool &operator=(const graph_pool &) = delete;
-    /* As destroy(MEND_NO_STREAM): no graph that uses the memory may be launched again, and the
-     * memory is free after the next synchronization of the context. */
+    /* As destroy(MEND_NO_STREAM): launch no graph again that uses the memory, which is free after
+     * the next wait for the context. */
     ~graph_pool()
     {
         if (graph_pool_ != nullptr) {
@@ -361,7 +360,7 @@ class graph_pool
     }
     mend_graph_pool *get() const noexcept { return graph_pool_; }
 
-    /* While it exists, what its stream allocates and frees belongs to the graph pool. */
+    /* While it exists, allocations and frees of its stream belong to the graph pool. */
     class scope
     {
       public:
@@ -389,7 +388,7 @@ class graph_pool
         options.graph_pool = graph_pool_;
         return pool_.alloc(size_bytes, stream, options);
     }
-    /* The graph pool's live blocks: a checkpoint, for restore. */
+    /* The live blocks of the graph pool, for restore. */
     std::vector<mend_graph_pool_block> blocks() const
     {
         std::vector<mend_graph_pool_block> found;
@@ -410,7 +409,7 @@ class graph_pool
                                       blocks.size()));
     }
 
-    /* Ends the graph pool: every launch of its graphs precedes this point of `stream`. If it
+    /* Destroy the graph pool. Every launch of its graphs must precede this point of `stream`. If it
      * throws, the graph pool is unchanged. */
     void destroy(mend_stream stream)
     {
@@ -454,9 +453,9 @@ class pin
     std::uint64_t size_bytes_;
 };
 
-/* Asked for memory before an allocation fails, while this exists: see mend_pressure_callback. The
- * function gets the bytes that the request needs; true if it freed something. An exception out of
- * it counts as false. Several threads may be inside it at once. It may destroy this object. */
+/* A pressure callback while this exists: see mend_pressure_callback. The function gets the needed
+ * bytes, and returns true if it freed any. An exception counts as false. Several threads may be
+ * inside it at once. It may destroy this object. */
 class pressure_callback
 {
   public:
@@ -496,11 +495,11 @@ class pressure_callback
 /* ---- std::pmr -------------------------------------------------------------------------------- */
 
 /*
- * Device memory for what takes a std::pmr::memory_resource and does not touch the memory on the
- * host: polymorphic_allocator::allocate_bytes, containers of handles with their elements elsewhere.
- * The pools and buffers of std::pmr write into the memory that they get: not over this one.
- * Allocations and deallocations are in the order of one stream. Equal if pool and stream are; in a
- * build without RTTI, to itself alone.
+ * Device memory for users of a std::pmr::memory_resource that do not touch the memory on the CPU:
+ * polymorphic_allocator::allocate_bytes, containers of handles. The pools and buffers of std::pmr
+ * write into their memory, so do not use them. Allocations and deallocations are in the order of
+ * one stream. Two resources are equal if pool and stream are, or without RTTI only if they are the
+ * same object.
  */
 class memory_resource final : public std::pmr::memory_resource
 {

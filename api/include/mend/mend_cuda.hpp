@@ -1,12 +1,12 @@
 /*
  * A pool as a cuda::mr resource, for CCCL's and RMM's containers. Needs CCCL's headers, 2.8 or
- * later: both forms of its concepts are met, `allocate_async(size, alignment, stream)` of CCCL 2
+ * later. It meets both forms of its concepts, `allocate_async(size, alignment, stream)` of CCCL 2
  * and `allocate(stream, size, alignment)` of CCCL 3.
  */
 #ifndef MEND_MEND_CUDA_HPP
 #define MEND_MEND_CUDA_HPP
 
-/* CCCL before 3.1 hides cuda::mr without it; define it before an earlier include of CCCL. */
+/* CCCL before 3.1 hides cuda::mr without it. Define it before an earlier include of CCCL. */
 #ifndef LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
 #define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
 #endif
@@ -18,10 +18,10 @@
 namespace mend
 {
 
-/* Device memory in the order of the stream that each call names. The calls without a stream use
- * MEND_NO_STREAM: memory that every stream may use at once, and that is free after the next
- * synchronization of the context. Copies are equal; the pool outlives them. `Alloc` allocates, and
- * throws as mend_alloc fails; a failed free is logged. */
+/* Device memory in the order of the stream that each call names. Calls without a stream use
+ * MEND_NO_STREAM: every stream may use the memory at once, and it is free after the next wait for
+ * the context. Copies are equal. The pool outlives them. `Alloc` allocates, and throws as
+ * mend_alloc fails. A failed free is logged. */
 template <auto Alloc> class basic_cuda_resource
 {
   public:

@@ -1,6 +1,5 @@
 /*
- * What a pool shows of itself, in C++17: scopes, regions and the history of mend_inspect.h. As
- * mend.hpp.
+ * Scopes, regions and the history of mend_inspect.h in C++17. The conventions of mend.hpp hold.
  */
 #ifndef MEND_MEND_VIEWS_HPP
 #define MEND_MEND_VIEWS_HPP
@@ -30,8 +29,8 @@ template <class Element, class List> std::vector<Element> all_of(const List &lis
 
 } // namespace detail
 
-/* While it lives, what the thread allocates counts for a scope of this name, inside the one around
- * it. One that cannot be named counts for that, too: nothing is thrown. */
+/* While it lives, allocations of the thread count for a scope of this name. If it cannot be named
+ * they count for the outer scope, and nothing is thrown. */
 class scope
 {
   public:
@@ -41,7 +40,7 @@ class scope
     scope &operator=(const scope &) = delete;
 };
 
-/* The scopes in which something was allocated in the pool, each before those inside it. */
+/* The scopes in which the pool has allocated, each before its inner ones. */
 inline std::vector<mend_scope_info> scopes(pool_ref pool)
 {
     return detail::all_of<mend_scope_info>(
@@ -59,7 +58,7 @@ inline std::vector<mend_region> regions(pool_ref pool)
         });
 }
 
-/* While it lives, the pool keeps its last events; a pool has one history. It must end before its
+/* While it lives, the pool keeps its last events. A pool has one history. Destroy it before the
  * pool. */
 class history
 {
@@ -72,8 +71,8 @@ class history
     history &operator=(const history &) = delete;
     ~history() { detail::log_failure(mend_history_start(pool_.get(), 0), "~mend::history"); }
 
-    /* The events since the last read, the oldest first; at most so many. A gap in their sequence:
-     * they were overwritten before. */
+    /* The events since the last read, the oldest first, at most so many. A gap in their sequence
+     * means that events were overwritten first. */
     std::vector<mend_history_event> read(std::size_t most = 4096)
     {
         std::vector<mend_history_event> events(most);

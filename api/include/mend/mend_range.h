@@ -1,6 +1,6 @@
 /*
- * Growable ranges: a fixed address with memory that comes and goes below it, in pages, in stream
- * order. The conventions of mend.h hold here too.
+ * Growable ranges: memory that you add and remove, in pages, at one fixed address. The conventions
+ * of mend.h hold here too.
  */
 #ifndef MEND_MEND_RANGE_H
 #define MEND_MEND_RANGE_H
@@ -14,48 +14,44 @@ extern "C" {
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
 /*
- * A range is addresses, up to terabytes, and no memory at first. To commit pages is to allocate
- * memory for them, from the pool and within its limit; to decommit them is to free it. The address
- * never changes, so a cache or a tensor grows and shrinks without a copy. The memory passes both
- * ways between ranges and blocks by mapping: memory that a range decommits serves blocks, and other
- * ranges, and the reverse.
+ * A range reserves addresses, up to terabytes, and has no memory at first. A commit allocates
+ * memory for its pages, from the pool and within its limit. A decommit frees it. The address never
+ * changes, so a cache or a tensor grows and shrinks without a copy. Ranges and blocks exchange
+ * memory by mapping.
  *
- * Bytes of a range are named by their offset and number, which need not be multiples of a page. A
- * commit and a declared stream are for the pages that hold any of them; a decommit is for
- * the pages that hold nothing else, so that it takes nothing that was not named. Behind the size
- * that the range was created with its last page holds nothing. GrowingTensor of Python rounds
- * alike.
+ * You pass byte ranges of any size. Commits and declared streams round outward to whole pages. A
+ * decommit rounds inward, so it frees no byte outside of the range that you pass. It also frees the
+ * last page if you pass all bytes of that page below the size of the range. GrowingTensor of Python
+ * rounds the same way.
  *
- * Work may use committed pages only: the others are not mapped, or mapped for the pool's own ends.
- * A range is used by several threads as a pool is. It must be destroyed before its pool.
+ * Work may use committed pages only. Several threads may use a range, as a pool. Destroy it before
+ * its pool.
  */
 typedef struct mend_range mend_range;
 
-/* Begin with MEND_RANGE_OPTIONS_INIT, and set the fields that differ. Fields may be added at the
- * end. */
+/* Options of a range. Fields may be added at the end. */
 typedef struct mend_range_options {
     size_t struct_size;
     uint64_t page_bytes; /* the unit of commits and decommits: a multiple of the device's page,
                           * which is usually 2 MiB. 0: one page of the device. Large pages need
-                          * fewer calls of the driver; small ones leave less memory unused */
-    uint64_t tag;        /* the program's number for the range; 0: none. Also the sleep tag of its
-                          * pages, unless a thread has one: see mend_set_alloc_options */
+                          * fewer driver calls, and small ones waste less memory */
+    uint64_t tag;        /* your own number for the range. 0: none. Also the sleep tag of its pages,
+                          * unless a thread has one (mend_set_alloc_options) */
 } mend_range_options;
 #define MEND_RANGE_OPTIONS_INIT                                                                    \
     {                                                                                              \
         sizeof(mend_range_options), 0, 0                                                           \
     }
 
-/* Begin with MEND_RANGE_INFO_INIT. Fields may be added at the end. */
+/* The address and the memory of a range. Fields may be added at the end. */
 typedef struct mend_range_info {
     size_t struct_size;
-    void *base;               /* where the range begins */
+    void *base;               /* start of the range */
     uint64_t size_bytes;      /* rounded up to a page */
     uint64_t page_bytes;      /* the granularity of commits */
     uint64_t committed_bytes; /* memory of committed pages */
-    uint64_t mapped_bytes;    /* the same, without sleeping pages, and free memory of the pool that
-                               * is still mapped here: a commit of such a page needs no call of the
-                               * driver */
+    uint64_t mapped_bytes;    /* the same without sleeping pages, and free memory of the pool that
+                               * is still mapped here, which a commit takes without a driver call */
     uint64_t tag;             /* as in the options */
     mend_pool *pool;          /* the pool it was created in */
     uint64_t asleep_bytes;    /* of committed_bytes, memory that sleeps (mend_sleep.h) */

@@ -1,6 +1,6 @@
 /*
- * Growable ranges in C++17: an owner over the calls of mend_range.h. Only this header and mend.hpp,
- * whose conventions hold.
+ * Growable ranges in C++17: an owner over the calls of mend_range.h. The conventions of mend.hpp
+ * hold.
  */
 #ifndef MEND_MEND_RANGE_HPP
 #define MEND_MEND_RANGE_HPP
@@ -17,12 +17,11 @@
 namespace mend
 {
 
-/* A fixed address with memory that comes and goes below it, in pages. It must end before its pool.
- */
+/* A range of addresses with memory in pages. Destroy it before its pool. */
 class range
 {
   public:
-    /* Addresses for `size_bytes`; no memory. */
+    /* Addresses for `size_bytes`, without memory. */
     range(pool_ref pool, std::uint64_t size_bytes, std::uint64_t page_bytes = 0,
           std::uint64_t tag = 0)
     {
@@ -51,8 +50,7 @@ class range
     }
     range(const range &) = delete;
     range &operator=(const range &) = delete;
-    /* As destroy(MEND_NO_STREAM): the memory is free after the next synchronization of the
-     * context. */
+    /* As destroy(MEND_NO_STREAM): the memory is free after the next wait for the context. */
     ~range()
     {
         if (range_ != nullptr) {
@@ -72,7 +70,7 @@ class range
         return all;
     }
 
-    /* Throws mend::out_of_memory or mend::error; then no page is committed that was not. */
+    /* Throws mend::out_of_memory or mend::error, and then no new page is committed. */
     void commit(std::uint64_t offset_bytes, std::uint64_t size_bytes, mend_stream stream) const
     {
         check(mend_range_commit(range_, offset_bytes, size_bytes, stream));
@@ -92,7 +90,7 @@ class range
         check(mend_range_record_stream(range_, offset_bytes, size_bytes, stream));
     }
 
-    /* Ends the range, in the order of the stream. If it throws, the range is unchanged. */
+    /* Destroy the range, in the order of the stream. If it throws, the range is unchanged. */
     void destroy(mend_stream stream)
     {
         check(mend_range_destroy(range_, stream));
@@ -108,8 +106,8 @@ class range
     std::uint64_t page_bytes_ = 0;
 };
 
-/* Commits the parts, of several ranges of one pool, in one step: all of them, or it throws and no
- * page is committed that was not. A vector, an array or a list of parts. */
+/* Commit parts of several ranges of one pool in one step: all of them, or it throws and commits no
+ * new page. Takes a vector, an array or a list. */
 template <class Parts = std::initializer_list<mend_range_part>>
 void commit_all(const Parts &parts, mend_stream stream)
 {

@@ -1,5 +1,4 @@
-/* The results of calls, and the report of mend_get_last_error about a failure. Included by mend.h,
- * whose conventions hold here too. */
+/* Results of calls, and the details of a failure. */
 #ifndef MEND_MEND_RESULTS_H
 #define MEND_MEND_RESULTS_H
 
@@ -18,7 +17,8 @@ extern "C" {
 #define MEND_RESULTS(X)                                                                            \
     X(MEND_OK, 0, "success")                                                                       \
     X(MEND_ERROR_INVALID_ARGUMENT, 1, "an argument is outside what the call accepts")              \
-    X(MEND_ERROR_OUT_OF_MEMORY, 2, "the device, or the pool's limit, has no room for the request") \
+    X(MEND_ERROR_OUT_OF_MEMORY, 2,                                                                 \
+      "the device or the limit has too little memory for the request")                             \
     X(MEND_ERROR_OUT_OF_HOST_MEMORY, 3, "malloc failed on the host")                               \
     X(MEND_ERROR_OUT_OF_ADDRESS_SPACE, 4, "the driver has no range of addresses left")             \
     X(MEND_ERROR_NO_DRIVER, 5, "libcuda.so.1 is missing or too old")                               \
@@ -33,7 +33,7 @@ extern "C" {
     X(MEND_ERROR_CAPTURING, 14, "a stream is being captured, which forbids the call")              \
     X(MEND_ERROR_FORKED, 15, "the pool was inherited through fork; create one in this process")    \
     X(MEND_ERROR_INTERNAL, 16, "an invariant of the pool is broken: a bug in Mend")                \
-    X(MEND_ERROR_EXPORTER_GONE, 17, "the process that exported the memory does not give it")       \
+    X(MEND_ERROR_EXPORTER_GONE, 17, "the exporting process has ended or does not respond")         \
     X(MEND_ERROR_SYSTEM, 18, "the operating system refused a socket, a thread or a file")          \
     X(MEND_ERROR_ASLEEP, 19, "the memory sleeps: wake it first")                                   \
     X(MEND_ERROR_PINNED, 20, "the memory is pinned or shared, so it has to stay")                  \
@@ -46,95 +46,95 @@ typedef enum mend_result {
 #undef X
 } mend_result;
 
-/* The name of a result ("MEND_ERROR_OUT_OF_MEMORY"); static, never NULL. No lock, no driver
+/* Return the name of a result ("MEND_ERROR_OUT_OF_MEMORY"): static, never NULL. No lock, no driver
  * call. */
 MEND_API const char *mend_result_name(mend_result result);
 
-/* An owner of memory: the live blocks and committed pages of one scope, tag and stack, or of one
- * stream (mend_get_owners); of those that have none of these, the blocks of one size. Bytes as
+/* An owner of memory (mend_get_owners): the live blocks and committed pages of one scope, tag and
+ * stack, or of one stream. Blocks without any of these are grouped by size. Bytes are counted as
  * live_bytes of mend_stats. Fields may be added at the end. */
 enum { MEND_OWNER_NAME_BYTES = 104 };
 typedef struct mend_owner {
-    uint32_t scope;                   /* its number; 0: none */
+    uint32_t scope;                   /* number of its scope. 0: none */
     uint64_t tag;                     /* 0: none */
-    uint64_t block_bytes;             /* of blocks without scope and tag: their size, or the largest
-                                       * of several sizes; else 0 */
-    uint64_t live_bytes;              /* of all of them */
-    uint64_t live_blocks;             /* their number */
-    uint64_t oldest;                  /* allocations of the pool since its oldest block */
-    uint64_t growth_bytes;            /* above 0: a suspect. Blocks of most of the time are still
-                                       * there, and these are what it grew by */
-    char name[MEND_OWNER_NAME_BYTES]; /* in words: "step/forward, tag 7", "blocks of 2.00 MiB"; with
-                                       * the names of mend_set_name; of long parts the ends are cut,
-                                       * of a stack last */
-    mend_stream stream; /* of all of them, if it was asked for; else NULL, the default stream's */
-    uint32_t stack;     /* its number (mend_stack_set_source); 0: none */
+    uint64_t block_bytes;             /* size of blocks without scope and tag, or the largest of
+                                       * several sizes. Otherwise 0 */
+    uint64_t live_bytes;              /* bytes of its blocks */
+    uint64_t live_blocks;             /* number of its blocks */
+    uint64_t oldest;                  /* allocations since its oldest block */
+    uint64_t growth_bytes;            /* above 0: the owner may leak, and has grown by this much.
+                                       * Blocks from most of the time are still live */
+    char name[MEND_OWNER_NAME_BYTES]; /* in words, with the names of mend_set_name: "step/forward,
+                                       * tag 7", "blocks of 2.00 MiB". The ends of long names are
+                                       * cut, the stack last */
+    mend_stream stream; /* the stream, if you asked for streams. Otherwise NULL, the default
+                         * stream */
+    uint32_t stack;     /* number of its stack (mend_stack_set_source). 0: none */
 } mend_owner;
 
-/* Where the memory is when a request found none, in exact bytes: what the message of
- * MEND_ERROR_OUT_OF_MEMORY says in words. */
+/* The state of the pool when a request ran out of memory. The message of MEND_ERROR_OUT_OF_MEMORY
+ * has the same numbers in words. */
 typedef struct mend_oom_report {
     size_t struct_size;       /* set by the library */
     uint64_t requested_bytes; /* size of the request */
-    uint64_t fitting_bytes;   /* about a request that would have succeeded, with waits of the host
-                               * and without compactions or help of others; 0: none */
+    uint64_t fitting_bytes;   /* estimate of the largest request that would have succeeded after
+                               * waits for the GPU, without compaction or memory from other pools.
+                               * 0: none */
     uint64_t limit_bytes;     /* most physical memory that the pool may hold */
-    uint64_t
-        sufficient_limit_bytes;     /* a limit that would be enough, often the lowest; 0: none is */
-    uint64_t reserved_bytes;        /* physical memory that the pool holds */
-    uint64_t live_bytes;            /* bytes of live blocks */
-    uint64_t free_empty_bytes;      /* bytes of empty chunks */
-    uint64_t free_partial_bytes;    /* free bytes of partly used chunks */
-    uint64_t waiting_stream_bytes;  /* free bytes that work of streams may still use */
-    uint64_t waiting_context_bytes; /* free bytes that were freed without a stream */
-    uint64_t graph_pool_bytes;      /* free bytes that are kept for graphs */
-    uint64_t emptiest_bytes;        /* free bytes of the emptiest chunk in use */
-    uint64_t owner_address;         /* a block in that chunk; 0: there is none */
-    uint64_t owner_bytes;           /* its size */
-    uint64_t device_bytes;          /* memory of the device */
-    uint64_t device_free_bytes;     /* free memory of the device */
-    uint64_t device_others_bytes;   /* memory of the device that is neither free nor of this pool:
-                                     * of others, or kept by a shared limit file */
-    uint64_t pinned_bytes;          /* of free_partial_bytes, in chunks that only pins keep in
-                                     * place: they hold no live block */
-    const mend_owner *owners[3];    /* those with most bytes, in falling order; NULL: no more of
-                                     * them, or no host memory to sum them up */
-    const mend_owner *suspect;      /* the one that grew most, of those that look like a leak; NULL:
-                                     * none does */
-    uint64_t device_kept_bytes;     /* free memory of the device that min_free_bytes keeps from the
-                                     * pool */
+    uint64_t sufficient_limit_bytes; /* a limit that would be enough, often the lowest. 0: no limit
+                                      * would be */
+    uint64_t reserved_bytes;         /* physical memory that the pool holds */
+    uint64_t live_bytes;             /* bytes of live blocks */
+    uint64_t free_empty_bytes;       /* bytes of empty chunks */
+    uint64_t free_partial_bytes;     /* free bytes of partly used chunks */
+    uint64_t waiting_stream_bytes;   /* free bytes that work of streams may still use */
+    uint64_t waiting_context_bytes;  /* free bytes that were freed without a stream */
+    uint64_t graph_pool_bytes;       /* free bytes reserved for graphs */
+    uint64_t emptiest_bytes;         /* free bytes of the emptiest chunk in use */
+    uint64_t owner_address;          /* address of a block in that chunk. 0: none */
+    uint64_t owner_bytes;            /* its size */
+    uint64_t device_bytes;           /* memory of the device */
+    uint64_t device_free_bytes;      /* free memory of the device */
+    uint64_t device_others_bytes;    /* memory of other pools and processes, or reserved by a shared
+                                      * limit file */
+    uint64_t pinned_bytes;           /* of free_partial_bytes: in chunks without live blocks that
+                                      * only pins hold in place */
+    const mend_owner *owners[3];     /* the largest owners, in falling order. NULL: there are no
+                                      * more, or no host memory to count them */
+    const mend_owner *suspect;       /* the fastest-growing owner that may leak. NULL: none */
+    uint64_t device_kept_bytes;      /* free memory of the device that min_free_bytes withholds from
+                                      * the pool */
 } mend_oom_report;
 
 /* The last failure of a call in this thread. */
 typedef struct mend_error {
     size_t struct_size;
-    mend_result result;                /* result of the call; MEND_OK before any failure */
-    int driver_status;                 /* the driver's code; 0: no driver call failed */
-    const char *driver_name;           /* its name; "": none */
-    const char *driver_call;           /* the driver call that failed ("cuMemMap"); "": none */
+    mend_result result;                /* result of the call. MEND_OK before any failure */
+    int driver_status;                 /* code of the driver. 0: no driver call failed */
+    const char *driver_name;           /* its name. "": none */
+    const char *driver_call;           /* the driver call that failed ("cuMemMap"). "": none */
     const char *message;               /* the failure and its fixes. "" before any failure */
-    const mend_oom_report *oom_report; /* for MEND_ERROR_OUT_OF_MEMORY of a pool; otherwise NULL,
-                                        * also if another allocator ran out of memory */
+    const mend_oom_report *oom_report; /* after MEND_ERROR_OUT_OF_MEMORY of a pool. NULL otherwise,
+                                        * and if another allocator ran out */
 } mend_error;
 #define MEND_ERROR_INIT                                                                            \
     {                                                                                              \
         sizeof(mend_error), MEND_OK, 0, "", "", "", NULL                                           \
     }
 
-/* Fills *error with the calling thread's last failure; calls that succeed do not change it. The
- * strings and the out-of-memory report are valid until the thread's next failing call. No lock, no
- * driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (error is NULL or its struct_size is wrong; the
- * last failure stays). */
+/* Fill *error with the last failure of this thread. Successful calls do not change it. The strings
+ * and the report are valid until the thread's next failure. No lock, no driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (error is NULL or its struct_size is wrong: the last failure
+ * stays). */
 MEND_API mend_result mend_get_last_error(mend_error *error);
 
-/* Makes a failure of the caller's own the calling thread's last one: for code between Mend and a
- * framework, and allocators that are set (mend_set_allocator), whose results have no message
- * otherwise. The message (NULL: an empty one) is copied. MEND_OK changes nothing. Returns `result`.
- * No lock, no driver call. */
+/* Set the last failure of this thread. Code between Mend and a framework, and allocators of
+ * mend_set_allocator, have no message otherwise. The message is copied, and NULL means an empty
+ * one. MEND_OK changes nothing. Returns `result`. No lock, no driver call. */
 MEND_API mend_result mend_set_last_error(mend_result result, const char *message);
 
-/* MEND_VERSION_MAJOR * 10000 + MINOR * 100 + PATCH of the loaded library. No lock, no driver
- * call. */
+/* Return the version of the loaded library: MEND_VERSION_MAJOR * 10000 + MINOR * 100 + PATCH. No
+ * lock, no driver call. */
 MEND_API int mend_version(void);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /*
  * A pool as a resource of RMM, for cuDF, cuML and other C++ programs. Needs RMM's headers, 24.06 or
- * later, with the CCCL that they bring. mend::rmm_resource is a cuda::mr resource, for
- * rmm::mr::set_current_device_resource_ref and the adaptors; versions up to 26.04 also know
- * resources by a class, which is mend::rmm_device_memory_resource.
+ * later, with their CCCL. mend::rmm_resource is a cuda::mr resource, for
+ * rmm::mr::set_current_device_resource_ref and the adaptors. Versions up to 26.04 also know
+ * resources by a class, mend::rmm_device_memory_resource.
  */
 #ifndef MEND_MEND_RMM_HPP
 #define MEND_MEND_RMM_HPP
@@ -28,8 +28,8 @@ namespace mend
 namespace detail
 {
 
-/* RMM's adaptors that spill and try again catch rmm::out_of_memory; everything else that an
- * allocation throws is a rmm::bad_alloc there. Both have the message of mend_get_last_error. */
+/* RMM's adaptors that spill and try again catch rmm::out_of_memory. Any other exception of an
+ * allocation is a rmm::bad_alloc. Both have the message of mend_get_last_error. */
 inline void *rmm_alloc(mend_pool *pool, std::size_t size_bytes, std::size_t alignment_bytes,
                        mend_stream stream)
 {
@@ -44,7 +44,7 @@ inline void *rmm_alloc(mend_pool *pool, std::size_t size_bytes, std::size_t alig
 
 } // namespace detail
 
-/* mend::cuda_resource with RMM's exceptions. Copies are equal; the pool outlives them, and every
+/* mend::cuda_resource with RMM's exceptions. Copies are equal. The pool outlives them and every
  * buffer. Any number of threads. */
 using rmm_resource = basic_cuda_resource<&detail::rmm_alloc>;
 

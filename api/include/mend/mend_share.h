@@ -13,34 +13,33 @@ extern "C" {
 
 /* ---- memory shared with other processes ------------------------------------------------------ */
 
-/* The kind of an export, which decides who may import it. */
+/* The kind of an export, which decides which processes may import it. */
 typedef enum mend_export_kind {
-    MEND_EXPORT_SOCKET = 0, /* file descriptors: processes of the same machine and user. Needs
+    MEND_EXPORT_SOCKET = 0, /* file descriptors: for processes of the same machine and user. Needs
                              * mend_pool_config.shareable. The first export of a process opens a
-                             * socket (abstract, with a random name; other users are refused) and
-                             * starts a thread, which blocks all signals and ends with the process.
-                             * Each exported chunk keeps a file descriptor open */
-    MEND_EXPORT_FABRIC = 1  /* fabric handles of the driver: processes of the same user that may use
-                             * the same IMEX channel, in other containers or on other machines of
-                             * one NVLink domain too. Needs shareable = MEND_SHAREABLE_FABRIC and a
-                             * device that has such handles (CUDA 12.3 or later). No socket, no
-                             * thread, no file descriptor */
+                             * socket (abstract, random name, only for this user) and starts a
+                             * thread, which blocks all signals. Each exported chunk keeps a file
+                             * descriptor open */
+    MEND_EXPORT_FABRIC = 1  /* fabric handles of the driver: for processes of the same user and IMEX
+                             * channel, in other containers or on other machines of one NVLink
+                             * domain too. Needs MEND_SHAREABLE_FABRIC and a device with such
+                             * handles (CUDA 12.3 or later). No socket, thread or file descriptor */
 } mend_export_kind;
 
 /* The options of an export. */
 typedef struct mend_export_options {
     size_t struct_size;
     int kind;            /* a mend_export_kind */
-    uint64_t size_bytes; /* the committed pages of a range (mend_range.h) that hold so many bytes
-                          * from the pointer on. 0: the live block around the pointer; in a range
-                          * the export that its page is in, or else the page alone */
+    uint64_t size_bytes; /* the committed pages of a range that hold so many bytes from the pointer
+                          * on. 0: the live block around the pointer. In a range: the export of its
+                          * page, or else the page alone */
 } mend_export_options;
 #define MEND_EXPORT_OPTIONS_INIT                                                                   \
     {                                                                                              \
         sizeof(mend_export_options), 0, 0                                                          \
     }
 
-/* The token of an export by MEND_EXPORT_SOCKET; by MEND_EXPORT_FABRIC it is larger. */
+/* The token of an export by MEND_EXPORT_SOCKET. By MEND_EXPORT_FABRIC it is larger. */
 #define MEND_EXPORT_TOKEN_BYTES 64
 typedef struct mend_export_token {
     unsigned char bytes[MEND_EXPORT_TOKEN_BYTES];
@@ -108,8 +107,9 @@ MEND_API mend_result mend_export(mend_pool *pool, const void *pointer,
  * MEND_ERROR_SYSTEM (no socket or file descriptors); MEND_ERROR_NOT_SUPPORTED (the exporter's
  * device has another page size, or this process may not use the memory: no fabric handles, another
  * IMEX channel or domain); MEND_ERROR_OUT_OF_ADDRESS_SPACE; MEND_ERROR_OUT_OF_MEMORY (the device
- * has no room for the mapping); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER (for example, this
- * device cannot reach the exporter's); MEND_ERROR_DEVICE_LOST. On failure nothing is mapped.
+ * has too little memory for the mapping); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER (for
+ * example, this device cannot reach the exporter's); MEND_ERROR_DEVICE_LOST. On failure nothing is
+ * mapped.
  */
 MEND_API mend_result mend_import(mend_pool *pool, const void *token, size_t token_bytes,
                                  void **pointer, uint64_t *size_bytes);
@@ -119,8 +119,8 @@ MEND_API mend_result mend_import(mend_pool *pool, const void *token, size_t toke
 /*
  * Close one mend_import of `pointer`. All use of the memory must precede this point of `stream`.
  * The last close unmaps the memory once the work queued on `stream` is done: at once, or in a later
- * call that makes room or releases memory. With MEND_NO_STREAM the call waits for all work of the
- * context, then unmaps. The pool's end closes its imports. May record an event.
+ * call that changes mappings. With MEND_NO_STREAM the call waits for all work of the context, then
+ * unmaps. The pool's end closes its imports. May record an event.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_FOREIGN_POINTER
  * (the pool has no such import); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (`stream` is being
@@ -140,9 +140,9 @@ MEND_API mend_result mend_import_close(mend_pool *pool, void *pointer, mend_stre
  * driver for all mapped memory. Never waits for the GPU.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (no such ordinal); MEND_ERROR_NOT_SUPPORTED (the device
- * cannot reach the pool's memory); MEND_ERROR_OUT_OF_MEMORY (the device has no room for the
- * mappings); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. On failure the device may be able to use
- * some memory, but no new memory.
+ * cannot reach the pool's memory); MEND_ERROR_OUT_OF_MEMORY (the device has too little memory for
+ * the mappings); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. On failure the device may be able to
+ * use some memory, but no new memory.
  */
 MEND_API mend_result mend_enable_peer(mend_pool *pool, int device);
 

@@ -1,6 +1,6 @@
 /*
  * Memory shared with other processes, in C++17: mend_share.h with an owner of imports and
- * exceptions in the place of results. As mend.hpp.
+ * exceptions. The conventions of mend.hpp hold.
  */
 #ifndef MEND_MEND_SHARE_HPP
 #define MEND_MEND_SHARE_HPP
@@ -11,14 +11,14 @@
 namespace mend
 {
 
-/* What is sent to the importers, in any way. The export ends when its block is freed, or a page of
- * it decommitted. */
+/* The data to send to the importers, in any way. The export ends when its block is freed, or a page
+ * of it is decommitted. */
 struct exported {
     std::vector<unsigned char> token;
-    std::uint64_t offset_bytes = 0; /* of the pointer, in what is exported */
+    std::uint64_t offset_bytes = 0; /* of the pointer, in the exported memory */
 };
 
-/* Exports the block around a pointer, or pages of a range: see mend_export. */
+/* Export the block around a pointer, or pages of a range: see mend_export. */
 inline exported export_memory(pool_ref pool, const void *pointer,
                               const mend_export_options *options = nullptr)
 {
@@ -33,7 +33,7 @@ inline exported export_memory(pool_ref pool, const void *pointer,
     return made;
 }
 
-/* Memory of another process, mapped while it lives. It must end before its pool. */
+/* Memory of another process, mapped while this lives. Destroy it before its pool. */
 class imported
 {
   public:
@@ -59,7 +59,7 @@ class imported
     }
     imported(const imported &) = delete;
     imported &operator=(const imported &) = delete;
-    /* Closes it behind the work queued on its stream; with MEND_NO_STREAM the host waits for the
+    /* Close it after the work queued on its stream. With MEND_NO_STREAM the CPU waits for the
      * context. */
     ~imported()
     {

@@ -1,6 +1,6 @@
 /*
- * Sleep and wake: the physical memory of live blocks goes back to the device, and comes back later
- * at the same addresses. The conventions of mend.h hold here too.
+ * Sleep and wake: release the physical memory of live blocks, and restore it later at the same
+ * addresses. The conventions of mend.h hold here too.
  */
 #ifndef MEND_MEND_SLEEP_H
 #define MEND_MEND_SLEEP_H
@@ -13,12 +13,12 @@ extern "C" {
 
 /* ---- sleep and wake -------------------------------------------------------------------------- */
 
-/* The fate of the contents of a block that sleeps. A block whose contents were dropped, or a
- * part of them, says so from then on, asleep and awake (mend_block_info.contents_dropped), until it
- * is freed, or one later sleep keeps all of it: Mend does not see writes. */
+/* The fate of the contents of a sleeping block. A block that lost contents has contents_dropped set
+ * (mend_block_info), asleep and awake, until it is freed, or a later sleep keeps all of it, because
+ * Mend does not see writes. */
 typedef enum mend_backup {
     MEND_BACKUP_DEFAULT = 0, /* see mend_sleep_options.others */
-    MEND_BACKUP_HOST = 1,    /* kept in pinned memory of the host */
+    MEND_BACKUP_HOST = 1,    /* kept in pinned host memory */
     MEND_BACKUP_FILE = 2,    /* kept in a file */
     MEND_DISCARD = 3,        /* dropped: undefined after waking */
     MEND_STAY_RESIDENT = 4   /* the block does not sleep */
@@ -33,23 +33,22 @@ typedef struct mend_sleep_rule {
 /* Which blocks sleep, and which contents are kept. */
 typedef struct mend_sleep_options {
     size_t struct_size;
-    const mend_sleep_rule *rules; /* borrowed; of two for one tag the first counts */
-    size_t rule_bytes;            /* sizeof(mend_sleep_rule); 0: as in version 0.1 */
+    const mend_sleep_rule *rules; /* borrowed. Of two for one tag the first counts */
+    size_t rule_bytes;            /* sizeof(mend_sleep_rule). 0: as in version 0.1 */
     size_t rule_count;
-    int others;            /* a mend_backup for the blocks that no rule names; 0: MEND_BACKUP_HOST
-                            * if there are no rules, else MEND_STAY_RESIDENT */
-    int skip_pinned;       /* 1: pinned and exported memory stays awake, and the report counts it;
+    int others;            /* a mend_backup for blocks that no rule names. 0: MEND_BACKUP_HOST
+                            * without rules, MEND_STAY_RESIDENT with them */
+    int skip_pinned;       /* 1: pinned and exported memory stays awake, and the report counts it.
                             * 0: it is an error */
-    int keep_free;         /* 0: free memory of the pool is given back, as by mend_trim. 1: it is
-                            * not. 2: nor that of what sleeps, which becomes free memory of the
-                            * pool: for work of this process, which takes it without a creation, as
-                            * a wake does */
-    const char *directory; /* where MEND_BACKUP_FILE makes its file; needed if a rule or `others`
-                            * says so, even if no block is kept there. The file has no name there,
-                            * so a crash leaves nothing */
-    int graphs;            /* for free memory that captured graphs use, and whose last block had no
-                            * sleep tag that a rule names. MEND_DISCARD: it sleeps;
-                            * MEND_STAY_RESIDENT: it stays; 0: it sleeps if all blocks do */
+    int keep_free;         /* 0: the call also releases free memory, as mend_trim. 1: it does not.
+                            * 2: it also keeps the memory of sleeping blocks, as free memory of the
+                            * pool, for other work of this process and for a wake */
+    const char *directory; /* folder of the file of MEND_BACKUP_FILE, needed if a rule or `others`
+                            * says so, even without such a block. The file has no name, so a crash
+                            * leaves none */
+    int graphs;            /* for free memory of captured graphs whose last block had no sleep tag
+                            * that a rule names. MEND_DISCARD: it sleeps. MEND_STAY_RESIDENT: it
+                            * stays. 0: it sleeps if all blocks do */
 } mend_sleep_options;
 #define MEND_SLEEP_OPTIONS_INIT                                                                    \
     {                                                                                              \
@@ -59,21 +58,20 @@ typedef struct mend_sleep_options {
 /* The report of a sleep. */
 typedef struct mend_sleep_report {
     size_t struct_size;
-    uint64_t released_bytes; /* physical memory given back to the device: that of sleeping chunks
-                              * and of empty ones, without chunks that were ever exported, which
-                              * others may still hold */
+    uint64_t released_bytes; /* memory released to the device: of sleeping and of empty chunks,
+                              * except chunks that were ever exported, which importers may hold */
     uint64_t asleep_bytes;   /* memory of the chunks that this call put to sleep */
-    uint64_t host_bytes;     /* contents kept in pinned memory of the host */
+    uint64_t host_bytes;     /* contents kept in pinned host memory */
     uint64_t file_bytes;     /* contents kept in a file */
     uint64_t dropped_bytes;  /* contents dropped */
-    uint64_t stayed_bytes;   /* bytes of blocks that were to sleep and stay awake: the sum of the
-                              * next two, and what lies in chunks with blocks that stay awake */
+    uint64_t stayed_bytes;   /* bytes of named blocks that stay awake: the next two, and blocks in
+                              * chunks with others that stay awake */
     uint64_t pinned_bytes;   /* in chunks with a pin or an export (skip_pinned) */
-    uint64_t mapped_bytes;  /* in chunks that are mapped at a second address, for captured graphs */
-    uint64_t matched_bytes; /* of blocks and memory of graphs that were to sleep: they sleep now,
-                             * stayed awake, or slept before. 0: the options name nothing */
-    uint64_t unmatched_tags; /* rules with a tag that none of these has */
-    uint64_t unmatched_tag;  /* the tag of the first of them; see unmatched_tags */
+    uint64_t mapped_bytes;   /* in chunks with a second mapping, for captured graphs */
+    uint64_t matched_bytes;  /* of named blocks and graph memory, asleep now, awake still, or asleep
+                              * before. 0: the options name none */
+    uint64_t unmatched_tags; /* rules with a tag that nothing has */
+    uint64_t unmatched_tag;  /* tag of the first of these rules */
 } mend_sleep_report;
 #define MEND_SLEEP_REPORT_INIT                                                                     \
     {                                                                                              \
@@ -123,14 +121,13 @@ MEND_API mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *optio
 typedef struct mend_wake_report {
     size_t struct_size;
     uint64_t woken_bytes;    /* physical memory that the chunks have again */
-    uint64_t host_bytes;     /* contents copied back from pinned memory of the host */
+    uint64_t host_bytes;     /* contents copied back from pinned host memory */
     uint64_t file_bytes;     /* contents read back from files */
-    uint64_t matched_bytes;  /* of blocks, and memory of graphs, with one of the tags, or of all
-                              * blocks, asleep or awake */
-    uint64_t unmatched_tags; /* tags that none of these has */
-    uint64_t unmatched_tag;  /* the first of them; see unmatched_tags */
-    uint64_t reused_bytes;   /* of woken_bytes: memory that the pool held, free or of a try that
-                              * failed. The rest is taken from the device */
+    uint64_t matched_bytes;  /* of named blocks and graph memory, asleep or awake */
+    uint64_t unmatched_tags; /* tags that nothing has */
+    uint64_t unmatched_tag;  /* the first of them */
+    uint64_t reused_bytes;   /* of woken_bytes: from free memory of the pool, or from a wake that
+                              * failed. The rest is from the device */
 } mend_wake_report;
 #define MEND_WAKE_REPORT_INIT                                                                      \
     {                                                                                              \
@@ -146,8 +143,8 @@ typedef struct mend_wake_report {
  *
  * All chunks wake, or none. The pool maps its idle free chunks of the right sizes first, and takes
  * only missing memory from the device, which keeps min_free_bytes free. If the limit or the device
- * has no room, the pool releases its free memory, then asks peer pools and the pressure callbacks.
- * It moves no live block. Other threads may allocate and free.
+ * has too little, the pool releases its free memory, then asks peer pools and the pressure
+ * callbacks. It moves no live block. Other threads may allocate and free.
  *
  * Waits for the copies. Waits for all work of the context in two cases: before it returns
  * MEND_ERROR_OUT_OF_MEMORY while work may use free memory, unless a capture forbids the wait, and
@@ -168,9 +165,9 @@ typedef struct mend_sleep_tag_info {
     uint64_t tag;               /* 0: memory without a tag */
     uint64_t live_blocks;       /* blocks, and committed pages of ranges */
     uint64_t live_bytes;        /* their bytes */
-    uint64_t asleep_live_bytes; /* of these, of blocks that sleep, or a part of them */
-    uint64_t graph_bytes;       /* free memory that is kept for captured graphs, and whose last
-                                 * block had the tag */
+    uint64_t asleep_live_bytes; /* of these, of blocks that sleep at least in part */
+    uint64_t graph_bytes;       /* free memory reserved for captured graphs, whose last block had
+                                 * the tag */
 } mend_sleep_tag_info;
 
 /*
@@ -220,10 +217,9 @@ MEND_API mend_result mend_read_backup(mend_pool *pool, const void *address, uint
 /* The report of mend_prepare_checkpoint. */
 typedef struct mend_prepare_checkpoint_report {
     size_t struct_size;
-    uint64_t released_bytes;  /* free memory given back to the device */
+    uint64_t released_bytes;  /* free memory released to the device */
     uint64_t exchanged_bytes; /* memory of live blocks that is private now */
-    uint64_t reserved_bytes;  /* memory of the device that the pool still holds: a checkpoint keeps
-                               * it */
+    uint64_t reserved_bytes;  /* memory that the pool still holds: a checkpoint saves it */
 } mend_prepare_checkpoint_report;
 #define MEND_PREPARE_CHECKPOINT_REPORT_INIT                                                        \
     {                                                                                              \

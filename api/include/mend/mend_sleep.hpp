@@ -1,6 +1,6 @@
 /*
- * Sleep and wake in C++17: mend_sleep.h with exceptions in the place of results, and the sleep tag
- * of a thread for a scope. As mend.hpp.
+ * Sleep and wake in C++17: mend_sleep.h with exceptions, and the sleep tag of a thread for a scope.
+ * The conventions of mend.hpp hold.
  */
 #ifndef MEND_MEND_SLEEP_HPP
 #define MEND_MEND_SLEEP_HPP
@@ -11,7 +11,7 @@
 namespace mend
 {
 
-/* While it lives, what the thread allocates has this sleep tag. */
+/* While it lives, allocations of the thread have this sleep tag. */
 class sleep_tag
 {
   public:
@@ -33,7 +33,7 @@ class sleep_tag
     std::uint64_t before_;
 };
 
-/* Puts blocks to sleep: all of them without options, kept in pinned memory of the host. */
+/* Put blocks to sleep: without options all of them, with a backup in pinned host memory. */
 inline mend_sleep_report sleep(const pool_ref &pool, const mend_sleep_options *options = nullptr)
 {
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
@@ -41,7 +41,7 @@ inline mend_sleep_report sleep(const pool_ref &pool, const mend_sleep_options *o
     return report;
 }
 
-/* Wakes what has one of these sleep tags; all that sleeps without tags. */
+/* Wake memory with one of these sleep tags, or without tags all sleeping memory. */
 inline mend_wake_report wake(const pool_ref &pool, const std::vector<std::uint64_t> &tags = {})
 {
     mend_wake_report report = MEND_WAKE_REPORT_INIT;

@@ -1,4 +1,4 @@
-/* The statistics of a pool, filled in by mend_get_stats of mend.h. */
+/* Statistics of a pool (mend_get_stats, mend_get_usage). */
 #ifndef MEND_MEND_STATS_H
 #define MEND_MEND_STATS_H
 
@@ -8,13 +8,15 @@
 /* ---- statistics ------------------------------------------------------------------------------ */
 
 /* X(field, unit, meaning): every field of mend_stats, in bytes (B) or as a count (1). Counters
- * count since the pool was created; fields named peak_... are maxima since then or since
+ * start when the pool is created. peak_... are maxima since then, or since
  * mend_reset_peak_stats. */
 #define MEND_STATS(X)                                                                              \
-    X(live_bytes, "B", "bytes of live blocks, rounded up to 512, and of committed pages")          \
+    X(live_bytes, "B",                                                                             \
+      "bytes of live blocks, rounded up to 512, and of committed pages. With "                     \
+      "observe:guard each block counts 16 bytes more, before rounding")                            \
     X(requested_bytes, "B", "bytes that the program asked for in live blocks")                     \
     X(reserved_bytes, "B", "physical memory that the pool holds")                                  \
-    X(free_bytes, "B", "reserved and not live there; the sum of the next three")                   \
+    X(free_bytes, "B", "reserved and not live: the sum of the next three")                         \
     X(free_empty_bytes, "B", "in empty chunks, which can be mapped at any address")                \
     X(free_partial_bytes, "B", "in partly used chunks, usable only where it is")                   \
     X(free_small_bytes, "B", "in partly used chunks of the small zone")                            \
@@ -33,7 +35,7 @@
     X(graph_pools, "1", "graph pools created and not destroyed")                                   \
     X(allocations, "1", "successful mend_alloc")                                                   \
     X(frees, "1", "successful mend_free of a block")                                               \
-    X(out_of_memory, "1", "requests that ended in out of memory")                                  \
+    X(out_of_memory, "1", "requests that ran out of memory")                                       \
     X(placed_in_run, "1", "requests placed in mapped free memory, without a mapping call")         \
     X(placed_by_extension, "1", "requests for which chunks were mapped behind a free run")         \
     X(placed_at_new_address, "1", "requests for which chunks were mapped at a new address")        \
@@ -44,18 +46,17 @@
     X(chunks_created, "1", "physical allocations created")                                         \
     X(chunks_released, "1", "physical allocations released")                                       \
     X(stream_waits, "1", "times a stream was made to wait for another on the device")              \
-    X(host_waits, "1", "times the host waited for the GPU")                                        \
+    X(host_waits, "1", "CPU stalls: times the CPU waited for the GPU")                             \
     X(context_fences, "1", "events recorded for all work of the context")                          \
     X(pressure_calls, "1", "pressure callbacks called")                                            \
-    X(peer_pool_trims, "1",                                                                        \
-      "times other pools of the device were asked to give memory back, also in vain")              \
+    X(peer_pool_trims, "1", "times other pools of the device were asked to release memory")        \
     X(driver_failures, "1", "driver calls that failed and were undone or worked around")           \
-    X(cache_hits, "1", "requests served by the front cache; part of placed_in_run")                \
-    X(cached_blocks, "1", "freed blocks that the front cache keeps")                               \
-    X(cached_bytes, "B", "bytes of these, part of free_bytes")                                     \
+    X(cache_hits, "1", "of placed_in_run, requests served by the cache of blocks")                 \
+    X(cached_blocks, "1", "freed blocks in that cache")                                            \
+    X(cached_bytes, "B", "of free_bytes, in these blocks")                                         \
     X(compactions, "1", "partly used chunks made empty by copying their live blocks")              \
     X(copied_bytes, "B", "bytes copied for that")                                                  \
-    X(unmapped_blocks, "1", "live blocks, and pages, that lack their mapping after a failure")     \
+    X(unmapped_blocks, "1", "live blocks and pages without a mapping after a failure")             \
     X(device_bytes, "B", "physical memory of the device")                                          \
     X(created_bytes, "B", "physical memory created so far, released or not")                       \
     X(peak_chunks, "1", "largest chunks")                                                          \
@@ -65,7 +66,7 @@
     X(small_live_blocks, "1", "of live_blocks, those in chunks of the small zone")                 \
     X(small_live_bytes, "B", "of live_bytes")                                                      \
     X(small_requested_bytes, "B", "of requested_bytes")                                            \
-    X(small_reserved_bytes, "B", "of reserved_bytes, what is mapped in the small zone")            \
+    X(small_reserved_bytes, "B", "of reserved_bytes, mapped in the small zone")                    \
     X(small_chunks, "1", "of chunks, those mapped there")                                          \
     X(small_allocations, "1", "of allocations")                                                    \
     X(small_allocated_bytes, "B", "of allocated_bytes")                                            \
@@ -78,9 +79,9 @@
     X(peak_large_live_bytes, "B", "most bytes in them")                                            \
     X(peak_large_requested_bytes, "B", "most bytes asked for in them")                             \
     X(peak_large_reserved_bytes, "B", "most physical memory mapped in the large zone")             \
-    X(effective_limit_bytes, "B", "limit_bytes; less if the device has less, or refuses more")     \
+    X(effective_limit_bytes, "B", "limit_bytes, or less if the device has less or refuses more")   \
     X(peer_devices, "1", "other devices that may use the pool's memory")                           \
-    X(captures, "1", "captures outside of graph pools whose memory is kept for their graphs")      \
+    X(captures, "1", "captures outside of graph pools with memory reserved for their graphs")      \
     X(pinned_bytes, "B", "of reserved_bytes, in chunks with a pin or an export")                   \
     X(exported_blocks, "1", "exports: live blocks, and pages of ranges, for other processes")      \
     X(exported_bytes, "B", "of reserved_bytes, in chunks with such a block")                       \
@@ -88,9 +89,9 @@
     X(imported_bytes, "B", "of mapped_bytes, in chunks of other processes")                        \
     X(history_events, "1", "events added to the history")                                          \
     X(history_lost, "1", "of these, events that it no longer has")                                 \
-    X(asleep_bytes, "B", "memory of sleeping chunks: not in reserved_bytes, and needed to wake")   \
+    X(asleep_bytes, "B", "memory of sleeping chunks, needed to wake. Not in reserved_bytes")       \
     X(asleep_live_bytes, "B", "of live_bytes, in sleeping chunks")                                 \
-    X(backup_host_bytes, "B", "contents of these, in pinned memory of the host")                   \
+    X(backup_host_bytes, "B", "contents of these, in pinned host memory")                          \
     X(backup_file_bytes, "B", "contents of these, in files")                                       \
     X(sleeps, "1", "successful mend_sleep that put memory to sleep")                               \
     X(wakes, "1", "successful mend_wake that woke memory")                                         \
@@ -102,19 +103,17 @@
     X(range_address_bytes, "B", "of address_bytes, those of ranges")                               \
     X(pages_committed, "1", "pages of ranges committed so far")                                    \
     X(pages_decommitted, "1", "pages of ranges decommitted so far")                                \
-    X(soft_limit_bytes, "B", "above this the pool grows only if nothing else helps; 0: none")      \
+    X(soft_limit_bytes, "B", "above this the pool grows only if nothing else helps. 0: none")      \
     X(soft_limit_passed, "1", "allocations for which the pool grew above it")                      \
     X(background_trimmed_bytes, "B", "total released by background trims")                         \
-    X(record_lost, "1", "events that the recording of the pool lacks")                             \
-    X(backup_cache_bytes, "B", "pinned memory of the host that wakes left for the next sleep")     \
-    X(waited_requests, "1", "requests for which the host waited for the GPU, to find room")        \
+    X(record_lost, "1", "events missing from the recording of the pool")                           \
+    X(backup_cache_bytes, "B", "pinned host memory that wakes left for the next sleep")            \
+    X(waited_requests, "1", "requests for which the CPU waited for the GPU")                       \
     X(shared_limit_file_lost, "1",                                                                 \
       "1: shared_limit_file is damaged, and its pools no longer keep to one limit")                \
-    X(pending_bytes, "B",                                                                          \
-      "of free_bytes, freed, and not yet its own stream's: others may still use it")               \
-    X(importers_bytes, "B",                                                                        \
-      "given back of exported memory: at most what importers may still keep from the device")      \
-    X(passed_bytes, "B", "of live_bytes, blocks that are allocations of the driver's own")         \
+    X(pending_bytes, "B", "of free_bytes, memory that another stream than its own may still use")  \
+    X(importers_bytes, "B", "released exported memory that importers may still hold, at most")     \
+    X(passed_bytes, "B", "of live_bytes, plain blocks: allocations of the driver")                 \
     X(passed_blocks, "1", "of live_blocks, these")                                                 \
     X(bare_device, "1", "1: the device has neither virtual memory nor a pool of the driver's own")
 
@@ -133,24 +132,23 @@ typedef struct mend_stats {
 
 /* ---- usage ----------------------------------------------------------------------------------- */
 
-/* The process's use of a device: rows of mend_usage. */
+/* Rows of mend_usage. */
 typedef enum mend_usage_row {
     MEND_USAGE_BLOCKS = 0,          /* live blocks */
     MEND_USAGE_ACTIVE_BLOCKS = 1,   /* these, and the pieces of pending_bytes */
-    MEND_USAGE_BYTES = 2,           /* of live_bytes, without sleeping blocks */
+    MEND_USAGE_BYTES = 2,           /* live_bytes, without sleeping blocks */
     MEND_USAGE_ACTIVE_BYTES = 3,    /* these, and pending_bytes */
-    MEND_USAGE_REQUESTED_BYTES = 4, /* requested_bytes, less what sleeps, of which
-                                     * only rounded sizes are known */
+    MEND_USAGE_REQUESTED_BYTES = 4, /* requested_bytes, less the rounded sizes of sleeping blocks */
     MEND_USAGE_RESERVED_BYTES = 5,  /* reserved_bytes */
-    MEND_USAGE_CHUNKS = 6,          /* chunks: of all memory alone */
+    MEND_USAGE_CHUNKS = 6,          /* chunks, only for MEND_USAGE_ALL */
     MEND_USAGE_ROWS = 7
 } mend_usage_row;
 
-/* The small zone has most blocks up to 1 MiB. All others, and pages of ranges, are large. */
+/* Most blocks up to 1 MiB are small. All others, and pages of ranges, are large. */
 enum { MEND_USAGE_ALL = 0, MEND_USAGE_SMALL = 1, MEND_USAGE_LARGE = 2, MEND_USAGE_PARTS = 3 };
 
-/* Each row, of all memory and of its two parts: now, and its peak since the pool was created or
- * since mend_reset_peak_stats. A peak is that of the row's sum. */
+/* Each row, for all memory and its two parts: now, and the peak since the pool was created or since
+ * mend_reset_peak_stats. */
 typedef struct mend_usage {
     size_t struct_size;
     uint64_t now[MEND_USAGE_ROWS][MEND_USAGE_PARTS];

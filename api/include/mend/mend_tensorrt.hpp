@@ -12,14 +12,16 @@
 namespace mend
 {
 
-/* Memory in the order of the stream that TensorRT names. It names the null stream for the calls
- * that have none, so that cannot be told from a use of the default stream: such memory is taken for
- * every stream, unless the constructor is given another `null_stream`. For a program that runs
- * TensorRT on the default stream alone that is nullptr, which needs no wait.
+/*
+ * Memory in the order of the stream that TensorRT names. For calls without a stream it names the
+ * null stream, as for the default stream. So such memory is for every stream, unless you give the
+ * constructor another stream. If your program runs TensorRT only on the default stream, give it
+ * nullptr, which needs no wait.
  *
- * The pool outlives the allocator, and the allocator what TensorRT made with it. Any number of
- * threads. What fails is nullptr or false, and mend_get_last_error has the reason; TensorRT reports
- * the failure by itself. */
+ * The pool outlives the allocator, and the allocator the objects that TensorRT made with it. Any
+ * number of threads. A failure returns nullptr or false, and mend_get_last_error has the reason.
+ * TensorRT reports the failure itself.
+ */
 class tensorrt_allocator final : public ::nvinfer1::IGpuAsyncAllocator
 {
   public:
@@ -44,7 +46,7 @@ class tensorrt_allocator final : public ::nvinfer1::IGpuAsyncAllocator
     {
         return mend_free(pool_.get(), memory, of(stream)) == MEND_OK;
     }
-    /* Refused, which TensorRT takes for "allocate, copy and free". */
+    /* Refused, so TensorRT allocates, copies and frees. */
     void *reallocate(void *, std::uint64_t, std::uint64_t) noexcept override { return nullptr; }
 
   private:

@@ -22,19 +22,18 @@ extern "C" {
 
 /* ---- names and types ------------------------------------------------------------------------- */
 
-/* The version of this header; mend_version() is that of the library. Before 1.0 a minor version may
+/* The version of this header. mend_version() returns the library's. Before 1.0 a minor version may
  * change the interface. */
 #define MEND_VERSION_MAJOR 0
 #define MEND_VERSION_MINOR 1
 #define MEND_VERSION_PATCH 0
 
-/* The same type as cudaStream_t and CUstream. NULL is the legacy default stream; the driver's two
+/* The same type as cudaStream_t and CUstream. NULL is the legacy default stream. The driver's two
  * special handles (1: legacy, 2: per-thread) are accepted. */
 typedef struct CUstream_st *mend_stream;
 
-/* No particular stream: for allocations that every stream may use, and for frees if the caller
- * knows no last stream. See mend_alloc and mend_free. In C++ a pointer made from a number is not a
- * constant expression, so this may initialize a `const`, but not a `constexpr`. */
+/* No particular stream: for allocations that every stream may use, and for frees where you know no
+ * last stream. In C++ it may initialize a `const`, but not a `constexpr`. */
 #define MEND_NO_STREAM MEND_STREAM_OF(-1)
 
 /* For mend_graph_pool_begin: all streams. */
@@ -47,7 +46,8 @@ typedef struct CUstream_st *mend_stream;
  * them. */
 #define MEND_SHAREABLE_FABRIC 2
 
-/* For mend_pool_config.shareable: by file descriptors if the device can; otherwise not at all. */
+/* For mend_pool_config.shareable: by file descriptors if the device supports them, otherwise not at
+ * all. */
 #define MEND_SHAREABLE_AUTO 3
 
 /* For mend_pool_config.peers: no other device may use the pool's memory. */
@@ -63,23 +63,24 @@ typedef struct mend_driver mend_driver; /* a table of driver calls: CUDA, or a s
 /* The importance of a log line. */
 typedef enum mend_log_level {
     MEND_LOG_DEBUG = 1,  /* details of the library's steps */
-    MEND_LOG_INFO = 2,   /* rare events: pools, waits of the host */
-    MEND_LOG_WARNING = 3 /* what a person should look at: out of memory, a limit below what is held,
-                          * blocks that are live when a pool is destroyed */
+    MEND_LOG_INFO = 2,   /* rare events: pools, stalls of the CPU */
+    MEND_LOG_WARNING = 3 /* worth a look: out of memory, a limit below the held memory, live blocks
+                          * when a pool is destroyed */
 } mend_log_level;
 
-/* Receives one line without a newline; it is valid during the call. Any thread calls it, several at
- * once, and without locks of a pool; it may call Mend. */
+/* Receive one line without a newline, valid during the call. Any threads call it, at the same time
+ * and without locks of a pool. It may call Mend. */
 typedef void (*mend_log_sink)(void *context, mend_log_level level, const char *line);
 
-/* From now on sends the log of the process to `sink`. NULL, the default: to standard error, as
- * mend_pool_config.log_level says. A child of fork starts without a sink. `context` is borrowed,
- * and passed to the sink. Another thread may still be inside the previous sink when this returns.
- * No driver call. */
+/* Send the log of the process to `sink`. NULL, the default, means standard error, as
+ * mend_pool_config.log_level says. `context` is borrowed and passed to the sink. Another thread may
+ * still be inside the previous sink when this returns. A child of fork starts without a sink. No
+ * driver call. */
 MEND_API void mend_log_set_sink(mend_log_sink sink, void *context);
 
-/* Sends a line of the caller, without a newline, to the log: for code between Mend and a framework.
- * Warnings are of one kind if they begin with the same words, up to a number. No driver call. */
+/* Write a line, without a newline, to the log: for code between Mend and a framework. Each kind of
+ * warning is logged once. Two lines are of one kind if they begin with the same words, up to a
+ * number. No driver call. */
 MEND_API void mend_log_write(mend_log_level level, const char *line);
 
 #ifdef __cplusplus

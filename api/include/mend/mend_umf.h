@@ -1,11 +1,12 @@
 /*
- * A pool as a memory provider of UMF, the Unified Memory Framework of oneAPI:
- * umfMemoryProviderCreate(mend_umf_ops(), pool, &provider). Needs UMF's headers, 1.0 or later; C
- * and C++.
+ * A pool as a memory provider of UMF, the Unified Memory Framework of oneAPI. Needs UMF's headers,
+ * 1.0 or later, and works in C and C++.
  *
- * UMF has no streams, so its memory is MEND_NO_STREAM's: every stream may use it at once, and after
- * a free it is reused when all work of the context that came before is done. UMF's pools cut it
- * into blocks and reuse these by rules of their own.
+ *     umfMemoryProviderCreate(mend_umf_ops(), pool, &provider);
+ *
+ * UMF has no streams, so its memory is allocated and freed with MEND_NO_STREAM: every stream may
+ * use it at once, and reused after all earlier work of the context. UMF's pools divide it into
+ * blocks by their own rules.
  */
 #ifndef MEND_MEND_UMF_H
 #define MEND_MEND_UMF_H
@@ -25,7 +26,7 @@ extern "C" {
 #define MEND_UMF_CODE(result)   ((int32_t)(result))
 #endif
 
-/* The reason of what is specific to the provider is in umfMemoryProviderGetLastNativeError. */
+/* umfMemoryProviderGetLastNativeError has the reason of a provider-specific failure. */
 static inline umf_result_t mend_umf_result(mend_result result)
 {
     switch (result) {
@@ -54,7 +55,7 @@ static inline umf_result_t mend_umf_initialize(const void *pool, void **provider
 
 static inline umf_result_t mend_umf_finalize(void *provider)
 {
-    (void)provider; /* the pool stays its owner's */
+    (void)provider; /* its owner destroys the pool */
     return UMF_RESULT_SUCCESS;
 }
 
@@ -73,8 +74,7 @@ static inline umf_result_t mend_umf_free(void *provider, void *memory, size_t si
     return mend_umf_result(mend_free(MEND_UMF_POOL(provider), memory, MEND_NO_STREAM));
 }
 
-/* A mend_result, with the message of mend_get_last_error: those of the thread's last failure, until
- * its next one. */
+/* A mend_result, with its message, of the thread's last failure, until its next one. */
 static inline umf_result_t mend_umf_last_error(void *provider, const char **message, int32_t *code)
 {
     mend_error failure = MEND_ERROR_INIT;
@@ -88,7 +88,7 @@ static inline umf_result_t mend_umf_last_error(void *provider, const char **mess
     return UMF_RESULT_SUCCESS;
 }
 
-/* The usual size of a chunk: what a pool above asks for at once. */
+/* The usual size of a chunk: a UMF pool asks for this much at once. */
 static inline umf_result_t mend_umf_page(void *provider, size_t size_bytes, size_t *page_bytes)
 {
     (void)provider, (void)size_bytes;
@@ -120,9 +120,9 @@ static inline umf_result_t mend_umf_line(void *provider, size_t *line_bytes)
 }
 #endif
 
-/* The operations of a provider whose parameter is a pool. It outlives the provider, and stays its
- * creator's. Interprocess handles, splits and merges are not offered: UMF answers
- * UMF_RESULT_ERROR_NOT_SUPPORTED. Any number of threads. */
+/* The operations of a provider whose parameter is a pool. The pool outlives the provider and stays
+ * yours. Interprocess handles, splits and merges return UMF_RESULT_ERROR_NOT_SUPPORTED. Any number
+ * of threads. */
 static inline const umf_memory_provider_ops_t *mend_umf_ops(void)
 {
     static umf_memory_provider_ops_t ops;
