@@ -1,4 +1,4 @@
-/* The table of features: what each does at the moments that the core has for it. */
+/* The table of features: the functions of each for the hooks of the core. */
 #include "layout/feature.h"
 
 #include "check/check.h"

@@ -1,5 +1,5 @@
 /*
- * About how much could be allocated now, and what else a program must know to plan with it.
+ * An estimate of the memory that could be allocated now, and its parts.
  */
 #include "alloc/ladder.h"
 
@@ -7,7 +7,7 @@
 #include "map/map.h"
 #include "plan/policy.h"
 
-/* Restores what asking would change, so that later requests do not depend on who has asked. */
+/* Restores the state that this query changes, so that later requests do not depend on it. */
 static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_captured,
                         mend_available *available)
 {
@@ -27,7 +27,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     return MEND_OK;
 }
 
-/* Also where there is one stream: for a request without one it matters what is idle. */
+/* Also with one stream: a request without a stream needs idle memory. */
 static mend_result look(mend_heap *heap, mend_request *asking, mend_available *available)
 {
     bool is_captured = false;

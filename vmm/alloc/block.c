@@ -38,7 +38,7 @@ void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span
     mend_layout_count_alloc(heap, &heap->zones[span->zone], span, request->requested_bytes,
                             request->handle);
     span->tag = request->tag;
-    /* That of the block which it is again, of the thread, or else the tag. */
+    /* The sleep tag of a restored block, of the thread, or else the tag. */
     span->sleep_tag = request->sleep_tag != 0 ? request->sleep_tag
                       : span->sleep_tag != 0  ? span->sleep_tag
                                               : request->tag;
@@ -72,8 +72,8 @@ static mend_result place_at(mend_heap *heap, mend_request *request, mend_span **
     return MEND_OK;
 }
 
-/* The sleep tag of the request or of the thread; that of the options, once the pool has
- * slept. What graphs use without a tag sleeps by a rule of its own. */
+/* The sleep tag of the request or of the thread. The options' tag, once the pool has slept. Memory
+ * of graphs without a tag sleeps by its own rule. */
 static uint64_t home_of(mend_heap *heap, const mend_terms *terms, mend_order order, bool has_marks)
 {
     const uint64_t own = terms->sleep_tag != 0 ? terms->sleep_tag
@@ -89,7 +89,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
                             mend_order order, uint64_t *address)
 {
     assert(mend_mutex_is_held(&heap->state));
-    /* At once: a failure leaves none for what comes next, and pressure callbacks allocate, too. */
+    /* At once: a failure leaves none for later requests, and pressure callbacks allocate, too. */
     const bool has_marks = mend_process_has_marks();
     const uint16_t stack = has_marks ? (uint16_t)mend_process_take_stack() : 0;
     MEND_TRY(check_size(size_bytes, terms->alignment_bytes));
@@ -140,7 +140,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
     if (result == MEND_OK && is_passed) {
         mend_layout_note_peaks(heap, false);
         mend_usage_note(heap);
-        mend_heap_unlock_grow(heap); /* so the front cache knows what it takes of the limit */
+        mend_heap_unlock_grow(heap); /* so the cache knows its part of the limit */
     }
     return result;
 }
@@ -199,9 +199,8 @@ static void record_fence(mend_heap *heap, uint32_t stream)
     }
 }
 
-/* What the memory waited for when the block was taken stays, unless the stream is behind it: the
- * freeing stream may not be ordered after the work of the stream that the block was allocated
- * for. */
+/* The earlier waits of the memory stay, unless the stream is behind them: the freeing stream may
+ * not be ordered after the work of the block's stream. */
 void mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     mend_streams *streams = &heap->streams;
@@ -220,8 +219,8 @@ void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
 {
     assert(heap->frees.early_fences_left > 0);
     uint64_t epoch_bytes = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE) * CHUNKS_OF_EPOCH;
-    /* Only if no thread makes room: such a thread records what it needs, and may be inside a driver
-     * call. */
+    /* Only if no thread holds `grow`: such a thread records the events that it needs, and may be
+     * inside a driver call. */
     if (heap->streams.items[freed_on].open_bytes >= epoch_bytes &&
         mend_mutex_try_lock(&heap->grow)) {
         heap->frees.early_fences_left--;
@@ -260,9 +259,8 @@ static mend_result find_users_in(mend_heap *heap, uint32_t graph_pool, bool is_o
     return is_own ? MEND_OK : mend_users_find_stream(heap, order.stream, 0, &users->second);
 }
 
-/* What a capture records uses the block at every launch of its graph, even if the block is of
- * another graph pool. A graph pool that is begun outside of a capture affects only its own
- * blocks. */
+/* The graph of a capture uses the block at every launch, even if the block is of another graph
+ * pool. A graph pool that is begun outside of a capture affects only its own blocks. */
 __attribute__((noinline)) static mend_result
 find_users_of_graph_pool(mend_heap *heap, const mend_span *span, mend_order order, uint32_t named,
                          mend_block_users *users)
@@ -284,8 +282,8 @@ find_users_of_graph_pool(mend_heap *heap, const mend_span *span, mend_order orde
     return MEND_OK;
 }
 
-/* Sets the users, which are UNKNOWN before. Usually no graph pool is involved; `named` is that
- * which the caller names, or 0. */
+/* Sets the users, which are UNKNOWN before. Usually no graph pool is involved. `named` is the
+ * caller's, or 0. */
 static inline mend_result find_users(mend_heap *heap, const mend_span *span, mend_order order,
                                      uint32_t named, mend_block_users *users)
 {
@@ -367,7 +365,7 @@ mend_result mend_block_free_passed(mend_heap *heap, uint64_t address, mend_order
     mend_span *span = NULL;
     mend_result result = find_block(heap, address, &span); /* another thread may have freed it */
     if (result == MEND_OK) {
-        span->live = false; /* while the lock is released nobody else frees it */
+        span->live = false; /* no other thread frees it while the lock is released */
         result = mend_pass_give_back(heap, span, order);
         span->live = true;
     }
@@ -433,7 +431,7 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
 static mend_history_event event_of(const mend_heap *heap, mend_event_kind kind,
                                    const mend_span *span, mend_stream stream)
 {
-    /* What the front cache has taken already is of no graph pool. */
+    /* Memory in the cache is of no graph pool. */
     const uint32_t graph_pool = span->live ? mend_graph_pool_number_of(heap, span) : 0;
     return (mend_history_event){.kind = (int)kind,
                                 .is_for_graphs = graph_pool != 0,

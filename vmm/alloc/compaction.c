@@ -32,7 +32,7 @@ static mend_result begin(mend_heap *heap, uint32_t asking, const mend_compact_bo
     return mend_victims_find(pass) ? MEND_OK : mend_no_host_memory("a pass of compactions");
 }
 
-/* What all compactions gain that fit into so much room, once the GPU is done. */
+/* The gain of all compactions that fit into so much free memory, once the GPU is done. */
 static uint64_t gained_within(mend_heap *heap, mend_served_sizes served, uint64_t room_bytes)
 {
     uint64_t bytes = 0;
@@ -67,7 +67,7 @@ bool mend_compact_would_serve(mend_heap *heap, const mend_request *request, uint
     return now_bytes + gained_bytes >= request->size_bytes;
 }
 
-/* One compaction: of the candidate that copies least for each gained byte; at most `need_bytes` of
+/* One compaction: of the candidate that copies least for each gained byte. At most `need_bytes` of
  * the gain count. *compacted is false if no candidate is left within the limits. */
 static mend_result compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool *compacted)
 {

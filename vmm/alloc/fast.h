@@ -2,7 +2,7 @@
  * The usual case of the two most frequent calls: an allocation from the front cache, and a free
  * into it. Every other case goes to alloc/block.c.
  *
- * Functions here are inline to save host time; bench/counts.py checks the number of instructions.
+ * Functions here are inline to save host time. bench/counts.py checks the number of instructions.
  */
 #ifndef MEND_ALLOC_FAST_H
 #define MEND_ALLOC_FAST_H
@@ -16,7 +16,7 @@ bool mend_fast_breaks_a_chunk(const mend_span *span);
 /* ---- allocate -------------------------------------------------------------------------------- */
 
 /* Of the cached spans that hold the request and are ready for the stream, the one that a search
- * would find first; and the bytes of its run. */
+ * would find first, and the bytes of its run. */
 static inline mend_span *mend_fast_first_fit(const mend_heap *heap, const mend_cache *cache,
                                              uint64_t size_bytes, uint32_t stream,
                                              uint64_t *run_bytes)
@@ -40,12 +40,12 @@ static inline mend_span *mend_fast_first_fit(const mend_heap *heap, const mend_c
 }
 
 /* An allocation from the front cache, with the alignment that every block has. 0: the cache has no
- * such block, or the request is wrong; nothing changed, and mend_heap_alloc decides. */
+ * such block, or the request is wrong. Nothing changed, and mend_heap_alloc decides. */
 __attribute__((always_inline)) static inline uint64_t
 mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream handle)
 {
     assert(mend_mutex_is_held(&heap->state));
-    /* Rounded up; 0, which no span has, for a size near the end of all numbers. */
+    /* Rounded up. 0, which no span has, for a size near the end of all numbers. */
     const uint64_t size_bytes =
         (requested_bytes + (MEND_GRANULE_BYTES - 1)) & ~(uint64_t)(MEND_GRANULE_BYTES - 1);
     mend_zone *zone = requested_bytes <= heap->config.placement.small_request_bytes
@@ -82,9 +82,9 @@ mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream ha
 
 /* ---- free ------------------------------------------------------------------------------------ */
 
-/* Whether the cache can keep a freed block: it begins the run that it will be part of, it is in the
- * zone where its size is searched for, and it is not in a frozen chunk. A cached neighbour on the
- * right goes back into runs first. */
+/* Whether the cache can take a freed block: it begins its future run, it is in the zone where its
+ * size is searched for, and it is not in a frozen chunk. A cached neighbour on the right returns to
+ * the runs first. */
 static inline bool mend_fast_lies_well(mend_heap *heap, const mend_span *span)
 {
     assert(span->live);

@@ -1,14 +1,14 @@
 /*
- * All rungs of the ladder, from the cheapest to the most expensive; docs/design.md has their
- * numbers:
- *  - in_mapped: free mapped memory (1);
- *  - search, with both locks: place() for empty chunks, creation, and waits of streams (2 to 4);
- *    place_behind() (5);
- *  - after_peer_pools (6) and after_callbacks (7), without the grow lock, so that others can give;
- *  - to_the_end: the same search, in which the host waits (8); at last
- *    it waits for peer pools.
+ * All steps of the fallback chain, from the cheapest to the most expensive. docs/design.md has
+ * their numbers:
+ *  - in_mapped: free mapped memory (1).
+ *  - search, with both locks: place() for empty chunks, creation, and waits of streams (2 to 4).
+ *    place_behind() (5).
+ *  - after_peer_pools (6) and after_callbacks (7), without the grow lock, so that others can
+ *    release memory.
+ *  - to_the_end: the same search with CPU stalls (8), and at last waits of peer pools.
  *
- * Each is PLACED; NOTHING: the next one is tried; or FAILED: none is.
+ * Each step is PLACED, NOTHING (the next step is tried) or FAILED (no further step is tried).
  */
 #include "alloc/ladder.h"
 
@@ -27,7 +27,7 @@
  * answer for ever. */
 enum { SEARCHES = 8 };
 
-/* Figures that tell by what a request was served, and when it came to the lock. */
+/* Counters that tell which step served a request, and when it came to the lock. */
 typedef struct mark {
     uint64_t began_ns;                       /* or MEND_HISTORY_NO_TIME */
     uint64_t of[MEND_CAUSE_HOST_WAITED + 1]; /* by cause, from the cheapest */
@@ -35,15 +35,15 @@ typedef struct mark {
 
 /* One request on its way up. */
 typedef struct climb {
-    mend_seek seek; /* may_wait: this search may make the host wait for the GPU, and compact */
+    mend_seek seek; /* may_wait: this search may wait for the GPU, and compact */
     mend_heap *heap;
     mend_request *request;
     mend_span *span;
     mend_thread_error *answer; /* why the last complete search found nothing */
     bool has_looked;           /* in mapped memory, since the lock was released last */
-    bool has_turn;             /* this thread has both locks, to make room */
+    bool has_turn;             /* this thread has both locks */
     mark before;               /* when it got them */
-    bool has_waited;           /* the host waited for the GPU to find room */
+    bool has_waited;           /* the CPU waited for the GPU */
 } climb;
 
 /* ---- with the grow lock: what the pool does by itself ---------------------------------------- */
@@ -57,7 +57,7 @@ typedef struct climb {
         }                                                                                          \
     } while (0)
 
-/* The try that follows each rung. `asks_streams`: also memory that other streams freed, if it is
+/* The try that follows each step. `asks_streams`: also memory that other streams freed, if it is
  * idle or behind a wait on the device. If only addresses are short, it unmaps idle chunks and tries
  * once more. */
 static mend_outcome place(climb *c, bool asks_streams)
@@ -103,7 +103,7 @@ static mend_outcome place_behind(climb *c, bool asks_streams)
     return mend_place_beyond_refusal(heap, c->request, mend_place_behind, &c->span);
 }
 
-/* What a wake that failed has left mapped goes back, once its copies have ended. */
+/* Releases chunks that a failed wake left mapped, once its copies have ended. */
 static bool end_what_a_wake_left(mend_heap *heap, uint32_t asking)
 {
     if (heap->chunks.owing.count[MEND_OWED_MEMORY] == 0 ||
@@ -114,7 +114,7 @@ static bool end_what_a_wake_left(mend_heap *heap, uint32_t asking)
     return true;
 }
 
-/* The host waits for the oldest work, again and again, until there is room or nothing to wait for.
+/* Waits for the oldest work, again and again, until the request is placed or there is no more work.
  * If a capture forbids the wait, there is nothing to wait for. */
 static mend_outcome behind_host_waits(climb *c)
 {
@@ -128,8 +128,8 @@ static mend_outcome behind_host_waits(climb *c)
     mend_streams_begin_host_waits(&heap->streams, true);
     assert(c->seek.may_wait);
     while (outcome == MEND_NOTHING && waited) {
-        /* Memory of the request's own stream needs no wait; addresses that it may still use do, and
-         * chunks that are to be given back as pages, or for a larger one. A search forgets that
+        /* Memory of the request's own stream needs no wait. Addresses that it may still use do, and
+         * chunks that are to be released as pages, or for a larger one. A search forgets that
          * addresses were short. */
         waits_for_own |= heap->shortage.no_addresses != MEND_DRIVER_OK;
         mend_result result = mend_capture_graph_pools_wait_oldest(
@@ -146,7 +146,7 @@ static mend_outcome behind_host_waits(climb *c)
     return outcome;
 }
 
-/* Notes what was missing, for other pools and for the answer. If the driver cannot say whether a
+/* Notes the missing bytes, for other pools and for the report. If the driver cannot say whether a
  * capture forbids waits, one does. */
 static void note_shortage(climb *c)
 {
@@ -191,7 +191,7 @@ static mend_outcome beside_another_grower(climb *c)
     return mend_place_mapped(heap, &breaking, &c->span);
 }
 
-/* Free mapped memory, which needs no grow lock; but the pin of a block in one chunk does. */
+/* Free mapped memory, which needs no grow lock, but the pin of a block in one chunk does. */
 static inline mend_outcome in_mapped(mend_heap *heap, mend_request *request, bool holds_grow,
                                      mend_span **span)
 {
@@ -219,8 +219,8 @@ static mark mark_of(const mend_heap *heap, uint64_t began_ns)
                          [MEND_CAUSE_HOST_WAITED] = heap->streams.host_waits}};
 }
 
-/* Says in the request how it was served, for the history: by the dearest of what it made the pool
- * do, and in what time, with the wait for the lock. */
+/* Notes in the request, for the history, the most expensive step that served it, and the time, with
+ * the wait for the lock. */
 static void note_service(const mend_heap *heap, const mark *before, mend_service *service)
 {
     const mark now = mark_of(heap, 0);
@@ -232,10 +232,10 @@ static void note_service(const mend_heap *heap, const mark *before, mend_service
     service->duration_ns += mend_history_since_ns(&heap->history, before->began_ns);
 }
 
-/* Takes the grow lock for what makes room. While this thread waits for it, a stream may be
- * forgotten, a graph pool released, room be made: then it looks in mapped memory once more.
- * NOTHING: the rungs are tried; other outcomes are that of the request. The caller ends with
- * end_turn, whatever the outcome. */
+/* Takes the grow lock. While this thread waits for it, a stream may be unregistered, a graph pool
+ * destroyed, or memory freed: then it looks in mapped memory once more. NOTHING: the next steps are
+ * tried. Any other outcome is the request's. The caller ends with end_turn, whatever the
+ * outcome. */
 static mend_outcome take_turn(climb *c)
 {
     mend_heap *heap = c->heap;
@@ -305,8 +305,8 @@ static mend_outcome search_once(climb *c)
     return MEND_NOTHING;
 }
 
-/* The same again if other threads freed memory meanwhile, which may be what is missing, or the
- * device has more or less than was known. */
+/* The same again if other threads freed memory meanwhile, or the device has more or less memory
+ * than was known. */
 static mend_outcome search(climb *c)
 {
     mend_heap *heap = c->heap;
@@ -317,7 +317,7 @@ static mend_outcome search(climb *c)
     }
     int searches = 0;
     uint64_t frees_before;
-    uint64_t limit_before; /* what the pool could have, by what the device has */
+    uint64_t limit_before; /* memory that the pool could have, by the memory of the device */
     heap->frees.early_fences_left = SEARCH_TRIES;
     assert(!heap->search.keeps_soft_limit);
     heap->search.keeps_soft_limit = c->request->keeps_soft_limit;
@@ -351,7 +351,7 @@ static mend_outcome attempt(mend_seek *seek)
     return outcome == MEND_NOTHING ? search(c) : outcome;
 }
 
-/* Before the pool grows beyond its soft limit: what it can do without growth, and the callbacks. */
+/* Before the pool grows above its soft limit: steps without growth, and the callbacks. */
 static mend_outcome within_soft_limit(climb *c)
 {
     assert(!c->seek.may_wait);
@@ -364,10 +364,9 @@ static mend_outcome within_soft_limit(climb *c)
     return outcome;
 }
 
-/* The search without host waits, but those that growth would only put off, comes only where peer
- * pools or callbacks may give something before the host waits; otherwise the last search is the
- * first. What that one found to be short is the answer, whatever calls of peer pools and callbacks
- * have noted since. */
+/* A search without CPU stalls, except stalls that growth would only delay, comes only if peer pools
+ * or callbacks may release memory before a stall. Otherwise the last search is the first. Its
+ * shortage is the result, whatever calls of peer pools and callbacks have noted since. */
 mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span **span)
 {
     mend_outcome outcome = in_mapped(heap, request, false, span);
@@ -409,8 +408,8 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span 
 /* ---- who is asked ---------------------------------------------------------------------------- */
 
 /*
- * Whom a call asks that finds no room, one after the other: nobody, others for idle memory,
- * callbacks, its own work and at last that of others. Each is asked once.
+ * The sources of memory, in turn: none, idle memory of others, callbacks, its own work, and at last
+ * work of others. Each is asked once.
  */
 
 static mend_outcome beside_others(mend_seek *seek)

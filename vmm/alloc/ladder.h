@@ -1,6 +1,6 @@
 /*
- * The ladder: what a request tries, from the cheapest to the most expensive, until it is placed.
- * All rungs are in ladder.c, in order.
+ * The fallback chain: the steps that a request tries, from the cheapest to the most expensive,
+ * until it is placed. All steps are in ladder.c, in order.
  *
  * The heap does not know pools: it has *helpers*, which can give memory back besides the heap
  * itself.
@@ -16,56 +16,57 @@
 
 /* ---- trim.c ---------------------------------------------------------------------------------- */
 
-/* The caller holds both locks; no driver scope is open. Errors as the calls of mend.h. */
+/* The caller holds both locks. No driver scope is open. Errors as the calls of mend.h. */
 
-/* As mend_trim; `waits`: MEND_TRIM_WAIT. */
+/* As mend_trim. `waits`: MEND_TRIM_WAIT. */
 mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
                              uint64_t *released_bytes);
 
-/* For another pool of the device: gives idle memory back, about so much; with `waits` also what
- * waits for work. While `is_captured`, a pool of the device knows of a capture: records no event of
- * the context. True if anything went back. */
+/* For another pool of the device: releases about so much idle memory, and with `waits` also memory
+ * that waits for work. While `is_captured`, a pool of the device knows of a capture: records no
+ * event of the context. True if it released any. */
 bool mend_ladder_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool is_captured);
 
-/* Gives back addresses that nothing needs: those of destroyed ranges, and the pool's own. True if
- * any went back. A driver scope is open. */
+/* Releases unused addresses, of destroyed ranges and of the pool. True if it released any. A driver
+ * scope is open. */
 bool mend_ladder_trim_addresses(mend_heap *heap, uint32_t asking);
 
 /* As mend_set_limit. */
 mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes);
 
-/* Gives back for others what nothing needs now: chunks unused for `unused_ns` (0: none), then idle
- * ones until `owed_bytes` are given and the pool is below its soft limit; `keep_bytes` stay. Waits
- * for nothing. The caller holds both locks. Errors as mend_trim; *released_bytes is right even
- * then. */
+/* Releases chunks unused for `unused_ns` (0: none), then idle ones until others got `owed_bytes`
+ * and the pool is below its soft limit. `keep_bytes` stay. Waits for nothing. The caller holds both
+ * locks. Errors as mend_trim. *released_bytes is right even then. */
 mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
                                 uint64_t keep_bytes, uint64_t *released_bytes);
 
 /* ---- ladder.c -------------------------------------------------------------------------------- */
 
-/* A call that needs room. */
+/* A call that needs memory. */
 typedef struct mend_seek {
     mend_heap *heap;
     mend_outcome (*attempt)(struct mend_seek *seek); /* the caller holds `state`, as afterwards */
-    uint64_t needed_bytes;  /* what callbacks hear; an attempt may set this and the next three */
-    uint64_t lacking_bytes; /* what others could give; 0: that would not help; UINT64_MAX: all */
-    uint64_t free_bytes;    /* what the device has beside that */
+    uint64_t needed_bytes;  /* the argument of callbacks. An attempt may set this and the next
+                             * three */
+    uint64_t lacking_bytes; /* bytes that others could release. 0: that would not help. UINT64_MAX:
+                             * all */
+    uint64_t free_bytes;    /* free memory of the device beside that */
     bool is_captured;       /* a capture forbids waits */
-    bool may_wait;          /* the attempt may make the host wait */
+    bool may_wait;          /* the attempt may stall the CPU */
 } mend_seek;
 
-/* Attempts until there is room; `is_helped`: others may give some before the host waits. */
+/* Attempts until the call succeeds. `is_helped`: others may release some before CPU stalls. */
 mend_outcome mend_seek_room(mend_seek *seek, bool is_helped);
 
 /* ---- ladder.c -------------------------------------------------------------------------------- */
 
-/* What the pool of a heap lends the ladder (mend_heap_config.helpers). Each function is called with
- * `state` held and the grow lock free, and releases `state` in between. */
+/* Functions of the pool for the fallback chain (mend_heap_config.helpers). Each function is called
+ * with `state` held and the grow lock free, and releases `state` in between. */
 typedef struct mend_helpers {
     /* Whether there are callbacks that may be called in this thread. */
     bool (*has_callbacks)(mend_heap *heap);
 
-    /* Other pools of the device, and other processes, give back what is lacking, if they can.
+    /* Other pools of the device, and other processes, release the missing bytes if they can.
      * Whether any did. */
     bool (*trim_others)(const mend_seek *seek);
 
@@ -73,7 +74,7 @@ typedef struct mend_helpers {
     mend_outcome (*call_back)(mend_seek *seek);
 } mend_helpers;
 
-/* Places the request, or commits the pages of a range; then *span is NULL. The caller holds
+/* Places the request, or commits the pages of a range. Then *span is NULL. The caller holds
  * `state`, which is released if no free mapped memory fits. Afterwards the pointer map has an entry
  * to spare for the block. Fills in the stream and the graph pool of the request. On failure no page
  * is committed that was not. MEND_ERROR_OUT_OF_MEMORY (with a report),
@@ -84,24 +85,24 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span 
 /* ---- available.c ----------------------------------------------------------------------------- */
 
 /* Fills all fields except struct_size, as an allocation on the stream would find the heap. The
- * caller holds both locks; calls the driver. MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM),
+ * caller holds both locks. Calls the driver. MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM),
  * MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
  * MEND_ERROR_DEVICE_LOST: *room is untouched. */
 mend_result mend_ladder_get_available(mend_heap *heap, mend_order order, mend_available *available);
 
 /* ---- compaction.c ---------------------------------------------------------------------------- */
 
-/* The caller holds both locks; a driver scope is open, except for mend_ladder_compact. */
+/* The caller holds both locks. A driver scope is open, except for mend_ladder_compact. */
 
 /* Waits for the context (`asking` is the stream of the current call), restores mappings of live
- * blocks; `gives_back`: and all that waited for the work.
- * MEND_ERROR_CAPTURING: the pool knows of a capture; MEND_ERROR_OUT_OF_HOST_MEMORY,
- * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+ * blocks, and with `gives_back` releases all memory that waited for the work. MEND_ERROR_CAPTURING:
+ * the pool knows of a capture; MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
+ * MEND_ERROR_DEVICE_LOST. */
 mend_result mend_safe_point_begin(mend_heap *heap, uint32_t asking, bool gives_back);
 
 /* Whether mend_compact would join enough for the request, once the GPU is done: `empty_bytes` of
- * empty chunks are there besides. Each compaction leaves more room than it needs, so their order
- * does not matter. No driver call; O(chunks + spans), a few times. */
+ * empty chunks are there besides. Each compaction frees more than it needs, so their order does not
+ * matter. No driver call. O(chunks + spans), a few times. */
 bool mend_compact_would_serve(mend_heap *heap, const mend_request *request, uint64_t empty_bytes);
 
 /* As mend_compact. */
@@ -116,22 +117,22 @@ mend_result mend_ladder_compact(mend_heap *heap, const mend_compact_limits *limi
  */
 
 /* Best fit among the free runs that the stream may use now. No driver call unless behind_wait.
- * PLACED, NOTHING, FAILED; with behind_wait also AGAIN. */
+ * PLACED, NOTHING, FAILED. With behind_wait also AGAIN. */
 mend_outcome mend_place_mapped(mend_heap *heap, const mend_request *request, mend_span **span);
 
-/* Tries all ways, the cheapest first; memory of other streams only as far as the request allows.
- * NOTHING: heap->shortage says what was missing. Calls the driver. */
+/* Tries all ways, the cheapest first. Memory of other streams only as far as the request allows.
+ * NOTHING: heap->shortage has the missing bytes. Calls the driver. */
 mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span **span);
 
-/* What no other plan serves begins beside memory that the stream may not use. One try, as above;
- * with behind_wait also AGAIN. */
+/* If no other plan serves it, the block begins beside memory that the stream may not use. One try,
+ * as above. With behind_wait also AGAIN. */
 mend_outcome mend_place_behind(mend_heap *heap, const mend_request *request, mend_span **span);
 
 typedef mend_outcome mend_place_try(mend_heap *heap, const mend_request *request, mend_span **span);
 
-/* The last try found no room under what the pool takes as its limit since the driver refused memory
- * that it reports as free. It may give some by now: it is asked for just what the request lacks,
- * unless it refused that in this search. Calls the driver. */
+/* The last try failed under the effective limit, which is lower since the driver refused memory
+ * that it reports as free. The driver may have some by now: it is asked for just the missing bytes,
+ * unless it refused them in this search. Calls the driver. */
 mend_outcome mend_place_beyond_refusal(mend_heap *heap, const mend_request *request,
                                        mend_place_try *try_place, mend_span **span);
 
@@ -141,9 +142,9 @@ mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request,
 
 /* ---- report.c -------------------------------------------------------------------------------- */
 
-/* About the largest request like `asking`: the longest stretch, or free chunks joined with what can
- * be created, unless it creates nothing; with `waits` also memory that waits for work. The caller
- * holds `state`; no driver call. */
+/* Estimates the largest request like `asking`: the longest stretch, or free chunks joined with new
+ * ones, if it may create any. with `waits` also memory that waits for work. The caller holds
+ * `state`. No driver call. */
 uint64_t mend_report_room_bytes(const mend_heap *heap, const mend_request *asking, bool waits);
 
 /* Free memory that captured graphs may still use. The caller holds `state`. */
@@ -152,18 +153,18 @@ uint64_t mend_report_graph_pool_bytes(const mend_heap *heap);
 /* Whether the request would not fit even if all free memory were joined. */
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request);
 
-/* The bytes that the device is known to lack, where the limit would allow the request if all free
+/* The bytes known to be missing on the device, where the limit would allow the request if all free
  * memory were joined. */
 uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_request *request);
 
-/* Notes the report as the failure, from heap->shortage and the heap; `is_captured`: a capture in
- * progress forbids waits. The caller holds both locks; no driver call. O(runs + chunks).
+/* Notes the report as the failure, from heap->shortage and the heap. `is_captured`: a capture in
+ * progress forbids waits. The caller holds both locks. No driver call. O(runs + chunks).
  * MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request,
                                       bool is_captured);
 
-/* The same if there was memory, but no addresses to map it: those of a range may be in use by old
- * mappings. MEND_ERROR_OUT_OF_ADDRESS_SPACE. */
+/* The same if there was memory, but no addresses to map it: old mappings may use the addresses of a
+ * range. MEND_ERROR_OUT_OF_ADDRESS_SPACE. */
 mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request);
 
 /* ---- streams.c ------------------------------------------------------------------------------- */
@@ -171,8 +172,8 @@ mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_reque
 /* Records and polls fences of other streams, where there are several. As mend_ladder_refresh. */
 mend_result mend_ladder_ask_others(mend_heap *heap, const mend_request *request);
 
-/* Unmaps retired mappings, records and polls fences, as every climb that makes room does. The
- * caller holds both locks, and a driver scope is open. */
+/* Unmaps retired mappings, records and polls fences, as every run of the chain under the grow lock.
+ * The caller holds both locks, and a driver scope is open. */
 static inline mend_result mend_ladder_refresh(mend_heap *heap, const mend_request *request)
 {
     mend_retire_flush(heap, request->stream);
@@ -180,24 +181,24 @@ static inline mend_result mend_ladder_refresh(mend_heap *heap, const mend_reques
                                                     : MEND_OK;
 }
 
-/* Before memory is given back: records fences of all streams; and for what was freed without one,
- * if nobody knows of a capture that this would spoil. The next poll finds what has passed. */
+/* Before memory is released: records fences of all streams, and for memory freed without a stream,
+ * unless a known capture forbids it. The next poll finds passed fences. */
 mend_result mend_ladder_close_all(mend_heap *heap, bool is_captured);
 
 /* Asks the driver whether the work has ended that keeps memory pending (layout/usage.c). Nothing
- * while another thread makes room. */
+ * while another thread holds `grow`. */
 void mend_ladder_look_for_ends(mend_heap *heap);
 
-/* Before a graph pool is begun, while which no event of the context may be recorded: records it for
- * what was freed without a stream, if that is much. No request needs it, so nothing fails. The
- * caller holds `state` alone, which a driver call releases. */
+/* Before a graph pool is begun, during which no event of the context may be recorded: records one
+ * if much memory was freed without a stream. No request needs it, so nothing fails. The caller
+ * holds `state` alone, which a driver call releases. */
 void mend_ladder_close_before_graph_pool(mend_heap *heap);
 
 /* As mend_ladder_owes_much, where there are several streams. */
 bool mend_ladder_others_owe_much(const mend_heap *heap, const mend_request *request);
 
-/* Whether growth would only put off a wait that must come: so much is not idle that nothing but the
- * context's event, or a wait of the host, can cover it. */
+/* Whether growth would only delay a necessary wait: too much freed memory waits for the context's
+ * event or a CPU stall. */
 static inline bool mend_ladder_owes_much(const mend_heap *heap, const mend_request *request)
 {
     return mend_streams_are_several(&heap->streams) && mend_ladder_others_owe_much(heap, request);
@@ -211,20 +212,19 @@ mend_result mend_ladder_may_wait_behind(mend_heap *heap, const mend_request *req
                                         bool *may_wait);
 
 /* Makes the request's stream wait for others, on the device, for fences up to this order, and tries
- * memory that they freed; NOTHING if it must not wait. Calls the driver. */
+ * memory that they freed. NOTHING if it must not wait. Calls the driver. */
 mend_outcome mend_ladder_behind_device_waits(mend_heap *heap, const mend_request *request,
                                              uint64_t order, mend_place_try *try_place,
                                              mend_span **span);
 
-/* Where the pool would hold more than growth_percent allows, and others have freed as much as is
- * missing: places the request in what there is, behind waits on the device for what they freed
- * longest ago. NOTHING: it grows. */
+/* If the pool would exceed growth_percent, and other streams have freed the missing bytes: places
+ * the request in their oldest freed memory, behind waits on the device. NOTHING: it grows. */
 mend_outcome mend_ladder_place_before_growth(mend_heap *heap, const mend_request *request,
                                              mend_span **span);
 
-/* For a request that owes much: places it in what there is, behind waits on the device. If the host
- * must wait instead, it waits, unless a capture forbids it or the request cannot be served, and
- * nothing is placed yet. */
+/* For a request with a large debt: places it in existing memory, behind waits on the device. If the
+ * host must wait instead, it waits, unless a capture forbids it or the request cannot be served,
+ * and nothing is placed yet. */
 mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_request *request,
                                               mend_span **span);
 
@@ -241,10 +241,10 @@ __attribute__((format(printf, 2, 3))) void mend_sentence_add(mend_sentence *s, c
 /* Parts, which begin with a capital letter, are joined by semicolons. */
 void mend_sentence_join(mend_sentence *s, const char *part);
 
-/* Notes the report as the failure, never cut off whatever the numbers, with the out-of-memory
- * report: a sentence of figures, one of what would help, one of who holds it. `advice` follows the
- * limit that would help; it may be "". `pages` may be NULL. Of `owners`, those with most bytes come
- * first, and a suspect of a leak is last; cut off before the rest is. MEND_ERROR_OUT_OF_MEMORY. */
+/* Notes the out-of-memory report as the failure, with a message that is never cut off: numbers,
+ * remedies, owners. `advice` follows the limit that would help. It may be "". `pages` may be NULL.
+ * Of `owners`, those with most bytes come first, and a suspect of a leak is last. Cut off before
+ * the rest is. MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_report_fail(const mend_oom_report *oom_report, const char *advice,
                              const mend_pages *pages,
                              const mend_owner owners[MEND_OWNERS_SHOWN + 1]);

@@ -6,9 +6,9 @@
 #include "alloc/users.h"
 #include "layout/feature.h"
 
-/* A zone reserves addresses for twice the device's memory by one call (for what can be mapped,
- * growth and retired mappings), but at most this much. Larger reservations save driver calls, but a
- * process may have only one terabyte of addresses (WSL). */
+/* A zone reserves addresses for twice the device's memory by one call (for mappings, growth and
+ * retired mappings), but at most this much. Larger reservations save driver calls, but a process
+ * may have only one terabyte of addresses (WSL). */
 #define LARGEST_RESERVE_BYTES (2 * MEND_TIB)
 enum { RESERVES_OF_DEVICE = 2 };
 
@@ -16,7 +16,7 @@ enum { RESERVES_OF_DEVICE = 2 };
 #define GROWTH_BYTES (4 * MEND_GIB)
 enum { GROWTHS_OF_RESERVE = 8 };
 
-/* The driver's clock: that of the system, or that of a simulated device. */
+/* The driver's clock: of the system, or of a simulated device. */
 static uint64_t clock_ns(const void *driver)
 {
     return ((const mend_driver *)driver)->clock_ns(driver);
@@ -118,7 +118,7 @@ void mend_ending_release(mend_heap *heap, mend_ending *ending, mend_chunk_handle
     note(&ending->first, MEND_ANSWER(release, status));
 }
 
-/* Waits for all queued work; waited->status tells whether it succeeded. MEND_ERROR_CAPTURING if a
+/* Waits for all queued work. waited->status tells whether it succeeded. MEND_ERROR_CAPTURING if a
  * capture forbids the wait. If the driver does not say whether there is a capture, it does not
  * wait, because that might invalidate one. */
 static mend_result wait_for_work(mend_heap *heap, mend_answer *waited)
@@ -146,8 +146,8 @@ static mend_result wait_for_work(mend_heap *heap, mend_answer *waited)
                : MEND_OK;
 }
 
-/* Gives memory back only if no work may still use it, or if the context is lost; memory of the host
- * only with a context: else it stays with the driver. */
+/* Releases memory only if no work may still use it, or if the context is lost. Without a context,
+ * host memory stays with the driver. */
 static void give_back(mend_heap *heap, mend_ending *ending)
 {
     assert(heap->zones[MEND_ZONE_SMALL].cache.count == 0);

@@ -1,14 +1,14 @@
 /*
  * Blocks that are passed through to the driver: each is an allocation of its own, which a free
- * gives back at once. All blocks of a pool are where the device has no virtual memory or the
- * program wants none (mend_pool_config.plain), and others by mend_alloc_options.plain.
+ * releases at once. All blocks of a pool are where the device has no virtual memory or the program
+ * wants none (mend_pool_config.plain), and others by mend_alloc_options.plain.
  *
- * Such a block is a live span in a zone of its own, alone in its segment, without a chunk: so walks
+ * Such a block is a live span in a zone of its own, alone in its segment, without a chunk. So walks
  * over blocks meet it, and the pointer map has it. Its bytes count in the limit beside chunks.
  *
  * A thread that allocates or frees here has both locks, so that no other thread of the pool gets an
- * address before its free is told. What the pool cannot order itself is refused: a captured stream,
- * whose graph would outlive the block.
+ * address before its free is told. A captured stream is refused, because its graph would outlive
+ * the block.
  */
 #include "alloc/heap.h"
 
@@ -22,7 +22,8 @@ typedef struct passing {
     mend_heap *heap;
     const mend_request *request;
     mend_span *span;
-    uint64_t over_bytes; /* what the last try lacked below the limit; 0: the device lacked it */
+    uint64_t over_bytes; /* missing bytes of the last try, below the limit. 0: missing on the
+                          * device */
 } passing;
 
 /* ---- allocate -------------------------------------------------------------------------------- */
@@ -66,7 +67,7 @@ static mend_answer allocate(mend_heap *heap, const mend_request *request, uint64
     return answer;
 }
 
-/* The host waits until the driver has what was freed in order. */
+/* Waits until frees in stream order have reached the driver. */
 static bool await_frees(mend_heap *heap)
 {
     mend_driver_scope scope;
@@ -78,8 +79,8 @@ static bool await_frees(mend_heap *heap)
     return waited;
 }
 
-/* Makes room for another try, at once or behind waits: gives back empty chunks, of which the driver
- * or the limit may get the memory. False: there is nothing to make it of. */
+/* Releases empty chunks, at once or behind waits, so that another try may find the memory. False:
+ * there is nothing to make it of. */
 static bool make_room(const passing *p, bool waits)
 {
     mend_heap *heap = p->heap;
@@ -96,7 +97,7 @@ static bool make_room(const passing *p, bool waits)
     return waits && !by_limit && heap->config.passes == MEND_PASSES_IN_ORDER && await_frees(heap);
 }
 
-/* With both locks. NOTHING: the limit or the device lacks memory. */
+/* With both locks. NOTHING: the limit or the device has too little memory. */
 static mend_outcome ask_driver(passing *p, uint64_t *address)
 {
     mend_heap *heap = p->heap;
@@ -183,7 +184,8 @@ mend_result mend_pass_alloc(mend_heap *heap, const mend_request *request, mend_s
 
 /* ---- free ------------------------------------------------------------------------------------ */
 
-/* The driver's pool orders a free behind the work of one stream; for others the host waits. */
+/* The driver's pool orders a free behind the work of one stream. For other streams the CPU
+ * waits. */
 static mend_result give_in_turn(mend_heap *heap, const mend_span *span, mend_order order)
 {
     const mend_driver *driver = heap->driver;

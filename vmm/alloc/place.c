@@ -1,7 +1,6 @@
 /*
- * One try to place a request with the memory there is: in a mapped run, in empty chunks that are
- * moved, in chunks that are created; and behind what the stream may not use. The ladder makes more
- * memory free (alloc/ladder.h).
+ * One try to place a request: in a mapped run, in moved empty chunks, in new chunks, and behind
+ * memory that the stream may not use. The fallback chain makes more memory free (alloc/ladder.h).
  */
 #include "alloc/ladder.h"
 
@@ -89,7 +88,7 @@ static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool
     return plan->lacks_host_memory ? mend_outcome_without_host_memory() : MEND_NOTHING;
 }
 
-/* The plans for a large request, from the cheapest to those that create least. A small request has
+/* The plans for a large request, from the cheapest to the smallest creation. A small request has
  * the last alone. */
 static const mend_plan_rules ways[] = {
     {.may_extend = true, .may_move = true},
@@ -149,8 +148,8 @@ static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *r
     return outcome;
 }
 
-/* Where chunks that would move lie beside others that are idle: the block then lies there, if it
- * breaks no more of what is empty than they are. */
+/* If chunks that would move lie beside other idle chunks, the block lies there, as long as it
+ * breaks no more empty chunks than they are. */
 static mend_fit find_where_they_lie(mend_heap *heap, const mend_request *request,
                                     const mend_plan *moves)
 {
@@ -175,9 +174,9 @@ static mend_fit find_where_they_lie(mend_heap *heap, const mend_request *request
     return (mend_fit){0};
 }
 
-/* What is better than a plan that moves chunks: a place beside them, or else memory that is
- * created. The plan ends before one of them is carried out: it has the same chunks, and other
- * threads may use them meanwhile. */
+/* Alternatives to a plan that moves chunks: a place beside them, or else new memory. The plan ends
+ * before one of them is carried out: it has the same chunks, and other threads may use them
+ * meanwhile. */
 static mend_outcome avoid_moves(mend_heap *heap, const mend_request *request, mend_plan *moves,
                                 mend_span **span)
 {
@@ -219,8 +218,8 @@ static mend_outcome use_small_chunk(mend_heap *heap, const mend_request *request
                                    : outcome;
 }
 
-/* Tries mapped memory, then plans, the cheapest first; a small request uses whole empty chunks at
- * last. NOTHING: *plan is the last one, which lacks least. */
+/* Tries mapped memory, then plans, the cheapest first. A small request uses whole empty chunks at
+ * last. NOTHING: *plan is the last one, with the fewest missing bytes. */
 static mend_outcome place_in_zone(mend_heap *heap, const mend_request *request, mend_plan *plan,
                                   mend_span **span)
 {
@@ -251,7 +250,7 @@ static mend_outcome place_in_zone(mend_heap *heap, const mend_request *request, 
             outcome = carry_out(heap, request, is_found, plan, span);
         }
         if (!is_found && i == EXACTLY) {
-            break; /* no other plan lacks less */
+            break; /* no other plan misses less */
         }
     }
     return outcome;
@@ -260,8 +259,8 @@ static mend_outcome place_in_zone(mend_heap *heap, const mend_request *request, 
 /* ---- where empty chunks are spared ------------------------------------------------------------
  */
 
-/* Gives back a chunk that is too large for the request, so that one of the right size can be
- * created: `plan` says what the request lacks. */
+/* Releases a chunk that is too large for the request, to create one of the right size. `plan` has
+ * the missing bytes. */
 static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, mend_plan *plan,
                                  mend_span **span)
 {
@@ -274,13 +273,13 @@ static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, m
 
 /* ---- in one chunk ---------------------------------------------------------------------------- */
 
-/* The most plans for one request: one may lack room under the limit or the device, the driver may
- * refuse the next one, because others took memory meanwhile, and the last one knows that. One more
- * where the driver refuses without saying what it has: after one of the usual size. */
+/* The most plans for one request: one may exceed the limit or the device. The driver may refuse the
+ * next one because others took memory. The last one knows that. One more if the driver refuses
+ * without a size: after one of the usual size. */
 enum { PLANS = 4 };
 
-/* Empty chunks that are all too small cannot be joined: they are given back, so that a larger one
- * can be created. */
+/* Empty chunks that are all too small cannot be joined: they are released, to create a larger
+ * one. */
 static mend_outcome place_in_one_chunk(mend_heap *heap, const mend_request *request,
                                        mend_span **span)
 {

@@ -1,4 +1,4 @@
-/* The report of an allocation that found no room: where the memory is, and what would help. */
+/* The report of an allocation that ran out of memory: where the memory is, and its remedies. */
 #include "alloc/ladder.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 typedef struct mend_usable {
     uint64_t empty_bytes;   /* bytes of empty chunks, which can be joined */
     uint64_t longest_bytes; /* the longest stretch in one run, in a zone that the request may use */
-    unsigned blocked;       /* what keeps the rest of the free memory from it */
+    unsigned blocked;       /* why it cannot use the rest of the free memory */
 } mend_usable;
 
 static unsigned holds_of(const mend_heap *heap, const mend_request *request, const mend_span *span)
@@ -59,11 +59,11 @@ uint64_t mend_report_graph_pool_bytes(const mend_heap *heap)
     return found.graph_pool_bytes;
 }
 
-/* One more of what keeps memory from a request: that its chunk is pinned, and cannot move. */
+/* One more reason why a request cannot use memory: its chunk is pinned, and cannot move. */
 enum { BLOCKED_BY_PINS = 8, WAITS = MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT };
 static_assert((BLOCKED_BY_PINS & (WAITS | MEND_BLOCKED_BY_GRAPH_POOLS)) == 0, "a bit of its own");
 
-/* Bytes of a run's empty chunks that the request could use, apart from `holds`. Adds what blocks
+/* Bytes of a run's empty chunks that the request could use, apart from `holds`. Adds the reasons of
  * the others to *blocked. */
 static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *request,
                                const mend_run *run, unsigned holds, unsigned *blocked)
@@ -91,7 +91,7 @@ static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *reques
 }
 
 /* The longest stretch of a run that the request could use, apart from `holds`, from where a block
- * may begin; none for a block in one chunk. Adds what ends a stretch to *blocked. */
+ * may begin. None for a block in one chunk. Adds the reason that ends a stretch to *blocked. */
 static uint64_t longest_in_run(const mend_heap *heap, const mend_request *request,
                                const mend_run *run, unsigned holds, unsigned *blocked)
 {
@@ -112,8 +112,8 @@ static uint64_t longest_in_run(const mend_heap *heap, const mend_request *reques
     }
 }
 
-/* The part of these bytes of empty chunks that can be made again in the size of a page or of a
- * block: others may hold what was exported. */
+/* The part of these bytes of empty chunks that can be created again with another size. Importers
+ * may hold exported chunks. */
 static uint64_t made_again_of(const mend_heap *heap, uint64_t empty_bytes)
 {
     uint64_t bytes = 0;
@@ -126,7 +126,7 @@ static uint64_t made_again_of(const mend_heap *heap, uint64_t empty_bytes)
 static mend_usable look_past(const mend_heap *heap, const mend_request *request, unsigned holds)
 {
     mend_usable found = {.empty_bytes = heap->chunks.unmapped_bytes};
-    mend_request giver = *request; /* what is given back for one chunk, no stream may use */
+    mend_request giver = *request; /* no stream may use memory that is released for one chunk */
     giver.stream = request->in_one_chunk ? MEND_STREAM_UNKNOWN : request->stream;
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         /* A small one: in both. */
@@ -190,13 +190,13 @@ static const mend_span *emptiest_owner(const mend_heap *heap, uint64_t *free_mos
 
 /* ---- what would help ------------------------------------------------------------------------- */
 
-/* What could be free if so much was held, or what is. */
+/* The memory that would be free if so much was reserved, or is free. */
 static uint64_t free_within(const mend_heap *heap, uint64_t limit_bytes)
 {
     return mend_max_u64(limit_bytes, heap->chunks.reserved_bytes) - mend_heap_awake_bytes(heap);
 }
 
-/* What is attainable after a refusal is a guess: the driver may have more by now. */
+/* The effective limit after a refusal is a guess: the driver may have more by now. */
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
 {
     const uint64_t refused = heap->shortage.refused_total_bytes;
@@ -213,8 +213,8 @@ uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_reques
     return is_within_limit ? size_bytes - mend_min_u64(there_bytes, size_bytes) : 0;
 }
 
-/* All empty chunks, with what can be created; for chunks of a size of their own what is above the
- * limit, or others get, goes back first. */
+/* All empty chunks, with new ones. For chunks of another size, memory above the limit or for others
+ * is released first. */
 static uint64_t joined_bytes(const mend_heap *heap, const mend_request *request,
                              const mend_usable *usable)
 {
@@ -249,7 +249,7 @@ static bool would_fit(const mend_heap *heap, const mend_request *request, mend_u
     return room_of(heap, request, &usable) >= request->size_bytes;
 }
 
-/* About the largest request that would have succeeded instead; of a commit, in pages. */
+/* About the largest request that would have succeeded instead. Of a commit, in pages. */
 static uint64_t fitting_bytes_of(const mend_heap *heap, const mend_request *request,
                                  const mend_usable *usable)
 {
@@ -260,8 +260,8 @@ static uint64_t fitting_bytes_of(const mend_heap *heap, const mend_request *requ
     return mend_align_down(mend_min_u64(room_of(heap, request, usable), most_bytes), step_bytes);
 }
 
-/* A limit under which the request would have succeeded; 0: none. Often the lowest, but free
- * memory that was there and did not serve is not counted. */
+/* A limit under which the request would have succeeded. 0: none. Often the lowest, but free memory
+ * that was there and did not serve is not counted. */
 static uint64_t sufficient_limit_bytes(const mend_heap *heap, const mend_request *request,
                                        const mend_usable *as_is)
 {
@@ -276,8 +276,8 @@ static uint64_t sufficient_limit_bytes(const mend_heap *heap, const mend_request
     return is_possible ? limit_bytes : 0;
 }
 
-/* What the program can undo, the safest first. What holds memory for graphs are graph pools,
- * captures outside of graph pools, or both. */
+/* Causes that the program can undo, the safest first. Graph pools, captures outside of graph pools,
+ * or both reserve memory for graphs. */
 enum { KEEPERS = 3 };
 static const struct remedy {
     unsigned holds;
@@ -306,7 +306,7 @@ static const char *sentence_of(const mend_heap *heap, const struct remedy *remed
 }
 
 /* Whether the program can undo the holds now. While a capture is in progress its memory may be
- * among what is held for graphs, and for a range nothing is unmapped. */
+ * reserved for graphs, and no mapping is undone for a range. */
 static bool can_be_undone(const mend_request *request, unsigned holds, bool is_captured)
 {
     return is_captured ? holds != MEND_BLOCKED_BY_GRAPH_POOLS &&
@@ -314,8 +314,8 @@ static bool can_be_undone(const mend_request *request, unsigned holds, bool is_c
                        : (holds & WAITS) == 0;
 }
 
-/* Each remedy that is enough alone; of both together only if neither is. Who requests in a capture
- * asks from outside once it has ended: what it freed is then held for the graph. */
+/* Each remedy that is enough alone. Of both together only if neither is. A request in a capture
+ * counts as one from outside after its end: memory that it freed is then reserved for the graph. */
 static void remedies_in_words(const mend_heap *heap, const mend_request *request,
                               const mend_usable *as_is, bool is_captured, mend_sentence *s)
 {
@@ -336,7 +336,7 @@ static void remedies_in_words(const mend_heap *heap, const mend_request *request
     }
 }
 
-/* Where the driver refuses what it counts as free, the limit is the user's way to say so before. */
+/* If the driver refuses memory that it counts as free, the user can say so before by the limit. */
 static void add_quota(const mend_heap *heap, mend_sentence *s)
 {
     const uint64_t held_bytes =
@@ -351,7 +351,7 @@ static void add_quota(const mend_heap *heap, mend_sentence *s)
     }
 }
 
-/* What is left to say where neither a limit nor a remedy helps; NULL: enough is free. */
+/* The remark if neither a limit nor a remedy helps. NULL: enough is free. */
 static const char *last_words(const mend_heap *heap, const mend_request *request)
 {
     if (request->size_bytes > heap->device.total_bytes) {

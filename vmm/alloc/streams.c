@@ -1,4 +1,4 @@
-/* Memory that other streams freed: what a climb asks the driver before it can be used. */
+/* Memory that other streams freed: the driver calls before a request can use it. */
 #include "alloc/ladder.h"
 
 #include "map/map.h"
@@ -25,9 +25,9 @@ static uint64_t behind_fences(const mend_stream_state *state)
 }
 
 /* Whether more than so many bytes were freed that no stream's own fence covers: without a stream,
- * or on streams out of reach. Not more than what is free counts, because a stream may use again
- * what it freed. With `covered` those count, too, that events of the context cover already; and for
- * a request without a stream those behind fences, which no stream can wait for in its place. */
+ * or on streams out of reach. At most the free memory counts, because a stream may use memory again
+ * that it freed. With `covered`, frees that events of the context cover count too, and for a
+ * request without a stream also frees behind fences, because no stream can wait for it. */
 static bool has_unfenced(const mend_heap *heap, uint32_t asking, bool covered, uint64_t most_bytes)
 {
     const mend_streams *streams = &heap->streams;
@@ -62,7 +62,7 @@ static uint64_t unfenced_allowed(const mend_heap *heap)
            << doublings;
 }
 
-/* Records the event of the context for what only that covers, if it is much. */
+/* Records the event of the context if much memory waits for it alone. */
 static mend_result close_unfenced(mend_heap *heap, uint32_t asking, uint64_t allowed_bytes)
 {
     mend_streams *streams = &heap->streams;
@@ -76,7 +76,8 @@ void mend_ladder_close_before_graph_pool(mend_heap *heap)
 {
     const uint64_t allowed_bytes = unfenced_allowed(heap);
     mend_driver_scope scope;
-    /* A thread that makes room records what it needs, and may be inside a driver call. */
+    /* A thread that holds `grow` records the events that it needs, and may be inside a driver
+     * call. */
     if (!mend_streams_are_several(&heap->streams) ||
         !has_unfenced(heap, MEND_STREAM_UNKNOWN, false, allowed_bytes) ||
         !mend_mutex_try_lock(&heap->grow)) {
@@ -102,8 +103,8 @@ static mend_result close_others(mend_heap *heap, uint32_t except, uint64_t allow
     return close_unfenced(heap, except, allowed_bytes);
 }
 
-/* Copies whose end the driver did not let the host wait for keep all mappings, however little was
- * freed. Not where an event has cost a capture before. */
+/* Copies that may still run, because the driver refused the wait for them, hold all mappings,
+ * however little was freed. Not where an event has cost a capture before. */
 static mend_result close_copies(mend_heap *heap)
 {
     mend_streams *streams = &heap->streams;
@@ -162,7 +163,7 @@ mend_result mend_ladder_ask_others(mend_heap *heap, const mend_request *request)
     return MEND_OK;
 }
 
-/* False for a graph pool, because its graphs may be launched on any stream; and for a request
+/* False for a graph pool, because its graphs may be launched on any stream, and for a request
  * without a stream. */
 mend_result mend_ladder_may_wait_behind(mend_heap *heap, const mend_request *request,
                                         bool *may_wait)
@@ -189,7 +190,7 @@ mend_outcome mend_ladder_behind_device_waits(mend_heap *heap, const mend_request
     }
     mend_request behind = *request;
     behind.behind_wait = order;
-    /* Each wait is queued without the `state` lock, so the search begins again; no wait is queued
+    /* Each wait is queued without the `state` lock, so the search begins again. No wait is queued
      * twice. */
     mend_outcome outcome;
     do {
@@ -215,8 +216,8 @@ static mend_result wait_while_much(mend_heap *heap, const mend_request *request)
     return result;
 }
 
-/* What costs less than a wait of the host: memory beside such that is in use, and a part of an
- * empty chunk that others would spare. */
+/* Places cheaper than a CPU stall: beside memory in use, and in a part of an empty chunk that other
+ * plans would spare. */
 static mend_outcome place_before_host_wait(mend_heap *heap, const mend_request *free_only,
                                            mend_span **span)
 {
@@ -252,7 +253,7 @@ mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_reques
 
 /* ---- before the pool grows without end ------------------------------------------------------- */
 
-/* What others freed behind fences, and the order of their oldest. */
+/* Memory that other streams freed behind fences, and the order of the oldest fence. */
 static uint64_t waiting_of_others(const mend_streams *streams, uint32_t asking, uint64_t *oldest)
 {
     uint64_t bytes = 0;

@@ -1,4 +1,4 @@
-/* Figures first, then what would help, then who holds memory: three sentences at most. */
+/* Numbers first, then remedies, then owners: three sentences at most. */
 #include "alloc/ladder.h"
 
 #include <stdarg.h>
@@ -75,7 +75,7 @@ static void tell_device(mend_sentence *s, const mend_oom_report *f)
     mend_sentence_add(s, ".");
 }
 
-/* What would help, in one sentence: not freeing, for a request above the limit. */
+/* Remedies, in one sentence: not freeing, for a request above the limit. */
 static void add_advice(mend_sentence *s, const mend_oom_report *f, const char *advice)
 {
     const bool is_above =

@@ -1,11 +1,11 @@
-/* Giving memory back: at once, after host waits, to a peer pool, or because of a lower limit. */
+/* Releasing memory: at once, after CPU stalls, to a peer pool, or because of a lower limit. */
 #include "alloc/ladder.h"
 
 #include "alloc/users.h"
 #include "map/map.h"
 
-/* What keeps an empty chunk from being idle: bits of mend_waits_blocked_by. With `is_due`, the host
- * waits include the chunk's stamps. Retired mappings of it wait for nothing more. */
+/* Why an empty chunk is not idle: bits of mend_waits_blocked_by. With `is_due`, CPU stalls include
+ * the chunk's stamps. Retired mappings of it wait for nothing more. */
 static unsigned look_at_chunk(mend_heap *heap, const mend_chunk *chunk, bool is_due)
 {
     unsigned holds = 0;
@@ -50,8 +50,8 @@ bool mend_ladder_trim_addresses(mend_heap *heap, uint32_t asking)
     return any || heap->range_space.address_bytes < range_bytes;
 }
 
-/* The host waits are for all empty chunks, except those that wait for graphs, which may be launched
- * again, and for copies that keep all mappings. False if there is no such chunk. */
+/* The CPU stalls are for all empty chunks, except chunks that wait for graphs, which may be
+ * launched again, and for copies that hold all mappings. False if there is no such chunk. */
 static bool begin_waits(mend_heap *heap)
 {
     bool any = false;
@@ -101,7 +101,7 @@ static bool has_others(const mend_heap *heap)
     return mend_owing_any(&heap->chunks.owing, MEND_OWED_MAPPING);
 }
 
-/* That goes back, too, unless a capture forbids the wait. */
+/* Releases it, too, unless a capture forbids the wait. */
 static mend_result wait_for_others(mend_heap *heap)
 {
     bool is_captured = false;
@@ -149,7 +149,7 @@ static uint64_t above_soft_limit(const mend_heap *heap)
     return soft != 0 && heap->chunks.reserved_bytes > soft ? heap->chunks.reserved_bytes - soft : 0;
 }
 
-/* First what no block has used for long; then, if that was less, what is owed to others or lies
+/* First chunks that no block has used for long. Then, if that was less, the memory for others or
  * above the soft limit, whichever is more. */
 mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
                                 uint64_t keep_bytes, uint64_t *released_bytes)

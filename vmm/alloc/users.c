@@ -1,5 +1,5 @@
-/* Who uses blocks: streams, learned from the driver, their fences recorded, and forgotten; and who
- * requests memory: the stream of a request, and the graph pool that will own the block. */
+/* Users of blocks: streams, from the first driver query to their end. And the stream of a request,
+ * with the graph pool that will own the block. */
 #include "alloc/users.h"
 
 #include <stdatomic.h>
@@ -15,8 +15,8 @@ void mend_users_record_fence(mend_heap *heap, uint32_t stream)
     }
 }
 
-/* Collects unused slots, also those whose last fence has passed: nobody else may ask about it. This
- * is the place for it: no other thread that makes room uses an unmarked slot now. */
+/* Collects unused slots, also slots whose last fence has passed: no other thread may ask about it.
+ * This is the place for it: no other thread that holds `grow` uses an unmarked slot now. */
 static void collect_slots(mend_heap *heap)
 {
     if (heap->streams.wants_collection && mend_mutex_try_lock(&heap->grow)) {
@@ -76,9 +76,9 @@ static void leave_graph_pools(mend_heap *heap, mend_stream stream, uint64_t id)
     mend_streams_leave_graph_pools(&heap->streams, stream, id);
 }
 
-/* The last fence comes first: if the driver refuses it, the stream is known as before. Then the
- * slot is found by no call any more; those that have found it before are waited for, because the
- * program may destroy the stream after this. */
+/* The last fence comes first: if the driver refuses it, the stream is known as before. Then no call
+ * finds the slot any more. Waits for calls that have found it before, because the program may
+ * destroy the stream after this. */
 mend_result mend_users_unregister_stream(mend_heap *heap, mend_stream stream)
 {
     assert(mend_mutex_is_held(&heap->grow));
@@ -164,9 +164,9 @@ mend_result mend_requester_find(mend_heap *heap, mend_request *request)
 
 /*
  * Graph pools: blocks that belong to captured graphs. While a graph pool is begun, requests on its
- * streams go to streams of the graph pool (memory/stream.h); no other stream gets memory that is
+ * streams go to streams of the graph pool (memory/stream.h). No other stream gets memory that is
  * freed there. A block of a graph pool has a mark among its users, which stays on whatever stream
- * it is freed. Programs create graph pools; for other captures the pool does.
+ * it is freed. Programs create graph pools. For other captures the pool does.
  */
 
 void mend_graph_pool_enter(mend_heap *heap, mend_graph_pool *graph_pool, mend_pool *pool)
@@ -297,8 +297,8 @@ static mend_result cover_all_devices(mend_heap *heap)
                : mend_streams_driver_result(&heap->streams, MEND_CALL_device_open, status);
 }
 
-/* Only a wait for the context makes the memory idle, and for those of other devices whose streams
- * used it: asks about those that were met in their captures. */
+/* Only a wait for the context, and for the contexts of other devices whose streams used the memory,
+ * makes it idle. Asks about streams that were first met in their captures. */
 static mend_result close_on_none(mend_heap *heap, const mend_graph_pool *graph_pool)
 {
     mend_driver_scope scope;
@@ -355,7 +355,7 @@ void mend_graph_pool_drop(mend_heap *heap, mend_graph_pool *graph_pool)
 
 #define GRAPH_POOL_OF(at) MEND_CONTAINER_OF(at, mend_graph_pool, link)
 
-/* Shared by a graph pool and the driver; the last of the two frees it. The driver calls in any
+/* Shared by a graph pool and the driver. The last of the two frees it. The driver calls in any
  * thread, maybe long after the pool is destroyed. */
 typedef struct mend_capture_end {
     atomic_bool has_come;

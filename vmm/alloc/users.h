@@ -1,11 +1,11 @@
-/* Who uses blocks: streams, found by their handles, and the graph pool of a request. Guarded by the
+/* Users of blocks: streams, found by their handles, and the graph pool of a request. Guarded by the
  * heap's `state` lock. */
 #ifndef MEND_ALLOC_USERS_H
 #define MEND_ALLOC_USERS_H
 
 #include "layout/state.h"
 
-/* The stream of a handle, if the handle identifies it and no graph pool can take it; otherwise
+/* The stream of a handle, if the handle identifies it and no graph pool can take it. Otherwise
  * MEND_STREAM_UNKNOWN. */
 static inline uint32_t mend_users_known_stream(mend_heap *heap, mend_stream handle)
 {
@@ -18,7 +18,7 @@ static inline uint32_t mend_users_known_stream(mend_heap *heap, mend_stream hand
                : MEND_STREAM_UNKNOWN;
 }
 
-/* Finds or registers a stream; calls the driver if necessary. Errors of mend_streams_find. */
+/* Finds or registers a stream. Calls the driver if necessary. Errors of mend_streams_find. */
 mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_t graph_pool,
                                     uint32_t *index);
 static inline mend_result mend_users_find_stream(mend_heap *heap, mend_stream stream,
@@ -35,7 +35,7 @@ static inline mend_result mend_users_find_stream(mend_heap *heap, mend_stream st
 
 /* Records a fence for frees on a stream that the current call names, inside an open driver scope.
  * If the driver refuses, the fence is recorded when it is needed, or when a call names the stream
- * again; without either, a wait for the context covers it. */
+ * again. Without either, a wait for the context covers it. */
 void mend_users_record_fence(mend_heap *heap, uint32_t stream);
 
 /* As mend_unregister_stream. The caller holds both locks. */
@@ -47,7 +47,7 @@ mend_result mend_users_unregister_stream(mend_heap *heap, mend_stream stream);
  * idle memory, and belongs to no graph pool. Errors of mend_streams_find. */
 mend_result mend_requester_find(mend_heap *heap, mend_request *request);
 
-/* The stream that this finds without the driver, as it does for almost all; or UNKNOWN. */
+/* The stream that this finds without the driver, as it does for almost all, or UNKNOWN. */
 static inline uint32_t mend_requester_known(mend_heap *heap, const mend_request *request)
 {
     const bool is_usual = request->owner == 0 && request->capture == 0;
@@ -59,22 +59,22 @@ static inline uint32_t mend_requester_known(mend_heap *heap, const mend_request 
 mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32_t graph_pool,
                                        uint32_t *index);
 
-/* The graph pool for allocations in this order: one that the program has begun, or that of the
- * capture; 0: none. Errors of mend_capture_graph_pool_find. */
+/* The graph pool for allocations in this order: begun by the program, or of the capture. 0: none.
+ * Errors of mend_capture_graph_pool_find. */
 mend_result mend_requester_find_graph_pool(mend_heap *heap, mend_order order, uint32_t *graph_pool);
 
 /* ---- users.c --------------------------------------------------------------------------------- */
 
 struct mend_graph_pool {
-    mend_list link;  /* of all graph pools of the heap; begun ones first, the latest before the
+    mend_list link;  /* of all graph pools of the heap. Begun ones first, the latest before the
                       * others */
-    mend_pool *pool; /* for the calls of mend.h; NULL: a graph pool of a capture */
+    mend_pool *pool; /* for the calls of mend.h. NULL: a graph pool of a capture */
     uint32_t number; /* from 1 */
     bool is_begun;
-    mend_watch watch; /* of its stream, or MEND_EVERY_STREAM; set while it is begun */
+    mend_watch watch; /* of its stream, or MEND_EVERY_STREAM. Set while it is begun */
 
     /* Only for a graph pool of a capture, which the pool made (users.c). */
-    uint64_t capture;             /* id; 0: the program's own graph pool */
+    uint64_t capture;             /* id. 0: the program's own graph pool */
     struct mend_capture_end *end; /* set when the graph has ended */
 };
 
@@ -91,17 +91,17 @@ static inline void mend_graph_pools_init(mend_heap *heap)
 }
 void mend_graph_pool_enter(mend_heap *heap, mend_graph_pool *graph_pool, mend_pool *pool);
 
-/* The number of the graph pool that takes requests on a stream now; 0: none. */
+/* The number of the graph pool that takes requests on a stream now. 0: none. */
 uint32_t mend_graph_pool_taking(const mend_heap *heap, mend_stream stream);
 
 /* Whether the block was allocated in the graph pool. A stream of the graph pool that was only
  * declared for a block (mend_record_stream) does not make it one of the graph pool. */
 bool mend_graph_pool_owns(const mend_heap *heap, uint32_t number, const mend_span *span);
 
-/* The number of the graph pool of a live block; 0: none. */
+/* The number of the graph pool of a live block. 0: none. */
 uint32_t mend_graph_pool_number_of(const mend_heap *heap, const mend_span *span);
 
-/* The program's graph pool with this number; NULL: none, or the graph pool of a capture. */
+/* The program's graph pool with this number. NULL: none, or the graph pool of a capture. */
 mend_graph_pool *mend_graph_pool_numbered(const mend_heap *heap, uint32_t number);
 
 /* The caller checked that this changes the state. */
@@ -117,11 +117,11 @@ void mend_graph_pool_watch_again(mend_heap *heap, mend_stream stream);
 
 /* Releases the graph pool's memory, which is idle after the work queued so far on `stream`
  * (MEND_NO_STREAM: after a wait for the context). The caller then drops the graph pool. Under both
- * locks; calls the driver. MEND_ERROR_CAPTURING, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER,
+ * locks. Calls the driver. MEND_ERROR_CAPTURING, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER,
  * MEND_ERROR_DEVICE_LOST, MEND_ERROR_OUT_OF_HOST_MEMORY: the graph pool stays. */
 mend_result mend_graph_pool_leave(mend_heap *heap, mend_graph_pool *graph_pool, mend_stream stream);
 
-/* The number of a capture's graph pool, which is created if there is none; that calls the driver.
+/* The number of a capture's graph pool, which is created if there is none. That calls the driver.
  * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_capture_graph_pool_find(mend_heap *heap, mend_order order, uint32_t *graph_pool);
 
@@ -134,9 +134,9 @@ static inline void mend_capture_graph_pools_collect(mend_heap *heap)
     }
 }
 
-/* The host waits as in mend_streams_wait_oldest. If nothing else is left and *has_graphs is set, it
- * waits once for the context, for launches of graphs that were destroyed: those keep their memory
- * until they end. Then it collects. */
+/* Waits as mend_streams_wait_oldest. If nothing else is left and *has_graphs is set, it waits once
+ * for the context, for launches of graphs that were destroyed: those keep their memory until they
+ * end. Then it collects. */
 mend_result mend_capture_graph_pools_wait_oldest(mend_heap *heap, uint32_t asking, bool with_asking,
                                                  bool *has_graphs, bool *waited);
 

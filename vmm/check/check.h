@@ -1,4 +1,4 @@
-/* What finds damage: the validation of all invariants, guards behind blocks, poison in freed
+/* Checks for damage: the validation of all invariants, guards behind blocks, poison in freed
  * ones. */
 #ifndef MEND_CHECK_CHECK_H
 #define MEND_CHECK_CHECK_H
@@ -13,23 +13,23 @@
 enum { MEND_VALIDATE_FINDING_BYTES = 256 };
 
 /*
- * True if every invariant holds; otherwise `finding` says which one is broken, and where. O(n log
- * n); allocates nothing and does not call the driver. The caller holds both locks of the heap.
+ * True if every invariant holds. Otherwise `finding` says which one is broken, and where. O(n log
+ * n). Allocates nothing and does not call the driver. The caller holds both locks of the heap.
  *
- *  - trees and indices are in order and have exactly what they should;
- *  - spans tile each segment; neighbouring free spans form one maximal run; a free span in no run
+ *  - trees and indices are in order and complete.
+ *  - spans tile each segment. Neighbouring free spans form one maximal run. A free span in no run
  *    is cached, or claimed and inside one frozen chunk: so a mapped chunk without live bytes lies
- *    in one run, or is frozen, or has a cached span;
- *  - a live span is in the pointer map; its bytes lie in mapped chunks, whose live_bytes add up;
- *  - mapped chunks, retired mappings and gaps do not overlap, and tile every reservation;
- *  - every wait is for an epoch that has passed, has a fence or is open; fences are in order;
- *  - nothing freed in a graph pool became idle before the graph pool's release;
- *  - a sleeping chunk is frozen, held by nothing, and what is kept of it is counted;
- *  - counters equal what is counted, and no node is lost.
+ *    in one run, or is frozen, or has a cached span.
+ *  - a live span is in the pointer map. Its bytes lie in mapped chunks, whose live_bytes add up.
+ *  - mapped chunks, retired mappings and gaps do not overlap, and tile every reservation.
+ *  - every wait is for an epoch that has passed, has a fence or is open. Fences are in order.
+ *  - nothing freed in a graph pool became idle before the graph pool's release.
+ *  - a sleeping chunk is frozen, held by nothing, and its backup is counted.
+ *  - counters are right, and no node is lost.
  */
 bool mend_observe_validate(const mend_heap *heap, char finding[MEND_VALIDATE_FINDING_BYTES]);
 
-/* Only the sums, in O(1): live and free bytes add up to what is reserved. The caller holds
+/* Only the sums, in O(1): live and free bytes add up to reserved bytes. The caller holds
  * `state`. */
 bool mend_observe_validate_sums(const mend_heap *heap, char finding[MEND_VALIDATE_FINDING_BYTES]);
 

@@ -1,19 +1,18 @@
 /*
  * Checks for use after free and overrun: see mend_pool_config.observe. Behind each block lies a
- * guard of known bytes, which its free reads again; a freed block is filled with poison, which is
+ * guard of known bytes, which its free reads again. A freed block is filled with poison, which is
  * read again where the memory is given out.
  *
- * All of it is host-ordered. A call waits for the stream that it names, then works on a stream of
- * the checks' own and waits for that: so what is filled is filled before anybody has the memory,
- * and what is read was written by work that precedes the call. Memory that others may rightly use
- * still is left out: that of graphs, with users that were declared, exported or asleep.
+ * All of it is host-ordered. A call waits for the stream that it names, then works on the checks'
+ * own stream and waits for that. So memory is filled before a caller gets it, and read after all
+ * work that precedes the call. Memory with other legal users is left out: memory of graphs, with
+ * declared users, exported or asleep.
  *
- * Poison is known by address. What comes into an address or leaves it drops the record: the
- * history tells. A driver call that fails ends a check, and no call of the program. Behind a wait
- * that fails a fill or a copy may run: what it uses is in use until a wait for the context
- * (mend_step_end_copies).
+ * Poison is known by address. A mapping or an unmapping at an address drops the record: the history
+ * tells. A driver call that fails ends a check, and no call of the program. After a failed wait a
+ * fill or a copy may run: its memory is in use until a wait for the context (mend_step_end_copies).
  *
- * Guarded by both locks of the heap; what is poisoned by `state` alone.
+ * Guarded by both locks of the heap. Poisoned memory by `state` alone.
  */
 #include "pool/pool.h"
 
@@ -43,7 +42,7 @@ typedef struct subject {
     uint32_t scope;
 } subject;
 
-/* Poisoned memory; a part of the block that was freed there. */
+/* Poisoned memory. A part of the block that was freed there. */
 typedef struct poison {
     mend_tree_node by_address;
     struct poison *next; /* of those taken */
@@ -54,9 +53,9 @@ typedef struct poison {
 struct mend_checks {
     bool has_stream;
     mend_stream stream;    /* its own */
-    mend_tree poisoned;    /* by address; they do not overlap */
-    poison *taken;         /* what lay where the last block was allocated */
-    unsigned char *buffer; /* pinned, of BUFFER_BYTES; NULL: none yet */
+    mend_tree poisoned;    /* by address. They do not overlap */
+    poison *taken;         /* contents where the last block was allocated */
+    unsigned char *buffer; /* pinned, of BUFFER_BYTES. NULL: none yet */
 };
 
 #define POISON_OF(node) MEND_CONTAINER_OR_NULL(node, poison, by_address)
@@ -134,7 +133,7 @@ static void hear(void *context, const mend_history_event *event)
         drop(take(c, from, from + event->size_bytes));
         break;
     case MEND_EVENT_CREATE:
-    case MEND_EVENT_RELEASE: /* other memory at addresses that stay: nobody says which */
+    case MEND_EVENT_RELEASE: /* other memory at the same addresses, which are unknown */
         if (event->cause == MEND_CAUSE_SLEEP || event->cause == MEND_CAUSE_NONE) {
             drop(take(c, 0, UINT64_MAX));
         }
@@ -178,7 +177,7 @@ static bool fill(mend_pool *pool, uint64_t address, uint64_t size_bytes, uint8_t
            mend_step_end_copies(&pool->heap, own);
 }
 
-/* The first byte in the memory that is not `value`, counted from its start; UINT64_MAX: none was
+/* The first byte in the memory that is not `value`, counted from its start. UINT64_MAX: none was
  * found. */
 static uint64_t find_other(mend_pool *pool, uint64_t address, uint64_t size_bytes, uint8_t value)
 {
@@ -269,7 +268,7 @@ static mend_result check_guard(mend_pool *pool, const mend_span *span)
     return tell(&s, s.requested_bytes + found, "was written behind its end");
 }
 
-/* What is told is no poison any more: its size is 0. */
+/* Reported memory is no poison any more: its size is 0. */
 static mend_result check_poison(mend_pool *pool, poison *list)
 {
     for (poison *p = list; p != NULL; p = p->next) {
@@ -334,7 +333,8 @@ static mend_result check_alloc(mend_pool *pool, uint64_t address, mend_order ord
     return result;
 }
 
-/* Fills a block with poison if nobody else may use it. What its free needs is kept for it. */
+/* Fills a block with poison if it has no other user. The resources of its free are reserved
+ * before. */
 static void poison_old(mend_pool *pool, mend_span *span)
 {
     mend_heap *heap = &pool->heap;

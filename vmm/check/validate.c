@@ -1,6 +1,6 @@
 /* The validation: checks every invariant of the heap from scratch against the records of all rooms.
- * One walk counts what the files of the validation meet, in their order; at its end the counts must
- * be those that the heap keeps. Needs both locks: in a transaction the sums alone must hold. */
+ * One walk counts objects in all files of the validation. At its end the counts must equal the
+ * heap's. Needs both locks: in a transaction the sums alone must hold. */
 #include "pool/pool.h"
 
 #include "alloc/users.h"
@@ -12,7 +12,7 @@
 #define IN_CACHES(heap, figure)                                                                    \
     ((heap)->zones[MEND_ZONE_SMALL].cache.figure + (heap)->zones[MEND_ZONE_LARGE].cache.figure)
 
-/* Every node taken from a slab is in use; and no transaction is in progress, which would have
+/* Every node taken from a slab is in use, and no transaction is in progress, which would have
  * promises. */
 static bool nodes_are_right(const mend_validate_walk *a)
 {

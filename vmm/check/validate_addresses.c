@@ -1,4 +1,4 @@
-/* The validation of addresses: what is mapped at each of them, retired mappings and imports. */
+/* The validation of addresses: chunks, retired mappings and imports. */
 #include "check/validate_parts.h"
 
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-/* The size of the import whose mappings begin at an address; 0: none does. */
+/* The size of the import whose mappings begin at an address. 0: none does. */
 static uint64_t import_at(const mend_heap *heap, uint64_t address)
 {
     mend_imported key = {.address = address};
@@ -20,7 +20,7 @@ static uint64_t import_at(const mend_heap *heap, uint64_t address)
     return import != NULL && import->mapped_at == address ? import->all_bytes : 0;
 }
 
-/* The size of the chunk that is mapped from an address on; 0: none is. */
+/* The size of the chunk that is mapped from an address on. 0: none is. */
 static uint64_t chunk_at(const mend_heap *heap, uint64_t address)
 {
     const mend_chunk *chunk = mend_chunk_from(&heap->chunks, address);
@@ -34,8 +34,8 @@ static uint64_t retired_at(const mend_heap *heap, uint64_t address)
     return retired != NULL && retired->address == address ? retired->size_bytes : 0;
 }
 
-/* The size of what begins at an address: what was lent, a gap, a mapped chunk, a retired mapping,
- * an import; 0: nothing begins there, or two do. What lies at a lent address is the borrower's. */
+/* The size of the loan, gap, mapped chunk, retired mapping or import that begins at an address. 0:
+ * none does, or two do. Memory at a lent address is the borrower's. */
 static uint64_t piece_at(const mend_heap *heap, const mend_space *space, uint64_t address)
 {
     const bool is_lender = space == heap->range_space.lender;
@@ -182,7 +182,7 @@ bool mend_validate_broken(const mend_validate_walk *a, const char *format, ...)
 }
 
 /* A stamp that has not passed has a fence or belongs to the open epoch. A user declared for a live
- * block has no epoch yet; its stream is known, unless destroyed streams are detected. */
+ * block has no epoch yet. Its stream is known, unless destroyed streams are detected. */
 static bool stamp_is_right(const mend_validate_walk *a, mend_stamp stamp, bool may_be_user)
 {
     const mend_streams *streams = &a->heap->streams;

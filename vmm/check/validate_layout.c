@@ -123,7 +123,7 @@ static bool is_apart(const mend_span *span)
     return span->cached || is_claimed(span);
 }
 
-/* Walks a segment from its end; adds its runs and free bytes to the zone's totals. */
+/* Walks a segment from its end. Adds its runs and free bytes to the zone's totals. */
 static bool segment_is_right(mend_validate_walk *a, int zone_number, const mend_span *end,
                              size_t *runs, uint64_t *free_bytes)
 {
@@ -168,7 +168,7 @@ bool mend_validate_zone(mend_validate_walk *a, int zone_number)
          "zone %d has %zu runs, its indices %zu and %zu", zone_number, runs,
          zone->runs_by_address.count, zone->runs_by_size.count);
     a->runs += runs;
-    /* It lists exactly the cached spans; it is empty while closed. */
+    /* It lists exactly the cached spans. It is empty while closed. */
     MUST(cache->count == a->cached[zone_number] && cache->count <= cache->promised &&
              cache->promised <= MEND_CACHE_SPANS &&
              (cache->promised == 0 || a->heap->caching.closings == 0),
@@ -181,8 +181,7 @@ bool mend_validate_zone(mend_validate_walk *a, int zone_number)
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
 /*
- * The validation of chunks: each has what its state says, and what is counted of all of them is
- * counted again.
+ * The validation of chunks: each is as its state says, and all sums are counted again.
  */
 
 /* X(figure): sums over chunks. */
@@ -219,7 +218,7 @@ typedef struct numbers {
 
 /* ---- what lies in a mapped chunk ------------------------------------------------------------- */
 
-/* Whether the memory still waits for what holds the chunk. */
+/* Whether the memory still waits for the holds of the chunk. */
 static bool is_held(mend_stamp held_by, const mend_span *span)
 {
     const mend_wait first = {span->waits.first, span->waits.others};
@@ -255,7 +254,7 @@ static bool spans_are_right(const mend_validate_walk *a, const mend_chunk *chunk
 
 /* ---- asleep ---------------------------------------------------------------------------------- */
 
-/* The pieces lie in the chunk, one behind the other, and fill what is kept. */
+/* The pieces lie in the chunk, one behind the other, and fill the backup. */
 static bool pieces_are_right(const mend_chunk *chunk)
 {
     const mend_kept *kept = chunk->kept;
@@ -277,7 +276,7 @@ static bool pieces_are_right(const mend_chunk *chunk)
            (file_bytes > 0) == (kept->file != NULL) && kept->address == chunk->address;
 }
 
-/* A chunk that sleeps; counts what is kept of it. */
+/* A sleeping chunk. Counts its backup. */
 static bool asleep_is_right(mend_validate_walk *a, const mend_chunk *chunk)
 {
     bool has_memory = chunk->missing != MEND_MISSING_MEMORY;
@@ -300,7 +299,7 @@ static bool asleep_is_right(mend_validate_walk *a, const mend_chunk *chunk)
     return true;
 }
 
-/* What wakes left on the host is counted, and no more than the limit, nor than what ever slept. */
+/* Copies that wakes left on the host are counted, within the limit and the most that ever slept. */
 static bool kept_is_right(const mend_validate_walk *a)
 {
     const mend_keeping *keeping = &a->heap->keeping;
@@ -425,7 +424,7 @@ bool mend_validate_chunks(mend_validate_walk *a)
 
 #define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, by_address)
 
-/* Each page of the table is the live span of that page, and what is committed is their sum. */
+/* Each page of the table is the live span of that page, and committed bytes are their sum. */
 static bool pages_are_right(const mend_validate_walk *a, const mend_range *range)
 {
     uint64_t committed = 0;
@@ -446,8 +445,8 @@ static bool pages_are_right(const mend_validate_walk *a, const mend_range *range
     return true;
 }
 
-/* A chunk of the zone lies inside a page, is live as a whole or not at all, and is on the device;
- * others lie in no range. */
+/* A chunk of the zone lies inside a page, is live as a whole or not at all, and is on the device.
+ * Others lie in no range. */
 static bool chunk_of_range_is_right(const mend_validate_walk *a, const mend_chunk *chunk)
 {
     const mend_range *range = mend_range_at(a->heap, chunk->address);
@@ -465,8 +464,8 @@ static bool chunk_of_range_is_right(const mend_validate_walk *a, const mend_chun
     return true;
 }
 
-/* Each chunk is right, and the sums of each range are those of its chunks, which are neighbours in
- * the tree. What no range with chunks has, none has. */
+/* Each chunk is right, and the sums of each range match its chunks, which are neighbours in the
+ * tree. Chunks outside of the ranges with chunks do not exist. */
 static bool chunks_are_right(const mend_validate_walk *a, uint64_t bytes_of_ranges)
 {
     uint64_t all_bytes = 0;

@@ -1,6 +1,6 @@
 /*
- * What the files of the validation share: the counts of a walk, and how to report a finding.
- * Private to them.
+ * Shared by the files of the validation: the counts of a walk, and the report of a finding. Private
+ * to them.
  */
 #ifndef MEND_CHECK_VALIDATE_PARTS_H
 #define MEND_CHECK_VALIDATE_PARTS_H
@@ -34,10 +34,10 @@ typedef struct mend_validate_walk {
     uint64_t exported;                  /* live spans marked as exported */
     uint64_t scope_bytes, scope_blocks; /* of live spans, times the weight of their scope */
     uint64_t user_marks;                /* sum of a mark for each user not stamped yet */
-    mend_keeping kept;                  /* of what sleeps: the bytes of each kind */
+    mend_keeping kept;                  /* of sleeping memory: the bytes of each kind */
 } mend_validate_walk;
 
-/* What the figures of one scope count in sums over all of them; none for no scope. */
+/* The counters of one scope in the sums over all of them. None for no scope. */
 static inline uint64_t mend_validate_weight_of(uint32_t scope)
 {
     return scope * UINT64_C(0x9e3779b97f4a7c15);
@@ -51,13 +51,13 @@ __attribute__((format(printf, 2, 3))) bool mend_validate_broken(const mend_valid
  * (validate_addresses.c). */
 bool mend_validate_streams(const mend_validate_walk *a);
 
-/* Checks that the waits at an address can end; counts their nodes. */
+/* Checks that the waits at an address can end. Counts their nodes. */
 bool mend_validate_waits(mend_validate_walk *a, const mend_waits *waits, uint64_t address);
 
 /* Checks spans, runs, indices and the front cache of a zone (validate_layout.c). */
 bool mend_validate_zone(mend_validate_walk *a, int zone);
 
-/* Checks chunks, and what is kept of those that sleep; after the zones (validate_layout.c). */
+/* Checks chunks, and the backups of sleeping ones, after the zones (validate_layout.c). */
 bool mend_validate_chunks(mend_validate_walk *a);
 
 /* Checks addresses, retired mappings and imports (validate_addresses.c). */

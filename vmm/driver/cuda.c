@@ -203,7 +203,7 @@ mend_status mend_cuda_context_record(const mend_driver *driver, mend_event event
     return status == MEND_DRIVER_OK ? functions->cuCtxRecordEvent(current, event) : status;
 }
 
-/* The library never launches; tools and tests have a table that does. */
+/* Only tools and tests have a table that launches. */
 mend_status mend_cuda_launch(const mend_driver *driver, mend_stream stream,
                              const mend_kernel *kernel)
 {
@@ -294,7 +294,7 @@ typedef struct cuda_library {
     mend_cu_get_proc_address get_proc_address; /* NULL in drivers before 12.0 */
 } cuda_library;
 
-/* dlsym returns an object pointer; POSIX promises the same bytes as the function pointer's. */
+/* dlsym returns an object pointer. POSIX promises the same bytes as the function pointer's. */
 static void copy_function(void *target, void *const *source)
 {
     memcpy(target, source, sizeof(*source));

@@ -1,6 +1,6 @@
 /*
- * The part of the CUDA driver's binary interface that Mend uses, declared here so that no CUDA
- * header is needed. tests/abi compares every type, value and function with those of cuda.h.
+ * The binary interface of the CUDA driver, as far as Mend uses it, so that no CUDA header is
+ * needed. tests/abi compares each type, value and function with cuda.h.
  */
 #ifndef MEND_DRIVER_CUDA_ABI_H
 #define MEND_DRIVER_CUDA_ABI_H
@@ -14,7 +14,7 @@ typedef unsigned long long mend_cu_chunk;   /* CUmemGenericAllocationHandle */
 typedef uint64_t mend_cu_id;                /* cuuint64_t */
 typedef int mend_cu_device;                 /* CUdevice */
 
-/* Enumerations of the driver; each is an int wide. */
+/* Enumerations of the driver. Each is an int wide. */
 typedef int mend_cu_attribute;      /* CUdevice_attribute */
 typedef int mend_cu_granularity;    /* CUmemAllocationGranularity_flags */
 typedef int mend_cu_share_type;     /* CUmemAllocationHandleType */
@@ -168,7 +168,7 @@ typedef void (*mend_cu_host_function)(void *); /* CUhostFn */
     X(cuEventSynchronize, 2000, "", (mend_event event))                                            \
     X(cuEventDestroy, 4000, "_v2", (mend_event event))
 
-/* The same for functions that Mend can do without; NULL if the driver lacks them. */
+/* The same for optional functions, NULL if the driver has none. */
 #define MEND_CU_OPTIONAL_FUNCTIONS(X)                                                              \
     X(cuStreamGetId, 12000, "", (mend_stream stream, unsigned long long *id))                      \
     X(cuStreamGetGreenCtx, 12040, "", (mend_stream stream, mend_cu_green_context * context))       \

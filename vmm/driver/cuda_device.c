@@ -1,4 +1,4 @@
-/* Opening a device: its primary context, its properties, and what its memory can do. */
+/* Opening a device: its primary context, its properties, and the features of its memory. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static mend_status describe(const mend_cuda *cuda, mend_cu_device device, mend_d
 }
 
 /* The probe creates memory and waits, which a thread may not do in the stricter capture modes. Its
- * result is kept for the process (the table is per process; a child of fork loads another one).
+ * result is kept for the process (the table is per process, a child of fork loads another one).
  * Only the properties are asked for at each open. */
 static mend_status probe_in_context(const mend_driver *driver, int device, mend_device_info *info)
 {
@@ -154,12 +154,11 @@ mend_status mend_cuda_device_close(const mend_driver *driver, int device)
 /* ---- what a device can do -------------------------------------------------------------------- */
 
 /*
- * What the memory of a device can do, found out by doing it: on some devices the attributes say yes
- * and the calls fail. A probe uses one page of addresses, and creates one page of memory at a
- * time.
+ * Tests each feature of a device's memory by using it: on some devices the attributes say yes and
+ * the calls fail. A probe uses one page of addresses, and creates one page of memory at a time.
  */
 
-/* Everything that a probe may hold; `clean_up` gives it back. */
+/* All resources of a probe. `clean_up` gives it back. */
 typedef struct memory_probe {
     const mend_driver *driver;
     const char *device_name;
@@ -170,7 +169,7 @@ typedef struct memory_probe {
     mend_stream stream;
     bool is_mapped;
     bool was_short; /* of memory that a pool can do without */
-    bool may_run;   /* a wait was refused: work may use what is mapped */
+    bool may_run;   /* a wait was refused: work may use the mapping */
 } memory_probe;
 
 static bool is_lack_of_memory(mend_status status)
@@ -178,7 +177,7 @@ static bool is_lack_of_memory(mend_status status)
     return status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY;
 }
 
-/* Turns the result of a trial into yes or no; logs a no with the driver's reason. */
+/* Turns the result of a trial into yes or no. Logs a no with the driver's reason. */
 static mend_status conclude(memory_probe *probe, const char *what, mend_status status, bool *works)
 {
     probe->was_short |= is_lack_of_memory(status);
@@ -191,7 +190,7 @@ static mend_status conclude(memory_probe *probe, const char *what, mend_status s
     return MEND_DRIVER_OK;
 }
 
-/* The same for what a pool needs: a lack of memory then says nothing about the device. */
+/* The same for the needs of a pool: too little memory then says nothing about the device. */
 static mend_status conclude_needed(memory_probe *probe, const char *what, mend_status status,
                                    bool *works)
 {
@@ -205,7 +204,7 @@ static mend_status map_chunk(memory_probe *probe, const mend_chunk_properties *p
 {
     const mend_driver *driver = probe->driver;
     if (probe->chunk != 0) {
-        return MEND_DRIVER_NOT_SUPPORTED; /* the one before could not be given back */
+        return MEND_DRIVER_NOT_SUPPORTED; /* the driver refused to release the one before */
     }
     MEND_TRY_CALL(driver->create(driver, probe->page_bytes, properties, &probe->chunk));
     MEND_TRY_CALL(driver->map(driver, probe->address, probe->page_bytes, 0, probe->chunk));
@@ -222,7 +221,7 @@ static mend_status wait_for(memory_probe *probe, mend_stream stream)
     return status;
 }
 
-/* Gives the chunk back, and its mapping; not while work may use them: then they stay for ever. */
+/* Releases the chunk and its mapping. If work may use them, they stay for ever. */
 static void drop_chunk(memory_probe *probe)
 {
     const mend_driver *driver = probe->driver;
@@ -292,7 +291,7 @@ static mend_status try_mapping(memory_probe *probe)
 }
 
 /* Creates a page with special properties and accesses it, which some drivers refuse only then (RDMA
- * on WSL, pytorch#192330); exports it as `share_type`, if that is not NONE. */
+ * on WSL, pytorch#192330). Exports it as `share_type`, if that is not NONE. */
 static mend_status try_properties(memory_probe *probe, const mend_chunk_properties *properties,
                                   int share_type)
 {

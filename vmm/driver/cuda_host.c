@@ -1,16 +1,16 @@
 /*
- * Pinned memory of the host: pages that several threads write for the first time at once, and that
- * the driver then registers. cuMemHostAlloc gets the same page by page: 317 us a MiB on an H100's
- * machine, where this takes 52, of pages that were used before (bench/results/2026-11-26-H100). It
- * remains for small sizes, and is called when one of the steps here is refused.
+ * Pinned memory of the host: several threads write its pages for the first time, then the driver
+ * registers them. cuMemHostAlloc gets page by page: 317 us a MiB on an H100's machine, where this
+ * takes 52 for pages that were used before (bench/results/2026-11-26-H100). It remains for small
+ * sizes, and is called when one of the steps here is refused.
  *
  * Registered pages differ from the driver's own in three ways:
- *  - They count for the process and its control group, whose lack of memory kills. They are taken
+ *  - They count for the process and its control group, which kills when it runs out. They are taken
  *    only where as much again would be left.
- *  - A child of fork would share them until one of both writes, and then the parent has another
- *    page than the device. Children do not get them.
+ *  - A child of fork would share them until one of both writes. Then the parent has another page
+ *    than the device. Children do not get them.
  *  - They lie at the node of the thread that writes first, not of the one that asks. The mapping is
- *    bound to the latter's node, as far as it has room.
+ *    bound to the latter's node, as far as that has memory.
  */
 #include <sched.h>
 #include <sys/mman.h>
@@ -44,7 +44,7 @@ static void *write_pages(void *context)
     return NULL;
 }
 
-/* The calling thread writes the first part, and those that no thread could be started for. */
+/* The calling thread writes the first part, and the parts without a thread. */
 static void write_at_once(unsigned char *begin, uint64_t size_bytes)
 {
     cpu_set_t allowed;
@@ -76,7 +76,7 @@ static void write_at_once(unsigned char *begin, uint64_t size_bytes)
     }
 }
 
-/* Written pages that begin at a huge page; NULL if the system gives none. */
+/* Written pages that begin at a huge page. NULL if the system gives none. */
 static unsigned char *map_pages(uint64_t size_bytes)
 {
     const uint64_t all_bytes = size_bytes + HUGE_PAGE_BYTES;
@@ -109,7 +109,7 @@ static unsigned char *map_pages(uint64_t size_bytes)
 
 /* ---- the table's calls ----------------------------------------------------------------------- */
 
-/* Room to note the pages comes first: what the driver has registered is not lost. */
+/* The note for the pages is allocated first, so that no registered memory is lost. */
 static bool register_pages(mend_cuda *cuda, uint64_t size_bytes, void **pointer)
 {
     mend_mutex_lock(&cuda->mutex);
@@ -149,7 +149,7 @@ mend_status mend_cuda_host_alloc(const mend_driver *driver, uint64_t size_bytes,
     return MEND_DRIVER_OK;
 }
 
-/* The driver is asked without the lock: it may take long. What it refuses to give up stays. */
+/* The driver is asked without the lock: it may take long. Refused memory stays. */
 mend_status mend_cuda_host_free(const mend_driver *driver, void *pointer)
 {
     mend_cuda *cuda = mend_cuda_of(driver);

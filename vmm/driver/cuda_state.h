@@ -1,4 +1,4 @@
-/* What the files of the CUDA driver share: the loaded functions and the open devices. */
+/* The state of the CUDA driver: the loaded functions and the open devices. */
 #ifndef MEND_DRIVER_CUDA_STATE_H
 #define MEND_DRIVER_CUDA_STATE_H
 
@@ -19,12 +19,12 @@ typedef struct mend_cuda_device {
 typedef struct mend_cuda {
     mend_driver table; /* its `state` is this structure */
     mend_cu_functions functions;
-    mend_status init_status; /* result of cuInit; if it failed, every call returns it */
+    mend_status init_status; /* result of cuInit. If it failed, every call returns it */
     int driver_version;
-    mend_mutex mutex; /* guards what follows */
+    mend_mutex mutex; /* guards the members below */
     mend_cuda_device device[MEND_CUDA_DEVICE_LIMIT];
-    /* What a probe found out about their memory, kept after the device is closed; without a page:
-     * nothing yet. */
+    /* Probed features of their memory, also after the device is closed. No page size: not probed
+     * yet. */
     mend_device_info probed[MEND_CUDA_DEVICE_LIMIT];
     mend_pointer_map pinned; /* registered memory of the host: from an address to its bytes */
 } mend_cuda;
@@ -60,12 +60,11 @@ MEND_DRIVER_CALLS(X)
 #undef X
 
 /*
- * Tries out what the memory of an open device can do, and fills granularity_bytes,
- * recommended_bytes, virtual_memory, rdma and share_...; what the driver
- * refuses is false and logged. *is_final is false if a refusal may have been a lack of memory:
- * another probe may find more. The device's context is current. Leaves nothing behind. OK;
- * OUT_OF_MEMORY if not even one page could be created, or the code of a broken context: *info is
- * then of no use.
+ * Probes the memory of an open device, and fills granularity_bytes, recommended_bytes,
+ * virtual_memory, rdma and share_.... A refused feature is false and logged. *is_final is false if
+ * a refusal may be for missing memory: another probe may find more. The device's context is
+ * current. Leaves nothing behind. OK. OUT_OF_MEMORY if not even one page could be created, or the
+ * code of a broken context: *info is then of no use.
  */
 mend_status mend_cuda_probe_memory(const mend_driver *driver, int device, mend_device_info *info,
                                    bool *is_final);

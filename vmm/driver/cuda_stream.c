@@ -1,5 +1,5 @@
 /*
- * What the driver knows of a stream: whether it is being captured, its identity and its context.
+ * The state of a stream in the driver: its capture, its identity and its context.
  *
  * The capture status may be asked for at any time. The identity and the context may not be asked
  * for during a capture: cuStreamGetId and cuStreamGetCtx then fail and invalidate the capture. So
@@ -149,7 +149,7 @@ mend_status mend_cuda_stream_get_info(const mend_driver *driver, mend_stream str
  * launches are done (CUDA programming guide, "CUDA User Objects").
  */
 
-/* What the destructor needs; the destructor frees it in every case. */
+/* The argument of the destructor, which always frees it. */
 typedef struct keeper {
     mend_capture_ended ended; /* NULL: the graph did not get the object */
     void *context;
@@ -164,7 +164,7 @@ static void destroy(void *data)
     free(k);
 }
 
-/* What a stream's next node comes after, copied, because the driver's list lives until the next
+/* The dependencies of a stream's next node, copied because the driver's list lives until the next
  * call for that stream. */
 enum { MOST_DEPENDENCIES = 64 };
 typedef struct ends {
@@ -205,9 +205,9 @@ mend_status mend_cuda_stream_get_capture(const mend_driver *driver, mend_stream 
 /* The most nodes that are followed: a question costs so many calls. */
 enum { MOST_NODES = 1024, MOST_SLOTS = 2 * MOST_NODES };
 
-/* Nodes that come before what a stream records next, as far as they were found. */
+/* Nodes found so far that precede the next node of a stream. */
 typedef struct ancestors {
-    mend_cu_graph_node slots[MOST_SLOTS]; /* a hash table; NULL: free */
+    mend_cu_graph_node slots[MOST_SLOTS]; /* a hash table. NULL: free */
     mend_cu_graph_node waiting[MOST_NODES];
     size_t waiting_count;
     size_t count;
@@ -244,7 +244,7 @@ static bool has_all(ancestors *found, const ends *of)
     return true;
 }
 
-/* Follows the newest node first: what a stream waited for last is near its end. */
+/* Follows the newest node first: the last wait of a stream is near its end. */
 static mend_status follow_back(const mend_cu_functions *functions, ancestors *found,
                                const ends *wanted, bool *are_found)
 {

@@ -1,4 +1,4 @@
-/* The calls of the table by name, and what a status means. */
+/* The calls of the table and the meanings of a status, by name. */
 #include "driver/driver.h"
 
 const char *mend_driver_call_name(mend_driver_call call)
@@ -27,7 +27,7 @@ const char *mend_status_name(mend_status status)
 
 bool mend_status_is_fatal(mend_status status)
 {
-    /* The codes for which cuda.h says that the process must end or the context must be destroyed;
+    /* The codes for which cuda.h says that the process must end or the context must be destroyed.
      * tests/abi compares. */
     static const mend_status fatal[] = {
         MEND_DRIVER_DEINITIALIZED,

@@ -3,18 +3,18 @@
  *
  * There are two implementations: the CUDA driver (cuda.c) and the simulated device (sim/).
  * Decorators have the same interface and pass every call on to an inner table: forward.c releases a
- * lock around slow calls; others keep to a limit that is shared, or count and time calls.
+ * lock around slow calls. Others apply a shared limit, or count and time calls.
  *
  * Conventions of every function:
- *  - the first argument is the table itself; its `state` belongs to the implementation;
- *  - the result is the driver's own code (the values of CUresult), MEND_DRIVER_OK on success;
- *  - outputs are untouched on failure;
- *  - sizes and addresses are bytes; durations are nanoseconds;
- *  - every function may be called from any thread. The calls that need a current context say so;
+ *  - the first argument is the table itself. Its `state` belongs to the implementation.
+ *  - the result is the driver's own code (the values of CUresult), MEND_DRIVER_OK on success.
+ *  - outputs are untouched on failure.
+ *  - sizes and addresses are bytes. Durations are nanoseconds.
+ *  - every function may be called from any thread. The calls that need a current context say so.
  *    context_push makes one current for the thread.
  *
  * Sources: the CUDA driver API reference (Virtual Memory Management, Stream Management, Event
- * Management, Primary Context Management), and docs/driver-facts.md for what was observed.
+ * Management, Primary Context Management), and docs/driver-facts.md for observed behavior.
  */
 #ifndef MEND_DRIVER_DRIVER_H
 #define MEND_DRIVER_DRIVER_H
@@ -63,9 +63,9 @@ enum {
 
 typedef struct CUctx_st *mend_context; /* CUcontext */
 typedef struct CUevent_st *mend_event; /* CUevent */
-typedef uint64_t mend_chunk_handle;    /* CUmemGenericAllocationHandle; 0 is never a handle */
+typedef uint64_t mend_chunk_handle;    /* CUmemGenericAllocationHandle. 0 is never a handle */
 
-/* The two special stream handles of the driver; NULL means the legacy stream. */
+/* The two special stream handles of the driver. NULL means the legacy stream. */
 #define MEND_STREAM_LEGACY     ((mend_stream)(uintptr_t)1)
 #define MEND_STREAM_PER_THREAD ((mend_stream)(uintptr_t)2)
 
@@ -75,7 +75,7 @@ enum { MEND_SHARE_NONE = 0, MEND_SHARE_FILE_DESCRIPTOR = 1, MEND_SHARE_FABRIC = 
 /* CUmemFabricHandle */
 enum { MEND_FABRIC_HANDLE_BYTES = 64 };
 
-/* What devices may do with mapped memory: values of CUmemAccess_flags. */
+/* Access rights to mapped memory: values of CUmemAccess_flags. */
 typedef enum mend_access { MEND_ACCESS_READ = 1, MEND_ACCESS_READ_WRITE = 3 } mend_access;
 
 typedef enum mend_capture_mode {
@@ -90,14 +90,14 @@ typedef enum mend_capture_state {
     MEND_CAPTURE_INVALIDATED = 2
 } mend_capture_state;
 
-/* Properties of a device. Filled by device_open; constant until device_close. */
+/* Properties of a device. Filled by device_open. Constant until device_close. */
 typedef struct mend_device_info {
     char name[128];
     mend_context context;       /* the primary context, retained by device_open */
     uint64_t total_bytes;       /* physical memory of the device */
     uint64_t granularity_bytes; /* the page: sizes of chunks, addresses of mappings */
     uint64_t recommended_bytes; /* the driver's recommended granularity */
-    int driver_version;         /* 1000 * major + 10 * minor, as CUDA counts; 0: simulated */
+    int driver_version;         /* 1000 * major + 10 * minor, as CUDA counts. 0: simulated */
     int compute_major;
     int compute_minor;
     bool virtual_memory;        /* create, map and access work (probed by use) */
@@ -114,27 +114,27 @@ typedef struct mend_device_info {
 /* How a chunk is created. */
 typedef struct mend_chunk_properties {
     int device;      /* ordinal of the device that holds the memory */
-    int share_types; /* MEND_SHARE_... bits the chunk can be exported as; 0 unless asked for */
+    int share_types; /* MEND_SHARE_... bits the chunk can be exported as. 0 unless asked for */
     bool rdma;
 } mend_chunk_properties;
 
-/* During a capture the driver does not say who a created stream is, and the question invalidates
- * the capture: id, context and home are then 0 (while capture is not NONE). For a special stream
- * they are always set. */
+/* During a capture the driver does not identify a created stream, and the query invalidates the
+ * capture. So while capture is not NONE, id, context and home are 0. For a special stream they are
+ * always set. */
 typedef struct mend_stream_info {
     uint64_t id;          /* unique for the life of the process, never reused (cuStreamGetId) */
-    mend_context context; /* the stream's context; events recorded on the stream must be of the same
+    mend_context context; /* the stream's context. Events recorded on the stream must be of the same
                            * one */
     mend_context home;    /* the context whose synchronization covers the stream: for a green
                            * context the primary one */
     mend_capture_state capture;
-    uint64_t capture_id; /* unique among captures; 0 unless capture is ACTIVE */
+    uint64_t capture_id; /* unique among captures. 0 unless capture is ACTIVE */
 } mend_stream_info;
 
 /* Called when a captured graph has ended: see capture_keep. */
 typedef void (*mend_capture_ended)(void *context);
 
-/* A small kernel for tools, tests and contract checks; the allocator itself never launches. */
+/* A small kernel for tools, tests and contract checks. The allocator itself never launches. */
 typedef enum mend_kernel_kind {
     MEND_KERNEL_SPIN,   /* runs for duration_ns and touches nothing */
     MEND_KERNEL_WRITE,  /* writes `value` to every 4-byte word of each granule, repeatedly until
@@ -157,15 +157,15 @@ typedef struct mend_kernel {
     uint32_t value;
     uint64_t duration_ns;
     uint64_t address;       /* first granule */
-    uint64_t granule_bytes; /* bytes touched at each step; a multiple of 4 */
-    uint64_t stride_bytes;  /* distance between granules; at least granule_bytes. STREAM, READ,
+    uint64_t granule_bytes; /* bytes touched at each step. A multiple of 4 */
+    uint64_t stride_bytes;  /* distance between granules. At least granule_bytes. STREAM, READ,
                              * GATHER: granule_bytes */
     uint64_t granule_count;
-    uint64_t mismatches; /* VERIFY: address of a uint64_t counter that the device can write; the
+    uint64_t mismatches; /* VERIFY: address of a uint64_t counter that the device can write. The
                           * kernel adds to it */
 } mend_kernel;
 
-/* Checks that need no memory access: sizes are multiples of 4 bytes; for STREAM, READ and GATHER
+/* Checks that need no memory access: sizes are multiples of 4 bytes. For STREAM, READ and GATHER
  * there is one range, a multiple of 16 bytes. */
 static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
 {
@@ -177,9 +177,9 @@ static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
 
 /*
  * One row for each function of the table: X(member, the driver's call name, bytes, parameters,
- * arguments). `bytes` is the size that the call is about, 0 if it has none; `arguments` passes the
- * same call to the table `inner`. The order is that of the struct. Counters, fault injection and
- * prices use it as index; decorators and the CUDA driver make their functions from it.
+ * arguments). `bytes` is the size that the call is about, 0 if it has none. `arguments` passes the
+ * same call to the table `inner`. In the order of the struct. Counters, fault injection and prices
+ * use it as index. Decorators and the CUDA driver make their functions from it.
  */
 /* clang-format off */
 #define MEND_DRIVER_CALLS(X)                                                                       \
@@ -229,14 +229,14 @@ static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
                                                                                                    \
     /* ---- chunks ---- */                                                                         \
     /* Creates physical memory of `size` bytes (a multiple of the page), whose contents are        \
-     * undefined. OUT_OF_MEMORY if the device, or the host, has not enough; NOT_SUPPORTED or       \
-     * NOT_PERMITTED if the driver makes no such memory; then nothing is left behind. On the       \
+     * undefined. OUT_OF_MEMORY if the device, or the host, has not enough. NOT_SUPPORTED or       \
+     * NOT_PERMITTED if the driver makes no such memory. Then nothing is left behind. On the       \
      * host it costs as host_alloc, because it pins the memory. */                                 \
     X(create, "cuMemCreate", size_bytes,                                                           \
       (const mend_driver *driver, uint64_t size_bytes, const mend_chunk_properties *properties,    \
        mend_chunk_handle *handle), (inner, size_bytes, properties, handle))                        \
     /* Releases a handle. The device gets the memory back when the last mapping and the last       \
-     * exported file are gone too; releasing a mapped chunk is legal. INVALID_VALUE for an         \
+     * exported file are gone too. Releasing a mapped chunk is legal. INVALID_VALUE for an         \
      * unknown handle. */                                                                          \
     X(release, "cuMemRelease", 0,                                                                  \
       (const mend_driver *driver, mend_chunk_handle handle), (inner, handle))                      \
@@ -264,7 +264,7 @@ static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
        access))                                                                                    \
     /* Exports a chunk that was created with this share type, as a file descriptor (*out is an     \
      * int) or a fabric handle (64 bytes). The caller closes the descriptor, which holds the       \
-     * memory until then; whether a fabric handle holds it is written nowhere. import makes a      \
+     * memory until then. Whether a fabric handle holds it is written nowhere. import makes a      \
      * new handle from either, which holds the memory. NOT_PERMITTED, NOT_SUPPORTED: this          \
      * process or device has no way to the exporter's. */                                          \
     X(export_handle, "cuMemExportToShareableHandle", 0,                                            \
@@ -275,7 +275,7 @@ static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
       (inner, shared, share_type, handle))                                                         \
                                                                                                    \
     /* ---- the driver's own allocators (fallback, peers) ---- */                                  \
-    /* Need a current context. plain_free waits for all work of the device; of async_alloc's       \
+    /* Need a current context. plain_free waits for all work of the device. Of async_alloc's       \
      * memory it may not, so that the caller does. */                                              \
     X(plain_alloc, "cuMemAlloc", size_bytes,                                                       \
       (const mend_driver *driver, uint64_t size_bytes, uint64_t *address),                         \
@@ -287,16 +287,16 @@ static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
     X(async_free, "cuMemFreeAsync", 0,                                                             \
       (const mend_driver *driver, uint64_t address, mend_stream stream), (inner, address, stream)) \
     /* Pinned memory of the host: copies from and to it run at the speed of the link, and          \
-     * return before they are done. Need a current context; unsafe calls during a capture, as      \
+     * return before they are done. Need a current context. Unsafe calls during a capture, as      \
      * plain_alloc. Slow: milliseconds for each 10 MiB. OUT_OF_MEMORY. host_free: no queued        \
-     * work uses the memory; INVALID_VALUE for anything but the start of such memory. */           \
+     * work uses the memory. INVALID_VALUE for anything but the start of such memory. */           \
     X(host_alloc, "cuMemHostAlloc", size_bytes,                                                    \
       (const mend_driver *driver, uint64_t size_bytes, void **pointer),                            \
       (inner, size_bytes, pointer))                                                                \
     X(host_free, "cuMemFreeHost", 0, (const mend_driver *driver, void *pointer), (inner, pointer)) \
                                                                                                    \
     /* ---- work, in stream order ---- */                                                          \
-    /* Need a current context. `copy` takes host addresses on either side too; unless these        \
+    /* Need a current context. `copy` takes host addresses on either side too. Unless these        \
      * are of host_alloc, it may return when the copy is done. */                                  \
     X(copy, "cuMemcpyAsync", size_bytes,                                                           \
       (const mend_driver *driver, uint64_t destination, uint64_t source, uint64_t size_bytes,      \
@@ -320,7 +320,7 @@ static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
       (const mend_driver *driver, mend_stream stream), (inner, stream))                            \
     X(stream_synchronize, "cuStreamSynchronize", 0,                                                \
       (const mend_driver *driver, mend_stream stream), (inner, stream))                            \
-    /* All later work of `stream` waits for the event, on the device; the host does not wait. */   \
+    /* All later work of `stream` waits for the event, on the device. The host does not wait. */   \
     X(stream_wait, "cuStreamWaitEvent", 0,                                                         \
       (const mend_driver *driver, mend_stream stream, mend_event event), (inner, stream, event))   \
     /* Properties of a stream. A special handle means that of the current context, so it needs     \
@@ -357,11 +357,11 @@ static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
     /* The event and the stream are of the same context: INVALID_HANDLE otherwise. On a            \
      * captured stream the event marks a place in the graph: it cannot be queried                  \
      * (CAPTURED_EVENT) until it is recorded elsewhere, and a stream that waits for it joins       \
-     * the capture. May block while the stream's queue is full; so may stream_wait. */             \
+     * the capture. May block while the stream's queue is full. So may stream_wait. */             \
     X(event_record, "cuEventRecord", 0,                                                            \
       (const mend_driver *driver, mend_event event, mend_stream stream), (inner, event, stream))   \
     /* The event marks all work queued so far in the current context, and in its green             \
-     * contexts if it is a primary one; the host does not wait. The event is of the same           \
+     * contexts if it is a primary one. The host does not wait. The event is of the same           \
      * context: INVALID_HANDLE otherwise. While a stream of the context is captured it is          \
      * refused (CAPTURE_UNSUPPORTED), whatever the thread's capture mode, and the capture is       \
      * invalidated: the rule of context_synchronize. NOT_SUPPORTED: the driver is older than       \
@@ -385,7 +385,7 @@ typedef enum mend_driver_call {
 
 struct mend_driver {
     void *state;      /* the implementation's own */
-    const char *name; /* "cuda" or "sim"; decorators keep the inner name */
+    const char *name; /* "cuda" or "sim". Decorators keep the inner name */
 #define X(member, name, bytes, parameters, arguments) mend_status(*member) parameters;
     MEND_DRIVER_CALLS(X)
 #undef X
@@ -398,16 +398,16 @@ struct mend_driver {
     /* The thread sleeps for this long by that clock. Not a driver call. */
     void (*pause)(const mend_driver *, uint64_t duration_ns);
 
-    /* What was put to sleep at addresses that are no longer mapped, in words, for an explanation of
-     * the simulated device. NULL: the driver explains nothing. */
+    /* The sleeping memory at addresses that are no longer mapped, in words, for explanations of the
+     * simulated device. NULL: the driver explains nothing. */
     void (*note_asleep)(const mend_driver *, uint64_t address, uint64_t size_bytes,
                         const char *what);
 
-    /* The driver's name of a result ("CUDA_ERROR_OUT_OF_MEMORY"). Static; never NULL. */
+    /* The driver's name of a result ("CUDA_ERROR_OUT_OF_MEMORY"). Static. Never NULL. */
     const char *(*status_name)(const mend_driver *, mend_status status);
 };
 
-/* A call, and what the driver answered. */
+/* A call, and its status. */
 typedef struct mend_answer {
     mend_driver_call call;
     mend_status status;
@@ -427,7 +427,7 @@ typedef struct mend_answer {
 /* The driver's name of a call ("cuMemMap"). */
 const char *mend_driver_call_name(mend_driver_call call);
 
-/* Names of the result codes above; "CUDA_ERROR_UNKNOWN" for any other. */
+/* Names of the result codes above. "CUDA_ERROR_UNKNOWN" for any other. */
 const char *mend_status_name(mend_status status);
 
 /* Whether every later call of the context fails after this status: the context is lost, or the
@@ -459,7 +459,7 @@ static inline bool mend_status_is_of_any_capture(mend_status status)
 }
 
 /* Whether a question about one stream failed because the handle means none that the driver can use.
- * A driver that reads what a wrong handle points to may answer anything, or end the process. */
+ * A driver that reads behind a wrong handle may answer anything, or end the process. */
 bool mend_status_is_of_stream(mend_status status);
 
 /* ---- cuda.c ---------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /*
  * Decorators of the table. One begins by passing all calls on to an inner table, and then puts its
- * own functions in the place of some. The first is the heap's way to the driver: it releases a lock
- * around the calls that may take long, so that other threads go on allocating from free memory
- * meanwhile, and remembers a status after which the context is lost.
+ * own functions in the place of some. The heap uses the first: it releases a lock around slow
+ * calls, so that other threads can allocate from free memory, and remembers a status after which
+ * the context is lost.
  */
 #include "driver/forward.h"
 

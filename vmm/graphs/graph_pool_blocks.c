@@ -1,7 +1,7 @@
 /*
  * The live blocks of a graph pool as a whole: listed, and restored at their addresses. A framework
- * that records a graph at some point of its execution first makes the graph pool's memory what it
- * was there.
+ * that records a graph at some point of its execution first restores the graph pool's memory of
+ * that point.
  */
 #include "alloc/heap.h"
 
@@ -20,7 +20,7 @@ typedef struct target {
     bool is_there;       /* it is live as it is */
 } target;
 
-/* What a restoration works on. */
+/* The state of a restoration. */
 typedef struct restoration {
     mend_heap *heap;
     uint32_t graph_pool;
@@ -28,13 +28,13 @@ typedef struct restoration {
     size_t target_count;
     mend_graph_pool_block *live; /* the graph pool's live blocks */
     size_t live_count;
-    /* The chunks that the graph pool has moved since the checkpoint and that go back, by number: to
-     * the old mapping of each, which is still there, because a graph of the graph pool may use
+    /* The chunks that the graph pool has moved since the checkpoint, by number, with the old
+     * mapping that each returns to. It is still there, because a graph of the graph pool may use
      * it. */
     mend_pointer_map ways_back;
     size_t live_parts;    /* of these: one that lies in frozen chunks is freed in parts */
     size_t most_waits;    /* that one piece of memory has, which is cut once */
-    mend_result remapped; /* not OK: chunks of the pool still lack their mapping */
+    mend_result remapped; /* not OK: chunks of the pool are still unmapped */
 } restoration;
 
 /* ---- the blocks of a graph pool -------------------------------------------------------------- */
@@ -51,8 +51,8 @@ static bool has_blocks(const mend_heap *heap, uint32_t graph_pool)
     return at != MEND_STREAM_UNKNOWN;
 }
 
-/* Writes as many as there is room for, in no order. Returns their number. Reads all blocks of the
- * pool, but only if the graph pool may have some. */
+/* Writes as many as fit, in no order. Returns their number. Reads all blocks of the pool, but only
+ * if the graph pool may have some. */
 static size_t list(const mend_heap *heap, uint32_t graph_pool, mend_graph_pool_block *blocks,
                    size_t block_bytes, size_t capacity)
 {
@@ -109,7 +109,8 @@ static mend_result wrong_block(const target *t, const char *why)
     return cannot(MEND_ERROR_INVALID_ARGUMENT, t, why);
 }
 
-/* Copies the wanted blocks in the order of their addresses, and checks what needs no heap. */
+/* Copies the wanted blocks in the order of their addresses, and makes the checks without the
+ * heap. */
 static mend_result read_targets(restoration *r, const mend_graph_pool_block *blocks,
                                 size_t block_bytes)
 {
@@ -259,7 +260,7 @@ static mend_result plan_ways_back(restoration *r, const target *t)
     return result;
 }
 
-/* What a span waits for, also once it is freed: by its stream, and by one of its graph pool. */
+/* The waits of a span, also after its free: of its stream, and of a stream of its graph pool. */
 static size_t span_waits(const mend_span *span)
 {
     enum { STAMPS_OF_FREE = 2 };
@@ -333,7 +334,7 @@ static mend_result list_live(restoration *r)
 
 /* ---- the changes, which cannot fail --------------------------------------------------------- */
 
-/* A chunk on its way back has the waits of both mappings; and what is freed without a stream may
+/* A chunk on its way back has the waits of both mappings, and memory freed without a stream may
  * wait for all of them. */
 static size_t most_waits(const restoration *r)
 {
@@ -371,7 +372,7 @@ static void let_go(restoration *r, mend_span *span)
     }
     assert(r->heap->streams.items[stream].graph_pool == r->graph_pool);
     if (r->heap->streams.items[stream].has_ended) {
-        stream = MEND_STREAM_UNKNOWN; /* forgotten; the mark still keeps the memory */
+        stream = MEND_STREAM_UNKNOWN; /* forgotten. The mark still keeps the memory */
     }
     mend_block_let_go(r->heap, span, (mend_block_users){stream, MEND_STREAM_UNKNOWN});
 }
@@ -420,9 +421,9 @@ static void apply(restoration *r)
     }
 }
 
-/* First what may call the driver, and release `state`: streams are found, and mappings that are
- * owed asked for again. Then, with `state` held to the end, the checks, which also plan the chunks
- * that go back to an old mapping; and all nodes. apply() cannot fail. */
+/* First the steps that may call the driver and release `state`: finding streams, and retrying
+ * refused mappings. Then, with `state` held to the end, the checks, which also plan the chunks that
+ * go back to an old mapping, and all nodes. apply() cannot fail. */
 static mend_result restore(restoration *r, const mend_graph_pool_block *blocks, size_t block_bytes)
 {
     mend_driver_scope scope;

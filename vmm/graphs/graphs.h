@@ -10,17 +10,17 @@
 /*
  * It works because of an invariant: memory that was freed in a graph pool stays mapped and stays
  * with the graph pool, until the graph pool is released. A request of the graph pool may move a
- * chunk that the graph pool has freed; then the old mapping retires, and is still there.
+ * chunk that the graph pool has freed. Then the old mapping retires, and is still there.
  */
 
 /* Lists the graph pool's live blocks, by address, each `block_bytes` behind the one before. *count
- * is their number; if it is above `capacity`, `blocks` is untouched. Under `state`. No driver
+ * is their number. If it is above `capacity`, `blocks` is untouched. Under `state`. No driver
  * call. */
 void mend_heap_list_graph_pool(mend_heap *heap, uint32_t graph_pool, mend_graph_pool_block *blocks,
                                size_t block_bytes, size_t capacity, size_t *count);
 
-/* Makes these the live blocks of the graph pool; see mend_graph_pool_restore, and its errors. Under
- * both locks; may call the driver, to identify a stream. */
+/* Makes these the live blocks of the graph pool. See mend_graph_pool_restore, and its errors. Under
+ * both locks. May call the driver, to identify a stream. */
 mend_result mend_heap_restore_graph_pool(mend_heap *heap, uint32_t graph_pool,
                                          const mend_graph_pool_block *blocks, size_t block_bytes,
                                          size_t count);

@@ -1,7 +1,6 @@
 /*
- * What a process has once for each device: the default pool, and the allocator that hooks forward
- * to. That is the default pool, unless the program set an override. The state itself is in
- * base/process.h.
+ * The default pool of each device, and the allocator that hooks forward to. That is the default
+ * pool, unless the program set an override. The state itself is in base/process.h.
  */
 #ifndef MEND_HOOKS_HOOKS_H
 #define MEND_HOOKS_HOOKS_H
@@ -23,11 +22,11 @@ typedef struct mend_device_range {
 } mend_device_range;
 mend_device_range mend_devices_range(int device);
 
-/* The default pool of a device of the table; NULL: not created yet. Takes no lock. */
+/* The default pool of a device of the table. NULL: not created yet. Takes no lock. */
 mend_pool *mend_devices_pool(int device);
 
 /* The calls of mend.h on default pools, as an allocator that an override can wrap: the functions of
- * mend_allocator. The ctx is the device, which the caller checked; each returns a mend_result. */
+ * mend_allocator. The ctx is the device, which the caller checked. Each returns a mend_result. */
 static inline void *mend_devices_ctx(int device)
 {
     return (void *)(intptr_t)device;
@@ -39,7 +38,7 @@ int mend_devices_block_info(void *ctx, const void *pointer, mend_block_info *inf
 int mend_devices_trim(void *ctx, uint64_t keep_bytes, mend_trim_mode mode,
                       uint64_t *released_bytes);
 
-/* `info` is MEND_BLOCK_INFO_INIT; a failure may leave something in it and in *device. */
+/* `info` is MEND_BLOCK_INFO_INIT. A failure may leave something in it and in *device. */
 mend_result mend_devices_free_untagged(void *pointer, mend_block_info *info, int *device);
 
 /* ---- overrides ------------------------------------------------------------------------------- */
@@ -52,7 +51,7 @@ typedef struct mend_override {
     mend_allocator allocator; /* a copy of full size */
     uint64_t generation;      /* of the process that set it. One of its functions may fork: the
                                * child must not touch the override */
-    uint64_t holds;           /* number of devices, calls and blocks; guarded by the table's
+    uint64_t holds;           /* number of devices, calls and blocks. Guarded by the table's
                                * mutex */
 } mend_override;
 
@@ -63,14 +62,14 @@ static inline bool mend_devices_have_overrides(void)
            0;
 }
 
-/* The override of a device (or the one for all), or of a block; NULL: there is none. The caller
+/* The override of a device (or the one for all), or of a block. NULL: there is none. The caller
  * ends its use with one of the calls below, or with mend_override_let_go. */
 mend_override *mend_override_of_device(int device);
 mend_override *mend_override_of_block(const void *pointer);
 void mend_override_let_go(mend_override *override);
 
 /* Allocates and frees, and keeps the table of blocks. Errors as mend_device_alloc and
- * mend_device_free; a block whose free fails stays in the table. */
+ * mend_device_free. A block whose free fails stays in the table. */
 mend_result mend_override_alloc(mend_override *override, uint64_t size_bytes, mend_stream stream,
                                 void **pointer);
 mend_result mend_override_free(mend_override *override, void *pointer, uint64_t size_bytes,

@@ -1,7 +1,7 @@
 /*
- * Overrides: allocators that the program set in the place of Mend's pools. While there is one, a
- * table has an entry for each of its blocks, so that the block is freed by the allocator that made
- * it, whatever is set by then. The functions of an override are called without a lock.
+ * Overrides: allocators that the program set in the place of Mend's pools. A table has an entry for
+ * each of its blocks, so that the allocator of a block frees it, whatever is set by then. The
+ * functions of an override are called without a lock.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static int place_of(int device)
     return device == MEND_ALL_DEVICES ? MEND_DEVICE_LIMIT : device;
 }
 
-/* Begins a use of what was found, and releases the mutex. */
+/* Begins a use of the found override, and releases the mutex. */
 static mend_override *use(mend_process_devices *devices, mend_override *found)
 {
     if (found != NULL) {
@@ -130,7 +130,7 @@ static mend_result make_override(const mend_allocator *given, mend_override **ov
 }
 
 /* The new one is counted before it can be found, so that no call takes the way of a process without
- * any. What it replaces retires when no lock is held, because its function may call Mend; and so
+ * any. The replaced override retires when no lock is held, because its function may call Mend. So
  * does the new one, if it was replaced meanwhile and this was its last use. */
 mend_result mend_set_allocator(int device, const mend_allocator *allocator)
 {
@@ -198,7 +198,7 @@ static bool is_result(int answer)
 #undef X
 }
 
-/* Turns the answer of an override's function into a result; a number that is not a result becomes
+/* Turns the answer of an override's function into a result. A number that is not a result becomes
  * `otherwise`. If the override wraps Mend and returned Mend's own failure, Mend's message stays. */
 static mend_result result_of(const mend_override *override, int answer, mend_result otherwise,
                              const char *what, const mend_thread_error *before)
@@ -232,7 +232,7 @@ static mend_thread_error begin_call(void)
     return before;
 }
 
-/* Adds a block to the table, in the room promised for it; the block counts as a use of its
+/* Adds a block to the table, in the entry promised for it. the block counts as a use of its
  * override. */
 static void keep_block(mend_override *override, void *pointer)
 {
@@ -300,7 +300,7 @@ mend_result mend_override_alloc(mend_override *override, uint64_t size_bytes, me
 }
 
 /* Removes a block's entry before the free, because another thread's allocation may get the address
- * at once; its room stays promised. False: another caller frees the block. */
+ * at once. Its entry stays promised. False: another caller frees the block. */
 static bool take_block(mend_override *override, const void *pointer)
 {
     uint64_t address = (uint64_t)(uintptr_t)pointer;

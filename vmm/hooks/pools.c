@@ -102,8 +102,8 @@ static bool publish(int device, mend_pool *pool, uint64_t change)
     return is_first;
 }
 
-/* As mend_pool_for_device; the device is one of the table. Runs without a lock, because creating a
- * pool calls the driver and the log. Threads that come at the same time create one pool each; all
+/* As mend_pool_for_device. The device is one of the table. Runs without a lock, because creating a
+ * pool calls the driver and the log. Threads that come at the same time create one pool each. All
  * but one destroy theirs, which is still empty. */
 static mend_result find_pool(int device, mend_pool **pool)
 {
@@ -201,7 +201,7 @@ mend_result mend_devices_free_untagged(void *pointer, mend_block_info *info, int
             return result;
         }
     }
-    /* No block begins there: says what is there instead. */
+    /* No block begins there: names the memory that is there. */
     return (mend_result)mend_devices_free(mend_devices_ctx(MEND_ALL_DEVICES), pointer, 0,
                                           MEND_NO_STREAM);
 }

@@ -44,7 +44,7 @@ static mend_result ask_capture(mend_streams *streams, mend_stream handle, bool *
     return MEND_OK;
 }
 
-/* Asks the legacy stream of each context, then the watched streams; *any_stream is set if all
+/* Asks the legacy stream of each context, then the watched streams. *any_stream is set if all
  * streams are watched. */
 static mend_result ask_watched(mend_streams *streams, bool *any_stream, bool *is_captured)
 {
@@ -70,15 +70,15 @@ static bool is_served(const mend_stream_state *state)
     return (state->graph_pool & MEND_GRAPH_POOL_OF_CAPTURE) != 0 || state->serves_capture;
 }
 
-/* Whether this is the legacy stream. It has been asked already, and its capture does not outlive
- * that of a blocking stream. Nor need a per-thread stream be asked, which is a blocking one. */
+/* Whether this is the legacy stream. It has been asked already, and its capture ends before one of
+ * a blocking stream. Nor need a per-thread stream be asked, which is a blocking one. */
 static bool is_legacy(const mend_stream_state *state)
 {
     return state->handle == NULL;
 }
 
-/* Whether the answers so far say that the stream is captured, where nobody may ask about it: until
- * a call names it again, or its graph ends. */
+/* Whether earlier answers say that the stream is captured, where asking is forbidden: until a call
+ * names it again, or its graph ends. */
 static bool counts_as_captured(const mend_stream_state *state, bool any_stream)
 {
     return state->known && state->seen_captured && !is_legacy(state) &&
@@ -113,8 +113,7 @@ static mend_result ask_slot(mend_streams *streams, uint32_t slot, uint32_t askin
     return MEND_OK;
 }
 
-/* Asks those outside of graph pools; of graph pools `asking`, and what was seen captured, or
- * all. */
+/* Asks those outside of graph pools. Of graph pools `asking`, and streams seen captured, or all. */
 static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_stream, bool at_end,
                              bool *is_captured)
 {
@@ -162,7 +161,7 @@ void mend_streams_end_capture(mend_streams *streams, uint64_t capture)
     }
 }
 
-/* Those that were met in their captures, where nobody can tell which device they belong to. */
+/* Streams first met in their captures, so their device is unknown. */
 bool mend_streams_has_unidentified(const mend_streams *streams, uint32_t graph_pool)
 {
     bool any = false;

@@ -331,7 +331,7 @@ bool mend_chunk_can_export(const mend_chunk *chunk, mend_export_way way)
     return (chunk->memory.share_types & share_types[way]) != 0;
 }
 
-/* Asks the driver for what other processes need, unless the chunk has it. */
+/* Asks the driver for a handle for other processes, unless the chunk has one. */
 static mend_status make_exportable(const mend_driver *driver, mend_chunk *chunk,
                                    mend_export_way way)
 {
@@ -442,7 +442,7 @@ mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address)
     return chunk != NULL && address - chunk->address < chunk->size_bytes ? chunk : NULL;
 }
 
-/* Before a search: every empty chunk is in the tree, but for those that graph pools keep. */
+/* Before a search: every empty chunk is in the tree, except chunks reserved for graph pools. */
 static void sort_newly_empty(mend_chunks *chunks)
 {
     while (!mend_list_is_empty(&chunks->newly_empty)) {

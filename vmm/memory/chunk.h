@@ -1,16 +1,16 @@
 /*
  * Chunks: the physical memory of a pool, and the addresses where it lies. A record (mend_chunk) has
- * four things, which come and go by themselves:
- *  - its memory (mend_memory): what one creation gave. It goes from record to record as a whole: a
- *    sleep takes it away, a wake gives another one;
+ * four parts, which come and go independently:
+ *  - its memory (mend_memory), of one creation. It goes from record to record as a whole: a sleep
+ *    takes it away, a wake gives another one.
  *  - its address, with one mapping of all its memory there, while blocks lie in it, or free memory.
- *    An empty chunk may be mapped nowhere, and can go to any address. `missing` says what a frozen
- *    chunk lacks at its address. An exchange gives the address to other chunks. Older mappings,
- *    which work may still use, are not in the record;
+ *    An empty chunk may be mapped nowhere, and can go to any address. `missing` says why a frozen
+ *    chunk is unmapped there. An exchange gives the address to other chunks. Older mappings, which
+ *    work may still use, are not in the record.
  *  - its claim: the mapping that a transaction has taken over, until the chunk is mapped elsewhere,
- *    or is back. Meanwhile it has no address for any other room;
- *  - its place in the layout: which of its bytes are blocks the spans say, the record has their
- * sum.
+ *    or is back. Meanwhile it has no address for other modules.
+ *  - its place in the layout: the spans say which of its bytes are blocks, and the record has their
+ *    sum.
  *
  * Empty chunks are in a set by size.
  *
@@ -30,8 +30,7 @@
 #include "memory/waits.h"
 #include "record/history.h"
 
-/* What a frozen chunk lacks at its address: because the driver refused to restore it, or because it
- * sleeps. */
+/* Why a frozen chunk is unmapped: the driver refused to restore its mapping, or it sleeps. */
 typedef enum mend_chunk_missing {
     MEND_MISSING_NOTHING = 0,
     MEND_MISSING_MAPPING, /* the mapping and access */
@@ -46,25 +45,25 @@ typedef enum mend_export_way {
     MEND_EXPORT_WAYS
 } mend_export_way;
 
-/* Zones of addresses, which the layout names; the last one has areas with sums. */
+/* Zones of addresses, which the layout names. The last one has areas with sums. */
 enum { MEND_CHUNK_ZONES = 3, MEND_CHUNK_ZONE_WITH_SUMS = MEND_CHUNK_ZONES - 1 };
 
-/* What is mapped in one area of addresses, which the layout names. */
+/* The sums of one area of addresses, which the layout names. */
 typedef struct mend_chunk_sums {
     uint64_t mapped_bytes;      /* of chunks that do not sleep */
-    uint64_t asleep_live_bytes; /* of live blocks in those that do */
+    uint64_t asleep_live_bytes; /* of live blocks in these */
 } mend_chunk_sums;
 
-/* What one creation gave: it goes from chunk to chunk as a whole. Its owner is the one chunk whose
- * handle it is. */
+/* The memory of one creation, which moves between chunks as a whole. Its owner is the one chunk
+ * whose handle it is. */
 typedef struct mend_memory {
     mend_tree_node by_number; /* in `all` */
     mend_chunk_handle handle; /* 0: the chunk misses its memory */
     uint64_t number;          /* rises with each creation */
-    int share_types;          /* of its creation; a chunk without memory remembers what it had */
+    int share_types;          /* of its creation, remembered by a chunk without memory */
     bool was_exported;        /* others may still hold the memory: then its release gives the device
                                * nothing */
-    bool has_fabric;          /* that handle was asked for; it stays until the memory is released */
+    bool has_fabric;          /* that handle was asked for. It stays until the memory is released */
     unsigned char fabric[MEND_FABRIC_HANDLE_BYTES];
 } mend_memory;
 
@@ -78,27 +77,27 @@ typedef struct mend_claim {
 /* The record of a chunk: see the top of this file. */
 typedef struct mend_chunk {
     mend_tree_node by_address; /* in `mapped`, while address is not 0 */
-    struct mend_chunk *next;   /* the next chunk by address in `mapped`; NULL for the last */
+    struct mend_chunk *next;   /* the next chunk by address in `mapped`. NULL for the last */
     uint64_t size_bytes;
     uint64_t address;    /* 0: not mapped */
     uint64_t live_bytes; /* bytes of live blocks inside it */
-    uint64_t holds;      /* what keeps it out of `empty` beside live bytes: see mend_chunk_holds */
+    uint64_t holds;      /* why it is not in `empty`, beside live bytes: see mend_chunk_holds */
 
     mend_tree_node by_size; /* in `empty`, while mend_chunk_is_empty, unless it is in ... */
-    mend_list newly;        /* ... `newly_empty`, perhaps in use again; else alone */
+    mend_list newly;        /* ... `newly_empty`, perhaps in use again. Else alone */
     uint64_t pins; /* number of pins on its mapping: while there is one, the mapping stays */
-    uint64_t exports[MEND_EXPORT_WAYS]; /* blocks in it that are exported so; each block pins it */
-    int file;              /* the chunk for other processes; only while there are exports by file */
+    uint64_t exports[MEND_EXPORT_WAYS]; /* blocks in it that are exported so. Each block pins it */
+    int file;              /* the chunk for other processes. Only while there are exports by file */
     int zone;              /* of its address */
-    mend_chunk_sums *sums; /* of the area that it is mapped in; NULL: none */
+    mend_chunk_sums *sums; /* of the area that it is mapped in. NULL: none */
     uint64_t idle_since_ns; /* empty: when a background trim saw it empty first, by the driver's
-                             * clock; 0: none has since it became empty */
+                             * clock. 0: none has since it became empty */
     mend_owed owed;         /* see mend_chunk_note_owed */
-    uint64_t sleep_tag;     /* of the blocks that it is for, so that it can sleep as a whole; 0:
-                             * those of no thread with a tag. Empty: as it was last */
+    uint64_t sleep_tag;     /* tag of its blocks, so that it can sleep as a whole. 0: blocks without
+                             * a thread's tag. Empty: as it was last */
     mend_stamp held_by;     /* empty: a stamp of its memory for which that was not ready when it was
-                             * last asked about; epoch 0: none since it became empty */
-    struct mend_kept *kept; /* what is kept of a sleeping chunk; NULL: it does not sleep */
+                             * last asked about. Epoch 0: none since it became empty */
+    struct mend_kept *kept; /* backup of a sleeping chunk. NULL: it does not sleep */
 
     /* Frozen by an exchange or by a sleep: never in `empty`, even without live bytes. It
      * stays so after a transaction only while the driver refuses to restore the mapping or
@@ -114,18 +113,18 @@ typedef struct mend_chunks {
     const mend_driver *driver;
     mend_chunk_properties properties;
     mend_tree mapped;      /* by address */
-    mend_tree empty;       /* empty chunks, by (size, number), but for those of ... */
+    mend_tree empty;       /* empty chunks, by (size, number), except chunks of ... */
     mend_list newly_empty; /* ... this ring: that became empty since the last search for one. Most
                             * are in use again before the next one, and stay in the ring until then,
                             * so that the hot path changes neither */
     mend_tree all;         /* that have memory, by number */
-    /* The sums to which a chunk of the zone with sums counts; NULL: none. */
+    /* The sums to which a chunk of the zone with sums counts. NULL: none. */
     mend_chunk_sums *(*sums_at)(struct mend_chunks *chunks, uint64_t address);
     mend_slab slab;
     uint64_t reserved_bytes;
     uint64_t *empty_in[MEND_CHUNK_ZONES]; /* bytes of the empty chunks of each zone: the layout's
                                            * sums, which have the hot path's own zone at hand */
-    uint64_t empty_unmapped_bytes;        /* of those that are not mapped, but for a moment ... */
+    uint64_t empty_unmapped_bytes;        /* of chunks that are not mapped, but for a moment ... */
     uint64_t unmapped_bytes;              /* ... of all chunks that are not */
     uint64_t pinned_bytes;                /* bytes of chunks with pins */
     uint64_t exported_bytes;              /* bytes of chunks with exports */
@@ -135,13 +134,13 @@ typedef struct mend_chunks {
     uint32_t frozen_count;                /* frozen chunks */
     uint32_t missing_count;               /* of these, without mapping or access, and not asleep */
     uint32_t asleep_count;                /* of frozen_count, asleep */
-    uint32_t away_count;                  /* of these, without memory; not in reserved_bytes */
+    uint32_t away_count;                  /* of these, without memory. Not in reserved_bytes */
     uint64_t away_bytes;                  /* their bytes */
     uint64_t unmapped_frozen_count;       /* frozen chunks without mapping, asleep or not */
     uint64_t unmapped_frozen_bytes;       /* bytes of those without mapping */
     uint64_t asleep_bytes;                /* bytes of sleeping chunks */
     uint64_t asleep_live_bytes;           /* of these, of live blocks */
-    uint64_t away_in[MEND_CHUNK_ZONES];   /* bytes of chunks that lack memory, of each zone */
+    uint64_t away_in[MEND_CHUNK_ZONES];   /* bytes of chunks without memory, of each zone */
     uint64_t away_live_in[MEND_CHUNK_ZONES]; /* bytes of live blocks that sleep */
     uint64_t reserved_in[MEND_CHUNK_ZONES];  /* mapped chunks with memory of the device, of each */
     mend_owing owing;                        /* of the whole heap */
@@ -149,7 +148,7 @@ typedef struct mend_chunks {
     uint64_t created;
     uint64_t created_bytes;
     uint64_t released;
-    mend_status fabric_refusal; /* why chunks have no fabric handles any more; OK: no reason */
+    mend_status fabric_refusal; /* why chunks have no fabric handles any more. OK: no reason */
     uint64_t fabric_retries;    /* creations that were refused, and tried without them */
     mend_history *history;      /* NULL: none */
 } mend_chunks;
@@ -159,20 +158,20 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
                       const mend_chunk_properties *properties,
                       uint64_t *const empty_in[MEND_CHUNK_ZONES], mend_history *history);
 
-/* Frees host memory; every chunk was released before. */
+/* Frees host memory. Every chunk was released before. */
 void mend_chunks_clear(mend_chunks *chunks);
 
 /* Whether the trees are valid and each mapped chunk has the right `next`. O(n). */
 bool mend_chunks_are_in_order(const mend_chunks *chunks);
 
 /* Creates an empty chunk that is not mapped. The caller reserved a node of the slab. It is for
- * other processes, too, as the pool is made, unless it `is_private`. Calls the driver; on failure
+ * other processes, too, as the pool is made, unless it `is_private`. Calls the driver. On failure
  * nothing changed. If the driver refuses chunks with fabric handles, this one and all later ones
  * are created without. */
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, bool is_private,
                               mend_chunk **chunk);
 
-/* Releases a chunk that is not mapped. is_undone: it counts as never created. Calls the driver; on
+/* Releases a chunk that is not mapped. is_undone: it counts as never created. Calls the driver. On
  * failure nothing changed. */
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk, bool is_undone);
 
@@ -185,7 +184,7 @@ static inline void mend_chunks_note_others(mend_chunks *chunks, uint64_t others_
 void mend_chunks_note_released(mend_chunks *chunks, uint64_t size_bytes, uint64_t number,
                                bool is_undone);
 
-/* The record of a chunk that is not mapped, in no set, with a node that the caller reserved; and
+/* The record of a chunk that is not mapped, in no set, with a node that the caller reserved, and
  * the end of one. */
 mend_chunk *mend_chunk_begin(mend_chunks *chunks, uint64_t size_bytes);
 void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk);
@@ -193,8 +192,8 @@ void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk);
 /* Sets the address of a chunk (0: none), and updates the index. */
 void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address);
 
-/* Adds a chunk, as it is, to the sums of all and of its area, or takes it out of them: around each
- * change of what they tell, but freezing and live bytes. */
+/* Adds a chunk to the sums of all and of its area, or removes it: around each change of its sums,
+ * except freezing and live bytes. */
 void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins);
 
 /* Freezes a chunk, and ends that. */
@@ -211,7 +210,7 @@ bool mend_chunk_can_export(const mend_chunk *chunk, mend_export_way way);
 
 /*
  * Adds an exported block to a chunk that can be exported so. The first one asks the driver for a
- * file or a fabric handle, which the chunk keeps; a failure changes nothing. Removes one: the last
+ * file or a fabric handle, which the chunk keeps. A failure changes nothing. Removes one: the last
  * one closes the file. This comes before the pin, and after its end.
  */
 mend_status mend_chunk_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_way way);
@@ -223,24 +222,24 @@ static inline bool mend_chunk_is_exported(const mend_chunk *chunk)
     return chunk->exports[MEND_EXPORT_BY_FILE] + chunk->exports[MEND_EXPORT_BY_FABRIC] > 0;
 }
 
-/* What is owed to a chunk or of it, which follows from its state; and notes that. */
+/* The deferred work of a chunk, which follows from its state, and notes it. */
 mend_owed_kind mend_chunk_owes(const mend_chunk *chunk);
 void mend_chunk_note_owed(mend_chunks *chunks, mend_chunk *chunk);
 
-/* Notes what a frozen chunk lacks at its address; and, what is kept of it while it sleeps. */
+/* Notes why a frozen chunk is unmapped, and its backup while it sleeps. */
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing);
 void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept,
                          mend_chunk_missing missing);
 
-/* The chunk with this number; NULL if it was released. */
+/* The chunk with this number. NULL if it was released. */
 mend_chunk *mend_chunk_numbered(const mend_chunks *chunks, uint64_t number);
 
-/* The mapped chunk that contains the address, or NULL; and the first one that begins there or
+/* The mapped chunk that contains the address, or NULL, and the first one that begins there or
  * behind it. */
 mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address);
 mend_chunk *mend_chunk_from(const mend_chunks *chunks, uint64_t address);
 
-/* The last mapped chunk that begins below the address, and the one before a mapped chunk; or NULL.
+/* The last mapped chunk that begins below the address, and the one before a mapped chunk, or NULL.
  */
 mend_chunk *mend_chunk_below(const mend_chunks *chunks, uint64_t address);
 mend_chunk *mend_chunk_previous(const mend_chunk *chunk);
@@ -274,7 +273,7 @@ static inline bool mend_chunk_has_mapping(const mend_chunk *chunk)
     return chunk->missing != MEND_MISSING_MAPPING && chunk->missing != MEND_MISSING_MEMORY;
 }
 
-/* What `holds` must be: the pins, and 1 while the chunk is frozen. */
+/* The right value of `holds`: the pins, and 1 while the chunk is frozen. */
 static inline uint64_t mend_chunk_holds(const mend_chunk *chunk)
 {
     return chunk->pins + chunk->is_frozen;
@@ -310,7 +309,7 @@ static inline uint64_t *mend_chunk_sum_of_empty(mend_chunks *chunks, const mend_
     return chunk->address != 0 ? chunks->empty_in[chunk->zone] : &chunks->empty_unmapped_bytes;
 }
 
-/* Adds a chunk to the set of empty ones, and removes it, with the sum that it is in; and takes it
+/* Adds a chunk to the set of empty ones, and removes it, with the sum that it is in, and takes it
  * out of their tree. */
 static inline void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk, uint64_t *sum)
 {
@@ -335,7 +334,7 @@ static inline void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk
     chunk->held_by = (mend_stamp){0};
 }
 
-/* One more thing keeps a chunk out of the set of empty ones; and one less, which is gone already.
+/* One more thing keeps a chunk out of the set of empty ones, and one less, which is gone already.
  */
 static inline void mend_chunk_hold(mend_chunks *chunks, mend_chunk *chunk)
 {
@@ -376,7 +375,7 @@ static inline void mend_chunk_change_live(mend_chunks *chunks, mend_chunk *chunk
 mend_chunk *mend_chunk_empty_at_most(mend_chunks *chunks, uint64_t size_bytes, uint64_t number);
 mend_chunk *mend_chunk_empty_at_least(mend_chunks *chunks, uint64_t size_bytes, uint64_t number);
 
-/* The next one in that order; one that became empty after the search is not seen. */
+/* The next one in that order. One that became empty after the search is not seen. */
 mend_chunk *mend_chunk_empty_next(const mend_chunk *chunk);
 
 #endif

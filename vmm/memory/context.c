@@ -1,8 +1,8 @@
 /*
- * What only the whole context covers: memory that was freed without a stream, or on streams out of
- * reach. An event of the context covers all that was freed on every stream before it was recorded,
- * and streams wait for it on the device. Several may wait at a time. Or the host waits for the
- * context. Neither covers what a graph pool freed: its graphs may be launched again.
+ * Waits for the whole context: for memory freed without a stream, or on streams out of reach. An
+ * event of the context covers all that was freed on every stream before it was recorded, and
+ * streams wait for it on the device. Several may wait at a time. Or the CPU waits for the context.
+ * Neither covers frees in a graph pool, whose graphs may be launched again.
  */
 #include "memory/waits.h"
 
@@ -12,7 +12,7 @@
 
 /* From here on frees belong to a new epoch of each stream. A slot that is free, or a graph pool's,
  * awaits nothing: the stream that comes to have it meanwhile may pass epochs of its own. One such
- * wait begins at a time: it has the place behind those of the events. */
+ * wait begins at a time: its place follows the events. */
 static void begin_context_wait(mend_streams *streams)
 {
     streams->may_be_several = true; /* UNKNOWN awaits something from here on */
@@ -28,7 +28,7 @@ static void begin_context_wait(mend_streams *streams)
     }
 }
 
-/* It failed, and what it closed waits as before. Streams that were registered meanwhile have no
+/* It failed, and the closed epochs wait as before. Streams that were registered meanwhile have no
  * awaited epoch. */
 static void undo_context_wait(mend_streams *streams)
 {
@@ -75,7 +75,7 @@ static void keep_events(mend_streams *streams, const mend_context_event *made)
     }
 }
 
-/* Makes the events of one of all contexts; keeps none if it fails. */
+/* Makes the events of one of all contexts. Keeps none if it fails. */
 static mend_result take_events(mend_streams *streams, mend_context_event *made)
 {
     mend_result result = MEND_OK;
@@ -191,8 +191,8 @@ mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, 
         return MEND_OK;
     }
     begin_context_wait(streams);
-    /* Each call releases `state`. Frees made meanwhile belong to later epochs, and nobody takes the
-     * memory of the closed ones, because no event covers it yet. */
+    /* Each call releases `state`. Frees made meanwhile belong to later epochs, and the memory of
+     * closed ones stays unused, because no event covers it yet. */
     const mend_answer answer = record_events(streams, &made, recorded);
     const mend_status status = answer.status;
     mend_process_end_unsafe_call();
@@ -217,7 +217,7 @@ void mend_streams_note_host_waits(mend_streams *streams, uint64_t count)
     }
 }
 
-/* The host waits for what the oldest event covers, not for work queued later. */
+/* The CPU waits for the work before the oldest event, not for later work. */
 static mend_result synchronize_context_event(mend_streams *streams)
 {
     assert(streams->context_event_count > 0);

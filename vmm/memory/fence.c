@@ -9,7 +9,7 @@
 #include "base/error.h"
 
 /* Removes a fence whose event belongs to a capture, so that it marks nothing. A later fence of the
- * stream covers its epoch; if there is none, the epoch is open again. */
+ * stream covers its epoch. If there is none, the epoch is open again. */
 static void drop_fence(mend_streams *streams, mend_stream_state *state, size_t at)
 {
     assert(at < state->fence_count);
@@ -49,7 +49,7 @@ bool mend_streams_poll(mend_streams *streams)
     return any;
 }
 
-/* The first fence that covers the epoch, else an event of the context; the caller knows that there
+/* The first fence that covers the epoch, else an event of the context. The caller knows that there
  * is one. */
 static mend_fence covering_fence(const mend_streams *streams, const mend_stream_state *state,
                                  uint64_t epoch)
@@ -72,7 +72,7 @@ static mend_fence covering_fence(const mend_streams *streams, const mend_stream_
     return state->fences[at];
 }
 
-/* Which event of the context the fence is; their number if it is a stream's. */
+/* Which event of the context the fence is. Their number if it is a stream's. */
 static uint32_t event_of(const mend_streams *streams, mend_fence fence)
 {
     uint32_t k = 0;
@@ -169,7 +169,7 @@ void mend_streams_make_due(mend_streams *streams, mend_stamp stamp)
     if (stamp.epoch == 0 || mend_stamp_has_passed(streams, stamp)) {
         return;
     }
-    /* Without a fence the stamp passes with the open epoch; a wait that failed may have begun a new
+    /* Without a fence the stamp passes with the open epoch. A wait that failed may have begun a new
      * one. */
     stamp = mend_stamp_has_fence(streams, stamp) ? stamp
                                                  : mend_streams_last_stamp(streams, stamp.stream);
@@ -177,13 +177,13 @@ void mend_streams_make_due(mend_streams *streams, mend_stamp stamp)
     assert(state->due_epoch <= state->open_epoch);
 }
 
-/* Whether the host waits include the open epoch. */
+/* Whether the CPU stalls include the open epoch. */
 static bool is_open_and_due(const mend_stream_state *state)
 {
     return state->open && state->open_epoch <= state->due_epoch;
 }
 
-/* Whether an event of the context is what frees that are due wait for. */
+/* Whether due frees wait for an event of the context. */
 static bool is_behind_context(const mend_streams *streams, const mend_stream_state *state)
 {
     const uint32_t events = streams->context_event_count;
@@ -214,7 +214,7 @@ static mend_result find_oldest(mend_streams *streams, uint32_t except, uint32_t 
         const bool is_behind = is_behind_context(streams, state);
         *left = *left || is_open_and_due(state) || is_recorded || is_behind;
         /* Where an event was dropped, or recorded late, the fence of a later epoch is the first
-         * that covers what is due. */
+         * that covers the due frees. */
         if (state->fence_count > longest && state->passed_epoch < state->due_epoch && !is_behind) {
             longest = state->fence_count;
             *oldest = i;

@@ -1,7 +1,7 @@
 /*
  * Streams of other devices. Work of another device may use the pool's memory, so the pool serves
- * its streams like its own: it records an event in the context of the stream, and a stream that
- * waits for the event waits across devices.
+ * its streams like its own. It records an event in the context of the stream, and a stream can wait
+ * for it across devices.
  */
 #include "memory/waits.h"
 
@@ -44,7 +44,7 @@ void mend_foreign_leave(const mend_streams *streams, mend_context context)
     }
 }
 
-/* Finds the device of the current context (the pool's) and that of another one. */
+/* Finds the devices of the current context (the pool's) and of another one. */
 static mend_answer find_devices(const mend_streams *streams, mend_context context, int *own,
                                 int *device)
 {

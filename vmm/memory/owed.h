@@ -1,10 +1,10 @@
 /*
- * What is owed: the one list of what the driver did not take back or restore, and of what had to
- * wait before it could be asked. Invariants, checked by the validation:
- *  - each is a node inside the record that it is about, so that nothing fails when it is noted;
- *  - it is noted from the refusal on, or from when it began to wait, until a settlement has done
- *    it. Calls that reach the driver begin with one; who needs room asks for retired mappings
- *    besides, and nothing else asks again;
+ * Deferred driver work: the one list of releases, unmaps and restores that the driver refused or
+ * that must wait. Invariants, checked by the validation:
+ *  - each is a node inside the record that it is about, so that nothing fails when it is noted.
+ *  - it is noted from the refusal, or the start of the wait, until a settlement has done it. Calls
+ *    that reach the driver begin with one. A search for memory also retries retired mappings. No
+ *    other call retries.
  *  - the kinds are in the order in which a settlement goes through them.
  *
  * Guarded by the heap's `state` lock.
@@ -27,7 +27,7 @@ typedef enum mend_owed_kind {
     MEND_OWED_KINDS
 } mend_owed_kind;
 
-/* All zeros: owes nothing. */
+/* All zeros: no deferred work. */
 typedef struct mend_owed {
     mend_tree_node node;
     uint64_t at; /* its order in the kind: an address, or the number of a record */
@@ -40,17 +40,18 @@ typedef struct mend_owing {
     uint64_t last_number; /* of records without an address */
 } mend_owing;
 
-/* From now on it owes this, or NOTHING. A record without an address comes LAST, and stays there. */
+/* Sets its deferred work, or NOTHING. A record without an address comes LAST, and stays there. */
 #define MEND_OWED_LAST UINT64_MAX
 void mend_owe(mend_owing *owing, mend_owed *owed, mend_owed_kind kind, uint64_t at);
 
-/* The first one of a kind, from this one of its order on; NULL: none. */
+/* The first one of a kind, from this one of its order on. NULL: none. */
 mend_owed *mend_owed_from(const mend_owing *owing, mend_owed_kind kind, uint64_t at);
 
-/* The next one of its kind; NULL: none. */
+/* The next one of its kind. NULL: none. */
 mend_owed *mend_owed_next(const mend_owed *owed);
 
-/* Whether anything up to this kind is owed, beside retired mappings, most of which only wait. */
+/* Whether there is deferred work up to this kind, beside retired mappings, most of which only
+ * wait. */
 bool mend_owing_any(const mend_owing *owing, mend_owed_kind last);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Events: created, kept for reuse, and recorded behind frees, but only when the pool needs to know.
- * event_record runs without the `state` lock, because it blocks while the stream's queue is full:
- * streams and frees may have changed afterwards.
+ * Events: created, cached for reuse, and recorded behind frees, only when the pool needs to know.
+ * event_record runs without the `state` lock, because it blocks while the stream's queue is full.
+ * Streams and frees may have changed afterwards.
  */
 #include "memory/waits.h"
 
@@ -24,7 +24,7 @@ mend_result mend_streams_take_event(mend_streams *streams, mend_context context,
         *event = streams->idle_events[--streams->idle_event_count];
         return MEND_OK;
     }
-    /* Room to keep the event later: otherwise a lack of host memory could lose it. */
+    /* Space for the event is reserved before, so that missing host memory cannot lose it. */
     if (!mend_streams_grow(&streams->idle_events, &streams->idle_event_capacity,
                            (size_t)streams->events_held + 1, sizeof(mend_event))) {
         return mend_no_host_memory("a stream's fences");
@@ -51,8 +51,8 @@ void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_conte
     }
 }
 
-/* The recording failed: the frees of the closed epoch wait with those made now. If nobody used the
- * new epoch number meanwhile, the old one is open again. */
+/* The recording failed: the frees of the closed epoch wait with those made now. If the new epoch
+ * number is unused, the old one is open again. */
 static void reopen_epoch(mend_stream_state *state, uint64_t epoch, uint64_t bytes)
 {
     assert(state->recordings > 0);
@@ -112,9 +112,9 @@ void mend_streams_end_call(mend_streams *streams, uint32_t stream)
     }
 }
 
-/* Records the event. Another thread may have begun a capture of the stream since the pool asked:
- * then the event marks a place in a graph, and a stream that waits for it would join the capture.
- * So it asks again; *is_outside is false if a capture took the event. The result is MEND_OK then
+/* Records the event. Another thread may have begun a capture of the stream since the pool asked.
+ * Then the event marks a place in a graph, and a stream that waits for it would join the capture.
+ * So it asks again. *is_outside is false if a capture took the event. The result is MEND_OK then
  * too. */
 static mend_result record(mend_streams *streams, mend_event event, uint32_t recorder,
                           bool *is_outside)
@@ -139,9 +139,9 @@ static mend_result record(mend_streams *streams, mend_event event, uint32_t reco
  * Closes the open epoch of `stream` and records an event behind it on `recorder`. If a capture of
  * `recorder` began meanwhile, fence->event is NULL and the epoch is open again.
  *
- * The driver is called without the `state` lock. Meanwhile: the epoch is closed, so frees of other
- * threads belong to a later one; no fence covers it, so nobody takes its memory; the slot and the
- * stream stay, because `recordings` and `calls` are not 0; there is room for the fence.
+ * The driver is called without the `state` lock. Meanwhile the epoch is closed, so frees of other
+ * threads belong to a later one. No fence covers it, so its memory stays unused. The slot and the
+ * stream stay, because `recordings` and `calls` are not 0. The fence has its space.
  */
 static mend_result record_event(mend_streams *streams, uint32_t stream, uint32_t recorder,
                                 mend_fence *fence)
@@ -201,7 +201,7 @@ static mend_result close_slot(mend_streams *streams, uint32_t stream)
     return result != MEND_OK || reach != MEND_REACH_OPEN ? result : record_fence(streams, stream);
 }
 
-/* The next slot after `last` that is a double of a stream; UNKNOWN: there is none. */
+/* The next slot after `last` that is a double of a stream. UNKNOWN: there is none. */
 static uint32_t next_double(const mend_streams *streams, mend_stream handle, uint64_t id,
                             uint32_t last)
 {
@@ -216,8 +216,8 @@ static uint32_t next_double(const mend_streams *streams, mend_stream handle, uin
 }
 
 /* Each recording may release `state`, and the chains may change. Of the doubles it records the
- * frees of the stream's captures that have ended. Blocks may still name such a slot as a user: what
- * that user did before, only a wait for the context covers when they are freed. */
+ * frees of the stream's captures that have ended. Blocks may still name such a slot as a user. When
+ * they are freed, only a wait for the context covers its work. */
 mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream)
 {
     assert(stream < streams->count);

@@ -41,7 +41,7 @@ enum { FIRST_BUCKETS = 8, FEW_SLOTS = 64 };
 
 /* ---- the index ------------------------------------------------------------------------------- */
 
-/* The calling thread's number if the handle is the per-thread stream; otherwise 0. */
+/* The calling thread's number if the handle is the per-thread stream. Otherwise 0. */
 static uint64_t thread_of(mend_stream handle)
 {
     return handle == MEND_STREAM_PER_THREAD ? mend_process_thread_number() : 0;
@@ -76,7 +76,7 @@ uint32_t mend_slots_next(const mend_streams *streams, uint32_t slot)
     return skip_others(streams, state->in[MEND_SLOTS_OF_HANDLE].next, state->handle, state->thread);
 }
 
-/* Enters the slot into a ring, before another one; and it leaves the ring. */
+/* Enters the slot into a ring, before another one, and it leaves the ring. */
 static void enter_ring(mend_streams *streams, mend_slot_list ring, uint32_t slot, uint32_t before)
 {
     mend_stream_state *items = streams->items;
@@ -188,7 +188,7 @@ void mend_slots_name(mend_streams *streams, uint32_t slot, uint64_t capture, boo
     }
 }
 
-/* Room for one more slot, and as many heads of each list as slots. */
+/* Space for one more slot, and as many heads of each list as slots. */
 static bool grow(mend_streams *streams)
 {
     if (streams->count < streams->capacity) {
@@ -229,7 +229,7 @@ static bool is_of_no_use(const mend_stream_state *state)
            state->users == 0;
 }
 
-/* Adds the slot to the free ones. Its epochs go on counting, so that old stamps stay passed; the
+/* Adds the slot to the free ones. Its epochs go on counting, so that old stamps stay passed. The
  * waits that the old stream had queued are dropped. */
 static void keep(mend_streams *streams, uint32_t slot)
 {

@@ -1,6 +1,6 @@
 /*
- * Gaps in two trees, by address and by size; reservations, asked of the driver in halves of the
- * size once it refuses; and loans, where a part of one space is a reservation of another.
+ * Gaps in two trees, by address and by size. Reservations, in halves of the size once the driver
+ * refuses. Loans, where a part of one space is a reservation of another.
  */
 #include "memory/space.h"
 
@@ -252,7 +252,7 @@ static uint64_t room_to_grow(const mend_space *space, const place *p)
     return p->zone == MEND_SPACE_PACKED ? 0 : mend_max_u64(space->growth_bytes, p->size_bytes);
 }
 
-/* The lowest gap of the zone that holds the size, room to grow behind it, and room to grow for the
+/* The lowest gap of the zone that holds the size, growth space behind it, and growth space for the
  * segment that ends where the gap begins. Few gaps are so large. */
 static bool find_roomy(const mend_space *space, const place *p, uint64_t *address)
 {
@@ -272,7 +272,7 @@ static bool find_roomy(const mend_space *space, const place *p, uint64_t *addres
     return lowest != UINT64_MAX;
 }
 
-/* ask_bytes, or more if this place with its room to grow needs more. */
+/* ask_bytes, or more if this place with its growth space needs more. */
 static mend_status reserve_roomy(mend_space *space, const place *p)
 {
     uint64_t least_bytes = p->size_bytes + p->alignment_bytes + room_to_grow(space, p);

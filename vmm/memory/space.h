@@ -3,15 +3,15 @@
  * neither mapped nor waiting to be unmapped are gaps. Neighbouring gaps are joined, but never
  * across two reservations.
  *
- * While addresses are plentiful, each zone has reservations of its own, with room to grow between
- * its segments. Once the driver refuses more, all zones share all gaps: a request takes the
- * smallest gap that holds it, and the space reserves no more than needed. So no zone keeps
- * addresses that another zone needs. Invariants, checked by the validation:
+ * While addresses are plentiful, each zone has its own reservations, with growth space between its
+ * segments. Once the driver refuses more, all zones share all gaps: a request takes the smallest
+ * gap that holds it, and the space reserves no more than needed. So no zone keeps addresses that
+ * another zone needs. Invariants, checked by the validation:
  * - each byte of a reservation except its last page is in a gap or taken: by a mapped chunk, or by
- *   a retired mapping, or an import, or lent to the space of the ranges;
- * - a reservation counts its taken bytes. One without taken bytes may be freed;
- * - lent bytes are taken: a reservation of the borrower lies there, with a page in front of it and
- *   one at its end that nobody uses. The stretches that are borrowed are those that were lent.
+ *   a retired mapping, or an import, or lent to the space of the ranges.
+ * - a reservation counts its taken bytes. One without taken bytes may be freed.
+ * - lent bytes are taken: a reservation of the borrower lies there, with an unused page in front of
+ *   it and at its end. Borrowed and lent stretches are the same.
  *
  * Guarded by the pool's `state` lock. mend_space_place calls the driver when addresses run out.
  */
@@ -25,7 +25,7 @@
 
 typedef struct mend_gap {
     mend_tree_node by_address;
-    mend_tree_node by_size; /* and by address among those of one size */
+    mend_tree_node by_size; /* and by address among equal sizes */
     uint64_t address;
     uint64_t size_bytes;
     struct mend_reservation *reservation;
@@ -45,7 +45,7 @@ typedef struct mend_space {
     const mend_driver *driver;
     uint64_t page_bytes;
     uint64_t address_reservation_bytes; /* most bytes reserved by one call */
-    uint64_t ask_bytes;     /* bytes to ask the driver for; less after it has refused more */
+    uint64_t ask_bytes;     /* bytes to ask the driver for. Less after it has refused more */
     uint64_t refused_bytes; /* the smallest size refused since addresses were last freed */
     uint64_t growth_bytes;  /* bytes left free behind a new place, for it to grow */
     mend_tree gaps;         /* by address */
@@ -57,22 +57,22 @@ typedef struct mend_space {
     uint64_t address_bytes; /* in all reservations */
     uint64_t taken_bytes;
     struct mend_space
-        *lender;             /* lends addresses when the driver has none left. Constant; or NULL */
-    uint64_t borrowed_bytes; /* of address_bytes, those of the lender */
+        *lender;             /* lends addresses when the driver has none left. Constant, or NULL */
+    uint64_t borrowed_bytes; /* of address_bytes, borrowed */
     uint64_t lent_bytes;     /* of taken_bytes */
 } mend_space;
 
 void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page_bytes,
                      uint64_t address_reservation_bytes, uint64_t growth_bytes);
 
-/* One that reserves no more than what is asked for, and that `lender` lends to. */
+/* A space that reserves only the requested bytes, and that `lender` lends to. */
 void mend_space_init_borrower(mend_space *space, mend_space *lender);
 
-/* Frees all reservations; nothing is mapped in them any more. Calls the driver, goes on after a
+/* Frees all reservations. Nothing is mapped in them any more. Calls the driver, goes on after a
  * refusal, and returns the first failure. */
 mend_status mend_space_clear(mend_space *space);
 
-/* Frees only the host memory; the driver keeps the reservations. */
+/* Frees only the host memory. The driver keeps the reservations. */
 void mend_space_abandon(mend_space *space);
 
 /* Reserves nodes, so that the next mend_space_place and `count` calls of take or give need no
@@ -80,17 +80,17 @@ void mend_space_abandon(mend_space *space);
 bool mend_space_reserve_nodes(mend_space *space, size_t count);
 
 /*
- * A reservation for one owner, for a space that has no others: the owner takes what it wants of it
- * and gives that back. Rounded up to a page, and one more. The caller reserved nodes. Returns the
- * driver's result; on failure nothing changed.
+ * A reservation for one owner, in a space without other reservations: the owner takes and returns
+ * parts of it. Rounded up to a page, and one more. The caller reserved nodes. Returns the driver's
+ * result. On failure nothing changed.
  */
 mend_status mend_space_own(mend_space *space, uint64_t size_bytes, uint64_t *address);
 
-/* The same, of a gap of the lender: the end of the smallest that holds it, so that what lies before
- * can grow. No driver call. False: no gap does. */
+/* The same, of a gap of the lender: the end of the smallest that holds it, so that the segment
+ * before can grow. No driver call. False: no gap does. */
 bool mend_space_borrow(mend_space *space, uint64_t size_bytes, uint64_t *address);
 
-/* The number of bytes that were lent from the address on; 0: nothing that was lent begins there. */
+/* The number of bytes that were lent from the address on. 0: nothing that was lent begins there. */
 uint64_t mend_space_lent_at(const mend_space *borrower, uint64_t address);
 
 /* Frees the reservation that begins at the address, or returns it, if nothing of it is taken.
@@ -100,38 +100,38 @@ bool mend_space_disown(mend_space *space, uint64_t address);
 /* Whether the address lies in one of its reservations. O(log reservations). */
 bool mend_space_holds(const mend_space *space, uint64_t address);
 
-/* Whether the driver has refused addresses, and still lacks some. */
+/* Whether the driver has refused addresses, and still has too few. */
 static inline bool mend_space_has_few(const mend_space *space)
 {
     return space->ask_bytes < space->address_reservation_bytes ||
            space->ask_bytes >= space->refused_bytes;
 }
 
-/* Number of unmapped bytes from `address` on; the gap may begin before it. */
+/* Number of unmapped bytes from `address` on. The gap may begin before it. */
 uint64_t mend_space_free_from(const mend_space *space, uint64_t address);
 
-/* Number of unmapped, usable bytes that begin exactly at `address`; 0 if there are none. */
+/* Number of unmapped, usable bytes that begin exactly at `address`. 0 if there are none. */
 uint64_t mend_space_room_at(const mend_space *space, uint64_t address);
 
-/* The zone of what never grows, as imports: its pieces lie side by side. */
+/* The zone of pieces that never grow, as imports: they lie side by side. */
 enum { MEND_SPACE_PACKED = 2 };
 
-/* Finds a place for `size_bytes` of a zone, aligned to a page or more, with room to grow behind it
- * if possible. Reserves more addresses if no gap fits; if the driver refuses, takes the best fit of
- * all gaps. The caller reserved nodes; the range is not taken yet. Returns OK, or the driver's
+/* Finds a place for `size_bytes` of a zone, aligned to a page or more, with growth space behind it
+ * if possible. Reserves more addresses if no gap fits. If the driver refuses, takes the best fit of
+ * all gaps. The caller reserved nodes. The range is not taken yet. Returns OK, or the driver's
  * result of the last reserve. */
 mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
                              uint64_t alignment_bytes, uint64_t *address);
 
-/* Takes the range out of the gap that contains it; mend_space_give puts it back. */
+/* Takes the range out of the gap that contains it. mend_space_give puts it back. */
 void mend_space_take(mend_space *space, uint64_t address, uint64_t size_bytes);
 void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes);
 
 /* Frees the reservations without taken bytes, except the `keep_count` oldest of all. Calls the
- * driver; a reservation that it refuses to free stays. */
+ * driver. A reservation that it refuses to free stays. */
 void mend_space_trim(mend_space *space, size_t keep_count);
 
-/* The same, except the oldest one of each zone; where they cost memory, all. */
+/* The same, except the oldest one of each zone. Where they cost memory, all. */
 void mend_space_trim_but_oldest(mend_space *space);
 
 #endif

@@ -96,7 +96,7 @@ static bool is_same(const mend_stream_state *state, const mend_stream_info *info
                          : state->id == 0 && state->capture_id == info->capture_id;
 }
 
-/* The slot of the stream outside all graph pools, for the answer in *info; NULL: not known yet. */
+/* The slot of the stream outside all graph pools, for the answer in *info. NULL: not known yet. */
 static const mend_stream_state *find_first(const mend_streams *streams, mend_stream handle,
                                            const mend_stream_info *info)
 {
@@ -145,7 +145,7 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
                    (state->id == 0 || info->id != 0)) {
             /* The slot's stream cannot be found any more: the identity is another one, or the
              * capture by which the slot was known has ended. Blocks may still name it as a user:
-             * what the user did until they are freed, only a wait for the context covers. */
+             * when they are freed, only a wait for the context covers its work. */
             mend_slots_lose(streams, i);
             state->open = true;
             mend_slots_enter_unpassed(streams, i);

@@ -2,12 +2,11 @@
  * Streams and stamps: when memory that a stream used becomes idle.
  *
  * Each stream counts epochs. A free in its order is stamped with the open epoch. Closing the epoch
- * records one event that covers all of it (memory/waits.h); later frees belong to the next epoch.
- * A stamp has passed when its event has.
+ * records one event that covers all of it (memory/waits.h). Later frees belong to the next epoch. A
+ * stamp has passed when its event has.
  *
- * A graph pool of blocks for captured graphs has streams of its own, one for each stream that it is
- * used on: memory freed there is ready only for the same stream of the same graph pool, until the
- * graph pool is released.
+ * A graph pool has its own streams, one for each stream that it is used on. Memory freed there is
+ * ready only for the same stream of the same graph pool, until the graph pool is released.
  *
  * Guarded by the heap's `state` lock. Calls that reach the driver say so and need a current
  * context.
@@ -47,15 +46,15 @@ typedef struct mend_fence {
     uint64_t order;       /* mend_streams.closed_bytes when its epoch was closed */
 } mend_fence;
 
-/* In the place of an order: fences of any, and what only events of the context cover. */
+/* Instead of an order: fences of any, and stamps that only events of the context cover. */
 #define MEND_ANY_FENCE UINT64_MAX
 
-/* The most events of the context that wait at a time. A later one covers what an earlier one does,
- * so once there are as many, the last one gives way to the next. */
+/* The most events of the context that wait at a time. A later one covers all earlier ones, so once
+ * there are as many, the next one replaces the last. */
 enum { MEND_CONTEXT_EVENTS = 4 };
 
-/* Contexts by number: the pool's own, and behind it those of the devices whose streams use the
- * memory, each at the number of its device, plus one. */
+/* Contexts by number: the pool's own, then those of devices whose streams use the memory, each at
+ * its device's number plus one. */
 enum { MEND_OWN_CONTEXT = 0, MEND_CONTEXTS = MEND_DEVICE_LIMIT + 1 };
 
 /* An event of each context: all must pass. */
@@ -63,15 +62,15 @@ typedef struct mend_context_event {
     mend_event of[MEND_CONTEXTS]; /* NULL: none */
 } mend_context_event;
 
-/* What an event of the context, or a wait for it, covers of a stream. */
+/* The epochs of a stream that an event of the context, or a wait for it, covers. */
 typedef struct mend_awaited {
-    uint64_t epoch; /* the last one; 0: none */
-    uint64_t bytes; /* freed in epochs that it alone covers; 0 if it closed none */
+    uint64_t epoch; /* the last one. 0: none */
+    uint64_t bytes; /* freed in epochs that it alone covers. 0 if it closed none */
     bool was_open;  /* value of `open` when it began */
 } mend_awaited;
 
 /* The lists that slots are in. The first three have a head for each key, which other keys may
- * share: known slots with one handle; those with one handle and graph pool; all slots of one graph
+ * share: known slots with one handle. Those with one handle and graph pool. All slots of one graph
  * pool. The slots outside of all graph pools are a ring, which [MEND_STREAM_UNKNOWN] begins and
  * ends, as those last seen captured, and those with frees that have not passed. */
 typedef enum mend_slot_list {
@@ -84,7 +83,7 @@ typedef enum mend_slot_list {
     MEND_SLOT_LISTS
 } mend_slot_list;
 
-/* A slot's place in a list of slots; index 0 ends it. */
+/* A slot's place in a list of slots. Index 0 ends it. */
 typedef struct mend_slot_link {
     uint32_t next;
     uint32_t previous;
@@ -92,40 +91,40 @@ typedef struct mend_slot_link {
 
 typedef struct mend_stream_state {
     mend_stream handle;
-    uint64_t thread;      /* number of the thread whose per-thread stream it is; 0: another
+    uint64_t thread;      /* number of the thread whose per-thread stream it is. 0: another
                            * stream */
-    uint64_t id;          /* unique, unlike the handle; 0: not known yet, because the stream was
+    uint64_t id;          /* unique, unlike the handle. 0: not known yet, because the stream was
                            * captured each time that the driver was asked */
     uint64_t capture_id;  /* if id is 0: the capture in which the stream was first seen */
     bool is_double;       /* an older slot has the same stream */
     bool serves_capture;  /* of a graph pool that a call named on a captured stream: no watch tells
                            * when that capture ends */
     bool has_ended;       /* forgotten, or its graph pool was released: it gets no more stamps */
-    bool known;           /* false: forgotten; the slot waits for its fences */
+    bool known;           /* false: forgotten. The slot waits for its fences */
     uint32_t graph_pool;  /* its graph pool, plus MEND_GRAPH_POOL_OF_CAPTURE if a capture made the
-                           * graph pool; 0: none */
+                           * graph pool. 0: none */
     uint64_t freed_by;    /* number of the last freed block that this stream used */
-    uint64_t users;       /* nodes of live blocks that name the slot; not reused before it is 0 */
-    mend_context context; /* of the stream and of its events; known with the id */
+    uint64_t users;       /* nodes of live blocks that name the slot. Not reused before it is 0 */
+    mend_context context; /* of the stream and of its events. Known with the id */
     mend_slot_link in[MEND_SLOT_LISTS]; /* a free slot: the next one, in [MEND_SLOTS_OF_PAIR] */
     bool is_free_slot;                  /* free for a new stream */
-    bool is_unpassed;      /* in [MEND_SLOTS_UNPASSED]; or UNKNOWN's, once it had a free */
+    bool is_unpassed;      /* in [MEND_SLOTS_UNPASSED], or UNKNOWN's, once it had a free */
     bool was_found;        /* looked up since the last collection */
     bool used_outside;     /* of a graph pool: a call named it while nothing captured it */
     bool seen_captured;    /* the driver's last answer */
     bool open;             /* the open epoch has frees, which no fence covers */
-    uint64_t seen_capture; /* if so: the capture; 0: one that was invalidated */
+    uint64_t seen_capture; /* if so: the capture. 0: one that was invalidated */
     uint64_t named_in;     /* of a graph pool: the last capture in which a call named it */
     uint64_t open_bytes;   /* bytes freed in the open epoch */
     uint64_t open_epoch;   /* from 1 */
     uint64_t passed_epoch; /* all stamps up to this one have passed */
-    uint64_t due_epoch;    /* the current host waits are for epochs up to this one */
+    uint64_t due_epoch;    /* the current CPU stalls are for epochs up to this one */
     uint64_t first_epoch;  /* the open epoch when the slot was made */
     uint32_t recordings;   /* closed epochs whose fences are not yet in `fences` */
     uint32_t calls;        /* calls in progress, without the `state` lock, that use the stream */
     mend_awaited awaited[MEND_CONTEXT_EVENTS + 1]; /* by each of context_events, and by the one that
                                                     * is made now, or the current wait */
-    mend_fence *fences; /* not yet passed, oldest first; there is room for `recordings` more */
+    mend_fence *fences; /* not yet passed, oldest first. There is space for `recordings` more */
     size_t fence_count;
     size_t fence_capacity;
     uint64_t *waited_epochs; /* by stream index: the epoch that this stream waits for on the
@@ -142,13 +141,13 @@ typedef struct mend_watch {
 typedef struct mend_streams {
     const mend_driver *driver;
     mend_context contexts[MEND_CONTEXTS]; /* NULL: no stream of it uses the memory */
-    bool verify;         /* streams may be destroyed without mend_unregister_stream: a handle may
-                          * mean another stream at any time, so every lookup asks the driver, and
-                          * nothing else asks about the stream */
-    bool may_be_several; /* what mend_streams_are_several asks about has been so once */
-    bool serves_any; /* memory was requested for use on any stream, so it matters what is idle */
-    uint64_t closed_bytes;    /* freed in all epochs that were closed: what orders fences */
-    mend_list watches;        /* see memory/waits.h, capture.c */
+    bool verify;           /* streams may be destroyed without mend_unregister_stream: a handle may
+                            * mean another stream at any time, so every lookup asks the driver, and
+                            * nothing else asks about the stream */
+    bool may_be_several;   /* mend_streams_are_several has been true once */
+    bool serves_any;       /* memory was requested for use on any stream, so idle memory matters */
+    uint64_t closed_bytes; /* freed in all closed epochs, by which fences are ordered */
+    mend_list watches;     /* see memory/waits.h, capture.c */
     mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] is for memory freed without a stream */
     uint32_t count;
     uint32_t known_count; /* of these, known and outside all graph pools */
@@ -160,7 +159,7 @@ typedef struct mend_streams {
     bool wants_collection;
     bool serves_graph_pools; /* a graph pool is begun, which may take a request: none is kept as
                               * ... */
-    uint32_t last_found;     /* the last stream looked up, outside all graph pools; or UNKNOWN */
+    uint32_t last_found;     /* the last stream looked up, outside all graph pools, or UNKNOWN */
     mend_stream last_handle; /* its handle, which identifies it */
     mend_event *idle_events;
     size_t idle_event_count;
@@ -180,7 +179,7 @@ typedef struct mend_streams {
     mend_history *history; /* NULL: none */
 } mend_streams;
 
-/* The last epoch that an event of the context covers, or the current wait for it; 0: none. */
+/* The last epoch that an event of the context covers, or the current wait for it. 0: none. */
 static inline uint64_t mend_stream_awaited_epoch(const mend_stream_state *state)
 {
     uint64_t epoch = 0;
@@ -200,12 +199,12 @@ static inline void mend_streams_look_up_anew(mend_streams *streams)
 mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
                               mend_context context, bool verify, mend_history *history);
 
-/* Destroys all events, and closes the other devices. Calls the driver; goes on after a refusal, and
+/* Destroys all events, and closes the other devices. Calls the driver. Goes on after a refusal, and
  * returns the first failure with its call. */
 mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call);
 
 /*
- * The index of a stream in a graph pool (0: none); registers the stream if it is new. Calls the
+ * The index of a stream in a graph pool (0: none). Registers the stream if it is new. Calls the
  * driver for a new stream, for the per-thread stream, and for every stream if `verify` is set.
  *
  * The identity of a captured stream cannot be asked for. A new one is known by its handle and its
@@ -225,7 +224,7 @@ static inline bool mend_streams_handle_suffices(const mend_streams *streams, men
     return handle != MEND_STREAM_PER_THREAD && !streams->verify;
 }
 
-/* The index of a known stream, by its handle alone; MEND_STREAM_UNKNOWN if there is none. Usually
+/* The index of a known stream, by its handle alone. MEND_STREAM_UNKNOWN if there is none. Usually
  * it is the stream of the last lookup. */
 uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, uint32_t graph_pool);
 static inline uint32_t mend_streams_lookup(mend_streams *streams, mend_stream handle,
@@ -268,12 +267,12 @@ static inline uint64_t mend_streams_context_events(const mend_streams *streams)
 /* ---- slots.c --------------------------------------------------------------------------------- */
 
 /* The slots outside of all graph pools with frees that have not passed, open or behind fences, are
- * in the order in which they came to be so. Enters a slot, if it is none of a graph pool; and one
+ * in the order in which they came to be so. Enters a slot, if it is none of a graph pool, and one
  * that is no longer so leaves. */
 void mend_slots_enter_unpassed(mend_streams *streams, uint32_t slot);
 void mend_slots_leave_passed(mend_streams *streams, uint32_t slot);
 
-/* Visits a ring that MEND_STREAM_UNKNOWN begins and ends; the slot that is visited may leave it. */
+/* Visits a ring that MEND_STREAM_UNKNOWN begins and ends. The slot that is visited may leave it. */
 #define MEND_SLOTS_EACH_IN(slot, streams, ring)                                                    \
     for (uint32_t slot = (streams)->items[MEND_STREAM_UNKNOWN].in[ring].next,                      \
                   slot##_next = (streams)->items[slot].in[ring].next;                              \
@@ -282,7 +281,7 @@ void mend_slots_leave_passed(mend_streams *streams, uint32_t slot);
 
 /* ---- stream.c -------------------------------------------------------------------------------- */
 
-/* The stamp for bytes that are freed now. Cannot fail; does not call the driver. */
+/* The stamp for bytes that are freed now. Cannot fail. Does not call the driver. */
 static inline mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stream,
                                             uint64_t size_bytes)
 {
@@ -344,7 +343,7 @@ static inline bool mend_stamp_can_be_awaited(const mend_streams *streams, mend_s
                                    : mend_stamp_is_old(streams, stamp, order);
 }
 
-/* A slot of the stream in a graph pool, if the stream was captured when the driver was last asked;
+/* A slot of the stream in a graph pool, if the stream was captured when the driver was last asked,
  * or UNKNOWN. */
 uint32_t mend_streams_lookup_captured(const mend_streams *streams, mend_stream handle);
 
@@ -352,10 +351,10 @@ uint32_t mend_streams_lookup_captured(const mend_streams *streams, mend_stream h
  * the same handle does not get them. id 0: every stream with the handle. */
 void mend_streams_leave_graph_pools(mend_streams *streams, mend_stream handle, uint64_t id);
 
-/* All use of the graph pool's memory is over: what was freed in it is idle. */
+/* All use of the graph pool's memory is over: its freed memory is idle. */
 void mend_streams_end_graph_pool(mend_streams *streams, uint32_t graph_pool);
 
-/* The slots of a graph pool become those of a forgotten stream: the memory waits for its fences, or
+/* The slots of a graph pool become slots of a forgotten stream: the memory waits for its fences, or
  * for the context. */
 void mend_streams_release_graph_pool(mend_streams *streams, uint32_t graph_pool);
 
@@ -371,14 +370,14 @@ mend_result mend_streams_driver_result(mend_streams *streams, mend_driver_call c
 
 /* ---- slots.c --------------------------------------------------------------------------------- */
 
-/* Makes room for `count` elements of an array, zeroed. False if malloc fails: nothing changed. */
+/* Makes space for `count` elements of an array, zeroed. False if malloc fails: nothing changed. */
 bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t element_bytes);
 
 /* A stream that was destroyed without mend_unregister_stream loses its slot in a collection, which
- * takes the slots that are unused and were not looked up since the one before: so there are at most
- * a few times as many as streams in use. Nothing here calls the driver. */
+ * takes unused slots that were not looked up since the one before. So there are at most a few times
+ * as many slots as streams in use. Nothing here calls the driver. */
 
-/* The legacy stream has two handles; slots use this one. */
+/* The legacy stream has two handles. Slots use this one. */
 static inline mend_stream mend_slots_handle(mend_stream handle)
 {
     return handle == MEND_STREAM_LEGACY ? NULL : handle;
@@ -399,14 +398,14 @@ static inline uint64_t mend_slots_key(mend_stream handle, uint64_t thread, uint3
            graph_pool * UINT64_C(0xD6E8FEB86659FD93);
 }
 
-/* The slots with a handle, in no order: known ones, of all graph pools; for the per-thread handle,
- * those of the calling thread. A lost slot is no longer in the chain. */
+/* The slots with a handle, in no order: known ones, of all graph pools. For the per-thread handle,
+ * slots of the calling thread. A lost slot is no longer in the chain. */
 uint32_t mend_slots_first(const mend_streams *streams, mend_stream handle);
 uint32_t mend_slots_next(const mend_streams *streams, uint32_t slot);
 
-/* All slots of a graph pool, in no order; lost ones, too. Of graph pool 0 in the order in which
- * they came to be, without those that are free: [MEND_STREAM_UNKNOWN] begins and ends the list. A
- * slot stays while a call uses it, so that a walk may release `state` then. */
+/* All slots of a graph pool, in no order. Lost ones, too. Of graph pool 0 in the order of creation,
+ * without free ones: [MEND_STREAM_UNKNOWN] begins and ends the list. A slot stays while a call uses
+ * it, so that a walk may release `state` then. */
 static inline uint32_t mend_slots_skip_others(const mend_streams *streams, uint32_t slot,
                                               uint32_t graph_pool)
 {
@@ -428,7 +427,7 @@ static inline uint32_t mend_slots_next_of(const mend_streams *streams, uint32_t 
     return mend_slots_skip_others(streams, state->in[MEND_SLOTS_OF_GRAPH_POOL].next,
                                   state->graph_pool);
 }
-/* Visits them; and those of graph pool 0 with MEND_STREAM_UNKNOWN before them. */
+/* Visits them, or the slots of graph pool 0 after MEND_STREAM_UNKNOWN. */
 #define MEND_SLOTS_EACH(slot, streams, graph_pool)                                                 \
     for (uint32_t slot = mend_slots_first_of(streams, graph_pool); slot != MEND_STREAM_UNKNOWN;    \
          slot = mend_slots_next_of(streams, slot))
@@ -439,7 +438,7 @@ static inline uint32_t mend_slots_next_of(const mend_streams *streams, uint32_t 
 /* Takes the slot out of its graph pool, among those outside of all graph pools. */
 void mend_slots_leave_graph_pool(mend_streams *streams, uint32_t slot);
 
-/* Notes what was seen of a capture of the stream. */
+/* Notes whether the stream was seen captured. */
 void mend_slots_see(mend_streams *streams, uint32_t slot, bool captured, uint64_t capture);
 
 /* Notes that a call names a slot of a graph pool in this capture (0: in none). is_unwatched: no
@@ -454,8 +453,8 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
 void mend_slots_lose(mend_streams *streams, uint32_t slot);
 
 /* Frees the slots that are unused and whose streams may have been destroyed. The caller holds the
- * `grow` lock and has not looked up a stream yet, and no other thread keeps the index of a slot
- * without marking it as used. mend_streams.wants_collection tells when to call it. */
+ * `grow` lock and has not looked up a stream yet. No other thread has the index of a slot that it
+ * did not mark as used. mend_streams.wants_collection tells when to call it. */
 void mend_slots_collect(mend_streams *streams);
 
 /* Frees host memory. */

@@ -1,4 +1,4 @@
-/* What freed memory waits for: stamps gathered, compared and passed. */
+/* Stamps of freed memory: gathered, compared and passed. */
 #include "memory/waits.h"
 
 #include "base/error.h"

@@ -1,10 +1,10 @@
 /*
- * What must pass before a stretch of memory is idle: one stamp almost always, several if several
- * streams used it. Further stamps are nodes of a slab; each function that adds stamps says how many
- * nodes to reserve.
+ * The stamps that must pass before a stretch of memory is idle: one stamp almost always, several if
+ * several streams used it. Further stamps are nodes of a slab. Each function that adds stamps says
+ * how many nodes to reserve.
  *
- * Guarded by the heap's `state` lock. What is below "---- capture.c ----" reaches the driver, with
- * the pool's context current, unless its comment says otherwise.
+ * Guarded by the heap's `state` lock. Functions below "---- capture.c ----" call the driver, with
+ * the pool's context current, unless their comment says otherwise.
  */
 #ifndef MEND_MEMORY_WAITS_H
 #define MEND_MEMORY_WAITS_H
@@ -26,7 +26,7 @@ typedef union mend_waits {
     mend_wait all; /* the same: the first of all stamps, which may be idle */
 } mend_waits;
 
-/* What work on stamps needs: the fences, which tell whether a stamp has passed, and the nodes. */
+/* The environment of stamps: the fences, which tell whether a stamp has passed, and the nodes. */
 typedef struct mend_wait_env {
     mend_streams *streams;
     mend_slab *nodes;
@@ -123,7 +123,7 @@ static inline bool mend_waits_are_ready(const mend_streams *streams, const mend_
 mend_stamp mend_waits_first_blocking(const mend_streams *streams, const mend_waits *waits,
                                      uint32_t stream, uint64_t behind_wait);
 
-/* What keeps free memory from a stream: bits, several may be set. */
+/* Why a stream cannot use free memory: bits, several may be set. */
 enum {
     MEND_BLOCKED_BY_STREAMS = 1, /* work of streams may still use it */
     MEND_BLOCKED_UNTIL_WAIT =
@@ -132,8 +132,7 @@ enum {
     MEND_BLOCKED_BY_ANY = 7
 };
 
-/* What keeps memory from `stream`; 0: nothing. For MEND_STREAM_UNKNOWN: what keeps it from being
- * idle. */
+/* Why `stream` cannot use the memory, or 0. For MEND_STREAM_UNKNOWN: why it is not idle. */
 unsigned mend_waits_blocked_by(const mend_streams *streams, const mend_waits *waits,
                                uint32_t stream);
 
@@ -150,10 +149,10 @@ mend_result mend_waits_make_ready(mend_wait_env env, const mend_waits *waits, ui
 /* Closes the epochs of all stamps, so that a poll can find that they have passed. */
 mend_result mend_waits_close(mend_wait_env env, const mend_waits *waits);
 
-/* Includes these stamps in the current host waits (mend_streams_begin_host_waits). */
+/* Includes these stamps in the current CPU stalls (mend_streams_begin_host_waits). */
 void mend_waits_make_due(mend_streams *streams, const mend_waits *waits);
 
-/* Returns the nodes to the slab; the waits are idle then. */
+/* Returns the nodes to the slab. The waits are idle then. */
 static inline void mend_waits_clear(mend_wait_env env, mend_waits *waits)
 {
     while (waits->others != NULL) {
@@ -169,10 +168,10 @@ static inline void mend_waits_clear(mend_wait_env env, mend_waits *waits)
 /*
  * No driver call lists all captures. The pool finds the captures of
  *  - blocking streams, per-thread streams included: the legacy stream of their device is then
- *    unusable;
- *  - watched streams: those of graph pools that are begun;
- *  - known streams: those that a call named outside of graph pools, and did not forget.
- *    With detect_destroyed_streams (`verify`), it asks only about the stream that a call names.
+ *    unusable.
+ *  - watched streams: of graph pools that are begun.
+ *  - known streams: named by a call outside of graph pools, and not forgotten. With
+ *    detect_destroyed_streams (`verify`), it asks only about the stream that a call names.
  * It learns of any other capture only when the driver refuses an event of the context, or a wait
  * for it, which invalidates the capture.
  */
@@ -194,7 +193,7 @@ mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reac
 mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bool *is_captured);
 
 /* The same when the pool is destroyed, perhaps after its streams: of the known streams it asks only
- * those that were seen captured. */
+ * streams seen captured. */
 mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_captured);
 
 /* The graph of the capture has ended, and so has the capture of every stream that was seen in it.
@@ -206,18 +205,18 @@ void mend_streams_end_capture(mend_streams *streams, uint64_t capture);
 bool mend_streams_has_unidentified(const mend_streams *streams, uint32_t graph_pool);
 
 /* Before such a graph pool is released without a stream: asks which devices they belong to, so that
- * waits cover their work. Of streams that vanished, or may have, nobody can tell. */
+ * waits cover their work. This is unknown for streams that may have been destroyed. */
 mend_result mend_streams_identify(mend_streams *streams, uint32_t graph_pool);
 
 /* Before a graph pool is released: a stream that only its slot has seen captured gets one outside
- * of graph pools, so that no wait for the context comes into that capture. A default stream needs
- * none: the legacy stream is asked. After a failure the graph pool stays. Calls no driver. */
+ * of graph pools. So no wait for the context breaks that capture. A default stream needs none: the
+ * legacy stream is asked. After a failure the graph pool stays. Calls no driver. */
 mend_result mend_streams_keep_captured(mend_streams *streams, uint32_t graph_pool);
 
-/* Of a stream in a graph pool, in a capture: finds the other streams of the graph pool whose
- * recorded work the graph puts before what this one records next. What they freed so far is then
- * ready for it. A stream that was also used outside of captures is left out, because a graph does
- * not wait for that. Asks the driver; what it does not answer is not known. */
+/* For a stream in a capture of a graph pool: finds its other streams whose recorded work precedes
+ * the next work of this one in the graph. Memory that they freed so far is then ready for it. A
+ * stream that was also used outside of captures is left out, because a graph does not wait for
+ * that. Asks the driver. Unanswered questions stay unknown. */
 void mend_streams_learn_order(mend_streams *streams, uint32_t waiter, uint64_t capture);
 
 /* The stream will be destroyed: ends all watches of it. Does not call the driver. */
@@ -239,46 +238,45 @@ bool mend_context_poll(mend_streams *streams);
  * covers all frees made so far, with a stream or without. */
 mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, bool *recorded);
 
-/* The host waits for the oldest such event, which is recorded if there is none; or else for the
- * context. If the event has passed already, the host does not wait. MEND_ERROR_CAPTURING. */
+/* Waits for the oldest such event, which is recorded if there is none, or else for the context. If
+ * the event has passed already, the host does not wait. MEND_ERROR_CAPTURING. */
 mend_result mend_streams_wait_unfenced(mend_streams *streams, uint32_t asking);
 
-/* The host waits for all work of the pool's context, and of the contexts of other devices whose
- * streams use the memory: all earlier frees are then idle. `asking` is the stream that needs
- * memory. MEND_ERROR_CAPTURING: a capture forbids it. */
+/* Waits for all work of the pool's context, and of the contexts of other devices whose streams use
+ * the memory. All earlier frees are then idle. `asking` is the stream that needs memory.
+ * MEND_ERROR_CAPTURING: a capture forbids it. */
 mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking);
 
 /* ---- fence.c --------------------------------------------------------------------------------- */
 
 /*
- * Poll and wait need the `grow` lock too: calls in which the host waits release `state` meanwhile.
- * So do event_record and stream_wait, which block while the stream's queue is full. Afterwards
- * streams and frees may have changed.
+ * Poll and wait need the `grow` lock too: calls that stall the CPU release `state` meanwhile. So do
+ * event_record and stream_wait, which block while the stream's queue is full. Afterwards streams
+ * and frees may have changed.
  */
 
 /* Queries the oldest events of each stream. True if any has passed. */
 bool mend_streams_poll(mend_streams *streams);
 
-/* `state` was released: what the caller found before may be gone. An internal result, never
+/* `state` was released, so earlier findings of the caller may be stale. An internal result, never
  * returned to the program. */
 #define MEND_LOOK_AGAIN ((mend_result)-1)
 
 /* Makes `waiter` wait, on the device, for a stamp that has a fence. MEND_OK: it already waits for
- * it; MEND_LOOK_AGAIN: the wait was queued now. */
+ * it. MEND_LOOK_AGAIN: the wait was queued now. */
 mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_stamp stamp);
 
-/* From here on the host waits only for frees made so far, not for those that other threads make
- * during the waits: so the waits end; or, not `for_all`, only for the stamps that are made due.
- * Neither calls the driver. */
+/* From here on CPU stalls are only for frees made so far, not for later frees of other threads, so
+ * that they end. Without `for_all` they are only for stamps that are made due. Neither calls the
+ * driver. */
 void mend_streams_begin_host_waits(mend_streams *streams, bool for_all);
 void mend_streams_make_due(mend_streams *streams, mend_stamp stamp);
 
 /*
- * Closes epochs; then the host waits for the oldest fence of any stream, with or without that of
- * `asking`, the stream that needs memory. If only memory without a fence is left (freed without a
- * stream, or on a stream out of reach), the host waits for the context instead. *waited is false if
- * there was nothing to wait for. MEND_ERROR_CAPTURING: only a wait for the context is left, and a
- * capture forbids it.
+ * Closes epochs, then waits for the oldest fence of any stream, with or without `asking`, the
+ * stream that needs memory. If only memory without a fence is left (freed without a stream, or on a
+ * stream out of reach), it waits for the context. *waited is false if there was nothing to wait
+ * for. MEND_ERROR_CAPTURING: only a wait for the context is left, and a capture forbids it.
  */
 mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, bool with_asking,
                                      bool *waited);
@@ -287,26 +285,26 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, boo
  * wait for calls that use it (mend_streams_await_calls). MEND_ERROR_CAPTURING. */
 mend_result mend_streams_forget(mend_streams *streams, uint32_t stream);
 
-/* Waits for calls of other threads that use the stream; releases `lock`, the heap's `state`,
+/* Waits for calls of other threads that use the stream. Releases `lock`, the heap's `state`,
  * meanwhile. */
 void mend_streams_await_calls(mend_streams *streams, uint32_t stream, mend_mutex *lock);
 
 /* ---- foreign.c ------------------------------------------------------------------------------- */
 
 /* Once there is a stream of another device, memory without an event of its stream waits for several
- * contexts: the pool's own, and those of the devices whose streams it has seen, and keeps open. */
+ * contexts: the pool's own, and the open contexts of all devices whose streams the pool has
+ * seen. */
 
-/* Decides whether the pool serves a stream whose identity is known: it serves streams of the pool's
- * context, of another device's primary context (which it opens and keeps open), and of green
- * contexts of these. If the result is not OK, *call is the refused driver call, and nothing
- * changed. */
+/* Decides whether the pool serves an identified stream: of the pool's context, of another device's
+ * primary context (which stays open), or of green contexts of these. If the result is not OK, *call
+ * is the refused driver call, and nothing changed. */
 mend_status mend_foreign_admit(mend_streams *streams, const mend_stream_info *info,
                                bool *is_admitted, mend_driver_call *call);
 
 /* The same for a device whose streams the driver does not identify. Errors of device_open. */
 mend_status mend_foreign_admit_device(mend_streams *streams, int device);
 
-/* Makes a context current until it is left; the pool's own is so already. */
+/* Makes a context current until it is left. The pool's own is so already. */
 mend_answer mend_foreign_enter(const mend_streams *streams, mend_context context);
 void mend_foreign_leave(const mend_streams *streams, mend_context context);
 
@@ -314,8 +312,8 @@ void mend_foreign_leave(const mend_streams *streams, mend_context context);
  * captured. Answers of stream_get_info and context_push. */
 mend_answer mend_foreign_find_capture(const mend_streams *streams, bool *is_captured);
 
-/* The host waits for all work of the pool's context and of the others. Releases `state` meanwhile.
- * *waits: number of contexts waited for, also if a later one fails. */
+/* Waits for all work of the pool's context and of the others. Releases `state` meanwhile. *waits:
+ * number of contexts waited for, also if a later one fails. */
 mend_answer mend_foreign_synchronize(const mend_streams *streams, uint64_t *waits);
 
 /* Records an event of the context with this number for all work queued there. Releases `state`
@@ -330,7 +328,7 @@ mend_status mend_foreign_close(mend_streams *streams);
 /* An event of the context, kept or new. */
 mend_result mend_streams_take_event(mend_streams *streams, mend_context context, mend_event *event);
 
-/* Keeps an event for reuse; destroys it if it is of a green context. */
+/* Keeps an event for reuse. Destroys it if it is of a green context. */
 void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_context context);
 
 /* Records an event for the open epoch of the stream, if the epoch has frees. Does nothing for a

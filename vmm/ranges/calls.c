@@ -72,7 +72,7 @@ mend_result mend_range_get_info(mend_range *range, mend_range_info *info)
     return MEND_OK;
 }
 
-/* Checks what names pages of a range, and finds the order of the stream. */
+/* Checks the pages of a range, and finds the order of the stream. */
 static mend_result check_bytes(const char *call, mend_range *range, uint64_t offset_bytes,
                                uint64_t size_bytes, mend_stream stream)
 {
@@ -121,7 +121,7 @@ static mend_part pages_around(mend_range *range, uint64_t offset_bytes, uint64_t
                        range->address + (last + 1) * page};
 }
 
-/* The pages that hold nothing but these bytes; behind what was asked for there is nothing. */
+/* The pages that hold only these bytes. Bytes beyond the requested size do not count. */
 static mend_part pages_inside(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes)
 {
     const uint64_t page = range->page_bytes;
@@ -146,7 +146,7 @@ static int compare_parts(const void *first, const void *second)
     return mend_compare_u64(((const mend_part *)first)->from, ((const mend_part *)second)->from);
 }
 
-/* Sorts the parts, and joins those of one range that meet. Returns how many are left. */
+/* Sorts the parts, and joins touching parts of one range. Returns how many are left. */
 static size_t join_parts(mend_part *parts, size_t count)
 {
     size_t left = 1;

@@ -1,6 +1,6 @@
 /*
  * One try to commit pages of ranges, with the memory there is: where it is still mapped, from empty
- * chunks that are moved, by creation. The ladder makes more memory free (alloc/ladder.h).
+ * chunks that are moved, by creation. The fallback chain makes more memory free (alloc/ladder.h).
  */
 #include <stdlib.h>
 
@@ -8,13 +8,13 @@
 #include "map/map.h"
 #include "ranges/ranges.h"
 
-/* The most plans for one gap: one may lack room under the limit or the device, the driver may
- * refuse the next one, because others took memory meanwhile, and the last one knows that. */
+/* The most plans for one gap: one may exceed the limit or the device. The driver may refuse the
+ * next one because others took memory. The last one knows that. */
 enum { PLANS = 3 };
 
 /* ---- where all pages are mapped ------------------------------------------------------------- */
 
-/* The run around a page that is not committed; NULL: part of the page is not mapped, or pinned free
+/* The run around a page that is not committed. NULL: part of the page is not mapped, or pinned free
  * memory that a compaction claimed. */
 static mend_run *run_of(const mend_heap *heap, const mend_range *range, uint64_t address)
 {
@@ -107,8 +107,8 @@ static bool has_addresses(const mend_heap *heap, const mend_part *part)
     return gap.size_bytes == 0;
 }
 
-/* Carries a plan out, if there is one. If the limit forbids what it creates, chunks that fit no
- * page are given back, so that others can be created; *goes_on: there may be a plan now. */
+/* Carries a plan out, if there is one. If the limit forbids new chunks, chunks that fit no page are
+ * released, so that others can be created. *goes_on: there may be a plan now. */
 static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool is_found,
                               mend_plan *plan, mend_offer *offer, bool *goes_on)
 {
@@ -179,7 +179,7 @@ static mend_outcome clear_gaps(mend_heap *heap, const mend_request *request, con
     return heap->retire.lacked_nodes ? mend_outcome_without_host_memory() : MEND_NOTHING;
 }
 
-/* All gaps are cleared before the first is filled: what cannot be had costs no memory. */
+/* All gaps are cleared before the first is filled, so that a failed commit costs no memory. */
 mend_outcome mend_parts_commit(mend_heap *heap, const mend_request *request, bool maps)
 {
     if (!maps) {
@@ -212,15 +212,15 @@ mend_outcome mend_parts_commit(mend_heap *heap, const mend_request *request, boo
 /* ---- plans at a fixed address ---------------------------------------------------------------- */
 
 /*
- * Plans at a fixed address: which empty chunks to map into a gap of a range, and what to create for
- * the rest. No chunk crosses the border of a page, so that the decommit of a page sets free just
- * the chunks below it.
+ * Plans at a fixed address: which empty chunks to map into a gap of a range, and which to create
+ * for the rest. No chunk crosses the border of a page, so that the decommit of a page sets free
+ * just the chunks below it.
  */
 
 struct mend_offered {
     uint64_t size_bytes;
     uint64_t from;  /* the number of the chunk at which the search goes on */
-    uint64_t first; /* of the first that the last plan picked; USED_UP: none */
+    uint64_t first; /* of the first that the last plan picked. USED_UP: none */
 };
 
 enum { FIRST_CAPACITY = 16 };
@@ -267,9 +267,9 @@ static bool gather(mend_heap *heap, uint64_t page_bytes, mend_offer *offer)
     return offer->is_gathered;
 }
 
-/* The next chunk of one size that the plan may use; NULL: none. What is passed over is not looked
- * at again for later gaps: chunks in the pages of the request, most of which earlier gaps moved
- * there, and those that are not ready. */
+/* The next chunk of one size that the plan may use. NULL: none. Skipped chunks stay skipped for
+ * later gaps: chunks in the pages of the request, most of which earlier gaps moved there, and
+ * chunks that are not ready. */
 static mend_chunk *next_of(mend_heap *heap, const mend_request *request, const mend_plan *plan,
                            struct mend_offered *size)
 {

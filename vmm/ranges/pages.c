@@ -1,5 +1,5 @@
 /*
- * Changes of committed pages (ranges/ranges.h). Nothing here calls the driver; after the nodes are
+ * Changes of committed pages (ranges/ranges.h). Nothing here calls the driver. After the nodes are
  * reserved nothing fails.
  */
 #include "ranges/ranges.h"
@@ -36,8 +36,8 @@ bool mend_range_reserve_commit(mend_heap *heap, const mend_parts *parts)
     return mend_layout_reserve_these(heap, &nodes);
 }
 
-/* Each page keeps its span, and neighbours are one run; over frozen chunks it is cut at their
- * edges. It has the stamp of what its memory waited for. */
+/* Each page keeps its span, and neighbours are one run. Over frozen chunks it is cut at their
+ * edges. It has the stamp of its memory. */
 bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t from,
                                  uint64_t end)
 {

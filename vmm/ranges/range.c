@@ -21,7 +21,7 @@ static mend_result not_given_back(const mend_heap *heap, const mend_chunk *chunk
                         (unsigned long long)chunk->address);
 }
 
-/* Waits for copies of a wake that failed, which may write to what it woke. */
+/* Waits for copies of a failed wake, which may write to its chunks. */
 static mend_result end_copies(mend_heap *heap)
 {
     mend_driver_scope scope;
@@ -75,7 +75,7 @@ static mend_result make_way(mend_heap *heap, const mend_parts *pages)
                : result;
 }
 
-/* What the core is to know of them. */
+/* The hooks of ranges for the core. */
 static mend_pages known_of(const mend_parts *parts)
 {
     mend_pages pages = {.commit = mend_parts_commit,
@@ -115,7 +115,7 @@ mend_result mend_heap_commit(mend_heap *heap, const mend_parts *parts, mend_stre
     return result;
 }
 
-/* The stream is found and the nodes are reserved, which may fail; then page after page is freed,
+/* The stream is found and the nodes are reserved, which may fail. Then page after page is freed,
  * which cannot. Fences come last, because they release `state`. */
 mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
                                mend_stream stream)

@@ -5,15 +5,15 @@
  * in the set of empty ones, and any request may move them elsewhere. Until then the page is still
  * mapped, and is committed again without a driver call. Invariants, checked by the validation:
  *  - each range has one reservation of `range_space`, which may be borrowed from the addresses of
- *    blocks, and nothing else is mapped there. A range is closed, or the program has it;
- *  - a chunk of the zone lies inside one page of one range;
+ *    blocks, and nothing else is mapped there. A range is closed, or the program has it.
+ *  - a chunk of the zone lies inside one page of one range.
  *  - the live spans of the zone are exactly the committed pages, each of one page, which the page
- *    table of its range names. So a chunk there is live as a whole, or empty;
- *  - a chunk there may sleep (memory/chunk.h). A page sleeps as far as
- *    its chunks do, and stays committed. Decommitted, a sleeping chunk is claimed, and in the way
- *    of a commit, until it is collected; then nothing is mapped at its addresses;
- *  - a closed range has no committed pages, and something is mapped in it;
- *  - what is owed of ranges are the closed ones.
+ *    table of its range names. So a chunk there is live as a whole, or empty.
+ *  - a chunk there may sleep (memory/chunk.h). A page sleeps as far as its chunks do, and stays
+ *    committed. Decommitted, a sleeping chunk is claimed, and in the way of a commit, until it is
+ *    collected. Then nothing is mapped at its addresses.
+ *  - a closed range has no committed pages, and something is mapped in it.
+ *  - the deferred work of ranges is closed ranges.
  */
 #include "ranges/ranges.h"
 
@@ -164,8 +164,8 @@ void mend_ranges_clear(mend_heap *heap)
     }
 }
 
-/* If the driver has no addresses left, those of the pool that nothing uses go back first, or are
- * borrowed; then those of idle chunks, which any address serves. */
+/* If the driver has no addresses left, unused addresses of the pool are freed first, or borrowed.
+ * Then addresses of idle chunks, which can move. */
 static mend_result place(mend_heap *heap, mend_range *range)
 {
     enum { AT_ONCE, WITHOUT_EMPTY, WITHOUT_IDLE, WAYS };
@@ -235,7 +235,7 @@ void mend_ranges_close(mend_heap *heap, mend_range *range)
     mend_owe(&heap->chunks.owing, &range->owed, MEND_OWED_RANGE, range->address);
 }
 
-/* Its idle memory is unmapped; when nothing is left there, its addresses go back. */
+/* Its idle memory is unmapped. When it is empty, its addresses are freed. */
 void mend_ranges_settle(mend_heap *heap, mend_owed *owed, uint32_t asking)
 {
     mend_range *range = MEND_CONTAINER_OF(owed, mend_range, owed);
@@ -247,7 +247,7 @@ void mend_ranges_settle(mend_heap *heap, mend_owed *owed, uint32_t asking)
     }
 }
 
-/* Number of committed pages that lack their mapping after a sleep that failed. */
+/* Number of committed pages without a mapping after a failed sleep. */
 static uint64_t unmapped_pages(const mend_heap *heap)
 {
     uint64_t count = 0;

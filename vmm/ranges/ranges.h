@@ -1,4 +1,4 @@
-/* Growable ranges: their pages, and what a page can be. Guarded by the heap's `state` lock. */
+/* Growable ranges: their pages, and the states of a page. Guarded by the heap's `state` lock. */
 #ifndef MEND_RANGES_RANGES_H
 #define MEND_RANGES_RANGES_H
 
@@ -14,14 +14,14 @@ struct mend_range {
     struct mend_pool *pool; /* for the calls of mend_range.h */
     uint64_t address;
     uint64_t size_bytes;      /* a multiple of page_bytes */
-    uint64_t requested_bytes; /* what the program asked for: the last page may be a part */
+    uint64_t requested_bytes; /* requested by the program: the last page may be a part */
     uint64_t page_bytes;
     uint64_t committed_bytes;
     mend_chunk_sums sums; /* of its chunks: committed pages, and free memory */
     uint64_t tag;
-    uint64_t sleep_tag; /* of pages that are committed without one of the thread; 0: none */
+    uint64_t sleep_tag; /* of pages that are committed without a thread's tag. 0: none */
     bool is_closed;
-    mend_span *pages[]; /* the live span of each page; NULL: not committed */
+    mend_span *pages[]; /* the live span of each page. NULL: not committed */
 };
 
 void mend_ranges_init(mend_heap *heap);
@@ -42,10 +42,10 @@ static inline uint64_t mend_ranges_count(const mend_heap *heap)
     return heap->ranges.by_address.count - heap->chunks.owing.count[MEND_OWED_RANGE];
 }
 
-/* The range that contains an address; NULL: none. */
+/* The range that contains an address. NULL: none. */
 mend_range *mend_range_at(const mend_heap *heap, uint64_t address);
 
-/* The live span of the committed page that contains an address; NULL: none. */
+/* The live span of the committed page that contains an address. NULL: none. */
 mend_span *mend_range_page_at(const mend_heap *heap, uint64_t address);
 
 static inline uint64_t mend_range_end(const mend_range *range)
@@ -77,7 +77,7 @@ typedef struct mend_part {
     uint64_t end;
 } mend_part;
 
-/* The pages of one request, in the order of their addresses; no part meets another. */
+/* The pages of one request, in the order of their addresses. No part meets another. */
 typedef struct mend_parts {
     const mend_part *items;
     size_t count; /* at least 1 */
@@ -103,7 +103,7 @@ uint64_t mend_parts_missing_bytes(const mend_pages *pages);
 /* Bytes from `from` to `end`, both at pages, that are not committed. */
 uint64_t mend_range_missing_bytes(const mend_range *range, uint64_t from, uint64_t end);
 
-/* The first frozen chunk from `from` to `end` that belongs to no committed page; NULL: none. O(1)
+/* The first frozen chunk from `from` to `end` that belongs to no committed page. NULL: none. O(1)
  * while nothing is frozen. */
 const mend_chunk *mend_range_find_frozen(const mend_heap *heap, const mend_range *range,
                                          uint64_t from, uint64_t end);
@@ -123,9 +123,8 @@ mend_range_gap mend_range_next_gap(const mend_heap *heap, const mend_range *rang
 
 /* ---- pages.c --------------------------------------------------------------------------------- */
 
-/* Reserves nodes to commit those of the pages that are not committed, as far as they are mapped
- * now, and to decommit those that are. O(pages, and what their memory
- * waits for). False if malloc fails. */
+/* Reserves nodes to commit mapped pages that are not committed, and to decommit committed ones.
+ * O(pages and waits of their memory). False if malloc fails. */
 bool mend_range_reserve_commit(mend_heap *heap, const mend_parts *parts);
 bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t from,
                                  uint64_t end);
@@ -140,11 +139,11 @@ typedef struct mend_page_stretch {
     uint64_t end;
 } mend_page_stretch;
 
-/* The live page is the next one; and there is none any more. */
+/* The live page is the next one, and there is none any more. */
 void mend_range_note_page(mend_heap *heap, mend_page_stretch *stretch, const mend_span *page);
 void mend_range_note_last(mend_heap *heap, mend_page_stretch *stretch);
 
-/* Commits a page that is free memory in a run; the span keeps the waits of its memory. */
+/* Commits a page that is free memory in a run. The span keeps the waits of its memory. */
 void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_stream stream);
 
 /* Makes a committed page free memory again, which is idle after the waits of its span. */
@@ -152,17 +151,16 @@ void mend_range_free_page(mend_heap *heap, mend_range *range, size_t page);
 
 /* ---- range.c --------------------------------------------------------------------------------- */
 
-/* Commits the pages, in one step under `state`. The caller holds it; it may be released before.
- * Errors as mend_ladder_climb; then no page is committed that was not. */
+/* Commits the pages, in one step under `state`. The caller holds it. It may be released before.
+ * Errors as mend_ladder_climb. Then no page is committed that was not. */
 mend_result mend_heap_commit(mend_heap *heap, const mend_parts *parts, mend_stream stream);
 
-/* Makes the committed ones among the pages free memory, after the work queued so far on the stream
- * and on those that were recorded. As above. Errors as mend_free, or
- * MEND_ERROR_OUT_OF_HOST_MEMORY: nothing changed. */
+/* Makes the committed pages free memory, after the work queued so far on the stream and on recorded
+ * streams. As above. Errors as mend_free, or MEND_ERROR_OUT_OF_HOST_MEMORY: nothing changed. */
 mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
                                mend_stream stream);
 
-/* Declares that a stream uses the committed ones among the pages. As above; errors as
+/* Declares that a stream uses the committed ones among the pages. As above. Errors as
  * mend_record_stream. */
 mend_result mend_heap_record_range(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
                                    mend_stream stream);
@@ -175,8 +173,8 @@ mend_result mend_heap_destroy_range(mend_heap *heap, mend_range *range, mend_str
 /* ---- commit.c -------------------------------------------------------------------------------- */
 
 /*
- * The request has pages. What a try maps and cannot commit stays free memory, which a later try
- * finds; no page is committed before all are.
+ * The request has pages. Memory that a try maps and cannot commit stays free memory, which a later
+ * try finds. No page is committed before all are.
  */
 
 /* mend_pages.commit. */
@@ -185,8 +183,8 @@ mend_outcome mend_parts_commit(mend_heap *heap, const mend_request *request, boo
 /* ---- commit.c -------------------------------------------------------------------------------- */
 
 /* The sizes of empty chunks, and how far the gaps of one try have looked at the chunks of each. So
- * all gaps together look at a chunk once. A chunk that becomes empty meanwhile may be missed: the
- * climb searches again after a free. {0}: nothing is looked at yet. */
+ * all gaps together look at a chunk once. A chunk that becomes empty meanwhile may be missed, but
+ * the request searches again after a free. {0}: nothing is looked at yet. */
 typedef struct mend_offer {
     struct mend_offered *sizes;
     size_t count;
@@ -197,7 +195,7 @@ typedef struct mend_offer {
 /* Frees host memory, and begins again. Call it after a plan that failed. */
 void mend_offer_clear(mend_offer *offer);
 
-/* Offers again what the last plan picked: it is not carried out. */
+/* Offers the chunks of the last plan again, which is not carried out. */
 void mend_offer_again(mend_offer *offer);
 
 /* Finds a plan for the gap, or for as much of its beginning as one plan can have. Uses nothing that

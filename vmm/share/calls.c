@@ -10,14 +10,14 @@
 
 /* ---- import ---------------------------------------------------------------------------------- */
 
-/* What an import has fetched so far. */
+/* The chunks that an import has fetched so far. */
 typedef struct fetching {
     const mend_driver *driver;
     uint64_t page_bytes;
     mend_import_name name;
     mend_imported *import;
     size_t taken;
-    mend_status refused; /* the driver's refusal of a chunk; or OK */
+    mend_status refused; /* the driver's refusal of a chunk, or OK */
 } fetching;
 
 static mend_result begin(void *context, const mend_fetched *all)
@@ -37,8 +37,8 @@ static mend_result begin(void *context, const mend_fetched *all)
     return MEND_OK;
 }
 
-/* What the driver's refusal to import means. That of a file says nothing; a fabric handle may be of
- * another IMEX channel, or name nothing any more. */
+/* The result of a refused import. For a file the code says nothing. A fabric handle may be of
+ * another IMEX channel, or stale. */
 static mend_result meaning_of(mend_status refused, int share_type)
 {
     if (mend_status_is_fatal(refused)) {
@@ -74,7 +74,7 @@ static const char *words_of(mend_result result)
     }
 }
 
-/* The next chunk, by what `shared` points at. */
+/* The next chunk, by the file or handle at `shared`. */
 static mend_result take_chunk(fetching *f, const void *shared, int share_type, uint64_t size_bytes)
 {
     mend_imported_chunk *chunk = &f->import->chunks[f->taken];
@@ -105,7 +105,7 @@ static mend_result take(void *context, int file, uint64_t size_bytes)
     return take_chunk(context, &file, MEND_SHARE_FILE_DESCRIPTOR, size_bytes);
 }
 
-/* Gives back what was fetched and is not needed. */
+/* Releases fetched chunks that are not needed. */
 static void discard(mend_pool *pool, fetching *f)
 {
     if (f->taken == 0) {
@@ -176,7 +176,7 @@ static bool use_again(mend_pool *pool, const mend_import_name *name, void **poin
     return import != NULL;
 }
 
-/* Maps what was fetched, unless another thread has imported the same meanwhile. */
+/* Maps the fetched chunks, unless another thread has imported the same meanwhile. */
 static mend_result map(mend_pool *pool, fetching *f, void **pointer, uint64_t *size_bytes)
 {
     MEND_TRY(mend_pool_enter_all(pool));
@@ -192,7 +192,7 @@ static mend_result map(mend_pool *pool, fetching *f, void **pointer, uint64_t *s
     return mend_pool_leave_all(pool, result);
 }
 
-/* What a token says: by which kind, and under which name the pool knows the import. */
+/* The contents of a token: the kind, and the name by which the pool knows the import. */
 typedef struct token_read {
     bool by_fabric;
     mend_token_content content; /* of a socket's */
@@ -222,7 +222,7 @@ static mend_result read_token(const void *token, size_t token_bytes, token_read 
 
 /* The pool is asked twice whether it has the import: before the exporter is, and when all chunks
  * have come, because another thread may have imported the same meanwhile. In between no lock is
- * held. What was fetched and is not mapped goes back. */
+ * held. Releases fetched chunks that are not mapped. */
 mend_result mend_import(mend_pool *pool, const void *token, size_t token_bytes, void **pointer,
                         uint64_t *size_bytes)
 {
@@ -251,7 +251,7 @@ mend_result mend_import(mend_pool *pool, const void *token, size_t token_bytes, 
 
 /* ---- close ----------------------------------------------------------------------------------- */
 
-/* The stamp behind which the mapping is idle. Without a stream the host waits, and the mapping is
+/* The stamp behind which the mapping is idle. Without a stream the CPU waits, and the mapping is
  * idle now. */
 static mend_result find_end(mend_heap *heap, mend_order order, uint64_t all_bytes,
                             mend_stamp *stamp, uint32_t *asking)
@@ -304,8 +304,8 @@ mend_result mend_import_close(mend_pool *pool, void *pointer, mend_stream stream
                                          : close_last(heap, import, order));
 }
 
-/* Whether the pages are all committed. What is exported already must be one export that has all of
- * them. */
+/* Whether the pages are all committed. Pages that are exported already must be in one export that
+ * has all of them. */
 static mend_result check_pages(const mend_heap *heap, const mend_extent *pages)
 {
     const mend_range *range = pages->range;
@@ -350,8 +350,8 @@ static mend_result find_pages(const mend_heap *heap, mend_range *range, uint64_t
     return MEND_OK;
 }
 
-/* What an export of `size_bytes` from the pointer on is of. Of a range one page at least: 0 names
- * a pointer alone. */
+/* The block or pages of an export of `size_bytes` from the pointer on. Of a range one page at
+ * least: 0 names a pointer alone. */
 static mend_result find_what(mend_heap *heap, const void *pointer, uint64_t size_bytes,
                              mend_extent *what)
 {
@@ -378,8 +378,8 @@ static mend_result find_what(mend_heap *heap, const void *pointer, uint64_t size
     return MEND_OK;
 }
 
-/* What lies there, and the size of its token; exports it if that fits, or fails if the caller does
- * not ask for the size. */
+/* Finds the block or pages, and the size of its token. Exports it if that fits, or fails if the
+ * caller does not ask for the size. */
 static mend_result export_it(mend_pool *pool, const void *pointer,
                              const mend_export_options *options, void *token, size_t capacity_bytes,
                              size_t *token_bytes, uint64_t *offset_bytes)

@@ -1,12 +1,11 @@
 /*
  * Exports: live blocks, and committed pages of a range, that other processes can import, by file,
  * by fabric handles, or in both ways. Invariants, checked by the validation:
- * - an export is of one live block, or of committed pages that follow each other, which are marked;
- *   what is marked has one export;
- * - the chunks that hold what is exported are pinned once for it, and count it in each of its
- *   ways;
+ * - an export is of one live block, or of committed pages that follow each other, which are marked,
+ *   and have one export.
+ * - the chunks of an export are pinned once for it, and count it in each of its ways.
  * - a chunk has a file exactly while it counts an export by file, and a fabric handle if it counts
- *   an export by fabric handles;
+ *   an export by fabric handles.
  * - an export by file is published, in the number of its chunks and with their files.
  */
 #include "alloc/users.h"
@@ -30,7 +29,7 @@ typedef struct exported {
 
 MEND_TREE_ORDER(compare_addresses, exported, by_address, what.address);
 
-/* Visits the chunks that hold what is, or will be, exported. */
+/* Visits the chunks of an export, or of a future one. */
 #define CHUNKS_OF_EACH(type, chunk, heap, what)                                                    \
     MEND_CHUNKS_EACH(type, chunk, heap, (what)->address, end_of(what))
 
@@ -44,7 +43,7 @@ static uint64_t end_of(const mend_extent *what)
     return what->address + what->size_bytes;
 }
 
-/* The export of what lies at an address; NULL: it is not exported. */
+/* The export of the memory at an address. NULL: none. */
 static exported *find(const mend_heap *heap, uint64_t address)
 {
     exported key = {.what = {.address = address}};
@@ -75,7 +74,7 @@ static size_t count_chunks(const mend_heap *heap, const mend_extent *what)
     return count;
 }
 
-/* What is exported begins in the mapping of its first chunk. */
+/* An export begins in the mapping of its first chunk. */
 static exported *make(const mend_heap *heap, const mend_extent *what)
 {
     const size_t count = count_chunks(heap, what);
@@ -214,8 +213,8 @@ static void publish(const mend_heap *heap, exported *export)
     mend_share_publish(&export->published);
 }
 
-/* In a further way if *added is the export already. What can fail comes first: files or handles of
- * the chunks, and the pin; then the block is marked, and importers may ask for it. */
+/* In a further way if *added is the export already. The steps that can fail come first: files or
+ * handles of the chunks, and the pin. Then the block is marked, and importers may ask for it. */
 static mend_result add(mend_heap *heap, const mend_extent *what, mend_export_way way,
                        exported **added)
 {
@@ -351,7 +350,7 @@ uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_ex
     return count;
 }
 
-/* The chunks of an export are those that hold the block, with what other processes need. */
+/* The chunks of an export hold the block, and have handles for other processes. */
 static bool names_its_chunks(const mend_heap *heap, const exported *export)
 {
     const bool is_by_file = export->is_in[MEND_EXPORT_BY_FILE];
@@ -369,7 +368,7 @@ static bool names_its_chunks(const mend_heap *heap, const exported *export)
            is_by_file == (export->published.number != 0) && export->published.all.count == count;
 }
 
-/* The spans that are marked for it: the block, or each page; 0: one is not. */
+/* The spans that are marked for it: the block, or each page. 0: one is not. */
 static uint64_t count_marked(const mend_extent *what)
 {
     uint64_t count = 0;

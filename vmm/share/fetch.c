@@ -18,7 +18,7 @@ typedef struct conversation {
     const mend_token_content *token;
     int socket;
     uint64_t end_ms;  /* when the patience ends */
-    mend_fetched all; /* what the first message says of the chunks */
+    mend_fetched all; /* number and sizes of the chunks, from the first message */
     uint64_t taken;   /* chunks, */
     uint64_t taken_bytes;
 } conversation;
@@ -113,8 +113,8 @@ static void close_files(const batch *got)
     }
 }
 
-/* The system puts no more in there than has room, and so has `got`. False: the process has no
- * number left for one; it is -1. */
+/* The system puts no more in there than fits, and so does `got`. False: the process has no number
+ * left for one. It is -1. */
 static_assert(sizeof(mend_share_files) - CMSG_LEN(0) == sizeof(((batch *)0)->files), "no padding");
 static bool collect_files(struct msghdr *message, batch *got)
 {
@@ -171,7 +171,7 @@ static mend_result is_confused(const conversation *talk)
     return unreachable(talk, "answers what it was not asked for");
 }
 
-/* What the first message says of all of them. */
+/* The first message, about all chunks. */
 static mend_result begin(conversation *talk, const mend_fetched *all, const mend_share_taker *taker)
 {
     if (all->count == 0) {

@@ -5,9 +5,9 @@
  * moved, given to requests or counted as reserved. A handle that the driver does not take back is
  * offered again later, so that the exporter's memory does not stay in use for it. Invariants,
  * checked by the validation:
- * - the mappings of an import follow each other, and take their addresses;
- * - an import is in both trees, and is used at least once; only one that is closed is in none;
- * - just the imports with a handle owe it.
+ * - the mappings of an import follow each other, and take their addresses.
+ * - an import is in both trees, and is used at least once. Only one that is closed is in none.
+ * - deferred releases are exactly the imports with a handle.
  */
 #include "alloc/heap.h"
 #include "map/map.h"
@@ -67,7 +67,8 @@ void mend_imports_clear(mend_heap *heap)
     }
 }
 
-/* Those that the driver does not take back are owed. A closed import ends with its last one. */
+/* Handles that the driver refuses to release are deferred work. A closed import ends with its last
+ * one. */
 static void release_handles(mend_heap *heap, mend_imported *import)
 {
     bool are_left = false;
@@ -125,8 +126,7 @@ mend_imported *mend_imports_find_address(const mend_heap *heap, uint64_t address
 
 /* ---- mapping --------------------------------------------------------------------------------- */
 
-/* Finds addresses. Those of reservations in which nothing is left go back first, if the driver has
- * no others. */
+/* Finds addresses. Empty reservations are freed first, if the driver has no other addresses. */
 static mend_result place(mend_heap *heap, mend_imported *import)
 {
     mend_space *space = &heap->space;
@@ -152,7 +152,7 @@ static mend_result place(mend_heap *heap, mend_imported *import)
                : result;
 }
 
-/* Maps chunk after chunk; *mapped counts those that are mapped, also after a failure. */
+/* Maps chunk after chunk. *mapped counts the mapped ones, also after a failure. */
 static mend_result map_all(mend_heap *heap, const mend_imported *import, size_t *mapped)
 {
     uint64_t address = import->mapped_at;
@@ -184,7 +184,7 @@ static void retire_first(mend_heap *heap, const mend_imported *import, size_t co
     }
 }
 
-/* What the driver does not unmap retires, and is unmapped later. */
+/* A mapping that the driver refuses to unmap retires, and is unmapped later. */
 static void unmap_first(mend_heap *heap, const mend_imported *import, size_t count)
 {
     uint64_t bytes = 0;
@@ -224,7 +224,7 @@ static void enter(mend_heap *heap, mend_imported *import)
 }
 
 /* Addresses are chosen, the chunks are mapped there, and only then the import is in the heap, takes
- * the addresses, and needs its handles no more. Before that a failure unmaps what is mapped. */
+ * the addresses, and needs its handles no more. Before that a failure unmaps all chunks. */
 static mend_result map_in_scope(mend_heap *heap, mend_imported *import)
 {
     size_t mapped = 0;

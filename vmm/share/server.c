@@ -1,4 +1,4 @@
-/* The exporter's side: what the process exports, and the thread that hands it out. */
+/* The exporter's side: the exports of the process, and the thread that serves them. */
 #include "share/share.h"
 
 #include <dlfcn.h>
@@ -35,7 +35,7 @@ static void dismiss(mend_share_visitor *visitor)
     *visitor = (mend_share_visitor){0};
 }
 
-/* Whether the visitor has said what it asks for. One that says anything else is dismissed. */
+/* Whether the visitor has sent its request. One that says anything else is dismissed. */
 static bool hear(const mend_process_shares *shares, mend_share_visitor *visitor)
 {
     mend_share_request request;
@@ -131,7 +131,7 @@ static mend_share_visitor *free_place(mend_process_shares *shares)
     return NULL;
 }
 
-/* Takes in those who wait, as far as there are places. False: the process has no file descriptor
+/* Accepts waiting visitors, as far as there are places. False: the process has no file descriptor
  * for one. */
 static bool let_in(mend_process_shares *shares, uint64_t now_ms)
 {
@@ -153,7 +153,7 @@ static bool let_in(mend_process_shares *shares, uint64_t now_ms)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* What the thread waits for, and for how long. */
+/* The events that the thread waits for, and for how long. */
 static nfds_t gather(mend_process_shares *shares, bool accepts, struct pollfd *asked, int *pause_ms)
 {
     nfds_t count = 0;
@@ -222,7 +222,7 @@ static int open_listener(const unsigned char name[MEND_SHARE_NAME_BYTES])
     return listener;
 }
 
-/* The caller holds the mutex. Returns what the system refused; NULL: nothing. */
+/* The caller holds the mutex. Returns the call that the system refused, or NULL. */
 static const char *open_all(mend_process_shares *shares)
 {
     if (!draw(shares->name, sizeof(shares->name)) || !draw(&shares->key, sizeof(shares->key))) {

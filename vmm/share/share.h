@@ -1,6 +1,6 @@
 /*
- * What passes between processes: exported blocks, their descriptions, the exporter's thread, and
- * the importer's side; and pins, which keep a mapping.
+ * Memory shared between processes: exported blocks, their descriptions, the exporter's thread, and
+ * the importer's side, and pins, which keep a mapping.
  */
 #ifndef MEND_SHARE_SHARE_H
 #define MEND_SHARE_SHARE_H
@@ -45,7 +45,7 @@ static_assert(sizeof(mend_token_content) == sizeof(mend_export_token),
 /* Whether it has sense: the block lies in the chunks, which are at most 2^20, of 2^60 bytes. */
 bool mend_fetched_is_sound(const mend_fetched *all);
 
-/* What an importer sends first. */
+/* The first message of an importer. */
 typedef struct mend_share_request {
     uint64_t mark;
     uint64_t key;
@@ -84,11 +84,11 @@ socklen_t mend_share_address(const unsigned char name[MEND_SHARE_NAME_BYTES],
 /* Whether the process at the other end runs as this one's user. */
 bool mend_share_is_of_this_user(int connected);
 
-/* What a description begins with. */
+/* The head of a description. */
 typedef struct mend_description {
     uint64_t mark;
     uint64_t description_bytes; /* all of it */
-    uint64_t number;            /* of the export in its process; never 0 */
+    uint64_t number;            /* of the export in its process. Never 0 */
     mend_fetched all;
     uint64_t check; /* of all other bytes */
 } mend_description;
@@ -103,12 +103,12 @@ typedef struct mend_described_chunk {
 size_t mend_description_size(size_t count);
 
 /* Writes a description, part by part: each chunk, then the beginning, whose mark, size and check
- * are filled in here. `bytes` has room for mend_description_size(head->all.count). */
+ * are filled in here. `bytes` holds mend_description_size(head->all.count). */
 void mend_description_write_chunk(void *bytes, size_t at, const mend_described_chunk *chunk);
 void mend_description_write_head(void *bytes, const mend_description *head);
 
-/* NULL: the bytes are a sound description, and *head is its beginning. Otherwise what is wrong with
- * them, behind "the description". Reads no byte behind `size_bytes`. */
+/* NULL: the bytes are a sound description, and *head is its beginning. Otherwise the fault, which
+ * follows "the description". Reads no byte behind `size_bytes`. */
 const char *mend_description_read(const void *bytes, size_t size_bytes, mend_description *head);
 
 /* A chunk of a sound description. */
@@ -116,8 +116,8 @@ mend_described_chunk mend_description_chunk(const void *bytes, size_t at);
 
 /* ---- fetch.c --------------------------------------------------------------------------------- */
 
-/* Who takes the chunks. `begin` is called once, then `take` for each chunk in order, which does not
- * keep the file. A result that is not MEND_OK ends the conversation. */
+/* The receiver of the chunks. `begin` is called once, then `take` for each chunk in order, which
+ * does not keep the file. A result that is not MEND_OK ends the conversation. */
 typedef struct mend_share_taker {
     mend_result (*begin)(void *context, const mend_fetched *all);
     mend_result (*take)(void *context, int file, uint64_t size_bytes);
@@ -137,25 +137,25 @@ mend_result mend_share_fetch(const mend_token_content *token, uint64_t patience_
 /* ---- server.c -------------------------------------------------------------------------------- */
 
 /*
- * The exporter's side: what the process exports, and the thread that hands it out.
+ * The exporter's side: the exports of the process, and the thread that serves them.
  *
  * The first export of a process opens a socket and starts the thread, and both stay until the
  * process ends. The thread calls no driver and allocates nothing. It gives the files of an export's
  * chunks to processes of the same user that name the export, several at a time, and none for longer
  * than MEND_SHARE_PATIENCE_MS. All signals are blocked in it.
  *
- * All functions are thread-safe; the caller may hold the locks of a pool.
+ * All functions are thread-safe. The caller may hold the locks of a pool.
  */
 
 /* Opens the socket and starts the thread, unless that is done. MEND_ERROR_SYSTEM: the system
- * refused one of them; nothing is left. */
+ * refused one of them. Nothing is left. */
 mend_result mend_share_open(void);
 
-/* Gives the export a number and lets importers have it; cannot fail. `export` and its chunks stay
+/* Gives the export a number and lets importers have it. Cannot fail. `export` and its chunks stay
  * the caller's, and stay as they are until mend_share_withdraw. */
 void mend_share_publish(mend_published *export);
 
-/* A number for an export that is not published; never 0, never given again. */
+/* A number for an export that is not published. Never 0, never given again. */
 uint64_t mend_share_next_number(void);
 
 /* When it returns, no importer gets the export any more, and its files may be closed. */
@@ -169,12 +169,12 @@ void mend_share_write_token(const mend_published *export, mend_export_token *tok
 /* Here a driver scope is open only where it says so. */
 
 typedef struct mend_imported_chunk {
-    mend_chunk_handle handle; /* until it is mapped; 0: none */
+    mend_chunk_handle handle; /* until it is mapped. 0: none */
     uint64_t size_bytes;
 } mend_imported_chunk;
 
-/* What an import is known by: the token, or the description's number and its first fabric handle,
- * which belongs to one process. */
+/* The key of an import: the token, or the description's number and its first fabric handle, which
+ * belongs to one process. */
 typedef struct mend_import_name {
     uint64_t number; /* 0: a token */
     unsigned char bytes[MEND_EXPORT_TOKEN_BYTES];
@@ -189,7 +189,7 @@ typedef struct mend_imported {
     uint64_t address;   /* of the block, inside */
     uint64_t offset_bytes;
     uint64_t size_bytes; /* of the block */
-    uint64_t uses;       /* mend_import without mend_import_close; 0: it is closed */
+    uint64_t uses;       /* mend_import without mend_import_close. 0: it is closed */
     mend_owed owed;      /* handles that the driver did not take back */
     size_t count;
     mend_imported_chunk chunks[];
@@ -197,7 +197,7 @@ typedef struct mend_imported {
 
 void mend_imports_init(mend_heap *heap);
 
-/* At the end of the heap: mappings and handles go back, if nothing uses them; then host memory. */
+/* At the end of the heap: releases unused mappings and handles, then host memory. */
 void mend_imports_give_back(mend_heap *heap, mend_ending *ending);
 void mend_imports_clear(mend_heap *heap);
 
@@ -215,12 +215,13 @@ mend_imported *mend_imports_find_address(const mend_heap *heap, uint64_t address
  */
 mend_result mend_imports_map(mend_heap *heap, mend_imported *import);
 
-/* Takes over what was imported and is not needed: releases the handles, and frees the import. Calls
- * the driver, inside a scope of its own. */
+/* Takes over an import that is not needed: releases the handles, and frees the import. Calls the
+ * driver, inside a scope of its own. */
 void mend_imports_discard(mend_heap *heap, mend_imported *import);
 
 /* Undoes one use. The last one removes the import and retires its mappings, which are idle after
- * the stamp; then unmaps what is idle, inside an open scope. `asking` is the stream of the call. */
+ * the stamp. Then it unmaps idle mappings, inside an open scope. `asking` is the stream of the
+ * call. */
 mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stamp stamp,
                                uint32_t asking);
 
@@ -228,10 +229,10 @@ mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stam
 
 /* The caller holds `state`, and to add an export `grow` too. */
 
-/* What is exported: a live block, or committed pages. */
+/* The memory of an export: a live block, or committed pages. */
 typedef struct mend_extent {
     mend_range *range; /* NULL: a block */
-    mend_span *span;   /* the block; of pages NULL */
+    mend_span *span;   /* the block. Of pages NULL */
     uint64_t address;
     uint64_t size_bytes;
 } mend_extent;
@@ -247,9 +248,10 @@ void mend_exports_init(mend_heap *heap);
 /* The export that contains an address. False: there is none. O(log exports). */
 bool mend_exports_find(const mend_heap *heap, uint64_t address, mend_extent *found);
 
-/* Exports by file what is not yet, and writes its token. It has an export as a whole, or none.
- * Calls the driver; `state` stays held. MEND_ERROR_NOT_SUPPORTED, MEND_ERROR_SYSTEM,
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: nothing changed. */
+/* Exports by file, unless it is exported already, and writes its token. It has an export as a
+ * whole, or none. Calls the driver. `state` stays held. MEND_ERROR_NOT_SUPPORTED,
+ * MEND_ERROR_SYSTEM, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST:
+ * nothing changed. */
 mend_result mend_exports_add(mend_heap *heap, const mend_extent *what, mend_export_token *token);
 
 /* The size of the description. O(chunks of the block, or of the pages). MEND_ERROR_NOT_SUPPORTED:
@@ -257,39 +259,39 @@ mend_result mend_exports_add(mend_heap *heap, const mend_extent *what, mend_expo
 mend_result mend_exports_description_size(const mend_heap *heap, const mend_extent *what,
                                           size_t *size_bytes);
 
-/* Exports by fabric handles what is not yet, and writes its description, for which there is room.
- * As above. Calls the driver; `state` stays held. MEND_ERROR_NOT_SUPPORTED,
+/* Exports by fabric handles, unless it is exported already, and writes its description, which fits.
+ * As above. Calls the driver. `state` stays held. MEND_ERROR_NOT_SUPPORTED,
  * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: nothing changed. */
 mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void *description);
 
-/* Ends the export of a marked block or page: all ways, and all pages of it. Cannot fail; no driver
+/* Ends the export of a marked block or page: all ways, and all pages of it. Cannot fail. No driver
  * call. */
 void mend_exports_end(mend_heap *heap, const mend_span *span);
 
 /* Ends all exports. */
 void mend_exports_clear(mend_heap *heap);
 
-/* The number of exports in a chunk, in a way; and whether just what is marked is exported, given
- * the number of marked spans. O(exports). */
+/* The number of exports in a chunk, in a way, and whether exactly the marked spans are exported,
+ * given their number. O(exports). */
 uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_export_way way);
 bool mend_exports_are_right(const mend_heap *heap, uint64_t marked);
 
 /* ---- pin.c ----------------------------------------------------------------------------------- */
 
 /*
- * Pins of the program and those of exported blocks are kept apart, so that neither undoes a pin of
- * the other. A block that must lie in one chunk is a pin, too, and needs no other record. The
- * caller holds `state`, and for mend_pins_add `grow` too: then no chunk is claimed or frozen. No
- * driver call.
+ * Pins of the program and of exported blocks are separate, so that neither undoes a pin of the
+ * other. A block that must lie in one chunk is a pin, too, and needs no other record. The caller
+ * holds `state`, and for mend_pins_add `grow` too: then no chunk is claimed or frozen. No driver
+ * call.
  */
 
 void mend_pins_init(mend_heap *heap);
 
 typedef enum mend_pin_owner { MEND_PIN_OF_PROGRAM = 0, MEND_PIN_OF_EXPORT } mend_pin_owner;
 
-/* Pins all chunks of the range. MEND_ERROR_FOREIGN_POINTER: not all of it is mapped;
- * MEND_ERROR_ASLEEP: some of it sleeps;
- * MEND_ERROR_OUT_OF_HOST_MEMORY. On failure nothing changed. */
+/* Pins all chunks of the range. MEND_ERROR_FOREIGN_POINTER: not all of it is mapped.
+ * MEND_ERROR_ASLEEP: some of it sleeps. MEND_ERROR_OUT_OF_HOST_MEMORY. On failure nothing
+ * changed. */
 mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes,
                           mend_pin_owner owner);
 

@@ -1,7 +1,7 @@
 /*
- * What processes say to each other: the token or the description, which the program carries from
- * the exporter to the importer, and the messages between the two over a socket. Tokens and messages
- * stay on one machine, so their numbers are in its own order; a description may go to another one.
+ * The data between processes: the token or the description, which the program carries from the
+ * exporter to the importer, and the messages between the two over a socket. Tokens and messages
+ * stay on one machine, so their numbers are in its own order. A description may go to another one.
  */
 #include "share/share.h"
 
@@ -70,9 +70,9 @@ bool mend_share_is_of_this_user(int connected)
 /* ---- descriptions ---------------------------------------------------------------------------- */
 
 /*
- * The description of an exported block: the fabric handles of its chunks, and what an importer must
- * know beside them. It says everything, so that no importer asks the exporter: the two may run in
- * containers that share no socket, or on two machines. Numbers are in the exporter's own order; a
+ * The description of an exported block: the fabric handles of its chunks, and other data for an
+ * importer. It says everything, so that no importer asks the exporter: the two may run in
+ * containers that share no socket, or on two machines. Numbers are in the exporter's own order. A
  * machine of the other order sees a wrong mark. The bytes may lie at any address.
  */
 

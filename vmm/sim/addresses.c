@@ -40,7 +40,7 @@ mend_status mend_sim_space_init(mend_sim *sim)
     return MEND_DRIVER_OK;
 }
 
-/* The smallest gap that holds an aligned range; *at is the address of the range. */
+/* The smallest gap that holds an aligned range. *at is the address of the range. */
 static mend_sim_range *find_gap(const mend_sim *sim, uint64_t size, uint64_t alignment,
                                 uint64_t *at)
 {

@@ -39,7 +39,7 @@ mend_status mend_sim_capture_takes_work(mend_sim *sim, mend_sim_stream *stream, 
                            mend_driver_call_name(sim->call), stream->id);
 }
 
-/* Makes the stream wait for `tip`, which the capture recorded; the stream joins the capture if it
+/* Makes the stream wait for `tip`, which the capture recorded. The stream joins the capture if it
  * has not yet. */
 static mend_status join(mend_sim *sim, mend_sim_stream *stream, mend_sim_capture *capture,
                         mend_sim_node *tip)

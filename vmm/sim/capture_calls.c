@@ -56,7 +56,7 @@ mend_result mend_sim_begin_capture(mend_sim *sim, mend_stream handle, mend_sim_c
     return result;
 }
 
-/* Ends the capture on all its streams. Returns what was recorded; NULL if the capture was
+/* Ends the capture on all its streams. Returns the recorded work, or NULL if the capture was
  * invalid. */
 static mend_sim_graph *end(mend_sim *sim, mend_sim_capture *capture)
 {

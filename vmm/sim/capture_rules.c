@@ -1,7 +1,7 @@
 /*
- * What is forbidden while streams are captured: a question whose answer depends on work that does
- * not run, and anything that a graph cannot repeat. A call that breaks a rule invalidates the
- * captures concerned.
+ * Calls forbidden while streams are captured: a query whose answer depends on work that does not
+ * run, and anything that a graph cannot repeat. A call that breaks a rule invalidates the captures
+ * concerned.
  */
 #include <inttypes.h>
 

@@ -1,10 +1,10 @@
 /*
- * Captures and graphs. A capture has the stream it began on and all streams that waited for it;
- * their work is recorded as nodes. A node comes after at most two others: the stream's node before
+ * Captures and graphs. A capture has the stream it began on and all streams that waited for it.
+ * Their work is recorded as nodes. A node comes after at most two others: the stream's node before
  * it and, if the stream waits for another one, that stream's last node. So the position of a stream
  * is always one node, its tip, and the order of recording is a valid order of execution.
  *
- * capture_rules.c has what is forbidden while streams are captured.
+ * capture_rules.c has the rules for calls while streams are captured.
  */
 #ifndef MEND_SIM_CAPTURES_H
 #define MEND_SIM_CAPTURES_H
@@ -87,7 +87,7 @@ mend_status mend_sim_keepers_add(mend_sim *sim, const mend_sim_graph *graph,
 /* The graph was destroyed: calls its keepers when its launches are done. */
 void mend_sim_keepers_lose_graph(mend_sim *sim, const mend_sim_graph *graph);
 
-/* Calls the keepers whose graphs have ended; or all, if the device is destroyed. */
+/* Calls the keepers whose graphs have ended, or all, if the device is destroyed. */
 void mend_sim_keepers_run(mend_sim *sim);
 void mend_sim_keepers_clear(mend_sim *sim);
 
@@ -101,7 +101,7 @@ void mend_sim_graph_drop(mend_sim *sim, mend_sim_graph *graph);
 mend_status mend_sim_graph_record(mend_sim *sim, mend_sim_stream *stream, const mend_sim_item *item,
                                   uint64_t duration_ns);
 
-/* What the captured stream records from now on also comes after `tip`. OUT_OF_MEMORY. */
+/* Later work of the captured stream also comes after `tip`. OUT_OF_MEMORY. */
 mend_status mend_sim_graph_join(mend_sim *sim, mend_sim_stream *stream, mend_sim_node *tip);
 
 bool mend_sim_graph_touches(const mend_sim_graph *graph, uint64_t address, uint64_t size_bytes);

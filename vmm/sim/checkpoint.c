@@ -11,7 +11,7 @@
 typedef bool (*chunk_visitor)(mend_sim *sim, mend_sim_chunk *chunk,
                               const mend_sim_mapping *mapping);
 
-/* Every chunk, by its mappings and by its handles; some more than once. False: one visit was. */
+/* Every chunk, by its mappings and by its handles. Some more than once. False: one visit was. */
 static bool visit_chunks(mend_sim *sim, chunk_visitor visit)
 {
     MEND_TREE_EACH(mend_sim_mapping, mapping, by_address, &sim->mappings) {
@@ -28,7 +28,7 @@ static bool visit_chunks(mend_sim *sim, chunk_visitor visit)
     return true;
 }
 
-/* Plain memory is private at its address; that of chunks lies in the device's file. */
+/* Plain memory is private at its address. Memory of chunks lies in the device's file. */
 static bool move_bytes(mend_sim *sim, const mend_sim_chunk *chunk, const mend_sim_mapping *mapping,
                        void *bytes, bool out)
 {

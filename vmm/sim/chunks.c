@@ -67,7 +67,7 @@ static void drop_foreign(mend_sim *sim, mend_sim_chunk *chunk)
     mend_slab_give(&sim->chunk_slab, chunk);
 }
 
-/* Whether somebody has connected by the fabric handle, and is no holder yet: see fabric.c. */
+/* Whether an importer has connected by the fabric handle, and is no holder yet: see fabric.c. */
 static bool is_awaited(const mend_sim_chunk *chunk)
 {
     struct pollfd end = {.fd = chunk->listener, .events = POLLIN};

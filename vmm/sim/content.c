@@ -41,7 +41,7 @@ static void *pointer_of(uint64_t address)
     return (void *)(uintptr_t)address;
 }
 
-/* Removes what is mapped at the addresses and forbids access. */
+/* Removes the mappings at the addresses and forbids access. */
 static bool close_addresses(uint64_t address, uint64_t size_bytes)
 {
     return mmap(pointer_of(address), (size_t)size_bytes, PROT_NONE,
@@ -166,12 +166,12 @@ bool mend_sim_content_allow(mend_sim *sim, uint64_t address, uint64_t size_bytes
 static_assert(PATTERN_BYTES == 2 * sizeof(uint64_t), "a pattern is two numbers");
 static_assert(PATTERN_BYTES <= MEND_GRANULE_BYTES, "each granule has room for a pattern");
 
-/* Work is done under the lock of the device and judged by its rules: to the thread sanitizer its
- * bytes say nothing, and would cost a program most of its time. */
+/* Work runs under the lock of the device and is checked by its rules. The thread sanitizer would
+ * learn nothing from its bytes, and take most of the time. */
 #define BYTES_OF_WORK __attribute__((no_sanitize("thread")))
 
-/* Before a write: around a page that is read the system maps those of its file, too; of one that is
- * written it maps that alone. */
+/* Before a write: for a read the system also maps the pages around it, and for a write only this
+ * one. */
 BYTES_OF_WORK static void read_pages(uint64_t address, uint64_t size_bytes)
 {
     enum { PAGES_AROUND_BYTES = 64 << 10 };
@@ -181,7 +181,7 @@ BYTES_OF_WORK static void read_pages(uint64_t address, uint64_t size_bytes)
     }
 }
 
-/* Each granule begins with the tag and its index; a last granule shorter than that is ignored. */
+/* Each granule begins with the tag and its index. A last granule shorter than that is ignored. */
 BYTES_OF_WORK static uint64_t run_pattern(const mend_sim_item *item, bool verify)
 {
     uint64_t different = 0;

@@ -7,7 +7,7 @@
 #include "base/align.h"
 #include "sim/state.h"
 
-/* The primary context of device 0; that of device 1 is the next number. */
+/* The primary context of device 0. Device 1 has the next number. */
 #define CONTEXT_BASE  ((uintptr_t)0xC000)
 #define MOST_CONTEXTS ((uintptr_t)MEND_SIM_MOST_DEVICES * (1 + MEND_SIM_MOST_GREEN))
 

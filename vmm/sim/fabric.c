@@ -4,9 +4,9 @@
  * chunk, whatever becomes of the exporter's own handle.
  *
  * So that importers in other processes find the chunk, the device listens at a socket of its own
- * for each exported one. An importer connects, and needs no answer: what it has to know is in the
- * handle, the bytes are in the exporter's file, and its end of the connection holds the memory.
- * The device accepts at its next call.
+ * for each exported one. An importer connects, and needs no answer: its data is in the handle, the
+ * bytes are in the exporter's file, and its end of the connection holds the memory. The device
+ * accepts at its next call.
  */
 #include "sim/shares.h"
 
@@ -37,7 +37,7 @@ typedef struct fabric_handle {
     uint64_t id;
     uint64_t size_bytes;
     uint64_t file_offset;
-    int32_t memory_file; /* its number in the exporter; -1: no content is kept */
+    int32_t memory_file; /* its number in the exporter. -1: no content is kept */
     uint16_t device;
     uint16_t page_bits;
     uint64_t check; /* of all before it */
@@ -90,7 +90,7 @@ static void take_in(mend_sim *sim, mend_sim_chunk *chunk)
     }
 }
 
-/* One question for all sockets: the sweep runs in each call of the driver. */
+/* One poll for all sockets: the sweep runs in each driver call. */
 static bool has_rung(const mend_sim *sim)
 {
     struct epoll_event event;
@@ -194,7 +194,7 @@ mend_status mend_sim_fabric_export(mend_sim *sim, mend_sim_chunk *chunk, void *o
 
 /* ---- import ---------------------------------------------------------------------------------- */
 
-/* The chunk of an export of this device; NULL: it is gone. */
+/* The chunk of an export of this device. NULL: it is gone. */
 static mend_sim_chunk *find_own(const mend_sim *sim, uint64_t id)
 {
     MEND_LIST_EACH(mend_sim_chunk, chunk, by_fabric, &sim->fabric_exports) {

@@ -26,7 +26,7 @@ const char *mend_sim_call_member(mend_driver_call call)
     return members[call];
 }
 
-/* The call that a fault names; -1: any call, -2: no such call, or one that cannot fail. */
+/* The call that a fault names. -1: any call, -2: no such call, or one that cannot fail. */
 static int call_of(const char *name)
 {
     if (name == NULL) {

@@ -1,8 +1,8 @@
 /*
  * Memory that several simulated devices use: chunks of other devices, of the same process or not,
  * and the holders of this one's chunks. A device that imports a chunk of another one plays another
- * process on the same GPU: the memory is charged to the device that created it, which keeps one end
- * of a connection for each holder and sees it hang up.
+ * process on the same GPU. The memory is charged to its creator, which has one end of a connection
+ * for each holder and sees it close.
  */
 #include "sim/shares.h"
 

@@ -1,9 +1,9 @@
 /*
- * Fresh memory: what nothing has written holds poison, so that work that expects zeros is found.
- * The bytes of chunks lie in a sparse file, in which untouched pages are holes. Work that is about
- * to read a hole, or to write a part of one, fills it first; so memory that nobody touches costs
- * none. The host's own accesses to device addresses fill nothing: a page that they touch first has
- * zeros. Does nothing if the device is to have zeros.
+ * Fresh memory: unwritten memory has poison, so that work that expects zeros is found. The bytes of
+ * chunks lie in a sparse file, in which untouched pages are holes. Work that is about to read a
+ * hole, or to write a part of one, fills it first, so untouched memory costs none. The host's own
+ * accesses to device addresses fill nothing: a page that they touch first has zeros. Does nothing
+ * if the device is to have zeros.
  */
 #include "sim/state.h"
 
@@ -60,7 +60,8 @@ static bool fill_holes(int file, uint64_t at, uint64_t end)
     return true;
 }
 
-/* What was filled last is known: the system looks for a hole page by page, and behind the part. */
+/* Remembers the last fill, because the system looks for a hole page by page, also behind the
+ * part. */
 static void fill_chunk(mend_sim *sim, mend_sim_chunk *chunk, uint64_t from, uint64_t to)
 {
     assert(from <= to);

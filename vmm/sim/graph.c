@@ -27,7 +27,7 @@ void mend_sim_graph_drop(mend_sim *sim, mend_sim_graph *graph)
     mend_slab_give(&sim->graph_slab, graph);
 }
 
-/* The next node of a captured stream; NULL: malloc failed. */
+/* The next node of a captured stream. NULL: malloc failed. */
 static mend_sim_node *add_node(mend_sim *sim, mend_sim_stream *stream)
 {
     assert(mend_mutex_is_held(&sim->mutex));

@@ -10,7 +10,7 @@
 
 enum { HOST_PAGE_BYTES = 4096 };
 
-/* Larger than any host's memory; prevents overflow when sizes are rounded up. */
+/* Larger than any host's memory. Prevents overflow when sizes are rounded up. */
 #define MOST_HOST_BYTES (UINT64_C(1) << 50)
 
 typedef struct pinned_memory {

@@ -1,4 +1,4 @@
-/* The judge: whether work may access these addresses during the whole time that it runs. */
+/* The checker of accesses: whether work may access these addresses during its whole run. */
 #include <assert.h>
 #include <inttypes.h>
 
@@ -31,7 +31,7 @@ static bool writes(mend_sim_item_kind kind)
            kind == MEND_SIM_ITEM_REWRITE;
 }
 
-/* What is wrong with the first address of the range that the item may not access; NULL: nothing. */
+/* The fault at the first address of the range that the item may not access, or NULL. */
 static const char *find_fault(const mend_sim *sim, const mend_sim_item *item, bool is_written,
                               uint64_t address, uint64_t size, uint64_t *fault)
 {

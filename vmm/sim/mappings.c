@@ -87,7 +87,7 @@ void mend_sim_mapping_allow(mend_sim *sim, mend_sim_mapping *mapping, uint64_t d
     }
 }
 
-/* The reservation that contains the complete range; NULL: none. */
+/* The reservation that contains the complete range. NULL: none. */
 static mend_sim_range *reservation_of(const mend_sim *sim, uint64_t address, uint64_t size)
 {
     mend_sim_range *range = mend_sim_range_at(sim, address);
@@ -96,7 +96,7 @@ static mend_sim_range *reservation_of(const mend_sim *sim, uint64_t address, uin
     return inside ? range : NULL;
 }
 
-/* A mapping that overlaps the range; NULL: none. */
+/* A mapping that overlaps the range. NULL: none. */
 static mend_sim_mapping *overlap_of(const mend_sim *sim, uint64_t address, uint64_t size)
 {
     assert(size > 0);
@@ -140,7 +140,7 @@ mend_status mend_sim_do_map(mend_sim *sim, uint64_t address, uint64_t size_bytes
     return MEND_DRIVER_OK;
 }
 
-/* Checks that the range consists of complete mappings of one reservation, without a hole; *first is
+/* Checks that the range consists of complete mappings of one reservation, without a hole. *first is
  * the first one. It is unknown whether the driver accepts two reservations in one call, even
  * neighbours. */
 static mend_status check_whole(mend_sim *sim, const char *call, uint64_t address, uint64_t size,

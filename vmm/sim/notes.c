@@ -1,4 +1,4 @@
-/* What the program put to sleep, in words: for the explanation of work that touches it. */
+/* Sleeping memory of the program, in words, for the explanation of work that touches it. */
 #include <stdio.h>
 
 #include "sim/state.h"

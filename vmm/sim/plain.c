@@ -6,7 +6,7 @@
 #include "sim/captures.h"
 #include "sim/state.h"
 
-/* Larger than any address space; prevents overflow when sizes are rounded up. */
+/* Larger than any address space. Prevents overflow when sizes are rounded up. */
 #define MOST_PLAIN_BYTES (UINT64_C(1) << 60)
 
 static mend_status make(mend_sim *sim, int device, uint64_t size_bytes, mend_sim_mapping **made)
@@ -39,7 +39,7 @@ static mend_status make(mend_sim *sim, int device, uint64_t size_bytes, mend_sim
     return MEND_DRIVER_OK;
 }
 
-/* The allocation that begins at the address and is not being freed; NULL: none. */
+/* The allocation that begins at the address and is not being freed. NULL: none. */
 static mend_sim_mapping *find(const mend_sim *sim, uint64_t address)
 {
     mend_sim_mapping *mapping = mend_sim_mapping_at(sim, address);

@@ -32,7 +32,7 @@ static void fill_reference(mend_sim_prices *prices)
 }
 
 /* Measured on an H200 with CUDA 13.0 (bench/results/2026-11-26-H200). Each mapping that a call
- * covers costs the same; a chunk of 64 MiB costs little more than one of 2. */
+ * covers costs the same. A chunk of 64 MiB costs little more than one of 2. */
 static void fill_h200(mend_sim_prices *prices)
 {
     *prices = (mend_sim_prices){
@@ -59,8 +59,8 @@ static void fill_h200(mend_sim_prices *prices)
     };
 }
 
-/* What kvcached's bench_vmm measured for 2 MiB on an A100 (docs/formats/replay.md): creation is the
- * dearest. A plain allocation is the sum of create, map and set_access. */
+/* Measured by kvcached's bench_vmm for 2 MiB on an A100 (docs/formats/replay.md): creation is the
+ * most expensive. A plain allocation is the sum of create, map and set_access. */
 static void fill_kvcached_a100(mend_sim_prices *prices)
 {
     fill_reference(prices);
@@ -130,7 +130,7 @@ static uint64_t sum_to_the_end(uint64_t time_ns, wide more_ns)
     return sum < UINT64_MAX ? (uint64_t)sum : UINT64_MAX;
 }
 
-/* By a price list. */
+/* By a cost table. */
 static wide cost_of(const uint64_t work[3], const mend_sim_price *price)
 {
     return (wide)work[0] * price->call_ns + (wide)work[1] * price->mapping_ns +

@@ -1,5 +1,5 @@
-/* What a program may ask of the device that no driver answers: what lies at an address, and when
- * the work before an event is complete. */
+/* Queries beyond a driver's: the memory at an address, and the time when the work before an event
+ * is complete. */
 #include "base/struct_size.h"
 #include "sim/state.h"
 

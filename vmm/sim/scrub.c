@@ -1,6 +1,6 @@
-/* Scrubbing: the device cleans freed memory in the background before it gives it out again. What is
- * dirty is a number that falls with the clock; a creation that needs more memory than is clean pays
- * for the time until it is, by the price `scrub`. */
+/* Scrubbing: the device cleans freed memory in the background before it gives it out again. Dirty
+ * memory is a number that falls with the clock. A creation that needs more clean memory pays for
+ * the time until it is clean, by the cost `scrub`. */
 #include "sim/state.h"
 
 #include <assert.h>
@@ -14,7 +14,7 @@ uint64_t mend_sim_free_bytes(const mend_sim *sim, int device)
     return sim->config.memory_bytes - of->charged_bytes - of->foreign_bytes;
 }
 
-/* Accounts for what was cleaned since the last time. */
+/* Accounts for memory cleaned since the last time. */
 static void settle(mend_sim *sim, mend_sim_device *of)
 {
     typedef unsigned __int128 wide;

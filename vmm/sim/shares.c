@@ -1,9 +1,9 @@
 /*
  * File descriptors are here in full, fabric.c has the other way. An exported descriptor holds the
  * memory until its last copy, in any process, is closed. So it is one end of a pair of sockets, and
- * the device keeps the other end and sees it hang up. The socket contains what an importer needs to
- * know, and may be read any number of times; if content is kept, the file with the bytes comes with
- * it. The importer holds a copy of the descriptor as long as it has a handle or a mapping.
+ * the device keeps the other end and sees it hang up. The socket contains the data for an importer,
+ * and may be read any number of times. If content is kept, the file with the bytes comes with it.
+ * The importer holds a copy of the descriptor as long as it has a handle or a mapping.
  */
 #include "sim/shares.h"
 
@@ -60,7 +60,7 @@ static bool send_token(int end, const mend_sim_origin *token, int memory_file)
     return sendmsg(end, &message, MSG_NOSIGNAL) == (ssize_t)sizeof(copy);
 }
 
-/* Reads the token and leaves it there. *memory_file is a file of the caller's; -1: none came, and
+/* Reads the token and leaves it there. *memory_file is a file of the caller's. -1: none came, and
  * *lacks_files tells whether the process has no descriptor left for it. False: it is no export. */
 static bool read_token(int descriptor, mend_sim_origin *token, int *memory_file, bool *lacks_files)
 {

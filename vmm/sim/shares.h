@@ -1,4 +1,4 @@
-/* What a device exports to other simulated devices, and imports. */
+/* Exports of a device to other simulated devices, and its imports. */
 #ifndef MEND_SIM_SHARES_H
 #define MEND_SIM_SHARES_H
 
@@ -12,7 +12,7 @@ void mend_sim_shares_sweep(mend_sim *sim);
 
 /* ---- foreign.c ------------------------------------------------------------------------------- */
 
-/* What an importer has to know about a chunk. */
+/* The data about a chunk for an importer. */
 typedef struct mend_sim_origin {
     uint64_t mark;
     uint64_t process; /* this and the next: which simulated device has the chunk */
@@ -28,11 +28,11 @@ typedef struct mend_sim_origin {
 /* Describes a chunk of this device for a new export, which gets the next id. */
 mend_sim_origin mend_sim_origin_of(const mend_sim *sim, const mend_sim_chunk *chunk, uint64_t mark);
 
-/* Whether the chunk is this device's own; and whether this device can map it. */
+/* Whether the chunk is this device's own, and whether this device can map it. */
 bool mend_sim_origin_is_own(const mend_sim *sim, const mend_sim_origin *origin);
 bool mend_sim_origin_is_mappable(const mend_sim *sim, const mend_sim_origin *origin);
 
-/* A chunk in the place of one of another device; takes over both files. `held` keeps the memory,
+/* A chunk in the place of one of another device. Takes over both files. `held` keeps the memory,
  * `memory_file` has its bytes (-1: no content is kept). NULL: malloc failed. */
 mend_sim_chunk *mend_sim_foreign_make(mend_sim *sim, const mend_sim_origin *origin, int held,
                                       int memory_file);
@@ -44,23 +44,23 @@ void mend_sim_foreign_clear(mend_sim *sim);
  * reserved a node of share_slab. */
 void mend_sim_holder_add(mend_sim *sim, mend_sim_chunk *chunk, uint64_t id, int kept);
 
-/* The chunk of the holder with this id; NULL: there is none. */
+/* The chunk of the holder with this id. NULL: there is none. */
 mend_sim_chunk *mend_sim_holder_find(const mend_sim *sim, uint64_t id);
 
 void mend_sim_holders_init(mend_sim *sim);
-void mend_sim_holders_sweep(mend_sim *sim); /* those that have hung up */
+void mend_sim_holders_sweep(mend_sim *sim); /* closed connections */
 void mend_sim_holders_clear(
-    mend_sim *sim); /* the device goes; what importers hold keeps its bytes */
+    mend_sim *sim); /* the device ends. Memory of importers keeps its bytes */
 
 /* ---- fabric.c -------------------------------------------------------------------------------- */
 
 void mend_sim_fabric_init(mend_sim *sim);
 void mend_sim_fabric_clear(mend_sim *sim);
 
-/* Takes in those who have connected since the last time. */
+/* Accepts importers that have connected since the last time. */
 void mend_sim_fabric_sweep(mend_sim *sim);
 
-/* Writes the handle of a chunk; always the same one. OUT_OF_MEMORY: no file descriptor. */
+/* Writes the handle of a chunk. Always the same one. OUT_OF_MEMORY: no file descriptor. */
 mend_status mend_sim_fabric_export(mend_sim *sim, mend_sim_chunk *chunk, void *out);
 
 /* The chunk that a handle names. INVALID_VALUE: the chunk is gone, or is of a device that this one

@@ -177,9 +177,9 @@ static const char *refusal_of(mend_sim *sim, const mend_sim_stream_options *opti
         return "mend_sim_stream_create: green is not 0 to 7, or of a blocking stream, or not of "
                "device 0";
     }
-    /* No program has a stream of a device whose context it did not open: CUDA has none of such
-     * streams, and the first use of one would look like a mistake of the pool. Device 0 is that of
-     * programs that make their streams before a pool. */
+    /* No program has a stream of a device whose context it did not open, as in CUDA: its first use
+     * would look like a mistake of the pool. Programs that make their streams before a pool use
+     * device 0. */
     mend_mutex_lock(&sim->mutex);
     const bool is_open = options->device == 0 || sim->devices[options->device].open_count > 0;
     mend_mutex_unlock(&sim->mutex);

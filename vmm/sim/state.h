@@ -1,9 +1,9 @@
 /*
- * The state of a simulated device, shared by the files of this room.
+ * The state of a simulated device, shared by the files of this module.
  *
- * One lock guards everything; the caller of every function here holds it. Work on a stream has a
+ * One lock guards everything. The caller of every function here holds it. Work on a stream has a
  * known completion time as soon as it is queued, so the future is one ordered set of items. When
- * the clock advances, the due items are taken in order, judged and run (work.c). Everything that
+ * the clock advances, the due items are taken in order, checked and run (work.c). Everything that
  * breaks a rule of the driver goes through mend_sim_refuse.
  */
 #ifndef MEND_SIM_STATE_H
@@ -61,7 +61,7 @@ typedef struct mend_sim_range {
     bool plain;
 } mend_sim_range;
 
-/* Physical memory; a handle, a mapping, an exported file or an importer keeps it. */
+/* Physical memory. A handle, a mapping, an exported file or an importer keeps it. */
 typedef struct mend_sim_chunk {
     mend_list link; /* foreign: of all such chunks */
     uint64_t size_bytes;
@@ -69,17 +69,17 @@ typedef struct mend_sim_chunk {
     uint64_t file_offset;   /* of its bytes, if content is kept */
     uint64_t filled_from;   /* bytes that are no hole of the file: see fresh.c */
     uint64_t filled_to;
-    int memory_file;     /* foreign: of its bytes; -1: no content is kept */
+    int memory_file;     /* foreign: of its bytes. -1: no content is kept */
     int held;            /* foreign: keeps the memory */
     mend_list by_fabric; /* of all chunks with a fabric handle */
-    uint64_t fabric_id;  /* of its fabric handle; 0: it has none */
+    uint64_t fabric_id;  /* of its fabric handle. 0: it has none */
     int listener;        /* importers by that handle connect to it */
     uint64_t handle_count;
     uint64_t mapping_count;
     uint64_t share_count;
     int device, share_types;
     bool rdma, plain;
-    void *image;  /* its bytes while the process is checkpointed; NULL: none are kept */
+    void *image;  /* its bytes while the process is checkpointed. NULL: none are kept */
     bool foreign; /* of another simulated device, which may be in another process */
 } mend_sim_chunk;
 
@@ -94,7 +94,7 @@ typedef struct mend_sim_mapping {
     uint64_t access_ns;       /* since when */
     uint64_t access_sequence; /* and after which host call */
     bool asynchronous;        /* made by async_alloc */
-    bool freeing;             /* async_free was called; the stream has not reached it yet */
+    bool freeing;             /* async_free was called. The stream has not reached it yet */
 } mend_sim_mapping;
 
 /* ---- streams and work ------------------------------------------------------------------------ */
@@ -113,24 +113,24 @@ typedef enum mend_sim_stream_kind {
 typedef struct mend_sim_stream {
     mend_list link; /* of all streams */
     uint64_t id;
-    uintptr_t handle; /* 0: a stream that nobody created: the legacy stream or a per-thread one */
+    uintptr_t handle; /* 0: a stream that was not created: the legacy stream or a per-thread one */
     mend_sim_stream_kind kind;
     int device;
     int context;      /* number of the device's primary context, or of a green one */
     uint64_t tail_ns; /* when all its queued work is done */
-    uint64_t *queue;  /* ring of completion times of the last operations; NULL: the queue has no
+    uint64_t *queue;  /* ring of completion times of the last operations. NULL: the queue has no
                        * limit */
     uint64_t queued;  /* number of operations so far */
     mend_sim_capture *capture; /* NULL: not captured */
-    mend_sim_node *tip;        /* the node that its next captured work comes after; NULL: none */
+    mend_sim_node *tip;        /* the node that its next captured work comes after. NULL: none */
 } mend_sim_stream;
 
 typedef struct mend_sim_event {
     uintptr_t handle;
     int context;         /* number of the context */
-    uint64_t ready_ns;   /* when the work before the last record is done; 0: never recorded */
+    uint64_t ready_ns;   /* when the work before the last record is done. 0: never recorded */
     uint64_t capture_id; /* not 0: last recorded in this capture */
-    mend_sim_node *tip;  /* the node that the record comes after; of no use after the capture */
+    mend_sim_node *tip;  /* the node that the record comes after. Of no use after the capture */
 } mend_sim_event;
 
 typedef enum mend_sim_item_kind {
@@ -162,14 +162,14 @@ typedef struct mend_sim_item {
     uint64_t granule_count;
     uint64_t value;          /* tag, word or byte */
     uint64_t mismatches;     /* VERIFY_WORDS: address of the counter */
-    uint64_t hole;           /* where access was given again while it ran; 0: nowhere */
-    uint64_t source;         /* COPY: device address; 0: the host is the source */
+    uint64_t hole;           /* where access was given again while it ran. 0: nowhere */
+    uint64_t source;         /* COPY: device address. 0: the host is the source */
     void *staged;            /* COPY from the host: a copy of the bytes, owned */
     void *host;              /* COPY to the host: destination */
     const void *host_source; /* COPY from the host without a staged copy: source */
 } mend_sim_item;
 
-/* What belongs to one thread of the program. */
+/* The state of one thread of the program. */
 typedef struct mend_sim_thread {
     mend_list link;
     uint64_t number;
@@ -192,13 +192,13 @@ typedef struct mend_sim_handles {
     mend_sim_slot *slots;
     size_t count;
     size_t capacity;
-    size_t vacant; /* index + 1 of the next slot to use; 0: none is free */
+    size_t vacant; /* index + 1 of the next slot to use. 0: none is free */
 } mend_sim_handles;
 
 typedef struct mend_sim_device {
     uint64_t charged_bytes; /* taken by chunks and plain allocations */
     uint64_t foreign_bytes, checkpointed_bytes;
-    uint64_t quota_bytes; /* the most that may be charged; 0: no quota */
+    uint64_t quota_bytes; /* the most that may be charged. 0: no quota */
     uint64_t dirty_bytes; /* freed and not clean yet, at clean_ns */
     uint64_t clean_ns;    /* cleaning is accounted up to this time */
     uint64_t open_count;
@@ -209,16 +209,16 @@ typedef struct mend_sim_device {
     uint64_t file_bytes;
 } mend_sim_device;
 
-/* Who is notified of calls. */
+/* The observer of calls. */
 typedef struct mend_sim_watch {
-    mend_sim_call_observer observer; /* NULL: nobody */
+    mend_sim_call_observer observer; /* NULL: none */
     void *context;
 } mend_sim_watch;
 
-/* A fault that is set; see mend_sim_fault. */
+/* A fault that is set. See mend_sim_fault. */
 typedef struct mend_sim_standing_fault {
     struct mend_sim_standing_fault *next;
-    int call; /* -1: any; MEND_DRIVER_CALL_COUNT: create, of memory of the host */
+    int call; /* -1: any. MEND_DRIVER_CALL_COUNT: create, of memory of the host */
     mend_sim_fault rule;
 } mend_sim_standing_fault;
 
@@ -231,7 +231,7 @@ typedef struct mend_sim_note {
     char what[MEND_SIM_NOTE_BYTES];
 } mend_sim_note;
 
-/* The prices that are not of a call; see MEND_SIM_PRICED_CALLS. */
+/* The prices that are not of a call. See MEND_SIM_PRICED_CALLS. */
 enum { MEND_CALL_scrub = MEND_DRIVER_CALL_COUNT, MEND_CALL_host_copy, MEND_SIM_PRICE_ROWS };
 
 /* X(kind): a slab of each mend_sim_<kind>. */
@@ -254,12 +254,13 @@ struct mend_sim {
     mend_tree gaps_by_size;
     mend_tree ranges; /* taken ranges: reservations and plain allocations */
     mend_tree mappings;
-    mend_tree notes;         /* of what sleeps where nothing is mapped */
+    mend_tree notes;         /* of sleeping memory at unmapped addresses */
     mend_pointer_map chunks; /* by handle */
     uint64_t last_handle;
     mend_list shares;         /* holders of chunks: exported files that are open, and importers */
     mend_list fabric_exports; /* of chunks that have a fabric handle */
-    int fabric_bell;          /* an epoll of their sockets: has anybody connected; -1: not known */
+    int fabric_bell;          /* an epoll of their sockets: whether one has connected. -1: not
+                               * known */
     uint64_t last_share_id;
     mend_list foreign_chunks;
 
@@ -286,14 +287,14 @@ struct mend_sim {
     bool stopped;       /* every call does nothing from now on */
     bool checkpointed;  /* no call may be made: see checkpoint.c */
 
-    /* The current call, and what its price depends on. */
+    /* The current call, and the parts of its cost. */
     mend_driver_call call;
     int bill_row; /* of the price: the call, or host_copy */
     uint64_t bill_bytes;
     uint64_t bill_mappings;
-    uint64_t bill_scrub_ns; /* wait for clean memory; billed even if the call fails */
+    uint64_t bill_scrub_ns; /* wait for clean memory. Billed even if the call fails */
 
-    atomic_bool watched; /* an observer is set; it is read under the lock */
+    atomic_bool watched; /* an observer is set. It is read under the lock */
     mend_sim_watch watch;
 
     mend_sim_ledger ledger;
@@ -302,8 +303,8 @@ struct mend_sim {
 
 /* ---- notes.c --------------------------------------------------------------------------------- */
 
-/* Keeps in words what was put to sleep there; forgets it when something is mapped there. Without
- * host memory it is not kept. */
+/* Notes in words the sleeping memory there, or removes the note when memory is mapped there.
+ * Without host memory it is not kept. */
 void mend_sim_notes_init(mend_sim *sim);
 void mend_sim_note_add(mend_sim *sim, uint64_t address, uint64_t size_bytes, const char *what);
 void mend_sim_notes_remove(mend_sim *sim, uint64_t address, uint64_t size_bytes);
@@ -313,7 +314,7 @@ const char *mend_sim_note_at(const mend_sim *sim, uint64_t address);
 
 /* ---- violation.c ----------------------------------------------------------------------------- */
 
-/* Keeps the message for the thread (mend_sim_last_message); returns MEND_ERROR_INVALID_ARGUMENT. */
+/* Keeps the message for the thread (mend_sim_last_message). Returns MEND_ERROR_INVALID_ARGUMENT. */
 mend_result mend_sim_invalid(const char *message);
 
 /* Records a violation with its explanation, and returns `status`. */
@@ -322,7 +323,7 @@ __attribute__((format(printf, 3, 4))) mend_status mend_sim_refuse(mend_sim *sim,
 
 /* ---- faults.c -------------------------------------------------------------------------------- */
 
-/* The answer of the first fault that matches; OK: no fault matches. */
+/* The answer of the first fault that matches. OK: no fault matches. */
 mend_status mend_sim_fault_answer(mend_sim *sim, mend_driver_call call, uint64_t size_bytes);
 
 bool mend_sim_call_can_fail(mend_driver_call call);
@@ -350,20 +351,20 @@ void mend_sim_handles_remove(mend_sim_handles *handles, uintptr_t handle);
 
 mend_status mend_sim_space_init(mend_sim *sim);
 
-/* Takes the smallest gap that fits; size and alignment are multiples of the page. NULL: no gap
+/* Takes the smallest gap that fits. Size and alignment are multiples of the page. NULL: no gap
  * fits, or malloc failed. */
 mend_sim_range *mend_sim_range_take(mend_sim *sim, uint64_t size_bytes, uint64_t alignment_bytes);
 void mend_sim_range_give(mend_sim *sim, mend_sim_range *range);
 
-/* The taken range that contains the address; NULL: none. */
+/* The taken range that contains the address. NULL: none. */
 mend_sim_range *mend_sim_range_at(const mend_sim *sim, uint64_t address);
 
-/* Whether the address is one of the device, mapped or not; all others are of the host. */
+/* Whether the address is one of the device, mapped or not. All others are of the host. */
 bool mend_sim_is_device_address(const mend_sim *sim, uint64_t address);
 
 /* ---- chunks.c -------------------------------------------------------------------------------- */
 
-/* Takes memory from the device; NULL: not enough, or malloc failed. The caller adds the first
+/* Takes memory from the device. NULL: not enough, or malloc failed. The caller adds the first
  * holder. */
 mend_sim_chunk *mend_sim_chunk_take(mend_sim *sim, int device, uint64_t size_bytes, bool plain);
 
@@ -371,7 +372,7 @@ mend_sim_chunk *mend_sim_chunk_take(mend_sim *sim, int device, uint64_t size_byt
 void mend_sim_chunk_drop(mend_sim *sim, mend_sim_chunk *chunk);
 void mend_sim_chunk_close_files(const mend_sim_chunk *chunk); /* of a foreign one */
 
-/* Adds a handle; the caller made room for it in sim->chunks. */
+/* Adds a handle. The caller reserved its place in sim->chunks. */
 mend_chunk_handle mend_sim_chunk_add_handle(mend_sim *sim, mend_sim_chunk *chunk);
 
 /* ---- scrub.c --------------------------------------------------------------------------------- */
@@ -389,7 +390,7 @@ void mend_sim_scrub_for(mend_sim *sim, int device, uint64_t bytes);
 
 void mend_sim_mappings_init(mend_sim *sim);
 
-/* The mapping that contains the address; NULL: none. */
+/* The mapping that contains the address. NULL: none. */
 mend_sim_mapping *mend_sim_mapping_at(const mend_sim *sim, uint64_t address);
 
 static inline mend_sim_mapping *mend_sim_mapping_next(const mend_sim_mapping *mapping)
@@ -398,7 +399,7 @@ static inline mend_sim_mapping *mend_sim_mapping_next(const mend_sim_mapping *ma
                                   by_address);
 }
 
-/* Maps a chunk at a free address; the caller reserved a mapping in the slab. */
+/* Maps a chunk at a free address. The caller reserved a mapping in the slab. */
 mend_sim_mapping *mend_sim_mapping_add(mend_sim *sim, mend_sim_range *range, uint64_t address,
                                        mend_sim_chunk *chunk);
 void mend_sim_mapping_allow(mend_sim *, mend_sim_mapping *, uint64_t devices, mend_access);
@@ -408,10 +409,10 @@ void mend_sim_plain_drop(mend_sim *sim, mend_sim_mapping *mapping);
 
 /* ---- contexts.c ------------------------------------------------------------------------------ */
 
-/* The calling thread's record; NULL: malloc failed. */
+/* The calling thread's record. NULL: malloc failed. */
 mend_sim_thread *mend_sim_thread_get(mend_sim *sim);
 
-/* OK, or the answer to those who ask for memory with fabric handles. */
+/* OK, or the result of a creation with fabric handles. */
 mend_status mend_sim_fabric_status(const mend_sim *sim);
 
 /* Contexts are numbers. First come the primary contexts, one for each device. Then come green
@@ -422,7 +423,7 @@ static inline int mend_sim_device_of(int context)
     return context % MEND_SIM_MOST_DEVICES;
 }
 
-/* The device of the current context, and the context itself; refuses if none is current. */
+/* The device of the current context, and the context itself. Refuses if none is current. */
 mend_status mend_sim_current_device(mend_sim *sim, int *device);
 mend_status mend_sim_current_context(mend_sim *sim, int *context);
 mend_context mend_sim_context_of(int context);
@@ -446,8 +447,7 @@ bool mend_sim_stream_is_default(mend_stream handle);
 mend_status mend_sim_stream_find_default(mend_sim *sim, mend_sim_thread *thread, int device,
                                          mend_stream handle, mend_sim_stream **stream);
 
-/* The stream of a handle; for a default stream, that of the current context. Refuses an unknown
- * handle. */
+/* The stream of a handle. A default stream is of the current context. Refuses an unknown handle. */
 mend_status mend_sim_stream_find(mend_sim *sim, mend_stream handle, mend_sim_stream **stream);
 
 /* The same for calls that use the stream: the legacy stream may be unusable. */
@@ -458,11 +458,11 @@ mend_status mend_sim_stream_find_for_use(mend_sim *sim, mend_stream handle,
 mend_status mend_sim_stream_find_for_work(mend_sim *sim, mend_stream handle,
                                           mend_sim_stream **stream);
 
-/* Before an operation is queued: if the queue is full, the host waits for space. The device may be
+/* Before an operation is queued: if the queue is full, the CPU waits for space. The device may be
  * broken afterwards. */
 mend_status mend_sim_stream_make_room(mend_sim *sim, mend_sim_stream *stream);
 
-/* When the next operation of the stream can start; and how to delay that. */
+/* When the next operation of the stream can start, and how to delay that. */
 uint64_t mend_sim_stream_tail(const mend_sim *sim, const mend_sim_stream *stream);
 void mend_sim_stream_extend(mend_sim *sim, mend_sim_stream *stream, uint64_t until_ns);
 
@@ -485,8 +485,8 @@ void mend_sim_item_add(mend_sim *sim, const mend_sim_stream *stream, const mend_
 /* Whether the item reads or writes a byte of the range. */
 bool mend_sim_item_touches(const mend_sim_item *item, uint64_t address, uint64_t size);
 
-/* Access to a mapping is given again, and the driver unmaps it first: running work of these devices
- * that uses it sees a hole, and is judged so at its completion. */
+/* Access to a mapping is given again, and the driver unmaps it first. Running work of these devices
+ * that uses it sees a hole, and its check at completion fails. */
 void mend_sim_items_mark_hole(mend_sim *, uint64_t address, uint64_t size, uint64_t devices);
 
 /* Advances the clock to `until_ns` (if it is not later already), and completes the due work. */
@@ -494,13 +494,13 @@ void mend_sim_run_until(mend_sim *sim, uint64_t until_ns);
 
 /* ---- user.c, work.c -------------------------------------------------------------------------- */
 
-/* The stream of a handle for the functions of mend_sim.h: a default stream is that of the current
+/* The stream of a handle for the functions of mend_sim.h: a default stream is of the current
  * context, or of device 0 if there is none. */
 mend_status mend_sim_stream_find_for_user(mend_sim *sim, mend_stream handle,
                                           mend_sim_stream **stream);
 
-/* What such a function does first: takes the lock, and finds the stream. And last: its result is
- * that of `status`, or that the device is lost. */
+/* The begin of such a function: takes the lock, and finds the stream. And its end: the result of
+ * `status`, or that the device is lost. */
 mend_status mend_sim_user_begin(mend_sim *sim, mend_driver_call call, mend_stream handle,
                                 mend_sim_stream **stream);
 mend_result mend_sim_user_end(mend_sim *sim, mend_status status);
@@ -522,8 +522,7 @@ bool mend_sim_content_map(mend_sim *sim, const mend_sim_mapping *mapping);
 bool mend_sim_content_unmap(mend_sim *sim, uint64_t address, uint64_t size_bytes);
 bool mend_sim_content_allow(mend_sim *sim, uint64_t address, uint64_t size_bytes);
 
-/* Fills what an item that was judged will read with poison where nothing has written it; and runs
- * the item. */
+/* Fills unwritten memory that a checked item will read with poison, and runs the item. */
 void mend_sim_fresh_fill_for(mend_sim *sim, const mend_sim_item *item);
 void mend_sim_content_run(mend_sim *sim, const mend_sim_item *item);
 
@@ -549,7 +548,7 @@ mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item);
 /* NULL: the reference list. */
 bool mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices);
 
-/* Adds the price of the current call to ledger and clock; of a failed call only its wait. */
+/* Adds the price of the current call to ledger and clock. Of a failed call only its wait. */
 void mend_sim_charge(mend_sim *sim, bool did_its_work);
 
 #endif

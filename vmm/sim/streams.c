@@ -1,5 +1,5 @@
 /* Streams and events: when queued work is done, and waits for it by the device or the host. A
- * stream is, for that, the time at which its last work will be done, its tail; an event is the tail
+ * stream is, for that, the time at which its last work will be done, its tail. An event is the tail
  * at its record. So a wait on the device moves a tail, and a wait of the host moves the clock. */
 #include <assert.h>
 #include <inttypes.h>
@@ -134,7 +134,7 @@ void mend_sim_stream_extend(mend_sim *sim, mend_sim_stream *stream, uint64_t unt
     }
 }
 
-/* The host waits: the clock jumps to the time when the work is done. */
+/* A CPU stall: the clock jumps to the time when the work is done. */
 static mend_status wait_host(mend_sim *sim, uint64_t until_ns)
 {
     sim->ledger.host_syncs++;
@@ -302,7 +302,7 @@ mend_status mend_sim_do_event_record(mend_sim *sim, mend_event handle, mend_stre
     return mend_sim_event_mark(sim, event, stream);
 }
 
-/* The device's streams together: those of its green contexts are part of them. */
+/* The device's streams together, with the streams of its green contexts. */
 mend_status mend_sim_do_context_record(mend_sim *sim, mend_event handle)
 {
     int context = 0;

@@ -1,6 +1,6 @@
 /*
- * Every call runs between call_begin and call_end; and before and behind both the observer of calls
- * is told: a test that stops a thread inside a driver call, or records the order of calls. It is
+ * Every call runs between call_begin and call_end, and the observer of calls is called before and
+ * after both: a test that stops a thread inside a driver call, or records the order of calls. It is
  * called without a lock of the device.
  */
 #include "sim/table.h"
@@ -17,7 +17,7 @@ void mend_sim_set_call_observer(mend_sim *sim, mend_sim_call_observer observer, 
     mend_mutex_unlock(&sim->mutex);
 }
 
-/* Returns who is to be told of the end. */
+/* Returns the observer to call at the end. */
 static mend_sim_watch watch_begin(mend_sim *sim, mend_driver_call call)
 {
     mend_sim_watch watch = {NULL, NULL};

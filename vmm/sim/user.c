@@ -1,4 +1,4 @@
-/* What the functions of mend_sim.h share. */
+/* Shared by the functions of mend_sim.h. */
 #include "sim/captures.h"
 
 mend_status mend_sim_stream_find_for_user(mend_sim *sim, mend_stream handle,

@@ -1,14 +1,13 @@
 /*
  * Sleeping chunks: they keep their addresses, their place in the layout and their live blocks, and
  * have no memory. Invariants, checked by the validation:
- *  - such a chunk is frozen, so its free memory is claimed, and what is freed in it becomes
- *    claimed;
- *  - without live bytes it is collected: its record, its addresses and its contents go;
- *  - it has `kept`, the description of its contents, and lacks its memory. One that a wake gave it,
- *    and that the driver did not unmap when the wake failed, is a part of reserved_bytes and owed;
- *    the next wake uses it;
- *  - each of its blocks of which not all bytes here are kept says so (contents_dropped);
- *  - no pin or export holds it, and no retired mapping maps its memory;
+ *  - such a chunk is frozen, so its free memory is claimed, and memory freed in it becomes claimed.
+ *  - without live bytes it is collected: its record, its addresses and its contents go.
+ *  - it has `kept`, the description of its contents, and no memory. Memory of a failed wake that
+ *    the driver refused to unmap is a part of reserved_bytes and deferred work, and the next wake
+ *    uses it.
+ *  - each of its blocks of which not all bytes here are kept says so (contents_dropped).
+ *  - no pin or export holds it, and no retired mapping maps its memory.
  *  - it is not collected while its free memory is kept for captured graphs, which know the address.
  */
 #include "map/map.h"
@@ -56,7 +55,7 @@ void mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *
     mend_list_remove(&empty->newly);
     mend_slab_give(&chunks->slab, empty);
     mend_chunk_count(chunks, chunk, false);
-    chunk->missing = MEND_MISSING_MAPPING; /* of a transaction: that is not owed */
+    chunk->missing = MEND_MISSING_MAPPING; /* of a transaction: not deferred */
     mend_chunk_count(chunks, chunk, true);
 }
 
@@ -105,7 +104,7 @@ static void cut_out(mend_heap *heap, const mend_chunk *chunk)
     }
 }
 
-/* The addresses of a sleeping chunk, what is kept of it and its record go. What a captured graph
+/* Frees the addresses of a sleeping chunk, its backup and its record. Memory that a captured graph
  * may use stays, without contents. */
 static void end_asleep(mend_heap *heap, mend_chunk *chunk)
 {
@@ -129,7 +128,7 @@ static void end_asleep(mend_heap *heap, mend_chunk *chunk)
 static void give_memory(mend_heap *heap, mend_chunk *chunk)
 {
     if (!mend_step_copies_have_ended(heap) || !mend_slab_reserve(&heap->chunks.slab, 1)) {
-        return; /* those of a wake write to what it woke */
+        return; /* copies of a wake write to its chunks */
     }
     mend_status status = heap->driver->unmap(heap->driver, chunk->address, chunk->size_bytes);
     if (status == MEND_DRIVER_OK) {

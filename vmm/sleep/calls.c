@@ -13,7 +13,7 @@ static bool is_keep(int keep)
     return keep >= MEND_BACKUP_DEFAULT && keep <= MEND_STAY_RESIDENT;
 }
 
-/* What a rule had in the first version of mend_sleep_options, whose callers name no size. */
+/* A rule in the first version of mend_sleep_options, whose callers pass no size. */
 enum { FIRST_RULE_BYTES = 16 };
 static_assert(FIRST_RULE_BYTES <= sizeof(mend_sleep_rule), "a rule only grows");
 
@@ -71,7 +71,7 @@ typedef struct waker {
     mend_wake_order order;
     mend_wake_report report;
     mend_result result;
-    mend_thread_error answer; /* why it failed; calls of peer pools and callbacks note others */
+    mend_thread_error answer; /* why it failed. Calls of peer pools and callbacks note others */
 } waker;
 
 /* The caller holds `state` alone. */

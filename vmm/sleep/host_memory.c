@@ -1,11 +1,10 @@
 /*
- * Pinned memory of the host for what is kept. To pin it costs ten times a copy to it, so a wake
- * leaves it as a copy of what slept, for the next sleep, and for mend_read_backup. Invariants,
- * checked by the validation:
- *  - a copy has memory of the host, and no file; no two hold bytes of one address;
- *  - what it holds of a block that slept is what slept there last: a sleep ends all older ones;
- *  - all have at most copies_limit bytes;
- *  - with what sleeps they have room_bytes, which is at most most_bytes.
+ * Pinned host memory for backups. Pinning it costs ten times a copy to it, so a wake leaves it as a
+ * copy, for the next sleep and for mend_read_backup. Invariants, checked by the validation:
+ *  - a copy has memory of the host, and no file. No two hold bytes of one address.
+ *  - it has the contents of the last sleep of a block: a sleep ends all older copies.
+ *  - all have at most copies_limit bytes.
+ *  - with the backups of sleeping blocks they have room_bytes, which is at most most_bytes.
  */
 #include "sleep/keep.h"
 
@@ -80,7 +79,7 @@ void mend_keep_drop_host(mend_heap *heap, void *host)
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-/* A copy serves what leaves a fifth of it at most. */
+/* A copy serves a backup that leaves at most a fifth of it unused. */
 static bool fits(const mend_kept *copy, const mend_kept *kept)
 {
     return copy->room_bytes >= kept->host_bytes &&
@@ -128,7 +127,7 @@ void mend_copies_shrink(mend_heap *heap, uint64_t most_bytes)
     }
 }
 
-/* Where its last piece ends; one that was forgotten has its address. */
+/* Where its last piece ends. One that was forgotten has its address. */
 static uint64_t end_of(const mend_kept *copy)
 {
     if (copy->piece_count == 0) {
@@ -151,7 +150,7 @@ void mend_copies_forget(mend_heap *heap, uint64_t address, uint64_t size_bytes)
 void mend_copies_leave(mend_heap *heap, mend_kept *kept, uint64_t size_bytes)
 {
     mend_keeping *keeping = &heap->keeping;
-    mend_kept *copy; /* of what slept there before, also in a larger or in smaller chunks */
+    mend_kept *copy; /* of earlier contents there, also in a larger or in smaller chunks */
     while (kept->host != NULL &&
            (copy = mend_copy_at(heap, kept->address + size_bytes - 1)) != NULL &&
            end_of(copy) > kept->address) {

@@ -1,4 +1,4 @@
-/* What is kept of sleeping chunks: which bytes, where, and their way there and back. */
+/* Backups of sleeping chunks: which bytes, where, and their way there and back. */
 #include "sleep/keep.h"
 
 #include <stdlib.h>
@@ -158,8 +158,8 @@ typedef struct keeper {
     mend_kept_file *file; /* of a save */
     void *stages[2];
     int next_stage;
-    uint64_t staged_at;    /* what the other buffer holds: its offset in the file */
-    uint64_t staged_bytes; /* ... and its size; 0: nothing */
+    uint64_t staged_at;    /* contents of the other buffer: the offset in the file */
+    uint64_t staged_bytes; /* ... and its size. 0: nothing */
 } keeper;
 
 static mend_result begin(keeper *k, bool has_files, bool out, const char *directory)
@@ -251,7 +251,7 @@ static mend_result pass_piece(keeper *k, uint64_t address, const mend_kept_piece
     return MEND_OK;
 }
 
-/* Room for what is kept: memory of the host, and a part of the file. */
+/* Space for the backup: host memory, and a part of the file. */
 static mend_result take_room(keeper *k, mend_kept *kept)
 {
     if (kept->file_bytes > 0) {
@@ -282,7 +282,7 @@ static mend_result pass(keeper *k, const mend_kept *kept, bool out)
 
 static mend_result pass_all(keeper *k, const mend_cluster parts[], size_t count, bool out)
 {
-    for (size_t i = 0; i < count && out; i++) { /* before others take what is theirs */
+    for (size_t i = 0; i < count && out; i++) { /* before others take their memory */
         mend_copies_take_own(k->heap, parts[i].kept);
     }
     for (size_t i = 0; i < count; i++) {

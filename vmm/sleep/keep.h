@@ -1,5 +1,5 @@
-/* What is kept of sleeping chunks. The caller holds both locks, and a driver scope is open; slow
- * driver calls, and the file, release `state`. */
+/* Backups of sleeping chunks. The caller holds both locks, and a driver scope is open. Slow driver
+ * calls, and the file, release `state`. */
 #ifndef MEND_SLEEP_KEEP_H
 #define MEND_SLEEP_KEEP_H
 
@@ -18,7 +18,7 @@ typedef struct mend_kept_file {
 /* Makes an empty file in a directory, with one use. MEND_ERROR_SYSTEM. */
 mend_result mend_sleep_file_open(const char *directory, mend_kept_file **file);
 
-/* Ends one use, of *file, which is NULL then; the last one closes the file. NULL does nothing. */
+/* Ends one use, of *file, which is NULL then. The last one closes the file. NULL does nothing. */
 void mend_sleep_file_leave(mend_kept_file **file);
 
 /* Takes space of the disk for more bytes at the end. MEND_ERROR_SYSTEM. */
@@ -62,47 +62,47 @@ typedef struct mend_kept {
     mend_kept_piece pieces[];
 } mend_kept;
 
-/* What a chunk's block asks for, by the rules. */
+/* The fate of a chunk's block, by the rules. */
 int mend_keep_of(const mend_sleep_options *options, const mend_span *span);
 
 /* A rule of the options, whose elements may be of a newer caller. */
 mend_sleep_rule mend_rule_at(const mend_sleep_options *options, size_t at);
 
-/* The pieces of a chunk; nothing is copied yet. `first` overlaps the chunk. NULL: malloc failed. */
+/* The pieces of a chunk. Nothing is copied yet. `first` overlaps the chunk. NULL: malloc failed. */
 mend_kept *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *chunk,
                           const mend_span *first);
 
-/* Frees what is kept of a chunk without live blocks; the record stays, and nothing is copied back
- * when the chunk wakes. */
+/* Frees the backup of a chunk without live blocks. The record stays, and nothing is copied when the
+ * chunk wakes. */
 void mend_keep_empty(mend_heap *heap, mend_kept *kept);
 
-/* Whether all of the block fell asleep by this sleep, and every byte of it is kept; and of its part
- * in a sleeping chunk. If not, its contents are dropped, and the block says so until one sleep
- * keeps all of it: while a part of it sleeps, the program writes no other part again. */
+/* Whether all of the block fell asleep by this sleep, and every byte of it is kept, and of its part
+ * in a sleeping chunk. If not, its contents are dropped, and the block says so until one sleep has
+ * a backup of all of it. While a part of it sleeps, the program writes no other part. */
 bool mend_keep_has_all(const mend_span *span, uint64_t sleep);
 bool mend_keep_has_part(const mend_chunk *chunk, const mend_span *span);
 
-/* The piece that holds these bytes of the chunk; NULL: they were not kept in one. */
+/* The piece that holds these bytes of the chunk. NULL: they were not kept in one. */
 const mend_kept_piece *mend_keep_piece_of(const mend_kept *kept, uint64_t offset_bytes,
                                           uint64_t size_bytes);
 
 /* Counts it as kept, or not any more. */
 void mend_keep_count(mend_heap *heap, const mend_kept *kept, bool begins);
 
-/* Copies the pieces of chunks out, those for a file to one in this directory; or back in. What is
- * planned of each is parts[].kept. Copies may still run after a failure, which
- * mend_step_copies_have_ended tells. MEND_ERROR_NOT_SUPPORTED, MEND_ERROR_SYSTEM. */
+/* Copies the pieces of chunks out, those for a file to one in this directory, or back in. The plan
+ * of each is parts[].kept. Copies may still run after a failure, which mend_step_copies_have_ended
+ * tells. MEND_ERROR_NOT_SUPPORTED, MEND_ERROR_SYSTEM. */
 mend_result mend_keep_copy(mend_heap *heap, const mend_cluster parts[], size_t count, bool out,
                            const char *directory);
 
 /* ---- host_memory.c --------------------------------------------------------------------------- */
 
-/* Frees what is kept, and its record; NULL does nothing. Memory of the host that the driver refuses
- * to free is owed from then on: a settlement does it again. */
+/* Frees the backup, and its record. NULL does nothing. Host memory that the driver refuses to free
+ * becomes deferred work, which a settlement retries. */
 void mend_keep_drop(mend_heap *heap, mend_kept *kept);
 
-/* At the end of the heap: frees all that is kept; what the driver refuses stays with it, and
- * without a context all of it. */
+/* At the end of the heap: frees all backups. Refused memory stays with the driver, and without a
+ * context all of it. */
 void mend_keep_clear(mend_heap *heap, mend_ending *ending);
 
 /* Pinned memory of the host, and its end. If the driver refuses that, and malloc too, it stays with
@@ -110,7 +110,7 @@ void mend_keep_clear(mend_heap *heap, mend_ending *ending);
 mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, bool saves, void **pointer);
 void mend_keep_drop_host(mend_heap *heap, void *host);
 
-/* The same for what is to be kept: memory of a copy which fits, or new. */
+/* Memory for a backup: of a copy that fits, or new. */
 mend_result mend_keep_take_room(mend_heap *heap, mend_kept *kept);
 
 /* The copy of the same chunk becomes its memory, if there is one that fits: to be called for all
@@ -122,8 +122,8 @@ void mend_copies_init(mend_heap *heap);
 /* Nothing is a copy of these bytes any more. The memory stays for the next sleep. */
 void mend_copies_forget(mend_heap *heap, uint64_t address, uint64_t size_bytes);
 
-/* What is kept of a chunk that woke becomes its copy, in place of those that hold older contents of
- * these addresses; beyond the limit, and without memory of the host, it is freed. */
+/* The backup of a chunk that woke becomes its copy, and replaces copies with older contents of
+ * these addresses. Above the limit, and in a file, it is freed. */
 void mend_copies_leave(mend_heap *heap, mend_kept *kept, uint64_t size_bytes);
 
 /* Frees copies until there is no more than this. */
@@ -137,7 +137,7 @@ static inline void mend_copies_limit(mend_heap *heap, uint64_t most_bytes) /* fr
 /* Frees copies of which no block lives any more. Opens a driver scope if there are any copies. */
 void mend_copies_trim(mend_heap *heap);
 
-/* The copy with the next address at or before this one; NULL: none. */
+/* The copy with the next address at or before this one. NULL: none. */
 mend_kept *mend_copy_at(const mend_heap *heap, uint64_t address);
 
 #endif

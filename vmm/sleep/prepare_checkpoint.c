@@ -1,6 +1,6 @@
 /*
- * Other memory for chunks, one by one (map/map.h), for which room is made: so that a pool holds no
- * memory which other processes can know, for a checkpoint of the process.
+ * Private memory for chunks, one by one (map/map.h), so that a pool holds no memory that other
+ * processes can know, for a checkpoint of the process.
  */
 #include "sleep/sleep.h"
 
@@ -37,7 +37,7 @@ static mend_result exchange(mend_heap *heap, mend_chunk *chunk)
     const uint64_t size_bytes = chunk->size_bytes;
     mend_exchange_report done;
     mend_lack lack;
-    MEND_TRY(find_addresses(heap, chunk)); /* before memory goes back for the copy */
+    MEND_TRY(find_addresses(heap, chunk)); /* before memory is released for the copy */
     MEND_TRY(mend_sleep_make_room(heap, size_bytes, &lack));
     mend_result result = MEND_ERROR_OUT_OF_MEMORY;
     for (int tries = 0; tries <= 1 && result == MEND_ERROR_OUT_OF_MEMORY && !mend_lacks_any(lack);
@@ -70,7 +70,7 @@ static bool is_shareable(const mend_chunk *chunk)
            (chunk->memory.share_types != MEND_SHARE_NONE || chunk->memory.was_exported);
 }
 
-/* What keeps memory as it is, by name. */
+/* The reasons why memory stays, by name. */
 static mend_result check(const mend_heap *heap)
 {
     if (heap->exports.count > 0 || heap->imports.by_address.count > 0) {
@@ -138,7 +138,8 @@ static mend_result prepare_checkpoint(mend_heap *heap, mend_prepare_checkpoint_r
     MEND_TRY(mend_trim_to(heap, 0, false, &first_bytes));
     mend_copies_shrink(heap, 0); /* a checkpoint would keep them */
     MEND_TRY(make_private(heap, report));
-    MEND_TRY(mend_trim_to(heap, 0, false, &last_bytes)); /* what others have freed meanwhile */
+    MEND_TRY(mend_trim_to(heap, 0, false, &last_bytes)); /* memory that others have freed
+                                                          * meanwhile */
     report->released_bytes = first_bytes + last_bytes;
     report->reserved_bytes = heap->chunks.reserved_bytes;
     return MEND_OK;

@@ -1,4 +1,4 @@
-/* Reads what is kept of sleeping memory, while it sleeps. */
+/* Reads the backup of sleeping memory, while it sleeps. */
 #include "sleep/sleep.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ static mend_result not_there(uint64_t address, const char *why)
                         (unsigned long long)address, why);
 }
 
-/* What is kept of the memory at an address: of what sleeps there, or the copy that a wake left. */
+/* The backup of the memory at an address, or the copy that a wake left. */
 static mend_result get_backup(mend_heap *heap, uint64_t address, const mend_kept **kept)
 {
     const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
@@ -36,7 +36,7 @@ static uint64_t copied_bytes(const mend_heap *heap, uint64_t address, uint64_t s
     return mend_min_u64(at, end) - address;
 }
 
-/* Finds as much as one piece has; *part_bytes says how much, and `at` where in the host's memory or
+/* Finds as much as one piece has. *part_bytes says how much, and `at` where in the host's memory or
  * the file. */
 static mend_result find_part(mend_heap *heap, uint64_t address, uint64_t size_bytes,
                              const mend_kept **kept, const mend_kept_piece **piece, uint64_t *at,

@@ -1,7 +1,7 @@
 /*
- * Which chunks sleep: those in which every block is to sleep, and so is free memory that is kept
- * for captured graphs, by the tag of the block that was there last. A committed page of a range
- * counts as a block. And how much has which tag.
+ * Which chunks sleep: chunks in which every block is to sleep, and all free memory for captured
+ * graphs, by the tag of the last block there. A committed page of a range counts as a block. And
+ * how much has which tag.
  */
 #include "sleep/sleep.h"
 
@@ -25,7 +25,7 @@ bool mend_is_for_graphs(const mend_heap *heap, const mend_span *span)
             MEND_BLOCKED_BY_GRAPH_POOLS) != 0;
 }
 
-/* The place of the rule for its tag; rule_count: none, or it has no tag. */
+/* The place of the rule for its tag. rule_count: none, or it has no tag. */
 static size_t rule_of(const mend_sleep_options *options, const mend_span *span)
 {
     size_t at = 0;
@@ -134,14 +134,14 @@ mend_match mend_match_tags(const mend_heap *heap, const uint64_t *tags, size_t t
 
 /* ---- which chunks ---------------------------------------------------------------------------- */
 
-/* What a chunk holds, in bytes of blocks. */
+/* The contents of a chunk, in bytes of blocks. */
 typedef struct contents {
     const mend_span *first;
     size_t spans;
     uint64_t to_sleep_bytes;
     uint64_t to_stay_bytes;
-    uint64_t graphs_bytes; /* free, kept for captured graphs, and to sleep; what of it is to stay
-                            * counts as blocks do */
+    uint64_t graphs_bytes; /* free, reserved for captured graphs, and to sleep. If it is to stay, it
+                            * counts as a block */
     bool has_rule;         /* some of graphs_bytes sleeps by a rule for its tag */
 } contents;
 
@@ -166,7 +166,7 @@ static contents look_into(const mend_heap *heap, const mend_sleep_options *optio
     return found;
 }
 
-/* Whether the memory of the chunk can be given back; otherwise counts why not. */
+/* Whether the memory of the chunk can be released. Otherwise counts why not. */
 static bool can_sleep(const mend_heap *heap, const mend_chunk *chunk, const contents *held,
                       mend_selection *selection)
 {

@@ -1,4 +1,4 @@
-/* A sleep, as a transaction: memory is copied or dropped, unmapped, and given back. */
+/* A sleep, as a transaction: memory is copied or dropped, unmapped, and released. */
 #include "sleep/sleep.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "record/names.h"
 
-/* mend_sleep_options.keep_free: what sleeps leaves its memory to the pool. */
+/* mend_sleep_options.keep_free: memory of sleeping blocks stays with the pool. */
 enum { KEEPS_ALL = 2 };
 
 typedef struct sleeping {
@@ -23,7 +23,7 @@ static uint64_t stayed_bytes(const mend_selection *selection)
     return selection->beside_bytes + selection->pinned_bytes + selection->mapped_bytes;
 }
 
-/* Reasons by name for a call that cannot do what it was asked for. */
+/* The reasons of a refused call, by name. */
 static mend_result check(const sleeping *s)
 {
     const mend_selection *selection = &s->selection;
@@ -44,8 +44,8 @@ static mend_result check(const sleeping *s)
 
 /* ---- what can fail --------------------------------------------------------------------------- */
 
-/* The first `unmapped` chunks are mapped again. Returns the failure that led here, or that of a
- * refused mapping: then the chunk stays frozen, as after a compaction. */
+/* The first `unmapped` chunks are mapped again. Returns the failure that led here, or of a refused
+ * mapping: then the chunk stays frozen, as after a compaction. */
 static mend_result undo(sleeping *s, size_t unmapped, mend_result result)
 {
     mend_heap *heap = s->heap;
@@ -64,7 +64,7 @@ static mend_result undo(sleeping *s, size_t unmapped, mend_result result)
 
 /* ---- what cannot fail ------------------------------------------------------------------------ */
 
-/* For who touches the block before it is awake. */
+/* For work that touches the block before it is awake. */
 static void tell_driver(const mend_heap *heap, const mend_span *span, const mend_cluster *at)
 {
     const uint64_t from = mend_max_u64(span->address, at->address);
@@ -84,9 +84,9 @@ static void tell_driver(const mend_heap *heap, const mend_span *span, const mend
     heap->driver->note_asleep(heap->driver, from, end - from, what);
 }
 
-/* The blocks of a chunk say what became of their contents, once all chunks of the call sleep. What
- * slept there before is no copy of it; nor, for a block that sleeps for the first time, is what did
- * in the chunks where it stays awake. */
+/* Marks the blocks of a chunk with the fate of their contents, once all chunks of the call sleep.
+ * Earlier backups there are no copies of it. Nor, for a block that sleeps for the first time, are
+ * backups in the chunks where it stays awake. */
 static void note_contents(const sleeping *s, const mend_cluster *at)
 {
     mend_copies_forget(s->heap, at->address, at->size_bytes);
@@ -105,7 +105,7 @@ static void note_contents(const sleeping *s, const mend_cluster *at)
     }
 }
 
-/* The chunks sleep, and their memory is free, and given back; what the driver does not take stays
+/* The chunks sleep, and their memory is free and released. Memory that the driver refuses stays
  * free. */
 static void fall_asleep(sleeping *s, mend_sleep_report *report)
 {
@@ -136,11 +136,11 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
 
 /*
  * The steps, after all that may refuse a sleep, and with all nodes promised:
- *  - the chunks are frozen: their blocks live and may be freed, but no thread takes memory there;
- *  - what is to be kept of them is on the host or in the file;
+ *  - the chunks are frozen: their blocks live and may be freed, but no thread takes memory there.
+ *  - their backups are on the host or in the file.
  *  - they are unmapped, one stretch after the other: their blocks cannot be used any more.
- * A failure thaws the chunks, those that were unmapped after they are mapped again (undo): their
- * memory has its contents still. Then fall_asleep() takes the memory away, and cannot fail.
+ * A failure thaws the chunks, unmapped ones after mapping them again (undo): their memory still has
+ * its contents. Then fall_asleep() takes the memory away, and cannot fail.
  */
 static mend_result perform(sleeping *s, mend_sleep_report *report)
 {
@@ -167,7 +167,7 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
     return MEND_OK;
 }
 
-/* The chunks freeze before anything changes: what their free memory waits for is known. */
+/* The chunks freeze before anything changes, so the waits of their free memory are known. */
 static mend_layout_promise nodes_for(mend_heap *heap, const mend_selection *selection)
 {
     mend_layout_promise nodes = mend_freeze_nodes(heap, selection->count, selection->spans);
@@ -178,7 +178,7 @@ static mend_layout_promise nodes_for(mend_heap *heap, const mend_selection *sele
     return nodes;
 }
 
-/* Selects, and puts to sleep what is selected. After a failure all that could have slept stays. */
+/* Selects chunks, and puts them to sleep. After a failure all that could have slept stays. */
 static mend_result put_selected(sleeping *s, mend_sleep_report *report)
 {
     mend_heap *heap = s->heap;
@@ -221,7 +221,7 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
     }
     uint64_t trimmed_bytes;
     if (result == MEND_OK && options->keep_free == 0) {
-        mend_trim_to(heap, 0, false, &trimmed_bytes); /* what it cannot give back stays free */
+        mend_trim_to(heap, 0, false, &trimmed_bytes); /* memory that it cannot release stays free */
     }
     const uint64_t given_bytes =
         reserved_bytes - mend_min_u64(chunks->reserved_bytes, reserved_bytes);

@@ -1,9 +1,9 @@
 /*
  * Sleep, as a transaction: it freezes its chunks, so that no thread takes or reuses memory in them,
- * copies their contents away, and only then unmaps them; what cannot be done is undone. What a
- * sleeping chunk is: memory/chunk.h.
+ * copies their contents away, and only then unmaps them. A failure undoes it. Sleeping chunks:
+ * memory/chunk.h.
  *
- * Unless a comment says otherwise the caller holds both locks, and no driver scope is open; slow
+ * Unless a comment says otherwise the caller holds both locks, and no driver scope is open. Slow
  * driver calls release `state`.
  */
 #ifndef MEND_SLEEP_SLEEP_H
@@ -17,7 +17,7 @@
 
 /* ---- sleep.c --------------------------------------------------------------------------------- */
 
-/* As mend_sleep; `options` and `report` are of full size. */
+/* As mend_sleep. `options` and `report` are of full size. */
 mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
                            mend_sleep_report *report);
 
@@ -32,11 +32,11 @@ mend_result mend_sleep_read(mend_heap *heap, uint64_t address, uint64_t size_byt
 
 /* ---- prepare_checkpoint.c -------------------------------------------------------------------- */
 
-/* As mend_prepare_checkpoint; `report` is of full size. */
+/* As mend_prepare_checkpoint. `report` is of full size. */
 mend_result mend_heap_prepare_checkpoint(mend_heap *heap, mend_prepare_checkpoint_report *report);
 
-/* If the limit has no room for so much more: gives back idle empty chunks as mend_trim_to_create.
- * *lack: nothing where it has room. */
+/* If the limit is too low for so much more: releases idle empty chunks as mend_trim_to_create.
+ * Otherwise *lack stays. */
 mend_result mend_sleep_make_room(mend_heap *heap, uint64_t bytes, mend_lack *lack);
 
 /* ---- select.c -------------------------------------------------------------------------------- */
@@ -51,35 +51,35 @@ typedef struct mend_selection {
     uint64_t beside_bytes; /* of blocks that are to sleep and stay: beside blocks that stay awake */
     uint64_t pinned_bytes; /* in chunks with a pin or an export */
     uint64_t mapped_bytes; /* in chunks that are mapped at a second address */
-    uint64_t pinned_at;    /* the first chunk with a pin that holds such a block; 0: none */
+    uint64_t pinned_at;    /* the first chunk with a pin that holds such a block. 0: none */
 } mend_selection;
 
 /* Whether the block has one of these sleep tags. */
 bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_count);
 
-/* Whether it is free memory that is kept for captured graphs; and whether that, or a block, is to
- * sleep. */
+/* Whether it is free memory for captured graphs, and whether that, or a block, is to sleep. */
 bool mend_is_for_graphs(const mend_heap *heap, const mend_span *span);
 bool mend_is_to_sleep(const mend_sleep_options *options, const mend_span *span);
 
-/* What a call names: bytes of blocks, and tags that no block has, with the first of them. */
+/* The names of a call: bytes of blocks, and tags that no block has, with the first of them. */
 typedef struct mend_match {
     uint64_t bytes;
     uint64_t unmatched_tags;
     uint64_t unmatched_tag;
 } mend_match;
 
-/* What is to sleep, asleep or awake; and what has one of these tags, or all if there are none. */
+/* Bytes that are to sleep, asleep or awake, and bytes with one of these tags, or all without
+ * tags. */
 mend_match mend_match_rules(const mend_heap *heap, const mend_sleep_options *options);
 mend_match mend_match_tags(const mend_heap *heap, const uint64_t *tags, size_t tag_count);
 
 mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *options,
                                  mend_selection *selection);
 
-/* Frees the selection, and what chunks that do not sleep would keep. Calls the driver. */
+/* Frees the selection, and the planned backups of chunks that do not sleep. Calls the driver. */
 void mend_selection_clear(mend_heap *heap, mend_selection *selection);
 
-/* The sleep tags that blocks and memory of graphs have, by number; `infos` is freed by the caller.
+/* The sleep tags that blocks and memory of graphs have, by number. `infos` is freed by the caller.
  */
 mend_result mend_sleep_list_tags(const mend_heap *heap, mend_sleep_tag_info **infos, size_t *count);
 
@@ -91,8 +91,8 @@ typedef struct mend_wake_order {
     bool waits;       /* for all work of the context, so that free memory is idle */
 } mend_wake_order;
 
-/* As mend_wake, without the help of others; tells the seek what the wake takes, and what the device
- * lacked of it where the limit did not. */
+/* As mend_wake, without the help of others. Notes in the seek the bytes of the wake, and the bytes
+ * missing on the device below the limit. */
 mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_wake_report *report,
                             mend_seek *seek);
 
@@ -104,7 +104,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
  * chunk, with a node of the slab that the caller reserved. No driver call. */
 mend_chunk *mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept);
 
-/* A sleeping chunk gets the memory of an empty chunk of its size, which is not mapped; and leaves
+/* A sleeping chunk gets the memory of an empty chunk of its size, which is not mapped, and leaves
  * it to an empty chunk again, as above. */
 void mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *empty);
 mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept);

@@ -1,6 +1,6 @@
 /*
  * Waking, as a transaction: it takes all memory, maps it, and copies the contents back, before any
- * chunk is usable; if that fails, all of it is given back.
+ * chunk is usable. If that fails, it releases all of it.
  */
 #include "sleep/sleep.h"
 
@@ -15,7 +15,7 @@ typedef struct waking {
     size_t count;
     size_t mapped;         /* so many of them */
     size_t spans;          /* in these chunks */
-    uint64_t needed_bytes; /* of those that lack memory; the others have it of a failed wake */
+    uint64_t needed_bytes; /* of chunks without memory. The others have memory of a failed wake */
     uint64_t least_bytes;  /* of such a chunk */
     uint64_t reused_bytes; /* of needed_bytes: free memory that the pool held */
     uint64_t left_bytes;   /* of needed_bytes: not created yet */
@@ -66,7 +66,7 @@ static mend_result find(waking *w, const mend_wake_order *order)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* `who` lacks it where the limit does not. */
+/* The limit, or else `who`, has too little memory. */
 static mend_result no_room(waking *w, mend_lack lack, const char *who)
 {
     const uint64_t lacking_bytes = lack.limit_bytes > 0 ? lack.limit_bytes : lack.device_bytes;
@@ -90,8 +90,8 @@ static int compare_addresses(const void *a, const void *b)
     return mend_compare_u64(((const mend_cluster *)a)->address, ((const mend_cluster *)b)->address);
 }
 
-/* Creates memory for all chunks that lack it. What the device lacks the pool's empty chunks give,
- * if they can. */
+/* Creates memory for all chunks without it. Releases empty chunks of the pool for memory missing on
+ * the device. */
 static mend_result create_memory(waking *w)
 {
     mend_heap *heap = w->heap;
@@ -126,8 +126,8 @@ static mend_result create_memory(waking *w)
     return MEND_OK;
 }
 
-/* Free chunks of the pool become the memory of chunks of their size: that takes no creation, and
- * the device keeps what it has for others. */
+/* Free chunks of the pool become the memory of chunks of their size, which takes no creation and no
+ * memory of the device. */
 static mend_result take_memory(waking *w)
 {
     w->heap->shortage = (mend_shortage){0};
@@ -170,8 +170,8 @@ static void wake_up(waking *w, mend_wake_report *report)
     mend_layout_note_peaks(heap, false);
 }
 
-/* Everything sleeps as before: what was created goes back, and what was free memory is that again.
- * What the driver does not unmap, or copies may still write to, stays for the next wake. */
+/* Everything sleeps as before: new memory is released, and free memory is free again. Memory that
+ * the driver refuses to unmap, or that copies may still write to, stays for the next wake. */
 static void undo(waking *w)
 {
     mend_heap *heap = w->heap;
@@ -199,12 +199,12 @@ static void undo(waking *w)
 /*
  * The steps that can fail. The chunks are frozen all the while, so that no other thread sees how
  * far they are:
- *  - each has memory of its size: an empty chunk of the pool, a new one, or what a wake that failed
- *    has left there;
- *  - it is mapped at the addresses of the chunk, for all devices that may use it;
+ *  - each has memory of its size: an empty chunk of the pool, a new one, or memory of a failed
+ *    wake.
+ *  - it is mapped at the addresses of the chunk, for all devices that may use it.
  *  - it has the contents that were kept.
- * After a failure undo() unmaps it again, and the chunks sleep as before: what was kept is
- * untouched until wake_up().
+ * After a failure undo() unmaps it again, and the chunks sleep as before: the backups are untouched
+ * until wake_up().
  */
 static mend_result take_map_and_load(waking *w)
 {
@@ -237,8 +237,8 @@ static mend_result perform(waking *w, mend_wake_report *report)
     return result;
 }
 
-/* What has lost its last block goes first, so that it takes no memory. The host waits for the
- * context only where free memory is to be idle for the chunks, or copies of a wake that failed may
+/* Frees chunks that have lost their last block first, so that they take no memory. Waits for the
+ * context only if free memory must become idle for the chunks, or copies of a failed wake may
  * run. */
 mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_wake_report *report,
                             mend_seek *seek)
@@ -256,12 +256,12 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
     MEND_TRY(mend_driver_scope_open(heap, &scope));
     mend_settle(heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
     mend_result result = MEND_OK;
-    if (order->waits || /* for free memory; and a wake that failed may write what is to be used */
+    if (order->waits || /* for free memory. And copies of a failed wake may still write to it */
         !mend_step_copies_have_ended(heap)) {
         result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
     }
     if (result == MEND_OK) {
-        mend_capture_graph_pools_collect(heap); /* what ended graphs keep is free memory */
+        mend_capture_graph_pools_collect(heap); /* memory of ended graphs is free */
         result = find(&w, order);
     }
     if (result == MEND_OK && w.count > 0) {
