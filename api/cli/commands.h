@@ -7,7 +7,7 @@
 /* Ended by NULL. */
 extern const mend_command *const mend_commands[];
 
-/* Runs argv[1]; returns the exit status. */
+/* Runs argv[1]. Returns the exit status. */
 int mend_commands_run(int argc, char **argv);
 
 #endif

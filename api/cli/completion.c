@@ -17,7 +17,7 @@ static void write_commands(FILE *out, const mend_command *const *commands)
     }
 }
 
-/* The words that may follow an option; no branch: a file may, or anything. */
+/* The words that may follow an option. No branch: a file may, or anything. */
 static void write_bash_words(FILE *out, const mend_command *command)
 {
     for (const mend_option *option = command->options; option->name != NULL; option++) {
@@ -39,7 +39,7 @@ static void write_bash_options(FILE *out, const mend_command *command)
         fputs(option == command->options ? "" : " ", out);
         write_name(out, option);
     }
-    /* Of the arguments, words in small letters are completed; others are files. */
+    /* Of the arguments, words in small letters are completed. Others are files. */
     const mend_option arguments = {"", command->arguments, NULL, NULL};
     fputs("'\n            [[ $current == -* ]] || words='", out);
     size_t count = mend_option_print_words(&arguments, " ", out);
@@ -78,7 +78,7 @@ void mend_completion_bash(FILE *out, const mend_command *const *commands)
 
 /* ---- zsh ------------------------------------------------------------------------------------- */
 
-/* A text between apostrophes, where brackets and colons part what _arguments reads. */
+/* A text between apostrophes, where brackets and colons separate the parts for _arguments. */
 static void write_quoted(FILE *out, const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -90,7 +90,7 @@ static void write_quoted(FILE *out, const char *text)
     }
 }
 
-/* The words that may follow, `(a b)`, or files; colons in words are escaped. */
+/* The words that may follow, `(a b)`, or files. Colons in words are escaped. */
 static void write_zsh_words(FILE *out, const mend_option *option)
 {
     char *text = NULL;

@@ -55,8 +55,8 @@ typedef struct demo_options {
     mend_demo_device device;
     char folder[PATH_MAX]; /* "": search for it */
     const char *page_path;
-    const char *own;         /* the user's program; NULL: those of the demo */
-    uint64_t capacity_bytes; /* of its device; 0: not given */
+    const char *own;         /* the user's program. NULL: the demo's programs */
+    uint64_t capacity_bytes; /* of its device. 0: not given */
 } demo_options;
 
 static bool take_option(int option, char *value, void *arguments)
@@ -130,7 +130,7 @@ static bool take_file(int argc, char **argv, demo_options *options)
     return true;
 }
 
-/* The page must not overwrite what the demo reads. */
+/* The page must not overwrite an input of the demo. */
 static bool recordings_are_apart(const demo_options *options, const mend_output *page)
 {
     if (options->own != NULL) {

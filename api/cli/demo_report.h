@@ -22,7 +22,7 @@ typedef struct mend_demo_run {
     mend_replay_result result; /* has samples */
     uint64_t wanted_bytes;     /* size of the request that failed */
     uint64_t unused_bytes;     /* bytes of the device that were not live then */
-    double fit_factor;         /* smallest sufficient size / peak live; 0: not searched for */
+    double fit_factor;         /* smallest sufficient size / peak live. 0: not searched for */
 } mend_demo_run;
 
 /* One workload. */
@@ -38,9 +38,9 @@ typedef struct mend_demo_act {
 typedef struct mend_demo_report {
     mend_demo_act acts[MEND_DEMO_SCENES];
     size_t act_count;
-    mend_trace *own; /* the program of the user that all acts are about; or NULL */
+    mend_trace *own; /* the program of the user that all acts are about, or NULL */
     mend_demo_scene own_scenes[MEND_DEMO_OWN_SCENES];
-    char gpu[128]; /* its name; "" if every act ran on the simulated device */
+    char gpu[128]; /* its name. "" if every act ran on the simulated device */
 } mend_demo_report;
 
 /* The number of acts that an allocator completed. */

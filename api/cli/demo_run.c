@@ -46,7 +46,7 @@ static void tell_outcome(const progress_line *line, const mend_demo_run *run)
     }
 }
 
-/* Notes the request at which the run ended, and what was not in use then. */
+/* Notes the request at which the run ended, and the unused memory then. */
 static void explain_failure(const mend_trace *trace, mend_demo_run *run)
 {
     const mend_replay_result *result = &run->result;
@@ -79,7 +79,7 @@ static mend_result find_fit(const mend_trace *trace, const char *policy, progres
     return outcome;
 }
 
-/* What an act before found for the same program; NULL: none did. */
+/* The result of an earlier act for the same program. NULL: none. */
 static const mend_demo_act *act_of_same(const mend_demo_report *report, const mend_demo_act *act)
 {
     for (const mend_demo_act *before = report->acts; before < act; before++) {
@@ -90,7 +90,7 @@ static const mend_demo_act *act_of_same(const mend_demo_report *report, const me
     return NULL;
 }
 
-/* `known_fit`: the smallest sufficient size, where an act before found it; 0: search for it. */
+/* `known_fit`: the smallest sufficient size, where an act before found it. 0: search for it. */
 static mend_result run_one(const mend_trace *trace, mend_demo_act *act, size_t allocator,
                            double known_fit, bool is_searched)
 {
@@ -121,7 +121,7 @@ static mend_result run_one(const mend_trace *trace, mend_demo_act *act, size_t a
     return result;
 }
 
-/* Device 0 of the CUDA driver: its name and its free memory; 0: there is none. */
+/* Device 0 of the CUDA driver: its name and its free memory. 0: there is none. */
 static uint64_t find_gpu(char *name, size_t size)
 {
     const mend_driver *driver;
@@ -145,7 +145,7 @@ static uint64_t find_gpu(char *name, size_t size)
     return free_bytes;
 }
 
-/* The GPU, or what is told of it when there is none. */
+/* The GPU, or the text if there is none. */
 typedef struct demo_gpu {
     mend_demo_device device;
     uint64_t free_bytes;

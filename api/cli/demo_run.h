@@ -5,7 +5,7 @@
 #include "cli/demo_report.h"
 
 typedef enum mend_demo_device {
-    MEND_DEMO_AUTO, /* the GPU if there is one with room for the workload */
+    MEND_DEMO_AUTO, /* the GPU if there is one that fits the workload */
     MEND_DEMO_SIM,
     MEND_DEMO_CUDA
 } mend_demo_device;

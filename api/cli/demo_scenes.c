@@ -14,8 +14,8 @@
 /* Where allocators differ most: the device has hardly more memory than the program uses. */
 static const double near_limit = 1.05;
 
-/* On devices that are sold: what is held, who waits, who fails; where all have enough, too. Then
- * one of the programs on a device that has hardly more than it uses. */
+/* On real device sizes, also where all have enough: reserved memory, stalls, failures. Then one of
+ * the programs on a device that has hardly more than it uses. */
 const mend_demo_scene mend_demo_scenes[MEND_DEMO_SCENES] = {
     {"stress:many-streams?live=56GiB", "Many streams on 80 GiB",
      "A made-up stress test: the demand for memory wanders between twelve streams.", 80 * MEND_GIB,

@@ -1,4 +1,4 @@
-/* libmend info: shows the device, what it can do, and what driver calls cost. */
+/* libmend info: shows the device, its features, and the cost of driver calls. */
 #ifndef MEND_CLI_INFO_H
 #define MEND_CLI_INFO_H
 
@@ -6,7 +6,7 @@
 
 extern const mend_command mend_info_command;
 
-/* argv[0] is "info". Exit status: 0; 1 if a measurement failed; 2 for wrong usage, a missing device
+/* argv[0] is "info". Exit status: 0. 1 if a measurement failed. 2 for wrong usage, a missing device
  * or a file that cannot be written. Prints to standard output, errors to standard error. */
 int mend_cli_info(int argc, char **argv);
 

@@ -2,7 +2,7 @@
 #include "cli/commands.h"
 #include "lab/support/output.h"
 
-/* Commands print without checks; mend_output_end checks that everything was written. */
+/* Commands print without checks. mend_output_end checks that everything was written. */
 int main(int argc, char **argv)
 {
     mend_output_begin();

@@ -23,7 +23,7 @@ static void write_text(FILE *out, const char *text)
     }
 }
 
-/* What a command prints beside its options, as it prints it. */
+/* The output of a command beside its options, as printed. */
 static void write_more(FILE *out, const mend_command *command)
 {
     char *text = NULL;

@@ -3,7 +3,7 @@
 #include "cli/page_parts.h"
 #include "lab/support/page_text.h"
 
-/* States only what happened: a demo that does not show the point must not claim it. */
+/* States only results: a demo that does not show the point must not claim it. */
 static void write_headline(FILE *out, const mend_demo_report *report)
 {
     fputs("<h1>", out);

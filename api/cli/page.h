@@ -6,7 +6,7 @@
 
 #include "cli/demo_report.h"
 
-/* Writes the page; ferror(out) tells of errors. */
+/* Writes the page. ferror(out) tells of errors. */
 void mend_page_write(FILE *out, const mend_demo_report *report);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * A chart of one run: what the program used, what the allocator held, the device's size, and the
- * point where the run ended. A column of the chart covers many events and shows the largest value
- * of each kind, because peaks cause out of memory.
+ * A chart of one run: allocated and reserved memory, the device's size, and the end of the run. A
+ * column of the chart covers many events and shows the largest value of each kind, because peaks
+ * cause out of memory.
  */
 #include "base/align.h"
 #include "cli/page_parts.h"

@@ -1,4 +1,4 @@
-/* The part of the page that explains fragmentation, what Mend does, and what is simulated. */
+/* The part of the page that explains fragmentation, Mend, and the simulation. */
 #include "base/align.h"
 #include "cli/page_parts.h"
 #include "lab/support/page_text.h"

@@ -15,10 +15,10 @@ void mend_page_chart(FILE *out, const mend_demo_act *act, size_t allocator);
 /* All figures of all runs. */
 void mend_page_table(FILE *out, const mend_demo_report *report);
 
-/* What fragmentation is and what Mend does, as a drawing. */
+/* A drawing of fragmentation and of Mend. */
 void mend_page_drawing(FILE *out);
 
-/* What is simulated, and how to run it again. */
+/* The simulated parts, and how to run it again. */
 void mend_page_explain(FILE *out, const mend_demo_report *report);
 
 #endif

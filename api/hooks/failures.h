@@ -4,7 +4,7 @@
 
 #include "mend/mend.h"
 
-/* Counts an error; the log says that `what` failed. */
+/* Counts an error. The log says that `what` failed. */
 void mend_hooks_note_failure(mend_result result, const char *what);
 
 static inline void mend_hooks_note(mend_result result, const char *what)

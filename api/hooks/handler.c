@@ -17,7 +17,7 @@ mend_result mend_hook_handler(int device, mend_device_handler *handler)
 {
     mend_allocator allocator = MEND_ALLOCATOR_INIT;
     if (handler == NULL) {
-        return mend_get_allocator(device, NULL); /* fails, and its message says what is wrong */
+        return mend_get_allocator(device, NULL); /* fails, and its message gives the reason */
     }
     mend_result result = mend_get_allocator(device, &allocator);
     if (result == MEND_OK) {

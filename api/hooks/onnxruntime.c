@@ -30,7 +30,7 @@ static void free_idle(void *pointer)
     free_on(MEND_NO_STREAM, pointer);
 }
 
-/* It follows the end of a session. A capture forbids the wait; then what is idle has gone. */
+/* It follows the end of a session. A capture forbids the wait. Idle memory is released then. */
 static void empty_cache(void)
 {
     mend_result result = mend_device_trim(MEND_ALL_DEVICES, 0, MEND_TRIM_WAIT, NULL);
@@ -43,7 +43,7 @@ static void empty_cache(void)
 #define SLOTS(X)                                                                                   \
     X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 
-/* Each stream, plus 1; 0: no stream yet. A slot keeps its stream, because nothing tells when the
+/* Each stream, plus 1. 0: no stream yet. A slot keeps its stream, because nothing tells when the
  * last session with its functions has ended. */
 static _Atomic uintptr_t slots[MEND_ORT_STREAMS];
 
@@ -86,7 +86,7 @@ mend_result mend_ort_functions_for(mend_stream stream, mend_ort_functions *funct
     const bool names_one = stream != MEND_NO_STREAM && stream != MEND_STREAM_OF(2);
     mend_ort_functions chosen = {sizeof(chosen), alloc_idle, free_idle, empty_cache};
     if (functions == NULL || !is_whole(functions)) {
-        return mend_get_allocator(MEND_ALL_DEVICES, NULL); /* fails, and says what is wrong */
+        return mend_get_allocator(MEND_ALL_DEVICES, NULL); /* fails, and gives the reason */
     }
     for (int i = 0; i < MEND_ORT_STREAMS && names_one; i++) {
         uintptr_t found = 0;

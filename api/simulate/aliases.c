@@ -1,7 +1,7 @@
 /*
  * Functions of the driver that are the runtime's by another name: streams, events, memory and
- * copies, for programs of the driver such as cuda.core. What fails does not become the error that
- * cudaGetLastError tells.
+ * copies, for programs of the driver such as cuda.core. A failure here does not become the error of
+ * cudaGetLastError.
  */
 #include "driver/cuda_abi.h"
 #include "simulate/entry.h"

@@ -1,5 +1,5 @@
-/* cuBLAS: handles with a stream, and multiplications that take time on it and compute nothing. What
- * it allocates for itself on a GPU is not modelled; PyTorch brings cuBLAS's workspaces. */
+/* cuBLAS: handles with a stream, and multiplications that take time on it and compute nothing. Its
+ * own allocations on a GPU are not modelled. PyTorch brings cuBLAS's workspaces. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,7 +65,7 @@ MEMBERS(X)
 
 /* ---- computations ---------------------------------------------------------------------------- */
 
-/* X(function): its first argument is the handle; the others do not matter. All that programs import
+/* X(function): its first argument is the handle. The others do not matter. All that programs import
  * (tests/simulate/imports.txt). */
 #define OF_REAL(X, name)    X(cublasS##name) X(cublasD##name)
 #define OF_COMPLEX(X, name) X(cublasC##name) X(cublasZ##name)
@@ -152,7 +152,7 @@ SIMULATE_EXPORT size_t cublasLtGetVersion(void)
 
 /* ---- cuBLASLt -------------------------------------------------------------------------------- */
 
-/* Descriptions are opaque; none is ever read. */
+/* Descriptions are opaque. None is ever read. */
 static int make_description(void **description)
 {
     *description = malloc(1);
@@ -179,7 +179,7 @@ static int make_description(void **description)
 DESCRIPTIONS(X)
 #undef X
 
-enum { HEURISTIC_BYTES = 96 }; /* of cublasLtMatmulHeuristicResult_t; state 0 is success */
+enum { HEURISTIC_BYTES = 96 }; /* of cublasLtMatmulHeuristicResult_t. State 0 is success */
 
 SIMULATE_EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b,
                                                    void *c, void *d, void *preference, int wanted,

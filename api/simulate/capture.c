@@ -1,4 +1,4 @@
-/* Captures: begun, ended, asked about. The simulated device records the work and its rules; the
+/* Captures: begun, ended, asked about. The simulated device records the work and its rules. The
  * effects are recorded beside it. */
 #include <pthread.h>
 
@@ -95,7 +95,7 @@ SIMULATE_EXPORT int cudaThreadExchangeStreamCaptureMode(int *mode)
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-/* The parts that the program asks for; never what a stream's next work would follow. */
+/* The parts that the program asks for, without the dependencies of a stream's next work. */
 static int ask(mend_stream stream, int *status, unsigned long long *id, simulate_graph **graph,
                void ***dependencies, void **edges, size_t *count)
 {

@@ -1,5 +1,5 @@
-/* Every code that CUDA 13 returns: its names in the runtime and in the driver, NULL where one of
- * the two does not have it, and the words that both give for it. */
+/* Every code of CUDA 13: its names in the runtime and in the driver, NULL if one of them does not
+ * have it, and its text in both. */
 #include "simulate/errors.h"
 
 const simulate_code simulate_codes[] = {

@@ -9,7 +9,7 @@
 
 #include "simulate/entry.h"
 
-/* In order of addresses, none overlaps another. What no range covers is RAW. */
+/* In order of addresses, none overlaps another. Bytes outside of all ranges are RAW. */
 typedef struct range {
     uint64_t begin, end;
     simulate_contents contents;
@@ -19,7 +19,7 @@ static range *ranges;
 static size_t range_count, range_room;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* Who is told of a read of so many bytes, and answers the value to be read. */
+/* The listener for a read of so many bytes, which returns the value to be read. */
 typedef int64_t (*listener)(uint64_t bytes);
 static listener told;
 
@@ -84,7 +84,7 @@ static void set(uint64_t begin, uint64_t end, simulate_contents contents)
     replace(at, behind - at, fresh, count);
 }
 
-/* What lies at an address, and how far, up to `end`. */
+/* The state of the bytes at an address, and how far it lasts, up to `end`. */
 static simulate_contents at(uint64_t address, uint64_t end, uint64_t *until)
 {
     size_t i = first_behind(address);
@@ -115,7 +115,7 @@ void simulate_contents_copy(uint64_t target, uint64_t source, uint64_t bytes)
     pthread_mutex_unlock(&mutex);
 }
 
-/* What `libmend fit` works out on the host it writes into the device's memory itself. */
+/* `libmend fit` writes results of the host into the device's memory itself. */
 SIMULATE_EXPORT void mend_simulate_set_contents(uint64_t address, uint64_t bytes, int contents)
 {
     simulate_contents_set(address, bytes, (simulate_contents)contents);

@@ -1,5 +1,4 @@
-/* Devices: how many there are, which is current, what they are and have, and which reach each
- * other. */
+/* Devices: their number, the current one, their properties, and which reach each other. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +57,7 @@ SIMULATE_EXPORT int cudaDeviceSynchronize(void)
 
 /* ---- what they are --------------------------------------------------------------------------- */
 
-/* Where a member is in the structures of CUDA 12 and 13, which attribute it is, and what it holds.
+/* The place of a member in the structures of CUDA 12 and 13, its attribute, and its value.
  */
 typedef struct property {
     size_t at[2]; /* ABSENT: that structure does not have it */
@@ -204,7 +203,7 @@ SIMULATE_EXPORT int cudaDriverGetVersion(int *version)
     return CUDA_SUCCESS;
 }
 
-/* That of the runtime which a program brought is not known here: it may be as new as the driver. */
+/* The version of a program's own runtime is unknown here. It may be as new as the driver. */
 SIMULATE_EXPORT int cudaRuntimeGetVersion(int *version)
 {
     return cudaDriverGetVersion(version);

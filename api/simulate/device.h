@@ -1,4 +1,4 @@
-/* What the driver's entry points say of a device as the runtime's do. */
+/* Queries of a device that driver and runtime answer alike. */
 #ifndef MEND_SIMULATE_DEVICE_H
 #define MEND_SIMULATE_DEVICE_H
 

@@ -15,7 +15,7 @@ enum { USUAL_VERSION = 91002 }; /* 9.10.2 */
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
-/* That of the cuDNN which the program brought: PyTorch compares it with the one it was built for.
+/* The version of the program's own cuDNN, which PyTorch compares with the one it was built for.
  */
 SIMULATE_EXPORT size_t cudnnGetVersion(void)
 {
@@ -184,7 +184,7 @@ SIMULATE_EXPORT int cudnnDestroy(dnn_handle *handle)
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-/* X(function): its first argument is the handle; the others do not matter. */
+/* X(function): its first argument is the handle. The others do not matter. */
 #define ON_HANDLE(X)                                                                               \
     X(cudnnBatchNormalizationBackwardEx)                                                           \
     X(cudnnBatchNormalizationForwardInference)                                                     \
@@ -255,7 +255,7 @@ REFUSED(X)
 
 /* ---- sizes that are not known ---------------------------------------------------------------- */
 
-/* A bit an element, as of a ReLU that is done on the way; the workspace is guessed as large. */
+/* A bit an element, as of a ReLU that is done on the way. The workspace is guessed as large. */
 static int get_size_of_norm(const dnn_tensor *x, size_t *bytes)
 {
     *bytes = simulate_unknown(SIMULATE_OTHERS, 0, (elements_of(x) + 7) / 8);

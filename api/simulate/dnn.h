@@ -1,4 +1,4 @@
-/* What the files of cuDNN have in common. */
+/* Shared by the files of cuDNN. */
 #ifndef MEND_SIMULATE_DNN_H
 #define MEND_SIMULATE_DNN_H
 

@@ -1,8 +1,8 @@
 /*
- * cuDNN's graphs: convolutions and attention. Descriptors keep what they were given; engines say
- * that they can do any graph. How much workspace one takes is not known without a GPU. We offer
- * two: the first takes as much as the operands that it may have to bring into another order, where
- * that is asked for, and the second takes nothing.
+ * cuDNN's graphs: convolutions and attention. Descriptors store their values. Engines support any
+ * graph. How much workspace one takes is not known without a GPU. We offer two: the first takes as
+ * much as the operands that it may have to bring into another order, where that is asked for, and
+ * the second takes nothing.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -94,7 +94,7 @@ static const attribute *find(const descriptor *d, int name)
     return found;
 }
 
-/* A number of an attribute, or the first one of several; 0 where it was not set. */
+/* A number of an attribute, or the first one of several. 0 where it was not set. */
 static int64_t number_of(const descriptor *d, int name)
 {
     const attribute *found = find(d, name);
@@ -155,7 +155,7 @@ SIMULATE_EXPORT int cudnnBackendSetAttribute(descriptor *d, int name, int type, 
 
 /* ---- workspaces ------------------------------------------------------------------------------ */
 
-/* What a copy of a tensor in another order takes. One with channels last is in the right order. */
+/* The size of a copy of a tensor in another order. One with channels last is in the right order. */
 static int64_t copy_of(const descriptor *tensor)
 {
     const attribute *sizes = find(tensor, TENSOR_SIZES);
@@ -202,7 +202,7 @@ static int64_t workspace_of(const descriptor *graph)
                                      (uint64_t)bytes);
 }
 
-/* What was found out of a graph goes from one descriptor to the next that is made of it. */
+/* Findings about a graph pass from a descriptor to the next that is made of it. */
 SIMULATE_EXPORT int cudnnBackendFinalize(descriptor *d)
 {
     int from = d->kind == ENGINE_HEURISTICS ? HEURISTICS_GRAPH : PLAN_CONFIGURATION;

@@ -92,7 +92,7 @@ static uint64_t matrix(const network *n, int layer, int which, int *rows, int *c
     return (uint64_t)*rows * (uint64_t)*columns;
 }
 
-/* Elements in front of a matrix; behind the last one those of all. */
+/* Elements before a matrix. The last entry has the sum of all. */
 static uint64_t place_of_matrix(const network *n, int layer, int which)
 {
     uint64_t place = 0;
@@ -118,7 +118,7 @@ SIMULATE_EXPORT int cudnnGetRNNWeightSpaceSize(dnn_handle *handle, const network
     return DNN_SUCCESS;
 }
 
-/* Of what the caller does not want it has no description. */
+/* Outputs that the caller does not want have no description. */
 SIMULATE_EXPORT int cudnnGetRNNWeightParams(dnn_handle *handle, const network *n, int layer,
                                             size_t bytes, char *weights, int which,
                                             dnn_tensor *matrix_of, void **matrix_at,
@@ -147,8 +147,8 @@ SIMULATE_EXPORT int cudnnGetRNNWeightParams(dnn_handle *handle, const network *n
 
 /* ---- what else they need --------------------------------------------------------------------- */
 
-/* At least what a backward pass cannot do without: the gates of each layer. At most the states
- * beside them, and as workspace the gates of one layer twice. Both are guesses. */
+/* At least the needs of a backward pass: the gates of each layer. At most the states beside them,
+ * and as workspace the gates of one layer twice. Both are guesses. */
 SIMULATE_EXPORT int cudnnGetRNNTempSpaceSizes(dnn_handle *handle, const network *n, int mode,
                                               const sequences *x, size_t *workspace,
                                               size_t *reserve)

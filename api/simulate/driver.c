@@ -1,7 +1,7 @@
 /*
  * The driver's entry points that programs of the runtime take beside it: virtual memory, which
  * PyTorch's expandable segments are made of, and a few questions. They are found by
- * cudaGetDriverEntryPoint, or by name in this library, which has the name of the driver's.
+ * cudaGetDriverEntryPoint, or by symbol in this library, which has the driver's file name.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -240,7 +240,7 @@ SIMULATE_EXPORT int cuCtxGetDevice(mend_cu_device *device)
 
 /* ---- found by name --------------------------------------------------------------------------- */
 
-/* What an entry point answers that the stand-in does not have. */
+/* The entry point in place of a missing one. */
 static int refuse(void)
 {
     return CUDA_NOT_SUPPORTED;
@@ -252,7 +252,7 @@ static bool may_be_of_driver(const char *name)
     return strncmp(name, "cu", 2) == 0 && name[2] >= 'A' && name[2] <= 'Z';
 }
 
-/* What this library exports by that name, or as its second version. */
+/* The export of this name, or of its second version. */
 static void *find_entry(const char *name)
 {
     Dl_info here;
@@ -269,8 +269,8 @@ static void *find_entry(const char *name)
     return entry;
 }
 
-/* A program takes all entry points that it knows before it uses one, so what is missing here is
- * found too; it answers NOT_SUPPORTED. */
+/* A program takes all entry points that it knows before it uses one, so a missing one is found too,
+ * and returns NOT_SUPPORTED. */
 SIMULATE_EXPORT int cuGetProcAddress_v2(const char *name, void **function, int version,
                                         unsigned long long flags, int *status)
 {
@@ -295,7 +295,7 @@ SIMULATE_EXPORT int cuGetProcAddress(const char *name, void **function, int vers
     return cuGetProcAddress_v2(name, function, version, flags, NULL);
 }
 
-/* It tells in `status` alone what it did not find. */
+/* A missing symbol shows in `status` alone. */
 SIMULATE_EXPORT int cudaGetDriverEntryPoint(const char *name, void **function,
                                             unsigned long long flags, int *status)
 {

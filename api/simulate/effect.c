@@ -38,7 +38,7 @@ static bool is_of_device(const void *pointer)
            place.is_of_device;
 }
 
-/* What a row that has been written tells of the device's memory. */
+/* Updates the knowledge of the device's memory after a row is written. */
 static void note_row(const simulate_effect *effect, char *target, const char *source)
 {
     uint64_t to = (uint64_t)(uintptr_t)target;
@@ -56,8 +56,8 @@ static void note_row(const simulate_effect *effect, char *target, const char *so
     }
 }
 
-/* MEND_SIMULATE_CONTENTS=small: what is large keeps no bytes in a device, so that a program needs
- * no more of this machine's memory than its own; what decides anything is small. */
+/* MEND_SIMULATE_CONTENTS=small: large blocks have no bytes in a device, so that a program needs
+ * only its own memory of this machine. Data that decides anything is small. */
 enum { LARGE_BYTES = 256 * MEND_KIB };
 
 static bool keeps_bytes(const simulate_effect *effect)

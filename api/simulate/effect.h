@@ -1,8 +1,8 @@
 /*
- * What work changes in memory: copies and fills of real bytes, and functions of the host. The
- * simulated device keeps the time of work and judges its addresses; the effect itself is carried
- * out at the call that queues the work, or at the launch of a graph, in the order of the calls.
- * That is one of the orders that streams allow.
+ * Effects of work on memory: copies and fills of real bytes, and functions of the host. The
+ * simulated device keeps the time of work and checks its addresses. The effect itself happens at
+ * the call that queues the work, or at the launch of a graph, in the order of the calls. That is
+ * one of the orders that streams allow.
  */
 #ifndef MEND_SIMULATE_EFFECT_H
 #define MEND_SIMULATE_EFFECT_H
@@ -24,13 +24,13 @@ typedef struct simulate_effect {
     char *target;
     const char *source;
     size_t target_pitch, source_pitch; /* distance between rows */
-    size_t width, height;              /* bytes of a row; rows */
+    size_t width, height;              /* bytes of a row. Rows */
     void (*host)(void *);
     void *argument;
 } simulate_effect;
 
 /* Carries it out. ILLEGAL_ADDRESS: it would touch addresses of a device that are not mapped or not
- * accessible to any device; nothing is changed. */
+ * accessible to any device. Nothing is changed. */
 int simulate_effect_run(const simulate_effect *effect);
 
 #endif

@@ -1,5 +1,5 @@
-/* What every function of the stand-in has in common: it is exported, and it has no prototype of
- * ours, because programs have it from CUDA's own headers, which are not needed here. */
+/* Common to every function of the simulated runtime: it is exported, and has no prototype here,
+ * because programs have CUDA's own headers, which are not needed here. */
 #ifndef MEND_SIMULATE_ENTRY_H
 #define MEND_SIMULATE_ENTRY_H
 
@@ -7,11 +7,11 @@
 
 #define SIMULATE_EXPORT __attribute__((visibility("default")))
 
-/* CUDA's version that the stand-in says the driver has: 1000 * major + 10 * minor. */
+/* CUDA's version of the simulated driver: 1000 * major + 10 * minor. */
 enum { SIMULATE_DRIVER_VERSION = 13020 };
 
-/* The codes of cudaError_t that the stand-in answers by itself. Those of the simulated device are
- * the driver's, which have the same values. */
+/* The codes of cudaError_t that the simulated runtime returns itself. Codes of the simulated device
+ * are the driver's, which have the same values. */
 enum {
     CUDA_SUCCESS = 0,
     CUDA_INVALID_VALUE = 1,

@@ -33,7 +33,7 @@ void simulate_restore_error(int error)
     last_error = error;
 }
 
-/* That of a code which no other has. */
+/* The name of an unknown code. */
 static const simulate_code *code_of(int error)
 {
     static const simulate_code unknown = {0, NULL, NULL, "unrecognized error code"};
@@ -68,7 +68,7 @@ SIMULATE_EXPORT const char *cudaGetErrorString(int error)
     return code_of(error)->text;
 }
 
-/* Both answer INVALID_VALUE, and NULL, for what is no code of the driver. */
+/* Both return INVALID_VALUE, and NULL, for a number that is no code of the driver. */
 SIMULATE_EXPORT int cuGetErrorName(int status, const char **name)
 {
     *name = code_of(status)->driver_name;

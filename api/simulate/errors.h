@@ -10,13 +10,13 @@
  * simulated device is one too. */
 int simulate_answer(int status);
 
-/* What the runtime answers where a call of the simulated device about work gave this result. */
+/* The runtime's code for this result of a call of the simulated device about work. */
 int simulate_error_of(mend_result result);
 
-/* What the thread asks for becomes this again: functions of the driver leave it as it was. */
+/* Restores the last error of the thread: functions of the driver do not change it. */
 void simulate_restore_error(int error);
 
-/* A code, its names and its words; the last one has no words. */
+/* A code, its names and its words. The last one has no words. */
 typedef struct simulate_code {
     int value;
     const char *runtime_name;

@@ -86,8 +86,8 @@ SIMULATE_EXPORT int cudaEventElapsedTime_v2(float *milliseconds, mend_event star
 
 /* ---- events of other processes -------------------------------------------------------------- */
 
-/* Each process has a clock of its own here, and what was copied is there when the call returns: an
- * event of another process is one that has passed. */
+/* Each process has its own clock here, and copies are done when the call returns. So an event of
+ * another process has passed. */
 enum { IPC_HANDLE_BYTES = 64 };
 
 typedef struct simulate_ipc_handle {

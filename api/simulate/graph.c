@@ -169,7 +169,7 @@ SIMULATE_EXPORT int cudaGraphCreate(simulate_graph **graph, unsigned flags)
 SIMULATE_EXPORT int cudaGraphInstantiate(simulate_graph **executable, simulate_graph *graph,
                                          unsigned long long flags)
 {
-    (void)flags; /* who frees what the graph allocates: it allocates nothing */
+    (void)flags; /* the owner of allocations in the graph: there are none */
     if (executable == NULL || !is_known(graph, false) || graph->capture_id != 0) {
         return simulate_answer(CUDA_INVALID_VALUE);
     }
@@ -214,7 +214,7 @@ SIMULATE_EXPORT int cudaGraphLaunch(simulate_graph *executable, mend_stream stre
     return simulate_answer(error != CUDA_SUCCESS ? error : launch(executable->original, stream));
 }
 
-/* The nodes cannot be looked into; each is a different pointer. */
+/* The nodes cannot be looked into. Each is a different pointer. */
 SIMULATE_EXPORT int cudaGraphGetNodes(simulate_graph *graph, void **nodes, size_t *count)
 {
     if (count == NULL || !is_known(graph, false)) {

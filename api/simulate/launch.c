@@ -14,7 +14,7 @@ typedef struct dimensions {
     unsigned x, y, z;
 } dimensions;
 
-/* What a launch written as a call leaves for the kernel's stub to pick up. */
+/* The configuration that a launch leaves for the kernel's stub. */
 typedef struct configuration {
     dimensions grid, block;
     size_t shared_bytes;
@@ -23,7 +23,7 @@ typedef struct configuration {
 
 enum { MOST_PUSHED = 16, MOST_WAITING = 16 };
 
-/* Kernels that wait for the cycles that are their first argument; a cycle is a nanosecond, as the
+/* Kernels that wait for the cycles that are their first argument. A cycle is a nanosecond, as the
  * device's clock rate says. */
 static const char waiting_name[] = "spin_kernel";
 static const void *waiting_kernels[MOST_WAITING];

@@ -23,7 +23,7 @@ static bool is_used;  /* the machine was, before the last fork */
 static bool is_child; /* this process is a child of fork, and its parent has used the machine */
 
 static _Thread_local int current_device;
-static _Thread_local int pushed_device; /* + 1; 0: none yet */
+static _Thread_local int pushed_device; /* + 1. 0: none yet */
 
 /* ---- the environment ------------------------------------------------------------------------- */
 
@@ -106,7 +106,7 @@ static void after_fork_in_child(void)
     is_child = is_child || is_used;
 }
 
-/* CUDA's error does not say what was touched. Under the device's lock: the first one alone, because
+/* CUDA's error does not name the address. Under the device's lock: the first one alone, because
  * every call fails behind it. */
 static void say_access(void *context, const char *explanation)
 {
@@ -183,7 +183,7 @@ SIMULATE_EXPORT mend_sim *mend_simulate_device(void)
     return is_child || machine_error != CUDA_SUCCESS ? NULL : simulate_here.sim;
 }
 
-/* What it has; 0: there is none. */
+/* Its memory. 0: there is none. */
 SIMULATE_EXPORT uint64_t mend_simulate_memory_bytes(void)
 {
     return simulate_enter() == CUDA_SUCCESS ? simulate_here.memory_bytes : 0;

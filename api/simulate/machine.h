@@ -19,11 +19,11 @@ typedef struct simulate_machine {
     mend_context contexts[SIMULATE_MOST_DEVICES];
 } simulate_machine;
 
-/* The number of devices that the program may see, without making the machine; 0: the environment is
+/* The number of devices that the program may see, without making the machine. 0: the environment is
  * wrong, or hides them all. */
 int simulate_device_count(void);
 
-/* A whole number from 1 to `most` in a variable of the environment; `usual` where it is not set. 0:
+/* A whole number from 1 to `most` in a variable of the environment. `usual` where it is not set. 0:
  * it is neither, which was said. */
 uint64_t simulate_read_number(const char *name, uint64_t usual, uint64_t most);
 
@@ -40,15 +40,15 @@ int simulate_current(void);
 /* Makes another device current in this thread. INVALID_DEVICE. */
 int simulate_select(int device);
 
-/* What almost every call begins with: the machine is there, and the thread's device is current in
- * it. Returns a code of cudaError_t: NOT_INITIALIZED in a child of fork, as CUDA answers there, or
- * where the environment is wrong; NO_DEVICE; OUT_OF_MEMORY. */
+/* The begin of almost every call: the machine exists, and the thread's device is current in it.
+ * Returns a code of cudaError_t: NOT_INITIALIZED in a child of fork, as CUDA answers there, or
+ * where the environment is wrong. NO_DEVICE. OUT_OF_MEMORY. */
 int simulate_enter(void);
 
-/* The same, and INVALID_VALUE if what the caller gave is not sound. */
+/* The same, and INVALID_VALUE if the arguments are not sound. */
 int simulate_enter_if(bool is_sound);
 
-/* The machine; nothing until one of these has answered SUCCESS. */
+/* The machine. Nothing until one of these has answered SUCCESS. */
 extern simulate_machine simulate_here;
 
 /* A call of the table of its devices. */

@@ -1,5 +1,5 @@
-/* Memory: of the device, by the runtime's own allocators; of the host, pinned or registered; and
- * what kind of memory lies at an address. */
+/* Memory: of the device, by the runtime's own allocators. Of the host, pinned or registered. And
+ * the kind of memory at an address. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,7 +154,7 @@ static bool remove_range(const void *start, bool is_pinned)
     return found != NULL;
 }
 
-/* The start of the range that has the address; NULL: none. */
+/* The start of the range that has the address. NULL: none. */
 static const char *find_range(const void *pointer)
 {
     const char *start = NULL;
@@ -258,7 +258,7 @@ SIMULATE_EXPORT int cudaPointerGetAttributes(pointer_attributes *attributes, con
     return CUDA_SUCCESS;
 }
 
-/* CUpointer_attribute: those that tell virtual memory from cudaMalloc's. */
+/* CUpointer_attribute: the ones that distinguish virtual memory from cudaMalloc's. */
 SIMULATE_EXPORT int cuPointerGetAttribute(void *value, int attribute, uint64_t address)
 {
     enum { MEMORY_TYPE = 2, DEVICE_POINTER = 3, DEVICE_ORDINAL = 9, IS_LEGACY_IPC_CAPABLE = 10 };

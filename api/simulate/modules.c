@@ -1,6 +1,6 @@
 /*
- * Kernels that a program compiles for itself, as Triton does: modules that nobody looks into, and
- * functions that take time and do nothing.
+ * Kernels that a program compiles for itself, as Triton does: opaque modules, and functions that
+ * take time and do nothing.
  */
 #include <stdint.h>
 #include <string.h>
@@ -34,7 +34,7 @@ SIMULATE_EXPORT int cuModuleUnload(void *module)
     return module != NULL ? CUDA_SUCCESS : CUDA_INVALID_HANDLE;
 }
 
-/* Any name: what is loaded is not looked into. */
+/* Any name: modules are opaque. */
 SIMULATE_EXPORT int cuModuleGetFunction(void **function, void *module, const char *name)
 {
     *function = module;

@@ -1,4 +1,4 @@
-/* What PyTorch asks of NVML about the devices' memory, links and programs: a library of its own,
+/* PyTorch's queries of NVML about the devices' memory, links and programs: a library of its own,
  * found by NVML's name. There are no links and no other programs, and of clocks, heat and load
  * nothing is known. */
 #include <limits.h>
@@ -26,7 +26,7 @@ __attribute__((weak)) int cudaGetDevice(int *device);
 __attribute__((weak)) int cudaSetDevice(int device);
 __attribute__((weak)) int cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes);
 
-/* Any number of calls; nothing is kept. */
+/* Any number of calls. Nothing is kept. */
 SIMULATE_EXPORT int nvmlInit_v2(void)
 {
     return NVML_SUCCESS;
@@ -104,7 +104,7 @@ typedef struct nvml_process {
     unsigned gpu_instance, compute_instance;
 } nvml_process;
 
-/* This process alone, if it uses memory of the device. *count: the room in `processes`. */
+/* This process alone, if it uses memory of the device. *count: the capacity of `processes`. */
 SIMULATE_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(uintptr_t device, unsigned *count,
                                                             nvml_process *processes)
 {
@@ -168,7 +168,7 @@ SIMULATE_EXPORT const char *nvmlErrorString(int error)
     }
 }
 
-/* X(function): asked for by name, and refused. */
+/* X(function): found, and refused. */
 #define REFUSED(X)                                                                                 \
     X(nvmlDeviceGetHandleByUUID)                                                                   \
     X(nvmlDeviceGetUUID)                                                                           \

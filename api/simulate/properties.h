@@ -1,12 +1,12 @@
 /*
- * What the stand-in says of a device: in the runtime's structure of properties, and as attributes.
- * CUDA 12 and 13 have different structures, and a program asks for either by the name of the
- * function. The abi test compares them with CUDA's headers. An attribute is by its number in
- * cudaDeviceAttr, which is that in CUdevice_attribute too; most are members of the structure.
- * Members and attributes that are not here are 0.
+ * The properties of a simulated device: in the runtime's structure, and as attributes. CUDA 12 and
+ * 13 have different structures, and a program asks for either by the name of the function. The abi
+ * test compares them with CUDA's headers. An attribute is by its number in cudaDeviceAttr, which is
+ * that in CUdevice_attribute too. Most are members of the structure. Members and attributes that
+ * are not here are 0.
  *
- * MEND_SIMULATE_ATTRIBUTES="75=8,76=6,16=82" in the environment gives attributes of this list other
- * values, and MEND_SIMULATE_NAME the devices another name: those of a GPU that somebody has.
+ * MEND_SIMULATE_ATTRIBUTES="75=8,76=6,16=82" in the environment gives attributes of this list the
+ * values of another GPU, and MEND_SIMULATE_NAME its name.
  */
 #ifndef MEND_SIMULATE_PROPERTIES_H
 #define MEND_SIMULATE_PROPERTIES_H

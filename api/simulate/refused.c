@@ -1,6 +1,6 @@
 /*
- * What programs link to and the stand-in does not do: it says so, instead of leaving the call to
- * CUDA's own library, which finds no driver. tests/simulate/imports.txt has what programs link to.
+ * Functions that programs link to and the simulated runtime refuses, because CUDA's own library
+ * would find no driver. tests/simulate/imports.txt lists the symbols that programs link to.
  */
 #include "simulate/entry.h"
 #include "simulate/errors.h"

@@ -5,7 +5,7 @@
 #include "simulate/errors.h"
 #include "simulate/work.h"
 
-/* Priorities run from 0 down to this; all streams have the same, which is 0. */
+/* Priorities run from 0 down to this. All streams have the same, which is 0. */
 enum { GREATEST_PRIORITY = -5, NON_BLOCKING = 1 };
 
 /* ---- made ------------------------------------------------------------------------------------ */
@@ -56,7 +56,7 @@ SIMULATE_EXPORT int cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
     return CUDA_SUCCESS;
 }
 
-/* Who a stream is; an error where it is none. */
+/* The identity of a stream, or an error. */
 static int identify(mend_stream stream, mend_stream_info *info)
 {
     int error = simulate_enter();

@@ -15,7 +15,7 @@ uint64_t simulate_unknown(simulate_part part, uint64_t least, uint64_t most)
     return asked != NULL && strcmp(asked, "most") == 0 ? most : least;
 }
 
-/* How often the program got a size that is not known, and of what; NULL behind the last part. */
+/* How often the program got an unknown size, by part. NULL ends the list. */
 SIMULATE_EXPORT const char *mend_simulate_unknown(unsigned part, uint64_t *count)
 {
     static const char *const words[] = {

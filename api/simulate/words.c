@@ -15,5 +15,5 @@ void simulate_say(const char *format, ...)
     length = length < (int)sizeof(line) - 2 ? length : (int)sizeof(line) - 2;
     line[length] = '\n';
     ssize_t written = write(STDERR_FILENO, line, (size_t)length + 1);
-    (void)written; /* there is nobody else to say it to */
+    (void)written; /* there is no other place to report it */
 }

@@ -1,4 +1,4 @@
-/* What the stand-in says to the user of a program: lines on standard error. */
+/* Messages of the simulated runtime to the user of a program, on standard error. */
 #ifndef MEND_SIMULATE_WORDS_H
 #define MEND_SIMULATE_WORDS_H
 

@@ -32,8 +32,8 @@ int simulate_work_kernel(mend_stream stream, uint64_t duration_ns)
     return status;
 }
 
-/* Has the device judge the use of a range, if it is one of its own: the stream's device must have
- * access. Plain memory of another device can be copied without; the driver takes a way around. */
+/* Lets the device check the use of a range, if it is one of its own: the stream's device must have
+ * access. Plain memory of another device can be copied without. The driver takes a way around. */
 static int touch(mend_stream stream, const void *pointer, size_t bytes, bool *is_of_device)
 {
     mend_sim_place place = MEND_SIM_PLACE_INIT;
@@ -91,7 +91,7 @@ int simulate_work_effect(mend_stream stream, const simulate_effect *effect)
     }
     error = simulate_effect_run(effect);
     if (error == CUDA_ILLEGAL_ADDRESS) {
-        /* The device finds it out, and says what is wrong, when it comes to the work. */
+        /* The device finds and reports the fault when it runs the work. */
         SIMULATE_DRIVER(stream_synchronize, stream);
     }
     return error;

@@ -7,11 +7,11 @@
 #include "simulate/machine.h"
 
 /* Times on the virtual clock. The host needs less for a launch than the device for a kernel, so
- * work is pending as in a real program; a question whose answer is "not ready" costs time too, so
- * that a program which asks again and again gets on. */
+ * work is pending as in a real program. A query that returns "not ready" costs time too, so that a
+ * program that polls makes progress. */
 enum { SIMULATE_LAUNCH_NS = 5000, SIMULATE_QUESTION_NS = 1000 };
 
-/* What a kernel takes: 20 us, or MEND_SIMULATE_KERNEL_NS in the environment. */
+/* The time of a kernel: 20 us, or MEND_SIMULATE_KERNEL_NS in the environment. */
 uint64_t simulate_kernel_ns(void);
 
 /* Queues work that takes so long and touches nothing: a kernel. */
@@ -22,7 +22,7 @@ int simulate_work_kernel(mend_stream stream, uint64_t duration_ns);
  * device. */
 int simulate_work_effect(mend_stream stream, const simulate_effect *effect);
 
-/* Passes on the answer of a question; time passes where it is NOT_READY. */
+/* Passes on the answer of a question. Time passes where it is NOT_READY. */
 int simulate_work_asked(int status);
 
 #endif

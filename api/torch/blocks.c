@@ -110,7 +110,7 @@ mend_result mend_torch_block_alloc_in(int device, mend_torch_pool_id id, uint64_
     return result;
 }
 
-/* An allocator that was set may not say what was requested. */
+/* An allocator that was set may not know the requested size. */
 static uint64_t without_excess(uint64_t requested_bytes, uint64_t excess_bytes)
 {
     return requested_bytes > excess_bytes ? requested_bytes - excess_bytes : requested_bytes;
@@ -192,7 +192,7 @@ mend_result mend_torch_block_free(const mend_torch_block *block)
     const mend_torch_rounded rounded = mend_torch_rounding_end(block->base);
     const uint64_t size_bytes = block->requested_bytes + rounded.excess_bytes;
     mend_result result = free_block(block, size_bytes);
-    if (result == MEND_ERROR_CORRUPTION) { /* the log has told it; once */
+    if (result == MEND_ERROR_CORRUPTION) { /* the log has told it. Once */
         result = free_block(block, size_bytes);
     }
     if (result != MEND_OK) {

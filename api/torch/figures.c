@@ -9,7 +9,7 @@
 #include "torch/ranges.h"
 #include "torch/rounding.h"
 
-/* What a device's pool says, with what is outside of it in all rows of the usage. */
+/* Statistics of a device's pool, with memory outside of it in all rows of the usage. */
 typedef struct look {
     mend_stats stats;
     mend_usage usage;
@@ -22,7 +22,7 @@ typedef struct look {
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static mend_usage outsides[MEND_TORCH_DEVICES];
-/* The values at the last reset of what accumulates. */
+/* The counters at their last reset. */
 static look bases[MEND_TORCH_DEVICES];
 static mend_torch_excess excess_bases[MEND_TORCH_DEVICES];
 
@@ -36,14 +36,14 @@ static mend_result look_at(int device, look *now)
     if (result != MEND_OK) {
         return result;
     }
-    pthread_mutex_lock(&mutex); /* so that what is outside is that of the usage */
+    pthread_mutex_lock(&mutex); /* so that outside memory is the usage's */
     now->outside = outsides[device];
     result = mend_get_usage(heap, NULL, &now->usage);
     pthread_mutex_unlock(&mutex);
     return result == MEND_OK ? mend_get_stats(heap, &now->stats) : result;
 }
 
-/* Of a row, what is the pool's. */
+/* The pool's part of a row. */
 static uint64_t own(const look *at, int row, int part)
 {
     return at->usage.now[row][part] - at->outside.now[row][part];
@@ -54,8 +54,7 @@ static int64_t max_of(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What `grown` and the increases since the last reset say; of more growth than that nothing else is
- * known. */
+/* Sums from `grown` and the increases since the last reset. Other growth is unknown. */
 static mend_torch_stat stat_of(uint64_t current, uint64_t peak, int64_t grown, uint64_t increases)
 {
     const int64_t came = max_of(max_of((int64_t)increases, grown), 0);
@@ -105,8 +104,8 @@ static void fill_chunks(mend_torch_figures *figures, const look *now, const look
     figures->segment[MEND_TORCH_LARGE] = stat_of(large, large, (int64_t)(large - base_large), 0);
 }
 
-/* What blocks have beyond PyTorch's requests does not count as requested, except in peaks. A small
- * block may lie in the large zone: the small zone's figures are not less than 0. */
+/* Bytes beyond PyTorch's requests do not count as requested, except in peaks. A small block may lie
+ * in the large zone: the small zone's figures are not less than 0. */
 static void subtract_excess(mend_torch_figures *figures, int device)
 {
     const mend_torch_excess now = mend_torch_rounding_sum(device);

@@ -1,5 +1,5 @@
 /* The memory fraction: the most that Mend may hold, together with the memory of pools that have an
- * allocator of the program's (foreign memory). Mend's limit is what such pools leave. */
+ * allocator of the program's (foreign memory). Mend's limit is the rest after such pools. */
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -15,7 +15,7 @@ typedef struct share {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static share shares[MEND_TORCH_DEVICES];
 
-/* Locks, so that the figures stay those of the share; not after a failure. */
+/* Locks, so that the figures stay those of the share. Not after a failure. */
 static mend_result lock_share(int device, mend_pool **heap, mend_stats *stats)
 {
     mend_result result = mend_torch_heap(device, heap);
@@ -72,7 +72,7 @@ mend_result mend_torch_set_fraction(int device, double fraction)
     return result;
 }
 
-/* The limit is in bytes; the fraction that was set is the nearest with few digits. */
+/* The limit is in bytes. The fraction that was set is the nearest with few digits. */
 static double fraction_of(uint64_t bytes, uint64_t device_bytes)
 {
     const double exact = (double)bytes / (double)device_bytes;
@@ -129,8 +129,7 @@ mend_result mend_torch_foreign_room(int device, uint64_t size_bytes)
     }
     uint64_t keep_bytes = left - size_bytes;
     if (stats.reserved_bytes > keep_bytes) {
-        (void)mend_trim(heap, keep_bytes, MEND_TRIM_WAIT,
-                        NULL); /* what counts is what it still holds */
+        (void)mend_trim(heap, keep_bytes, MEND_TRIM_WAIT, NULL); /* its remaining memory counts */
         result = mend_get_stats(heap, &stats);
     }
     bool is_over = result == MEND_OK && stats.reserved_bytes > keep_bytes;

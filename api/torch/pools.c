@@ -18,7 +18,7 @@ struct mend_torch_pool {
     uint64_t number;
     bool is_foreign;
     bool keeps;     /* memory stays with the pool */
-    bool is_marked; /* it may serve what is out of memory */
+    bool is_marked; /* it may serve requests that ran out of memory */
     mend_graph_pool *graph_pool;
 };
 
@@ -159,14 +159,14 @@ mend_result mend_torch_pool_add(int device, mend_torch_pool_id id, int is_foreig
     return pool != NULL ? MEND_OK : no_host_memory();
 }
 
-/* What graphs keep may be PyTorch's own memory, of cudaMalloc, which cudaIpcGetMemHandle takes. */
+/* Memory of graphs may be PyTorch's own, of cudaMalloc, which cudaIpcGetMemHandle takes. */
 static bool graphs_are_native(void)
 {
     const char *wish = secure_getenv("MEND_TORCH_GRAPHS");
     return wish != NULL && strcmp(wish, "native") == 0;
 }
 
-/* That of no pool: there where PyTorch's own allocator keeps all requests of a device. */
+/* The identifier of no pool: for a device where PyTorch's own allocator serves all requests. */
 static const mend_torch_pool_id EVERYTHING = {0, 0};
 
 static bool new_pools_are_native(int device)
@@ -336,7 +336,7 @@ mend_result mend_torch_pool_get_info(int device, mend_torch_pool_id id, mend_tor
     return MEND_OK;
 }
 
-/* The pool with the number, or with the graph pool; {0, 0}: none. */
+/* The pool with the number, or with the graph pool. {0, 0}: none. */
 static mend_torch_pool_id pool_id_of(uint64_t number, const mend_graph_pool *graph_pool)
 {
     mend_torch_pool_id id = {0, 0};

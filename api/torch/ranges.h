@@ -2,7 +2,7 @@
 #ifndef MEND_TORCH_RANGES_H
 #define MEND_TORCH_RANGES_H
 
-/* Destroys those that could not be destroyed yet. */
+/* Destroys ranges that could not be destroyed before. */
 void mend_torch_ranges_settle(void);
 
 #endif

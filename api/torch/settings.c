@@ -4,7 +4,7 @@
 
 #include "mend/mend_torch.h"
 
-/* What Mend obeys, or does anyway, and what is about pinned memory of the host, which stays
+/* Settings that Mend obeys or does not need, and settings of pinned host memory, which stays
  * PyTorch's. */
 static const char *const meant[] = {"roundup_power2_divisions", "per_process_memory_fraction",
                                     "throw_on_cudamalloc_oom", "graph_capture_record_stream_reuse",

@@ -1,4 +1,4 @@
-/* PyTorch's text for out of memory, and what Mend knows besides. */
+/* PyTorch's text for out of memory, with Mend's report. */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -52,8 +52,8 @@ static void add_in_python(words *to, const char *from, const char *name, const c
     }
 }
 
-/* Mend's message without the request and the GPU, which PyTorch's text has: what is free, what
- * helps, and who holds the memory. A fraction that was set is what can be raised. */
+/* Mend's message without the request and the GPU, which PyTorch's text has: free memory, remedies
+ * and owners. A fraction that was set can be raised. */
 static void add_mend(words *to, const mend_error *error, const mend_torch_allowed *allowed)
 {
     static const char limit[] = "; the limit is ";

@@ -1,5 +1,5 @@
 /*
- * What CUDA's compiler asks of the host's compiler: nothing, where it does not run. See
+ * The requirements of CUDA's compiler for the host's compiler: none, because it does not run. See
  * host_defines.h.
  */
 #ifndef MEND_CRT_HOST_CONFIG_H

@@ -1,7 +1,7 @@
 /*
- * What CUDA's headers expect of a compiler, for a host compiler alone. pip installs the headers of
- * CUDA's runtime with PyTorch, but not those of its compiler (crt/), which they include. This file
- * takes their place where no CUDA toolkit is installed beside them: it marks declarations with
+ * The macros that CUDA's headers expect, for a host compiler alone. pip installs the headers of
+ * CUDA's runtime with PyTorch, but not the headers of its compiler (crt/), which they include. This
+ * file takes their place where no CUDA toolkit is installed beside them: it marks declarations with
  * nothing, but for their alignment, which is a part of the ABI.
  */
 #ifndef MEND_CRT_HOST_DEFINES_H
