@@ -1,13 +1,13 @@
 /*
  * Six hand-written kernels. PTX 7.0 for sm_52 works with every driver since CUDA 11.0 and every
- * device since Maxwell; nothing newer is needed. Time is %globaltimer: nanoseconds, the same for
+ * device since Maxwell. Nothing newer is needed. Time is %globaltimer: nanoseconds, the same for
  * all blocks.
  *
  * In the first three kernels the blocks take granules in turn, and the threads of a block the words
  * of a granule. In the others the blocks take tiles of 32 KiB in turn, and each of a block's 512
  * threads has four reads of 16 bytes in flight. They are launched with more blocks than any device
- * runs at a time; all but two for each multiprocessor exit at once, so that the rest run
- * concurrently and end together.
+ * runs at a time. All but two for each multiprocessor exit at once, so that the rest run and end
+ * together.
  */
 #include "lab/driver/kernels.h"
 
@@ -53,7 +53,7 @@
     "    mul.wide.u32 %rd8, %r3, 4;\n"
 
 /* clang-format off */
-/* Runs `body` with %rd10 at each word of this thread; the labels begin with `name`. */
+/* Runs `body` with %rd10 at each word of this thread. The labels begin with `name`. */
 #define FOR_EACH_WORD(name, body)                                                                  \
     "    mov.u32 %r3, %ctaid.x;\n"                                                                 \
     "    cvt.u64.u32 %rd5, %r3;\n"                                                                 \
@@ -117,7 +117,7 @@
     "    mov.u64 %rd27, %globaltimer;\n"
 
 /* clang-format off */
-/* Runs `body` with %rd5 at each tile of this block, repeatedly until time is over; the labels begin
+/* Runs `body` with %rd5 at each tile of this block, repeatedly until time is over. The labels begin
  * with `name`. */
 #define FOR_EACH_TILE(name, body)                                                                  \
     name "_pass:\n"                                                                                \
@@ -307,7 +307,7 @@ mend_ptx_launch mend_ptx_shape(const mend_kernel *kernel)
 
 /* ---- launched -------------------------------------------------------------------------------- */
 
-/* The kernels of an open device; its `module` is NULL before the first launch. */
+/* The kernels of an open device. Its `module` is NULL before the first launch. */
 typedef struct kernels_of_device {
     mend_cu_module module;
     mend_cu_function kernel[MEND_KERNEL_KINDS]; /* by mend_kernel_kind */
@@ -315,7 +315,7 @@ typedef struct kernels_of_device {
 
 /* Beside the driver's own table, with the same `state`, whose mutex guards `device`. */
 static struct {
-    pthread_mutex_t mutex; /* guards the making of what follows */
+    pthread_mutex_t mutex; /* guards the creation of the members below */
     mend_driver table;
     const mend_driver *inner;
 #define X(name, version, suffix, parameters) mend_status(*name) parameters;
@@ -342,7 +342,7 @@ static mend_status load_kernels(kernels_of_device *device)
     return MEND_DRIVER_OK;
 }
 
-/* The kernel in the current context, which is that of an open device. */
+/* The kernel in the current context, which is of an open device. */
 static mend_status find_kernel(mend_cuda *cuda, mend_kernel_kind kind, mend_cu_function *kernel)
 {
     assert(kind < MEND_KERNEL_KINDS);

@@ -28,7 +28,7 @@ mend_result mend_cuda_driver_with_kernels(const mend_driver **driver);
  * granule_count, value, duration_ns and mismatches of mend_kernel. */
 extern const char mend_ptx_program[];
 
-/* The name of a kernel's entry in the program. Static; NULL for an unknown kind. */
+/* The name of a kernel's entry in the program. Static. NULL for an unknown kind. */
 const char *mend_ptx_entry(mend_kernel_kind kind);
 
 /* How many blocks and threads a kernel is launched with. */

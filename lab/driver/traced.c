@@ -8,7 +8,7 @@
 
 typedef struct traced_driver {
     mend_passing pass; /* first: `state` of the table is this structure */
-    mend_mutex mutex;  /* guards `counters`; never held while the inner table runs */
+    mend_mutex mutex;  /* guards `counters`. Never held while the inner table runs */
     mend_driver_counters counters;
 } traced_driver;
 

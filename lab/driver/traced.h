@@ -6,7 +6,7 @@
 
 typedef struct mend_call_counter {
     uint64_t calls;
-    uint64_t failures; /* calls that did not return OK; a query's NOT_READY is not counted */
+    uint64_t failures; /* calls that did not return OK. A query's NOT_READY is not counted */
     uint64_t bytes;    /* of successful calls that have a size */
     uint64_t total_ns; /* by the inner table's clock */
     uint64_t max_ns;
@@ -14,7 +14,7 @@ typedef struct mend_call_counter {
 
 typedef struct mend_driver_counters {
     mend_call_counter call[MEND_DRIVER_CALL_COUNT];
-    uint64_t host_syncs; /* calls in which the host waits for the GPU, plain_free included */
+    uint64_t host_syncs; /* calls in which the CPU waits for the GPU, plain_free included */
 } mend_driver_counters;
 
 /* `inner` is borrowed and must outlive the decorator. Thread-safe: the counters are copied under a

@@ -16,7 +16,7 @@ typedef struct chunk_walk {
     mend_free_reason worst;
     mend_partial_chunk chunk; /* the live block with most bytes in it has 0: there is none */
     bool has_inmate;          /* a live block lies completely in the chunk */
-    const mend_span *lowest;  /* the lowest span visited; the next chunk's walk begins there */
+    const mend_span *lowest;  /* the lowest span visited. The next chunk's walk begins there */
 } chunk_walk;
 
 size_t mend_explain_class(uint64_t size_bytes)
@@ -175,7 +175,7 @@ static uint64_t longest_usable(const mend_heap *heap, const mend_run *run, uint3
 }
 
 /* The longest stretch from the start of a cached span: the span, and the run that it will begin.
- * Free memory behind that may lack its mapping. */
+ * Free memory behind it may be unmapped. */
 static uint64_t usable_from(const mend_heap *heap, const mend_span *span, uint32_t asking)
 {
     assert(span->cached);
@@ -211,7 +211,7 @@ static void explain(const mend_heap *heap, uint32_t asking, mend_explanation *ex
         if (!mend_chunk_sleeps(chunk)) {
             add_chunk(explanation, chunk, &walk);
         } else if (mend_chunk_is_reserved(chunk)) {
-            /* The driver refused to take it back; it is not in use. */
+            /* The driver refused to take it back. It is not in use. */
             explanation->free_bytes[chunk->zone][MEND_FREE_EDGE][MEND_FREE_IDLE] +=
                 chunk->size_bytes;
         }

@@ -1,6 +1,7 @@
 /*
- * Where reserved memory of a pool is that is not live: every such byte once, by zone, by its place
- * in its chunk, and by what keeps it from a stream. And which blocks keep partly used chunks.
+ * Where the reserved memory of a pool is that is not live: every such byte once, by zone, by its
+ * place in its chunk, and by the reason why a stream cannot use it. And which blocks keep partly
+ * used chunks.
  */
 #ifndef MEND_LAB_HEAP_EXPLAIN_H
 #define MEND_LAB_HEAP_EXPLAIN_H
@@ -8,7 +9,7 @@
 #include "pool/pool.h"
 
 /* The place of a free byte in its chunk. An empty chunk can be mapped at any address. The edges of
- * a partly used chunk may join with the next chunk's; a hole between two live blocks joins with
+ * a partly used chunk may join with the next chunk's. A hole between two live blocks joins with
  * nothing. */
 typedef enum mend_free_place {
     MEND_FREE_EMPTY, /* in an empty chunk */
@@ -17,7 +18,7 @@ typedef enum mend_free_place {
     MEND_FREE_PLACES
 } mend_free_place;
 
-/* Classes of block sizes: class 0 is up to 1 MiB, each next one up to twice as much; the last has
+/* Classes of block sizes: class 0 is up to 1 MiB, each next one up to twice as much. The last has
  * no bound. */
 enum { MEND_EXPLAIN_CLASSES = 12, MEND_EXPLAIN_OWNER_COUNTS = 4, MEND_EXPLAIN_EMPTIEST = 8 };
 
@@ -59,15 +60,15 @@ typedef struct mend_explanation {
     uint64_t lent_bytes;   /* live bytes of small requests that were placed in the large zone */
     uint64_t usable_bytes; /* the longest stretch of mapped free memory that the stream may use */
     uint64_t retired_mappings;
-    uint64_t retired_bytes; /* bytes of addresses in retired mappings; their memory is counted
+    uint64_t retired_bytes; /* bytes of addresses in retired mappings. Their memory is counted
                              * elsewhere */
 } mend_explanation;
 
-/* Explains a pool from the view of the stream `asking`; a stream that it does not know owns
+/* Explains a pool from the view of the stream `asking`. A stream that it does not know owns
  * nothing. Takes both locks. O(chunks and spans). MEND_ERROR_FORKED. */
 mend_result mend_pool_explain(mend_pool *pool, mend_stream asking, mend_explanation *explanation);
 
-/* Free bytes for all reasons together; and those in partly used chunks of one zone. */
+/* Free bytes for all reasons together, and those in partly used chunks of one zone. */
 uint64_t mend_explanation_free_bytes(const mend_explanation *explanation);
 uint64_t mend_explanation_partial_bytes(const mend_explanation *explanation, int zone);
 

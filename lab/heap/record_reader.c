@@ -171,8 +171,8 @@ bool mend_record_open(mend_record_reader *reader, const uint8_t *bytes, size_t c
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* The first whole block from *at on, up to `end`; *at is then behind it. What is left of others is
- * skipped. */
+/* The first whole block from *at on, up to `end`. *at is then behind it. Remains of other blocks
+ * are skipped. */
 static bool find_block(const uint8_t *bytes, size_t end, size_t *at, mend_record_reader *block)
 {
     while (*at < end && !mend_record_open(block, bytes + *at, end - *at)) {

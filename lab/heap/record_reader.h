@@ -5,7 +5,7 @@
 #include "record/names.h"
 #include "record/recording.h"
 
-/* What of a block is not read yet. */
+/* The unread rest of a block. */
 typedef struct mend_record_reader {
     mend_record_head head;
     const uint8_t *at;

@@ -1,4 +1,4 @@
-/* libmend top: what a process's pools hold now, once or every second. */
+/* libmend top: the memory of a process's pools, once or every second. */
 #ifndef MEND_LAB_LIVE_COMMAND_H
 #define MEND_LAB_LIVE_COMMAND_H
 

@@ -1,6 +1,6 @@
 /*
  * Pages are found among the open files of the process and copied by reads, not mapped: a file that
- * somebody cuts meanwhile ends a read early, and kills nobody.
+ * is cut meanwhile ends a read early, without a signal.
  */
 #include "lab/live/read.h"
 
@@ -79,7 +79,7 @@ static bool check_head(int file, pid_t process, mend_live_pools *pools)
     return true;
 }
 
-/* What the process was started as, without the folder of the program. */
+/* The command line of the process, without the folder of the program. */
 static void read_program(pid_t process, char program[MEND_LIVE_PROGRAM_BYTES])
 {
     char path[64];
@@ -131,7 +131,7 @@ static bool is_page(const char *path)
            memcmp(target, name, sizeof(name) - 1) == 0;
 }
 
-/* Open files in the order of their numbers, which is that of the pools. */
+/* Open files in the order of their numbers, which is the order of the pools. */
 static int by_number(const struct dirent **a, const struct dirent **b)
 {
     return (int)(strtol((*a)->d_name, NULL, 10) - strtol((*b)->d_name, NULL, 10));

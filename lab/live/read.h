@@ -15,24 +15,23 @@ enum { MEND_LIVE_MOST_POOLS = 32, MEND_LIVE_PROBLEM_BYTES = 200, MEND_LIVE_PROGR
 typedef struct mend_live_pools {
     mend_live_page pages[MEND_LIVE_MOST_POOLS];
     size_t count;
-    size_t left_out;                       /* pools that there is no room for */
-    uint64_t age_ns[MEND_LIVE_MOST_POOLS]; /* of each page */
+    size_t left_out;                                              /* pools that do not fit */
+    uint64_t age_ns[MEND_LIVE_MOST_POOLS];                        /* of each page */
     char programs[MEND_LIVE_MOST_POOLS][MEND_LIVE_PROGRAM_BYTES]; /* "python train.py": as they were
-                                                                   * started, cut; any bytes */
+                                                                   * started, cut. Any bytes */
     char problem[MEND_LIVE_PROBLEM_BYTES];                        /* in words, if there is none */
 } mend_live_pools;
 
 /* Copies the pages of all pools that the process publishes. False, and `problem`: there is no such
- * process, it is another user's, it publishes nothing, or a page cannot be used: it is cut, of
- * another version of Mend, or stays half written. Waits up to a second for a page that is being
- * written. */
+ * process, it is another user's, it publishes nothing, or a page is unusable (cut, of another
+ * version of Mend, or half written). Waits up to a second for a page that is being written. */
 bool mend_live_read(pid_t process, mend_live_pools *pools);
 
 /* The same of all processes that may be looked into, without those whose pages cannot be used.
  * False, and `problem`: none publishes. */
 bool mend_live_read_every(mend_live_pools *pools);
 
-/* A figure's growth per second since the page before; 0: there is none. */
+/* A figure's growth per second since the page before. 0: there is none. */
 double mend_live_rate(const mend_live_page *page, uint64_t now, uint64_t before);
 
 #endif

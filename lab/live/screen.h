@@ -12,7 +12,7 @@ void mend_screen_end(void);
 /* Empties the screen. */
 void mend_screen_clear(void);
 
-/* Waits for so long at most. The key that was pressed; 0: none; 'q' also where a signal or the end
+/* Waits for so long at most. The key that was pressed. 0: none. 'q' also where a signal or the end
  * of the input ends the command. */
 char mend_screen_key(int wait_ms);
 

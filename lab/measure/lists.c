@@ -104,14 +104,14 @@ static bool covers_mappings(mend_driver_call call)
     return call == MEND_CALL_set_access || call == MEND_CALL_unmap;
 }
 
-/* Terabytes of addresses cost what a few pages of them do: no line through these may be drawn. */
+/* Terabytes of addresses cost as much as a few pages, so they fit no line. */
 static bool has_a_size(mend_driver_call call)
 {
     return call != MEND_CALL_reserve && call != MEND_CALL_address_free;
 }
 
 /*
- * Fits the medians of an idle device: calls with one mapping give the cost of a MiB; calls with
+ * Fits the medians of an idle device: calls with one mapping give the cost of a MiB. Calls with
  * many, less that, give the cost of a mapping. False if the call was not measured.
  */
 static bool fit_price(const mend_measure_bench *bench, mend_driver_call call, mend_sim_price *price)
@@ -149,7 +149,7 @@ static bool fit_price(const mend_measure_bench *bench, mend_driver_call call, me
 
 void mend_measure_write_costs(const mend_measure_bench *bench, FILE *out)
 {
-    /* The price list has one price for all waits of the host. */
+    /* The cost table has one cost for all CPU stalls. */
     enum {
         MEND_CALL_synchronize = MEND_CALL_stream_synchronize,
         MEND_CALL_scrub = MEND_DRIVER_CALL_COUNT, /* not calls, so they cannot be measured */

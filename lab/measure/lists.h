@@ -1,4 +1,4 @@
-/* Measurements as a table for people, as a price list fitted to them, and as JSON. */
+/* Measurements as a table for people, as a cost table fitted to them, and as JSON. */
 #ifndef MEND_LAB_MEASURE_LISTS_H
 #define MEND_LAB_MEASURE_LISTS_H
 
@@ -9,7 +9,7 @@
 /* A table for people. */
 void mend_measure_print_prices(const mend_measure_bench *bench, FILE *out);
 
-/* The measurements as a price list (docs/formats/replay.md) and as JSON. */
+/* The measurements as a cost table (docs/formats/replay.md) and as JSON. */
 void mend_measure_write_costs(const mend_measure_bench *bench, FILE *out);
 void mend_measure_write_json(const mend_measure_bench *bench, FILE *out);
 

@@ -6,7 +6,7 @@
 #include "base/align.h"
 
 /* The subjects take turns of a few rounds each, so that a short time budget gives some samples of
- * each. A subject that fails is dropped; the others go on. */
+ * each. A subject that fails is dropped. The others go on. */
 
 static const uint64_t sizes_mib[] = {2, 8, 32, 128, 512, 1024};
 #define LARGEST_COPY_BYTES (32 * MEND_MIB)
@@ -50,7 +50,7 @@ typedef struct timed_call {
     uint64_t start_ns;
 } timed_call;
 
-/* Runs a kernel that streams through the load's memory for a while; without such memory, one that
+/* Runs a kernel that streams through the load's memory for a while. Without such memory, one that
  * spins in one thread. */
 static mend_status start_load(const mend_measure_bench *bench, uint64_t duration_ns)
 {
@@ -102,7 +102,7 @@ static int compare_u64(const void *a, const void *b)
 
 /* ---- virtual memory -------------------------------------------------------------------------- */
 
-/* What one round holds; `unwind` releases it. */
+/* The resources of one round. `unwind` releases them. */
 typedef struct map_round {
     uint64_t address;
     uint64_t chunk_bytes;
@@ -172,7 +172,7 @@ static mend_status unwind(timed_call *one, timed_call *all, map_round *round)
     return first;
 }
 
-/* Reserve, create, map, access; unmap, release, free: `count` chunks of `chunk_bytes`, once. */
+/* Reserve, create, map, access. Unmap, release, free: `count` chunks of `chunk_bytes`, once. */
 static mend_status measure_round(mend_measure_bench *bench, uint64_t chunk_bytes, uint64_t count,
                                  bool busy)
 {
@@ -194,7 +194,7 @@ static unsigned rounds(uint64_t total_bytes, bool busy)
 
 /* ---- the other calls ------------------------------------------------------------------------- */
 
-/* Pinned memory of the host; larger sizes measure nothing more. */
+/* Pinned memory of the host. Larger sizes measure nothing more. */
 static mend_status measure_host_memory(mend_measure_bench *bench, uint64_t size_bytes)
 {
     timed_call timed = {.bench = bench, .size_bytes = size_bytes};
@@ -212,7 +212,7 @@ static mend_status measure_allocators(mend_measure_bench *bench, uint64_t size_b
     uint64_t address = 0;
     timed_call half = {.bench = bench, .size_bytes = size_bytes / 2};
     mend_status status = MEASURE(&timed, plain_alloc, size_bytes, &address);
-    /* A copy call returns before the copy is done; larger copies measure nothing more. */
+    /* A copy call returns before the copy is done. Larger copies measure nothing more. */
     if (status == MEND_DRIVER_OK && size_bytes <= LARGEST_COPY_BYTES) {
         status =
             MEASURE(&half, copy, address + size_bytes / 2, address, size_bytes / 2, bench->work);
@@ -256,7 +256,7 @@ static mend_status measure_events(mend_measure_bench *bench, mend_event event)
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 
-/* What is measured in rounds: chunks in a batch, the driver's own allocators, or events. */
+/* Measured in rounds: chunks in a batch, the driver's own allocators, or events. */
 typedef struct subject {
     uint64_t size_bytes; /* of a chunk, or of an allocation */
     uint64_t count;      /* chunks */
@@ -328,7 +328,7 @@ static void note(mend_measure_bench *bench, const subject *what, const char *why
     fprintf(notes, "%s (%s)\n", what->busy ? ", next to a kernel" : "", why);
 }
 
-/* Runs a few rounds. A failure ends the subject and is printed; true while rounds are left. */
+/* Runs a few rounds. A failure ends the subject and is printed. True while rounds are left. */
 static bool take_turn(mend_measure_bench *bench, subject *what, mend_event event,
                       mend_status *first_failure, FILE *notes)
 {

@@ -10,9 +10,9 @@
 
 #include "lab/measure/measure.h"
 
-/* Measures all calls and fills `series`. If the device has no room, a call fails or time runs out,
- * it names the subject on `notes` and goes on. OK, or the first failure other than a lack of
- * memory; the results stay valid. Leaves nothing on the device. */
+/* Measures all calls and fills `series`. If the device is full, a call fails or time runs out, it
+ * names the subject on `notes` and goes on. OK, or the first failure other than missing memory. the
+ * results stay valid. Leaves nothing on the device. */
 mend_status mend_measure(mend_measure_bench *bench, FILE *notes);
 
 #endif

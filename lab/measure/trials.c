@@ -12,7 +12,7 @@ typedef struct trial_state {
     uint64_t page_bytes;
     uint64_t address;
     mend_chunk_handle chunk;
-    uint64_t mapped_bytes[4]; /* of the mapping that begins at page n; 0: none */
+    uint64_t mapped_bytes[4]; /* of the mapping that begins at page n. 0: none */
 } trial_state;
 
 static uint64_t page_address(const trial_state *trial, unsigned page)
@@ -103,7 +103,7 @@ static mend_status reserve_neighbours(const mend_measure_bench *bench, uint64_t 
     return status;
 }
 
-/* Tries one call over both ranges; if that is refused, one call for each. */
+/* Tries one call over both ranges. If that is refused, one call for each. */
 static mend_status cover_both(const mend_measure_bench *bench, const uint64_t address[2],
                               bool unmap, FILE *out)
 {
@@ -255,7 +255,7 @@ static mend_status try_wait(const mend_measure_bench *bench, tried_call tried, c
     return status;
 }
 
-/* Question number `question`; there are QUESTION_COUNT. */
+/* Question number `question`. There are QUESTION_COUNT. */
 static mend_status ask(const mend_measure_bench *bench, int question, FILE *out)
 {
     static const char *const names[TRIED_COUNT] = {"create", "map", "set_access", "unmap",

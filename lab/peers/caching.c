@@ -214,7 +214,7 @@ mend_result mend_peer_create_caching_collect(const mend_peer_config *config, men
 
 /* ---- since PyTorch 2.13 -------------------------------------------------------------------- */
 
-/* Of free blocks of one size, the one in the older segment is taken; within a segment the lower. */
+/* Of free blocks of one size, the one in the older segment is taken. Within a segment the lower. */
 static mend_result since_2_13(mend_result result, mend_peer **peer)
 {
     if (result == MEND_OK) {

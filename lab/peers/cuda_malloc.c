@@ -1,7 +1,7 @@
 /*
- * The driver's own allocators, one call for each block. What cudaMalloc holds cannot be asked, so
- * the sum of live blocks is used; the pool of cudaMallocAsync says what it holds. The pool keeps
- * what is freed, as programs are advised to set it, until the driver needs it elsewhere.
+ * The driver's own allocators, one call for each block. No query gives the reserved memory of
+ * cudaMalloc, so the sum of live blocks is used. The pool of cudaMallocAsync reports its memory. It
+ * retains freed memory, as programs are advised to set it, until the driver needs it elsewhere.
  */
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ typedef struct cuda_malloc {
     bool is_async;
     mend_mutex mutex;
     mend_pointer_map live;              /* from a block's address to its size */
-    const mend_cu_functions *functions; /* of the pool; NULL: it cannot be asked */
+    const mend_cu_functions *functions; /* of the pool. NULL: it cannot be asked */
     mend_cu_pool pool;
     mend_peer_usage usage;
 } cuda_malloc;
@@ -55,7 +55,7 @@ static mend_result fail(mend_status status, const char *call)
 
 /* ---- the driver's pool ----------------------------------------------------------------------- */
 
-/* Finds the pool and lets it keep what is freed; without it the sum of live blocks is used. */
+/* Finds the pool and lets it retain freed memory. Without it the sum of live blocks is used. */
 static void open_pool(cuda_malloc *self)
 {
     const mend_driver *driver = NULL;
@@ -76,7 +76,7 @@ static void open_pool(cuda_malloc *self)
     self->functions = functions;
 }
 
-/* What the pool keeps goes back: the next policy has the same device. */
+/* Releases retained memory of the pool: the next allocator has the same device. */
 static mend_status close_pool(const cuda_malloc *self)
 {
     uint64_t nothing = 0;

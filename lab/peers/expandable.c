@@ -1,7 +1,7 @@
 /*
  * A model of PyTorch's expandable segments: one wide range of addresses for each stream and pool,
  * mapped page by page from its start. New pages always come from the driver, never from elsewhere
- * in the cache; all free pages are released when an allocation has failed.
+ * in the cache. All free pages are released when an allocation has failed.
  */
 #include <stdlib.h>
 
@@ -63,7 +63,7 @@ static mend_result map_pages(torch_model *model, torch_segment *segment, uint64_
     return MEND_OK;
 }
 
-/* Waits for the stream, then gives back the pages of a range. */
+/* Waits for the stream, then releases the pages of a range. */
 static mend_result unmap_pages(torch_model *model, torch_segment *segment, mend_stream stream,
                                uint64_t address, uint64_t size_bytes)
 {
@@ -203,7 +203,7 @@ static mend_result grow(torch_model *model, torch_pool *pool, uint64_t size_byte
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 
-/* Unmaps the complete pages inside a free block, which is in its pool; the ends stay mapped. */
+/* Unmaps the complete pages inside a free block, which is in its pool. The ends stay mapped. */
 static mend_result unmap_inside(torch_model *model, torch_block *block)
 {
     torch_segment *segment = block->segment;

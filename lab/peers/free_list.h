@@ -32,10 +32,10 @@ void free_list_put(free_list *list, mend_slab *slab, uint64_t address, uint64_t 
 /* Moves all blocks of `from` into `list`. Needs no further blocks. */
 void free_list_merge(free_list *list, mend_slab *slab, free_list *from);
 
-/* The smallest block that is large enough; of equal ones the lowest. NULL: none. */
+/* The smallest block that is large enough. Of equal ones the lowest. NULL: none. */
 free_block *free_list_best_fit(const free_list *list, uint64_t size_bytes);
 
-/* The lowest block that is large enough; NULL: none. */
+/* The lowest block that is large enough. NULL: none. */
 free_block *free_list_first_fit(const free_list *list, uint64_t size_bytes);
 
 /* Takes the first bytes of a block out of the list, and returns their address. */

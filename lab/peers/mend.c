@@ -1,4 +1,4 @@
-/* Mend itself, through its public interface; only the explanation uses internals. */
+/* Mend itself, through its public interface. Only the explanation uses internals. */
 #include <stdlib.h>
 
 #include "base/align.h"

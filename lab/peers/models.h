@@ -1,11 +1,11 @@
-/* The constructors of all peers; each model has a file. Errors: those of the driver, and
+/* The constructors of all peers. Each model has a file. Errors: the driver's, and
  * MEND_ERROR_OUT_OF_HOST_MEMORY. */
 #ifndef MEND_LAB_PEERS_MODELS_H
 #define MEND_LAB_PEERS_MODELS_H
 
 #include "lab/peers/peer.h"
 
-/* What the two settings are set to: max_split_size_mb:128, garbage_collection_threshold:0.8. */
+/* The values of the two settings: max_split_size_mb:128, garbage_collection_threshold:0.8. */
 enum { MEND_PEER_OVERSIZE_BYTES = 128 << 20, MEND_PEER_COLLECT_PERCENT = 80 };
 
 mend_result mend_peer_create_mend(const mend_peer_config *config, mend_peer **peer);

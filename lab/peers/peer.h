@@ -1,7 +1,7 @@
 /*
  * One small interface for allocation policies: Mend itself, models of other allocators, and the
  * driver's own. All driver work goes through the table, so that its owner can count, price and
- * judge it. bench/results/models.md says how the models were checked.
+ * check it. bench/results/models.md says how the models were checked.
  */
 #ifndef MEND_LAB_PEERS_PEER_H
 #define MEND_LAB_PEERS_PEER_H
@@ -15,9 +15,9 @@ typedef struct mend_peer mend_peer;
 struct mend_explanation; /* lab/heap/explain.h */
 
 typedef struct mend_peer_config {
-    const mend_driver *driver; /* borrowed; must outlive the peer */
+    const mend_driver *driver; /* borrowed. Must outlive the peer */
     int device;
-    uint64_t limit_bytes; /* most physical memory that the peer may hold; 0: all of the device */
+    uint64_t limit_bytes; /* most physical memory that the peer may hold. 0: all of the device */
 } mend_peer_config;
 
 /* How Mend served requests, as in mend_stats: X(name here, name there). Other peers: zeros. */

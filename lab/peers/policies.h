@@ -1,4 +1,4 @@
-/* All policies, by name. */
+/* All allocators with their names. */
 #ifndef MEND_LAB_PEERS_POLICIES_H
 #define MEND_LAB_PEERS_POLICIES_H
 

@@ -2,9 +2,9 @@
  * A model of RMM's arenas: one plain allocation of all the memory that it may have, split into
  * superblocks of 1 MiB or more. Small blocks come from superblocks of the stream's own arena,
  * larger ones from shared superblocks, both from the lowest address that fits. Before a larger
- * block, or one of another stream, is freed, the host waits for the stream. When memory runs out,
- * the host waits for the device, and all arenas give their superblocks back. Reserved memory is
- * counted up to the highest byte ever used.
+ * block, or one of another stream, is freed, the CPU waits for the stream. When memory runs out,
+ * the CPU waits for the device, and all arenas return their superblocks. Reserved memory is counted
+ * up to the highest byte ever used.
  */
 #include <stdlib.h>
 
@@ -132,7 +132,7 @@ static mend_result find_arena(rmm_arena *self, mend_stream stream, arena **own)
 
 /* ---- superblocks ----------------------------------------------------------------------------- */
 
-/* The lowest superblock in which a block of this size fits; NULL: none. */
+/* The lowest superblock in which a block of this size fits. NULL: none. */
 static superblock *first_fit(const arena *from, uint64_t size_bytes)
 {
     superblock *at = superblock_of(mend_tree_first(&from->superblocks));
@@ -142,7 +142,7 @@ static superblock *first_fit(const arena *from, uint64_t size_bytes)
     return at;
 }
 
-/* A shared superblock with room for the block; an empty one is split to the block's size. */
+/* A shared superblock that fits the block. An empty one is split to the block's size. */
 static superblock *first_fit_shared(rmm_arena *self, uint64_t size_bytes)
 {
     superblock *found = first_fit(&self->shared, size_bytes);
@@ -166,7 +166,7 @@ static bool joins(const superblock *left, const superblock *right)
            left->address + left->size_bytes == right->address;
 }
 
-/* Joins `right`, which is in no arena, to the end of `left`; both are empty. */
+/* Joins `right`, which is in no arena, to the end of `left`. Both are empty. */
 static void join(rmm_arena *self, superblock *left, superblock *right)
 {
     uint64_t address =
@@ -177,7 +177,7 @@ static void join(rmm_arena *self, superblock *left, superblock *right)
     mend_slab_give(&self->superblocks, right);
 }
 
-/* Makes a superblock shared; an empty one is joined with empty neighbours. */
+/* Makes a superblock shared. An empty one is joined with empty neighbours. */
 static void give_superblock(rmm_arena *self, superblock *given)
 {
     mend_tree *shared = &self->shared.superblocks;
@@ -194,7 +194,7 @@ static void give_superblock(rmm_arena *self, superblock *given)
     }
 }
 
-/* Waits for the device; all arenas give their superblocks back. */
+/* Waits for the device. All arenas return their superblocks. */
 static mend_result defragment(rmm_arena *self)
 {
     const mend_driver *driver = self->config.driver;
@@ -215,7 +215,7 @@ static mend_result defragment(rmm_arena *self)
 
 /* ---- allocate and free ----------------------------------------------------------------------- */
 
-/* Returns 0 if there is no room. */
+/* Returns 0 if nothing fits. */
 static uint64_t try_alloc(rmm_arena *self, arena *own, uint64_t size_bytes)
 {
     superblock *found = is_large(size_bytes) ? NULL : first_fit(own, size_bytes);
@@ -280,7 +280,7 @@ static mend_result rmm_arena_alloc(mend_peer *peer, uint64_t size_bytes, mend_st
     return result;
 }
 
-/* The superblock of an arena that contains the address; NULL: none. */
+/* The superblock of an arena that contains the address. NULL: none. */
 static superblock *find_superblock(const arena *in, uint64_t address)
 {
     superblock key = {.address = address};

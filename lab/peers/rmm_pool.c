@@ -103,7 +103,7 @@ static mend_result take_from_driver(rmm_pool *pool, uint64_t size_bytes, free_li
     return MEND_OK;
 }
 
-/* Doubles the pool. If that fails, tries half as much, and so on, down to what is needed. */
+/* Doubles the pool. If that fails, tries half as much, and so on, down to the needed size. */
 static mend_result grow(rmm_pool *pool, uint64_t size_bytes, free_list *list)
 {
     uint64_t bytes = mend_max_u64(size_bytes, pool->usage.reserved_bytes);
@@ -139,7 +139,7 @@ static mend_result wait_for(rmm_pool *pool, const stream_list *own, const stream
     return status == MEND_DRIVER_OK ? MEND_OK : fail(status, "cuStreamWaitEvent");
 }
 
-/* Takes a block from another stream's list; the rest of it stays there. */
+/* Takes a block from another stream's list. The rest of it stays there. */
 static mend_result find_elsewhere(rmm_pool *pool, stream_list *own, uint64_t size_bytes,
                                   stream_list **list, free_block **block)
 {

@@ -1,9 +1,9 @@
 /*
- * What both modes of PyTorch's CUDA allocator share, as a model: free blocks ordered by (stream,
- * size, address), since PyTorch 2.13 by (stream, size, age of the segment, address), a pool for
- * small and one for large requests, best fit, splitting, joining with free neighbours of the same
- * segment, and blocks that wait for an event because another stream used them. The modes differ in
- * how they get and release segments.
+ * A model of the parts that both modes of PyTorch's CUDA allocator share. Free blocks are ordered
+ * by (stream, size, address), since PyTorch 2.13 by (stream, size, age of the segment, address).
+ * There is a pool for small and one for large requests, best fit, splitting, and joining with free
+ * neighbours of the same segment. Blocks that another stream used wait for an event. The modes
+ * differ in how they get and release segments.
  */
 #ifndef MEND_LAB_PEERS_TORCH_H
 #define MEND_LAB_PEERS_TORCH_H
@@ -27,8 +27,8 @@ typedef struct torch_segment {
     mend_list in_segments;
     uint64_t address;
     uint64_t size_bytes;
-    uint64_t page_bytes;        /* of a mapped range; otherwise 0 */
-    mend_chunk_handle *handles; /* one for each page; 0: not mapped */
+    uint64_t page_bytes;        /* of a mapped range. Otherwise 0 */
+    mend_chunk_handle *handles; /* one for each page. 0: not mapped */
     uint64_t mapped_pages;
 } torch_segment;
 
@@ -85,7 +85,7 @@ struct torch_model {
     bool is_expandable;
     bool prefers_older; /* among free blocks of one size: the one in the older segment */
     uint64_t segments_made;
-    uint64_t oversize_bytes; /* requests and blocks of this size are oversize; UINT64_MAX: none */
+    uint64_t oversize_bytes; /* requests and blocks of this size are oversize. UINT64_MAX: none */
     torch_grow grow;
     torch_release release;
     torch_drop drop;
@@ -110,7 +110,7 @@ mend_result torch_model_create(const mend_peer_config *config, torch_grow grow,
 torch_block *torch_segment_block(torch_model *model, torch_pool *pool, torch_segment *segment,
                                  mend_stream stream, bool is_mapped);
 
-/* Splits a block at `size_bytes`; the rest is in no tree. The caller reserved one block in the
+/* Splits a block at `size_bytes`. The rest is in no tree. The caller reserved one block in the
  * slab. */
 torch_block *torch_block_cut(torch_model *model, torch_block *block, uint64_t size_bytes);
 
@@ -125,7 +125,7 @@ torch_block *torch_block_join(torch_model *model, torch_block *block);
 /* Removes a block that is alone in its segment, and the segment. */
 void torch_segment_forget(torch_model *model, torch_block *block);
 
-/* Accounts for memory taken or released; torch_has_room checks the limit. */
+/* Accounts for memory taken or released. torch_has_room checks the limit. */
 bool torch_has_room(const torch_model *model, uint64_t size_bytes);
 void torch_take_bytes(torch_model *model, uint64_t size_bytes);
 void torch_give_bytes(torch_model *model, uint64_t size_bytes);

@@ -70,7 +70,7 @@ static bool set(const char *name, const char *first, const char *between, const 
     return is_set;
 }
 
-/* MEND_CONF without items of such a key: what the command says comes last. */
+/* MEND_CONF without items of such a key: the command's come last. */
 static bool drop_setting(const char *key)
 {
     const char *rest = getenv("MEND_CONF");
@@ -94,7 +94,7 @@ static bool drop_setting(const char *key)
 }
 
 static volatile sig_atomic_t child;
-/* What the program gets of signals: all but those that the terminal sends to it as well. */
+/* Signals for the program: all except signals that the terminal sends to it as well. */
 static const int passed[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 enum { PASSED = sizeof(passed) / sizeof(passed[0]) };
 

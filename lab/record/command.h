@@ -1,4 +1,4 @@
-/* `libmend record`: runs a program whose pools are recorded, and says what a recording holds. */
+/* `libmend record`: runs a program and records its pools, or describes a recording. */
 #ifndef MEND_LAB_RECORD_COMMAND_H
 #define MEND_LAB_RECORD_COMMAND_H
 
@@ -6,8 +6,7 @@
 
 extern const mend_command mend_record_command;
 
-/* argv[0] is "record". Exit status: that of the program it runs; otherwise 0, or 2 wrong usage or
- * input. */
+/* argv[0] is "record". Exit status: the program's, otherwise 0, or 2 for wrong usage or input. */
 int mend_cli_record(int argc, char **argv);
 
 #endif

@@ -148,7 +148,7 @@ static bool read_scale(const char *text, double *scale)
     return true;
 }
 
-/* The next item of a list; NULL after the last. If the item is empty, prints the reason and sets
+/* The next item of a list. NULL after the last. If the item is empty, prints the reason and sets
  * *is_good to false. */
 static char *next_item(char **rest, const char *list, bool *is_good)
 {

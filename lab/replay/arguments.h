@@ -16,8 +16,8 @@ typedef struct mend_replay_arguments {
     size_t capacity_count;
     char **inputs; /* the rest of the command line */
     size_t input_count;
-    const char *costs;    /* the file of prices; NULL: a built-in list */
-    const char *timeline; /* file for live and reserved memory over time; NULL: none */
+    const char *costs;    /* the file of prices. NULL: a built-in list */
+    const char *timeline; /* file for live and reserved memory over time. NULL: none */
     double scale;
     bool scale_fits; /* choose the scale so that the trace fits on the GPU */
     uint64_t seed;   /* 0: the default of each workload */

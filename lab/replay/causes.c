@@ -282,7 +282,7 @@ typedef struct range_call {
     mend_replay_cause otherwise; /* the cause if no mapping is known */
 } range_call;
 
-/* Shares the price of a call among the mappings of its range; the first one gets the remainder. */
+/* Shares the price of a call among the mappings of its range. The first one gets the remainder. */
 static void share(causes_driver *causes, const range_call *call)
 {
     uint64_t mappings = 0;

@@ -37,7 +37,7 @@ typedef struct mend_replay_cost {
     uint64_t time_ns;
 } mend_replay_cost;
 
-/* Classes of chunk sizes: class 0 is up to 2 MiB, each next one up to twice as much; the last has
+/* Classes of chunk sizes: class 0 is up to 2 MiB, each next one up to twice as much. The last has
  * no bound. */
 enum { MEND_CAUSE_CLASSES = 9 };
 
@@ -58,7 +58,7 @@ uint64_t mend_cause_class_bytes(size_t size_class);
 
 void mend_replay_costs_subtract(mend_replay_costs *from, const mend_replay_costs *costs);
 
-/* `inner` is the table of `sim`, or a decorator of it; both are borrowed. Only one thread calls the
+/* `inner` is the table of `sim`, or a decorator of it. Both are borrowed. Only one thread calls the
  * decorator at a time. MEND_ERROR_OUT_OF_HOST_MEMORY. */
 mend_result mend_causes_driver_create(mend_sim *sim, const mend_driver *inner,
                                       mend_driver **causes);

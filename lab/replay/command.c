@@ -61,7 +61,7 @@ static mend_result load(const mend_replay_arguments *arguments, const char *inpu
     return result;
 }
 
-/* The exit status for one run; prints problems to standard error. */
+/* The exit status for one run. Prints problems to standard error. */
 static int judge(const mend_replay_row *row)
 {
     const mend_replay_result *result = row->result;

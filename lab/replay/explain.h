@@ -1,7 +1,7 @@
 /*
- * What each lost percent is for: at the peaks of a run and at its failure, memory that is reserved
- * and not live, by cause; and the driver's time by cause. A first run finds the events of the
- * peaks. A second, identical run is examined just after them.
+ * The cause of each lost percent: reserved memory that is not live, at the peaks of a run and at
+ * its failure, and the driver's time. A first run finds the events of the peaks. A second,
+ * identical run is examined just after them.
  */
 #ifndef MEND_LAB_REPLAY_EXPLAIN_H
 #define MEND_LAB_REPLAY_EXPLAIN_H
@@ -16,7 +16,7 @@
 /* A block that keeps a chunk in use, in events of the trace. */
 typedef struct mend_replay_owner {
     uint64_t allocated_at;
-    bool is_freed; /* by the trace; otherwise it lives to the end */
+    bool is_freed; /* by the trace. Otherwise it lives to the end */
     uint64_t freed_at;
 } mend_replay_owner;
 
@@ -45,7 +45,7 @@ typedef struct mend_replay_explanation {
     mend_replay_costs costs_second_half;
 } mend_replay_explanation;
 
-/* What an examination of a run needs. */
+/* The state of an examination of a run. */
 typedef struct mend_replay_view {
     const mend_trace *trace;
     const mend_replay_options *options;
@@ -55,7 +55,7 @@ typedef struct mend_replay_view {
     bool is_probe;
 } mend_replay_view;
 
-/* Called just after an event that succeeded: a probe looks for the peaks; any other run explains
+/* Called just after an event that succeeded: a probe looks for the peaks. Any other run explains
  * those it was given. */
 void mend_replay_look(const mend_replay_view *view, uint64_t event, uint64_t live_bytes,
                       mend_replay_result *result);

@@ -1,5 +1,5 @@
-/* What a program feels of an allocator: how long single requests take, and how much longer it runs.
- * Host and GPU are a pipeline, and each request costs its driver time. */
+/* The effect of an allocator on a program: how long single requests take, and how much longer it
+ * runs. Host and GPU are a pipeline, and each request costs its driver time. */
 #ifndef MEND_LAB_REPLAY_FELT_H
 #define MEND_LAB_REPLAY_FELT_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 typedef struct mend_replay_felt {
-    double longest_us; /* of the requests after the first tenth of the rows; this and the next two
+    double longest_us; /* of the requests after the first tenth of the rows. This and the next two
                         */
     double p999_us;
     uint64_t above_5_ms;

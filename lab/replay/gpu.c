@@ -79,7 +79,8 @@ static mend_status take(mend_replay_ballast *ballast, const mend_driver *driver,
     return MEND_DRIVER_OK;
 }
 
-/* What the driver calls free is not all to be had, so it is taken first, and then less. */
+/* Some memory that the driver reports as free cannot be allocated, so it is tried first, and then
+ * less. */
 mend_status mend_replay_ballast_open(mend_replay_ballast *ballast, const mend_driver *driver,
                                      uint64_t page_bytes, uint64_t left_bytes)
 {

@@ -8,13 +8,13 @@
 #include "lab/trace/trace.h"
 
 /*
- * Divides the trace's sizes by the smallest power of two for which 1.25 times its peak (room for a
- * wasteful policy) fits in the free memory of device 0, and returns it in *factor. MEND_OK; as
- * mend_cuda_driver if there is no device; MEND_ERROR_OUT_OF_MEMORY if no power of two is enough.
+ * Divides the trace's sizes by the smallest power of two for which 1.25 times its peak fits in the
+ * free memory of device 0, and returns it in *factor. MEND_OK; as mend_cuda_driver if there is no
+ * device; MEND_ERROR_OUT_OF_MEMORY if no power of two is enough.
  */
 mend_result mend_replay_scale_to_gpu(mend_trace *trace, double *factor);
 
-/* Memory that nobody uses, so that a policy finds the device as full as a smaller one would be. */
+/* Unused memory, so that an allocator finds the device as full as a smaller one. */
 enum { MEND_REPLAY_MOST_BALLAST = 128 };
 typedef struct mend_replay_ballast {
     unsigned count;
@@ -23,13 +23,13 @@ typedef struct mend_replay_ballast {
 } mend_replay_ballast;
 
 /* Takes all that can be had but `left_bytes`, to a page. OUT_OF_MEMORY where there is less than
- * that; after a failure there is nothing to close. The device's context is current. */
+ * that. After a failure there is nothing to close. The device's context is current. */
 mend_status mend_replay_ballast_open(mend_replay_ballast *ballast, const mend_driver *driver,
                                      uint64_t page_bytes, uint64_t left_bytes);
 void mend_replay_ballast_close(mend_replay_ballast *ballast, const mend_driver *driver);
 
-/* A kernel that streams through memory of its own on a stream of its own, started again and again,
- * so that mapping happens while work runs, as in a real program. */
+/* A kernel that streams through its own memory on its own stream, again and again, so that mapping
+ * happens while work runs, as in a real program. */
 typedef struct mend_replay_load {
     mend_stream stream;
     uint64_t address;

@@ -1,4 +1,4 @@
-/* A run as one JSON object on one line; docs/formats/replay.md describes each key. */
+/* A run as one JSON object on one line. docs/formats/replay.md describes each key. */
 #ifndef MEND_LAB_REPLAY_JSON_H
 #define MEND_LAB_REPLAY_JSON_H
 

@@ -41,7 +41,7 @@ static mend_result probe(const fit_search *search, uint64_t capacity_bytes, doub
                                result);
 }
 
-/* One run whose figures are reported. If it is to be explained, a first run finds the moments; both
+/* One run whose figures are reported. If it is to be explained, a first run finds the moments. Both
  * do the same, because nothing in them is random. */
 static mend_result measure(const fit_search *search, uint64_t capacity_bytes,
                            mend_replay_result *result)
@@ -67,7 +67,7 @@ static double factor_of(uint64_t step)
     return 1 + (double)step / (double)STEPS_IN_ONE;
 }
 
-/* The lowest step that has at least `bytes`; at least 0. */
+/* The lowest step that has at least `bytes`. At least 0. */
 static uint64_t step_that_holds(const fit_search *search, uint64_t bytes)
 {
     uint64_t live_bytes = search->trace->peak_live_bytes;

@@ -238,7 +238,7 @@ void mend_replay_rig_tick(mend_replay_rig *rig)
     }
 }
 
-/* The cost of all calls so far, by the chosen price list and by each; 0 on a real device. */
+/* The cost of all calls so far, by the chosen cost table and by each. 0 on a real device. */
 typedef struct rig_prices {
     uint64_t time_ns;
     uint64_t by_list_ns[MEND_REPLAY_LISTS];
@@ -260,7 +260,7 @@ static rig_prices priced(const mend_replay_rig *rig)
     return prices;
 }
 
-/* What was called since is the program's cost, not the policy's. */
+/* Calls since then are the program's cost, not the allocator's. */
 static void leave_out(mend_replay_rig *rig, const rig_prices *before)
 {
     rig_prices after = priced(rig);
@@ -459,7 +459,7 @@ static void read_counter(mend_replay_rig *rig, mend_replay_result *result)
     inner->plain_free(inner, rig->counter_address);
 }
 
-/* What remains after the policy was destroyed was leaked by it. */
+/* Memory that remains after the allocator was destroyed is a leak. */
 static void judge_sim(mend_replay_rig *rig, mend_replay_result *result)
 {
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;

@@ -1,4 +1,4 @@
-/* The options and the result of a run; docs/formats/replay.md describes each figure. */
+/* The options and the result of a run. docs/formats/replay.md describes each figure. */
 #ifndef MEND_LAB_REPLAY_RUN_H
 #define MEND_LAB_REPLAY_RUN_H
 
@@ -12,12 +12,12 @@
 
 typedef enum mend_replay_device {
     MEND_REPLAY_SIM, /* a new simulated device for each run */
-    MEND_REPLAY_CUDA /* device 0 of the CUDA driver; capacities are accounting limits, unless
+    MEND_REPLAY_CUDA /* device 0 of the CUDA driver. Capacities are accounting limits, unless
                       * ballast fills the device */
 } mend_replay_device;
 
 /* Called about a hundred times in a run, from the thread that replays. While `fit` searches,
- * `phase` is like "fit 1.024x" and `done_events` counts events of that probe; otherwise it is
+ * `phase` is like "fit 1.024x" and `done_events` counts events of that probe. Otherwise it is
  * "". */
 typedef void (*mend_replay_progress)(void *context, const char *phase, uint64_t done_events,
                                      uint64_t all_events);
@@ -34,22 +34,22 @@ typedef struct mend_replay_options {
     mend_replay_device device;
     uint64_t lag_events;           /* rows from a block's free to the end of its last work */
     const mend_sim_prices *prices; /* NULL: the list "h200" */
-    const char *costs_name;        /* its name in the result; NULL: "h200" */
+    const char *costs_name;        /* its name in the result. NULL: "h200" */
     unsigned others_percent;       /* percent of the simulated device held by others, in addition to
-                                    * the capacity; the policy's limit is the complete device */
-    uint64_t others_bytes;         /* as many bytes instead; 0: the percentage counts */
+                                    * the capacity. The policy's limit is the complete device */
+    uint64_t others_bytes;         /* as many bytes instead. 0: the percentage counts */
     bool check_content;            /* write each block at its allocation, compare at its free */
-    bool sample_content;           /* ... of each 64 KiB of a block only one granule; on a GPU */
+    bool sample_content;           /* ... of each 64 KiB of a block only one granule. On a GPU */
     bool has_load;                 /* on a GPU: another kernel streams through memory */
     bool has_ballast; /* on a GPU: the device is filled down to the capacity, which is the driver's
                        * own limit then, for every policy */
     bool lacks_context_events; /* the simulated device has no event of a whole context */
-    unsigned threads;          /* threads that replay; 0 and 1: only the caller */
-    size_t task_events;        /* so many rows at a time in a thread of their own, see tasks.h; 0:
+    unsigned threads;          /* threads that replay. 0 and 1: only the caller */
+    size_t task_events;        /* so many rows at a time in a thread of their own, see tasks.h. 0:
                                 * all in the caller's */
-    bool explain;              /* explain memory and time; one thread, simulated device */
+    bool explain;              /* explain memory and time. One thread, simulated device */
     mend_replay_peaks peaks;   /* set by mend_replay_run: the moments to explain */
-    size_t sample_limit;       /* most samples over time to keep; 0: none */
+    size_t sample_limit;       /* most samples over time to keep. 0: none */
     mend_replay_progress progress; /* may be NULL */
     void *progress_context;
 } mend_replay_options;
@@ -102,7 +102,7 @@ typedef struct mend_replay_sample {
 
 enum { MEND_REPLAY_PROBLEM_BYTES = 512, MEND_REPLAY_LISTS = 3 };
 
-/* The built-in price lists. No policy knows a price: one run has the times of all. */
+/* The built-in cost tables. No policy knows a price: one run has the times of all. */
 extern const char *const mend_replay_lists[MEND_REPLAY_LISTS];
 
 typedef struct mend_replay_by_list {
@@ -113,7 +113,7 @@ typedef struct mend_replay_result {
     bool completed;           /* all was served that the program cannot go on without */
     uint64_t failed_again;    /* requests that failed in the recording, which went on, and here */
     bool limited;             /* capacity_bytes is valid */
-    uint64_t ballast_bytes;   /* taken so that the capacity is left; 0: none */
+    uint64_t ballast_bytes;   /* taken so that the capacity is left. 0: none */
     uint64_t capacity_bytes;  /* rounded up to a page */
     uint64_t page_bytes;      /* of the device */
     uint64_t failed_at_event; /* valid if not completed */
@@ -129,9 +129,9 @@ typedef struct mend_replay_result {
     uint64_t creates_refused;
     double driver_time_us;
     double driver_time_second_half_us;
-    mend_replay_by_list time_us; /* the same by each built-in list; simulated device only */
+    mend_replay_by_list time_us; /* the same by each built-in list. Simulated device only */
     mend_replay_by_list time_second_half_us;
-    double compared_time_us; /* of these, that of mend_replay_compared_costs */
+    double compared_time_us; /* of these, the one of mend_replay_compared_costs */
     double compared_time_second_half_us;
     mend_replay_calls calls;
     mend_replay_calls calls_second_half;
@@ -146,10 +146,9 @@ typedef struct mend_replay_result {
     mend_replay_sample *samples; /* owned by the result */
     size_t sample_count;
     mend_replay_peaks peaks; /* if asked for, of a policy that can explain itself */
-    struct mend_replay_explanation *explanation; /* see explain.h; owned; NULL: not asked
-                                                    for */
-    /* "" if there is none; otherwise the broken rule, the leak, or the call that failed for another
-     * reason than a lack of memory. Then the figures are not valid. */
+    struct mend_replay_explanation *explanation; /* see explain.h. Owned. NULL: not asked for */
+    /* "" if there is none. Otherwise the broken rule, the leak, or the call that failed for another
+     * reason than missing memory. Then the figures are not valid. */
     char problem[MEND_REPLAY_PROBLEM_BYTES];
 } mend_replay_result;
 
@@ -167,18 +166,18 @@ static inline double mend_replay_reached_percent(const mend_replay_result *resul
     return result->completed ? 100 : (double)percent;
 }
 
-/* The name of the chosen price list. */
+/* The name of the chosen cost table. */
 const char *mend_replay_chosen_costs(const mend_replay_options *options);
 
-/* The built-in price list, of mend_replay_lists, that tables show beside the chosen one:
+/* The built-in cost table, of mend_replay_lists, that tables show beside the chosen one:
  * "reference", or "h200" if the options name "reference". */
 size_t mend_replay_compared_list(const mend_replay_options *options);
 const char *mend_replay_compared_costs(const mend_replay_options *options);
 
-/* Frees what a result owns. */
+/* Frees the memory of a result. */
 void mend_replay_result_clear(mend_replay_result *result);
 
-/* Notes a problem; only the first one stays. */
+/* Notes a problem. Only the first one stays. */
 __attribute__((format(printf, 2, 3))) void mend_replay_note_problem(mend_replay_result *result,
                                                                     const char *format, ...);
 

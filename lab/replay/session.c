@@ -18,8 +18,8 @@ typedef struct replay_session {
     unsigned threads;
     mend_replay_rig rig;
     mend_peer *peer;
-    mend_replay_use *uses;   /* by block; address 0: not live */
-    uint16_t *block_threads; /* the thread that allocated, by block; if there are several threads */
+    mend_replay_use *uses;   /* by block. Address 0: not live */
+    uint16_t *block_threads; /* the thread that allocated, by block. If there are several threads */
     pthread_mutex_t mutex;   /* guards `result` while threads run */
     mend_replay_result *result;
     mend_replay_traffic traffic_at_half;
@@ -209,7 +209,7 @@ static void look(const replay_session *session, uint64_t event)
     }
 }
 
-/* What the row cost. */
+/* The cost of the row. */
 static void feel(replay_session *session, size_t event)
 {
     if (session->felt == NULL) {
@@ -362,7 +362,7 @@ static void subtract_calls(mend_replay_calls *from, const mend_replay_calls *cal
 #undef X
 }
 
-/* Takes the figures; nothing after this is measured. */
+/* Takes the figures. Nothing after this is measured. */
 static void take_figures(replay_session *session)
 {
     mend_replay_result *result = session->result;
@@ -467,10 +467,10 @@ static mend_result prepare(replay_session *session)
     return MEND_OK;
 }
 
-/* The policy's limit. A model that goes back only when the device refuses gets none: so it makes
- * the calls that the device refuses, and undoes what it had created before. A GPU has more memory
- * than the capacity, so there the policy must keep the limit; where ballast fills it, none does, as
- * programs that are given a device have none. */
+/* The policy's limit. A model that releases memory only when the device refuses gets none. So it
+ * makes the refused calls, and undoes earlier creations. A GPU has more memory than the capacity,
+ * so the allocator must keep the limit. If ballast fills the device there is no limit, as for
+ * programs with a whole device. */
 static uint64_t limit_of(const mend_replay_rig *rig, const mend_peer_policy *policy)
 {
     bool device_refuses = rig->ballast.size_bytes > 0;

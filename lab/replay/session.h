@@ -7,7 +7,7 @@
 #include "lab/trace/trace.h"
 
 /*
- * Fills *result except fit_...; `capacity_bytes` 0: unlimited. A probe only finds out whether the
+ * Fills *result except fit_.... `capacity_bytes` 0: unlimited. A probe only finds out whether the
  * run completes and what it reserves: it measures no calls and takes no samples. `phase` is for the
  * progress. If an explanation is asked for, a probe finds the peaks, and any other run explains
  * `options->peaks`. Errors as mend_replay_run.

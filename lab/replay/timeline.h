@@ -10,9 +10,9 @@
 void mend_replay_timeline_head(FILE *out);
 
 /*
- * At most MEND_REPLAY_TIMELINE_ROWS rows for a run. Each row is for a stretch of events, all of the
- * same length up to the end of the run: the run's name, the last event of the stretch, and the
- * largest values in it. The run has a sample for every event.
+ * At most MEND_REPLAY_TIMELINE_ROWS rows for a run. Each row is for a stretch of events of equal
+ * length: the run's name, the last event of the stretch, and the largest values in it. The run has
+ * a sample for every event.
  */
 enum { MEND_REPLAY_TIMELINE_ROWS = 600 };
 

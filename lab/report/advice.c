@@ -54,7 +54,7 @@ const char *mend_report_reason(const mend_report *report)
     return failure[0] == 0 ? NULL : behind != NULL ? behind + 2 : failure;
 }
 
-/* What the pool itself knew. */
+/* The pool's own report. */
 static void judge_oom_report(const mend_oom_report *f, char *text, size_t size)
 {
     const uint64_t free_bytes = f->free_empty_bytes + f->free_partial_bytes;
@@ -211,7 +211,7 @@ bool mend_report_tell_away(const mend_report *report, char *text, size_t size)
     return asleep_bytes > 0;
 }
 
-/* What is a twentieth of all or more. */
+/* A twentieth of all memory or more. */
 bool mend_report_tell_new(const mend_report *report, char *text, size_t size)
 {
     size_t i = 0;
@@ -235,7 +235,7 @@ typedef struct advice_list {
     size_t count;
 } advice_list;
 
-/* A place for advice that saves so much, behind what saves as much; NULL: it is not among the best.
+/* A place for advice that saves so much, behind equal advice. NULL: it is not among the best.
  */
 static mend_advice *place_for(advice_list *list, uint64_t saved_bytes)
 {

@@ -1,4 +1,4 @@
-/* What changed between two runs of a program. */
+/* Changes between two runs of a program. */
 #include "lab/report/change.h"
 
 #include <stdlib.h>
@@ -92,7 +92,7 @@ static void print_verdict(FILE *out, const char *when, const mend_report *report
     mend_words_wrap(out, line, 0, 2);
 }
 
-/* What owners grew by; or all together, where none of them explains it. */
+/* Growth of owners, or of all together if no owner explains it. */
 static uint64_t growth_of(const mend_report *report)
 {
     return report->grows_as_whole ? report->whole_growth_bytes : report->growth_bytes;

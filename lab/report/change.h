@@ -1,4 +1,4 @@
-/* What changed between two runs of a program, for people. */
+/* Changes between two runs of a program, for people. */
 #ifndef MEND_LAB_REPORT_CHANGE_H
 #define MEND_LAB_REPORT_CHANGE_H
 

@@ -1,4 +1,4 @@
-/* `libmend report`: where the memory of a recorded program is, who holds it, and what helps. */
+/* `libmend report`: where the memory of a recorded program is, its owners, and remedies. */
 #ifndef MEND_LAB_REPORT_COMMAND_H
 #define MEND_LAB_REPORT_COMMAND_H
 

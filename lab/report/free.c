@@ -1,4 +1,4 @@
-/* Where the free memory of a moment is, and who keeps it in place. */
+/* Where the free memory of a moment is, and the blocks that hold it in place. */
 #include "lab/report/free.h"
 
 #include <stdlib.h>
@@ -73,7 +73,7 @@ static void hold_what_was_used(const mend_report *report, mend_stretches *held)
     }
 }
 
-/* What was held at the moment; `places` are the addresses that had memory. */
+/* Reserved memory at the moment. `places` are the addresses with memory. */
 static void hold(mend_report *report, mend_stretches *places)
 {
     const mend_trace_detail *detail = &report->detail;
@@ -112,7 +112,7 @@ static void add_piece(free_search *search, uint64_t from, uint64_t to, bool begi
     }
 }
 
-/* A segment, with the first block that may reach into it; returns the first of the next one. */
+/* A segment, with the first block that may reach into it. Returns the first of the next one. */
 static size_t look_into(free_search *search, const mend_stretch *segment, size_t first)
 {
     mend_report_memory *memory = &search->report->memory;

@@ -4,7 +4,7 @@
 
 #include "lab/report/model.h"
 
-/* The memory of the moment, and who keeps it in place. Moments are found.
+/* The memory of the moment, and the blocks that hold it in place. Moments are found.
  * MEND_ERROR_OUT_OF_HOST_MEMORY. */
 mend_result mend_report_find_free(mend_report *report);
 

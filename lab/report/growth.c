@@ -1,17 +1,17 @@
 /*
- * Who keeps growing. The work is divided into stretches of equally many events. What an owner has
- * at least in each of them, its floor, is what it keeps: temporary blocks come and go above it. A
- * floor that rises, and does not come back, is growth; where blocks of most stretches are still
- * live at the end it is a leak, else blocks are replaced by larger ones. What fills up and is
- * emptied again comes back. What is younger than a stretch, and was not there in most of them, is
- * new.
+ * Owners that keep growing. The work is divided into stretches of equally many events. The least
+ * memory of an owner in each of them, its floor, is permanent: temporary blocks come and go above
+ * it. A floor that rises, and does not come back, is growth. Where blocks of most stretches are
+ * still live at the end it is a leak, else blocks are replaced by larger ones. A cache that fills
+ * and is emptied comes back. An owner that is younger than a stretch, and absent in most of them,
+ * is new.
  *
- * One pass through a model, or one step, builds up as a leak does. So growth needs a sign that work
- * was done more than once: memory in use has risen and fallen several times, or more blocks are
- * kept than a model has layers, or much was allocated and freed between two that are kept.
+ * One pass through a model, or one step, builds up as a leak does. So growth needs a sign of
+ * repeated work: memory in use has risen and fallen several times, or more blocks stay than a model
+ * has layers, or much was allocated and freed between two permanent blocks.
  *
- * Owners of which each round keeps as many blocks as in the round before leak in step: what is kept
- * is one thing, a graph or a batch, and they are told as one.
+ * Owners that gain equally many blocks in each round leak in step: they leak one thing, a graph or
+ * a batch, and are reported as one.
  */
 #include "lab/report/growth.h"
 
@@ -29,9 +29,9 @@ enum {
     JUDGED = MEND_GROWTH_JUDGED,
     /* At the end all suspects together have at most the peak, and each has 0.5 % of it. */
     MOST_SUSPECTS = 202,
-    /* Signs of work that is done again. A swing is a fall and a rise by so much: a share of what
-     * all together grew, or so many blocks, as the gradients of a step. There is one in each of so
-     * many parts. */
+    /* Signs of work that is done again. A swing is a fall and a rise by so much: a share of the
+     * growth of all together, or so many blocks, as the gradients of a step. There is one in each
+     * of so many parts. */
     SWING_PARTS = 3,
     SWING_SHARE = 8,
     SWING_BLOCKS = 32,
@@ -46,18 +46,18 @@ typedef struct floor_line {
 
 typedef struct growth_search {
     mend_report *report;
-    floor_line *floors; /* by owner; the last is for all live memory */
-    uint64_t *live;     /* by owner: now; the last is for all */
+    floor_line *floors; /* by owner. The last is for all live memory */
+    uint64_t *live;     /* by owner: now. The last is for all */
     uint64_t *low;      /* the least in this stretch */
     uint32_t *kept;     /* by owner: a bit for each stretch of which a block is live at the end */
-    uint64_t *kept_blocks; /* by owner: blocks born in judged stretches, live at the end */
+    uint64_t *kept_blocks; /* by owner: blocks born in examined stretches, live at the end */
     uint64_t *births;      /* by owner: its blocks born in them */
     uint32_t *reached;     /* by owner: a bit for each stretch in which it had half of its end */
-    double *start;         /* by owner: what it has without its growth */
+    double *start;         /* by owner: its memory without its growth */
     size_t count;          /* of owners */
-    size_t suspects[MOST_SUSPECTS]; /* owners that grow; the report has their number */
-    uint64_t begin, end;            /* events; what is from before the recording has no time */
-    uint64_t all_births, all_frees; /* in judged stretches */
+    size_t suspects[MOST_SUSPECTS]; /* owners that grow. The report has their number */
+    uint64_t begin, end;            /* events. Blocks from before the recording have no time */
+    uint64_t all_births, all_frees; /* in examined stretches */
     bool has_swung;
 } growth_search;
 
@@ -147,7 +147,7 @@ static bool swings(const growth_search *search, uint64_t amplitude, bool counts_
     const uint64_t judged = end_of(search, WARM_UP - 1);
     uint64_t now = 0;
     uint64_t high = 0;
-    uint64_t low = UINT64_MAX; /* since it fell; before it falls: none */
+    uint64_t low = UINT64_MAX; /* since it fell. Before it falls: none */
     bool has[SWING_PARTS] = {false};
     for (size_t i = 0; i < search->end; i++) {
         const mend_trace_event *event = &report->trace->events[i];
@@ -196,7 +196,7 @@ static bool works_again(const growth_search *search, size_t owner)
            (h->trend == MEND_TREND_GROWS && search->births[owner] >= 8 * h->blocks);
 }
 
-/* Of what is sure to leak the owner with the fewest blocks has one a round. UINT64_MAX: none. */
+/* Of the certain leaks, the owner with the fewest blocks has one a round. UINT64_MAX: none. */
 static uint64_t rounds_of(const growth_search *search)
 {
     uint64_t rounds = UINT64_MAX;
@@ -210,7 +210,7 @@ static uint64_t rounds_of(const growth_search *search)
     return rounds;
 }
 
-/* Whether an owner has a few blocks a round, but for one that the judged stretches cut. */
+/* Whether an owner has a few blocks a round, except a round that the examined stretches cut. */
 static bool leaks_in_step(const growth_search *search, size_t owner, uint64_t rounds)
 {
     const uint64_t kept = search->kept_blocks[owner];
@@ -239,12 +239,12 @@ static bool is_new(const growth_search *search, size_t number)
            __builtin_popcount(search->reached[number]) <= STRETCHES / 4;
 }
 
-/* Whether an owner has given back half of its growth after the end of the work, and others keep
- * most of what they had: then the program frees it again. A program that ends frees all. */
+/* Whether an owner has freed half of its growth after the end of the work, while others still have
+ * most of their memory: then the program frees it again. A program that ends frees all. */
 static void find_freed_again(growth_search *search)
 {
     const mend_report *report = search->report;
-    uint64_t *const live = search->low; /* at the end of the file; not needed for floors any more */
+    uint64_t *const live = search->low; /* at the end of the file. Not needed for floors any more */
     memcpy(live, search->live, (search->count + 1) * sizeof(*live));
     for (size_t i = search->end; i < report->trace->event_count; i++) {
         const mend_trace_event *event = &report->trace->events[i];
@@ -313,7 +313,7 @@ static void find_trends(growth_search *search)
     report->grows_as_whole = explained_bytes < report->whole_growth_bytes / 2 && search->has_swung;
 }
 
-/* What an owner has now beyond where it would stay. */
+/* The memory of an owner beyond its permanent level. */
 static uint64_t excess_of(const growth_search *search, size_t owner)
 {
     double excess = (double)search->live[owner] - search->start[owner];

@@ -1,4 +1,4 @@
-/* Who keeps growing. */
+/* Owners that keep growing. */
 #ifndef MEND_LAB_REPORT_GROWTH_H
 #define MEND_LAB_REPORT_GROWTH_H
 

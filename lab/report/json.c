@@ -173,7 +173,7 @@ void mend_report_print_json(FILE *out, const mend_report *report, const mend_rep
 
 /* ---- for the page ---------------------------------------------------------------------------- */
 
-/* What a recording of Mend says of an owner, beside its name. */
+/* Fields of an owner in a recording of Mend, beside its name. */
 static void write_parts(mend_json *json, const mend_trace_owner *owner)
 {
     static const char *const keys[MEND_TRACE_PARTS] = {"scope", "tag", "line"};

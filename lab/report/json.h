@@ -6,11 +6,11 @@
 
 #include "lab/report/rows.h"
 
-/* All owners, suspects and advice, on one line. `against`: the run it is compared with; NULL:
+/* All owners, suspects and advice, on one line. `against`: the run it is compared with. NULL:
  * none. */
 void mend_report_print_json(FILE *out, const mend_report *report, const mend_report *against);
 
-/* What the script of a page knows beside the rows; within an element of HTML. */
+/* Data for the script of a page beside the rows, within an element of HTML. */
 void mend_report_write_model(FILE *out, const mend_report *report, const mend_rows *rows);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What `libmend report` knows of a recording: its moments, who holds memory, what grows, where free
- * memory is, and what other allocators need. Texts, JSON and pages are made of it.
+ * The model of a recording for `libmend report`: its moments, owners, growth, free memory, and the
+ * needs of other allocators. Texts, JSON and pages are made of it.
  */
 #ifndef MEND_LAB_REPORT_MODEL_H
 #define MEND_LAB_REPORT_MODEL_H
@@ -13,16 +13,16 @@ enum { MEND_REPORT_COLUMNS = 60, MEND_REPORT_MOST_OTHERS = 12, MEND_REPORT_LETTE
 
 typedef enum mend_report_trend {
     MEND_TREND_STEADY,
-    MEND_TREND_NEW,   /* what it has came shortly before the failure, as seldom before */
+    MEND_TREND_NEW,   /* its memory came shortly before the failure, as seldom before */
     MEND_TREND_GROWS, /* holds ever more, in blocks that come and go: sizes change */
     MEND_TREND_LEAKS, /* holds ever more, and keeps blocks of all times */
     MEND_TREND_COUNT
 } mend_report_trend;
 
-/* Who asked for blocks: a line of the program, or in a log a size of block. */
+/* An owner of blocks: a line of the program, or in a log a size of block. */
 typedef struct mend_report_owner {
     const char *name;
-    char letter;    /* of those that have most, at the moment or at the peak; 0: of the others */
+    char letter;    /* of the largest at the moment or at the peak. 0: of the others */
     uint64_t bytes; /* these at the moment that is reported: live memory */
     uint64_t blocks;
     uint64_t oldest_event;
@@ -33,7 +33,7 @@ typedef struct mend_report_owner {
     uint64_t waiting_blocks;
     uint64_t waiting_stream; /* of the last of them, as the file names it */
     mend_report_trend trend;
-    uint64_t growth_bytes;  /* of what it holds at least, from the warm-up to the end */
+    uint64_t growth_bytes;  /* of its least memory, from the warm-up to the end */
     uint64_t without_bytes; /* the peak of all live memory without the growth */
     bool in_step; /* it leaks, and each round of the program adds blocks of it and others */
 } mend_report_owner;
@@ -44,21 +44,21 @@ typedef struct mend_report_memory {
     uint64_t whole_bytes;   /* in segments without a live block */
     uint64_t beside_bytes;  /* free beside live blocks */
     uint64_t others_bytes;  /* of both: of other streams than the one that failed */
-    uint64_t longest_bytes; /* the longest piece that one request could have; after a failure, on
-                               its stream */
+    uint64_t longest_bytes; /* the longest piece that one request could have. After a failure, on
+                             * its stream */
     uint64_t pieces;
 } mend_report_memory;
 
-/* What another allocator needs for the same requests, on the simulated device. */
+/* The needs of another allocator for the same requests, on the simulated device. */
 typedef struct mend_report_other {
     const char *policy; /* of libmend replay */
     const char *name;   /* for people */
-    bool is_known;      /* what follows is valid: the simulation was not too long, and ran */
-    bool is_close;      /* the search ended within its step; otherwise less may do */
+    bool is_known;      /* the members below are valid: the simulation was not too long, and ran */
+    bool is_close;      /* the search ended within its step. Otherwise less may do */
     uint64_t needs_bytes;
     uint64_t waits; /* of the host, with that memory */
     double driver_ms;
-    bool knows_here; /* what follows is valid: at the capacity of the recording */
+    bool knows_here; /* the members below are valid: at the capacity of the recording */
     bool completes_here;
     unsigned here_percent; /* where it fails */
 } mend_report_other;
@@ -72,12 +72,12 @@ typedef struct mend_report {
     mend_report_owner *owners; /* by number */
     uint32_t *order;           /* numbers, the largest at the moment first */
     size_t owner_count;
-    char *names; /* of the owners of a log; NULL: those of the detail */
+    char *names; /* of the owners of a log. NULL: the detail's */
 
-    uint64_t capacity_bytes; /* of the device; 0: unknown */
+    uint64_t capacity_bytes; /* of the device. 0: unknown */
     uint64_t peak_bytes;     /* of live memory */
     uint64_t peak_event;
-    bool knows_gaps; /* a log with addresses: `memory` is about those that were in use before */
+    bool knows_gaps; /* a log with addresses: `memory` is about addresses in use before */
     bool knows_held; /* a snapshot that names segments: the next three and `memory` are valid */
     uint64_t peak_held_bytes; /* by the allocator */
     uint64_t taken;           /* how often the allocator took memory, and gave it back */
@@ -85,7 +85,7 @@ typedef struct mend_report {
     bool has_failed;
     mend_trace_refusal failure; /* the last one */
     uint64_t failures;
-    uint64_t end_events;    /* of the program's work: what comes after is its end */
+    uint64_t end_events;    /* of the program's work: the end follows */
     uint64_t moment_events; /* events before the moment: the failure, else the peak */
     uint64_t live_bytes;    /* at the moment */
     mend_report_memory memory;
@@ -113,7 +113,7 @@ static inline bool mend_report_has_history(const mend_report *report)
     return report->trace->event_count > report->detail.before_events || report->has_failed;
 }
 
-/* What a block counts for. */
+/* The owner of a block. */
 static inline uint64_t mend_report_bytes(const mend_trace_event *event)
 {
     return mend_align_up(event->size_bytes, MEND_GRANULE_BYTES);

@@ -1,4 +1,5 @@
-/* The moments of a run: its peak, its last failure, the end of its work; and who has what then. */
+/* The moments of a run: its peak, its last failure, the end of its work, and the memory of each
+ * owner then. */
 #include "lab/report/moments.h"
 
 #include <stdlib.h>
@@ -29,8 +30,8 @@ static void find_peak(mend_report *report)
     }
 }
 
-/* A program that ends frees all it has: what comes after the last allocation with half of the peak
- * live is no part of its work. */
+/* A program that ends frees all its memory: events after the last allocation with half of the peak
+ * live are no part of its work. */
 static uint64_t find_end(const mend_report *report)
 {
     const mend_trace *trace = report->trace;
@@ -46,7 +47,7 @@ static uint64_t find_end(const mend_report *report)
     return end;
 }
 
-/* The highest sum of what the allocator held, and the device's size as the last failure shows it.
+/* The highest sum of reserved memory, and the device's size as the last failure shows it.
  */
 static void find_held(mend_report *report)
 {
@@ -97,7 +98,7 @@ static int by_bytes(const void *a, const void *b)
     return (one->number > other->number) - (one->number < other->number);
 }
 
-/* Those that have most at the moment or at the peak have letters, in the order of the moment. */
+/* The largest owners at the moment or at the peak have letters, in the order of the moment. */
 static mend_result rank(mend_report *report)
 {
     report->order = calloc(report->owner_count + 1, sizeof(uint32_t));

@@ -4,7 +4,7 @@
 
 #include "lab/report/model.h"
 
-/* Peak, failure, end and the moment that is reported; then what each owner has at these. Owners are
+/* Peak, failure, end and the reported moment, and the memory of each owner at these. Owners are
  * found. MEND_ERROR_OUT_OF_HOST_MEMORY. */
 mend_result mend_report_find_moments(mend_report *report);
 

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "lab/replay/replay.h"
 
-/* A search ends when the least that is enough and the most that is not are this close, in parts of
- * the peak; a driver call costs as many events. */
+/* A search ends when the least sufficient and the most insufficient size are this close, in parts
+ * of the peak. A driver call costs as many events. */
 enum { STEPS_IN_PEAK = 250, STEPS_ABOVE = 4, EVENTS_PER_CALL = 4, FIRST_OTHERS = 3 };
 
 #define MOST_REQUEST_BYTES (UINT64_C(1) << 40) /* larger ones are not simulated */
@@ -45,7 +45,7 @@ static uint64_t calls_of(const mend_replay_result *result)
     return calls;
 }
 
-/* One run; the figures are all that is left of it. False: it was not possible, and the search ends.
+/* One run. The figures are all that is left of it. False: it was not possible, and the search ends.
  */
 static bool replay(other_search *search, uint64_t capacity_bytes, mend_replay_result *figures)
 {
@@ -84,7 +84,8 @@ static uint64_t step_of(const other_search *search, uint64_t page_bytes)
     return mend_max_u64(search->trace->peak_live_bytes / STEPS_IN_PEAK, page_bytes);
 }
 
-/* With more memory it can fail again: what is told completes with the next few steps as well. */
+/* With more memory it can fail again: the reported size completes with the next few steps as
+ * well. */
 static void climb(other_search *search, uint64_t page_bytes)
 {
     const uint64_t step_bytes = mend_align_up(step_of(search, page_bytes), page_bytes);
@@ -105,8 +106,8 @@ static void climb(other_search *search, uint64_t page_bytes)
     search->other->is_close = search->other->is_close && !fails;
 }
 
-/* Halves the distance between what is enough and what is not, as long as another run is affordable.
- * Capacities within a page are the same device. */
+/* Halves the distance between sufficient and insufficient sizes, as long as another run is
+ * affordable. Capacities within a page are the same device. */
 static void halve(other_search *search, uint64_t too_little, uint64_t enough, uint64_t page_bytes)
 {
     const uint64_t step = step_of(search, page_bytes);
@@ -127,9 +128,10 @@ static void halve(other_search *search, uint64_t too_little, uint64_t enough, ui
     search->other->is_close = enough - too_little <= step;
 }
 
-/* What it holds without a limit is mostly enough; where it is not, a little more is. An allocator
- * that gives memory back only when it must can fail with more memory than it completed with: the
- * search stays above what failed on the recorded device, and below what completed there. */
+/* Its memory without a limit is mostly enough. Otherwise a little more is. An allocator that
+ * releases memory only under pressure can fail with more memory than it completed with. So the
+ * search stays above sizes that failed on the recorded device, and below sizes that completed
+ * there. */
 static void search_fit(other_search *search)
 {
     mend_replay_result result;
@@ -176,7 +178,7 @@ static void try_here(other_search *search)
     }
 }
 
-/* The requests with those that failed: each as a block that is freed at once. */
+/* The requests with the failed ones, each as a block that is freed at once. */
 static mend_trace *with_refusals(const mend_report *report)
 {
     const mend_trace *trace = report->trace;

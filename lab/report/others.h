@@ -1,5 +1,5 @@
-/* What other allocators need for the same requests: replays on the simulated device, as few as tell
- * it roughly. The work is bounded by events, not by a clock, so that a file has one answer. */
+/* The needs of other allocators for the same requests, by a few replays on the simulated device.
+ * The work is bounded by events, not by a clock, so that a file has one answer. */
 #ifndef MEND_LAB_REPORT_OTHERS_H
 #define MEND_LAB_REPORT_OTHERS_H
 
@@ -16,7 +16,7 @@
  */
 mend_result mend_report_find_others(mend_report *report, bool all, uint64_t budget);
 
-/* The policy that the recorded program ran with; NULL: a log does not say. */
+/* The policy that the recorded program ran with. NULL: a log does not say. */
 const mend_report_other *mend_report_recorded(const mend_report *report);
 
 #endif

@@ -1,6 +1,5 @@
-/* Who holds memory: the lines that a snapshot names; in a log, which names none, the sizes of
- * blocks by stream, of which the largest sums stand for themselves and the others for powers of
- * two. */
+/* The owners of memory: the lines that a snapshot names. A log names none, so they are the sizes of
+ * blocks by stream: the largest sums alone, and the others by powers of two. */
 #include "lab/report/owners.h"
 
 #include <stdio.h>

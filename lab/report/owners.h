@@ -1,4 +1,4 @@
-/* Who holds memory. */
+/* The owners of memory. */
 #ifndef MEND_LAB_REPORT_OWNERS_H
 #define MEND_LAB_REPORT_OWNERS_H
 

@@ -5,9 +5,9 @@
 #include "lab/report/model.h"
 
 /*
- * Reads a file and works out everything but `others`. `capacity_bytes` 0: what the file says. The
+ * Reads a file and works out everything but `others`. `capacity_bytes` 0: as in the file. The
  * caller destroys *report. Errors as mend_trace_read. Time O(events log events), memory about 100
- * bytes an event beside that of the reader.
+ * bytes an event beside the reader's.
  */
 mend_result mend_report_create(const char *path, uint64_t capacity_bytes, mend_report **report);
 void mend_report_destroy(mend_report *report);

@@ -8,7 +8,7 @@ typedef struct row_writer {
     const mend_report *report;
     mend_rows *rows;
     uint32_t *row_of;       /* by event */
-    uint64_t *units_before; /* by owner: of its block before; 0: none */
+    uint64_t *units_before; /* by owner: of its block before. 0: none */
     size_t segments;        /* that are written */
     size_t refusals;
     uint64_t allocated; /* blocks */
@@ -52,7 +52,7 @@ static void write_refusal(row_writer *writer, const mend_trace_refusal *refusal)
     mend_column_add(&rows->refused_stream, refusal->stream);
 }
 
-/* What the allocator took, gave and refused before an event. */
+/* Memory that the allocator created, released and refused before an event. */
 static void write_allocator(row_writer *writer, size_t event)
 {
     const mend_trace_detail *detail = &writer->report->detail;
@@ -99,7 +99,7 @@ static void write_event(row_writer *writer, size_t index)
     }
 }
 
-/* Free memory that waits for streams: what was asked to be free, and is not yet. */
+/* Free memory that waits for streams: its free was requested, and is not complete. */
 static void write_waits(row_writer *writer)
 {
     const mend_report *report = writer->report;

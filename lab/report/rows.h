@@ -18,21 +18,21 @@ typedef enum mend_row_kind {
     MEND_ROW_WAIT /* the host waited for the device */
 } mend_row_kind;
 
-/* Sizes are rounded up to MEND_ROW_UNIT_BYTES, and addresses down; both are counted in it. */
+/* Sizes are rounded up to MEND_ROW_UNIT_BYTES, and addresses down. Both are counted in it. */
 #define MEND_ROW_COLUMNS(X)                                                                        \
-    X(kind)    /* of each row */                                                                   \
-    X(size)    /* of each block: 0 as its owner's block before, else one more than it */           \
-    X(address) /* of each block, as changes; empty where they are not known */                     \
-    X(owner)   /* of each block: its number */                                                     \
-    X(stream)  /* of each block: its index */                                                      \
-    X(wait)    /* of each block: rows from its allocation to where its free was asked for,         \
-                  if it was done later; else 0 */                                                  \
-    X(back)    /* of each free: how many allocations are between that of its block and it */       \
+    X(kind)            /* of each row */                                                           \
+    X(size)            /* of each block: 0 as its owner's block before, else one more than it */   \
+    X(address)         /* of each block, as changes. Empty where they are not known */             \
+    X(owner)           /* of each block: its number */                                             \
+    X(stream)          /* of each block: its index */                                              \
+    X(wait)            /* of each block: rows from its allocation to where its free was asked for, \
+                          if it was done later; else 0 */                                          \
+    X(back)            /* of each free: the number of allocations since the block's */             \
     X(segment_address) /* of each row that takes, gives or places, as changes */                   \
     X(segment_size)                                                                                \
     X(segment_stream) /* as the file names it */                                                   \
     X(refused_size)   /* of each row that refuses */                                               \
-    X(refused_short)  /* of these: how much smaller it would have fitted; 0: not known */          \
+    X(refused_short)  /* of these: how much smaller it would have fitted. 0: not known */          \
     X(refused_stream)                                                                              \
     X(waited_us) /* of each row that waits */
 

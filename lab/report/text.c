@@ -103,7 +103,7 @@ static void print_owner(FILE *out, const mend_report *report, const mend_report_
     }
 }
 
-/* The largest ones; and the suspect that grew most, if it is not among them. */
+/* The largest ones, and the suspect that grew most, if it is not among them. */
 static void print_owners(FILE *out, const mend_report *report)
 {
     char title[96];
@@ -228,7 +228,7 @@ static void print_all(FILE *out, const mend_report *report, size_t most_advice)
     print_others(out, report);
 }
 
-/* As much advice as has room. */
+/* As much advice as fits. */
 void mend_report_print(FILE *out, const mend_report *report)
 {
     bool fits = false;

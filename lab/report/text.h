@@ -10,7 +10,7 @@ enum { MEND_TEXT_LINES = 30 };
 
 void mend_report_print(FILE *out, const mend_report *report);
 
-/* The table of other allocators alone, with what was simulated. */
+/* The table of other allocators alone, with the simulation. */
 void mend_report_print_others(FILE *out, const mend_report *report);
 
 #endif

@@ -57,7 +57,7 @@ mend_word mend_word_percent(uint64_t part, uint64_t whole)
     return word;
 }
 
-/* Bytes of the character at `text`, which is not the end; 0: none that a terminal prints. */
+/* Bytes of the character at `text`, which is not the end. 0: none that a terminal prints. */
 static size_t character_bytes(const char *text)
 {
     const unsigned char first = (unsigned char)*text;

@@ -21,14 +21,14 @@ mend_word mend_word_percent(uint64_t part, uint64_t whole);
 #define SIZE(bytes)  mend_word_size(bytes).text
 #define COUNT(count) mend_word_count(count).text
 
-/* Prints at most `columns` characters, and blanks up to them if `fills`. What is no character that
- * a terminal prints becomes `?`; where characters are left out, the last one is `~`. */
+/* Prints at most `columns` characters, and blanks up to them if `fills`. A character that no
+ * terminal prints becomes `?`. Where characters are left out, the last one is `~`. */
 void mend_words_cut(FILE *out, const char *text, size_t columns, int fills);
 
 enum { MEND_WORDS_WIDTH = 110 };
 
 /* Prints lines of at most MEND_WORDS_WIDTH characters, broken at blanks, each behind so many
- * blanks. What has no room in `most_lines` is cut. Returns how many lines. */
+ * blanks. Text beyond `most_lines` is cut. Returns how many lines. */
 size_t mend_words_wrap(FILE *out, const char *text, size_t indent, size_t most_lines);
 
 #endif

@@ -7,8 +7,8 @@
 
 #include "lab/support/packed.h"
 
-/* The most bytes that a file may have, unpacked; and of a small one, which may have been made to
- * unpack to far more: so many, and so many times its own size. */
+/* The most bytes that a file may have, unpacked. A small file, which may be made to unpack to far
+ * more, may have so many, and so many times its own size. */
 #define MEND_MOST_FILE_BYTES (UINT64_C(1) << 32)
 #define MEND_ANY_FILE_BYTES  (UINT64_C(64) << 20)
 #define MEND_MOST_UNPACKED   UINT64_C(256)
@@ -18,11 +18,11 @@ enum { MEND_BYTE_BUFFER_BYTES = 65536 };
 typedef struct mend_byte_source {
     const char *path;
     mend_packed_file *file;
-    size_t start; /* of what is in the buffer and not read yet */
+    size_t start; /* of the unread part of the buffer */
     size_t end;
     uint64_t before; /* bytes of the file before the buffer */
-    uint64_t left;   /* of what it may have */
-    uint64_t most;   /* so much it may have, and so much memory what is read of it */
+    uint64_t left;   /* of the allowed bytes */
+    uint64_t most;   /* most bytes of the file, and most memory of its contents */
     char buffer[MEND_BYTE_BUFFER_BYTES];
 } mend_byte_source;
 
@@ -30,11 +30,11 @@ typedef struct mend_byte_source {
  * borrowed until close. */
 mend_result mend_byte_source_open(mend_byte_source *source, const char *path);
 
-/* Reads more when the buffer is empty; if it stays empty, the file has ended. NULL, or the reason
+/* Reads more when the buffer is empty. If it stays empty, the file has ended. NULL, or the reason
  * for a failure, which is valid as long as the file. */
 const char *mend_byte_source_fill(mend_byte_source *source);
 
-/* The next `count` bytes; where `bytes` is NULL they are skipped. A file that ends before is a
+/* The next `count` bytes. Where `bytes` is NULL they are skipped. A file that ends before is a
  * failure. */
 const char *mend_byte_source_take(mend_byte_source *source, void *bytes, uint64_t count);
 

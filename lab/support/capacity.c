@@ -20,7 +20,7 @@ enum { UNIT_COUNT = sizeof(units) / sizeof(*units) };
 static bool parse_decimal(const char *text, size_t length, long double *value)
 {
     long double whole = 0;
-    long double place = 0; /* value of the next digit after the point; 0: no point yet */
+    long double place = 0; /* value of the next digit after the point. 0: no point yet */
     if (length == 0 || length > 40 || !isdigit((unsigned char)text[0]) ||
         !isdigit((unsigned char)text[length - 1])) {
         return false;

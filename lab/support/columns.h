@@ -12,11 +12,11 @@ typedef struct mend_column {
     uint8_t *bytes;
     size_t count;
     size_t room;
-    uint64_t last;     /* of what is added as a difference */
+    uint64_t last;     /* of values that are added as a difference */
     bool lacks_memory; /* malloc failed: the column is not whole */
 } mend_column;
 
-/* Seven bits a byte, the lowest first; the last byte has no top bit. */
+/* Seven bits a byte, the lowest first. The last byte has no top bit. */
 void mend_column_add(mend_column *column, uint64_t value);
 
 /* The difference to the one added before, modulo 2^64: 0, -1, 1, -2 and so on are 0, 1, 2, 3. */

@@ -20,7 +20,7 @@ void mend_option_write(const mend_option *option, char *text, size_t size)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* The next word of a value, and its length; NULL after the last. Capitals stand for something else,
+/* The next word of a value, and its length. NULL after the last. Capitals stand for something else,
  * brackets for more of the same. */
 static const char *next_word(const char **rest, size_t *length)
 {

@@ -28,7 +28,7 @@ static bool parse_ns(const char *text, uint64_t *value)
     return *text == 0 && *value < most_ns;
 }
 
-/* Splits a line at its blanks. Returns the number of fields; at most one too many. */
+/* Splits a line at its blanks. Returns the number of fields. At most one too many. */
 static size_t split(char *line, char *fields[FIELDS + 1])
 {
     size_t count = 0;

@@ -1,4 +1,4 @@
-/* Price lists of the simulated device, read from files (docs/formats/replay.md). */
+/* Cost tables of the simulated device, read from files (docs/formats/replay.md). */
 #ifndef MEND_LAB_SUPPORT_COSTS_H
 #define MEND_LAB_SUPPORT_COSTS_H
 

@@ -4,7 +4,7 @@
 
 #include "base/align.h"
 
-/* Small values have a bucket each; above them, each doubling has STEPS buckets. */
+/* Small values have a bucket each. Above them, each doubling has STEPS buckets. */
 static size_t bucket_of(uint64_t value)
 {
     if (value < MEND_HISTOGRAM_STEPS) {

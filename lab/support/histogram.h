@@ -16,7 +16,7 @@ typedef struct mend_histogram {
 void mend_histogram_add(mend_histogram *histogram, uint64_t value);
 void mend_histogram_merge(mend_histogram *histogram, const mend_histogram *other);
 
-/* The value that `fraction` (0 to 1) of all values do not exceed; 0 if there are none. */
+/* The value that `fraction` (0 to 1) of all values do not exceed. 0 if there are none. */
 uint64_t mend_histogram_quantile(const mend_histogram *histogram, double fraction);
 
 #endif

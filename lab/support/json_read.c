@@ -1,5 +1,5 @@
-/* A reader that calls itself for each list, as deep as lists may be nested. What a dictionary
- * leaves out is read and takes no memory. */
+/* A reader that calls itself for each list, as deep as lists may be nested. Values that a
+ * dictionary leaves out are read and take no memory. */
 #include "lab/support/json_read.h"
 
 #include <ctype.h>
@@ -23,7 +23,7 @@ static bool fail(json_reader *reader, const char *reason)
     return false;
 }
 
-/* The next byte, which stays; NONE at the end and where the file cannot be read. */
+/* The next byte, which stays. NONE at the end and where the file cannot be read. */
 static int peek(json_reader *reader)
 {
     mend_byte_source *source = reader->source;
@@ -64,7 +64,7 @@ static bool expect(json_reader *reader, const char *word, const char *complaint)
     return true;
 }
 
-/* What an escape stands for; NONE where it is wrong. */
+/* The character of an escape. NONE if it is wrong. */
 static int read_escape(json_reader *reader)
 {
     static const char letters[] = "\"\\/bfnrt";

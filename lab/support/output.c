@@ -245,7 +245,7 @@ static bool write_text(const mend_output *output)
     if (output->direct < 0) {
         return replace(output);
     }
-    /* The target may be standard output: writes first what was printed before. */
+    /* The target may be standard output: flushes earlier prints first. */
     fflush(stdout);
     return write_all(output->direct, output->text, output->size_bytes);
 }

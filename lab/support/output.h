@@ -1,6 +1,6 @@
 /*
- * What the program writes: standard output, whose loss the exit status reports, and files, which
- * are written completely or not at all.
+ * Output of the program: standard output, whose loss the exit status reports, and files, which are
+ * written completely or not at all.
  */
 #ifndef MEND_LAB_SUPPORT_OUTPUT_H
 #define MEND_LAB_SUPPORT_OUTPUT_H
@@ -16,23 +16,23 @@ enum { MEND_STATUS_BAD_OUTPUT = 2 };
  * and no file opened later gets their number. */
 void mend_output_begin(void);
 
-/* Called after the last print; returns the exit status. If anything printed is lost, that is at
+/* Called after the last print. Returns the exit status. If anything printed is lost, that is at
  * least MEND_STATUS_BAD_OUTPUT, with a line on standard error. */
 int mend_output_end(int status);
 
 /* A file to be written. Its text stays in memory until it is complete. */
 typedef struct mend_output {
-    FILE *stream;          /* for its text; NULL: the file is closed, or there is none */
+    FILE *stream;          /* for its text. NULL: the file is closed, or there is none */
     const char *command;   /* for messages */
     const char *path;      /* as the user wrote it */
     char target[PATH_MAX]; /* the path with all links resolved */
-    int direct;            /* a descriptor if the file cannot be replaced; otherwise -1 */
+    int direct;            /* a descriptor if the file cannot be replaced. Otherwise -1 */
     char *text;
     size_t size_bytes;
 } mend_output;
 
-/* Checks, before any work, whether `path` can be written; changes nothing. `command` and `path` are
- * borrowed until the file is closed. False after a line on standard error; then there is nothing to
+/* Checks, before any work, whether `path` can be written. Changes nothing. `command` and `path` are
+ * borrowed until the file is closed. False after a line on standard error. Then there is nothing to
  * close. NULL for `path`: no file, which is allowed. */
 bool mend_output_open(mend_output *output, const char *command, const char *path);
 

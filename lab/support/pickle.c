@@ -169,7 +169,7 @@ static bool grow_memo(pickle_reader *reader, size_t index)
     return true;
 }
 
-/* Pythons count up from 0; a file has no more values than bytes. */
+/* Pythons count up from 0. A file has no more values than bytes. */
 static bool put(pickle_reader *reader, uint64_t index)
 {
     mend_value_store *store = reader->store;
@@ -227,7 +227,7 @@ static bool stop(pickle_reader *reader, uint64_t ignored)
 
 static const struct opcode {
     unsigned char code;
-    unsigned char argument_bytes; /* behind it, the lowest first; 0: the argument is `constant` */
+    unsigned char argument_bytes; /* behind it, the lowest first. 0: the argument is `constant` */
     bool (*act)(pickle_reader *reader, uint64_t argument);
     uint64_t constant;
 } opcodes[] = {

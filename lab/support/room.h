@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-/* The array with room for one more object than `count`. NULL: malloc failed, and it stays as it is.
+/* The array with space for one more object than `count`. NULL: malloc failed, and it stays as it
+ * is.
  */
 static inline void *mend_with_room(void *array, size_t count, size_t *room, size_t object_bytes)
 {

@@ -122,7 +122,7 @@ bool mend_value_store_keeps(const mend_value_store *store, const char *key)
     return kept == NULL || *kept != NULL;
 }
 
-/* Leaves out keys that are not kept or no texts; how many values are left of keys and values. */
+/* Leaves out keys that are not kept or no texts. How many values are left of keys and values. */
 static size_t leave_out(const mend_value_store *store, mend_value *pairs, size_t count)
 {
     size_t left = 0;

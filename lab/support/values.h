@@ -1,8 +1,8 @@
 /*
  * Values that were read from a file: numbers, texts, lists and dictionaries, in one store that
- * frees them all. Readers push values, and move what they pushed into a list or a dictionary. A
- * value may be in several lists, but no list holds itself at any depth, and none is nested deeper
- * than MEND_VALUE_DEPTH.
+ * frees them all. Readers push values, and move pushed values into a list or a dictionary. A value
+ * may be in several lists, but no list holds itself at any depth, and none is nested deeper than
+ * MEND_VALUE_DEPTH.
  */
 #ifndef MEND_LAB_SUPPORT_VALUES_H
 #define MEND_LAB_SUPPORT_VALUES_H
@@ -54,7 +54,7 @@ typedef struct mend_value_items {
 } mend_value_items;
 
 typedef struct mend_value_store {
-    const char *const *keys; /* other keys of dictionaries are left out; NULL: none is */
+    const char *const *keys; /* other keys of dictionaries are left out. NULL: none is */
     uint64_t bytes_left;
     struct mend_value_chunk *chunks;
     char *free_bytes; /* the rest of the newest chunk */
@@ -62,7 +62,7 @@ typedef struct mend_value_store {
     mend_value *stack;
     size_t count;
     size_t room;
-    const char *reason; /* why a call failed; NULL: none did */
+    const char *reason; /* why a call failed. NULL: none did */
     bool is_out_of_memory;
 } mend_value_store;
 
@@ -81,8 +81,8 @@ bool mend_value_push(mend_value_store *store, mend_value value);
 bool mend_value_push_text(mend_value_store *store, const char *text, size_t length);
 bool mend_value_push_empty(mend_value_store *store, mend_value_kind kind);
 
-/* Moves what was pushed from index `from` on to the end of a list, or into a dictionary as keys and
- * values by turns. */
+/* Moves the values pushed from index `from` on to the end of a list, or into a dictionary as keys
+ * and values in turn. */
 bool mend_value_move(mend_value_store *store, mend_value into, size_t from);
 
 /* Whether dictionaries keep this key. */
@@ -92,10 +92,10 @@ bool mend_value_store_keeps(const mend_value_store *store, const char *key);
 mend_result mend_value_store_fail(const mend_value_store *store, const char *path,
                                   uint64_t position, const char *reason);
 
-/* The value of a key; absent, too, where `dict` is no dictionary. */
+/* The value of a key. Absent, too, where `dict` is no dictionary. */
 mend_value mend_value_of(mend_value dict, const char *key);
 
-/* How many values a list has; 0 of what is no list. */
+/* The number of values in a list. 0 if it is no list. */
 size_t mend_value_count(mend_value list);
 
 #endif

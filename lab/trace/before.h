@@ -1,13 +1,13 @@
-/* What a snapshot of PyTorch says of the time before its first event: it keeps the last events
- * only, and the state at the end. */
+/* The state before the first event of a snapshot of PyTorch: it keeps the last events only, and the
+ * state at the end. */
 #ifndef MEND_LAB_TRACE_BEFORE_H
 #define MEND_LAB_TRACE_BEFORE_H
 
 #include "lab/support/values.h"
 #include "lab/trace/detail.h"
 
-/* Adds the segments that the allocator held before the events of a device: those of the end, with
- * the events walked back. */
+/* Adds the segments that the allocator held before the events of a device: the segments of the end,
+ * with the events walked back. */
 void mend_trace_add_held_before(mend_value snapshot, size_t device, mend_value events,
                                 mend_trace_detail *detail);
 

@@ -23,7 +23,7 @@ static void fail_of_memory(mend_trace_builder *builder)
     fail(builder, mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the trace"));
 }
 
-/* Random; if the system has no randomness, a constant that still spreads the keys. */
+/* Random. If the system has no randomness, a constant that still spreads the keys. */
 static uint64_t draw_salt(void)
 {
     uint64_t salt;
@@ -57,7 +57,7 @@ static void *with_room(mend_trace_builder *builder, void *array, size_t count, s
     return grown != NULL ? grown : array;
 }
 
-/* The index of a name; new names count up from 0, to at most `limit`. */
+/* The index of a name. New names count up from 0, to at most `limit`. */
 static uint16_t index_of(mend_trace_builder *builder, mend_pointer_map *names, uint64_t name,
                          size_t limit, const char *what)
 {

@@ -20,12 +20,12 @@ typedef struct mend_trace_builder {
     size_t block_room;
     size_t stream_room;
     uint64_t salt;            /* odd, and unknown to the author of a file */
-    mend_pointer_map streams; /* from the key of a name to index + 1; `threads` the same */
+    mend_pointer_map streams; /* from the key of a name to index + 1. `threads` the same */
     mend_pointer_map threads;
     uint64_t live_bytes;
     size_t event_limit;  /* MEND_TRACE_MAX_EVENTS or less */
     size_t too_large;    /* requests that failed and that no device can serve */
-    mend_result failure; /* the first one; MEND_OK: none */
+    mend_result failure; /* the first one. MEND_OK: none */
 } mend_trace_builder;
 
 /* The columns Stream and Thread. */
@@ -44,7 +44,7 @@ static inline uint64_t mend_trace_key(const mend_trace_builder *builder, uint64_
 
 void mend_trace_builder_init(mend_trace_builder *builder, const char *name);
 
-/* The number of the new block; 0 after a failure. */
+/* The number of the new block. 0 after a failure. */
 uint32_t mend_trace_builder_alloc(mend_trace_builder *builder, uint64_t size_bytes,
                                   mend_trace_actor actor);
 
@@ -57,10 +57,10 @@ void mend_trace_builder_refuse(mend_trace_builder *builder, uint64_t size_bytes,
 void mend_trace_builder_free(mend_trace_builder *builder, uint32_t block, mend_trace_actor actor);
 
 /* Returns the trace, which the caller owns, or the first failure: MEND_ERROR_OUT_OF_HOST_MEMORY,
- * MEND_ERROR_INVALID_ARGUMENT (too many streams, threads or blocks; too much live memory). */
+ * MEND_ERROR_INVALID_ARGUMENT (too many streams, threads or blocks, too much live memory). */
 mend_result mend_trace_builder_finish(mend_trace_builder *builder, mend_trace **trace);
 
-/* Frees what the builder has; allowed after finish. */
+/* Frees the builder. Allowed after finish. */
 void mend_trace_builder_clear(mend_trace_builder *builder);
 
 #endif

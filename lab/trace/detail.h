@@ -1,6 +1,6 @@
 /*
- * What a file says beside the requests: who asked, where blocks lie, what memory the allocator
- * held, and what it refused. `libmend report` reads it; a replay needs none of it.
+ * Data of a file beside the requests: owners, addresses of blocks, reserved memory, and refusals.
+ * `libmend report` reads it. A replay needs none of it.
  */
 #ifndef MEND_LAB_TRACE_DETAIL_H
 #define MEND_LAB_TRACE_DETAIL_H
@@ -11,10 +11,10 @@
 #include "lab/trace/trace.h"
 #include "record/event_ring.h"
 
-/* Owners beyond this are one, the last: it bounds what tables of them need. */
+/* Owners beyond this are one, the last: it bounds the size of their tables. */
 enum { MEND_TRACE_MAX_OWNERS = 65536, MEND_TRACE_LABEL_BYTES = 160 };
 
-/* What a recording of Mend says of who asked: the parts of an owner's name, in this order. */
+/* The parts of an owner's name in a recording of Mend, in this order. */
 typedef enum mend_trace_part {
     MEND_TRACE_SCOPE,
     MEND_TRACE_TAG,
@@ -22,10 +22,10 @@ typedef enum mend_trace_part {
     MEND_TRACE_PARTS
 } mend_trace_part;
 
-/* Who asks for blocks: a line of the program, a scope; or a size, where a block has no part. */
+/* An owner: a line of the program, a scope, or a size if a block has no part. */
 typedef struct mend_trace_label {
     char text[MEND_TRACE_LABEL_BYTES];
-    uint8_t part_bytes[MEND_TRACE_PARTS]; /* they are joined by ", "; 0: it has none */
+    uint8_t part_bytes[MEND_TRACE_PARTS]; /* they are joined by ", ". 0: it has none */
 } mend_trace_label;
 
 typedef struct mend_trace_owner {
@@ -33,9 +33,9 @@ typedef struct mend_trace_owner {
     uint8_t part_bytes[MEND_TRACE_PARTS];
 } mend_trace_owner;
 
-/* Memory that the allocator took from the driver, or gave back. In a recording of Mend that tells
- * of chunks it has no address, and `is_place` is what has: addresses that have memory of the device
- * from then on, or none. `is_wait`: neither, the host waited for the device. */
+/* Memory that the allocator created or released. In a recording of Mend with chunks it has no
+ * address, and `is_place` has one: addresses that have memory of the device from then on, or none.
+ * `is_wait`: neither, but a CPU stall. */
 typedef struct mend_trace_segment {
     uint64_t event; /* events of the trace before it */
     uint64_t address;
@@ -53,18 +53,18 @@ typedef struct mend_trace_refusal {
     uint64_t segments; /* entries of `segments` before it */
     uint64_t number;   /* in a recording of Mend */
     uint64_t size_bytes;
-    uint64_t free_bytes;    /* of the device, not held by the allocator; UINT64_MAX: unknown */
+    uint64_t free_bytes;    /* of the device, not held by the allocator. UINT64_MAX: unknown */
     uint64_t pending_bytes; /* of blocks that are freed, and wait for other streams */
     uint64_t stream;        /* as the file names it */
-    uint64_t short_bytes;   /* so much smaller it would have succeeded; 0: unknown */
+    uint64_t short_bytes;   /* so much smaller it would have succeeded. 0: unknown */
 } mend_trace_refusal;
 
-/* Who asked for a block, and where it lies. */
+/* The owner of a block, and its address. */
 typedef struct mend_trace_place {
     uint64_t address;
     uint32_t owner; /* index */
     uint32_t
-        asked_behind; /* events, segments and refusals before its free was asked for; 0: none */
+        asked_behind; /* events, segments and refusals before its free was asked for. 0: none */
 } mend_trace_place;
 
 typedef struct mend_trace_detail {
@@ -72,7 +72,7 @@ typedef struct mend_trace_detail {
     bool is_recording;       /* of Mend. Of neither only `refusals` and addresses are valid */
     bool is_expandable;      /* adjacent segments serve one request */
     bool is_of_mend;         /* a snapshot of PyTorch, whose allocator was Mend */
-    uint64_t capacity_bytes; /* of the device; 0: the file does not say */
+    uint64_t capacity_bytes; /* of the device. 0: the file does not say */
     bool has_part[MEND_TRACE_PARTS]; /* a block came with one */
     size_t before_events;            /* the first ones: blocks from before the recording */
     bool has_places;                 /* segments with addresses are places */
@@ -109,7 +109,7 @@ uint32_t mend_trace_detail_owner(mend_trace_detail *detail, const mend_trace_lab
 /* A stream has this name now. */
 void mend_trace_detail_name_stream(mend_trace_detail *detail, const mend_name_entry *name);
 
-/* What a stream is called: its name, "the default stream", or "stream 7f3a10". */
+/* The words for a stream: its name, "the default stream", or "stream 7f3a10". */
 void mend_trace_detail_tell_stream(const mend_trace_detail *detail, uint64_t stream, char *text,
                                    size_t size);
 

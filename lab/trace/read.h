@@ -12,9 +12,9 @@
 mend_result mend_trace_read(const char *path, mend_trace **trace);
 
 /*
- * The same with what the file says beside the requests, in an initialized detail that the caller
- * clears, after a failure too. Blocks from before the recording are then the first events. A NULL
- * detail: as mend_trace_read.
+ * The same with the other data of the file, in an initialized detail that the caller clears, after
+ * a failure too. Blocks from before the recording are then the first events. A NULL detail: as
+ * mend_trace_read.
  */
 mend_result mend_trace_read_with(const char *path, mend_trace_detail *detail, mend_trace **trace);
 

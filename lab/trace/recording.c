@@ -60,7 +60,7 @@ typedef struct scope_paths {
     uint32_t count;
 } scope_paths;
 
-/* False if malloc fails. What comes again, after a lap of the file, is the same. */
+/* False if malloc fails. Repeated entries, after a lap of the file, are equal. */
 static bool name_scopes(scope_paths *paths, mend_record_reader *block)
 {
     const uint64_t end = (uint64_t)block->head.first + block->head.count;
@@ -139,7 +139,7 @@ typedef struct recording_reader {
     mend_history_event *before; /* blocks from before the first event */
     size_t before_count;
     size_t before_room;
-    uint64_t first;    /* number of the first event; 0: none yet */
+    uint64_t first;    /* number of the first event. 0: none yet */
     uint64_t last;     /* and of the one before this */
     uint64_t gaps;     /* events that are missing between those */
     uint64_t unknown;  /* frees of blocks that are not known */
@@ -167,7 +167,7 @@ static mend_trace_actor actor_of(recording_reader *r, const mend_history_event *
     return (mend_trace_actor){.stream = is_anywhere ? 0 : (uint64_t)(uintptr_t)event->stream};
 }
 
-/* The block at the address lives no more; 0: there was none. */
+/* The block at the address lives no more. 0: there was none. */
 static uintptr_t leave(recording_reader *r, const mend_history_event *event)
 {
     return (uintptr_t)mend_pointer_map_remove(&r->live, key_of(r, event));
@@ -195,9 +195,9 @@ static mend_result add_before(recording_reader *r, const mend_history_event *eve
     return MEND_OK;
 }
 
-/* First look: finds the blocks from before. The lists of laps name those that are older than the
- * first event, most of them again and again; of the others a free tells, unless their allocation
- * may be among lost events. */
+/* First look: finds the blocks from before. The lists of laps name blocks older than the first
+ * event, most of them again and again. A free shows the others, unless their allocation may be
+ * among lost events. */
 static mend_result look_at(recording_reader *r, const mend_history_event *event, bool is_list)
 {
     mend_result result = MEND_OK;
@@ -239,7 +239,7 @@ static bool take_names(recording_reader *r, mend_record_reader *block)
     return has_memory;
 }
 
-/* The name of a tag or a stack, or `word` and its number; "" of 0. */
+/* The name of a tag or a stack, or `word` and its number. "" of 0. */
 static void write_named(const recording_reader *r, const number_names *names, const char *word,
                         uint64_t number, char text[MEND_NAME_BYTES])
 {
@@ -266,7 +266,7 @@ static mend_trace_label label_of(const recording_reader *r, const mend_history_e
     char stack[MEND_NAME_BYTES];
     write_named(r, &r->tags, "tag", event->tag, tag);
     write_named(r, &r->stacks, "stack", event->stack, stack);
-    /* Of a long path that of a stack is left. */
+    /* Of a long path the stack's part is left. */
     const size_t left_bytes = sizeof(label.text) - (stack[0] != 0 ? strlen(stack) + 2 : 0);
     uint8_t *bytes = label.part_bytes;
     bytes[MEND_TRACE_SCOPE] = (uint8_t)mend_words_join(label.text, left_bytes, scope);
@@ -332,7 +332,8 @@ static void tell_refusal(recording_reader *r, const mend_history_event *event)
     }
 }
 
-/* Why a request failed: of the last one all, of others how much they were short of what fits. */
+/* Why a request failed: all about the last one, and of others the bytes above the largest fitting
+ * size. */
 static void take_failure(recording_reader *r, const mend_record_reader *block)
 {
     mend_trace *trace = r->builder.trace;
@@ -357,7 +358,7 @@ static void take_failure(recording_reader *r, const mend_record_reader *block)
     }
 }
 
-/* Second look: what happened, after the blocks from before. */
+/* Second pass: the events, after the blocks from before. */
 static mend_result take(recording_reader *r, const mend_history_event *event)
 {
     uintptr_t found;
@@ -399,7 +400,7 @@ static mend_result take(recording_reader *r, const mend_history_event *event)
     }
 }
 
-/* The list of a lap, or what is there of it, has been read. */
+/* The list of a lap, or its existing part, has been read. */
 static void note_unlisted(recording_reader *r)
 {
     r->unlisted = r->run.live_blocks - mend_min_u64(r->live.count, r->run.live_blocks);

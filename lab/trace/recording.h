@@ -7,14 +7,14 @@
 #include "lab/support/bytes.h"
 #include "lab/trace/detail.h"
 
-/* Whether a file that begins with what is in the source's buffer is one. */
+/* Whether the source's buffer is the begin of such a file. */
 bool mend_trace_is_recording(const mend_byte_source *source);
 
 /* Reads all of the source. `detail`: as mend_trace_read_with. Errors as mend_trace_read. */
 mend_result mend_trace_read_recording(mend_byte_source *source, mend_trace_detail *detail,
                                       mend_trace **trace);
 
-/* What a recording is of, in sums. */
+/* The contents of a recording, in sums. */
 typedef struct mend_recording_facts {
     mend_record_run run; /* 0 where the file has lost it */
     uint64_t first;      /* number of the first event, and of the last */

@@ -57,7 +57,7 @@ bool mend_trace_is_rmm_log(const mend_line_source *source)
     return true;
 }
 
-/* Digits, or 0x and hexadecimal digits; nothing before or after, and no overflow. */
+/* Digits, or 0x and hexadecimal digits. Nothing before or after, and no overflow. */
 static bool parse_number(const char *text, uint64_t *number)
 {
     bool is_hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
@@ -68,7 +68,7 @@ static bool parse_number(const char *text, uint64_t *number)
     char *end;
     errno = 0;
     uintmax_t value = strtoumax(digits, &end, is_hex ? 16 : 10);
-    /* The tables cannot have the largest number; no pointer is that large. */
+    /* The tables cannot have the largest number. No pointer is that large. */
     if (*end != 0 || errno != 0 || value >= UINT64_MAX) {
         return false;
     }
@@ -96,7 +96,7 @@ static mend_result fail_field(const mend_line_source *source, int column, const 
                                  text);
 }
 
-/* Refuses with the line what the builder refuses. */
+/* Passes on a refusal of the builder, with the line. */
 static mend_result judge_builder(const mend_line_source *source, const mend_trace_builder *builder)
 {
     if (builder->failure != MEND_ERROR_INVALID_ARGUMENT) {

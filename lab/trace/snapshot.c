@@ -24,7 +24,7 @@ typedef struct snapshot_reader {
     size_t device;
     size_t event;
     size_t before_events;
-    size_t unknown_frees; /* what was no event of the trace, by reason */
+    size_t unknown_frees; /* entries that are no events of the trace, by reason */
     size_t segment_events;
     size_t other_events;
     size_t other_devices;
@@ -47,8 +47,8 @@ bool mend_trace_is_snapshot(const mend_byte_source *source)
     return mend_is_pickle(first) || first == '{' || first == '[';
 }
 
-/* What a text that begins as JSON is, where it is no snapshot: the files that people have beside
- * one. NULL: it may be one. */
+/* The kind of a JSON text that is no snapshot: other files that people have. NULL: it may be
+ * one. */
 static const char *other_kind(const mend_byte_source *source)
 {
     char text[4096] = "";
@@ -74,7 +74,7 @@ static const char *other_kind(const mend_byte_source *source)
     return NULL;
 }
 
-/* Refuses with the event what the last failure, or `reason`, says. */
+/* Refuses with the event, and the last failure or `reason`. */
 static mend_result fail(const snapshot_reader *reader, const char *reason)
 {
     return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s: device_traces[%zu][%zu]: %s", reader->path,
@@ -215,7 +215,7 @@ static void note_request(snapshot_reader *reader, mend_value event)
     }
 }
 
-/* What the allocator did. */
+/* The allocator's actions. */
 static void note_event(snapshot_reader *reader, const char *action, mend_value event)
 {
     if (strcmp(action, "free_requested") == 0) {
@@ -255,7 +255,7 @@ static mend_result take_event(snapshot_reader *reader, mend_value event)
         stream.kind != MEND_VALUE_NUMBER) {
         return fail(reader, "addr, size or stream is no number");
     }
-    /* The tables cannot have the largest number; no address and no stream is that large. */
+    /* The tables cannot have the largest number. No address and no stream is that large. */
     if (address.number == UINT64_MAX || stream.number == UINT64_MAX) {
         return fail(reader, "addr or stream is too large");
     }
@@ -355,7 +355,7 @@ static void write_note(const snapshot_reader *reader, mend_trace *trace)
     }
 }
 
-/* The device that has most events; the others are counted. */
+/* The device that has most events. The others are counted. */
 static mend_value choose_device(snapshot_reader *reader, mend_value devices)
 {
     size_t all = 0;

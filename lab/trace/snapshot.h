@@ -8,7 +8,7 @@
 #include "lab/support/bytes.h"
 #include "lab/trace/detail.h"
 
-/* Whether a file that begins with what is in the source's buffer may be one. */
+/* Whether the source's buffer may be the begin of such a file. */
 bool mend_trace_is_snapshot(const mend_byte_source *source);
 
 /* Reads all of the source. `detail`: as mend_trace_read_with. Errors as mend_trace_read. */

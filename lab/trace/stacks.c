@@ -4,7 +4,7 @@
 #include <string.h>
 
 typedef struct stack_frame {
-    const char *file; /* whole path; NULL: no frame */
+    const char *file; /* whole path. NULL: no frame */
     const char *name;
     unsigned line;
 } stack_frame;
@@ -30,7 +30,7 @@ static bool is_python(const char *file)
            strstr(file, "ipykernel") != NULL;
 }
 
-/* What torch.compile makes of a graph: nobody wrote its lines, so its caller is named. */
+/* Code that torch.compile made of a graph: its lines are in no source, so its caller is named. */
 static bool is_generated(const char *file)
 {
     return strncmp(file, "<eval_with_key>", strlen("<eval_with_key>")) == 0;

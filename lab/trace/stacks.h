@@ -1,4 +1,4 @@
-/* The name of who asked for a block, of the frames of a stack as PyTorch records them. */
+/* The name of an owner, of the frames of a stack as PyTorch records them. */
 #ifndef MEND_LAB_TRACE_STACKS_H
 #define MEND_LAB_TRACE_STACKS_H
 
@@ -7,9 +7,9 @@
 #include "lab/support/values.h"
 
 /*
- * Writes "train.py:14 step", or "train.py:11 > forward (linear.py:125)" where the line called a
- * library: the innermost line of the program, and the innermost one of Python. Control characters
- * become `?`. "no stack" where there is none.
+ * Writes "train.py:14 step", or "train.py:11 > forward (linear.py:125)" if the line called a
+ * library: the innermost lines of the program and of Python. Control characters become `?`. "no
+ * stack" where there is none.
  */
 void mend_trace_name_stack(mend_value frames, char *label, size_t size);
 

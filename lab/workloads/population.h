@@ -1,4 +1,4 @@
-/* What the generators share: random numbers from a seed, and the blocks that are live. */
+/* Shared by the generators: random numbers from a seed, and the blocks that are live. */
 #ifndef MEND_LAB_WORKLOADS_POPULATION_H
 #define MEND_LAB_WORKLOADS_POPULATION_H
 
@@ -8,7 +8,7 @@ typedef struct mend_random {
     uint64_t state;
 } mend_random;
 
-/* From 0 to bound - 1; bound is not 0. */
+/* From 0 to bound - 1. Bound is not 0. */
 uint64_t mend_random_below(mend_random *random, uint64_t bound);
 
 /* From low to high, both included. */
@@ -40,10 +40,10 @@ void mend_population_clear(mend_population *population);
 bool mend_population_alloc(mend_population *population, uint64_t size_bytes, uint64_t stream,
                            uint64_t mark);
 
-/* Frees the block at `index`; the last one takes its index. */
+/* Frees the block at `index`. The last one takes its index. */
 void mend_population_drop(mend_population *population, size_t index);
 
-/* Frees all blocks for which `chosen` is true, in order; the others keep their order. */
+/* Frees all blocks for which `chosen` is true, in order. The others keep their order. */
 typedef bool (*mend_choice)(const mend_living *living, size_t index, void *context);
 void mend_population_sift(mend_population *population, mend_choice chosen, void *context);
 

@@ -103,7 +103,7 @@ void mend_stress_random_mix(const uint64_t *parameters, mend_random *random,
     for (uint64_t i = 0; i < parameters[3]; i++) {
         uint64_t size_bytes = mend_random_log_between(random, MEND_GRANULE_BYTES, high);
         size_bytes = mend_min_u64(size_bytes, live_bytes);
-        /* Frees random blocks, old or young: as many as needed for room, and one in three
+        /* Frees random blocks, old or young: as many as needed for the request, and one in three
          * besides. */
         while (population->count > 0 && (population->live_bytes + size_bytes > live_bytes ||
                                          mend_random_below(random, 8) == 0)) {

@@ -106,7 +106,7 @@ typedef struct phase_end {
     uint64_t survivors_percent;
 } phase_end;
 
-/* Survivors of the phase before end with this phase; some blocks of this one survive. */
+/* Survivors of the phase before end with this phase. Some blocks of this one survive. */
 static bool ends_with_phase(const mend_living *living, size_t index, void *context)
 {
     (void)index;

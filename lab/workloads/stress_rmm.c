@@ -9,7 +9,7 @@ enum { ALLOCATE_PERCENT = 73 };
 
 /*
  * Twice as many turns as allocations. A turn allocates with a probability of 73 %, as long as
- * allocations are left and the sum stays below `live`; otherwise it frees a random block. Sizes are
+ * allocations are left and the sum stays below `live`. Otherwise it frees a random block. Sizes are
  * uniform up to `max`.
  */
 void mend_stress_rmm_random(const uint64_t *parameters, mend_random *random,
@@ -33,7 +33,7 @@ void mend_stress_rmm_random(const uint64_t *parameters, mend_random *random,
     }
 }
 
-/* Each round launches `kernels`, each with its own buffer on the next of `streams` streams; the
+/* Each round launches `kernels`, each with its own buffer on the next of `streams` streams. The
  * buffer is freed there right after the launch. */
 void mend_stress_rmm_streams(const uint64_t *parameters, mend_random *random,
                              mend_population *population)

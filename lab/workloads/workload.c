@@ -14,7 +14,7 @@ typedef struct stress_parameter {
     uint64_t value;   /* the default */
     uint64_t most;
     uint64_t drawn_least, drawn_most; /* the range from which `draw` takes it */
-    bool is_size;                     /* bytes; otherwise a plain number */
+    bool is_size;                     /* bytes. Otherwise a plain number */
 } stress_parameter;
 
 typedef struct stress_workload {
@@ -39,7 +39,7 @@ static const char prefix[] = "stress:";
         name, value, most, drawn_least, drawn_most, false                                          \
     }
 
-/* The first parameter of each is the seed; the second is the size of the population, if it has
+/* The first parameter of each is the seed. The second is the size of the population, if it has
  * one. */
 static const stress_workload workloads[] = {
     {"checkerboard",

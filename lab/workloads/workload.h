@@ -20,7 +20,7 @@ bool mend_workload_is_spec(const char *text);
  */
 mend_result mend_workload_generate(const char *spec, uint64_t seed, mend_trace **trace);
 
-/* The same; fails if there are more events than that. */
+/* The same. Fails if there are more events than that. */
 mend_result mend_workload_generate_within(const char *spec, uint64_t seed, size_t most_events,
                                           mend_trace **trace);
 
