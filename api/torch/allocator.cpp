@@ -34,8 +34,8 @@ Backing counted(Backing backing)
 
 } // namespace mend_torch
 
-// Puts Mend in the place of PyTorch's own allocator. 0: done, or done before; otherwise `text`
-// says why not. `device_count` is what PyTorch was initialized with; 0: it has not been.
+// Puts Mend in the place of PyTorch's own allocator. 0: done, or done before. Otherwise `text` says
+// why not. `device_count` is PyTorch's, or 0 before its initialization.
 extern "C" MEND_API int mend_torch_install(int device_count, char *text, size_t capacity)
 {
     using namespace mend_torch;

@@ -1,5 +1,5 @@
 // The class that takes the place of PyTorch's own CUDA allocator: it turns PyTorch's calls into
-// Mend's, and nothing more. Its parts are in allocator_*.hpp; the last is here: other devices and
+// Mend's, and nothing more. Its parts are in allocator_*.hpp. The last is here: other devices and
 // processes.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The class, first part: blocks, and its life. What all parts use is here too.
+// The class, first part: blocks, and its life. Members that all parts use are here too.
 #pragma once
 
 #include <dlfcn.h>
@@ -98,7 +98,7 @@ class Blocks : public cca::CUDAAllocator
 
     bool initialized() override { return device_count_ > 0; }
 
-    // PyTorch's settings ask, too: what `backend:` names must be the backend of the start.
+    // PyTorch's settings ask, too: `backend:` must name the backend of the start.
     std::string name() override
     {
         return is_of_settings(__builtin_return_address(0)) ? "native" : "mend";

@@ -1,4 +1,4 @@
-// The class, fourth part: what it tells. History, snapshots, observers.
+// The class, fourth part: history and snapshots. History, snapshots, observers.
 #pragma once
 
 #include <vector>

@@ -88,8 +88,8 @@ class Pools : public Totals
     }
 #endif
 
-    // PyTorch's own allocator does what these ask for with its pools. Without a mark Mend's memory
-    // serves all but what graphs keep; its blocks lie side by side.
+    // PyTorch's own allocator does the same with its pools. Without a mark Mend's memory serves all
+    // requests except memory of graphs. Its blocks lie side by side.
 #if MEND_TORCH >= 211
     void setUseOnOOM(DeviceIndex device, PoolId id, bool use_on_oom) override
     {

@@ -1,4 +1,4 @@
-// The class, second part: memory in total. Figures, limits, what is given back.
+// The class, second part: memory in total. Statistics, limits, releases.
 #pragma once
 
 #include "allocator_blocks.hpp"

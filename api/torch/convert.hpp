@@ -10,7 +10,7 @@ namespace mend_torch
 
 inline constexpr size_t ONE_EXABYTE = size_t{1} << 60;
 
-// What a tensor's DataPtr calls. PyTorch compares it, so there is one.
+// The deleter of a tensor's DataPtr. PyTorch compares it, so there is one.
 void delete_block(void *pointer);
 
 [[noreturn]] inline void fail(const char *what, mend_result result)

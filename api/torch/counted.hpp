@@ -1,5 +1,5 @@
-// The program's allocator of a MemPool, as PyTorch's own allocator gets it: what it hands out
-// counts against the memory fraction, and Mend makes room for it.
+// The program's allocator of a MemPool, as PyTorch's own allocator gets it: its memory counts
+// against the memory fraction, and Mend releases memory for it.
 #pragma once
 
 #include <mutex>
@@ -10,8 +10,8 @@
 namespace mend_torch
 {
 
-// PyTorch's own allocator calls raw_alloc and raw_delete of it, with its lock held; of the rest the
-// base does what there is to do.
+// PyTorch's own allocator calls raw_alloc and raw_delete of it, with its lock held. The base does
+// the rest.
 class Counted final : public Allocator
 {
   public:
@@ -21,9 +21,9 @@ class Counted final : public Allocator
     {
         const DeviceIndex device = c10::cuda::current_device();
         if (takes_no_more() || mend_torch_foreign_room(device, size) != MEND_OK) {
-            return nullptr; // which PyTorch takes for a lack of memory
+            return nullptr; // which PyTorch takes for out of memory
         }
-        // It counts before the allocator is asked, so that Mend does not grow into the room.
+        // It counts before the allocator is asked, so that Mend does not take the memory.
         if (mend_torch_foreign_add(device, size) != MEND_OK) {
             return nullptr; // another thread was faster
         }
@@ -53,7 +53,7 @@ class Counted final : public Allocator
         size_t size;
     };
 
-    // The first time. What the allocator throws then is no answer: it is asked again.
+    // The first time. An exception of the allocator is no result: it is asked again.
     void *ask(size_t size)
     {
         try {
@@ -70,7 +70,7 @@ class Counted final : public Allocator
         return pointer != nullptr && mend_torch_block_find(pointer, &block) != MEND_OK;
     }
 
-    // Mend's free memory may be what the device lacks.
+    // Mend's free memory may be the missing memory of the device.
     static void give_back(DeviceIndex device)
     {
         (void)cudaGetLastError(); // of the allocator's

@@ -6,7 +6,7 @@
 namespace mend_torch
 {
 
-// What each pool keeps, where PyTorch has figures of that. Only current values are known.
+// The memory of each pool, where PyTorch has statistics of it. Only current values are known.
 inline void add_pools([[maybe_unused]] c10::CachingDeviceAllocator::DeviceStats &stats,
                       [[maybe_unused]] DeviceIndex device)
 {
@@ -31,7 +31,7 @@ inline void add_pools([[maybe_unused]] c10::CachingDeviceAllocator::DeviceStats 
 #endif
 }
 
-// `stats`: those of PyTorch's own allocator, which Mend has been told of.
+// `stats`: of PyTorch's own allocator, as reported to Mend.
 inline void add_figures(c10::CachingDeviceAllocator::DeviceStats &stats, DeviceIndex device)
 {
     mend_torch_figures figures;

@@ -1,6 +1,6 @@
-// What PyTorch records of its allocations while someone asks for it: traces with the stacks of the
-// callers, the stacks of live blocks, and who is called at events. Stacks are gathered before any
-// lock is taken, because that runs Python.
+// PyTorch's records of allocations, on request: traces with the stacks of the callers, the stacks
+// of live blocks, and callbacks at events. Stacks are gathered before any lock is taken, because
+// that runs Python.
 #pragma once
 
 #include <deque>
@@ -43,7 +43,7 @@ class History
         return recorder != nullptr ? recorder() : nullptr;
     }
 
-    // What the native allocator records, while this lives, in this thread: a context that was
+    // The record of the native allocator, while this lives, in this thread: a context that was
     // gathered before a lock was taken.
     class Gathered
     {

@@ -1,8 +1,7 @@
-// Memory of PyTorch's pools that something outside may have registered (NCCL): who attached a
-// tracker hears of it as a segment, and it is pinned until the pool ends.
-//
-// Ranges of one pool do not overlap, and each block of the pool that a tracker heard of lies in
-// one. If a block lies partly in ranges, they end, and one begins that covers all of it.
+// Memory of PyTorch's pools that a library may have registered (NCCL). A tracker hears of it as a
+// segment, and it is pinned until the pool ends. Ranges of one pool do not overlap, and each block
+// of the pool that a tracker heard of lies in one. If a block lies partly in ranges, they end, and
+// one begins that covers all of it.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +29,7 @@ struct Held {
     bool meets(const Held &other) const { return address < other.end() && other.address < end(); }
 };
 
-// What trackers must hear: ranges that ended, which stay pinned until then, and those that began.
+// News for trackers: ranges that ended, which stay pinned until then, and ranges that began.
 struct Change {
     std::vector<Held> ended;
     std::vector<Held> begun;

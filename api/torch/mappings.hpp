@@ -13,7 +13,7 @@ namespace mend_torch
 class Mappings
 {
   public:
-    // From now on, of a device that is used; off: no more.
+    // From now on, of a device that is used. off: no more.
     void record(DeviceIndex device, bool enabled)
     {
         mend_pool *heap = nullptr;
@@ -22,7 +22,7 @@ class Mappings
         }
     }
 
-    // Tells what has happened since the last time. The context is that of the call that did it.
+    // Reports events since the last time. The context is of the causing call.
     void tell(History &history, DeviceIndex device, cudaStream_t stream, const Context &context)
     {
         mend_history_event events[64];
@@ -62,7 +62,7 @@ class Mappings
         }
     }
 
-    // More than what a thread does between two requests that are reported.
+    // More events than a thread causes between two reported requests.
     static constexpr uint64_t KEPT_EVENTS = 4096;
 
     std::mutex mutex_;

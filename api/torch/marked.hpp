@@ -14,7 +14,7 @@ namespace mend_torch
 
 #if MEND_TORCH >= 208
 
-// What PyTorch's own allocator makes of a size.
+// The size to which PyTorch's own allocator rounds.
 inline size_t rounded_by_native(size_t size)
 {
     constexpr size_t UNIT = 512;
@@ -76,10 +76,9 @@ class Visit
 };
 
 // Allocates in a pool of the native allocator, on the current device. NULL: it has no free block
-// for it, or a thread allocates in it now.
-//
-// No other thread begins, ends or empties a pool meanwhile: the allocator would find this thread in
-// it. The stack is gathered already, because that may wait for who waits here.
+// for it, or a thread allocates in it now. No other thread begins, ends or empties a pool
+// meanwhile: the allocator would find this thread in it. The stack is gathered already, because
+// that may wait for a thread that waits here.
 inline void *take_free(Native &native, DeviceIndex device, PoolId pool, size_t size,
                        cudaStream_t stream, const Context &context)
 {

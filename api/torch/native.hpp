@@ -13,7 +13,7 @@
 namespace mend_torch
 {
 
-// The statistics that are rows of mend_usage, whose peaks are those of sums.
+// The statistics that are rows of mend_usage, with peaks of sums.
 #define MEND_TORCH_ROWS(X)                                                                         \
     X(allocation, MEND_USAGE_BLOCKS)                                                               \
     X(active, MEND_USAGE_ACTIVE_BLOCKS)                                                            \
@@ -26,7 +26,7 @@ namespace mend_torch
 // The allocator of a MemPool as the native allocator gets it (counted.hpp).
 Backing counted(Backing backing);
 
-// Whether this thread wants what pools have, and no more from their allocators.
+// Whether this thread wants the memory of pools, and no more from their allocators.
 inline bool &takes_no_more()
 {
     thread_local bool value = false;
@@ -73,13 +73,13 @@ class Native
         return std::unique_lock<std::recursive_mutex>(pools_mutex_);
     }
 
-    // A pointer of its own, as a tensor holds it; it is not freed.
+    // A pointer of its own, as a tensor holds it. It is not freed.
     DataPtr borrowed(void *pointer, DeviceIndex device) const
     {
         return {pointer, pointer, &keep, c10::Device(c10::DeviceType::CUDA, device)};
     }
 
-    // Bytes that it holds on a device; its statistics are PyTorch's.
+    // Bytes that it holds on a device. Its statistics are PyTorch's.
     bool holds_memory(int device_count) const
     {
         for (int i = 0; is_used() && i < device_count; i++) {
@@ -91,7 +91,7 @@ class Native
         return false;
     }
 
-    // What it holds of a device counts with Mend's memory in each peak: tells Mend of it.
+    // Its memory of a device counts with Mend's in each peak: reports it to Mend.
     void tell(DeviceIndex device, const c10::CachingDeviceAllocator::DeviceStats &stats)
     {
         mend_usage outside = MEND_USAGE_INIT;

@@ -7,7 +7,7 @@
 namespace mend_torch
 {
 
-// Lets a device use the memory of its peer: Mend's, and what is not Mend's.
+// Lets a device use the memory of its peer, of Mend and of others.
 inline void enable_peer(DeviceIndex device, DeviceIndex peer)
 {
     mend_pool *heap = nullptr;

@@ -35,7 +35,7 @@ inline void drop_filter(void *context)
     delete static_cast<std::function<bool(cudaStream_t)> *>(context);
 }
 
-// The live blocks of a pool, to go back to.
+// The live blocks of a pool, to restore them.
 struct Checkpoint : cca::AllocatorState {
     PoolId id;
     std::vector<mend_graph_pool_block> blocks;
@@ -67,8 +67,8 @@ inline std::shared_ptr<Checkpoint> checkpoint_of(DeviceIndex device, PoolId id)
     return state;
 }
 
-// PyTorch hears that all blocks before are freed and all of the checkpoint allocated; those in
-// both stay as they are.
+// PyTorch hears that all blocks before are freed and all of the checkpoint allocated. Those in both
+// stay as they are.
 inline cca::CheckpointDelta go_back_to(const Checkpoint &checkpoint, DeviceIndex device)
 {
     cca::CheckpointDelta delta;

@@ -1,4 +1,4 @@
-// Requests and frees: from Mend, reported to all observers, and what comes before out of memory.
+// Requests and frees: from Mend, reported to all observers, and the steps before out of memory.
 #pragma once
 
 #include <atomic>
@@ -60,7 +60,7 @@ class Requests
         }
     }
 
-    // Tells what Mend mapped and unmapped on behalf of this call.
+    // Reports Mend's mappings and unmappings for this call.
     void tell_mappings(const Context &context)
     {
         for (int i = 0; history.is_recording() && i < 64; i++) {
@@ -126,7 +126,7 @@ class Requests
                                        : mend_torch_block_give(pointer, &block);
         if (C10_UNLIKELY(result == MEND_ERROR_FOREIGN_POINTER)) {
             const Native::Change change(native);
-            native->raw_delete(pointer); // which knows it, or says that nobody does
+            native->raw_delete(pointer); // which knows it, or says that it is unknown
             return;
         }
         check(result, "a free");
@@ -144,7 +144,7 @@ class Requests
     {
         const mend_result result = mend_torch_block_find(pointer, block);
         if (result != MEND_OK || block->base != pointer) {
-            return mend_torch_block_give(pointer, block); // which says what is wrong
+            return mend_torch_block_give(pointer, block); // which gives the reason
         }
         note_free(*block);
         return mend_torch_block_free(block);
@@ -267,8 +267,8 @@ class Requests
 
     // ---- out of memory ------------------------------------------------------------------------
 
-    // After a failure: PyTorch's callbacks and its own allocator may have memory to give back, or
-    // a marked pool has some. *is_foreign: it is the native allocator's, which has told of it.
+    // After a failure: PyTorch's callbacks and its own allocator may release memory, or a marked
+    // pool has some. *is_foreign: it is the native allocator's, which has reported it.
     C10_NOINLINE void *take_again(mend_result result, size_t size, DeviceIndex device,
                                   cudaStream_t stream, const Context &context, int *is_foreign)
     {

@@ -14,7 +14,7 @@ namespace mend_torch
 class Settings
 {
   public:
-    // Warns of settings that have no effect, once of each. PyTorch tells nobody of a change, so
+    // Warns of settings that have no effect, once of each. PyTorch does not report a change, so
     // this is called where time does not matter.
     void look()
     {
@@ -37,7 +37,8 @@ class Settings
 
   private:
     std::mutex mutex_;
-    std::string last_ = settings_now(); // libmend.torch.enable() warns of those of the environment
+    std::string last_ = settings_now(); // libmend.torch.enable() warns of settings of the
+                                        // environment
     std::unordered_set<std::string> warned_;
 };
 

@@ -1,6 +1,6 @@
-// Tensors for other processes (torch.multiprocessing): the handle is a letter and the token of
-// mend_export, or another letter and the token of fabric handles; the offset is that in
-// the block. MEND_CONF=shareable:fabric asks for descriptions, where the memory has fabric handles.
+// Tensors for other processes (torch.multiprocessing): the handle is a letter and a token of
+// mend_export, of one kind each. The offset is in the block. MEND_CONF=shareable:fabric asks for
+// descriptions, where the memory has fabric handles.
 #pragma once
 
 #include <cstring>
@@ -17,7 +17,7 @@ namespace mend_torch
 inline constexpr char TOKEN_KIND = 'm';
 inline constexpr char DESCRIPTION_KIND = 'f';
 
-// MEND_EXPORT_FABRIC: the beginning of a token, and what it has for each chunk.
+// MEND_EXPORT_FABRIC: the size of a token, and its part for each chunk.
 inline constexpr size_t DESCRIPTION_BYTES = 64;
 inline constexpr size_t DESCRIBED_CHUNK_BYTES = 72;
 
@@ -88,7 +88,7 @@ inline void *import_block(mend_pool *heap, const std::string &handle)
     return pointer;
 }
 
-// Mapped until the last copy of the pointer goes; the host then waits for work that may use it.
+// Mapped until the last copy of the pointer goes. The CPU then waits for work that may use it.
 inline std::shared_ptr<void> imported(const std::string &handle, DeviceIndex device)
 {
     mend_pool *heap = nullptr;

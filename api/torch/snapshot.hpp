@@ -69,7 +69,7 @@ inline void add_block(cca::SegmentInfo &segment, const mend_region &region, cca:
     }
 }
 
-// A segment has one stream: that of its live blocks.
+// A segment has one stream, its live blocks'.
 inline bool is_of_another_stream(const cca::SegmentInfo &segment, const mend_region &region)
 {
     return (region.kind == MEND_REGION_LIVE || region.kind == MEND_REGION_PAGE) &&
@@ -77,8 +77,8 @@ inline bool is_of_another_stream(const cca::SegmentInfo &segment, const mend_reg
            segment.stream != reinterpret_cast<decltype(segment.stream)>(region.stream);
 }
 
-// What growing tensors hold, and what ended ones left behind: they have addresses of their own, so
-// this is one segment without. All segments together are then what is reserved.
+// Memory of growing tensors, and remains of ended ones: they have their own addresses, so this is
+// one segment without. All segments together are then the reserved memory.
 inline void add_ranges(std::vector<cca::SegmentInfo> &to, size_t from, DeviceIndex device,
                        mend_pool *heap)
 {
@@ -110,7 +110,7 @@ inline void add_ranges(std::vector<cca::SegmentInfo> &to, size_t from, DeviceInd
     to.push_back(std::move(segment));
 }
 
-// Appends the segments of a device; of one pool, if it is one.
+// Appends the segments of a device. Of one pool, if it is one.
 inline void add_segments(std::vector<cca::SegmentInfo> &to, DeviceIndex device, PoolId of,
                          const History &history)
 {
@@ -172,8 +172,8 @@ inline void fill_up_to(cca::SegmentInfo &segment, size_t end)
     append(segment, rest);
 }
 
-// What a tracker reads of a pool from a snapshot, it may register, and it hears of ranges that
-// are held: so these are the segments.
+// A tracker may register the segments of a snapshot, and hears of pinned ranges, so these are the
+// segments.
 inline void show_as_held(std::vector<cca::SegmentInfo> &segments, size_t from, Requests &requests)
 {
     std::vector<cca::SegmentInfo> shown(segments.begin(),
@@ -209,7 +209,7 @@ inline void show_as_held(std::vector<cca::SegmentInfo> &segments, size_t from, R
     segments = std::move(shown);
 }
 
-// Adds what is Mend's to a snapshot of PyTorch's own allocator.
+// Adds Mend's memory to a snapshot of PyTorch's own allocator.
 inline cca::SnapshotInfo completed(cca::SnapshotInfo info, PoolId id, bool with_traces,
                                    Requests &requests, int device_count)
 {
@@ -234,7 +234,8 @@ inline cca::SnapshotInfo completed(cca::SnapshotInfo info, PoolId id, bool with_
             });
         }
     }
-    requests.history.note({Entry::SNAPSHOT, 0, 0, 0, nullptr, id}, nullptr); // behind what it shows
+    requests.history.note({Entry::SNAPSHOT, 0, 0, 0, nullptr, id}, nullptr); // newer than the
+                                                                             // snapshot
     info.external_annotations.clear();
     requests.history.add_annotations(info.external_annotations);
     return info;

@@ -1,4 +1,4 @@
-// What differs between the versions of PyTorch: MEND_TORCH is 208 for 2.8 (defined by the command
+// Differences between the versions of PyTorch: MEND_TORCH is 208 for 2.8 (defined by the command
 // that compiles this). MEND_SINCE(208) is `override` where PyTorch has the method since 2.8.
 #pragma once
 
@@ -63,7 +63,7 @@ using Backing = std::shared_ptr<cca::CUDAAllocator>; // the allocator of a MemPo
 using Backing = cca::CUDAAllocator *;
 #endif
 
-// Whether a trace entry belongs to a pool; older ones do not say.
+// Whether a trace entry belongs to a pool. Older ones do not say.
 inline bool is_in([[maybe_unused]] const Entry &entry, [[maybe_unused]] PoolId pool)
 {
 #if MEND_TORCH >= 208
@@ -91,7 +91,7 @@ inline size_t divisions_for(size_t size)
     return Config::roundup_power2_divisions(size);
 }
 
-// What PYTORCH_CUDA_ALLOC_CONF held, or what the program has set since.
+// PYTORCH_CUDA_ALLOC_CONF, or the program's later settings.
 inline std::string settings_now()
 {
     return Config::last_allocator_settings();
@@ -109,7 +109,7 @@ inline size_t most_unsplit_excess()
     return Config::max_non_split_rounding_size();
 }
 
-// What a pool has, without traces where that can be said.
+// A pool's memory, without traces where possible.
 inline cca::SnapshotInfo snapshot_of(cca::CUDAAllocator &allocator, PoolId pool)
 {
 #if MEND_TORCH >= 211
