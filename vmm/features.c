@@ -2,6 +2,7 @@
 #include "layout/feature.h"
 
 #include "check/check.h"
+#include "quota/quota.h"
 #include "ranges/ranges.h"
 #include "record/record.h"
 #include "share/share.h"
@@ -29,6 +30,7 @@ const mend_feature mend_features[MEND_FEATURES] = {
      .settles = OWED(END) | OWED(GRAPHS) | OWED(MEMORY) | OWED(HOST_MEMORY),
      .trim = mend_copies_trim,
      .statistics = mend_sleep_statistics},
+    {.pool = mend_quota_hear, .statistics = mend_quota_statistics},
     {.pool = mend_observers_hear},
     {.pool = mend_checks_hear, .check = mend_checks_of_block},
 };

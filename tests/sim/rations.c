@@ -72,11 +72,17 @@ void trial_close_ration(trial *t)
     }
 }
 
+static uint64_t claimed_by(const trial *t, int pool)
+{
+    mend_others *others = t->pools[pool].pool->others;
+    return MEND_CONTAINER_OF(others, mend_ration, others)->slot.own.claimed_bytes;
+}
+
 static uint64_t claimed_by_pools(const trial *t)
 {
     uint64_t bytes = 0;
     for (int i = 0; i < t->pool_count; i++) {
-        bytes += t->pools[i].pool->ration.slot.own.claimed_bytes;
+        bytes += claimed_by(t, i);
     }
     return bytes;
 }
@@ -226,7 +232,7 @@ void trial_judge_ration(trial *t)
         return;
     }
     for (int i = 0; i < t->pool_count; i++) {
-        const uint64_t claimed_bytes = t->pools[i].pool->ration.slot.own.claimed_bytes;
+        const uint64_t claimed_bytes = claimed_by(t, i);
         const mend_stats stats = trial_stats(t, i);
         const uint64_t held_bytes = stats.reserved_bytes;
         trial_claim(t, TRIAL_MODEL, claimed_bytes == held_bytes,

@@ -26,15 +26,14 @@ KNOWS = {
     "base": {"record": 3, "hooks": 1},
     "driver": {"record": 6},
     "memory": {"sleep": 2, "record": 10},
-    "layout": {"ranges": 2, "sleep": 3, "record": 11, "quota": 1},
-    "map": {"sleep": 2, "share": 2, "record": 4, "quota": 2},
-    "alloc": {"ranges": 2, "record": 24, "quota": 3},
-    "pool": {"record": 10, "quota": 14},
+    "layout": {"ranges": 2, "sleep": 3, "record": 11},
+    "map": {"sleep": 2, "share": 2, "record": 4},
+    "alloc": {"ranges": 2, "record": 24},
+    "pool": {"record": 10},
     "ranges": {"share": 1, "record": 3},
     "sleep": {"ranges": 1, "record": 6},
     "share": {"ranges": 8, "record": 1},
     "check": {"ranges": 5, "sleep": 6, "share": 8, "record": 6},
-    "quota": {"share": 1},
 }
 PUBLIC = "api/include/"
 INCLUDE_FOLDERS = ("vmm/", "", "api/", "api/include/", "bench/")

@@ -6,7 +6,6 @@
 #include "alloc/users.h"
 #include "base/words.h"
 #include "map/map.h"
-#include "quota/quota.h"
 
 /* Free memory that a request could use. */
 typedef struct mend_usable {
@@ -225,8 +224,8 @@ static uint64_t joined_bytes(const mend_heap *heap, const mend_request *request,
     if (!mend_request_makes_chunks(request)) {
         return bytes;
     }
-    const uint64_t owed_bytes =
-        heap->config.ration != NULL ? mend_ration_owed_bytes(heap->config.ration) : 0;
+    const mend_others *others = heap->config.others;
+    const uint64_t owed_bytes = others != NULL ? others->min_free_bytes - others->kept_bytes : 0;
     return bytes - mend_min_u64(mend_max_u64(mend_budget_over_bytes(heap), owed_bytes), bytes);
 }
 
@@ -400,7 +399,7 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
     const mend_usable as_is = look(heap, request, is_captured);
     const mend_usable usable = is_captured ? as_is : look_again(heap, request, &as_is, WAITS);
     const uint64_t kept_bytes =
-        mend_min_u64(heap->config.ration != NULL ? mend_ration_kept_free(heap->config.ration) : 0,
+        mend_min_u64(heap->config.others != NULL ? heap->config.others->kept_bytes : 0,
                      heap->shortage.others_bytes);
     const uint64_t fitting_bytes = fitting_bytes_of(heap, request, &usable);
     mend_oom_report oom_report = {

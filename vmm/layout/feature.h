@@ -18,6 +18,8 @@ typedef struct mend_ending {
 /* What happens to a pool, in this order. */
 typedef enum mend_moment {
     MEND_POOL_IS_MADE, /* soon: the driver is not called yet, and there is no pool: NULL */
+    MEND_POOL_OPENS,   /* its device is open, and it has no heap; with its config and limit. It can
+                        * fail, and may set pool->others */
     MEND_POOL_BEGINS,  /* others of the process know it; with its config. It can fail */
     MEND_POOL_IS_LEFT, /* no other pool visits it any more. It can fail by damage that is found */
     MEND_POOL_STAYS,   /* after that: a capture forbids its end. It can fail */
@@ -55,7 +57,7 @@ typedef struct mend_feature {
     void (*statistics)(const mend_heap *heap, mend_stats *stats);
 } mend_feature;
 
-enum { MEND_FEATURES = 5 };
+enum { MEND_FEATURES = 6 };
 extern const mend_feature mend_features[MEND_FEATURES];
 
 /* Calls a hook of each feature that has it. */

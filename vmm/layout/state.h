@@ -46,6 +46,7 @@
 #include "driver/forward.h"
 #include "layout/sizes.h"
 #include "memory/chunk.h"
+#include "memory/others.h"
 #include "memory/space.h"
 #include "memory/waits.h"
 #include "mend/mend_stats.h"
@@ -290,7 +291,7 @@ typedef struct mend_heap_config {
                                    * device before the pool grows. 0: it grows */
     uint64_t in_one_chunk_bytes;  /* blocks from this size on lie in one chunk each */
     uint64_t guard_bytes;         /* at least so much behind each block is not the program's */
-    struct mend_ration *ration;   /* what the pool leaves to others; NULL: all is its own */
+    mend_others *others;          /* what the pool leaves to them; NULL: all is its own */
     uint64_t address_reservation_bytes;
     int strategy;                       /* 1 to 5; 0: the default */
     const struct mend_helpers *helpers; /* of the pool; `alloc` */

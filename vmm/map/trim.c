@@ -7,7 +7,6 @@
  */
 #include "map/map.h"
 
-#include "quota/quota.h"
 #include "sleep/sleep.h"
 
 static bool can_withdraw(mend_heap *heap, mend_chunk *chunk, bool may_unmap)
@@ -160,9 +159,10 @@ static mend_chunk *choose_idle(mend_heap *heap, mend_plan *plan, uint64_t bytes,
 static uint64_t owed_to_others(mend_heap *heap)
 {
     uint64_t owed_bytes = 0;
-    if (heap->config.ration != NULL) {
+    mend_others *others = heap->config.others;
+    if (others != NULL) {
         mend_mutex_unlock(&heap->state);
-        owed_bytes = mend_ration_ask_owed(heap->config.ration).bytes;
+        owed_bytes = others->ask(others).bytes;
         mend_mutex_lock(&heap->state);
     }
     return owed_bytes;

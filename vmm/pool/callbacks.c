@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-#include "quota/quota.h"
-
 #define ENTRY_OF(at)  MEND_CONTAINER_OF(at, mend_callback_entry, link)
 #define POOL_OF(heap) MEND_CONTAINER_OF(heap, mend_pool, heap)
 
@@ -125,13 +123,15 @@ static bool trim_others(const mend_seek *seek)
     mend_pool *pool = POOL_OF(heap);
     const uint64_t bytes = seek->lacking_bytes;
     const uint64_t whole_bytes = bytes + seek->free_bytes;
-    const uint64_t kept_bytes = mend_min_u64(pool->ration.min_free_bytes, UINT64_MAX - bytes);
+    mend_others *others = pool->others;
+    const uint64_t kept_bytes =
+        mend_min_u64(others != NULL ? others->min_free_bytes : 0, UINT64_MAX - bytes);
     mend_heap_unlock(heap);
     assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
     bool gave =
         mend_peer_pools_trim(pool, bytes + kept_bytes, seek->may_wait && !seek->is_captured);
-    if (seek->may_wait && bytes != UINT64_MAX) {
-        gave |= mend_ration_wait(&pool->ration, whole_bytes);
+    if (others != NULL && seek->may_wait && bytes != UINT64_MAX) {
+        gave |= others->wait(others, whole_bytes);
     }
     mend_heap_lock(heap);
     pool->callbacks.peer_pool_trims += gave;

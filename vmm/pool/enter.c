@@ -154,16 +154,6 @@ mend_result mend_pool_leave_all_with(mend_pool *pool, mend_result result, void *
     return mend_pool_leave_all(pool, result);
 }
 
-void mend_pool_warn_of_limit(mend_pool *pool)
-{
-    if (!atomic_exchange(&pool->ration.is_told, true)) {
-        mend_warn("device %d: the shared limit file is damaged: its pools no longer keep to one "
-                  "limit, and "
-                  "each has only its own. Name a new file in shared_limit_file",
-                  pool->device);
-    }
-}
-
 mend_result mend_pool_leave_all(mend_pool *pool, mend_result result)
 {
     assert(mend_mutex_is_held(&pool->heap.grow));

@@ -9,7 +9,6 @@
 #include "base/signals.h"
 #include "layout/feature.h"
 #include "pool/configuration.h"
-#include "quota/quota.h"
 
 /* A larger size in a config is a mistake, and sums of such sizes would overflow. */
 #define LARGEST_CONFIG_BYTES (UINT64_C(1) << 60)
@@ -233,7 +232,14 @@ static mend_result check_limit(const mend_heap_config *config, const mend_device
                      (unsigned long long)info->granularity_bytes);
 }
 
-/* Makes the heap on an open device: on its driver, or behind what rations it. */
+static mend_result tell(mend_pool *pool, mend_moment moment, const mend_pool_config *config)
+{
+    mend_result result = MEND_OK;
+    MEND_FEATURES_TRY(result, pool, pool, moment, config);
+    return result;
+}
+
+/* Makes the heap on an open device: on its driver, or behind what is for others. */
 static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
                              mend_device_info *info)
 {
@@ -246,25 +252,18 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
         heap_config_of(config, pool->observed.checks, info, default_limit_bytes);
     MEND_TRY(check_limit(&heap_config, info));
     heap_config.passes = passes;
-    mend_result result = mend_ration_open(&pool->ration, config->driver, config->min_free_bytes,
-                                          config->shared_limit_file, heap_config.limit_bytes);
+    mend_pool_config known = *config;
+    known.limit_bytes = heap_config.limit_bytes;
+    mend_result result = tell(pool, MEND_POOL_OPENS, &known);
+    heap_config.others = pool->others;
     if (result == MEND_OK) {
-        bool is_rationed = mend_ration_is_on(&pool->ration);
-        heap_config.ration = is_rationed ? &pool->ration : NULL;
-        result =
-            mend_heap_init(&pool->heap, is_rationed ? &pool->ration.pass.table : config->driver,
-                           info, &heap_config);
+        result = mend_heap_init(&pool->heap,
+                                pool->others != NULL ? pool->others->driver : config->driver, info,
+                                &heap_config);
     }
     if (result != MEND_OK) {
-        mend_ration_close(&pool->ration);
+        (void)tell(pool, MEND_POOL_ENDED, NULL);
     }
-    return result;
-}
-
-static mend_result tell(mend_pool *pool, mend_moment moment, const mend_pool_config *config)
-{
-    mend_result result = MEND_OK;
-    MEND_FEATURES_TRY(result, pool, pool, moment, config);
     return result;
 }
 
@@ -284,7 +283,6 @@ static mend_result join_process(mend_pool *pool, const mend_pool_config *config)
         (void)tell(pool, MEND_POOL_IS_LEFT, NULL);
         mend_heap_destroy(&pool->heap);
         (void)tell(pool, MEND_POOL_ENDED, NULL);
-        mend_ration_close(&pool->ration);
         mend_callbacks_destroy(&pool->callbacks);
         *mend_process_failure() = why;
     }
@@ -382,7 +380,6 @@ mend_result mend_pool_destroy(mend_pool *pool)
     mend_process_drop_pool(pool->device, pool);
     mend_graph_pools_free(&pool->heap);
     mend_callbacks_destroy(&pool->callbacks);
-    mend_ration_close(&pool->ration);
     if (damage != MEND_OK) {
         mend_warn("damage at the end of the pool on device %d: %s", pool->device, found.message);
     }

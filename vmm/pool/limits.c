@@ -13,7 +13,6 @@
 #include "base/words.h"
 #include "layout/feature.h"
 #include "pool/pool.h"
-#include "quota/quota.h"
 
 static mend_result trim(mend_pool *pool, uint64_t keep_bytes, bool waits, uint64_t *released_bytes)
 {
@@ -100,8 +99,6 @@ void mend_pool_statistics(mend_pool *pool, mend_stats *stats)
     mend_observe_statistics(&pool->heap, stats);
     stats->pressure_calls = pool->callbacks.calls;
     stats->peer_pool_trims = pool->callbacks.peer_pool_trims;
-    stats->shared_limit_file_lost =
-        atomic_load_explicit(&pool->ration.is_lost, memory_order_relaxed);
 }
 
 mend_result mend_get_stats(mend_pool *pool, mend_stats *stats)
@@ -148,34 +145,41 @@ mend_result mend_reset_peak_stats(mend_pool *pool)
 
 /* The thread that collects a pool's memory for others: see MEND_TRIM_BY_POLICY. */
 
-/* A process that waits for memory of others does so for MEND_RATION_PATIENCE_MS. */
+/* A process that waits for memory of others does so for MEND_OTHERS_PATIENCE_MS. */
 enum { PERIOD_WITH_FILE_MS = 10, SHORTEST_MS = 10, USUAL_MS = 250, PERIODS_OF_IDLE = 4 };
-static_assert(PERIOD_WITH_FILE_MS * 4 <= MEND_RATION_PATIENCE_MS, "others wait long enough");
+static_assert(PERIOD_WITH_FILE_MS * 4 <= MEND_OTHERS_PATIENCE_MS, "others wait long enough");
 
 /* What the pool owes to others. The driver needs a context; without one it owes nothing. */
-static mend_ration_owed ask_owed(mend_pool *pool)
+static mend_wants ask_owed(mend_pool *pool)
 {
     const mend_driver *driver = pool->driver;
-    mend_ration_owed owed = {0};
-    if (mend_ration_is_on(&pool->ration) &&
+    mend_wants owed = {0};
+    if (pool->others != NULL &&
         driver->context_push(driver, pool->heap.device.context) == MEND_DRIVER_OK) {
-        owed = mend_ration_ask_owed(&pool->ration);
+        owed = pool->others->ask(pool->others);
         driver->context_pop(driver);
     }
     return owed;
 }
 
+static void offer(mend_pool *pool, uint64_t idle_bytes, bool gives_back, uint64_t answered)
+{
+    if (pool->others != NULL) {
+        pool->others->offer(pool->others, idle_bytes, gives_back, answered);
+    }
+}
+
 mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     MEND_TRY(mend_pool_check_process(pool));
-    const mend_ration_owed owed = ask_owed(pool);
+    const mend_wants owed = ask_owed(pool);
     MEND_TRY(mend_pool_enter_all(pool));
     uint64_t bytes = 0;
     const uint64_t keep = mend_heap_keep_in_chunks(&pool->heap, keep_bytes);
     mend_result result = mend_ladder_collect(&pool->heap, pool->idle_ns, owed.bytes, keep, &bytes);
     uint64_t empty_bytes = mend_chunks_empty_bytes(&pool->heap.chunks);
     result = mend_pool_leave_all(pool, result);
-    mend_ration_offer(&pool->ration, empty_bytes, pool->background.runs, owed.newest);
+    offer(pool, empty_bytes, pool->background.runs, owed.newest);
     if (result == MEND_OK && released_bytes != NULL) {
         *released_bytes = bytes;
     }
@@ -196,7 +200,7 @@ static void *collect(void *context)
         result = mend_pool_collect(pool, 0, NULL);
     }
     if (rung <= 0) {
-        mend_ration_offer(&pool->ration, 0, false, 0); /* others need not wait for it any more */
+        offer(pool, 0, false, 0); /* others need not wait for it any more */
     }
     return NULL;
 }
@@ -206,7 +210,7 @@ static int period_of(const mend_pool *pool)
     uint64_t idle_ms = pool->idle_ns / UINT64_C(1000000);
     uint64_t period = idle_ms == 0 ? USUAL_MS : idle_ms / PERIODS_OF_IDLE;
     period = mend_min_u64(mend_max_u64(period, SHORTEST_MS), USUAL_MS);
-    return pool->ration.has_file ? PERIOD_WITH_FILE_MS : (int)period;
+    return pool->others != NULL && pool->others->has_members ? PERIOD_WITH_FILE_MS : (int)period;
 }
 
 mend_result mend_background_thread_start(mend_pool *pool)
@@ -219,10 +223,10 @@ mend_result mend_background_thread_start(mend_pool *pool)
                             strerror(errno));
     }
     background->runs = true; /* the thread reads it */
-    mend_ration_offer(&pool->ration, 0, true, 0);
+    offer(pool, 0, true, 0);
     if (!mend_start_service(&background->thread, "mend-background", collect, pool)) {
         background->runs = false;
-        mend_ration_offer(&pool->ration, 0, false, 0);
+        offer(pool, 0, false, 0);
         close(background->bell);
         return mend_failure(MEND_ERROR_SYSTEM, "the system started no background thread");
     }

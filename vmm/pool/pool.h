@@ -15,10 +15,10 @@
 #include "base/process.h"
 #include "driver/forward.h"
 #include "map/map.h"
+#include "memory/others.h"
 #include "mend/mend.h"
 #include "mend/mend_inspect.h"
 #include "pool/configuration.h"
-#include "quota/quota.h"
 #include "record/live_page.h"
 
 /* ---- collecting ------------------------------------------------------------------------------ */
@@ -66,7 +66,7 @@ struct mend_pool {
     uint64_t generation;        /* of the process that created it; 0: it was destroyed */
     mend_process_member member; /* in the process's list of pools */
     mend_callbacks callbacks;
-    mend_ration ration;                /* between the heap and the driver, if mend_ration_is_on */
+    mend_others *others;               /* as of the heap's config */
     uint64_t idle_ns;                  /* 0: none */
     mend_background_thread background; /* the thread, if there is one */
     mend_observed observed;
@@ -240,12 +240,12 @@ static inline mend_result mend_pool_enter(mend_pool *pool)
 }
 mend_result mend_pool_enter_all(mend_pool *pool);
 
-/* Warns, once, if the file of the shared limit is damaged. The caller holds no lock. */
-void mend_pool_warn_of_limit(mend_pool *pool);
+/* Warns, once, if no limit is shared any more. The caller holds no lock. */
 static inline void mend_pool_tell_lost_limit(mend_pool *pool)
 {
-    if (atomic_load_explicit(&pool->ration.is_lost, memory_order_relaxed)) {
-        mend_pool_warn_of_limit(pool);
+    mend_others *others = pool->others;
+    if (others != NULL && atomic_load_explicit(&others->is_lost, memory_order_relaxed)) {
+        others->tell_lost(others, pool->device);
     }
 }
 

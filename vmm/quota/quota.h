@@ -9,8 +9,9 @@
 
 #include "base/mutex.h"
 #include "base/pointer_map.h"
-#include "driver/driver.h"
 #include "driver/forward.h"
+#include "layout/feature.h"
+#include "memory/others.h"
 #include "mend/mend_results.h"
 
 /* ---- shared_limit_file.c --------------------------------------------------------------------- */
@@ -99,17 +100,14 @@ void mend_shared_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bo
 /* ---- ration.c -------------------------------------------------------------------------------- */
 
 typedef struct mend_ration {
-    mend_passing pass;       /* first; this structure must not move */
-    uint64_t min_free_bytes; /* of the device's memory; constant */
-    bool has_file;           /* constant */
-    mend_mutex mutex;        /* guards the rest; never held while the inner table runs */
-    mend_limit_slot slot;
-    uint64_t wanted_bytes;  /* by all threads that wait */
-    uint64_t kept_bytes;    /* of min_free_bytes, what was free when the device was asked last */
-    mend_pointer_map sizes; /* from a chunk's handle to its bytes */
+    mend_passing pass; /* first; this structure must not move */
+    mend_others others;
+    mend_mutex mutex;             /* guards the rest; never held while the inner table runs */
+    mend_limit_slot slot;         /* if others.has_members */
+    uint64_t wanted_bytes;        /* by all threads that wait */
+    mend_pointer_map sizes;       /* from a chunk's handle to its bytes */
     mend_pointer_map plain_sizes; /* from the address of memory of the driver's own */
-    atomic_bool is_lost; /* the file is damaged: all is granted; may be read without the lock */
-    atomic_bool is_told; /* the log has said so */
+    atomic_bool is_told; /* the log has said that all is granted since the file is damaged */
 } mend_ration;
 
 /* `path` NULL: no limit is shared. `limit_bytes`: the limit that is. Results as
@@ -120,36 +118,8 @@ mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner, uint
 /* All chunks were released before, or stay with the driver. */
 void mend_ration_close(mend_ration *ration);
 
-/* Whether the pool is rationed at all. */
-static inline bool mend_ration_is_on(const mend_ration *ration)
-{
-    return ration->min_free_bytes > 0 || ration->has_file;
-}
-
-/* Free memory of the device that `min_free_bytes` keeps from the pool, when it was asked last; and
- * what was lacking for that. */
-uint64_t mend_ration_kept_free(mend_ration *ration);
-uint64_t mend_ration_owed_bytes(mend_ration *ration);
-
-/* How much the pool should give back for others: what the device lacks to `min_free_bytes`, or what
- * other processes wait for; the larger. Needs a current context. */
-typedef struct mend_ration_owed {
-    uint64_t bytes;
-    uint64_t newest; /* the number of the newest want among them */
-} mend_ration_owed;
-mend_ration_owed mend_ration_ask_owed(mend_ration *ration);
-
-/* Says what the pool could give back after a background trim that knew the wants up to `answered`,
- * and whether a thread collects it. */
-void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back,
-                       uint64_t answered);
-
-/*
- * Waits until the shared limit has room for so much, at most MEND_RATION_PATIENCE_MS, and only
- * while other processes may give any back: until each that collects has answered, then while one
- * has idle memory. True if there is room, or more than before.
- */
-enum { MEND_RATION_PATIENCE_MS = 200 };
-bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes);
+/* For the table of features. */
+mend_result mend_quota_hear(mend_pool *pool, mend_moment moment, const mend_pool_config *config);
+void mend_quota_statistics(const mend_heap *heap, mend_stats *stats);
 
 #endif

@@ -1,23 +1,26 @@
 /*
  * What a pool may take of a device that others use too: a decorator of the driver's table. It
  * leaves a part of the device's memory free, and keeps to a limit that pools of other processes
- * share (share/share.h). A creation beyond either is refused as if the device had no more
+ * share. A creation beyond either is refused as if the device had no more
  * memory, and memory_info answers accordingly: so everything that a pool does when its device is
  * full works here too.
  */
-#include "base/signals.h"
 #include "quota/quota.h"
-#include "share/share.h"
 
 #include <poll.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/signals.h"
+#include "pool/pool.h"
 
 /* How often it looks whether others have given memory back. */
 enum { LOOK_MS = 1 };
 
 static void unlock(mend_ration *ration)
 {
-    if (ration->has_file && ration->slot.is_broken) {
-        atomic_store_explicit(&ration->is_lost, true, memory_order_relaxed);
+    if (ration->others.has_members && ration->slot.is_broken) {
+        atomic_store_explicit(&ration->others.is_lost, true, memory_order_relaxed);
     }
     mend_mutex_unlock(&ration->mutex);
 }
@@ -35,15 +38,15 @@ static bool leaves_enough(const mend_ration *ration, uint64_t size_bytes)
 {
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
-    return ration->min_free_bytes == 0 ||
+    return ration->others.min_free_bytes == 0 ||
            free_bytes_of(ration, &free_bytes, &total_bytes) != MEND_DRIVER_OK ||
-           (free_bytes >= size_bytes && free_bytes - size_bytes >= ration->min_free_bytes);
+           (free_bytes >= size_bytes && free_bytes - size_bytes >= ration->others.min_free_bytes);
 }
 
 /* Claims room for what the map will have; true without a shared limit file. */
 static bool claim(mend_ration *ration, mend_pointer_map *sizes, uint64_t size_bytes)
 {
-    if (!ration->has_file) {
+    if (!ration->others.has_members) {
         return true;
     }
     mend_mutex_lock(&ration->mutex);
@@ -59,7 +62,7 @@ static bool claim(mend_ration *ration, mend_pointer_map *sizes, uint64_t size_by
 /* What was claimed was made, and has this key; 0: it was refused. */
 static void settle(mend_ration *ration, mend_pointer_map *sizes, uint64_t key, uint64_t size_bytes)
 {
-    if (!ration->has_file) {
+    if (!ration->others.has_members) {
         return;
     }
     mend_mutex_lock(&ration->mutex);
@@ -75,7 +78,7 @@ static void settle(mend_ration *ration, mend_pointer_map *sizes, uint64_t key, u
 /* The driver has taken back what has this key; nothing if it is not of the map, but imported. */
 static void give(mend_ration *ration, mend_pointer_map *sizes, uint64_t key)
 {
-    if (!ration->has_file) {
+    if (!ration->others.has_members) {
         return;
     }
     mend_mutex_lock(&ration->mutex);
@@ -172,9 +175,10 @@ static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *fre
     uint64_t all_bytes = 0;
     MEND_TRY_CALL(free_bytes_of(ration, &bytes, &all_bytes));
     mend_mutex_lock(&ration->mutex);
-    ration->kept_bytes = mend_min_u64(bytes, ration->min_free_bytes);
-    bytes -= ration->kept_bytes;
-    if (ration->has_file) {
+    const uint64_t kept_bytes = mend_min_u64(bytes, ration->others.min_free_bytes);
+    ration->others.kept_bytes = kept_bytes;
+    bytes -= kept_bytes;
+    if (ration->others.has_members) {
         bytes = mend_min_u64(bytes, mend_shared_limit_file_look(&ration->slot, 0).room_bytes);
     }
     unlock(ration);
@@ -185,61 +189,23 @@ static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *fre
 
 /* ---- for the pool ---------------------------------------------------------------------------- */
 
-uint64_t mend_ration_owed_bytes(mend_ration *ration)
+static mend_ration *of(mend_others *others)
 {
-    return ration->min_free_bytes - mend_ration_kept_free(ration);
+    return MEND_CONTAINER_OF(others, mend_ration, others);
 }
 
-uint64_t mend_ration_kept_free(mend_ration *ration)
+static mend_wants ask(mend_others *others)
 {
-    mend_mutex_lock(&ration->mutex);
-    const uint64_t bytes = ration->kept_bytes;
-    unlock(ration);
-    return bytes;
-}
-
-mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner, uint64_t min_free_bytes,
-                             const char *path, uint64_t limit_bytes)
-{
-    *ration = (mend_ration){.min_free_bytes = min_free_bytes};
-    mend_passing_init(&ration->pass, inner);
-    ration->pass.table.create = rationed_create;
-    ration->pass.table.release = rationed_release;
-    ration->pass.table.plain_alloc = rationed_plain_alloc;
-    ration->pass.table.plain_free = rationed_plain_free;
-    ration->pass.table.async_alloc = rationed_async_alloc;
-    ration->pass.table.async_free = rationed_async_free;
-    ration->pass.table.memory_info = rationed_memory_info;
-    mend_mutex_init(&ration->mutex, MEND_RANK_DRIVER);
-    mend_pointer_map_init(&ration->sizes);
-    mend_pointer_map_init(&ration->plain_sizes);
-    mend_result result =
-        path != NULL ? mend_shared_limit_file_open(path, limit_bytes, &ration->slot) : MEND_OK;
-    ration->has_file = path != NULL && result == MEND_OK;
-    return result;
-}
-
-void mend_ration_close(mend_ration *ration)
-{
-    if (ration->has_file) {
-        mend_shared_limit_file_close(&ration->slot);
-    }
-    mend_pointer_map_clear(&ration->sizes);
-    mend_pointer_map_clear(&ration->plain_sizes);
-    mend_mutex_destroy(&ration->mutex);
-}
-
-mend_ration_owed mend_ration_ask_owed(mend_ration *ration)
-{
+    mend_ration *ration = of(others);
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
-    mend_ration_owed owed = {0};
-    if (ration->min_free_bytes > 0 &&
+    mend_wants owed = {0};
+    if (others->min_free_bytes > 0 &&
         free_bytes_of(ration, &free_bytes, &total_bytes) == MEND_DRIVER_OK &&
-        free_bytes < ration->min_free_bytes) {
-        owed.bytes = ration->min_free_bytes - free_bytes;
+        free_bytes < others->min_free_bytes) {
+        owed.bytes = others->min_free_bytes - free_bytes;
     }
-    if (ration->has_file) {
+    if (others->has_members) {
         mend_mutex_lock(&ration->mutex);
         mend_raise_u64(&owed.bytes,
                        mend_shared_limit_file_wanted_by_others(&ration->slot, &owed.newest));
@@ -248,23 +214,25 @@ mend_ration_owed mend_ration_ask_owed(mend_ration *ration)
     return owed;
 }
 
-void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back, uint64_t answered)
+static void offer(mend_others *others, uint64_t idle_bytes, bool gives_back, uint64_t answered)
 {
-    if (ration->has_file) {
+    mend_ration *ration = of(others);
+    if (others->has_members) {
         mend_mutex_lock(&ration->mutex);
         mend_shared_limit_file_offer(&ration->slot, idle_bytes, gives_back, answered);
         unlock(ration);
     }
 }
 
-bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes)
+static bool wait_for_room(mend_others *others, uint64_t room_bytes)
 {
-    if (!ration->has_file) {
+    mend_ration *ration = of(others);
+    if (!others->has_members) {
         return false;
     }
     bool gave = false;
     bool goes_on = true;
-    const uint64_t end_ms = mend_now_ms() + MEND_RATION_PATIENCE_MS;
+    const uint64_t end_ms = mend_now_ms() + MEND_OTHERS_PATIENCE_MS;
     mend_mutex_lock(&ration->mutex);
     ration->wanted_bytes += room_bytes;
     const uint64_t before_bytes = mend_shared_limit_file_look(&ration->slot, 0).room_bytes;
@@ -284,4 +252,80 @@ bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes)
     mend_shared_limit_file_want(&ration->slot, ration->wanted_bytes);
     unlock(ration);
     return gave;
+}
+
+static void tell_lost(mend_others *others, int device)
+{
+    if (!atomic_exchange(&of(others)->is_told, true)) {
+        mend_warn("device %d: the shared limit file is damaged: its pools no longer keep to one "
+                  "limit, and "
+                  "each has only its own. Name a new file in shared_limit_file",
+                  device);
+    }
+}
+
+mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner, uint64_t min_free_bytes,
+                             const char *path, uint64_t limit_bytes)
+{
+    *ration = (mend_ration){.others = {.driver = &ration->pass.table,
+                                       .min_free_bytes = min_free_bytes,
+                                       .ask = ask,
+                                       .offer = offer,
+                                       .wait = wait_for_room,
+                                       .tell_lost = tell_lost}};
+    mend_passing_init(&ration->pass, inner);
+    ration->pass.table.create = rationed_create;
+    ration->pass.table.release = rationed_release;
+    ration->pass.table.plain_alloc = rationed_plain_alloc;
+    ration->pass.table.plain_free = rationed_plain_free;
+    ration->pass.table.async_alloc = rationed_async_alloc;
+    ration->pass.table.async_free = rationed_async_free;
+    ration->pass.table.memory_info = rationed_memory_info;
+    mend_mutex_init(&ration->mutex, MEND_RANK_DRIVER);
+    mend_pointer_map_init(&ration->sizes);
+    mend_pointer_map_init(&ration->plain_sizes);
+    mend_result result =
+        path != NULL ? mend_shared_limit_file_open(path, limit_bytes, &ration->slot) : MEND_OK;
+    ration->others.has_members = path != NULL && result == MEND_OK;
+    return result;
+}
+
+void mend_ration_close(mend_ration *ration)
+{
+    if (ration->others.has_members) {
+        mend_shared_limit_file_close(&ration->slot);
+    }
+    mend_pointer_map_clear(&ration->sizes);
+    mend_pointer_map_clear(&ration->plain_sizes);
+    mend_mutex_destroy(&ration->mutex);
+}
+
+/* ---- hooks ----------------------------------------------------------------------------------- */
+
+mend_result mend_quota_hear(mend_pool *pool, mend_moment moment, const mend_pool_config *config)
+{
+    if (moment == MEND_POOL_OPENS &&
+        (config->min_free_bytes > 0 || config->shared_limit_file != NULL)) {
+        mend_ration *ration = malloc(sizeof(*ration));
+        if (ration == NULL) {
+            return mend_no_host_memory("a pool");
+        }
+        pool->others = &ration->others;
+        return mend_ration_open(ration, config->driver, config->min_free_bytes,
+                                config->shared_limit_file, config->limit_bytes);
+    }
+    if (moment == MEND_POOL_ENDED && pool->others != NULL) {
+        mend_ration *ration = of(pool->others);
+        mend_ration_close(ration);
+        free(ration);
+        pool->others = NULL;
+    }
+    return MEND_OK;
+}
+
+void mend_quota_statistics(const mend_heap *heap, mend_stats *stats)
+{
+    mend_others *others = heap->config.others;
+    stats->shared_limit_file_lost =
+        others != NULL && atomic_load_explicit(&others->is_lost, memory_order_relaxed);
 }

@@ -338,6 +338,8 @@ mend_result mend_observers_hear(mend_pool *pool, mend_moment moment, const mend_
             mend_hold_library();
         }
         return MEND_OK;
+    case MEND_POOL_OPENS:
+        return MEND_OK;
     case MEND_POOL_BEGINS:
         MEND_TRY(config->record != NULL ? mend_recorder_start(pool, config->record, RECORD_BYTES)
                                         : MEND_OK);

@@ -212,7 +212,8 @@ static bool open_hand_over(hand_over *h)
     }
     EXPECT_OK(mend_shared_limit_file_open(shared_path, 8 * MEND_MIB, &h->thief));
     kit_alloc_row(&h->giver, h->blocks, 2, 3 * MEND_MIB, NULL);
-    mend_ration_offer(&h->giver.pool->ration, 0, true, 0); /* the test is its background thread */
+    mend_others *others = h->giver.pool->others;
+    others->offer(others, 0, true, 0); /* the test is its background thread */
     mend_sim_set_call_observer(h->asker.sim, steal, h);
     return !mend_test_has_failed();
 }
@@ -238,15 +239,16 @@ static void *ask_for_4_mib(void *argument)
 /* When the other waits, and not before, a block of the giver becomes idle. */
 static void give_when_asked(hand_over *h, void *block)
 {
-    mend_ration_owed owed = {.newest = h->newest};
+    mend_others *others = h->giver.pool->others;
+    mend_wants owed = {.newest = h->newest};
     while (owed.newest == h->newest && !atomic_load(&h->is_over)) {
-        owed = mend_ration_ask_owed(&h->giver.pool->ration);
+        owed = others->ask(others);
         sched_yield();
     }
     h->newest = owed.newest;
     kit_free(&h->giver, block, NULL);
     collect(&h->giver);
-    mend_ration_offer(&h->giver.pool->ration, 0, true, 0);
+    others->offer(others, 0, true, 0);
 }
 
 #define HAND_OVER_TEST(name)                                                                       \

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "quota/quota.h"
-#include "share/share.h"
 #include "tests/support/kit.h"
 
 /* One that holds 900 of 1000 bytes, and says that it gives back; and one that waits for 300 in
@@ -31,7 +30,8 @@ static bool open_scene(scene *s)
     EXPECT_OK(mend_ration_open(&s->giver, s->w.driver, 0, s->path, 1000));
     EXPECT_OK(mend_ration_open(&s->waiter, s->w.driver, 0, s->path, 1000));
     EXPECT_TRUE(mend_shared_limit_file_claim(&s->giver.slot, 900));
-    mend_ration_offer(&s->giver, 0, true, 0); /* as a background thread does that begins */
+    s->giver.others.offer(&s->giver.others, 0, true,
+                          0); /* as a background thread does that begins */
     return !mend_test_has_failed();
 }
 
@@ -54,7 +54,7 @@ static void close_scene(scene *s)
 static void *wait_for_room(void *argument)
 {
     scene *s = argument;
-    s->has_room = mend_ration_wait(&s->waiter, 300);
+    s->has_room = s->waiter.others.wait(&s->waiter.others, 300);
     atomic_store(&s->is_over, true);
     return NULL;
 }
@@ -65,11 +65,11 @@ KIT_BARE_TEST(share_ration, a_request_waits_for_what_others_give, scene, open_sc
               close_scene(r))
 {
     pthread_t thread;
-    const mend_ration_owed before = mend_ration_ask_owed(&r->giver);
-    mend_ration_owed owed = before;
+    const mend_wants before = r->giver.others.ask(&r->giver.others);
+    mend_wants owed = before;
     ASSERT_INT_EQ(0, pthread_create(&thread, NULL, wait_for_room, r));
     while (owed.newest == before.newest && !atomic_load(&r->is_over)) {
-        owed = mend_ration_ask_owed(&r->giver);
+        owed = r->giver.others.ask(&r->giver.others);
         sched_yield();
     }
     mend_mutex_lock(&r->waiter.mutex);
@@ -85,7 +85,7 @@ KIT_BARE_TEST(share_ration, others_hear_of_all_threads_that_wait, scene, open_sc
 {
     uint64_t newest;
     r->waiter.wanted_bytes = 300;
-    EXPECT_TRUE(mend_ration_wait(&r->waiter, 50));
+    EXPECT_TRUE(r->waiter.others.wait(&r->waiter.others, 50));
     EXPECT_U64_EQ(200, mend_shared_limit_file_wanted_by_others(&r->giver.slot, &newest));
 }
 
