@@ -23,7 +23,7 @@ static const char *distrusted(int file)
                "another";
     }
     return (about.st_mode & (S_IWGRP | S_IWOTH)) != 0
-               ? "its graph pool or others may write it: take that from them (chmod go-w)"
+               ? "its group or others may write it: run chmod go-w on it"
                : NULL;
 }
 
