@@ -35,7 +35,7 @@ static inline uint64_t mend_align_up(uint64_t value, uint64_t alignment)
     return mend_align_down(value + (alignment - 1), alignment);
 }
 
-/* The largest power of two that is not above `value`; `value` is not 0. */
+/* The largest power of two that is not above `value`. `value` is not 0. */
 static inline uint64_t mend_power_of_two_floor(uint64_t value)
 {
     assert(value != 0);

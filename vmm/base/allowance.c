@@ -1,6 +1,6 @@
 /*
  * The system is asked at each call: a program changes its limits while it runs, and opens files.
- * Whether any are left is seen by opening some; how much memory the host has, the files of the
+ * Whether any are left is seen by opening some. How much memory the host has, the files of the
  * system tell.
  */
 #include "base/allowance.h"
@@ -28,7 +28,7 @@ bool mend_may_be_file_size(uint64_t size_bytes)
     return false;
 }
 
-/* As many as a call of the driver may need. */
+/* As many as a driver call may need. */
 enum { SPARE_FILES = 4 };
 
 bool mend_lacks_files(uint64_t *limit)
@@ -68,7 +68,7 @@ static void read_text(const char *path, char text[FILE_BYTES])
     }
 }
 
-/* The number in a file, or the one behind `key`; UINT64_MAX if there is none, as in a limit of
+/* The number in a file, or the one behind `key`. UINT64_MAX if there is none, as in a limit of
  * "max". */
 static uint64_t number_in(const char *path, const char *key)
 {
@@ -84,8 +84,8 @@ static uint64_t number_in(const char *path, const char *key)
     return end != begin ? number : UINT64_MAX;
 }
 
-/* What a group and those above it leave. A container sees its own as the topmost, whatever its
- * path is outside. Cuts `group` down to nothing. */
+/* The rest of a group and of the groups above it. A container sees its own as the topmost, whatever
+ * its path is outside. Cuts `group` down to nothing. */
 static uint64_t left_in_groups(const char *mount, char *group, const char *limit, const char *usage)
 {
     char path[2 * PATH_BYTES];
@@ -103,7 +103,7 @@ static uint64_t left_in_groups(const char *mount, char *group, const char *limit
     return left;
 }
 
-/* A line is "ID:CONTROLLERS:PATH"; in version 2 there is one, without controllers. */
+/* A line is "ID:CONTROLLERS:PATH". In version 2 there is one, without controllers. */
 static uint64_t left_in_line(const char *root, char *line)
 {
     char mount[PATH_BYTES];

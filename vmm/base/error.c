@@ -21,7 +21,7 @@ static mend_result note(mend_result result, const char *call, int status, const 
     vsnprintf(failure->message, sizeof(failure->message), format, arguments);
     mend_words_make_printable(failure->message);
     if (call != NULL && strstr(failure->message, status_name) == NULL) {
-        /* The message alone tells what the driver said, and to which call. */
+        /* Only the message has the driver's code and the call. */
         const bool is_named = *call == '\0' || strstr(failure->message, call) != NULL;
         const size_t length = strlen(failure->message);
         snprintf(failure->message + length, sizeof(failure->message) - length, " (%s%s%s)",

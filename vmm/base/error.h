@@ -27,7 +27,7 @@
 __attribute__((format(printf, 2, 3))) mend_result mend_failure(mend_result result,
                                                                const char *format, ...);
 
-/* The same of malloc, for `what`: MEND_ERROR_OUT_OF_HOST_MEMORY. */
+/* The same for malloc, with `what` in the message: MEND_ERROR_OUT_OF_HOST_MEMORY. */
 mend_result mend_no_host_memory(const char *what);
 
 /* The same for a failed driver call: its name, its code, and the name of the code (both names are
@@ -48,7 +48,7 @@ static inline mend_result mend_publish(mend_result result)
     return result;
 }
 
-/* Note and publish at once; only the calls of mend.h use them. */
+/* Note and publish at once. Only the calls of mend.h use them. */
 #define mend_fail(...)        mend_publish(mend_failure(__VA_ARGS__))
 #define mend_fail_driver(...) mend_publish(mend_driver_failure(__VA_ARGS__))
 

@@ -1,4 +1,4 @@
-/* A doubly linked ring of nodes inside the caller's structures; the head is a node without
+/* A doubly linked ring of nodes inside the caller's structures. The head is a node without
  * content. */
 #ifndef MEND_BASE_LIST_H
 #define MEND_BASE_LIST_H
@@ -49,7 +49,7 @@ static inline void mend_list_remove(mend_list *node)
     mend_list_init(node);
 }
 
-/* Visits all nodes of a ring, each as the structure that it is a member of; no node leaves
+/* Visits all nodes of a ring, each as the structure that it is a member of. No node leaves
  * meanwhile. */
 #define MEND_LIST_EACH(type, item, member, head)                                                   \
     for (type *item = MEND_CONTAINER_OF((head)->next, type, member); &item->member != (head);      \

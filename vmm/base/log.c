@@ -19,7 +19,7 @@ static uint64_t kind_of(const char *words)
     return hash | 1;
 }
 
-/* Whether standard error gets a line: from the level on that was asked for; else, where nothing was
+/* Whether standard error gets a line: from the level on that was asked for. Else, where nothing was
  * asked for, the first of each kind of warning. Kind 0 has no first. */
 static bool is_shown(mend_process_log *log, mend_log_level level, uint64_t kind)
 {
@@ -37,7 +37,7 @@ static bool is_shown(mend_process_log *log, mend_log_level level, uint64_t kind)
     return true;
 }
 
-/* To the sink; without one, to standard error. */
+/* To the sink. Without one, to standard error. */
 static void write_line(mend_log_level level, uint64_t kind, const char *format, va_list arguments)
 {
     assert(mend_mutex_none_is_held_from(MEND_RANK_GROW));
@@ -57,7 +57,7 @@ static void write_line(mend_log_level level, uint64_t kind, const char *format, 
     mend_words_make_printable(line);
     if (sink != NULL) {
         sink(context, level, line);
-    } else { /* one write, so that lines of several threads do not mix; a failed one is ignored */
+    } else { /* one write, so that lines of several threads do not mix. A failed one is ignored */
         static const char once[] =
             " (Told once; MEND_CONF=log_level:warning tells all, log_level:off none.)";
         char text[MEND_MESSAGE_BYTES + sizeof(once) + 8];

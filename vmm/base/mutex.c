@@ -1,6 +1,6 @@
 /*
- * Locks of pthreads. Debug builds count those of each rank that a thread holds, in one number a
- * thread; other builds count nothing.
+ * Locks of pthreads. Debug builds count the locks of each rank that a thread holds, in one number a
+ * thread.
  */
 #include "base/mutex.h"
 

@@ -1,6 +1,6 @@
 /*
  * A lock with a rank. A thread may wait for a lock only while it holds no lock of the same or a
- * higher rank; debug builds assert it. Locks may be released in any order.
+ * higher rank. Debug builds assert it. Locks may be released in any order.
  */
 #ifndef MEND_BASE_MUTEX_H
 #define MEND_BASE_MUTEX_H
@@ -11,10 +11,10 @@
 /* From the outermost lock to the innermost. */
 typedef enum mend_lock_rank {
     MEND_RANK_PROCESS = 1, /* the list of pools, the loaded driver */
-    MEND_RANK_GROW = 2,    /* one pool's right to make room; held during slow driver calls */
-    MEND_RANK_POOL = 3,    /* one pool's heap and statistics; released during slow driver calls */
+    MEND_RANK_GROW = 2,    /* one pool's right to change mappings. Held during slow driver calls */
+    MEND_RANK_POOL = 3,    /* one pool's heap and statistics. Released during slow driver calls */
     MEND_RANK_DRIVER = 4,  /* decorators and the simulated device */
-    MEND_RANK_SHARE = 5,   /* what the process exports; its begun graph pools */
+    MEND_RANK_SHARE = 5,   /* exports of the process, and its begun graph pools */
     MEND_RANK_LOG = 6
 } mend_lock_rank;
 
@@ -37,7 +37,7 @@ void mend_mutex_unlock(mend_mutex *mutex);
  * like any other. */
 bool mend_mutex_try_lock(mend_mutex *mutex);
 
-/* For assertions: whether the calling thread holds a lock of this one's rank; whether it holds none
+/* For assertions: whether the calling thread holds a lock of this one's rank. Whether it holds none
  * of a rank or of a higher one. A lock that was never initialized, as in a heap that a test lays
  * out by hand, counts as held. */
 #ifndef NDEBUG

@@ -76,7 +76,7 @@ void mend_pointer_map_insert(mend_pointer_map *map, uint64_t key, void *value)
     place(map, key, value);
 }
 
-/* The index of the entry of `key`; capacity if there is none. */
+/* The index of the entry of `key`. Capacity if there is none. */
 static size_t index_of(const mend_pointer_map *map, uint64_t key)
 {
     if (map->capacity == 0 || key == 0) {

@@ -22,7 +22,7 @@ typedef struct mend_pointer_map {
 void mend_pointer_map_init(mend_pointer_map *map);
 void mend_pointer_map_clear(mend_pointer_map *map);
 
-/* Makes room for one more key. False if malloc fails: nothing changed. */
+/* Reserves an entry for one more key. False if malloc fails: nothing changed. */
 bool mend_pointer_map_grow(mend_pointer_map *map);
 static inline bool mend_pointer_map_reserve(mend_pointer_map *map)
 {
@@ -30,11 +30,12 @@ static inline bool mend_pointer_map_reserve(mend_pointer_map *map)
            mend_pointer_map_grow(map);
 }
 
-/* The same, but the room stays until mend_pointer_map_end_promise, whatever others insert. */
+/* The same, but the entry stays reserved until mend_pointer_map_end_promise, whatever others
+ * insert. */
 bool mend_pointer_map_promise(mend_pointer_map *map);
 void mend_pointer_map_end_promise(mend_pointer_map *map);
 
-/* `key` is not 0 and not in the map; the caller reserved room for it. */
+/* `key` is not 0 and not in the map, and the caller reserved its entry. */
 void mend_pointer_map_insert(mend_pointer_map *map, uint64_t key, void *value);
 
 /* The index where the search for a key begins. Addresses are multiples of 512: a multiplicative

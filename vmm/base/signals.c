@@ -52,7 +52,7 @@ static bool unhook(mend_process_signal *process)
     return is_on_top() && sigaction(SIGUSR2, process->over, NULL) == 0;
 }
 
-/* Handlers that began before this are done with what they look at. */
+/* Handlers that began before this have finished. */
 static void await_handlers(mend_process_signal *process)
 {
     while (atomic_load(&process->handling) != 0) {

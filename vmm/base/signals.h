@@ -10,11 +10,10 @@
 #include <stdint.h>
 
 /*
- * From now on SIGUSR2 writes to `bell`, an eventfd that does not block, and then does what the
- * program's own handler does; where that was to end the process or nothing, no more. A child of
- * fork has the handler that the program had. The caller holds no lock, and the code stays loaded.
- * False: MEND_BELLS bells are there, or another handler has come above Mend's, which may or may not
- * call it.
+ * From now on SIGUSR2 writes to `bell`, an eventfd that does not block, and then calls the
+ * program's own handler, if there is one. A child of fork has the handler that the program had. The
+ * caller holds no lock, and the code stays loaded. False: MEND_BELLS bells are there, or another
+ * handler has come above Mend's, which may or may not call it.
  */
 bool mend_signals_hear(int bell);
 
@@ -22,14 +21,14 @@ bool mend_signals_hear(int bell);
  * handler back, unless it has set another meanwhile. */
 void mend_signals_miss(int bell);
 
-/* How often the signal has come while there was a bell; a bell is written behind it. */
+/* How often the signal has come while there was a bell. A bell is written behind it. */
 unsigned mend_signals_count(void);
 
 /*
- * Starts a thread that takes no signals: those are for the program's own. `name`, at most 15
- * characters, is what debuggers and `top -H` show. The thread runs when this returns: a fork right
- * behind it does not meet the C library, or a sanitizer, amid its start, whose locks a child would
- * wait for for ever.
+ * Starts a thread that takes no signals, which are for the program's threads. Debuggers and `top
+ * -H` show `name`, at most 15 characters. The thread runs when this returns. So a fork right after
+ * it does not find the C library, or a sanitizer, in the middle of a start, whose locks a child
+ * would wait for for ever.
  */
 bool mend_signals_start_thread(pthread_t *thread, const char *name, void *(*run)(void *),
                                void *context);

@@ -1,6 +1,6 @@
 /*
- * Objects lie in host allocations that grow with the slab, on cache lines of their own where
- * they are large; the free ones form a list through their first bytes.
+ * Objects lie in host allocations that grow with the slab, on cache lines of their own where they
+ * are large. The free ones form a list through their first bytes.
  */
 #include "base/slab.h"
 
@@ -11,7 +11,7 @@
 
 #include "base/align.h"
 
-/* A slab grows by a part of what it has, so that many objects lie on few large pages. */
+/* A slab grows by a part of its size, so that many objects lie on few large pages. */
 enum {
     FEWEST_IN_BLOCK = 64,
     PARTS_OF_GROWTH = 8,

@@ -1,6 +1,6 @@
 /*
  * Objects of one size, kept for reuse. An operation reserves all objects that it may need before it
- * changes anything (mend_slab_reserve); from then on taking one cannot fail. An operation that lets
+ * changes anything (mend_slab_reserve). From then on taking one cannot fail. An operation that lets
  * other threads take objects in between has its own objects promised.
  */
 #ifndef MEND_BASE_SLAB_H
@@ -13,7 +13,7 @@
 
 typedef struct mend_slab {
     size_t object_bytes;
-    void *free_list;       /* given back: linked through the first word of each */
+    void *free_list;       /* freed: linked through the first word of each */
     char *fresh;           /* never taken yet: side by side, in the newest host allocation */
     size_t fresh_count;    /* number of these */
     void *blocks;          /* host allocations, linked through their first word */
@@ -49,8 +49,7 @@ static inline void mend_slab_end_promise(mend_slab *slab, size_t count)
     slab->promised_count -= count;
 }
 
-/* Returns an object that the caller reserved before: as it is, for who writes all of it; or
- * zeroed. */
+/* Returns an object that the caller reserved before: uninitialized, or zeroed. */
 static inline void *mend_slab_take_as_it_is(mend_slab *slab)
 {
     assert(slab->free_count > 0);
@@ -74,9 +73,9 @@ void mend_slab_give(mend_slab *slab, void *object);
 /* Frees all host memory, objects in use included. */
 void mend_slab_clear(mend_slab *slab);
 
-/* Asks the system for large pages in [start, start + bytes), as far as whole ones lie in it: a call
- * that looks at a few random places of a large table waits for the processor's tables of pages less
- * often. A wish: nothing else changes. Best before the memory is used. */
+/* Asks the system for large pages in [start, start + bytes), as far as whole ones lie in it. Random
+ * accesses to a large table then miss the processor's page tables less often. A wish: nothing else
+ * changes. Best before the memory is used. */
 void mend_pages_prefer_large(void *start, size_t bytes);
 
 #endif

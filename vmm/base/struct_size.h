@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Whether some version of the struct, a later one included, has this size. `least_bytes`: the end
- * of its last member that is larger than a pointer, or else the size of struct_size. */
+/* Whether some version of the struct, a later one included, has this size. `least_bytes` is the end
+ * of its last member larger than a pointer, or else the size of struct_size. */
 static inline bool mend_struct_size_is_whole(size_t struct_size, size_t least_bytes)
 {
     return struct_size >= least_bytes && struct_size % sizeof(size_t) == 0;
@@ -21,7 +21,7 @@ static inline bool mend_struct_size_is_whole(size_t struct_size, size_t least_by
 #define MEND_STRUCT_IS_WHOLE(pointer)                                                              \
     mend_struct_size_is_whole((pointer)->struct_size, sizeof((pointer)->struct_size))
 
-/* Copies what a caller gave, whose version may be older: members that it does not know stay. False:
+/* Copies a caller's struct, whose version may be older: members that it does not know stay. False:
  * its size is wrong, or it is newer than the library. Both begin with struct_size. */
 static inline bool mend_struct_read(void *to, const void *given, size_t to_bytes)
 {
@@ -35,7 +35,7 @@ static inline bool mend_struct_read(void *to, const void *given, size_t to_bytes
     return true;
 }
 
-/* Fills what a caller gave as far as both know it; its struct_size, which is whole, stays. */
+/* Fills a caller's struct as far as both know it. Its struct_size stays. */
 static inline void mend_struct_write(void *given, const void *from, size_t from_bytes)
 {
     size_t given_bytes;
@@ -44,8 +44,8 @@ static inline void mend_struct_write(void *given, const void *from, size_t from_
     memcpy(given, &given_bytes, sizeof(given_bytes));
 }
 
-/* Copies element `at` of an array whose elements have `from_bytes`: 0 in members that it lacks. Or
- * to element `at` of an array whose elements have `to_bytes`. */
+/* Copies element `at` of an array whose elements have `from_bytes`: 0 in missing members. Or to
+ * element `at` of an array whose elements have `to_bytes`. */
 static inline void mend_element_read(void *to, size_t to_bytes, const void *array,
                                      size_t from_bytes, size_t at)
 {

@@ -37,10 +37,10 @@ static inline void mend_tree_set(mend_tree_node *node, const mend_tree_node *par
     node->parent_and_balance = (uintptr_t)parent | (uintptr_t)(balance + 1);
 }
 
-/* Negative if a comes before b, positive if after; never 0 for two nodes of one tree. */
+/* Negative if a comes before b, positive if after. Never 0 for two nodes of one tree. */
 typedef int (*mend_tree_compare)(const mend_tree_node *a, const mend_tree_node *b);
 
-/* Defines the order by a number of the structure; and by a second one where the first is the
+/* Defines the order by a number of the structure, and by a second one where the first is the
  * same. */
 #define MEND_TREE_ORDER(name, type, member, number)                                                \
     static int name(const mend_tree_node *a, const mend_tree_node *b)                              \
@@ -79,7 +79,7 @@ mend_tree_node *mend_tree_last(const mend_tree *tree);
 mend_tree_node *mend_tree_next(const mend_tree_node *node);
 mend_tree_node *mend_tree_previous(const mend_tree_node *node);
 
-/* Visits all nodes of a tree in order, each as the structure that it is a member of; no node leaves
+/* Visits all nodes of a tree in order, each as the structure that it is a member of. No node leaves
  * the tree meanwhile. */
 #define MEND_TREE_EACH(type, item, member, tree)                                                   \
     for (type *item = MEND_CONTAINER_OR_NULL(mend_tree_first(tree), type, member); item != NULL;   \
@@ -93,9 +93,9 @@ mend_tree_node *mend_tree_at_or_after(const mend_tree *tree, const mend_tree_nod
 mend_tree_node *mend_tree_at_or_before(const mend_tree *tree, const mend_tree_node *key);
 
 /*
- * The same with a key of any type, for the trees that every call searches: the first node that is
- * not before the key, and the last node that is not behind it. The test is passed by name, so that
- * the compiler inlines it into the loop.
+ * The same with a key of any type, for trees that every call searches: the first node not before
+ * the key, and the last node not behind it. The test is a macro argument, so that the compiler
+ * inlines it into the loop.
  */
 typedef bool (*mend_tree_test)(const mend_tree_node *node, const void *key);
 
@@ -124,8 +124,8 @@ static inline mend_tree_node *mend_tree_last_to(const mend_tree *tree, const voi
 }
 
 /*
- * The same of a tree that is its root alone, for trees so many that their roots lie side by side:
- * links a node in at the place where a search for it ended, or unlinks one.
+ * The same for a bare root, for many trees with roots side by side: links a node in at the place
+ * where a search for it ended, or unlinks one.
  */
 void mend_tree_attach(mend_tree_node **root, mend_tree_node *node, mend_tree_node *parent,
                       int side);

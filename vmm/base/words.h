@@ -10,18 +10,18 @@ typedef struct mend_amount {
     char text[MEND_AMOUNT_BYTES];
 } mend_amount;
 
-/* Uses the largest unit up to TiB that is not above the amount, with two decimal digits; bytes have
+/* Uses the largest unit up to TiB that is not above the amount, with two decimal digits. Bytes have
  * none. The first function rounds down. The second rounds up, so that a limit set to the amount
  * shown is not below the exact one. */
 mend_amount mend_words_amount(uint64_t bytes);
 mend_amount mend_words_amount_above(uint64_t bytes);
 
-/* The bytes of the character of UTF-8 that the text begins with; 0: it ends, or begins with none.
+/* The bytes of the character of UTF-8 that the text begins with. 0: it ends, or begins with none.
  */
 size_t mend_words_character(const char *text);
 
-/* Adds a part to a list, ", " between: as many whole characters of it as there is room for. Returns
- * their bytes. */
+/* Adds a part to a list, ", " between: as many whole characters of it as fit. Returns their
+ * bytes. */
 size_t mend_words_join(char *text, size_t text_bytes, const char *part);
 
 /* Parts of texts come from files and from the environment: control characters become '?', so that a

@@ -1,8 +1,8 @@
 /*
  * The runs of a zone by growth and by address (layout/sizes.h has those by size). And from an
- * address to the span that contains it. The pointer map has the starts of blocks. Any other
- * address is found from its neighbourhood: the number of steps depends on the spans of one chunk
- * and on the chunks that one block covers, never on the number of blocks in the pool.
+ * address to the span that contains it. The pointer map has the starts of blocks. Any other address
+ * is found from its neighborhood. The number of steps depends on the spans of one chunk and on the
+ * chunks of one block, never on the number of blocks in the pool.
  */
 #include "layout/layout.h"
 
@@ -76,9 +76,9 @@ static bool are_neighbours(const mend_chunk *left, const mend_chunk *right)
            left->address + left->size_bytes == right->address;
 }
 
-/* A span before an address that lies in the chunk and in no run: the nearest one that an index
- * finds from the start of this chunk or of one before it. NULL if everything from the segment's
- * start to there is claimed. */
+/* A span before an address in the chunk and in no run: the nearest one that an index finds from the
+ * start of this chunk or of one before it. NULL if everything from the segment's start to there is
+ * claimed. */
 static mend_span *anchor_before(const mend_heap *heap, const mend_chunk *chunk)
 {
     assert(chunk->address != 0);
@@ -151,7 +151,7 @@ static mend_span *find_beside_runs(const mend_heap *heap, const mend_chunk *chun
     return span != NULL ? span : walk_back(end_of_segment(heap, chunk), address);
 }
 
-/* The block that is passed through and contains the address; NULL: none. */
+/* The block that is passed through and contains the address. NULL: none. */
 static mend_span *passed_at(const mend_heap *heap, uint64_t address)
 {
     const mend_span key = {.address = address, .size_bytes = 1}; /* the tree is by ends */
@@ -220,7 +220,7 @@ static bool is_at_work(const mend_chunk *chunk)
     return chunk->is_frozen && !mend_chunk_sleeps(chunk);
 }
 
-/* The first chunk below the span for which `is_so` is true; NULL if there is none. */
+/* The first chunk below the span for which `is_so` is true. NULL if there is none. */
 static const mend_chunk *find_under(const mend_heap *heap, const mend_span *span,
                                     bool (*is_so)(const mend_chunk *))
 {
@@ -258,7 +258,7 @@ size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span)
     return count;
 }
 
-/* What sleeps has no memory, so nothing outside of the pool may begin to rely on it. */
+/* A sleeping block has no memory, so no user outside of the pool may begin to rely on it. */
 mend_result mend_heap_find_asleep(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
                                   const char *what)
 {

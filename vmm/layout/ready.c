@@ -2,11 +2,11 @@
 #include "base/error.h"
 #include "layout/layout.h"
 
-/* Of the waits of what is cut out of a run: two at the edges, and the waits of the whole, twice. */
+/* Of the waits of a piece cut out of a run: two at the edges, and the waits of the whole, twice. */
 enum { COPIES_OF_WAITS = 4 };
 
-/* Spans that are tidied at an end of a run, where most questions are about: the middle is tidied by
- * who walks there. */
+/* Spans that are tidied at an end of a run, for most queries. Walks through the middle tidy the
+ * rest. */
 enum { TIDIED_AT_ENDS = 64 };
 
 /* The span of the run with this address. One search looks at many places of a run, so it goes on

@@ -1,7 +1,7 @@
 /*
- * Runs, and those of a zone by (size, address): an ordered set that every search begins in. It is
- * cut into classes of size, a tree for each: a call walks a small tree, mostly of one run, instead
- * of one that holds all runs, and finds the next class with a run by its bit.
+ * Runs, and the runs of a zone by (size, address): an ordered set in which every search begins. It
+ * has classes of size, a tree for each. A call walks a small tree, mostly of one run, and finds the
+ * next class with a run by its bit.
  */
 #ifndef MEND_LAYOUT_SIZES_H
 #define MEND_LAYOUT_SIZES_H
@@ -27,7 +27,7 @@ typedef struct mend_run {
     struct mend_span *last;
 
     mend_tree_node by_address;
-    mend_tree_node by_growth; /* by (size, address); only if unmapped addresses follow */
+    mend_tree_node by_growth; /* by (size, address). Only if unmapped addresses follow */
     bool extensible;
 } mend_run;
 static_assert(sizeof(void *) != 8 || offsetof(mend_run, by_address) <= MEND_CACHE_LINE_BYTES,
@@ -48,11 +48,11 @@ typedef struct mend_sizes {
     mend_tree_node *roots[MEND_SIZE_CLASSES]; /* of the trees of the classes */
 } mend_sizes;
 
-/* The run is in no index of sizes, or in this one; its size does not change while it is. */
+/* The run is in no index of sizes, or in this one. Its size does not change while it is. */
 void mend_sizes_insert(mend_sizes *sizes, mend_run *run);
 void mend_sizes_remove(mend_sizes *sizes, mend_run *run);
 
-/* The first run not smaller than `size_bytes`, the next one in order, the last of all; or NULL. */
+/* The first run not smaller than `size_bytes`, the next one in order, the last of all, or NULL. */
 mend_run *mend_sizes_at_least(const mend_sizes *sizes, uint64_t size_bytes);
 mend_run *mend_sizes_next(const mend_sizes *sizes, const mend_run *run);
 mend_run *mend_sizes_last(const mend_sizes *sizes);

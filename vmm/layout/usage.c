@@ -1,18 +1,18 @@
 /*
- * What the process uses of the device: sums whose parts change at different times, with the peak of
+ * The process's use of the device: sums whose parts change at different times, with the peak of
  * each sum.
  *
- * A row is a counter of live blocks, and what there is beside it: what is used outside of the pool,
- * what sleeps or is on the host (below 0), freed blocks that another stream still uses. Counters
- * change with every call, and raise their own peaks; what is beside them changes seldom. While that
- * stays as it is, the peak of a sum is the counter's peak and what is beside it. Before it changes,
- * the peaks are put aside, and those of the counters begin again.
+ * A row is a counter of live blocks and an addend: use outside of the pool, sleeping or host memory
+ * (below 0), freed blocks that another stream still uses. Counters change with every call, and
+ * raise their own peaks. Addends change seldom. While an addend stays, the peak of a sum is the
+ * counter's peak and the addend. Before it changes, the peaks are put aside, and the counters'
+ * begin again.
  */
 #include "layout/layout.h"
 
 #include <string.h>
 
-/* The counter of a row; MEND_USE_COUNTERS: none, the row is what the pool holds. */
+/* The counter of a row. MEND_USE_COUNTERS: none, the row is reserved memory. */
 static int counter_of(int row)
 {
     static const int of[MEND_USAGE_ROWS] = {
@@ -51,7 +51,7 @@ static counter counter_in(mend_heap *heap, int number, int part)
                   : (counter){of->requested_bytes, &of->peak_requested_bytes};
 }
 
-/* What the pool holds, of a row without a counter. */
+/* The reserved memory, of a row without a counter. */
 static uint64_t held(const mend_heap *heap, int row, int part)
 {
     const uint64_t small_bytes = mend_heap_reserved_in(heap, MEND_ZONE_SMALL);
@@ -64,7 +64,7 @@ static uint64_t held(const mend_heap *heap, int row, int part)
                                       : all_bytes - small_bytes;
 }
 
-/* Bytes of live blocks that sleep or are on the host; `with_pages`: and of pages. */
+/* Bytes of live blocks that sleep or are on the host. `with_pages`: and of pages. */
 static uint64_t away_bytes(const mend_heap *heap, int part, bool with_pages)
 {
     const uint64_t *in = heap->chunks.away_live_in;
@@ -73,8 +73,8 @@ static uint64_t away_bytes(const mend_heap *heap, int part, bool with_pages)
            (part != MEND_USAGE_SMALL ? of_large : 0);
 }
 
-/* What a row has beside its counter; may be negative. Pages of ranges, and blocks that are passed
- * through, are in the counter of all, and belong to the large part. */
+/* The addend of a row, which may be negative. Pages of ranges, and blocks that are passed through,
+ * are in the counter of all, and belong to the large part. */
 static uint64_t beside(const mend_heap *heap, int row, int part)
 {
     const mend_usage_state *usage = &heap->usage;
@@ -94,7 +94,7 @@ static uint64_t beside(const mend_heap *heap, int row, int part)
         return outside + page_bytes - away_bytes(heap, part, true);
     case MEND_USAGE_ACTIVE_BYTES:
         return outside + page_bytes - away_bytes(heap, part, true) + usage->pending_bytes[part];
-    case MEND_USAGE_REQUESTED_BYTES: /* what sleeps is known in rounded sizes */
+    case MEND_USAGE_REQUESTED_BYTES: /* sleeping memory is known in rounded sizes */
         return outside + passed->requested_bytes - away_bytes(heap, part, false);
     default:
         return outside;
@@ -150,7 +150,7 @@ void mend_usage_reset_peaks(mend_heap *heap)
 {
     mend_usage_state *usage = &heap->usage;
     mend_usage_note(heap);
-    put_aside(heap); /* the counters' peaks are what they count now */
+    put_aside(heap); /* the counters' peaks are their present values */
     memset(usage->peak, 0, sizeof(usage->peak));
     memset(usage->counter_peak, 0, sizeof(usage->counter_peak));
     mend_usage_note(heap);
@@ -196,8 +196,8 @@ static void count_pending(mend_heap *heap, const mend_span *span, uint64_t one)
     usage->pending_bytes[part] += one * span->size_bytes;
 }
 
-/* Whether the stream that freed it may not use it yet. What graphs may use is kept for them, and
- * waits for nobody. */
+/* Whether the stream that freed it may not use it yet. Memory of graphs is reserved for them, and
+ * waits for no other stream. */
 static bool waits_for_another(const mend_heap *heap, const mend_span *span)
 {
     const mend_streams *streams = &heap->streams;
@@ -230,7 +230,7 @@ bool mend_usage_look(mend_heap *heap, mend_span *span)
 
 void mend_usage_begin_pending(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
-    enum { LOOKS = 2 }; /* at those that were freed first: so the list does not grow for ever */
+    enum { LOOKS = 2 }; /* at the first freed ones, so that the list does not grow for ever */
     mend_list *list = &heap->usage.pending;
     assert(!span->live && !mend_span_is_pending(span));
     for (int i = 0; i < LOOKS && !mend_list_is_empty(list); i++) {

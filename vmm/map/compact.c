@@ -13,7 +13,7 @@ typedef struct compaction {
     mend_compact_size size;
 } compaction;
 
-/* Includes the room that requests leave free, which is kept for this. */
+/* Includes the reserve that requests leave free for this. */
 static uint64_t room_under_limit(const mend_heap *heap)
 {
     const uint64_t limit = mend_budget_limit(heap);
@@ -70,7 +70,7 @@ static mend_result measure(compaction *s)
     return MEND_OK;
 }
 
-/* Gives back empty chunks if the clusters could not be created otherwise. */
+/* Releases empty chunks if the clusters could not be created otherwise. */
 static mend_result plan(compaction *s)
 {
     mend_heap *heap = s->heap;

@@ -1,6 +1,6 @@
 /*
- * Freezing a chunk: no thread takes memory in it any more, and what is freed in it becomes claimed;
- * and the end of that. The caller holds both locks.
+ * Freezing and thawing a chunk: no thread takes memory in a frozen one, and memory freed in it
+ * becomes claimed. The caller holds both locks.
  *
  * If the driver refuses a mapping or access after the old mapping is gone, the new chunk has the
  * bytes and stays frozen at its address. Its blocks are live but cannot be used until a later call

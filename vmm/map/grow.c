@@ -1,20 +1,20 @@
 /*
  * Carries out a plan: the one transaction in which chunks are created, moved and mapped. All steps
- * that can fail come first (perform); after a failure they are undone, and the heap is as before.
+ * that can fail come first (perform). After a failure they are undone, and the heap is as before.
  */
 #include "map/map.h"
 
 #include <stdlib.h>
 
-/* What the transaction has done so far, to be undone if a later step fails. */
+/* The steps done so far, to be undone if a later one fails. */
 typedef struct transaction {
     mend_heap *heap;
     const mend_plan *plan;
     mend_layout_promise nodes; /* of the layout, promised until the end */
-    mend_span *base; /* the claimed part of the run, as one span; NULL: none, or not claimed yet */
+    mend_span *base; /* the claimed part of the run, as one span. NULL: none, or not claimed yet */
     int zone;
     mend_space *space;   /* the addresses that it uses */
-    mend_cluster *parts; /* what is mapped, in order: claimed chunks, created ones */
+    mend_cluster *parts; /* the mapped chunks, in order: claimed ones, created ones */
     size_t count;
     size_t mapped; /* of these, so far */
     size_t reservations_before;
@@ -122,8 +122,8 @@ static mend_result create_chunks(transaction *t)
     return MEND_OK;
 }
 
-/* The end of the zone's last segment, if there is room behind it: small chunks are mapped one after
- * the other. */
+/* The end of the zone's last segment, if there is space behind it: small chunks are mapped one
+ * after the other. */
 static bool find_tail(const transaction *t, uint64_t *address)
 {
     mend_tree_node *last = mend_tree_last(&t->heap->zones[t->zone].segment_ends);
@@ -189,8 +189,8 @@ static mend_result map_chunks(transaction *t)
                               mend_step_map_parts(t->heap, t->parts, t->count, &t->mapped, &calls));
 }
 
-/* Undoes every step. What the driver does not take back stays usable: a chunk as free memory, a
- * mapping as a retired one, together with the chunk that it maps. */
+/* Undoes every step. Memory that the driver refuses to release stays usable: a chunk as free
+ * memory, a mapping as a retired one, with its chunk. */
 static void undo(transaction *t)
 {
     mend_heap *heap = t->heap;
@@ -240,14 +240,14 @@ static void commit(transaction *t)
 }
 
 /*
- * The steps, none of which needs host memory that is not promised, and what holds after each:
- *  - waits: the stream waits for the last use of all that it takes. These stay queued;
- *  - claim: no other thread finds what the plan takes. Old mappings are as they were;
- *  - creation: there are as many chunks as the plan lacks, mapped nowhere;
- *  - address: one is chosen, and still in a gap: no other thread takes addresses meanwhile;
- *  - mappings: all chunks can be used there, and those that move at their old addresses, too.
- * Then commit() takes the addresses and attaches the chunks. After a failure undo() goes back: what
- * is mapped is unmapped, what was created released, and what was claimed is in its run again.
+ * The steps, which need only promised host memory, and the state after each:
+ *  - waits: the stream waits for the last use of all that it takes. These stay queued.
+ *  - claim: no other thread finds the chunks of the plan. Old mappings are as they were.
+ *  - creation: the missing chunks exist, mapped nowhere.
+ *  - address: one is chosen, and still in a gap: no other thread takes addresses meanwhile.
+ *  - mappings: all chunks can be used there, and moving ones at their old addresses, too.
+ * Then commit() takes the addresses and attaches the chunks. After a failure undo() unmaps mapped
+ * chunks, releases created ones, and returns claimed ones to their run.
  */
 static mend_result perform(transaction *t, const mend_request *request)
 {

@@ -1,8 +1,8 @@
 /*
  * Retired mappings: the old address of a moved chunk, still mapped because work in flight may use
- * it. It is unmapped, in batches of neighbours, when that work has passed its fences; only then can
- * its addresses be used again. Chunks that go back to the driver retire too, and so do mappings of
- * other processes' chunks. They are what most of the list of what is owed is (memory/owed.h).
+ * it. It is unmapped, in batches of neighbours, when that work has passed its fences. Only then can
+ * its addresses be used again. Chunks that are released retire too, and so do mappings of other
+ * processes' chunks. They are most of the list of deferred work (memory/owed.h).
  */
 #include "map/map.h"
 
@@ -71,8 +71,8 @@ static void forget(mend_heap *heap, mend_retired *unmapped)
     mend_slab_give(&heap->retire.nodes, unmapped);
 }
 
-/* Unmaps the neighbours from `first` up to `end` (not included) with one call. What the driver
- * refuses stays. */
+/* Unmaps the neighbours from `first` up to `end` (not included) with one call. Refused mappings
+ * stay. */
 static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired *end,
                         uint64_t size_bytes)
 {
@@ -112,7 +112,7 @@ static bool may_unmap(mend_heap *heap, uint32_t asking)
     return !is_captured;
 }
 
-/* The first idle mapping from `at` on; NULL: none. */
+/* The first idle mapping from `at` on. NULL: none. */
 static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
 {
     mend_wait_env env = mend_heap_wait_env(heap);
@@ -125,7 +125,7 @@ static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
 void mend_retire_unmap_idle(mend_heap *heap, uint32_t asking)
 {
     mend_wait_env env = mend_heap_wait_env(heap);
-    mend_result closed = MEND_OK; /* records events for open epochs; else a later flush tries */
+    mend_result closed = MEND_OK; /* records events for open epochs. Else a later flush tries */
     for (mend_retired *each = mend_retire_first(heap); each != NULL && closed == MEND_OK;
          each = mend_retire_next(each)) {
         closed = mend_waits_close(env, &each->waits);

@@ -1,8 +1,8 @@
 /*
- * Settlements: what is owed (memory/owed.h) is done here; retired mappings also by
- * whoever needs room (map/retire.c). A call that reaches the driver begins with one (mend_enter);
- * what became possible meanwhile, after a wait or a free, is done by another. What cannot be done
- * stays, and the next settlement tries again.
+ * Settlements: deferred work (memory/owed.h) is done here, retired mappings also by each search for
+ * memory (map/retire.c). A call that reaches the driver begins with one (mend_enter). Work that
+ * became possible meanwhile, after a wait or a free, is done by another. Refused work stays for the
+ * next settlement.
  */
 #include "map/map.h"
 
@@ -52,7 +52,7 @@ static mend_result settle(mend_heap *heap, mend_owed_kind first, mend_owed_kind 
             continue;
         }
         for (mend_owed *owed; (owed = mend_owed_from(&heap->chunks.owing, kind, at)) != NULL;) {
-            at = owed->at + 1; /* what is noted meanwhile comes behind */
+            at = owed->at + 1; /* later notes come behind */
             mend_result one = settle_one(heap, owed, asking);
             result = result == MEND_OK ? one : result;
         }

@@ -1,17 +1,17 @@
 /*
- * The steps of all transactions (grow.c, exchange.c; sleep and wake): memory is claimed or created,
- * made usable at addresses, and on the way back unmapped, released, and where it was. And how much
- * of the limit the device can give: a limit may be the complete device, which no pool can get,
- * because contexts, other pools and other programs hold a part, and that part changes. A pool that
- * learnt it from the first refusal would have filled the device with large chunks, partly used.
+ * The steps of all transactions (grow.c, exchange.c, sleep and wake): memory is claimed or created,
+ * and made usable at addresses. An undo unmaps, releases and restores it. And the part of the limit
+ * that the device has: a limit may be the complete device, but contexts, other pools and other
+ * programs hold a part, which changes. A pool that learnt it from the first refusal would have
+ * filled the device with large chunks, partly used.
  */
 #include "map/map.h"
 
 #include "plan/constants.h"
 #include "share/share.h"
 
-/* How many times a call is repeated after NOT_READY, a lack of memory that some drivers overcome by
- * themselves: after longer and longer pauses, without the lock. */
+/* How many times a call is repeated after NOT_READY, because some drivers find memory later: after
+ * longer and longer pauses, without the lock. */
 enum { NOT_READY_TRIES = 4 };
 #define FIRST_PAUSE_NS UINT64_C(1000000)
 
@@ -57,7 +57,7 @@ mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_byt
                               heap->allowed.count);
 }
 
-/* The end of the parts that lie side by side from `first` on; *size_bytes: of all of them. */
+/* The end of the parts that lie side by side from `first` on. *size_bytes: of all of them. */
 static size_t end_of_stretch(const mend_cluster parts[], size_t first, size_t count,
                              uint64_t *size_bytes)
 {
@@ -274,9 +274,9 @@ bool mend_attainable_has_grown(mend_heap *heap)
 
 /*
  * Peer devices: the other devices that may access a pool's memory. cudaDeviceEnablePeerAccess does
- * not affect mapped memory: each mapping names the devices that may access it, and work of any
- * other device loses its context. So a pool names its own device and, once the process has a pool
- * on another device that can reach the memory, that device too.
+ * not affect mapped memory. Each mapping names its devices, and work of any other device loses its
+ * context. So a pool names its own device and, once the process has a pool on another device that
+ * can reach the memory, that device too.
  */
 
 static bool includes(const mend_heap *heap, int device)
@@ -327,8 +327,8 @@ static mend_result allow(mend_heap *heap, uint64_t address, uint64_t size_bytes,
         heap, MEND_ANSWER(set_access, mend_step_allow_to(heap, address, size_bytes, &device, 1)));
 }
 
-/* The caller holds `grow`, so nothing is mapped or unmapped meanwhile. A chunk that lacks its
- * mapping or access, or sleeps, gets access for all devices when it is restored. */
+/* The caller holds `grow`, so nothing is mapped or unmapped meanwhile. An unmapped, inaccessible or
+ * sleeping chunk gets access for all devices when it is restored. */
 static mend_result allow_all(mend_heap *heap, int device)
 {
     for (const mend_chunk *at = mend_chunk_from(&heap->chunks, 0); at != NULL;) {

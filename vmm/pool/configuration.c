@@ -55,7 +55,7 @@ static const char all_keys[] = MEND_CONFIGURATION(X);
 static const char bytes_taken[] = BYTES_TAKEN;
 static const char limit_taken[] = "1% to 100% of the device's memory (90%), or " BYTES_TAKEN;
 
-/* What a kind takes, in words; and of kinds that are numbers, what their fields may be. Only a list
+/* The values of a kind, in words, and for kinds of numbers the range of their fields. Only a list
  * of observers has a comma in it. */
 static const struct {
     const char *takes;
@@ -90,7 +90,7 @@ typedef struct slice {
     size_t length;
 } slice;
 
-/* The arguments for %.*s, cut to what a message has room for. */
+/* The arguments for %.*s, cut to fit a message. */
 #define SHOWN(part) (int)mend_min_u64((part).length, 60), (part).text
 
 static bool is(slice part, const char *word)
@@ -103,7 +103,7 @@ static slice behind(slice part, size_t length)
     return (slice){part.text + length, part.length - length};
 }
 
-/* Reads the number at the start of a part. Returns its count of digits; 0: no number, or above
+/* Reads the number at the start of a part. Returns its count of digits. 0: no number, or above
  * `largest`. */
 static size_t read_number(slice part, uint64_t largest, uint64_t *number)
 {
@@ -121,7 +121,7 @@ static size_t read_number(slice part, uint64_t largest, uint64_t *number)
 }
 
 /* Reads ".75" at the start of a part: its length, and its share of `unit_bytes`, rounded up. Both
- * are 0 if the part does not start with a point; false if the fraction is wrong. */
+ * are 0 if the part does not start with a point. False if the fraction is wrong. */
 static bool read_fraction(slice part, uint64_t unit_bytes, uint64_t *bytes, size_t *length)
 {
     *bytes = 0;
@@ -299,7 +299,7 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
     return false;
 }
 
-/* What the program has set stays, whether bytes or percent. */
+/* The program's value stays, whether bytes or percent. */
 static void set_limit(int64_t value, mend_pool_config *config)
 {
     assert(value >= -LARGEST_PERCENT);
@@ -309,7 +309,7 @@ static void set_limit(int64_t value, mend_pool_config *config)
     }
 }
 
-/* What the program has set stays. */
+/* The program's values stay. */
 static void set_field(configuration_key key, int64_t value, mend_pool_config *config)
 {
     assert(key < KEY_COUNT);

@@ -10,8 +10,8 @@
 #include "mend/mend.h"
 
 /*
- * X(key, field of mend_pool_config, kind of value, default, what it means): every key there is.
- * docs/tuning.md shows this table; configuration.c has what each kind takes.
+ * X(key, field of mend_pool_config, kind of value, default, meaning): every key. docs/tuning.md
+ * shows this table. configuration.c has the values of each kind.
  */
 #define MEND_CONFIGURATION(X)                                                                      \
     X(limit, limit_bytes, LIMIT, "the device's memory", "most physical memory a pool may hold")    \
@@ -74,31 +74,31 @@
       "those that a call returns")
 
 /*
- * Reads "key:value,..." and sets the fields that are 0: what the program has set stays. NULL or ""
- * changes nothing. `config` is the library's copy, of full size; on an error it is untouched, even
+ * Reads "key:value,..." and sets the fields that are 0. The program's values stay. NULL or ""
+ * changes nothing. `config` is the library's copy, of full size. On an error it is untouched, even
  * if the wrong item names a field that would have stayed. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: an
  * unknown or repeated key, a value that its kind does not allow, an empty item (a comma at the end
  * makes one), white space anywhere. mend_get_last_error names the key, the value and what is
- * allowed. A path that comes from the text ends there with a comma or the text; it is shorter than
+ * allowed. A path that comes from the text ends there with a comma or the text. It is shorter than
  * MEND_CONFIGURATION_PATH.
  */
 enum { MEND_CONFIGURATION_PATH = 256 };
 mend_result mend_configuration_read(const char *text, mend_pool_config *config);
 
-/* What mend_pool_config.observe says. */
+/* The contents of mend_pool_config.observe. */
 enum { MEND_CHECK_POISON = 1, MEND_CHECK_GUARD = 2 };
 typedef struct mend_observed {
     bool top;
     int checks;                              /* MEND_CHECK_ bits */
-    char snapshots[MEND_CONFIGURATION_PATH]; /* their path; "": none */
+    char snapshots[MEND_CONFIGURATION_PATH]; /* their path. "": none */
 } mend_observed;
 
 /* Reads as many of its words as the text begins with, each one once. Returns their length, with the
  * commas between them. */
 size_t mend_configuration_read_observe(const char *text, mend_observed *observed);
 
-/* Whether the fields whose kinds are numbers are such: MEND_OK; MEND_ERROR_INVALID_ARGUMENT names
- * the first that is not. */
+/* Whether the fields whose kinds are numbers are numbers. MEND_OK; MEND_ERROR_INVALID_ARGUMENT
+ * (names the first that is not). */
 mend_result mend_configuration_check(const mend_pool_config *config);
 
 #endif

@@ -17,12 +17,12 @@
 enum {
     SLOTS = 63,
     WORDS = sizeof(mend_limit_claim) / sizeof(uint64_t),
-    /* What others are about to write is looked for so often, with a pause of so long. */
+    /* Pending writes of others are looked for so often, with a pause of so long. */
     LOOKS = 100,
     PAUSE_MS = 1
 };
 
-/* `check` is of all before it, and 0 of a slot that nobody has. */
+/* `check` is of all before it, and 0 for an unused slot. */
 typedef struct file_slot {
     mend_limit_claim claim;
     uint64_t check;
@@ -109,7 +109,7 @@ static bool is_used(const file_content *content, int number)
     return memcmp(&content->slots[number], &empty, sizeof(empty)) != 0;
 }
 
-/* Whether the slot has no living owner; then the caller holds its lock. */
+/* Whether the slot has no living owner. Then the caller holds its lock. */
 static bool takes_slot(int file, int number)
 {
     return set_lock(file, F_WRLCK, number);
@@ -138,7 +138,7 @@ static mend_limit_claim said_by(const mend_limit_slot *slot)
     return said;
 }
 
-/* Reads all slots. False: the file is damaged, which may be seen at what the own slot says. */
+/* Reads all slots. False: the file is damaged, which the own slot may show. */
 static bool look(mend_limit_slot *slot, file_content *content)
 {
     const mend_limit_claim said = said_by(slot);
@@ -147,7 +147,7 @@ static bool look(mend_limit_slot *slot, file_content *content)
     return !slot->is_broken;
 }
 
-/* Writes what the slot says, before anything that it reads from then on. */
+/* Writes the slot, before all later reads. */
 static void say(mend_limit_slot *slot)
 {
     const mend_limit_claim said = said_by(slot);
@@ -168,8 +168,9 @@ static uint64_t room_in(const file_content *content, uint64_t limit_bytes)
 
 typedef enum verdict { STANDS, WAITS, REFUSED } verdict;
 
-/* Whether the limit allows the slot so much more than the `own` that stands. WAITS: it would, but
- * for what others ask for, who may be refused. *is_first: none of these has a lower number. */
+/* Whether the limit allows the slot so much more than the `own` that stands. WAITS: it would,
+ * except for requests of others, which may be refused. *is_first: none of these has a lower
+ * number. */
 static verdict judge(const mend_limit_slot *slot, const file_content *content, uint64_t own,
                      uint64_t bytes, bool *is_first)
 {
@@ -206,7 +207,7 @@ bool mend_shared_limit_file_claim(mend_limit_slot *slot, uint64_t bytes)
     for (int i = 0; i < LOOKS && found == WAITS && look(slot, &content); i++) {
         bury_dead(slot->file, slot->number, &content);
         found = judge(slot, &content, own, bytes, &is_first);
-        if (found == STANDS && !asks) { /* only what has been asked for may stand */
+        if (found == STANDS && !asks) { /* only a requested claim may stand */
             say_claim(slot, own + bytes, bytes);
             asks = true;
             found = WAITS;
@@ -233,7 +234,7 @@ void mend_shared_limit_file_give(mend_limit_slot *slot, uint64_t bytes)
     say_claim(slot, slot->own.claimed_bytes - bytes, 0);
 }
 
-/* The newest number that anybody but `own` has given or answered, and what they wait for. */
+/* The newest number that a slot other than `own` has given or answered, and their wants. */
 static uint64_t newest_in(const file_content *content, int own, uint64_t *wanted_bytes)
 {
     uint64_t newest = 0;
@@ -248,8 +249,8 @@ static uint64_t newest_in(const file_content *content, int own, uint64_t *wanted
     return newest;
 }
 
-/* A new want has a number above all that are in the file once it is there: so who has answered that
- * number has read it. */
+/* A new want has a number above all in the file, so a slot that has answered that number has read
+ * it. */
 uint64_t mend_shared_limit_file_want(mend_limit_slot *slot, uint64_t bytes)
 {
     file_content content;
@@ -269,7 +270,8 @@ uint64_t mend_shared_limit_file_want(mend_limit_slot *slot, uint64_t bytes)
     return slot->own.want;
 }
 
-/* What the slot may still give back. Before its background trims know the want: all that it has. */
+/* The bytes that the slot may still release. Before its background trims know the want: all that it
+ * has. */
 static uint64_t offered_in(const mend_limit_claim *slot, uint64_t want)
 {
     uint64_t idle_bytes = slot->answered >= want ? slot->idle_bytes : UINT64_MAX;
@@ -305,7 +307,7 @@ void mend_shared_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bo
     }
 }
 
-/* Numbers are read before what they are of: so none is passed over. */
+/* Numbers are read before their wants, so that none is skipped. */
 uint64_t mend_shared_limit_file_wanted_by_others(mend_limit_slot *slot, uint64_t *newest)
 {
     file_content content;
@@ -331,7 +333,7 @@ static mend_result refused_by_system(const char *path, const char *what)
                         strerror(errno));
 }
 
-/* An empty file gets its mark and then its length; others may do the same at the same time. False:
+/* An empty file gets its mark and then its length. Others may do the same at the same time. False:
  * errno says why. */
 static bool fill_empty(int file)
 {

@@ -1,8 +1,7 @@
 /*
- * The page of a pool that publishes itself: what its thread writes, and a reader of another process
- * copies. It lies in a file without a name in the memory of the process, which a reader finds among
- * the open files of that process; so a user who may not look into the process may not read it, and
- * nothing is left when the process dies.
+ * The statistics page of a pool, which its thread writes, and a reader of another process copies.
+ * It is a file without a name in the memory of the process, which a reader finds among its open
+ * files. So only users who may inspect the process can read it, and it ends with the process.
  *
  * `sequence` is odd while the page is written: a copy counts if it was even and the same before and
  * behind.
@@ -19,7 +18,7 @@
 
 enum { MEND_LIVE_VERSION = 1, MEND_LIVE_OWNERS = 32 };
 
-/* Free bytes of the pool; the sum of all is free_bytes of the same moment. */
+/* Free bytes of the pool. The sum of all is free_bytes of the same moment. */
 typedef struct mend_live_free {
     uint64_t whole_bytes;     /* in empty chunks, mapped or not, and idle */
     uint64_t beside_bytes;    /* beside live blocks, and idle */
@@ -36,11 +35,11 @@ typedef struct mend_live_page {
     int64_t device;
     uint64_t sequence;
     uint64_t time_ns;   /* CLOCK_MONOTONIC */
-    uint64_t before_ns; /* of the page before; 0: this is the first */
+    uint64_t before_ns; /* of the page before. 0: this is the first */
     mend_stats stats;
-    mend_stats before; /* those of the page before */
+    mend_stats before; /* values of the page before */
     mend_live_free free;
-    uint64_t owner_count; /* how many there are; the largest follow */
+    uint64_t owner_count; /* how many there are. The largest follow */
     mend_owner owners[MEND_LIVE_OWNERS];
 } mend_live_page;
 

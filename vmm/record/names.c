@@ -1,6 +1,6 @@
 /*
  * Hash tables of chains, the newest first: one for scopes, one for all else. Entries lie in pieces
- * that never move, so a reader that has a number needs no lock; names of tags, streams and stacks
+ * that never move, so a reader that has a number needs no lock. Names of tags, streams and stacks
  * are found without it, too.
  */
 #include "record/names.h"
@@ -27,9 +27,9 @@ const mend_name_entry *mend_names_entry(mend_process_names *names, uint32_t inde
     return &names->pieces[index / MEND_NAME_PIECE][index % MEND_NAME_PIECE];
 }
 
-/* The caller holds the mutex. The index of the new entry, 0: there is no host memory, or no room.
- * The count is written when the entry is whole, and the bucket last: a child of a fork in between
- * has the name in no bucket, and names it again. */
+/* The caller holds the mutex. The index of the new entry, 0: there is no host memory, or the table
+ * is full. The count is written when the entry is whole, and the bucket last: a child of a fork in
+ * between has the name in no bucket, and names it again. */
 static uint32_t add_entry(mend_process_names *names, _Atomic(uint32_t) *bucket, uint64_t number,
                           uint32_t kind, const char *name)
 {
@@ -92,7 +92,7 @@ bool mend_names_set(mend_name_kind kind, uint64_t number, const char *name)
 uint32_t mend_scopes_number(uint32_t around, const char *name)
 {
     mend_process_names *scopes = &mend_process_own_scopes;
-    char kept[MEND_SCOPE_NAME_BYTES] = ""; /* what counts of a long name */
+    char kept[MEND_SCOPE_NAME_BYTES] = ""; /* the counted part of a long name */
     const size_t length = mend_words_join(kept, sizeof(kept), name);
     const uint64_t hash = mend_hash(MEND_HASH_OF_NOTHING ^ around, kept, length);
     _Atomic(uint32_t) *bucket = &scopes->buckets[(hash >> 32) % MEND_NAME_BUCKETS];
@@ -109,8 +109,8 @@ uint32_t mend_scopes_number(uint32_t around, const char *name)
     return number;
 }
 
-/* Writes a name, so that no two paths are one: what separates names has a backslash before it.
- * Returns the bytes, which may be more than there is room for. */
+/* Writes a name, so that paths are unique: a separator in a name has a backslash before it. Returns
+ * the bytes, which may be more than fit. */
 static size_t write_name(const char *name, char *text, size_t text_bytes)
 {
     size_t used = 0;

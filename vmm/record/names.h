@@ -1,7 +1,7 @@
 /*
- * Names that the program gives, which are never taken back, so that what is known by its number can
- * be read without a lock, by a child of fork, too: those of scopes; and those of tags, streams and
- * stacks. And what a heap counts for each scope.
+ * Names that the program gives: of scopes, tags, streams and stacks. They are never removed, so
+ * they can be read by number without a lock, by a child of fork, too. And the counters of a heap
+ * for each scope.
  */
 #ifndef MEND_RECORD_NAMES_H
 #define MEND_RECORD_NAMES_H
@@ -14,7 +14,7 @@
 
 /* ---- tags, streams, stacks: a new name for a number comes behind the one before ------------ */
 
-/* False: there is no host memory, or no room for more. What is the number's name already is kept
+/* False: there is no host memory, or the table is full. The same name for a number is stored
  * once. */
 bool mend_names_set(mend_name_kind kind, uint64_t number, const char *name);
 
@@ -28,10 +28,10 @@ const mend_name_entry *mend_names_entry(mend_process_names *names, uint32_t inde
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
-/* A path of names has one number in the process, given after that of the scope around it. */
+/* A path of names has one number in the process, given after the outer scope's. */
 
-/* The number of `name` inside `around`; it is new if nobody has named it before. 0: there is no
- * host memory, or no number left. */
+/* The number of `name` inside `around`. A new one for a new name. 0: there is no host memory, or no
+ * number left. */
 uint32_t mend_scopes_number(uint32_t around, const char *name);
 
 /* A scope by its number, which was given, and the number of the scope around it. */
@@ -44,7 +44,7 @@ static inline uint32_t mend_scopes_around(uint32_t number)
     return (uint32_t)mend_scopes_entry(number)->number;
 }
 
-/* Writes the names from the outermost scope to this one, "step/forward"; of a path of more than
+/* Writes the names from the outermost scope to this one, "step/forward". Of a path of more than
  * MEND_SCOPE_PATH_NAMES names ".../" and the innermost. Cut off where `text` ends. Returns its
  * length. */
 enum { MEND_SCOPE_PATH_NAMES = 8 };
@@ -53,16 +53,16 @@ size_t mend_scopes_write_path(uint32_t number, char *text, size_t text_bytes);
 /* ---- what a heap counts for each scope ------------------------------------------------------- */
 
 /*
- * A heap makes room for the numbers that it meets. If the host has no memory for it, a block counts
- * for the scope around; so counting never fails. Invariants (mend_validate): a scope's live bytes
- * and blocks are those of the live spans with its number and of the scopes inside it; a live span's
+ * A heap reserves counters for the numbers that it meets. If the host has no memory for it, a block
+ * counts for the scope around, so counting never fails. Invariants (mend_validate): a scope's live
+ * bytes and blocks are the sum of live spans with its number and of its inner scopes. A live span's
  * number has a place. Guarded by the heap's `state` lock.
  */
 
 /* One scope of one heap. Bytes are rounded up, as live_bytes of mend_stats. */
 typedef struct mend_scope_figures {
-    uint32_t around;                /* number of the scope around it; 0: none */
-    uint64_t own_bytes, own_blocks; /* live; without the scopes inside it */
+    uint32_t around;                /* number of the scope around it. 0: none */
+    uint64_t own_bytes, own_blocks; /* live. Without the scopes inside it */
     uint64_t live_bytes;            /* with the scopes inside it */
     uint64_t peak_live_bytes;
     uint64_t allocations;         /* in it and the scopes inside it */
@@ -71,19 +71,19 @@ typedef struct mend_scope_figures {
 } mend_scope_figures;
 
 typedef struct mend_scope_table {
-    mend_scope_figures *of; /* by number; 0 is unused */
+    mend_scope_figures *of; /* by number. 0 is unused */
     uint32_t capacity;
 } mend_scope_table;
 
 /* A span was counted as live in its heap, which has `pool_bytes` live and `reserved_bytes` now.
- * *scope is not 0; it is set to the scope that the span counts for. */
+ * *scope is not 0. It is set to the scope that the span counts for. */
 void mend_scopes_count_alloc(mend_scope_table *table, uint16_t *scope, uint64_t size_bytes,
                              uint64_t pool_bytes, uint64_t reserved_bytes);
 
 /* A span is free now. Its scope is not 0. */
 void mend_scopes_count_free(mend_scope_table *table, uint32_t scope, uint64_t size_bytes);
 
-/* Sets peaks to what is live now. */
+/* Sets peaks to the live values. */
 void mend_scopes_reset_peaks(mend_scope_table *table);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The file of a recording (docs/formats/replay.md): blocks, each with a number and a checksum,
- * so that a reader finds each whole block, also if others are lost. Events are stored as their
- * differences to what the earlier ones of the block let expect.
+ * The file of a recording (docs/formats/replay.md): blocks, each with a number and a checksum, so
+ * that a reader finds each whole block, also if others are lost. Events are stored as their
+ * differences to an expectation from the earlier ones of the block.
  */
 #ifndef MEND_RECORD_RECORDING_H
 #define MEND_RECORD_RECORDING_H
@@ -18,32 +18,32 @@ typedef enum mend_record_kind {
     MEND_RECORD_RUN = 1, /* one mend_record_run */
     MEND_RECORD_SCOPES,  /* names, by rising numbers from `first` on */
     MEND_RECORD_LIVE,    /* ALLOC events of blocks that live at this point */
-    MEND_RECORD_EVENTS,  /* what happened since the block of events before */
-    MEND_RECORD_END,     /* the pool was destroyed; `first` 1: the process ended with it */
+    MEND_RECORD_EVENTS,  /* changes since the block of events before */
+    MEND_RECORD_END,     /* the pool was destroyed. `first` 1: the process ended with it */
     MEND_RECORD_FAILURE, /* one mend_event_failure, its message up to the end of the block */
-    MEND_RECORD_NAMES    /* names of numbers; a later one takes the place of a former */
+    MEND_RECORD_NAMES    /* names of numbers. A later one takes the place of a former */
 } mend_record_kind;
 
-/* What each block begins with, in the numbers of the machine. */
+/* The head of each block, in the machine's byte order. */
 #define MEND_RECORD_MARK UINT64_C(0x32434552444E454D)
 typedef struct mend_record_head {
     uint64_t mark;
     uint64_t number; /* from 1, one more with each block of a recording */
     uint32_t kind;   /* a mend_record_kind */
     uint32_t count;  /* events or names in it */
-    uint32_t first;  /* of SCOPES: the number of the first; of END: see there */
-    uint32_t bytes;  /* contents behind this; a multiple of 8 */
+    uint32_t first;  /* of SCOPES: the number of the first. Of END: see there */
+    uint32_t bytes;  /* contents behind this. A multiple of 8 */
     uint64_t lost;   /* events so far that are not in the recording */
     uint64_t sum;    /* of all before it, and of the contents */
 } mend_record_head;
 
-/* What is recorded. */
+/* The contents of a recording. */
 typedef struct mend_record_run {
     uint64_t process;
     uint64_t device;
     uint64_t memory_bytes; /* of the device */
     uint64_t limit_bytes;
-    uint64_t live_blocks; /* at this point; as many are listed behind it as there is room for */
+    uint64_t live_blocks; /* at this point. As many are listed behind it as fit */
 } mend_record_run;
 
 /* An event as numbers. */
@@ -57,7 +57,7 @@ enum {
     MEND_RECORD_CONTENT_BYTES = 128 * 1024
 };
 
-/* The events of a block so far: from them follows what is expected of the next one. */
+/* The events of a block so far, which give the expectation for the next one. */
 enum { MEND_RECORD_SLOTS = 8192 };
 typedef struct mend_record_past {
     uint32_t count;
@@ -66,7 +66,7 @@ typedef struct mend_record_past {
     mend_record_row rows[MEND_RECORD_EVENTS_MOST]; /* valid up to count */
 } mend_record_past;
 
-/* A block that is being filled. What goes to the file begins here. */
+/* A block that is being filled. The part for the file begins here. */
 typedef struct mend_record_block {
     mend_record_head head;
     uint8_t content[MEND_RECORD_CONTENT_BYTES];
@@ -82,13 +82,13 @@ void mend_record_begin(mend_record_block *block, mend_record_kind kind);
 bool mend_record_add_event(mend_record_block *block, const mend_history_event *event);
 bool mend_record_add_scope(mend_record_block *block, uint32_t around, const char *name);
 
-/* Whole blocks. The names from *named + 1 on that there is room for; *named is then the last. */
+/* Whole blocks. The names from *named + 1 on that fit. *named is then the last. */
 void mend_record_fill_run(mend_record_block *block, const mend_record_run *run);
 void mend_record_fill_scopes(mend_record_block *block, uint32_t *named);
 void mend_record_fill_names(mend_record_block *block, uint32_t *named);
 void mend_record_fill_failure(mend_record_block *block, const mend_event_failure *failure);
 
-/* Ends the block; returns how many bytes of it are for the file. */
+/* Ends the block. Returns how many bytes of it are for the file. */
 size_t mend_record_seal(mend_record_block *block, uint64_t number, uint64_t lost);
 
 /* A file that is written block by block. */
@@ -104,10 +104,10 @@ int mend_record_write(mend_record_file *to, uint64_t lost);
 
 /* ---- what those who write and who read events share ------------------------------------------ */
 
-/* Seven bits a byte, the lowest first; all but the last byte have the highest bit. */
+/* Seven bits a byte, the lowest first. All but the last byte have the highest bit. */
 enum { MEND_RECORD_NUMBER_BYTES = 10, MEND_RECORD_BITS = 7, MEND_RECORD_MORE = 0x80 };
 
-/* X(field, type): in the order of the file, those that differ most often first. */
+/* X(field, type): in the order of the file, the most often different first. */
 #define MEND_RECORD_ROW(X)                                                                         \
     X(time_ns, uint64_t)                                                                           \
     X(address, void *)                                                                             \
@@ -133,8 +133,8 @@ enum {
 };
 static_assert((int)MEND_FIELD_COUNT == (int)MEND_RECORD_FIELDS, "a row has each field");
 
-/* An address is that of an earlier event of the block, which is counted from here; or it is told by
- * the difference to the event before, in blocks of 512 bytes or in bytes. Which, is in two bits. */
+/* An address is equal to an earlier event's in the block, counted from here, or is the difference
+ * to the event before, in blocks of 512 bytes or in bytes. Which, is in two bits. */
 enum { MEND_AT_EARLIER, MEND_AT_GRANULES, MEND_AT_BYTES, MEND_AT_BITS = 2 };
 
 static inline void mend_record_begin_past(mend_record_past *past)
@@ -156,7 +156,7 @@ static inline uint16_t *mend_record_slot(mend_record_past *past, uint64_t addres
     return &past->newest[(address * UINT64_C(0x9E3779B97F4A7C15) >> 32) % MEND_RECORD_SLOTS];
 }
 
-/* The last event that was about the address; NULL: it is not known. */
+/* The last event that was about the address. NULL: it is not known. */
 static inline const mend_record_row *mend_record_known(mend_record_past *past, uint64_t address)
 {
     const uint16_t newest = *mend_record_slot(past, address);
@@ -175,9 +175,9 @@ static inline void mend_record_remember(mend_record_past *past, const mend_recor
     }
 }
 
-/* What is expected of an event: what the last one had that was about its address, else the one
- * before. Of the address, which is told in its own way, only whether it is that of the one before
- * counts; and of `requested_bytes` without an earlier event, whether they are `size_bytes`. */
+/* The expectation for an event: the values of the last one about its address, else of the one
+ * before. The address is stored in its own way, so only its equality with the one before counts.
+ * For `requested_bytes` without an earlier event, the equality with `size_bytes` counts. */
 static inline mend_record_row mend_record_expected(const mend_record_past *past,
                                                    const mend_record_row *known, bool is_free)
 {

@@ -1,6 +1,6 @@
 /*
  * The walk over all mapped memory of a heap, by address: live blocks, and free memory cut where one
- * of its properties changes. mend_inspect.h has what a region says.
+ * of its properties changes. mend_inspect.h has the fields of a region.
  */
 #include "pool/pool.h"
 
@@ -17,7 +17,7 @@ typedef struct region_walk {
     size_t region_bytes;
     size_t capacity;
     size_t count;
-    mend_region open; /* free memory that the next span may continue; size 0: none */
+    mend_region open; /* free memory that the next span may continue. Size 0: none */
     void *segment;
 } region_walk;
 
@@ -116,7 +116,7 @@ static mend_region region_at(const region_walk *walk, const mend_span *span)
                          .is_small = span->zone == MEND_ZONE_SMALL};
 }
 
-/* What the chunk says of a region that reaches into it. */
+/* The chunk's part of a region that reaches into it. */
 static void meet_chunk(mend_region *region, const mend_chunk *chunk)
 {
     region->is_pinned |= chunk->pins > 0;
@@ -179,7 +179,7 @@ static void walk_segment(region_walk *walk, const mend_tree_node *end)
     end_open(walk);
 }
 
-/* The next segment of all zones, by address; NULL: none. */
+/* The next segment of all zones, by address. NULL: none. */
 static const mend_tree_node **lowest(const mend_tree_node *ends[MEND_ZONE_COUNT])
 {
     const mend_tree_node **found = NULL;
