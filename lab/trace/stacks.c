@@ -30,10 +30,29 @@ static bool is_python(const char *file)
            strstr(file, "ipykernel") != NULL;
 }
 
-/* Code that torch.compile made of a graph: its lines are in no source, so its caller is named. */
+static const char *base_name(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    return slash == NULL ? file : slash + 1;
+}
+
+/* Code that torch.compile made: its lines are in no source, so its caller is named. Inductor names
+ * a file by the hash of its text, and its folder by two letters of that. */
 static bool is_generated(const char *file)
 {
-    return strncmp(file, "<eval_with_key>", strlen("<eval_with_key>")) == 0;
+    const char *name = base_name(file);
+    return strncmp(file, "<eval_with_key>", strlen("<eval_with_key>")) == 0 ||
+           (name - file >= 4 && strlen(name) > 50 && name[0] == 'c' &&
+            strncmp(name - 3, name + 1, 2) == 0 && name[-4] == '/');
+}
+
+/* Where a module calls what the program wrote for it, itself or by torch.compile. */
+static bool is_call_of_module(const char *file)
+{
+    static const char own[] = "torch/nn/modules/module.py";
+    const size_t length = strlen(file);
+    return (length >= strlen(own) && strcmp(file + length - strlen(own), own) == 0) ||
+           strstr(file, "torch/_dynamo/") != NULL;
 }
 
 static bool is_library(const char *file)
@@ -48,43 +67,49 @@ static bool is_library(const char *file)
     return strncmp(file, "torch/", strlen("torch/")) == 0;
 }
 
-static const char *base_name(const char *file)
+static void write_label(const stack_frame *line, const stack_frame *caller,
+                        const stack_frame *inner, char *label, size_t size)
 {
-    const char *slash = strrchr(file, '/');
-    return slash == NULL ? file : slash + 1;
-}
-
-static void write_label(const stack_frame *user, const stack_frame *inner, char *label, size_t size)
-{
-    const stack_frame *first = user->file != NULL ? user : inner;
-    bool is_inner = first->file == inner->file && first->line == inner->line;
-    bool is_module = strcmp(first->name, "<module>") == 0 || first->name[0] == 0;
-    int length = snprintf(label, size, "%.60s:%u%s%.40s", base_name(first->file), first->line,
-                          is_module ? "" : " ", is_module ? "" : first->name);
-    if (!is_inner && length > 0 && (size_t)length < size) {
-        snprintf(label + length, size - (size_t)length, " > %.40s (%.40s:%u)", inner->name,
-                 base_name(inner->file), inner->line);
+    const bool is_module = strcmp(line->name, "<module>") == 0 || line->name[0] == 0;
+    const bool is_one_file = caller->file != NULL && strcmp(caller->file, line->file) == 0;
+    char from[64] = "";
+    char into[96] = "";
+    if (is_one_file && caller->line != line->line) {
+        snprintf(from, sizeof(from), " from line %u", caller->line);
+    } else if (caller->file != NULL && !is_one_file) {
+        snprintf(from, sizeof(from), " from %.40s:%u", base_name(caller->file), caller->line);
     }
+    if (strcmp(inner->file, line->file) != 0 || inner->line != line->line) {
+        snprintf(into, sizeof(into), " > %.40s (%.40s:%u)", inner->name, base_name(inner->file),
+                 inner->line);
+    }
+    snprintf(label, size, "%.60s:%u%s%.40s%s%s", base_name(line->file), line->line,
+             is_module ? "" : " ", is_module ? "" : line->name, from, into);
 }
 
 void mend_trace_name_stack(mend_value frames, char *label, size_t size)
 {
-    stack_frame user = {0};
     stack_frame inner = {0};
-    size_t count = mend_value_count(frames);
-    for (size_t i = 0; i < count && user.file == NULL; i++) {
-        stack_frame frame = frame_of(frames.items->values[i]);
+    stack_frame line = {0};
+    stack_frame caller = {0};
+    const size_t count = mend_value_count(frames);
+    for (size_t i = 0; i < count; i++) {
+        const stack_frame frame = frame_of(frames.items->values[i]);
         if (!is_python(frame.file) || is_generated(frame.file)) {
             continue;
         }
+        if (caller.file != NULL && !is_call_of_module(frame.file)) {
+            break;
+        }
         inner = inner.file == NULL ? frame : inner;
-        user = is_library(frame.file) ? user : frame;
+        caller = line.file == NULL || is_library(frame.file) ? (stack_frame){0} : frame;
+        line = line.file == NULL && !is_library(frame.file) ? frame : line;
     }
-    if (user.file == NULL && inner.file == NULL) {
+    if (inner.file == NULL) {
         snprintf(label, size, "%s", count == 0 ? "no stack" : "no Python line in the stack");
         return;
     }
-    write_label(&user, &inner, label, size);
+    write_label(line.file != NULL ? &line : &inner, &caller, &inner, label, size);
     for (char *at = label; *at != 0; at++) {
         if ((unsigned char)*at < 0x20 || *at == 0x7f) {
             *at = '?';

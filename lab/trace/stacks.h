@@ -7,9 +7,9 @@
 #include "lab/support/values.h"
 
 /*
- * Writes "train.py:14 step", or "train.py:11 > forward (linear.py:125)" if the line called a
- * library: the innermost lines of the program and of Python. Control characters become `?`. "no
- * stack" where there is none.
+ * Writes "model.py:14 forward from train.py:30 > forward (linear.py:125)": the innermost line of
+ * the program; after `from` the next one that calls it, past the modules around it; after `>` the
+ * line of a library that it calls. Control characters become `?`. "no stack" where there is none.
  */
 void mend_trace_name_stack(mend_value frames, char *label, size_t size);
 

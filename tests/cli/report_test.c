@@ -321,24 +321,39 @@ MEND_TEST(report, a_snapshot_under_mend_is_called_one)
     char text[256];
     mend_report_tell_source(report, text, sizeof(text));
     EXPECT_TRUE(strstr(text, "PyTorch snapshot, under Mend") != NULL);
-    EXPECT_STR_EQ("mend", mend_report_recorded(report) != NULL
-                              ? mend_report_recorded(report)->policy
-                              : "mend");
+    const mend_report_other *recorded = mend_report_recorded(report);
+    EXPECT_STR_EQ("mend", recorded != NULL ? recorded->policy : "mend");
     EXPECT_U64_EQ(16 * MIB, report->memory.longest_bytes);
 }
 
-/* Nobody wrote the lines of what torch.compile makes. */
-MEND_TEST(report, a_line_that_torch_compile_made_is_its_callers)
+#define FRAME(file, line) "{\"filename\": \"" file "\", \"line\": " line ", \"name\": \"f\"}, "
+#define OF_TORCH          "/x/site-packages/torch/"
+#define MODULE            FRAME(OF_TORCH "nn/modules/module.py", "1784")
+#define INDUCTOR          "/c/wp/cwpfvu5z2anylosnkpfwm2x25bim3lwox7luzhwpr7s24tns3kov.py"
+#define MAIN              FRAME("/a/train.py", "50")
+
+/* A model's line is the same for training and validation: its caller tells them apart. Nobody wrote
+ * the lines of what torch.compile makes. */
+MEND_TEST(report, a_line_is_named_with_the_next_one_of_the_program_that_calls_it)
 {
-    fixture_file file = fixture_write_text(
-        ".json",
-        "{\"device_traces\": [[{\"action\": \"alloc\", \"addr\": 512, \"size\": 512, \"stream\": "
-        "0, "
-        "\"frames\": [{\"filename\": \"<eval_with_key>.1\", \"line\": 7, \"name\": \"forward\"}, "
-        "{\"filename\": \"/a/train.py\", \"line\": 9, \"name\": \"step\"}]}]]}");
-    ENDING_REPORT mend_report *report = report_of(file);
-    ASSERT_TRUE(report != NULL);
-    EXPECT_STR_EQ("train.py:9 step", report->owners[0].name);
+    static const char *const cases[][2] = {
+        {"train.py:50 f", FRAME("<eval_with_key>.1", "7") MAIN},
+        {"train.py:50 f", FRAME(INDUCTOR, "3") MAIN},
+        {"m.py:7 f from train.py:30 > f (f.py:2)",
+         FRAME(OF_TORCH "f.py", "2") FRAME("/a/m.py", "7") MODULE FRAME("/a/m.py", "20")
+             MODULE FRAME("/a/train.py", "30") MAIN},
+        {"train.py:8 f from line 50", FRAME("/a/train.py", "8") MAIN},
+        {"m.py:7 f", FRAME("/a/m.py", "7") MODULE FRAME("/a/m.py", "20") MODULE}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char text[2048];
+        snprintf(text, sizeof(text),
+                 "{\"device_traces\": [[{\"action\": \"alloc\", \"addr\": 512, \"size\": 512, "
+                 "\"stream\": 0, \"frames\": [%s{\"filename\": \"<frozen runpy>\"}]}]]}",
+                 cases[i][1]);
+        ENDING_REPORT mend_report *report = report_of(fixture_write_text(".json", text));
+        ASSERT_TRUE(report != NULL);
+        EXPECT_STR_EQ(cases[i][0], report->owners[0].name);
+    }
 }
 
 /* Two segments of 20 MiB: the free one is of stream 5, in the other a block waits for a stream. */

@@ -6,7 +6,7 @@ import unittest
 import unittest.mock
 
 import libmend
-from libmend import _devices, _prometheus, _views
+from libmend import _devices, _prometheus, _stacks, _views
 from support import MIB, SimulatedTest
 
 
@@ -173,10 +173,42 @@ class Scopes(SimulatedTest):
             libmend.record_stacks(0)
         step(MIB)
         found = {owner.name: owner.live_bytes for owner in libmend.owners(by="stack")}
-        self.assertEqual(found[f"scopes_test.py:{line} step"], 2 * MIB + MIB // 4)
-        self.assertEqual(len(found), 3)  # and the sizes of those without
+        sizes = {}  # by who calls it: this function at two lines, and the thread's
+        for name, size in found.items():
+            at = re.fullmatch(rf"scopes_test.py:{line} step from line (\d+)", name)
+            sizes[int(at[1]) - line if at else 0] = size
+        self.assertEqual(sizes, {5: MIB, 7: MIB // 4, 8: MIB, 0: sizes[0]})
         with self.assertRaisesRegex(ValueError, "every_bytes is -1"):
             libmend.record_stacks(-1)
+
+    def test_modules_between_a_line_and_its_caller_are_passed(self):
+        """What a model's line makes tells training from validation, whatever lies between."""
+        made = {}
+        call = "/x/site-packages/torch/nn/modules/module.py"
+        inductor = "/c/wp/cwpfvu5z2anylosnkpfwm2x25bim3lwox7luzhwpr7s24tns3kov.py"
+
+        def define(file, name, text):
+            exec(compile(f"def {name}(go):\n {text}", file, "exec"), made)
+            return made[name]
+
+        made["alloc"] = lambda _: self.blocks.append(_devices.alloc(0, MIB))
+        define(inductor, "generated", "alloc(go)")
+        define("/a/model.py", "inner", "generated(go)")
+        define(call, "call_inner", "inner(go)")
+        define("/a/model.py", "outer", "call_inner(go)")
+        define(call, "call_outer", "outer(go)")
+        define("/a/train.py", "train", "\n call_outer(go)")
+        define("/a/train.py", "validate", "\n\n call_outer(go)")
+        libmend.record_stacks(MIB)
+        try:
+            with unittest.mock.patch.dict(_stacks._users, {__file__: None}):
+                made["train"](None)
+                made["validate"](None)
+        finally:
+            libmend.record_stacks(0)
+        names = {owner.name for owner in libmend.owners(by="stack")}
+        lines = [f"model.py:2 inner from train.py:{line}" for line in (3, 4)]
+        self.assertEqual(names, set(lines))
 
     def test_the_report_has_the_sum_of_a_scope_and_those_inside(self):
         with libmend.scope("validation"):

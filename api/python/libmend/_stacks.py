@@ -17,6 +17,7 @@ _OF_STACK = 3  # mend_name_kind
 _MOST = 65534
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen")
 _OWN = os.path.dirname(__file__) + os.sep
+_CALLS_OF_MODULES = ("/torch/nn/modules/module.py", "/torch/_dynamo/")
 
 _numbers: dict[tuple, int] = {}  # by code and line; code objects in it live on
 _places: dict[tuple, int] = {}  # by their addresses, and instruction
@@ -29,9 +30,10 @@ _lock = threading.Lock()
 def record_stacks(every_bytes: int | str = 1 << 20) -> None:
     """From now on each block of at least so many bytes, and of smaller ones one in each so many
     bytes of a thread, has the line of Python that allocates it: owners(), report(), leaks(), out
-    of memory, recordings and snapshots name the line ("train.py:41 step > linear
-    (functional.py:12)": the innermost of the program, and that of a library which it calls). 0 ends
-    it. An allocation that is asked about takes some microseconds, and the interpreter's lock."""
+    of memory, recordings and snapshots name the line ("model.py:41 forward from train.py:80 >
+    linear (functional.py:12)": the innermost of the program, the next one that calls it, past the
+    modules around it, and that of a library which it calls). 0 ends it. An allocation that is asked
+    about takes some microseconds, and the interpreter's lock."""
     least = _devices.size_of("every_bytes", every_bytes)
     source = ctypes.cast(_source, ctypes.c_void_p) if least > 0 else None
     check(_devices.function("mend_stack_set_source")(source, None, least))
@@ -64,16 +66,32 @@ def _number(_context: object, size_bytes: int) -> int:
             if is_user:
                 break
         frame = frame.f_back
-    first = frame or inner
-    if first is None:
+    line = frame or inner
+    if line is None:
         return 0  # a thread of C++
+    caller = caller_of(line) or line
     # Hashing a code object, and finding a line in it, takes as long as all of its instructions.
-    place = (id(first.f_code), first.f_lasti, id(inner.f_code), inner.f_lasti)
+    place = tuple((id(one.f_code), one.f_lasti) for one in (line, caller, inner))
     number = _places.get(place)
     if number is None:
-        number = _add((first.f_code, first.f_lineno, inner.f_code, inner.f_lineno), place)
+        number = _add(tuple((one.f_code, one.f_lineno) for one in (line, caller, inner)), place)
     _note(number, size_bytes)
     return number
+
+
+def caller_of(line: FrameType) -> FrameType | None:
+    """The next line of the program that leads to this one, and is in no module's forward: it tells
+    training from validation."""
+    frame, caller = line.f_back, None
+    while frame is not None:
+        file = frame.f_code.co_filename
+        is_user = _users[file] if file in _users else _learn(file)
+        if is_user is not None:
+            if caller is not None and not any(part in file for part in _CALLS_OF_MODULES):
+                break
+            caller = frame if is_user else None
+        frame = frame.f_back
+    return caller
 
 
 def _note(number: int, size_bytes: int) -> None:
@@ -104,9 +122,16 @@ def growing() -> dict[str, int]:
 
 def _learn(file: str) -> bool | None:
     is_library = any(part in file for part in _LIBRARIES)
-    # Of what torch.compile makes the caller is named.
-    _users[file] = None if file.startswith((_OWN, "<eval_with_key>")) else not is_library
+    _users[file] = None if _is_passed(file) else not is_library
     return _users[file]
+
+
+def _is_passed(file: str) -> bool:
+    """Of what torch.compile makes the caller is named. Inductor names a file by the hash of its
+    text, and its folder by two letters of that."""
+    folder, name = os.path.split(file)
+    is_hash = len(name) > 50 and name[0] == "c" and os.path.basename(folder) == name[1:3]
+    return is_hash or file.startswith((_OWN, "<eval_with_key>"))
 
 
 def _add(key: tuple, place: tuple) -> int:
@@ -120,13 +145,18 @@ def _add(key: tuple, place: tuple) -> int:
     return number
 
 
-def _label(code, line, inner, inner_line) -> str:
+def _label(line, caller, inner) -> str:
     """As libmend report names the stacks of PyTorch's snapshots."""
+    (code, number), (inner_code, inner_number) = line, inner
     name = "" if code.co_name == "<module>" else f" {code.co_name:.40}"
-    label = f"{os.path.basename(code.co_filename):.60}:{line}{name}"
-    if (code, line) != (inner, inner_line):
-        file = os.path.basename(inner.co_filename)
-        label += f" > {inner.co_name:.40} ({file:.40}:{inner_line})"
+    label = f"{os.path.basename(code.co_filename):.60}:{number}{name}"
+    if caller[0].co_filename != code.co_filename:
+        label += f" from {os.path.basename(caller[0].co_filename):.40}:{caller[1]}"
+    elif caller[1] != number:
+        label += f" from line {caller[1]}"
+    if line != inner:
+        file = os.path.basename(inner_code.co_filename)
+        label += f" > {inner_code.co_name:.40} ({file:.40}:{inner_number})"
     return label
 
 

@@ -274,7 +274,7 @@ class Run:
 
     def on_out_of_memory(self, _device: int, size: int, _total: int, _free: int) -> None:
         if len(self.ooms) < 8:
-            line = self.line(sys._current_frames().get(self.main))
+            line = self.line(sys._current_frames().get(self.main), has_caller=True)
             self.ooms.append({"size_bytes": size, "step": self.steps + 1, "line": line})
 
     def on_value(self, is_whole: bool, is_given: bool) -> None:
@@ -315,9 +315,9 @@ class Run:
             frame = frame.f_back
         return False
 
-    def line(self, frame) -> str:
-        """As `libmend report` names stacks: the innermost line of the program, and the library's
-        that it calls."""
+    def line(self, frame, has_caller: bool = False) -> str:
+        """As `libmend report` names stacks: the innermost line of the program, who calls it, and
+        the library's that it calls."""
         stacks = importlib.import_module(f"{PACKAGE.name}._stacks")
         own = (str(PACKAGE) + os.sep, os.path.dirname(self.torch.__file__) + os.sep)
         inner = None
@@ -328,10 +328,11 @@ class Run:
                 if stacks._learn(file) or (self.home and file.startswith(self.home)):
                     break
             frame = frame.f_back
-        first = frame or inner
-        if first is None:
+        line = frame or inner
+        if line is None:
             return "no line of Python"
-        return stacks._label(first.f_code, first.f_lineno, inner.f_code, inner.f_lineno)
+        caller = stacks.caller_of(line) if has_caller else None
+        return stacks._label(*((one.f_code, one.f_lineno) for one in (line, caller or line, inner)))
 
     # ---- its end ---------------------------------------------------------------------------------
 
@@ -366,11 +367,11 @@ class Run:
         os._exit(0)
 
     def frames_of_program(self, frames: list[dict]) -> list[dict]:
-        """Without those of what looks at each operator. This file is no line of the program; those
-        of a module that is run are, wherever it is installed."""
+        """Without those of what looks at each operator. This package's are no lines of the program;
+        those of a module that is run are, wherever it is installed."""
         at = next((i for i, one in enumerate(frames) if one["filename"] == VALUES), -1)
         for one in frames[at + 1 :]:
-            if one["filename"] == __file__:
+            if one["filename"].startswith(str(PACKAGE) + os.sep):
                 one["filename"] = "<frozen libmend>"
             elif self.home and one["filename"].startswith(self.home):
                 one["filename"] = one["filename"].removeprefix(os.path.dirname(self.home))
