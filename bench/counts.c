@@ -1,6 +1,6 @@
 /*
- * Small fixed programs whose instructions bench/counts.py counts under callgrind: only what runs
- * inside mend_counted is counted. Counts are the same on a busy machine as on a quiet one.
+ * Small fixed programs whose instructions bench/counts.py counts under callgrind, inside
+ * mend_counted only. Counts are the same on a busy machine as on a quiet one.
  *
  *     mend_counts --list | --build | CASE
  */
@@ -28,7 +28,7 @@ typedef struct world {
     size_t index; /* of the operation */
 } world;
 
-/* A case: what is set up once, what is counted, and what happens before and after each time. */
+/* A case: its setup, the counted operation, and the steps before and after each time. */
 typedef struct count_case {
     const char *name;
     uint64_t size_bytes;
@@ -37,7 +37,7 @@ typedef struct count_case {
     void (*before)(world *w);
     void (*operation)(world *w);
     void (*after)(world *w);
-    /* What shows that the case does what its name says; 0: nothing to show. */
+    /* The counter that shows that the case does its named work. 0: none. */
     uint64_t most_reserved_bytes;
 } count_case;
 
@@ -140,7 +140,7 @@ static void alloc_all(world *w)
     }
 }
 
-/* The pool gives back all it has and takes one chunk, half of which stays free. */
+/* The pool releases all memory and takes one chunk, half of which stays free. */
 static void leave_half_a_chunk(world *w)
 {
     require(w->library.mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL) == MEND_OK, "a trim");

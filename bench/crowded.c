@@ -1,7 +1,7 @@
 /*
- * Operations on pools with so many of one thing, for bench/crowded.py, which counts their
- * instructions under callgrind: only what runs inside mend_counted is counted. All pools are filled
- * before callgrind looks, because that takes most of the time.
+ * Operations on pools with many of one thing, for bench/crowded.py, which counts their instructions
+ * under callgrind, inside mend_counted only. All pools are filled before callgrind looks, because
+ * that takes most of the time.
  *
  *     mend_crowded --list | OPERATION... among NUMBER...
  */
@@ -15,7 +15,7 @@
 #include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
 
-/* A part of valgrind; nothing is counted without it. */
+/* A part of valgrind. Nothing is counted without it. */
 #if __has_include(<valgrind/callgrind.h>)
 #include <valgrind/callgrind.h>
 #else
@@ -179,7 +179,7 @@ static void replace_pages(crowd *c)
     commit(c, c->ranges[0], 0, c->count);
 }
 
-/* Every second page lacks memory: half of it is free elsewhere, and half is created. */
+/* Every second page has no memory: half of it is free elsewhere, and half is created. */
 static void make_gaps(crowd *c)
 {
     for (size_t i = 0; i < c->count; i += 2) {
@@ -202,7 +202,7 @@ static void commit_gaps(crowd *c)
     commit(c, c->ranges[0], 0, c->count);
 }
 
-/* At the limit: for each three gaps an empty chunk of three pages is given back, which fits none.
+/* At the limit: for each three gaps an empty chunk of three pages is released, which fits none.
  */
 static void make_gaps_at_the_limit(crowd *c)
 {

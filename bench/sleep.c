@@ -1,7 +1,7 @@
 /*
- * What it costs to put memory to sleep and to wake it, on the simulated device, beside the floor of
- * the price list: what each step costs if it is made once, for all neighbours by one call. Fails if
- * the cost is above the floor by more than a twentieth.
+ * The cost of sleep and wake on the simulated device, beside the floor of the cost table: each step
+ * once, for all neighbors by one call. Fails if the cost is above the floor by more than a
+ * twentieth.
  *
  *     mend_sleep_cost
  */
@@ -55,7 +55,7 @@ static uint64_t price(mend_sim_price price, uint64_t calls, uint64_t mappings, u
     return price.call_ns * calls + price.mapping_ns * mappings + price.mib_ns * mib;
 }
 
-/* What the steps cost at least: `kept_mib` are copied there and back, chunk by chunk; only a first
+/* The least cost of the steps: `kept_mib` are copied there and back, chunk by chunk. Only a first
  * sleep pins memory for them. */
 static uint64_t floor_ns(const world *w, uint64_t chunks, uint64_t mib, uint64_t kept_mib,
                          int is_first)

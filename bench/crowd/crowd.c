@@ -1,4 +1,4 @@
-/* One pool with many of one thing: its blocks, and what all operations on it share. */
+/* One pool with many of one thing: its blocks, and the shared parts of all operations on it. */
 #include "crowd/crowd.h"
 
 #include <stdio.h>

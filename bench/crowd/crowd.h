@@ -1,4 +1,4 @@
-/* One pool with many of one thing, and what its operations share: see crowd.c. */
+/* One pool with many of one thing, and the shared parts of its operations: see crowd.c. */
 #ifndef MEND_BENCH_CROWD_H
 #define MEND_BENCH_CROWD_H
 

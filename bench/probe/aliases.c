@@ -1,8 +1,7 @@
 /*
- * Bytes of chunks that are mapped twice, as Mend's lazy moves have it: a chunk gets a second
- * address, work goes on there, and the first mapping goes while kernels hammer the second. Then a
- * range that is written while its neighbours come and go, and a graph whose addresses get other
- * memory. Every word is compared.
+ * Bytes of chunks that are mapped twice, as by Mend's lazy moves: a chunk gets a second address,
+ * and the first mapping is removed while kernels use the second. Then a range that is written while
+ * its neighbours come and go, and a graph whose addresses get other memory. Every word is compared.
  */
 #include <string.h>
 
@@ -119,7 +118,7 @@ static mend_status read_counter(alias *a, uint64_t *words)
     return status == MEND_DRIVER_OK ? driver->stream_synchronize(driver, a->work) : status;
 }
 
-/* `expected` words must differ; `judged` false: any number is a finding. */
+/* `expected` words must differ. `judged` false: any number is a finding. */
 static void report(probe *p, const char *what, uint64_t rounds, uint64_t words, uint64_t expected,
                    bool judged)
 {
@@ -141,7 +140,7 @@ static void report(probe *p, const char *what, uint64_t rounds, uint64_t words, 
 
 /* ---- lazy moves ------------------------------------------------------------------------------ */
 
-/* Written at one place; mapped at the other, checked and hammered there, while the first mapping
+/* Written at one place. Mapped at the other, checked and hammered there, while the first mapping
  * goes. In one stream, as Mend orders it. */
 static mend_status move_once(alias *a, int from, uint32_t value)
 {
@@ -230,7 +229,7 @@ static mend_status launch_graph(alias *a, const recorded *r, uint64_t launches, 
     return status == MEND_DRIVER_OK ? read_counter(a, words) : status;
 }
 
-/* Gives the first place memory of its own; what the graph writes is not seen at the second then. */
+/* Gives the first place its own memory. The graph's writes are not seen at the second then. */
 static mend_status take_memory_away(alias *a)
 {
     const mend_chunk_properties properties = {0};

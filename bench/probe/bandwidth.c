@@ -1,14 +1,14 @@
 /*
- * The speed of kernels over memory of one size that is made in different ways: by cuMemAlloc, in
- * one chunk, in chunks of 2 MiB to 1 GiB, and in chunks that lie shuffled. Streaming, reading, and
- * reading at random, which is where small pages would show.
+ * The speed of kernels over memory of one size, made by cuMemAlloc, in one chunk, in chunks of 2
+ * MiB to 1 GiB, and in shuffled chunks. Streaming, reading, and reading at random, which is where
+ * small pages would show.
  */
 #include "probe/questions.h"
 #include "probe/range.h"
 
 typedef struct layout {
     const char *name;
-    uint64_t chunk_mib; /* 0: cuMemAlloc; UINT64_MAX: one chunk */
+    uint64_t chunk_mib; /* 0: cuMemAlloc. UINT64_MAX: one chunk */
     bool shuffled;
 } layout;
 

@@ -1,4 +1,4 @@
-/* The calls of the capture matrix, and what each needs to have before the capture begins. */
+/* The calls of the capture matrix, and the needs of each before the capture begins. */
 #ifndef MEND_BENCH_PROBE_CAPTURE_CALLS_H
 #define MEND_BENCH_PROBE_CAPTURE_CALLS_H
 
@@ -29,7 +29,7 @@ typedef struct capture_call {
 /* All of them. Static. */
 const capture_call *capture_calls(size_t *count);
 
-/* Makes what the call needs. capture_setting_close gives back what there is in any case. */
+/* Makes the needs of the call. capture_setting_close always frees them. */
 mend_status capture_setting_open(const probe *p, capture_setting *setting, const capture_call *call,
                                  capture_target target, bool captures_blocking);
 void capture_setting_close(const probe *p, capture_setting *setting);

@@ -1,8 +1,8 @@
 /*
  * The capture matrix: each call, made beside a capture of each mode, in a thread of each mode, the
- * one that captures and another; calls of streams for the captured stream, another one, the legacy
- * stream, and the legacy stream beside a blocking one that is captured. What does the call answer,
- * and does the capture survive? Each cell has a capture of its own.
+ * capturing one and another. Calls of streams are made for the captured stream, another one, the
+ * legacy stream, and the legacy stream beside a captured blocking one. The result of the call, and
+ * whether the capture survives. Each cell has a capture of its own.
  */
 #include <pthread.h>
 #include <string.h>
@@ -13,12 +13,12 @@
 static const char *const modes[] = {"global", "thread-local", "relaxed"};
 enum { MODE_COUNT = 3 };
 
-/* What the call is about, and what kind of stream is captured meanwhile. */
+/* The stream of the call, and the kind of the captured stream. */
 typedef struct variant {
     const char *name;
     capture_target target;
     bool captures_blocking;
-    bool has_stream; /* for calls that take a stream; else for those that take none */
+    bool has_stream; /* for calls with a stream, else for calls without one */
 } variant;
 
 static const variant variants[] = {
@@ -41,7 +41,7 @@ typedef struct cell {
     bool has_graph;
 } cell;
 
-/* How many captures there were, and what became of them. */
+/* The number of captures, and their ends. */
 typedef struct tally {
     unsigned kept;
     unsigned spoilt;

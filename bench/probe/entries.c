@@ -1,8 +1,7 @@
 /*
- * The driver's entry points: are the functions that cuGetProcAddress gives those that programs
- * link to; and cuCtxRecordEvent, an event for all work of a context: what it costs, whether it
- * waits or is waited for, and what becomes of it beside a full queue. Its place beside captures is
- * in the capture matrix.
+ * The driver's entry points: whether cuGetProcAddress returns the functions that programs link to.
+ * And cuCtxRecordEvent, an event for all work of a context: its cost, its waits, and its behavior
+ * beside a full queue. Its place beside captures is in the capture matrix.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -110,7 +109,7 @@ static mend_status time_records(probe *p, mend_event event, const mend_stream *s
     return status != MEND_DRIVER_OK ? status : waited;
 }
 
-/* Is the event that of work on a non-blocking stream, and does another stream wait for it? */
+/* Does the event cover work on a non-blocking stream, and does another stream wait for it? */
 static mend_status probe_meaning(probe *p, mend_event event, const mend_stream *streams)
 {
     const mend_driver *driver = p->driver;
@@ -154,7 +153,7 @@ static mend_status probe_meaning(probe *p, mend_event event, const mend_stream *
     return status != MEND_DRIVER_OK ? status : waited;
 }
 
-/* 900 launches behind a kernel: does recording wait for room in queues? */
+/* 900 launches behind a kernel: does recording wait for space in queues? */
 static mend_status probe_beside_queue(probe *p, mend_event event, const mend_stream *streams)
 {
     const uint64_t head_ns = (p->quick ? 1 : 200) * UINT64_C(1000000);

@@ -1,4 +1,4 @@
-/* mend-probe: runs one probe of the GPU within a time, and writes what it finds as it finds it. */
+/* mend-probe: runs one probe of the GPU within a time, and writes each finding at once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ static bool read_seconds(const char *text, uint64_t *seconds)
     return true;
 }
 
-/* The options behind the name; false for what is none. */
+/* The options behind the name. False for an unknown one. */
 static bool read_options(probe *p, int argc, char **argv, uint64_t *seconds,
                          const char **records_path)
 {
@@ -78,7 +78,7 @@ static bool read_options(probe *p, int argc, char **argv, uint64_t *seconds,
     return true;
 }
 
-/* Opens what is written to before the device is asked anything. */
+/* Opens the outputs before the first query of the device. */
 static bool open_records(probe *p, const char *path)
 {
     if (path != NULL) {

@@ -1,11 +1,9 @@
 /*
- * What creating, mapping, giving access, unmapping and releasing cost: by the number of mappings
- * and their size, one call for all against one for each, beside a streaming load or not, and with
- * many other mappings in the process.
+ * The cost of creating, mapping, giving access, unmapping and releasing: by number and size, by one
+ * call for all or one for each, with or without a streaming load, and beside many other mappings.
  *
- * A release gives memory back only where it ends the last reference, so that three can be
- * distinguished: of a chunk that is still mapped, of one that is not, and the unmap that ends the
- * last reference.
+ * Only the end of the last reference frees memory, so there are three cases: a release of a mapped
+ * chunk, of an unmapped one, and the unmap that ends the last reference.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +59,7 @@ static void step_begins(cell *c)
     c->began_ns = probe_now_ns(c->p);
 }
 
-/* `calls` calls were made since the step began; a sample is what one took. */
+/* `calls` calls were made since the step began. A sample is the time of one. */
 static void step_ended(cell *c, step which, uint64_t calls)
 {
     probe_sample(&c->samples[which], (probe_now_ns(c->p) - c->began_ns) / calls);
@@ -120,7 +118,7 @@ static mend_status access_all(cell *c, const probe_range *range, bool each)
     return status;
 }
 
-/* What is mapped is known on the way, so that a failure leaves what probe_range_drop can undo. */
+/* Mapped parts are noted on the way, so that probe_range_drop can undo a failure. */
 static mend_status unmap_all(cell *c, probe_range *range, step which)
 {
     const mend_driver *driver = c->p->driver;
@@ -233,7 +231,7 @@ static void report_cell(cell *c, mend_status status)
            status == MEND_DRIVER_OK ? "" : probe_name(c->p, status));
 }
 
-/* The medians as the series of a price list. */
+/* The medians as the series of a cost table. */
 static void keep_for_list(const cell *c, mend_measure_bench *list)
 {
     static const struct {
@@ -289,7 +287,7 @@ static bool run_cell(probe *p, cell *c, mend_measure_bench *list)
     return !mend_status_is_fatal(status);
 }
 
-/* All shapes with what is standing now. Fewer where much is: the question there is how it grows. */
+/* All shapes with the present mappings. Fewer where much is: the question there is how it grows. */
 static bool run_cells(probe *p, const probe_load *load, uint64_t standing, mend_measure_bench *list)
 {
     static const uint64_t counts[] = {1, 16, 256, 4, 64, 2048};

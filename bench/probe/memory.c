@@ -1,7 +1,7 @@
 /*
- * Near the edge: how much memory can be had, against what the driver calls total and free; how long
- * a refused creation takes, and one right after a release, whose pages may still have to be
- * cleaned; what page tables take; how many addresses there are, and what reserving them costs.
+ * Near the limit: available memory, against the driver's total and free memory. The time of a
+ * refused creation, and of one right after a release, whose pages may need cleaning. The size of
+ * page tables. The number of addresses, and the cost of reserving them.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -19,7 +19,7 @@ typedef struct hoard {
     mend_chunk_handle piece[MOST_PIECES];
 } hoard;
 
-/* Takes pieces of that size until one is refused; the time of the refusal. */
+/* Takes pieces of that size until one is refused. The time of the refusal. */
 static mend_status take_pieces(const probe *p, hoard *all, uint64_t piece_bytes,
                                uint64_t *refused_ns)
 {

@@ -8,7 +8,7 @@
 enum { MOST_LAUNCHES = 16384 };
 static const uint64_t blocks_ns = 5 * UINT64_C(1000000); /* no call takes that long by itself */
 
-/* A long kernel and `count` short ones behind it; stops at the first that blocks, and tells how
+/* A long kernel and `count` short ones behind it. Stops at the first that blocks, and tells how
  * many did not. */
 static mend_status fill_queue(const probe *p, mend_stream stream, uint64_t head_ns, unsigned count,
                               unsigned *passed)

@@ -11,11 +11,11 @@ typedef struct probe_range {
     uint64_t count;           /* chunks there shall be */
     uint64_t created;         /* chunks there are */
     uint64_t mapped;          /* of them, from the first on */
-    mend_chunk_handle *chunk; /* `count`; those given up are 0 */
+    mend_chunk_handle *chunk; /* `count`. Those given up are 0 */
 } probe_range;
 
-/* Reserves and creates; maps nothing. The first failure; probe_range_drop gives back what there is
- * in any case. */
+/* Reserves and creates. Maps nothing. The first failure. probe_range_drop always frees the
+ * range. */
 mend_status probe_range_create(const probe *p, probe_range *range, uint64_t chunk_bytes,
                                uint64_t count);
 

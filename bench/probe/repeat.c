@@ -1,7 +1,7 @@
 /*
- * Access that is given again to a range while kernels write there, as nobody should: a driver may
- * take the mapping away for a moment, and the kernel loses its context. Whatever comes of it is the
- * answer; it comes last in a process of its own, because the device may be lost.
+ * Access that is given again to a range while kernels write there, which is wrong: a driver may
+ * remove the mapping for a moment, and the kernel loses its context. Whatever comes of it is the
+ * answer. It comes last in a process of its own, because the device may be lost.
  */
 #include "probe/questions.h"
 #include "probe/range.h"

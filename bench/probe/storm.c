@@ -1,6 +1,6 @@
 /*
- * What a program suffers while another of its threads maps and unmaps without a pause: how much
- * longer kernels take that stream through memory, and how long launches take.
+ * The cost for a program while another of its threads maps and unmaps without a pause: the slowdown
+ * of streaming kernels, and the time of launches.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -1,8 +1,8 @@
 /*
  * Allocators under the stopwatch, behind one small face, each loaded as the shared library it ships
  * as and called through a pointer: Mend on a simulated device, mimalloc and jemalloc. None replaces
- * malloc of this process. What is compared is bookkeeping on the host: Mend hands out addresses of
- * device memory, which nobody touches; the others hand out memory, which nobody touches either.
+ * malloc of this process. It compares bookkeeping on the CPU: Mend returns addresses of device
+ * memory, the others return memory, and both stay untouched.
  */
 #ifndef MEND_SPEED_CONTENDER_H
 #define MEND_SPEED_CONTENDER_H
@@ -29,15 +29,15 @@ typedef enum speed_contender {
 /* "mend", "before", "mimalloc", "jemalloc". */
 const char *speed_name(speed_contender contender);
 
-/* Loads its library, once. False: it cannot be had here, and standard error has said why, once; not
- * a word about a "before" nobody asked for. For the main thread. */
+/* Loads its library, once. False: it is not available here, and standard error has the reason,
+ * once. None for a "before" that was not requested. For the main thread. */
 bool speed_load(speed_contender contender);
 
 /* A fresh pool of Mend, or the one heap that the others have. */
 typedef struct speed_heap speed_heap;
 
-/* What a thread allocates with. Mend's have a stream each; a block is freed on the lane it came
- * from, or on another whose thread has taken it over. */
+/* The allocator of a thread. Mend's have a stream each. A block is freed on the lane it came from,
+ * or on another whose thread has taken it over. */
 typedef struct speed_lane speed_lane;
 struct speed_lane {
     void *(*alloc)(const speed_lane *lane, size_t size_bytes); /* NULL: it failed */

@@ -9,7 +9,7 @@
 
 enum { SLOTS = 256, STEPS = 4096, WARM_CALLS = 4 * SLOTS };
 
-/* What is done next: drawn beforehand, so that chance costs nothing under the clock. */
+/* The next operations: drawn before, so that chance costs nothing under the clock. */
 typedef struct step {
     size_t size_bytes;
     size_t slot;

@@ -9,18 +9,18 @@ extern "C" {
 #endif
 
 /* With `low_bytes` and `high_bytes` the same: pairs, allocate and free at once. Else churn: each
- * thread holds up to 256 blocks, takes one of the places at random, and frees what is there or
- * allocates a size from low to high, every power of two as likely as the next. */
+ * thread holds up to 256 blocks, picks a place at random, and frees its block or allocates a size
+ * from low to high, every power of two equally likely. */
 typedef struct speed_work {
     size_t low_bytes;
     size_t high_bytes;
     size_t calls; /* of each thread, allocations and frees together */
 } speed_work;
 
-/* Times of single calls include that of reading the clock. */
+/* Times of single calls include reading the clock. */
 typedef struct speed_figures {
-    /* Clock not read: from the start of the first thread to the end of the last, and what a call
-     * took of the processor. */
+    /* Clock not read: from the start of the first thread to the end of the last, and the processor
+     * time of a call. */
     double seconds;
     double cpu_ns;
     uint64_t p50_ns;
@@ -30,7 +30,7 @@ typedef struct speed_figures {
 } speed_figures;
 
 /* Does the work twice on `thread_count` lanes of the heap: once as fast as it goes, once looking at
- * the clock around each call. What it allocates is free at the end. False: something failed. */
+ * the clock around each call. Its blocks are free at the end. False: something failed. */
 bool speed_crew_run(const speed_heap *heap, size_t thread_count, const speed_work *work,
                     speed_figures *figures);
 

@@ -48,7 +48,7 @@ static size_t *draw_sizes(mend_random *random, size_t count)
     return sizes;
 }
 
-/* Room for blocks, and their sizes; the caller frees both. */
+/* Arrays of blocks and of their sizes. The caller frees both. */
 static size_t *prepare(speed_crowd *crowd, const speed_lane *lane, mend_random *random,
                        size_t count)
 {

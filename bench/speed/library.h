@@ -1,6 +1,6 @@
 /*
- * Mend as its users load it: the shared libraries, at run time. So the figures are those of what is
- * shipped, two builds can run side by side, and callgrind can tell Mend from the simulated device.
+ * Mend as its users load it: the shared libraries, at run time. So the results are of the shipped
+ * library, two builds can run side by side, and callgrind can tell Mend from the simulated device.
  */
 #ifndef MEND_SPEED_LIBRARY_H
 #define MEND_SPEED_LIBRARY_H
@@ -10,7 +10,7 @@
 #include "mend/mend_devices.h"
 #include "mend/mend_sim.h"
 
-/* X(function): what is taken from libmend, and from libmend_sim. */
+/* X(function): functions of libmend, and of libmend_sim. */
 #define SPEED_MEND_CALLS(X)                                                                        \
     X(mend_pool_create)                                                                            \
     X(mend_pool_destroy)                                                                           \
@@ -23,7 +23,7 @@
     X(mend_trim)                                                                                   \
     X(mend_get_stats)                                                                              \
     X(mend_get_last_error)
-/* What hooks are made of: NULL in a library that is older than they are. */
+/* The calls for hooks: NULL in an older library. */
 #define SPEED_DEVICE_CALLS(X)                                                                      \
     X(mend_set_default_config)                                                                     \
     X(mend_pool_for_device)                                                                        \
@@ -46,7 +46,7 @@ typedef struct speed_library {
 /* Fills the pointer to a function at `call` with a symbol's address. False: there is none. */
 bool speed_find(void *handle, const char *name, void *call);
 
-/* Loads both from `folder`; NULL: from where this build has made them. They stay loaded. False: the
+/* Loads both from `folder`. NULL: from where this build has made them. They stay loaded. False: the
  * reason was printed on standard error. */
 bool speed_library_open(const char *folder, speed_library *library);
 

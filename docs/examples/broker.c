@@ -1,6 +1,6 @@
 /*
  * Weights that survive a crash of the engine: a broker process loads and exports them, engines
- * import them. The first engine is killed in the middle of its work; the second one has the weights
+ * import them. The first engine is killed in the middle of its work. The second one has the weights
  * at once, and loads nothing.
  */
 #include <mend/mend.h>
@@ -58,7 +58,7 @@ static int run_engine(const char *name, const mend_export_token *token, int says
     return result == MEND_OK ? 0 : 1;
 }
 
-/* Starts an engine and waits until it works; returns its process. */
+/* Starts an engine and waits until it works. Returns its process. */
 static pid_t start_engine(const char *name, const mend_export_token *token, int is_to_crash)
 {
     int ready[2];

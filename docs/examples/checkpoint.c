@@ -1,6 +1,6 @@
 /*
- * A checkpoint of the process, as cuda-checkpoint makes it: the pool shares memory with other
- * processes, so it prepares itself; what can be computed again is dropped before that.
+ * A checkpoint of the process, as cuda-checkpoint makes it. The pool shares memory with other
+ * processes, so it prepares itself. Contents that can be computed again are dropped before that.
  */
 #include <mend/mend_sim.h>
 #include <mend/mend_sleep.h>

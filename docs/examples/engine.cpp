@@ -1,7 +1,7 @@
 /*
  * A small serving engine in C++: weights, activations on two streams, a decode step captured in a
- * graph, a KV cache that grows by sequence, and requests that evict an old sequence and try again
- * when memory is short.
+ * graph, and a KV cache that grows by sequence. Requests evict an old sequence and try again when
+ * memory is short.
  */
 #include <mend/mend.hpp>
 #include <mend/mend_sim.h>
@@ -12,7 +12,7 @@
 
 constexpr std::uint64_t MIB = std::uint64_t{1} << 20;
 
-/* The simulated device; on a GPU leave this out, and launch kernels where `use` is called. */
+/* The simulated device. On a GPU leave this out, and launch kernels where `use` is called. */
 struct device {
     mend_sim *sim = nullptr;
     mend_stream compute = nullptr;
@@ -72,7 +72,7 @@ class engine
         running_.push_back(std::move(added));
     }
 
-    /* One token for each running sequence; each grows by a page. */
+    /* One token for each running sequence. Each grows by a page. */
     void decode()
     {
         for (std::size_t i = 0; i < running_.size(); i++) {

@@ -25,7 +25,7 @@ static int code_of(mend_result result)
     case MEND_ERROR_INTERIOR_POINTER:
     case MEND_ERROR_DOUBLE_FREE:
         return INVALID_VALUE;
-    default: /* mend_get_last_error says what it was */
+    default: /* mend_get_last_error has the reason */
         return UNKNOWN;
     }
 }

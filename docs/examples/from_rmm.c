@@ -1,6 +1,6 @@
 /*
- * What RMM's adaptors do, written with Mend: a resource for the device, a limit, figures, a
- * callback for failures, and a buffer that keeps its stream.
+ * RMM's adaptors, written with Mend: a resource for the device, a limit, statistics, a callback for
+ * failures, and a buffer that remembers its stream.
  */
 #include <mend/mend_devices.h>
 #include <mend/mend_sim.h>

@@ -1,7 +1,7 @@
 /*
  * Memory of a captured graph. A graph uses its blocks at every launch, long after they were freed
- * in its capture, so they belong to a graph pool: no other request gets them until the graph pool
- * is released.
+ * in its capture. So they belong to a graph pool: no other request gets them until the graph pool
+ * is destroyed.
  */
 #include <mend/mend.h>
 #include <mend/mend_sim.h>
@@ -70,7 +70,7 @@ int main(void)
     mend_sim_graph_launch(sim, graph, stream, 0);
     mend_result while_held = mend_alloc(pool, 40ull * MIB, stream, &block);
 
-    /* No launch follows: what the graph pool holds comes back after those that were made. */
+    /* No launch follows: the graph pool's memory is free after the earlier launches. */
     mend_sim_graph_destroy(sim, graph);
     mend_graph_pool_destroy(graph_pool, stream);
     mend_result released = mend_alloc(pool, 40ull * MIB, stream, &block);

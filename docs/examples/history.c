@@ -1,4 +1,4 @@
-/* What a pool did, and what its memory looks like, on a simulated device of 80 GiB. */
+/* The history of a pool, and its memory, on a simulated device of 80 GiB. */
 #include <mend/mend.h>
 #include <mend/mend_sim.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * Two engines on one GPU, in two processes, share a limit of 512 MiB by a file. The first frees its
- * cache and is idle; its thread gives the memory to the second one, which asks for more than it
- * could have. Then the first one dies, and its share is free.
+ * cache and is idle. Its thread releases the memory for the second one, which asks for more than
+ * its share. Then the first one dies, and its share is free.
  */
 #include <mend/mend.h>
 #include <mend/mend_sim.h>
@@ -12,7 +12,7 @@
 
 enum { MIB = 1 << 20 };
 
-/* A simulated GPU for each process; on a real one both name the same device. */
+/* A simulated GPU for each process. On a real one both name the same device. */
 static mend_pool *open_pool(const char *file, mend_sim **sim)
 {
     mend_sim_config device = MEND_SIM_CONFIG_INIT;
@@ -25,7 +25,7 @@ static mend_pool *open_pool(const char *file, mend_sim **sim)
     config.driver = mend_sim_driver(*sim);
     config.limit_bytes = 512ull * MIB;
     config.shared_limit_file = file; /* the limit of both engines together */
-    config.idle_ms = 1000;           /* a thread gives back what the other one waits for */
+    config.idle_ms = 1000;           /* a thread releases memory that the other one waits for */
     return mend_pool_create(&config, &pool) == MEND_OK ? pool : NULL;
 }
 
@@ -48,7 +48,8 @@ static int first_engine(const char *file, int says)
         return 1;
     }
     mend_free(pool, cache, NULL);
-    mend_trim(pool, 0, MEND_TRIM_BY_POLICY, NULL); /* says what could go; the thread would, too */
+    mend_trim(pool, 0, MEND_TRIM_BY_POLICY, NULL); /* reports the releasable memory. The thread
+                                                    * would, too */
     printf("the first engine holds %llu MiB, and uses 64\n", reserved(pool));
     fflush(stdout);
     if (write(says, "r", 1) != 1) {

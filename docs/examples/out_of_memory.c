@@ -63,7 +63,7 @@ int main(void)
     }
     printf("a request of %llu MiB fits\n", fits_now(pool));
 
-    /* 160 MiB do not fit beside the cache: the callback makes room, and the request succeeds. */
+    /* 160 MiB do not fit beside the cache: the callback frees memory, and the request succeeds. */
     mend_add_pressure_callback(pool, drop_some, &c);
     mend_result served = mend_alloc(pool, 160ull * MIB, NULL, &batch);
     printf("160 MiB: %s\n", mend_result_name(served));

@@ -1,7 +1,7 @@
 /*
- * What a page of a growable range costs in calls of the driver, by a list of prices of
- * the simulated device, beside the least that any allocator can do: create, map and access a new
- * page, or map and access one that there is.
+ * The cost of a page of a growable range in driver calls, by a cost table of the simulated device.
+ * Beside it the least cost of any allocator: create, map and access a new page, or map and access
+ * an existing one.
  */
 #include <mend/mend_range.h>
 #include <mend/mend_sim.h>
@@ -25,7 +25,7 @@ static void print(const char *what, uint64_t start_ns)
     printf("  %-44s %7.2f\n", what, (double)(time_ns() - start_ns) / (double)PAGES / 1000);
 }
 
-/* Lets the GPU finish, so that the pool can unmap what was moved away. */
+/* Lets the GPU finish, so that the pool can unmap old mappings. */
 static void settle(mend_pool *pool)
 {
     mend_sim_advance(sim, 1000000);

@@ -1,7 +1,7 @@
 /*
  * A serving engine whose KV cache and activations share a device. The cache is a growable range: it
  * has one address, and as much memory as the requests of the moment need. Prompts need large
- * activations and little cache; answers need the reverse. A fixed split must choose.
+ * activations and little cache. Answers need the reverse. A fixed split must choose.
  */
 #include <mend/mend_range.h>
 #include <mend/mend_sim.h>
@@ -20,8 +20,8 @@ typedef struct engine {
     uint64_t cache_pages; /* committed */
 } engine;
 
-/* A batch of the day: how much of the cache its requests fill, and what its kernels need besides.
- * Every fourth one reads long prompts, the others write answers. */
+/* A batch of the day: how much of the cache its requests fill, and the memory of its kernels. Every
+ * fourth one reads long prompts, the others write answers. */
 typedef struct batch {
     uint64_t pages;
     uint64_t activation_bytes;
@@ -122,7 +122,7 @@ static uint64_t close_engine(engine *e)
     return ledger.content_errors + ledger.violations + ledger.chunks + ledger.mappings;
 }
 
-/* Runs the day; the cache has this part of the device, or, with 0, what it needs. */
+/* Runs the day. The cache has this part of the device, or, with 0, as much as it needs. */
 static int serve(uint64_t cache_percent)
 {
     engine e;

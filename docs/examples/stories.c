@@ -29,7 +29,7 @@ static void ignore(void *context, mend_log_level level, const char *line)
     (void)context, (void)level, (void)line;
 }
 
-/* A block; where there is none, says why, a part of a sentence a line. */
+/* A block. Without one, prints the reason, a part of a sentence a line. */
 static void *get(mend_pool *from, unsigned mib, mend_stream stream)
 {
     void *block = NULL;
@@ -62,7 +62,7 @@ static mend_stats stats(void)
     return now;
 }
 
-/* 300 steps; each keeps the losses that it wrote to the log. */
+/* 300 steps. Each keeps the losses that it wrote to the log. */
 static void leak(int is_cured)
 {
     for (int step = 0; step < 300; step++) {

@@ -1,6 +1,6 @@
 /*
- * Memory that two streams share. A block freed in the order of one stream is at once usable there;
- * another stream gets the memory only when the GPU is done with it.
+ * Memory that two streams share. A block freed in the order of one stream is at once usable there.
+ * Another stream gets the memory only when the GPU is done with it.
  */
 #include <mend/mend.h>
 #include <mend/mend_sim.h>
@@ -50,8 +50,8 @@ int main(void)
     use(sim, first, compute);
     mend_free(pool, first, compute); /* the work above may still run: that is fine */
 
-    /* There is no room for a second block beside the first. The pool makes `copies` wait, on the
-     * device, for what `compute` still does; the host goes on at once. */
+    /* A second block does not fit beside the first. The pool makes `copies` wait, on the device,
+     * for the work of `compute`. The CPU goes on at once. */
     if (mend_alloc(pool, 48ull * MIB, copies, &second) != MEND_OK) {
         return 1;
     }
