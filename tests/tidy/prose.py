@@ -426,6 +426,7 @@ def main():
     documents = list(files_under(tree.root, ("",), (".md",)))
     found = [f"{name}:{number}: {finding}" for name in documents
              for number, finding in findings_in(tree, name, rooms)]
+    found += style.findings_of_comments(tree.texts)
     pages = sum(name.startswith("docs/") for name in documents)
     if pages > MOST_PAGES:
         found.append(f"docs: {pages} pages, where {MOST_PAGES} are the most")

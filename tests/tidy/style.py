@@ -1,11 +1,23 @@
-"""How documents read, in numbers that a formula of readability misses: nouns that are left out
-("what", "those that"), semicolons, sentences above 30 words, and how often a guide says "you".
-prose.py holds each page to the limits.
+"""How documents and comments read, in numbers that a formula of readability misses: nouns that are
+left out ("what", "those that"), semicolons, sentences above 30 words, private words, and how often
+a guide says "you". prose.py holds each page and the comments of each folder to the limits.
 """
 import re
 
 LONG = 30  # words of a sentence
 MOST = {"what": 2, "semicolons": 3, "long": 3}  # in 1,000 words, 100 sentences, 100 sentences
+MOST_IN_COMMENTS = {**MOST, "private": 1}  # in 1,000 words
+# Folders that are above a limit still: what they may have, which only gets smaller.
+STILL = {
+    "tests": {"what": 21, "semicolons": 14, "private": 5.5},
+    "vmm/layout": {"what": 11, "semicolons": 24, "private": 3},
+    "vmm/map": {"what": 15, "semicolons": 16, "long": 5, "private": 15},
+    "vmm/plan": {"what": 14, "semicolons": 13.5, "long": 6.5, "private": 6},
+    "vmm/pool": {"what": 12, "semicolons": 13, "private": 5},
+    "vmm/quota": {"what": 17, "semicolons": 13, "long": 4.5, "private": 7},
+    "vmm/base": {"what": 10, "semicolons": 15, "private": 2},
+    "vmm/record": {"what": 11, "semicolons": 12, "private": 4},
+}
 LEAST_YOU = 4  # in 1,000 words of a guide
 FEW_WORDS = 150  # of which numbers say nothing
 # Made of headers and sources, or of measurements.
@@ -25,6 +37,17 @@ NOUN_LEFT_OUT = re.compile(r"\b(?:what|who|whom|those that|those of|that of|that
 PRIVATE = re.compile(r"\b(?:dear(?:er)?|(?:gives?|gave|given|goes?|went) back|(?:no|every)body|"
                      r"in the mean|questions? to the driver|calls? of the driver|price lists?|"
                      r"(?:judged|tuned) half|host waits?|the host waits|stand-ins?)\b", re.I)
+# Of comments besides, without names of files.
+PRIVATE_IN_CODE = re.compile(
+    r"\b(?:owe[sd]?(?!\.h)|somebody|whoever|wherever|anew|lack(?:s|ing)?|rungs?|climb\w*|"
+    r"(?:go|goes|given) back|host waits?|waits? of the host|(?:makes?|finds?|has) (?:no )?room)\b|"
+    r"\b(?:heap|ladder|move|physical|policy|observe|users|devices|address)/(?!\w+\.txt)|" +
+    PRIVATE.pattern, re.I)
+COMMENT = re.compile(r'''"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|'''
+                     r"//([^\n]*(?:\n[ \t]*//[^\n]*)*)|/\*(.*?)\*/", re.S)
+FRAME = re.compile(r"^[ \t]*(?:\*|//)? ?|[ \t]*\\$", re.M)
+RESULTS = re.compile(r"(?:MEND_OK|MEND_ERROR_|[Rr]esults as )")
+WORD = re.compile(r"[\w'·%-]+")
 END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[A-Z\"(0-9])")
 
 
@@ -53,15 +76,21 @@ def sentences_of(text):
             yield from (each for each in END.split(words) if re.search(r"[A-Za-z]+\W+\w", each))
 
 
-def numbers_of(page):
-    """(words, sentences, counts): a page in numbers."""
-    sentences = list(sentences_of(prose_of(page)))
-    words = [re.findall(r"[\w'·%-]+", each) for each in sentences]
+def counts_of(sentences):
+    """(words, counts) of sentences."""
+    words = [WORD.findall(each) for each in sentences]
     counts = {"what": sum(len(NOUN_LEFT_OUT.findall(each)) for each in sentences),
               "semicolons": sum(each.count(";") for each in sentences),
               "long": sum(len(each) > LONG for each in words),
               "you": sum(word.lower() in ("you", "your") for each in words for word in each)}
-    return sum(map(len, words)), len(sentences), counts
+    return sum(map(len, words)), counts
+
+
+def numbers_of(page):
+    """(words, sentences, counts): a page in numbers."""
+    sentences = list(sentences_of(prose_of(page)))
+    words, counts = counts_of(sentences)
+    return words, len(sentences), counts
 
 
 def limits_of(name, words, sentences):
@@ -86,6 +115,41 @@ def findings_of_style(name, page):
             yield 1, f"{kind}: {counts[kind]} in {words} words, where {limit} is the limit"
 
 
+def prose_of_comments(code):
+    """The sentences of all comments of a file, without titles of sections, code and results."""
+    for comment in COMMENT.finditer(code):
+        text = FRAME.sub("", comment[1] or comment[2] or "")
+        text = re.sub(r"^\s*-{3,}.*", "", INDENTED.sub("", text))
+        text = re.sub(r"`[^`]*`", "Code", re.sub(r"^\s*- ", "\n", text, flags=re.M))
+        yield from (each for each in sentences_of(text) if not RESULTS.match(each))
+
+
+def folder_of(path):
+    parts = path.split("/")
+    if path.startswith("api/include/"):
+        return "api/include"
+    return "/".join(parts[:2 if parts[0] == "vmm" else 1])
+
+
+def findings_of_comments(texts):
+    """Of the comments of each folder; `texts` by path."""
+    folders = {}
+    for path, text in texts.items():
+        if path.endswith((".c", ".h", ".cpp", ".hpp")):
+            folders.setdefault(folder_of(path), []).extend(prose_of_comments(text))
+    for folder, sentences in sorted(folders.items()):
+        words, counts = counts_of(sentences)
+        counts["private"] = sum(len(PRIVATE_IN_CODE.findall(each)) for each in sentences)
+        for kind, limit in MOST_IN_COMMENTS.items():
+            parts = words / 1000 if kind in ("what", "private") else len(sentences) / 100
+            rate = counts[kind] / max(parts, 1)
+            still = STILL.get(folder, {}).get(kind, limit)
+            if rate > still:
+                yield f"{folder}: its comments have {kind} {rate:.1f}, where {still} is the limit"
+            elif still > limit and rate * 1.2 + 1 < still:
+                yield f"{folder}: {kind} is {rate:.1f} by now: lower it in tests/tidy/style.py"
+
+
 def test_itself():
     plain = "You call the pool when the block is free. " * 40
     assert not list(findings_of_style("docs/a.md", plain))
@@ -98,3 +162,12 @@ def test_itself():
         assert len(found) == 1 and found[0][1].startswith(kind), (kind, found)
     assert len(list(findings_of_style("docs/a.md", f"{plain}\n\nThat is a dear call here."))) == 1
     assert not numbers_of("```\nwhat; who\n```\n    what\n`what` ![what](a)\n")[2]["what"]
+    code = "/* The pool maps a chunk. */ x = \"/* what; who */\"; // It is free now.\n" * 40
+    assert not list(findings_of_comments({"vmm/a/b.c": code}))
+    for worse, kind in ((code.replace("a chunk", "what it has"), "what"),
+                        (code.replace("maps", "maps; unmaps"), "semicolons"),
+                        (code.replace("a chunk", "a chunk " * 30), "long"),
+                        (code.replace("free", "given back, as it lacks"), "private")):
+        found = list(findings_of_comments({"vmm/a/b.c": worse}))
+        assert len(found) == 1 and f" {kind} " in found[0], (kind, found)
+    assert not list(prose_of_comments("/* ---- what; who ---- */\n/*     what; */\n"))
