@@ -48,8 +48,7 @@ static int first_engine(const char *file, int says)
         return 1;
     }
     mend_free(pool, cache, NULL);
-    mend_trim(pool, 0, MEND_TRIM_BY_POLICY, NULL); /* reports the releasable memory. The thread
-                                                    * would, too */
+    mend_trim(pool, 0, MEND_TRIM_BY_POLICY, NULL); /* reports the releasable memory */
     printf("the first engine holds %llu MiB, and uses 64\n", reserved(pool));
     fflush(stdout);
     if (write(says, "r", 1) != 1) {
