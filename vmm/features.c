@@ -4,6 +4,7 @@
 #include "check/check.h"
 #include "quota/quota.h"
 #include "ranges/ranges.h"
+#include "record/owners.h"
 #include "record/record.h"
 #include "share/share.h"
 #include "sleep/keep.h"
@@ -31,6 +32,6 @@ const mend_feature mend_features[MEND_FEATURES] = {
      .trim = mend_copies_trim,
      .statistics = mend_sleep_statistics},
     {.pool = mend_quota_hear, .statistics = mend_quota_statistics},
-    {.pool = mend_observers_hear},
+    {.pool = mend_observers_hear, .statistics = mend_observers_count, .describe = mend_owners_tell},
     {.pool = mend_checks_hear, .check = mend_checks_of_block},
 };

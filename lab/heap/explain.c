@@ -1,7 +1,6 @@
 #include "lab/heap/explain.h"
 
 #include "layout/layout.h"
-#include "pool/pool.h"
 
 #define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, by_address)
 

@@ -7,6 +7,7 @@
 #define MEND_LAB_HEAP_EXPLAIN_H
 
 #include "pool/pool.h"
+#include "record/record.h"
 
 /* The place of a free byte in its chunk. An empty chunk can be mapped at any address. The edges of
  * a partly used chunk may join with the next chunk's. A hole between two live blocks joins with

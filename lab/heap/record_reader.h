@@ -2,7 +2,7 @@
 #ifndef MEND_LAB_HEAP_RECORD_READER_H
 #define MEND_LAB_HEAP_RECORD_READER_H
 
-#include "record/names.h"
+#include "base/names.h"
 #include "record/recording.h"
 
 /* The unread rest of a block. */

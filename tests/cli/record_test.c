@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/names.h"
 #include "lab/report/page.h"
 #include "lab/report/report.h"
 #include "lab/report/rows.h"
 #include "lab/trace/read.h"
-#include "record/names.h"
 #include "tests/cli/program.h"
 #include "tests/cli/report_program.h"
 #include "tests/support/child.h"

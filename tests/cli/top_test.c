@@ -54,7 +54,7 @@ static const mend_live_page *next_page(rig *r)
     EXPECT_TRUE(mend_live_read(getpid(), &r->pools));
     const mend_live_page *page = &r->pools.pages[0];
     const uint64_t from_ns = page->time_ns;
-    mend_publisher_ring(r->pool);
+    mend_publisher_ring(mend_observers_of(&r->pool->heap));
     while (mend_live_read(getpid(), &r->pools) && page->time_ns == from_ns) {
         usleep(1000);
     }
@@ -155,7 +155,7 @@ MEND_TEST(top, a_page_that_is_stopped_while_it_is_written_is_the_one_before_or_n
         writes_left = write;
         mend_test_before_writes(stop_before_a_write);
         void *block = block_of(r.pool, "step", MEND_MIB);
-        mend_publisher_ring(r.pool);
+        mend_publisher_ring(mend_observers_of(&r.pool->heap));
         while (!is_stopped) {
             usleep(1000);
         }
@@ -197,7 +197,7 @@ MEND_TEST(top, the_program_shows_each_pool)
     void *block = block_of(r.pool, "a \"step\"\n", 200 * MEND_MIB);
     void *small = block_of(other.pool, "other", MEND_MIB);
     next_page(&r);
-    mend_publisher_ring(other.pool);
+    mend_publisher_ring(mend_observers_of(&other.pool->heap));
     while (mend_live_read(getpid(), &r.pools) && r.pools.pages[1].stats.live_bytes == 0) {
         usleep(1000);
     }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "pool/pool.h"
+#include "record/record.h"
 #include "tests/sim/trial.h"
 #include "tests/support/recording.h"
 
@@ -81,7 +82,7 @@ void trial_close_recording(trial *t)
 static void read_on(trial *t, int pool, test_recording *r)
 {
     char path[sizeof(t->recording) + 2];
-    const mend_history *history = &t->pools[pool].pool->heap.history;
+    const mend_history *history = &mend_observers_of(&t->pools[pool].pool->heap)->history;
     path_of(t, pool, path);
     for (;;) {
         const bool is_whole = test_recording_read(path, r);

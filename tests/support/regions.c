@@ -242,6 +242,43 @@ static bool owners_are_right(const look *l, const mend_region *regions, size_t c
     return are_right && equal(l, "bytes of all owners", bytes, live_bytes);
 }
 
+static int by_number(const void *number, const void *scope)
+{
+    const uint32_t is = ((const mend_scope_info *)scope)->number;
+    return (*(const uint32_t *)number > is) - (*(const uint32_t *)number < is);
+}
+
+/* A scope has its own blocks and pages, and those of the scopes inside it. */
+static bool scopes_are_right(const look *l, const mend_region *regions, size_t count)
+{
+    size_t found = 0;
+    (void)mend_get_scopes(l->pool, NULL, sizeof(mend_scope_info), 0, &found);
+    mend_scope_info *scopes = calloc(found + 1, sizeof(*scopes));
+    bool are_right =
+        claim(l, mend_get_scopes(l->pool, scopes, sizeof(*scopes), found, &found) == MEND_OK,
+              "scopes", 0, 0);
+    for (size_t i = 0; i < count && are_right; i++) {
+        const mend_region *at = &regions[i];
+        for (uint32_t number = at->scope; number != 0 && are_right;) {
+            mend_scope_info *scope = bsearch(&number, scopes, found, sizeof(*scopes), by_number);
+            are_right = claim(l, scope != NULL, "a scope that is not counted", number, 0);
+            if (scope != NULL) {
+                scope->own_live_bytes -= number == at->scope ? at->size_bytes : 0;
+                scope->own_live_blocks -= number == at->scope;
+                scope->live_bytes -= at->size_bytes;
+                number = scope->around;
+            }
+        }
+    }
+    for (size_t i = 0; i < found && are_right; i++) {
+        are_right = equal(l, "bytes of a scope beside its blocks", scopes[i].live_bytes, 0) &&
+                    equal(l, "its own bytes", scopes[i].own_live_bytes, 0) &&
+                    equal(l, "its own blocks", scopes[i].own_live_blocks, 0);
+    }
+    free(scopes);
+    return are_right;
+}
+
 bool mend_regions_are_right(mend_pool *pool, char finding[MEND_REGIONS_FINDING_BYTES])
 {
     const look l = {pool, finding};
@@ -255,8 +292,9 @@ bool mend_regions_are_right(mend_pool *pool, char finding[MEND_REGIONS_FINDING_B
     }
     if (are_right) {
         mend_region_sums sums = mend_regions_sum(regions, count);
-        are_right =
-            sums_are_right(&l, &sums) && owners_are_right(&l, regions, count, sums.live_bytes);
+        are_right = sums_are_right(&l, &sums) &&
+                    owners_are_right(&l, regions, count, sums.live_bytes) &&
+                    scopes_are_right(&l, regions, count);
     }
     free(regions);
     return are_right;

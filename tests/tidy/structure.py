@@ -23,17 +23,15 @@ FEATURES = ["ranges", "graphs", "sleep", "share", "record", "check", "quota", "h
 # How many names of a feature the files of a room have: the files it cites and includes, its
 # functions, its types, each once in a file. Only to be made smaller.
 KNOWS = {
-    "base": {"record": 3, "hooks": 1},
-    "driver": {"record": 6},
-    "memory": {"sleep": 2, "record": 10},
-    "layout": {"ranges": 2, "sleep": 3, "record": 11},
-    "map": {"sleep": 2, "share": 2, "record": 4},
-    "alloc": {"ranges": 2, "record": 24},
-    "pool": {"record": 10},
-    "ranges": {"share": 1, "record": 3},
-    "sleep": {"ranges": 1, "record": 6},
-    "share": {"ranges": 8, "record": 1},
-    "check": {"ranges": 5, "sleep": 6, "share": 8, "record": 6},
+    "base": {"hooks": 1},
+    "memory": {"sleep": 2},
+    "layout": {"ranges": 2, "sleep": 3},
+    "map": {"sleep": 2, "share": 2},
+    "alloc": {"ranges": 2},
+    "ranges": {"share": 1},
+    "sleep": {"ranges": 1},
+    "share": {"ranges": 8},
+    "check": {"ranges": 5, "sleep": 6, "share": 8},
 }
 PUBLIC = "api/include/"
 INCLUDE_FOLDERS = ("vmm/", "", "api/", "api/include/", "bench/")
@@ -287,13 +285,12 @@ PARTS = {
     "pins": Part("mend_pins", "share", []),
     "ranges": Part("mend_ranges", "ranges", []),
     "retire": Part("mend_retiring", "map", ["alloc", "ranges"], set_by={"sleep": ["copies"]}),
-    "scopes": Part("mend_scope_table", "record", whole=True),
     "search": Part("mend_search", "alloc", ["layout", "plan"]),
     "usage": Part("mend_usage_state", "layout", ["alloc"]),
     # Its functions alone.
     "blocks": Part("mend_pointer_map", "base", whole=True),
     "device": Part("mend_device_info", "driver", whole=True),
-    "history": Part("mend_history", "record", whole=True),
+    "events": Part("mend_events", "base", whole=True),
     "range_space": Part("mend_space", "memory", whole=True),
     "space": Part("mend_space", "memory", whole=True),
     "unlocking": Part("mend_unlocking", "driver", whole=True),
@@ -467,9 +464,9 @@ SAMPLES = [
                     STATE: "typedef struct mend_heap {\n    mend_mutex grow, state;\n"
                            "    mend_zone zones[ZONES];\n    int other;\n} mend_heap;\n"},
      [("vmm/map/a.c", 2), ("vmm/plan/a.c", 1), (STATE, 4)]),
-    (check_owners, {"vmm/pool/a.c": "f(&heap->history);\nx = heap->history.a;\n"
-                                    "f(&heap->history.a);\nheap->history.a = 1;\n",
-                    "vmm/driver/a.c": "mend_history *h = p;\nh->a = 1;\n"},
+    (check_owners, {"vmm/pool/a.c": "f(&heap->events);\nx = heap->events.a;\n"
+                                    "f(&heap->events.a);\nheap->events.a = 1;\n",
+                    "vmm/driver/a.c": "mend_events *h = p;\nh->a = 1;\n"},
      [("vmm/pool/a.c", 3), ("vmm/pool/a.c", 4)]),
     (check_upper_rooms, {"vmm/base/a.h": "\n/* driver/b.c knows. */\n"}, [("vmm/base/a.h", 2)]),
     (check_upper_rooms, {"vmm/base/a.h": "/* mend_b knows; mend_c is for all. */\n",

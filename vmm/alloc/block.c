@@ -43,7 +43,7 @@ void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span
                       : span->sleep_tag != 0  ? span->sleep_tag
                                               : request->tag;
     span->stack = request->stack;
-    if (mend_history_is_on(&heap->history)) {
+    if (mend_events_has(&heap->events, MEND_EVENT_ALLOC)) {
         mend_events_alloc(heap, span, request->service);
     }
 }
@@ -323,7 +323,7 @@ void mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users)
     mend_cache_flush_beside(heap, span);
     mend_pointer_map_remove(&heap->blocks, span->address);
     mend_layout_count_free(heap, &heap->zones[span->zone], span);
-    if (mend_history_is_on(&heap->history)) {
+    if (mend_events_has(&heap->events, MEND_EVENT_FREE)) {
         const bool has_stream = users.first != MEND_STREAM_UNKNOWN;
         mend_events_free(heap, span,
                          has_stream ? heap->streams.items[users.first].handle : MEND_NO_STREAM);
@@ -372,7 +372,7 @@ mend_result mend_block_free_passed(mend_heap *heap, uint64_t address, mend_order
     if (result == MEND_OK) {
         mend_pointer_map_remove(&heap->blocks, address);
         mend_layout_count_free(heap, &heap->zones[MEND_ZONE_PASSED], span);
-        if (mend_history_is_on(&heap->history)) {
+        if (mend_events_has(&heap->events, MEND_EVENT_FREE)) {
             mend_events_free(heap, span, order.stream);
         }
         mend_waits_end_uses(mend_heap_wait_env(heap), &span->waits, MEND_STREAM_UNKNOWN, 0,
@@ -426,7 +426,7 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
                                                : MEND_OK;
 }
 
-/* ---- what the history tells ------------------------------------------------------------------ */
+/* ---- what is told ------------------------------------------------------------------ */
 
 static mend_history_event event_of(const mend_heap *heap, mend_event_kind kind,
                                    const mend_span *span, mend_stream stream)
@@ -439,7 +439,7 @@ static mend_history_event event_of(const mend_heap *heap, mend_event_kind kind,
                                 .size_bytes = span->size_bytes,
                                 .stream = stream,
                                 .graph_pool = mend_graph_pool_numbered(heap, graph_pool),
-                                .tag = mend_owners_tag(span->tag, span->sleep_tag),
+                                .tag = mend_span_shown_tag(span),
                                 .requested_bytes = span->requested_bytes,
                                 .chunk = span->chunk != NULL ? span->chunk->memory.number : 0,
                                 .scope = span->scope,
@@ -452,27 +452,25 @@ void mend_events_alloc(mend_heap *heap, const mend_span *span, mend_service serv
     mend_history_event event = event_of(heap, MEND_EVENT_ALLOC, span, span->stream);
     event.cause = (int)(service.cause != MEND_CAUSE_NONE ? service.cause : MEND_CAUSE_RUN);
     event.duration_ns = service.duration_ns;
-    mend_history_put(&heap->history, event);
+    mend_events_put(&heap->events, &event);
 }
 
 void mend_events_free(mend_heap *heap, const mend_span *span, mend_stream stream)
 {
-    mend_history_put(&heap->history, event_of(heap, MEND_EVENT_FREE, span, stream));
+    mend_history_event event = event_of(heap, MEND_EVENT_FREE, span, stream);
+    mend_events_put(&heap->events, &event);
 }
 
 void mend_events_refuse(mend_heap *heap, uint64_t size_bytes, mend_stream stream)
 {
     const bool by_device = heap->shortage.refused_bytes > 0;
     heap->counters.out_of_memory++;
-    if (!mend_history_is_on(&heap->history)) {
-        return;
+    if (mend_events_has(&heap->events, MEND_EVENT_OUT_OF_MEMORY)) {
+        const mend_event_cause cause =
+            by_device ? MEND_CAUSE_DEVICE_REFUSED : MEND_CAUSE_LIMIT_REFUSED;
+        mend_events_put_step(&heap->events, &(mend_history_event){.kind = MEND_EVENT_OUT_OF_MEMORY,
+                                                                  .size_bytes = size_bytes,
+                                                                  .stream = stream,
+                                                                  .cause = (int)cause});
     }
-    mend_history_put_step(&heap->history, (mend_history_event){
-                                              .kind = MEND_EVENT_OUT_OF_MEMORY,
-                                              .size_bytes = size_bytes,
-                                              .stream = stream,
-                                              .cause = by_device ? MEND_CAUSE_DEVICE_REFUSED
-                                                                 : MEND_CAUSE_LIMIT_REFUSED,
-                                          });
-    mend_history_add_failure(&heap->history, mend_process_failure()); /* this one, just noted */
 }

@@ -95,7 +95,7 @@ static mend_result compact_next(mend_compact_pass *pass, uint64_t need_bytes, bo
 mend_result mend_ladder_compact(mend_heap *heap, const mend_compact_limits *limits,
                                 mend_compact_report *report)
 {
-    mend_history_begin_call(&heap->history, MEND_CAUSE_COMPACT);
+    mend_events_begin_call(&heap->events, MEND_CAUSE_COMPACT);
     mend_driver_scope scope;
     MEND_TRY(mend_enter(heap, &scope));
     mend_compact_pass pass;

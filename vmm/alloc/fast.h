@@ -74,7 +74,7 @@ mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream ha
     mend_layout_set_live(heap, zone, span, true);
     heap->counters.cache_hits++;
     mend_layout_count_alloc(heap, zone, span, requested_bytes, handle);
-    if (mend_history_is_on(&heap->history)) {
+    if (mend_events_has(&heap->events, MEND_EVENT_ALLOC)) {
         mend_events_alloc(heap, span, (mend_service){MEND_CAUSE_HIT, 0});
     }
     return span->address;
@@ -134,7 +134,7 @@ mend_fast_free_block(mend_heap *heap, mend_span *span, uint32_t freed_on)
                                          (mend_block_users){freed_on, MEND_STREAM_UNKNOWN});
     }
     mend_layout_count_free(heap, zone, span);
-    if (mend_history_is_on(&heap->history)) {
+    if (mend_events_has(&heap->events, MEND_EVENT_FREE)) {
         mend_events_free(heap, span, heap->streams.items[freed_on].handle);
     }
     if (mend_block_wants_early_fence(heap)) {

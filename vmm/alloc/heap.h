@@ -111,14 +111,14 @@ static inline bool mend_block_wants_early_fence(const mend_heap *heap)
 /* Records a fence if enough bytes were freed on the stream. Calls the driver. */
 void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on);
 
-/* Events of requests, while the history is on. The block is live, and counted. */
+/* Events of requests, for those who listen. The block is live, and counted. */
 void mend_events_alloc(mend_heap *heap, const mend_span *span, mend_service service);
 
 /* The block was freed in the order of a stream, or MEND_NO_STREAM. Its span describes it. */
 void mend_events_free(mend_heap *heap, const mend_span *span, mend_stream stream);
 
-/* A request for so many bytes ran out of memory: counts it, and adds an event if the history is
- * on. */
+/* A request for so many bytes ran out of memory: counts it, and adds an event. The failure is just
+ * noted. */
 void mend_events_refuse(mend_heap *heap, uint64_t size_bytes, mend_stream stream);
 
 /* Frees a block that is passed through. The caller holds `state`, which is released in between.

@@ -219,7 +219,7 @@ static mark mark_of(const mend_heap *heap, uint64_t began_ns)
                          [MEND_CAUSE_HOST_WAITED] = heap->streams.host_waits}};
 }
 
-/* Notes in the request, for the history, the most expensive step that served it, and the time, with
+/* Notes in the request, for its event, the most expensive step that served it, and the time, with
  * the wait for the lock. */
 static void note_service(const mend_heap *heap, const mark *before, mend_service *service)
 {
@@ -229,7 +229,7 @@ static void note_service(const mend_heap *heap, const mark *before, mend_service
         dearest--;
     }
     service->cause = dearest > service->cause ? dearest : service->cause;
-    service->duration_ns += mend_history_since_ns(&heap->history, before->began_ns);
+    service->duration_ns += mend_events_since_ns(&heap->events, before->began_ns);
 }
 
 /* Takes the grow lock. While this thread waits for it, a stream may be unregistered, a graph pool
@@ -253,7 +253,7 @@ static mend_outcome take_turn(climb *c)
         }
         return outcome;
     }
-    const uint64_t began_ns = mend_history_now_ns(&heap->history);
+    const uint64_t began_ns = mend_events_now_ns(&heap->events);
     if (is_next) {
         mend_cache_close(heap);
     } else {
@@ -261,7 +261,7 @@ static mend_outcome take_turn(climb *c)
         mend_heap_lock_all(heap);
     }
     c->has_turn = true;
-    mend_history_begin_call(&heap->history, MEND_CAUSE_REQUEST);
+    mend_events_begin_call(&heap->events, MEND_CAUSE_REQUEST);
     c->before = mark_of(heap, began_ns);
     return knows_mapped ? MEND_NOTHING : in_mapped(heap, c->request, true, &c->span);
 }

@@ -12,7 +12,6 @@
 #include "map/map.h"
 #include "mend/mend.h"
 #include "plan/policy.h"
-#include "record/owners.h"
 
 /* ---- trim.c ---------------------------------------------------------------------------------- */
 
@@ -243,10 +242,8 @@ void mend_sentence_join(mend_sentence *s, const char *part);
 
 /* Notes the out-of-memory report as the failure, with a message that is never cut off: numbers,
  * remedies, owners. `advice` follows the limit that would help. It may be "". `pages` may be NULL.
- * Of `owners`, those with most bytes come first, and a suspect of a leak is last. Cut off before
- * the rest is. MEND_ERROR_OUT_OF_MEMORY. */
-mend_result mend_report_fail(const mend_oom_report *oom_report, const char *advice,
-                             const mend_pages *pages,
-                             const mend_owner owners[MEND_OWNERS_SHOWN + 1]);
+ * The owners are cut off before the rest is. MEND_ERROR_OUT_OF_MEMORY. */
+mend_result mend_report_fail(const mend_heap *heap, const mend_oom_report *oom_report,
+                             const char *advice, const mend_pages *pages);
 
 #endif

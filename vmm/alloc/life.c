@@ -37,10 +37,10 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     assert(mend_is_power_of_two(device->granularity_bytes));
     assert(device->granularity_bytes >= MEND_GRANULE_BYTES);
     *heap = (mend_heap){.device = *device, .config = *config};
-    heap->driver = mend_unlocking_init(&heap->unlocking, driver, &heap->state, &heap->history);
+    heap->driver = mend_unlocking_init(&heap->unlocking, driver, &heap->state, &heap->events);
     mend_strategy_apply(heap, config->strategy);
     MEND_TRY(mend_streams_init(&heap->streams, heap->driver, device->context,
-                               config->detect_destroyed_streams, &heap->history));
+                               config->detect_destroyed_streams, &heap->events));
     mend_mutex_init(&heap->grow, MEND_RANK_GROW);
     mend_mutex_init(&heap->state, MEND_RANK_POOL);
     const mend_chunk_properties properties = {.device = config->device,
@@ -48,9 +48,9 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
                                               .rdma = config->rdma && device->rdma};
     uint64_t *empty_in[MEND_CHUNK_ZONES];
     mend_layout_find_empty(heap, empty_in);
-    mend_chunks_init(&heap->chunks, heap->driver, &properties, empty_in, &heap->history);
+    mend_chunks_init(&heap->chunks, heap->driver, &properties, empty_in, &heap->events);
     mend_access_init(heap);
-    mend_history_init(&heap->history, clock_ns, heap->driver);
+    mend_events_init(&heap->events, clock_ns, heap->driver);
     uint64_t address_reservation_bytes = address_reservation_of(heap);
     uint64_t growth_bytes =
         mend_min_u64(GROWTH_BYTES, address_reservation_bytes / GROWTHS_OF_RESERVE);
@@ -179,7 +179,6 @@ static void free_host_memory(mend_heap *heap)
     mend_chunks_clear(&heap->chunks);
     mend_layout_clear(heap);
     mend_retire_clear(heap);
-    free(mend_history_exchange(&heap->history, NULL, 0));
     assert(heap->streams.items == NULL);
     mend_mutex_destroy(&heap->state);
     mend_mutex_destroy(&heap->grow);

@@ -431,16 +431,12 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
         add_quota(heap, &advice);
     }
     const bool is_advised = advice.used > 0 || oom_report.sufficient_limit_bytes > 0;
-    mend_owner owners[MEND_OWNERS_SHOWN + 1] = {0};
-    size_t total;
-    (void)mend_owners_find(heap, MEND_BY_DEFAULT, owners, MEND_OWNERS_SHOWN,
-                           &owners[MEND_OWNERS_SHOWN], &total);
     const char *last = is_advised ? "" : last_words(heap, request);
     if (last == NULL) {
         add_beside(heap, request, is_captured, &usable, &advice);
     }
-    return mend_report_fail(&oom_report, is_advised || last == NULL ? advice.text : last,
-                            request->pages, owners);
+    return mend_report_fail(heap, &oom_report, is_advised || last == NULL ? advice.text : last,
+                            request->pages);
 }
 
 /* Pages of a range that old mappings keep. */

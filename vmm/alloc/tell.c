@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/words.h"
+#include "layout/feature.h"
 
 void mend_sentence_add(mend_sentence *s, const char *format, ...)
 {
@@ -98,35 +99,16 @@ static void add_advice(mend_sentence *s, const mend_oom_report *f, const char *a
     }
 }
 
-enum { OWNERS_BYTES = 400 };
-
-static void add_owners(mend_sentence *s, const mend_owner *owners)
+mend_result mend_report_fail(const mend_heap *heap, const mend_oom_report *oom_report,
+                             const char *advice, const mend_pages *pages)
 {
-    char text[OWNERS_BYTES];
-    size_t count = 0;
-    while (count < MEND_OWNERS_SHOWN && owners[count].live_blocks > 0) {
-        count++;
-    }
-    mend_owners_accuse(&owners[MEND_OWNERS_SHOWN], text, sizeof(text));
-    const bool has_grown = text[0] != '\0';
-    if (has_grown) {
-        mend_sentence_add(s, " Possible leak: %s", text);
-    }
-    if (mend_owners_describe(owners, count, text, sizeof(text)) > 0) {
-        mend_sentence_add(s, has_grown ? "; largest owners: %s." : " Largest owners: %s.", text);
-    }
-}
-
-mend_result mend_report_fail(const mend_oom_report *oom_report, const char *advice,
-                             const mend_pages *pages,
-                             const mend_owner owners[MEND_OWNERS_SHOWN + 1])
-{
+    mend_owner owners[MEND_OWNERS_TOLD] = {0};
     mend_sentence s = {.used = 0};
     add_request(&s, oom_report, pages);
     add_pool(&s, oom_report);
     tell_device(&s, oom_report);
     add_advice(&s, oom_report, advice);
-    add_owners(&s, owners);
+    MEND_FEATURES_CALL(describe, heap, owners, s.text + s.used, sizeof(s.text) - s.used);
     mend_result result = mend_failure(MEND_ERROR_OUT_OF_MEMORY, "%s", s.text);
     mend_thread_error *failure = mend_process_failure();
     failure->oom_report = *oom_report;

@@ -117,14 +117,14 @@ static mend_result wait_for_others(mend_heap *heap)
 static void note_trim(mend_heap *heap, mend_result result, uint64_t released_bytes)
 {
     if (result == MEND_OK) {
-        mend_history_note(&heap->history, MEND_EVENT_TRIM, 0, released_bytes, 0);
+        mend_events_note(&heap->events, MEND_EVENT_TRIM, 0, released_bytes, 0);
     }
 }
 
 mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
                              uint64_t *released_bytes)
 {
-    mend_history_begin_call(&heap->history, MEND_CAUSE_TRIM);
+    mend_events_begin_call(&heap->events, MEND_CAUSE_TRIM);
     mend_driver_scope scope;
     mend_result result = mend_enter(heap, &scope);
     mend_attainable_forget(heap);
@@ -154,7 +154,7 @@ static uint64_t above_soft_limit(const mend_heap *heap)
 mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
                                 uint64_t keep_bytes, uint64_t *released_bytes)
 {
-    mend_history_begin_call(&heap->history, MEND_CAUSE_BACKGROUND_TRIM);
+    mend_events_begin_call(&heap->events, MEND_CAUSE_BACKGROUND_TRIM);
     mend_driver_scope scope;
     mend_result result = MEND_OK;
     *released_bytes = 0;
@@ -192,7 +192,7 @@ bool mend_ladder_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool is_
     const uint64_t keep_bytes = chunk_bytes - mend_min_u64(bytes, chunk_bytes);
     uint64_t released_bytes = 0;
     mend_driver_scope scope;
-    mend_history_begin_call(&heap->history, MEND_CAUSE_PEER);
+    mend_events_begin_call(&heap->events, MEND_CAUSE_PEER);
     if (mend_enter(heap, &scope) == MEND_OK) {
         mend_attainable_forget(heap);
         mend_result result = trim_to(heap, keep_bytes, is_captured, &released_bytes);
@@ -208,11 +208,11 @@ bool mend_ladder_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool is_
 
 mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes)
 {
-    mend_history_begin_call(&heap->history, MEND_CAUSE_LIMIT);
+    mend_events_begin_call(&heap->events, MEND_CAUSE_LIMIT);
     uint64_t total_bytes = heap->device.total_bytes;
     heap->config.limit_bytes = limit_bytes == 0 ? heap->config.default_limit_bytes
                                                 : mend_min_u64(limit_bytes, total_bytes);
-    mend_history_note(&heap->history, MEND_EVENT_LIMIT, 0, heap->config.limit_bytes, 0);
+    mend_events_note(&heap->events, MEND_EVENT_LIMIT, 0, heap->config.limit_bytes, 0);
     uint64_t released_bytes = 0;
     return heap->chunks.reserved_bytes > mend_budget_limit_of_chunks(heap)
                ? mend_ladder_trim(heap, mend_budget_limit_of_chunks(heap), false, &released_bytes)

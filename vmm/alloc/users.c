@@ -334,9 +334,9 @@ void mend_graph_pool_drop(mend_heap *heap, mend_graph_pool *graph_pool)
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(heap->graph_pools.count > heap->graph_pools.capture_count || graph_pool->capture != 0);
-    if (mend_history_is_on(&heap->history) && graph_pool->capture == 0) {
-        mend_history_put_step(&heap->history,
-                              (mend_history_event){.kind = MEND_EVENT_GRAPH_POOL_DESTROY,
+    if (graph_pool->capture == 0 && mend_events_has(&heap->events, MEND_EVENT_GRAPH_POOL_DESTROY)) {
+        mend_events_put_step(&heap->events,
+                             &(mend_history_event){.kind = MEND_EVENT_GRAPH_POOL_DESTROY,
                                                    .stream = MEND_NO_STREAM,
                                                    .graph_pool = graph_pool});
     }

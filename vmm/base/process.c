@@ -281,6 +281,36 @@ void mend_process_await_unsafe_call(void)
     mend_mutex_unlock(&begun_mutex);
 }
 
+/* ---- stacks -------------------------------------------------------------------------------- */
+
+void mend_process_ask_stack(uint64_t size_bytes)
+{
+    mend_process_stacks *stacks = &mend_process_own_stacks;
+    mend_thread_marks *own = mend_process_own_marks();
+    const uint64_t every_bytes = atomic_load_explicit(&stacks->every_bytes, memory_order_relaxed);
+    own->stack = 0;
+    if (every_bytes == 0 || own->is_in_source) {
+        return;
+    }
+    if (size_bytes < every_bytes) {
+        own->unasked_bytes += size_bytes;
+        if (own->unasked_bytes < every_bytes) {
+            return;
+        }
+        own->unasked_bytes = 0;
+    }
+    mend_mutex_lock(&stacks->mutex);
+    const mend_stack_source source = stacks->source;
+    void *context = stacks->context;
+    mend_mutex_unlock(&stacks->mutex);
+    if (source != NULL) {
+        own->is_in_source = true;
+        const uint32_t stack = source(context, size_bytes);
+        own->is_in_source = false;
+        own->stack = stack < UINT16_MAX ? stack : UINT16_MAX;
+    }
+}
+
 /* ---- driver --------------------------------------------------------------------------------- */
 
 mend_result mend_process_cuda_driver(mend_result (*load)(const mend_driver **driver),

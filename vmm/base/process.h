@@ -186,7 +186,7 @@ typedef struct mend_name_entry {
 
 enum { MEND_NAME_BUCKETS = 1024, MEND_NAME_PIECE = 256, MEND_NAME_PIECES = 257 };
 
-/* Names (record/names.h). The mutex guards the making of entries; those up to the count stay as
+/* Names (base/names.h). The mutex guards the making of entries; those up to the count stay as
  * they are. */
 typedef struct mend_process_names {
     mend_mutex mutex;
@@ -208,6 +208,10 @@ typedef struct mend_process_stacks {
 
 extern mend_process_stacks mend_process_own_stacks __attribute__((visibility("hidden")));
 
+/* Asks the source, if there is one, about the block that the thread allocates now. The caller holds
+ * no lock. */
+void mend_process_ask_stack(uint64_t size_bytes);
+
 /* ---- profiler and SIGUSR2 -------------------------------------------------------------------- */
 
 typedef void (*mend_nvtx_function)(void);
@@ -215,11 +219,12 @@ typedef void (*mend_nvtx_function)(void);
 /* Numbers of functions below this; 0 is none. */
 enum { MEND_NVTX_FUNCTIONS = 16 };
 
-/* A profiler for NVTX (record/nvtx.h). Written once, before there is a pool. */
+/* A profiler for NVTX. Written once, before there is a pool. */
 typedef struct mend_nvtx {
-    mend_mutex mutex; /* guards the loading of it */
-    bool is_loaded;   /* or it was tried */
-    bool is_on;
+    mend_mutex mutex;               /* guards the loading of it */
+    bool is_loaded;                 /* or it was tried */
+    void (*push)(const char *name); /* NULL: there is none */
+    void (*pop)(void);
     void *domain;
     mend_nvtx_function functions[MEND_NVTX_FUNCTIONS];   /* NULL: the profiler does not want it */
     mend_nvtx_function *places[MEND_NVTX_FUNCTIONS + 1]; /* of these; NULL at either end */
@@ -227,6 +232,21 @@ typedef struct mend_nvtx {
     mend_nvtx_function *unused_places[MEND_NVTX_FUNCTIONS + 1]; /* for other tables of NVTX */
 } mend_nvtx;
 extern mend_nvtx mend_process_nvtx __attribute__((visibility("hidden")));
+
+/* What costs, as spans of the thread's time: one pop for each push of a thread. The profiler,
+ * called under locks, may not call Mend. */
+static inline void mend_profiler_push(const char *name)
+{
+    if (mend_process_nvtx.push != NULL) {
+        mend_process_nvtx.push(name);
+    }
+}
+static inline void mend_profiler_pop(void)
+{
+    if (mend_process_nvtx.push != NULL) {
+        mend_process_nvtx.pop();
+    }
+}
 
 enum { MEND_BELLS = 64 };
 

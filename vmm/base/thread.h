@@ -12,7 +12,7 @@
 #include "mend/mend.h"
 #include <stdint.h>
 
-enum { MEND_MESSAGE_BYTES = 1024 };
+enum { MEND_MESSAGE_BYTES = 1024, MEND_OWNERS_TOLD = 4 };
 
 typedef struct mend_thread_error {
     mend_result result;
@@ -20,9 +20,8 @@ typedef struct mend_thread_error {
     const char *driver_name; /* static; NULL: none */
     const char *driver_call; /* static; NULL: none */
     char message[MEND_MESSAGE_BYTES];
-    mend_oom_report oom_report; /* struct_size 0: none */
-    mend_owner owners[4];       /* of the out-of-memory report; the last is the suspect. 0 blocks:
-                                 * none */
+    mend_oom_report oom_report;          /* struct_size 0: none */
+    mend_owner owners[MEND_OWNERS_TOLD]; /* of that; the last is the suspect. 0 blocks: none */
 } mend_thread_error;
 
 /* The failure that a call of this thread returned last (the thread's last error); and the failure
@@ -52,9 +51,9 @@ typedef struct mend_thread_marks {
     uint64_t sleep_tag;       /* 0: none */
     uint64_t alignment_bytes; /* of the blocks that it allocates, at least; 0: as each call asks */
     bool in_one_chunk;        /* these blocks lie in one chunk each */
-    uint32_t scope;       /* number of the scope that the thread is in (record/names.h); 0: none */
-    uint32_t depth;       /* scopes that it is inside of */
-    uint32_t shares_from; /* depth from which on its scope is the common one; 0: it is not */
+    uint32_t scope;         /* number of the scope that the thread is in (base/names.h); 0: none */
+    uint32_t depth;         /* scopes that it is inside of */
+    uint32_t shares_from;   /* depth from which on its scope is the common one; 0: it is not */
     uint32_t failed_scopes; /* scopes begun since one could not be named */
     uint32_t stack;         /* of the next block that it allocates; 0: none */
     bool is_in_source;      /* of stacks */

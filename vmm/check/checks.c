@@ -8,7 +8,7 @@
  * work that precedes the call. Memory with other legal users is left out: memory of graphs, with
  * declared users, exported or asleep.
  *
- * Poison is known by address. A mapping or an unmapping at an address drops the record: the history
+ * Poison is known by address. A mapping or an unmapping at an address drops the record: an event
  * tells. A driver call that fails ends a check, and no call of the program. After a failed wait a
  * fill or a copy may run: its memory is in use until a wait for the context (mend_step_end_copies).
  *
@@ -22,6 +22,7 @@
 
 #include "alloc/fast.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "check/check.h"
 #include "sleep/keep.h"
 
@@ -51,6 +52,7 @@ typedef struct poison {
 } poison;
 
 struct mend_checks {
+    mend_listener listener; /* guarded by `state` */
     bool has_stream;
     mend_stream stream;    /* its own */
     mend_tree poisoned;    /* by address. They do not overlap */
@@ -116,9 +118,9 @@ static void drop(poison *list)
     }
 }
 
-static void hear(void *context, const mend_history_event *event)
+static void hear(mend_listener *listener, mend_history_event *event)
 {
-    struct mend_checks *c = context;
+    struct mend_checks *c = MEND_CONTAINER_OF(listener, struct mend_checks, listener);
     const uint64_t from = (uint64_t)(uintptr_t)event->address;
     switch (event->kind) {
     case MEND_EVENT_ALLOC:
@@ -223,8 +225,7 @@ static uint64_t find_in_poison(mend_pool *pool, const poison *p)
 
 static subject subject_of(const mend_span *span)
 {
-    return (subject){span->address, span->requested_bytes,
-                     mend_owners_tag(span->tag, span->sleep_tag), span->scope};
+    return (subject){span->address, span->requested_bytes, mend_span_shown_tag(span), span->scope};
 }
 
 static mend_result tell(const subject *s, uint64_t offset, const char *what)
@@ -428,9 +429,10 @@ static mend_result start(mend_pool *pool)
         return mend_no_host_memory("the checks of a pool");
     }
     mend_tree_init(&c->poisoned, by_address);
+    c->listener.hear = hear;
     pool->checks = c;
     mend_heap_lock(&pool->heap);
-    mend_history_tell(&pool->heap.history, hear, c);
+    mend_events_listen(&pool->heap.events, &c->listener, MEND_EVENTS_ALL);
     mend_heap_unlock(&pool->heap);
     return MEND_OK;
 }

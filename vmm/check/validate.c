@@ -68,25 +68,6 @@ static bool counts_are_right(const mend_validate_walk *a)
     return true;
 }
 
-/* A scope has the bytes of its own spans and of the scopes inside it. */
-static bool scopes_are_right(const mend_validate_walk *a)
-{
-    const mend_scope_table *scopes = &a->heap->scopes;
-    uint64_t own_bytes = 0;
-    uint64_t own_blocks = 0;
-    uint64_t live_bytes = 0;
-    for (uint32_t i = 1; i < scopes->capacity; i++) {
-        const mend_scope_figures *of = &scopes->of[i];
-        own_bytes += mend_validate_weight_of(i) * of->own_bytes;
-        own_blocks += mend_validate_weight_of(i) * of->own_blocks;
-        live_bytes += mend_validate_weight_of(i) * (of->live_bytes - of->own_bytes) -
-                      mend_validate_weight_of(of->around) * of->live_bytes;
-    }
-    MUST(own_bytes == a->scope_bytes && own_blocks == a->scope_blocks && live_bytes == 0,
-         "the counts of scopes are wrong");
-    return true;
-}
-
 static bool sums_are_right(const mend_validate_walk *a)
 {
     const mend_heap *heap = a->heap;
@@ -124,7 +105,7 @@ bool mend_observe_validate(const mend_heap *heap, char finding[MEND_VALIDATE_FIN
         !mend_validate_space(a, &heap->range_space) || !mend_validate_ranges(a) ||
         !mend_validate_chunks(a) || !mend_validate_retired(a) || !mend_validate_imports(a) ||
         !mend_validate_streams(a) || !nodes_are_right(a) || !graph_pools_are_right(a) ||
-        !counts_are_right(a) || !scopes_are_right(a)) {
+        !counts_are_right(a)) {
         return false;
     }
     MUST(heap->caching.closings > 0 ||

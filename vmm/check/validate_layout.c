@@ -111,8 +111,6 @@ static bool span_is_right(mend_validate_walk *a, const mend_span *span, int zone
         a->live[span->zone].blocks++;
         a->live[span->zone].bytes += span->size_bytes;
         a->live[span->zone].requested_bytes += span->requested_bytes;
-        a->scope_bytes += mend_validate_weight_of(span->scope) * span->size_bytes;
-        a->scope_blocks += mend_validate_weight_of(span->scope);
     }
     return true;
 }

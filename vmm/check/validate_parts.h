@@ -31,17 +31,10 @@ typedef struct mend_validate_walk {
     uint64_t spans;
     uint64_t runs;
     uint64_t wait_nodes;
-    uint64_t exported;                  /* live spans marked as exported */
-    uint64_t scope_bytes, scope_blocks; /* of live spans, times the weight of their scope */
-    uint64_t user_marks;                /* sum of a mark for each user not stamped yet */
-    mend_keeping kept;                  /* of sleeping memory: the bytes of each kind */
+    uint64_t exported;   /* live spans marked as exported */
+    uint64_t user_marks; /* sum of a mark for each user not stamped yet */
+    mend_keeping kept;   /* of sleeping memory: the bytes of each kind */
 } mend_validate_walk;
-
-/* The counters of one scope in the sums over all of them. None for no scope. */
-static inline uint64_t mend_validate_weight_of(uint32_t scope)
-{
-    return scope * UINT64_C(0x9e3779b97f4a7c15);
-}
 
 /* Writes the finding. Returns false. */
 __attribute__((format(printf, 2, 3))) bool mend_validate_broken(const mend_validate_walk *a,

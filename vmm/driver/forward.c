@@ -95,8 +95,8 @@ mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status statu
     return status;
 }
 
-/* A call on its way: the thread's depth, whether it released the lock, and when, if a history wants
- * to know that. */
+/* A call on its way: the thread's depth, whether it released the lock, and when, if somebody
+ * hears of the time. */
 typedef struct passage {
     unsigned *depth;
     bool lets_go;
@@ -105,13 +105,13 @@ typedef struct passage {
 
 static inline passage begin(mend_unlocking *unlocking, mend_driver_call call, const char *name)
 {
-    passage way = {mend_process_driver_depth(), takes_long[call], MEND_HISTORY_NO_TIME};
+    passage way = {mend_process_driver_depth(), takes_long[call], MEND_EVENTS_NO_TIME};
     assert(mend_mutex_is_held(unlocking->lock));
     ++*way.depth;
     if (way.lets_go) {
-        way.began_ns = mend_history_now_ns(unlocking->history);
+        way.began_ns = mend_events_now_ns(unlocking->events);
         mend_mutex_unlock(unlocking->lock);
-        mend_nvtx_push(name);
+        mend_profiler_push(name);
     }
     return way;
 }
@@ -119,13 +119,13 @@ static inline passage begin(mend_unlocking *unlocking, mend_driver_call call, co
 static inline mend_status end(mend_unlocking *unlocking, passage way, mend_status status)
 {
     if (way.lets_go) {
-        mend_nvtx_pop();
+        mend_profiler_pop();
         const mend_driver *inner = unlocking->pass.inner;
-        const bool is_timed = way.began_ns != MEND_HISTORY_NO_TIME;
+        const bool is_timed = way.began_ns != MEND_EVENTS_NO_TIME;
         const uint64_t took_ns = is_timed ? inner->clock_ns(inner) - way.began_ns : 0;
         mend_mutex_lock(unlocking->lock);
         if (is_timed) {
-            unlocking->history->slow_ns += took_ns;
+            unlocking->events->slow_ns += took_ns;
         }
     }
     assert(*way.depth > 0);
@@ -137,9 +137,9 @@ static void unlocking_pause(const mend_driver *driver, uint64_t duration_ns)
 {
     const mend_unlocking *unlocking = driver->state;
     mend_mutex_unlock(unlocking->lock);
-    mend_nvtx_push("wait");
+    mend_profiler_push("wait");
     unlocking->pass.inner->pause(unlocking->pass.inner, duration_ns);
-    mend_nvtx_pop();
+    mend_profiler_pop();
     mend_mutex_lock(unlocking->lock);
 }
 
@@ -155,11 +155,11 @@ MEND_DRIVER_CALLS(X)
 #undef X
 
 const mend_driver *mend_unlocking_init(mend_unlocking *unlocking, const mend_driver *inner,
-                                       mend_mutex *lock, mend_history *history)
+                                       mend_mutex *lock, mend_events *events)
 {
     assert(inner != &unlocking->pass.table);
     assert(lock != NULL);
-    *unlocking = (mend_unlocking){.lock = lock, .history = history};
+    *unlocking = (mend_unlocking){.lock = lock, .events = events};
     mend_passing_init(&unlocking->pass, inner);
 #define X(member, name, bytes, parameters, arguments)                                              \
     unlocking->pass.table.member = unlocking_##member;

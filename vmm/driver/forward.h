@@ -4,10 +4,10 @@
 
 #include <assert.h>
 
+#include "base/events.h"
 #include "base/mutex.h"
 #include "base/pointer_map.h"
 #include "driver/driver.h"
-#include "record/history.h"
 
 /* ---- forward.c ------------------------------------------------------------------------------- */
 
@@ -33,17 +33,17 @@ static inline uint64_t mend_handle_key(mend_chunk_handle handle)
 typedef struct mend_unlocking {
     mend_passing pass; /* first. This structure must not move */
     mend_mutex *lock;
-    mend_history *history; /* gets the time of calls that release the lock. NULL: none */
-    mend_status lost;      /* the first status that is fatal (mend_status_is_fatal), or OK */
+    mend_events *events; /* gets the time of calls that release the lock. NULL: none */
+    mend_status lost;    /* the first status that is fatal (mend_status_is_fatal), or OK */
 } mend_unlocking;
 
 /* Remembers a fatal status of a driver call made without the table. Returns `status`. The caller
  * holds the lock. */
 mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status status);
 
-/* All are borrowed. No history: NULL. Calls of the table that may take long release the lock
+/* All are borrowed. No events: NULL. Calls of the table that may take long release the lock
  * (takes_long). */
 const mend_driver *mend_unlocking_init(mend_unlocking *unlocking, const mend_driver *inner,
-                                       mend_mutex *lock, mend_history *history);
+                                       mend_mutex *lock, mend_events *events);
 
 #endif

@@ -53,6 +53,11 @@ typedef struct mend_feature {
     /* A block or page that has a mark (is_exported) is not live any more. Under `state`. */
     void (*block_ends)(mend_heap *heap, const mend_span *span);
 
+    /* Writes who holds memory, as sentences that begin with a space, up to the end of the text; and
+     * the largest of them, with a suspect of a leak as the last. Under `state`. */
+    void (*describe)(const mend_heap *heap, mend_owner owners[MEND_OWNERS_TOLD], char *text,
+                     size_t text_bytes);
+
     /* Adds its figures to what the core has filled. Under `state`. */
     void (*statistics)(const mend_heap *heap, mend_stats *stats);
 } mend_feature;

@@ -49,7 +49,6 @@ void mend_layout_clear(mend_heap *heap)
     mend_slab_clear(&heap->nodes.spans);
     mend_slab_clear(&heap->nodes.runs);
     mend_slab_clear(&heap->nodes.waits);
-    free(heap->scopes.of);
 }
 
 /* ---- runs and their indices ---------------------------------------------------------------- */
@@ -337,6 +336,15 @@ void mend_layout_tidy(mend_heap *heap, mend_run *run, bool from_end, uint64_t mo
     run->first->run = run;
 }
 
+uint16_t mend_layout_tell_scope(mend_heap *heap, const mend_span *span, int kind)
+{
+    mend_history_event event = {.kind = kind, .scope = span->scope, .size_bytes = span->size_bytes};
+    if (mend_events_has(&heap->events, kind)) {
+        mend_events_put(&heap->events, &event);
+    }
+    return (uint16_t)event.scope;
+}
+
 void mend_layout_mark(mend_heap *heap, mend_span *span)
 {
     const mend_thread_marks marks = mend_process_marks();
@@ -344,9 +352,7 @@ void mend_layout_mark(mend_heap *heap, mend_span *span)
     span->scope = (uint16_t)marks.scope;
     span->stack = (uint16_t)mend_process_take_stack();
     if (span->scope != 0) {
-        mend_scopes_count_alloc(&heap->scopes, &span->scope, span->size_bytes,
-                                heap->counters.live_bytes,
-                                heap->chunks.reserved_bytes + mend_heap_passed_bytes(heap));
+        span->scope = mend_layout_tell_scope(heap, span, MEND_TOLD_MARKED);
     }
 }
 
@@ -356,7 +362,9 @@ void mend_layout_note_peaks(mend_heap *heap, bool resets)
     if (resets) {
         mend_usage_reset_peaks(heap);
         counters->peak_reserved_bytes = counters->peak_mappings = counters->peak_chunks = 0;
-        mend_scopes_reset_peaks(&heap->scopes);
+        if (mend_events_has(&heap->events, MEND_TOLD_PEAKS)) {
+            mend_events_put(&heap->events, &(mend_history_event){.kind = MEND_TOLD_PEAKS});
+        }
     }
     mend_raise_u64(&counters->peak_reserved_bytes,
                    heap->chunks.reserved_bytes + mend_heap_passed_bytes(heap));
@@ -493,8 +501,8 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
     assert(zone_number < MEND_ZONE_COUNT);
     assert(address != 0);
     mend_chunk_set_address(&heap->chunks, chunk, zone_number, address);
-    mend_history_note(&heap->history, MEND_EVENT_MAP, address, chunk->size_bytes,
-                      chunk->memory.number);
+    mend_events_note(&heap->events, MEND_EVENT_MAP, address, chunk->size_bytes,
+                     chunk->memory.number);
     mend_span *span = mend_slab_take(&heap->nodes.spans);
     span->address = address;
     span->size_bytes = chunk->size_bytes;
@@ -533,8 +541,8 @@ void mend_layout_cut(mend_heap *heap, mend_span *span)
     assert(zone->free_bytes >= span->size_bytes);
     mend_span *before = span->previous;
     zone->free_bytes -= span->size_bytes;
-    mend_history_note(&heap->history, MEND_EVENT_UNMAP, span->address, span->size_bytes,
-                      span->chunk->memory.number);
+    mend_events_note(&heap->events, MEND_EVENT_UNMAP, span->address, span->size_bytes,
+                     span->chunk->memory.number);
     if (span->next != NULL) {
         span->next->previous = NULL;
     } else {

@@ -9,13 +9,19 @@
 
 #include "base/thread.h"
 #include "layout/state.h"
-#include "record/owners.h"
 
 /* ---- locate.c -------------------------------------------------------------------------------- */
 
 static inline uint64_t mend_span_end(const mend_span *span)
 {
     return span->address + span->size_bytes;
+}
+
+/* The tag that a block or a page counts for wherever one is shown: its own, or else its sleep tag.
+ */
+static inline uint64_t mend_span_shown_tag(const mend_span *span)
+{
+    return span->tag != 0 ? span->tag : span->sleep_tag;
 }
 
 static inline uint64_t mend_run_end(const mend_run *run)
@@ -246,6 +252,9 @@ void mend_layout_drop_passed(mend_heap *heap, mend_span *span);
 /* Sets what the thread marks its blocks with. */
 void mend_layout_mark(mend_heap *heap, mend_span *span);
 
+/* Tells MEND_TOLD_MARKED or _UNMARKED. The scope that it counts for: its own, or one around. */
+uint16_t mend_layout_tell_scope(mend_heap *heap, const mend_span *span, int kind);
+
 /* Counts a block or a page that has become live, and sets what a span knows of the call; and one
  * that is free again. */
 static inline void mend_layout_count_alloc(mend_heap *heap, mend_zone *of, mend_span *span,
@@ -295,7 +304,7 @@ static inline void mend_layout_count_free(mend_heap *heap, mend_zone *of, const 
     zone->requested_bytes -= span->requested_bytes;
     heap->counters.live_bytes -= span->size_bytes;
     if (span->scope != 0) {
-        mend_scopes_count_free(&heap->scopes, span->scope, span->size_bytes);
+        (void)mend_layout_tell_scope(heap, span, MEND_TOLD_UNMARKED);
     }
 }
 

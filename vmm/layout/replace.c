@@ -80,8 +80,8 @@ void mend_layout_replace(mend_heap *heap, mend_chunk *chunk, const mend_cluster 
         mend_chunk_set_address(chunks, parts[i].chunk, zone, parts[i].address);
         mend_chunk_freeze(chunks, parts[i].chunk);
         parts[i].chunk->sleep_tag = chunk->sleep_tag;
-        mend_history_note(&heap->history, MEND_EVENT_EXCHANGE, parts[i].address,
-                          parts[i].size_bytes, parts[i].chunk->memory.number);
+        mend_events_note(&heap->events, MEND_EVENT_EXCHANGE, parts[i].address, parts[i].size_bytes,
+                         parts[i].chunk->memory.number);
     }
     const mend_cluster *part = parts;
     while (span != NULL && span->address < end) {

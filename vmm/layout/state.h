@@ -39,6 +39,7 @@
 #include <stddef.h>
 
 #include "base/align.h"
+#include "base/events.h"
 #include "base/list.h"
 #include "base/mutex.h"
 #include "base/pointer_map.h"
@@ -50,8 +51,6 @@
 #include "memory/space.h"
 #include "memory/waits.h"
 #include "mend/mend_stats.h"
-#include "record/history.h"
-#include "record/names.h"
 
 /* The first two are the zones of blocks; the third one has what is mapped in ranges
  *, and no request for a block is placed there. */
@@ -90,7 +89,7 @@ typedef struct mend_span {
     bool is_exported;          /* live: other processes can import the block, or the page */
     uint8_t cache_index;       /* cached: index in the cache's list */
     float born;                /* live: blocks and pages allocated in the heap until then */
-    uint16_t scope;            /* live: number of the scope it was allocated in (record/names.h) */
+    uint16_t scope;            /* live: number of the scope it was allocated in (base/names.h) */
     uint16_t stack;            /* live: number that the source of stacks said; 0: none */
 
     mend_waits waits;         /* free: what must pass before it is idle. Live: what its memory still
@@ -400,8 +399,7 @@ typedef struct mend_heap {
     mend_tree exports; /* exported blocks, by address; `share` uses it. As the pins */
     mend_heap_counters counters;
     mend_usage_state usage;
-    mend_scope_table scopes;
-    mend_history history;
+    mend_events events;
 
     /* For making room. Read under `state`, written under both locks. */
     mend_space space;       /* the addresses of the zones of blocks */
@@ -472,7 +470,7 @@ typedef struct mend_request {
     uint16_t stack;                 /* as the span's */
     const struct mend_pages *pages; /* not a block: they are to be committed, and size_bytes of them
                                      * are not. NULL: a block */
-    mend_service service;           /* how it was placed, while the history is on */
+    mend_service service;           /* how it was placed, while somebody hears of it */
 } mend_request;
 
 /* The pages of a request, as far as the core knows them. */

@@ -209,8 +209,8 @@ static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
     mend_heap *heap = x->heap;
     mend_chunk *chunk = x->chunk;
     if (x->order->parts != NULL) {
-        mend_history_note(&heap->history, MEND_EVENT_COMPACT, chunk->address, chunk->size_bytes,
-                          chunk->memory.number);
+        mend_events_note(&heap->events, MEND_EVENT_COMPACT, chunk->address, chunk->size_bytes,
+                         chunk->memory.number);
     }
     for (size_t i = 0; i < x->count; i++) {
         heap->counters.chunks_moved += mend_retire_claim(heap, x->parts[i].chunk);

@@ -134,14 +134,10 @@ static inline void mend_heap_lock(mend_heap *heap)
 {
     mend_mutex_lock(&heap->state);
 }
-/* Releases `state`, alone; then the recorder hears what it must not hear late. */
+/* Releases `state`, alone. */
 static inline void mend_heap_unlock(mend_heap *heap)
 {
-    mend_event_ring *recording = heap->history.recording;
     mend_mutex_unlock(&heap->state);
-    if (recording != NULL) {
-        mend_event_ring_tell(recording);
-    }
 }
 
 /* Takes both locks, to make room or to give it back. */

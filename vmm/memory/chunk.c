@@ -16,12 +16,12 @@ MEND_TREE_ORDER_BY_TWO(compare_owed, mend_owed, node, kind, at);
 
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
                       const mend_chunk_properties *properties,
-                      uint64_t *const empty_in[MEND_CHUNK_ZONES], mend_history *history)
+                      uint64_t *const empty_in[MEND_CHUNK_ZONES], mend_events *events)
 {
     *chunks = (mend_chunks){.driver = driver, .properties = *properties, .next_number = 1};
     chunks->sums_at = NULL;
     memcpy(chunks->empty_in, empty_in, sizeof(chunks->empty_in));
-    chunks->history = history;
+    chunks->events = events;
     mend_tree_init(&chunks->mapped, compare_address);
     mend_tree_init(&chunks->empty, compare_size);
     mend_list_init(&chunks->newly_empty);
@@ -69,7 +69,7 @@ void mend_chunks_note_created(mend_chunks *chunks, uint64_t size_bytes, uint64_t
 {
     chunks->created++;
     chunks->created_bytes += size_bytes;
-    mend_history_note(chunks->history, MEND_EVENT_CREATE, 0, size_bytes, number);
+    mend_events_note(chunks->events, MEND_EVENT_CREATE, 0, size_bytes, number);
 }
 
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, bool is_private,
@@ -120,7 +120,7 @@ void mend_chunks_note_released(mend_chunks *chunks, uint64_t size_bytes, uint64_
     chunks->created -= is_undone;
     chunks->created_bytes -= is_undone ? size_bytes : 0;
     chunks->released += !is_undone;
-    mend_history_note(chunks->history, MEND_EVENT_RELEASE, 0, size_bytes, number);
+    mend_events_note(chunks->events, MEND_EVENT_RELEASE, 0, size_bytes, number);
 }
 
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk, bool is_undone)

@@ -22,13 +22,13 @@
 #include <assert.h>
 
 #include "base/align.h"
+#include "base/events.h"
 #include "base/list.h"
 #include "base/slab.h"
 #include "base/tree.h"
 #include "driver/driver.h"
 #include "memory/owed.h"
 #include "memory/waits.h"
-#include "record/history.h"
 
 /* Why a frozen chunk is unmapped: the driver refused to restore its mapping, or it sleeps. */
 typedef enum mend_chunk_missing {
@@ -150,13 +150,13 @@ typedef struct mend_chunks {
     uint64_t released;
     mend_status fabric_refusal; /* why chunks have no fabric handles any more. OK: no reason */
     uint64_t fabric_retries;    /* creations that were refused, and tried without them */
-    mend_history *history;      /* NULL: none */
+    mend_events *events;        /* NULL: none */
 } mend_chunks;
 
 /* `properties`: how chunks are created. `empty_in`: see there. */
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
                       const mend_chunk_properties *properties,
-                      uint64_t *const empty_in[MEND_CHUNK_ZONES], mend_history *history);
+                      uint64_t *const empty_in[MEND_CHUNK_ZONES], mend_events *events);
 
 /* Frees host memory. Every chunk was released before. */
 void mend_chunks_clear(mend_chunks *chunks);

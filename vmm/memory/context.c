@@ -213,7 +213,7 @@ void mend_streams_note_host_waits(mend_streams *streams, uint64_t count)
 {
     streams->host_waits += count;
     for (; count > 0; count--) {
-        mend_history_note(streams->history, MEND_EVENT_HOST_WAIT, 0, 0, 0);
+        mend_events_note(streams->events, MEND_EVENT_HOST_WAIT, 0, 0, 0);
     }
 }
 

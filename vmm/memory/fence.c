@@ -148,9 +148,9 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
     }
     MEND_TRY(mend_streams_driver_result(streams, MEND_CALL_stream_wait, status));
     note_waited(streams, waiter, stamp.stream, fence);
-    if (mend_history_is_on(streams->history)) {
-        mend_history_put_step(streams->history,
-                              (mend_history_event){.kind = MEND_EVENT_STREAM_WAIT,
+    if (mend_events_has(streams->events, MEND_EVENT_STREAM_WAIT)) {
+        mend_events_put_step(streams->events,
+                             &(mend_history_event){.kind = MEND_EVENT_STREAM_WAIT,
                                                    .stream = streams->items[waiter].handle});
     }
     return MEND_LOOK_AGAIN;

@@ -17,11 +17,11 @@
 #include <assert.h>
 #include <stdbool.h>
 
+#include "base/events.h"
 #include "base/list.h"
 #include "base/mutex.h"
 #include "base/process.h"
 #include "driver/driver.h"
-#include "record/history.h"
 
 /* ---- stream.c -------------------------------------------------------------------------------- */
 
@@ -176,7 +176,7 @@ typedef struct mend_streams {
     uint64_t stream_waits;
     uint64_t host_waits;
     uint64_t context_fences;
-    mend_history *history; /* NULL: none */
+    mend_events *events; /* NULL: none */
 } mend_streams;
 
 /* The last epoch that an event of the context covers, or the current wait for it. 0: none. */
@@ -197,7 +197,7 @@ static inline void mend_streams_look_up_anew(mend_streams *streams)
 }
 
 mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
-                              mend_context context, bool verify, mend_history *history);
+                              mend_context context, bool verify, mend_events *events);
 
 /* Destroys all events, and closes the other devices. Calls the driver. Goes on after a refusal, and
  * returns the first failure with its call. */

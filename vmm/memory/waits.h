@@ -227,7 +227,7 @@ void mend_streams_watch_no_more(mend_streams *streams, mend_stream handle);
 /* All calls need the `grow` lock too, unless their comment says otherwise, and release `state`
  * meanwhile. */
 
-/* Counts waits of the host, with an event of the history for each. Calls no driver. */
+/* Counts waits of the host, with an event for each. Calls no driver. */
 void mend_streams_note_host_waits(mend_streams *streams, uint64_t count);
 
 /* Queries the events, the oldest first. True if any has passed. */

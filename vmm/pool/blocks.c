@@ -8,7 +8,6 @@
 #include "base/words.h"
 #include "layout/feature.h"
 #include "pool/pool.h"
-#include "record/record.h"
 
 static bool is_no_stream(mend_stream stream)
 {
@@ -81,7 +80,7 @@ mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
         const mend_thread_marks *own = mend_process_own_marks();
         asks_more = own->in_one_chunk || own->is_plain ||
                     own->alignment_bytes > MEND_GRANULE_BYTES || own->sleep_tag != 0;
-        mend_pool_ask_stack(size_bytes);
+        mend_process_ask_stack(size_bytes);
     }
     MEND_TRY(mend_pool_take(pool));
     uint64_t address = order.capture == 0 && !asks_more
@@ -137,7 +136,7 @@ mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream st
     }
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
     if (mend_process_has_marks()) {
-        mend_pool_ask_stack(size_bytes);
+        mend_process_ask_stack(size_bytes);
     }
     MEND_TRY(mend_pool_take(pool));
     return alloc_by_all_means(pool, size_bytes, &terms, order, pointer);

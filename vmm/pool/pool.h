@@ -19,7 +19,6 @@
 #include "mend/mend.h"
 #include "mend/mend_inspect.h"
 #include "pool/configuration.h"
-#include "record/live_page.h"
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
@@ -70,10 +69,8 @@ struct mend_pool {
     uint64_t idle_ns;                  /* 0: none */
     mend_background_thread background; /* the thread, if there is one */
     mend_observed observed;
-    struct mend_recorder *recorder;   /* NULL: nothing is recorded */
-    struct mend_checks *checks;       /* NULL: nothing is checked */
-    struct mend_publisher *publisher; /* NULL: none */
-    bool meets_peers; /* devices with a pool in this process may access its memory */
+    struct mend_checks *checks; /* NULL: nothing is checked */
+    bool meets_peers;           /* devices with a pool in this process may access its memory */
 };
 
 /* Copies the caller's config to one of full size, as many fields as the caller's version has; NULL:
@@ -284,25 +281,6 @@ mend_result mend_peer_devices_meet(mend_pool *pool);
 bool mend_peer_pools_trim(mend_pool *pool, uint64_t bytes, bool waits);
 
 /* ---- statistics.c ---------------------------------------------------------------------------- */
-
-/* What keeps a free byte from the asking stream. If there are several reasons, the last in this
- * list counts. An empty chunk has one reason for all its bytes, because it moves as a whole. */
-typedef enum mend_free_reason {
-    MEND_FREE_IDLE,        /* nothing, and it may be unmapped */
-    MEND_FREE_OWN,         /* nothing for this stream; but work of this stream may still use it */
-    MEND_FREE_STREAMS,     /* work of other streams may still use it */
-    MEND_FREE_STREAMLESS,  /* freed without a stream: only a wait for the context helps */
-    MEND_FREE_GRAPH_POOLS, /* captured graphs may still use it */
-    MEND_FREE_REASONS
-} mend_free_reason;
-
-/* That of a free span; MEND_STREAM_UNKNOWN asks for a stream that owns nothing. */
-mend_free_reason mend_observe_reason(const mend_heap *heap, const mend_span *span, uint32_t asking);
-
-/* All bytes that are reserved and not live, as a stream that owns nothing sees them: in steps of
- * some `spans`, between which the caller need not hold the two locks of the heap. *below is
- * UINT64_MAX at first. False: all are summed. Allocates nothing and does not call the driver. */
-bool mend_observe_free(const mend_heap *heap, size_t spans, uint64_t *below, mend_live_free *sums);
 
 enum { MEND_REMAINS_BYTES = 896 };
 

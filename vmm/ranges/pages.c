@@ -61,9 +61,9 @@ bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint6
 
 void mend_range_note_last(mend_heap *heap, mend_page_stretch *stretch)
 {
-    if (stretch->end > stretch->from && mend_history_is_on(&heap->history)) {
-        mend_history_put_step(&heap->history,
-                              (mend_history_event){.kind = (int)stretch->kind,
+    if (stretch->end > stretch->from && mend_events_has(&heap->events, stretch->kind)) {
+        mend_events_put_step(&heap->events,
+                             &(mend_history_event){.kind = (int)stretch->kind,
                                                    .address = (void *)(uintptr_t)stretch->from,
                                                    .size_bytes = stretch->end - stretch->from,
                                                    .stream = stretch->stream,
@@ -74,7 +74,7 @@ void mend_range_note_last(mend_heap *heap, mend_page_stretch *stretch)
 
 void mend_range_note_page(mend_heap *heap, mend_page_stretch *stretch, const mend_span *page)
 {
-    const uint64_t tag = mend_owners_tag(page->tag, page->sleep_tag);
+    const uint64_t tag = mend_span_shown_tag(page);
     if (page->address != stretch->end || tag != stretch->tag) {
         mend_range_note_last(heap, stretch);
         stretch->from = page->address;

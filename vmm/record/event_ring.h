@@ -32,8 +32,7 @@ static_assert(offsetof(mend_oom_report, owners) - offsetof(mend_oom_report, requ
 
 typedef struct mend_event_ring {
     mend_history_event *events;
-    int bell;             /* a file that is written when the reader must not tarry */
-    _Atomic(bool) is_due; /* it is to be written, by who has released the lock */
+    int bell; /* a file that is written when the reader must not tarry */
     _Atomic(uint64_t) written;
     _Atomic(uint64_t) read;
     _Atomic(uint64_t) lost;
@@ -41,21 +40,6 @@ typedef struct mend_event_ring {
     _Atomic(uint64_t) failures_read;
     mend_event_failure failures[MEND_EVENT_RING_FAILURES];
 } mend_event_ring;
-
-/* Of many at once some have none. */
-static inline void mend_event_ring_put_failure(mend_event_ring *ring, uint64_t sequence,
-                                               const mend_thread_error *error)
-{
-    const uint64_t written = atomic_load_explicit(&ring->failures_written, memory_order_relaxed);
-    if (written - atomic_load_explicit(&ring->failures_read, memory_order_acquire) <
-        MEND_EVENT_RING_FAILURES) {
-        mend_event_failure *to = &ring->failures[written % MEND_EVENT_RING_FAILURES];
-        to->sequence = sequence;
-        memcpy(to->numbers, &error->oom_report.requested_bytes, sizeof(to->numbers));
-        memcpy(to->message, error->message, sizeof(to->message));
-        atomic_store_explicit(&ring->failures_written, written + 1, memory_order_release);
-    }
-}
 
 /* The oldest one, which is gone with the next call. False: there is none. */
 static inline bool mend_event_ring_take_failure(mend_event_ring *ring, mend_event_failure *failure)
@@ -69,27 +53,37 @@ static inline bool mend_event_ring_take_failure(mend_event_ring *ring, mend_even
     return true;
 }
 
+/* Why a request failed, as the thread has just noted it. Of many at once some have none. */
+static inline void mend_event_ring_put_failure(mend_event_ring *ring, uint64_t sequence)
+{
+    const mend_thread_error *error = mend_process_failure();
+    const uint64_t written = atomic_load_explicit(&ring->failures_written, memory_order_relaxed);
+    if (error->oom_report.struct_size > 0 &&
+        written - atomic_load_explicit(&ring->failures_read, memory_order_acquire) <
+            MEND_EVENT_RING_FAILURES) {
+        mend_event_failure *to = &ring->failures[written % MEND_EVENT_RING_FAILURES];
+        to->sequence = sequence;
+        memcpy(to->numbers, &error->oom_report.requested_bytes, sizeof(to->numbers));
+        memcpy(to->message, error->message, sizeof(to->message));
+        atomic_store_explicit(&ring->failures_written, written + 1, memory_order_release);
+    }
+}
+
 static inline void mend_event_ring_put(mend_event_ring *ring, const mend_history_event *event)
 {
     const uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
     const uint64_t held = written - atomic_load_explicit(&ring->read, memory_order_acquire);
+    const bool is_refusal = event->kind == MEND_EVENT_OUT_OF_MEMORY;
     if (held == MEND_EVENT_RING_ROOM) {
         atomic_fetch_add_explicit(&ring->lost, 1, memory_order_relaxed);
-        return;
+    } else {
+        ring->events[written % MEND_EVENT_RING_ROOM] = *event;
+        atomic_store_explicit(&ring->written, written + 1, memory_order_release);
     }
-    ring->events[written % MEND_EVENT_RING_ROOM] = *event;
-    atomic_store_explicit(&ring->written, written + 1, memory_order_release);
-    if (held == MEND_EVENT_RING_ROOM / 2 || event->kind == MEND_EVENT_OUT_OF_MEMORY) {
-        /* After a refusal the program may end. */
-        atomic_store_explicit(&ring->is_due, true, memory_order_relaxed);
+    if (is_refusal) {
+        mend_event_ring_put_failure(ring, event->sequence);
     }
-}
-
-/* A system call where one is due: no lock is held. */
-static inline void mend_event_ring_tell(mend_event_ring *ring)
-{
-    if (atomic_load_explicit(&ring->is_due, memory_order_relaxed) &&
-        atomic_exchange_explicit(&ring->is_due, false, memory_order_relaxed)) {
+    if (held == MEND_EVENT_RING_ROOM / 2 || is_refusal) { /* after that the program may end */
         (void)eventfd_write(ring->bell, 1);
     }
 }

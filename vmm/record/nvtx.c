@@ -95,21 +95,7 @@ static bool load(mend_nvtx *nvtx, const char *path)
     return true;
 }
 
-bool mend_nvtx_load(void)
-{
-    mend_nvtx *nvtx = &mend_process_nvtx;
-    const char *path = mend_process_variable("NVTX_INJECTION64_PATH");
-    mend_mutex_lock(&nvtx->mutex);
-    if (!nvtx->is_loaded) {
-        nvtx->is_loaded = true;
-        nvtx->is_on = path != NULL && load(nvtx, path);
-    }
-    const bool is_on = nvtx->is_on;
-    mend_mutex_unlock(&nvtx->mutex);
-    return is_on;
-}
-
-void mend_nvtx_push_range(const char *name)
+static void push(const char *name)
 {
     const mend_nvtx *nvtx = &mend_process_nvtx;
     const range_attributes attributes = {.version = NVTX_VERSION,
@@ -120,8 +106,25 @@ void mend_nvtx_push_range(const char *name)
     ((push_range)nvtx->functions[PUSH])(nvtx->domain, &attributes);
 }
 
-void mend_nvtx_pop_range(void)
+static void pop(void)
 {
     const mend_nvtx *nvtx = &mend_process_nvtx;
     ((pop_range)nvtx->functions[POP])(nvtx->domain);
+}
+
+bool mend_nvtx_load(void)
+{
+    mend_nvtx *nvtx = &mend_process_nvtx;
+    const char *path = mend_process_variable("NVTX_INJECTION64_PATH");
+    mend_mutex_lock(&nvtx->mutex);
+    if (!nvtx->is_loaded) {
+        nvtx->is_loaded = true;
+        if (path != NULL && load(nvtx, path)) {
+            nvtx->pop = pop;
+            nvtx->push = push;
+        }
+    }
+    const bool is_on = nvtx->push != NULL;
+    mend_mutex_unlock(&nvtx->mutex);
+    return is_on;
 }

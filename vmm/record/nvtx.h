@@ -1,7 +1,7 @@
 /*
  * Ranges of NVTX's domain "mend", for a profiler that the environment names
  * (NVTX_INJECTION64_PATH): what costs, as spans of the thread's time. Without one a range is a
- * comparison.
+ * comparison (base/process.h).
  *
  * This is the program's half of the protocol of NVTX 3: the profiler's library gets a table of
  * places, and stores there the functions that it wants to be called.
@@ -17,22 +17,5 @@
  * not in a program with more rights than its user. True: there is one; it keeps pointers into this
  * library, which must stay. The caller holds no lock. */
 bool mend_nvtx_load(void);
-
-void mend_nvtx_push_range(const char *name);
-void mend_nvtx_pop_range(void);
-
-/* One pop for each push of a thread. The profiler, called under locks, may not call Mend. */
-static inline void mend_nvtx_push(const char *name)
-{
-    if (mend_process_nvtx.is_on) {
-        mend_nvtx_push_range(name);
-    }
-}
-static inline void mend_nvtx_pop(void)
-{
-    if (mend_process_nvtx.is_on) {
-        mend_nvtx_pop_range();
-    }
-}
 
 #endif

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/names.h"
 #include "base/words.h"
 #include "layout/layout.h"
 #include "record/growth.h"
@@ -82,7 +83,7 @@ static bool is_of_size(const key *k)
 static sum *sum_of(table *t, const mend_span *span)
 {
     key k = {.scope = (t->by & MEND_BY_SCOPE) != 0 ? span->scope : 0,
-             .tag = (t->by & MEND_BY_TAG) != 0 ? mend_owners_tag(span->tag, span->sleep_tag) : 0,
+             .tag = (t->by & MEND_BY_TAG) != 0 ? mend_span_shown_tag(span) : 0,
              .stack = (t->by & MEND_BY_STACK) != 0 ? span->stack : 0,
              .has_stream = (t->by & MEND_BY_STREAM) != 0};
     k.stream = k.has_stream ? span->stream : NULL;
@@ -312,26 +313,28 @@ bool mend_owners_find(const mend_heap *heap, unsigned by, mend_owner *largest, s
     return true;
 }
 
-size_t mend_owners_describe(const mend_owner *largest, size_t count, char *text, size_t text_bytes)
+void mend_owners_tell(const mend_heap *heap, mend_owner owners[MEND_OWNERS_TOLD], char *text,
+                      size_t text_bytes)
 {
+    enum { SHOWN = MEND_OWNERS_TOLD - 1 };
+    const mend_owner *suspect = &owners[SHOWN];
+    size_t total = 0;
     size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < count; i++) {
-        const mend_owner *h = &largest[i];
-        used = put(text, text_bytes, used, "%s%s (%s in %llu block%s, %s%llu allocation%s old)",
+    if (!mend_owners_find(heap, MEND_BY_DEFAULT, owners, SHOWN, &owners[SHOWN], &total) ||
+        total == 0) {
+        return;
+    }
+    if (suspect->growth_bytes > 0) {
+        used = put(text, text_bytes, 0, " Possible leak: %s +%s; l", suspect->name,
+                   mend_words_amount(suspect->growth_bytes).text);
+    }
+    used = put(text, text_bytes, used, "%sargest owners: ", used > 0 ? "" : " L");
+    for (size_t i = 0; i < total && i < SHOWN; i++) {
+        const mend_owner *h = &owners[i];
+        used = put(text, text_bytes, used, "%s%s (%s in %llu block%s, %s%llu allocation%s old)%s",
                    i > 0 ? ", " : "", h->name, mend_words_amount(h->live_bytes).text,
                    (unsigned long long)h->live_blocks, h->live_blocks == 1 ? "" : "s",
                    h->live_blocks == 1 ? "" : "up to ", (unsigned long long)h->oldest,
-                   h->oldest == 1 ? "" : "s");
-    }
-    return used;
-}
-
-void mend_owners_accuse(const mend_owner *suspect, char *text, size_t text_bytes)
-{
-    text[0] = '\0';
-    if (suspect->growth_bytes > 0) {
-        put(text, text_bytes, 0, "%s +%s", suspect->name,
-            mend_words_amount(suspect->growth_bytes).text);
+                   h->oldest == 1 ? "" : "s", i + 1 == mend_min_u64(total, SHOWN) ? "." : "");
     }
 }

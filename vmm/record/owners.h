@@ -11,16 +11,9 @@
 
 #include "layout/state.h"
 
-/* How many texts name; how many there can be: those by scope, tag and size, and the classes of
+/* How many there can be: those by scope, tag and size, and the classes of
  * size that the rest counts for. */
-enum { MEND_OWNERS_SHOWN = 3, MEND_OWNERS_OWN = 1024, MEND_OWNERS_MOST = MEND_OWNERS_OWN + 64 };
-
-/* The tag that a block or a page counts for wherever one is shown: its own, or else its sleep tag.
- */
-static inline uint64_t mend_owners_tag(uint64_t tag, uint64_t sleep_tag)
-{
-    return tag != 0 ? tag : sleep_tag;
-}
+enum { MEND_OWNERS_OWN = 1024, MEND_OWNERS_MOST = MEND_OWNERS_OWN + 64 };
 
 /* What owners are told apart by if nobody asks for anything else. */
 enum {
@@ -57,11 +50,10 @@ enum { MEND_SPANS_OF_A_STEP = 2048 };
 bool mend_owners_find(const mend_heap *heap, unsigned by, mend_owner *largest, size_t capacity,
                       mend_owner *suspect, size_t *total);
 
-/* Such a list in words: "step/forward (3.20 GiB in 12 blocks, up to 340 allocations old), ...". Cut
- * off where `text` ends. Returns its length. */
-size_t mend_owners_describe(const mend_owner *largest, size_t count, char *text, size_t text_bytes);
-
-/* The suspect in words: "step/cache +1.20 GiB"; or "". */
-void mend_owners_accuse(const mend_owner *suspect, char *text, size_t text_bytes);
+/* The hook of the table: the three largest, and the suspect, with these sentences: " Possible leak:
+ * step/cache +1.20 GiB; largest owners: step/forward (3.20 GiB in 12 blocks, up to 340 allocations
+ * old), ...". */
+void mend_owners_tell(const mend_heap *heap, mend_owner owners[MEND_OWNERS_TOLD], char *text,
+                      size_t text_bytes);
 
 #endif

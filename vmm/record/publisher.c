@@ -17,12 +17,13 @@
 
 #include "base/files.h"
 #include "base/signals.h"
-#include "record/live_page.h"
+#include "record/owners.h"
 #include "record/record.h"
 
 enum { PERIOD_MS = 1000, LEAST_IDLE_PARTS = 100 };
 
 struct mend_publisher {
+    mend_observers *observers;
     mend_pool *pool;
     pthread_t thread;
     int file;         /* of the page; -1: none */
@@ -167,27 +168,28 @@ static mend_result open_all(struct mend_publisher *p)
     }
     MEND_TRY(p->pool->observed.top ? open_page(p) : MEND_OK);
     MEND_TRY(p->pool->observed.snapshots[0] != '\0' ? hear(p) : MEND_OK);
-    return mend_publisher_start(p->pool);
+    return mend_publisher_start(p->observers);
 }
 
-mend_result mend_publisher_open(mend_pool *pool)
+mend_result mend_publisher_open(mend_observers *observers)
 {
     struct mend_publisher *p = calloc(1, sizeof(*p));
     if (p == NULL) {
         return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed to publish a pool");
     }
-    p->pool = pool;
-    pool->publisher = p;
+    p->observers = observers;
+    p->pool = observers->pool;
+    observers->publisher = p;
     const mend_result result = open_all(p);
     if (result != MEND_OK) {
-        mend_publisher_close(pool);
+        mend_publisher_close(observers);
     }
     return result;
 }
 
-mend_result mend_publisher_start(mend_pool *pool)
+mend_result mend_publisher_start(mend_observers *observers)
 {
-    struct mend_publisher *p = pool->publisher;
+    struct mend_publisher *p = observers->publisher;
     if (p != NULL) {
         atomic_store(&p->ends, false);
         p->runs = mend_start_service(&p->thread, "mend-publisher", publish, p);
@@ -197,25 +199,25 @@ mend_result mend_publisher_start(mend_pool *pool)
                : mend_failure(MEND_ERROR_SYSTEM, "the system started no thread to publish a pool");
 }
 
-void mend_publisher_ring(const mend_pool *pool)
+void mend_publisher_ring(const mend_observers *observers)
 {
-    (void)eventfd_write(pool->publisher->bell, 1);
+    (void)eventfd_write(observers->publisher->bell, 1);
 }
 
-void mend_publisher_stop(mend_pool *pool)
+void mend_publisher_stop(mend_observers *observers)
 {
-    struct mend_publisher *p = pool->publisher;
+    struct mend_publisher *p = observers->publisher;
     if (p != NULL && p->runs) {
         atomic_store(&p->ends, true);
-        mend_publisher_ring(pool);
+        mend_publisher_ring(observers);
         pthread_join(p->thread, NULL);
         p->runs = false;
     }
 }
 
-void mend_publisher_close(mend_pool *pool)
+void mend_publisher_close(mend_observers *observers)
 {
-    struct mend_publisher *p = pool->publisher;
+    struct mend_publisher *p = observers->publisher;
     if (p == NULL) {
         return;
     }
@@ -230,5 +232,5 @@ void mend_publisher_close(mend_pool *pool)
         close(p->file);
     }
     free(p);
-    pool->publisher = NULL;
+    observers->publisher = NULL;
 }

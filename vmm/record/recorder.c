@@ -22,11 +22,10 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "base/signals.h"
 #include "record/record.h"
 #include "record/recording.h"
-
-#define RECORD_BYTES (256 * MEND_MIB)
 
 enum { PERIOD_MS = 10, MOST_FILES = 256, SUFFIX_BYTES = 16 };
 
@@ -276,8 +275,9 @@ static mend_result open_all(struct mend_recorder *r, const char *path, bool *are
 
 /* The thread runs before the heap knows of the ring: whatever fails, no event was put there. That
  * other recorders have all files is no failure of the pool. */
-mend_result mend_recorder_start(mend_pool *pool, const char *path, uint64_t keep_bytes)
+mend_result mend_recorder_start(mend_observers *observers, const char *path, uint64_t keep_bytes)
 {
+    mend_pool *pool = observers->pool;
     struct mend_recorder *r = calloc(1, sizeof(*r));
     if (r == NULL) {
         return mend_no_host_memory("a recorder");
@@ -303,9 +303,9 @@ mend_result mend_recorder_start(mend_pool *pool, const char *path, uint64_t keep
         }
         return are_many ? MEND_OK : result;
     }
-    pool->recorder = r;
+    observers->recorder = r;
     mend_heap_lock(&pool->heap);
-    mend_history_record(&pool->heap.history, &r->ring);
+    mend_history_record(&observers->history, &r->ring);
     mend_heap_unlock(&pool->heap);
     return MEND_OK;
 }
@@ -320,42 +320,13 @@ static void end_thread(struct mend_recorder *r)
     }
 }
 
-static void stop(mend_pool *pool)
+void mend_recorder_stop(mend_observers *observers)
 {
-    struct mend_recorder *r = pool->recorder;
-    if (r != NULL) {
-        end_thread(r);
-        close_all(r);
-        pool->recorder = NULL;
+    if (observers->recorder != NULL) {
+        end_thread(observers->recorder);
+        close_all(observers->recorder);
+        observers->recorder = NULL;
     }
-}
-
-mend_result mend_observers_hear(mend_pool *pool, mend_moment moment, const mend_pool_config *config)
-{
-    switch (moment) {
-    case MEND_POOL_IS_MADE:
-        if (mend_nvtx_load()) {
-            mend_hold_library();
-        }
-        return MEND_OK;
-    case MEND_POOL_OPENS:
-        return MEND_OK;
-    case MEND_POOL_BEGINS:
-        MEND_TRY(config->record != NULL ? mend_recorder_start(pool, config->record, RECORD_BYTES)
-                                        : MEND_OK);
-        return pool->observed.top || pool->observed.snapshots[0] != '\0' ? mend_publisher_open(pool)
-                                                                         : MEND_OK;
-    case MEND_POOL_IS_LEFT:
-        mend_publisher_stop(pool);
-        return MEND_OK;
-    case MEND_POOL_STAYS:
-        return mend_publisher_start(pool);
-    case MEND_POOL_ENDED:
-        mend_publisher_close(pool);
-        stop(pool);
-        return MEND_OK;
-    }
-    return MEND_OK;
 }
 
 /* Pools may live on: what happens in them then is not recorded. */
@@ -364,7 +335,9 @@ __attribute__((destructor)) void mend_recorders_end(void)
     uint64_t cursor = 0;
     mend_process_member *member;
     while ((member = mend_process_visit_next(NULL, 0, &cursor)) != NULL) {
-        struct mend_recorder *r = MEND_CONTAINER_OF(member, mend_pool, member)->recorder;
+        const mend_pool *pool = MEND_CONTAINER_OF(member, mend_pool, member);
+        const mend_observers *observers = mend_observers_of(&pool->heap);
+        struct mend_recorder *r = observers != NULL ? observers->recorder : NULL;
         if (r != NULL) {
             atomic_store(&r->is_exit, true);
             end_thread(r);

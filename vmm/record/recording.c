@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/allowance.h"
-#include "record/names.h"
+#include "base/names.h"
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 

@@ -15,6 +15,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "record/record.h"
 #include "record/recording.h"
 
@@ -41,14 +42,15 @@ static bool look(mend_pool *pool, snapshot *s, size_t regions, size_t events)
     mend_heap *heap = &pool->heap;
     uint64_t cursor = 0;
     mend_heap_lock_to_read(heap);
+    const mend_history *history = &mend_observers_of(heap)->history;
     s->region_count = mend_observe_regions(heap, NULL, sizeof(mend_region), 0);
-    s->event_count = (size_t)heap->history.held;
-    s->time_ns = heap->history.clock_ns(heap->history.clock);
+    s->event_count = (size_t)history->held;
+    s->time_ns = heap->driver->clock_ns(heap->driver);
     s->limit_bytes = heap->config.limit_bytes;
     const bool fits = s->region_count <= regions && s->event_count <= events;
     if (fits) {
         mend_observe_regions(heap, s->regions, sizeof(mend_region), regions);
-        mend_history_copy(&heap->history, &cursor, s->events, sizeof(*s->events), events);
+        mend_history_copy(history, &cursor, s->events, sizeof(*s->events), events);
     }
     mend_heap_unlock_after_read(heap);
     return fits;
@@ -143,7 +145,7 @@ static void put_block(snapshot *s, const mend_region *region, uint64_t sequence)
                                  .stream = region->stream,
                                  .scope = region->scope,
                                  .stack = region->stack,
-                                 .tag = mend_owners_tag(region->tag, region->sleep_tag),
+                                 .tag = region->tag != 0 ? region->tag : region->sleep_tag,
                                  .graph_pool = region->graph_pool,
                                  .is_for_graphs = region->is_for_graphs});
 }

@@ -1,8 +1,10 @@
 /* The calls that show the memory of a pool, and what happened to it. */
 #include <stdlib.h>
 
+#include "base/names.h"
 #include "base/struct_size.h"
 #include "pool/pool.h"
+#include "record/owners.h"
 #include "record/record.h"
 
 /* Events that a reader copies before it lets other threads have the lock. */
@@ -24,6 +26,11 @@ mend_result mend_get_regions(mend_pool *pool, mend_region *regions, size_t regio
     return MEND_OK;
 }
 
+static mend_history *history_of(const mend_pool *pool)
+{
+    return &mend_observers_of(&pool->heap)->history;
+}
+
 mend_result mend_history_start(mend_pool *pool, uint64_t capacity_events)
 {
     MEND_INVALID_IF(pool == NULL, "mend_history_start: pool is NULL");
@@ -36,7 +43,7 @@ mend_result mend_history_start(mend_pool *pool, uint64_t capacity_events)
     }
     mend_result result = mend_pool_enter(pool);
     if (result == MEND_OK) {
-        events = mend_history_exchange(&pool->heap.history, events, capacity_events);
+        events = mend_history_exchange(history_of(pool), events, capacity_events);
         result = mend_pool_leave(pool, MEND_OK);
     }
     free(events);
@@ -55,12 +62,13 @@ mend_result mend_history_read(mend_pool *pool, uint64_t *cursor, mend_history_ev
     do {
         size_t most = (size_t)mend_min_u64(capacity - done, EVENTS_AT_A_TIME);
         mend_heap_lock(heap);
-        if (done == 0 && *cursor > heap->history.next) {
+        const mend_history *history = history_of(pool);
+        if (done == 0 && *cursor > history->next) {
             mend_heap_unlock(heap);
             return mend_pool_invalid("mend_history_read: the cursor is behind the last event");
         }
         void *to = capacity > 0 ? (char *)events + done * event_bytes : NULL;
-        copied = mend_history_copy(&heap->history, cursor, to, event_bytes, most);
+        copied = mend_history_copy(history, cursor, to, event_bytes, most);
         mend_heap_unlock(heap);
         done += copied;
     } while (copied == EVENTS_AT_A_TIME && done < capacity);
@@ -152,34 +160,6 @@ mend_result mend_stack_set_source(mend_stack_source source, void *context, uint6
     return MEND_OK;
 }
 
-void mend_pool_ask_stack(uint64_t size_bytes)
-{
-    mend_process_stacks *stacks = &mend_process_own_stacks;
-    mend_thread_marks *own = mend_process_own_marks();
-    const uint64_t every_bytes = atomic_load_explicit(&stacks->every_bytes, memory_order_relaxed);
-    own->stack = 0;
-    if (every_bytes == 0 || own->is_in_source) {
-        return;
-    }
-    if (size_bytes < every_bytes) {
-        own->unasked_bytes += size_bytes;
-        if (own->unasked_bytes < every_bytes) {
-            return;
-        }
-        own->unasked_bytes = 0;
-    }
-    mend_mutex_lock(&stacks->mutex);
-    const mend_stack_source source = stacks->source;
-    void *context = stacks->context;
-    mend_mutex_unlock(&stacks->mutex);
-    if (source != NULL) {
-        own->is_in_source = true;
-        const uint32_t stack = source(context, size_bytes);
-        own->is_in_source = false;
-        own->stack = stack < UINT16_MAX ? stack : UINT16_MAX;
-    }
-}
-
 mend_result mend_set_name(mend_name_kind kind, uint64_t number, const char *name)
 {
     MEND_INVALID_IF(name == NULL || kind < MEND_NAME_TAG || kind > MEND_NAME_STACK,
@@ -187,52 +167,6 @@ mend_result mend_set_name(mend_name_kind kind, uint64_t number, const char *name
     return mend_names_set(kind, number, name)
                ? MEND_OK
                : mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for a name");
-}
-
-static mend_scope_info describe(const mend_heap *heap, uint32_t number)
-{
-    const mend_scope_figures *figures = &heap->scopes.of[number];
-    return (mend_scope_info){.name = mend_scopes_entry(number)->name,
-                             .number = number,
-                             .around = figures->around,
-                             .live_bytes = figures->live_bytes,
-                             .own_live_bytes = figures->own_bytes,
-                             .own_live_blocks = figures->own_blocks,
-                             .peak_live_bytes = figures->peak_live_bytes,
-                             .allocations = figures->allocations,
-                             .pool_peak_bytes = figures->pool_peak_bytes,
-                             .pool_reserved_bytes = figures->pool_reserved_bytes};
-}
-
-/* Writes as many as there is room for. Returns their number. */
-static size_t list(const mend_heap *heap, mend_scope_info *scopes, size_t scope_bytes,
-                   size_t capacity)
-{
-    size_t count = 0;
-    for (uint32_t number = 1; number < heap->scopes.capacity; number++) {
-        if (heap->scopes.of[number].allocations == 0) {
-            continue;
-        }
-        if (count < capacity) {
-            const mend_scope_info info = describe(heap, number);
-            mend_element_write(scopes, scope_bytes, count, &info, sizeof(info));
-        }
-        count++;
-    }
-    return count;
-}
-
-mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, size_t scope_bytes,
-                            size_t capacity, size_t *count)
-{
-    MEND_TRY(mend_pool_check_array(pool, scopes, scope_bytes, capacity, count, "mend_get_scopes"));
-    mend_heap_lock(&pool->heap);
-    *count = list(&pool->heap, NULL, scope_bytes, 0);
-    if (*count <= capacity) {
-        list(&pool->heap, scopes, scope_bytes, capacity);
-    }
-    mend_heap_unlock(&pool->heap);
-    return MEND_OK;
 }
 
 /* Sums under the lock, then copies as much of each as the caller knows. */

@@ -88,7 +88,7 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
     MEND_CHUNKS_EACH(mend_chunk, chunk, heap, address, end) {
         mend_chunk_pin(&heap->chunks, chunk);
     }
-    mend_history_note(&heap->history, MEND_EVENT_PIN, address, size_bytes, 0);
+    mend_events_note(&heap->events, MEND_EVENT_PIN, address, size_bytes, 0);
     return MEND_OK;
 }
 
@@ -105,7 +105,7 @@ mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_by
     MEND_CHUNKS_EACH(mend_chunk, chunk, heap, address, address + size_bytes) {
         mend_chunk_unpin(&heap->chunks, chunk);
     }
-    mend_history_note(&heap->history, MEND_EVENT_UNPIN, address, size_bytes, 0);
+    mend_events_note(&heap->events, MEND_EVENT_UNPIN, address, size_bytes, 0);
     if (--range->count == 0) {
         mend_tree_remove(&heap->pins.ranges, &range->by_address);
         mend_slab_give(&heap->pins.nodes, range);

@@ -39,8 +39,8 @@ mend_chunk *mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struc
 {
     assert(chunk->pins == 0);
     assert(!mend_chunk_sleeps(chunk));
-    mend_history_note(chunks->history, MEND_EVENT_SLEEP, chunk->address, chunk->size_bytes,
-                      chunk->memory.number);
+    mend_events_note(chunks->events, MEND_EVENT_SLEEP, chunk->address, chunk->size_bytes,
+                     chunk->memory.number);
     return mend_chunk_leave_memory(chunks, chunk, kept);
 }
 
@@ -63,8 +63,8 @@ void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(mend_chunk_sleeps(chunk) && chunk->missing != MEND_MISSING_MEMORY);
     mend_chunk_set_kept(chunks, chunk, NULL, MEND_MISSING_NOTHING);
-    mend_history_note(chunks->history, MEND_EVENT_WAKE, chunk->address, chunk->size_bytes,
-                      chunk->memory.number);
+    mend_events_note(chunks->events, MEND_EVENT_WAKE, chunk->address, chunk->size_bytes,
+                     chunk->memory.number);
 }
 
 void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)

@@ -147,7 +147,7 @@ static mend_result prepare_checkpoint(mend_heap *heap, mend_prepare_checkpoint_r
 
 mend_result mend_heap_prepare_checkpoint(mend_heap *heap, mend_prepare_checkpoint_report *report)
 {
-    mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
+    mend_events_begin_call(&heap->events, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
     MEND_TRY(mend_enter(heap, &scope));
     const mend_result result = prepare_checkpoint(heap, report);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "record/names.h"
+#include "base/names.h"
 
 /* mend_sleep_options.keep_free: memory of sleeping blocks stays with the pool. */
 enum { KEEPS_ALL = 2 };
@@ -209,7 +209,7 @@ static mend_result put_selected(sleeping *s, mend_sleep_report *report)
 mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
                            mend_sleep_report *report)
 {
-    mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
+    mend_events_begin_call(&heap->events, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
     sleeping s = {.heap = heap, .options = options};
     const mend_chunks *chunks = &heap->chunks;

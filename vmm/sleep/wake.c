@@ -243,7 +243,7 @@ static mend_result perform(waking *w, mend_wake_report *report)
 mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_wake_report *report,
                             mend_seek *seek)
 {
-    mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
+    mend_events_begin_call(&heap->events, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
     waking w = {.heap = heap, .least_bytes = UINT64_MAX};
     const mend_match match = mend_match_tags(heap, order->tags, order->tag_count);

@@ -13,6 +13,7 @@ static uint64_t tick(const void *clock)
 }
 
 typedef struct ring {
+    mend_events heard;
     mend_history history;
     uint64_t clock;
     uint64_t cursor; /* of a reader */
@@ -21,7 +22,7 @@ typedef struct ring {
 static void put(ring *r, uint64_t first, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
-        mend_history_note(&r->history, MEND_EVENT_MAP, first + i, 512, i);
+        mend_events_note(&r->heard, MEND_EVENT_MAP, first + i, 512, i);
     }
 }
 
@@ -43,8 +44,8 @@ MEND_TEST(base_history, another_capacity_keeps_the_newest)
 {
     static const uint64_t capacities[] = {1, 3, 5, 7, 12};
     for (int i = 0; i < 5; i++) {
-        ring r = {.clock = 0};
-        mend_history_init(&r.history, tick, &r.clock);
+        ring r = {.heard = {.clock_ns = tick, .clock = &r.clock}};
+        mend_history_init(&r.history, &r.heard);
         EXPECT_PTR_EQ(NULL, mend_history_exchange(&r.history, mend_history_make(5), 5));
         put(&r, 1, 8); /* 4 to 8 are held */
         mend_history_event *events = mend_history_make(capacities[i]);

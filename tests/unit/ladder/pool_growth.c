@@ -3,6 +3,8 @@
  * what others freed longest ago. And what that does to kernels which wait for each other: two ranks
  * with a device each, whose collectives end when both ranks are at them.
  */
+#include <string.h>
+
 #include "driver/forward.h"
 #include "tests/support/kit.h"
 

@@ -2,12 +2,13 @@
  * those of the regions is held against every pool that a test checks (tests/support/regions.c). */
 #include <string.h>
 
+#include "base/names.h"
 #include "mend/mend_range.h"
 #include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "record/growth.h"
-#include "record/names.h"
 #include "record/owners.h"
+#include "record/record.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 

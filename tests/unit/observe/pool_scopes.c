@@ -97,17 +97,6 @@ KIT_TEST(pool_scopes, pages_of_ranges_count)
     EXPECT_FIELDS(scope_of(w, "", "cache"), live_bytes, 0, peak_live_bytes, 2 * info.page_bytes);
 }
 
-KIT_TEST(pool_scopes, the_audit_counts_them_anew)
-{
-    const mend_heap *heap = &w->pool->heap;
-    ALLOC_IN(512, "a", "b");
-    mend_scope_figures *inside = &heap->scopes.of[scope_of(w, "a", "b").number];
-    EXPECT_FOUND(inside->own_bytes, 1024, "scopes");
-    EXPECT_FOUND(inside->own_blocks, 2, "scopes");
-    EXPECT_FOUND(inside->live_bytes, 1024, "scopes");
-    EXPECT_FOUND(heap->scopes.of[inside->around].live_bytes, 0, "scopes");
-}
-
 KIT_TEST(pool_scopes, each_push_needs_one_pop)
 {
     char longest[200];

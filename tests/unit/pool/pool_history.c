@@ -1,7 +1,7 @@
 /* mend_history_start and mend_history_read: what a pool says of what it did. */
 #include <string.h>
 
-#include "record/names.h"
+#include "base/names.h"
 #include "tests/support/follower.h"
 #include "tests/support/kit.h"
 

@@ -51,10 +51,10 @@ MEND_TEST(pool_log, tells_what_lives_when_a_pool_is_destroyed)
     char expected[640];
     snprintf(expected, sizeof(expected),
              "the pool on device 0 was destroyed with 5 blocks alive, 11.00 MiB; the largest: "
-             "%p (5.00 MiB), %p (3.00 MiB), %p (2.00 MiB); held by: a/step (6.00 MiB in 3 "
+             "%p (5.00 MiB), %p (3.00 MiB), %p (2.00 MiB). Largest owners: a/step (6.00 MiB in 3 "
              "blocks, up to 4 allocations old), a/for??[2Jward (5.00 MiB in 1 block, 3 allocations "
              "old), "
-             "a/backward (512 bytes in 1 block, 2 allocations old)",
+             "a/backward (512 bytes in 1 block, 2 allocations old).",
              blocks[1], blocks[3], blocks[4]);
     heard.count = 0;
     mend_log_set_sink(hear, NULL);

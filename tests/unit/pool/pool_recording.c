@@ -31,8 +31,8 @@ static uint64_t most_of(uint64_t keep_bytes)
 
 static bool open_recorded(mend_world *w, uint64_t keep_bytes)
 {
-    return kit_open_default(w) &&
-           mend_recorder_start(w->pool, path, most_of(keep_bytes)) == MEND_OK;
+    return kit_open_default(w) && mend_recorder_start(mend_observers_of(&w->pool->heap), path,
+                                                      most_of(keep_bytes)) == MEND_OK;
 }
 
 /* A pool that ends before its world. */
@@ -42,7 +42,8 @@ static bool open_beside(mend_world *w, uint64_t keep_bytes, mend_pool **pool)
         return false;
     }
     return mend_world_create_pool(w, pool) == MEND_OK &&
-           mend_recorder_start(*pool, path, most_of(keep_bytes)) == MEND_OK;
+           mend_recorder_start(mend_observers_of(&(*pool)->heap), path, most_of(keep_bytes)) ==
+               MEND_OK;
 }
 
 static void name_file(void)
@@ -61,7 +62,7 @@ static void remove_file(void)
 /* No event is lost where the program waits for the recorder now and then. */
 static void let_it_follow(const mend_pool *pool)
 {
-    const mend_event_ring *ring = pool->heap.history.recording;
+    const mend_event_ring *ring = mend_observers_of(&pool->heap)->history.recording;
     while (ring->written - ring->read > MEND_EVENT_RING_ROOM / 2) {
         sched_yield();
     }
@@ -91,7 +92,6 @@ MEND_TEST(pool_recording, it_has_the_events_of_the_history)
     EXPECT_OK(mend_get_last_error(&error));
     snprintf(said, sizeof(said), "%s", error.message);
     EXPECT_U64_EQ(MEND_TIB, error.oom_report->requested_bytes);
-    EXPECT_TRUE(!pool->heap.history.recording->is_due); /* the recorder was told */
     EXPECT_OK(mend_trim(pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_OK(mend_history_read(pool, &cursor, events, sizeof(*events), ROOM, &count));
     EXPECT_OK(mend_get_stats(pool, &stats));
@@ -146,7 +146,7 @@ MEND_TEST(pool_recording, a_full_file_keeps_the_newest_and_all_that_lives)
     }
     EXPECT_OK(mend_get_stats(pool, &stats));
     EXPECT_U64_EQ(0, stats.record_lost);
-    const uint64_t last = pool->heap.history.next - 1;
+    const uint64_t last = mend_observers_of(&pool->heap)->history.next - 1;
     EXPECT_OK(mend_pool_destroy(pool));
     EXPECT_TRUE(test_recording_read(path, &r));
     EXPECT_TRUE(r.first > 1);
@@ -265,7 +265,7 @@ static bool work_until_killed(void *unused)
     mend_world w;
     mend_test_before_writes(kill_at_a_write);
     if (!kit_open_set(&w, w.sim_config.content = MEND_SIM_CONTENT_NONE) ||
-        mend_recorder_start(w.pool, path, MEND_MIB) != MEND_OK) {
+        mend_recorder_start(mend_observers_of(&w.pool->heap), path, MEND_MIB) != MEND_OK) {
         return true;
     }
     for (int i = 0; i < LIVED; i++) {
@@ -359,7 +359,7 @@ MEND_TEST(pool_recording, a_pool_beside_256_others_is_created_and_not_recorded)
     }
     mend_log_set_sink(hear, &said);
     ASSERT_TRUE(open_recorded(&w, 0));
-    EXPECT_TRUE(said && w.pool->recorder == NULL);
+    EXPECT_TRUE(said && mend_observers_of(&w.pool->heap)->recorder == NULL);
     kit_alloc(&w, 512, NULL);
     kit_close(&w);
     mend_log_set_sink(NULL, NULL);

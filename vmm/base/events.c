@@ -1,0 +1,72 @@
+/* The listeners are few, in a list without an order. */
+#include "base/events.h"
+
+void mend_events_init(mend_events *events, uint64_t (*clock_ns)(const void *clock),
+                      const void *clock)
+{
+    *events = (mend_events){.clock_ns = clock_ns, .clock = clock};
+}
+
+void mend_events_listen(mend_events *events, mend_listener *listener, uint32_t kinds)
+{
+    mend_listener **link = &events->listeners;
+    listener->kinds = kinds;
+    events->kinds = kinds;
+    for (; *link != NULL && *link != listener; link = &(*link)->next) {
+        events->kinds |= (*link)->kinds;
+    }
+    if (*link == NULL) {
+        *link = listener;
+    }
+    for (const mend_listener *at = listener->next; at != NULL; at = at->next) {
+        events->kinds |= at->kinds;
+    }
+}
+
+mend_listener *mend_events_find(const mend_events *events,
+                                void (*hear)(mend_listener *listener, mend_history_event *event))
+{
+    mend_listener *found = events->listeners;
+    while (found != NULL && found->hear != hear) {
+        found = found->next;
+    }
+    return found;
+}
+
+void mend_events_put(mend_events *events, mend_history_event *event)
+{
+    assert(event->kind > 0);
+    assert(event->kind < MEND_TOLD_KINDS);
+    if (event->kind < MEND_EVENT_KINDS) {
+        event->time_ns = events->clock_ns(events->clock);
+    }
+    for (mend_listener *at = events->listeners; at != NULL; at = at->next) {
+        if ((at->kinds & 1u << event->kind) != 0) {
+            at->hear(at, event);
+        }
+    }
+}
+
+void mend_events_put_step(mend_events *events, mend_history_event *event)
+{
+    event->cause = event->cause != MEND_CAUSE_NONE ? event->cause : (int)events->cause;
+    event->duration_ns = events->slow_ns;
+    events->slow_ns = 0;
+    mend_events_put(events, event);
+}
+
+void mend_events_begin_call(mend_events *events, mend_event_cause cause)
+{
+    static const char *const names[MEND_CAUSES] = {
+        [MEND_CAUSE_REQUEST] = "request", [MEND_CAUSE_TRIM] = "trim",
+        [MEND_CAUSE_LIMIT] = "limit",     [MEND_CAUSE_BACKGROUND_TRIM] = "background_trim",
+        [MEND_CAUSE_PEER] = "peer",       [MEND_CAUSE_COMPACT] = "compact",
+        [MEND_CAUSE_SLEEP] = "sleep",
+    };
+    assert(cause >= MEND_CAUSE_REQUEST);
+    assert(cause < MEND_CAUSES);
+    if (events->cause == MEND_CAUSE_NONE) {
+        events->cause = cause;
+        mend_profiler_push(names[cause]);
+    }
+}
