@@ -91,22 +91,17 @@ static mend_result create(exchange *x)
     return MEND_OK;
 }
 
-mend_result mend_exchange_find_scratch(mend_heap *heap, const mend_chunk *chunk, uint64_t bytes,
-                                       uint64_t *address)
-{
-    const mend_status status =
-        mend_space_place(&heap->space, scratch_zone(chunk), bytes, 0, address);
-    return status == MEND_DRIVER_OUT_OF_MEMORY
-               ? MEND_ERROR_OUT_OF_MEMORY
-               : mend_driver_result(heap, MEND_ANSWER(reserve, status));
-}
-
 static mend_result map_scratch(exchange *x)
 {
     mend_heap *heap = x->heap;
     const uint64_t bytes = bytes_of(x->parts, x->count);
-    MEND_TRY(mend_exchange_find_scratch(heap, x->chunk, bytes, &x->scratch));
-    mend_status status = MEND_DRIVER_OK;
+    mend_status status =
+        mend_space_place(&heap->space, scratch_zone(x->chunk), bytes, 0, &x->scratch);
+    if (status != MEND_DRIVER_OK) { /* a lack counts as one of memory, and is not noted */
+        return status == MEND_DRIVER_OUT_OF_MEMORY
+                   ? MEND_ERROR_OUT_OF_MEMORY
+                   : mend_driver_result(heap, MEND_ANSWER(reserve, status));
+    }
     uint64_t address = x->scratch;
     for (size_t i = 0; i < x->count && status == MEND_DRIVER_OK; i++) {
         x->report->driver_calls++;

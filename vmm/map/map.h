@@ -61,11 +61,6 @@ typedef struct mend_exchange_report {
 mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *order,
                                  mend_exchange_report *report);
 
-/* Finds these addresses, which are not taken yet, for so many bytes of the chunk. The caller
- * reserved nodes of the space. A lack counts as MEND_ERROR_OUT_OF_MEMORY, and is not noted. */
-mend_result mend_exchange_find_scratch(mend_heap *heap, const mend_chunk *chunk, uint64_t bytes,
-                                       uint64_t *address);
-
 /* ---- freeze.c -------------------------------------------------------------------------------- */
 
 /* The number of spans that overlap a chunk: each may be claimed, and be a run when it thaws. */

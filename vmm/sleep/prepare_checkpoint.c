@@ -15,29 +15,12 @@ mend_result mend_sleep_make_room(mend_heap *heap, uint64_t bytes, mend_lack *lac
     return fits_limit(heap, bytes) ? MEND_OK : mend_trim_to_create(heap, bytes, false, lack);
 }
 
-/* Where there are none for the copy, free chunks give theirs, and keep their memory. */
-static mend_result find_addresses(mend_heap *heap, const mend_chunk *chunk)
-{
-    uint64_t address;
-    mend_result result = MEND_ERROR_OUT_OF_MEMORY;
-    for (int tries = 0; tries < 2 && result == MEND_ERROR_OUT_OF_MEMORY; tries++) {
-        if (tries > 0 && !mend_trim_addresses(heap, MEND_STREAM_UNKNOWN)) {
-            return result;
-        }
-        result = mend_space_reserve_nodes(&heap->space, 0)
-                     ? mend_exchange_find_scratch(heap, chunk, chunk->size_bytes, &address)
-                     : mend_no_host_memory("a copy");
-    }
-    return result;
-}
-
 static mend_result exchange(mend_heap *heap, mend_chunk *chunk)
 {
     const mend_exchange_order order = {.chunk = chunk};
     const uint64_t size_bytes = chunk->size_bytes;
     mend_exchange_report done;
     mend_lack lack;
-    MEND_TRY(find_addresses(heap, chunk)); /* before memory is released for the copy */
     MEND_TRY(mend_sleep_make_room(heap, size_bytes, &lack));
     mend_result result = MEND_ERROR_OUT_OF_MEMORY;
     for (int tries = 0; tries <= 1 && result == MEND_ERROR_OUT_OF_MEMORY && !mend_lacks_any(lack);
