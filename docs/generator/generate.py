@@ -130,7 +130,7 @@ def results_of(sentences):
             told.append(f"{prose(reason[1])}: {prose(reason[2])}")
         elif " " in fact:
             told.append(prose(fact))
-        else:
+        elif fact != "MEND_OK":  # of every call
             bare.append(prose(fact))
     items = ([", ".join(bare)] if bare else []) + told
     return "\n".join(textwrap.fill(f"- {item}", COLUMNS, subsequent_indent="  ",
@@ -171,8 +171,8 @@ def comment_of(entry):
         described = " ".join(s for s in sentences if not is_results(s))
         if described:
             yield wrapped(prose(one_fact_a_sentence(described[0].upper() + described[1:])))
-    if results:
-        yield "**Results**\n\n" + results_of(results)
+    if results and (answers := results_of(results)):
+        yield "**Results**\n\n" + answers
 
 
 def fields_of(entry):
@@ -360,8 +360,8 @@ def api_documents():
                      " [Install](install.md) explains how to link the libraries."),
              "\n".join(table(("page", "use", "sections"), [])) + "\n" + "\n".join(contents),
              "## By task", tasks_table(link_of), "## Conventions", *blocks_of(openings["mend"]),
-             "In the tables of this reference a field without a type is a `uint64_t`, and"
-             " `struct_size` is left out.",
+             wrapped("In this reference a field without a type is a `uint64_t`, and"
+                     " `struct_size` and `MEND_OK` are left out."),
              "## All names", ",\n".join(link_of[name] for name in sorted(link_of, key=str.lower))]
     documents["docs/api.md"] = "\n\n".join(index) + "\n"
     return documents
