@@ -111,7 +111,7 @@ static inline bool mend_block_wants_early_fence(const mend_heap *heap)
 /* Records a fence if enough bytes were freed on the stream. Calls the driver. */
 void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on);
 
-/* Events of requests, for those who listen. The block is live, and counted. */
+/* Events of requests, for listeners. The block is live, and counted. */
 void mend_events_alloc(mend_heap *heap, const mend_span *span, mend_service service);
 
 /* The block was freed in the order of a stream, or MEND_NO_STREAM. Its span describes it. */

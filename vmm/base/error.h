@@ -6,7 +6,7 @@
  * returns: only that becomes the thread's last error (mend_get_last_error).
  *
  * Below mend.h a function that calls the driver may return MEND_ERROR_DRIVER and
- * MEND_ERROR_DEVICE_LOST, and one that needs host memory MEND_ERROR_OUT_OF_HOST_MEMORY; comments
+ * MEND_ERROR_DEVICE_LOST, and one that needs host memory MEND_ERROR_OUT_OF_HOST_MEMORY. Comments
  * name other errors.
  */
 #ifndef MEND_BASE_ERROR_H

@@ -13,7 +13,7 @@
 #include "base/process.h"
 #include "mend/mend_inspect.h"
 
-/* Kinds beside those of mend_event_kind, for listeners of the library. They have no time. */
+/* Kinds beside mend_event_kind, for listeners of the library. They have no time. */
 enum {
     MEND_TOLD_MARKED = MEND_EVENT_KINDS, /* a block or page of a scope is live: its scope, bytes */
     MEND_TOLD_UNMARKED,                  /* it is not any more */
@@ -22,7 +22,7 @@ enum {
 };
 static_assert(MEND_TOLD_KINDS < 32, "each has a bit");
 
-/* Those of mend_event_kind. */
+/* The kinds of mend_event_kind. */
 #define MEND_EVENTS_ALL ((1u << MEND_EVENT_KINDS) - 1)
 
 /* Part of an object that listens. It may set the event's number, and a scope that it cannot count
@@ -35,7 +35,7 @@ typedef struct mend_listener {
 
 typedef struct mend_events {
     uint32_t kinds;         /* of all listeners */
-    mend_event_cause cause; /* of the call that has the right to make room */
+    mend_event_cause cause; /* of the call that holds `grow` */
     uint64_t slow_ns;       /* of slow driver calls since the last event with them */
     uint64_t (*clock_ns)(const void *clock);
     const void *clock;
@@ -82,8 +82,8 @@ typedef struct mend_service {
     uint64_t duration_ns;
 } mend_service;
 
-/* Names the call that has the right to make room, unless an outer one is named. And its end, also
- * if none is named. */
+/* Names the call that holds `grow`, unless an outer one is named. And its end, also if none is
+ * named. */
 void mend_events_begin_call(mend_events *events, mend_event_cause cause);
 static inline void mend_events_end_call(mend_events *events)
 {

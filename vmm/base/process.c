@@ -1,4 +1,4 @@
-/* The variables of the process, each with its lock, and what a fork makes of them in the child. */
+/* The variables of the process, each with its lock, and their state in a child of fork. */
 #include "base/process.h"
 
 #include <limits.h>
@@ -55,7 +55,7 @@ mend_process_stacks mend_process_own_stacks = {.mutex = LOG_MUTEX_INITIALIZER};
 
 /*
  * The files of exports would keep the memory after the parent has freed it, and importers would
- * find a socket that nobody serves. No other thread is about to change them: see before_fork.
+ * find a dead socket. No other thread is about to change them: see before_fork.
  */
 static void close_shares(void)
 {

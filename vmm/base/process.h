@@ -1,14 +1,13 @@
 /*
- * All state that belongs to the process and not to a pool: the log's sink, the CUDA driver once it
- * is loaded, the list of pools (the members), the default pool and override of each device, what
- * the process exports to others, the names of scopes, tags, streams and stacks, the profiler, who
- * hears SIGUSR2, the environment. State of a thread is in thread.h. Nothing else in the library has
- * a mutable variable of static lifetime, or reads the environment.
+ * All state of the process beside pools: the log's sink, the loaded CUDA driver, the list of pools
+ * (the members), default pools and overrides, exports, names, the profiler, listeners of SIGUSR2,
+ * the environment. State of a thread is in thread.h. Nothing else in the library has a mutable
+ * variable of static lifetime, or reads the environment.
  *
- * A child of fork starts empty: no members, no log sink, no driver, no last errors, no exports
- * (their files are closed there), only the names and the profiler, and all locks free, whatever
- * other threads of the parent did at the fork; SIGUSR2 is the program's. A member that the child
- * inherits must check for itself: see mend_process_generation.
+ * A child of fork starts empty, with all locks free: no members, no log sink, no driver, no last
+ * errors, no exports (their files are closed there). Only the names and the profiler stay. SIGUSR2
+ * is the program's. A member that the child inherits must check for itself: see
+ * mend_process_generation.
  */
 #ifndef MEND_BASE_PROCESS_H
 #define MEND_BASE_PROCESS_H
@@ -27,20 +26,20 @@
 
 /*
  * Called before anything is made that a child of fork must not inherit. From then on Mend notices
- * forks that go through libc; it does not notice a raw system call. MEND_OK;
- * MEND_ERROR_OUT_OF_HOST_MEMORY (does not set the thread's last error; call again). Thread-safe;
- * after the first success it costs one load.
+ * forks that go through libc. It does not notice a raw system call. MEND_OK;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY (does not set the thread's last error; call again). Thread-safe.
+ * After the first success it costs one load.
  */
 mend_result mend_process_prepare(void);
 
 /* ---- members --------------------------------------------------------------------------------- */
 
 /* Embedded in an object that others of its kind must find. The owner sets domain and device before
- * it joins; the functions below own the rest. */
+ * it joins. The functions below own the rest. */
 typedef struct mend_process_member {
     mend_list link;
-    const void *domain; /* what device numbers refer to; the same number in another domain is
-                         * another device */
+    const void *domain; /* scope of device numbers. The same number in another domain is another
+                         * device */
     int device;
     unsigned visitors;
     uint64_t number; /* of the member, in order of joining */
@@ -57,7 +56,7 @@ void mend_process_leave(mend_process_member *member);
 
 /*
  * Returns the next member of a domain and device (domain NULL: of any), or NULL after the last.
- * *cursor is 0 at first. The member cannot leave until mend_process_visit_end; no lock is held in
+ * *cursor is 0 at first. The member cannot leave until mend_process_visit_end. No lock is held in
  * between. Members may join and leave between two calls: a member that stays is visited exactly
  * once, and so is one that joins later, the visitor's own member included.
  */
@@ -65,7 +64,7 @@ mend_process_member *mend_process_visit_next(const void *domain, int device, uin
 void mend_process_visit_end(mend_process_member *member);
 
 /* Keeps the memory of the last pools that were destroyed, so that a late call finds out. Returns
- * what is no longer kept; NULL: nothing. */
+ * the dropped one, or NULL. */
 enum { MEND_POOLS_KEPT = 4 };
 void *mend_process_bury(void *pool);
 
@@ -75,17 +74,17 @@ enum { MEND_DEVICE_LIMIT = 64 };
 
 struct mend_override;
 
-/* What a process has once for each device; `hooks` uses it. */
+/* State of each device in the process, which `hooks` uses. */
 typedef struct mend_process_devices {
-    mend_mutex mutex; /* guards everything here; the atomic members may be read without it */
+    mend_mutex mutex; /* guards everything here. The atomic members may be read without it */
     struct {
         _Atomic(mend_pool *) pool; /* the default pool, or NULL. A child of fork inherits it, and
-                                    * its calls fail like those of any inherited pool */
-        mend_pool_config config;   /* used to create it; struct_size 0: the defaults */
+                                    * its calls fail as of any inherited pool */
+        mend_pool_config config;   /* used to create it. struct_size 0: the defaults */
     } device[MEND_DEVICE_LIMIT];
     uint64_t config_changes; /* number of times that a config was set */
 
-    /* Allocators set in the place of default pools; a child of fork has none. The last one was set
+    /* Allocators set in the place of default pools. A child of fork has none. The last one was set
      * for all devices. */
     struct mend_override *override[MEND_DEVICE_LIMIT + 1];
     atomic_uint override_count; /* overrides that are set, have calls in progress, or have blocks */
@@ -100,7 +99,7 @@ void mend_process_drop_pool(int device, const mend_pool *pool);
 
 /* ---- captures that the program announced -------------------------------------------------------
  *
- * What would spoil a capture of any stream of a context is not done while a graph pool of any pool
+ * Calls that would break a capture of any stream of a context wait while a graph pool of any pool
  * is begun, because only that pool knows of its capture.
  */
 
@@ -129,7 +128,7 @@ typedef struct mend_shared_chunk {
     uint64_t size_bytes;
 } mend_shared_chunk;
 
-/* What an export consists of. */
+/* The parts of an export. */
 typedef struct mend_fetched {
     uint64_t count; /* chunks */
     uint64_t all_bytes;
@@ -137,7 +136,7 @@ typedef struct mend_fetched {
     uint64_t size_bytes;   /* of the block */
 } mend_fetched;
 
-/* An export that importers may ask for; its owner keeps it. */
+/* An export that importers may ask for. Its owner keeps it. */
 typedef struct mend_published {
     mend_tree_node by_number;
     uint64_t number; /* never 0, never used again */
@@ -149,22 +148,23 @@ typedef struct mend_published {
 typedef struct mend_share_visitor {
     bool is_here;
     int socket;
-    uint64_t number; /* of the export that it asks for; 0: it has not asked yet */
-    bool asks;       /* whether there is the export; it wants no chunks */
+    uint64_t number; /* of the export that it asks for. 0: it has not asked yet */
+    bool asks;       /* whether there is the export. It wants no chunks */
     size_t sent;     /* chunks sent */
     uint64_t since_ms;
 } mend_share_visitor;
 
 enum { MEND_SHARE_VISITORS = 16, MEND_SHARE_NAME_BYTES = 16 };
 
-/* What the process exports; the room `share` uses it. The mutex guards all of it, and no thread
- * waits for anything while it holds that: a fork takes it. */
+/* The exports of the process, which `share` uses. The mutex guards all of it, and no thread waits
+ * for anything while it holds that: a fork takes it. */
 typedef struct mend_process_shares {
     mend_mutex mutex;
     bool is_open; /* the socket exists, and a thread serves it until the process ends */
     int listener; /* the socket */
     unsigned char name[MEND_SHARE_NAME_BYTES]; /* of the socket: random */
-    uint64_t key;                              /* random: who asks for an export has its token */
+    uint64_t key;                              /* random: a request for an export must have its
+                                                * token */
     mend_tree published;                       /* by number */
     uint64_t last_number;
     mend_share_visitor visitors[MEND_SHARE_VISITORS];
@@ -176,29 +176,28 @@ extern mend_process_shares mend_process_own_shares __attribute__((visibility("hi
 
 enum { MEND_NAMES_MOST = 65535, MEND_NAME_BYTES = 128, MEND_SCOPE_NAME_BYTES = 64 };
 
-/* A name of a number: of a tag, a stream or a stack; or a scope, which is a name inside another. */
+/* A name of a number: of a tag, a stream or a stack, or a scope, which is a name inside another. */
 typedef struct mend_name_entry {
-    uint64_t number; /* of a scope: that of the scope around it; 0: none */
-    uint32_t kind;   /* a mend_name_kind; of a scope 0 */
-    uint32_t next;   /* older, in its bucket; 0: the last */
+    uint64_t number; /* of a scope: number of the scope around it. 0: none */
+    uint32_t kind;   /* a mend_name_kind. Of a scope 0 */
+    uint32_t next;   /* older, in its bucket. 0: the last */
     char name[MEND_NAME_BYTES];
 } mend_name_entry;
 
 enum { MEND_NAME_BUCKETS = 1024, MEND_NAME_PIECE = 256, MEND_NAME_PIECES = 257 };
 
-/* Names (base/names.h). The mutex guards the making of entries; those up to the count stay as
- * they are. */
+/* Names (base/names.h). The mutex guards new entries. Entries up to the count never change. */
 typedef struct mend_process_names {
     mend_mutex mutex;
-    _Atomic(uint32_t) buckets[MEND_NAME_BUCKETS]; /* the index of the newest in each; 0: none */
+    _Atomic(uint32_t) buckets[MEND_NAME_BUCKETS]; /* the index of the newest in each. 0: none */
     _Atomic(uint32_t) count;
-    mend_name_entry *pieces[MEND_NAME_PIECES]; /* entries by index; NULL: not made yet */
+    mend_name_entry *pieces[MEND_NAME_PIECES]; /* entries by index. NULL: not made yet */
 } mend_process_names;
 
 extern mend_process_names mend_process_own_names __attribute__((visibility("hidden")));
 extern mend_process_names mend_process_own_scopes __attribute__((visibility("hidden")));
 
-/* Who says what stack a thread has (mend_stack_set_source). The mutex guards the first two. */
+/* The source of stacks (mend_stack_set_source). The mutex guards the first two. */
 typedef struct mend_process_stacks {
     mend_mutex mutex;
     mend_stack_source source;
@@ -216,7 +215,7 @@ void mend_process_ask_stack(uint64_t size_bytes);
 
 typedef void (*mend_nvtx_function)(void);
 
-/* Numbers of functions below this; 0 is none. */
+/* Numbers of functions below this. 0 is none. */
 enum { MEND_NVTX_FUNCTIONS = 16 };
 
 /* A profiler for NVTX. Written once, before there is a pool. */
@@ -227,13 +226,13 @@ typedef struct mend_nvtx {
     void (*pop)(void);
     void *domain;
     mend_nvtx_function functions[MEND_NVTX_FUNCTIONS];   /* NULL: the profiler does not want it */
-    mend_nvtx_function *places[MEND_NVTX_FUNCTIONS + 1]; /* of these; NULL at either end */
+    mend_nvtx_function *places[MEND_NVTX_FUNCTIONS + 1]; /* of these. NULL at either end */
     mend_nvtx_function unused;
     mend_nvtx_function *unused_places[MEND_NVTX_FUNCTIONS + 1]; /* for other tables of NVTX */
 } mend_nvtx;
 extern mend_nvtx mend_process_nvtx __attribute__((visibility("hidden")));
 
-/* What costs, as spans of the thread's time: one pop for each push of a thread. The profiler,
+/* Slow steps, as spans of the thread's time: one pop for each push of a thread. The profiler,
  * called under locks, may not call Mend. */
 static inline void mend_profiler_push(const char *name)
 {
@@ -250,14 +249,14 @@ static inline void mend_profiler_pop(void)
 
 enum { MEND_BELLS = 64 };
 
-/* Who hears SIGUSR2 (base/signals.h). The mutex guards the first two; the handler takes none. */
+/* Listeners of SIGUSR2 (base/signals.h). The mutex guards the first two. The handler takes none. */
 typedef struct mend_process_signal {
     mend_mutex mutex;
     bool is_hooked;                                      /* the handler is Mend's */
     bool (*unhook)(struct mend_process_signal *process); /* takes it away, if it is on top */
     struct sigaction *over;                              /* the program's */
     atomic_bool is_known;                                /* that is whole */
-    atomic_int bells[MEND_BELLS];                        /* files + 1; 0: none */
+    atomic_int bells[MEND_BELLS];                        /* files + 1. 0: none */
     atomic_uint count;                                   /* of signals */
     atomic_int handling;                                 /* handlers that look at these now */
 } mend_process_signal;
@@ -273,14 +272,14 @@ typedef struct mend_process_log {
     mend_mutex mutex;
     mend_log_sink sink; /* NULL: to standard error, */
     void *context;
-    int shown; /* from this level on; -1: none; 0: of each kind of warning one */
+    int shown; /* from this level on. -1: none. 0: of each kind of warning one */
     uint64_t told[MEND_LOG_KINDS]; /* the kinds that were shown so */
     int told_count;
 } mend_process_log;
 extern mend_process_log mend_process_own_log __attribute__((visibility("hidden")));
 
-/* Returns the CUDA driver's table: what `load` returned when it first succeeded in this process. A
- * child of fork loads it again, and the driver answers which calls work there. Thread-safe. */
+/* Returns the CUDA driver's table, from the first successful `load` in this process. A child of
+ * fork loads it again, and the driver answers which calls work there. Thread-safe. */
 mend_result mend_process_cuda_driver(mend_result (*load)(const mend_driver **driver),
                                      const mend_driver **driver);
 

@@ -1,7 +1,7 @@
 /*
- * What belongs to one thread of the process: its last error, its number, the ranks of the locks
- * that it holds, and how many callbacks and driver calls it is inside of. A child of fork starts
- * without an error and without locks.
+ * The state of one thread of the process: its last error, its number, the ranks of the locks that
+ * it holds, and how many callbacks and driver calls it is inside of. A child of fork starts without
+ * an error and without locks.
  */
 #ifndef MEND_BASE_THREAD_H
 #define MEND_BASE_THREAD_H
@@ -17,28 +17,28 @@ enum { MEND_MESSAGE_BYTES = 1024, MEND_OWNERS_TOLD = 4 };
 typedef struct mend_thread_error {
     mend_result result;
     int driver_status;
-    const char *driver_name; /* static; NULL: none */
-    const char *driver_call; /* static; NULL: none */
+    const char *driver_name; /* static. NULL: none */
+    const char *driver_call; /* static. NULL: none */
     char message[MEND_MESSAGE_BYTES];
     mend_oom_report oom_report;          /* struct_size 0: none */
-    mend_owner owners[MEND_OWNERS_TOLD]; /* of that; the last is the suspect. 0 blocks: none */
+    mend_owner owners[MEND_OWNERS_TOLD]; /* of that. The last is the suspect. 0 blocks: none */
 } mend_thread_error;
 
-/* The failure that a call of this thread returned last (the thread's last error); and the failure
+/* The failure that a call of this thread returned last (the thread's last error), and the failure
  * noted last, which a call may still work around (base/error.h). */
 mend_thread_error *mend_process_error(void);
 mend_thread_error *mend_process_failure(void);
 
 /* How many driver calls the calling thread is inside of. A simulated device lets the program call
- * Mend from inside one. The notes of such calls are kept apart from those of the call outside, for
- * up to MEND_FAILURES - 1 nested calls. */
+ * Mend from inside one. The notes of such calls are separate from the outer call's, for up to
+ * MEND_FAILURES - 1 nested calls. */
 enum { MEND_FAILURES = 3 };
 unsigned *mend_process_driver_depth(void);
 
-/* The calling thread's number, from 1; no other thread of the process ever gets it. */
+/* The calling thread's number, from 1. No other thread of the process ever gets it. */
 uint64_t mend_process_thread_number(void);
 
-/* How many locks of each rank the calling thread holds, four bits for each rank; none in a child of
+/* How many locks of each rank the calling thread holds, four bits for each rank. None in a child of
  * fork. Debug builds only. */
 unsigned *mend_process_held_ranks(void);
 
@@ -46,23 +46,23 @@ unsigned *mend_process_held_ranks(void);
  * count in the child. */
 unsigned *mend_process_callback_depth(void);
 
-/* What the calling thread marks the blocks with that it allocates. */
+/* The marks of the calling thread for its blocks. */
 typedef struct mend_thread_marks {
     uint64_t sleep_tag;       /* 0: none */
-    uint64_t alignment_bytes; /* of the blocks that it allocates, at least; 0: as each call asks */
+    uint64_t alignment_bytes; /* of the blocks that it allocates, at least. 0: as each call asks */
     bool in_one_chunk;        /* these blocks lie in one chunk each */
-    uint32_t scope;         /* number of the scope that the thread is in (base/names.h); 0: none */
+    uint32_t scope;         /* number of the scope that the thread is in (base/names.h). 0: none */
     uint32_t depth;         /* scopes that it is inside of */
-    uint32_t shares_from;   /* depth from which on its scope is the common one; 0: it is not */
+    uint32_t shares_from;   /* depth from which on its scope is the common one. 0: it is not */
     uint32_t failed_scopes; /* scopes begun since one could not be named */
-    uint32_t stack;         /* of the next block that it allocates; 0: none */
+    uint32_t stack;         /* of the next block that it allocates. 0: none */
     bool is_in_source;      /* of stacks */
     bool is_plain;          /* blocks that it allocates are each of cuMemAlloc */
     uint64_t unasked_bytes; /* small blocks since the source was asked about one */
     uint64_t shares_in;     /* the process (base/generation.h) in which it began to share */
 } mend_thread_marks;
 
-/* Whether a thread of the process ever set any. Most programs do not, and nobody reads them then.
+/* Whether a thread of the process ever set any. Most programs do not, and they are not read then.
  */
 extern atomic_bool mend_process_are_marks_set __attribute__((visibility("hidden")));
 static inline bool mend_process_has_marks(void)
@@ -73,10 +73,10 @@ static inline bool mend_process_has_marks(void)
 /* The thread's own, to change them. */
 mend_thread_marks *mend_process_own_marks(void);
 
-/* The scope of threads that are in none of their own; 0: none. */
+/* The scope of threads that are in none of their own. 0: none. */
 extern _Atomic(uint32_t) mend_process_common_scope __attribute__((visibility("hidden")));
 
-/* What to mark a block with now. */
+/* The current marks for a block. */
 static inline mend_thread_marks mend_process_marks(void)
 {
     mend_thread_marks marks = *mend_process_own_marks();
@@ -86,7 +86,7 @@ static inline mend_thread_marks mend_process_marks(void)
     return marks;
 }
 
-/* The stack that was found for the block that the thread allocates now; it has none after this. */
+/* The stack that was found for the block that the thread allocates now. It has none after this. */
 static inline uint32_t mend_process_take_stack(void)
 {
     mend_thread_marks *own = mend_process_own_marks();
@@ -95,12 +95,12 @@ static inline uint32_t mend_process_take_stack(void)
     return stack;
 }
 
-/* The number that tells a process what it inherited through fork. */
+/* The number by which a process finds state inherited through fork. */
 
 /*
- * Never 0, and different from that of every ancestor of the process. What was made under another
- * number was inherited through fork. It may not be touched, not even its locks: a thread that does
- * not exist in the child may hold them. No system call, no lock.
+ * Never 0, and different from the number of every ancestor. State with another number was inherited
+ * through fork. It may not be touched, not even its locks: a thread that does not exist in the
+ * child may hold them. No system call, no lock.
  */
 extern _Atomic uint64_t mend_process_generation_now __attribute__((visibility("hidden")));
 static inline uint64_t mend_process_generation(void)

@@ -206,7 +206,7 @@ static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
     /* The ordinal of the current context's device. INVALID_CONTEXT if none is current. */         \
     X(context_device, "cuCtxGetDevice", 0,                                                         \
       (const mend_driver *driver, int *device), (inner, device))                                   \
-    /* The host waits for all work of the current context. Refused during capture. */              \
+    /* Waits for all work of the current context. Refused during capture. */              \
     X(context_synchronize, "cuCtxSynchronize", 0, (const mend_driver *driver), (inner))            \
     /* Sets the thread's capture mode to *mode and returns the former one in *mode. During a       \
      * capture, plain_alloc, plain_free and event queries are unsafe calls: if the thread's        \
@@ -323,14 +323,14 @@ static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
     /* All later work of `stream` waits for the event, on the device. The host does not wait. */   \
     X(stream_wait, "cuStreamWaitEvent", 0,                                                         \
       (const mend_driver *driver, mend_stream stream, mend_event event), (inner, stream, event))   \
-    /* Properties of a stream. A special handle means that of the current context, so it needs     \
-     * one. The legacy stream while a blocking stream captures is ACTIVE with capture_id 0:        \
-     * not captured, but not usable. Never harms a capture. Not for the handle of a destroyed      \
-     * stream: drivers read the memory that it points to, and the process may crash. */            \
+    /* Properties of a stream. A special handle means the current context's, so it needs \ one. The
+     * legacy stream while a blocking stream captures is ACTIVE with capture_id 0: \ not captured,
+     * but not usable. Never harms a capture. Not for the handle of a destroyed \ stream: drivers
+     * read the memory that it points to, and the process may crash. */            \
     X(stream_get_info, "cuStreamGetCaptureInfo", 0,                                                \
       (const mend_driver *driver, mend_stream stream, mend_stream_info *info),                     \
       (inner, stream, info))                                                                       \
-    /* The id of the capture that records the work queued on the stream; 0 if there is none or     \
+    /* The id of the capture that records the work queued on the stream, 0 if there is none or     \
      * it was invalidated. Needs a current context only for the per-thread stream. Never waits     \
      * and never harms a capture. Not for the legacy stream. */                                    \
     X(stream_get_capture, "cuStreamGetCaptureInfo", 0,                                             \

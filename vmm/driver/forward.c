@@ -95,8 +95,8 @@ mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status statu
     return status;
 }
 
-/* A call on its way: the thread's depth, whether it released the lock, and when, if somebody
- * hears of the time. */
+/* A call on its way: the thread's depth, whether it released the lock, and when, if there is a
+ * listener for the time. */
 typedef struct passage {
     unsigned *depth;
     bool lets_go;

@@ -1,6 +1,6 @@
 /*
- * What the core asks of features. A static table has a row for each (features.c); the core calls a
- * hook of all rows, in their order, and names no feature. A new one is a folder and a row.
+ * The hooks of the core for features. A static table has a row for each (features.c). The core
+ * calls a hook of all rows, in their order, and names no feature. A new one is a folder and a row.
  */
 #ifndef MEND_LAYOUT_FEATURE_H
 #define MEND_LAYOUT_FEATURE_H
@@ -11,19 +11,19 @@
 typedef struct mend_ending {
     bool is_idle;         /* no work uses its memory any more, or the context is lost */
     bool has_context;     /* else memory of the host stays with the driver */
-    mend_answer unmapped; /* the first refusal to unmap; or OK */
-    mend_answer first;    /* the first refusal of another call; or OK */
+    mend_answer unmapped; /* the first refusal to unmap, or OK */
+    mend_answer first;    /* the first refusal of another call, or OK */
 } mend_ending;
 
-/* What happens to a pool, in this order. */
+/* The moments of a pool, in this order. */
 typedef enum mend_moment {
     MEND_POOL_IS_MADE, /* soon: the driver is not called yet, and there is no pool: NULL */
-    MEND_POOL_OPENS,   /* its device is open, and it has no heap; with its config and limit. It can
+    MEND_POOL_OPENS,   /* its device is open, and it has no heap. With its config and limit. It can
                         * fail, and may set pool->others */
-    MEND_POOL_BEGINS,  /* others of the process know it; with its config. It can fail */
+    MEND_POOL_BEGINS,  /* others of the process know it. With its config. It can fail */
     MEND_POOL_IS_LEFT, /* no other pool visits it any more. It can fail by damage that is found */
     MEND_POOL_STAYS,   /* after that: a capture forbids its end. It can fail */
-    MEND_POOL_ENDED    /* its heap is gone, and its device is open; or it did not begin */
+    MEND_POOL_ENDED    /* its heap is gone, and its device is open, or it did not begin */
 } mend_moment;
 
 /* Each hook may be NULL. The caller holds both locks, except for `init`, `clear` and `pool`. */
@@ -31,15 +31,15 @@ typedef struct mend_feature {
     /* The heap begins. */
     void (*init)(mend_heap *heap);
 
-    /* The heap ends: what the driver has goes back, then host memory. Neither can fail. */
+    /* The heap ends: release to the driver, then host memory. Neither can fail. */
     void (*give_back)(mend_heap *heap, mend_ending *ending);
     void (*clear)(mend_heap *heap);
 
-    /* Does what is owed of these kinds, a bit for each; what cannot be done stays. */
+    /* Does deferred work of these kinds, a bit for each. Refused work stays. */
     void (*settle)(mend_heap *heap, mend_owed *owed, uint32_t asking);
     uint32_t settles;
 
-    /* The program wants memory back: what it keeps to be faster goes. */
+    /* The program wants memory back: release caches. */
     void (*trim)(mend_heap *heap);
 
     /* Calls on the pool have not begun, or are over. The config: until it begins, then NULL. */
@@ -53,12 +53,12 @@ typedef struct mend_feature {
     /* A block or page that has a mark (is_exported) is not live any more. Under `state`. */
     void (*block_ends)(mend_heap *heap, const mend_span *span);
 
-    /* Writes who holds memory, as sentences that begin with a space, up to the end of the text; and
-     * the largest of them, with a suspect of a leak as the last. Under `state`. */
+    /* Writes the owners of memory, as sentences that begin with a space, up to the end of the text.
+     * Also the largest of them, with a suspected leak as the last. Under `state`. */
     void (*describe)(const mend_heap *heap, mend_owner owners[MEND_OWNERS_TOLD], char *text,
                      size_t text_bytes);
 
-    /* Adds its figures to what the core has filled. Under `state`. */
+    /* Adds its statistics to the core's. Under `state`. */
     void (*statistics)(const mend_heap *heap, mend_stats *stats);
 } mend_feature;
 

@@ -62,7 +62,7 @@ static void leave_sizes(mend_zone *zone, mend_run *run)
     }
 }
 
-/* The caller has set the run's bounds; its first and last span get their pointer to it. */
+/* The caller has set the run's bounds. Its first and last span get their pointer to it. */
 static void enter_sizes(mend_zone *zone, mend_run *run)
 {
     assert(run->size_bytes > 0);
@@ -166,11 +166,11 @@ mend_span *mend_layout_split_right(mend_heap *heap, mend_span *span, uint64_t at
     return right;
 }
 
-/* Spans that wait for the same: both are idle, or have the same stream. That may use either at
- * once; nobody else can use the earlier one once it waits for the later one. Memory that was freed
- * without a stream has no stream of its own, and joins with that of its epoch. With only one stream
- * in the pool, idle memory joins with any, because the difference affects nobody. What graphs keep
- * sleeps by the tag that was there last, so that memory of two tags stays two spans. */
+/* Spans that wait for the same: both are idle, or have the same stream. That stream may use either
+ * at once. No other stream can use the earlier one once it waits for the later one. Memory that was
+ * freed without a stream has no stream of its own, and joins within its epoch. With only one stream
+ * in the pool, idle memory joins with any, because the difference has no effect. Memory of graphs
+ * sleeps by its last tag, so memory of two tags stays two spans. */
 static bool can_join(mend_wait_env env, const mend_span *left, const mend_span *right)
 {
     const mend_stamp a = left->waits.first;
@@ -185,7 +185,7 @@ static bool can_join(mend_wait_env env, const mend_span *left, const mend_span *
             !mend_waits_for_graphs(env.streams, &left->waits));
 }
 
-/* Joins the span before `span` into `span`. The result waits for what either waited for. */
+/* Joins the span before `span` into `span`. The result has the waits of both. */
 static void join_left(mend_heap *heap, mend_span *span)
 {
     mend_wait_env env = mend_heap_wait_env(heap);
@@ -490,7 +490,7 @@ mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t addre
     return span;
 }
 
-/* The chunk becomes one free span, which continues the segments that touch it on either side; then
+/* The chunk becomes one free span, which continues the segments that touch it on either side. Then
  * it joins the runs there. */
 void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uint64_t address,
                         mend_waits *waits)
@@ -574,8 +574,8 @@ void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits)
 
 /* ---- nodes: all that a change may need is there before it begins ----------------------------- */
 
-/* Each part has the waits of the whole: what it has now, and the stamps of who frees it and of
- * copies that may run. */
+/* Each part has the waits of the whole: its present ones, and the stamps of the free and of copies
+ * that may run. */
 mend_layout_promise mend_layout_nodes_to_free(const mend_heap *heap, const mend_span *span,
                                               size_t chunk_count)
 {

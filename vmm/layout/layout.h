@@ -1,6 +1,6 @@
 /*
  * The layout of a zone: spans and runs, and the changes that keep them consistent. Nothing here
- * fails or calls the driver; callers reserve the nodes. Guarded by the heap's `state` lock.
+ * fails or calls the driver. Callers reserve the nodes. Guarded by the heap's `state` lock.
  */
 #ifndef MEND_LAYOUT_LAYOUT_H
 #define MEND_LAYOUT_LAYOUT_H
@@ -17,7 +17,7 @@ static inline uint64_t mend_span_end(const mend_span *span)
     return span->address + span->size_bytes;
 }
 
-/* The tag that a block or a page counts for wherever one is shown: its own, or else its sleep tag.
+/* The tag that a block or a page counts for in all output: its own, or else its sleep tag.
  */
 static inline uint64_t mend_span_shown_tag(const mend_span *span)
 {
@@ -56,14 +56,14 @@ mend_run *mend_layout_run_from(const mend_zone *zone, uint64_t address);
     for (type *chunk = mend_chunk_at(&(heap)->chunks, from);                                       \
          chunk != NULL && chunk->address < (end); chunk = mend_chunk_next(chunk))
 
-/* The live block that contains the address; NULL if the address is free or not mapped. The number
+/* The live block that contains the address. NULL if the address is free or not mapped. The number
  * of steps depends on the spans of one chunk, not on the blocks of the pool (layout/locate.c). */
 mend_span *mend_heap_block_at(const mend_heap *heap, uint64_t address);
 
 /* Whether the address lies in memory of the pool, live or free. */
 bool mend_heap_holds(const mend_heap *heap, uint64_t address);
 
-/* The span that contains the address, live or free; NULL if the address is not mapped. As many
+/* The span that contains the address, live or free. NULL if the address is not mapped. As many
  * steps as above, and more inside a run: one for each of its spans. */
 mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address);
 
@@ -73,8 +73,8 @@ mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address);
          span != NULL && span->address < (chunk)->address + (chunk)->size_bytes;                   \
          span = span->next)
 
-/* The span at the end of a mapped chunk, for who visits chunks from high to low addresses: `above`
- * is the lowest span of the one visited before, or NULL. */
+/* The span at the end of a mapped chunk, for visits from high to low addresses: `above` is the
+ * lowest span of the chunk visited before, or NULL. */
 const mend_span *mend_layout_last_span(const mend_heap *heap, const mend_chunk *chunk,
                                        const mend_span *above);
 
@@ -82,7 +82,7 @@ const mend_span *mend_layout_last_span(const mend_heap *heap, const mend_chunk *
 mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk);
 
 /* A frozen chunk below a span, or NULL: one that a transaction works on, or has left without its
- * mapping; otherwise the first one. */
+ * mapping. Otherwise the first one. */
 const mend_chunk *mend_layout_find_frozen(const mend_heap *heap, const mend_span *span);
 static inline const mend_chunk *mend_layout_frozen_under(const mend_heap *heap,
                                                          const mend_span *span)
@@ -90,15 +90,14 @@ static inline const mend_chunk *mend_layout_frozen_under(const mend_heap *heap,
     return heap->chunks.frozen_count > 0 ? mend_layout_find_frozen(heap, span) : NULL;
 }
 
-/* Whether a chunk below the span lacks its mapping or access, since a transaction that failed could
- * not map it again. */
+/* Whether a chunk below the span is unmapped or inaccessible after a failed transaction. */
 bool mend_layout_misses_mapping(const mend_heap *heap, const mend_span *span);
 
-/* Whether a chunk below the span sleeps; and how many chunks there are below it. */
+/* Whether a chunk below the span sleeps, and how many chunks there are below it. */
 bool mend_layout_sleeps(const mend_heap *heap, const mend_span *span);
 size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span);
 
-/* MEND_ERROR_ASLEEP: a chunk of the range sleeps; `what` names the call. Under `state`. */
+/* MEND_ERROR_ASLEEP: a chunk of the range sleeps. `what` names the call. Under `state`. */
 mend_result mend_heap_find_asleep(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
                                   const char *what);
 static inline mend_result mend_heap_check_awake(const mend_heap *heap, uint64_t address,
@@ -121,22 +120,22 @@ static inline bool mend_layout_suits(const mend_heap *heap, const mend_request *
 
 /* ---- layout.c -------------------------------------------------------------------------------- */
 
-/* An empty layout, whose front cache is closed; and its host memory freed, of whatever it holds. */
+/* Makes an empty layout with a closed cache, and frees its host memory, whatever it has. */
 void mend_layout_init(mend_heap *heap);
 
 /* Where each zone keeps the bytes of its empty chunks: for mend_chunks_init, before that. */
 void mend_layout_find_empty(mend_heap *heap, uint64_t *empty_in[MEND_CHUNK_ZONES]);
 void mend_layout_clear(mend_heap *heap);
 
-/* Makes [address, address + size) of a run live; the caller fills in the fields of a block. The
- * span keeps the waits of its memory: if another stream frees it, that free adds to them. What was
- * empty below it is for `home` from then on. */
+/* Makes [address, address + size) of a run live. The caller fills in the fields of a block. The
+ * span keeps the waits of its memory: if another stream frees it, that free adds to them. Empty
+ * chunks below it are for `home` from then on. */
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
                             uint64_t home);
 
-/* Makes a live span free; its waits say when it is idle. It may be joined with its neighbours. The
- * part in a frozen chunk becomes claimed and keeps the node; the parts in sleeping chunks become
- * claimed, too; those outside join the runs there. Besides the nodes for one change, the caller
+/* Makes a live span free. Its waits say when it is idle. It may be joined with its neighbours. The
+ * part in a frozen chunk becomes claimed and keeps the node. The parts in sleeping chunks become
+ * claimed, too. Those outside join the runs there. Besides the nodes for one change, the caller
  * reserved those for a chunk for each one below a block that sleeps. */
 void mend_layout_free(mend_heap *heap, mend_span *span);
 
@@ -149,7 +148,7 @@ void mend_layout_end_claim(mend_heap *heap, mend_span *span);
 /* Splits the part from `at` on off a free span that is in no run, into a new node. */
 mend_span *mend_layout_split_right(mend_heap *heap, mend_span *span, uint64_t at);
 
-/* Removes a claimed span from the layout: its segment ends before it, and what lies behind it is
+/* Removes a claimed span from the layout: its segment ends before it, and the rest behind it is
  * another segment. */
 void mend_layout_cut(mend_heap *heap, mend_span *span);
 
@@ -158,11 +157,10 @@ void mend_layout_cut(mend_heap *heap, mend_span *span);
 void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address,
                         mend_waits *waits);
 
-/* Removes an empty, mapped chunk from the layout. Adds what its memory still waits for to
- * *waits. */
+/* Removes an empty, mapped chunk from the layout. Adds the waits of its memory to *waits. */
 void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits);
 
-/* Joins neighbouring spans of a run whose waits are equal or have passed; looks at so many, from
+/* Joins neighbouring spans of a run whose waits are equal or have passed. Looks at so many, from
  * its start on, or back from its end. */
 void mend_layout_tidy(mend_heap *heap, mend_run *run, bool from_end, uint64_t most_spans);
 
@@ -196,7 +194,7 @@ static inline bool mend_span_is_in_one_chunk(const mend_span *span)
 }
 
 /* Pins the chunk of a block that has just been placed in it, under `grow`, until the block is
- * freed; and ends that. */
+ * freed, and ends that. */
 static inline void mend_span_keep_in_one_chunk(mend_heap *heap, mend_span *span)
 {
     assert(mend_mutex_is_held(&heap->grow));
@@ -240,23 +238,23 @@ static inline void mend_layout_set_live(mend_heap *heap, mend_zone *zone, mend_s
                            &zone->empty_bytes);
 }
 
-/* Raises the peaks of what is held to what there is now. `resets`: sets all peaks to it. */
+/* Raises the peaks of reserved memory to the present values. `resets`: sets all peaks to them. */
 void mend_layout_note_peaks(mend_heap *heap, bool resets);
 
-/* Memory of the driver's own becomes a live span, whose node was promised, alone in its segment;
+/* Memory of the driver's own becomes a live span, whose node was promised, alone in its segment,
  * and ends. The caller fills in the fields of a block, or has taken it out of all that knows
  * blocks. */
 mend_span *mend_layout_add_passed(mend_heap *heap, uint64_t address, uint64_t size_bytes);
 void mend_layout_drop_passed(mend_heap *heap, mend_span *span);
 
-/* Sets what the thread marks its blocks with. */
+/* Sets the thread's marks for its blocks. */
 void mend_layout_mark(mend_heap *heap, mend_span *span);
 
 /* Tells MEND_TOLD_MARKED or _UNMARKED. The scope that it counts for: its own, or one around. */
 uint16_t mend_layout_tell_scope(mend_heap *heap, const mend_span *span, int kind);
 
-/* Counts a block or a page that has become live, and sets what a span knows of the call; and one
- * that is free again. */
+/* Counts a block or a page that has become live, and sets the call's data in its span. And counts a
+ * freed one. */
 static inline void mend_layout_count_alloc(mend_heap *heap, mend_zone *of, mend_span *span,
                                            uint64_t requested_bytes, mend_stream stream)
 {
@@ -341,7 +339,7 @@ static inline bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
     return mend_layout_reserve_these(heap, &nodes);
 }
 
-/* The nodes to free a span that lies in so many chunks, each of which may be frozen; and reserves
+/* The nodes to free a span that lies in so many chunks, each of which may be frozen, and reserves
  * them, where 0 says that none is. */
 mend_layout_promise mend_layout_nodes_to_free(const mend_heap *heap, const mend_span *span,
                                               size_t chunk_count);
@@ -355,9 +353,9 @@ static inline bool mend_layout_reserve_free(mend_heap *heap, const mend_span *sp
     return mend_layout_reserve_these(heap, &nodes);
 }
 
-/* Reserves nodes for `change_count` changes: each a take of a block, a free of one or of its part
- * in a frozen chunk, or an attach and a detach of a chunk with copies of its waits. No memory that
- * one of them changes has more than `most_waits`. */
+/* Reserves nodes for `change_count` changes: a take of a block, a free of one or of its part in a
+ * frozen chunk, or an attach and a detach of a chunk with copies of its waits. No memory that one
+ * of them changes has more than `most_waits`. */
 bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count, size_t most_waits);
 
 /* The same, for a caller that lets others change the heap before it uses the nodes: they stay
@@ -382,12 +380,12 @@ static inline void mend_layout_end_promise(mend_heap *heap, const mend_layout_pr
 /*
  * The cache returns the block that a search among the runs would find (docs/design.md). A cached
  * span is free memory in no run, still in the pointer map. The run that it will begin consists of
- * the span and the free memory on its right; on its left is a live span or nothing. Each has a
+ * the span and the free memory on its right. On its left is a live span or nothing. Each has a
  * promised node for that run, so a flush cannot fail. A promise stays after its span has left,
  * until the next flush: a steady state makes no promises.
  */
 
-/* Puts all cached spans of a zone back into runs; the second one, only those that will begin a run
+/* Puts all cached spans of a zone back into runs. The second one only spans that will begin a run
  * of `size_bytes` or more. */
 void mend_cache_flush(mend_heap *heap, int zone);
 void mend_cache_flush_from(mend_heap *heap, int zone, uint64_t size_bytes);
@@ -397,7 +395,7 @@ void mend_cache_flush_from(mend_heap *heap, int zone, uint64_t size_bytes);
 void mend_cache_close(mend_heap *heap);
 void mend_cache_open(mend_heap *heap, bool keeps_empty_chunks);
 
-/* Bytes of all cached spans; part of the zones' free_bytes. */
+/* Bytes of all cached spans. Part of the zones' free_bytes. */
 uint64_t mend_cache_bytes(const mend_heap *heap);
 
 /* ---- for the calls that use the cache -------------------------------------------------------- */
@@ -421,9 +419,8 @@ static inline void mend_cache_flush_beside(mend_heap *heap, const mend_span *spa
  * all earlier promises. False if malloc fails. */
 bool mend_cache_make_room(mend_heap *heap, mend_cache *cache, int zone);
 
-/* Whether no run that could serve a request of the span's size on the stream comes before the run
- * of `run_bytes` that the span will begin. span->first_at remembers a yes; it is valid until the
- * runs change. */
+/* Whether no run for a request of the span's size on the stream comes before the run of `run_bytes`
+ * that the span will begin. span->first_at remembers a yes. It is valid until the runs change. */
 bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *span,
                             uint64_t run_bytes, uint32_t stream);
 
@@ -456,14 +453,14 @@ static inline uint64_t mend_cache_run_bytes(const mend_span *span)
 
 /* ---- ready.c --------------------------------------------------------------------------------- */
 
-/* Whether memory may have to wait for others before the stream may use it; UNKNOWN: be idle. */
+/* Whether memory may have to wait for others before the stream may use it. UNKNOWN: be idle. */
 static inline bool mend_layout_stamps_matter(const mend_heap *heap, uint32_t stream)
 {
     return stream == MEND_STREAM_UNKNOWN || mend_streams_are_several(&heap->streams);
 }
 
-/* Whether all of [address, address + size) of a run is ready for the stream; for
- * MEND_STREAM_UNKNOWN: is idle; and where stamps matter, the first span that is not, or NULL. Joins
+/* Whether all of [address, address + size) of a run is ready for the stream. For
+ * MEND_STREAM_UNKNOWN: is idle, and where stamps matter, the first span that is not, or NULL. Joins
  * spans of the run that have become idle. */
 const mend_span *mend_layout_find_blocked(mend_heap *heap, mend_run *run, uint64_t address,
                                           uint64_t size_bytes, uint32_t stream,
@@ -475,8 +472,8 @@ static inline bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t
            mend_layout_find_blocked(heap, run, address, size_bytes, stream, behind_wait) == NULL;
 }
 
-/* The same for an empty chunk; what is not mapped is ready. Remembers a stamp that holds it, so
- * that no search looks into the run again before that has passed. */
+/* The same for an empty chunk. An unmapped one is ready. Remembers a stamp that holds it, so that
+ * no search looks into the run again before that has passed. */
 bool mend_layout_chunk_is_ready(mend_heap *heap, mend_chunk *chunk, uint32_t stream,
                                 uint64_t behind_wait);
 
@@ -486,13 +483,13 @@ mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t addr
                                    uint64_t size_bytes, uint32_t stream);
 
 /* The most nodes of waits that it takes to cut a stretch out of its run and to put it elsewhere, if
- * nothing changes before. None in the usual case, where each span has one stamp; a change that
- * touches much counts them, because mend_layout_nodes_for has one for each chunk and stream. */
+ * nothing changes before. None in the usual case, where each span has one stamp. A large change
+ * counts them, because mend_layout_nodes_for has one for each chunk and stream. */
 size_t mend_layout_count_waits(mend_heap *heap, mend_run *run, uint64_t from, uint64_t end);
 
 /* ---- replace.c ------------------------------------------------------------------------------- */
 
-/* Nothing here fails or calls the driver; the caller promised the nodes. */
+/* Nothing here fails or calls the driver. The caller promised the nodes. */
 
 /* Addresses, and the chunk that has them, or gets them. */
 typedef struct mend_cluster {
@@ -507,9 +504,9 @@ typedef struct mend_cluster {
         *kept; /* of a chunk that sleeps, or is to: owned by the selection until then */
 } mend_cluster;
 
-/* The parts of a frozen chunk, which lacks nothing, are mapped at its addresses, in their order,
- * and frozen; what lies between them holds no block, and goes. The chunk is mapped nowhere then,
- * and free memory if it is of the device. Each claimed span lies in one part afterwards. */
+/* The parts of a frozen, mapped chunk are mapped at its addresses, in their order, and frozen.
+ * Memory between them has no block, and is removed. The chunk is mapped nowhere then, and free
+ * memory if it is of the device. Each claimed span lies in one part afterwards. */
 void mend_layout_replace(mend_heap *heap, mend_chunk *chunk, const mend_cluster parts[],
                          size_t count);
 
@@ -518,7 +515,7 @@ bool mend_layout_is_for_graphs(const mend_heap *heap, const mend_chunk *chunk);
 
 /* ---- usage.c --------------------------------------------------------------------------------- */
 
-/* Call it after each change of what rows have beside their counters, with `state` still held. */
+/* Call it after each change of values beside the counters of rows, with `state` still held. */
 void mend_usage_note(mend_heap *heap);
 
 void mend_usage_reset_peaks(mend_heap *heap);
@@ -526,12 +523,12 @@ void mend_usage_reset_peaks(mend_heap *heap);
 /* The peak of a counter (MEND_USE_...), whatever is beside it. */
 uint64_t mend_usage_counter_peak(const mend_heap *heap, int number, int part);
 
-/* What is used outside of the pool from now on; and all rows. */
+/* Sets the use outside of the pool, and reads all rows. */
 void mend_usage_set_outside(mend_heap *heap, const mend_usage *outside);
 void mend_usage_fill(mend_heap *heap, mend_usage *to);
 
 /* A span has become free memory of a run, with several waits: it is pending if another stream than
- * that which freed it may still use it. And it is taken, or changes its size. */
+ * its own may still use it. And it is taken, or changes its size. */
 void mend_usage_begin_pending(mend_heap *heap, mend_span *span, uint32_t freed_on);
 void mend_usage_end_pending(mend_heap *heap, mend_span *span);
 static inline bool mend_span_is_pending(const mend_span *span)
@@ -539,8 +536,8 @@ static inline bool mend_span_is_pending(const mend_span *span)
     return span->pending.next != NULL;
 }
 
-/* Finds those that no stream uses any more, as far as is known: one, which is pending if true is
- * returned; and all. */
+/* Finds spans that no stream uses any more, as far as is known: one, which is pending if true is
+ * returned, and all. */
 bool mend_usage_look(mend_heap *heap, mend_span *span);
 void mend_usage_settle(mend_heap *heap);
 

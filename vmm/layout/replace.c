@@ -1,6 +1,6 @@
 /*
  * The records of a chunk whose memory was exchanged: other chunks have its addresses. Nothing here
- * fails or calls the driver; callers promise the nodes.
+ * fails or calls the driver. Callers promise the nodes.
  */
 #include "layout/layout.h"
 
@@ -18,7 +18,7 @@ static void add_live(mend_heap *heap, const mend_span *span, uint64_t from, uint
     }
 }
 
-/* A claimed span at these addresses is cut at the edges of parts; what lies between parts goes.
+/* A claimed span at these addresses is cut at the edges of parts. Memory between parts is removed.
  * Returns the span behind it. */
 static mend_span *cut_at_parts(mend_heap *heap, mend_chunk *old, mend_span *span,
                                const mend_cluster **from, const mend_cluster *behind)
@@ -42,7 +42,7 @@ static mend_span *cut_at_parts(mend_heap *heap, mend_chunk *old, mend_span *span
     return next;
 }
 
-/* The addresses between parts go back. */
+/* The addresses between parts are freed. */
 static void give_holes(mend_heap *heap, uint64_t from, uint64_t end, const mend_cluster parts[],
                        size_t count)
 {

@@ -1,34 +1,33 @@
 /*
- * What a heap knows: segments of mapped addresses, tiled by spans that are live (blocks) or free,
- * and the free runs that neighbouring free spans form across chunk boundaries. A few of the spans
- * freed last are cached (layout/layout.h): free, and in no run yet.
+ * The state of a heap: segments of mapped addresses, tiled by live spans (blocks) and free ones.
+ * Neighboring free spans form runs across chunk boundaries. A few of the spans freed last are
+ * cached (layout/layout.h): free, and in no run yet.
  *
- * Two zones keep small and large requests apart; a third has the committed pages of growable
- * ranges, live spans, too; a fourth the blocks that are passed through to the
- * driver. Invariants, all checked by the validation (mend_validate):
- *  - the spans of a segment tile it without a hole; a span never crosses an unmapped address;
- *  - neighbouring free spans belong to one run, and a run is maximal, apart from cached spans; a
- *    run is in all its indices;
- *  - a chunk's live_bytes are the bytes of live spans inside it;
+ * Two zones separate small and large requests. A third has the committed pages of growable ranges,
+ * live spans, too. A fourth has the blocks that are passed through to the driver. Invariants, all
+ * checked by the validation (mend_validate):
+ *  - the spans of a segment tile it without a hole. A span never crosses an unmapped address.
+ *  - neighbouring free spans belong to one run, and a run is maximal, apart from cached spans. A
+ *    run is in all its indices.
+ *  - a chunk's live_bytes are the bytes of live spans inside it.
  *  - a mapped chunk without live bytes lies in exactly one run, after its cached spans are put
- *    back; or it is frozen, and all of it is claimed: in no run, out of reach of every other
- *    thread. A claimed span lies inside its frozen chunk. A block may lie in several frozen chunks;
- *    all but one sleep (memory/chunk.h), except while a sleep begins and after one
- *    that failed, whose chunks miss their mappings;
- *  - the pointer map has exactly the blocks and the cached spans, and no page of a range;
- *  - a span has no chunk exactly in the fourth zone; there it is live, alone in its segment, and of
- *    no graph pool, export or pin;
- *  - a block in_one_chunk crosses no edge of a chunk, and is one of the pins of its chunk;
+ *    back, or it is frozen and claimed: in no run, out of reach of other threads. A claimed span
+ *    lies inside its frozen chunk. A block may lie in several frozen chunks. All but one sleep
+ *    (memory/chunk.h), except while a sleep begins and after one that failed, whose chunks are
+ *    unmapped.
+ *  - the pointer map has exactly the blocks and the cached spans, and no page of a range.
+ *  - a span has no chunk exactly in the fourth zone. There it is live, alone in its segment, and of
+ *    no graph pool, export or pin.
+ *  - a block in_one_chunk crosses no edge of a chunk, and is one of the pins of its chunk.
  *  - a user of a live block is a node without an epoch, which names the slot of the stream. A slot
  *    counts the nodes that name it, and is not reused before the count is 0. So unregistering a
  * stream or releasing a graph pool reads no blocks: the slot has the last epoch.
  *
- * Two locks. `state` guards everything here and in the rooms below. `grow` is the right to make
- * room and to give it back: to plan, create, map, unmap, release, and to record and wait for
- * fences. The thread that holds `grow` holds `state` too, but releases it during driver calls that
- * may take long (driver/forward.h). Meanwhile other threads take blocks from free runs, free
- * blocks and register streams. Before such a call the thread claims what it works on, so that no
- * other thread finds it.
+ * Two locks. `state` guards everything here and in the modules below. `grow` is the right to change
+ * mappings: to plan, create, map, unmap, release, and to record and wait for fences. The thread
+ * that holds `grow` holds `state` too, but releases it during driver calls that may take long
+ * (driver/forward.h). Meanwhile other threads take blocks from free runs, free blocks and register
+ * streams. Before such a call the thread claims its chunks, so that no other thread finds them.
  */
 #ifndef MEND_LAYOUT_STATE_H
 #define MEND_LAYOUT_STATE_H
@@ -52,8 +51,8 @@
 #include "memory/waits.h"
 #include "mend/mend_stats.h"
 
-/* The first two are the zones of blocks; the third one has what is mapped in ranges
- *, and no request for a block is placed there. */
+/* The first two are the zones of blocks. The third one has the pages of ranges, and no block is
+ * placed there. */
 enum {
     MEND_ZONE_SMALL = 0,
     MEND_ZONE_LARGE = 1,
@@ -70,39 +69,40 @@ static_assert(MEND_ZONES_OF_BLOCKS == 2,
 typedef struct mend_span {
     uint64_t address;
     uint64_t size_bytes;
-    struct mend_span *previous; /* neighbours by address; NULL at either end of a segment */
+    struct mend_span *previous; /* neighbours by address. NULL at either end of a segment */
     struct mend_span *next;
-    struct mend_run *run; /* free: valid for the first and the last span of a run only; NULL if
+    struct mend_run *run; /* free: valid for the first and the last span of a run only. NULL if
                            * claimed or cached */
-    mend_chunk *chunk;    /* the one in which the span begins; NULL: it is passed through */
+    mend_chunk *chunk;    /* the one in which the span begins. NULL: it is passed through */
     uint64_t first_at;    /* cached: zone->changes when mend_cache_comes_first was last true */
     uint8_t zone;
     bool live;
     bool contents_dropped : 1; /* live: a sleep dropped contents, and no other one kept all of it */
-    bool has_copy : 1;         /* live: it slept; copies of its bytes on the host are its own */
+    bool has_copy : 1;         /* live: it slept. Copies of its bytes on the host are its own */
     bool in_one_chunk : 1;     /* live: the block pins its one chunk */
-    bool is_guarded : 1;       /* live: its guard is filled; set by checks alone */
+    bool is_guarded : 1;       /* live: its guard is filled. Set by checks alone */
     bool is_in_order : 1;      /* passed through: it is of the driver's pool, in stream order */
     bool cached;               /* free, in the zone's front cache */
-    bool of_graph_pool;        /* live: the block is of a graph pool; the oldest node of `waits` is
+    bool of_graph_pool;        /* live: the block is of a graph pool. The oldest node of `waits` is
                                 * its mark */
     bool is_exported;          /* live: other processes can import the block, or the page */
     uint8_t cache_index;       /* cached: index in the cache's list */
     float born;                /* live: blocks and pages allocated in the heap until then */
     uint16_t scope;            /* live: number of the scope it was allocated in (base/names.h) */
-    uint16_t stack;            /* live: number that the source of stacks said; 0: none */
+    uint16_t stack;            /* live: number that the source of stacks said. 0: none */
 
-    mend_waits waits;         /* free: what must pass before it is idle. Live: what its memory still
-                               * waited for when it was taken, and the users declared by
-                               * record_stream; epoch 0 in a node means "when it is freed" */
+    mend_waits waits;         /* free: the stamps that must pass before it is idle. Live: the waits
+                               * of its memory when it was taken, and the users declared by
+                               * record_stream. Epoch 0 in a node means "when it is freed" */
     uint64_t requested_bytes; /* live: the size that the program asked for */
     mend_stream stream;       /* live: the stream it was allocated for */
-    uint64_t tag;             /* live: the program's number for it; 0: none */
-    uint64_t sleep_tag; /* the number by which it sleeps; 0: none. Free: that of the last block */
-    mend_tree_node by_end; /* in the zone's segment_ends, while `next` is NULL */
-    mend_list pending;     /* free, in a run, and another stream may still use it: in the list of
-                            * these; `next` is NULL: not in it */
-    uint32_t freed_on;     /* pending: the slot of the stream that freed it */
+    uint64_t tag;             /* live: the program's number for it. 0: none */
+    uint64_t sleep_tag;       /* the number by which it sleeps. 0: none. Free: the tag of the last
+                               * block */
+    mend_tree_node by_end;    /* in the zone's segment_ends, while `next` is NULL */
+    mend_list pending;        /* free, in a run, and another stream may still use it: in the list of
+                               * these. `next` is NULL: not in it */
+    uint32_t freed_on;        /* pending: the slot of the stream that freed it */
 } mend_span;
 
 static_assert(sizeof(void *) != 8 ||
@@ -149,19 +149,19 @@ typedef struct mend_zone {
     mend_cache cache;
 } mend_zone;
 
-/* A mapping that is no longer used; it is unmapped when its fences have passed. */
+/* A mapping that is no longer used. It is unmapped when its fences have passed. */
 typedef struct mend_retired {
     mend_owed owed; /* by address, from its retirement on */
     uint64_t address;
     uint64_t size_bytes;
-    mend_chunk_handle handle; /* the chunk that it maps; 0: none of the pool's any more */
+    mend_chunk_handle handle; /* the chunk that it maps. 0: none of the pool's any more */
     uint64_t number;          /* of that chunk, where it was its mapping */
     bool is_foreign;          /* it maps a chunk of another process */
     int zone;                 /* the zone that the chunk was in */
     mend_waits waits;
 } mend_retired;
 
-/* X(counter): those that mend_stats reports under the same name; see mend_stats.h. */
+/* X(counter): counters that mend_stats reports under the same name. See mend_stats.h. */
 #define MEND_HEAP_COUNTERS(X)                                                                      \
     X(peak_live_bytes)                                                                             \
     X(peak_requested_bytes)                                                                        \
@@ -188,7 +188,7 @@ typedef struct mend_retired {
     X(background_trimmed_bytes)
 
 typedef struct mend_heap_counters {
-    uint64_t live_bytes; /* of all zones; other sums are computed on demand */
+    uint64_t live_bytes; /* of all zones. Other sums are computed on demand */
     uint64_t births;     /* allocations of all zones: the clock of births. A block keeps 24 bits of
                           * it, so an age is right to a sixteen-millionth of all allocations */
 #define X(counter) uint64_t counter;
@@ -199,36 +199,35 @@ typedef struct mend_heap_counters {
 /* Counters of which layout/usage.c keeps peaks. */
 enum { MEND_USE_BLOCKS, MEND_USE_BYTES, MEND_USE_REQUESTED, MEND_USE_COUNTERS };
 
-/* What the process uses of the device: see layout/usage.c. Guarded by `state`. */
+/* The process's use of the device: see layout/usage.c. Guarded by `state`. */
 typedef struct mend_usage_state {
-    uint64_t outside[MEND_USAGE_ROWS][MEND_USAGE_PARTS]; /* of the pool; the program says it */
+    uint64_t outside[MEND_USAGE_ROWS][MEND_USAGE_PARTS]; /* of the pool. The program says it */
     uint64_t beside[MEND_USAGE_ROWS][MEND_USAGE_PARTS];  /* the counter, as it was noted last */
     uint64_t peak[MEND_USAGE_ROWS][MEND_USAGE_PARTS];    /* until that was noted */
     uint64_t counter_peak[MEND_USE_COUNTERS][MEND_USAGE_PARTS];
-    mend_list pending; /* free spans that another stream may still use; the first freed first */
+    mend_list pending; /* free spans that another stream may still use. The first freed first */
     uint64_t pending_blocks[MEND_USAGE_PARTS], pending_bytes[MEND_USAGE_PARTS]; /* of these */
 } mend_usage_state;
 
-/* What blocked the last request that found no room. */
+/* The obstacles of the last request that ran out of memory. */
 typedef struct mend_shortage {
-    uint64_t refused_bytes;      /* least creation in the limit that lacked memory; 0: none */
-    uint64_t wanted_total_bytes; /* least that the pool would hold with it, of the last try; or 0 */
-    uint64_t refused_total_bytes; /* least that it was refused, where more is free; 0: none */
-    uint64_t device_free_bytes;   /* free bytes of the device after that refusal; 0: not told */
+    uint64_t refused_bytes;      /* least creation within the limit that missed memory. 0: none */
+    uint64_t wanted_total_bytes; /* least that the pool would hold with it, of the last try, or 0 */
+    uint64_t refused_total_bytes; /* least that it was refused, where more is free. 0: none */
+    uint64_t device_free_bytes;   /* free bytes of the device after that refusal. 0: not told */
     uint64_t others_bytes;        /* bytes of the device that are neither free nor this pool's */
     bool device_is_asked;         /* whether this search has asked the device */
-    bool wait_is_refused;         /* a capture refused this search a host wait */
-    mend_status no_addresses;     /* the driver's refusal of addresses, where memory was; or OK */
-    uint64_t held_range;          /* a commit to it meets old mappings in use; 0: none */
+    bool wait_is_refused;         /* a capture refused this search a CPU stall */
+    mend_status no_addresses;     /* the driver's refusal of addresses, where memory was, or OK */
+    uint64_t held_range;          /* a commit to it meets old mappings in use. 0: none */
 } mend_shortage;
 
-/* The most memory that the pool can hold, by what the device last reported; `map` asks.
- * Where the driver refuses memory that it reports as free, as by a quota of the process, this is
- * what the pool held then: until more can be created, a while has passed, or memory goes back to
- * others. */
+/* The most memory that the pool can hold, by the device's last report. `map` asks. If the driver
+ * refuses memory that it reports as free, as by a quota of the process, this is the pool's memory
+ * then: until more can be created, a while has passed, or memory is released for others. */
 typedef struct mend_attainable {
     bool is_known;
-    bool is_refused;         /* the driver refused some of what it reports as free */
+    bool is_refused;         /* the driver refused some of its reported free memory */
     uint64_t bytes;          /* reserved by the pool plus free on the device, when last asked */
     uint64_t free_bytes;     /* of that, free on the device */
     uint64_t asked_at_bytes; /* total of allocated bytes at that time */
@@ -254,18 +253,18 @@ typedef struct mend_allowed {
     int count;
 } mend_allowed;
 
-/* How the policy weighs driver calls against memory; the sizes of chunks are set by tests alone. */
+/* How the policy weighs driver calls against memory. The sizes of chunks are set by tests alone. */
 typedef struct mend_placement {
     uint64_t low_pressure_percent; /* pressure is low while more of the limit is not reserved */
     uint64_t chunks_of_limit;      /* a usual chunk is near this part of the limit ... */
     uint64_t largest_chunk_bytes;  /* ... up to this size */
     uint64_t small_request_bytes;  /* requests up to this size use the small zone */
     uint64_t unfenced_bytes;       /* so much may be freed without a stream and not known idle */
-    uint64_t chunk_bytes;          /* usual size of a chunk of the large zone; 0: by the limit */
-    uint64_t small_chunk_bytes;    /* the same for the small zone; 0: by the limit */
+    uint64_t chunk_bytes;          /* usual size of a chunk of the large zone. 0: by the limit */
+    uint64_t small_chunk_bytes;    /* the same for the small zone. 0: by the limit */
 } mend_placement;
 
-/* Which requests are passed through to the driver, but for those that a thread wants so. */
+/* Which requests are passed through to the driver, beside the thread's own choice. */
 typedef enum mend_passes {
     MEND_PASSES_NONE = 0,
     MEND_PASSES_ALL,     /* by cuMemAlloc */
@@ -290,10 +289,10 @@ typedef struct mend_heap_config {
                                    * device before the pool grows. 0: it grows */
     uint64_t in_one_chunk_bytes;  /* blocks from this size on lie in one chunk each */
     uint64_t guard_bytes;         /* at least so much behind each block is not the program's */
-    mend_others *others;          /* what the pool leaves to them; NULL: all is its own */
+    mend_others *others;          /* memory that the pool leaves to them. NULL: all is its own */
     uint64_t address_reservation_bytes;
-    int strategy;                       /* 1 to 5; 0: the default */
-    const struct mend_helpers *helpers; /* of the pool; `alloc` */
+    int strategy;                       /* 1 to 5. 0: the default */
+    const struct mend_helpers *helpers; /* of the pool. `alloc` */
     mend_placement placement;           /* filled at creation */
 } mend_heap_config;
 
@@ -303,12 +302,12 @@ typedef struct mend_nodes { /* host memory for records of the layout, guarded by
     mend_slab spans, runs, waits;
 } mend_nodes;
 
-/* Retired mappings; `map` uses it. Read under `state`, written under both locks. */
+/* Retired mappings. `map` uses it. Read under `state`, written under both locks. */
 typedef struct mend_retiring {
     uint64_t bytes;
     uint64_t foreign_bytes; /* of these, imported memory: the device gets it back */
     mend_slab nodes;
-    mend_status refused; /* the result of a failed unmapping in the last flush; or OK */
+    mend_status refused; /* the result of a failed unmapping in the last flush, or OK */
     bool lacked_nodes;   /* the last flush kept mappings because host memory was short */
     mend_stamp copies;   /* of copies and fills whose end could not be waited for */
 } mend_retiring;
@@ -317,12 +316,12 @@ typedef struct mend_retiring {
 typedef struct mend_budget {
     mend_usage_peaks peaks;
     mend_headroom headroom;
-    uint64_t plans;     /* that were looked for, ever: what makes a miss expensive */
+    uint64_t plans;     /* ever looked for, which make a miss expensive */
     uint32_t emptyings; /* trims in a row that gave much back, as in each step of a program */
     uint64_t emptied_at_bytes; /* total of allocated bytes at the last one */
 } mend_budget;
 
-/* What the current search may do; `alloc` sets it. As the budget. */
+/* The permissions of the current search. `alloc` sets them. As the budget. */
 typedef struct mend_search {
     bool keeps_soft_limit; /* it creates nothing beyond the soft limit */
     bool has_homes; /* a request had one: from then on chunks have sleep tags. Guarded by `state` */
@@ -330,42 +329,43 @@ typedef struct mend_search {
 
 /* Whether the front cache may be used. Guarded by `state`. */
 typedef struct mend_caching {
-    uint32_t closings;       /* number of closings; the front cache is open if this is 0 */
-    bool keeps_empty_chunks; /* a search spares them; valid while the cache is open */
+    uint32_t closings;       /* number of closings. The cache is open if this is 0 */
+    bool keeps_empty_chunks; /* a search spares them. Valid while the cache is open */
 } mend_caching;
 
-/* What frees leave for later frees. Guarded by `state`. */
+/* The state that frees leave for later frees. Guarded by `state`. */
 typedef struct mend_frees {
     uint32_t early_fences_left; /* fences that frees may still record early */
     uint64_t of_users;          /* number of freed blocks that other streams used */
 } mend_frees;
 
-/* Graph pools of the program and graph pools of captures; `graphs` uses it. Guarded by `state`. */
+/* Graph pools of the program and graph pools of captures. `graphs` uses it. Guarded by `state`. */
 typedef struct mend_graph_pools {
     mend_list list;
-    uint32_t count, capture_count; /* all; of these, graph pools of captures */
-    atomic_uint begun_count;       /* begun graph pools; also read without the lock */
+    uint32_t count, capture_count; /* all. Of these, graph pools of captures */
+    atomic_uint begun_count;       /* begun graph pools. Also read without the lock */
     unsigned ends_seen;            /* ends of graphs in the process when they were last collected */
     uint32_t last_number;          /* number of the newest graph pool */
 } mend_graph_pools;
 
-/* Pinned ranges; `share` uses it. Guarded by `state`; a pin is added under both locks, so
- * that no chunk is claimed or frozen then. */
+/* Pinned ranges. `share` uses it. Guarded by `state`. A pin is added under both locks, so that no
+ * chunk is claimed or frozen then. */
 typedef struct mend_pins {
     mend_tree ranges; /* by (address, size, owner) */
     mend_slab nodes;
 } mend_pins;
 
-/* What is kept of sleeping chunks; `sleep` uses it. As the retired mappings. */
+/* Backups of sleeping chunks. `sleep` uses it. As the retired mappings. */
 typedef struct mend_keeping {
     uint64_t host_bytes, file_bytes;  /* in pinned memory of the host, and in files */
-    mend_tree copies, copies_by_room; /* what wakes left for the next sleep, in two orders */
+    mend_tree copies, copies_by_room; /* copies that wakes left for the next sleep, in two orders */
     uint64_t copies_bytes,
         copies_limit;                /* memory of the host in these, and the most there may be */
-    uint64_t room_bytes, most_bytes; /* of these and what sleeps, and the most of what slept */
+    uint64_t room_bytes, most_bytes; /* of these and of sleeping chunks, and the most of sleeping
+                                      * chunks */
 } mend_keeping;
 
-/* Blocks of other processes; `share` uses it. As the retired mappings. */
+/* Blocks of other processes. `share` uses it. As the retired mappings. */
 typedef struct mend_imports {
     mend_tree by_address, by_name;
     uint64_t bytes;    /* mapped for them */
@@ -386,7 +386,7 @@ typedef struct mend_heap {
     const mend_driver *driver; /* the table of `unlocking` */
     mend_unlocking unlocking;  /* releases `state` around slow calls */
 
-    /* The layout. Guarded by `state`; chunks and addresses change under both locks. */
+    /* The layout. Guarded by `state`. Chunks and addresses change under both locks. */
     mend_chunks chunks;
     mend_zone zones[MEND_ZONE_COUNT];
     mend_pointer_map blocks; /* from a block's address to its span */
@@ -396,14 +396,14 @@ typedef struct mend_heap {
     mend_frees frees;
     mend_graph_pools graph_pools;
     mend_pins pins;
-    mend_tree exports; /* exported blocks, by address; `share` uses it. As the pins */
+    mend_tree exports; /* exported blocks, by address. `share` uses it. As the pins */
     mend_heap_counters counters;
     mend_usage_state usage;
     mend_events events;
 
-    /* For making room. Read under `state`, written under both locks. */
+    /* For changes of mappings. Read under `state`, written under both locks. */
     mend_space space;       /* the addresses of the zones of blocks */
-    mend_space range_space; /* those of ranges: one reservation each */
+    mend_space range_space; /* of ranges: one reservation each */
     mend_ranges ranges;
     mend_retiring retire;
     mend_keeping keeping;
@@ -417,29 +417,30 @@ typedef struct mend_heap {
 
 /* The result of an attempt to place a request. */
 typedef enum mend_outcome {
-    MEND_NOTHING = 0, /* not in this way; others may work */
+    MEND_NOTHING = 0, /* not in this way. Others may work */
     MEND_PLACED,
-    MEND_FAILED, /* for a noted reason (base/error.h); no other way is tried */
-    MEND_AGAIN   /* a stream wait was queued, with the lock released: what was found may be gone */
+    MEND_FAILED, /* for a noted reason (base/error.h). No other way is tried */
+    MEND_AGAIN   /* a stream wait was queued, with the lock released: earlier findings may be
+                  * stale */
 } mend_outcome;
 
 /* The order of a program's use: of a stream, and of the capture that records the stream's work. */
 typedef struct mend_order {
     mend_stream stream;
-    uint64_t capture; /* id of the capture; 0: none */
+    uint64_t capture; /* id of the capture. 0: none */
 } mend_order;
 
 #define MEND_LARGEST_REQUEST_BYTES   (UINT64_C(1) << 60)
 #define MEND_LARGEST_ALIGNMENT_BYTES (UINT64_C(1) << 40)
 static_assert(MEND_LARGEST_REQUEST_BYTES % MEND_GRANULE_BYTES == 0, "it is not rounded up");
 
-/* What a caller may ask for besides a size and a stream. */
+/* The options of a caller besides a size and a stream. */
 typedef struct mend_terms {
     uint64_t alignment_bytes;
-    uint32_t graph_pool; /* number of the graph pool that the block belongs to; 0: the pool
+    uint32_t graph_pool; /* number of the graph pool that the block belongs to. 0: the pool
                           * decides */
-    uint64_t at;         /* the block's address; 0: any */
-    uint64_t tag;        /* the program's number for the block; 0: none */
+    uint64_t at;         /* the block's address. 0: any */
+    uint64_t tag;        /* the program's number for the block. 0: none */
     uint64_t sleep_tag;  /* 0: the thread decides */
     bool in_one_chunk, is_plain;
 } mend_terms;
@@ -450,35 +451,35 @@ typedef struct mend_request {
     uint64_t alignment_bytes; /* at least the granule */
     uint64_t requested_bytes;
     mend_stream handle;
-    uint64_t capture;      /* the capture that records its use; 0: none */
-    uint32_t stream;       /* index; MEND_STREAM_UNKNOWN: any stream may use the block */
-    uint32_t graph_pool;   /* the graph pool that the block will belong to; 0: none */
+    uint64_t capture;      /* the capture that records its use. 0: none */
+    uint32_t stream;       /* index. MEND_STREAM_UNKNOWN: any stream may use the block */
+    uint32_t graph_pool;   /* the graph pool that the block will belong to. 0: none */
     int zone;              /* MEND_ZONE_... */
-    bool creates_nothing;  /* only what is there already may serve it */
+    bool creates_nothing;  /* only existing memory may serve it */
     uint64_t behind_wait;  /* it may get memory of other streams, behind a wait on the device for
                             * fences up to this order (memory/stream.h). 0: it may not */
     bool may_break;        /* it may break empty chunks although pressure is critical */
     bool in_one_chunk;     /* the block may not cross the edge of a chunk */
-    uint64_t home;         /* the sleep tag of the chunks that it may lie in, beside empty ones; 0:
-                            * those of none */
+    uint64_t home;         /* the sleep tag of its possible chunks, beside empty ones. 0: chunks
+                            * without a tag */
     bool leaves_home;      /* it may lie in chunks of any tag: else it would wait, or fail */
     bool is_plain;         /* it gets an allocation of cuMemAlloc of its own */
     bool keeps_soft_limit; /* its present searches create nothing beyond the soft limit */
-    uint32_t owner;        /* the graph pool that the caller named; 0: none */
-    uint64_t at;           /* the address that the caller named; 0: any */
+    uint32_t owner;        /* the graph pool that the caller named. 0: none */
+    uint64_t at;           /* the address that the caller named. 0: any */
     uint64_t tag, sleep_tag;
     uint16_t stack;                 /* as the span's */
     const struct mend_pages *pages; /* not a block: they are to be committed, and size_bytes of them
                                      * are not. NULL: a block */
-    mend_service service;           /* how it was placed, while somebody hears of it */
+    mend_service service;           /* how it was placed, while there is a listener */
 } mend_request;
 
 /* The pages of a request, as far as the core knows them. */
 typedef struct mend_pages {
-    /* Commits them all, where they are mapped and the stream may use their memory: no driver call
-     * unless behind_wait; the caller holds `state`. `maps`: after it has mapped what is missing;
-     * both locks are held, and a driver scope is open. PLACED, NOTHING (as heap->shortage says),
-     * FAILED; with behind_wait also AGAIN. */
+    /* Commits them all, if they are mapped and the stream may use their memory: no driver call
+     * unless behind_wait. The caller holds `state`. `maps`: after it has mapped the missing pages.
+     * Both locks are held, and a driver scope is open. PLACED, NOTHING (as heap->shortage says),
+     * FAILED. With behind_wait also AGAIN. */
     mend_outcome (*commit)(mend_heap *heap, const mend_request *request, bool maps);
     bool (*contain)(const struct mend_pages *pages, uint64_t address);
     uint64_t (*missing_bytes)(const struct mend_pages *pages);
@@ -534,8 +535,8 @@ static inline uint64_t mend_heap_reserved_in(const mend_heap *heap, int zone)
     return of->counters.live_bytes + of->free_bytes - away_bytes;
 }
 
-/* Free bytes of a zone that are reserved: its free bytes without those of chunks that sleep or are
- * on the host, which are claimed. A chunk that kept its memory because the driver refused counts as
+/* Free bytes of a zone that are reserved: its free bytes without chunks that sleep or are on the
+ * host, which are claimed. A chunk that kept its memory because the driver refused counts as
  * free. */
 static inline uint64_t mend_heap_free_in(const mend_heap *heap, int zone)
 {

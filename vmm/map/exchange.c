@@ -1,17 +1,17 @@
 /*
  * Other memory for a live chunk, at the same addresses: memory that others cannot know, or chunks
  * for its live pages alone, which is a compaction. A transaction, whose steps leave this:
- *  - the chunk is frozen, the empty chunks that it gets are claimed, and what lacks is created;
+ *  - the chunk is frozen, its new empty chunks are claimed, and missing ones are created.
  *  - these are mapped at a scratch address, get the contents there, and leave it. Up to here the
- *    chunk has its mapping, and a failure puts all back (undo);
+ *    chunk has its mapping, and a failure restores all (undo).
  *  - the chunk is unmapped. From here its blocks cannot be used, until
  *  - the others are mapped at its addresses. Only then they get its blocks in the layout (install),
- *    and its old memory is given back, or is an empty chunk.
+ *    and its old memory is released, or is an empty chunk.
  *
- * If the driver refuses the last step, the chunk is mapped to its old memory again; if that is
- * refused, too, it lacks its mapping, which is owed (memory/owed.h). What of the others is mapped
- * by then, and not unmapped on that way back, stays: then the others have the addresses, and those
- * that are not mapped lack their mappings.
+ * If the driver refuses the last step, the chunk is mapped to its old memory again. If that is
+ * refused, too, it stays unmapped, as deferred work (memory/owed.h). Other chunks that are mapped
+ * by then, and cannot be unmapped again, stay: then the others have the addresses, and the rest of
+ * them are unmapped.
  */
 #include "map/map.h"
 
@@ -97,7 +97,7 @@ static mend_result map_scratch(exchange *x)
     const uint64_t bytes = bytes_of(x->parts, x->count);
     mend_status status =
         mend_space_place(&heap->space, scratch_zone(x->chunk), bytes, 0, &x->scratch);
-    if (status != MEND_DRIVER_OK) { /* a lack counts as one of memory, and is not noted */
+    if (status != MEND_DRIVER_OK) { /* a shortage counts as out of memory, and is not noted */
         return status == MEND_DRIVER_OUT_OF_MEMORY
                    ? MEND_ERROR_OUT_OF_MEMORY
                    : mend_driver_result(heap, MEND_ANSWER(reserve, status));
@@ -173,7 +173,7 @@ static void leave_scratch(exchange *x, bool copies_have_ended)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* What was created goes back, as if it had not been; free chunks go where they were. */
+/* New chunks are released, and free chunks return to their places. */
 static void drop_parts(exchange *x)
 {
     for (size_t i = 0; i < x->count; i++) {
@@ -196,9 +196,9 @@ static void undo(exchange *x)
     mend_space_trim(&x->heap->space, x->reservations_before);
 }
 
-/* The parts get the addresses of the chunk; those from `first` to `mapped` are mapped. `is_whole`:
- * all are, with access. What lacks something stays frozen. Then the old memory is given back, which
- * nothing maps. What the driver refuses stays, accounted for as free memory. */
+/* The parts get the addresses of the chunk. Those from `first` to `mapped` are mapped. `is_whole`:
+ * all are, with access. Unmapped chunks stay frozen. Then the old memory is released, which is
+ * mapped nowhere. Refused memory stays, as free memory. */
 static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
 {
     mend_heap *heap = x->heap;
@@ -229,8 +229,8 @@ static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
     }
 }
 
-/* The chunk is not mapped. If the driver refuses to map the other memory, it goes back to its old
- * one; if the driver refuses that, too, it lacks its mapping. */
+/* The chunk is not mapped. If the driver refuses to map the other memory, it gets its old one
+ * again. If the driver refuses that, too, it stays unmapped. */
 static mend_result finish(exchange *x)
 {
     mend_heap *heap = x->heap;

@@ -1,6 +1,6 @@
-/* Driver calls in transactions: what other rooms call, file by file. Unless a comment says
- * otherwise the caller holds both locks of the heap, a driver scope is open, and slow driver calls
- * release `state`. */
+/* Driver calls in transactions: the functions for other modules, file by file. Unless a comment
+ * says otherwise the caller holds both locks of the heap, a driver scope is open, and slow driver
+ * calls release `state`. */
 #ifndef MEND_MAP_MAP_H
 #define MEND_MAP_MAP_H
 
@@ -15,22 +15,22 @@
 
 /* Access for n devices costs the driver n times as much, so a pool names only devices in use. */
 
-/* Sets the pool's own device and those of the config. */
+/* Sets the pool's own device and the devices of the config. */
 void mend_access_init(mend_heap *heap);
 
-/* The size of the neighbouring mappings from *chunk on; moves *chunk behind them. */
+/* The size of the neighbouring mappings from *chunk on. Moves *chunk behind them. */
 uint64_t mend_access_stretch(const mend_chunk **chunk, bool with_access);
 
-/* Lets the device access all memory of the pool and what it imported, existing mappings included.
- * No driver scope is open. After a failure some mappings may be accessible, and new ones will not
- * be. MEND_ERROR_OUT_OF_MEMORY. */
+/* Lets the device access all memory of the pool, imported memory and existing mappings included. No
+ * driver scope is open. After a failure some mappings may be accessible, and new ones will not be.
+ * MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_access_add(mend_heap *heap, int device);
 
 /* ---- compact.c ------------------------------------------------------------------------------- */
 
 /* Compacts one chunk, and counts it in the pass: it becomes the clusters of its live pages, by an
  * exchange of memory (below). MEND_ERROR_OUT_OF_MEMORY: there is no other memory to copy to. After
- * a failure of the driver's some blocks may lack their mappings. */
+ * a failure of the driver some blocks may be unmapped. */
 mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk);
 
 /* ---- exchange.c ------------------------------------------------------------------------------ */
@@ -41,7 +41,7 @@ mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk);
 typedef struct mend_exchange_order {
     mend_chunk *chunk;
     mend_cluster *parts; /* borrowed, of a compaction: the chunks that it becomes, in order, with an
-                          * idle empty chunk of their size, or NULL; no block is between them. The
+                          * idle empty chunk of their size, or NULL. No block is between them. The
                           * old memory is free memory then. NULL: it stays one chunk, whose memory
                           * is not for other processes */
     size_t count;        /* of the parts */
@@ -53,10 +53,10 @@ typedef struct mend_exchange_report {
 } mend_exchange_report;
 
 /*
- * Exchanges the memory of a mapped chunk without pins, exports and retired mappings, which
- * lacks nothing and does not sleep. *report also after a failure: then the chunk is as before, or
- * lacks its mapping. Does not make room, and looks at no limit. MEND_ERROR_OUT_OF_MEMORY: the
- * device has no room, or there are no addresses for the copy.
+ * Exchanges the memory of a mapped, awake chunk without pins, exports, retired mappings and
+ * deferred work. *report also after a failure: then the chunk is as before, or unmapped. Frees no
+ * memory, and checks no limit. MEND_ERROR_OUT_OF_MEMORY: the device has no room, or there are no
+ * addresses for the copy.
  */
 mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *order,
                                  mend_exchange_report *report);
@@ -72,15 +72,15 @@ mend_layout_promise mend_freeze_nodes(const mend_heap *heap, size_t chunks, size
 /* Of waits, those to freeze a chunk as it is now. */
 size_t mend_freeze_waits(mend_heap *heap, const mend_chunk *chunk);
 
-/* Claims the free memory of a mapped chunk, span by span: each goes on waiting for what it waits
- * for. The nodes were promised. */
+/* Claims the free memory of a mapped chunk, span by span. Each keeps its waits. The nodes were
+ * promised. */
 void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk);
 
-/* Ends that, for a chunk that lacks nothing. */
+/* Ends that, for a completely mapped chunk. */
 void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk);
 
-/* Asks the driver for what a frozen chunk lacks, and thaws the chunk if it lacks nothing any more.
- * Runs for its spans were promised. */
+/* Retries the mapping of a frozen chunk, and thaws the chunk if it succeeds. Runs for its spans
+ * were promised. */
 mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk);
 
 /* The result if a restore was refused. */
@@ -88,9 +88,9 @@ mend_result mend_remap_failed(mend_heap *heap, mend_answer answer);
 
 /* ---- grow.c ---------------------------------------------------------------------------------- */
 
-/* Maps the plan's chunks behind its base or at a new address, and takes the block there; at a fixed
- * address it takes none, and *span is NULL. Calls the driver; a driver scope is open. PLACED,
- * FAILED, AGAIN; NOTHING: the driver lacks memory or addresses, as heap->shortage says. */
+/* Maps the plan's chunks behind its base or at a new address, and takes the block there. At a fixed
+ * address it takes none, and *span is NULL. Calls the driver. A driver scope is open. PLACED,
+ * FAILED, AGAIN. NOTHING: the driver has too little memory or addresses, as heap->shortage says. */
 mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_plan *plan,
                        mend_span **span);
 
@@ -106,7 +106,7 @@ typedef struct mend_driver_scope {
 mend_result mend_driver_scope_open(mend_heap *heap, mend_driver_scope *scope);
 void mend_driver_scope_close(mend_heap *heap, mend_driver_scope *scope);
 
-/* The way into a call: opens one, and settles what is owed. */
+/* The begin of a call: opens one, and settles deferred work. */
 mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope);
 
 /* Notes a failed driver call, and returns its result. */
@@ -115,15 +115,15 @@ mend_result mend_driver_refused(mend_heap *heap, mend_answer answer);
 /* The same of any call: MEND_OK if it did not fail. */
 mend_result mend_driver_result(mend_heap *heap, mend_answer answer);
 
-/* Whether the driver did it. If not, that is counted; the caller works around it. */
+/* Whether the driver did it. If not, that is counted. The caller works around it. */
 bool mend_driver_did(mend_heap *heap, mend_status status);
 
 /* Counts a failure that was worked around, if it is the driver's (malloc may have failed
  * instead). */
 void mend_driver_work_around(mend_heap *heap, mend_result result);
 
-/* The locks of a heap: `state` alone for calls that free mapped memory serves; both, the grow lock
- * first, to make room and to give it back. */
+/* The locks of a heap: `state` alone for calls that free mapped memory serves, and both, the grow
+ * lock first, to change mappings. */
 
 static inline void mend_heap_lock(mend_heap *heap)
 {
@@ -135,11 +135,11 @@ static inline void mend_heap_unlock(mend_heap *heap)
     mend_mutex_unlock(&heap->state);
 }
 
-/* Takes both locks, to make room or to give it back. */
+/* Takes both locks, to change mappings. */
 void mend_heap_lock_all(mend_heap *heap);
 void mend_heap_unlock_all(mend_heap *heap);
 
-/* Ends that work; the caller keeps `state`. */
+/* Ends that work. The caller keeps `state`. */
 void mend_heap_unlock_grow(mend_heap *heap);
 
 /* Takes both locks, to read everything and change nothing: the front cache stays as it is. */
@@ -148,7 +148,7 @@ void mend_heap_unlock_after_read(mend_heap *heap);
 
 /* ---- outcome --------------------------------------------------------------------------------- */
 
-/* What the result of a step means for an attempt to place a request. */
+/* The outcome of an attempt to place a request, from the result of a step. */
 
 /* PLACED: the step succeeded. NOTHING: the driver had no memory for it. */
 static inline mend_outcome mend_outcome_of(mend_result result)
@@ -171,7 +171,7 @@ static inline mend_outcome mend_outcome_without_host_memory(void)
 
 /* ---- retire.c -------------------------------------------------------------------------------- */
 
-/* Their nodes; and reserves them for so many mappings. False if malloc fails. */
+/* Their nodes, and reserves them for so many mappings. False if malloc fails. */
 static inline void mend_retire_init(mend_heap *heap)
 {
     mend_slab_init(&heap->retire.nodes, sizeof(mend_retired));
@@ -185,7 +185,7 @@ static inline bool mend_retire_reserve(mend_heap *heap, size_t count)
     return mend_slab_reserve(&heap->retire.nodes, count);
 }
 
-/* Retires a mapping; takes over the nodes of its waits. */
+/* Retires a mapping. Takes over the nodes of its waits. */
 void mend_retire(mend_heap *heap, const mend_retired *mapping);
 
 /* The same of a chunk, which is still in the zone that the mapping was in. */
@@ -197,16 +197,16 @@ bool mend_retire_claim(mend_heap *heap, mend_chunk *chunk);
 
 /* For a chunk that is mapped at a scratch address which the driver does not unmap, or which copies
  * may still use. Usually that mapping retires. But if copies may still write to memory of the
- * device, the chunk stays there, as free memory that waits for their end, and what was claimed of
- * it retires instead. The caller reserved nodes for both. */
+ * device, the chunk stays there, as free memory that waits for their end, and its claimed mapping
+ * retires instead. The caller reserved nodes for both. */
 void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address);
 
 /*
  * Unmaps retired mappings whose fences have passed. Polls first, and records events for those
- * without a fence, so that a later call can unmap them. What the driver refuses stays retired, and
- * counts as a driver failure. Unmaps nothing while the pool knows of a capture (`asking` is the
- * stream of the current call, or MEND_STREAM_UNKNOWN), or while copies of a failed transaction may
- * run. Calls the driver.
+ * without a fence, so that a later call can unmap them. Refused mappings stay retired, and count as
+ * driver failures. Unmaps nothing while the pool knows of a capture (`asking` is the stream of the
+ * current call, or MEND_STREAM_UNKNOWN), or while copies of a failed transaction may run. Calls the
+ * driver.
  */
 void mend_retire_unmap_idle(mend_heap *heap, uint32_t asking);
 static inline void mend_retire_flush(mend_heap *heap, uint32_t asking)
@@ -218,31 +218,29 @@ static inline void mend_retire_flush(mend_heap *heap, uint32_t asking)
     }
 }
 
-/* Retired mappings by address: the first one, and the next one; NULL: none. */
+/* Retired mappings by address: the first one, and the next one. NULL: none. */
 mend_retired *mend_retire_first(const mend_heap *heap);
 mend_retired *mend_retire_next(const mend_retired *retired);
 
-/* A retired mapping that still maps the chunk; NULL: none. */
+/* A retired mapping that still maps the chunk. NULL: none. */
 mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle);
 
-/* The retired mapping that contains the address; NULL: none. */
+/* The retired mapping that contains the address. NULL: none. */
 mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address);
 
-/* The chunk goes back to an old mapping of it, which is still there, and its present mapping
- * retires. The chunk is empty. The caller reserved nodes of the layout for a chunk. No driver
- * call. */
+/* The chunk returns to its old mapping, which is still there, and its present mapping retires. The
+ * chunk is empty. The caller reserved nodes of the layout for a chunk. No driver call. */
 void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk);
 
 /* ---- settle.c -------------------------------------------------------------------------------- */
 
-/* The caller holds both locks; slow driver calls release `state`. Never in a transaction. */
+/* The caller holds both locks. Slow driver calls release `state`. Never in a transaction. */
 
-/* In an open scope: asks the driver for what is owed of the kinds from `first` to `last`. `asking`:
- * as for mend_retire_flush. Notes no failure. */
+/* In an open scope: retries the deferred work of the kinds from `first` to `last`. `asking`: as for
+ * mend_retire_flush. Notes no failure. */
 void mend_settle_these(mend_heap *heap, mend_owed_kind first, mend_owed_kind last, uint32_t asking);
 
-/* The same up to a kind, if anything of these is owed besides retired mappings, most of which only
- * wait. */
+/* The same up to a kind, if there is any besides retired mappings, most of which only wait. */
 static inline void mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t asking)
 {
     if (mend_owing_any(&heap->chunks.owing, last)) {
@@ -250,40 +248,39 @@ static inline void mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t as
     }
 }
 
-/* The same for what is owed of ranges. It may create memory, so not while a request lacks that. */
+/* The same for ranges. It may create memory, so not while a request needs some. */
 void mend_settle_ranges(mend_heap *heap);
 
 /* The mappings of live blocks alone. Returns the first failure. */
 mend_result mend_settle_restores(mend_heap *heap);
 
-/* All, without a scope; opens one if anything is owed. */
+/* All, without a scope. Opens one if there is any. */
 void mend_settle_all(mend_heap *heap);
 
-/* The same for a thread that holds `state` alone, if no other thread makes room. */
+/* The same for a thread that holds `state` alone, if no other thread holds `grow`. */
 void mend_settle_ends(mend_heap *heap);
 
 /* ---- steps.c --------------------------------------------------------------------------------- */
 
-/* Maps a chunk at an address; and gives access to mapped addresses, for the pool's device and its
- * peers, or for the named devices. NOT_READY is a lack of memory that may pass: it tries a few more
- * times with pauses, then reports a lack of memory. */
+/* Maps a chunk at an address, and gives access to mapped addresses, for the pool's device and its
+ * peers, or for the named devices. NOT_READY means missing memory that may appear: it tries a few
+ * more times with pauses, then reports out of memory. */
 mend_status mend_step_map(mend_heap *heap, uint64_t address, const mend_chunk *chunk);
 mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_bytes);
 mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_bytes,
                                const int *devices, int device_count);
 
-/* Both for parts, by address, with one call of access for neighbours; *mapped counts those that are
- * mapped, and *calls counts the calls; returns the last one's answer. What lacks access alone is
- * mapped. */
+/* Both for parts, by address, with one call of access for neighbours. *mapped counts the mapped
+ * ones, and *calls the calls. Returns the last result. A part without access is mapped. */
 mend_answer mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
                                 size_t *mapped, uint64_t *calls);
 
-/* Unmaps those from *first on, neighbours by one call; *first says then what is left. */
+/* Unmaps parts from *first on, neighbours by one call. *first is then the first remaining one. */
 mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
                                   size_t *first, uint64_t *calls);
 
 /* Creates a chunk. MEND_ERROR_OUT_OF_MEMORY, which is noted. Releases an unmapped one as if it had
- * not been created; if the driver refuses, it stays as free memory. */
+ * not been created. If the driver refuses, it stays as free memory. */
 mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, bool is_private,
                              mend_chunk **chunk);
 static inline void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
@@ -291,7 +288,7 @@ static inline void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
     (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk, true));
 }
 
-/* Takes a free chunk out of the layout, with its mapping, for a transaction; and puts it back. The
+/* Takes a free chunk out of the layout, with its mapping, for a transaction, and puts it back. The
  * caller reserved nodes for each. */
 void mend_step_claim(mend_heap *heap, mend_chunk *chunk);
 void mend_step_end_claim(mend_heap *heap, mend_chunk *chunk);
@@ -302,16 +299,16 @@ void mend_step_end_claim(mend_heap *heap, mend_chunk *chunk);
 bool mend_step_end_copies(mend_heap *heap, mend_stream stream);
 bool mend_step_copies_have_ended(const mend_heap *heap);
 
-/* The reserved plus the device's free memory is the *attainable* limit: room, pressure, plans and
- * the sizes of chunks go by it. To ask the driver costs 5 us. Read under `state` alone, too. */
+/* The reserved plus the device's free memory is the effective limit: available memory, pressure,
+ * plans and chunk sizes follow it. To ask the driver costs 5 us. Read under `state` alone, too. */
 
-/* Forgets what the device can give; the limit applies. */
+/* Forgets the device's free memory. The limit applies. */
 static inline void mend_attainable_forget(mend_heap *heap)
 {
     heap->attainable = (mend_attainable){0};
 }
 
-/* The pool counts as one that can hold so much; and, to be as before, as what was known. */
+/* Sets the effective limit, and restores it. */
 static inline void mend_attainable_assume(mend_heap *heap, uint64_t bytes)
 {
     heap->attainable.is_known = true;
@@ -322,38 +319,39 @@ static inline void mend_attainable_restore(mend_heap *heap, mend_attainable know
     heap->attainable = known;
 }
 
-/* Called when a search begins: asks if there is no answer, if it is old, or if half of what was
- * free then is taken. A driver scope is open. */
+/* Called when a search begins: asks if there is no answer, if it is old, or if half of the free
+ * memory then is taken. A driver scope is open. */
 void mend_attainable_begin_search(mend_heap *heap);
 
-/* Called if there is no room, perhaps because of the device: asks again, once in a search. True if
- * there is more memory now. A driver scope is open. */
+/* Called if memory is missing, perhaps on the device: asks again, once in a search. True if there
+ * is more memory now. A driver scope is open. */
 bool mend_attainable_has_grown(mend_heap *heap);
 
 /* Asks the driver for its free memory, and notes it in heap->shortage. A driver scope is open. */
 void mend_attainable_learn(mend_heap *heap);
 
-/* What the driver refused may be there by now: it decides itself. A driver scope is open. */
+/* Refused memory may be there by now: the driver decides. A driver scope is open. */
 void mend_attainable_forget_refusal(mend_heap *heap);
 
-/* A try that assumed `tried_bytes` has ended: without a refusal of the driver, what was known
- * before counts again; or, if the pool holds more than that now, some more than it holds, at most
- * what the driver reports. A driver scope is open. */
+/* A try that assumed `tried_bytes` has ended. Without a refusal of the driver, the earlier value
+ * counts again, or if the pool holds more by now, some more than it holds, at most the reported
+ * memory. A driver scope is open. */
 void mend_attainable_end_try(mend_heap *heap, uint64_t before_bytes, uint64_t tried_bytes);
 
-/* By that answer: what the device lacks for what it refused, with what it lacks of what the pool is
- * to leave free; all of it, if the driver refuses although it counts enough as free. 0 for 0. */
+/* By that answer: the bytes missing on the device for the refused memory, with the bytes missing of
+ * the memory to leave free. All of it, if the driver refuses although it reports enough. 0 for
+ * 0. */
 uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes);
 
 /* ---- trim.c ---------------------------------------------------------------------------------- */
 
-/* Gives back idle empty chunks until at most `keep_bytes` are reserved. makes_room: only chunks
- * from whose memory others can be created, and none if the pool owes memory to others. Errors as
+/* Releases idle empty chunks until at most `keep_bytes` are reserved. makes_room: only chunks from
+ * whose memory others can be created, and none if others wait for memory of the pool. Errors as
  * mend_trim. */
 mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
                          uint64_t *released_bytes);
 
-/* What a creation lacks. */
+/* The missing bytes of a creation. */
 typedef struct mend_lack {
     uint64_t limit_bytes;
     uint64_t device_bytes;
@@ -364,9 +362,9 @@ static inline bool mend_lacks_any(mend_lack lack)
     return lack.limit_bytes > 0 || lack.device_bytes > 0;
 }
 
-/* Gives back what the limit and the device lack for a creation of so much, if idle empty chunks are
- * enough; `is_refused`: the driver has just refused it, whatever it counts as free. *lack: what is
- * missing beyond these. Asks the driver. Errors as mend_trim. */
+/* Releases the bytes missing for a creation, below the limit and on the device, if idle empty
+ * chunks are enough. `is_refused`: the driver has just refused it, whatever it reports as free.
+ * *lack: the bytes missing beyond these. Asks the driver. Errors as mend_trim. */
 mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool is_refused,
                                 mend_lack *lack);
 
@@ -375,31 +373,31 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool is_
 mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t keep_bytes,
                              uint64_t *released_bytes);
 
-/* Gives back idle empty chunks that the plan does not use, with as many bytes as it lacks: the
- * smallest that is enough, or, for a request that makes chunks of `all_bytes`, several, the largest
- * first; then what the device lacks for all of them is noted. 0: none but one. What others get of
- * it first goes back besides. If there are not enough, or not all could be given back, they stay as
- * free memory. *goes_on: there may be another plan, because they went back or other memory became
- * idle. Fails only if the context is lost, or malloc failed. */
+/* Releases idle empty chunks that the plan does not use, for its missing bytes: the smallest that
+ * is enough, or, for a request that makes chunks of `all_bytes`, several, the largest first. Then
+ * it notes the bytes missing on the device for all of them. 0: only one chunk. Bytes for others are
+ * released besides. If there are not enough, or the driver refuses, they stay as free memory.
+ * *goes_on: there may be another plan, because chunks were released or became idle. Fails only if
+ * the context is lost, or malloc failed. */
 mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uint64_t all_bytes,
                           bool *goes_on);
 
-/* Unmaps idle empty chunks that are mapped between two addresses; then they are mapped nowhere, and
- * stay free memory. What is not idle, or refused by the driver, stays. Errors as mend_trim_for:
- * only some are unmapped. */
+/* Unmaps idle empty chunks that are mapped between two addresses. Then they are mapped nowhere, and
+ * stay free memory. Busy and refused chunks stay. Errors as mend_trim_for: only some are
+ * unmapped. */
 mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking);
 
 /*
- * Idle empty chunks become the memory of sleeping ones, which ascend by size, as far as there are
- * such of their sizes, but none that can be shared less than what the pool would create. Adds their
- * bytes to *given_bytes. During a capture only what is not mapped. Calls the driver; what that
- * does not unmap stays, and it fails only if the context is lost.
+ * Idle empty chunks become the memory of sleeping ones, which ascend by size, as far as sizes
+ * match, except chunks that can be shared less than new ones. Adds their bytes to *given_bytes.
+ * During a capture only unmapped chunks. Calls the driver. Refused mappings stay, and it fails only
+ * if the context is lost.
  */
 mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], size_t count,
                               uint64_t *given_bytes);
 
 /* Called if addresses are short: unmaps idle empty chunks, which can then be mapped anywhere, and
- * frees empty reservations. True if any addresses became free. Calls the driver; what it refuses
+ * frees empty reservations. True if any addresses became free. Calls the driver. Refused memory
  * stays. */
 bool mend_trim_addresses(mend_heap *heap, uint32_t asking);
 

@@ -1,13 +1,12 @@
 /*
- * What is open around the steps of a transaction: the driver scope, in which the context is current
- * and the capture mode is set, with what a failed call means; and the locks of the heap. `state`
- * alone is for calls that free mapped memory serves, both are to make room and to give it back
- * (layout/state.h says what each guards). While a thread holds both to change something, the front
- * cache is closed, and so empty.
+ * The frame of a transaction: the driver scope, in which the context is current and the capture
+ * mode is set, the meaning of a failed call, and the locks of the heap. `state` alone is for calls
+ * that free mapped memory serves, both are to change mappings (layout/state.h has the data under
+ * each). While a thread holds both to change something, the front cache is closed, and so empty.
  */
 #include "map/map.h"
 
-/* Calls that make memory usable may find that there is none; NOT_READY means the same. */
+/* Calls that make memory usable may find that there is none. NOT_READY means the same. */
 static bool is_lack_of_memory(mend_answer a)
 {
     return (a.call == MEND_CALL_create || a.call == MEND_CALL_map ||

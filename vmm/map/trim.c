@@ -1,9 +1,8 @@
 /*
- * Giving memory back: idle empty chunks go back to the driver, the largest first, and so do empty
- * reservations. Three steps, none of which is undone: chunks are withdrawn, so that they are mapped
- * nowhere in the layout, and their mappings retire; a flush unmaps these; then the chunks are
- * released. One that the driver does not unmap or release stays an empty chunk, which may be mapped
- * anywhere.
+ * Releasing memory: idle empty chunks, the largest first, and empty reservations. Three steps
+ * without undo: chunks are withdrawn, so that they are mapped nowhere in the layout, and their
+ * mappings retire. A flush unmaps these. Then the chunks are released. One that the driver does not
+ * unmap or release stays an empty chunk, which may be mapped anywhere.
  */
 #include "map/map.h"
 
@@ -15,7 +14,7 @@ static bool can_withdraw(mend_heap *heap, mend_chunk *chunk, bool may_unmap)
            (may_unmap && mend_layout_chunk_is_ready(heap, chunk, MEND_STREAM_UNKNOWN, 0));
 }
 
-/* Records and polls the fences of all streams, to find out what is idle. */
+/* Records and polls the fences of all streams, to find idle memory. */
 static mend_result refresh_fences(mend_heap *heap)
 {
     MEND_SLOTS_EACH(i, &heap->streams, 0) {
@@ -33,7 +32,7 @@ static mend_result find_out(mend_heap *heap, uint32_t asking, bool *is_captured)
     return mend_streams_find_capture(&heap->streams, asking, is_captured);
 }
 
-/* Takes a chunk out of the layout; its mapping retires, and the next flush unmaps it. False if
+/* Takes a chunk out of the layout. Its mapping retires, and the next flush unmaps it. False if
  * malloc fails. */
 static bool withdraw(mend_heap *heap, mend_chunk *chunk)
 {
@@ -48,7 +47,8 @@ static bool withdraw(mend_heap *heap, mend_chunk *chunk)
 /* Which chunks are withdrawn. */
 typedef struct choice {
     uint64_t keep_bytes;    /* until at most this much would stay reserved */
-    uint64_t idle_until_ns; /* 0: any. Those that a background trim has known as empty since then */
+    uint64_t idle_until_ns; /* 0: any. Chunks that a background trim has known as empty since
+                             * then */
     bool may_unmap;
     bool is_own; /* none that others may hold, from whose memory no chunk can be created */
 } choice;
@@ -91,8 +91,8 @@ static mend_result not_unmapped(mend_heap *heap, uint64_t size_bytes)
                : mend_no_host_memory("a trim");
 }
 
-/* Withdraws the chosen chunks, those before malloc fails, and releases what is no longer mapped
- * then. The others stay, as free memory. */
+/* Withdraws the chosen chunks, until malloc fails, and releases the unmapped ones. The others stay,
+ * as free memory. */
 static mend_result give(mend_heap *heap, mend_chunk *chosen, uint64_t *released_bytes)
 {
     mend_result result = MEND_OK;
@@ -127,7 +127,7 @@ static mend_result give(mend_heap *heap, mend_chunk *chosen, uint64_t *released_
 }
 
 /* Idle empty chunks that the plan does not use, with at least so many bytes: the smallest that is
- * enough, or else, with `several`, the largest; linked by claim.next. NULL: they are not enough,
+ * enough, or else, with `several`, the largest. Linked by claim.next. NULL: they are not enough,
  * and `is_known` says that `bytes` are needed. None that others may hold: another chunk could not
  * be created from its memory. */
 static mend_chunk *choose_idle(mend_heap *heap, mend_plan *plan, uint64_t bytes, bool may_unmap,
@@ -155,7 +155,7 @@ static mend_chunk *choose_idle(mend_heap *heap, mend_plan *plan, uint64_t bytes,
     return bytes == 0 || !is_known ? chosen : NULL;
 }
 
-/* What others get first of what goes back. Asks the driver, and releases `state`. */
+/* The part of a release that others get first. Asks the driver, and releases `state`. */
 static uint64_t owed_to_others(mend_heap *heap)
 {
     uint64_t owed_bytes = 0;
@@ -177,7 +177,7 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uin
     const uint64_t passes = heap->streams.passes;
     mend_result result = find_out(heap, asking, &is_captured);
     if (result == MEND_OK && plan->lacking_bytes != 0) {
-        /* What goes back for the limit alone leaves room on the device, too. */
+        /* A release for the limit alone frees memory of the device, too. */
         const uint64_t of_device = mend_min_u64(plan->lacking_bytes, plan->create_bytes);
         owed_bytes = owed_to_others(heap);
         const uint64_t bytes = mend_max_u64(plan->lacking_bytes, of_device + owed_bytes);
@@ -216,13 +216,13 @@ mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint
     return result;
 }
 
-/* Both sides ascend by size, and are walked side by side, twice: first as many chunks as fit are
- * withdrawn, so that one flush unmaps them all; then those that are unmapped give their memory. */
+/* Both sides ascend by size, and are walked side by side, twice. First matching chunks are
+ * withdrawn, so that one flush unmaps them all. Then the unmapped ones give their memory. */
 mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], size_t count,
                               uint64_t *given_bytes)
 {
     bool is_captured;
-    const int share_types = heap->chunks.properties.share_types; /* of what would be created now */
+    const int share_types = heap->chunks.properties.share_types; /* of a new chunk */
     mend_result result = find_out(heap, MEND_STREAM_UNKNOWN, &is_captured);
     const bool may_unmap = result == MEND_OK && !is_captured;
     for (int gives = 0; gives <= 1; gives++) {
@@ -279,7 +279,7 @@ static mend_result prepare(mend_heap *heap, choice *which)
     return MEND_OK;
 }
 
-/* Gives back the chosen chunks. */
+/* Releases the chosen chunks. */
 static mend_result trim(mend_heap *heap, const choice *which, uint64_t *released_bytes)
 {
     const mend_result result = give(heap, choose_chunks(heap, which), released_bytes);
@@ -311,7 +311,7 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool is_
     lack->device_bytes += lack->device_bytes > 0 ? owed_to_others(heap) : 0;
     const uint64_t bytes = mend_max_u64(lack->limit_bytes, lack->device_bytes);
     uint64_t given_bytes = mend_chunks_empty_bytes(&heap->chunks);
-    /* What refuses more than it says it lacks may lack less. */
+    /* A driver that refuses more than it reports as missing may miss less. */
     const bool is_known = !is_refused || heap->shortage.device_free_bytes < create_bytes;
     if (bytes <= given_bytes || !is_known) {
         which.keep_bytes = heap->chunks.reserved_bytes - mend_min_u64(bytes, given_bytes);

@@ -1,7 +1,7 @@
 /*
- * What a pool leaves to others that use its device, and whom it asks about them. A feature that
- * knows others fills it in before the heap begins: it stands between the heap and the driver, and
- * refuses what is for others as if the device had no more memory.
+ * Memory that a pool leaves to other users of its device, and the feature that knows them. A
+ * feature that knows others fills it in before the heap begins. It stands between the heap and the
+ * driver, and refuses memory for others as if the device were full.
  */
 #ifndef MEND_MEMORY_OTHERS_H
 #define MEND_MEMORY_OTHERS_H
@@ -10,7 +10,7 @@
 
 #include "driver/driver.h"
 
-/* How much a pool should give back for others; the number of the newest want of a process. */
+/* The bytes that a pool should release for others. The number of the newest want of a process. */
 typedef struct mend_wants {
     uint64_t bytes;
     uint64_t newest;
@@ -19,24 +19,24 @@ typedef struct mend_wants {
 /* The caller of a function holds no lock of a heap. */
 typedef struct mend_others {
     const mend_driver *driver;    /* the heap's */
-    uint64_t min_free_bytes;      /* of the device's memory; constant */
-    _Atomic(uint64_t) kept_bytes; /* of these, what was free when the device was asked last */
-    bool has_members;    /* processes share the limit: they ask for memory, and give it; constant */
+    uint64_t min_free_bytes;      /* of the device's memory. Constant */
+    _Atomic(uint64_t) kept_bytes; /* of these, the free part when the device was asked last */
+    bool has_members;    /* processes share the limit: they ask for memory, and give it. Constant */
     atomic_bool is_lost; /* no limit is shared any more */
 
-    /* What the device lacks to min_free_bytes, or what other processes wait for; the larger. Needs
-     * a current context. */
+    /* The device's missing bytes to min_free_bytes, or the wants of other processes. The larger.
+     * Needs a current context. */
     mend_wants (*ask)(struct mend_others *others);
 
-    /* Says what the pool could give back after a background trim that knew the wants up to
-     * `answered`, and whether a thread collects it. */
+    /* Writes the bytes that the pool could release after a background trim that knew the wants up
+     * to `answered`, and whether a thread collects them. */
     void (*offer)(struct mend_others *others, uint64_t idle_bytes, bool gives_back,
                   uint64_t answered);
 
     /*
-     * Waits until the shared limit has room for so much, at most MEND_OTHERS_PATIENCE_MS, and only
-     * while other processes may give any back: until each that collects has answered, then while
-     * one has idle memory. True if there is room, or more than before.
+     * Waits until the shared limit allows so much, at most MEND_OTHERS_PATIENCE_MS, and only while
+     * other processes may release any: until each with a background thread has answered, then while
+     * one has idle memory. True if it allows it, or more than before.
      */
     bool (*wait)(struct mend_others *others, uint64_t room_bytes);
 

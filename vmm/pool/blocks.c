@@ -93,7 +93,7 @@ mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
     return mend_pool_leave(pool, MEND_OK);
 }
 
-/* What the options say; *terms is only set if they are possible. */
+/* Reads the options. *terms is only set if they are possible. */
 static mend_result read_options(const mend_pool *pool, mend_stream stream,
                                 const mend_alloc_options *given, mend_terms *terms)
 {

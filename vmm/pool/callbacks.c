@@ -1,6 +1,6 @@
 /*
- * Whom a pool asks if it has no room: other pools and processes, which give back idle memory, and
- * callbacks of the program, which free what it can do without. No lock is held meanwhile.
+ * The helpers of a full pool: other pools and processes, which release idle memory, and callbacks
+ * of the program, which free memory that it can do without. No lock is held meanwhile.
  */
 #include "pool/pool.h"
 
@@ -116,7 +116,7 @@ static bool has_callbacks(mend_heap *heap)
     return !is_in_callback && !mend_list_is_empty(&POOL_OF(heap)->callbacks.entries);
 }
 
-/* Those of the process, and then, behind work, the other processes of the shared limit file. */
+/* The pools of the process, and then, behind work, the other processes of the shared limit file. */
 static bool trim_others(const mend_seek *seek)
 {
     mend_heap *heap = seek->heap;
@@ -165,7 +165,7 @@ static bool call_one(mend_pool *pool, uint64_t needed_bytes, const mend_callback
     return answer != 0;
 }
 
-/* Calls the callbacks that were added before the first one is called, until there is room. */
+/* Calls the callbacks that were added before the first one is called, until there is memory. */
 static mend_outcome call_back(mend_seek *seek)
 {
     mend_heap *heap = seek->heap;
@@ -204,7 +204,7 @@ const mend_helpers mend_pool_helpers = {has_callbacks, trim_others, call_back};
 /*
  * Peers. Other devices: pools of one process on devices that can reach each other let the other's
  * device access their memory, from the moment that the second pool is created. Other pools of the
- * device: they give back idle memory if one of them lacks memory that the device does not have
+ * device: they release idle memory if one of them misses memory that the device does not have
  * either.
  */
 

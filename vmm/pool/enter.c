@@ -1,5 +1,5 @@
 /*
- * The way in and out of each call: its arguments, the process, the capture of the stream, the
+ * The begin and the end of each call: its arguments, the process, the capture of the stream, the
  * locks, a lost context, and the one place where a failure is published.
  */
 #include "pool/pool.h"
@@ -89,13 +89,13 @@ mend_result mend_pool_refuse(mend_pool *pool)
 {
     mend_result result = mend_pool_check_context(pool);
     assert(result != MEND_OK);
-    mend_process_own_marks()->stack = 0; /* that of a block that is not allocated */
+    mend_process_own_marks()->stack = 0; /* the pointer of a block that is not allocated */
     mend_heap_unlock(&pool->heap);
     return result;
 }
 
-/* A context that was lost before is the failure of the call; one that this answer says is lost
- * counts so from the next call on, and this call says what the driver answered. */
+/* A context that was lost before is the failure of the call. If this result says that it is lost,
+ * this call returns the driver's code, and the next call fails. */
 mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_answer answer)
 {
     const mend_status status = answer.status;
@@ -164,7 +164,7 @@ mend_result mend_pool_leave_all(mend_pool *pool, mend_result result)
     return result;
 }
 
-/* Whether another pool has the pointer; then the failure names it. */
+/* Whether another pool has the pointer. Then the failure names it. */
 static bool is_of(mend_pool *other, const mend_pool *pool, const void *pointer)
 {
     mend_heap_lock(&other->heap);

@@ -17,7 +17,7 @@
 
 #define LEAST_GUARD_BYTES    16
 
-/* Bytes. Memory of the driver's own has no page; small ones round little. */
+/* Bytes. Memory of the driver's own has no page. Small ones round little. */
 #define PASSED_PAGE_BYTES (64 * MEND_KIB)
 
 static mend_result check_config(const mend_pool_config *config)
@@ -41,7 +41,7 @@ mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_confi
     return mend_pool_read_struct(given, "mend_pool_config", config, sizeof(*config));
 }
 
-/* What a config names of the environment. */
+/* The fields of a config that name the environment. */
 typedef struct config_paths {
     char shared_limit_file[MEND_CONFIGURATION_PATH];
     char record[MEND_CONFIGURATION_PATH];
@@ -105,7 +105,8 @@ static mend_result open_device(const mend_driver *driver, int device, mend_devic
     return MEND_OK;
 }
 
-/* What a pool passes through to the driver; then it has no chunks, and nothing of what these can.
+/* The requests that a pool passes through to the driver. It then has no chunks, and none of their
+ * features.
  */
 static mend_passes passes_of(const mend_pool_config *config, mend_device_info *info)
 {
@@ -171,7 +172,7 @@ static mend_result find_default_limit(const mend_pool_config *config, const mend
     return MEND_OK;
 }
 
-/* What the config asks for, as far as the device has it. */
+/* The config's features, as far as the device has them. */
 static int share_types_of(const mend_pool_config *config, const mend_device_info *info)
 {
     int types = MEND_SHARE_NONE;
@@ -239,7 +240,7 @@ static mend_result tell(mend_pool *pool, mend_moment moment, const mend_pool_con
     return result;
 }
 
-/* Makes the heap on an open device: on its driver, or behind what is for others. */
+/* Makes the heap on an open device: on its driver, or behind the ration for others. */
 static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
                              mend_device_info *info)
 {
@@ -277,7 +278,7 @@ static mend_result join_process(mend_pool *pool, const mend_pool_config *config)
     result = result == MEND_OK ? tell(pool, MEND_POOL_BEGINS, config) : result;
     result = result == MEND_OK && config->idle_ms > 0 ? mend_background_thread_start(pool) : result;
     if (result != MEND_OK) {
-        const mend_thread_error why = *mend_process_failure(); /* and not what its end fails at */
+        const mend_thread_error why = *mend_process_failure(); /* and not the failure of its end */
         mend_background_thread_stop(pool);
         mend_process_leave(&pool->member);
         (void)tell(pool, MEND_POOL_IS_LEFT, NULL);
@@ -343,11 +344,11 @@ mend_result mend_pool_create(const mend_pool_config *given, mend_pool **pool)
 }
 
 /*
- * First the pool is left alone: its threads end, and no peer pool visits it any more. What is left
- * in it is then noted for the log, and the guards are read. If a capture forbids the wait for the
+ * First the pool is left alone: its threads end, and no peer pool visits it any more. Remaining
+ * blocks are then noted for the log, and the guards are read. If a capture forbids the wait for the
  * context, the pool joins the process again, and its threads start. Otherwise the heap is gone, and
- * the rest follows whatever the driver refuses: what writes events when none can come any more, the
- * device after all that calls it.
+ * the rest ends whatever the driver refuses: the writer of events after the last event, the device
+ * after its last call.
  */
 mend_result mend_pool_destroy(mend_pool *pool)
 {

@@ -1,5 +1,5 @@
-/* The calls about memory in total: limits, memory given back, the room there is, compaction
- * and statistics. Figures need `state` alone, all others both locks. */
+/* The calls about memory in total: limits, releases, available memory, compaction and statistics.
+ * Figures need `state` alone, all others both locks. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -149,7 +149,8 @@ mend_result mend_reset_peak_stats(mend_pool *pool)
 enum { PERIOD_WITH_FILE_MS = 10, SHORTEST_MS = 10, USUAL_MS = 250, PERIODS_OF_IDLE = 4 };
 static_assert(PERIOD_WITH_FILE_MS * 4 <= MEND_OTHERS_PATIENCE_MS, "others wait long enough");
 
-/* What the pool owes to others. The driver needs a context; without one it owes nothing. */
+/* Memory that the pool should release for others. The driver needs a context. Without one it
+ * releases nothing. */
 static mend_wants ask_owed(mend_pool *pool)
 {
     const mend_driver *driver = pool->driver;

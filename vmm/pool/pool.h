@@ -1,4 +1,4 @@
-/* The pool, which the files of this room share. */
+/* The pool, shared by the files of this module. */
 #ifndef MEND_POOL_POOL_H
 #define MEND_POOL_POOL_H
 
@@ -43,7 +43,7 @@ typedef struct mend_callback_entry {
     mend_pressure_callback callback;
     void *context;
     uint64_t number; /* rises with each entry */
-    mend_list runs;  /* runs in progress; the entry stays in the list until there are none */
+    mend_list runs;  /* runs in progress. The entry stays in the list until there are none */
     bool is_removed; /* it is not called any more */
 } mend_callback_entry;
 
@@ -62,7 +62,7 @@ struct mend_pool {
     mend_heap heap; /* has the locks of the pool */
     const mend_driver *driver;
     int device;
-    uint64_t generation;        /* of the process that created it; 0: it was destroyed */
+    uint64_t generation;        /* of the process that created it. 0: it was destroyed */
     mend_process_member member; /* in the process's list of pools */
     mend_callbacks callbacks;
     mend_others *others;               /* as of the heap's config */
@@ -73,17 +73,17 @@ struct mend_pool {
     bool meets_peers;           /* devices with a pool in this process may access its memory */
 };
 
-/* Copies the caller's config to one of full size, as many fields as the caller's version has; NULL:
+/* Copies the caller's config to one of full size, as many fields as the caller's version has. NULL:
  * the defaults. MEND_ERROR_INVALID_ARGUMENT. */
 mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_config *config);
 
-/* Whether the pointer lies in memory of the pool, live or free; true for every pointer if another
+/* Whether the pointer lies in memory of the pool, live or free. True for every pointer if another
  * process created the pool. Takes the `state` lock. */
 bool mend_pool_holds(mend_pool *pool, const void *pointer);
 
 /*
  * Frees the live block that begins at the pointer, in the order of its own stream, if it has no
- * tag. Fills *info (of full size) with the block, also if it has one; info->base is NULL if no
+ * tag. Fills *info (of full size) with the block, also if it has one. info->base is NULL if no
  * block of this pool begins there. Results as mend_free.
  */
 mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_info *info);
@@ -96,7 +96,7 @@ void mend_pool_statistics(mend_pool *pool, mend_stats *stats);
 void mend_callbacks_init(mend_callbacks *callbacks);
 void mend_callbacks_destroy(mend_callbacks *callbacks);
 
-/* The functions by which the ladder reaches the pool's callbacks and its peer pools. */
+/* The functions by which the fallback chain reaches the pool's callbacks and its peer pools. */
 extern const mend_helpers mend_pool_helpers;
 
 /* ---- limits.c -------------------------------------------------------------------------------- */
@@ -104,7 +104,7 @@ extern const mend_helpers mend_pool_helpers;
 /* mend_trim with MEND_TRIM_BY_POLICY. */
 mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
 
-/* Starts the thread. MEND_ERROR_SYSTEM: the system refused it; nothing is left. */
+/* Starts the thread. MEND_ERROR_SYSTEM: the system refused it. Nothing is left. */
 mend_result mend_background_thread_start(mend_pool *pool);
 
 /* Ends the thread, and waits until it has ended. Does nothing if there is none. The caller holds no
@@ -113,7 +113,7 @@ void mend_background_thread_stop(mend_pool *pool);
 
 /* ---- enter.c --------------------------------------------------------------------------------- */
 
-/* Fails with MEND_ERROR_INVALID_ARGUMENT; `what` is the message. */
+/* Fails with MEND_ERROR_INVALID_ARGUMENT and this message. */
 mend_result mend_pool_invalid(const char *what);
 
 /* Ends a call so where something is wrong with its arguments. */
@@ -124,7 +124,7 @@ mend_result mend_pool_invalid(const char *what);
         }                                                                                          \
     } while (0)
 
-/* Whether a struct that the caller gave, of that type, is one of some version; NULL is. Reads it
+/* Whether a struct that the caller gave, of that type, is one of some version. NULL is. Reads it
  * over `own`, which has the defaults, as many fields as the caller's version has. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT: its size is wrong, or it is to be read and of a newer version. */
 mend_result mend_pool_check_struct(const void *given, const char *type);
@@ -167,13 +167,13 @@ static inline bool mend_pool_may_be_captured(const mend_pool *pool, mend_stream 
 }
 
 /*
- * The order in which a call uses memory: that of the stream, and of the capture that records the
- * stream's work. Checks the process, and asks the driver without a lock, so that no other thread
- * waits for the answer. After the driver has shut down there is no capture. MEND_ERROR_FORKED,
+ * The order in which a call uses memory: of the stream, and of the capture that records its work.
+ * Checks the process, and asks the driver without a lock, so that no other thread waits for the
+ * answer. After the driver has shut down there is no capture. MEND_ERROR_FORKED,
  * MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST.
  *
- * Out of line, the rare parts of it: the thread's own stream, which is that of the pool's context,
- * and an answer that the driver could not give.
+ * Out of line, the rare parts: the thread's own stream, of the pool's context, and a failed query
+ * of the driver.
  */
 mend_result mend_pool_ask_own_capture(mend_pool *pool, uint64_t *capture);
 mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_answer answer);
@@ -185,7 +185,7 @@ static inline mend_result mend_pool_find_order(mend_pool *pool, mend_stream stre
     if (result != MEND_OK || !mend_pool_may_be_captured(pool, stream)) {
         return result;
     }
-    if (MEND_IS_SPECIAL_STREAM(stream)) { /* the thread's own; so it is tested once */
+    if (MEND_IS_SPECIAL_STREAM(stream)) { /* the thread's own, so it is tested once */
         return mend_pool_ask_own_capture(pool, &order->capture);
     }
     const mend_driver *driver = pool->driver;
@@ -228,7 +228,7 @@ static inline mend_result mend_pool_look(mend_pool *pool)
     return MEND_OK;
 }
 
-/* The same of a pool whose context is not lost; mend_pool_enter_all takes both locks, to make room.
+/* The same of a pool whose context is not lost. mend_pool_enter_all takes both locks.
  * MEND_ERROR_DEVICE_LOST, too. */
 static inline mend_result mend_pool_enter(mend_pool *pool)
 {
@@ -275,23 +275,23 @@ mend_result mend_peer_devices_check(const mend_pool_config *config, const mend_d
  * MEND_ERROR_DEVICE_LOST: memory of one pool could not be made accessible to the other's device. */
 mend_result mend_peer_devices_meet(mend_pool *pool);
 
-/* The other pools of the device give back about so much idle memory; with `waits` also what waits
- * for their work. True if any did. The caller holds no lock, because another pool may be asking
- * this one at the same time. */
+/* The other pools of the device release about so much idle memory, and with `waits` also memory
+ * that waits for their work. True if any did. The caller holds no lock, because another pool may be
+ * asking this one at the same time. */
 bool mend_peer_pools_trim(mend_pool *pool, uint64_t bytes, bool waits);
 
 /* ---- statistics.c ---------------------------------------------------------------------------- */
 
 enum { MEND_REMAINS_BYTES = 896 };
 
-/* Writes how many ranges there are and their committed bytes; how many blocks are live, their
- * bytes, the three largest, the three owners with most of them, and what looks like a leak. False,
- * and "": there is none of both. The caller holds `state`. O(n). */
+/* Writes the number of ranges and their committed bytes. Then the number of live blocks, their
+ * bytes, the three largest, the three largest owners, and a suspected leak. False, and "": there is
+ * none of both. The caller holds `state`. O(n). */
 bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES]);
 
 /* ---- statistics.c ---------------------------------------------------------------------------- */
 
-/* Fills every field except struct_size. No driver call; the caller holds `state`. O(1), but while a
+/* Fills every field except struct_size. No driver call. The caller holds `state`. O(1), but while a
  * driver refuses to map blocks again, and while there are graph pools. */
 void mend_observe_statistics(mend_heap *heap, mend_stats *stats);
 

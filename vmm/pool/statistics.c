@@ -1,6 +1,6 @@
 /* Fills mend_stats from the heap: counters and sums that it keeps, each checked by the validation.
- * It needs `state` alone, so a transaction may be in progress: what that has claimed counts as
- * free, what it has created as reserved. */
+ * It needs `state` alone, so a transaction may be in progress: its claimed memory counts as free,
+ * its created memory as reserved. */
 #include "pool/pool.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "layout/layout.h"
 #include "map/map.h"
 
-/* Number of live blocks that lack their mapping after a transaction that failed. */
+/* Number of live blocks without a mapping after a failed transaction. */
 static uint64_t unmapped_blocks(const mend_heap *heap)
 {
     uint64_t count = 0;
@@ -57,7 +57,7 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     assert(mend_heap_taken_bytes(heap) >= chunks->unmapped_frozen_bytes);
 }
 
-/* The counters of the heap; a request that the front cache served was placed in a run, too. */
+/* The counters of the heap. A request that the cache served was placed in a run, too. */
 static void fill_counters(const mend_heap *heap, mend_stats *stats)
 {
 #define X(counter) stats->counter = heap->counters.counter;
@@ -145,7 +145,7 @@ void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
 
 enum { SHOWN = 3 };
 
-/* Inserts the span if it is one of the largest; the smallest of the list drops out. */
+/* Inserts the span if it is one of the largest. The smallest of the list drops out. */
 static void keep(const mend_span *largest[SHOWN], const mend_span *span)
 {
     for (int i = 0; i < SHOWN; i++) {

@@ -1,4 +1,4 @@
-/* A limit that processes share, and what a pool leaves to others. */
+/* A limit that processes share, and memory that a pool leaves to others. */
 #ifndef MEND_QUOTA_QUOTA_H
 #define MEND_QUOTA_QUOTA_H
 
@@ -18,29 +18,29 @@
 
 /*
  * The file has a slot for each pool: the bytes that it has claimed, those it waits for, and whether
- * it gives memory back when others wait. A want has a number, and a slot that gives back says up to
- * which one its last background trim knew them: what it had idle then is no answer to a later want.
+ * it gives memory back when others wait. A want has a number, and a slot names the last want that
+ * its background trim knew: its idle memory then is no answer to a later want.
  *
  * No lock is held while the file is read and changed, so a process that is stopped (SIGSTOP, a
- * freezer, a debugger) keeps nobody waiting, wherever it is. Invariants:
- * - the claims of all living slots, without what they still ask for, are never above the limit;
- * - a slot is written by its owner alone, or by who has found its owner dead;
+ * freezer, a debugger) blocks no other process. Invariants:
+ * - the claims of all living slots, without pending requests, are never above the limit.
+ * - a slot is written by its owner alone, or by a process that found its owner dead.
  * - the owner of a slot holds a lock of the system on one byte of the file, which ends with the
- * last process that has the file open. So a pool that died gives back its claim, and a child of
- * fork keeps the claim of its parent alive, as it does the parent's memory on the device.
+ * last process that has the file open. So a pool that died releases its claim, and a child of fork
+ * keeps the claim of its parent alive, as it does the parent's memory on the device.
  *
- * The first holds because a claim is written before it is judged: first the slot says what it asks
- * for, then it reads all slots, and the claim stands if all that they claim and ask for is within
- * the limit. Of two that ask at once, the one that has written last sees the other. One that
- * is stopped in between is counted by all others for what it asks for; when it goes on, it reads
- * what they have claimed meanwhile. Two that see each other may both be refused where there is room
- * for one: so the slot of the lower number goes on looking for a while, and others withdraw first.
+ * The first holds because a claim is written before it is checked. First the slot writes its
+ * request, then it reads all slots, and the claim stands if all claims and requests are within the
+ * limit. Of two requests at once, the last writer sees the other. All others count the request of a
+ * slot that is stopped in between. When it continues, it reads their new claims. Two that see each
+ * other may both be refused where one would fit. So the slot of the lower number goes on looking
+ * for a while, and others withdraw first.
  *
  * The functions of one slot are for one thread at a time. If the file is damaged from outside, all
  * that the slot asks for is granted from then on, and its `is_broken` is set.
  */
 
-/* What a slot says in the file. */
+/* A slot in the file. */
 typedef struct mend_limit_claim {
     uint64_t limit_bytes; /* all living slots name the same */
     uint64_t claimed_bytes;
@@ -68,41 +68,41 @@ typedef struct mend_limit_slot {
 mend_result mend_shared_limit_file_open(const char *path, uint64_t limit_bytes,
                                         mend_limit_slot *slot);
 
-/* Gives back all claims and the slot. The file stays. */
+/* Releases all claims and the slot. The file stays. */
 void mend_shared_limit_file_close(mend_limit_slot *slot);
 
 /* Claims bytes, and gives them back. False: the limit does not allow it now. */
 bool mend_shared_limit_file_claim(mend_limit_slot *slot, uint64_t bytes);
 void mend_shared_limit_file_give(mend_limit_slot *slot, uint64_t bytes);
 
-/* Says how much the slot waits for; 0: for nothing. Others hear of the limit at most. Returns the
- * number of the want, which is new if it is for more than before; 0: all slots know it. */
+/* Writes the bytes that the slot waits for. 0: none. Others hear of the limit at most. Returns the
+ * number of the want, which is new if it is for more than before. 0: all slots know it. */
 uint64_t mend_shared_limit_file_want(mend_limit_slot *slot, uint64_t bytes);
 
-/* What the limit leaves to claim, and what others may still give back: what they had idle when they
- * answered the want, all that they have before. Of one moment: who gives memory back does so before
- * it answers. */
+/* The bytes that are free to claim, and bytes that others may still release: their idle memory once
+ * they have answered the want, all their memory before. Of one moment: a slot releases memory
+ * before it answers. */
 typedef struct mend_limit_view {
     uint64_t room_bytes;
     uint64_t offered_bytes;
 } mend_limit_view;
 mend_limit_view mend_shared_limit_file_look(mend_limit_slot *slot, uint64_t want);
 
-/* What other slots wait for, beyond what the limit leaves; *newest: the number of the newest want
- * among them. */
+/* The bytes that other slots wait for, beyond the rest of the limit. *newest: the number of the
+ * newest want among them. */
 uint64_t mend_shared_limit_file_wanted_by_others(mend_limit_slot *slot, uint64_t *newest);
 
-/* Says how much the slot could give back at the end of a background trim that knew the wants up to
- * `answered`, and whether it does so when others wait. */
+/* Writes the bytes that the slot could release at the end of a background trim that knew the wants
+ * up to `answered`, and whether it does so when others wait. */
 void mend_shared_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bool gives_back,
                                   uint64_t answered);
 
 /* ---- ration.c -------------------------------------------------------------------------------- */
 
 typedef struct mend_ration {
-    mend_passing pass; /* first; this structure must not move */
+    mend_passing pass; /* first. This structure must not move */
     mend_others others;
-    mend_mutex mutex;             /* guards the rest; never held while the inner table runs */
+    mend_mutex mutex;             /* guards the rest. Never held while the inner table runs */
     mend_limit_slot slot;         /* if others.has_members */
     uint64_t wanted_bytes;        /* by all threads that wait */
     mend_pointer_map sizes;       /* from a chunk's handle to its bytes */
@@ -111,7 +111,7 @@ typedef struct mend_ration {
 } mend_ration;
 
 /* `path` NULL: no limit is shared. `limit_bytes`: the limit that is. Results as
- * mend_shared_limit_file_open; it is closed in any case. */
+ * mend_shared_limit_file_open. It is closed in any case. */
 mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner, uint64_t min_free_bytes,
                              const char *path, uint64_t limit_bytes);
 

@@ -1,9 +1,8 @@
 /*
- * What a pool may take of a device that others use too: a decorator of the driver's table. It
+ * The ration of a pool on a device that others use too: a decorator of the driver's table. It
  * leaves a part of the device's memory free, and keeps to a limit that pools of other processes
- * share. A creation beyond either is refused as if the device had no more
- * memory, and memory_info answers accordingly: so everything that a pool does when its device is
- * full works here too.
+ * share. A creation beyond either is refused as if the device had no more memory, and memory_info
+ * answers accordingly. So all steps of a pool on a full device work here too.
  */
 #include "quota/quota.h"
 
@@ -43,7 +42,7 @@ static bool leaves_enough(const mend_ration *ration, uint64_t size_bytes)
            (free_bytes >= size_bytes && free_bytes - size_bytes >= ration->others.min_free_bytes);
 }
 
-/* Claims room for what the map will have; true without a shared limit file. */
+/* Claims the size of a future creation. True without a shared limit file. */
 static bool claim(mend_ration *ration, mend_pointer_map *sizes, uint64_t size_bytes)
 {
     if (!ration->others.has_members) {
@@ -59,7 +58,7 @@ static bool claim(mend_ration *ration, mend_pointer_map *sizes, uint64_t size_by
     return is_claimed;
 }
 
-/* What was claimed was made, and has this key; 0: it was refused. */
+/* The claimed memory was created, and has this key. 0: it was refused. */
 static void settle(mend_ration *ration, mend_pointer_map *sizes, uint64_t key, uint64_t size_bytes)
 {
     if (!ration->others.has_members) {
@@ -75,7 +74,7 @@ static void settle(mend_ration *ration, mend_pointer_map *sizes, uint64_t key, u
     unlock(ration);
 }
 
-/* The driver has taken back what has this key; nothing if it is not of the map, but imported. */
+/* The driver has released the memory with this key. No effect if it was imported. */
 static void give(mend_ration *ration, mend_pointer_map *sizes, uint64_t key)
 {
     if (!ration->others.has_members) {
@@ -119,7 +118,7 @@ static mend_status rationed_release(const mend_driver *driver, mend_chunk_handle
     return status;
 }
 
-/* Memory of the driver's own: in its pool in the order of the stream; or not, without one. */
+/* Memory of the driver's own: in its pool in the order of the stream, or not, without one. */
 static mend_status rationed_alloc(mend_ration *ration, uint64_t size_bytes, bool is_in_order,
                                   mend_stream stream, uint64_t *address)
 {

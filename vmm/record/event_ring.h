@@ -1,8 +1,8 @@
 /*
- * Events on their way from a heap to a reader that takes no lock and makes nobody wait: those that
- * find the ring full are lost, and counted.
+ * Events on their way from a heap to a reader without a lock or a wait: if the ring is full they
+ * are lost, and counted.
  *
- * Who holds the heap's `state` lock writes; one thread reads.
+ * The thread that holds the heap's `state` lock writes, and one thread reads.
  */
 #ifndef MEND_RECORD_EVENT_RING_H
 #define MEND_RECORD_EVENT_RING_H
@@ -16,10 +16,10 @@
 #include "base/thread.h"
 #include "mend/mend_inspect.h"
 
-/* How many there is room for: powers of two. */
+/* The capacities: powers of two. */
 enum { MEND_EVENT_RING_ROOM = 65536, MEND_EVENT_RING_FAILURES = 16 };
 
-/* Why a request failed: beside its event, so that others need no room for it. */
+/* Why a request failed: beside its event, so that other events stay small. */
 enum { MEND_OOM_REPORT_NUMBERS = 18 };
 typedef struct mend_event_failure {
     uint64_t sequence;                         /* of its event */

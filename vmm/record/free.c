@@ -34,8 +34,8 @@ static void add(mend_live_free *sums, uint64_t *idle, mend_free_reason reason, u
     *sum_of[reason] += bytes;
 }
 
-/* Returns the lowest span of the chunk; `above` is that of the chunk above it. Adds to *count how
- * many there are. */
+/* Returns the lowest span of the chunk. `above` is the lowest span of the chunk above it. Adds to
+ * *count how many there are. */
 static const mend_span *add_chunk(const mend_heap *heap, const mend_chunk *chunk,
                                   const mend_span *above, mend_live_free *sums, size_t *count)
 {

@@ -1,6 +1,6 @@
 /*
- * The place of an event in the ring is its number modulo the capacity; so another capacity moves
- * what stays.
+ * The place of an event in the ring is its number modulo the capacity, so another capacity moves
+ * the remaining events.
  */
 #include "record/history.h"
 

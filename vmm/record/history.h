@@ -1,7 +1,7 @@
 /*
- * The history: a ring of the last events of a pool, which overwrites the oldest. Events have
- * numbers that never come twice, so each reader remembers where it was, and sees what it missed.
- * A recording gets the same events through a ring of its own.
+ * The history: a ring of the last events of a pool, which overwrites the oldest. Events have unique
+ * numbers, so each reader remembers its place, and sees missed events. A recording gets the same
+ * events through a ring of its own.
  *
  * Guarded by the heap's `state` lock.
  */
@@ -15,7 +15,7 @@ typedef struct mend_history {
     mend_listener listener;
     mend_events *heard;
     mend_history_event *events;
-    uint64_t capacity;          /* events; 0: no ring */
+    uint64_t capacity;          /* events. 0: no ring */
     uint64_t held;              /* events in the ring */
     uint64_t next;              /* number of the next event, from 1 */
     mend_event_ring *recording; /* NULL: none */
@@ -24,7 +24,7 @@ typedef struct mend_history {
 /* Off. */
 void mend_history_init(mend_history *history, mend_events *heard);
 
-/* Memory for so many events, which the caller frees; NULL if there is not so much. */
+/* Memory for so many events, which the caller frees. NULL if there is not so much. */
 mend_history_event *mend_history_make(uint64_t capacity);
 
 /* Goes on in `events`, made for `capacity`, with the newest events that fit there. NULL and 0: off.

@@ -1,4 +1,4 @@
-/* The tables that a profiler gets from Mend, in the binary layout of NVTX 3; and its functions. */
+/* The tables that a profiler gets from Mend, in the binary layout of NVTX 3, and its functions. */
 #include "record/nvtx.h"
 
 #include <dlfcn.h>
@@ -49,7 +49,7 @@ static int give_places(int module, mend_nvtx_function ***places, unsigned *count
 
 static void hear_version(uint32_t version)
 {
-    (void)version; /* of the profiler; newer ones know this one */
+    (void)version; /* of the profiler. Newer ones know this one */
 }
 
 static const void *export_table(uint32_t number)

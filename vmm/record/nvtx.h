@@ -1,6 +1,6 @@
 /*
  * Ranges of NVTX's domain "mend", for a profiler that the environment names
- * (NVTX_INJECTION64_PATH): what costs, as spans of the thread's time. Without one a range is a
+ * (NVTX_INJECTION64_PATH): slow steps, as spans of the thread's time. Without one a range is a
  * comparison (base/process.h).
  *
  * This is the program's half of the protocol of NVTX 3: the profiler's library gets a table of
@@ -13,8 +13,8 @@
 
 #include "base/process.h"
 
-/* Loads the profiler that NVTX_INJECTION64_PATH names, once in a process, before its first pool;
- * not in a program with more rights than its user. True: there is one; it keeps pointers into this
+/* Loads the profiler that NVTX_INJECTION64_PATH names, once in a process, before its first pool.
+ * Not in a program with more rights than its user. True: there is one. It keeps pointers into this
  * library, which must stay. The caller holds no lock. */
 bool mend_nvtx_load(void);
 

@@ -1,10 +1,10 @@
 /*
- * The sums lie in a table found by hashing. It has room for so many owners; blocks of further ones
- * count by powers of two of their size, as in `libmend report`.
+ * The sums lie in a table found by hashing. It counts so many owners. Blocks of further ones count
+ * by powers of two of their size, as in `libmend report`.
  *
- * A leak shows by the births of what lives: the work is divided into stretches of equally many
- * allocations, and an owner that has kept blocks of most of them has grown without a fall. What it
- * keeps of all stretches up to one is its line there (record/growth.h).
+ * The ages of live blocks show a leak: the work is divided into stretches of equally many
+ * allocations, and an owner with live blocks of most of them has grown steadily. Its live blocks of
+ * all stretches up to one are its line there (record/growth.h).
  */
 #include "record/owners.h"
 
@@ -24,7 +24,7 @@ static_assert(SLOTS / 2 > MEND_OWNERS_MOST, "a free slot is near");
 typedef struct key {
     uint16_t scope, stack;
     bool has_stream;
-    bool is_class; /* of blocks up to `block_bytes`, of owners for which there was no room */
+    bool is_class; /* of blocks up to `block_bytes`, of uncounted owners */
     uint64_t tag;
     mend_stream stream;
     uint64_t block_bytes;
@@ -39,11 +39,11 @@ typedef struct sum {
 } sum;
 
 struct mend_owners_sum {
-    uint64_t below; /* the address of the span that was summed last; UINT64_MAX: none was */
+    uint64_t below; /* the address of the span that was summed last. UINT64_MAX: none was */
     float now;
     unsigned by; /* MEND_BY_... */
     size_t count;
-    uint16_t slots[SLOTS];      /* indices of sums, from 1; 0: free */
+    uint16_t slots[SLOTS];      /* indices of sums, from 1. 0: free */
     sum sums[MEND_OWNERS_MOST]; /* most often a few are used */
 };
 typedef mend_owners_sum table;
@@ -151,7 +151,7 @@ bool mend_owners_add(mend_owners_sum *of, const mend_heap *heap, size_t spans)
 
 /* ---- suspects -------------------------------------------------------------------------------- */
 
-/* Whether there is enough to judge: at first a program builds up what it keeps, so half of its
+/* Whether there is enough data: at first a program builds up its permanent memory, so half of its
  * blocks must have been freed. */
 static bool is_judged(const mend_heap *heap)
 {
@@ -160,8 +160,8 @@ static bool is_judged(const mend_heap *heap)
     return births + frees >= MEND_GROWTH_LEAST_EVENTS && frees >= births / 2;
 }
 
-/* One pass through a model frees less than three quarters of its blocks, little beside what it
- * keeps, and keeps fewer blocks of an owner than there are layers. */
+/* One pass through a model frees less than three quarters of its blocks, few bytes beside its
+ * permanent memory, and leaves fewer blocks of an owner than there are layers. */
 static bool works_again(const mend_heap *heap, const sum *s)
 {
     const uint64_t births = heap->counters.births;
@@ -171,7 +171,7 @@ static bool works_again(const mend_heap *heap, const sum *s)
            freed_bytes / MANY_TIMES >= s->growth_bytes;
 }
 
-/* Blocks of the last stretch are what is in use now. */
+/* Blocks of the last stretch are in current use. */
 static uint64_t growth_of(const sum *s, uint64_t peak_bytes)
 {
     uint64_t line[MEND_GROWTH_STRETCHES];
@@ -195,7 +195,7 @@ __attribute__((format(printf, 4, 5))) static size_t put(char *text, size_t text_
     return mend_min_u64(used + (size_t)length, text_bytes - 1);
 }
 
-/* What the program calls it, or its number: "kv cache", "tag 7", "stream 7f3a10". */
+/* The program's name for it, or its number: "kv cache", "tag 7", "stream 7f3a10". */
 static void put_named(char *text, size_t text_bytes, mend_name_kind kind, uint64_t number,
                       const char *otherwise)
 {
@@ -203,7 +203,7 @@ static void put_named(char *text, size_t text_bytes, mend_name_kind kind, uint64
     mend_words_join(text, text_bytes, name != NULL ? name : otherwise);
 }
 
-/* Of a long name the stack has the room that it needs, and others what is left. */
+/* Of a long name the stack has its full length, and others the rest. */
 static void name(const key *of, char text[MEND_OWNER_NAME_BYTES])
 {
     char number[32];

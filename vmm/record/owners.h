@@ -1,8 +1,7 @@
 /*
- * Who holds the memory of a heap: its live blocks and pages summed by scope and tag, or by size
- * where the program gives neither; how old the oldest is, and what looks like a leak. Found by a
- * walk over all of them when somebody asks: nothing is counted before, but each block has the
- * number of its birth.
+ * The owners of a heap's memory: its live blocks and pages summed by scope and tag, or else by
+ * size, the age of the oldest, and suspected leaks. Found by a walk over all of them on request:
+ * only the number of each block's birth is recorded before.
  *
  * Guarded by the heap's `state` lock.
  */
@@ -15,7 +14,7 @@
  * size that the rest counts for. */
 enum { MEND_OWNERS_OWN = 1024, MEND_OWNERS_MOST = MEND_OWNERS_OWN + 64 };
 
-/* What owners are told apart by if nobody asks for anything else. */
+/* The default keys of owners. */
 enum {
     MEND_BY_DEFAULT = MEND_BY_SCOPE | MEND_BY_TAG | MEND_BY_STACK,
     MEND_BY_ANY = MEND_BY_DEFAULT | MEND_BY_STREAM
@@ -23,10 +22,10 @@ enum {
 
 /*
  * A sum of all live blocks, which may be made in steps: the caller holds `state` in each, and not
- * in between, so that a large heap keeps no other thread waiting for long. Of blocks that come, go
- * or move meanwhile some count twice or not.
+ * in between, so that other threads wait only briefly. Of blocks that come, go or move meanwhile
+ * some count twice or not.
  *
- * Begins one, told apart `by` (MEND_BY_...; not 0), without a lock. NULL: no host memory.
+ * Begins one, told apart `by` (MEND_BY_..., not 0), without a lock. NULL: no host memory.
  */
 typedef struct mend_owners_sum mend_owners_sum;
 mend_owners_sum *mend_owners_begin(unsigned by);
@@ -34,7 +33,7 @@ mend_owners_sum *mend_owners_begin(unsigned by);
 /* Adds some `spans` more. False: all are summed. */
 bool mend_owners_add(mend_owners_sum *of, const mend_heap *heap, size_t spans);
 
-/* Writes what mend_owners_find writes, and ends the sum. */
+/* Writes the same as mend_owners_find, and ends the sum. */
 void mend_owners_end(mend_owners_sum *of, const mend_heap *heap, mend_owner *largest,
                      size_t capacity, mend_owner *suspect, size_t *total);
 
@@ -42,16 +41,16 @@ void mend_owners_end(mend_owners_sum *of, const mend_heap *heap, mend_owner *lar
 enum { MEND_SPANS_OF_A_STEP = 2048 };
 
 /*
- * Writes the owners with most bytes, told apart `by` (MEND_BY_...; not 0), up to `capacity`, in
- * falling order of bytes; and to `suspect` the one that grew most, or one of 0 bytes. `total`: how
- * many there are. False: the host has no memory for the sums, and nothing is written. O(blocks);
- * the caller holds `state`.
+ * Writes the owners with most bytes, told apart `by` (MEND_BY_..., not 0), up to `capacity`, in
+ * falling order of bytes, and to `suspect` the one that grew most, or one of 0 bytes. `total`: how
+ * many there are. False: the host has no memory for the sums, and nothing is written. O(blocks).
+ * The caller holds `state`.
  */
 bool mend_owners_find(const mend_heap *heap, unsigned by, mend_owner *largest, size_t capacity,
                       mend_owner *suspect, size_t *total);
 
 /* The hook of the table: the three largest, and the suspect, with these sentences: " Possible leak:
- * step/cache +1.20 GiB; largest owners: step/forward (3.20 GiB in 12 blocks, up to 340 allocations
+ * step/cache +1.20 GiB. Largest owners: step/forward (3.20 GiB in 12 blocks, up to 340 allocations
  * old), ...". */
 void mend_owners_tell(const mend_heap *heap, mend_owner owners[MEND_OWNERS_TOLD], char *text,
                       size_t text_bytes);

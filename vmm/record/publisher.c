@@ -1,7 +1,7 @@
 /*
- * The thread that shows a pool to others: see mend_pool_config.observe. It sums the
- * pool up once a second, and less often where that takes long: it works for at most a hundredth of
- * the time, and has the locks for some 50 us at once. Snapshots it writes when a signal has come.
+ * The thread that shows a pool to others: see mend_pool_config.observe. It sums the pool up once a
+ * second, or less often if that is slow: it works for at most a hundredth of the time, and has the
+ * locks for some 50 us at once. Snapshots it writes when a signal has come.
  */
 #include "pool/pool.h"
 
@@ -26,7 +26,7 @@ struct mend_publisher {
     mend_observers *observers;
     mend_pool *pool;
     pthread_t thread;
-    int file;         /* of the page; -1: none */
+    int file;         /* of the page. -1: none */
     int bell;         /* written: a page or a snapshot is wanted at once, or the thread is to end */
     bool hears;       /* SIGUSR2 rings the bell */
     unsigned number;  /* of the last snapshot */
@@ -43,8 +43,8 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* All of one moment; of several, if there are more blocks than a step sums up. False: the host has
- * no memory for it; the page stays as it was. */
+/* All of one moment. Of several, if there are more blocks than a step sums up. False: the host has
+ * no memory for it. The page stays as it was. */
 static bool sum_up(struct mend_publisher *p)
 {
     mend_live_page *next = &p->page;
@@ -94,7 +94,7 @@ static void write_page(struct mend_publisher *p)
     }
 }
 
-/* Returns how long the thread may sleep; -1: until the bell is written. */
+/* Returns how long the thread may sleep. -1: until the bell is written. */
 static int tell_page(struct mend_publisher *p)
 {
     if (p->file < 0) {
@@ -128,7 +128,7 @@ static void *publish(void *context)
     return NULL;
 }
 
-/* A file in memory that nobody can cut while it is read. */
+/* A file in memory that cannot be cut while it is read. */
 static mend_result open_page(struct mend_publisher *p)
 {
     p->file = mend_file_keep(memfd_create(MEND_LIVE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));

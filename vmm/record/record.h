@@ -17,7 +17,7 @@
 typedef struct mend_scopes {
     mend_listener listener;
     const mend_heap *heap;
-    mend_scope_info *of; /* by number; 0 is unused */
+    mend_scope_info *of; /* by number. 0 is unused */
     uint32_t capacity;
 } mend_scopes;
 
@@ -52,28 +52,29 @@ size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_
 
 /* ---- free.c ---------------------------------------------------------------------------------- */
 
-/* What keeps a free byte from the asking stream. If there are several reasons, the last in this
- * list counts. An empty chunk has one reason for all its bytes, because it moves as a whole. */
+/* The reason why the asking stream cannot use a free byte. If there are several reasons, the last
+ * in this list counts. An empty chunk has one reason for all its bytes, because it moves as a
+ * whole. */
 typedef enum mend_free_reason {
     MEND_FREE_IDLE,        /* nothing, and it may be unmapped */
-    MEND_FREE_OWN,         /* nothing for this stream; but work of this stream may still use it */
+    MEND_FREE_OWN,         /* none for this stream, but work of this stream may still use it */
     MEND_FREE_STREAMS,     /* work of other streams may still use it */
     MEND_FREE_STREAMLESS,  /* freed without a stream: only a wait for the context helps */
     MEND_FREE_GRAPH_POOLS, /* captured graphs may still use it */
     MEND_FREE_REASONS
 } mend_free_reason;
 
-/* That of a free span; MEND_STREAM_UNKNOWN asks for a stream that owns nothing. */
+/* The reason of a free span. MEND_STREAM_UNKNOWN means a stream that owns nothing. */
 mend_free_reason mend_observe_reason(const mend_heap *heap, const mend_span *span, uint32_t asking);
 
-/* All bytes that are reserved and not live, as a stream that owns nothing sees them: in steps of
- * some `spans`, between which the caller need not hold the two locks of the heap. *below is
- * UINT64_MAX at first. False: all are summed. Allocates nothing and does not call the driver. */
+/* All reserved bytes that are not live, for a stream that owns nothing: in steps of some `spans`,
+ * between which the caller may release the two locks of the heap. *below is UINT64_MAX at first.
+ * False: all are summed. Allocates nothing and does not call the driver. */
 bool mend_observe_free(const mend_heap *heap, size_t spans, uint64_t *below, mend_live_free *sums);
 
 /* ---- recorder.c ------------------------------------------------------------------------------ */
 
-/* Starts to record, see mend_pool_config.record; the path is copied. MEND_ERROR_SYSTEM: no file, or
+/* Starts to record, see mend_pool_config.record. The path is copied. MEND_ERROR_SYSTEM: no file, or
  * no thread; MEND_ERROR_OUT_OF_HOST_MEMORY. Nothing is left then. */
 mend_result mend_recorder_start(mend_observers *observers, const char *path, uint64_t keep_bytes);
 void mend_recorder_stop(mend_observers *observers);
@@ -89,7 +90,7 @@ mend_result mend_publisher_open(mend_observers *observers);
 
 /* These do nothing for a pool without a publisher. */
 
-/* Ends the thread, and waits until it has ended; the caller holds no lock. Starts it again:
+/* Ends the thread, and waits until it has ended. The caller holds no lock. Starts it again:
  * MEND_ERROR_SYSTEM. Ends all that there is of one that is stopped. */
 void mend_publisher_stop(mend_observers *observers);
 mend_result mend_publisher_start(mend_observers *observers);
@@ -100,8 +101,8 @@ void mend_publisher_ring(const mend_observers *observers);
 
 /* ---- snapshot.c ------------------------------------------------------------------------------ */
 
-/* Writes what the pool holds to PATH.1, or with the first number above *number that no file has;
- * *number is then that. A failure is a warning of the log. The caller holds no lock. */
+/* Writes the memory of the pool to PATH.1, or with the first number above *number that no file has.
+ * *number is then that number. A failure is a warning of the log. The caller holds no lock. */
 void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * The thread that writes what happens in a pool to a file: see mend_pool_config.record. Allocations
+ * The thread that writes the events of a pool to a file: see mend_pool_config.record. Allocations
  * leave their events in a ring and never wait for it.
  *
  * The file is written in laps, in its first half and behind that in turns. Each begins with all
- * that a reader needs to know if everything before is gone: what is recorded, the names of scopes,
- * the live blocks. Blocks of events follow. They go over the oldest ones, never over the lap just
+ * data for a reader, if everything before is gone: the recorded events, the names of scopes, the
+ * live blocks. Blocks of events follow. They go over the oldest ones, never over the lap just
  * before: it is whole until this one has its list.
  */
 #include "pool/pool.h"
@@ -35,19 +35,19 @@ typedef struct live_blocks {
     mend_slab events;
 } live_blocks;
 
-/* Its thread's own, but for what is said of the rest. */
+/* Its thread's own, except the members below. */
 struct mend_recorder {
     mend_event_ring ring;
     atomic_bool ends; /* the thread is to end, and whether the process does so with the pool: */
     atomic_bool is_exit;
-    bool is_over; /* the thread has ended. Of whoever ends it: a visitor of the pool, or its end */
+    bool is_over; /* the thread has ended. Of its end: a visitor of the pool, or the pool's end */
     pthread_t thread; /* constant, as the next two */
     mend_record_run run;
     uint64_t keep_bytes;
     uint64_t end;    /* no block of this lap begins behind it */
     uint32_t scopes; /* that are named in this lap */
     uint32_t names;  /* of tags and streams, the same */
-    bool has_failed; /* to write; the log knows */
+    bool has_failed; /* to write. The log knows */
     live_blocks live;
     mend_record_file to;
 };
@@ -133,7 +133,7 @@ static void write_block(struct mend_recorder *r)
     }
 }
 
-/* What has a name since, in blocks that begin before `end`. */
+/* New names, in blocks that begin before `end`. */
 static void write_names(struct mend_recorder *r, uint64_t end)
 {
     while (r->names < mend_names_count(&mend_process_own_names) && r->to.at < end) {
@@ -168,7 +168,7 @@ static void begin_lap(struct mend_recorder *r)
     const uint64_t room = r->keep_bytes - 2 * MEND_RECORD_BLOCK_BYTES; /* names, events */
     const bool is_first_half = r->end != room / 2;
     if (is_first_half) {
-        (void)!ftruncate(r->to.file, (off_t)r->to.at); /* what is behind is the oldest */
+        (void)!ftruncate(r->to.file, (off_t)r->to.at); /* the block behind is the oldest */
         r->to.at = 0;
     }
     r->end = is_first_half ? room / 2 : room;
@@ -227,7 +227,7 @@ static void *write_recording(void *context)
         eventfd_t rung;
         (void)poll(&bell, 1, PERIOD_MS);
         (void)eventfd_read(r->ring.bell, &rung);
-        ends = atomic_load(&r->ends); /* what was put before is written */
+        ends = atomic_load(&r->ends); /* earlier contents are written */
         write_events(r);
         write_failures(r);
     }
@@ -329,7 +329,7 @@ void mend_recorder_stop(mend_observers *observers)
     }
 }
 
-/* Pools may live on: what happens in them then is not recorded. */
+/* Pools may live on: their later events are not recorded. */
 __attribute__((destructor)) void mend_recorders_end(void)
 {
     uint64_t cursor = 0;

@@ -91,7 +91,7 @@ static void put_text(mend_record_block *block, uint8_t *to, const char *text)
 {
     const size_t length = strlen(text);
     to = put_number(to, length);
-    memcpy(to, text, length + 1); /* what comes next begins on the zero */
+    memcpy(to, text, length + 1); /* the next contents begin on the zero */
     block->head.bytes = (uint32_t)(to + length - block->content);
     block->head.count++;
 }
@@ -177,7 +177,7 @@ size_t mend_record_seal(mend_record_block *block, uint64_t number, uint64_t lost
 int mend_record_write(mend_record_file *to, uint64_t lost)
 {
     const size_t bytes = mend_record_seal(&to->block, to->number + 1, lost);
-    errno = ENOSPC; /* what a write that takes only a part does not say */
+    errno = ENOSPC; /* a partial write does not set it */
     if (!mend_may_be_file_size(to->at + bytes) ||
         pwrite(to->file, &to->block, bytes, (off_t)to->at) != (ssize_t)bytes) {
         return errno;

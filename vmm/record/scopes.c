@@ -1,7 +1,7 @@
 /*
- * The counters of a pool for each scope. It makes room for the numbers that it meets. If the host
- * has no memory for it, a block counts for the scope around, so counting never fails. A live span's
- * number has a place.
+ * The counters of a pool for each scope. It reserves counters for the numbers that it meets. If the
+ * host has no memory for it, a block counts for the scope around, so counting never fails. A live
+ * span's number has a place.
  */
 #include <stdlib.h>
 
@@ -97,7 +97,7 @@ mend_observers *mend_observers_of(const mend_heap *heap)
                                   scopes.listener);
 }
 
-/* Writes as many as there is room for. Returns their number. */
+/* Writes as many as fit. Returns their number. */
 static size_t list(const mend_scopes *scopes, mend_scope_info *to, size_t scope_bytes,
                    size_t capacity)
 {

@@ -1,7 +1,7 @@
 /*
- * What a pool holds, in a file that `libmend report` reads: a recording (record/recording.h) of the
- * events that the history has, after the blocks that are older. Without a history it is made up:
- * all memory is mapped, and all blocks are allocated, at the moment of the snapshot.
+ * The memory of a pool, in a file that `libmend report` reads: a recording (record/recording.h) of
+ * the events of the history, after the older blocks. Without a history it is made up: all memory is
+ * mapped, and all blocks are allocated, at the moment of the snapshot.
  */
 #include "pool/pool.h"
 
@@ -29,13 +29,13 @@ typedef struct snapshot {
     uint64_t time_ns;
     uint64_t limit_bytes;
     mend_pointer_map told; /* addresses that the events allocate */
-    int error;             /* the first one of the file; 0: none */
+    int error;             /* the first one of the file. 0: none */
     mend_record_file to;
 } snapshot;
 
 /* ---- the moment ------------------------------------------------------------------------------ */
 
-/* Regions and events of one moment. False: there is no room for them; the counts say for how many.
+/* Regions and events of one moment. False: they do not fit. The counts say how many.
  */
 static bool look(mend_pool *pool, snapshot *s, size_t regions, size_t events)
 {
@@ -215,7 +215,7 @@ static void write_all(snapshot *s, const mend_pool *pool)
     }
 }
 
-/* A file that nobody had. -1: errno says why. */
+/* A new file. -1: errno says why. */
 static int open_next(char *path, size_t length, unsigned *number)
 {
     while (++*number <= MOST_FILES) {
@@ -231,7 +231,7 @@ static int open_next(char *path, size_t length, unsigned *number)
     return -1;
 }
 
-/* Returns an errno; 0: all is written. */
+/* Returns an errno. 0: all is written. */
 static int write_file(snapshot *s, const mend_pool *pool, char *path, unsigned *number)
 {
     s->to.file = open_next(path, strlen(path), number);

@@ -1,4 +1,4 @@
-/* The calls that show the memory of a pool, and what happened to it. */
+/* The calls that show the memory of a pool, and its history. */
 #include <stdlib.h>
 
 #include "base/names.h"
@@ -78,7 +78,7 @@ mend_result mend_history_read(mend_pool *pool, uint64_t *cursor, mend_history_ev
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
-/* The calls of scopes and names, and of owners, who are named by them (mend_inspect.h). */
+/* The calls of scopes and names, and of owners, which are named by them (mend_inspect.h). */
 
 /* A child of fork shares nothing that began in its parent. */
 static bool shares(const mend_thread_marks *own)
@@ -86,7 +86,7 @@ static bool shares(const mend_thread_marks *own)
     return own->shares_from != 0 && own->shares_in == mend_process_generation();
 }
 
-/* The thread's scope is another now: so is that of threads without one, if it shares its own. */
+/* The thread's scope has changed: so has the scope of threads without one, if it shares its own. */
 static void enter(mend_thread_marks *own, uint32_t number)
 {
     own->scope = number;

@@ -125,7 +125,7 @@ typedef struct mend_share_taker {
 } mend_share_taker;
 
 /*
- * Fetches the chunks. Waits for the other process, for at most `patience_ms` in all; the caller
+ * Fetches the chunks. Waits for the other process, for at most `patience_ms` in all. The caller
  * holds no lock. At most MEND_SHARE_BATCH files are open at a time, and none is when it returns.
  * MEND_ERROR_EXPORTER_GONE: the exporter has ended, does not answer, is of another user, or exports
  * this no more; MEND_ERROR_SYSTEM: the system refused a socket or file descriptors; or what the
