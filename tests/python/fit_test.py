@@ -410,6 +410,8 @@ def answer(**more):
         "capability": [9, 0],
         "row": vars(row(2 * GIB, 3 * GIB, "peaks repeat", steps=8, grew_at_step=2)),
         "ways": [{}],
+        "plans": False,
+        "cold_bytes": None,
         "world_size": 0,
         "columns": {"default": column, "mend": dict(column, reserved_bytes=4 * GIB)},
         "failed": {},
@@ -566,14 +568,24 @@ class Words(unittest.TestCase):
         asks = dict(answer()["row"], asks_free="train.py:5")
         column = answer()["columns"]["default"]
         columns = {"default": {key: column[key] for key in column if key not in ("need", "least")}}
-        text = _text.write(answer(row=asks, columns=columns))
-        self.assertTrue(text.startswith("It asks how much memory is free, at train.py:5,"), text)
+        text = _text.write(answer(row=asks, plans=True, columns=columns))
+        self.assertTrue(text.startswith("It asks how much memory there is, at train.py:5,"), text)
         self.assertIn("With PyTorch's default the smallest card of the list", text)
         self.assertNotIn("It needs", text)
         self.assertEqual(status(row=asks, columns=columns), fit.GOOD)
         self.assertEqual(status(row=asks, columns=columns, fail_above_bytes=GIB), fit.NOT_KNOWN)
-        text = _text.write(answer(targets=[target(_answer.FITS)], row=asks, columns=columns))
+        fits = [target(_answer.FITS)]
+        text = _text.write(answer(targets=fits, row=asks, plans=True, columns=columns))
         self.assertIn("(14.56 GiB): fits, with", text)
+        text = _text.write(answer(row=asks))
+        self.assertIn("train.py:5, and takes the same with less.", text)
+        self.assertTrue(text.startswith("It needs"), text)
+
+    def test_what_the_first_run_held_to_compile_is_said(self):
+        held = answer()["row"]["reserved_bytes"]
+        for cold, says in ((None, False), (held, False), (held + GIB, True)):
+            text = _text.write(answer(cold_bytes=cold))
+            self.assertEqual("first run measures kernels, and held 4.00 GiB." in text, says)
 
     def test_orders_that_run_out_are_said_first(self):
         differ = dict(answer()["row"], steps_differ=True)

@@ -335,6 +335,24 @@ class Fit(unittest.TestCase):
         self.assertEqual(verdicts[3]["line"], "program.py:6")
         self.assertEqual(self.answer(0, program)["columns"]["default"]["smallest_card"], "L4")
 
+    def test_a_program_that_asks_how_much_memory_there_is_reads_the_cards(self):
+        """One that tells it only is answered as if it had not asked."""
+        program = self.program(
+            """
+            total = torch.cuda.get_device_properties(0).total_memory
+            plans = sys.argv[1] == "plans"
+            kept = torch.empty(total // 4 if plans else 1 << 30, dtype=torch.uint8, device="cuda")
+            """,
+            "import sys, torch\n",
+        )
+        plans = self.answer(0, "--gpu=T4,L4", program, "plans")
+        self.assertEqual((plans["plans"], plans["row"]["asks_free"]), (True, "program.py:3"))
+        used = plans["columns"]["default"]["allocated_bytes"] / GIB
+        self.assertAlmostEqual(used, 14.56 / 4, 2)  # of the first card
+        tells = self.answer(0, program, "tells")
+        self.assertEqual((tells["plans"], tells["row"]["asks_free"]), (False, "program.py:3"))
+        self.assertEqual(tells["columns"]["default"]["least_bytes"], GIB)
+
     def test_a_loss_scaler_finds_no_overflow(self):
         program = self.program(
             """
@@ -447,6 +465,31 @@ class Fit(unittest.TestCase):
         column = self.answer(0, "--seconds=600", "--gpu=H100", program)["columns"]["default"]
         # x, and y twice: all else is fused away.
         self.assertEqual(column["allocated_bytes"] >> 26, 12)
+
+    def test_a_run_that_compiles_is_made_again(self):
+        """It measures kernels, with memory that later runs do not take; lines are the program's."""
+        program = self.program(
+            """
+            @torch.compile
+            def normed(x, y):
+                return (torch.softmax(x, -1) * y).sum(-1)
+            x = torch.empty(1 << 12, 1 << 12, device="cuda")
+            for _ in range(3):
+                normed(x, torch.empty(1 << 12, 1 << 12, device="cuda"))
+            """,
+            "import torch\n",
+        )
+        found = self.answer(
+            0, "--seconds=600", "--gpu=H100", program, MEND_CACHE_DIR=str(self.folder)
+        )
+        first, second, *later = found["runs"]
+        self.assertEqual([one["compiles"] for one in found["runs"]], [True] + [False] * (len(later) + 1))
+        self.assertEqual(found["values"], {"reads": [], "depends": False})
+        self.assertEqual(found["row"]["reserved_bytes"], second["reserved_bytes"])
+        self.assertEqual(found["cold_bytes"], first["reserved_bytes"])
+        lines = [owner["line"].split(" ")[0] for owner in found["owners"]]
+        self.assertLessEqual({"program.py:6", "program.py:8"}, set(lines))
+        self.assertEqual({line.partition(":")[0] for line in lines}, {"program.py"})
 
     def test_one_of_several_ranks(self):
         """Parameters P on 8 ranks: DDP holds them, their gradients as buckets, and AdamW's two

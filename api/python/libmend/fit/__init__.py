@@ -165,7 +165,8 @@ class Fit:
         self.policies = {"default": "caching", "expandable": "expandable", "mend": "mend:torch"}
         if server.torch_version >= (2, 13):
             self.policies["default"] = "caching:2.13"
-        self.plans = False  # it asks how much memory is free: no run is without a limit then
+        self.plans = False  # by how much memory there is: no run is without a limit then
+        self.cold: Row | None = None  # a run that compiled, and what it measured for that
 
     def run(self, allocator, card, size=None, memory=None, **more) -> Row:
         """Without `memory` there is no limit, and cards of one capability are alike."""
@@ -174,8 +175,12 @@ class Fit:
         if key not in self.rows:
             if memory is not None:
                 more["memory_bytes"] = memory // (2 << 20) * (2 << 20)
-            arguments = self.program.argv(self.knob, size)
-            self.rows[key] = self.server.run(allocator, card, arguments=arguments, **more)
+            more["arguments"] = self.program.argv(self.knob, size)
+            row = self.server.run(allocator, card, **more)
+            if row.compiles:  # others have that from its cache
+                self.cold = self.cold or row
+                row = self.server.run(allocator, card, **more)
+            self.rows[key] = row
         return self.rows[key]
 
     def free(self, allocator, card, size=None) -> list[Row]:
@@ -194,15 +199,22 @@ class Fit:
             rows.append(row)
         return rows
 
-    def look_at(self, row: Row) -> None:
+    def look_at(self, row: Row, cards: list[_cards.Card], size=None) -> None:
         """What a first run tells of how others are to be made. Where streams share memory it
         depends on the time of kernels, and where the row has sizes that are not known on them: all
-        ways are run."""
+        ways are run. One that asks how much memory there is plans by it, unless it takes the same
+        on these cards, or on the smallest that it fits."""
         if row.streams > 1:
             self.ways += [{"kernel_ns": 1_000}, {"kernel_ns": 1_000_000}]
         if row.unknown:
             self.ways += [{**way, "workspaces": "most"} for way in self.ways]
         self.plans = bool(row.asks_free)
+        if self.plans:
+            first = self.allocators[0]
+            there = cards or [self.smallest(first, _cards.USUAL) or _cards.CARDS[-1]]
+            rows = [self.on_card(first, card, card.most_beside_bytes, size) for card in there]
+            used = {one.allocated_bytes for one in rows if one.completes}
+            self.plans = used != {row.allocated_bytes}
 
     def on_card(self, allocator, card, beside, size=None, **more) -> Row:
         return self.run(allocator, card, size, card.total_bytes, beside_bytes=beside, **more)
@@ -381,7 +393,7 @@ class Fit:
             return self.answer_largest()
         targets = self.targets()
         base = targets[0][2] if targets else _cards.USUAL
-        self.look_at(self.free(self.allocators[0], base)[0])
+        self.look_at(self.free(self.allocators[0], base)[0], [card for _, _, card in targets])
         if self.plans and not targets:
             base = self.smallest(self.allocators[0], base) or _cards.CARDS[-1]
         for allocator in list(self.allocators):
@@ -413,6 +425,8 @@ class Fit:
             "capability": list(base.capability),
             "row": vars(self.free(self.allocators[0], base)[0]),
             "ways": self.ways,
+            "plans": self.plans,
+            "cold_bytes": self.cold.reserved_bytes if self.cold else None,
             "world_size": self.program.world_size,
             "orders": orders,
             "columns": columns,
@@ -478,7 +492,7 @@ class Fit:
         knob, low, high, step = self.options.largest
         targets = self.targets()
         first = self.allocators[0]
-        self.look_at(self.free(first, targets[0][2], low)[0])
+        self.look_at(self.free(first, targets[0][2], low)[0], [card for *_, card in targets], low)
         found = []
         for label, total, card in targets:
             sizes = {}
@@ -507,6 +521,8 @@ class Fit:
             "capability": list(card.capability),
             "row": vars(self.free(first, card, size)[0]),
             "ways": self.ways,
+            "plans": self.plans,
+            "cold_bytes": self.cold.reserved_bytes if self.cold else None,
             "allocators": self.allocators,
             "world_size": self.program.world_size,
             "knob": knob,

@@ -135,6 +135,7 @@ class Row:
     whole_reads: list = dataclasses.field(default_factory=list)  # of them, of whole numbers
     given: dict = dataclasses.field(default_factory=dict)  # values by line, of the user's
     used_gpu: bool = False
+    compiles: bool = False  # what a later run has from a cache
     seconds: float = 0.0
 
     @property

@@ -179,6 +179,8 @@ class Run:
         torch.cuda.mem_get_info = torch.cuda.memory.mem_get_info = self.telling(
             torch.cuda.mem_get_info
         )
+        properties = torch._C._CudaDeviceProperties
+        properties.total_memory = property(self.telling(properties.total_memory.__get__))
         torch.cuda._lazy_call(self.when_ready)
         self.listener = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_uint64)(self.on_read)
         ctypes.CDLL(None).mend_simulate_on_read(self.listener)
@@ -209,12 +211,15 @@ class Run:
 
         return reset_and_keep
 
-    def telling(self, mem_get_info):
-        """A program that asks what is free may plan by it, and a run without a limit says 1 TiB."""
+    def telling(self, memory):
+        """A program that asks how much memory there is, or is free, may plan by it, and a run
+        without a limit says 1 TiB."""
 
         def ask_and_tell(*arguments, **named):
-            self.asks_free = self.asks_free or self.line(sys._getframe(1))
-            return mem_get_info(*arguments, **named)
+            frame = sys._getframe(1)
+            if not frame.f_code.co_filename.startswith(os.path.dirname(self.torch.__file__)):
+                self.asks_free = self.asks_free or self.line(frame)
+            return memory(*arguments, **named)
 
         return ask_and_tell
 
@@ -245,6 +250,13 @@ class Run:
                 return found
             if count.value:
                 found.append(words.decode())
+
+    @staticmethod
+    def compiles() -> bool:
+        """Whether torch.compile had to compile what its cache had not."""
+        counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+        found = counters["inductor"] if "inductor" in counters else {}
+        return any(found.get(f"fxgraph_cache_{what}", 0) for what in ("miss", "bypass"))
 
     # ---- what it hears ---------------------------------------------------------------------------
 
@@ -359,6 +371,7 @@ class Run:
             "whole_reads": self.whole_reads.most_common(),
             "given": self.values.used,
             "used_gpu": self.torch.cuda.is_initialized(),
+            "compiles": self.compiles(),
             "seconds": round(time.monotonic() - self.begin, 2),
         }
         sys.stdout.flush()

@@ -98,9 +98,9 @@ def _assumed(answer: dict) -> list[str]:
         )
     if has_run_out(answer):
         lines.append("NOT SURE IN ANY ORDER: " + _orders(answer["orders"]))
-    if row["asks_free"]:
+    if answer["plans"]:
         lines.append(
-            f"It asks how much memory is free, at {row['asks_free']}, and may plan by that: it was"
+            f"It asks how much memory there is, at {row['asks_free']}, and may plan by that: it was"
             " run on each GPU by itself."
         )
     return lines
@@ -120,6 +120,14 @@ def _tail(answer: dict) -> list[str]:
         lines.append(
             f"It reads {count} value{'s' if count > 1 else ''} that only a GPU computes, at"
             f" {_reads(values['reads'])}: memory is the same with 0 and 1 in their place."
+        )
+    if row["asks_free"] and not answer["plans"]:
+        lines.append(
+            f"It asks how much memory there is, at {row['asks_free']}, and takes the same with less."
+        )
+    if (answer["cold_bytes"] or 0) > row["reserved_bytes"]:
+        lines.append(
+            f"torch.compile's first run measures kernels, and held {gib(answer['cold_bytes'])}."
         )
     for card, what in answer.get("elsewhere", {}).items():
         lines.append(f"On a {card} the program {what}.")
@@ -232,7 +240,7 @@ def _table(answer: dict) -> list[str]:
     add("most in use", lambda column: _range(column, "allocated"))
     add("held", lambda column: _range(column, "reserved"))
     add("lost to fragmentation", lambda column: gib(column["lost_bytes"]))
-    if is_known and not answer["row"]["asks_free"]:
+    if is_known and not answer["plans"]:
         add("least that is enough", lambda column: gib(column["least_bytes"]))
         add("with context and libraries", lambda column: _span(column["need"]))
     for target in answer["targets"]:
@@ -244,7 +252,7 @@ def _table(answer: dict) -> list[str]:
                 words = f"{gib(verdict['left_bytes'] or 0)} for NCCL"
             cells.append(words)
         lines.append(_cells(target["label"], cells))
-    if is_known and not answer["targets"] and not answer["row"]["asks_free"]:
+    if is_known and not answer["targets"] and not answer["plans"]:
         add("smallest card", lambda column: column["smallest_card"] or "none")
     for name, why in answer["failed"].items():
         lines.append(f"  {ALLOCATORS[name]}: not known: {why.splitlines()[0]}")
