@@ -578,7 +578,7 @@ class Words(unittest.TestCase):
         text = _text.write(answer(targets=fits, row=asks, plans=True, columns=columns))
         self.assertIn("(14.56 GiB): fits, with", text)
         text = _text.write(answer(row=asks))
-        self.assertIn("train.py:5, and takes the same with less.", text)
+        self.assertIn("train.py:5. It takes the same with less.", text)
         self.assertTrue(text.startswith("It needs"), text)
 
     def test_what_the_first_run_held_to_compile_is_said(self):

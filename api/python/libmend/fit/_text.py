@@ -123,7 +123,7 @@ def _tail(answer: dict) -> list[str]:
         )
     if row["asks_free"] and not answer["plans"]:
         lines.append(
-            f"It asks how much memory there is, at {row['asks_free']}, and takes the same with less."
+            f"It asks how much memory there is, at {row['asks_free']}. It takes the same with less."
         )
     if (answer["cold_bytes"] or 0) > row["reserved_bytes"]:
         lines.append(
