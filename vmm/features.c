@@ -4,13 +4,30 @@
 #include "check/check.h"
 #include "quota/quota.h"
 #include "ranges/ranges.h"
-#include "record/owners.h"
-#include "record/record.h"
 #include "share/share.h"
 #include "sleep/keep.h"
 #include "sleep/sleep.h"
+#ifdef MEND_WITHOUT_OBSERVERS
+#include "pool/pool.h"
+#else
+#include "record/owners.h"
+#include "record/record.h"
+#endif
 
 #define OWED(kind) (1u << MEND_OWED_##kind)
+
+#ifdef MEND_WITHOUT_OBSERVERS
+static mend_result refuse(mend_pool *pool, mend_moment moment, const mend_pool_config *config)
+{
+    const bool is_wanted =
+        moment == MEND_POOL_BEGINS &&
+        (config->record != NULL || pool->observed.top || pool->observed.snapshots[0] != '\0');
+    return is_wanted ? mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                                    "record and observe (top, snapshots): this library was built "
+                                    "without observers")
+                     : MEND_OK;
+}
+#endif
 
 const mend_feature mend_features[MEND_FEATURES] = {
     {.init = mend_ranges_init,
@@ -32,6 +49,10 @@ const mend_feature mend_features[MEND_FEATURES] = {
      .trim = mend_copies_trim,
      .statistics = mend_sleep_statistics},
     {.pool = mend_quota_hear, .statistics = mend_quota_statistics},
+#ifdef MEND_WITHOUT_OBSERVERS
+    {.pool = refuse},
+#else
     {.pool = mend_observers_hear, .statistics = mend_observers_count, .describe = mend_owners_tell},
+#endif
     {.pool = mend_checks_hear, .check = mend_checks_of_block},
 };
