@@ -2,7 +2,7 @@
 
 #include "layout/layout.h"
 #include "pool/pool.h"
-#include "tests/unit/observe/found.h"
+#include "tests/unit/check/found.h"
 #include "tests/unit/pool/share_rig.h"
 
 KIT_RIG_EACH(pool_fabric_faults, a_driver_that_refuses_later_ends_new_exports_alone, int, i, 2,

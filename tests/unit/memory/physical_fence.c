@@ -3,7 +3,7 @@
 #include "memory/waits.h"
 
 #include "memory/stream.h"
-#include "tests/unit/physical/stream_rig.h"
+#include "tests/unit/memory/stream_rig.h"
 
 enum { GRAPH_POOL = 1 };
 

@@ -1,7 +1,7 @@
 /* The audit of ranges: each field that their invariants speak of is broken by itself. */
 #include "pool/pool.h"
 #include "ranges/ranges.h"
-#include "tests/unit/observe/found.h"
+#include "tests/unit/check/found.h"
 #include "tests/unit/pool/pages.h"
 
 KIT_TEST(observe_validate_ranges, finds_what_is_wrong_with_a_range)

@@ -1,4 +1,4 @@
-#include "tests/unit/devices/devices_counter.h"
+#include "tests/unit/hooks/devices_counter.h"
 
 #include "tests/support/kit.h"
 

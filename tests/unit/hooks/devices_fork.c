@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include "tests/support/child.h"
-#include "tests/unit/devices/devices_counter.h"
-#include "tests/unit/devices/devices_fixture.h"
+#include "tests/unit/hooks/devices_counter.h"
+#include "tests/unit/hooks/devices_fixture.h"
 
 static pid_t child;
 static int retirements;

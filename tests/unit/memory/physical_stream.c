@@ -3,7 +3,7 @@
 #include "memory/stream.h"
 
 #include "memory/waits.h"
-#include "tests/unit/physical/stream_rig.h"
+#include "tests/unit/memory/stream_rig.h"
 
 static void begin(stream_rig *r)
 {

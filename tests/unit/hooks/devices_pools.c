@@ -10,8 +10,8 @@
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 #include "tests/support/threads.h"
-#include "tests/unit/devices/devices_counter.h"
-#include "tests/unit/devices/devices_fixture.h"
+#include "tests/unit/hooks/devices_counter.h"
+#include "tests/unit/hooks/devices_fixture.h"
 
 DEVICES_TEST(devices_pools, one_is_made_on_first_use_and_stays)
 {

@@ -4,7 +4,7 @@
 #include "check/check.h"
 #include "layout/layout.h"
 #include "pool/pool.h"
-#include "tests/unit/observe/found.h"
+#include "tests/unit/check/found.h"
 
 enum { LARGE = 300 << 10, SMALL = 4 << 10, BLOCKS = 12 };
 

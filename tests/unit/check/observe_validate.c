@@ -1,5 +1,5 @@
 /* The audit finds what is wrong with cached spans and claims. */
-#include "tests/unit/observe/found.h"
+#include "tests/unit/check/found.h"
 
 #include "layout/layout.h"
 #include "pool/pool.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "tests/support/kit.h"
-#include "tests/unit/devices/devices_fixture.h"
+#include "tests/unit/hooks/devices_fixture.h"
 
 enum { THREADS = 4, STEPS = 400, SLOTS = 8, REPLACEMENTS = 120, LARGEST = 96 << 10 };
 

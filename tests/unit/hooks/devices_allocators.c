@@ -8,8 +8,8 @@
 #include "tests/support/child.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
-#include "tests/unit/devices/devices_counter.h"
-#include "tests/unit/devices/devices_fixture.h"
+#include "tests/unit/hooks/devices_counter.h"
+#include "tests/unit/hooks/devices_fixture.h"
 
 /* Devices where an allocator that counts serves device 0, and ends with them. */
 #define COUNTED_TEST(suite, name)                                                                  \

@@ -4,7 +4,7 @@
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 #include "tests/support/threads.h"
-#include "tests/unit/physical/stream_rig.h"
+#include "tests/unit/memory/stream_rig.h"
 
 /* They come one after the other, so that more of them show no race. */
 #if defined(__SANITIZE_THREAD__)

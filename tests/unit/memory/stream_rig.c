@@ -1,4 +1,4 @@
-#include "tests/unit/physical/stream_rig.h"
+#include "tests/unit/memory/stream_rig.h"
 
 mend_stream stream_rig_create(stream_rig *r)
 {

@@ -4,8 +4,8 @@
 #include "base/align.h"
 #include "hooks/hooks.h"
 #include "tests/support/kit.h"
-#include "tests/unit/devices/devices_counter.h"
-#include "tests/unit/devices/devices_fixture.h"
+#include "tests/unit/hooks/devices_counter.h"
+#include "tests/unit/hooks/devices_fixture.h"
 
 static void *allocated(int device, uint64_t size_bytes, mend_stream stream)
 {

@@ -1,4 +1,4 @@
-#include "tests/unit/devices/devices_fixture.h"
+#include "tests/unit/hooks/devices_fixture.h"
 
 #include "base/align.h"
 #include "hooks/hooks.h"

@@ -1,7 +1,7 @@
 /* Recording an event lets go of the pool's lock: what happens meanwhile, and what holds. */
 #include <pthread.h>
 
-#include "tests/unit/physical/stream_rig.h"
+#include "tests/unit/memory/stream_rig.h"
 
 /* A record that lasts: in its middle, others go on. */
 static stream_rig *recording;
