@@ -41,7 +41,7 @@ if(MEND_HARDEN AND NOT MEND_SANITIZE AND NOT MEND_COVERAGE)
 endif()
 
 # mend_precompile(NAME HEADER...): headers that most files of NAME include are read once for all. A
-# file that lacks an include is seen only where this is off; a compiler cache has no use for it. Not
+# file without an include is seen only where this is off; a compiler cache has no use for it. Not
 # for optimised builds, in which headers are a small part.
 function(mend_precompile name)
   if(MEND_PRECOMPILE AND NOT CMAKE_C_COMPILER_LAUNCHER)

@@ -300,7 +300,7 @@ SAMPLES = [
     (check_function_length, "vmm/a/a.c",
      "static int f(void)\n{\n" + lines(LINES_OF_A_FUNCTION - 2) + "}\n", []),
     (check_function_length, "a.cpp", "namespace\n{\n" + lines(LINES_OF_A_FUNCTION) + "}\n", []),
-    (check_calls, "vmm/heap/a.c",
+    (check_calls, "vmm/alloc/a.c",
      '/* exit(1) */\n    abort();\n    f("exit(1)");\n    x = getenv ("A");\n', [2, 4]),
     (check_calls, "vmm/sim/a.c", "    fprintf(stderr, s);\n    snprintf(b, 1, s);\n"
      "    driver->time(driver);\n    finish_time(1);\n    t = time(0);\n    rand();\n", [1, 5, 6]),
@@ -315,13 +315,13 @@ SAMPLES = [
      "fopen(a, b);\nmend_list_remove(a);\nstrcpy(a, b);\n", [3, 4, 6]),
     (check_calls, "vmm/sim/content.c", "memfd_create(a, 0);\nsocket(a, b, c);\n", [2]),
     (check_calls, "api/cli/main.c", "    exit(1);\n", []),
-    (check_static_state, "vmm/heap/a.c",
+    (check_static_state, "vmm/alloc/a.c",
      "static int count;\nstatic const int a = 1;\nstatic int f(void);\nint g(void)\n{\n"
      "    static unsigned calls = 0;\n    int local;\n}\n", [1, 6]),
-    (check_static_state, "vmm/heap/a.c", "static const char *name = 0;\n"
+    (check_static_state, "vmm/alloc/a.c", "static const char *name = 0;\n"
      "static const char *const names[] = {0};\nstatic _Thread_local int x;\n"
      "static void f(void (*call)(int))\n{\n", [1, 3]),
-    (check_static_state, "vmm/heap/a.c", "static int (*hook)(void);\nint shared_by_all = 3;\n"
+    (check_static_state, "vmm/alloc/a.c", "static int (*hook)(void);\nint shared_by_all = 3;\n"
      "const int fixed = 3;\ntypedef int number;\n", [1, 2]),
     (check_static_state, "vmm/base/process.c", "static int count;\n", []),
     (check_unfinished, "README.md", "a\n// " + "TO" "DO: b\n", [2]),
