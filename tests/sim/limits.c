@@ -110,26 +110,10 @@ static uint64_t limit_of(const trial *t, const operation *op, int pool)
     return op->size % 2 == 0 ? part_bytes * op->amount : mend_min_u64(above_bytes, t->device_bytes);
 }
 
-static bool set_soft_limit(trial *t, const operation *op, int pool)
-{
-    trial_pool *at = &t->pools[pool];
-    if (at->lost || t->may_be_lost || t->stopped) {
-        return false;
-    }
-    t->has_soft_limit = true;
-    at->soft_limit_bytes = limit_of(t, op, pool);
-    trial_expect(t, "mend_set_soft_limit", MEND_OK,
-                 mend_set_soft_limit(at->pool, at->soft_limit_bytes));
-    return true;
-}
-
 /* The limit is set also where giving memory back fails. */
 bool trial_set_limit(trial *t, const operation *op)
 {
     int pool = op->slot % t->pool_count;
-    if (op->thread == 3) {
-        return set_soft_limit(t, op, pool);
-    }
     trial_call call = {.kind = CALL_SET_LIMIT, .pool = pool, .size_bytes = limit_of(t, op, pool)};
     mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
     uint64_t limit = call.size_bytes == 0 ? t->device_bytes : call.size_bytes;

@@ -214,6 +214,7 @@ static bool open_run(run *r, const placement_recording *recording)
     config.driver = r->traced;
     config.limit_bytes = r->limit_bytes;
     config.strategy = is->strategy;
+    config.soft_limit_bytes = is->between == COLLECT ? r->limit_bytes / 2 : 0;
     for (uint32_t i = 0; i < is->streams; i++) {
         r->is_right =
             r->is_right && mend_sim_stream_create(r->sim, NULL, &r->streams[i]) == MEND_OK;
@@ -329,9 +330,7 @@ static void do_between(run *r, uint32_t phase)
               "a trim");
         break;
     case COLLECT:
-        claim(r,
-              mend_set_soft_limit(r->pool, keep_bytes * 2) == MEND_OK &&
-                  mend_trim(r->pool, 0, MEND_TRIM_BY_POLICY, &released_bytes) == MEND_OK,
+        claim(r, mend_trim(r->pool, 0, MEND_TRIM_BY_POLICY, &released_bytes) == MEND_OK,
               "a collection");
         break;
     case COMPACT:

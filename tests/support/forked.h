@@ -50,7 +50,6 @@ typedef struct forked {
     X(mend_trim(f->pool, 0, MEND_TRIM_WAIT, &f->number))                                           \
     X(mend_trim(f->pool, 0, MEND_TRIM_BY_POLICY, &f->number))                                      \
     X(mend_set_limit(f->pool, 1 << 20))                                                            \
-    X(mend_set_soft_limit(f->pool, 0))                                                             \
     X(mend_get_available(f->pool, f->stream, &f->room))                                            \
     X(mend_add_pressure_callback(f->pool, f->callback, f))                                         \
     X(mend_remove_pressure_callback(f->pool, f->callback, f))                                      \

@@ -73,14 +73,6 @@ mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
     return result;
 }
 
-mend_result mend_set_soft_limit(mend_pool *pool, uint64_t soft_limit_bytes)
-{
-    MEND_INVALID_IF(pool == NULL, "mend_set_soft_limit: pool is NULL");
-    MEND_TRY(mend_pool_enter_all(pool));
-    pool->heap.config.soft_limit_bytes = soft_limit_bytes;
-    return mend_pool_leave_all(pool, MEND_OK);
-}
-
 mend_result mend_compact(mend_pool *pool, const mend_compact_limits *given,
                          mend_compact_report *report)
 {

@@ -86,8 +86,9 @@ typedef struct mend_pool_config {
                      * descriptors (mend_share.h). MEND_SHAREABLE_FABRIC (2): also by fabric
                      * handles, if the device has them. The log warns if the driver refuses them.
                      * MEND_SHAREABLE_AUTO (3): on if the device supports it. 0: off */
-    uint64_t soft_limit_bytes;     /* above this the pool grows only if nothing else helps
-                                    * (mend_set_soft_limit). 0: none */
+    uint64_t soft_limit_bytes;     /* above this the pool grows only after waits, compaction and
+                                    * the pressure callbacks. No request fails because of it. No
+                                    * effect from the limit on. 0: none */
     uint64_t min_free_bytes;       /* memory of the device that the pool leaves free: it creates no
                                     * chunk that would leave less, and MEND_TRIM_BY_POLICY releases
                                     * memory while less is free. Asks the driver before each
@@ -375,16 +376,6 @@ MEND_API mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, mend_trim_m
  * limit where it can, as mend_trim. The limit is set even if that fails. Results as mend_trim.
  */
 MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
-
-/*
- * Set a soft limit, in bytes of physical memory. 0 means none. A value that is not below the limit
- * has no effect. Above the soft limit the pool grows only after it has tried waits, compaction,
- * second mappings of chunks and the pressure callbacks. No request fails because of it. The call
- * releases nothing (mend_trim does), and takes effect with the next request that finds no free
- * memory. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (pool is NULL); MEND_ERROR_FORKED;
- * MEND_ERROR_DEVICE_LOST.
- */
-MEND_API mend_result mend_set_soft_limit(mend_pool *pool, uint64_t soft_limit_bytes);
 
 /* How much memory could be allocated from a pool. */
 typedef struct mend_available {

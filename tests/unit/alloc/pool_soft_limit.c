@@ -43,19 +43,12 @@ SOFT_LIMIT_TEST(pool_soft_limit, only_growth_is_counted)
     EXPECT_STATS(&s->w, waited_requests, 1);
 }
 
-SOFT_LIMIT_TEST(pool_soft_limit, is_set_and_ended_at_any_time)
+KIT_SET_TEST(pool_soft_limit, has_no_effect_at_the_limit,
+             w->sim_config.memory_bytes = 16 * MEND_MIB,
+             w->pool_config.soft_limit_bytes = 16 * MEND_MIB)
 {
-    EXPECT_RESULT(MEND_OK, mend_set_soft_limit(s->w.pool, 0));
-    for (int i = 0; i < 5; i++) {
-        kit_alloc(&s->w, MEND_MIB, NULL);
-    }
-    EXPECT_INT_EQ(0, s->calls);
-    EXPECT_RESULT(MEND_OK, mend_set_soft_limit(s->w.pool, MEND_MIB)); /* below what is held */
-    EXPECT_U64_EQ(5 * MEND_MIB, mend_world_stats(&s->w).reserved_bytes);
-    kit_alloc(&s->w, MEND_MIB, NULL);
-    EXPECT_INT_EQ(1, s->calls);
-    EXPECT_RESULT(MEND_OK, mend_set_soft_limit(s->w.pool, 16 * MEND_MIB)); /* that of the device */
-    kit_expect_none(&s->w, 15 * MEND_MIB, NULL, "");
-    EXPECT_INT_EQ(2, s->calls); /* once more, for the limit */
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_soft_limit(NULL, 0));
+    int calls = 0;
+    EXPECT_OK(mend_add_pressure_callback(w->pool, kit_count_pressure, &calls));
+    kit_expect_none(w, 17 * MEND_MIB, NULL, "");
+    EXPECT_INT_EQ(1, calls); /* for the limit */
 }

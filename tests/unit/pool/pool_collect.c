@@ -69,9 +69,11 @@ KIT_TEST_IN(pool_collect, memory_that_was_used_meanwhile_stays, open_idle(w, NUL
     EXPECT_U64_EQ(MEND_MIB, collect(w));
 }
 
-KIT_TEST_IN(pool_collect, what_is_above_the_soft_limit_goes_back_at_once, open_world(w, NULL))
+KIT_SETTING(two_mib_are_soft, w->pool_config.soft_limit_bytes = 2 * MEND_MIB);
+
+KIT_TEST_IN(pool_collect, what_is_above_the_soft_limit_goes_back_at_once,
+            open_world(w, two_mib_are_soft))
 {
-    EXPECT_OK(mend_set_soft_limit(w->pool, 2 * MEND_MIB));
     void *block = kit_alloc(w, 5 * MEND_MIB, NULL);
     kit_alloc(w, MEND_MIB, NULL);
     kit_free(w, block, NULL);

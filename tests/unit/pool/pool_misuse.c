@@ -149,7 +149,6 @@ static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream str
     X(INVALID, mend_trim(NULL, 0, MEND_TRIM_IDLE, &s->released))                                   \
     X(INVALID, mend_trim(NULL, 0, MEND_TRIM_BY_POLICY, &s->released))                              \
     X(INVALID, mend_set_limit(NULL, 0))                                                            \
-    X(INVALID, mend_set_soft_limit(NULL, 0))                                                       \
     X(INVALID, mend_compact(NULL, NULL, NULL))                                                     \
     X(INVALID, mend_compact(s->pool, &(mend_compact_limits){0}, NULL))                             \
     X(INVALID, mend_compact(s->pool, &(mend_compact_limits){.struct_size = SIZE_MAX}, NULL))       \
