@@ -2,7 +2,7 @@
  * Holds the declarations of driver/cuda_abi.h and lab/driver/kernels.h against those of the CUDA
  * toolkit, at compile time: every constant, every structure's size and offsets, every function's
  * exact type in the version Mend asks for. At run time: the names of the symbols that have these
- * types. Built only where the toolkit's headers are found; nothing of it is linked.
+ * types. Built only where the toolkit's headers are found. Nothing of it is linked.
  */
 #include "lab/driver/kernels.h"
 

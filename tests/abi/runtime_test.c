@@ -1,6 +1,6 @@
 /*
  * Holds what the stand-in for CUDA's runtime knows of the runtime's structures against those of the
- * CUDA toolkit, at compile time. CUDA 12 and 13 lay them out differently; each is compared where
+ * CUDA toolkit, at compile time. CUDA 12 and 13 lay them out differently. Each is compared where
  * the toolkit is of that version.
  */
 #include <cuda.h>

@@ -1,6 +1,6 @@
 /*
- * The explanation of a replay: causes of memory and of time add up exactly, on every workload; each
- * call of the driver is sorted to its cause; and looking changes nothing of what is looked at.
+ * The explanation of a replay: causes of memory and of time add up exactly, on every workload. Each
+ * call of the driver is sorted to its cause, and looking changes nothing of what is looked at.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -123,7 +123,7 @@ MEND_TEST(explain, looking_changes_nothing)
 
 /* ---- what it says ---------------------------------------------------------------------------- */
 
-/* 100.5 MiB, 400 MiB, 100.5 MiB; the second goes, and a failure follows. Blocks 1 and 3 hold what
+/* 100.5 MiB, 400 MiB, 100.5 MiB. The second goes, and a failure follows. Blocks 1 and 3 hold what
  * is free of their chunks. */
 static const char held_chunks[] = "1+105381888 2+400M 3+105381888 -2 9+0 4+1073741824 -1 -4";
 

@@ -7,7 +7,7 @@
 
 enum { ROWS = 100, MS = 1000000 };
 
-/* Each row allocates; one of them costs 10 ms, or makes the host wait. */
+/* Each row allocates. One of them costs 10 ms, or makes the host wait. */
 static mend_replay_felt felt_of(uint64_t row, uint64_t driver_ns, bool waits)
 {
     mend_felt *felt = mend_felt_create(ROWS);

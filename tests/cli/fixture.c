@@ -136,7 +136,7 @@ mend_trace *fixture_steps(const char *at)
     return fixture_trace(csv);
 }
 
-/* A figure by its name; NAN: there is none. */
+/* A figure by its name. NAN: there is none. */
 static double figure(const mend_replay_result *r, const char *name, size_t length)
 {
     const uint64_t per_mille = r->peak_reserved_bytes * 1000 / r->peak_live_bytes;

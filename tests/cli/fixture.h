@@ -13,7 +13,7 @@ typedef struct fixture_file {
     char path[256];
 } fixture_file;
 
-/* A file of these bytes whose name ends so; removed by fixture_remove. */
+/* A file of these bytes whose name ends so. Removed by fixture_remove. */
 fixture_file fixture_write(const char *ending, const void *bytes, size_t size);
 fixture_file fixture_write_text(const char *ending, const char *text);
 /* The same, compressed by gzip. */
@@ -29,7 +29,7 @@ static inline void fixture_end_trace(mend_trace **trace)
     mend_trace_destroy(*trace);
 }
 
-/* Reads a trace with this text; NULL, and *message filled (at least 512 bytes), when it is refused.
+/* Reads a trace with this text. NULL, and *message filled (at least 512 bytes), when it is refused.
  */
 mend_trace *fixture_read_trace(const char *text, char *message);
 
@@ -45,14 +45,14 @@ mend_trace *fixture_recording(const char *name);
 /* A built-in workload, as the command line names it. */
 mend_trace *fixture_workload(const char *spec);
 
-/* A replay that is expected to be possible; the problem is reported where there is one. */
+/* A replay that is expected to be possible. The problem is reported where there is one. */
 mend_replay_result fixture_replay(const mend_trace *trace, const char *policy, const char *capacity,
                                   const mend_replay_options *options);
 
 /* The same, and what it must come to: "completed=1 malloc=3 peak_reserved=92M". What is replayed is
  * a workload, a recording, or steps: "1+30M 2+512@3 -1@3" allocates block 1 of 30 MiB on stream 0,
  * block 2 on stream 3, and frees block 1 on stream 3. The figures are those of the result by its
- * own names, without units; driver calls by theirs, with /2 in the second half alone; per_mille is
+ * own names, without units. Driver calls by theirs, with /2 in the second half alone. per_mille is
  * what is reserved of what is live. Contents are checked where content_errors is asked for. */
 void fixture_replays(const char *what, const char *policy, const char *capacity,
                      const char *figures);

@@ -161,7 +161,7 @@ INFO_TEST(info_prices, a_failure_leaves_the_rest)
     EXPECT_TRUE(found.set_access.call_ns > 0);
 }
 
-/* With little time everything has been measured a little; with none left nothing more is begun. */
+/* With little time everything has been measured a little. With none left nothing more is begun. */
 INFO_TEST(info_prices, a_budget_is_kept_and_shared)
 {
     mend_measure_bench *bench = &world->bench;
@@ -179,7 +179,7 @@ INFO_TEST(info_prices, a_budget_is_kept_and_shared)
     EXPECT_TRUE(samples(bench, MEND_CALL_plain_alloc) > 0);
 }
 
-/* The simulated device keeps the rules as they are known; the trials must see them. */
+/* The simulated device keeps the rules as they are known. The trials must see them. */
 INFO_TEST(info_trials, the_questions_are_answered)
 {
     static const char *const answers[] = {

@@ -1,4 +1,4 @@
-/* What the program writes is written, or its status says so; and it spoils no file. */
+/* What the program writes is written, or its status says so, and it spoils no file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ MEND_TEST(output, a_full_device_and_a_closed_standard_output_are_reported)
     }
 }
 
-/* A file with room for a part of what is printed; in a build for coverage there is none for counts
+/* A file with room for a part of what is printed. In a build for coverage there is none for counts
  * either, which would be cut where other programs read them. */
 MEND_TEST(output, a_cut_result_is_no_success)
 {

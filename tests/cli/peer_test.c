@@ -1,5 +1,5 @@
 /*
- * Allocation policies. All of them keep the same contract; the models also keep the rules of what
+ * Allocation policies. All of them keep the same contract. The models also keep the rules of what
  * they model, seen from the driver's side.
  */
 #include <string.h>
@@ -281,7 +281,7 @@ MEND_TEST(peer_caching, of_equal_blocks_the_lower_is_taken_since_2_13_the_older_
 
 /* ---- PyTorch's settings ---------------------------------------------------------------------- */
 
-/* The first block is oversize; and larger by 20 MiB than the next request, not than the last. */
+/* The first block is oversize, and larger by 20 MiB than the next request, not than the last. */
 MEND_TEST(peer_caching_split, oversize_blocks_serve_neither_smaller_nor_much_smaller_requests)
 {
     play("caching:split128", 1024,
@@ -308,7 +308,7 @@ MEND_TEST(peer_caching_split, only_as_many_oversize_blocks_go_back_as_a_request_
 MEND_TEST(peer_caching_collect, what_was_unused_longest_goes_back_before_more_is_asked_for)
 {
 #define SEARCHES "-o -t t+16M=t -t t+16M=t -t t+16M=t -y -t plain_free=0 n+202M "
-    /* 818 MiB are reserved; then the older one goes; where that is not enough, the others too. */
+    /* 818 MiB are reserved. Then the older one goes. Where that is not enough, the others too. */
     play("caching:gc80", 1024,
          "o+200M y+200M t+16M l+402M " SEARCHES "plain_free=0 reserved=1020M");
     play("caching:gc80", 1024,

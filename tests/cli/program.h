@@ -21,13 +21,13 @@ ended_run run_on(const char *arguments, const char *trace_text);
 
 /* Runs `mend ARGUMENTS`, where % is the path of a small trace, and judges its exit status and what
  * it prints. Of its output, and of its errors, parts must follow each other that are separated by
- * ...; a ' stands for a ". NULL: anything; "": nothing. */
+ * .... A ' stands for a ". NULL: anything. "": nothing. */
 ended_run expect_run(int status, const char *arguments, const char *out, const char *err);
 /* The same with this text in the trace. */
 ended_run expect_run_on(const char *trace_text, int status, const char *arguments, const char *out,
                         const char *err);
 
-/* What a file holds, as text of at most size - 1 bytes; "" when it cannot be read. */
+/* What a file holds, as text of at most size - 1 bytes. "" when it cannot be read. */
 void read_all(const char *path, char *text, size_t size);
 
 #define EXPECT_STATUS(expected, outcome)                                                           \

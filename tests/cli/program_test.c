@@ -317,9 +317,9 @@ MEND_TEST(program, content_is_checked_when_asked)
                 "'content_errors': 0}...'content_errors': 0}");
 }
 
-/* A run so short that its prices can be added up by hand: the device is asked for its memory (10
- * us by `reference`, 5.4 by `h200`), addresses are reserved (20; 1.9), two pages of 20 MiB created
- * (70 each; 8.9) and mapped (2 each; 0.7), and opened by one call (18; 44.9). */
+/* A run so short that its prices can be added up by hand: the device is asked for its memory (10 us
+ * by `reference`, 5.4 by `h200`), addresses are reserved (20, 1.9), two pages of 20 MiB created (70
+ * each, 8.9) and mapped (2 each, 0.7), and opened by one call (18, 44.9). */
 static void expect_costs(const char *option, const char *parts)
 {
     expect_run_on(TRACE_HEAD "0,0,allocate,1,31457280,0\n", 0,

@@ -1,5 +1,5 @@
 /* The other policies of Mend. mend:compact completes where mend runs out of memory, says what it
- * copied, and breaks no rule of the driver; mend:torch frees a block on its own stream,
+ * copied, and breaks no rule of the driver. mend:torch frees a block on its own stream,
  * mend:no-stream on none. And threads that end. */
 #include "lab/replay/replay.h"
 #include "tests/cli/fixture.h"

@@ -159,7 +159,7 @@ static void expect_trace(const char *steps, size_t before, const char *note)
     mend_trace_detail_clear(&detail);
 }
 
-/* The file begins with the newest lap; blocks 1 to 3 are gone, and of block 4 only a free tells. */
+/* The file begins with the newest lap. Blocks 1 to 3 are gone, and of block 4 only a free tells. */
 static void write_lap(void)
 {
     length = 0;
@@ -322,7 +322,7 @@ static void put_failure(uint64_t number, uint64_t sequence, const char *message)
     end(number);
 }
 
-/* The last one counts; where its reason is lost, no other is taken for it. */
+/* The last one counts. Where its reason is lost, no other is taken for it. */
 MEND_TEST(record, a_failure_has_the_reason_of_its_own_event)
 {
     for (int is_known = 0; is_known <= 1; is_known++) {

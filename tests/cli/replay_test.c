@@ -29,7 +29,7 @@ MEND_TEST(replay, counts_calls_prices_and_peaks)
 
 MEND_TEST(replay, a_run_ends_at_the_first_allocation_that_fails)
 {
-    /* One succeeds; the other fails, and fails again after all that is cached was given back. */
+    /* One succeeds. The other fails, and fails again after all that is cached was given back. */
     fixture_replays(THREE_BLOCKS, "caching", "40MiB",
                     "completed=0 failed_at_event=1 limited=1 capacity=40M peak_reserved=30M "
                     "malloc/2=0 driver_time/2=0 malloc=3 host_syncs=0");

@@ -95,7 +95,7 @@ MEND_TEST(report_command, every_report_is_a_page)
     }
 }
 
-/* Its words are there before any script; no text ends an element; in a browser: tests/page. */
+/* Its words are there before any script. No text ends an element. In a browser: tests/page. */
 MEND_TEST(report_command, a_page_says_it_in_words_first)
 {
     ENDING_FILE fixture_file file = program_named("leaks and fails", false);
@@ -210,7 +210,7 @@ MEND_TEST(report_command, wrong_usage_and_files_have_status_2_and_a_reason)
     expect_run(0, "report --help", "usage: libmend report...--against...Exit status", "");
 }
 
-/* One event; a block of no bytes; a log that ends within a row; only blocks from before. */
+/* One event. A block of no bytes. A log that ends within a row. Only blocks from before. */
 MEND_TEST(report_command, the_smallest_files_have_a_report)
 {
     static const struct {
@@ -254,7 +254,7 @@ MEND_TEST(report_command, names_of_files_do_nothing_to_the_terminal)
     EXPECT_TRUE(strstr(outcome.out, "\x9b") == NULL && strstr(outcome.out, "?[2J") != NULL);
 }
 
-/* A snapshot that is damaged is refused, or what is left of it has a report; sanitizers watch. */
+/* A snapshot that is damaged is refused, or what is left of it has a report. Sanitizers watch. */
 MEND_TEST(report_command, survives_damage_of_any_kind)
 {
     mend_test_random random;

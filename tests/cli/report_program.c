@@ -95,15 +95,15 @@ static const struct program_kind {
     int steps;
     int keep_until; /* of the steps before it each nth keeps a block */
     int keep_every;
-    uint64_t kept_bytes; /* of such a block; 0: KEPT */
-    int forget_every;    /* all that is kept is freed after each nth step; 0: never */
+    uint64_t kept_bytes; /* of such a block. 0: KEPT */
+    int forget_every;    /* all that is kept is freed after each nth step. 0: never */
     bool has_table;      /* each step replaces a block by a larger one */
     bool has_second_model;
     bool fails;
     bool goes_on;             /* without the leak, as long again */
     bool frees;               /* what it kept, and has its weights still */
     bool ends;                /* by freeing all that it has */
-    uint64_t temporary_bytes; /* of each of a step's blocks; 0: 32 MiB */
+    uint64_t temporary_bytes; /* of each of a step's blocks. 0: 32 MiB */
 } kinds[] = {
     {.name = "steady", .steps = STEPS},
     {.name = "short", .steps = 12, .keep_until = STEPS, .keep_every = 1},

@@ -22,12 +22,12 @@ typedef struct program {
 
 void program_begin(program *p, bool is_log);
 
-/* A line of train.py asks for a block; the block is its address. */
+/* A line of train.py asks for a block. The block is its address. */
 uint64_t program_alloc(program *p, unsigned line, uint64_t size_bytes);
 void program_free(program *p, uint64_t block, uint64_t size_bytes);
 void program_alloc_at(program *p, uint64_t address, unsigned line, uint64_t size_bytes);
 void program_refuse(program *p, uint64_t size_bytes, uint64_t device_free);
-/* "segment_alloc" and the like; only of a snapshot. */
+/* "segment_alloc" and the like. Only of a snapshot. */
 void program_segment(program *p, const char *action, uint64_t address, uint64_t size_bytes);
 
 /* Ends the file. `state` is what the snapshot has behind its events: "" or JSON that begins with a

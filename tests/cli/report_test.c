@@ -1,5 +1,5 @@
 /* What a report says: who grows, where free memory is, what came before the recording, what other
- * allocators need; and that no file makes it say too much. */
+ * allocators need, and that no file makes it say too much. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,7 +160,7 @@ MEND_TEST(report, a_snapshot_without_history_has_no_growth)
     }
 }
 
-/* Line 20 comes at the end; 10 and 11 come and go in each step; 30 had most at the peak, and has
+/* Line 20 comes at the end. 10 and 11 come and go in each step. 30 had most at the peak, and has
  * nothing left. Of the others there are too many for letters. */
 MEND_TEST(report, tells_what_is_new_and_has_letters_for_those_that_have_most)
 {
@@ -213,7 +213,7 @@ MEND_TEST(report, predicts_the_peak_without_the_leak)
                 predicted <= steady->peak_bytes + 6 * MIB);
 }
 
-/* The largest sums stand for themselves; 300 of the smallest sizes are above 512 KiB. */
+/* The largest sums stand for themselves. 300 of the smallest sizes are above 512 KiB. */
 MEND_TEST(report, a_log_of_many_sizes_has_owners_for_the_rest)
 {
     program p;
@@ -269,7 +269,7 @@ static void expect_memory(const mend_report *report, uint64_t held, uint64_t who
     EXPECT_U64_EQ(pieces, report->memory.pieces);
 }
 
-/* A log of real addresses shows the gaps; numbers of blocks are none. */
+/* A log of real addresses shows the gaps. Numbers of blocks are none. */
 MEND_TEST(report, a_log_with_addresses_knows_the_gaps_between_blocks)
 {
     for (int has_addresses = 0; has_addresses < 2; has_addresses++) {
@@ -375,7 +375,7 @@ MEND_TEST(report, free_memory_of_other_streams_and_what_waits_is_told_apart)
     mend_rows rows;
     ASSERT_TRUE(mend_rows_make(report, &rows) == MEND_OK);
     EXPECT_U64_EQ(4, rows.count);
-    EXPECT_U64_EQ(3, rows.moment); /* the failure; the block before it waits from there on */
+    EXPECT_U64_EQ(3, rows.moment); /* the failure. The block before it waits from there on */
     EXPECT_TRUE(rows.wait.count == 1 && rows.wait.bytes[0] == 1);
     mend_rows_clear(&rows);
     char verdict[MEND_VERDICT_BYTES];
@@ -447,7 +447,7 @@ static void write_state(const cells *state, char *text, size_t size)
     snprintf(text + length, size - length, "]");
 }
 
-/* The program without its first `unseen` events; its state at the end is known. */
+/* The program without its first `unseen` events. Its state at the end is known. */
 static mend_report *recorded_from(size_t unseen)
 {
     static char text[1 << 16];

@@ -73,14 +73,14 @@ MEND_TEST(rmm, the_pool_grows_by_its_own_size)
 MEND_TEST(rmm, the_pool_starts_with_half_of_the_limit)
 {
     fixture_replays("1+40M 2+40M", "rmm-pool", "100MiB", "completed=1 malloc=2 peak_reserved=100M");
-    /* The halves are of 38 MiB; what no half holds is asked for as it is. */
+    /* The halves are of 38 MiB. What no half holds is asked for as it is. */
     fixture_replays("1+40M 2+40M", "rmm-pool", "78MiB",
                     "completed=0 failed_at_event=1 peak_reserved=78M");
 }
 
 MEND_TEST(rmm, the_pool_grows_by_a_half_of_its_size_where_the_whole_is_not_there)
 {
-    /* 44 and 44 of 90 MiB are full; 1.375 more are there, after 88, 44, 22, 11, 5.5 and 2.75. */
+    /* 44 and 44 of 90 MiB are full. 1.375 more are there, after 88, 44, 22, 11, 5.5 and 2.75. */
     static const char steps[] = "1+40M 2+40M 3+4M 4+4M 5+1M";
     fixture_replays(steps, "rmm-pool", "90MiB", "completed=1 peak_reserved=93716480");
     fixture_replays(steps, "rmm-pool", "88MiB", "completed=0 failed_at_event=4");
@@ -111,7 +111,7 @@ MEND_TEST(rmm, arenas_wait_for_the_host_at_each_free_above_a_mebibyte)
 
 MEND_TEST(rmm, an_arenas_small_block_freed_on_another_stream_costs_a_wait)
 {
-    /* A superblock each; the freed block went back to the one it came from. */
+    /* A superblock each. The freed block went back to the one it came from. */
     fixture_replays("1+1K 2+1K@1 -1@1 -2@1 3+1K", "rmm-arena", "unlimited",
                     "host_syncs=1 peak_reserved=1025K");
 }

@@ -276,7 +276,7 @@ MEND_TEST(snapshot, a_wrong_event_is_named)
     }
 }
 
-/* Every cut is refused; any change is read or refused, and sanitizers watch. */
+/* Every cut is refused. Any change is read or refused, and sanitizers watch. */
 MEND_TEST(snapshot, survives_damage_of_any_kind)
 {
     mend_test_random random;

@@ -9,7 +9,7 @@ MEND_TEST(stretches, are_what_a_map_of_bytes_says)
     mend_test_random_init(&random, mend_test_seed());
     mend_stretches set;
     mend_stretches_init(&set);
-    int owner[BYTES + 1] = {0}; /* which addition a byte is of; 0: none */
+    int owner[BYTES + 1] = {0}; /* which addition a byte is of. 0: none */
     for (int round = 1; round < 3000; round++) {
         uint64_t from = mend_test_random_below(&random, BYTES);
         uint64_t size = mend_test_random_below(&random, BYTES - from + 1);

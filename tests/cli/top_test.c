@@ -1,4 +1,4 @@
-/* `libmend top`: pages of pools of this process, read as another process reads them; and pages that
+/* `libmend top`: pages of pools of this process, read as another process reads them, and pages that
  * nothing can be read from. */
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -208,7 +208,7 @@ MEND_TEST(top, the_program_shows_each_pool)
                "Who holds it ...  a 'step'? ... 200 MiB  100 %       1          0  steady\n\n"
                "process ...live  1.00 MiB in 1 blocks...  other ... 1.00 MiB",
                "");
-    /* Without a terminal that is all; other processes may publish pools, too. */
+    /* Without a terminal that is all. Other processes may publish pools, too. */
     expect_run(0, "top",
                command_line(" process dev ...%d   0    200 MiB    2...MiB    256 MiB [####...] ... "
                             "cli_tests",
@@ -304,8 +304,8 @@ MEND_TEST(top, keys_choose_the_order_and_end_it)
 
 /* ---- what cannot be read --------------------------------------------------------------------- */
 
-/* A process of its own has a file of this name and content; `problem` are words of the refusal,
- * or NULL: it is read. */
+/* A process of its own has a file of this name and content. `problem` are words of the refusal, or
+ * NULL: it is read. */
 static void expect_refusal(const void *content, size_t size, const char *problem)
 {
     static mend_live_pools pools;

@@ -145,7 +145,7 @@ MEND_TEST(trace, blocks_of_no_bytes_may_share_an_address)
     }
 }
 
-/* RMM writes 0x2 for it whatever the thread; 2 is a name like others. */
+/* RMM writes 0x2 for it whatever the thread. 2 is a name like others. */
 MEND_TEST(trace, the_per_thread_default_stream_is_another_one_in_each_thread)
 {
     ENDING_TRACE mend_trace *trace = fixture_trace(TRACE_HEAD "7,0,allocate,0x1,512,0x2\n"
@@ -237,7 +237,7 @@ static size_t compressed(const char *text, unsigned char bytes[4096])
     return size;
 }
 
-/* Reads a compressed trace of these bytes, and counts its events; 0 where it is refused. */
+/* Reads a compressed trace of these bytes, and counts its events. 0 where it is refused. */
 static mend_result read_bytes(const void *bytes, size_t size, uint64_t *events)
 {
     fixture_file file = fixture_write(".csv.gz", bytes, size);
@@ -299,7 +299,7 @@ MEND_TEST(trace, members_of_a_compressed_file_are_one_text)
     EXPECT_U64_EQ(3, events);
 }
 
-/* Any change of some bytes is read or refused, and never does harm; sanitizers watch. */
+/* Any change of some bytes is read or refused, and never does harm. Sanitizers watch. */
 MEND_TEST(trace, survives_damage_of_any_kind)
 {
     mend_test_random random;

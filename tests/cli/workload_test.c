@@ -60,7 +60,7 @@ MEND_TEST(workload, the_seed_decides_and_a_draw_what_the_text_does_not_set)
     }
 }
 
-/* Each block is allocated once, before its one free; the peak is what the events say. */
+/* Each block is allocated once, before its one free. The peak is what the events say. */
 static void check_sound(const mend_trace *trace)
 {
     char *state = calloc(trace->block_count, 1);

@@ -124,7 +124,7 @@ CONTRACT_TEST(contract_chunk, an_exported_chunk_is_the_same_memory)
     contract_drop(c, address, 2 * c->page, 2 * c->page);
 }
 
-/* A device that says so gives handles; an imported one holds the memory. */
+/* A device that says so gives handles. An imported one holds the memory. */
 CONTRACT_TEST(contract_chunk, a_fabric_handle_is_the_same_memory)
 {
     if (!c->info.share_fabric) {

@@ -172,7 +172,7 @@ CONTRACT_TEST(contract_mapping, access_is_given_in_several_calls)
     contract_drop(c, address, 4 * c->page, 4 * c->page);
 }
 
-/* On an H200 a hole is passed over; what has no mapping at all is refused. */
+/* On an H200 a hole is passed over. What has no mapping at all is refused. */
 CONTRACT_TEST(contract_mapping_observed, access_crosses_no_hole)
 {
     const int device = 0;

@@ -18,7 +18,7 @@ mend_stream program_make_blocking_stream(contract *c);
 
 void program_begin_capture(contract *c, mend_stream stream, mend_capture_mode mode);
 
-/* Ends a capture that is expected to give a graph; destroy it. */
+/* Ends a capture that is expected to give a graph. Destroy it. */
 program_graph program_end_capture(contract *c, mend_stream stream);
 
 /* Ends a capture that was spoilt. */

@@ -1,5 +1,5 @@
 // A pool as RMM's resource. `./run frameworks` builds this against RMM itself, and then lets RMM's
-// buffers and adaptors use it; otherwise it has the names of RMM that the header needs.
+// buffers and adaptors use it. Otherwise it has the names of RMM that the header needs.
 #include <gtest/gtest.h>
 #include <mend/mend_rmm.hpp>
 

@@ -1,5 +1,5 @@
 // A pool as TensorRT's allocator. `./run frameworks` builds this against TensorRT's headers where
-// it is told where they are; otherwise it has a copy of the interface. No engine runs.
+// it is told where they are. Otherwise it has a copy of the interface. No engine runs.
 #include <gtest/gtest.h>
 #include <mend/mend_tensorrt.hpp>
 

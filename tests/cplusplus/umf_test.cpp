@@ -1,5 +1,5 @@
 // A pool as a memory provider of UMF. `./run frameworks` builds this against UMF itself, and then
-// lets UMF's own pools cut its memory; otherwise it has a copy of the operations.
+// lets UMF's own pools cut its memory. Otherwise it has a copy of the operations.
 #include <gtest/gtest.h>
 #include <mend/mend.hpp>
 #include <mend/mend_umf.h>

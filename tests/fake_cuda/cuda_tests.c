@@ -1,7 +1,7 @@
 /*
  * The real driver's files on the fake libcuda: what the contract's tests, which run on it too, do
- * not see. Opening a device under every refusal, each of them leaving nothing behind; symbols that
- * are missing; the kernels' module. What it says of streams is in streams.c.
+ * not see. Opening a device under every refusal, each of them leaving nothing behind. Symbols that
+ * are missing. The kernels' module. What it says of streams is in streams.c.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -124,7 +124,7 @@ FAKE_TEST(a_device_says_whether_its_memory_is_the_hosts)
 }
 
 /* What is large is registered, and else, or if that is refused, it is the driver's own. A driver
- * that does not let go keeps it; a child of fork does not get it. */
+ * that does not let go keeps it. A child of fork does not get it. */
 OPEN_TEST(pinned_memory_is_registered)
 {
     static const struct {
@@ -344,7 +344,7 @@ FAKE_TEST(a_device_opens_beside_a_capture)
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(fake->sim, stream));
 }
 
-/* The probe works in relaxed mode; the thread is in its own again when it has ended. */
+/* The probe works in relaxed mode. The thread is in its own again when it has ended. */
 FAKE_TEST(a_device_that_opens_leaves_the_thread_in_its_capture_mode)
 {
     mend_capture_mode mode = MEND_CAPTURE_MODE_THREAD_LOCAL;

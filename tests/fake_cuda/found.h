@@ -26,7 +26,7 @@ void expect_nothing_left(void);
 #define EXPECT_OK(call) EXPECT_INT_EQ(MEND_DRIVER_OK, call)
 #define ASSERT_OK(call) ASSERT_INT_EQ(MEND_DRIVER_OK, call)
 
-/* A test that finds both, and leaves nothing; OPEN_TEST: in the context of device 0. */
+/* A test that finds both, and leaves nothing. OPEN_TEST: in the context of device 0. */
 #define FAKE_TEST(name)                                                                            \
     static void name(void);                                                                        \
     MEND_TEST(fake_cuda, name)                                                                     \

@@ -1,7 +1,7 @@
 /*
  * Every function of the driver refuses, one after the other, for each kind of reason, while a
  * device is opened, used and closed through driver/cuda.c: the refusal is the answer, or what it
- * was about is not claimed; results are untouched; and once the driver is well again, so is Mend.
+ * was about is not claimed. Results are untouched, and once the driver is well again, so is Mend.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 static mend_status refusal;
 
-/* The arguments belong to the driver's function; here they only need to be there. */
+/* The arguments belong to the driver's function. Here they only need to be there. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 /* NOLINTBEGIN(misc-unused-parameters) */

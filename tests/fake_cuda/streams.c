@@ -53,7 +53,7 @@ OPEN_TEST(a_green_stream_is_at_home_in_the_primary_context)
     EXPECT_OK(cuda->stream_destroy(cuda, green));
 }
 
-/* Node 1 is recorded on one stream, 2 and 3 on the other; 3 waits for 1, 4 and 5 come behind. */
+/* Node 1 is recorded on one stream, 2 and 3 on the other. 3 waits for 1, 4 and 5 come behind. */
 OPEN_TEST(the_order_of_two_captured_streams_is_that_of_the_graph)
 {
     static const uintptr_t after[][2] = {{0, 0}, {0, 0}, {0, 0}, {2, 1}, {3, 0}, {4, 0}};

@@ -1,10 +1,10 @@
-/* The scenarios of growable ranges: every way of a commit, and the other calls; and those of blocks
+/* The scenarios of growable ranges: every way of a commit, and the other calls, and those of blocks
  * and pages that sleep, or lie on the host. */
 #include "tests/fault/scenario_steps.h"
 
 /* clang-format off */
 
-/* Blocks and pages of two tags, each in chunks of its own; and a chunk of two tags. */
+/* Blocks and pages of two tags, each in chunks of its own, and a chunk of two tags. */
 #define TAGGED_MEMORY                                                                              \
     {TAG, 0, 0, 1}, {ALLOC, 90, 0, CHUNKS(2)}, {TAG, 0, 0, 2}, {ALLOC, 91, 0, CHUNKS(1)},          \
     {RANGE, 0, 0, CHUNKS(64)}, {COMMIT, 0, 0, CHUNKS(1)}, {TAG, 0, 0, 1},                          \

@@ -58,11 +58,11 @@ extern const size_t range_scenario_count;
 typedef struct planned_fault {
     enum { FAULT_NONE, FAULT_DRIVER, FAULT_LOST, FAULT_HOST } kind;
     uint64_t position; /* driver calls, or allocations of host memory, that go well first */
-    uint64_t count;    /* how many then fail; FAULT_LOST: the context is broken for good */
+    uint64_t count;    /* how many then fail. FAULT_LOST: the context is broken for good */
     int status;        /* the driver's answer */
     int ballast; /* small blocks, or holes between such, made first: by them the pool's records
                     are as full as they may be, and need memory where they seldom do */
-    int dry; /* 1 to SCENARIO_DRY_SLABS: of these records there is none in reserve; 0: no such */
+    int dry; /* 1 to SCENARIO_DRY_SLABS: of these records there is none in reserve. 0: no such */
     bool without_bytes; /* of device memory: the run takes less time */
 } planned_fault;
 
@@ -71,7 +71,7 @@ enum { SCENARIO_DRY_SLABS = 8 };
 
 /* How many positions a scenario offers. */
 typedef struct scenario_positions {
-    bool ends_as_told; /* by the result of the way; with ballast it may not */
+    bool ends_as_told; /* by the result of the way. With ballast it may not */
     uint64_t driver_calls;
     uint64_t host_allocations;
     uint64_t host_ways; /* by which the call came to these allocations: a number for each set */

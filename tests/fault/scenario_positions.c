@@ -20,7 +20,7 @@ static const int statuses[] = {MEND_DRIVER_INVALID_VALUE, MEND_DRIVER_OUT_OF_MEM
                                MEND_DRIVER_NOT_READY, MEND_DRIVER_UNKNOWN};
 enum { STATUS_LOST = 700, STATUS_COUNT = sizeof(statuses) / sizeof(statuses[0]) };
 
-/* Beside for ever. Where no more failed than a count allows, that would be the same run again; and
+/* Beside for ever. Where no more failed than a count allows, that would be the same run again, and
  * a code of which the pool has made what it made of another is tried for ever alone. */
 static const uint64_t counts[] = {3, 1};
 enum { COUNTS = sizeof(counts) / sizeof(counts[0]), MOST_AMOUNTS = 256 };

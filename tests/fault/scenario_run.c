@@ -63,7 +63,7 @@ static bool has_holes(const planned_fault *fault)
     return fault->ballast > SCENARIO_BALLAST_BLOCKS;
 }
 
-/* Small blocks: one more each time; then pairs of them, of which one is to be a hole. */
+/* Small blocks: one more each time. Then pairs of them, of which one is to be a hole. */
 static void lay_ballast(scene *s)
 {
     bool pairs = has_holes(s->fault);
@@ -205,7 +205,7 @@ static void map_again(scene *s)
     }
 }
 
-/* The same call without the fault, if it failed; then its block is used. */
+/* The same call without the fault, if it failed. Then its block is used. */
 static void call_again(scene *s)
 {
     bool as_told = s->fault->kind != FAULT_NONE;

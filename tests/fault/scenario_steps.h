@@ -5,7 +5,7 @@
 #include "tests/fault/scenario.h"
 
 #define KIB(n)    ((n)*MEND_KIB)
-#define CHUNKS(n) KIB(64 * (n)) /* of the large zone; a small chunk has 16 KiB, a page 4 KiB */
+#define CHUNKS(n) KIB(64 * (n)) /* of the large zone. A small chunk has 16 KiB, a page 4 KiB */
 
 #define STEPS(...)                                                                                 \
     .setup = (const operation[]){__VA_ARGS__},                                                     \

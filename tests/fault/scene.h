@@ -44,8 +44,8 @@ void scene_judge_success(const scene *s);
 /* Without a fault: the call went the way the scenario is named for. */
 void scene_judge_way(const scene *s);
 
-/* After a fault: the result is one the header documents for the call; mend_get_last_error explains
- * it; and the pool is as it was. */
+/* After a fault: the result is one the header documents for the call. mend_get_last_error explains
+ * it, and the pool is as it was. */
 void scene_judge_failure(const scene *s);
 
 /* After mend_pool_destroy: nothing is left but what the driver refused to take back. */

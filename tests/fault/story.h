@@ -15,10 +15,10 @@ enum { STORY_SLOTS = 512, STORY_STREAMS = 4, STORY_PER_THREAD = STORY_STREAMS - 
 
 /* PRESSURE adds a callback that calls the pool, and frees nothing. FOREIGN: another process takes
  * memory of the device. USE: the GPU reads a block on a stream until the next WAIT. ALLOC_ALIGNED
- * asks for this. RANGE creates a range (slot 1: with small pages, 2: with large ones); COMMIT makes
+ * asks for this. RANGE creates a range (slot 1: with small pages, 2: with large ones). COMMIT makes
  * a block of its pages from the slot's number on, DECOMMIT and SHARE_PAGES are for these.
- * ALLOC_FOR_ANY asks without a stream, and uses the block on one. TAG is for what
- * comes; SLEEP keeps tag 1 on the host, and with slot 2 tag 2 in a file, and lets the rest awake.
+ * ALLOC_FOR_ANY asks without a stream, and uses the block on one. TAG is for what comes. SLEEP
+ * keeps tag 1 on the host, and with slot 2 tag 2 in a file, and lets the rest awake.
  */
 #define STORY_ALIGNMENT_BYTES (256 * MEND_KIB)
 #define STORY_PAGE_BYTES      (64 * MEND_KIB)
@@ -70,9 +70,9 @@ typedef enum story_action {
 typedef struct operation {
     action action;
     int slot;       /* ALLOC, FREE..., SHARE */
-    int stream;     /* by number; SLEEP: keep_free */
-    uint64_t bytes; /* ALLOC, PIN, UNPIN: size; TRIM...: what is kept; LIMIT: the limit; FOREIGN: of
-                       others; HISTORY: events; TAG: the tag */
+    int stream;     /* by number. SLEEP: keep_free */
+    uint64_t bytes; /* ALLOC, PIN, UNPIN: size. TRIM...: what is kept. LIMIT: the limit. FOREIGN: of
+                     * others. HISTORY: events. TAG: the tag */
 } operation;
 
 typedef struct slot {
@@ -83,7 +83,7 @@ typedef struct slot {
     uint64_t readable_ns;  /* when the write of its bytes is done, on the virtual clock */
     uint64_t pinned_bytes; /* 0: it is not pinned */
     mend_export_token token;
-    void *imported; /* the block, mapped once more; NULL: it is not */
+    void *imported; /* the block, mapped once more. NULL: it is not */
 } slot;
 
 typedef struct story_run {

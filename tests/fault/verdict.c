@@ -256,7 +256,7 @@ static void expect_explained(const scene *s)
     }
 }
 
-/* A compaction before the one that failed stays; or this one could not map all it had unmapped. */
+/* A compaction before the one that failed stays, or this one could not map all it had unmapped. */
 static bool has_compacted(const scene *s)
 {
     return s->after.stats.compactions > s->before.stats.compactions ||

@@ -1,5 +1,5 @@
 /*
- * Bytes as MEND_CONF: taken whole or refused with its reason; what the program has set stays. A
+ * Bytes as MEND_CONF: taken whole or refused with its reason. What the program has set stays. A
  * pool made of it works on a small device, or is refused in words, and leaves nothing behind.
  */
 #include "pool/configuration.h"

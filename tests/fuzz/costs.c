@@ -1,4 +1,4 @@
-/* Bytes as a price list: read or refused with file, line and reason; what is refused has changed
+/* Bytes as a price list: read or refused with file, line and reason. What is refused has changed
  * nothing, and what is read is within its bounds. */
 #include "lab/support/costs.h"
 

@@ -1,5 +1,5 @@
 /*
- * What the fuzzing targets share. A target is one function that takes any bytes; libFuzzer calls it
+ * What the fuzzing targets share. A target is one function that takes any bytes. libFuzzer calls it
  * with those it makes up, and main.c with those of files. A target that finds something ends the
  * process, as a sanitizer does.
  */
@@ -14,7 +14,7 @@
 
 #include "mend/mend.h"
 
-/* libFuzzer's names. The target; and, where a target has one, its own way to change an input of
+/* libFuzzer's names. The target, and, where a target has one, its own way to change an input of
  * `size` bytes into another of `most` bytes at most, in place, whose size it returns. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
@@ -31,7 +31,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
         }                                                                                          \
     } while (0)
 
-/* The bytes as a text, which ends at their first 0; the caller frees it. */
+/* The bytes as a text, which ends at their first 0. The caller frees it. */
 char *fuzz_text(const uint8_t *data, size_t size);
 
 /* A file in memory with these bytes, the same for a slot each time: its path, which stays valid. */

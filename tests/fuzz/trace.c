@@ -1,6 +1,6 @@
 /*
  * Bytes as the file of a trace, plain or compressed: it is read or refused with file, line and
- * reason; what is read is sound, also scaled, and reads the same from a compressed file.
+ * reason. What is read is sound, also scaled, and reads the same from a compressed file.
  */
 #include "lab/trace/trace.h"
 

@@ -106,7 +106,7 @@ void hooks_close(hooks_rig *rig);
 #define HOOKS_TEST(suite, name, memory_bytes)                                                      \
     KIT_CASE(suite, name, hooks_rig, rig, hooks_open(rig, memory_bytes), hooks_close(rig))
 
-/* What a function that was looked up must answer; a failure says why, and not what an earlier one
+/* What a function that was looked up must answer. A failure says why, and not what an earlier one
  * said. */
 #define HOOKS_OK(call) EXPECT_RESULT(MEND_OK, rig->f->call)
 #define HOOKS_ANSWER(result, call)                                                                 \

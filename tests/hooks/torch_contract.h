@@ -28,7 +28,7 @@ typedef struct torch_functions {
     __typeof__(&(mend_torch_empty_cache)) empty_cache;
 } torch_functions;
 
-/* Mend's own; `functions` are the looked up ones of a rig. */
+/* Mend's own. `functions` are the looked up ones of a rig. */
 #define torch_functions_of(functions)                                                              \
     ((torch_functions){.alloc = (functions)->mend_torch_block_alloc,                               \
                        .find = (functions)->mend_torch_block_find,                                 \
@@ -42,8 +42,8 @@ typedef struct torch_contract torch_contract;
 torch_contract *torch_contract_create(const torch_functions *functions);
 void torch_contract_destroy(torch_contract *contract);
 
-/* A tensor's memory. NULL: it would be an exception, and its text is in `raised`; or it is an
- * empty tensor, or a finding. */
+/* A tensor's memory. NULL: it would be an exception, and its text is in `raised`, or it is an empty
+ * tensor, or a finding. */
 enum { TORCH_RAISED_BYTES = 1024 };
 void *torch_contract_malloc(torch_contract *contract, size_t size, int device, mend_stream stream,
                             char raised[TORCH_RAISED_BYTES]);
@@ -59,7 +59,7 @@ void *torch_contract_base(torch_contract *contract, void *pointer, size_t *size)
 /* Tensors there are. */
 size_t torch_contract_count(torch_contract *contract);
 
-/* The first breach of what PyTorch relies on, in words; "" where there was none. Lives as long as
+/* The first breach of what PyTorch relies on, in words. "" where there was none. Lives as long as
  * the contract. */
 const char *torch_contract_finding(torch_contract *contract);
 

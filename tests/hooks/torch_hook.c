@@ -53,7 +53,7 @@ TORCH_TEST(what_cannot_be_had_is_raised_with_the_report)
 {
     void *held = torch_contract_malloc(contract, 600 * KIB, 0, NULL, raised);
     EXPECT_PTR_EQ(NULL, torch_contract_malloc(contract, 500 * KIB, 0, NULL, raised));
-    /* PyTorch's words, then what Mend knows besides; nothing is said twice. */
+    /* PyTorch's words, then what Mend knows besides. Nothing is said twice. */
     EXPECT_STR_EQ(
         "CUDA out of memory. Tried to allocate 500.00 KiB. GPU 0 has a total capacity of "
         "1024.00 KiB of which 424.00 KiB is free. Mend has 600.00 KiB memory in use. Of the "
@@ -180,7 +180,7 @@ static int note_free(void *ctx, void *pointer, size_t size, mend_stream stream)
     return hooks_below_free(ctx, pointer, size, stream);
 }
 
-/* One that describes its blocks is given the stream and the size; another one frees when all work
+/* One that describes its blocks is given the stream and the size. Another one frees when all work
  * is done. */
 TORCH_TEST(another_allocator_is_asked_what_a_free_needs)
 {

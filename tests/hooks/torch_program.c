@@ -9,7 +9,7 @@
 
 enum { OWN = 6, SHARED = 6, LARGEST_BYTES = 40 << 10, LONG_NS = 2000, SHORT_NS = 20 };
 
-/* A tensor that others may drop; what uses it is queued or declared by then. */
+/* A tensor that others may drop. What uses it is queued or declared by then. */
 typedef struct tensor {
     void *pointer;
     size_t bytes;

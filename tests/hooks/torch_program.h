@@ -13,13 +13,13 @@ typedef struct torch_program {
     hooks_rig *rig;
     torch_contract *contract;
     uint64_t seed;
-    int threads; /* each with a stream; 1: the program runs the same way every time */
+    int threads; /* each with a stream. 1: the program runs the same way every time */
     int steps;   /* of each */
 } torch_program;
 
 /* What a program came to. */
 typedef struct torch_verdict {
-    const char *finding; /* of the contract; "" */
+    const char *finding; /* of the contract. "" */
     bool device_is_well;
     uint64_t tensors;       /* made */
     uint64_t out_of_memory; /* raised, with the text that PyTorch's users look for */

@@ -123,7 +123,7 @@ MEND_TEST(wrapper, a_limiter_is_obeyed_by_each_hook)
     for_each_hook(limit);
 }
 
-/* What fails is reported, or counted where it cannot be; the block stays, and can be freed later.
+/* What fails is reported, or counted where it cannot be. The block stays, and can be freed later.
  */
 static void fail(hooks_rig *rig, const hook *h, wrapper *w)
 {

@@ -45,7 +45,7 @@ typedef struct arena_callback {
 
 /* What a thread's allocation under way could have had, when it let go of the pool last. */
 typedef struct arena_thread {
-    int pool; /* of the allocation; -1: none */
+    int pool; /* of the allocation. -1: none */
     bool has_room;
     uint64_t room_bytes;
 } arena_thread;

@@ -1,4 +1,4 @@
-/* Who uses what; and the operations of blocks and streams. Each keeps the rules of mend.h, whatever
+/* Who uses what, and the operations of blocks and streams. Each keeps the rules of mend.h, whatever
  * the others have come to. */
 #include <stdarg.h>
 

@@ -5,7 +5,7 @@
  *     mend_interleave --seed S --scene NAME [--trace]          that one again
  *     mend_interleave --all-schedules P                        small programs, P preemptions
  *
- * Exit status 0: nothing was found; 1: something was, or it crashed; 2: bad usage.
+ * Exit status 0: nothing was found. 1: something was, or it crashed. 2: bad usage.
  */
 #include <stdlib.h>
 

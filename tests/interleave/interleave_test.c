@@ -1,4 +1,4 @@
-/* Schedules from fixed seeds, all schedules of small programs; and that schedules find what a
+/* Schedules from fixed seeds, all schedules of small programs, and that schedules find what a
  * program forgets. */
 #include "base/mutex.h"
 #include "tests/interleave/exhaustive.h"

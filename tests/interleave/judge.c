@@ -14,7 +14,7 @@ static bool has_graph_pools(const arena *a)
     return a->restorations > 0;
 }
 
-/* Empty chunks, and what can be created; while graph pools hold on to memory, the latter alone. */
+/* Empty chunks, and what can be created. While graph pools hold on to memory, the latter alone. */
 static uint64_t room_of(arena *a, const mend_stats *stats)
 {
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;

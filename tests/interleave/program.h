@@ -23,26 +23,26 @@ enum {
     PROGRAM_FINDING_BYTES = 512
 };
 
-/* X(kind, name, the function of operations.c or blocks.c; which numbers it uses). A slot holds at
+/* X(kind, name, the function of operations.c or blocks.c, which numbers it uses). A slot holds at
  * most one block, for any thread to take. */
 #define PROGRAM_KINDS(X)                                                                           \
-    X(ALLOC, "alloc", arena_alloc) /* pool, slot, stream, bytes; its memory is written */          \
-    X(FREE, "free", arena_free)    /* slot; verified, and freed on its stream */                   \
+    X(ALLOC, "alloc", arena_alloc) /* pool, slot, stream, bytes. Its memory is written */          \
+    X(FREE, "free", arena_free)    /* slot. Verified, and freed on its stream */                   \
     X(FREE_ELSEWHERE, "free_elsewhere",                                                            \
       arena_free) /* slot, stream: which waits for the block's first */                            \
     X(FREE_ANYWHEN, "free_anywhen", arena_free) /* slot: freed without a stream */                 \
     X(SHARE, "share", arena_share)              /* slot, stream: declared, and verified there */   \
-    X(TRIM, "trim", room)             /* pool, bytes; an odd number of them: and waits */          \
+    X(TRIM, "trim", room)             /* pool, bytes. An odd number of them: and waits */          \
     X(SET_LIMIT, "set_limit", room)   /* pool, bytes */                                            \
     X(FORGET, "forget", arena_forget) /* pool, stream */                                           \
     X(REPLACE_STREAM, "replace_stream",                                                            \
       arena_replace_stream) /* stream: forgotten, destroyed, another made */                       \
     X(GRAPH_POOL_BEGIN, "graph_pool_begin",                                                        \
-      begin_graph_pool) /* graph pool, pool, stream; made if need be */                            \
+      begin_graph_pool) /* graph pool, pool, stream. Made if need be */                            \
     X(GRAPH_POOL_END, "graph_pool_end", end_graph_pool) /* graph pool */                           \
     X(GRAPH_POOL_RELEASE, "graph_pool_release",                                                    \
       release_graph_pool) /* graph pool, stream, or none where bytes is even */                    \
-    X(ADD_CALLBACK, "add_callback", add_callback) /* callback; on the first pool */                \
+    X(ADD_CALLBACK, "add_callback", add_callback) /* callback. On the first pool */                \
     X(REMOVE_CALLBACK, "remove_callback", remove_callback)                                         \
     X(POOL_CREATE, "pool_create", create_pool)    /* pool, not the first */                        \
     X(POOL_DESTROY, "pool_destroy", destroy_pool) /* pool, not the first */                        \
@@ -87,11 +87,11 @@ typedef struct program {
     int threads;
     int pools; /* there from the beginning */
     uint64_t memory_bytes;
-    uint64_t limit_bytes;    /* of each pool; 0: the device's */
+    uint64_t limit_bytes;    /* of each pool. 0: the device's */
     bool may_vanish;         /* detect_destroyed_streams */
     bool may_not_wait;       /* allow_stream_waits off */
     bool lacks_events;       /* the driver has none of the whole context */
-    uint64_t unfenced_bytes; /* as in mend_placement (layout/state.h); 0: as the pool has it */
+    uint64_t unfenced_bytes; /* as in mend_placement (layout/state.h). 0: as the pool has it */
     bool is_quiet;           /* nothing is launched while compactions are made */
     program_list before;     /* run alone, before the threads begin */
     program_list work[SCHEDULE_THREADS];

@@ -1,4 +1,4 @@
-/* Scenes: what a drawn program is mostly about; and how a seed becomes a program and a schedule. */
+/* Scenes: what a drawn program is mostly about, and how a seed becomes a program and a schedule. */
 #ifndef MEND_TESTS_INTERLEAVE_SCENES_H
 #define MEND_TESTS_INTERLEAVE_SCENES_H
 
@@ -12,7 +12,7 @@ int scene_by_name(const char *name);
 
 void scene_draw(int scene, uint64_t seed, program *p, schedule_plan *plan);
 
-/* Draws and runs one; on a finding says everything about it on stderr. */
+/* Draws and runs one. On a finding says everything about it on stderr. */
 bool scene_run(int scene, uint64_t seed, FILE *trace, program_outcome *outcome);
 
 #endif

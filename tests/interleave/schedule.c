@@ -21,7 +21,7 @@ typedef struct thread {
     pthread_t handle;
     pthread_cond_t turn_came;
     thread_state state;
-    pthread_mutex_t *wanted;       /* WANTS_LOCK; AWAITS_CONDITION: to be taken after it */
+    pthread_mutex_t *wanted;       /* WANTS_LOCK. AWAITS_CONDITION: to be taken after it */
     const pthread_cond_t *awaited; /* AWAITS_CONDITION */
     pthread_mutex_t *held[MOST_HELD];
     int frozen_count;
@@ -38,7 +38,7 @@ struct run {
     int count;
     uint64_t changes[SCHEDULE_CHANGES];
     size_t prefix_used;
-    pthread_mutex_t gate; /* guards `running`; the thread it names owns all else */
+    pthread_mutex_t gate; /* guards `running`. The thread it names owns all else */
     const thread *running;
 };
 

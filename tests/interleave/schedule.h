@@ -4,7 +4,7 @@
  * try_lock, when a condition is waited for or woken, and before and after each call of the driver.
  * Who goes on is decided by a plan, so that a plan makes the same run again.
  *
- * Locks of the rank of the driver and inside of it are held shortly and never at a point; they are
+ * Locks of the rank of the driver and inside of it are held shortly and never at a point. They are
  * none themselves. A thread that no schedule started (the test's own) uses plain locks.
  */
 #ifndef MEND_TESTS_INTERLEAVE_SCHEDULE_H
@@ -24,11 +24,11 @@ typedef enum schedule_policy {
     /* At each point the thread goes on with a chance of stay / 16, else any does. */
     SCHEDULE_RANDOM,
     /* Probabilistic concurrency testing: the threads have priorities, drawn once, and the first
-     * that can go on does; at each of a few points, drawn among the first `horizon`, the running
+     * that can go on does. At each of a few points, drawn among the first `horizon`, the running
      * thread falls behind all others. A bug that takes d orderings is found with a chance of at
      * least 1 / (threads * horizon^(d-1)), where d - 1 is the number of changes. */
     SCHEDULE_PRIORITIES,
-    /* The choices of a prefix, one for each decision; then nobody is preempted. */
+    /* The choices of a prefix, one for each decision. Then nobody is preempted. */
     SCHEDULE_PREFIX
 } schedule_policy;
 
@@ -68,8 +68,8 @@ typedef struct schedule {
     schedule_plan plan;
     void (*watch)(void *context, int thread); /* at each point, by the thread that comes to it */
     void *watch_context;
-    FILE *trace;        /* a line for each point; or NULL */
-    const char *banner; /* how to repeat the run; printed when it cannot go on */
+    FILE *trace;        /* a line for each point, or NULL */
+    const char *banner; /* how to repeat the run. Printed when it cannot go on */
 } schedule;
 
 /* Runs up to SCHEDULE_THREADS threads until all have ended. When none can go on, or there is no end
@@ -80,7 +80,7 @@ void schedule_run(const schedule *s, const schedule_thread *threads, int count,
 /* A point of the test's own, named in words that live as long as the run. */
 void schedule_point(const char *what, const char *which);
 
-/* The number of the calling thread in its schedule; -1 outside. */
+/* The number of the calling thread in its schedule. -1 outside. */
 int schedule_self(void);
 
 /* A thread of the schedule holds the mutex. For a watch. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The exit status where there is no such mutant; that of a failed test is 1. */
+/* The exit status where there is no such mutant. That of a failed test is 1. */
 enum { NO_SUCH_MUTANT = 3 };
 
 #define MEND_MUTANT(flag, name) unsigned char flag;

@@ -76,7 +76,7 @@ void scene_stops_and_frees_everything(void)
     destroy_stopped();
 }
 
-/* From free memory it may go on; what needs the driver is lost with it. */
+/* From free memory it may go on. What needs the driver is lost with it. */
 static void alloc_stopped(uint64_t size_bytes, mend_stream stream)
 {
     char mark;

@@ -8,7 +8,7 @@
 #include "tests/process/linked_scenes.h"
 #include "tests/process/refused.h"
 
-static rig parent; /* of the process that forks; where a child of it forks, its own is local */
+static rig parent; /* of the process that forks. Where a child of it forks, its own is local */
 
 static void open_parent(void)
 {
@@ -209,7 +209,7 @@ void scene_forks_while_threads_hammer_the_pool(void)
 /* A thread that stops before its n-th driver call, whatever locks it holds there. */
 typedef struct stopper {
     pthread_t thread;
-    unsigned calls_left; /* until it stops; the stopped thread's own */
+    unsigned calls_left; /* until it stops. The stopped thread's own */
     bool has_ended;      /* without a stop */
     sem_t stopped;
     sem_t may_go_on;

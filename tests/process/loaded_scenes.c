@@ -34,7 +34,7 @@ static mend_sim *device;
 static mend_pool *pool;
 static void *block;
 
-/* dlsym gives an object pointer; POSIX promises that its bytes are those of the function's. */
+/* dlsym gives an object pointer. POSIX promises that its bytes are those of the function's. */
 static void find(void *library, const char *name, void *function, size_t size)
 {
     void *found = dlsym(library, name);

@@ -5,7 +5,7 @@
 #include "tests/process/rig.h"
 
 /* Every call on the rig's pool and graph pool answers MEND_ERROR_FORKED, says so, and touches
- * nothing; only a free of NULL succeeds. */
+ * nothing. Only a free of NULL succeeds. */
 void refused_check(const rig *inherited);
 
 #endif

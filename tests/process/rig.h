@@ -15,10 +15,10 @@ typedef struct rig_block {
 typedef struct rig {
     mend_sim *sim;
     mend_pool *pool;
-    mend_graph_pool *graph_pool; /* idle; ends with the pool */
+    mend_graph_pool *graph_pool; /* idle. Ends with the pool */
     mend_stream streams[RIG_STREAMS];
     void *kept;                   /* a live block as long as there is a pool */
-    rig_block blocks[RIG_BLOCKS]; /* live; each holds bytes of its own */
+    rig_block blocks[RIG_BLOCKS]; /* live. Each holds bytes of its own */
 } rig;
 
 void rig_open(rig *r);
@@ -30,10 +30,10 @@ void rig_fill(rig *r);
 /* Every live block holds its bytes, the pool agrees with itself and the device with the pool. */
 void rig_check(rig *r);
 
-/* Frees what is live; the pool takes each back. */
+/* Frees what is live. The pool takes each back. */
 void rig_free_blocks(rig *r);
 
-/* Destroys the pool, live blocks or not; nothing is left on the device, which goes as well. */
+/* Destroys the pool, live blocks or not. Nothing is left on the device, which goes as well. */
 void rig_close(rig *r);
 
 /* A device and a pool made, filled, checked, emptied and destroyed. */

@@ -84,7 +84,7 @@ _Noreturn void scene_fail(const char *file, int line, const char *what);
         }                                                                                          \
     } while (0)
 
-/* Runs `body` in a child of fork, which then ends by exit; fails unless it exits with 0. */
+/* Runs `body` in a child of fork, which then ends by exit. Fails unless it exits with 0. */
 void scene_in_a_child(void (*body)(void));
 
 /* The same, but the child ends by _exit: what other threads of the parent held in hand at the fork

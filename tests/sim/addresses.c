@@ -23,7 +23,7 @@ static uint64_t most_unneeded(const mend_heap *heap)
     return 2 * largest;
 }
 
-/* The first import in a range, which stays where it is; `end` if there is none, and then *behind
+/* The first import in a range, which stays where it is. `end` if there is none, and then *behind
  * stays. */
 static uint64_t next_import(const mend_heap *heap, uint64_t from, uint64_t end, uint64_t *behind)
 {
@@ -63,7 +63,7 @@ static uint64_t next_fixed(const mend_heap *heap, uint64_t from, uint64_t end, u
     return next_lent(heap, from, import, behind);
 }
 
-/* The first address that is pinned, from one on; `end` where nothing is. *behind is where that
+/* The first address that is pinned, from one on. `end` where nothing is. *behind is where that
  * ends. */
 static uint64_t next_pinned(const mend_heap *heap, uint64_t from, uint64_t end, uint64_t *behind)
 {

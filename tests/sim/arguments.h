@@ -7,7 +7,7 @@
 /* Calls of the pool `which`, and of all devices, that must be refused and change nothing. */
 void trial_refuse_arguments(trial *t, uint8_t which);
 
-/* Moves the settings into the environment, for the next pools; the caller ends that. */
+/* Moves the settings into the environment, for the next pools. The caller ends that. */
 void trial_configure_by_text(mend_pool_config *config);
 
 #endif

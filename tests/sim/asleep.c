@@ -1,6 +1,6 @@
 /*
  * Sleep and wake in a trial. Every block gets a sleep tag by its operation. A block that sleeps is
- * not used, and may be freed; which ones sleep is asked of the pool, and changes in these calls
+ * not used, and may be freed, which ones sleep is asked of the pool, and changes in these calls
  * alone: all that was to wake is awake after a success, and after a failure everything is as it
  * was. The device's ledger says whether the memory came back, and a later look at a block whether
  * its bytes did.
@@ -29,7 +29,7 @@ static const char *directory(void)
     return name != NULL ? name : "/tmp";
 }
 
-/* Of what the call allocates; some leave it to the range, or to the tag of the options. */
+/* Of what the call allocates. Some leave it to the range, or to the tag of the options. */
 uint64_t trial_sleep_tag(const trial_call *call)
 {
     const operation *op = call->trial->op;
@@ -190,7 +190,7 @@ static int keep_of(const trial_call *call, uint64_t tag)
     return call->mode != 0 ? call->mode : call->count == 0 ? MEND_BACKUP_HOST : MEND_STAY_RESIDENT;
 }
 
-/* After a call of sleep or wake; `call` NULL: after anything else. Only such a call changes what
+/* After a call of sleep or wake. `call` NULL: after anything else. Only such a call changes what
  * sleeps. What was dropped is undefined from then on. */
 static void note(trial *t, const trial_call *call)
 {

@@ -89,7 +89,7 @@ void trial_count_alloc(trial *t, const trial_block *block)
 }
 
 /* Hooks that get no stream ask for memory that any may use, and so does who asks for room. The pool
- * hears of its streams only later, so that it is no program that tells of all; and captures, for
+ * hears of its streams only later, so that it is no program that tells of all, and captures, for
  * which the streams that are used must be named, are not under way. */
 static bool may_be_for_any(const trial *t, const operation *op)
 {
@@ -100,7 +100,7 @@ static bool may_be_for_any(const trial *t, const operation *op)
     return (t->config.hooks || op->kind == OP_ROOM) && is_quiet;
 }
 
-/* The stream that asks, or none; and the call in its thread. */
+/* The stream that asks, or none, and the call in its thread. */
 static mend_result call_for(trial *t, const operation *op, trial_call *call)
 {
     int stream = op->stream % t->stream_count;
@@ -220,8 +220,8 @@ void trial_borrow_beside(trial *t)
     }
 }
 
-/* A request that would fit calls the callbacks too if the pool would grow above its soft limit;
- * they change what there is, so the answer says nothing of the room before. */
+/* A request that would fit calls the callbacks too if the pool would grow above its soft limit.
+ * They change what there is, so the answer says nothing of the room before. */
 static bool changes_room(trial *t, int pool, uint64_t calls_before)
 {
     return t->has_soft_limit && trial_stats(t, pool).pressure_calls > calls_before;
@@ -254,7 +254,7 @@ static void ask_instead(trial *t, const operation *op, const trial_call *refused
     }
 }
 
-/* The same again, unless peers help, who may give more each time; and what the report says would
+/* The same again, unless peers help, who may give more each time, and what the report says would
  * fit. */
 static void follow_report(trial *t, const operation *op, const trial_call *refused)
 {

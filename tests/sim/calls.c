@@ -105,7 +105,7 @@ void trial_perform(void *argument)
     }
 }
 
-/* One is under way; or, where streams may vanish, was, and no call has named its stream since. */
+/* One is under way, or, where streams may vanish, was, and no call has named its stream since. */
 static bool may_know_a_capture(const trial *t)
 {
     /* With streams that vanish, one that was met in its capture is known by that capture alone. */
@@ -205,8 +205,8 @@ static void judge_lost(trial *t, const trial_call *call)
 }
 
 /* A pool that has heard of the capture of the stream a call names heeds it until it hears of its
- * end. Streams that a graph pool takes are watched, and need not be remembered; those that may
- * vanish are known by more than their handle; without host memory nothing can be remembered; and a
+ * end. Streams that a graph pool takes are watched, and need not be remembered. Those that may
+ * vanish are known by more than their handle. Without host memory nothing can be remembered, and a
  * capture that was spoilt cannot be spoilt again: its graph pool may have ended. */
 static void note_seen(trial *t, const trial_call *call, trial_stream *stream)
 {

@@ -26,7 +26,7 @@ mend_result trial_call_record(const trial_call *call, mend_pool *pool)
                : mend_record_stream(pool, call->pointer, call->stream);
 }
 
-/* A block of the model at an address of the first pool; NULL: none. */
+/* A block of the model at an address of the first pool. NULL: none. */
 static trial_block *block_at(trial *t, const void *pointer)
 {
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
@@ -172,7 +172,7 @@ static void follow(trial *t, int number)
     }
 }
 
-/* Lists that no graph pool can be restored from; what they would change stays as it is. */
+/* Lists that no graph pool can be restored from. What they would change stays as it is. */
 static void refuse_lists(trial *t, mend_graph_pool *graph_pool, const trial_checkpoint *checkpoint)
 {
     mend_graph_pool_block blocks[TRIAL_BLOCKS];

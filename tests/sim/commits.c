@@ -17,7 +17,7 @@ mend_result trial_call_commit(const trial_call *call)
                : mend_range_commit_all(parts, sizeof(mend_range_part), 2, call->stream);
 }
 
-/* The one that a call names; NULL: none. */
+/* The one that a call names. NULL: none. */
 static const trial_range *range_named(const trial *t, const mend_range *name)
 {
     for (int i = 0; i < TRIAL_RANGES && name != NULL; i++) {
@@ -28,7 +28,7 @@ static const trial_range *range_named(const trial *t, const mend_range *name)
     return NULL;
 }
 
-/* The next one of the same pool; NULL: there is no other. */
+/* The next one of the same pool. NULL: there is no other. */
 static const trial_range *next_range(const trial *t, const trial_range *range)
 {
     for (int i = 1; i < TRIAL_RANGES; i++) {

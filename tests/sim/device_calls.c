@@ -1,4 +1,4 @@
-/* Calls of the device, each in a thread that may make it; and the order of two streams. */
+/* Calls of the device, each in a thread that may make it, and the order of two streams. */
 #include "tests/sim/trial.h"
 
 static mend_result result_of(mend_status status)

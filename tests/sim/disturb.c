@@ -70,7 +70,7 @@ void trial_set_foreign(trial *t, uint64_t bytes)
 
 /* ---- in the midst of a call ------------------------------------------------------------------ */
 
-/* A thread beside the one that calls, and beside the first, which runs the trial; or NOBODY. */
+/* A thread beside the one that calls, and beside the first, which runs the trial, or NOBODY. */
 static int other_thread(const trial *t)
 {
     for (int i = 1; i < t->turns.count; i++) {
@@ -81,7 +81,7 @@ static int other_thread(const trial *t)
     return NOBODY;
 }
 
-/* In calls that make room the pool's state is free for others; blocks that the present operation is
+/* In calls that make room the pool's state is free for others. Blocks that the present operation is
  * about are not touched by it. */
 static bool can_spring(trial *t, const char *call)
 {

@@ -24,7 +24,7 @@ const trial_config trial_config_default = {
 
 /* Ways in which a pool learns of the capture of a stream, see memory/waits.h: the legacy stream
  * tells of blocking ones, graph pools that are begun are watched, and streams are asked that a call
- * named, or which were captured before; and captures that are served. */
+ * named, or which were captured before, and captures that are served. */
 static bool pool_must_know(const trial *t, int pool, const trial_stream *stream)
 {
     const mend_streams *streams = &t->pools[pool].pool->heap.streams;
@@ -47,7 +47,7 @@ static bool pool_must_know(const trial *t, int pool, const trial_stream *stream)
     return must_know;
 }
 
-/* A pool that knows of one capture waits for nothing, nor does one that it asks for memory; one
+/* A pool that knows of one capture waits for nothing, nor does one that it asks for memory. One
  * that knows of none may spoil them. */
 bool trial_a_capture_is_known(const trial *t)
 {

@@ -3,8 +3,8 @@
  * and judges after every step: the audit, the device's ledger against the pool's statistics, these
  * against the model, no rule of the driver broken, no byte wrong, no request refused that fits.
  *
- * At the end all obstacles go away (faults, captures, other processes), and whatever
- * fits must succeed; then the pool is destroyed and nothing may be left.
+ * At the end all obstacles go away (faults, captures, other processes), and whatever fits must
+ * succeed. Then the pool is destroyed and nothing may be left.
  */
 #ifndef MEND_TESTS_SIM_EXECUTOR_H
 #define MEND_TESTS_SIM_EXECUTOR_H
@@ -108,7 +108,7 @@ typedef struct trial_tally {
     uint64_t done[OP_COUNT];
     uint64_t skipped[OP_COUNT];
     uint64_t answered[OP_COUNT][TRIAL_RESULTS];    /* calls of the pool, by the operation */
-    uint64_t planted[MEND_DRIVER_CALL_COUNT + 1];  /* faults; the last: of any call */
+    uint64_t planted[MEND_DRIVER_CALL_COUNT + 1];  /* faults. The last: of any call */
     uint64_t failed_calls[MEND_DRIVER_CALL_COUNT]; /* calls of the driver that failed */
     uint64_t ambushes[AMBUSH_ACTIONS];             /* that were sprung */
     uint64_t failed_mallocs;
@@ -120,7 +120,7 @@ typedef struct trial_tally {
 
 typedef struct trial_outcome {
     trial_verdict verdict;
-    size_t step;       /* at which it did not hold; the number of operations: at the end */
+    size_t step;       /* at which it did not hold. The number of operations: at the end */
     char finding[600]; /* in words */
     trial_tally tally;
 } trial_outcome;
@@ -133,14 +133,14 @@ void trial_run(const trial_config *config, const operation *ops, size_t count,
                trial_outcome *outcome);
 
 /* The same in steps. NULL: the world could not be made, which *outcome tells. The outcome is that
- * of all steps up to now; a trial that does not hold ignores further steps. */
+ * of all steps up to now. A trial that does not hold ignores further steps. */
 typedef struct trial trial;
 trial *trial_begin(const trial_config *config, trial_outcome *outcome);
 void trial_step(trial *t, const operation *op);
 void trial_end(trial *t);
 
 /* Which figure the judge would call wrong if the one at this offset of mend_stats were so much
- * larger than after the last step; "" for none. */
+ * larger than after the last step. "" for none. */
 const char *trial_wrong_figure(trial *t, size_t offset, uint64_t by);
 
 /* A number that equal states share: what it sees is described in small_worlds.h. */

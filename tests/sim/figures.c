@@ -200,7 +200,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_exported_blocks (l->is->exported_blocks == exported_of(l))
 #define RULE_exported_bytes                                                                        \
     ((IS(exported_bytes) > 0) == (exported_of(l) > 0) && IS(exported_bytes) <= IS(pinned_bytes))
-/* Imports in other pools may outlive the blocks; and the device is not asked before a look. */
+/* Imports in other pools may outlive the blocks, and the device is not asked before a look. */
 #define RULE_importers_bytes (IS(importers_bytes) == 0 || l->t->last_export > 0)
 #define RULE_imports         (l->is->imports == imports_of(l))
 #define RULE_imported_bytes  ((IS(imported_bytes) > 0) == (imports_of(l) > 0))
@@ -284,7 +284,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_peer_pool_trims                                                                       \
     GROWS(peer_pool_trims, l->t->pool_count > 1 || trial_is_rationed(l->t) ? UINT32_MAX : 0)
 
-/* What sleeps, chunk by chunk; a sleeping chunk may have kept its memory. */
+/* What sleeps, chunk by chunk. A sleeping chunk may have kept its memory. */
 #define RULE_asleep_bytes (IS(asleep_bytes) == asleep_in(l, ASLEEP_SIZE))
 #define RULE_asleep_live_bytes                                                                     \
     (IS(asleep_live_bytes) == asleep_in(l, ASLEEP_LIVE) &&                                         \
@@ -369,7 +369,7 @@ static const char *wrong_usage(trial *t, const trial_pool *pool, mend_usage *is)
 
 /* ---- a step -------------------------------------------------------------------------------- */
 
-/* The first figure that is wrong; NULL: none is. */
+/* The first figure that is wrong. NULL: none is. */
 static const char *look_at_pool(trial *t, int number, const mend_stats *stats)
 {
     mend_explanation why;

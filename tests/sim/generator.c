@@ -242,16 +242,16 @@ static void draw_end_of_device(trial_random *r, size_t count, operation *ops)
  * Kinds that take the place of some operations, in seeds that have them: so many of 256, and where
  * the others are ignored, what bounds their fields.
  */
-enum { ANY, FIRST = 3, FEW = 16, LAST, RARELY }; /* bounds of slots; pages have the last */
+enum { ANY, FIRST = 3, FEW = 16, LAST, RARELY }; /* bounds of slots. Pages have the last */
 
 typedef struct overlay {
     uint8_t one_in;
-    size_t setting; /* of the config: where it is 0 there are none; NO_SETTING: none is asked */
+    size_t setting; /* of the config: where it is 0 there are none. NO_SETTING: none is asked */
     struct {
         uint8_t kind;
         uint8_t of_256;
         uint8_t slots;
-        uint8_t alignments; /* 0: none; PAGES: as drawn for the seed */
+        uint8_t alignments; /* 0: none. PAGES: as drawn for the seed */
     } kinds[8];
 } overlay;
 
@@ -348,7 +348,7 @@ static void draw_overlays(trial_random *r, const trial_config *config, size_t co
     }
 }
 
-/* Where there are ranges, what is done with blocks is done with pages too; and where there are
+/* Where there are ranges, what is done with blocks is done with pages too, and where there are
  * checkpoints, frees are of the graph pool, and some graph pools are restored that were to end. */
 static void turn_to_pages_and_graph_pools(trial_random *r, size_t count, operation *ops)
 {

@@ -1,6 +1,6 @@
 /*
  * Granules: a chunk may be mapped at two addresses, and each of its granules belongs to one block
- * at most, whatever its mappings; and a block may have to lie in one chunk. What lies where is
+ * at most, whatever its mappings, and a block may have to lie in one chunk. What lies where is
  * known from the driver's calls alone.
  */
 #include <stdlib.h>

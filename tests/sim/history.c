@@ -1,4 +1,4 @@
-/* The history: a follower of each pool, who knows from the events alone what lives and is mapped;
+/* The history: a follower of each pool, who knows from the events alone what lives and is mapped,
  * and a reader of its recording, who knows what lives from a file. */
 #include <sched.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "hooks/hooks.h"
 #include "tests/sim/trial.h"
 
-/* Wraps Mend's own; lives until it retires. */
+/* Wraps Mend's own. Lives until it retires. */
 struct trial_wrapper {
     trial *t;
     mend_list link;

@@ -76,7 +76,7 @@ static void mistake_without_block(trial *t, const operation *op)
     trial_claim(t, TRIAL_RESULT, pointer == t, "a refused call touched its output");
 }
 
-/* In the program's first thread; while nothing else goes wrong, so that the answer is sure. */
+/* In the program's first thread. While nothing else goes wrong, so that the answer is sure. */
 bool trial_mistake(trial *t, const operation *op)
 {
     const trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
@@ -153,7 +153,7 @@ static void mistake_in_capture(trial *t, mend_range *range, uint64_t page, mend_
                  mend_range_destroy(range, stream));
 }
 
-/* In the program's first thread; while nothing else goes wrong, so that the answer is sure. */
+/* In the program's first thread. While nothing else goes wrong, so that the answer is sure. */
 bool trial_range_mistake(trial *t, const operation *op)
 {
     const trial_range *at = &t->ranges[op->slot % TRIAL_RANGES];

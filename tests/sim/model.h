@@ -25,13 +25,13 @@ enum {
     TRIAL_GRAPHS = 4,
     TRIAL_ALL_GRAPH_POOLS = TRIAL_GRAPH_POOLS + TRIAL_GRAPHS + TRIAL_STREAMS, /* those of captures,
                                                                                * too */
-    TRIAL_NODES = 256, /* of graphs that are being captured; more work is not recorded */
+    TRIAL_NODES = 256, /* of graphs that are being captured. More work is not recorded */
     TRIAL_CALLBACKS = 2,
     TRIAL_PINS = 6,
     TRIAL_IMPORTS = 4,
     TRIAL_RANGES = 3,
     TRIAL_DESCRIPTION_BYTES =
-        16 << 10, /* more than 200 chunks; the blocks of more are not described */
+        16 << 10, /* more than 200 chunks. The blocks of more are not described */
     TRIAL_POOLS = 2,
     ANY_THREAD = -1,
     HERE = -2, /* the thread that runs */
@@ -43,7 +43,7 @@ enum { TRIAL_PAGE_USES = 6 };
 typedef struct trial_page_use {
     uint64_t address;
     uint64_t size_bytes;
-    uint64_t tag; /* that each launch writes; 0: it reads */
+    uint64_t tag; /* that each launch writes. 0: it reads */
 } trial_page_use;
 typedef struct trial_page_uses {
     uint32_t count;
@@ -55,8 +55,8 @@ typedef struct trial_stream {
     int thread;    /* the only one that may use it, or ANY_THREAD */
     bool created;  /* not a default stream */
     bool blocking; /* takes turns with the legacy stream */
-    int green;     /* the number of its green context; 0: none */
-    int foreign;   /* the number of its device, if that is another; 0: it is the pool's */
+    int green;     /* the number of its green context. 0: none */
+    int foreign;   /* the number of its device, if that is another. 0: it is the pool's */
     bool captured;
     bool unsure;   /* a pool that cannot know of it may have spoilt it, or a fork was not joined */
     bool spoilt;   /* the capture of it */
@@ -85,8 +85,8 @@ typedef struct trial_stream {
 /* A page of a block, when it fell asleep last. */
 enum { TRIAL_SLEPT_PAGES = 302 };
 typedef struct trial_slept {
-    uint64_t tag;    /* what was written; 0: it never slept; UINT64_MAX: not known */
-    bool is_kept;    /* by its rule; else it may be, between others */
+    uint64_t tag;    /* what was written. 0: it never slept. UINT64_MAX: not known */
+    bool is_kept;    /* by its rule. Else it may be, between others */
     bool is_dropped; /* by a sleep, and the block has not been awake as a whole since: the program
                       * could not write it */
     bool sleeps;
@@ -100,9 +100,9 @@ typedef struct trial_block {
     uint64_t requested_bytes;
     uint64_t tag;
     uint64_t sleep_tag;       /* 0: not known */
-    uint64_t own_tag;         /* of the options; 0: none, and its sleep tag stands for it */
+    uint64_t own_tag;         /* of the options. 0: none, and its sleep tag stands for it */
     uint32_t scope;           /* as the pool said at first */
-    uint32_t stack;           /* what the source of stacks said; 0: it was not asked */
+    uint32_t stack;           /* what the source of stacks said. 0: it was not asked */
     mend_stream allocated_on; /* as the pool knows it */
     int home;
     bool used;
@@ -126,8 +126,8 @@ typedef struct trial_block {
     uint64_t export_id;      /* unlike its address unique for ever */
     bool has_token;          /* by file */
     mend_export_token token; /* of that export */
-    uint64_t described_hash; /* of the description; 0: it is not exported by fabric handles */
-    int range; /* 0: it is a block; else a committed page of the range of this number, from 1 */
+    uint64_t described_hash; /* of the description. 0: it is not exported by fabric handles */
+    int range; /* 0: it is a block. Else a committed page of the range of this number, from 1 */
 } trial_block;
 
 static inline bool trial_pins_its_chunks(const trial_block *block)
@@ -142,7 +142,7 @@ typedef struct trial_graph_pool {
     uint64_t begun_at;
     uint64_t capture; /* outside of the program's graph pools: the pool keeps its memory by
                        * itself */
-    int last_stream;  /* behind which all use of its memory is; NOBODY: it was never used */
+    int last_stream;  /* behind which all use of its memory is. NOBODY: it was never used */
     uint64_t launches;
 } trial_graph_pool;
 
@@ -214,7 +214,7 @@ typedef struct trial_ration {
     char path[96];        /* empty: there is no file */
     uint64_t limit_bytes; /* of the file */
     uint64_t
-        idle_bytes; /* of the member's, that it gives back while others wait; 0: it never does */
+        idle_bytes; /* of the member's, that it gives back while others wait. 0: it never does */
     mend_limit_slot member;
 } trial_ration;
 
@@ -232,7 +232,7 @@ typedef struct trial_imported {
     uint64_t size_bytes;
     uint64_t uses;
     int pool;
-    int last_stream;    /* behind which all use of it is; NOBODY: it was never used */
+    int last_stream;    /* behind which all use of it is. NOBODY: it was never used */
     uint64_t export_id; /* of its block */
     bool by_fabric;
 } trial_imported;

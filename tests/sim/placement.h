@@ -9,12 +9,10 @@
 #include <stdint.h>
 
 /*
- * X(name, streams, strategy, limit, sizes, phases, rounds, between)
- * limit     of the pool, in percent of the most that lives; 0: far more
- * sizes     bytes of the largest block, as a power of two
- * phases    each with sizes of its own, and small blocks that outlive it
- * rounds    of a phase: the same requests once more
- * between   phases this happens
+ * X(name, streams, strategy, limit, sizes, phases, rounds, between) limit of the pool, in percent
+ * of the most that lives. 0: far more sizes bytes of the largest block, as a power of two phases
+ * each with sizes of its own, and small blocks that outlive it rounds of a phase: the same requests
+ * once more between phases this happens
  */
 #define PLACEMENT_KINDS(X)                                                                         \
     X(steady, 1, 0, 0, 27, 1, 14, NOTHING)                                                         \
@@ -73,7 +71,7 @@ bool placement_run(placement_kind kind, uint64_t first_seed, uint64_t seeds,
 
 /* What is written down of a run. */
 typedef struct placement_recording {
-    uint64_t events; /* in the ring of the history; 0: it is off */
+    uint64_t events; /* in the ring of the history. 0: it is off */
 } placement_recording;
 
 /* Whether a program runs in the same way while that is written down: the same addresses, the same

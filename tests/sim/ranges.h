@@ -1,5 +1,5 @@
 /* Growable ranges in a trial: a committed page is one of its blocks, used, shared and pinned as any
- * other; its beginning and its end are of its own, and so are the figures. */
+ * other. Its beginning and its end are of its own, and so are the figures. */
 #ifndef MEND_TESTS_SIM_RANGES_H
 #define MEND_TESTS_SIM_RANGES_H
 
@@ -12,14 +12,14 @@ mend_result trial_call_range_create(trial_call *call, mend_pool *pool);
 /* commits.c: a commit, as an operation and as a call. */
 mend_result trial_call_commit(const trial_call *call);
 
-/* Such a call may answer so, though nothing was planted; `holds_capture`: the pool may know of one.
+/* Such a call may answer so, though nothing was planted. `holds_capture`: the pool may know of one.
  */
 bool trial_may_answer_range(const trial *t, const trial_call *call, bool holds_capture);
 
 /* Of a commit that was refused: the bytes that it needed at most, as callbacks decommit pages. */
 uint64_t trial_needed(trial *t, const trial_call *call);
 
-/* Whether a request may need other chunks than there are; and whether they can be made of empty
+/* Whether a request may need other chunks than there are, and whether they can be made of empty
  * ones: not while old mappings or memory must stay for graphs, nor where one was exported. */
 bool trial_makes_chunks(const trial_call *call);
 bool trial_can_make_chunks(trial *t, int pool);
@@ -34,13 +34,13 @@ void trial_name_page(const trial *t, const trial_block *page, trial_call *call);
 /* The committed page that begins at the address, NULL: none. */
 trial_block *trial_page_at(trial *t, uint64_t address);
 
-/* page_graphs.c: a captured stream uses a page; pages are led to the stream that a graph is
- * launched on, false where that may not be; and what the launch writes. */
+/* page_graphs.c: a captured stream uses a page. Pages are led to the stream that a graph is
+ * launched on, false where that may not be, and what the launch writes. */
 bool trial_record_page(trial *t, const operation *op, const trial_block *page, int stream);
 bool trial_lead_pages(trial *t, const trial_page_uses *uses, int stream);
 void trial_note_pages(trial *t, const trial_page_uses *uses);
 
-/* The range that an operation names, NULL: there is none; and its pages. */
+/* The range that an operation names, NULL: there is none, and its pages. */
 trial_range *trial_range_of(trial *t, const operation *op);
 void trial_name_pages(const trial_range *range, const operation *op, trial_call *call);
 /* Writes or compares, page by page. */

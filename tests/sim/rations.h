@@ -24,20 +24,20 @@ uint64_t trial_owed_bytes(trial *t);
 /* Memory of pools that they have released and importers still map. */
 uint64_t trial_kept_by_importers(trial *t);
 
-/* The other process takes or gives; it may die before. It may have idle memory then, which goes
+/* The other process takes or gives. It may die before. It may have idle memory then, which goes
  * back while a call waits that the thread begins behind trial_may_wait. Returns what was set
  * before. */
 trial *trial_may_wait(trial *t);
 
-/* After a creation; and after a step. */
+/* After a creation, and after a step. */
 void trial_judge_creation(trial *t);
 void trial_judge_ration(trial *t);
 
 /* A background trim that was not disturbed. */
 void trial_judge_collection(trial *t, int pool);
 
-/* plain.c: blocks that are passed through to the driver. Whether all are; whether an allocation is;
- * whether a call needs chunks that are not there. */
+/* plain.c: blocks that are passed through to the driver. Whether all are. Whether an allocation is.
+ * Whether a call needs chunks that are not there. */
 enum { PLAIN_BY_POOLS = 1, PLAIN_WITHOUT_POOLS, PLAIN_BY_CONFIG, PLAIN_BY_THREAD };
 bool trial_passes_all(const trial *t);
 bool trial_is_plain(const trial_call *call);

@@ -1,4 +1,4 @@
-/* What the simulation has found, shrunk, as it prints it; and scenes of its parts. Of sizes, 0xe3
+/* What the simulation has found, shrunk, as it prints it, and scenes of its parts. Of sizes, 0xe3
  * is a quarter of the device, 0xe7 half of it, 0xeb three quarters, 0xef all. */
 #include "tests/sim/expect.h"
 
@@ -70,7 +70,7 @@ HOLDS(regression, a_device_lost_in_a_callback_stays_lost,
       "ALLOC slot 2 size 56 / FAULT size 3 alignment 13 / FREE slot 28 / LOSE_DEVICE amount 23 "
       "/ ALLOC slot 3 stream 2 size 165")
 
-/* A chunk was given back for a plan that grows a small free run; then only larger runs were looked
+/* A chunk was given back for a plan that grows a small free run. Then only larger runs were looked
  * at, which gain nothing. */
 HOLDS(regression, what_a_chunk_was_given_back_for_is_found_again, "chunk_pages 8, streams 3",
       "ALLOC size 5 / FREE / ALLOC amount 1 / REPLACE_STREAM / ALLOC slot 5 / FREE / ALLOC size "
@@ -171,7 +171,7 @@ HOLDS(sim_ranges, decommitted_memory_is_used_behind_its_work, "device_pages 16, 
       "RANGE_CREATE size 4 amount 3 / COMMIT alignment 3 amount 1 / DECOMMIT alignment 3 amount "
       "32 / ALLOC stream 1 size 0xef amount 1 / VERIFY")
 
-/* An export ends with its range, or with the first of its pages; one that meets another is refused.
+/* An export ends with its range, or with the first of its pages. One that meets another is refused.
  */
 HOLDS(
     sim_ranges, exports_of_pages_end_with_them, "",
@@ -202,7 +202,7 @@ HOLDS(sim_ranges, what_would_fit_is_committed, "device_pages 16, peer_pool 1",
       "RANGE_CREATE size 2 amount 15 / SIBLING_ALLOC size 0xe3 / ALLOC slot 1 size 0xe1 / "
       "COMMIT alignment 9 amount 4")
 
-/* Mistakes with pages, by name; an end of the range that a pin forbids; the figures of all that. */
+/* Mistakes with pages, by name. An end of the range that a pin forbids. The figures of all that. */
 HOLDS(sim_ranges, what_is_refused_has_its_name, "device_pages 16",
       "RANGE_CREATE size 4 amount 3 / COMMIT alignment 1 / RANGE_MISTAKE amount 1 / MISTAKE "
       "slot 47 amount 1 / MISTAKE slot 47 amount 4 / MISTAKE slot 47 amount 7 / PIN slot 47 / "
@@ -364,8 +364,8 @@ HOLDS(
     "SIBLING_ALLOC / SIBLING_ALLOC slot 1 alignment 12 / SIBLING_ALLOC slot 2 stream 1 amount 3 / "
     "SLEEP slot 1")
 
-/* Seeds 608, 1786, 2452: what would fit in one chunk was said above the limit; where others get
- * what is given back; and of memory that a graph pool keeps. */
+/* Seeds 608, 1786, 2452: what would fit in one chunk was said above the limit. Where others get
+ * what is given back, and of memory that a graph pool keeps. */
 HOLDS(sim_regressions, what_fits_in_one_chunk_is_below_the_limit, "chunk_pages 0",
       "ALLOC slot 209 size 104 / SET_LIMIT size 1 / FREE slot 209 / ALLOC size 104 amount 48")
 

@@ -1,5 +1,5 @@
 /*
- * Scenes: operations that belong together. Single ones by chance; and worlds of nothing else, in
+ * Scenes: operations that belong together. Single ones by chance, and worlds of nothing else, in
  * which the free memory of two pools is behind work.
  */
 #include "tests/sim/scenes.h"
@@ -55,7 +55,7 @@ static const struct scene_step {
      {OP_USE_IMPORT, 1, 3, 0, 0},
      {OP_CLOSE, 0, 0, 0, 0},
      {OP_SYNCHRONIZE, 0, 0, 0, 0}},
-    /* A sleep to the host, and one to a file; what the first one left is of no use then. */
+    /* A sleep to the host, and one to a file. What the first one left is of no use then. */
     {{OP_ALLOC, 0, 1, 0, 0},
      {OP_SLEEP, 6, 0, 4, 0},
      {OP_WAKE, 0, 0, 0, 0},
@@ -116,7 +116,7 @@ typedef struct behind_scene {
     const trial_config *config;
     operation *ops;
     size_t at;
-    uint8_t stream; /* of the pool's work; the peer pool has the next, a capture the one behind */
+    uint8_t stream; /* of the pool's work. The peer pool has the next, a capture the one behind */
     uint8_t own;    /* what each has */
     uint8_t theirs;
     uint8_t asked; /* and what is asked for */

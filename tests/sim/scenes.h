@@ -18,7 +18,7 @@ void trial_draw_beside_graph_pools(uint64_t seed, size_t count, trial_config *co
                                    operation *ops);
 
 /* In half of the worlds with two pools, and a quarter of the others, another process takes memory
- * of the device and gives it back amid requests; or the driver does not say what is free. */
+ * of the device and gives it back amid requests, or the driver does not say what is free. */
 void trial_draw_neighbour(uint64_t seed, size_t count, const trial_config *config, operation *ops);
 
 /* In a quarter of the worlds requests lack memory, of a limit a little above what lives and of a

@@ -8,7 +8,7 @@
 
 #include "tests/sim/executor.h"
 
-/* How many operations there are, at most `most`; -1: the text has a word that is none. */
+/* How many operations there are, at most `most`. -1: the text has a word that is none. */
 int trial_read_script(const char *place, const char *text, trial_config *config, operation *ops,
                       int most);
 

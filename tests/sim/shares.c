@@ -11,7 +11,7 @@
 #include "tests/sim/ranges.h"
 #include "tests/support/options.h"
 
-/* By file; `count` bytes of pages, or 0: what a pointer names. */
+/* By file. `count` bytes of pages, or 0: what a pointer names. */
 mend_result trial_call_export(trial_call *call, mend_pool *pool)
 {
     return call->count == 0
@@ -22,7 +22,7 @@ mend_result trial_call_export(trial_call *call, mend_pool *pool)
                              &call->token, MEND_EXPORT_TOKEN_BYTES, NULL, &call->size_bytes);
 }
 
-/* The next block or page of the export from a slot on; NULL: no further one. */
+/* The next block or page of the export from a slot on. NULL: no further one. */
 static trial_block *next_of(trial *t, uint64_t export_id, int slot)
 {
     for (; slot < TRIAL_BLOCKS; slot++) {
@@ -72,7 +72,7 @@ static uint64_t inside_of(const trial_block *block, const operation *op)
     return mend_min_u64(op->size % 8 * UINT64_C(512), block->size_bytes - 1);
 }
 
-/* How many bytes of committed pages follow, up to a few pages; 0 of a block: it has no others. */
+/* How many bytes of committed pages follow, up to a few pages. 0 of a block: it has no others. */
 static uint64_t pages_from(trial *t, const trial_block *block, const operation *op)
 {
     uint64_t bytes = block->range != 0 && op->alignment % 2 == 1 ? block->size_bytes : 0;
@@ -132,7 +132,7 @@ bool trial_export_block(trial *t, const operation *op)
     return true;
 }
 
-/* FNV-1a; never 0. */
+/* FNV-1a. Never 0. */
 static uint64_t hash_of(const trial_described *d)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -191,7 +191,7 @@ static trial_imported *place_of(trial *t, int pool, const void *pointer)
     return NULL;
 }
 
-/* The first block exported by file from a place on; NULL: there is none. */
+/* The first block exported by file from a place on. NULL: there is none. */
 static const trial_block *exported_from(const trial *t, uint8_t slot)
 {
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
@@ -330,7 +330,7 @@ bool trial_use_import(trial *t, const operation *op)
     return trial_call_device(t, trial_thread_of(t, stream, op->thread), &call);
 }
 
-/* On the stream behind which all its use is; or without one, where no capture forbids the wait. */
+/* On the stream behind which all its use is, or without one, where no capture forbids the wait. */
 static bool close_import(trial *t, trial_imported *import, bool on_none, uint8_t thread)
 {
     const int stream = import->last_stream;

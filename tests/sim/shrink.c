@@ -163,7 +163,7 @@ static bool try_value(shrinking *s, size_t at, size_t field, uint8_t value)
     return true;
 }
 
-/* Smaller numbers are simpler; 0 is not even printed. */
+/* Smaller numbers are simpler. 0 is not even printed. */
 static bool simplify_fields(shrinking *s)
 {
     bool any = false;

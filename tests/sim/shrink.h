@@ -1,5 +1,5 @@
 /*
- * Trials in processes of their own, so that a crash and a hang are findings like others; and
+ * Trials in processes of their own, so that a crash and a hang are findings like others, and
  * shrinking: the shortest list of the simplest operations, in the plainest place, that still finds
  * the same.
  */
@@ -13,7 +13,7 @@
 bool trial_run_apart(const trial_config *config, const operation *ops, size_t count,
                      trial_outcome *outcome);
 
-/* Shrinks what a trial found, in place; *outcome is that of what is left. Returns how many trials
+/* Shrinks what a trial found, in place. *outcome is that of what is left. Returns how many trials
  * it took. Two findings are the same when they differ in numbers only. */
 uint64_t trial_shrink(trial_config *config, operation *ops, size_t *count, trial_outcome *outcome);
 

@@ -1,4 +1,4 @@
-/* Seeds; and that a finding is found again, and shrunk. */
+/* Seeds, and that a finding is found again, and shrunk. */
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -84,7 +84,7 @@ MEND_TEST(simulation, a_finding_is_shrunk)
 }
 
 /* Of the rules of figures.c none is one that nothing can break: each figure in turn is far too
- * large; and what only grows is less than it was. */
+ * large, and what only grows is less than it was. */
 MEND_TEST(simulation, every_wrong_figure_is_seen)
 {
     static operation ops[TRIAL_MOST_STEPS];

@@ -3,8 +3,8 @@
 
 #include "tests/sim/script.h"
 
-/* Eight operations, as script.h reads them. Sizes: 0x63 is a page, 0x67 two, 0x6b three; 0xe7 half
- * of the device; 5 is 600 bytes. */
+/* Eight operations, as script.h reads them. Sizes: 0x63 is a page, 0x67 two, 0x6b three. 0xe7 half
+ * of the device. 5 is 600 bytes. */
 static const struct {
     const char *name;
     const char *place;
@@ -119,7 +119,7 @@ static bool append(sequences *list, uint32_t sequence)
 
 /* ---- the search ------------------------------------------------------------------------------ */
 
-/* Runs a sequence to its end; its state is that before the end. */
+/* Runs a sequence to its end. Its state is that before the end. */
 static uint64_t run(const small_world *world, uint32_t sequence, size_t length,
                     small_world_report *report)
 {

@@ -8,7 +8,7 @@
  * mappings, addresses relative to the first reservation), what each waits for (whether it has
  * passed, has a fence, whose it is), the pool's streams and graph pools, and on the device which
  * streams have work left. It does not see how long that work takes, nor how streams wait for one
- * another on the device; so here all work takes as long, and the clock runs until it is done.
+ * another on the device, so here all work takes as long, and the clock runs until it is done.
  */
 #ifndef MEND_TESTS_SIM_SMALL_WORLDS_H
 #define MEND_TESTS_SIM_SMALL_WORLDS_H

@@ -1,4 +1,4 @@
-/* The small worlds; `./run soak` searches them deeper. */
+/* The small worlds. `./run soak` searches them deeper. */
 #include "tests/sim/small_worlds.h"
 
 #include <string.h>

@@ -79,7 +79,7 @@ static void start(worker *w, const soak_plan *plan, double end_s)
     mend_test_end_child(true);
 }
 
-/* A worker that ended in the midst of a seed has found something; another takes its place. */
+/* A worker that ended in the midst of a seed has found something. Another takes its place. */
 static void bury(worker *w, const soak_plan *plan, double end_s, int status)
 {
     w->process = 0;

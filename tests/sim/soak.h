@@ -1,6 +1,6 @@
 /*
  * Many seeds, one after the other, in several processes at once, so that crashes and hangs are
- * findings like others; and the report about them.
+ * findings like others, and the report about them.
  */
 #ifndef MEND_TESTS_SIM_SOAK_H
 #define MEND_TESTS_SIM_SOAK_H
@@ -27,7 +27,7 @@ typedef struct soak_finding {
 typedef struct soak_report {
     trial_tally tally; /* sums */
     uint64_t seeds;
-    uint64_t finding_count; /* found; as many as there is room for are kept */
+    uint64_t finding_count; /* found. As many as there is room for are kept */
     soak_finding findings[SOAK_MOST_FINDINGS];
 } soak_report;
 

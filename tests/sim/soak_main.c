@@ -6,7 +6,7 @@
  *     mend_soak --seed S [--steps M] [--verbose]                 that seed, shrunk if it fails
  *     mend_soak --small-worlds [--depth D]                       all of them
  *
- * Exit status 0: nothing was found; 1: something was; 2: bad usage.
+ * Exit status 0: nothing was found. 1: something was. 2: bad usage.
  */
 #include <stdlib.h>
 #include <string.h>

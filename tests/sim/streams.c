@@ -112,7 +112,7 @@ static int find_heir(const trial *t, int leaving)
     return NOBODY;
 }
 
-/* One block needs the stream no more; false when that cannot be brought about now. */
+/* One block needs the stream no more. False when that cannot be brought about now. */
 static bool block_leaves(trial *t, trial_block *block, int leaving, int heir, bool freeze)
 {
     uint32_t bit = trial_bit(leaving);
@@ -148,7 +148,7 @@ static bool leave_stream(trial *t, int leaving, bool freeze)
            trial_imports_leave_stream(t, leaving, heir);
 }
 
-/* Both pools learn of it; false when one could not record what it needs. */
+/* Both pools learn of it. False when one could not record what it needs. */
 static bool forget(trial *t, int stream, int thread)
 {
     bool all = true;
@@ -166,7 +166,7 @@ static bool forget(trial *t, int stream, int thread)
 }
 
 /* Streams that were declared for a live block, captured, or taken by a graph pool are forgotten
- * before they end; so are those for which that failed before. */
+ * before they end, so are those for which that failed before. */
 static bool may_vanish(const trial *t, int stream)
 {
     bool is_noted = t->streams[stream].capture != 0 || t->streams[stream].is_owed;

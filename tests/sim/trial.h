@@ -28,7 +28,7 @@ typedef struct trial_pool {
     trial_zone zones[TRIAL_ZONES];
     uint64_t limit_bytes;
     uint64_t soft_limit_bytes;
-    bool lost; /* a call found the context broken; from then on all do */
+    bool lost; /* a call found the context broken. From then on all do */
     mend_follower follower;
     uint64_t history_capacity; /* 0: off */
     uint64_t history_held;     /* events in the ring */
@@ -133,7 +133,7 @@ struct trial {
     mend_sim *sim;
     const mend_driver *device; /* the program's own way to it */
     mend_context context;
-    mend_context other_contexts[TRIAL_OTHER_DEVICES]; /* from device 1 on; NULL: none */
+    mend_context other_contexts[TRIAL_OTHER_DEVICES]; /* from device 1 on. NULL: none */
     mend_pool *neighbour;                             /* a pool there, or NULL */
     bool has_joined;                                  /* the device of config.joins */
     trial_witness witness;
@@ -158,9 +158,9 @@ struct trial {
     trial_pinned pins[TRIAL_PINS];
     trial_imported imports[TRIAL_IMPORTS];
     trial_range ranges[TRIAL_RANGES];
-    int ending; /* a range that is being destroyed, from 1; 0: none */
+    int ending; /* a range that is being destroyed, from 1. 0: none */
     trial_described described;
-    char recording[96]; /* path of the first pool's; empty: none */
+    char recording[96]; /* path of the first pool's. empty: none */
     trial_ration ration;
     trial_checkpoint checkpoints[TRIAL_GRAPH_POOLS];
     uint64_t last_tag;
@@ -175,7 +175,7 @@ struct trial {
     int captures; /* under way */
 
     bool faults_stand;
-    bool faults_last;  /* until they are cleared; else for one step that calls the pool */
+    bool faults_last;  /* until they are cleared. Else for one step that calls the pool */
     bool malloc_fails; /* in the next call of the pool */
     bool malloc_armed;
     uint8_t malloc_after;
@@ -239,7 +239,7 @@ void trial_judge_figures(trial *t);
 
 void trial_witness_init(trial *t);
 
-/* granules.c: which memory lies at which addresses, by the driver's calls alone; and no granule of
+/* granules.c: which memory lies at which addresses, by the driver's calls alone, and no granule of
  * it is in two blocks. */
 void trial_note_map(trial *t, uint64_t address, uint64_t size_bytes, mend_chunk_handle handle);
 void trial_note_unmap(trial *t, uint64_t address, uint64_t size_bytes);
@@ -261,7 +261,7 @@ uint64_t trial_room(trial *t, int pool);
 uint64_t trial_room_for_chunks(trial *t, int pool);
 
 /* How much room a request must find for its size: so much, where one pool has the device for itself
- * and no graph holds memory; a quarter more, where it depends on others. */
+ * and no graph holds memory. A quarter more, where it depends on others. */
 uint64_t trial_enough(const trial *t, uint64_t size_bytes);
 
 mend_stats trial_stats(trial *t, int pool);
@@ -282,24 +282,24 @@ typedef struct trial_call {
     void *pointer;
     uint64_t size_bytes;
     uint64_t alignment_bytes;
-    void *wanted; /* of an allocation: the address; NULL: any */
+    void *wanted; /* of an allocation: the address. NULL: any */
     bool in_one_chunk;
     mend_graph_pool *graph_pool;
     mend_graph_pool_block *blocks; /* of CALL_GRAPH_POOL_LIST and CALL_GRAPH_POOL_RESTORE */
     size_t count;
     mend_export_token token;    /* of CALL_EXPORT and CALL_IMPORT */
-    trial_described *described; /* of CALL_..._BY_FABRIC; the caller's own */
-    mend_sleep_rule rules[3];   /* of CALL_SLEEP; the first tag of CALL_WAKE */
+    trial_described *described; /* of CALL_..._BY_FABRIC. The caller's own */
+    mend_sleep_rule rules[3];   /* of CALL_SLEEP. The first tag of CALL_WAKE */
     mend_sleep_report slept;
     mend_wake_report woken;
     mend_compact_limits limits; /* of CALL_COMPACT */
     mend_compact_report pass;
-    mend_range *range; /* of the calls of ranges; size_bytes at offset_bytes */
+    mend_range *range; /* of the calls of ranges. size_bytes at offset_bytes */
     uint64_t offset_bytes;
-    mend_range_part second; /* of CALL_COMMIT: in the same step; range NULL: none */
+    mend_range_part second; /* of CALL_COMMIT: in the same step. Range NULL: none */
     uint64_t page_bytes;
-    uint64_t needed_bytes; /* of CALL_COMMIT: pages that are not committed yet; of CALL_WAKE: what
-                            * has no memory; 0: not known */
+    uint64_t needed_bytes; /* of CALL_COMMIT: pages that are not committed yet. Of CALL_WAKE: what
+                            * has no memory. 0: not known */
     mend_result expected;  /* not MEND_OK: what the call must answer, if nothing goes wrong */
     mend_sim_work work;
     mend_sim_graph *graph;
@@ -317,7 +317,7 @@ typedef struct trial_call {
     bool makes_none;        /* trial_can_make_chunks said no before it */
     uint64_t fitting_bytes; /* of one that was refused: what the report says would fit */
     char message[160];      /* why the pool's call failed */
-    const char *remains;    /* what it left behind that it must not; NULL: nothing */
+    const char *remains;    /* what it left behind that it must not. NULL: nothing */
     mend_result result;
     trial *trial;
 } trial_call;
@@ -498,7 +498,7 @@ mend_result trial_hooks_open(trial *t, const mend_pool_config *config, mend_pool
 void trial_hooks_end_allocators(trial *t);
 void trial_hooks_close(trial *t);
 
-/* Makes a call of the first pool as hooks do; false where they have no such call. */
+/* Makes a call of the first pool as hooks do. False where they have no such call. */
 bool trial_hooks_take(trial_call *call);
 
 /* end.c */

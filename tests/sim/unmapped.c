@@ -1,6 +1,6 @@
 /*
  * Blocks that a compaction could not map again. A program does not use them, may free them, and
- * goes on with all else while the driver still refuses. A pool says which they are; they come about
+ * goes on with all else while the driver still refuses. A pool says which they are. They come about
  * only in calls that compaction and that something planted met, and none is left once nothing
  * fails.
  */

@@ -1,4 +1,4 @@
-/* How a program uses its blocks: every use is ordered behind the former ones, or declared; what the
+/* How a program uses its blocks: every use is ordered behind the former ones, or declared. What the
  * pool calls unmapped is not used, nor what sleeps. */
 #include "tests/sim/ranges.h"
 

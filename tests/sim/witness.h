@@ -37,7 +37,7 @@ typedef struct trial_witness {
     trial_born born[WITNESS_BORN]; /* in the call under way */
     bool lost_count;               /* in this step a call created more than `born` can hold */
     size_t born_count;             /* more than there is room for: not all are known */
-    mend_stream captured;          /* in that call the driver said so of it, last; or none */
+    mend_stream captured;          /* in that call the driver said so of it, last, or none */
     mend_chunk_handle fetched[WITNESS_FETCHED]; /* of imports, the newest ones */
     size_t fetched_count;
     uint64_t fetched_maps;            /* of such handles, since the last look */

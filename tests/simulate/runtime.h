@@ -1,7 +1,7 @@
 /*
  * CUDA's runtime as the stand-in gives it: functions found by name, with the types that programs
  * have from CUDA's headers. The simulated machine, of two devices with 256 MiB each, is one for the
- * process; a test gives back what it takes.
+ * process. A test gives back what it takes.
  */
 #ifndef MEND_TESTS_SIMULATE_RUNTIME_H
 #define MEND_TESTS_SIMULATE_RUNTIME_H
@@ -141,7 +141,7 @@ typedef struct runtime {
  */
 const runtime *runtime_get(void);
 
-/* A kernel on a stream; its function is never called. */
+/* A kernel on a stream. Its function is never called. */
 int runtime_launch(const runtime *r, stream on);
 
 #define RUNTIME_TEST(suite, name)                                                                  \

@@ -49,7 +49,7 @@ static void copy_to(const runtime *r, void *block, char byte, size_t bytes)
     EXPECT_OK(r->cudaMemcpy(block, text, bytes, TO_DEVICE));
 }
 
-/* The byte that all of the block reads as; -1: they differ. */
+/* The byte that all of the block reads as. -1: they differ. */
 static int read_all(const runtime *r, const void *block)
 {
     char back[BLOCK];

@@ -1,5 +1,5 @@
-/* cuDNN: a convolution as PyTorch builds one, with a workspace that is not known; the weights of a
- * recurrent network; what is refused. */
+/* cuDNN: a convolution as PyTorch builds one, with a workspace that is not known. The weights of a
+ * recurrent network. What is refused. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

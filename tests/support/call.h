@@ -17,7 +17,7 @@ typedef struct mend_test_call {
 /* Before a call, in its thread. */
 void mend_test_begin_call(mend_test_call *call);
 
-/* What the call left behind that it must not, in words; NULL where nothing. */
+/* What the call left behind that it must not, in words. NULL where nothing. */
 const char *mend_test_remains_of_call(const mend_test_call *call, mend_result result);
 
 /* The same for an expression of a test: failures are failures of the test. An expression that is no

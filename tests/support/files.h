@@ -11,7 +11,7 @@ int mend_test_open_files(void);
  * close. */
 bool mend_test_files_are(int count);
 
-/* How long the files may be that this process writes (RLIMIT_FSIZE); UINT64_MAX: as long as the
+/* How long the files may be that this process writes (RLIMIT_FSIZE). UINT64_MAX: as long as the
  * system lets them be. */
 void mend_test_shared_limit_file_size(uint64_t bytes);
 

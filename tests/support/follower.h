@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* A block; or a stretch of others, without the last two. */
+/* A block, or a stretch of others, without the last two. */
 typedef struct follower_range {
     uint64_t address;
     uint64_t size_bytes;
@@ -35,7 +35,7 @@ typedef struct mend_follower {
     follower_row live;               /* blocks */
     follower_row mapped;             /* none touch */
     follower_row chunks;             /* what is known of chunks, by the events: `tag` is a number */
-    follower_row pages;              /* committed ones of ranges; the same */
+    follower_row pages;              /* committed ones of ranges. The same */
     follower_row gone;               /* numbers of chunks that were released, as addresses */
     uint64_t newest;                 /* the largest number of a chunk that ever was */
     uint64_t seen[MEND_EVENT_KINDS]; /* events of each kind */

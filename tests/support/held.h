@@ -27,7 +27,7 @@ typedef struct mend_held {
     bool is_done;
 } mend_held;
 
-/* Starts a thread that does `act`; returns when it is inside its call number `position`, or, with
+/* Starts a thread that does `act`. Returns when it is inside its call number `position`, or, with
  * false, when it has ended without. The device's observer is taken until mend_held_end. */
 bool mend_held_begin(mend_held *held, mend_sim *sim, uint64_t position, void (*act)(void *argument),
                      void *argument);

@@ -31,7 +31,7 @@ uint64_t mend_test_watched_host_allocations(void);
  * system's libraries make and others free counts as less. */
 int64_t mend_test_live_host_allocations(void);
 
-/* Starts or stops to trace the ways by which watched allocations are reached; and a number for
+/* Starts or stops to trace the ways by which watched allocations are reached, and a number for
  * those of all since mend_test_fail_host_memory_after, another one for other ways. */
 void mend_test_trace_host_memory(bool on);
 uint64_t mend_test_ways_to_host_memory(void);

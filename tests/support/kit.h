@@ -1,5 +1,5 @@
 /*
- * The kit: what most tests of a pool do, in a line each. A small world with three streams; blocks,
+ * The kit: what most tests of a pool do, in a line each. A small world with three streams. Blocks,
  * work of the GPU on them, failures of the driver, graph pools and captures. What a call of the kit
  * expects and does not find is a failure at the line of the test that made it.
  */
@@ -22,7 +22,7 @@ typedef struct kit_line {
 /*
  * A case in a world of its own, `w`, as kit_open_default or an expression opens it, or as
  * kit_open_set does, and kit_close closes it (the last one: that ends the pool itself, or loses
- * it); or in a rig of a type, `r`, that has such a world `w`, or none. A file names its own rig in
+ * it), or in a rig of a type, `r`, that has such a world `w`, or none. A file names its own rig in
  * a macro of its own.
  */
 #define KIT_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_default(w))
@@ -74,7 +74,7 @@ typedef struct kit_line {
     }                                                                                              \
     static void suite##_##name##_for(rig *self, KIT_UNUSED type variable)
 
-/* A call that succeeds; one that ends in MEND_ERROR_...; and one that says words then. */
+/* A call that succeeds. One that ends in MEND_ERROR_..., and one that says words then. */
 #define EXPECT_OK(call)           EXPECT_RESULT(MEND_OK, call)
 #define EXPECT_INVALID(call)      EXPECT_ERROR(INVALID_ARGUMENT, call)
 #define EXPECT_ERROR(error, call) EXPECT_RESULT(MEND_ERROR_##error, call)
@@ -84,7 +84,7 @@ typedef struct kit_line {
         kit_expect_words(words);                                                                   \
     } while (0)
 
-/* Fields of a struct that are numbers, one to six of them, each before what it is to be; and the
+/* Fields of a struct that are numbers, one to six of them, each before what it is to be, and the
  * same of a world's figures, and of its device's. */
 #define EXPECT_STATS(w, ...)  EXPECT_FIELDS(mend_world_stats(w), __VA_ARGS__)
 #define EXPECT_LEDGER(w, ...) EXPECT_FIELDS(mend_world_ledger(w), __VA_ARGS__)
@@ -121,7 +121,7 @@ bool kit_open_default(mend_world *w);
 /* The same, where some settings are others: kit_open_set(w, w->placement.chunk_bytes = 1, ...). */
 #define kit_open_set(w, ...) (mend_world_init(w), __VA_ARGS__, kit_open(w))
 
-/* A function that makes such settings: KIT_SETTING(name, w->pool_config... = ..., ...); */
+/* A function that makes such settings: KIT_SETTING(name, w->pool_config... = ..., ...). */
 #define KIT_SETTING(name, ...)                                                                     \
     static inline void name(mend_world *w)                                                         \
     {                                                                                              \
@@ -155,7 +155,7 @@ bool kit_open_beside_another(mend_world *w, uint64_t memory_bytes, void (*config
  * streams where there are any, and closes. */
 void kit_close(mend_world *w);
 
-/* A block of the world's pool, or of any; NULL where it is refused, which is a failure. */
+/* A block of the world's pool, or of any. NULL where it is refused, which is a failure. */
 #define kit_alloc(w, size_bytes, stream)         kit_alloc_from((w)->pool, size_bytes, stream)
 #define kit_alloc_from(pool, size_bytes, stream) kit_alloc_at(KIT_LINE, pool, size_bytes, stream)
 void *kit_alloc_at(kit_line at, mend_pool *pool, uint64_t size_bytes, mend_stream stream);
@@ -168,7 +168,7 @@ void *kit_alloc_aligned_at(kit_line at, mend_world *w, uint64_t size_bytes,
 #define kit_free(w, block, stream) kit_free_at(KIT_LINE, w, block, stream)
 void kit_free_at(kit_line at, mend_world *w, void *block, mend_stream stream);
 
-/* Blocks of one size in a row, written or not; and the end of a row. */
+/* Blocks of one size in a row, written or not, and the end of a row. */
 #define kit_alloc_row(w, blocks, count, size_bytes, stream)                                        \
     kit_alloc_row_at(KIT_LINE, w, blocks, (size_t)(count), size_bytes, stream, false)
 #define kit_alloc_written_row(w, blocks, count, size_bytes, stream)                                \
@@ -191,7 +191,7 @@ void kit_expect_none_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_st
     kit_expect_trim_at(KIT_LINE, w, keep_bytes, released_bytes)
 void kit_expect_trim_at(kit_line at, mend_world *w, uint64_t keep_bytes, uint64_t released_bytes);
 
-/* What a pool says of a block; another pool as the world's; a stream more, and the end of one. */
+/* What a pool says of a block. Another pool as the world's. A stream more, and the end of one. */
 #define kit_info(w, pointer) kit_info_at(KIT_LINE, (w)->pool, pointer)
 mend_block_info kit_info_at(kit_line at, mend_pool *pool, const void *pointer);
 #define kit_pool(w) kit_pool_at(KIT_LINE, w)
@@ -201,7 +201,7 @@ mend_stream kit_stream_at(kit_line at, mend_world *w);
 #define kit_end_stream(w, stream) kit_end_stream_at(KIT_LINE, w, stream)
 void kit_end_stream_at(kit_line at, mend_world *w, mend_stream stream);
 
-/* The figures of any pool; those of the world's are mend_world_stats. */
+/* The figures of any pool. Those of the world's are mend_world_stats. */
 #define kit_stats(pool) kit_stats_at(KIT_LINE, pool)
 mend_stats kit_stats_at(kit_line at, mend_pool *pool);
 
@@ -211,7 +211,7 @@ mend_stats kit_stats_at(kit_line at, mend_pool *pool);
 void kit_use_at(kit_line at, mend_world *w, mend_stream stream, const void *block,
                 uint64_t size_bytes, uint64_t duration_ns);
 
-/* A block that the GPU uses so; and one that is freed meanwhile: the memory in flight is returned.
+/* A block that the GPU uses so, and one that is freed meanwhile: the memory in flight is returned.
  */
 #define kit_alloc_used(w, size_bytes, stream, duration_ns)                                         \
     kit_alloc_used_at(KIT_LINE, w, size_bytes, stream, duration_ns)
@@ -233,14 +233,14 @@ void kit_expect_waits_at(kit_line at, mend_world *w, uint64_t stream_waits, uint
 void kit_launch_at(kit_line at, mend_world *w, mend_stream stream, mend_sim_work_kind kind,
                    const void *block, uint64_t size_bytes, uint64_t tag, uint64_t finish_ns);
 
-/* Writes what nothing else writes, by the block's address; and compares it, now or later. */
+/* Writes what nothing else writes, by the block's address, and compares it, now or later. */
 #define kit_write(w, stream, block, size_bytes)                                                    \
     kit_launch(w, stream, MEND_SIM_WORK_WRITE, block, size_bytes, (uintptr_t)(block), 0)
 #define kit_verify(w, stream, block, size_bytes) kit_verify_until(w, stream, block, size_bytes, 0)
 #define kit_verify_until(w, stream, block, size_bytes, finish_ns)                                  \
     kit_launch(w, stream, MEND_SIM_WORK_VERIFY, block, size_bytes, (uintptr_t)(block), finish_ns)
 
-/* A block that is written so; one that is compared before it is freed; and all of a row that are
+/* A block that is written so. One that is compared before it is freed, and all of a row that are
  * not NULL, which they are then. */
 #define kit_alloc_written(w, size_bytes, stream)                                                   \
     kit_alloc_written_at(KIT_LINE, w, size_bytes, stream)
@@ -278,7 +278,7 @@ void kit_expect_error_at(kit_line at, mend_result result);
 /* A pressure callback that frees nothing, and counts its calls in an int. */
 int kit_count_pressure(void *count, mend_pool *pool, uint64_t needed_bytes);
 
-/* A graph pool; one that takes a stream; and its end and release. */
+/* A graph pool. One that takes a stream, and its end and release. */
 #define kit_graph_pool(w) kit_graph_pool_at(KIT_LINE, w)
 mend_graph_pool *kit_graph_pool_at(kit_line at, mend_world *w);
 #define kit_end_graph_pool(graph_pool, stream) kit_end_graph_pool_at(KIT_LINE, graph_pool, stream)
@@ -292,7 +292,7 @@ void kit_begin_capture_at(kit_line at, mend_world *w, mend_stream stream);
 #define kit_end_capture(w, stream) kit_end_capture_at(KIT_LINE, w, stream)
 mend_sim_graph *kit_end_capture_at(kit_line at, mend_world *w, mend_stream stream);
 
-/* A graph pool and a capture on one stream; and the end of both. */
+/* A graph pool and a capture on one stream, and the end of both. */
 #define kit_begin_captured_graph_pool(w, stream)                                                   \
     kit_begin_captured_graph_pool_at(KIT_LINE, w, stream)
 mend_graph_pool *kit_begin_captured_graph_pool_at(kit_line at, mend_world *w, mend_stream stream);

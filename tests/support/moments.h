@@ -7,8 +7,8 @@
 
 #include <stddef.h>
 
-/* From now on the hook is called before each pwrite of the process, by any thread; or behind
- * each look at a heap that took both of its locks. NULL: no more. */
+/* From now on the hook is called before each pwrite of the process, by any thread, or behind each
+ * look at a heap that took both of its locks. NULL: no more. */
 void mend_test_before_writes(void (*hook)(const void *bytes, size_t count));
 void mend_test_behind_looks(void (*hook)(void));
 

@@ -4,7 +4,7 @@
 
 #include "mend/mend.h"
 
-/* 0 in the first three: as the pool has it; in the others: a chunk by the limit. */
+/* 0 in the first three: as the pool has it. In the others: a chunk by the limit. */
 typedef struct mend_test_sizes {
     uint64_t low_pressure_percent; /* as in mend_placement (layout/state.h) */
     uint64_t small_request_bytes;

@@ -89,7 +89,7 @@ static bool is_passed(const look *l, uint64_t address)
     return block != NULL && block->chunk == NULL;
 }
 
-/* A region begins where the one before in its segment ends; a segment begins with a region. */
+/* A region begins where the one before in its segment ends. A segment begins with a region. */
 static bool order_is_right(const look *l, const mend_region *before, const mend_region *at)
 {
     uint64_t address = (uint64_t)(uintptr_t)at->address;
@@ -137,7 +137,7 @@ static bool free_is_right(const look *l, const mend_region *at)
            equal(l, "the tag of free memory", at->tag | at->sleep_tag, 0);
 }
 
-/* Free bytes of sleeping chunks, which are not reserved; a chunk that has kept its memory, because
+/* Free bytes of sleeping chunks, which are not reserved. A chunk that has kept its memory, because
  * the driver refused, counts as free. */
 static uint64_t free_away(const mend_chunks *chunks)
 {
@@ -217,7 +217,7 @@ static uint64_t bytes_of(const mend_owner *owner, unsigned by, const mend_region
     return bytes;
 }
 
-/* In a pool of few regions; of very many owners some stand for several. */
+/* In a pool of few regions. Of very many owners some stand for several. */
 static bool owners_are_right(const look *l, const mend_region *regions, size_t count,
                              uint64_t live_bytes)
 {

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* All regions of a pool, which the caller frees; NULL if the pool has none, or malloc fails. */
+/* All regions of a pool, which the caller frees. NULL if the pool has none, or malloc fails. */
 mend_region *mend_regions_of(mend_pool *pool, size_t *count);
 
 /* What the regions add up to. */

@@ -10,9 +10,9 @@
 /* An option of the command line: a flag, or a number, or a name that `find` knows. */
 typedef struct mend_test_option {
     const char *name;              /* "--seed" */
-    bool *given;                   /* set where the option is there; may be NULL */
+    bool *given;                   /* set where the option is there. May be NULL */
     uint64_t *number;              /* NULL: it takes none */
-    uint64_t most;                 /* of the number; 0: any */
+    uint64_t most;                 /* of the number. 0: any */
     int *index;                    /* what `find` answers, -1 being a name it does not know */
     int (*find)(const char *name); /* NULL: it takes no name */
 } mend_test_option;
@@ -22,7 +22,7 @@ typedef struct mend_test_option {
 bool mend_test_read_options(int argc, char **argv, const mend_test_option *options, size_t count);
 
 /* Where seeds begin: at `seed` where one is given, else where they never began before. For programs
- * that search; a test has the same seeds each time. */
+ * that search. A test has the same seeds each time. */
 uint64_t mend_test_first_seed(bool has_seed, uint64_t seed);
 
 /* Of a clock that only rises. */

@@ -47,7 +47,7 @@ bool mend_test_equal_texts(const char *file, int line, const char *expected_text
                            const char *actual_text, const char *expected, const char *actual);
 
 #ifndef __cplusplus
-/* Around a call in the same thread; one may be inside another. */
+/* Around a call in the same thread. One may be inside another. */
 void mend_test_expect_begin(void);
 bool mend_test_expect_end(const char *file, int line, const char *actual_text, mend_result actual,
                           mend_result expected);
@@ -71,7 +71,7 @@ typedef struct mend_test_random {
 void mend_test_random_init(mend_test_random *random, uint64_t seed);
 uint64_t mend_test_random_next(mend_test_random *random);
 
-/* From 0 to bound - 1; bound is not 0. */
+/* From 0 to bound - 1. Bound is not 0. */
 uint64_t mend_test_random_below(mend_test_random *random, uint64_t bound);
 
 #ifdef __cplusplus
@@ -125,7 +125,7 @@ uint64_t mend_test_random_below(mend_test_random *random, uint64_t bound);
 #define EXPECT_STR_EQ(expected, actual)                                                            \
     MEND_TEST_COMPARE(const char *, mend_test_equal_texts, expected, actual, (void)0)
 
-/* A mend_result; prints names. What it left behind is judged too: see support/call.h. */
+/* A mend_result. Prints names. What it left behind is judged too: see support/call.h. */
 #define EXPECT_RESULT(expected, actual)                                                            \
     MEND_TEST_RESULT(__FILE__, __LINE__, expected, actual, (void)0)
 #define ASSERT_RESULT(expected, actual)                                                            \

@@ -14,7 +14,7 @@ typedef void (*turns_job)(void *argument);
 
 typedef struct turns_seat {
     pthread_t thread;
-    turns_job job; /* guarded by mutex: what the thread shall do; NULL when it has nothing to do */
+    turns_job job; /* guarded by mutex: what the thread shall do. NULL when it has nothing to do */
     void *argument;
     bool ends;
     struct turn_table *table;
@@ -27,7 +27,7 @@ typedef struct turn_table {
     turns_seat seats[MOST_TURNS]; /* the first is the caller's own thread */
 } turn_table;
 
-/* Starts count - 1 threads; the caller is the first of them. */
+/* Starts count - 1 threads. The caller is the first of them. */
 bool turns_open(turn_table *table, int count);
 
 /* Runs the job in a thread and returns when it is done. */

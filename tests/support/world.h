@@ -25,7 +25,7 @@ typedef struct mend_world {
     const mend_driver *driver; /* these three by kit_open (support/kit.h), else NULL and 0 */
     mend_device_info info;
     mend_stream streams[MEND_WORLD_STREAMS];
-    uint64_t last_tag;               /* of kit_use; threads of a test may write at once */
+    uint64_t last_tag;               /* of kit_use. Threads of a test may write at once */
     uint64_t violations_meant;       /* that a test commits itself */
     uint64_t captured_records_meant; /* events that are recorded in captures, as nobody can help */
 } mend_world;
@@ -37,7 +37,7 @@ typedef struct mend_world {
  */
 void mend_world_init(mend_world *world);
 
-/* Creates both. Failures are failures of the test; false then. */
+/* Creates both. Failures are failures of the test. False then. */
 bool mend_world_open(mend_world *world);
 
 /* The same in two steps, for a test that puts a driver of its own in front of the device's. */

@@ -9,7 +9,7 @@ MOST = {"what": 2, "semicolons": 3, "long": 3}  # in 1,000 words, 100 sentences,
 MOST_IN_COMMENTS = {**MOST, "private": 1}  # in 1,000 words
 # Folders that are above a limit still: what they may have, which only gets smaller.
 STILL = {
-    "tests": {"what": 21, "semicolons": 14, "private": 5.5},
+    "tests": {"what": 21, "private": 5.5},
     "vmm/plan": {"what": 14, "semicolons": 13.5, "long": 6.5, "private": 6},
 }
 LEAST_YOU = 4  # in 1,000 words of a guide

@@ -24,7 +24,7 @@ static void add(const char *format, unsigned long long a, unsigned long long b,
     events += line;
 }
 
-// Runs a call; its exception becomes text.
+// Runs a call. Its exception becomes text.
 template <typename Call> static void run(char *text, size_t capacity, Call call)
 {
     text[0] = '\0';

@@ -9,8 +9,8 @@
 #include "driver/cuda_abi.h"
 #include "mend/mend_sim.h"
 
-/* What a test may turn off, to see Mend live with less; all on at first. */
-/* The order of a graph under capture, as a test makes it up. Nodes are numbers from 1; 0 is none.
+/* What a test may turn off, to see Mend live with less. All on at first. */
+/* The order of a graph under capture, as a test makes it up. Nodes are numbers from 1. 0 is none.
  */
 typedef struct fake_cuda_order {
     mend_stream streams[2];
@@ -20,18 +20,18 @@ typedef struct fake_cuda_order {
 
 typedef struct fake_cuda_switches {
     mend_status init_status;      /* of cuInit */
-    const char *missing_function; /* what cuGetProcAddress does not find; NULL: nothing */
+    const char *missing_function; /* what cuGetProcAddress does not find. NULL: nothing */
     bool virtual_memory_claimed;  /* the device's attribute */
     bool everything_claimed;      /* the attributes of sharing, RDMA and multicast */
-    mend_status create_refusal; /* of cuMemCreate with share types or RDMA; 0: as the table does */
-    bool fabric_is_refused;     /* by cuMemCreate, as without IMEX channels; the attribute stays */
-    uint64_t larger_page_bytes; /* granularity of chunks with share types; 0: the same */
-    bool mappings_forget;       /* each mapping has memory of its own; at first as the environment's
-                                   MEND_FAKE_CUDA_FORGETS is set */
-    int more_devices;           /* besides device 0; they can be named, not opened */
+    mend_status create_refusal; /* of cuMemCreate with share types or RDMA. 0: as the table does */
+    bool fabric_is_refused;     /* by cuMemCreate, as without IMEX channels. The attribute stays */
+    uint64_t larger_page_bytes; /* granularity of chunks with share types. 0: the same */
+    bool mappings_forget;       /* each mapping has memory of its own. At first as the environment's
+                                 * MEND_FAKE_CUDA_FORGETS is set */
+    int more_devices;           /* besides device 0. They can be named, not opened */
     uint64_t peers;             /* bit n: device n can reach the memory of device 0 */
     bool is_integrated;         /* the attribute */
-    mend_status register_refusal; /* of cuMemHostRegister and its end; 0: none */
+    mend_status register_refusal; /* of cuMemHostRegister and its end. 0: none */
     const fake_cuda_order *order; /* NULL: streams and nodes come after nothing */
 } fake_cuda_switches;
 

@@ -1,4 +1,4 @@
-/* Each sentence of advice in a report of out of memory is true: who follows it gets the memory; and
+/* Each sentence of advice in a report of out of memory is true: who follows it gets the memory, and
  * nothing is advised that would not help. One row a sentence. */
 #include <mend/mend_range.h>
 #include <string.h>

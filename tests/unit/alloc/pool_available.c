@@ -121,7 +121,7 @@ MEND_TEST(pool_available, tells_apart_what_needs_a_wait)
     }
 }
 
-/* Without a stream only idle memory is there at once; in a capture the context cannot be waited
+/* Without a stream only idle memory is there at once. In a capture the context cannot be waited
  * for.
  */
 ROOM_TEST(pool_available, a_capture_takes_what_waits_for_the_context)

@@ -1,4 +1,4 @@
-/* mend_compact: what lives in partly used chunks is copied together; addresses and bytes stay, what
+/* mend_compact: what lives in partly used chunks is copied together. Addresses and bytes stay, what
  * is gained serves any request, limits are kept, and what must not move does not. */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /*
- * One thread sits inside a slow driver call, with the right to make room; others go on. What they
+ * One thread sits inside a slow driver call, with the right to make room. Others go on. What they
  * do meanwhile is written out for single cases here, and by a table in pool_grow_table.c.
  */
 #include <pthread.h>
@@ -92,7 +92,7 @@ GROW_TEST(pool_grow, a_graph_pool_may_go_while_a_request_waits_its_turn)
     EXPECT_FALSE(mend_heap_block_at(heap, (uint64_t)(uintptr_t)r->pointer)->of_graph_pool);
 }
 
-/* Another process has the memory; the block that another thread frees, while the driver is asked
+/* Another process has the memory. The block that another thread frees, while the driver is asked
  * for more or for what it has left, is what is missing. */
 MEND_TEST(pool_grow, what_others_free_at_the_last_moment_is_found)
 {

@@ -1,7 +1,7 @@
 /*
  * Every kind of making room, held inside each of its slow driver calls in turn, which then succeeds
- * or fails; and everything another thread may do meanwhile. What is done from the cache must be
- * over before the call is; what needs room itself waits its turn. At the end every byte, record and
+ * or fails, and everything another thread may do meanwhile. What is done from the cache must be
+ * over before the call is. What needs room itself waits its turn. At the end every byte, record and
  * figure is right.
  */
 #include <string.h>
@@ -64,8 +64,8 @@ static const making makings[] = {
 
 /*
  * All the limit of 12 MiB: three chunks cut into twelve pieces of 256 KiB, of which the middle
- * chunk's are free, so that it can be moved; a chunk with free memory behind a block, that can
- * grow; a chunk with a free middle, that is the cache; four chunks side by side.
+ * chunk's are free, so that it can be moved. A chunk with free memory behind a block, that can
+ * grow. A chunk with a free middle, that is the cache. Four chunks side by side.
  */
 typedef struct scenery {
     mend_world w;
@@ -84,7 +84,7 @@ typedef struct scenery {
     block room;
 } scenery;
 
-/* Not while the program has to be quiet; what could not be written then is not checked later. */
+/* Not while the program has to be quiet. What could not be written then is not checked later. */
 static void write(scenery *s, block *b)
 {
     b->is_written = !s->is_quiet;

@@ -169,7 +169,7 @@ static bool may_go_on(const rank *r, const rank *other, int stream)
     return next->meets ? is_met : r->at[next->stream] >= next->number;
 }
 
-/* Runs what all streams have; false if they wait for each other for ever. */
+/* Runs what all streams have. False if they wait for each other for ever. */
 static bool run(rank ranks[RANKS])
 {
     bool has_moved = true;
@@ -190,8 +190,8 @@ static bool run(rank ranks[RANKS])
     return has_ended;
 }
 
-/* Steps as of FSDP: a layer's weights are gathered, used on the stream that computes, and freed;
- * its gradients are scattered from a block of their own. */
+/* Steps as of FSDP: a layer's weights are gathered, used on the stream that computes, and freed.
+ * Its gradients are scattered from a block of their own. */
 static void train(rank *r, int layers, uint64_t size_bytes)
 {
     for (int i = 0; i < layers; i++) {

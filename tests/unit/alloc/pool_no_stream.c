@@ -70,7 +70,7 @@ NO_STREAM_TEST(a_request_that_cannot_be_served_waits_for_nothing)
     EXPECT_TRUE(room.after_waiting_bytes > 4000 * MEND_MIB);
 }
 
-/* A known capture forbids waits for the context; the event of a stream can be waited for. */
+/* A known capture forbids waits for the context. The event of a stream can be waited for. */
 NO_STREAM_TEST(beside_a_capture_the_host_waits_for_streams_and_room_knows)
 {
     enum { BLOCKS = 26 };
@@ -94,11 +94,11 @@ NO_STREAM_TEST(beside_a_capture_the_host_waits_for_streams_and_room_knows)
     mend_sim_graph_destroy(w->sim, graph);
 }
 
-/* The pool cannot know of the captures, and harms one; it waits for twice as much before it may
+/* The pool cannot know of the captures, and harms one. It waits for twice as much before it may
  * harm another one. */
 NO_STREAM_TEST(hidden_captures_are_met_ever_less_often)
 {
-    enum { BLOCKS = 8 }; /* more than what it tries at, at first; less than twice as much */
+    enum { BLOCKS = 8 }; /* more than what it tries at, at first. Less than twice as much */
     mend_sim_graph *graph = NULL;
     w->violations_meant = 1;
     for (int i = 0; i < 2; i++) {
@@ -172,7 +172,7 @@ NO_STREAM_TEST(behind_a_late_gpu_the_host_waits_also_for_frees_of_streams)
     EXPECT_TRUE(mend_world_stats(w).peak_reserved_bytes <= 256 * MEND_MIB);
 }
 
-/* Graph pools are begun all the time, and their blocks freed in between; a release that the driver
+/* Graph pools are begun all the time, and their blocks freed in between. A release that the driver
  * refuses loses nothing. */
 KIT_EACH(pool_no_stream, what_graph_pools_leave_is_covered_before_the_next_begins, int, is_refused,
          2, kit_open_with(w, 4096 * MEND_MIB, NULL))
@@ -197,7 +197,7 @@ KIT_EACH(pool_no_stream, what_graph_pools_leave_is_covered_before_the_next_begin
     expect_reserved(w, 256 * MEND_MIB, 0);
 }
 
-/* The pieces that small blocks leave all wait; the chunk behind them has room. */
+/* The pieces that small blocks leave all wait. The chunk behind them has room. */
 NO_STREAM_TEST(pieces_that_wait_keep_no_small_request_from_room)
 {
     enum { PIECES = 32 };
@@ -233,7 +233,7 @@ KIT_TEST_IN(pool_no_stream, ready_chunks_are_moved_before_the_host_waits,
     EXPECT_STATS(w, host_waits, 0);
 }
 
-/* Of another pool, which alone knows of it; or of this one, of a stream that nothing was freed on.
+/* Of another pool, which alone knows of it, or of this one, of a stream that nothing was freed on.
  */
 KIT_EACH(pool_no_stream, a_capture_that_any_pool_was_told_of_is_left_alone, int, is_of_other, 2,
          kit_open_with(w, 4096 * MEND_MIB, NULL))

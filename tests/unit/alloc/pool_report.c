@@ -8,7 +8,7 @@
 
 #include "tests/support/kit.h"
 
-/* Is refused with this advice among the words; sums that hold in any situation are checked. */
+/* Is refused with this advice among the words. Sums that hold in any situation are checked. */
 static void expect_refused(mend_world *w, uint64_t size_bytes, const char *advice)
 {
     mend_error error = MEND_ERROR_INIT;
@@ -31,7 +31,7 @@ static void expect_refused(mend_world *w, uint64_t size_bytes, const char *advic
                 f->device_free_bytes == 0);
 }
 
-/* Where others hold memory; and in a capture, when nothing is unmapped. */
+/* Where others hold memory, and in a capture, when nothing is unmapped. */
 KIT_EACH(pool_report, of_a_range_tells_what_would_fit, int, is_captured, 2,
          kit_open_set(w, w->sim_config.memory_bytes = 8 * MEND_MIB,
                       w->pool_config.limit_bytes = is_captured ? 6 * MEND_MIB : 0))

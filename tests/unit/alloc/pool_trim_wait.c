@@ -1,5 +1,5 @@
-/* A trim that waits for the GPU: for what is empty, for the oldest work first, and no further
- * than is needed; and never where a capture forbids it. */
+/* A trim that waits for the GPU: for what is empty, for the oldest work first, and no further than
+ * is needed, and never where a capture forbids it. */
 #include "tests/support/kit.h"
 
 static const uint64_t block_bytes = 5 * MEND_MIB;

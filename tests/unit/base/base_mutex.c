@@ -158,7 +158,7 @@ static void init_mutexes(void)
     mend_mutex_init(&second_pool, MEND_RANK_POOL);
 }
 
-/* Does what a text says: "lp" locks the pool's, "u" unlocks, "t" tries, "w" waits; r, g, p, q and d
+/* Does what a text says: "lp" locks the pool's, "u" unlocks, "t" tries, "w" waits. R, g, p, q and d
  * are the locks of the process, of making room, of two pools and of the driver. */
 static void play(const char *text)
 {
@@ -224,7 +224,7 @@ MEND_TEST(base_mutex, asserts_the_order_behind_what_was_let_go_tried_or_waited_f
         const char *text;
         bool is_caught;
     } rows[] = {
-        {"lg lp up ld ud lp ug ld", false}, /* as around a slow driver call; let go in any order */
+        {"lg lp up ld ud lp ug ld", false}, /* as around a slow driver call. Let go in any order */
         {"lp tg up lp", false},             /* a try is free of order, */
         {"tg lr", true},                    /* and counts afterwards */
         {"lp tq up lg", true},              /* one of two of a rank is still held */

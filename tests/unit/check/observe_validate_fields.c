@@ -10,7 +10,7 @@ enum { LARGE = 300 << 10, SMALL = 4 << 10, BLOCKS = 12 };
 
 /*
  * Large blocks at even places, small ones at odd places. Free are 0, by the legacy stream, and 4
- * and 10, by `stream`, whose work has not ended; behind 10 is idle memory, so that the two make one
+ * and 10, by `stream`, whose work has not ended. Behind 10 is idle memory, so that the two make one
  * run of two spans. `idle` has freed nothing. A chunk is empty.
  */
 typedef struct rig {

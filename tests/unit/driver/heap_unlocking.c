@@ -34,7 +34,7 @@ static mend_status note(const mend_driver *driver, mend_driver_call call)
     return r->answer;
 }
 
-/* The arguments belong to the inner call; here they only need to be used. */
+/* The arguments belong to the inner call. Here they only need to be used. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 /* NOLINTBEGIN(misc-unused-parameters) */

@@ -1,4 +1,4 @@
-/* Blocks of a named graph pool, at named addresses; a graph pool's blocks as a whole, restored. */
+/* Blocks of a named graph pool, at named addresses. A graph pool's blocks as a whole, restored. */
 #include <string.h>
 
 #include "mend/mend_sleep.h"

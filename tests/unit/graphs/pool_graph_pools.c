@@ -7,7 +7,7 @@ static const uint64_t block_bytes = 5 * MEND_MIB;
 
 #define WORLD_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
 
-/* Others have none of its chunks; its own requests do, and after its end all. */
+/* Others have none of its chunks. Its own requests do, and after its end all. */
 WORLD_TEST(pool_graph_pools, chunks_of_a_graph_pool_are_for_its_own_requests_until_it_ends)
 {
     mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(0));
@@ -21,7 +21,7 @@ WORLD_TEST(pool_graph_pools, chunks_of_a_graph_pool_are_for_its_own_requests_unt
     for (int i = 0; i < 2; i++) {
         kit_expect_none(w, 4 * MEND_MIB, S(1), "");
         EXPECT_OK(mend_validate(w->pool));
-        /* From both places; the first one breaks a chunk. */
+        /* From both places. The first one breaks a chunk. */
         kit_free(w, kit_alloc(w, (7 + (uint64_t)i) * MEND_MIB / 2, S(0)), S(0));
     }
     kit_expect_none(w, 4 * MEND_MIB, S(1), "");

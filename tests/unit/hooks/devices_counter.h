@@ -19,7 +19,7 @@ typedef struct counter {
     void *freed;                        /* last */
 } counter;
 
-/* With every function; its blocks stand behind the address, a page apart. */
+/* With every function. Its blocks stand behind the address, a page apart. */
 mend_allocator counter_allocator(counter *c, uint64_t first_address);
 
 int counter_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stream);

@@ -36,7 +36,7 @@ mend_sim_ledger devices_ledger(devices_world *world);
 void devices_launch(devices_world *world, mend_stream stream, mend_sim_work_kind kind,
                     const void *block, uint64_t size_bytes, uint64_t finish_ns);
 
-/* The default pool of a device; and a fault of the next call of this name. */
+/* The default pool of a device, and a fault of the next call of this name. */
 mend_pool *devices_pool_of(int device);
 void devices_fail(devices_world *world, const char *call, int status);
 

@@ -32,7 +32,7 @@ static bool child_begins_anew(void)
     return retirements == 1 && c.allocs == 1 && c.frees == 1 && !mend_test_has_failed();
 }
 
-/* So many allocators are replaced by one call; the first to be retired forks. */
+/* So many allocators are replaced by one call. The first to be retired forks. */
 static void replace(int count)
 {
     counter c;

@@ -314,7 +314,7 @@ DEVICES_TEST(devices_pools, a_driver_that_does_not_say_which_device_is_current_h
 /* One chunk holds it. */
 #define CHUNK_BYTES (128 * MEND_KIB)
 
-/* The other devices are trimmed all the same; `device` has an override, or none has. By what
+/* The other devices are trimmed all the same. `device` has an override, or none has. By what
  * mend_get_allocator gives the caller hears what went back. */
 static void fail_to_trim_one(int device, bool by_allocator)
 {

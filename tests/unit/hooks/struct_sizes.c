@@ -1,5 +1,5 @@
 /* Structs that may grow: a struct_size that ends inside of a member is refused by every call that
- * takes one, and nothing is read or written by it; of other versions what both sides know is
+ * takes one, and nothing is read or written by it. Of other versions what both sides know is
  * filled, and nothing else is touched. */
 #include <stddef.h>
 #include <string.h>

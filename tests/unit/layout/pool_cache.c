@@ -40,7 +40,7 @@ static void expect_cached(rig *r, uint64_t count)
     EXPECT_STATS(&r->w, cached_blocks, count);
 }
 
-/* Frees a block of the row; so many are cached then. */
+/* Frees a block of the row, so many are cached then. */
 static void drop(rig *r, int block, uint64_t cached_then)
 {
     kit_free(&r->w, r->row[block], r->stream);

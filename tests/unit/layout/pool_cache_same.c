@@ -43,7 +43,7 @@ static bool open_twins(twins *t, uint64_t memory_bytes, uint64_t salt)
     return !mend_test_has_failed();
 }
 
-/* Few sizes, so that they come again; some of them once in a while. */
+/* Few sizes, so that they come again. Some of them once in a while. */
 static uint64_t draw_size(twins *t)
 {
     static const uint64_t usual[] = {512, 4096, 20480, 98304, 262144, 655360, 2097152};

@@ -12,7 +12,7 @@
 
 enum { DEVICE_MIB = 16, OTHERS_MIB = 6, ATTAINABLE_MIB = DEVICE_MIB - OTHERS_MIB };
 
-/* A device of 16 MiB of which others hold 6; the limit is all of it. */
+/* A device of 16 MiB of which others hold 6. The limit is all of it. */
 typedef struct scene {
     mend_world w;
     unsigned creates;
@@ -260,5 +260,5 @@ FRESH_TEST(pool_attainable, is_asked_after_a_refusal)
 typedef struct neighbour {
     mend_world *w;
     int takes;
-    int rests; /* 0, 1; below: at none */
+    int rests; /* 0, 1. below: at none */
 } neighbour;

@@ -11,7 +11,7 @@ typedef struct scene {
     mend_world w;
     mend_device_info second;
     mend_stream stream;
-    mend_pool *other; /* on the second device; NULL: none */
+    mend_pool *other; /* on the second device. NULL: none */
 } scene;
 
 static void prepare(scene *s)
@@ -64,7 +64,7 @@ static uint64_t peers_of(mend_pool *pool)
     return kit_stats(pool).peer_devices;
 }
 
-/* Work of the second device on a block; false when it was not let. */
+/* Work of the second device on a block. False when it was not let. */
 static bool can_use(scene *s, void *block, uint64_t size_bytes)
 {
     uint64_t before = mend_world_ledger(&s->w).violations;

@@ -85,7 +85,7 @@ static void expect_restored(rig *r)
 
 #define RESTORE_TEST(suite, name) KIT_CASE(suite, name, rig, r, open_rig(r, MEND_GIB), close_rig(r))
 
-/* By the next pass, by an allocation that makes room, or by a trim; or the pool ends without. */
+/* By the next pass, by an allocation that makes room, or by a trim, or the pool ends without. */
 MEND_TEST(pool_restore, a_block_that_misses_its_mapping_is_named_and_comes_back)
 {
     enum { BY_PASS, BY_ALLOCATION, BY_TRIM, NOT, WAYS };

@@ -1,5 +1,5 @@
 /* Captures outside of graph pools: what they use is kept for their graphs, in whatever order the
- * program makes its calls; and one graph pool serves graphs that are launched in any order. */
+ * program makes its calls, and one graph pool serves graphs that are launched in any order. */
 #include "tests/support/kit.h"
 
 static const uint64_t block_bytes = 3 * MEND_MIB;

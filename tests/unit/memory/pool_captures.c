@@ -140,7 +140,7 @@ WORLD_TEST(pool_captures, that_failed_leave_a_graph_pool_that_can_be_released)
     EXPECT_PTR_EQ(block, kit_alloc(w, block_bytes, S(0)));
 }
 
-/* The graph may use the block; what was queued on the stream before does. */
+/* The graph may use the block. What was queued on the stream before does. */
 WORLD_TEST(pool_captures, memory_freed_on_a_captured_stream_comes_back_after_its_graph)
 {
     kit_alloc(w, 5 * MEND_MIB, S(1));

@@ -188,8 +188,8 @@ KIT_RIG_EACH(pool_foreign, a_stream_that_cannot_be_distinguished_is_an_error, in
     EXPECT_LEDGER(w, contexts_open, open + 1);
 }
 
-/* A stream that the pool meets in its capture cannot be identified there; when its graph pool is
- * released, it can; where streams may vanish waits cover each device that may access the memory.
+/* A stream that the pool meets in its capture cannot be identified there. When its graph pool is
+ * released, it can. Where streams may vanish waits cover each device that may access the memory.
  * The graph runs on the other device meanwhile. If the driver does not tell, the graph pool
  * stays. */
 static void wait_for_graph(bool on_stream, void (*configure)(mend_world *))

@@ -40,7 +40,7 @@ KIT_TEST_IN(pool_identity, a_spoilt_capture_ends_before_its_stream_is_used_again
     EXPECT_STATS(w, host_waits, 0, context_fences, 1); /* the device was idle */
 }
 
-/* Memory is shared with the primary context; only events must be of the stream's own. */
+/* Memory is shared with the primary context. Only events must be of the stream's own. */
 KIT_EACH(pool_identity, streams_of_green_contexts_are_served, int, vanishes, 2,
          kit_open_with(w, 8 * MEND_MIB, vanishes ? may_vanish : NULL))
 {

@@ -55,7 +55,7 @@ static uint64_t waste_allowed(mend_heap *heap, uint64_t used_bytes, uint64_t liv
     return mend_budget_waste_allowed(heap, &request);
 }
 
-/* In this window; of the one before, while much is used again. Not while most is not reserved. */
+/* In this window. Of the one before, while much is used again. Not while most is not reserved. */
 MEND_TEST(policy_budget, once_much_is_trapped_a_quarter_of_a_block_may_be_wasted)
 {
     mend_stream_state streams[MEND_STREAM_UNKNOWN + 1] = {0};
@@ -75,7 +75,7 @@ MEND_TEST(policy_budget, once_much_is_trapped_a_quarter_of_a_block_may_be_wasted
     EXPECT_U64_EQ(MEND_MIB / 4, waste_allowed(&heap, PERCENT(85), PERCENT(85), 0));
 }
 
-/* As with a limit of that size; what a context and libraries hold changes nothing. */
+/* As with a limit of that size. What a context and libraries hold changes nothing. */
 MEND_TEST(policy_budget, sizes_of_chunks_follow_what_the_device_can_give)
 {
     mend_heap heap = heap_with_limit(32 * MEND_GIB);
@@ -88,7 +88,7 @@ MEND_TEST(policy_budget, sizes_of_chunks_follow_what_the_device_can_give)
     EXPECT_U64_EQ(64 * MEND_MIB, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
 }
 
-/* 10 GiB are live and reserved; bounds are 4 % of that more, and half of it besides. */
+/* 10 GiB are live and reserved. Bounds are 4 % of that more, and half of it besides. */
 static mend_heap heap_with_peak(uint64_t limit_bytes)
 {
     mend_heap heap = heap_with_limit(limit_bytes);

@@ -77,7 +77,7 @@ static void close_heap(hand_heap *h)
     mend_layout_clear(heap);
 }
 
-/* The next piece; it is freed by its stream where it has one. */
+/* The next piece. It is freed by its stream where it has one. */
 static void add(hand_heap *h, uint64_t pages, uint32_t state)
 {
     mend_run *run = mend_layout_run_at(&h->heap.zones[MEND_ZONE_LARGE], h->end);
@@ -161,7 +161,7 @@ typedef struct spared {
     bool is_trapped;         /* much was, while most of the limit was used */
 } spared;
 
-/* Bytes of empty chunks that a block breaks, in pages; with what it wastes of them. */
+/* Bytes of empty chunks that a block breaks, in pages. With what it wastes of them. */
 static uint64_t broken_pages(const spared *s, uint64_t at, uint64_t end, uint64_t *wasted)
 {
     uint64_t broken = 0;
@@ -182,7 +182,7 @@ static uint64_t broken_pages(const spared *s, uint64_t at, uint64_t end, uint64_
     return broken;
 }
 
-/* The free pages that begin at one, to the next live one; 0 if the one before is free, too. */
+/* The free pages that begin at one, to the next live one. 0 if the one before is free, too. */
 static uint64_t run_at(const spared *s, uint64_t first)
 {
     uint64_t end = first;
@@ -230,7 +230,7 @@ static long long expected_page(const spared *s, const mend_request *request)
     return best;
 }
 
-/* Pages of the pattern, a digit each; whether one waits for another stream. */
+/* Pages of the pattern, a digit each. Whether one waits for another stream. */
 static bool open_pattern(spared *s, int pattern)
 {
     static const uint32_t of_digit[] = {UNUSED, LIVE, SECOND};
@@ -248,7 +248,7 @@ static bool open_pattern(spared *s, int pattern)
     return !mend_test_has_failed();
 }
 
-/* Each pattern of free, live and waiting pages; what no run near its size serves goes by size. */
+/* Each pattern of free, live and waiting pages. What no run near its size serves goes by size. */
 MEND_TEST(policy_fit, breaks_as_few_bytes_of_empty_chunks_as_both_ends_of_runs_let_it)
 {
     spared s = {0};

@@ -5,7 +5,7 @@
 
 enum { LEVELS = MEND_STRATEGY_LEVELS };
 
-/* What was freed without a stream; nothing is, unless a test says so. */
+/* What was freed without a stream. Nothing is, unless a test says so. */
 static mend_stream_state unknown;
 
 static mend_heap heap_of(int strategy, uint64_t limit_bytes)
@@ -22,9 +22,9 @@ static uint64_t usual_mib(int strategy, uint64_t limit_bytes)
     return mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE) / MEND_MIB;
 }
 
-/* Chunks are a part of the limit up to a size; of a usual chunk a quarter is created under high
+/* Chunks are a part of the limit up to a size. Of a usual chunk a quarter is created under high
  * pressure, and an eighth once less than a fifth of the limit is left or memory is idle late, if
- * that is more than a page of the device; and pressure is low for longer where calls are dear. */
+ * that is more than a page of the device, and pressure is low for longer where calls are dear. */
 MEND_TEST(policy_strategy, each_level_has_its_chunks_and_its_pressure)
 {
     static const struct {

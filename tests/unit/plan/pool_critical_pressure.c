@@ -117,7 +117,7 @@ CRITICAL_TEST(pool_critical_pressure, nothing_is_remade_beside_a_capture)
     EXPECT_U64_EQ(1, remade(f));
 }
 
-/* Once, the request finds another way. For ever: what cannot be given back is broken; what cannot
+/* Once, the request finds another way. For ever: what cannot be given back is broken. What cannot
  * be created is refused, and is there once the driver has memory again. */
 MEND_TEST(pool_critical_pressure, a_driver_that_refuses_loses_nothing)
 {

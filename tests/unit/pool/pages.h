@@ -53,7 +53,7 @@ static inline void expect_decommit(mend_range *range, uint64_t offset_bytes, uin
     EXPECT_OK(mend_range_decommit(range, offset_bytes, size_bytes, stream));
 }
 
-/* A case with a range of 1 GiB, which ends before the pool; the pool has a limit, or none (0). */
+/* A case with a range of 1 GiB, which ends before the pool. The pool has a limit, or none (0). */
 #define RANGE_TEST(suite, name, limit)                                                             \
     static void suite##_##name##_of(mend_world *w, mend_range *range);                             \
     KIT_TEST_IN(suite, name, kit_open_set(w, w->pool_config.limit_bytes = (limit)))                \

@@ -167,7 +167,7 @@ KIT_LAST_TEST(pool_corners, a_trim_that_finds_the_device_lost_says_so, kit_open_
     mend_pool_destroy(w->pool);
 }
 
-/* The device is lost while the end waits for it; a driver that takes back what it gave is given it.
+/* The device is lost while the end waits for it. A driver that takes back what it gave is given it.
  */
 KIT_LAST_TEST(pool_corners, the_end_of_a_lost_pool_gives_back_what_is_taken, kit_open_default(w))
 {

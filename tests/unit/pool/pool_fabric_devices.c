@@ -101,7 +101,7 @@ KIT_TEST_IN(pool_fabric_devices, sharing_where_the_device_can,
     EXPECT_OK(mend_pool_destroy(b.pool));
 }
 
-/* One that has none, or whose driver refuses them; and one of another page size: the chunks would
+/* One that has none, or whose driver refuses them, and one of another page size: the chunks would
  * not fit its addresses. */
 MEND_TEST(pool_fabric_devices, an_importer_that_cannot_says_so)
 {

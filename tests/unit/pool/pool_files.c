@@ -147,7 +147,7 @@ FOLDER_TEST(pool_files, what_others_may_write_is_refused)
     close(file);
 }
 
-/* It is given away; where that is not allowed, this user is another one. */
+/* It is given away. Where that is not allowed, this user is another one. */
 FOLDER_TEST(pool_files, what_another_user_has_put_there_is_refused)
 {
     make_file();

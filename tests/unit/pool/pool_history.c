@@ -48,7 +48,7 @@ static void close_rig(rig *r)
     kit_close(&r->w);
 }
 
-/* What happened since the last time; all that there is room for. */
+/* What happened since the last time. All that there is room for. */
 static size_t read(rig *r)
 {
     size_t count = 0;
@@ -100,7 +100,7 @@ static bool open_priced_rig(rig *r)
     return mend_follower_begin(&r->follower, r->w.pool);
 }
 
-/* Each step of a request says why, in which chunk, and how long it took; the block how it was
+/* Each step of a request says why, in which chunk, and how long it took. The block how it was
  * served, and in which scope. */
 RIG_TEST(pool_history, steps_have_a_cause_a_chunk_and_a_duration, open_priced_rig(r))
 {

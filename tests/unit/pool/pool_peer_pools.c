@@ -14,7 +14,7 @@
 
 enum { MOST = 3 };
 
-/* A device of 8 MiB with pools in chunks of 1 MiB; the first is the world's. */
+/* A device of 8 MiB with pools in chunks of 1 MiB. The first is the world's. */
 typedef struct family {
     mend_world w;
     mend_pool *pools[MOST];
@@ -374,7 +374,7 @@ FAMILY_TEST(pool_peer_pools, one_that_is_destroyed_meanwhile_ends_after_it_was_a
     sem_destroy(&e.over);
 }
 
-/* The limit would be content with the 2 MiB that there is no room for; the device has 1 of 3. */
+/* The limit would be content with the 2 MiB that there is no room for. The device has 1 of 3. */
 FAMILY_TEST(pool_peer_pools, all_that_one_chunk_lacks_is_asked_for, open_family(r, 2))
 {
     leave_idle(r->pools[1], 5);

@@ -1,5 +1,5 @@
 /*
- * Pressure callbacks: asked in order, until room is found, before the host waits; without a lock,
+ * Pressure callbacks: asked in order, until room is found, before the host waits. Without a lock,
  * so that they may do with the pool what they like.
  */
 #include <string.h>

@@ -72,7 +72,7 @@ KIT_TEST_IN(pool_range_streams, pages_and_streams_need_no_nodes_for_each_pair,
     EXPECT_OK(mend_range_destroy(range, S(0)));
 }
 
-/* A block that many streams read is one span; in a range each of its chunks has all its waits. */
+/* A block that many streams read is one span. In a range each of its chunks has all its waits. */
 KIT_TEST_IN(pool_range_streams, chunks_take_along_what_many_streams_do,
             kit_open_set(w, w->pool_config.limit_bytes = 17 * MEND_MIB))
 {

@@ -116,7 +116,7 @@ MEND_TEST(pool_recording, it_has_the_events_of_the_history)
     kit_close(&w);
 }
 
-/* A block is allocated and freed; its tag is like no other, so that its events fill a file. */
+/* A block is allocated and freed. Its tag is like no other, so that its events fill a file. */
 static void fill_file(mend_pool *pool, uint64_t i, uint64_t size_bytes)
 {
     void *block = NULL;
@@ -370,7 +370,7 @@ MEND_TEST(pool_recording, a_pool_beside_256_others_is_created_and_not_recorded)
     }
 }
 
-/* The pool goes on; what could not be written is counted. */
+/* The pool goes on. What could not be written is counted. */
 static bool fill_the_disk(void *unused)
 {
     (void)unused;

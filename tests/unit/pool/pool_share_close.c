@@ -65,7 +65,7 @@ MEND_TEST(pool_share_close, a_trim_unmaps_what_was_closed)
 KIT_SETTING(share_one_chunk, w->placement.chunk_bytes = 8 * CHUNK,
             w->placement.small_request_bytes = 512, w->pool_config.shareable = MEND_SHAREABLE_ON);
 
-/* The pool would rather have a smaller chunk for the request; but the import holds the memory of
+/* The pool would rather have a smaller chunk for the request, but the import holds the memory of
  * this one. */
 KIT_TEST_IN(pool_share_close, memory_that_others_may_hold_is_not_given_back_for_a_better_chunk,
             kit_open_with(w, 8 * CHUNK, share_one_chunk))

@@ -216,7 +216,7 @@ static int count_visitors(void)
     return count;
 }
 
-/* Waits for the thread that lets visitors in and out; at most as long as a hung test. */
+/* Waits for the thread that lets visitors in and out. At most as long as a hung test. */
 static void await_visitors(int least, int most)
 {
     for (int ms = 0; ms < 900000 && (count_visitors() < least || count_visitors() > most); ms++) {

@@ -9,8 +9,8 @@
 #include "mend/mend_share.h"
 #include "tests/support/kit.h"
 
-/* The signals that a thread blocks, one bit each; all of them if it is gone. *sleeps: it waits, so
- * it has begun; until then the system's library blocks all for it. */
+/* The signals that a thread blocks, one bit each. All of them if it is gone. *sleeps: it waits, so
+ * it has begun. Until then the system's library blocks all for it. */
 static unsigned long long look_at(const char *thread, bool *sleeps)
 {
     char path[320];
@@ -43,7 +43,7 @@ static unsigned long long blocked_by(const char *thread)
     return blocked;
 }
 
-/* How many threads there are beside this one; each blocks what programs and people send. */
+/* How many threads there are beside this one. Each blocks what programs and people send. */
 static int check_threads(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD, SIGALRM, SIGPROF};

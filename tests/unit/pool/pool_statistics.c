@@ -17,7 +17,7 @@ KIT_EACH(pool_statistics, what_was_undone_was_never_created, int, i, 2, kit_open
     EXPECT_U64_EQ(0, stats.out_of_memory); /* it was refused, not full */
 }
 
-/* A mapping waits for what is open on its stream; the flush that cannot record it goes on. */
+/* A mapping waits for what is open on its stream. The flush that cannot record it goes on. */
 KIT_TEST(pool_statistics, a_fence_that_a_flush_cannot_record_is_counted)
 {
     void *block = kit_alloc(w, MEND_MIB, NULL);

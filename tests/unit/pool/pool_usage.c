@@ -1,6 +1,6 @@
 /*
  * What the process uses of the device: rows with what is outside of the pool, what waits for
- * another stream, what sleeps; and peaks of the sums.
+ * another stream, what sleeps, and peaks of the sums.
  */
 #include "mend/mend_sleep.h"
 #include "tests/support/kit.h"
@@ -61,7 +61,7 @@ KIT_TEST(pool_usage, peaks_are_those_of_sums)
     EXPECT_ERROR(INVALID_ARGUMENT, mend_get_usage(w->pool, NULL, NULL));
 }
 
-/* Active as long as its user works; not for the stream alone that freed it. */
+/* Active as long as its user works. Not for the stream alone that freed it. */
 KIT_TEST(pool_usage, what_another_stream_may_still_use_is_active)
 {
     const mend_stream own = w->streams[0];

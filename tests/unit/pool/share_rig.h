@@ -18,7 +18,7 @@ typedef struct share_ticket {
 
 typedef struct share_rig {
     mend_world from; /* exports */
-    mend_world to;   /* imports; in the second way not shareable */
+    mend_world to;   /* imports. In the second way not shareable */
     bool by_fabric;
     int files;            /* open before there was anything */
     unsigned char *block; /* of share_rig_fill: two chunks and a bit, exported */
@@ -51,7 +51,7 @@ bool share_are_equal(const share_ticket *a, const share_ticket *b);
 /* Imports the rig's block, looks and closes. *result is that of the first call that failed. */
 bool share_imports(share_rig *r, mend_result *result);
 
-/* A case in both ways; or in one, with a block that is exported. */
+/* A case in both ways, or in one, with a block that is exported. */
 #define SHARE_TEST(suite, name)                                                                    \
     static void suite##_##name##_by(share_rig *r, mend_world *from, mend_world *to);               \
     MEND_TEST(suite, name)                                                                         \

@@ -146,7 +146,7 @@ KIT_TEST(pool_owners, a_name_is_given_as_often_as_somebody_wants_and_kept_once)
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
-/* Says 1, 2, 3, ...; and allocates from the pool, if there is one. */
+/* Says 1, 2, 3, ..., and allocates from the pool, if there is one. */
 typedef struct numbering {
     uint32_t said;
     uint64_t size_bytes; /* last */
@@ -251,7 +251,7 @@ typedef struct story {
     unsigned steps;
     unsigned begins, ends; /* the steps in which it keeps a block */
     unsigned each;         /* ... every so many steps */
-    unsigned cycle;        /* after so many all that is kept is freed; 0: never */
+    unsigned cycle;        /* after so many all that is kept is freed. 0: never */
     bool frees_nothing;    /* these blocks are kept, too */
     bool is_suspect;
     int temporaries;

@@ -15,7 +15,7 @@ static bool open_scene(mend_world *w)
     return kit_open(w);
 }
 
-/* The regions; a failure if there are not so many. Those that are not there are zeros. */
+/* The regions. A failure if there are not so many. Those that are not there are zeros. */
 static void look(mend_world *w, size_t expected, mend_region regions[MOST])
 {
     size_t count = 0;

@@ -13,7 +13,7 @@
 
 enum { MOST = 32 };
 
-/* The scope whose path ends with these two names; none: all zeros. */
+/* The scope whose path ends with these two names. none: all zeros. */
 static mend_scope_info scope_of(mend_world *w, const char *around, const char *name)
 {
     mend_scope_info infos[MOST];
@@ -203,7 +203,7 @@ KIT_TEST(pool_scopes, threads_without_a_scope_may_have_that_of_another)
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* The pool makes room for its figures with the first block; the names are there before. */
+/* The pool makes room for its figures with the first block. The names are there before. */
 KIT_TEST(pool_scopes, want_of_host_memory_counts_a_block_for_the_scope_around)
 {
     void *block = kit_alloc(w, 512, NULL); /* all else that a block of this size needs is there */

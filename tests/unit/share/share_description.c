@@ -1,4 +1,4 @@
-/* Descriptions of blocks: what was written is read; whatever is cut, changed or contradicts itself
+/* Descriptions of blocks: what was written is read. Whatever is cut, changed or contradicts itself
  * is refused, and no byte behind the end is read. */
 #include "share/share.h"
 

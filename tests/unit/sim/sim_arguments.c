@@ -206,7 +206,7 @@ SIM_TEST(sim_arguments, work_streams_and_waits_need_a_context)
     EXPECT_PTR_EQ(NULL, other);
 }
 
-/* What the copies of a capture read and its kernels count into, not only what they write; what it
+/* What the copies of a capture read and its kernels count into, not only what they write. What it
  * does not touch may go. */
 SIM_TEST(sim_arguments, unmapping_what_a_capture_touches_is_noticed)
 {

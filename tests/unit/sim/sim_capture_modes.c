@@ -69,7 +69,7 @@ static void touch(sim_fixture *f, uint64_t address)
     sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address, 512, 0, 0);
 }
 
-/* Two mappings of a page; work is recorded on the last bytes of the first. */
+/* Two mappings of a page. Work is recorded on the last bytes of the first. */
 SIM_TEST(sim_capture_modes, tell_who_takes_away_what_was_recorded)
 {
     uint64_t address = sim_fixture_map(f, f->page, 2 * f->page);

@@ -17,7 +17,7 @@ SIM_TEST(sim_clock, events_may_be_reported_late)
     touch(f, f->stream, 100);
     PASS(event_record, event, f->stream);
     mend_sim_advance(f->sim, 100);
-    /* The work is done and streams know it; only the report is late. */
+    /* The work is done and streams know it. Only the report is late. */
     PASS(stream_query, f->stream);
     ANSWER(NOT_READY, event_query, event);
     PASS(stream_wait, other, event);

@@ -58,7 +58,7 @@ static void release(sim_fixture *f, mend_chunk_handle chunk)
     PASS(release, chunk);
 }
 
-/* Two devices; a chunk of the first, and its handle. */
+/* Two devices. A chunk of the first, and its handle. */
 typedef struct pair {
     sim_fixture from;
     sim_fixture to;
@@ -116,7 +116,7 @@ FABRIC_TEST(sim_fabric, what_is_no_handle_is_a_violation)
     BREACH(INVALID_VALUE, "share type 1", export_handle, chunk, MEND_SHARE_FILE_DESCRIPTOR, &file);
 }
 
-/* A device of other pages, of other content, and without the exporter's device; and two without
+/* A device of other pages, of other content, and without the exporter's device, and two without
  * content, where only the sizes matter. */
 MEND_TEST(sim_fabric, only_a_device_like_the_exporters_imports)
 {

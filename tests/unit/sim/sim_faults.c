@@ -1,7 +1,7 @@
 /* Faults: calls that fail because a test said so. */
 #include "tests/unit/sim/sim_fixture.h"
 
-/* These calls fail; the fields of the fault say which, and how. */
+/* These calls fail. The fields of the fault say which, and how. */
 #define FAIL(...)                                                                                  \
     EXPECT_RESULT(MEND_OK,                                                                         \
                   mend_sim_fail(f->sim, &(const mend_sim_fault){                                   \

@@ -17,7 +17,7 @@ typedef struct sim_fixture {
     char last[512]; /* the last of them */
 } sim_fixture;
 
-/* 64 MiB in pages of 64 KiB, where `config` does not say otherwise; device 0 is open and its
+/* 64 MiB in pages of 64 KiB, where `config` does not say otherwise. Device 0 is open and its
  * context current. False: recorded as a failure. */
 bool sim_fixture_open(sim_fixture *f, const mend_sim_config *config);
 void sim_fixture_close(sim_fixture *f);
@@ -36,7 +36,7 @@ mend_stream sim_fixture_stream(sim_fixture *f);
 void sim_fixture_spin(sim_fixture *f, mend_stream stream, uint64_t duration_ns);
 mend_stream_info sim_fixture_info(sim_fixture *f, mend_stream stream);
 
-/* A global capture; the end of any; and the launch of its graph. */
+/* A global capture. The end of any, and the launch of its graph. */
 void sim_fixture_begin_capture(sim_fixture *f, mend_stream stream);
 mend_sim_graph *sim_fixture_end_capture(sim_fixture *f, mend_stream stream);
 void sim_fixture_launch(sim_fixture *f, mend_sim_graph *graph, uint64_t finish_ns);
@@ -53,7 +53,7 @@ mend_kernel sim_kernel(mend_kernel_kind kind, uint64_t address, uint64_t granule
 /* The last explanation contains these words. */
 bool sim_fixture_heard(const sim_fixture *f, const char *words);
 
-/* A case with a device `f`; one where fields of its config are set; and one with a device of its
+/* A case with a device `f`. One where fields of its config are set, and one with a device of its
  * own for each value of a variable. */
 #define SIM_TEST(suite, name)                                                                      \
     KIT_CASE(suite, name, sim_fixture, f, sim_fixture_open(f, NULL), sim_fixture_close(f))

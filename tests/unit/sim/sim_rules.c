@@ -1,6 +1,6 @@
 /*
  * The rules of the driver, each broken once: the simulated device refuses the call and says why in
- * words, counts one violation, and keeps nothing of it; calls that keep the rules pass.
+ * words, counts one violation, and keeps nothing of it. Calls that keep the rules pass.
  */
 #include "tests/unit/sim/sim_fixture.h"
 
@@ -155,7 +155,7 @@ RULES_TEST(sim_rules, unmap_and_access_stay_in_one_reservation)
 
 typedef struct bad_work {
     enum { RESERVED, MAPPED, USABLE } state; /* of a page, behind which nothing is mapped */
-    int kind; /* of a kernel; or FILL from here, COPY there or from there */
+    int kind; /* of a kernel, or FILL from here, COPY there or from there */
     uint64_t at, granule_bytes, stride_bytes, granule_count;
     mend_status status;
     const char *words;

@@ -1,7 +1,7 @@
 /*
- * One story that makes every call of the driver's table, and of the simulated device beside it,
- * run again and again: each time another of its host allocations fails, or another of its calls is
- * refused. The call says so, is made once more and succeeds, and at the end nothing is left; by the
+ * One story that makes every call of the driver's table, and of the simulated device beside it, run
+ * again and again: each time another of its host allocations fails, or another of its calls is
+ * refused. The call says so, is made once more and succeeds, and at the end nothing is left. By the
  * device alone and through the decorator that traces.
  */
 #include <stdio.h>
@@ -37,7 +37,7 @@ typedef struct story {
     mend_chunk_handle chunk;
 } story;
 
-/* A call of either kind, made again where it failed as it must; what failed first is over then. */
+/* A call of either kind, made again where it failed as it must. What failed first is over then. */
 static void account(story *s, bool failed_as_it_must, const char *text)
 {
     s->failures++;

@@ -106,7 +106,7 @@ KIT_TEST(pool_sleep, what_is_kept_is_read_while_it_sleeps)
     kit_release(w, blocks[1], SIZE, S(0));
 }
 
-/* Half of the blocks sleep; a graph's memory has the tag that its block had. */
+/* Half of the blocks sleep. A graph's memory has the tag that its block had. */
 SLEEP_TEST(pool_sleep, a_list_tells_how_much_has_which_tag)
 {
     enum { HALF = SLEEP_BLOCKS / 2 };

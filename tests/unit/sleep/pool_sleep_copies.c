@@ -44,7 +44,7 @@ SLEEP_TEST(pool_sleep_copies, the_next_sleep_pins_nothing)
     EXPECT_TRUE(memcmp(read, first, SLEEP_BLOCK) == 0);
 }
 
-/* A block at the same address is another one; and what its memory was goes by a trim. */
+/* A block at the same address is another one, and what its memory was goes by a trim. */
 SLEEP_TEST(pool_sleep_copies, they_are_of_blocks_that_live)
 {
     const void *found;
@@ -96,7 +96,7 @@ static mend_kept *kept_of(mend_heap *heap, uint64_t address, uint64_t size_bytes
     return kept;
 }
 
-/* Of a larger chunk that slept later, and in whose place a smaller one had slept; and the reverse.
+/* Of a larger chunk that slept later, and in whose place a smaller one had slept, and the reverse.
  */
 SLEEP_TEST(pool_sleep_copies, they_replace_all_that_they_overlap)
 {

@@ -14,7 +14,7 @@ static mend_sim_graph *capture_with(mend_world *w, uint64_t tag)
     return graph;
 }
 
-/* What was kept of the block goes with it, though a graph may need the memory around it; the rest
+/* What was kept of the block goes with it, though a graph may need the memory around it. The rest
  * goes with the graph. */
 KIT_TEST(pool_sleep_graphs, contents_go_with_the_last_block_and_the_rest_with_the_graph_pool)
 {

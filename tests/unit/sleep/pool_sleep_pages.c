@@ -12,7 +12,7 @@ static mend_range_info info_of(mend_range *range)
     return info;
 }
 
-/* Pages alone, four of two tags; and a pool that sleeps. */
+/* Pages alone, four of two tags, and a pool that sleeps. */
 static bool open_pages(sleep_rig *r)
 {
     r->range = NULL;
