@@ -6,19 +6,21 @@
  *
  * Results. Functions that can fail return a mend_result. On failure outputs are untouched, the pool
  * is as it was before the call, and mend_get_last_error() gives the reason. No function aborts,
- * exits or prints, except the log (mend_log_set_sink). Besides its own results, a call on a pool or
- * a graph pool may return MEND_ERROR_FORKED.
+ * exits or prints, except the log (mend_log_set_sink). A call on a pool or a graph pool may also
+ * return MEND_ERROR_FORKED.
  *
  * Threads. Every call is thread-safe, except create and destroy of the same pool. Only one thread
  * of a pool at a time changes mappings: in allocations that no free memory serves, trim, limit,
  * unregister, release, destroy and validate. Such a call may wait for another thread, which may
- * wait for the GPU. "Never waits" in a comment is about the call itself.
+ * wait for the GPU. "Never waits" in a comment is about the call itself. A call whose comment
+ * mentions neither the driver nor the GPU makes no driver call, unless it works as another one.
  *
  * Structs. All sizes are bytes. A struct that begins with `size_t struct_size` starts from its
  * macro: `mend_stats stats = MEND_STATS_INIT;`. A struct_size of 0, or one that ends inside a
  * member, is MEND_ERROR_INVALID_ARGUMENT. 0 in any other field means the documented default. A call
  * fills the fields that caller and library both know, and refuses a config of a newer version.
- * Elements of arrays have no struct_size: you pass their size.
+ * Elements of arrays have no struct_size: you pass their size. Later versions may add fields at the
+ * end, and values of enums.
  *
  * A switch is an int: 0 is its default, 1 on, and -1 off, which is the default of most.
  */
@@ -248,8 +250,8 @@ MEND_API mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_
  * slept. They share chunks where a request would wait or fail otherwise.
  *
  * Alignment and in_one_chunk do not affect blocks at an address, mend_set_allocator, and devices
- * without virtual memory. No lock, no driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (also if a
- * graph pool, a tag or an address is set).
+ * without virtual memory. No lock. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (also if a graph pool, a
+ * tag or an address is set).
  */
 MEND_API mend_result mend_set_alloc_options(const mend_alloc_options *options,
                                             mend_alloc_options *before);
@@ -269,7 +271,7 @@ MEND_API mend_result mend_set_alloc_options(const mend_alloc_options *options,
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_FOREIGN_POINTER;
  * MEND_ERROR_INTERIOR_POINTER; MEND_ERROR_DOUBLE_FREE; MEND_ERROR_UNKNOWN_STREAM;
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER (the driver could not identify the stream);
- * MEND_ERROR_DEVICE_LOST. After any error the block is unchanged.
+ * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream);
 
@@ -296,7 +298,7 @@ typedef struct mend_block_info {
     }
 
 /*
- * Describe the live block that contains `pointer`, at its start or inside. No driver call. MEND_OK;
+ * Describe the live block that contains `pointer`, at its start or inside. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FOREIGN_POINTER; MEND_ERROR_DOUBLE_FREE (the memory is
  * free).
  */
@@ -431,8 +433,8 @@ typedef int (*mend_pressure_callback)(void *context, mend_pool *pool, uint64_t n
 /*
  * Add a pressure callback. The pool calls callbacks in the order of their addition, until there is
  * memory. A callback that is added during that time is called from the next time on. `context` is
- * borrowed. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (this pair of callback and context
- * is already added); MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * borrowed. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (this pair of callback and context is already
+ * added); MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 MEND_API mend_result mend_add_pressure_callback(mend_pool *pool, mend_pressure_callback callback,
                                                 void *context);
@@ -440,8 +442,7 @@ MEND_API mend_result mend_add_pressure_callback(mend_pool *pool, mend_pressure_c
 /*
  * Remove a pressure callback. Waits for other threads that are inside the callback, so two
  * callbacks must not remove each other. After it returns, the callback does not run, except in the
- * calling thread if that is inside it. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it was
- * not added).
+ * calling thread if that is inside it. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it was not added).
  */
 MEND_API mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callback callback,
                                                    void *context);
@@ -517,11 +518,10 @@ MEND_API mend_result mend_compact(mend_pool *pool, const mend_compact_limits *li
  * place. Ranges may overlap and be pinned several times: pins count.
  *
  * Pin few, large ranges: free memory in pinned chunks cannot move to where it is needed. May wait
- * for a thread that changes mappings, never for the GPU. No driver call. Pins end with the pool.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (size_bytes is 0 or too large); MEND_ERROR_FOREIGN_POINTER
- * (some of the range is not mapped memory of this pool); MEND_ERROR_ASLEEP (some of it sleeps);
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_FORKED; MEND_ERROR_DEVICE_LOST. After an error nothing
- * is pinned.
+ * for a thread that changes mappings, never for the GPU. Pins end with the pool. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (size_bytes is 0 or too large); MEND_ERROR_FOREIGN_POINTER (some of
+ * the range is not mapped memory of this pool); MEND_ERROR_ASLEEP (some of it sleeps);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_FORKED; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_pin(mend_pool *pool, const void *pointer, uint64_t size_bytes);
 
@@ -535,8 +535,7 @@ MEND_API mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t s
 
 /*
  * Fill *stats with one consistent snapshot. The cost does not grow with the pool's contents, except
- * for graph_pool_bytes while there are graph pools. No driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT.
+ * for graph_pool_bytes while there are graph pools. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
  */
 MEND_API mend_result mend_get_stats(mend_pool *pool, mend_stats *stats);
 
@@ -550,14 +549,14 @@ MEND_API mend_result mend_get_stats(mend_pool *pool, mend_stats *stats);
 MEND_API mend_result mend_get_usage(mend_pool *pool, const mend_usage *outside, mend_usage *usage);
 
 /*
- * Set each peak_... field, and the peaks of mend_get_usage, to its current value. No driver call.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
+ * Set each peak_... field, and the peaks of mend_get_usage, to its current value. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT.
  */
 MEND_API mend_result mend_reset_peak_stats(mend_pool *pool);
 
 /*
  * Check every invariant of the pool. For tests: a library that is built for release has none
- * (MEND_VALIDATE). The time is proportional to the pool's contents. No driver call. MEND_OK;
+ * (MEND_VALIDATE). The time is proportional to the pool's contents. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NOT_SUPPORTED; MEND_ERROR_INTERNAL (mend_get_last_error
  * names the broken invariant).
  */

@@ -40,8 +40,8 @@ MEND_API int mend_has_pool(int device);
 /*
  * Set the config for the default pool of a device (MEND_ALL_DEVICES: each). Call it before the
  * first use, which reports wrong fields. `config` is copied, and its `device` is ignored. NULL
- * means all defaults. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (struct_size is wrong,
- * or the pool exists already: nothing changed); MEND_ERROR_NO_DEVICE (outside 0 to 63);
+ * means all defaults. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (struct_size is wrong, or the pool
+ * exists already: nothing changed); MEND_ERROR_NO_DEVICE (outside 0 to 63);
  * MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 MEND_API mend_result mend_set_default_config(int device, const mend_pool_config *config);
@@ -102,8 +102,8 @@ typedef struct mend_allocator {
  * their own. NULL restores Mend's default pools. The allocator is copied, and its ctx is borrowed
  * until `retired`. Allocations that begin after the return use it. The previous allocator still
  * frees its blocks, and may be inside a call, for which this does not wait. So a function of an
- * allocator may replace that allocator. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (alloc
- * or free is NULL); MEND_ERROR_NO_DEVICE (outside 0 to 63); MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * allocator may replace that allocator. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (alloc or free is
+ * NULL); MEND_ERROR_NO_DEVICE (outside 0 to 63); MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 MEND_API mend_result mend_set_allocator(int device, const mend_allocator *allocator);
 
@@ -112,8 +112,8 @@ MEND_API mend_result mend_set_allocator(int device, const mend_allocator *alloca
  * For MEND_ALL_DEVICES you get the one that was last set for all, and Mend's own then serves the
  * current device of each call. You may call the functions while the allocator is set or has blocks
  * from the hooks, and Mend's own at any time. A wrapped allocator must stay valid as long as its
- * wrapper uses it. `retired` is NULL. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
- * MEND_ERROR_NO_DEVICE (outside 0 to 63).
+ * wrapper uses it. `retired` is NULL. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NO_DEVICE
+ * (outside 0 to 63).
  */
 MEND_API mend_result mend_get_allocator(int device, mend_allocator *allocator);
 

@@ -37,9 +37,8 @@ extern "C" {
  * pool cannot see the capture.
  */
 
-/* Create a graph pool. You own it until mend_graph_pool_destroy. It also ends with its pool. No
- * driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_DEVICE_LOST. */
+/* Create a graph pool. You own it until mend_graph_pool_destroy. It also ends with its pool.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_graph_pool_create(mend_pool *pool, mend_graph_pool **graph_pool);
 
 /*
@@ -57,7 +56,7 @@ MEND_API mend_result mend_graph_pool_create(mend_pool *pool, mend_graph_pool **g
  */
 MEND_API mend_result mend_graph_pool_begin(mend_graph_pool *graph_pool, mend_stream stream);
 
-/* End mend_graph_pool_begin. The memory stays in the graph pool. No driver call. MEND_OK;
+/* End mend_graph_pool_begin. The memory stays in the graph pool. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (it was not begun); MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_graph_pool_end(mend_graph_pool *graph_pool);
 
@@ -70,7 +69,7 @@ MEND_API mend_result mend_graph_pool_end(mend_graph_pool *graph_pool);
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it is begun, or MEND_EVERY_STREAM); MEND_ERROR_CAPTURING
  * (`stream` is being captured); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error the graph pool is unchanged.
+ * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_graph_pool_destroy(mend_graph_pool *graph_pool, mend_stream stream);
 
@@ -93,7 +92,7 @@ MEND_API mend_result mend_graph_pool_free(mend_graph_pool *graph_pool, void *poi
 MEND_API mend_result mend_graph_pool_record_stream(mend_graph_pool *graph_pool, void *pointer,
                                                    mend_stream stream);
 
-/* A live block of a graph pool. Fields may be added at the end. */
+/* A live block of a graph pool. */
 typedef struct mend_graph_pool_block {
     void *pointer;
     uint64_t size_bytes; /* the size asked for */
@@ -102,8 +101,8 @@ typedef struct mend_graph_pool_block {
 } mend_graph_pool_block;
 
 /* List the live blocks of the graph pool, by address, for mend_graph_pool_restore. Array and
- * `capacity` as in mend_get_regions. The time is proportional to the blocks of the pool. No driver
- * call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_DEVICE_LOST. */
+ * `capacity` as in mend_get_regions. The time is proportional to the blocks of the pool. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_graph_pool_checkpoint(mend_graph_pool *graph_pool,
                                                 mend_graph_pool_block *blocks, size_t block_bytes,
                                                 size_t capacity, size_t *count);
@@ -128,8 +127,7 @@ MEND_API mend_result mend_graph_pool_checkpoint(mend_graph_pool *graph_pool,
  * memory of a block is in use elsewhere: mend_get_last_error names the block and the reason);
  * MEND_ERROR_ASLEEP (memory of the pool sleeps); MEND_ERROR_UNKNOWN_STREAM;
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc); MEND_ERROR_DRIVER (also if
- * it still does not map the memory of a block); MEND_ERROR_DEVICE_LOST. After an error the graph
- * pool is unchanged.
+ * it still does not map the memory of a block); MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_graph_pool_restore(mend_graph_pool *graph_pool,
                                              const mend_graph_pool_block *blocks,

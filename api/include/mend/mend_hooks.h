@@ -54,7 +54,7 @@ typedef struct mend_ort_functions {
  *
  * With MEND_NO_STREAM, the per-thread stream, and more than MEND_ORT_STREAMS streams, the functions
  * name no stream. A block is then idle when you get it, and its memory is reused only when all work
- * of the device is done. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
+ * of the device is done. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
  */
 MEND_API mend_result mend_ort_functions_for(mend_stream stream, mend_ort_functions *functions);
 

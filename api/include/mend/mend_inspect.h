@@ -1,5 +1,4 @@
-/* Views of a pool: its regions, its owners and its history. Arrays in this header: pass sizeof the
- * element, to which later versions may add fields. */
+/* Views of a pool: its regions, its owners and its history. */
 #ifndef MEND_MEND_INSPECT_H
 #define MEND_MEND_INSPECT_H
 
@@ -15,7 +14,7 @@ extern "C" {
 
 /* ---- regions --------------------------------------------------------------------------------- */
 
-/* The kind of a region. Later versions may add kinds. */
+/* The kind of a region. */
 typedef enum mend_region_kind {
     MEND_REGION_LIVE = 1,    /* a live block */
     MEND_REGION_FREE = 2,    /* free memory, known to be idle */
@@ -24,7 +23,7 @@ typedef enum mend_region_kind {
 } mend_region_kind;
 
 /* A stretch of mapped memory in one state: a live block, a page, or free memory of which all bytes
- * have the same fields. It may span several chunks. Fields may be added at the end. */
+ * have the same fields. It may span several chunks. */
 typedef struct mend_region {
     void *address;
     uint64_t size_bytes;         /* of a block: rounded up to 512 */
@@ -68,8 +67,7 @@ typedef struct mend_region {
  * are more than `capacity`, only *count is set, to their number. Call again with a larger array,
  * and allow for changes of the pool. `regions` may be NULL if `capacity` is 0. The time is
  * proportional to the blocks, chunks and pieces of free memory. Waits for a thread that changes
- * mappings. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (`region_bytes` is 0 or ends
- * inside a field).
+ * mappings. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (`region_bytes` is 0 or ends inside a field).
  */
 MEND_API mend_result mend_get_regions(mend_pool *pool, mend_region *regions, size_t region_bytes,
                                       size_t capacity, size_t *count);
@@ -98,7 +96,7 @@ enum {
  * Each push needs one pop, even if the push failed: memory between them then counts for the outer
  * scope. You may call it before there is a pool. A child of fork keeps the scopes, but no scope of
  * all threads. Takes a lock of the process for a lookup. An allocation or a free costs one addition
- * for each scope around it. No driver call.
+ * for each scope around it.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (`name` is NULL or "", or other flags);
  * MEND_ERROR_OUT_OF_HOST_MEMORY (also if the process has 65,535 paths).
@@ -112,7 +110,7 @@ MEND_API mend_result mend_scope_push(const char *name, unsigned flags);
 MEND_API mend_result mend_scope_pop(void);
 
 /* The memory allocated in one pool in a scope and its inner scopes. Bytes are counted as live_bytes
- * of mend_stats. Fields may be added at the end. */
+ * of mend_stats. */
 typedef struct mend_scope_info {
     const char *name;             /* its last name, valid as long as the process */
     uint32_t number;              /* its number in the process, from 1 */
@@ -130,14 +128,14 @@ typedef struct mend_scope_info {
 /*
  * List the scopes in which the pool has allocated, by their numbers: a scope comes before its inner
  * ones. Array and `capacity` as in mend_get_regions. Blocks the allocation lock for a time
- * proportional to the number of scopes. No driver call. Results as mend_get_regions.
+ * proportional to the number of scopes. Results as mend_get_regions.
  */
 MEND_API mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, size_t scope_bytes,
                                      size_t capacity, size_t *count);
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* The things that you can name. Later versions may add kinds. */
+/* The things that you can name. */
 typedef enum mend_name_kind {
     MEND_NAME_TAG = 1,    /* a tag of a block or a range, or a sleep tag */
     MEND_NAME_STREAM = 2, /* a stream, by its handle */
@@ -151,8 +149,7 @@ typedef enum mend_name_kind {
  * removes it. A destroyed stream keeps its name, so name the next one with the same handle.
  *
  * Names are of the process: call it once for each number, before or after there is a pool. A child
- * of fork keeps them. Takes a lock of the process for a lookup. Allocations cost the same. No
- * driver call.
+ * of fork keeps them. Takes a lock of the process for a lookup. Allocations cost the same.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (another kind, or `name` is NULL);
  * MEND_ERROR_OUT_OF_HOST_MEMORY (also after 65,535 names, second ones included).
@@ -178,8 +175,8 @@ typedef uint32_t (*mend_stack_source)(void *context, uint64_t size_bytes);
  * it.
  *
  * Off, it costs three instructions for each allocation. On, it costs 100, and for a sampled block
- * 175 and the source. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (`every_bytes` is 0 with
- * a source); MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * 175 and the source. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (`every_bytes` is 0 with a source);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 MEND_API mend_result mend_stack_set_source(mend_stack_source source, void *context,
                                            uint64_t every_bytes);
@@ -208,15 +205,15 @@ enum { MEND_BY_SCOPE = 1, MEND_BY_TAG = 2, MEND_BY_STREAM = 4, MEND_BY_STACK = 8
  *
  * Array as in mend_get_regions, but if there are more than `capacity`, the largest are listed, and
  * *count is the number of all. Blocks the allocation lock for some 130 instructions for each live
- * block. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY (0.3
- * MiB, during the call).
+ * block. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY (0.3 MiB, during the
+ * call).
  */
 MEND_API mend_result mend_get_owners(mend_pool *pool, unsigned by, mend_owner *owners,
                                      size_t owner_bytes, size_t capacity, size_t *count);
 
 /* ---- history --------------------------------------------------------------------------------- */
 
-/* The kind of an event. Later versions may add kinds. */
+/* The kind of an event. */
 typedef enum mend_event_kind {
     MEND_EVENT_ALLOC = 1,         /* a block was allocated, for `stream` */
     MEND_EVENT_FREE = 2,          /* a block was freed, on `stream` */
@@ -244,7 +241,7 @@ typedef enum mend_event_kind {
 
 /* The cause of an event. Of ALLOC: the most expensive step that found memory for it, in the order
  * of these numbers. Of OUT_OF_MEMORY: the limit or the device. Of others, except FREE: the call
- * that they are a part of. Later versions may add causes. */
+ * that they are a part of. */
 typedef enum mend_event_cause {
     MEND_CAUSE_NONE = 0,             /* another call */
     MEND_CAUSE_HIT = 1,              /* a cached block of this size */
@@ -266,8 +263,8 @@ typedef enum mend_event_cause {
     MEND_CAUSES
 } mend_event_cause;
 
-/* One event of a pool. A field that its kind does not mention is 0, and `stream` is MEND_NO_STREAM.
- * Fields may be added at the end. */
+/* One event of a pool. A field that its kind does not mention is 0, and `stream` is
+ * MEND_NO_STREAM. */
 typedef struct mend_history_event {
     uint64_t sequence;           /* number of the event in the pool, from 1 */
     uint64_t time_ns;            /* CLOCK_MONOTONIC. On a simulated device its clock */
@@ -297,7 +294,7 @@ typedef struct mend_history_event {
  * Keep the last `capacity_events` events of the pool from now on, in host memory (104 bytes each).
  * 0 stops the history and frees the memory. With another capacity, it keeps the newest events that
  * fit. Sequence numbers continue over stops and starts. Each event reads the clock. Recording does
- * not change addresses or driver calls. No driver call.
+ * not change addresses or driver calls.
  *
  *     mend_history_start(pool, 65536);
  *     mend_history_event events[256];
@@ -306,7 +303,7 @@ typedef struct mend_history_event {
  *     mend_history_read(pool, &cursor, events, sizeof events[0], 256, &count);
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST (you
- * can still read events). After an error nothing has changed.
+ * can still read events).
  */
 MEND_API mend_result mend_history_start(mend_pool *pool, uint64_t capacity_events);
 
@@ -319,8 +316,8 @@ MEND_API mend_result mend_history_start(mend_pool *pool, uint64_t capacity_event
  * Events are in the order in which they took effect: the ALLOC of a block follows the MAP of its
  * memory and precedes its FREE, and UNMAP comes last. Steps that a call undoes are there too: a
  * chunk that could not be moved leaves and comes back. Blocks the allocation lock for at most 256
- * events at a time. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (`event_bytes` is 0 or
- * ends inside a field, or *cursor is not of this pool).
+ * events at a time. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (`event_bytes` is 0 or ends inside a
+ * field, or *cursor is not of this pool).
  */
 MEND_API mend_result mend_history_read(mend_pool *pool, uint64_t *cursor,
                                        mend_history_event *events, size_t event_bytes,

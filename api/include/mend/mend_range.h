@@ -29,7 +29,7 @@ extern "C" {
  */
 typedef struct mend_range mend_range;
 
-/* Options of a range. Fields may be added at the end. */
+/* Options of a range. */
 typedef struct mend_range_options {
     size_t struct_size;
     uint64_t page_bytes; /* the unit of commits and decommits: a multiple of the device's page,
@@ -43,7 +43,7 @@ typedef struct mend_range_options {
         sizeof(mend_range_options), 0, 0                                                           \
     }
 
-/* The address and the memory of a range. Fields may be added at the end. */
+/* The address and the memory of a range. */
 typedef struct mend_range_info {
     size_t struct_size;
     void *base;               /* start of the range */
@@ -80,7 +80,7 @@ MEND_API mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes,
 
 /*
  * Describe a range: its address, and how much of it has memory. The cost is the same for any number
- * of pages. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FORKED.
+ * of pages. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FORKED.
  */
 MEND_API mend_result mend_range_get_info(mend_range *range, mend_range_info *info);
 
@@ -105,7 +105,7 @@ MEND_API mend_result mend_range_get_info(mend_range *range, mend_range_info *inf
 MEND_API mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes,
                                        uint64_t size_bytes, mend_stream stream);
 
-/* Bytes of a range: `size_bytes` from `offset_bytes` on. Fields may be added at the end. */
+/* Bytes of a range: `size_bytes` from `offset_bytes` on. */
 typedef struct mend_range_part {
     mend_range *range;
     uint64_t offset_bytes;
@@ -113,16 +113,16 @@ typedef struct mend_range_part {
 } mend_range_part;
 
 /*
- * Commit the pages of several parts in one step: all of them, or no new page. No other thread sees
- * some of them committed and some not. The call finds memory for all parts together. The ranges
- * must be of one pool. Parts may be of one range, in any order, and overlap. `part_bytes` is
+ * Commit the pages of several parts in one step: all of them, or no new page. Other threads see all
+ * of them committed, or none. The call finds memory for all parts together. The ranges must be of
+ * one pool. Parts may be of one range, in any order, and overlap. `part_bytes` is
  * sizeof(mend_range_part). `parts` is yours. With a part_count of 0 it may be NULL, and nothing
  * happens.
  *
  * The cost is a commit of each part and a sort of the parts. Results as mend_range_commit;
- * MEND_ERROR_INVALID_ARGUMENT (also if the ranges are of several pools). A report of out of memory
- * names the range of the lowest address and the number of the others. It says how many bytes of
- * pages would fit if all pages have one size.
+ * MEND_ERROR_INVALID_ARGUMENT (also if the ranges are of several pools). An out-of-memory report
+ * names the range of the lowest address and the number of the others. It has the bytes of pages
+ * that would fit if all pages have one size.
  */
 MEND_API mend_result mend_range_commit_all(const mend_range_part *parts, size_t part_bytes,
                                            size_t part_count, mend_stream stream);
@@ -137,7 +137,7 @@ MEND_API mend_result mend_range_commit_all(const mend_range_part *parts, size_t 
  * Calls the driver only to record events, and waits as mend_free. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (as mend_range_commit); MEND_ERROR_CAPTURING (`stream` is being
  * captured); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER;
- * MEND_ERROR_DEVICE_LOST. On failure nothing changed.
+ * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_range_decommit(mend_range *range, uint64_t offset_bytes,
                                          uint64_t size_bytes, mend_stream stream);
@@ -157,7 +157,7 @@ MEND_API mend_result mend_range_record_stream(mend_range *range, uint64_t offset
  * GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM, or a page is pinned);
  * MEND_ERROR_CAPTURING (`stream` is being captured); MEND_ERROR_OUT_OF_HOST_MEMORY;
  * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST (the pool keeps the range
- * until it is destroyed). On failure nothing changed.
+ * until it is destroyed).
  */
 MEND_API mend_result mend_range_destroy(mend_range *range, mend_stream stream);
 

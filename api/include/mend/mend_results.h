@@ -46,13 +46,12 @@ typedef enum mend_result {
 #undef X
 } mend_result;
 
-/* Return the name of a result ("MEND_ERROR_OUT_OF_MEMORY"): static, never NULL. No lock, no driver
- * call. */
+/* Return the name of a result ("MEND_ERROR_OUT_OF_MEMORY"): static, never NULL. No lock. */
 MEND_API const char *mend_result_name(mend_result result);
 
 /* An owner of memory (mend_get_owners): the live blocks and committed pages of one scope, tag and
  * stack, or of one stream. Blocks without any of these are grouped by size. Bytes are counted as
- * live_bytes of mend_stats. Fields may be added at the end. */
+ * live_bytes of mend_stats. */
 enum { MEND_OWNER_NAME_BYTES = 104 };
 typedef struct mend_owner {
     uint32_t scope;                   /* number of its scope. 0: none */
@@ -123,18 +122,18 @@ typedef struct mend_error {
     }
 
 /* Fill *error with the last failure of this thread. Successful calls do not change it. The strings
- * and the report are valid until the thread's next failure. No lock, no driver call. MEND_OK;
+ * and the report are valid until the thread's next failure. No lock. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (error is NULL or its struct_size is wrong: the last failure
  * stays). */
 MEND_API mend_result mend_get_last_error(mend_error *error);
 
 /* Set the last failure of this thread. Code between Mend and a framework, and allocators of
  * mend_set_allocator, have no message otherwise. The message is copied, and NULL means an empty
- * one. MEND_OK changes nothing. Returns `result`. No lock, no driver call. */
+ * one. MEND_OK changes nothing. Returns `result`. No lock. */
 MEND_API mend_result mend_set_last_error(mend_result result, const char *message);
 
 /* Return the version of the loaded library: MEND_VERSION_MAJOR * 10000 + MINOR * 100 + PATCH. No
- * lock, no driver call. */
+ * lock. */
 MEND_API int mend_version(void);
 
 #ifdef __cplusplus

@@ -54,18 +54,17 @@ typedef struct mend_export_token {
  *     mend_export(pool, block, NULL, &token, sizeof token, &token_bytes, NULL);
  *     mend_import(pool, &token, sizeof token, &pointer, NULL); // importer
  *
- * Writes a token to `token`, of any alignment. Send it to the importers in any way. Two tokens of
- * one export are equal byte for byte, and tokens of two exports never are. *token_bytes is its
- * size: MEND_EXPORT_TOKEN_BYTES, or by fabric handles 64 bytes and 72 for each chunk. If that is
- * above `capacity_bytes`, nothing is written or exported (an error if token_bytes is NULL). `token`
- * may be NULL if capacity_bytes is 0. *offset_bytes (may be NULL) is the distance of `pointer` from
- * the start of the exported memory. You may export a block by both kinds.
+ * Writes a token to `token`, of any alignment. Send it to the importers in any way. Tokens are
+ * equal, byte for byte, exactly if they are of one export. *token_bytes is its size:
+ * MEND_EXPORT_TOKEN_BYTES, or by fabric handles 64 bytes and 72 for each chunk. If that is above
+ * `capacity_bytes`, nothing is written or exported (an error if token_bytes is NULL). `token` may
+ * be NULL if capacity_bytes is 0. *offset_bytes (may be NULL) is the distance of `pointer` from the
+ * start of the exported memory. You may export a block by both kinds.
  *
- * Exported chunks keep their address and their physical memory, as if pinned. The importer gets
- * whole chunks, so it can also reach other blocks in them. The free of the block ends the export,
- * and the pool reuses the memory. Importers keep the physical memory, so make sure that they no
- * longer use it. You cannot revoke a token by fabric handles: an import after the free may give
- * memory of other blocks, without an error.
+ * Exported chunks are pinned. The importer gets whole chunks, so it can also reach other blocks in
+ * them. The free of the block ends the export, and the pool reuses the memory. Importers keep the
+ * physical memory, so make sure that they no longer use it. You cannot revoke a token by fabric
+ * handles: an import after the free may give memory of other blocks, without an error.
  *
  * Pages are one export, in the order of their addresses, which ends when the first of them is
  * decommitted. Destroying the range decommits them. A page is in one export at a time. If all the

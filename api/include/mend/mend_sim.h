@@ -81,8 +81,7 @@ typedef struct mend_sim_prices {
     }
 
 /* Get a built-in cost table: "h200", "kvcached-a100" or "reference", from public measurements
- * (docs/formats/replay.md). No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (NULL, or no such
- * table). */
+ * (docs/formats/replay.md). MEND_OK; MEND_ERROR_INVALID_ARGUMENT (NULL, or no such table). */
 MEND_API mend_result mend_sim_prices_named(const char *name, mend_sim_prices *prices);
 
 /* Whether the memory has bytes. */
@@ -318,8 +317,7 @@ MEND_API void mend_sim_graph_destroy(mend_sim *sim, mend_sim_graph *graph);
  * Refused while a stream captures, and if other processes may know of memory: exported and imported
  * chunks, and chunks that were created to be shared (whether the driver refuses them before an
  * export is unknown). MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NOT_SUPPORTED (*reason,
- * which may be NULL, says why; static); MEND_ERROR_OUT_OF_HOST_MEMORY. After an error nothing has
- * changed.
+ * which may be NULL, says why; static); MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 MEND_API mend_result mend_sim_checkpoint(mend_sim *sim, const char **reason);
 

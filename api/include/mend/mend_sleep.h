@@ -24,7 +24,7 @@ typedef enum mend_backup {
     MEND_STAY_RESIDENT = 4   /* the block does not sleep */
 } mend_backup;
 
-/* A rule for all blocks with a sleep tag. Fields may be added at the end. */
+/* A rule for all blocks with a sleep tag. */
 typedef struct mend_sleep_rule {
     uint64_t tag;
     int backup; /* a mend_backup, not MEND_BACKUP_DEFAULT */
@@ -80,29 +80,30 @@ typedef struct mend_sleep_report {
 
 /*
  * Put live blocks to sleep: release their physical memory, and keep their addresses and, by the
- * options, their contents. NULL for `options` means all blocks, kept in pinned memory of the host.
+ * options, their contents. NULL for `options` means all blocks, kept in pinned host memory.
  *
  *     mend_sleep(pool, NULL, NULL);
  *     run_another_program();
  *     mend_wake(pool, NULL, 0, NULL);
  *
- * Committed pages of ranges (mend_range.h) sleep as blocks, and every rule for blocks holds for
- * them. Blocks of graph pools sleep too. Free memory that is kept for graphs has the sleep tag of
- * its last block. A rule for that tag puts it to sleep, without its contents. Without a tag see
- * mend_sleep_options.graphs. Captured graphs can be launched after mend_wake, but not while their
- * memory sleeps. Imported blocks (mend_import) stay as they are.
+ * Committed pages of ranges (mend_range.h) sleep as blocks. Blocks of graph pools sleep too. Free
+ * memory of graphs has the sleep tag of its last block. A rule for that tag puts it to sleep,
+ * without its contents. Without a tag mend_sleep_options.graphs applies. Captured graphs can be
+ * launched after mend_wake, but not while their memory sleeps. Imported blocks (mend_import) stay
+ * as they are.
  *
  * Memory is released in whole chunks. A chunk with a block that stays awake stays too, and the
  * report counts it. Blocks with the sleep tag of their thread lie in chunks without others
  * (mend_set_alloc_options), so all of them sleep. A block over several chunks may sleep in part.
  *
- * You may free a sleeping block on any stream, decommit a sleeping page, and describe both. Calls
- * that need sleeping memory fail with MEND_ERROR_ASLEEP. When the last block of a sleeping chunk is
- * freed, its backup is freed too. You may destroy the pool while memory sleeps.
+ * You may free a sleeping block on any stream, decommit a sleeping page, describe both, and destroy
+ * the pool. Calls that need sleeping memory fail with MEND_ERROR_ASLEEP. The last free in a
+ * sleeping chunk frees its backup too.
  *
- * Waits for all work of the context that is queued before the call. During the call, launch no work
- * that touches memory of the pool. Until mend_wake, launch no work that touches sleeping memory.
- * Other threads may allocate and free. The copies run on a stream of their own.
+ * Calls the driver, and waits for all work of the context that is queued before the call. During
+ * the call, launch no work that touches memory of the pool. Until mend_wake, launch no work that
+ * touches sleeping memory. Other threads may allocate and free. The copies run on a stream of their
+ * own.
  *
  * MEND_OK (also if no block is to sleep: the report says so); MEND_ERROR_INVALID_ARGUMENT;
  * MEND_ERROR_NOT_SUPPORTED (no virtual memory, or no pinned memory); MEND_ERROR_ASLEEP (all memory
@@ -136,15 +137,15 @@ typedef struct mend_wake_report {
 
 /*
  * Wake all chunks that hold blocks, or memory of graphs, with one of these sleep tags. 0 for
- * `tag_count` means all chunks. Memory for graphs without blocks, which did not sleep by a rule for
- * its tag, wakes with each call. `report` may be NULL. Kept contents are back when the call
- * returns, byte for byte. Their files are freed. Pinned memory of the host stays for the next sleep
+ * `tag_count` means all chunks. Memory of graphs without blocks wakes with each call, unless it
+ * slept by a rule for its tag. `report` may be NULL. Backups are restored when the call returns,
+ * and their files are freed. Pinned host memory stays for the next sleep
  * (mend_set_backup_cache_limit).
  *
  * All chunks wake, or none. The pool maps its idle free chunks of the right sizes first, and takes
  * only missing memory from the device, which keeps min_free_bytes free. If the limit or the device
  * has too little, the pool releases its free memory, then asks peer pools and the pressure
- * callbacks. It moves no live block. Other threads may allocate and free.
+ * callbacks. It moves no live block. Other threads may allocate and free. Calls the driver.
  *
  * Waits for the copies. Waits for all work of the context in two cases: before it returns
  * MEND_ERROR_OUT_OF_MEMORY while work may use free memory, unless a capture forbids the wait, and
@@ -155,12 +156,12 @@ typedef struct mend_wake_report {
  * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_MEMORY (mend_get_last_error says how many bytes
  * are missing); MEND_ERROR_OUT_OF_HOST_MEMORY (also pinned memory, through which files are read);
  * MEND_ERROR_SYSTEM (the file could not be read); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After
- * an error all memory sleeps as before, and you can use the pool and wake it again.
+ * an error you can use the pool and wake it again.
  */
 MEND_API mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
                                mend_wake_report *report);
 
-/* The memory of one sleep tag. Fields may be added at the end. */
+/* The memory of one sleep tag. */
 typedef struct mend_sleep_tag_info {
     uint64_t tag;               /* 0: memory without a tag */
     uint64_t live_blocks;       /* blocks, and committed pages of ranges */
@@ -173,18 +174,18 @@ typedef struct mend_sleep_tag_info {
 /*
  * List the memory of each sleep tag, by rising tags. The sum is live_bytes of mend_stats. Array and
  * `capacity` as of mend_get_regions, with sizeof(mend_sleep_tag_info). The time is proportional to
- * the number of blocks and chunks, and allocations wait meanwhile. No driver call. Results as
- * mend_get_regions; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST.
+ * the number of blocks and chunks, and allocations wait meanwhile. Results as mend_get_regions;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos,
                                          size_t info_bytes, size_t capacity, size_t *count);
 
 /*
- * Set how much pinned memory of the host wakes may leave for the next sleep, in bytes, and free
- * memory above it. 0 means none, and UINT64_MAX (the default) means all. Pinning takes the driver
- * ten times as long as copying, so the cache makes later sleeps faster. With the sleeping contents
- * it never exceeds 1.25 times the most bytes that slept on the host at once. mend_trim frees the
- * part of freed blocks. A sleep that finds no other memory of the host frees all of it
+ * Set how much pinned host memory wakes may leave for the next sleep, in bytes, and free memory
+ * above it. 0 means none, and UINT64_MAX (the default) means all. Pinning takes the driver ten
+ * times as long as copying, so the cache makes later sleeps faster. With the sleeping contents it
+ * never exceeds 1.25 times the most bytes that slept on the host at once. mend_trim frees the part
+ * of freed blocks. A sleep that finds no other host memory frees all of it
  * (mend_stats.backup_cache_bytes). Freeing calls the driver.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (pool is NULL); MEND_ERROR_FORKED; MEND_ERROR_DRIVER;
@@ -197,12 +198,12 @@ MEND_API mend_result mend_set_backup_cache_limit(mend_pool *pool, uint64_t most_
  * on the host, as it was at its last sleep, while its block lives and the wake left the copy
  * (mend_set_backup_cache_limit). `address` may be inside a block, or in pages of a range.
  *
- * Pass one of the two outputs, and NULL for the other. `copy`, memory of the host of at least
+ * Pass one of the two outputs, and NULL for the other. `copy`, host memory of at least
  * `size_bytes`, gets the contents. *host gets their place in pinned memory. You may read *host
  * until the block is freed or wakes. For an awake block, you may read it until the block is freed,
  * or mend_sleep, mend_set_backup_cache_limit or mend_prepare_checkpoint is called.
  *
- * A wake waits meanwhile. Other threads may allocate and free. No driver call.
+ * A wake waits meanwhile. Other threads may allocate and free.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a part has no backup: mend_get_last_error says where);
  * MEND_ERROR_NOT_SUPPORTED (*host: the backup is in a file, or in several places because the block
@@ -229,22 +230,22 @@ typedef struct mend_prepare_checkpoint_report {
 /*
  * Prepare the pool for a checkpoint of the process by another program (cuda-checkpoint, CRIU). Call
  * it for each pool, right before the checkpoint: memory that the pool creates later is shareable
- * again. Releases all free memory of the device, and pinned memory of the host that wakes left.
- * Replaces shareable memory of live blocks (mend_pool_config.shareable) by private memory at the
- * same addresses, chunk by chunk. After it no other process can know memory of the pool, and its
- * blocks cannot be exported. Addresses, contents and captured graphs stay. Sleeping blocks need no
- * work. `report` may be NULL.
+ * again. Releases all free memory of the device, and pinned host memory that wakes left. Replaces
+ * shareable memory of live blocks (mend_pool_config.shareable) by private memory at the same
+ * addresses, chunk by chunk. After it no other process can know memory of the pool, and its blocks
+ * cannot be exported. Addresses, contents and captured graphs stay. Sleeping blocks need no work.
+ * `report` may be NULL.
  *
- * Waits for all work of the context. During the call, launch no work that touches memory of the
- * pool. Other threads may allocate and free.
+ * Calls the driver, and waits for all work of the context. During the call, launch no work that
+ * touches memory of the pool. Other threads may allocate and free.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_PINNED (blocks are exported or imported, or
  * shareable memory is pinned, mapped at a second address, or holds pages of a range:
  * mend_get_last_error says which); MEND_ERROR_CAPTURING (a stream is being captured);
- * MEND_ERROR_OUT_OF_MEMORY (no room for the copy of one chunk: put blocks to sleep first);
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error the pool
- * works as before. Some of its memory may be private, and blocks may be unusable as after a failed
- * mend_compact.
+ * MEND_ERROR_OUT_OF_MEMORY (too little memory for the copy of one chunk: put blocks to sleep
+ * first); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error
+ * the pool works as before. Some of its memory may be private, and blocks may be unusable as after
+ * a failed mend_compact.
  */
 MEND_API mend_result mend_prepare_checkpoint(mend_pool *pool,
                                              mend_prepare_checkpoint_report *report);

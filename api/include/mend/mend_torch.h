@@ -297,7 +297,7 @@ MEND_API void mend_torch_write_out_of_memory(char *text, size_t capacity, int de
 
 /* Return the number of settings that have no effect on memory from Mend, in a text as
  * PYTORCH_CUDA_ALLOC_CONF holds it. Writes their names with ", " between them to `names`, which has
- * `capacity` bytes. A name that does not fit is left out. No driver call. */
+ * `capacity` bytes. A name that does not fit is left out. */
 MEND_API size_t mend_torch_settings_without_effect(const char *settings, char *names,
                                                    size_t capacity);
 

@@ -74,13 +74,12 @@ typedef void (*mend_log_sink)(void *context, mend_log_level level, const char *l
 
 /* Send the log of the process to `sink`. NULL, the default, means standard error, as
  * mend_pool_config.log_level says. `context` is borrowed and passed to the sink. Another thread may
- * still be inside the previous sink when this returns. A child of fork starts without a sink. No
- * driver call. */
+ * still be inside the previous sink when this returns. A child of fork starts without a sink. */
 MEND_API void mend_log_set_sink(mend_log_sink sink, void *context);
 
 /* Write a line, without a newline, to the log: for code between Mend and a framework. Each kind of
  * warning is logged once. Two lines are of one kind if they begin with the same words, up to a
- * number. No driver call. */
+ * number. */
 MEND_API void mend_log_write(mend_log_level level, const char *line);
 
 #ifdef __cplusplus
