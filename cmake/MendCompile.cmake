@@ -28,7 +28,7 @@ if(MEND_COVERAGE)
   target_link_options(mend_compile INTERFACE --coverage)
 endif()
 
-# What turns a mistake into an end instead of a way in. Fortified functions need optimisation;
+# What turns a mistake into an end instead of a way in. Fortified functions need optimization;
 # sanitizers bring their own.
 if(MEND_HARDEN AND NOT MEND_SANITIZE AND NOT MEND_COVERAGE)
   set(optimised $<CONFIG:Release,RelWithDebInfo,MinSizeRel>)
@@ -42,7 +42,7 @@ endif()
 
 # mend_precompile(NAME HEADER...): headers that most files of NAME include are read once for all. A
 # file without an include is seen only where this is off; a compiler cache has no use for it. Not
-# for optimised builds, in which headers are a small part.
+# for optimized builds, in which headers are a small part.
 function(mend_precompile name)
   if(MEND_PRECOMPILE AND NOT CMAKE_C_COMPILER_LAUNCHER)
     target_precompile_headers(${name} PRIVATE ${ARGN})

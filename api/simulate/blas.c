@@ -1,5 +1,5 @@
 /* cuBLAS: handles with a stream, and multiplications that take time on it and compute nothing. Its
- * own allocations on a GPU are not modelled. PyTorch brings cuBLAS's workspaces. */
+ * own allocations on a GPU are not modeled. PyTorch brings cuBLAS's workspaces. */
 #include <stdlib.h>
 #include <string.h>
 

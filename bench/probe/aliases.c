@@ -1,7 +1,7 @@
 /*
  * Bytes of chunks that are mapped twice, as by Mend's lazy moves: a chunk gets a second address,
  * and the first mapping is removed while kernels use the second. Then a range that is written while
- * its neighbours come and go, and a graph whose addresses get other memory. Every word is compared.
+ * its neighbors come and go, and a graph whose addresses get other memory. Every word is compared.
  */
 #include <string.h>
 
@@ -283,7 +283,7 @@ static mend_status probe_graph(probe *p)
     return status;
 }
 
-/* ---- neighbours ------------------------------------------------------------------------------ */
+/* ---- neighbors ------------------------------------------------------------------------------- */
 
 /* The second place is mapped and unmapped all the time while the first is written. */
 static mend_status probe_neighbours(probe *p)

@@ -1,4 +1,4 @@
-/* A first pool: allocate, free, and use free pieces that are not neighbours as one block. */
+/* A first pool: allocate, free, and use free pieces that are not neighbors as one block. */
 #include <mend/mend.h>
 #include <mend/mend_sim.h>
 #include <stdio.h>

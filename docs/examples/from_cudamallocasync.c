@@ -46,7 +46,7 @@ static int free_async(void *pointer, mend_pool *pool, mend_stream stream)
     return code_of(mend_free(pool, pointer, stream));
 }
 
-/* cudaMemPoolTrimTo, after a synchronisation of the streams */
+/* cudaMemPoolTrimTo, after a synchronization of the streams */
 static int trim_to(mend_pool *pool, size_t keep_bytes)
 {
     return code_of(mend_trim(pool, keep_bytes, MEND_TRIM_WAIT, NULL));

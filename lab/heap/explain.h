@@ -52,7 +52,7 @@ typedef struct mend_explanation {
      * blocks in each: 1, 2, 3 to 4, more. Each adds up to the free bytes of edges and holes. */
     mend_partial_sum by_owner_size[MEND_ZONE_COUNT][MEND_EXPLAIN_CLASSES];
     mend_partial_sum by_owner_count[MEND_ZONE_COUNT][MEND_EXPLAIN_OWNER_COUNTS];
-    /* Of these, chunks that contain no complete block: only blocks of neighbours overlap them. */
+    /* Of these, chunks that contain no complete block: only blocks of neighbors overlap them. */
     mend_partial_sum reached_into[MEND_ZONE_COUNT];
     mend_partial_chunk emptiest[MEND_EXPLAIN_EMPTIEST]; /* those with most free bytes, in falling
                                                          * order */

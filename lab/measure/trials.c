@@ -85,9 +85,9 @@ static mend_status try_part(const mend_measure_bench *bench, const char *how, ui
     return status;
 }
 
-/* ---- neighbouring reservations --------------------------------------------------------------- */
+/* ---- neighboring reservations ---------------------------------------------------------------- */
 
-/* Two reservations of one page, neighbours if the driver follows the hints. */
+/* Two reservations of one page, neighbors if the driver follows the hints. */
 static mend_status reserve_neighbours(const mend_measure_bench *bench, uint64_t address[2])
 {
     const mend_driver *driver = bench->driver;

@@ -151,7 +151,7 @@ static torch_block *find_row(torch_pool *pool, uint64_t size_bytes, mend_stream 
     return NULL;
 }
 
-/* Maps the start of an unmapped block and joins it with free neighbours. The result is in the pool
+/* Maps the start of an unmapped block and joins it with free neighbors. The result is in the pool
  * and in *block. */
 static mend_result map_start(torch_model *model, torch_block **block, uint64_t size_bytes)
 {

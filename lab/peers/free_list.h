@@ -1,5 +1,5 @@
 /*
- * Free memory by address and by size, with neighbours joined: a part of the models of RMM's pool
+ * Free memory by address and by size, with neighbors joined: a part of the models of RMM's pool
  * and arenas. The owner of the list has the slab for the blocks.
  */
 #ifndef MEND_LAB_PEERS_FREE_LIST_H
@@ -24,7 +24,7 @@ typedef struct free_list {
 
 void free_list_init(free_list *list);
 
-/* Joins the range with its neighbours in the list, or adds it. The caller reserved one block in the
+/* Joins the range with its neighbors in the list, or adds it. The caller reserved one block in the
  * slab. */
 void free_list_put(free_list *list, mend_slab *slab, uint64_t address, uint64_t size_bytes,
                    bool is_head);

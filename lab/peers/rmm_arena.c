@@ -177,7 +177,7 @@ static void join(rmm_arena *self, superblock *left, superblock *right)
     mend_slab_give(&self->superblocks, right);
 }
 
-/* Makes a superblock shared. An empty one is joined with empty neighbours. */
+/* Makes a superblock shared. An empty one is joined with empty neighbors. */
 static void give_superblock(rmm_arena *self, superblock *given)
 {
     mend_tree *shared = &self->shared.superblocks;

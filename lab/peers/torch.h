@@ -2,7 +2,7 @@
  * A model of the parts that both modes of PyTorch's CUDA allocator share. Free blocks are ordered
  * by (stream, size, address), since PyTorch 2.13 by (stream, size, age of the segment, address).
  * There is a pool for small and one for large requests, best fit, splitting, and joining with free
- * neighbours of the same segment. Blocks that another stream used wait for an event. The modes
+ * neighbors of the same segment. Blocks that another stream used wait for an event. The modes
  * differ in how they get and release segments.
  */
 #ifndef MEND_LAB_PEERS_TORCH_H
@@ -39,7 +39,7 @@ typedef struct torch_block {
     mend_stream stream;
     torch_pool *pool;
     torch_segment *segment;
-    struct torch_block *previous; /* neighbours in the segment */
+    struct torch_block *previous; /* neighbors in the segment */
     struct torch_block *next;
     bool is_free;
     bool is_mapped;
@@ -118,7 +118,7 @@ torch_block *torch_block_cut(torch_model *model, torch_block *block, uint64_t si
 void torch_block_insert(torch_block *block);
 void torch_block_remove(torch_block *block);
 
-/* Joins a free block in no tree with free neighbours in the same state. Returns the result, in no
+/* Joins a free block in no tree with free neighbors in the same state. Returns the result, in no
  * tree. */
 torch_block *torch_block_join(torch_model *model, torch_block *block);
 

@@ -274,7 +274,7 @@ class Cards(unittest.TestCase):
                 one = json.loads(line)
                 if one.get("completed") and one.get("num_alloc_retries") == 0:
                     beside.append(one["device_used_bytes"] - one["peak_reserved_bytes"])
-        alone = [size for size in beside if 0 < size < GIB]  # neighbours have more
+        alone = [size for size in beside if 0 < size < GIB]  # neighbors have more
         self.assertGreater(len(alone), 10)
         card = _cards.find("H200")
         self.assertLessEqual(card.least_beside_bytes, min(alone))

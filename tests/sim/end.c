@@ -72,7 +72,7 @@ static void leave_suddenly(trial *t)
     }
 }
 
-/* One block as large as there is memory, in a pool whose neighbours hold nothing they could not
+/* One block as large as there is memory, in a pool whose neighbors hold nothing they could not
  * keep. */
 static void fill(trial *t, int pool)
 {

@@ -433,7 +433,7 @@ HOLDS(sim_regressions, poison_whose_wait_is_refused_fills_no_later_block, "check
 HOLDS(sim_regressions, a_mistake_leaves_no_stack, "",
       "RANGE_CREATE slot 2 / TRIM / MISTAKE amount 7 / COMMIT slot 2")
 
-/* Seed 100494: a part of a block was kept, the other one dropped, woken with its neighbour, and
+/* Seed 100494: a part of a block was kept, the other one dropped, woken with its neighbor, and
  * kept in turn: the block said that nothing was dropped. */
 HOLDS(sim_regressions, a_part_that_was_dropped_is_not_made_good_by_the_next_sleep, "",
       "ALLOC slot 47 size 163 / ALLOC slot 16 / PIN slot 16 / SLEEP stream 7 / UNPIN / SLEEP "

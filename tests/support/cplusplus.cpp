@@ -1,4 +1,4 @@
-// The public headers in C++, with every initialiser: compiling this without a warning is the test.
+// The public headers in C++, with every initializer: compiling this without a warning is the test.
 #include <mend/mend.h>
 #include <mend/mend_sim.h>
 

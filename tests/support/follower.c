@@ -68,7 +68,7 @@ static bool meets(const follower_row *row, follower_range range)
 
 /* ---- what happened ------------------------------------------------------------------------- */
 
-/* Adds what the row has nothing of, and joins neighbours. False if malloc fails. */
+/* Adds what the row has nothing of, and joins neighbors. False if malloc fails. */
 static bool add_range(follower_row *row, follower_range range)
 {
     size_t at = from(row, range.address);

@@ -83,7 +83,7 @@ mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream ha
 /* ---- free ------------------------------------------------------------------------------------ */
 
 /* Whether the cache can take a freed block: it begins its future run, it is in the zone where its
- * size is searched for, and it is not in a frozen chunk. A cached neighbour on the right returns to
+ * size is searched for, and it is not in a frozen chunk. A cached neighbor on the right returns to
  * the runs first. */
 static inline bool mend_fast_lies_well(mend_heap *heap, const mend_span *span)
 {

@@ -17,7 +17,7 @@ enum { MEND_VALIDATE_FINDING_BYTES = 256 };
  * n). Allocates nothing and does not call the driver. The caller holds both locks of the heap.
  *
  *  - trees and indices are in order and complete.
- *  - spans tile each segment. Neighbouring free spans form one maximal run. A free span in no run
+ *  - spans tile each segment. Neighboring free spans form one maximal run. A free span in no run
  *    is cached, or claimed and inside one frozen chunk: so a mapped chunk without live bytes lies
  *    in one run, or is frozen, or has a cached span.
  *  - a live span is in the pointer map. Its bytes lie in mapped chunks, whose live_bytes add up.

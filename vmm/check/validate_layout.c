@@ -51,7 +51,7 @@ static bool claim_is_right(const mend_validate_walk *a, const mend_span *span)
     return true;
 }
 
-/* A cached span is in the cache's list, has no neighbour that it should be joined with, and will be
+/* A cached span is in the cache's list, has no neighbor that it should be joined with, and will be
  * ready for the stream it was freed on. */
 static bool cached_is_right(mend_validate_walk *a, const mend_span *span)
 {
@@ -462,7 +462,7 @@ static bool chunk_of_range_is_right(const mend_validate_walk *a, const mend_chun
     return true;
 }
 
-/* Each chunk is right, and the sums of each range match its chunks, which are neighbours in the
+/* Each chunk is right, and the sums of each range match its chunks, which are neighbors in the
  * tree. Chunks outside of the ranges with chunks do not exist. */
 static bool chunks_are_right(const mend_validate_walk *a, uint64_t bytes_of_ranges)
 {

@@ -261,13 +261,13 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
     return span;
 }
 
-/* Whether free memory joins with this neighbour: it is neither live, claimed nor cached. */
+/* Whether free memory joins with this neighbor: it is neither live, claimed nor cached. */
 static bool is_in_run(const mend_span *span)
 {
     return span != NULL && !span->live && span->run != NULL;
 }
 
-/* Joins it with its free neighbours, to one run. */
+/* Joins it with its free neighbors, to one run. */
 void mend_layout_end_claim(mend_heap *heap, mend_span *span)
 {
     assert(mend_mutex_is_held(&heap->state));

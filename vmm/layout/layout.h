@@ -133,7 +133,7 @@ void mend_layout_clear(mend_heap *heap);
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
                             uint64_t home);
 
-/* Makes a live span free. Its waits say when it is idle. It may be joined with its neighbours. The
+/* Makes a live span free. Its waits say when it is idle. It may be joined with its neighbors. The
  * part in a frozen chunk becomes claimed and keeps the node. The parts in sleeping chunks become
  * claimed, too. Those outside join the runs there. Besides the nodes for one change, the caller
  * reserved those for a chunk for each one below a block that sleeps. */
@@ -160,7 +160,7 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t a
 /* Removes an empty, mapped chunk from the layout. Adds the waits of its memory to *waits. */
 void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits);
 
-/* Joins neighbouring spans of a run whose waits are equal or have passed. Looks at so many, from
+/* Joins neighboring spans of a run whose waits are equal or have passed. Looks at so many, from
  * its start on, or back from its end. */
 void mend_layout_tidy(mend_heap *heap, mend_run *run, bool from_end, uint64_t most_spans);
 
@@ -403,7 +403,7 @@ uint64_t mend_cache_bytes(const mend_heap *heap);
 /* Puts a cached span back into runs, where it may be joined with another. */
 void mend_cache_put_back(mend_heap *heap, mend_span *span);
 
-/* The same for the neighbours of a span that will become free. */
+/* The same for the neighbors of a span that will become free. */
 static inline void mend_cache_flush_beside(mend_heap *heap, const mend_span *span)
 {
     assert(span->live);

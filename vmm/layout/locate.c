@@ -141,7 +141,7 @@ static mend_span *search_chunk(const mend_heap *heap, const mend_chunk *chunk, m
 }
 
 /* The span around an address of the chunk that lies in no run. Two
- * neighbouring chunks may belong to two segments for a moment, while one of them gets its address:
+ * neighboring chunks may belong to two segments for a moment, while one of them gets its address:
  * then the end of the right segment leads there. */
 static mend_span *find_beside_runs(const mend_heap *heap, const mend_chunk *chunk, uint64_t address)
 {

@@ -7,7 +7,7 @@
  * live spans, too. A fourth has the blocks that are passed through to the driver. Invariants, all
  * checked by the validation (mend_validate):
  *  - the spans of a segment tile it without a hole. A span never crosses an unmapped address.
- *  - neighbouring free spans belong to one run, and a run is maximal, apart from cached spans. A
+ *  - neighboring free spans belong to one run, and a run is maximal, apart from cached spans. A
  *    run is in all its indices.
  *  - a chunk's live_bytes are the bytes of live spans inside it.
  *  - a mapped chunk without live bytes lies in exactly one run, after its cached spans are put
@@ -65,11 +65,11 @@ static_assert(MEND_ZONES_OF_BLOCKS == 2,
               "a figure of all blocks is that of the small and the large zone");
 
 /* A stretch of mapped addresses in one state. All but its last member fill two cache lines: a call
- * reads both of its own span, and the first one of the neighbours. */
+ * reads both of its own span, and the first one of the neighbors. */
 typedef struct mend_span {
     uint64_t address;
     uint64_t size_bytes;
-    struct mend_span *previous; /* neighbours by address. NULL at either end of a segment */
+    struct mend_span *previous; /* neighbors by address. NULL at either end of a segment */
     struct mend_span *next;
     struct mend_run *run; /* free: valid for the first and the last span of a run only. NULL if
                            * claimed or cached */

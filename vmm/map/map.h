@@ -18,7 +18,7 @@
 /* Sets the pool's own device and the devices of the config. */
 void mend_access_init(mend_heap *heap);
 
-/* The size of the neighbouring mappings from *chunk on. Moves *chunk behind them. */
+/* The size of the neighboring mappings from *chunk on. Moves *chunk behind them. */
 uint64_t mend_access_stretch(const mend_chunk **chunk, bool with_access);
 
 /* Lets the device access all memory of the pool, imported memory and existing mappings included. No
@@ -270,12 +270,12 @@ mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_byt
 mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_bytes,
                                const int *devices, int device_count);
 
-/* Both for parts, by address, with one call of access for neighbours. *mapped counts the mapped
+/* Both for parts, by address, with one call of access for neighbors. *mapped counts the mapped
  * ones, and *calls the calls. Returns the last result. A part without access is mapped. */
 mend_answer mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
                                 size_t *mapped, uint64_t *calls);
 
-/* Unmaps parts from *first on, neighbours by one call. *first is then the first remaining one. */
+/* Unmaps parts from *first on, neighbors by one call. *first is then the first remaining one. */
 mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
                                   size_t *first, uint64_t *calls);
 

@@ -1,6 +1,6 @@
 /*
  * Retired mappings: the old address of a moved chunk, still mapped because work in flight may use
- * it. It is unmapped, in batches of neighbours, when that work has passed its fences. Only then can
+ * it. It is unmapped, in batches of neighbors, when that work has passed its fences. Only then can
  * its addresses be used again. Chunks that are released retire too, and so do mappings of other
  * processes' chunks. They are most of the list of deferred work (memory/owed.h).
  */
@@ -71,7 +71,7 @@ static void forget(mend_heap *heap, mend_retired *unmapped)
     mend_slab_give(&heap->retire.nodes, unmapped);
 }
 
-/* Unmaps the neighbours from `first` up to `end` (not included) with one call. Refused mappings
+/* Unmaps the neighbors from `first` up to `end` (not included) with one call. Refused mappings
  * stay. */
 static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired *end,
                         uint64_t size_bytes)

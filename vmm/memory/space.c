@@ -122,7 +122,7 @@ static void drop_gap(mend_space *space, mend_gap *gap)
     mend_slab_give(&space->gap_slab, gap);
 }
 
-/* Its other bounds, which leave it between the same neighbours. */
+/* Its other bounds, which leave it between the same neighbors. */
 static void set_gap(mend_space *space, mend_gap *gap, uint64_t address, uint64_t size_bytes)
 {
     assert(size_bytes > 0);

@@ -1,6 +1,6 @@
 /*
  * The addresses of a pool: reservations of the driver, accounted exactly. Addresses that are
- * neither mapped nor waiting to be unmapped are gaps. Neighbouring gaps are joined, but never
+ * neither mapped nor waiting to be unmapped are gaps. Neighboring gaps are joined, but never
  * across two reservations.
  *
  * While addresses are plentiful, each zone has its own reservations, with growth space between its

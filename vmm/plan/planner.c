@@ -17,7 +17,7 @@ static void note_refused(mend_plan *plan, uint64_t create_bytes)
  *
  * While pressure is low, requests below a usual chunk share usual chunks, which saves calls.
  * Otherwise it creates exactly what the request lacks. While pressure is high, the last page is a
- * chunk of its own: the next block begins in that small chunk, so no block keeps its neighbour's
+ * chunk of its own: the next block begins in that small chunk, so no block keeps its neighbor's
  * large chunk from being empty.
  */
 static bool plan_creation(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
@@ -134,7 +134,7 @@ static base_candidate find_base(mend_heap *heap, const mend_request *request, me
 }
 
 /* The run in which the block can begin such that it ends where a page ends, with the smallest gap
- * before the block. The block then shares one page with its neighbours, not two, and no page stays
+ * before the block. The block then shares one page with its neighbors, not two, and no page stays
  * open behind it. The gap stays free for small blocks.
  * It compares the largest runs, which save the most moves. */
 static base_candidate find_closing_base(mend_heap *heap, const mend_request *request,

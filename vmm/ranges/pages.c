@@ -6,7 +6,7 @@
 
 #include "layout/layout.h"
 
-/* Each page is cut off the rest of its run. The first one of neighbours is cut out of the middle,
+/* Each page is cut off the rest of its run. The first one of neighbors is cut out of the middle,
  * which leaves a run before it. Pages that are not mapped yet have no waits. */
 static void count_commit(mend_heap *heap, const mend_part *part, mend_layout_promise *nodes)
 {
@@ -36,7 +36,7 @@ bool mend_range_reserve_commit(mend_heap *heap, const mend_parts *parts)
     return mend_layout_reserve_these(heap, &nodes);
 }
 
-/* Each page keeps its span, and neighbours are one run. Over frozen chunks it is cut at their
+/* Each page keeps its span, and neighbors are one run. Over frozen chunks it is cut at their
  * edges. It has the stamp of its memory. */
 bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t from,
                                  uint64_t end)

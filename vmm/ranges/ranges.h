@@ -129,7 +129,7 @@ bool mend_range_reserve_commit(mend_heap *heap, const mend_parts *parts);
 bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t from,
                                  uint64_t end);
 
-/* Neighbouring pages of one range and tag that are committed, or decommitted, together: the history
+/* Neighboring pages of one range and tag that are committed, or decommitted, together: the history
  * has one event for all of them. Begin with the kind and the stream alone. */
 typedef struct mend_page_stretch {
     mend_event_kind kind;

@@ -142,7 +142,7 @@ mend_status mend_sim_do_map(mend_sim *sim, uint64_t address, uint64_t size_bytes
 
 /* Checks that the range consists of complete mappings of one reservation, without a hole. *first is
  * the first one. It is unknown whether the driver accepts two reservations in one call, even
- * neighbours. */
+ * neighbors. */
 static mend_status check_whole(mend_sim *sim, const char *call, uint64_t address, uint64_t size,
                                mend_sim_mapping **first)
 {

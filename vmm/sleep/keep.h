@@ -37,7 +37,7 @@ mend_result mend_sleep_file_pass(mend_heap *heap, const mend_kept_file *file, co
 #define MEND_KEEP_GAP_BYTES   (UINT64_C(64) << 10)
 #define MEND_KEEP_STAGE_BYTES (UINT64_C(8) << 20)
 
-/* Neighbouring bytes of a chunk that are kept in one place. */
+/* Neighboring bytes of a chunk that are kept in one place. */
 typedef struct mend_kept_piece {
     uint64_t offset_bytes; /* from the start of the chunk */
     uint64_t size_bytes;

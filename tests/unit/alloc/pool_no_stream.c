@@ -125,7 +125,7 @@ NO_STREAM_TEST(a_known_capture_is_left_alone)
     EXPECT_STATS(w, host_waits, 0);
 }
 
-/* The first of two neighbours is idle when the event passes that was recorded before the other was
+/* The first of two neighbors is idle when the event passes that was recorded before the other was
  * freed. */
 KIT_TEST_IN(pool_no_stream, a_later_free_beside_it_keeps_nothing_waiting,
             kit_open_with(w, 12 * MEND_MIB, NULL))

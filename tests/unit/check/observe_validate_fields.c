@@ -67,7 +67,7 @@ RIG_TEST(observe_validate_fields, of_spans)
     EXPECT_FOUND(live->zone, MEND_ZONE_SMALL, "wrong zone, size or address");
     EXPECT_FOUND(live->size_bytes, 0, "wrong zone, size or address");
     EXPECT_FOUND(end->next, live, "is no segment's end");
-    /* The walk from the end skips a free span, whose neighbour still leads to it. */
+    /* The walk from the end skips a free span, whose neighbor still leads to it. */
     mend_span *skipped = span_of(r, 4);
     mend_span *behind = skipped->next;
     mend_span *before = skipped->previous;

@@ -60,7 +60,7 @@ KIT_TEST(pool_owners, what_has_no_tag_counts_for_its_sleep_tag)
     mend_set_alloc_options(NULL, NULL);
     EXPECT_OK(mend_range_create(w->pool, 64 * MEND_MIB, NULL, &range));
     EXPECT_OK(mend_range_get_info(range, &info));
-    for (uint64_t i = 0; i < 3; i++) { /* neighbours of two tags */
+    for (uint64_t i = 0; i < 3; i++) { /* neighbors of two tags */
         KIT_THREAD(.sleep_tag = i < 2 ? 6 : 5);
         EXPECT_OK(mend_range_commit(range, i * info.page_bytes, info.page_bytes, S(0)));
     }

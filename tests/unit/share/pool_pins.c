@@ -159,7 +159,7 @@ RIG_TEST(pool_pins, a_block_in_one_chunk_is_refused_where_no_chunk_can_hold_it)
     EXPECT_OK(mend_alloc_with(w->pool, CHUNK, r->stream, options, &block));
     kit_free(w, block, r->stream);
     EXPECT_OK(mend_unpin(w->pool, pinned, 512));
-    pinned = kit_alloc(w, 2 * CHUNK, r->stream); /* two neighbours, which stay */
+    pinned = kit_alloc(w, 2 * CHUNK, r->stream); /* two neighbors, which stay */
     EXPECT_OK(mend_pin(w->pool, pinned, 2 * CHUNK));
     kit_free(w, (void *)(uintptr_t)pinned, r->stream);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 2 * CHUNK, r->stream, options, &block));

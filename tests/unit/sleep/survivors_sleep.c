@@ -78,7 +78,7 @@ MEND_TEST(survivors_sleep, exported_memory_is_not_said_to_be_released)
     kit_close(&w);
 }
 
-/* Neighbours in one chunk, of which one goes to a file. */
+/* Neighbors in one chunk, of which one goes to a file. */
 MEND_TEST(survivors_sleep, neighbours_are_kept_where_each_is_to_be)
 {
     mend_world w;

@@ -65,7 +65,7 @@ int main(void)
     int pipes[2];
     void *batch = NULL;
     void *more = NULL;
-    snprintf(file, sizeof(file), "/tmp/mend-neighbours-%ld", (long)getpid());
+    snprintf(file, sizeof(file), "/tmp/mend-neighbors-%ld", (long)getpid());
     if (pipe(pipes) != 0) {
         return 1;
     }
