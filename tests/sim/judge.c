@@ -209,12 +209,36 @@ uint64_t trial_room(trial *t, int pool)
     return creatable + trial_empty_bytes(t, pool);
 }
 
+/* Its numbers add up, but for what the driver did not say. */
+static void judge_sums(trial *t, const mend_oom_report *said)
+{
+    const uint64_t device_bytes = said->device_free_bytes + said->device_others_bytes +
+                                  said->device_kept_bytes + said->reserved_bytes;
+    const uint64_t free_bytes = said->free_empty_bytes + said->free_partial_bytes;
+    trial_claim(t, TRIAL_MODEL,
+                device_bytes == said->device_bytes || device_bytes == said->reserved_bytes,
+                "a report of %llu bytes of a device counts %llu", LLU(said->device_bytes),
+                LLU(device_bytes));
+    trial_claim(t, TRIAL_MODEL,
+                free_bytes + said->live_bytes == said->reserved_bytes &&
+                    said->pinned_bytes <= said->free_partial_bytes &&
+                    said->fitting_bytes < said->requested_bytes,
+                "a report of %llu bytes counts %llu free, %llu of them pinned, and says that %llu "
+                "of %llu fit",
+                LLU(said->reserved_bytes), LLU(free_bytes), LLU(said->pinned_bytes),
+                LLU(said->fitting_bytes), LLU(said->requested_bytes));
+}
+
 void trial_read_failure(trial_call *call)
 {
     mend_error error = MEND_ERROR_INIT;
     mend_get_last_error(&error);
     snprintf(call->message, sizeof(call->message), "%s", error.message);
-    call->fitting_bytes = error.oom_report != NULL ? error.oom_report->fitting_bytes : 0;
+    call->fitting_bytes = 0;
+    if (error.oom_report != NULL) {
+        judge_sums(call->trial, error.oom_report);
+        call->fitting_bytes = error.oom_report->fitting_bytes;
+    }
 }
 
 /* Where addresses are few the answer speaks of memory alone; of a limit that is shared another

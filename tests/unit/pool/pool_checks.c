@@ -186,7 +186,7 @@ BOTH(nothing_else_is_told)
     kit_free(w, dropped, S(0));
 }
 
-/* Who has imported a block uses it beyond its end here. */
+/* An importer may still use it. */
 KIT_TEST_IN(pool_checks, exported_memory_is_not_filled,
             kit_open_with(w, 64 * MEND_MIB, poisoned_and_shareable))
 {
