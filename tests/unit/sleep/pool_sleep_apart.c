@@ -63,6 +63,17 @@ KIT_TEST(pool_sleep_apart, small_tags_take_little_memory)
     kit_release_row(w, blocks, MANY, BLOCK, S(0));
 }
 
+/* A few small blocks beside large ones take a page, which counts where there are many tags. */
+KIT_TEST(pool_sleep_apart, the_small_blocks_of_a_tag_have_a_part_of_their_own)
+{
+    void *large = alloc_tagged(w, 1, 8 * MEND_MIB);
+    const uint64_t held_bytes = mend_world_ledger(w).chunk_bytes;
+    void *small = alloc_tagged(w, 1, 4 * MEND_KIB);
+    EXPECT_LEDGER(w, chunk_bytes, held_bytes + w->info.granularity_bytes);
+    kit_release(w, small, 4 * MEND_KIB, S(0));
+    kit_release(w, large, 8 * MEND_MIB, S(0));
+}
+
 /* Chunks grow with the tag, so that it takes few creations. */
 KIT_TEST(pool_sleep_apart, large_tags_have_large_chunks)
 {
