@@ -204,6 +204,22 @@ KIT_TEST(pool_sleep_apart, tags_share_chunks_before_a_request_fails)
     kit_release(w, third, 12 * MEND_KIB, S(0));
 }
 
+KIT_TEST(pool_sleep_apart, a_freed_block_wakes_no_chunk)
+{
+    const uint64_t tag = 2;
+    void *first = alloc_tagged(w, 1, 32 * MEND_KIB + 512);
+    EXPECT_OK(mend_set_limit(w->pool, mend_world_stats(w).reserved_bytes));
+    void *second = alloc_tagged(w, 2, 16 * MEND_KIB);
+    EXPECT_OK(mend_set_limit(w->pool, 0));
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    kit_free(w, second, S(0));
+    const uint64_t asleep_bytes = mend_world_stats(w).asleep_bytes;
+    EXPECT_OK(mend_wake(w->pool, &tag, 1, NULL));
+    EXPECT_STATS(w, asleep_bytes, asleep_bytes);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_release(w, first, 32 * MEND_KIB + 512, S(0));
+}
+
 /* It is the chunk of those that were there first, for what comes when there is room again. */
 KIT_TEST(pool_sleep_apart, a_chunk_that_others_share_stays_its_tags)
 {
