@@ -239,8 +239,7 @@ void trial_judge_ration(trial *t)
                     "pool %d holds %llu bytes, and claims %llu", i, LLU(held_bytes),
                     LLU(claimed_bytes));
         const mend_ration *ration = &t->pools[i].pool->ration;
-        const uint64_t promises =
-            ration->sizes.promised_count + ration->plain_sizes.promised_count;
+        const uint64_t promises = ration->sizes.promised_count + ration->plain_sizes.promised_count;
         trial_claim(t, TRIAL_MODEL, promises == 0 && ration->wanted_bytes == 0,
                     "pool %d waits for %llu bytes after its call, and for %llu creations", i,
                     LLU(ration->wanted_bytes), LLU(promises));
