@@ -134,12 +134,6 @@ static void hear(mend_listener *listener, mend_history_event *event)
     case MEND_EVENT_WAKE:
         drop(take(c, from, from + event->size_bytes));
         break;
-    case MEND_EVENT_CREATE:
-    case MEND_EVENT_RELEASE: /* other memory at the same addresses, which are unknown */
-        if (event->cause == MEND_CAUSE_SLEEP || event->cause == MEND_CAUSE_NONE) {
-            drop(take(c, 0, UINT64_MAX));
-        }
-        break;
     default:
         break;
     }
@@ -246,8 +240,8 @@ static mend_result tell(const subject *s, uint64_t offset, const char *what)
 
 static bool is_here(const mend_heap *heap, const mend_span *span)
 {
-    return span != NULL && span->chunk != NULL && !span->of_graph_pool &&
-           !mend_layout_sleeps(heap, span) && !mend_layout_misses_mapping(heap, span);
+    return span != NULL && span->chunk != NULL && !mend_layout_sleeps(heap, span) &&
+           !mend_layout_misses_mapping(heap, span);
 }
 
 /* Of a block with a guard: MEND_ERROR_CORRUPTION once, then it is filled again, or has none where
@@ -316,7 +310,7 @@ static mend_result check_alloc(mend_pool *pool, uint64_t address, mend_order ord
     const mend_span *span = mend_heap_find(heap, address);
     assert(span != NULL);
     mend_result result = MEND_OK;
-    if (order.capture == 0 && !span->of_graph_pool) {
+    if (!span->of_graph_pool) {
         mend_heap_unlock(heap);
         mend_heap_lock_all(heap);
         result = check_new(pool, address, order.stream, taken);
@@ -391,7 +385,7 @@ static mend_result check_free(mend_pool *pool, uint64_t address, mend_order orde
     mend_driver_scope scope;
     mend_heap_lock_all(heap);
     const mend_status lost = heap->unlocking.lost;
-    const bool is_checked = lost == MEND_DRIVER_OK && order.capture == 0 &&
+    const bool is_checked = lost == MEND_DRIVER_OK &&
                             is_here(heap, mend_heap_find(heap, address)) &&
                             mend_driver_scope_open(heap, &scope) == MEND_OK;
     mend_result result = MEND_OK;
@@ -403,10 +397,8 @@ static mend_result check_free(mend_pool *pool, uint64_t address, mend_order orde
     mend_heap_unlock_grow(heap);
     if (result == MEND_OK) {
         mend_span *span = mend_heap_find(heap, address);
-        const uint64_t bytes = span != NULL ? span->size_bytes : 0;
         result = is_checked && span != NULL ? mend_block_free(heap, span, users)
                                             : mend_heap_free(heap, address, order);
-        drop(result != MEND_OK ? take(pool->checks, address, address + bytes) : NULL);
     }
     (void)mend_pool_leave_of(pool, (void *)(uintptr_t)address, result);
     if (result == MEND_ERROR_CORRUPTION) {

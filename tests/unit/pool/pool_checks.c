@@ -1,6 +1,7 @@
 /* Checks for use after free and overrun: what is damaged is told once, by name and place, and
  * nothing else is. The damage is done by the GPU, in real bytes. */
 #include <stdio.h>
+#include <string.h>
 
 #include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
@@ -154,6 +155,11 @@ POISONED(poison_is_known_in_every_part_that_is_given_out)
     write_byte(w, blocks[2] + 255 * KIB, S(0)); /* behind it */
     EXPECT_REFUSAL(CORRUPTION, "the first byte that differs is 261120",
                    mend_alloc(w->pool, 768 * KIB, S(0), &again));
+    const mend_alloc_options *middle = KIT_OPTIONS(mend_alloc_options, .address = blocks[1]);
+    EXPECT_OK(mend_alloc_with(w->pool, 256 * KIB, S(0), middle, &again));
+    write_byte(w, blocks[0] + 17, S(0)); /* before it */
+    EXPECT_REFUSAL(CORRUPTION, "the first byte that differs is 17",
+                   mend_alloc(w->pool, 256 * KIB, S(0), &(void *){NULL}));
 }
 
 /* What may still be used rightly is not filled; what is moved is another memory. */
@@ -221,13 +227,102 @@ POISONED(a_part_that_was_moved_is_not_what_was_filled)
     kit_release_row(w, blocks, BLOCKS, BYTES, S(0));
 }
 
+/* What a checkpoint prepares is copied without what is free. */
+KIT_TEST_IN(pool_checks, memory_that_becomes_private_is_not_what_was_filled,
+            kit_open_with(w, 64 * MEND_MIB, poisoned_and_shareable))
+{
+    void *blocks[2];
+    kit_alloc_written_row(w, blocks, 2, 64 * KIB, S(0));
+    kit_release(w, blocks[0], 64 * KIB, S(0));
+    EXPECT_OK(mend_prepare_checkpoint(w->pool, NULL));
+    EXPECT_TRUE(kit_alloc(w, 64 * KIB, S(0)) == blocks[0]);
+    kit_release(w, blocks[1], 64 * KIB, S(0));
+}
+
+/* A graph that runs uses what the program frees beside it. */
+POISONED(memory_of_graphs_is_not_filled)
+{
+    mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, S(0));
+    void *block = kit_alloc(w, MEND_MIB, S(0));
+    kit_use(w, S(0), block, MEND_MIB, 1000);
+    mend_sim_graph *graph = kit_end_captured_graph_pool(w, S(0), graph_pool);
+    kit_launch_graph(w, graph, S(1));
+    kit_free(w, block, S(0));
+    mend_sim_advance(w->sim, 10000);
+    EXPECT_TRUE(mend_world_check(w));
+    mend_sim_graph_destroy(w->sim, graph);
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
+}
+
+/* And lies where it is allocated anew. */
+GUARDED(memory_of_graphs_gets_no_guard)
+{
+    void *again = NULL;
+    mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, S(0));
+    void *block = kit_alloc_used(w, 2 * MEND_MIB, S(0), 1000);
+    kit_free(w, block, S(0));
+    mend_sim_graph *graph = kit_end_captured_graph_pool(w, S(0), graph_pool);
+    kit_launch_graph(w, graph, S(1));
+    EXPECT_OK(mend_alloc_with(w->pool, MEND_MIB, S(0),
+                              KIT_OPTIONS(mend_alloc_options, .graph_pool = graph_pool), &again));
+    EXPECT_PTR_EQ(block, again);
+    mend_sim_advance(w->sim, 10000);
+    EXPECT_TRUE(mend_world_check(w));
+    kit_free(w, again, S(0));
+    mend_sim_graph_destroy(w->sim, graph);
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
+}
+
+/* Nobody says when its use ends. */
+POISONED(memory_that_is_freed_without_a_stream_is_not_filled)
+{
+    void *block = kit_alloc_used(w, MEND_MIB, S(0), 1000);
+    kit_free(w, block, MEND_NO_STREAM);
+    mend_sim_advance(w->sim, 10000);
+}
+
+static void capture_amid(void *context, const char *call, int is_after)
+{
+    mend_world *w = context;
+    if (!is_after && strcmp(call, "create") == 0) {
+        mend_sim_set_call_observer(w->sim, NULL, NULL);
+        kit_begin_capture(w, S(0));
+    }
+}
+
+/* As another thread may, behind the question whether it is captured. */
+POISONED(a_stream_whose_capture_begins_meanwhile_is_not_waited_for)
+{
+    kit_alloc(w, 512, S(0));
+    mend_sim_set_call_observer(w->sim, capture_amid, w);
+    kit_alloc(w, 4 * MEND_MIB, S(0));
+    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
+}
+
+/* Blocks that sleep, and one that the driver did not map again, are freed all the same. */
+BOTH(memory_without_a_mapping_is_not_read)
+{
+    void *blocks[3];
+    kit_alloc_written_row(w, blocks, 3, MEND_MIB - 512, S(0)); /* with its guard a chunk */
+    kit_free(w, blocks[1], S(0));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
+    kit_fail(w, "unmap", 1, 1, MEND_DRIVER_UNKNOWN); /* between two calls */
+    kit_fail(w, "map", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    EXPECT_ERROR(DRIVER, mend_sleep(w->pool, NULL, NULL));
+    EXPECT_STATS(w, unmapped_blocks, 1);
+    kit_free(w, blocks[0], S(0));
+    mend_sim_clear_faults(w->sim);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    kit_free(w, blocks[2], S(0));
+}
+
 /* A check is what a driver that fails takes away, never a call. */
 BOTH(calls_that_the_driver_refuses_end_a_check_and_no_call)
 {
     static const char *const calls[] = {"fill", "copy", "stream_create"};
     for (size_t i = 0; i < 3; i++) {
         kit_fail(w, calls[2 - i], 0, 1000, MEND_DRIVER_OUT_OF_MEMORY);
-        kit_free(w, kit_alloc(w, MEND_MIB, S(0)), S(0));
+        kit_free(w, kit_alloc_written(w, MEND_MIB, S(0)), S(0));
         mend_sim_clear_faults(w->sim);
         kit_free(w, kit_alloc(w, MEND_MIB, S(0)), S(0));
     }
