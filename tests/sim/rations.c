@@ -72,17 +72,17 @@ void trial_close_ration(trial *t)
     }
 }
 
-static uint64_t claimed_by(const trial *t, int pool)
+static const mend_ration *ration_of(const trial *t, int pool)
 {
     mend_others *others = t->pools[pool].pool->others;
-    return MEND_CONTAINER_OF(others, mend_ration, others)->slot.own.claimed_bytes;
+    return MEND_CONTAINER_OF(others, mend_ration, others);
 }
 
 static uint64_t claimed_by_pools(const trial *t)
 {
     uint64_t bytes = 0;
     for (int i = 0; i < t->pool_count; i++) {
-        bytes += claimed_by(t, i);
+        bytes += ration_of(t, i)->slot.own.claimed_bytes;
     }
     return bytes;
 }
@@ -232,13 +232,13 @@ void trial_judge_ration(trial *t)
         return;
     }
     for (int i = 0; i < t->pool_count; i++) {
-        const uint64_t claimed_bytes = claimed_by(t, i);
+        const mend_ration *ration = ration_of(t, i);
+        const uint64_t claimed_bytes = ration->slot.own.claimed_bytes;
         const mend_stats stats = trial_stats(t, i);
         const uint64_t held_bytes = stats.reserved_bytes;
         trial_claim(t, TRIAL_MODEL, claimed_bytes == held_bytes,
                     "pool %d holds %llu bytes, and claims %llu", i, LLU(held_bytes),
                     LLU(claimed_bytes));
-        const mend_ration *ration = &t->pools[i].pool->ration;
         const uint64_t promises = ration->sizes.promised_count + ration->plain_sizes.promised_count;
         trial_claim(t, TRIAL_MODEL, promises == 0 && ration->wanted_bytes == 0,
                     "pool %d waits for %llu bytes after its call, and for %llu creations", i,

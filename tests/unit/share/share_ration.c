@@ -107,14 +107,14 @@ KIT_BARE_TEST(share_ration, refused_claims_leave_nothing, scene, open_scene(r), 
 KIT_BARE_TEST(share_ration, the_larger_lack_is_owed, scene, open_scene(r), close_scene(r))
 {
     const mend_driver *driver = r->w.driver;
-    r->giver.min_free_bytes = 64 * MEND_MIB;
+    r->giver.others.min_free_bytes = 64 * MEND_MIB;
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_push(driver, r->w.info.context));
     mend_sim_set_foreign_bytes(r->w.sim, 0, 10 * MEND_MIB);
-    EXPECT_U64_EQ(10 * MEND_MIB, mend_ration_ask_owed(&r->giver).bytes);
+    EXPECT_U64_EQ(10 * MEND_MIB, r->giver.others.ask(&r->giver.others).bytes);
     mend_sim_set_foreign_bytes(r->w.sim, 0, 100);
-    EXPECT_U64_EQ(100, mend_ration_ask_owed(&r->giver).bytes);
+    EXPECT_U64_EQ(100, r->giver.others.ask(&r->giver.others).bytes);
     mend_shared_limit_file_want(&r->waiter.slot, 300);
-    EXPECT_U64_EQ(200, mend_ration_ask_owed(&r->giver).bytes);
+    EXPECT_U64_EQ(200, r->giver.others.ask(&r->giver.others).bytes);
     mend_shared_limit_file_want(&r->waiter.slot, 0);
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
 }
