@@ -166,8 +166,8 @@ static void write_lap(void)
     put_run(12);
     begin(MEND_RECORD_SCOPES);
     block.head.first = 1;
-    EXPECT_TRUE(mend_record_add_scope(&block, 0, "step"));
-    EXPECT_TRUE(mend_record_add_scope(&block, 1, "forward"));
+    EXPECT_TRUE(mend_record_add_name(&block, 0, 0, "step"));
+    EXPECT_TRUE(mend_record_add_name(&block, 0, 1, "forward"));
     end(13);
     begin(MEND_RECORD_LIVE);
     put(2, MEND_EVENT_ALLOC, 20, 2);
@@ -226,7 +226,7 @@ MEND_TEST(record, tags_and_stacks_have_the_names_that_were_given_last)
     for (uint32_t i = 0; i < sizeof(said) / sizeof(*said); i++) {
         uint32_t named = mend_names_count(&mend_process_own_names);
         EXPECT_TRUE(mend_names_set(said[i].kind, said[i].number, said[i].name));
-        mend_record_fill_names(&block, &named);
+        mend_record_fill_names(&block, MEND_RECORD_NAMES, &named);
         end(3 + i);
     }
     ENDING_FILE const fixture_file file = fixture_write(".record", whole, length);

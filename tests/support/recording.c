@@ -142,10 +142,9 @@ bool test_recording_write(const char *path, uint64_t events)
                                  .limit_bytes = UINT64_C(1) << 36};
     memset(lives, 0, sizeof(lives));
     to = (mend_record_file){.file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
-    mend_record_fill_run(&to.block, &run);
-    int error = mend_record_write(&to, 0);
+    mend_record_write_run(&to, &run);
     mend_record_begin(&to.block, MEND_RECORD_EVENTS);
-    for (uint64_t i = 1; i <= events && error == 0; i++) {
+    for (uint64_t i = 1; i <= events && to.error == 0; i++) {
         const uint64_t slot = i * 7 % (SLOTS + 1) % SLOTS;
         const mend_history_event event = {
             .sequence = i,
@@ -156,12 +155,8 @@ bool test_recording_write(const char *path, uint64_t events)
             .requested_bytes = (slot % 97 + 1) << 12,
         };
         lives[slot] = !lives[slot];
-        if (!mend_record_add_event(&to.block, &event)) {
-            error = mend_record_write(&to, 0);
-            mend_record_begin(&to.block, MEND_RECORD_EVENTS);
-            mend_record_add_event(&to.block, &event);
-        }
+        mend_record_put(&to, &event);
     }
-    error = error != 0 ? error : mend_record_write(&to, 0);
-    return close(to.file) == 0 && error == 0;
+    mend_record_write(&to);
+    return close(to.file) == 0 && to.error == 0;
 }

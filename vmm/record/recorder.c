@@ -45,8 +45,6 @@ struct mend_recorder {
     mend_record_run run;
     uint64_t keep_bytes;
     uint64_t end;    /* no block of this lap begins behind it */
-    uint32_t scopes; /* that are named in this lap */
-    uint32_t names;  /* of tags and streams, the same */
     bool has_failed; /* to write. The log knows */
     live_blocks live;
     mend_record_file to;
@@ -116,51 +114,16 @@ static int open_file(const char *name, const char **reason)
     return -1;
 }
 
-/* A block that cannot be written is lost, and the next one is tried again. */
-static void write_block(struct mend_recorder *r)
-{
-    const mend_record_head *head = &r->to.block.head;
-    const uint32_t events = head->kind == MEND_RECORD_EVENTS ? head->count : 0;
-    const int error =
-        mend_record_write(&r->to, atomic_load_explicit(&r->ring.lost, memory_order_relaxed));
-    if (error != 0) {
-        atomic_fetch_add_explicit(&r->ring.lost, events, memory_order_relaxed);
-    }
-    if (error != 0 && !r->has_failed) {
-        r->has_failed = true;
-        mend_warn("the recording of the pool on device %d cannot be written: %s",
-                  (int)r->run.device, strerror(error));
-    }
-}
-
-/* New names, in blocks that begin before `end`. */
-static void write_names(struct mend_recorder *r, uint64_t end)
-{
-    while (r->names < mend_names_count(&mend_process_own_names) && r->to.at < end) {
-        mend_record_fill_names(&r->to.block, &r->names);
-        write_block(r);
-    }
-    while (r->scopes < mend_names_count(&mend_process_own_scopes) && r->to.at < end) {
-        mend_record_fill_scopes(&r->to.block, &r->scopes);
-        write_block(r);
-    }
-}
-
 static void list_live(struct mend_recorder *r, uint64_t end)
 {
     const mend_pointer_map *live = &r->live.at;
     mend_record_begin(&r->to.block, MEND_RECORD_LIVE);
     for (size_t i = 0; i < live->capacity && r->to.at < end; i++) {
-        const mend_history_event *event = live->entries[i].value;
-        if (event != NULL && !mend_record_add_event(&r->to.block, event)) {
-            write_block(r);
-            mend_record_begin(&r->to.block, MEND_RECORD_LIVE);
-            i--; /* this one again */
+        if (live->entries[i].value != NULL) {
+            mend_record_put(&r->to, live->entries[i].value);
         }
     }
-    if (r->to.block.head.count > 0) {
-        write_block(r);
-    }
+    mend_record_write(&r->to);
 }
 
 static void begin_lap(struct mend_recorder *r)
@@ -175,14 +138,12 @@ static void begin_lap(struct mend_recorder *r)
     const uint32_t scopes = mend_names_count(&mend_process_own_scopes);
     const uint32_t names = mend_names_count(&mend_process_own_names);
     const uint64_t part = (r->end - r->to.at) / 4;
-    r->scopes = 0;
-    r->names = 0;
+    r->to.scopes = r->to.names = 0;
     r->run.live_blocks = r->live.at.count;
-    mend_record_fill_run(&r->to.block, &r->run);
-    write_block(r);
-    write_names(r, r->to.at + part);
-    r->scopes = r->scopes < scopes ? scopes : r->scopes; /* of so many some stay without a name */
-    r->names = r->names < names ? names : r->names;
+    mend_record_write_run(&r->to, &r->run);
+    mend_record_write_names(&r->to, r->to.at + part);
+    r->to.scopes = r->to.scopes < scopes ? scopes : r->to.scopes; /* of many some have no name */
+    r->to.names = r->to.names < names ? names : r->to.names;
     list_live(r, r->end - 2 * part);
 }
 
@@ -194,7 +155,7 @@ static void write_failures(struct mend_recorder *r)
             begin_lap(r);
         }
         mend_record_fill_failure(&r->to.block, &failure);
-        write_block(r);
+        mend_record_write(&r->to);
     }
 }
 
@@ -206,14 +167,14 @@ static void write_events(struct mend_recorder *r)
         if (r->to.at > r->end) {
             begin_lap(r);
         }
-        write_names(r, r->end);
+        mend_record_write_names(&r->to, r->end);
         mend_record_begin(&r->to.block, MEND_RECORD_EVENTS);
         while (event != NULL && mend_record_add_event(&r->to.block, event)) {
             follow(&r->live, event);
             mend_event_ring_pass(&r->ring);
             event = mend_event_ring_next(&r->ring);
         }
-        write_block(r);
+        mend_record_write(&r->to);
     }
 }
 
@@ -230,10 +191,15 @@ static void *write_recording(void *context)
         ends = atomic_load(&r->ends); /* earlier contents are written */
         write_events(r);
         write_failures(r);
+        if (r->to.error != 0 && !r->has_failed) {
+            r->has_failed = true;
+            mend_warn("the recording of the pool on device %d cannot be written: %s",
+                      (int)r->run.device, strerror(r->to.error));
+        }
     }
     mend_record_begin(&r->to.block, MEND_RECORD_END);
     r->to.block.head.first = atomic_load(&r->is_exit);
-    write_block(r);
+    mend_record_write(&r->to);
     return NULL;
 }
 
@@ -283,6 +249,7 @@ mend_result mend_recorder_start(mend_observers *observers, const char *path, uin
         return mend_no_host_memory("a recorder");
     }
     r->to.file = -1;
+    r->to.lost = &r->ring.lost;
     r->ring.bell = -1;
     r->ring.events = mend_history_make(MEND_EVENT_RING_ROOM);
     r->keep_bytes = keep_bytes;

@@ -96,42 +96,35 @@ static void put_text(mend_record_block *block, uint8_t *to, const char *text)
     block->head.count++;
 }
 
-bool mend_record_add_scope(mend_record_block *block, uint32_t around, const char *name)
+/* Of a scope, whose kind is 0, the number of the scope around. */
+bool mend_record_add_name(mend_record_block *block, uint32_t kind, uint64_t number,
+                          const char *name)
 {
-    assert(strlen(name) < MEND_SCOPE_NAME_BYTES);
-    if (block->head.bytes + MEND_RECORD_NUMBER_BYTES + MEND_SCOPE_NAME_BYTES >
-        MEND_RECORD_CONTENT_BYTES) {
+    enum { MOST_BYTES = 3 * MEND_RECORD_NUMBER_BYTES + MEND_NAME_BYTES };
+    uint8_t *to = block->content + block->head.bytes;
+    if (block->head.bytes + MOST_BYTES > MEND_RECORD_CONTENT_BYTES) {
         return false;
     }
-    put_text(block, put_number(block->content + block->head.bytes, around), name);
+    to = kind != 0 ? put_number(to, kind) : to;
+    put_text(block, put_number(to, number), name);
     return true;
 }
 
-void mend_record_fill_scopes(mend_record_block *block, uint32_t *named)
+static mend_process_names *names_of(mend_record_kind kind)
 {
-    const uint32_t count = mend_names_count(&mend_process_own_scopes);
-    mend_record_begin(block, MEND_RECORD_SCOPES);
-    block->head.first = *named + 1;
-    for (; *named < count; ++*named) {
-        const uint32_t number = *named + 1;
-        if (!mend_record_add_scope(block, mend_scopes_around(number),
-                                   mend_scopes_entry(number)->name)) {
-            return;
-        }
-    }
+    return kind == MEND_RECORD_SCOPES ? &mend_process_own_scopes : &mend_process_own_names;
 }
 
-void mend_record_fill_names(mend_record_block *block, uint32_t *named)
+void mend_record_fill_names(mend_record_block *block, mend_record_kind kind, uint32_t *named)
 {
-    enum { MOST_BYTES = 3 * MEND_RECORD_NUMBER_BYTES + MEND_NAME_BYTES };
-    const uint32_t count = mend_names_count(&mend_process_own_names);
-    mend_record_begin(block, MEND_RECORD_NAMES);
+    const uint32_t count = mend_names_count(names_of(kind));
+    bool fits = true;
+    mend_record_begin(block, kind);
     block->head.first = *named + 1;
-    for (; *named < count && block->head.bytes + MOST_BYTES <= MEND_RECORD_CONTENT_BYTES;
-         ++*named) {
-        const mend_name_entry *entry = mend_names_entry(&mend_process_own_names, *named + 1);
-        uint8_t *to = put_number(block->content + block->head.bytes, entry->kind);
-        put_text(block, put_number(to, entry->number), entry->name);
+    while (*named < count && fits) {
+        const mend_name_entry *entry = mend_names_entry(names_of(kind), *named + 1);
+        fits = mend_record_add_name(block, entry->kind, entry->number, entry->name);
+        *named += fits;
     }
 }
 
@@ -142,11 +135,6 @@ static void fill(mend_record_block *block, mend_record_kind kind, const void *co
     mend_record_begin(block, kind);
     memcpy(block->content, content, bytes);
     block->head.bytes = (uint32_t)bytes;
-}
-
-void mend_record_fill_run(mend_record_block *block, const mend_record_run *run)
-{
-    fill(block, MEND_RECORD_RUN, run, sizeof(*run));
 }
 
 void mend_record_fill_failure(mend_record_block *block, const mend_event_failure *failure)
@@ -174,15 +162,51 @@ size_t mend_record_seal(mend_record_block *block, uint64_t number, uint64_t lost
     return sizeof(block->head) + block->head.bytes;
 }
 
-int mend_record_write(mend_record_file *to, uint64_t lost)
+/* ---- the file -------------------------------------------------------------------------------- */
+
+void mend_record_write(mend_record_file *to)
 {
+    const uint64_t lost =
+        to->lost != NULL ? atomic_load_explicit(to->lost, memory_order_relaxed) : 0;
     const size_t bytes = mend_record_seal(&to->block, to->number + 1, lost);
+    const mend_record_head *head = &to->block.head;
     errno = ENOSPC; /* a partial write does not set it */
-    if (!mend_may_be_file_size(to->at + bytes) ||
-        pwrite(to->file, &to->block, bytes, (off_t)to->at) != (ssize_t)bytes) {
-        return errno;
+    if (mend_may_be_file_size(to->at + bytes) &&
+        pwrite(to->file, &to->block, bytes, (off_t)to->at) == (ssize_t)bytes) {
+        to->at += bytes;
+        to->number++;
+        return;
     }
-    to->at += bytes;
-    to->number++;
-    return 0;
+    to->error = to->error != 0 ? to->error : errno;
+    if (to->lost != NULL && head->kind == MEND_RECORD_EVENTS) {
+        atomic_fetch_add_explicit(to->lost, head->count, memory_order_relaxed);
+    }
+}
+
+void mend_record_put(mend_record_file *to, const mend_history_event *event)
+{
+    if (!mend_record_add_event(&to->block, event)) {
+        const mend_record_kind kind = to->block.head.kind;
+        mend_record_write(to);
+        mend_record_begin(&to->block, kind);
+        (void)mend_record_add_event(&to->block, event);
+    }
+}
+
+void mend_record_write_names(mend_record_file *to, uint64_t end)
+{
+    while (to->names < mend_names_count(&mend_process_own_names) && to->at < end) {
+        mend_record_fill_names(&to->block, MEND_RECORD_NAMES, &to->names);
+        mend_record_write(to);
+    }
+    while (to->scopes < mend_names_count(&mend_process_own_scopes) && to->at < end) {
+        mend_record_fill_names(&to->block, MEND_RECORD_SCOPES, &to->scopes);
+        mend_record_write(to);
+    }
+}
+
+void mend_record_write_run(mend_record_file *to, const mend_record_run *run)
+{
+    fill(&to->block, MEND_RECORD_RUN, run, sizeof(*run));
+    mend_record_write(to);
 }

@@ -80,12 +80,12 @@ void mend_record_begin(mend_record_block *block, mend_record_kind kind);
 
 /* Each returns false if the block is full, and leaves it as it was. */
 bool mend_record_add_event(mend_record_block *block, const mend_history_event *event);
-bool mend_record_add_scope(mend_record_block *block, uint32_t around, const char *name);
+bool mend_record_add_name(mend_record_block *block, uint32_t kind, uint64_t number,
+                          const char *name);
 
-/* Whole blocks. The names from *named + 1 on that fit. *named is then the last. */
-void mend_record_fill_run(mend_record_block *block, const mend_record_run *run);
-void mend_record_fill_scopes(mend_record_block *block, uint32_t *named);
-void mend_record_fill_names(mend_record_block *block, uint32_t *named);
+/* Whole blocks. The names from *named + 1 on that fit, of SCOPES or NAMES. *named is then the last.
+ */
+void mend_record_fill_names(mend_record_block *block, mend_record_kind kind, uint32_t *named);
 void mend_record_fill_failure(mend_record_block *block, const mend_event_failure *failure);
 
 /* Ends the block. Returns how many bytes of it are for the file. */
@@ -94,13 +94,23 @@ size_t mend_record_seal(mend_record_block *block, uint64_t number, uint64_t lost
 /* A file that is written block by block. */
 typedef struct mend_record_file {
     int file;
-    uint64_t at;     /* where the next block goes */
-    uint64_t number; /* of the last block */
+    int error;               /* of the first block that is not in the file. 0: all are */
+    uint64_t at;             /* where the next block goes */
+    uint64_t number;         /* of the last block */
+    uint32_t scopes, names;  /* that are in the file */
+    _Atomic(uint64_t) *lost; /* events that are not. NULL: they are not counted */
     mend_record_block block;
 } mend_record_file;
 
-/* Writes the block. 0, or an errno: it is not in the file. */
-int mend_record_write(mend_record_file *to, uint64_t lost);
+/* Writes the block. Without success the next one takes its place. */
+void mend_record_write(mend_record_file *to);
+
+/* Adds an event to the block. A full one is written, and another of its kind begins. */
+void mend_record_put(mend_record_file *to, const mend_history_event *event);
+
+/* New names, in blocks that begin before `end`. */
+void mend_record_write_names(mend_record_file *to, uint64_t end);
+void mend_record_write_run(mend_record_file *to, const mend_record_run *run);
 
 /* ---- what those who write and who read events share ------------------------------------------ */
 

@@ -29,7 +29,6 @@ typedef struct snapshot {
     uint64_t time_ns;
     uint64_t limit_bytes;
     mend_pointer_map told; /* addresses that the events allocate */
-    int error;             /* the first one of the file. 0: none */
     mend_record_file to;
 } snapshot;
 
@@ -92,22 +91,6 @@ static bool take(mend_pool *pool, snapshot *s)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static void write_block(snapshot *s)
-{
-    s->error = s->error != 0 ? s->error : mend_record_write(&s->to, 0);
-}
-
-static void put(snapshot *s, const mend_history_event *event)
-{
-    mend_record_block *block = &s->to.block;
-    if (!mend_record_add_event(block, event)) {
-        const mend_record_kind kind = block->head.kind;
-        write_block(s);
-        mend_record_begin(block, kind);
-        mend_record_add_event(block, event);
-    }
-}
-
 static void write_head(snapshot *s, const mend_pool *pool, uint64_t live_blocks)
 {
     const mend_record_run run = {.process = (uint64_t)getpid(),
@@ -115,16 +98,8 @@ static void write_head(snapshot *s, const mend_pool *pool, uint64_t live_blocks)
                                  .memory_bytes = pool->heap.device.total_bytes,
                                  .limit_bytes = s->limit_bytes,
                                  .live_blocks = live_blocks};
-    mend_record_fill_run(&s->to.block, &run);
-    write_block(s);
-    for (uint32_t named = 0; named < mend_names_count(&mend_process_own_scopes);) {
-        mend_record_fill_scopes(&s->to.block, &named);
-        write_block(s);
-    }
-    for (uint32_t named = 0; named < mend_names_count(&mend_process_own_names);) {
-        mend_record_fill_names(&s->to.block, &named);
-        write_block(s);
-    }
+    mend_record_write_run(&s->to, &run);
+    mend_record_write_names(&s->to, UINT64_MAX);
 }
 
 static bool is_older(const snapshot *s, const mend_region *region)
@@ -136,18 +111,19 @@ static bool is_older(const snapshot *s, const mend_region *region)
 /* `sequence` 0: before all events. */
 static void put_block(snapshot *s, const mend_region *region, uint64_t sequence)
 {
-    put(s, &(mend_history_event){.sequence = sequence,
-                                 .time_ns = s->time_ns,
-                                 .kind = MEND_EVENT_ALLOC,
-                                 .address = region->address,
-                                 .size_bytes = region->size_bytes,
-                                 .requested_bytes = region->requested_bytes,
-                                 .stream = region->stream,
-                                 .scope = region->scope,
-                                 .stack = region->stack,
-                                 .tag = region->tag != 0 ? region->tag : region->sleep_tag,
-                                 .graph_pool = region->graph_pool,
-                                 .is_for_graphs = region->is_for_graphs});
+    mend_record_put(&s->to,
+                    &(mend_history_event){.sequence = sequence,
+                                          .time_ns = s->time_ns,
+                                          .kind = MEND_EVENT_ALLOC,
+                                          .address = region->address,
+                                          .size_bytes = region->size_bytes,
+                                          .requested_bytes = region->requested_bytes,
+                                          .stream = region->stream,
+                                          .scope = region->scope,
+                                          .stack = region->stack,
+                                          .tag = region->tag != 0 ? region->tag : region->sleep_tag,
+                                          .graph_pool = region->graph_pool,
+                                          .is_for_graphs = region->is_for_graphs});
 }
 
 /* Whether memory of the device is at the region's addresses. */
@@ -172,7 +148,7 @@ static void write_made_up(snapshot *s)
         }
         if (map.size_bytes > 0) {
             map.sequence = ++sequence;
-            put(s, &map);
+            mend_record_put(&s->to, &map);
         } else {
             i++;
         }
@@ -182,7 +158,7 @@ static void write_made_up(snapshot *s)
             put_block(s, &s->regions[i], ++sequence);
         }
     }
-    write_block(s);
+    mend_record_write(&s->to);
 }
 
 static void write_history(snapshot *s)
@@ -193,12 +169,12 @@ static void write_history(snapshot *s)
             put_block(s, &s->regions[i], 0);
         }
     }
-    write_block(s);
+    mend_record_write(&s->to);
     mend_record_begin(&s->to.block, MEND_RECORD_EVENTS);
     for (size_t i = 0; i < s->event_count; i++) {
-        put(s, &s->events[i]);
+        mend_record_put(&s->to, &s->events[i]);
     }
-    write_block(s);
+    mend_record_write(&s->to);
 }
 
 static void write_all(snapshot *s, const mend_pool *pool)
@@ -239,10 +215,10 @@ static int write_file(snapshot *s, const mend_pool *pool, char *path, unsigned *
         return errno;
     }
     write_all(s, pool);
-    if (s->error != 0) {
+    if (s->to.error != 0) {
         (void)unlink(path);
     }
-    return close(s->to.file) != 0 && s->error == 0 ? errno : s->error;
+    return close(s->to.file) != 0 && s->to.error == 0 ? errno : s->to.error;
 }
 
 void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number)

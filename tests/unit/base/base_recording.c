@@ -137,7 +137,7 @@ MEND_TEST(base_recording, names_of_scopes_come_back)
     uint32_t around = 0;
     mend_record_begin(&block, MEND_RECORD_SCOPES);
     for (uint32_t i = 0; i < 3; i++) {
-        EXPECT_TRUE(mend_record_add_scope(&block, i * 1000, names[i]));
+        EXPECT_TRUE(mend_record_add_name(&block, 0, i * 1000, names[i]));
     }
     mend_record_reader reader;
     ASSERT_TRUE(mend_record_open(&reader, (uint8_t *)&block, mend_record_seal(&block, 1, 0)));
