@@ -39,7 +39,8 @@ typedef struct sum {
 } sum;
 
 struct mend_owners_sum {
-    uint64_t below; /* the address of the span that was summed last. UINT64_MAX: none was */
+    uint64_t below;        /* the address of the span that was summed last. UINT64_MAX: none was */
+    uint64_t passed_below; /* the same of blocks without a chunk */
     float now;
     unsigned by; /* MEND_BY_... */
     size_t count;
@@ -112,17 +113,21 @@ static void count_block(table *t, const mend_span *span)
         span->size_bytes;
 }
 
-static void count_all(table *t, const mend_heap *heap)
+/* Blocks without a chunk, each a segment of its own. */
+static bool add_passed(table *t, const mend_heap *heap, size_t spans)
 {
-    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        MEND_TREE_EACH(const mend_span, end, by_end, &heap->zones[zone].segment_ends) {
-            for (const mend_span *span = end; span != NULL; span = span->previous) {
-                if (span->live) {
-                    count_block(t, span);
-                }
-            }
+    for (; spans > 0; spans--) {
+        const mend_span before = {.address = t->passed_below};
+        const mend_tree_node *end =
+            mend_tree_at_or_before(&heap->zones[MEND_ZONE_PASSED].segment_ends, &before.by_end);
+        if (end == NULL) {
+            return false;
         }
+        const mend_span *span = MEND_CONTAINER_OF(end, mend_span, by_end);
+        count_block(t, span);
+        t->passed_below = span->address;
     }
+    return true;
 }
 
 /* From the highest address down: a step can find its way by that alone. */
@@ -146,7 +151,7 @@ bool mend_owners_add(mend_owners_sum *of, const mend_heap *heap, size_t spans)
             spans--;
         }
     }
-    return chunk != NULL;
+    return chunk != NULL || add_passed(of, heap, spans);
 }
 
 /* ---- suspects -------------------------------------------------------------------------------- */
@@ -270,7 +275,7 @@ mend_owners_sum *mend_owners_begin(unsigned by)
     if (t != NULL) {
         memset(t, 0, offsetof(table, sums));
         t->by = by;
-        t->below = UINT64_MAX;
+        t->below = t->passed_below = UINT64_MAX;
     }
     return t;
 }
@@ -307,8 +312,8 @@ bool mend_owners_find(const mend_heap *heap, unsigned by, mend_owner *largest, s
     if (of == NULL) {
         return false;
     }
-    of->now = (float)(int64_t)heap->counters.births;
-    count_all(of, heap);
+    while (mend_owners_add(of, heap, SIZE_MAX)) {
+    }
     mend_owners_end(of, heap, largest, capacity, suspect, total);
     return true;
 }

@@ -405,7 +405,8 @@ MEND_TEST(pool_owners, what_grew_and_then_stayed_is_no_suspect)
     EXPECT_U64_EQ(0, mend_growth_judge(least_bytes, 24 * MEND_MIB));
 }
 
-/* The least steps that there are, over chunks with one block, with many, with none and asleep. */
+/* The least steps that there are, over chunks with one block, with many, with none and asleep,
+ * and a block in none. */
 KIT_TEST(pool_owners, a_sum_in_steps_is_that_of_all_at_once)
 {
     const mend_heap *heap = &w->pool->heap;
@@ -415,6 +416,8 @@ KIT_TEST(pool_owners, a_sum_in_steps_is_that_of_all_at_once)
     alloc_as(w, "step", 7, 5 * MEND_MIB);
     KIT_THREAD(.sleep_tag = 3);
     alloc_as(w, NULL, 0, 2 * MEND_MIB);
+    KIT_THREAD(.plain = 1);
+    void *passed = alloc_as(w, "plain", 8, 7 * MEND_MIB);
     mend_set_alloc_options(NULL, NULL);
     EXPECT_OK(mend_range_create(w->pool, 4 * MEND_MIB, NULL, &range));
     EXPECT_OK(mend_range_commit(range, 0, MEND_MIB, S(0)));
@@ -454,8 +457,10 @@ KIT_TEST(pool_owners, a_sum_in_steps_is_that_of_all_at_once)
     mend_heap_unlock_after_read(&w->pool->heap);
     EXPECT_INT_EQ(0, memcmp(&free_[0], &free_[1], sizeof(free_[0])));
     EXPECT_INT_EQ(0, memcmp(largest[0], largest[1], sizeof(largest[0])));
+    EXPECT_U64_EQ(7 * MEND_MIB, largest[1][0].live_bytes); /* beside all chunks */
     EXPECT_U64_EQ(mend_world_stats(w).free_bytes,
                   free_[1].whole_bytes + free_[1].beside_bytes + free_[1].streams_bytes +
                       free_[1].no_stream_bytes + free_[1].graphs_bytes);
+    kit_free(w, passed, S(0));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
 }
