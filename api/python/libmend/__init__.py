@@ -1,9 +1,9 @@
 """Mend for Python: a CUDA memory allocator that makes fragmentation harmless.
 
 The hooks are separate modules: `libmend.torch`, `libmend.cupy`, `libmend.numba`, `libmend.rmm`,
-`libmend.onnxruntime`, and `libmend.handler` for cuQuantum and cuDSS. This module has what they
-share: the statistics of a device's pool, who holds its memory, its regions and history, scopes,
-sleep and wake, errors, and a simulated device for tests without a GPU.
+`libmend.onnxruntime`, and `libmend.handler` for cuQuantum and cuDSS. This module has their shared
+parts: statistics, owners, regions and history of a device's pool, scopes, sleep and wake, errors,
+and a simulated device for tests without a GPU.
 
 Importing it loads no library and calls no driver.
 """

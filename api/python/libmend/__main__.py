@@ -9,7 +9,8 @@ from ._library import PACKAGE
 
 
 def main() -> str | int:
-    """Becomes the program. Returns only why that fails; `fit`, which is Python, its exit status."""
+    """Becomes the program. Returns only the reason of a failure, or the exit status of `fit`, which
+    is Python."""
     if sys.argv[1:2] == ["fit"]:
         from . import fit
 

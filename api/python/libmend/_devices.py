@@ -127,7 +127,7 @@ def size_of(what: str, size: object, least: int = 0) -> int:
 
 
 def bytes_of(text: str) -> int:
-    """The bytes of "24GiB" or "1073741824"; -1: it is no size."""
+    """The bytes of "24GiB" or "1073741824", or -1."""
     size = r"(\d{1,20}(?:\.\d+)?)\s*([kmgt]?)(ib)?"
     match = re.fullmatch(size, text.strip(), re.IGNORECASE | re.ASCII)
     if not match or bool(match[2]) != bool(match[3]):
@@ -136,16 +136,16 @@ def bytes_of(text: str) -> int:
 
 
 def alloc(device: int, size: int, stream: int = NO_STREAM) -> int:
-    """Allocates `size` bytes for use in the order of `stream`, and returns the address; 0 for size
-    0. Without a stream, the memory is idle for every stream. Raises libmend.OutOfMemoryError or
-    libmend.Error."""
+    """Allocates `size` bytes for use in the order of `stream`, and returns the address, or 0 for
+    size 0. Without a stream, the memory is idle for every stream. Raises libmend.OutOfMemoryError
+    or libmend.Error."""
     address = _pointer()
     check(function("mend_device_alloc")(device, size, stream, ctypes.byref(address)))
     return address.value or 0
 
 
 def free(device: int, address: int, size: int, stream: int = NO_STREAM) -> None:
-    """Frees a block after all work queued on `stream` so far; without one, after all work of the
+    """Frees a block after all work queued on `stream` so far, or without one after all work of the
     device. Raises libmend.Error."""
     check(function("mend_device_free")(device, address, size, stream))
 
@@ -157,7 +157,7 @@ def record_stream(device: int, address: int, stream: int) -> None:
 
 def trim(device: object = 0, keep_bytes: int | str = 0, wait: bool = False) -> int:
     """Gives free memory back to the driver until at most `keep_bytes` stay reserved. Memory that
-    work of the GPU still uses stays; with `wait` the host waits for that work. Returns the bytes
+    work of the GPU still uses stays, unless `wait` waits for that work. Returns the bytes
     released."""
     released = _u64()
     kept = size_of("keep_bytes", keep_bytes)
@@ -178,10 +178,10 @@ def compact(device: object = 0) -> int:
 
 @contextlib.contextmanager
 def alloc_options(*, in_one_chunk: bool = False, alignment: int = 0) -> Iterator[None]:
-    """What this thread allocates inside the `with`, by any hook, lies in one physical allocation
-    each, and begins at a multiple of `alignment` (a power of two; 0: 512), for libraries that
-    register memory. Other threads are not affected. At its end what held before is back. A function
-    can be decorated with it. Raises ValueError."""
+    """Each block that this thread allocates inside the `with`, by any hook, lies in one physical
+    allocation, at a multiple of `alignment` (a power of two, or 0 for 512), for libraries that
+    register memory. Other threads are not affected. Its end restores the earlier options. A
+    function can be decorated with it. Raises ValueError."""
     size = amount_of("alignment", alignment)
     if size & (size - 1) or size > 1 << 40:
         raise ValueError(f"mend: alignment is {alignment}; it takes a power of two up to 2**40")
@@ -195,7 +195,7 @@ def alloc_options(*, in_one_chunk: bool = False, alignment: int = 0) -> Iterator
 
 
 def set_option(field: str, value: int) -> int:
-    """Sets one of the thread's mend_alloc_options; returns what it was."""
+    """Sets one of the thread's mend_alloc_options, and returns its earlier value."""
     options, call = _structures.made("mend_alloc_options"), function("mend_set_alloc_options")
     check(call(None, ctypes.byref(options)))
     before = getattr(options, field)
@@ -205,7 +205,7 @@ def set_option(field: str, value: int) -> int:
 
 
 def current_device() -> int:
-    """The device that is current in this thread; 0 if none is."""
+    """The device that is current in this thread, or 0 if none is."""
     device = _int()
     check(function("mend_current_device")(ctypes.byref(device)))
     return device.value
@@ -219,7 +219,7 @@ def pool(device: object) -> ctypes.c_void_p:
 
 
 def listed(call: str, name: str, pool: ctypes.c_void_p, *asked: int) -> list[ctypes.Structure]:
-    """What a call lists of a pool that writes elements of a struct, and how many there are."""
+    """The elements that a call on a pool lists, and their number."""
     kind = _structures.structure(name)
     count, found = ctypes.c_size_t(64), (kind * 0)()
     while count.value > len(found):
@@ -230,16 +230,16 @@ def listed(call: str, name: str, pool: ctypes.c_void_p, *asked: int) -> list[cty
 
 
 def has_pool(device: object) -> bool:
-    """Whether the device has a default pool; the question makes none."""
+    """Whether the device has a default pool. Makes none."""
     return bool(function("mend_has_pool")(index_of(device)))
 
 
 def configure(**options: object) -> None:
     """Sets options of the pools that are created from now on, by their names in MEND_CONF
     (docs/tuning.md): configure(limit="8GiB", idle_ms=500, record="/tmp/run.mend"). True and False
-    are "on" and "off"; None takes an option back. Others that MEND_CONF has stay. Raises
-    libmend.Error if a device has its default pool already. A wrong name or value is reported when
-    the first pool is created, as one of MEND_CONF is."""
+    are "on" and "off". None removes an option. Others that MEND_CONF has stay. Raises libmend.Error
+    if a device has its default pool already. A wrong name or value is reported when the first pool
+    is created, as one of MEND_CONF is."""
     if function("mend_has_pool")(-1):
         raise Error(
             "libmend.configure: a pool exists already. Call it before the first allocation, or set"
@@ -254,7 +254,7 @@ def configure(**options: object) -> None:
 
 
 def _items(settings: str) -> list[str]:
-    """The items of MEND_CONF; one without a key belongs to the value before it."""
+    """The items of MEND_CONF. One without a key belongs to the value before it."""
     items: list[str] = []
     for part in settings.split(","):
         if ":" in part and not part.startswith("/"):  # as a path of observe does
@@ -286,7 +286,7 @@ def reset_peak_stats(device: object = 0) -> None:
 
 def set_limit(limit_bytes: int | str, device: object = 0) -> None:
     """Sets the most physical memory that the device's default pool may hold, in bytes or as
-    "24GiB"; 0: all of the device. Raises ValueError for less than 2 MiB, a page of the device."""
+    "24GiB". 0: all of the device. Raises ValueError for less than 2 MiB, a page of the device."""
     limit = size_of("limit_bytes", limit_bytes)
     if 0 < limit < PAGE_BYTES:
         raise ValueError(

@@ -13,7 +13,7 @@ DRIVER_ERROR = 8
 
 
 class Error(RuntimeError):
-    """A call of Mend failed. `result` is its code, `name` the code's name; `driver_status`,
+    """A call of Mend failed. `result` is its code, `name` the code's name. `driver_status`,
     `driver_name` and `driver_call` describe the driver call that failed, if one did."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Error(RuntimeError):
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """The device, or the pool's limit, has no room for the request; the text is the report."""
+    """The device or the limit has too little memory for the request. The text is the report."""
 
 
 # As programs know them, in tracebacks too.
@@ -45,7 +45,7 @@ def _text(value: bytes | None) -> str:
     return (value or b"").decode("utf-8", "replace")
 
 
-# What Python calls the functions that messages of the library name.
+# Python's names of the functions in messages of the library.
 _FUNCTIONS = {
     "mend_sleep": "libmend.sleep",
     "mend_wake": "libmend.wake",
@@ -67,7 +67,7 @@ _FUNCTIONS = {
     "mend_range_decommit": "GrowingTensor.decommit",
     "mend_range_record_stream": "GrowingTensor.record_stream",
 }
-# What MEND_CONF writes otherwise: options, and values of one.
+# Options and values that MEND_CONF spells otherwise.
 _VALUES = {"shareable = MEND_SHAREABLE_FABRIC": "shareable:fabric"}
 _BACKUP = re.compile(r"\bMEND_(?:BACKUP_|STAY_)?(DEFAULT|HOST|FILE|DISCARD|RESIDENT)\b")
 

@@ -46,9 +46,9 @@ def when_imported(name: str, change: Change) -> None:
 
 
 def copy_what_graphs_reduce(module: ModuleType) -> None:
-    """Engines' custom all-reduce registers what a graph reduces by cudaIpcGetMemHandle, which takes
-    no virtual memory: captures would fail with more than one GPU. Without that it copies it to a
-    buffer of its own, as it does outside of graphs."""
+    """Engines' custom all-reduce registers the tensors of a graph by cudaIpcGetMemHandle, which
+    takes no virtual memory, so captures would fail with more than one GPU. Without that it copies
+    it to a buffer of its own, as it does outside of graphs."""
     theirs = getattr(getattr(module, "CustomAllreduce", None), "all_reduce", None)
     if theirs is None or hasattr(theirs, "__wrapped__"):
         return

@@ -23,7 +23,7 @@ _lock = threading.Lock()
 
 
 def path_of(name: str) -> Path:
-    """The file of a library. Libraries that programs link have a version in their name; without it
+    """The file of a library. Libraries that programs link have a version in their name. Without it
     they are texts for the linker in a wheel, which has no links."""
     plain = LIBRARIES / f"lib{name}.so"
     for candidate in (*sorted(LIBRARIES.glob(f"lib{name}.so.[0-9]*")), plain):
@@ -53,7 +53,7 @@ def load(name: str) -> ctypes.CDLL:
 
 
 def _use_simulated_device(mend: ctypes.CDLL) -> None:
-    """Makes libmend's default pools on the device of the stand-in for CUDA's runtime."""
+    """Makes libmend's default pools on the device of the simulated CUDA runtime."""
     from . import _structures
 
     device = _standin.device()

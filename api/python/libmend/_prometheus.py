@@ -25,7 +25,7 @@ COUNTERS = frozenset(
 
 def prometheus(device: object = 0) -> str:
     """The statistics of the device's default pool in the text format of Prometheus 0.0.4: each one
-    as mend_<name>, and the live bytes of the first 256 scopes of at most eight names and of the 64
+    as mend_<name>. Also the live bytes of the first 256 scopes of at most eight names and of the 64
     largest tags and streams. A counter's name ends in _total. Every series has the label `device`.
     Holds the lock that allocations need for steps of some 50 us. No driver call."""
     label = {"device": _devices.index_of(device)}

@@ -1,5 +1,5 @@
-"""Scopes: names for what a program does, and what was allocated in each; and names for tags and
-streams (docs/history.md)."""
+"""Scopes: names for the steps of a program, with the memory allocated in each. And names for tags
+and streams (docs/history.md)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _untold: dict[int, str] = {}
 
 
 class Scope(NamedTuple):
-    """What was allocated in a scope and in those inside it, in bytes: the figures of
-    mend_scope_info."""
+    """Memory allocated in a scope and its inner scopes, in bytes: the fields of mend_scope_info."""
 
     path: str  # its names from the outermost, as "step/forward"
     live_bytes: int
@@ -34,8 +33,8 @@ class Scope(NamedTuple):
 
 @contextlib.contextmanager
 def scope(name: str, *, all_threads: bool = False) -> Iterator[None]:
-    """What this thread allocates inside the `with` counts for a scope, inside the one around it;
-    scopes() tells how much. A function can be decorated with it. With `all_threads` that holds for
+    """Allocations of this thread inside the `with` count for a scope, inside the one around it.
+    scopes() has the sums. A function can be decorated with it. With `all_threads` that holds for
     threads without a scope of their own, too: PyTorch computes gradients in threads of its own."""
     result = _push(name, _OF_ALL_THREADS if all_threads else 0)
     try:
@@ -57,10 +56,10 @@ def _pop(*_: object) -> None:
 
 @contextlib.contextmanager
 def module_scopes(model: Any, optimizer: Any = None) -> Iterator[None]:
-    """While the `with` lasts, what a module of PyTorch's allocates when this thread calls it counts
-    for a scope of its name, inside that of the module which calls it ("Model/layers.0/attention"),
-    and what a step of the optimizer allocates for "optimizer". Done by hooks of PyTorch 2: two
-    calls of the library each time a module is called."""
+    """While the `with` lasts, allocations of a PyTorch module that this thread calls count for a
+    scope of its name, inside the scope of the calling module ("Model/layers.0/attention").
+    Allocations of an optimizer step count for "optimizer". Done by hooks of PyTorch 2: two calls of
+    the library each time a module is called."""
     stepping: list[str] = []
 
     def begin(name: str, *, is_step: bool = False) -> None:
@@ -93,8 +92,8 @@ def module_scopes(model: Any, optimizer: Any = None) -> Iterator[None]:
 
 def name_tag(tag: int, name: str) -> None:
     """Names a tag for people: owners, out of memory, recordings and prometheus() say `name` in
-    place of "tag 7". A tag has the name that it was given last; "" takes it away. A sleep tag that
-    is a name (libmend.sleep_tag) has that from the start."""
+    place of "tag 7". The last name of a tag counts, and "" removes it. A sleep tag that is a name
+    (libmend.sleep_tag) has that from the start."""
     number = _devices.amount_of("tag", tag)
     _name(_OF_TAG, number, name)
     _untold.pop(number, None)
@@ -106,16 +105,16 @@ def name_later(number: int, name: str) -> None:
 
 
 def tell_name(number: int) -> None:
-    """A thread has the sleep tag from now on: once, the library is told its name. One for which it
-    has no room is a number to people, and no failure."""
+    """A thread has the sleep tag from now on: once, the library is told its name. If the table is
+    full, a tag keeps its number, without a failure."""
     name = _untold.pop(number, None)
     if name is not None:
         _devices.function("mend_set_name")(_OF_TAG, number, name.encode())
 
 
 def name_stream(stream: object, name: str) -> None:
-    """The same of a stream: PyTorch's, CuPy's, or its number. Call it where you make the stream;
-    a later one that has the number of a stream that is gone has its name, too."""
+    """The same of a stream: PyTorch's, CuPy's, or its number. Call it where you make the stream. A
+    later stream with the number of a destroyed one has its name, too."""
     _name(_OF_STREAM, _devices.stream_of(stream), name)
 
 
@@ -137,8 +136,8 @@ def _encoded(name: str, *, may_be_empty: bool = False) -> bytes:
 
 def scopes(device: object = 0) -> list[Scope]:
     """The scopes in which something was allocated in the device's default pool, each before those
-    inside it. The sum of own_live_bytes and of what was allocated outside of scopes is live_bytes
-    of stats()."""
+    inside it. The sum of own_live_bytes and of memory outside of scopes is live_bytes of
+    stats()."""
     infos = _infos(device)
     names = _paths(infos)
     return [
@@ -173,8 +172,8 @@ def _function(name: str) -> ctypes._CFuncPtr:
 
 @contextlib.contextmanager
 def plain() -> Iterator[None]:
-    """What this thread allocates inside the `with` is plain memory: each block is an allocation of
-    cuMemAlloc, for cudaIpcGetMemHandle and older MPI (docs/sharing.md). Other threads are not
+    """Allocations of this thread inside the `with` are plain memory: each block is a cuMemAlloc of
+    its own, for cudaIpcGetMemHandle and older MPI (docs/sharing.md). Other threads are not
     affected. A free of such a block waits for the device."""
     before = _devices.set_option("plain", 1)
     try:

@@ -1,10 +1,10 @@
 """A simulated GPU under the hooks, to test programs without a GPU.
 
     with libmend.simulate(memory_bytes=4 << 30) as device:
-        ...  # hooks allocate its memory; the host cannot use the addresses
+        ...  # hooks allocate its memory. The CPU cannot use the addresses
         assert device.violations == 0
 
-The device checks what Mend and the program do with memory by the rules of the CUDA driver.
+The device checks all use of memory, by Mend and the program, against the rules of the CUDA driver.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class SimulatedDevice:
     def _destroy_pools(self) -> None:
         for device in range(self._device_count):
             result = _devices.function("mend_pool_destroy")(_devices.pool(device))
-            if result != DRIVER_ERROR:  # a rule of the device was broken; the pool is gone
+            if result != DRIVER_ERROR:  # a rule of the device was broken, and the pool is gone
                 check(result)
 
     def stream(self) -> int:
@@ -110,7 +110,7 @@ class SimulatedDevice:
     ) -> None:
         """Queues work on a stream that uses a range of memory until the virtual clock shows
         `finish_ns`. It is judged when it completes: the range must be mapped then. WRITE writes
-        `tag` at that time; VERIFY counts differences from it as content_errors."""
+        `tag` at that time. VERIFY counts differences from it as content_errors."""
         work = _structures.made(
             "mend_sim_work",
             kind=kind,
@@ -126,12 +126,12 @@ class SimulatedDevice:
         self._call("synchronize", self._sim, _pointer(stream_of(stream)))
 
     def advance(self, duration_ns: int) -> None:
-        """Advances the virtual clock; due work completes."""
+        """Advances the virtual clock, which completes due work."""
         duration = amount_of("duration_ns", duration_ns)
         self._open().mend_sim_advance(self._sim, _u64(duration))
 
     def fail(self, call: str, count: int = 1, above_bytes: int = 0, status: int = 0) -> None:
-        """Makes the next calls of the driver named `call` ("create", "map", ...) fail."""
+        """Makes the next driver calls `call` ("create", "map", ...) fail."""
         if not isinstance(call, str):
             raise TypeError(f"mend: a call of the driver is given by its name, not {call!r}")
         fault = _structures.made(
@@ -148,7 +148,7 @@ class SimulatedDevice:
         self._open().mend_sim_clear_faults(self._sim)
 
     def ledger(self) -> dict[str, int]:
-        """What the device has given out, and counts of what happened, by the names of
+        """The memory in use on the device, and counts of events, by the names of
         mend_sim_ledger."""
         ledger = _structures.made("mend_sim_ledger")
         self._call("get_ledger", self._sim, ctypes.byref(ledger))
@@ -166,7 +166,7 @@ class SimulatedDevice:
 
 
 class _DeviceOfProcess(SimulatedDevice):
-    """The device of the stand-in for CUDA's runtime: it lives as long as the process."""
+    """The device of the simulated CUDA runtime, which lives as long as the process."""
 
     def __init__(self) -> None:
         _library_of_simulation()  # libmend is then on this device
@@ -200,8 +200,8 @@ def simulate(
     one of 1 GiB, where nothing else is asked for. With `has_bytes` the host can use the addresses,
     up to about 65,000 mappings. Raises libmend.Error, for example if a pool exists already.
 
-    In a program that `python -m libmend.simulate` runs it gives the device that the program runs
-    on, and raises libmend.Error if that has not what is asked for."""
+    In a program that `python -m libmend.simulate` runs, it returns the device of the program, and
+    raises libmend.Error if that does not have these properties."""
     if not _standin.is_loaded():
         return SimulatedDevice(
             1 << 30 if memory_bytes is None else memory_bytes,

@@ -1,5 +1,5 @@
-"""Sleep and wake (docs/sleep.md): memory of live blocks goes back to the device, and comes back at
-the same addresses."""
+"""Sleep and wake (docs/sleep.md): release the memory of live blocks, and restore it at the same
+addresses."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Backups = Mapping[Tag, str]
 _FIRST_OF_POOLS = 1 << 62
 _FIRST_OF_NAMES = 1 << 63
 
-# Those that this process has asked for the numbers of.
+# Names whose numbers this process has used.
 _names: dict[int, str] = {}
 
 
 class SleepReport(NamedTuple):
-    """What a sleep did, in bytes: the figures of mend_sleep_report."""
+    """The results of a sleep, in bytes: the fields of mend_sleep_report."""
 
     released_bytes: int
     asleep_bytes: int
@@ -45,7 +45,7 @@ class SleepReport(NamedTuple):
 
 
 class WakeReport(NamedTuple):
-    """What a wake did, in bytes: the figures of mend_wake_report."""
+    """The results of a wake, in bytes: the fields of mend_wake_report."""
 
     woken_bytes: int
     host_bytes: int
@@ -57,7 +57,7 @@ class WakeReport(NamedTuple):
 
 
 class TagUsage(NamedTuple):
-    """What has one sleep tag: the figures of mend_sleep_tag_info."""
+    """The memory of one sleep tag: the fields of mend_sleep_tag_info."""
 
     live_blocks: int
     live_bytes: int
@@ -91,7 +91,7 @@ def number_of(tag: str, words: str) -> int:
 
 @contextlib.contextmanager
 def sleep_tag(tag: Tag | None) -> Iterator[int]:
-    """What this thread allocates inside the `with` has this sleep tag; None: no tag. Other threads
+    """Allocations of this thread inside the `with` have this sleep tag. None: no tag. Other threads
     are not affected. At its end, by an exception too, the tag before is back. Yields the number of
     the tag. owners(), out of memory, recordings and prometheus() say the name of one that is a
     name. A function can be decorated with it."""
@@ -114,22 +114,22 @@ def sleep(
     device: object = 0,
     _needs_all: bool = True,
 ) -> SleepReport:
-    """Gives the physical memory of blocks back to the device; their addresses stay, and what is
-    kept of them is there again after wake(). Nothing may use them until then, and no work may use
-    memory of the pool during the call.
+    """Releases the physical memory of blocks to the device. Their addresses stay, and wake()
+    restores their backups. Nothing may use them until then, and no work may use memory of the pool
+    during the call.
 
-    `tags` says which blocks, and what is kept of them: {"weights": "host", "cache": "discard"}. It
-    takes "host" (pinned memory of the host), "file" (a file in `directory`), "discard" and
-    "resident" (they do not sleep). Tags alone are kept on the host. `others` is for the blocks that
-    are not named; without it they stay awake, and if no tags are given, are kept on the host. With
-    `skip_pinned` pinned memory stays awake; otherwise it is an error. With `keep_free` free memory
-    of the pool is not given back; with "all" nor that of what sleeps, which other work of this
-    process, and the next wake, then take without the driver. Free memory that captured graphs use
-    sleeps by the tag of the block that was there last; `graphs` is for what no tag given names:
-    "discard" (it sleeps) or "resident".
+    `tags` names the blocks, and their backups: {"weights": "host", "cache": "discard"}. It takes
+    "host" (pinned memory of the host), "file" (a file in `directory`), "discard" and "resident"
+    (they do not sleep). Tags alone mean "host". `others` is for all other blocks: without it they
+    stay awake, or without any tags get a backup on the host. With `skip_pinned` pinned memory stays
+    awake. Otherwise it is an error. With `keep_free` free memory of the pool is not released. With
+    "all" memory of sleeping blocks is not released either, so other work of this process, and the
+    next wake, take it without the driver. Free memory of captured graphs sleeps by the tag of the
+    last block there. `graphs` is for memory that no given tag names: "discard" (it sleeps) or
+    "resident".
 
-    Warns (RuntimeWarning) of a tag that nothing has: it may be misspelt, and memory that it was to
-    give back stays. Raises libmend.Error, and then no block has changed; its `name` says why:
+    Warns (RuntimeWarning) of a tag that nothing has: it may be misspelled, and its memory stays.
+    Raises libmend.Error, and then no block has changed. Its `name` is the reason:
     "MEND_ERROR_ASLEEP", "MEND_ERROR_CAPTURING", "MEND_ERROR_PINNED", ..."""
     keeps = _backups_of(tags)
     report = put(
@@ -147,13 +147,13 @@ def sleep(
 
 
 def wake(tags: Tags | None = None, *, device: object = 0) -> WakeReport:
-    """Wakes what has one of these tags, or all that sleeps: physical memory is mapped at the same
-    addresses again, and what was kept is there when the call returns. All wake, or none. If there
-    is no room, it waits for the GPU, gives all free memory of the pool back, and tries once more.
-    Warns (RuntimeWarning) of a tag that nothing has.
+    """Wakes memory with one of these tags, or all: maps physical memory at the same addresses
+    again, and restores backups. All wake, or none. If there is no room, it waits for the GPU, gives
+    all free memory of the pool back, and tries once more. Warns (RuntimeWarning) of a tag that
+    nothing has.
 
-    Raises libmend.OutOfMemoryError if there is no room, or libmend.Error; then everything sleeps as
-    before, and can be woken later."""
+    Raises libmend.OutOfMemoryError or libmend.Error. Then everything sleeps as before, and can be
+    woken later."""
     names = [] if tags is None else _several(tags)
     numbers = [tag_number(tag) for tag in names]
     report = _structures.made("mend_wake_report")
@@ -164,8 +164,8 @@ def wake(tags: Tags | None = None, *, device: object = 0) -> WakeReport:
 
 
 def usage_by_tag(device: object = 0) -> dict[Tag | None, TagUsage]:
-    """How much has which sleep tag in the device's default pool: by the name where this process
-    has used it, else by the number; None is what has none."""
+    """The memory of each sleep tag in the device's default pool: by name if this process has used
+    it, else by number. None is memory without a tag."""
     kind = _structures.structure("mend_sleep_tag_info")
     call, pool = _devices.function("mend_get_sleep_tags"), _devices.pool(device)
     count, infos = ctypes.c_size_t(8), (kind * 0)()
@@ -181,15 +181,15 @@ def usage_by_tag(device: object = 0) -> dict[Tag | None, TagUsage]:
 
 
 def set_backup_cache_limit(most_bytes: int | None = None, *, device: object = 0) -> None:
-    """Sets how much pinned memory of the host wakes may leave for the next sleep, and frees what is
-    above it: 0 none; None all of it, as at first. Raises libmend.Error."""
+    """Sets how much pinned host memory wakes may leave for the next sleep, and frees memory above
+    it. 0: none. None: all, as at first. Raises libmend.Error."""
     most = 2**64 - 1 if most_bytes is None else _devices.size_of("most_bytes", most_bytes)
     check(_devices.function("mend_set_backup_cache_limit")(_devices.pool(device), most))
 
 
 @contextlib.contextmanager
 def host_memory_stays(stays: bool, device: int) -> Iterator[None]:
-    """Whether what wakes inside leaves its memory of the host for the next sleep."""
+    """Whether wakes inside leave their host memory for the next sleep."""
     if stays:
         yield
         return
@@ -201,7 +201,7 @@ def host_memory_stays(stays: bool, device: int) -> Iterator[None]:
 
 
 def put(keeps: Mapping[int, str], others: str, device: object, **options: object):
-    """mend_sleep with a rule for each number; returns its report. Raises libmend.Error."""
+    """mend_sleep with a rule for each number. Returns its report. Raises libmend.Error."""
     rules = (_structures.structure("mend_sleep_rule") * len(keeps))(
         *((number, _backup_of(keep)) for number, keep in keeps.items())
     )
@@ -220,7 +220,7 @@ def put(keeps: Mapping[int, str], others: str, device: object, **options: object
 
 
 def take_back(numbers: list[int], device: object, report: ctypes.Structure) -> None:
-    """mend_wake of these numbers; if there is no room, once more when the GPU has come to rest."""
+    """mend_wake of these numbers. If memory is missing, once more when the GPU is idle."""
     array = (ctypes.c_uint64 * len(numbers))(*numbers)
     arguments = _devices.pool(device), array, len(numbers), ctypes.byref(report)
     result = _devices.function("mend_wake")(*arguments)
@@ -235,13 +235,13 @@ def take_back(numbers: list[int], device: object, report: ctypes.Structure) -> N
 
 
 def read_backup(address: int, size_bytes: int, host: int, device: object) -> None:
-    """Copies what is kept of memory to an address of the host. Raises libmend.Error."""
+    """Copies the backup of memory to an address of the host. Raises libmend.Error."""
     call = _devices.function("mend_read_backup")
     check(call(_devices.pool(device), address, size_bytes, host, None))
 
 
 def get_backup(address: int, size_bytes: int, device: object) -> int | None:
-    """Where it lies on the host; None: in a file, or in several places. Raises libmend.Error."""
+    """Its place on the host. None: in a file, or in several places. Raises libmend.Error."""
     host = ctypes.c_void_p()
     call = _devices.function("mend_read_backup")
     result = call(_devices.pool(device), address, size_bytes, None, ctypes.byref(host))
@@ -284,7 +284,7 @@ def _warn_of_unmatched(call: str, names: Iterable[Tag], report: ctypes.Structure
 
 
 def set_tag(number: int) -> int:
-    """Sets the sleep tag of this thread; returns the one before."""
+    """Sets the sleep tag of this thread, and returns the one before."""
     tell_name(number)
     return _devices.set_option("sleep_tag", number)
 

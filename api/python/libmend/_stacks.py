@@ -19,9 +19,9 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen")
 _OWN = os.path.dirname(__file__) + os.sep
 _CALLS_OF_MODULES = ("/torch/nn/modules/module.py", "/torch/_dynamo/")
 
-_numbers: dict[tuple, int] = {}  # by code and line; code objects in it live on
+_numbers: dict[tuple, int] = {}  # by code and line. Code objects in it live on
 _places: dict[tuple, int] = {}  # by their addresses, and instruction
-_users: dict[str, bool | None] = {}  # by file: whether it is the program's; None: passed over
+_users: dict[str, bool | None] = {}  # by file: whether it is the program's. None: skipped
 _sizes: dict[int, tuple[int, int, int, int]] = {}  # by number: see _note
 _growing: dict[int, int] = {}
 _lock = threading.Lock()
@@ -113,8 +113,8 @@ def has_recorded() -> bool:
 
 
 def growing() -> dict[str, int]:
-    """By name the stacks whose requests grow by half or more each time their number doubles: blocks
-    that are replaced by larger ones; and by how many bytes in the last doubling."""
+    """The stacks whose requests grow by half or more each time their number doubles, because blocks
+    are replaced by larger ones. By name, with the bytes of the last doubling."""
     with _lock:
         keys = {number: key for key, number in _numbers.items()}
     return {_label(*keys[n]): grown for n, grown in list(_growing.items()) if n in keys}

@@ -1,4 +1,4 @@
-"""The stand-in for CUDA's runtime, in a process that `python -m libmend.simulate` started.
+"""The simulated CUDA runtime, in a process that `python -m libmend.simulate` started.
 
 It is preloaded and has a simulated device of its own. Mend's pools are made on the same one, so
 that hooks, PyTorch and the program see one memory.
@@ -30,13 +30,13 @@ def _process() -> ctypes.CDLL | None:
 
 
 def is_loaded() -> bool:
-    """This process runs over the stand-in."""
+    """This process runs over the simulated runtime."""
     return _process() is not None
 
 
 def device() -> int:
-    """The stand-in's device, as the number of a mend_sim pointer; 0: this process has none, or it
-    could not be made, which the stand-in said on standard error."""
+    """The device of the simulated runtime, as the number of a mend_sim pointer. 0: this process has
+    none, or it could not be made, with a message on standard error."""
     process = _process()
     return (process.mend_simulate_device() or 0) if process else 0
 

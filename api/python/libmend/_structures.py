@@ -137,7 +137,7 @@ def structure(name: str) -> type[ctypes.Structure]:
 
 
 def made(name: str, **values: object) -> ctypes.Structure:
-    """A struct with these values; other members are 0, except struct_size."""
+    """A struct with these values. Other members are 0, except struct_size."""
     kind = structure(name)
     if "struct_size" in (field for field, _ in fields_of(name)):
         values["struct_size"] = ctypes.sizeof(kind)

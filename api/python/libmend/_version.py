@@ -1,10 +1,10 @@
-"""The version of the package, and that of the loaded library."""
+"""The versions of the package and of the loaded library."""
 
 from __future__ import annotations
 
 from . import _library
 
-# That of the header; a test compares them.
+# The header's version. A test compares them.
 __version__ = "0.1.0"
 
 

@@ -1,5 +1,4 @@
-"""What a pool shows of itself: who holds its memory, what leaks, its memory region by region, and
-what happened to it (docs/history.md)."""
+"""Views of a pool: its owners, leaks, regions and history (docs/history.md)."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ class Owner(NamedTuple):
 def owners(
     device: object = 0, *, by: str | Iterable[str] = ("scope", "tag", "stack")
 ) -> list[Owner]:
-    """Who holds the memory of the device's default pool, the largest first, told apart by any of
-    "scope", "tag", "stack" and "stream"; blocks that have none of these by their size."""
+    """The owners of memory in the device's default pool, the largest first, by any of "scope",
+    "tag", "stack" and "stream". Blocks without any of these are grouped by size."""
     if not _devices.has_pool(device):
         warn_user(why_no_pool())
         return []
@@ -51,7 +50,7 @@ def owners(
 
 
 def why_no_pool() -> str:
-    """That Mend has no pool in this process, and what makes one."""
+    """The error if Mend has no pool in this process, with a way to make one."""
     torch = sys.modules.get("torch")
     from . import torch as hook
 
@@ -64,8 +63,8 @@ def why_no_pool() -> str:
 
 
 def leaks(device: object = 0) -> list[Owner]:
-    """The owners that look like a leak, what grew most first: they have kept blocks of most of
-    the time. A cache that fills, or a list of results, looks the same."""
+    """The owners that may leak, the fastest-growing first: they have kept blocks from most of the
+    time. A cache that fills, or a list of results, looks the same."""
     return _suspects(owners(device))
 
 
@@ -74,14 +73,13 @@ def _suspects(found: list[Owner]) -> list[Owner]:
 
 
 def report(device: object = 0) -> str:
-    """Where the memory of the device's default pool is now, and who holds it, in lines for people:
-    those of `libmend report` for a program that runs. Where the device has no pool, one line says
-    so."""
+    """Where the memory of the device's default pool is now, and its owners, in lines for people, as
+    `libmend report` for a running program. Where the device has no pool, one line says so."""
     if not _devices.has_pool(device):
         return why_no_pool() + "\n"
     figures = _devices.stats(device)
     if figures["pending_bytes"]:
-        usage = _structures.made("mend_usage")  # which asks the GPU what has ended
+        usage = _structures.made("mend_usage")  # which asks the GPU about finished work
         check(_devices.function("mend_get_usage")(_devices.pool(device), None, ctypes.byref(usage)))
         figures = _devices.stats(device)
     found = owners(device)
@@ -126,7 +124,7 @@ def _pending(size_bytes: int) -> list[str]:
 
 
 def _sums_of_scopes(device: object) -> list[str]:
-    """The largest scopes with others inside, which owners tell apart: what they hold together."""
+    """The largest scopes with inner ones, with the sums of their owners."""
     found = [scope for scope in scopes(device) if scope.live_bytes > scope.own_live_bytes]
     largest = sorted(found, key=lambda scope: -scope.live_bytes)[:_SHOWN_SUMS]
     return [
@@ -167,8 +165,8 @@ class Region(NamedTuple):
 class Event(NamedTuple):
     """Something that happened to a pool: the fields of mend_history_event."""
 
-    kind: str  # "alloc", "free", "map", ...: those of mend_event_kind
-    cause: str  # "hit", "moved", "created", ...: those of mend_event_cause
+    kind: str  # "alloc", "free", "map", ...: as mend_event_kind
+    cause: str  # "hit", "moved", "created", ...: as mend_event_cause
     sequence: int
     time_ns: int
     address: int
@@ -214,7 +212,7 @@ class History:
         check(_devices.function("mend_history_start")(self._pool, ctypes.c_uint64(capacity)))
 
     def read(self, most: int = 4096) -> list[Event]:
-        """The events since the last read, the oldest first; at most so many. A gap in their
+        """The events since the last read, the oldest first, at most so many. A gap in their
         sequence: they were overwritten before they were read."""
         kind = _structures.structure("mend_history_event")
         events, count = (kind * most)(), ctypes.c_size_t()

@@ -5,9 +5,9 @@
     mr = libmend.cuda_core.MendResource(device=1)
 
 Buffers come and go in the order of the stream that each call names. Needs cuda-core 1.2 or later:
-earlier ones free a buffer on the default stream, whatever it was allocated on. Streams that have
-buffers live on for a while after the last of them, so that the pool learns of their end; who made
-one of a bare handle (`Stream.from_handle`) calls mend_device_unregister_stream before it ends.
+earlier ones free a buffer on the default stream, whatever it was allocated on. Streams with buffers
+live on for a while after the last buffer, so that the pool learns of their end. If you made a
+stream of a bare handle (`Stream.from_handle`), call mend_device_unregister_stream before it ends.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class MendResource(MemoryResource):
         return self._device
 
     def allocate(self, size: int, *, stream: object) -> Buffer:
-        """Raises libmend.OutOfMemoryError, libmend.Error; TypeError for a stream that is none of
-        cuda.core's: `Device.create_stream` makes one of another library's."""
+        """Raises libmend.OutOfMemoryError, libmend.Error, or TypeError for a stream that is not of
+        cuda.core: `Device.create_stream` makes one of another library's."""
         holder = _streams.holder(self._device, stream)
         address = _devices.alloc(self._device, _devices.amount_of("size", size), holder.ptr)
         try:
@@ -48,7 +48,7 @@ class MendResource(MemoryResource):
         return buffer
 
     def deallocate(self, ptr: object, size: int, *, stream: object) -> None:
-        # The holder of the stream it ends on is among those that are kept, the other may end.
+        # The holder of its last stream is kept, the other may end.
         self._holders.pop(int(ptr), None)
         _devices.free(self._device, int(ptr), size, _streams.holder(self._device, stream).ptr)
 

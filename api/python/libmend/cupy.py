@@ -5,8 +5,8 @@
 
 In the mode "object" every array is a block of Mend, allocated and freed in the order of the stream
 that was CuPy's current one when the array was created. In the mode "pooled" CuPy keeps its own
-pool, and only the pool's segments are blocks of Mend, each in the order of the stream whose arrays
-it holds: CuPy's statistics and hooks work, but free memory between its arrays stays its own.
+pool, and only its segments are blocks of Mend, each in the order of the stream of its arrays.
+CuPy's statistics and hooks work, but free memory between its arrays stays its own.
 
 In both modes the limits of CuPy's default pool hold: CUPY_GPU_MEMORY_LIMIT, and
 `cupy.get_default_memory_pool().set_limit()`, also when it is called later.
@@ -23,13 +23,13 @@ from ._streams import Streams
 
 _here = threading.local()
 
-# What CuPy has of Mend on each device, and the devices and sizes of what ended since the last
+# CuPy's memory from Mend on each device, and the devices and sizes of blocks freed since the last
 # allocation: __del__ may run anywhere, and takes no lock.
 _held: collections.Counter[int] = collections.Counter()
 _ended: collections.deque[tuple[int, int]] = collections.deque()
 _counting = threading.RLock()  # __del__ of the program's may allocate
 
-# cudaErrorMemoryAllocation: CuPy's pool then gives back what it can, and tries again.
+# cudaErrorMemoryAllocation: CuPy's pool then releases free memory, and tries again.
 _OUT_OF_MEMORY = 2
 
 # The handle of the per-thread default stream: another stream in each thread.
@@ -91,7 +91,7 @@ def _error_of_segments(cupy, size: int, held: int, limit: int):
 
 
 def _counted(device: int, size: int, limit: int) -> int:
-    """Counts a block that is to come, unless it is beyond the limit. Returns what CuPy has
+    """Counts a block that is to come, unless it is beyond the limit. Returns CuPy's allocator
     without it."""
     with _counting:
         while _ended:
@@ -104,7 +104,8 @@ def _counted(device: int, size: int, limit: int) -> int:
 
 
 def _allocator(cupy, error_of):
-    """What gives CuPy blocks in the order of its current stream, or an error that it knows."""
+    """Allocates CuPy's blocks in the order of its current stream, or raises an error that CuPy
+    knows."""
     memory = cupy.cuda.memory
     streams = Streams(getattr(cupy.cuda, "ExternalStream", ()))
 

@@ -23,7 +23,7 @@ class DeviceHandler(ctypes.Structure):
 
     @property
     def pointer(self) -> int:
-        """The address of this struct; the library copies the struct."""
+        """The address of this struct, which the library copies."""
         return ctypes.addressof(self)
 
     @property
@@ -36,7 +36,7 @@ _kept: dict[int, DeviceHandler] = {}
 
 
 def handler(device: int = 0) -> DeviceHandler:
-    """The handler of a device; it is valid as long as the process."""
+    """The handler of a device, valid as long as the process."""
     if device not in _kept:
         made = DeviceHandler()
         check(_library.load("mend_hooks").mend_hook_handler(device, ctypes.byref(made)))

@@ -3,9 +3,9 @@
     NUMBA_CUDA_MEMORY_MANAGER=libmend.numba python program.py
 
 or, before a context is created, `libmend.numba.enable()`. Numba names no stream when it allocates
-or frees, and has no current one: a block is idle for every stream when it is returned, and after a
-free its memory is reused only when all work of the device that came before is done. A program that
-uses one stream alone says so: `libmend.numba.enable(stream=cuda.default_stream())`.
+or frees, and has no current one. So a block is idle for every stream when it is returned, and after
+a free its memory is reused only after all earlier work of the device. A program that uses one
+stream alone says so: `libmend.numba.enable(stream=cuda.default_stream())`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class MendNumbaManager(cuda.HostOnlyCUDAMemoryManager):
             address = self._attempt_allocation(lambda: _devices.alloc(device, size, self.stream))
         except OutOfMemoryError as error:
             raise driver.CudaAPIError(_CUDA_ERROR_OUT_OF_MEMORY, str(error)) from error
-        # The finalizer may run when the interpreter ends, so it gets what it needs now.
+        # The finalizer may run when the interpreter ends, so it gets its references now.
         free, stream = _devices.function("mend_device_free"), self.stream
 
         def give_back() -> None:
@@ -51,7 +51,7 @@ class MendNumbaManager(cuda.HostOnlyCUDAMemoryManager):
         return cuda.MemoryPointer(weakref.proxy(self.context), pointer, size, finalizer=give_back)
 
     def _attempt_allocation(self, allocator):
-        """Tries once more after Numba has freed what it had deferred."""
+        """Tries once more after Numba's deferred frees."""
         try:
             return allocator()
         except OutOfMemoryError:
@@ -59,7 +59,7 @@ class MendNumbaManager(cuda.HostOnlyCUDAMemoryManager):
             return allocator()
 
     def get_memory_info(self):
-        """What Mend can still allocate, and the most it may hold."""
+        """The memory that Mend can still allocate, and its limit."""
         figures = _devices.stats(self.context.device.id)
         total = figures["limit_bytes"]
         free = max(total - figures["live_bytes"], 0)  # the limit may be below the live bytes
@@ -83,7 +83,7 @@ _numba_memory_manager = MendNumbaManager
 
 
 def enable(stream: object = None) -> None:
-    """Contexts created from now on allocate from Mend; existing ones keep their allocator. `stream`
+    """Contexts created from now on allocate from Mend. Existing ones keep their allocator. `stream`
     is the only one that the program uses, a stream of Numba's or its number. Raises ValueError for
     one that is another stream in each thread."""
     manager = MendNumbaManager

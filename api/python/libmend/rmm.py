@@ -4,10 +4,10 @@
     libmend.rmm.enable(native=True)
 
 Memory is used in stream order, as RMM requires. `native` is the resource of mend_rmm.hpp, which
-needs no interpreter's lock. It is compiled at its first use and kept, which takes half a minute,
-Cython, a C++ compiler, and an RMM with its headers whose Python has resources by reference, as
-26.10 has. Without it each allocation calls a Python function: RMM's documentation recommends this
-only for debugging.
+needs no interpreter's lock. It is compiled at its first use and cached. This takes half a minute,
+Cython, a C++ compiler, and an RMM with headers and with resources by reference in Python, as 26.10.
+Without it each allocation calls a Python function: RMM's documentation recommends this only for
+debugging.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BOUNDED = ("ArenaMemoryResource", "LimitingResourceAdaptor", "PoolMemoryResourc
 
 _kept: dict[tuple[int, bool], object] = {}
 
-# Its arguments: what is made, the interpreter, the source, and the compiler's command.
+# Its arguments: the target, the interpreter, the source, and the compiler's command.
 _MAKE = """
 made=$1 python=$2 source=$3
 shift 3

@@ -1,7 +1,7 @@
 """SGLang over Mend. SGLang loads this as a plug-in (entry point group sglang.srt.plugins) in each
 of its processes. Its release of memory is torch_memory_saver's interface
-(libmend.torch.memory_saver); here is what several GPUs need. MEND_SGLANG=0: nothing is
-changed. docs/frameworks/README.md"""
+(libmend.torch.memory_saver). This module is for several GPUs. MEND_SGLANG=0: nothing is changed.
+docs/frameworks/README.md"""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def register() -> None:
 
 
 def _copy_in_second_version(module: ModuleType) -> None:
-    """CustomAllReduceV2, by version: registers what graphs reduce by cudaIpcGetMemHandle, which
-    takes no virtual memory, or lets other processes map its chunks, of which Mend hears nothing:
-    after a sleep or a move they would read what was there before. So it copies, as it does where
+    """CustomAllReduceV2, by version: registers tensors of graphs by cudaIpcGetMemHandle, which
+    takes no virtual memory, or lets other processes map its chunks without Mend's knowledge. After
+    a sleep or a move they would read old contents. So it copies, as it does where
     SGLANG_MEMORY_SAVER_CUDA_GRAPH=1."""
     theirs = getattr(module, "CustomAllReduceV2", None)
     if theirs is None or hasattr(theirs.__init__, "__wrapped__"):

@@ -1,4 +1,4 @@
-"""Runs a program without a GPU: its CUDA runtime is a stand-in over a simulated device.
+"""Runs a program without a GPU: its CUDA runtime works on a simulated device.
 
     python -m libmend.simulate [OPTIONS] program.py [arguments]
     python -m libmend.simulate [OPTIONS] -m module [arguments]
@@ -6,7 +6,7 @@
 
 OPTIONS: [--memory 24GiB] [--gpu T4] [--devices N] [--fabric]
 
-Memory, streams, events, copies and captures work, by the rules of CUDA's driver; kernels do
+Memory, streams, events, copies and captures work, by the rules of CUDA's driver. Kernels do
 nothing, so no result is computed. The exit status is the program's.
 
 `libmend.simulate(...)` is a function of the package, of which this is the command. A program that
@@ -85,13 +85,13 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def environment_for(memory_bytes: int, devices: int, has_fabric: bool) -> dict[str, str]:
-    """The environment of a program that is to run over the stand-in. Raises ImportError if the
-    package lacks it, or lies where the system cannot preload it from."""
+    """The environment of a program that runs over the simulated runtime. Raises ImportError if the
+    package does not have it, or if the system cannot preload it from there."""
     paths = [_library.path_of(name) for name in _standin.LIBRARIES]
     folder = str(paths[0].parent)
     if ":" in folder or ";" in folder:
         raise ImportError(f"mend: the system preloads nothing from {folder}, because of its name")
-    # What compilers time here holds for no GPU: it is kept apart.
+    # Timings of compilers here hold for no GPU, so they have their own cache.
     cache = _library.cache_folder() / "simulated"
     # By name in a folder: LD_PRELOAD takes no path with a space.
     names = [path.name for path in paths]
