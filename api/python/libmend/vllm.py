@@ -2,11 +2,11 @@
 
     MEND_TORCH=1 vllm serve ... --enable-sleep-mode
 
-vLLM loads this as a plug-in (entry point group vllm.general_plugins) in each of its processes.
-Where Mend is PyTorch's allocator, `CuMemAllocator` here takes the place of vLLM's own: weights,
-cache and all else are then blocks of one pool with sleep tags, and not a pool beside PyTorch's
-cache. MEND_VLLM=0: vLLM keeps its own. MEND_VLLM=keep_free: what sleeps leaves its memory in the
-pool, for a trainer in the same process, and nothing goes back to the device. docs/sleep.md
+vLLM loads this as a plug-in (entry point group vllm.general_plugins) in each of its processes. If
+Mend is PyTorch's allocator, this `CuMemAllocator` replaces vLLM's own: weights, cache and all else
+are then blocks of one pool with sleep tags, and not a pool beside PyTorch's cache. MEND_VLLM=0:
+vLLM keeps its own. MEND_VLLM=keep_free: memory of sleeping blocks stays in the pool, for a trainer
+in the same process, and is not released to the device. docs/sleep.md
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import NamedTuple
 
 from . import _later, _sleep, _structures
 
-# A wake by tags leaves these asleep unless it names them; all else wakes with every call.
+# A wake by tags leaves these asleep unless it names them. All else wakes with every call.
 _DEFERRED = ("weights", "kv_cache")
-# Kept on the host at every level. Of graphs these are blocks that live; free memory which they use
-# is never kept.
+# Kept on the host at every level. For graphs these are live blocks. Free memory which they use is
+# never kept.
 _KEPT_ALWAYS = ("runtime", "cudagraph")
 
 
 class AllocationData(NamedTuple):
-    """What vLLM's tests and tools look at of an allocation."""
+    """The fields of an allocation that vLLM's tests and tools read."""
 
-    handle: tuple[int, int, int, int]  # device, bytes, address; the last has no use here
+    handle: tuple[int, int, int, int]  # device, bytes, address. The last has no use here
     tag: str
     is_asleep: bool
     cpu_backup_tensor: None = None
@@ -87,19 +87,19 @@ class CuMemAllocator:
         """Nothing to release: free memory is Mend's."""
 
     def sleep(self, offload_tags: tuple[str, ...] | str | None = None) -> None:
-        """What has one of these tags is kept on the host, all else of use_memory_pool is dropped.
-        What sleeps already sleeps on, with what is kept of it."""
+        """Memory with one of these tags gets a backup on the host, all other memory of
+        use_memory_pool is dropped. Sleeping memory sleeps on, with its backup."""
         kept = (self.default_tag,) if offload_tags is None else _several(offload_tags)
         kept += _KEPT_ALWAYS
         self._put({tag: "host" if tag in kept else "discard" for tag in self._tags})
 
     def discard(self, tags: tuple[str, ...] | str) -> None:
-        """Drops what has these tags; the rest stays awake."""
+        """Drops memory with these tags. The rest stays awake."""
         self._put(dict.fromkeys(_several(tags), "discard"))
 
     def wake_up(self, tags: list[str] | None = None) -> None:
-        """Wakes these tags, and every other that vLLM does not put off; all, without tags. Out of
-        memory is torch.OutOfMemoryError, which is a RuntimeError; all sleeps as before. Backups
+        """Wakes these tags, and every other that vLLM does not delay, or without tags all. Out of
+        memory is torch.OutOfMemoryError, which is a RuntimeError. All sleeps as before. Backups
         leave their pinned memory to the next sleep, unless vLLM's variable says to release it."""
         from .torch._errors import as_pytorch
 
@@ -168,7 +168,7 @@ def register() -> None:
 def _take_the_place(cumem: ModuleType) -> None:
     cumem.cumem_available = True
     theirs, cumem.CuMemAllocator = cumem.CuMemAllocator, CuMemAllocator
-    for name, module in list(sys.modules.items()):  # who imported the class before
+    for name, module in list(sys.modules.items()):  # importers of the class before
         if name.startswith("vllm.") and getattr(module, "CuMemAllocator", None) is theirs:
             module.CuMemAllocator = CuMemAllocator
 

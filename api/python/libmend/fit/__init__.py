@@ -159,14 +159,14 @@ class Fit:
         self.rows: dict[tuple, Row] = {}
         self.allocators: list[str] = list(options.allocator)
         self.failed: dict[str, str] = {}  # allocators that cannot be had, and why
-        self.elsewhere: dict[str, str] = {}  # by card: what the program does there
+        self.elsewhere: dict[str, str] = {}  # by card: the program's runs there
         self.knob = options.largest[0] if options.largest else None
         self.ways: list[dict] = [{}]  # to run the program: more where memory depends on it
         self.policies = {"default": "caching", "expandable": "expandable", "mend": "mend:torch"}
         if server.torch_version >= (2, 13):
             self.policies["default"] = "caching:2.13"
         self.plans = False  # by how much memory there is: no run is without a limit then
-        self.cold: Row | None = None  # a run that compiled, and what it measured for that
+        self.cold: Row | None = None  # a run that compiled, and its measurements for that
 
     def run(self, allocator, card, size=None, memory=None, **more) -> Row:
         """Without `memory` there is no limit, and cards of one capability are alike."""
@@ -185,7 +185,7 @@ class Fit:
 
     def free(self, allocator, card, size=None) -> list[Row]:
         """The runs without a limit, one for each way. Raises CannotRun where one fails. A program
-        that plans by what is free runs on the whole card."""
+        that plans by free memory runs on the whole card."""
         rows = []
         for way in self.ways:
             if self.plans:
@@ -200,7 +200,7 @@ class Fit:
         return rows
 
     def look_at(self, row: Row, cards: list[_cards.Card], size=None) -> None:
-        """What a first run tells of how others are to be made. Where streams share memory it
+        """The findings of a first run, for the settings of others. Where streams share memory it
         depends on the time of kernels, and where the row has sizes that are not known on them: all
         ways are run. One that asks how much memory there is plans by it, unless it takes the same
         on these cards, or on the smallest that it fits."""
@@ -271,8 +271,8 @@ class Fit:
     # ---- one record answers for all sizes --------------------------------------------------------
 
     def record(self, card, size=None) -> dict:
-        """Runs once with the history of its memory, and asks `libmend report` who holds the peak,
-        and `libmend replay` for the least that each allocator needs."""
+        """Runs once with the history of its memory, and asks `libmend report` for the owners at the
+        peak, and `libmend replay` for the minimum memory of each allocator."""
         file = str(Path(self.folder) / RECORD)
         more = {"memory_bytes": card.total_bytes} if self.plans else {}
         more["arguments"] = self.program.argv(self.knob, size)
@@ -336,15 +336,15 @@ class Fit:
         return {"steps": _orders.count_of_steps(record) + 2, "ran_out": ran_out}
 
     def rooms(self, targets, columns) -> dict[str, int]:
-        """What an allocator surely has of each target, or of the smallest card that is enough."""
+        """The certain memory of an allocator on each target, or on the smallest sufficient card."""
         if not targets:
             card = _cards.find(columns[self.allocators[0]].get("smallest_card") or "none")
             targets = [(card.key, card.total_bytes, card)] if card else []
         return {label: _answer.room_of(total, "default", card)[0] for label, total, card in targets}
 
     def least(self, allocator, card, said: int | None, held: int, ways=None) -> int:
-        """What the replay said is enough, if a run with it completes; else what is held without a
-        limit."""
+        """The minimum memory of the replay, if a run with it completes. Otherwise the reserved
+        memory without a limit."""
         for factor in (1, 1.01):
             memory = int((said or held) * factor)
             if memory < held and self.completes(allocator, card, memory, ways=ways):
@@ -373,7 +373,7 @@ class Fit:
         return None
 
     def targets(self) -> list[tuple[str, int, _cards.Card]]:
-        """What was asked for: a label, the memory, the card to simulate."""
+        """A target: a label, the memory, the card to simulate."""
         found = [
             (f"{card.key} ({_answer.gib(card.total_bytes)})", card.total_bytes, card)
             for card in self.options.gpu or []
@@ -538,7 +538,7 @@ def _most_and_least(sizes) -> tuple[int, int]:
 
 
 def _ask(*words: str) -> list[dict]:
-    """What the program answers, a JSON object a line."""
+    """The output of the program, a JSON object a line."""
     done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, check=False)
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
@@ -558,7 +558,7 @@ def status_of(answer: dict, options: argparse.Namespace) -> int:
             found.append({_answer.FITS: GOOD, _answer.FAILS: DOES_NOT_FIT}.get(what, NOT_KNOWN))
     if options.fail_above:
         need = answer["columns"][first].get("need")
-        if need is None:  # it plans by what is free
+        if need is None:  # it plans by free memory
             found.append(NOT_KNOWN)
         elif options.fail_above < need["most_bytes"]:
             found.append(DOES_NOT_FIT)
@@ -614,10 +614,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 class Answer:
-    """What libmend.fit() found out. Shown, it is the text of the command."""
+    """The result of libmend.fit(). Shown, it is the text of the command."""
 
     def __init__(self, answer: dict) -> None:
-        self.answer = answer  # what --json prints
+        self.answer = answer  # the output of --json
         self.fits = {GOOD: True, DOES_NOT_FIT: False}.get(answer["status"])  # None: not sure
 
     def __repr__(self) -> str:
@@ -625,10 +625,10 @@ class Answer:
 
 
 def fit(function, *arguments: object, options: str = "", **named: object) -> Answer:
-    """Whether what function(*arguments, **named) does fits into a GPU's memory, without a GPU: it
-    runs in processes of its own, over a simulated GPU. `options` are those of the command:
-    "--gpu T4 --allocator default". Raises libmend.Error where the function cannot be run there, and
-    ValueError for wrong options."""
+    """Whether function(*arguments, **named) fits into a GPU's memory, without a GPU: it runs in its
+    own processes, over a simulated GPU. `options` are those of the command: "--gpu T4 --allocator
+    default". Raises libmend.Error where the function cannot be run there, and ValueError for wrong
+    options."""
     begin = time.monotonic()
     made = parser()
     made.error = _refuse

@@ -1,4 +1,4 @@
-"""What the figures of runs mean: how much a card must have, whether it fits, the largest size."""
+"""Conclusions from runs: how much a card must have, whether it fits, the largest size."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Callable
 
 from ._cards import GIB, MIB, Card
 
-# How far what an allocator held on an H100 or H200 was from what the simulation said, at most, over
-# the rows of docs/fit.md#accuracy that completed: parts of what it held. Mend's rows there are of
-# earlier policies: it is given as much as PyTorch's default.
+# The largest distance between reserved memory on an H100 or H200 and in the simulation, over the
+# rows of docs/fit.md#accuracy that completed: parts of the reserved memory. Mend's rows there are
+# of earlier policies: it is given as much as PyTorch's default.
 ERROR = {"default": 0.008, "expandable": 0.001, "mend": 0.008}
 # The same where workspaces are unknown: PyTorch's default held up to 8.9 % more on the H100.
 UNKNOWN_ERROR = 0.1
@@ -25,7 +25,7 @@ def gib(size: int, digits: int = 2) -> str:
 
 @dataclasses.dataclass
 class Need:
-    """Of a device's memory, from and to: the allocator's, and what lies beside it."""
+    """Of a device's memory, from and to: the allocator's, and the rest beside it."""
 
     least_bytes: int
     most_bytes: int
@@ -37,7 +37,8 @@ class Need:
 def need_of(
     held_bytes: int, allocator: str, least_beside: int, most_beside: int, unknown=()
 ) -> Need:
-    """What an allocator needs that holds so much, with its error and what lies beside it."""
+    """The need of an allocator with so much reserved memory, with its error and the rest beside
+    it."""
     error = ERROR[allocator]
     above = max(error, UNKNOWN_ERROR) if unknown else error
     return Need(
@@ -50,14 +51,14 @@ class Verdict:
     """Whether a program fits into a memory under an allocator."""
 
     what: str
-    left_bytes: int | None = None  # of the device, at least; None: it does not fit, or takes all
+    left_bytes: int | None = None  # of the device, at least. None: it does not fit, or takes all
     step: int | None = None  # where it fails
     line: str | None = None
     size_bytes: int | None = None  # of the request that fails
 
 
 def room_of(total_bytes: int, allocator: str, card: Card) -> tuple[int, int]:
-    """What the allocator may have of a device: surely, and at most."""
+    """The allocator's part of a device: certain, and at most."""
     error = ERROR[allocator]
     sure = int((total_bytes - card.most_beside_bytes) / (1 + error))
     most = int((total_bytes - card.least_beside_bytes) / (1 - error))
@@ -65,8 +66,8 @@ def room_of(total_bytes: int, allocator: str, card: Card) -> tuple[int, int]:
 
 
 def judge(total_bytes: int, allocator: str, card: Card, free_row, limited: Callable) -> Verdict:
-    """`free_row` ran without a limit; limited(bytes) runs with one. Two runs at most: with what the
-    allocator surely has of the device, and with the most that it may have."""
+    """`free_row` ran without a limit, and limited(bytes) runs with one. Two runs at most: with the
+    allocator's certain part of the device, and with its largest one."""
     sure, most = room_of(total_bytes, allocator, card)
     beside = card.least_beside_bytes, card.most_beside_bytes
     need = need_of(free_row.reserved_bytes, allocator, *beside, free_row.unknown)
@@ -88,8 +89,8 @@ def _failed(row) -> Verdict:
 
 
 def judge_on_card(card: Card, row, on_card: Callable) -> Verdict:
-    """Of a program that plans by the memory that is free: `row` ran on the card with the most that
-    may lie beside it; on_card(bytes) runs with so much beside it."""
+    """For a program that plans by free memory: `row` ran on the card with the largest rest beside
+    it, and on_card(bytes) runs with so much beside it."""
     if row.completes:
         return Verdict(FITS)
     other = on_card(card.least_beside_bytes)
@@ -97,7 +98,7 @@ def judge_on_card(card: Card, row, on_card: Callable) -> Verdict:
 
 
 def worst(verdicts: list[Verdict]) -> Verdict:
-    """Of one program with kernels of several times: what holds for all of them."""
+    """For one program with kernels of several times: the conclusion for all of them."""
     if all(verdict.what == FITS for verdict in verdicts):
         return min(verdicts, key=lambda verdict: verdict.left_bytes or 0)
     if all(verdict.what == FAILS for verdict in verdicts):
@@ -108,11 +109,11 @@ def worst(verdicts: list[Verdict]) -> Verdict:
 def largest(
     low: int, high: int, step: int, usable: int, run: Callable, limited: Callable
 ) -> int | None:
-    """The largest of low, low + step, ... up to high that runs in `usable` bytes; None: not even
-    the first does. run(size) is the row without a limit, limited(size) whether it completes with
-    one. What a program needs is nearly straight in its size: steers by the line through the two
-    sizes next to the limit, first of what lies halfway from used to held, then of either, and
-    halves what is left where no line leads."""
+    """The largest of low, low + step, ... up to high that runs in `usable` bytes, or None.
+    run(size) is the row without a limit, limited(size) whether it completes with one. The need of a
+    program is nearly linear in its size. So this follows the line through the two sizes next to the
+    limit, first halfway from allocated to reserved, then of either, and otherwise halves the
+    rest."""
     good, bad = low - step, low + (high - low) // step * step + step
     rows: dict[int, object] = {}
     size = low

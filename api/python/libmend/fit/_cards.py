@@ -1,7 +1,7 @@
-"""Cards: the memory that CUDA says they have, what the context and libraries take beside PyTorch's
-allocator, and what the simulated GPU says to look like one. Each figure was measured, or published
-in a message of PyTorch's in which a card ran out of memory ("GPU 0 has a total capacity of ...
-Including non-PyTorch memory, this process has ..."): what the process has, less what PyTorch holds.
+"""Cards: their memory in CUDA, the part of the context and libraries beside PyTorch's allocator,
+and the properties of a simulated GPU that looks like one. Each figure was measured, or published in
+a message of PyTorch's in which a card ran out of memory ("GPU 0 has a total capacity of ...
+Including non-PyTorch memory, this process has ..."): the process's memory, less PyTorch's.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ MOST_BESIDE = 787 * MIB
 _MEASURED = "measured: bench/results"
 _ISSUES = "https://github.com/"
 
-# Threads and blocks of a multiprocessor, its shared memory and what a block may have of it in KiB:
-# CUDA C++ Programming Guide, table of technical specifications by compute capability.
+# Threads and blocks of a multiprocessor, its shared memory and a block's largest part in KiB: CUDA
+# C++ Programming Guide, table of technical specifications by compute capability.
 _OF_CAPABILITY = {
     (7, 5): (1024, 16, 64, 64),
     (8, 0): (2048, 32, 164, 163),
@@ -33,7 +33,7 @@ _OF_CAPABILITY = {
 
 
 class Card(NamedTuple):
-    """A GPU: what its driver says of it, and the memory that lies beside a program's."""
+    """A GPU: its driver's properties, and the memory beside a program's."""
 
     key: str
     name: str
@@ -45,7 +45,7 @@ class Card(NamedTuple):
     source: str
 
     def environment(self) -> dict[str, str]:
-        """The simulated GPU says that it is this card; its memory is said elsewhere."""
+        """The simulated GPU reports this card. Its memory is set elsewhere."""
         major, minor = self.capability
         threads, blocks, shared, of_block = _OF_CAPABILITY[self.capability]
         attributes = {
@@ -62,7 +62,7 @@ class Card(NamedTuple):
 
 
 def _card(key, name, capability, processors, total, beside, source) -> Card:
-    """Sizes in GiB; two digits were published."""
+    """Sizes in GiB, published with two digits."""
     least, most = beside if isinstance(beside, tuple) else (beside, MOST_BESIDE / GIB)
     sizes = (int(size * GIB) for size in (total, least, most))
     return Card(key, name, capability, processors, *sizes, source)

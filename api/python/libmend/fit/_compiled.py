@@ -1,5 +1,5 @@
-"""What torch.compile made runs without the mode that looks at each operator: Dynamo's guards see
-the mode, so that it would compile anew at every call."""
+"""Code of torch.compile runs without the mode that looks at each operator: Dynamo's guards see the
+mode, so it would compile again at every call."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A function of a program or notebook as a program of its own, for a process that has not made it:
-its source, that of what it names in the same module, and the values of other names."""
+"""A function of a program or notebook as a separate program, for a process that has not made it:
+its source, the source of its names in the same module, and the values of other names."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Source:
             raise CannotRun(f"{what} cannot be sent to another process: {error}") from None
 
     def add(self, name: str, value: object) -> None:
-        """What `name` means, and before it what that needs."""
+        """The meaning of `name`, after the names that it needs."""
         if name in self.seen:
             return
         self.seen.add(name)
@@ -86,7 +86,7 @@ class _Source:
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """The names that it looks up outside of itself, those of code in it too."""
+    """The names that it, or code in it, looks up outside of itself."""
     found = {*code.co_names, *code.co_freevars}
     for one in code.co_consts:
         if isinstance(one, types.CodeType):

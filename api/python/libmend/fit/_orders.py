@@ -1,6 +1,6 @@
-"""Random orders of a program's steps: where steps differ in what they ask for, the recorded order
-is one of many, and fragmentation depends on it. Steps that were recorded are drawn again and again,
-the largest twice in a row, and `libmend replay` runs what came of it."""
+"""Random orders of a program's steps: if steps differ in their requests, the recorded order is one
+of many, and fragmentation depends on it. Recorded steps are drawn again and again, the largest
+twice in a row, and `libmend replay` runs the result."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Event(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What the first steps did, whose order stays, and the steps that are drawn."""
+    """The first steps, whose order stays, and the steps that are drawn."""
 
     first: list[Event]
     steps: list[list[Event]]
 
 
 def split(events: list[tuple], ends: list[int], first: int) -> Record:
-    """Of events (is_given, address, size, stream, time), and the times at which steps ended; the
+    """Of events (is_given, address, size, stream, time), and the times at which steps ended. The
     first so many of those are not drawn."""
     live: dict[int, int] = {}
     parts: list[list[Event]] = [[] for _ in range(len(ends) + 1)]
@@ -69,8 +69,8 @@ def order(record: Record, seed: int) -> list[int]:
 
 
 def trace(record: Record, drawn: list[int]) -> Iterator[str]:
-    """Lines of a log of RMM. What a step leaves to the next one, which takes it back in the
-    recording, the step that follows it here takes back, at the same places."""
+    """Lines of a log of RMM. Blocks that a step leaves to the next one, which frees them in the
+    recording, are freed by the step that follows it here, at the same places."""
     taken = {}  # by block: when the recording takes it back
     for step in record.steps:
         for event in step:
@@ -107,6 +107,6 @@ def trace(record: Record, drawn: list[int]) -> Iterator[str]:
         for name, given in kept:
             yield line(given._replace(size=None), name)
         last = len(taken)
-        for block in own:  # of the last step of the recording nobody knows
+        for block in own:  # unknown for the last step of the recording
             taken.setdefault(block, last)
         kept = left(own)

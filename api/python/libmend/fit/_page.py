@@ -1,5 +1,5 @@
-"""The page of `libmend fit -o`: that of `libmend report`, with the answer above it, memory over
-time under each allocator beside cards as lines, and the largest sizes by card."""
+"""The page of `libmend fit -o`: the page of `libmend report`, with the answer above it, memory over
+time under each allocator with cards as lines, and the largest sizes by card."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLORS = {"default": "--g1", "expandable": "--g4", "mend": "--g2"}
 
 
 def write(page: Path, report: str, answer: dict, text: str, timeline: Path) -> None:
-    """Writes the page from that of the report and the lines that `libmend replay` drew."""
+    """Writes the page from the report's and the lines of `libmend replay`."""
     first, _, rest = text.partition("\n")
     parts = [f'<section class="card"><h2>Does it fit?</h2>{_pre(rest)}</section>']
     if "knob" in answer:

@@ -1,5 +1,5 @@
 """Runs of the program: the interpreter that has its PyTorch, the process that forks for each run,
-and what a run answered."""
+and the result of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RANKS_OF_NODE = 8  # and GPUs
 USUAL_KERNEL_NS = 20_000
 SERVER = Path(__file__).with_name("_server.py")
 ALLOCATORS = {"default": "PyTorch's default", "expandable": "expandable segments", "mend": "Mend"}
-# What decides which allocator a program has, or hides devices: what fit does itself.
+# Variables that choose the allocator of a program, or hide devices, which fit does itself.
 _SET_ASIDE = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "MEND_TORCH")
 _TORCHRUN_FLAGS = (
     "m", "module", "standalone", "no-python", "run-path", "virtual-local-rank", "use-env",
@@ -31,7 +31,7 @@ _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 
 def _tell(words: str) -> None:
-    """What is being done, in place of what was said before."""
+    """The current step, which replaces the one before."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{words}", end="", file=sys.stderr, flush=True)
 
@@ -42,13 +42,13 @@ class CannotRun(Exception):
 
 @dataclasses.dataclass
 class Program:
-    """What is to be run, as the user wrote it."""
+    """The program, as the user wrote it."""
 
     interpreter: list[str]  # with its flags
-    target: list[str]  # a file; -m and a module; -c and its text
+    target: list[str]  # a file, -m and a module, or -c and its text
     arguments: list[str]
     name: str = ""  # in the answer, where it has one of its own
-    world_size: int = 0  # ranks, of which it is one; 0: it is not of several
+    world_size: int = 0  # ranks, of which it is one. 0: only one
 
     @classmethod
     def of(cls, words: list[str]) -> Program:
@@ -118,13 +118,13 @@ class Program:
 
 @dataclasses.dataclass
 class Row:
-    """What one run answered."""
+    """The result of one run."""
 
-    ended: str  # end, steps, peaks repeat; time, out of memory, failed: ..., exit N
+    ended: str  # end, steps, peaks repeat, time, out of memory, failed: ..., exit N
     allocated_bytes: int = 0
     reserved_bytes: int = 0
     steps: int = 0
-    steps_differ: bool = False  # in what they ask for
+    steps_differ: bool = False  # in their requests
     streams: int = 0  # that have memory
     asks_free: str = ""  # the line that asks how much memory is free
     grew_at_step: int = 0
@@ -135,7 +135,7 @@ class Row:
     whole_reads: list = dataclasses.field(default_factory=list)  # of them, of whole numbers
     given: dict = dataclasses.field(default_factory=dict)  # values by line, of the user's
     used_gpu: bool = False
-    compiles: bool = False  # what a later run has from a cache
+    compiles: bool = False  # a later run has it from a cache
     seconds: float = 0.0
 
     @property
@@ -219,9 +219,8 @@ class Server:
         workspaces: str = "least",
     ) -> Row:
         """Runs the program once on that much memory of that card, of which others have
-        `beside_bytes`. `value` is what it reads where a kernel would have computed, `kernel_ns`
-        what a kernel takes; `workspaces` that are not known are the least or the most that they may
-        be."""
+        `beside_bytes`. `value` replaces values that a kernel would have computed, and `kernel_ns`
+        is the time of a kernel. Unknown `workspaces` have their least or their largest size."""
         request = {
             "arguments": self.program.arguments if arguments is None else arguments,
             "allocator": allocator,
@@ -258,7 +257,7 @@ class Server:
         return Row(**row)
 
     def last_words(self, lines: int = 12) -> str:
-        """The end of what the program printed."""
+        """The end of the program's output."""
         self.log.seek(0)
         return "\n".join(self.log.read().strip().splitlines()[-lines:])
 

@@ -1,10 +1,10 @@
-"""A process that has imported PyTorch, and what the program imports, over a simulated GPU. Each
-line of its standard input asks for a run, which is a process of its own that begins there: an
-import is paid for once. The answer is a line of JSON.
+"""A process that has imported PyTorch, and the program's imports, over a simulated GPU. Each line
+of its standard input asks for a run, which is a process of its own that begins there: an import is
+paid for once. The answer is a line of JSON.
 
 `libmend fit` starts it with the interpreter of the program: _server.py DESCRIPTOR ARGUMENTS
-PROGRAM, where answers go to the descriptor and PROGRAM is a file, -m and a module, or -c and its
-text. ARGUMENTS are the program's, in JSON; without them nothing is imported before a run.
+PROGRAM, where results go to the descriptor and PROGRAM is a file, -m and a module, or -c and its
+text. ARGUMENTS are the program's, in JSON. Without them nothing is imported before a run.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1]
 VALUES = str(PACKAGE / "fit" / "_values.py")
 MOST_EVENTS = 4_000_000  # of a recording
-# Steps without a new peak after which a run ends, beside as many as it took to reach the last one;
-# and where steps differ in what they ask for.
+# Steps without a new peak after which a run ends, beside as many as it took to reach the last one,
+# and if steps differ in their requests.
 LATER_STEPS = 4
 LATER_STEPS_THAT_DIFFER = 48
 FIRST_STEPS = 2  # that differ from later ones: an optimizer makes its state
@@ -49,7 +49,8 @@ def load_package() -> object:
 
 
 def imports_of(text: str, package: str) -> list[tuple[str, list[str]]]:
-    """What a module of that package imports at its top, and which names it takes from there."""
+    """The imports of a module of that package at its top, and the names that it takes from
+    there."""
     found = []
     try:
         body = ast.parse(text).body
@@ -96,9 +97,9 @@ def module_text(name: str) -> tuple[str, str]:
 
 
 def preload(text: str, package: str, seen: set) -> None:
-    """Imports what a module of that package imports at its top, where it is installed. Modules
-    beside the program may look at its arguments when they are imported: each run imports them anew,
-    and here it is seen what they import."""
+    """Makes the imports of a module of that package at its top, where it is installed. Modules
+    beside the program may look at its arguments when they are imported. Each run imports them
+    again, and this notes their imports."""
     for name, names in imports_of(text, package):
         first, *parts = name.split(".")
         if first in sys.stdlib_module_names:
@@ -148,7 +149,7 @@ class Run:
         self.peaks = {"allocated_bytes": 0, "reserved_bytes": 0}
         self.ooms: list[dict] = []
         self.reads: collections.Counter = collections.Counter()
-        # Of them, of whole numbers: those decide what a program does.
+        # Of them, of whole numbers, which decide the steps of a program.
         self.whole_reads: collections.Counter = collections.Counter()
         self.asked_before = 0
         self.asked: set[int] = set()  # bytes in a step
@@ -224,7 +225,7 @@ class Run:
         return ask_and_tell
 
     def look(self) -> dict:
-        """The allocator's figures; whether a peak grew is seen from `peaks`."""
+        """The allocator's statistics. `peaks` shows whether a peak grew."""
         torch = self.torch
         figures = torch.cuda.memory_stats() if torch.cuda.is_initialized() else {}
         for name in self.peaks:
@@ -240,7 +241,7 @@ class Run:
 
     @staticmethod
     def unknown() -> list[str]:
-        """What the program uses whose sizes only a GPU's libraries know."""
+        """Memory whose sizes only a GPU's libraries know."""
         ask = ctypes.CDLL(None).mend_simulate_unknown
         ask.restype = ctypes.c_char_p
         count, found = ctypes.c_uint64(), []
@@ -253,7 +254,7 @@ class Run:
 
     @staticmethod
     def compiles() -> bool:
-        """Whether torch.compile had to compile what its cache had not."""
+        """Whether torch.compile had to compile code that its cache did not have."""
         counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
         found = counters["inductor"] if "inductor" in counters else {}
         return any(found.get(f"fxgraph_cache_{what}", 0) for what in ("miss", "bypass"))
@@ -328,8 +329,8 @@ class Run:
         return False
 
     def line(self, frame, has_caller: bool = False) -> str:
-        """As `libmend report` names stacks: the innermost line of the program, who calls it, and
-        the library's that it calls."""
+        """As `libmend report` names stacks: the innermost line of the program, its caller, and the
+        library's line that it calls."""
         stacks = importlib.import_module(f"{PACKAGE.name}._stacks")
         own = (str(PACKAGE) + os.sep, os.path.dirname(self.torch.__file__) + os.sep)
         inner = None
@@ -380,8 +381,8 @@ class Run:
         os._exit(0)
 
     def frames_of_program(self, frames: list[dict]) -> list[dict]:
-        """Without those of what looks at each operator. This package's are no lines of the program;
-        those of a module that is run are, wherever it is installed."""
+        """Without the frames of the mode that looks at each operator. Lines of this package are no
+        lines of the program. Lines of a module that is run are, at any place."""
         at = next((i for i, one in enumerate(frames) if one["filename"] == VALUES), -1)
         for one in frames[at + 1 :]:
             if one["filename"].startswith(str(PACKAGE) + os.sep):
@@ -391,7 +392,7 @@ class Run:
         return frames[at + 1 :]
 
     def dump(self, file: str) -> None:
-        """A memory snapshot, and what was asked for in which step."""
+        """A memory snapshot, with the requests of each step."""
         snapshot = self.torch.cuda.memory._snapshot()
         blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
         own: dict[int, list] = {}
@@ -465,7 +466,7 @@ def serve(program: list[str], answers: int) -> None:
 
 
 def end_group(child: int) -> None:
-    """Ends a child and what it started."""
+    """Ends a child and its children."""
     try:
         os.killpg(child, signal.SIGKILL)
     except ProcessLookupError:
@@ -489,7 +490,7 @@ def main() -> None:
     torch.cuda._raw_device_count_nvml = lambda: int(os.environ["MEND_SIMULATE_DEVICES"])
     if arguments:
         name = "-c" if program[0] == "-c" else program[-1]
-        sys.argv = [name, *json.loads(arguments)]  # what is imported may look at them
+        sys.argv = [name, *json.loads(arguments)]  # an import may look at them
         package, text = "", program[-1]  # of -c
         if is_file:
             text = Path(program[0]).read_text(encoding="utf-8", errors="replace")

@@ -14,7 +14,7 @@ _LIBRARIES = ("cufft", "cusolver", "cusparse", "nccl")
 
 
 def failure(row) -> str:
-    """What became of a run that did not end well, after "the program"."""
+    """The end of a run that failed, after "the program"."""
     ended = row.ended if hasattr(row, "ended") else row
     if ended == "out of memory":
         return "runs out of memory on a device of 1 TiB"
@@ -37,7 +37,7 @@ def _reads(reads: list) -> str:
 
 
 def _unknown(answer: dict) -> list[str]:
-    """What makes the figures no answer: it is said first."""
+    """The reason why the results are no answer, which comes first."""
     lines = []
     values, row = answer["values"], answer["row"]
     if values["depends"]:
@@ -79,7 +79,7 @@ def _orders(orders: dict) -> str:
 
 
 def _assumed(answer: dict) -> list[str]:
-    """What an answer rests on that was not computed: it is said first, too."""
+    """The assumptions of an answer that were not computed, which come first, too."""
     lines = []
     values, row = answer["values"], answer["row"]
     if answer["world_size"] > 1:
@@ -211,7 +211,7 @@ def _first(answer: dict) -> list[str]:
 
 
 def _later(row: dict) -> list[str]:
-    """What the answer leaves out where the program was ended: it is said beside the answer."""
+    """The gaps of the answer if the program was ended, beside the answer."""
     if row["ended"] not in ("peaks repeat", "steps"):
         return []
     return [

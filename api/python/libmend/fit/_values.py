@@ -1,9 +1,9 @@
 """Values on the simulated GPU, whose kernels do nothing: whole numbers that are few are worked out
 on the host instead, in the device's own memory. So masks, lengths, counters and loops that end by
-them are right. What comes from floats has a defined value: 0, 1, or what the user gives.
+them are right. A value from floats is defined: 0, 1, or the user's.
 
 Contents of the device's memory are known, guessed (worked out from a value that is not known), or
-not known. A read of what is not known is counted by the line that reads.
+not known. A read of an unknown value is counted by its line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OVERWRITES = re.compile(r"aten::(copy_|fill_|zero_|random_|bernoulli_|\w+_out)$
 _PLACES = re.compile(
     r"aten::(topk|argmax|argmin|sort|argsort|multinomial|max|min|kthvalue|mode|median)$"
 )
-# How much they give, or what they do, depends on values: they read them themselves.
+# The size or the kind of their results depends on values, which they read themselves.
 _READS = re.compile(
     r"aten::(nonzero|masked_select|index|index_put_?|_index_put_impl_|_unsafe_index|_unique2|"
     r"unique_dim|unique_consecutive|repeat_interleave|bincount|equal)$"
@@ -37,7 +37,7 @@ _READS = re.compile(
 
 
 class _Plan:
-    """What is known of an operator by its schema."""
+    """The properties of an operator by its schema."""
 
     def __init__(self, func) -> None:
         schema = getattr(func, "_schema", None)
@@ -59,8 +59,8 @@ class _Plan:
 
 
 class Values(TorchDispatchMode):
-    """Sees each operator of the program. `line_of()` is the line that runs, `is_zero()` whether
-    what it reads is 0 in any case, `count(is_whole)` is told of a read of what is not known."""
+    """Sees each operator of the program. `line_of()` is the running line, `is_zero()` whether it
+    always reads 0, and `count(is_whole)` notes a read of an unknown value."""
 
     supports_higher_order_operators = True
 
@@ -80,7 +80,7 @@ class Values(TorchDispatchMode):
         super().__init__()
         self.value, self.given = value, given
         self.line_of, self.is_zero, self.count = line_of, is_zero, count
-        self.used: dict = {}  # of what is given
+        self.used: dict = {}  # of the given value
         self.plans: dict = {}
         self.answers: collections.deque | None = None  # for reads that an operator makes itself
         library = ctypes.PyDLL(None)
@@ -140,7 +140,7 @@ class Values(TorchDispatchMode):
     # ---- values ----------------------------------------------------------------------------------
 
     def given_here(self, dtype):
-        """What the user gave for the line that runs; a fraction is none for whole numbers."""
+        """The user's value for the running line. A fraction is none for whole numbers."""
         if self.given:
             for place in re.findall(r"[^\s(]+:\d+", self.line_of()):
                 value = self.given.get(place)
@@ -151,7 +151,7 @@ class Values(TorchDispatchMode):
         return None
 
     def guess(self, tensor, plan=None, args=()) -> None:
-        """Writes the value of what is not known."""
+        """Writes the value of unknown bytes."""
         value = self.given_here(tensor.dtype)
         is_even = value == BALANCED or (value is None and self.value != 0)
         if value is None:
@@ -173,7 +173,7 @@ class Values(TorchDispatchMode):
 
     @staticmethod
     def dimension(plan, args) -> int | None:
-        """Along which dimension its places lie; None: of all numbers."""
+        """The dimension of its places. None: all numbers."""
         at = {"aten::topk": 2, "aten::kthvalue": 2}.get(plan.name, 1)
         found = args[at] if len(args) > at else None
         if isinstance(found, bool) or not isinstance(found, int):
@@ -181,7 +181,7 @@ class Values(TorchDispatchMode):
         return found
 
     def work_out(self, func, plan, args, kwargs, outs) -> None:
-        """Makes on the host what the operator's kernels would have written into `outs`."""
+        """Computes on the CPU the results of the operator's kernels, into `outs`."""
         flat, spec = tree_flatten((args, kwargs))
         contents = self.least_known(plan, args, flat) if plan.failures < 3 else None
         if contents is not None and self.compute(func, plan, flat, spec, outs):
@@ -195,7 +195,7 @@ class Values(TorchDispatchMode):
                 self.mark(out, STALE)
 
     def least_known(self, plan, args, flat) -> int | None:
-        """What is known of the results by what goes in; None: they cannot be worked out."""
+        """Knowledge about the results from the inputs. None: they cannot be worked out."""
         contents = COPIED  # a draw is as good as the GPU's
         target = args[plan.writes[0]] if plan.writes and plan.overwrites and args else None
         for tensor in flat:
@@ -240,7 +240,7 @@ class Values(TorchDispatchMode):
             for one, out in zip(found, outs):
                 self.on_host(out).copy_(one)
             return True
-        except Exception:  # no kernel for the CPU, or no index by what was guessed
+        except Exception:  # no kernel for the CPU, or no valid index by a guess
             plan.failures += 1
             return False
         finally:
@@ -260,7 +260,7 @@ class Values(TorchDispatchMode):
 
     @staticmethod
     def source_of(name: str, args, kwargs):
-        """What is copied to the host; None: nothing is."""
+        """The tensor that is copied to the host, or None."""
         if name == "aten::_local_scalar_dense":
             source = args[0]
         elif name == "aten::copy_" and not args[0].is_cuda:
@@ -272,7 +272,7 @@ class Values(TorchDispatchMode):
         return source if source.is_cuda and source.numel() <= MOST else None
 
     def know(self, tensor) -> bool:
-        """Whether it is known; if not, it has a value from now on, and the read counts."""
+        """Whether it is known. If not, it has a value from now on, and the read counts."""
         known = self.contents(tensor) if tensor.numel() else COPIED
         if known >= FILLED:
             return True
@@ -298,7 +298,7 @@ class Values(TorchDispatchMode):
 
     @staticmethod
     def decisive(plan, args) -> list:
-        """The tensors by which an operator decides; none: it decides nothing."""
+        """The tensors by which an operator decides, or none."""
         name = plan.name
         if "index" in name:
             found = [one for one in args[1] if one is not None and one.dtype == torch.bool]
@@ -333,7 +333,7 @@ class Values(TorchDispatchMode):
             self.answers = None
 
     def answer(self) -> int | None:
-        """For a read of an operator that is running; None: the program's own."""
+        """For a read of a running operator. None: the program's own."""
         answers = self.answers
         if answers is None:
             return None

@@ -1,6 +1,5 @@
 """One rank of several, without the others: torch.distributed gets PyTorch's fake process group,
-whose collectives move nothing. What the program asks of all ranks it gets as if they were like this
-one."""
+whose collectives move nothing. Queries to all ranks get results as if they were like this one."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@
 
     with libmend.torch.sleep_tag("weights"):      # after enable()
         model = build()
-    libmend.torch.sleep({"weights": "host"})      # its memory goes back to the device
+    libmend.torch.sleep({"weights": "host"})      # releases its memory
     libmend.torch.wake()                          # the same tensors, at the same addresses
 
 `MEND_TORCH=1` in the environment turns it on in programs that cannot be edited, at the end of their
-`import torch`; `MEND_STACKS=1MiB` beside it records the lines that allocate. What works:
+`import torch`; `MEND_STACKS=1MiB` beside it records the lines that allocate. Supported features:
 docs/frameworks/pytorch.md.
 """
 
@@ -51,7 +51,7 @@ _ON, _OFF = ("1", "on", "true", "yes"), ("", "0", "off", "false", "no")
 _WITHOUT_EFFECT = ("MEND_CONF", "MEND_RECORD", "MEND_STACKS")
 
 _lock = threading.RLock()
-# The library with the class is never unloaded; not empty once Mend is on.
+# The library with the class, never unloaded. Not empty once Mend is on.
 _kept: list[object] = []
 
 
@@ -62,7 +62,7 @@ def is_enabled() -> bool:
 
 def enable() -> None:
     """From now on all of PyTorch's CUDA memory comes from Mend. Call it before PyTorch's own
-    allocator has handed out memory; a second call does nothing; it cannot be undone. Raises
+    allocator has allocated memory. A second call does nothing. It cannot be undone. Raises
     RuntimeError."""
     import torch
 
@@ -112,7 +112,7 @@ def _tell_of_no_pool() -> None:
 
 
 def _cure() -> str:
-    """What helps where PyTorch's allocator cannot be replaced."""
+    """The remedies if PyTorch's allocator cannot be replaced."""
     for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
         if "cudaMallocAsync" in os.environ.get(name, ""):
             return (

@@ -1,8 +1,8 @@
 """The command that compiles Mend's class for PyTorch (source/allocator.cpp), and where it is kept.
 
-It needs a C++ compiler, PyTorch's headers, and those of CUDA's runtime, which pip brings with
-PyTorch: no CUDA toolkit, and none of PyTorch's build tools. The result serves one minor version of
-PyTorch. This module needs no PyTorch, so that the maker of a wheel can use it.
+It needs a C++ compiler, PyTorch's headers, and the headers of CUDA's runtime, which pip installs
+with PyTorch. It needs no CUDA toolkit, and none of PyTorch's build tools. The result serves one
+minor version of PyTorch. This module needs no PyTorch, so that the maker of a wheel can use it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def command(
 ) -> list[str]:
     """The command. `libraries` are libmend and libmend_torch; `torch_libraries` is the folder of
     libc10.so and libc10_cuda.so, of which only the names matter: PyTorch has loaded them. The last
-    folder of headers has crt/, which pip does not install with those of CUDA's runtime."""
+    folder of headers has crt/, which pip does not install with the others."""
     folders = (*torch_headers, cuda_headers, Path(source).parent)
     headers = [part for folder in folders for part in ("-isystem", str(folder))]
     return [
@@ -95,8 +95,8 @@ def check_version(text: str) -> tuple[int, int]:
 
 
 def cuda_headers_of(package: Path) -> Path:
-    """The folder with the headers of CUDA's runtime: those that pip brings with a package such as
-    PyTorch, or those of a toolkit. Raises NotAvailable."""
+    """The folder with the headers of CUDA's runtime: of a pip package as of PyTorch's dependencies,
+    or of a toolkit. Raises NotAvailable."""
     site = package.parent
     folders = [*site.glob("nvidia/cu[0-9]*/include"), site / "nvidia" / "cuda_runtime" / "include"]
     toolkits = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
@@ -117,10 +117,10 @@ def path_in_cache(name: str, make: list[str]) -> Path:
 
 
 def compiled(path: Path, make: list[str], unfinished_at: int, hint: str = "") -> Path:
-    """The library in the cache, made by the command if it was not made before.
-    `make[unfinished_at]` is replaced by the name of a file that is moved when it is complete. One
-    line on standard error says that it is made, and the hint. Of processes that come at the same
-    time one makes it, and the others wait, where the folder can be locked. Raises NotAvailable."""
+    """The library in the cache, made by the command if it is missing. `make[unfinished_at]` is
+    replaced by the name of a file that is moved when it is complete. One line on standard error
+    says that it is made, and the hint. Of processes that come at the same time one makes it, and
+    the others wait, where the folder can be locked. Raises NotAvailable."""
     if is_ours(path):
         return path
     folder = path.parent
@@ -151,8 +151,8 @@ def _lock(folder: int) -> bool:
 
 
 def _make(path: Path, make: list[str], unfinished_at: int, hint: str, is_locked: bool) -> None:
-    """Makes it beside its place. Under the lock, what killed processes of this machine have left
-    goes first."""
+    """Makes it beside its place. Under the lock, removes remains of killed processes of this
+    machine first."""
     prefix = f"unfinished-{platform.node()}-"
     if is_locked:
         for left in path.parent.glob(glob.escape(prefix) + "*"):

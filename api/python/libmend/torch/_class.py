@@ -1,5 +1,5 @@
-"""Loads Mend's class for the PyTorch that is there: the one that came with the package, or one that
-is compiled now and kept, and puts it in the place of PyTorch's own allocator."""
+"""Loads Mend's class for the installed PyTorch, from the package or compiled now and cached, and
+replaces PyTorch's own allocator by it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def load(torch) -> ctypes.CDLL:
 
 
 def install(library: ctypes.CDLL, device_count: int) -> str:
-    """Puts the class in the place of PyTorch's own allocator. "": done; otherwise why not."""
+    """Puts the class in the place of PyTorch's own allocator. "": done. Otherwise the reason why
+    not."""
     text = ctypes.create_string_buffer(_TEXT_BYTES)
     failed = library.mend_torch_install(device_count, text, len(text))
     return text.value.decode(errors="replace").split("\nException raised from")[0] if failed else ""

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from .._warning import warn_user
 
-# Package: what switches its custom all-reduce off, and what switches Mend's plug-in off, by which
-# it copies what graphs reduce instead; None: there is no plug-in for it.
+# Package: the setting that switches its custom all-reduce off, and Mend's plug-in off, by which it
+# copies tensors of graphs instead. None: there is no plug-in for it.
 _ENGINES = {
     "vllm": ("--disable-custom-all-reduce", "MEND_VLLM"),
     "sglang": ("--disable-custom-all-reduce", "MEND_SGLANG"),

@@ -15,26 +15,26 @@ _int, _u64, _pointer = ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p
 
 
 class GrowingTensor:
-    """A tensor that grows and shrinks at one address, in its first dimension: `capacity` is the
-    shape that it can have at most, and takes no memory by itself. `tensor` is a view of the present
-    length, `full` one of the whole capacity, of which only committed pages may be used. New memory
-    is undefined, as torch.empty's.
+    """A tensor that grows and shrinks at one address, in its first dimension: `capacity` is its
+    largest shape, and takes no memory by itself. `tensor` is a view of the present length, and
+    `full` of the whole capacity, where you may use committed pages only. New memory is undefined,
+    as torch.empty's.
 
         cache = libmend.torch.GrowingTensor((1 << 20, 8, 128), dtype=torch.float16)
         cache.grow(4096)          # nothing moves: views from before stay valid
         cache.tensor[:4096].copy_(keys)
         cache.shrink(1024)        # the memory is the pool's again
 
-    Memory is in pages of `page_bytes`; grow and shrink commit and decommit those that the length
-    needs, commit and decommit any. They work in the order of the current stream. Streams that use
-    the tensor beside it are declared by record_stream.
+    Memory is in pages of `page_bytes`. grow and shrink commit and decommit the pages of the length,
+    and commit and decommit any pages. They work in the order of the current stream. Streams that
+    use the tensor beside it are declared by record_stream.
 
     It sleeps with everything (libmend.torch.sleep), or by its tag: made inside
     libmend.torch.sleep_tag it has that tag, except pages that are committed inside another.
-    info()["asleep_bytes"] is what sleeps; shrinking is legal then.
+    info()["asleep_bytes"] is its sleeping memory, which may shrink.
 
-    The memory lasts as long as this object or any view. Raises libmend.Error, and without room
-    libmend.OutOfMemoryError, which is torch.OutOfMemoryError too; nothing has changed then."""
+    The memory lasts as long as this object or any view. Raises libmend.Error, or
+    libmend.OutOfMemoryError, which is torch.OutOfMemoryError too. Nothing has changed then."""
 
     def __init__(
         self,
@@ -134,8 +134,8 @@ class GrowingTensor:
         self._decommit(*self._pages(first, end, is_inside=True))
 
     def record_stream(self, stream: object) -> None:
-        """Declares that a stream uses what is committed: its memory is not used again before the
-        work that is queued there up to its decommit, or to the end of the tensor."""
+        """Declares that a stream uses the committed pages. Their memory is reused only after the
+        work that is queued there until their decommit, or until the end of the tensor."""
         number = _devices.stream_of(stream)
         self._call("mend_range_record_stream", 0, self.info()["size_bytes"], number)
 
@@ -169,7 +169,7 @@ class GrowingTensor:
             self._call("mend_range_decommit", begin, size, self._now())
 
     def _record_awake(self, begin: int, size: int, stream: int) -> None:
-        """Declares a stream for pages that are to go. Nothing uses those that sleep."""
+        """Declares a stream for pages that are to go. Nothing uses sleeping pages."""
         step = self._page_bytes if self.info()["asleep_bytes"] else size
         for at in range(begin, begin + size, step):
             try:
@@ -204,7 +204,7 @@ class GrowingTensor:
 
 def grow_all(tensors: Sequence[GrowingTensor], count: int | Sequence[int]) -> list:
     """Makes growing tensors of one device longer in one step, and returns their tensors: all of
-    them, or none, and then nothing has changed. `count` is for each, or one for each."""
+    them or none, without a change. `count` is for each, or one for each."""
     tensors = list(tensors)
     counts = [count] * len(tensors) if hasattr(count, "__index__") else list(count)
     if len(counts) != len(tensors) or len({id(tensor) for tensor in tensors}) != len(tensors):

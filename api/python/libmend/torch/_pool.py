@@ -1,6 +1,6 @@
 """Mend for a part of a program: segments of PyTorch's own cache, through torch.cuda.MemPool.
 
-PyTorch calls for a segment with the lock of its cache held, and takes NULL as out of memory; its
+PyTorch calls for a segment with the lock of its cache held, and takes NULL as out of memory. Its
 statistics, snapshots and graphs work as usual.
 """
 
@@ -14,7 +14,7 @@ from .. import _library
 _FIRST_THAT_GIVES_BACK = (2, 7)
 
 _lock = threading.Lock()
-# One for each device; never freed.
+# One for each device, never freed.
 _shared: dict[int, object] = {}
 # PyTorch has addresses of these, so they are never freed either.
 _allocators: list[object] = []
@@ -23,9 +23,9 @@ _inside = threading.local()
 
 @contextlib.contextmanager
 def pool(of: object | None = None, device: int | None = None):
-    """Memory that this thread allocates in PyTorch inside the `with` comes from Mend; other
-    threads, also those of backward, are not affected. `of` is a pool from mem_pool(); the default
-    is one pool of the process for the device, whose memory is reused but never released. Yields the
+    """Memory that this thread allocates in PyTorch inside the `with` comes from Mend. Other
+    threads, also of backward, are not affected. `of` is a pool from mem_pool(). The default is one
+    pool of the process for the device, whose memory is reused but never released. Yields the
     torch.cuda.MemPool. After enable(), without `of`, it does nothing and yields None, because all
     memory is Mend's already."""
     import torch
@@ -50,9 +50,9 @@ def pool(of: object | None = None, device: int | None = None):
 
 
 def mem_pool(device: int | None = None):
-    """A new torch.cuda.MemPool over Mend. Its memory goes back to Mend when the pool and its
-    tensors are gone and PyTorch's cache is emptied. After enable() a torch.cuda.MemPool as the
-    program makes it, which is Mend's then. Raises RuntimeError if PyTorch is older than 2.7."""
+    """A new torch.cuda.MemPool over Mend. Its memory returns to Mend when the pool and its tensors
+    are gone and PyTorch's cache is emptied. After enable() a torch.cuda.MemPool as the program
+    makes it, which is Mend's then. Raises RuntimeError if PyTorch is older than 2.7."""
     import torch
 
     from . import is_enabled

@@ -41,8 +41,8 @@ def make_shareable() -> None:
 
 
 def pass_through() -> None:
-    """Each request is an allocation of the driver's own where the program wants PyTorch without a
-    cache, for compute-sanitizer; unless MEND_CONF says something of that."""
+    """Each request is an allocation of the driver if the program wants PyTorch without a cache, for
+    compute-sanitizer, unless MEND_CONF sets it."""
     conf = os.environ.get("MEND_CONF", "")
     is_said = "plain" in (item.partition(":")[0] for item in conf.split(","))
     if "PYTORCH_NO_CUDA_MEMORY_CACHING" in os.environ and not is_said:

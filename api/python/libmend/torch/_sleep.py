@@ -42,9 +42,9 @@ def sleep(
     graphs: str | None = None,
     device: object | None = None,
 ) -> SleepReport:
-    """libmend.sleep for the current device, or another. In the place of tags it takes a `level`, as
-    vLLM has it: at 1 "weights" are kept on the host and "kv_cache" is dropped, at 2 both are
-    dropped, and all else stays awake. Raises RuntimeError before enable()."""
+    """libmend.sleep for the current device, or another. Instead of tags it takes a `level`, as
+    vLLM: at 1 "weights" get a backup on the host and "kv_cache" is dropped, at 2 both are dropped,
+    and all else stays awake. Raises RuntimeError before enable()."""
     _need_enabled("sleep")
     if level is not None:
         if tags is not None or level not in LEVELS:
@@ -83,17 +83,16 @@ def is_asleep(tensor) -> bool:
 
 def contents_dropped(tensor) -> bool:
     """Whether a sleep dropped contents of a tensor's block ("discard", or a level of sleep()), and
-    none since has kept all of it: so it says after its contents were loaded again, too. Raises
-    libmend.Error if it is no memory of Mend's."""
+    no later sleep had a backup of all of it. Stays true after the contents were loaded again.
+    Raises libmend.Error if it is no memory of Mend's."""
     return tensor.numel() > 0 and _sleep.contents_dropped(tensor.data_ptr())
 
 
 def move_to_tag(of: object, tag: Tag | None) -> int:
     """Gives the parameters and buffers of a module, or tensors, a sleep tag. The tag of memory does
-    not change, so each storage on a GPU is copied to memory with the tag, one after the other:
-    tensors that share one still do, and parameters are the same objects, but their addresses are
-    new. Others that know the old ones keep them: views outside of the module, captured graphs.
-    Returns the bytes moved."""
+    not change, so each storage on a GPU is copied to memory with the tag. Tensors that share one
+    still do, and parameters are the same objects, but their addresses are new. Others that know the
+    old ones keep them: views outside of the module, captured graphs. Returns the bytes moved."""
     import torch
 
     tensors = [*of.parameters(), *of.buffers()] if hasattr(of, "parameters") else list(of)

@@ -1,6 +1,5 @@
-"""Modules that programs import by the names of other packages, and that are Mend's where
-MEND_TORCH=1: those packages hook cudaMalloc, which PyTorch does not call then, and would give no
-memory back, without a word."""
+"""Mend's modules that replace other packages with MEND_TORCH=1. Those packages hook cudaMalloc,
+which PyTorch does not call then, and would silently release no memory."""
 
 from __future__ import annotations
 
@@ -37,8 +36,8 @@ def _made(name: str):
 
 
 def install() -> None:
-    """From now on these names import Mend's modules; also where the import of the other one is
-    under way, and has led here. MEND_TORCH_MEMORY_SAVER=0: the others."""
+    """From now on these names import Mend's modules, also during an import of the other one that
+    has led here. MEND_TORCH_MEMORY_SAVER=0: the others."""
     if os.environ.get("MEND_TORCH_MEMORY_SAVER", "1") == "0":
         return
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
