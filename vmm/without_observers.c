@@ -2,6 +2,7 @@
 #include "pool/pool.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
+/* NOLINTBEGIN(misc-unused-parameters) */
 
 #define REFUSE(call, ...)                                                                          \
     mend_result call(__VA_ARGS__)                                                                  \
@@ -23,3 +24,4 @@ REFUSE(mend_get_owners, mend_pool *pool, unsigned by, mend_owner *owners, size_t
        size_t capacity, size_t *count)
 REFUSE(mend_set_name, mend_name_kind kind, uint64_t number, const char *name)
 REFUSE(mend_stack_set_source, mend_stack_source source, void *context, uint64_t every_bytes)
+/* NOLINTEND(misc-unused-parameters) */
