@@ -1,6 +1,5 @@
-"""The addresses of the project in the package's metadata. The tree knows none: who publishes it
-names it in MEND_HOME, as .github/workflows/wheel.yml does; a source distribution keeps what it was
-given.
+"""The addresses of the project in the package's metadata. The tree has none: the publisher sets it
+in MEND_HOME, as .github/workflows/wheel.yml does. A source distribution keeps its own.
 """
 import os
 import re

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Fetches the headers of PyTorch releases, without the wheels they are in: what Mend's class for
-each release is compiled against.
+"""Fetches the headers of PyTorch releases, without their wheels, to compile Mend's class for each
+release.
 
 Usage: torch_headers.py FOLDER VERSION...
 
-FOLDER/MINOR/include gets the headers of PyTorch VERSION, FOLDER/MINOR/cuda those of the CUDA
-runtime that it wants, and FOLDER/MINOR/release.json what a compiler has to know. pip names the
-files; only the end of a wheel and the members that are wanted are read. Of each minor version there
-is one release: what is there of the one that is asked for is kept, another one is replaced.
+FOLDER/MINOR/include gets the headers of PyTorch VERSION, FOLDER/MINOR/cuda the headers of its CUDA
+runtime, and FOLDER/MINOR/release.json the data for a compiler. pip names the files. Only the end of
+a wheel and the wanted members are read. Each minor version has one release: files of the requested
+one stay, and another one is replaced.
 """
 
 import io
@@ -66,7 +66,7 @@ class RemoteFile(io.RawIOBase):
 
 
 def report_of(requirement):
-    """What pip would install for a requirement: its address and metadata."""
+    """The package that pip would install for a requirement: its address and metadata."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps"]
     command += ["--ignore-installed", "--only-binary=:all:", "--report", "-", requirement]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
@@ -78,7 +78,7 @@ def files_of(wheel):
 
 
 def copy_members(wheel, names, target, begins):
-    """Unpacks members of a wheel; their names lose what they begin with."""
+    """Unpacks members of a wheel, without a prefix of their names."""
     for info in sorted(map(wheel.getinfo, names), key=lambda info: info.header_offset):
         path = target / info.filename[len(begins) :]
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Finishes the wheel that pip built: adds what CMake cannot, names the systems it runs on, and
-packs it so that two builds are the same bytes.
+"""Finishes the wheel that pip built: adds files that CMake cannot, names its systems, and packs it
+so that two builds are the same bytes.
 
 Usage: wheel.py [--machine MACHINE] [--compiler COMMAND] [--headers FOLDER]... WHEEL TARGET_FOLDER
        wheel.py [--compiler COMMAND] [--headers FOLDER]... --tree PACKAGE_FOLDER
 
-MACHINE is what all libraries must be for, as `uname -m` names it. For each FOLDER that
+MACHINE is the machine of all libraries, as `uname -m` names it. For each FOLDER that
 torch_headers.py has filled (FOLDER/release.json), the wheel gets the class compiled for that
 PyTorch, in libmend/torch/prebuilt; COMMAND compiles for MACHINE. The libraries are looked into by
 `readelf`. SOURCE_DATE_EPOCH is the date of all files. Prints the wheel's path.
@@ -30,12 +30,12 @@ import time
 import zipfile
 from pathlib import Path
 
-# Programs link with -lmend; a wheel has no links, but a linker reads such a text.
+# Programs link with -lmend. A wheel has no links, but a linker reads such a text.
 LINKED = ("mend", "mend_sim")
 MACHINES = {"Advanced Micro Devices X86-64": "x86_64", "AArch64": "aarch64"}
-# What every system with a GNU C library has; its symbols decide where the wheel runs.
+# Libraries of every system with a GNU C library, whose symbols decide where the wheel runs.
 OF_THE_SYSTEM = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so\.\d+$|ld-linux")
-# What PyTorch has loaded before it loads a class.
+# Libraries that PyTorch loads before a class.
 OF_PYTORCH = ("libc10.so", "libc10_cuda.so")
 OLDEST_LIBC = (2, 17)
 # The newest symbols of the compiler's libraries in the systems of a tag, as PyPA's auditwheel has
@@ -78,7 +78,8 @@ def oldest_libc(path):
 
 
 def check_needed(path, in_the_wheel):
-    """A library needs what the wheel holds, what every system has, and a class PyTorch's."""
+    """A library needs only libraries of the wheel and of every system, and a class also
+    PyTorch's."""
     for needed in re.findall(r"\(NEEDED\).*\[(.+)\]", readelf("--dynamic", path)):
         is_class_of_pytorch = path.parent.name == "prebuilt" and needed in OF_PYTORCH
         is_there = needed in in_the_wheel or OF_THE_SYSTEM.match(needed) or is_class_of_pytorch
@@ -87,7 +88,7 @@ def check_needed(path, in_the_wheel):
 
 
 def platform_of(libraries, machine):
-    """The tag of the oldest systems that have what the libraries ask for."""
+    """The tag of the oldest systems that have the symbols of the libraries."""
     in_the_wheel = {path.name for path in libraries}
     for path in libraries:
         header = readelf("--file-header", path)

@@ -1,5 +1,5 @@
-"""A KV cache that is captured small and then extended to the room that is left, beside one that
-must know its size before: requests a second on the same device.
+"""A KV cache that is captured small and then extended to the remaining memory, beside one that must
+know its size before: requests a second on the same device.
 
 Without a GPU: python -m libmend.simulate --memory=1GiB torch_kv_cache.py
 """
@@ -24,19 +24,19 @@ def empty(size):
 
 
 def rows_of(request):
-    """What a request's pages begin with, to be found there at its end."""
+    """The begin of a request's pages, to be found there at its end."""
     return (torch.arange(PAGES) + request).to(torch.uint8).view(PAGES, 1).expand(PAGES, 64)
 
 
 class Engine:
     def __init__(self, cache):
-        """`cache` has its address; how much of it may be used, `pages` says later."""
+        """`cache` has its address, and `pages` later its usable size."""
         self.cache, self.pages, self.graphs, self.pool = cache, 0, {}, None
         self.weights = empty(300 * MIB)
         self.step = empty(MIB)
 
     def capture(self):
-        """A decode step for each batch size, all in one pool; what that takes shows afterwards."""
+        """A decode step for each batch size, all in one pool, whose size shows afterwards."""
         for batch in (16, 8, 4, 2, 1):
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=self.pool):
@@ -48,7 +48,7 @@ class Engine:
             self.graphs[batch] = graph
 
     def serve(self):
-        """All requests; as many at once as have pages. Returns the seconds of the device."""
+        """All requests, as many at once as have pages. Returns the seconds of the device."""
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         free = list(range(self.pages // PAGES))
         running, waiting = {}, list(range(REQUESTS))
@@ -88,7 +88,8 @@ def show(what, engine):
 
 
 def fixed():
-    """Nine tenths of the device, less weights and the worst peak: what comes later has the rest."""
+    """Nine tenths of the device, less weights and the worst peak. Later allocations have the
+    rest."""
     total = torch.cuda.mem_get_info()[1]
     pages = (total * 9 // 10 - 300 * MIB - WORST_PEAK) // PAGE
     engine = Engine(empty(pages * PAGE))

@@ -20,7 +20,7 @@ HEADERS = ("mend", "mend_graph_pools", "mend_results", "mend_stats", "mend_inspe
            "mend_sim")  # mend_torch.h is between Mend and its class for PyTorch
 COLUMNS = 130
 
-# The pages by use: file in docs/api, title, what it is about, and its sections by header.
+# The pages by use: file in docs/api, title, summary, and its sections by header.
 PAGES = (
     ("pools", "Pools, blocks, streams and graph pools",
      "Create a pool, allocate, free, limit and trim. Declare streams and captured graphs."
@@ -54,7 +54,7 @@ PAGES = (
                     "the ledger")),)),
 )
 
-# What a reader takes for code: our names, pointers, snake case, the driver's names.
+# Words that read as code: our names, pointers, snake case, the driver's names.
 CODE = re.compile(r"\bmend_\w+(?:\.\w+|\(\))?|\bMEND_[\w.]*\w|(?<![\w)])\*\w+|"
                   r"\b[a-z]\w*_(?:[\w.]*\w|\.\.\.)|\bcu[A-Z]\w+|\bCUDA_\w+|\bCUstream\b|"
                   r"\bNULL\b|\bUINT64_MAX\b|\blib\w+\.so(?:\.\d+)*")
@@ -122,7 +122,7 @@ def one_fact_a_sentence(text):
 
 
 def results_of(sentences):
-    """A list: what needs no word in one item, then each result with its reason."""
+    """A list: results without a reason in one item, then each result with its reason."""
     bare, told = [], []
     for fact in facts_of(" ".join(sentences).rstrip(".")):
         reason = re.fullmatch(r"(MEND_\w+) \((.*)\)", fact)
@@ -151,7 +151,7 @@ def code_block(paragraph):
 
 
 def blocks_of(text):
-    """The paragraphs of a comment; indented ones are code."""
+    """The paragraphs of a comment, of which indented ones are code."""
     for block in re.split(r"\n\n+", text):
         if is_code(block):
             yield code_block(block)
@@ -160,7 +160,7 @@ def blocks_of(text):
 
 
 def comment_of(entry):
-    """The prose of an entry, then what its calls answer."""
+    """The prose of an entry, then the results of its calls."""
     results = []
     for paragraph in re.split(r"\n\n+", re.sub(r"^X\([^)]*\): ", "", entry.comment)):
         if is_code(paragraph):
@@ -200,7 +200,7 @@ def rows_of(entry):
 
 
 def names_of(entry):
-    """What an entry declares."""
+    """The names that an entry declares."""
     functions = [name for name, _ in entry.functions()]
     if functions or entry.callback():
         return functions or [entry.callback()]
@@ -250,7 +250,7 @@ class Anchors:
         return f"{slug}-{count}" if count else slug
 
 
-# What a program wants to do, and the calls for it.
+# Tasks of a program, and the calls for them.
 TASKS = (
     ("create and destroy a pool", ("mend_pool_create", "mend_pool_destroy", "mend_pool_config")),
     ("allocate and free", ("mend_alloc", "mend_alloc_with", "mend_free")),

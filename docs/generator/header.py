@@ -37,7 +37,7 @@ class Entry:
         return match and match.group(1)
 
     def table(self):
-        """(name, columns, rows) of an X macro; its columns are named by the comment."""
+        """(name, columns, rows) of an X macro, whose comment names the columns."""
         match = re.match(r"#define (\w+)\(X\) +\\\n(.*)", self.code, re.S)
         if not match:
             return None
@@ -61,7 +61,7 @@ class Section:
 
 
 def split_arguments(text):
-    """At commas outside of strings; neighbouring strings are one."""
+    """At commas outside of strings. Neighboring strings are one."""
     parts = re.findall(r'(?:"(?:\\.|[^"\\])*"|[^,"])+', text)
     return [re.sub(r'"\s*"', "", part.strip()).strip('"') for part in parts]
 

@@ -1,5 +1,5 @@
 """docs/messages.md: the messages of failures in the sources that have a cause and a cure in
-cures.txt, by the result that they explain; and the other texts that file quotes."""
+cures.txt, by the result that they explain, and the other texts that file quotes."""
 import glob
 import os
 import re
@@ -35,7 +35,7 @@ def call_at(text, start):
 
 
 def messages_of(text):
-    """(result, message) of each call in a source; values are written as dots."""
+    """(result, message) of each call in a source. Values are written as dots."""
     for found in CALL.finditer(text):
         call = call_at(text, found.end())
         results = re.findall(r"MEND_ERROR_\w+", LITERALS.sub("", call))

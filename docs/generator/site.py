@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Builds the site of the documents in OUTPUT with MkDocs. Its sources are the documents of the tree
-as they lie there, beside the files that they link to; its navigation is the tables of
+as they lie there, beside the files that they link to. Its navigation is the tables of
 docs/index.md, which name every page. Fails if a page is in no table, if MkDocs warns, or if a link
 or an anchor of the site leads nowhere, or out of it to a thing that the page loads.
 
@@ -39,12 +39,12 @@ def page_of_folder(folder):
 
 
 def anchors_in(page):
-    """Those of its headings, if none came twice."""
+    """The anchors of its headings, if none came twice."""
     return {Anchors().of(heading) for heading in re.findall(r"^#+ (.*)$", read(page), re.M)}
 
 
 class Sources:
-    """What the site is made of: the pages that the first one leads to, with all they link to."""
+    """The files of the site: the pages that the first one leads to, with all they link to."""
 
     def __init__(self, folder):
         self.folder, self.seen = folder, set()
@@ -68,7 +68,7 @@ class Sources:
             shutil.copyfile(os.path.join(ROOT, path), os.path.join(self.folder, path))
 
     def add_folder(self, folder):
-        """Its own page; if it has none, one that lists its files."""
+        """Its own page, or else one that lists its files."""
         page = page_of_folder(folder)
         if page.endswith("README.md"):
             return self.add(page)
@@ -135,7 +135,7 @@ def navigation():
 
 
 class Page(html.parser.HTMLParser):
-    """The anchors of a page of the site, its links, and what it loads."""
+    """The anchors of a page of the site, its links, and its loaded files."""
 
     def __init__(self, text):
         super().__init__()

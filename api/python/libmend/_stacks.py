@@ -28,12 +28,12 @@ _lock = threading.Lock()
 
 
 def record_stacks(every_bytes: int | str = 1 << 20) -> None:
-    """From now on each block of at least so many bytes, and of smaller ones one in each so many
-    bytes of a thread, has the line of Python that allocates it: owners(), report(), leaks(), out
-    of memory, recordings and snapshots name the line ("model.py:41 forward from train.py:80 >
-    linear (functional.py:12)": the innermost of the program, the next one that calls it, past the
-    modules around it, and that of a library which it calls). 0 ends it. An allocation that is asked
-    about takes some microseconds, and the interpreter's lock."""
+    """From now on each block of at least so many bytes has the line of Python that allocates it. Of
+    smaller blocks, one in each so many bytes of a thread has it. owners(), report(), leaks(), out
+    of memory, recordings and snapshots name the line, as "model.py:41 forward from train.py:80 >
+    linear (functional.py:12)": the innermost line of the program, its caller, past the modules
+    around it, and the line of a library that it calls. 0 ends it. An allocation that is asked about
+    takes some microseconds, and the interpreter's lock."""
     least = _devices.size_of("every_bytes", every_bytes)
     source = ctypes.cast(_source, ctypes.c_void_p) if least > 0 else None
     check(_devices.function("mend_stack_set_source")(source, None, least))
@@ -127,8 +127,8 @@ def _learn(file: str) -> bool | None:
 
 
 def _is_passed(file: str) -> bool:
-    """Of what torch.compile makes the caller is named. Inductor names a file by the hash of its
-    text, and its folder by two letters of that."""
+    """For code of torch.compile the caller is named. Inductor names a file by the hash of its text,
+    and its folder by two letters of that."""
     folder, name = os.path.split(file)
     is_hash = len(name) > 50 and name[0] == "c" and os.path.basename(folder) == name[1:3]
     return is_hash or file.startswith((_OWN, "<eval_with_key>"))

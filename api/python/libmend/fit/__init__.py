@@ -626,7 +626,7 @@ class Answer:
 
 def fit(function, *arguments: object, options: str = "", **named: object) -> Answer:
     """Whether function(*arguments, **named) fits into a GPU's memory, without a GPU: it runs in its
-    own processes, over a simulated GPU. `options` are those of the command: "--gpu T4 --allocator
+    own processes, over a simulated GPU. `options` are the command's: "--gpu T4 --allocator
     default". Raises libmend.Error where the function cannot be run there, and ValueError for wrong
     options."""
     begin = time.monotonic()

@@ -13,8 +13,8 @@ GIB = 1 << 30
 MIB = 1 << 20
 
 # The most that was measured beside PyTorch's allocator on any card: device_used_bytes less
-# peak_reserved_bytes of programs alone on an H200, bench/results/2026-11-27-H200/limits.jsonl. What
-# a message shows on other cards is of a program that may have loaded fewer kernels than another.
+# peak_reserved_bytes of programs alone on an H200, bench/results/2026-11-27-H200/limits.jsonl.
+# Messages of other cards are of programs that may have loaded fewer kernels.
 MOST_BESIDE = 787 * MIB
 
 _MEASURED = "measured: bench/results"

@@ -43,7 +43,8 @@ def _curves(timeline: Path) -> dict[str, list[tuple[int, int, int]]]:
 
 
 def _over_time(answer: dict, timeline: Path) -> str:
-    """What is in use and held, and what cards have for it: without what lies beside it, at most."""
+    """Allocated and reserved memory, and the cards' memory for it: at most, without the rest beside
+    it."""
     curves = _curves(timeline)
     if not curves:
         return ""

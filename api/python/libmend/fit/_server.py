@@ -456,7 +456,7 @@ def serve(program: list[str], answers: int) -> None:
         signal.signal(signal.SIGTERM, lambda *_: (end_group(child), os._exit(1)))
         late = []
         signal.signal(signal.SIGALRM, lambda *_: (late.append(True), end_group(child)))
-        # It may wait where no signal is heard; one that hears it may have much to answer.
+        # It may wait where no signal is heard. One that hears it may have much to return.
         signal.alarm(2 * request["seconds"] + 5)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         signal.alarm(0)

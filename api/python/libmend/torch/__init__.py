@@ -12,7 +12,7 @@
     libmend.torch.wake()                          # the same tensors, at the same addresses
 
 `MEND_TORCH=1` in the environment turns it on in programs that cannot be edited, at the end of their
-`import torch`; `MEND_STACKS=1MiB` beside it records the lines that allocate. Supported features:
+`import torch`. `MEND_STACKS=1MiB` beside it records the lines that allocate. Supported features:
 docs/frameworks/pytorch.md.
 """
 

@@ -50,7 +50,7 @@ def command(
     source: Path | str = SOURCE,
     mend_headers: Path | str = _library.HEADERS,
 ) -> list[str]:
-    """The command. `libraries` are libmend and libmend_torch; `torch_libraries` is the folder of
+    """The command. `libraries` are libmend and libmend_torch. `torch_libraries` is the folder of
     libc10.so and libc10_cuda.so, of which only the names matter: PyTorch has loaded them. The last
     folder of headers has crt/, which pip does not install with the others."""
     folders = (*torch_headers, cuda_headers, Path(source).parent)
