@@ -141,8 +141,9 @@ typedef struct mend_pool_config {
  *     mend_pool *pool;
  *     mend_pool_config config = MEND_POOL_CONFIG_INIT;
  *     config.limit_bytes = 8ull << 30;
- *     if (mend_pool_create(&config, &pool) != MEND_OK)
- *         fprintf(stderr, "%s\n", mend_get_last_error());
+ *     mend_error error = MEND_ERROR_INIT;
+ *     if (mend_pool_create(&config, &pool) != MEND_OK && mend_get_last_error(&error) == MEND_OK)
+ *         fprintf(stderr, "%s\n", error.message);
  */
 MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool **pool);
 
@@ -313,6 +314,10 @@ MEND_API mend_result mend_get_block_info(mend_pool *pool, const void *pointer,
  * as a peer. Default and per-thread handles mean the streams of the pool's device. Repeating the
  * call is harmless. Calls the driver only for the stream, as mend_alloc.
  *
+ *     mend_alloc(pool, 64 << 20, compute, &block); // written on `compute`
+ *     mend_record_stream(pool, block, copies);     // and read on `copies`
+ *     mend_free(pool, block, compute);             // after both are queued
+ *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM, MEND_EVERY_STREAM);
  * MEND_ERROR_FOREIGN_POINTER; MEND_ERROR_INTERIOR_POINTER; MEND_ERROR_DOUBLE_FREE;
  * MEND_ERROR_ASLEEP (wake the block first); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (as
@@ -348,6 +353,9 @@ typedef enum mend_trim_mode {
  * Release empty chunks to the driver, the largest first, until at most `keep_bytes` stay reserved.
  * *released_bytes (may be NULL) counts bytes that other processes can use now, except exported
  * memory that importers hold (mend_stats.importers_bytes).
+ *
+ *     uint64_t released;
+ *     mend_trim(pool, 0, MEND_TRIM_IDLE, &released); // before another program needs the GPU
  *
  * In every mode it waits for a thread that changes mappings. MEND_TRIM_IDLE calls the driver, but
  * never waits for the GPU. Chunks with work in flight stay, and so do mapped chunks while the pool
@@ -433,8 +441,13 @@ typedef int (*mend_pressure_callback)(void *context, mend_pool *pool, uint64_t n
 /*
  * Add a pressure callback. The pool calls callbacks in the order of their addition, until there is
  * memory. A callback that is added during that time is called from the next time on. `context` is
- * borrowed. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (this pair of callback and context is already
- * added); MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * borrowed.
+ *
+ *     int evict(void *cache, mend_pool *pool, uint64_t needed_bytes); // frees blocks of the cache
+ *     mend_add_pressure_callback(pool, evict, cache);
+ *
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (this pair of callback and context is already added);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 MEND_API mend_result mend_add_pressure_callback(mend_pool *pool, mend_pressure_callback callback,
                                                 void *context);
@@ -495,6 +508,10 @@ typedef struct mend_compact_report {
  * addresses. Pointers and contents stay. `limits` and `report` may be NULL. Waits for all work of
  * the context.
  *
+ *     mend_compact_limits limits = MEND_COMPACT_LIMITS_INIT;
+ *     limits.duration_ns = 5000000;
+ *     mend_compact(pool, &limits, NULL); // between two steps, while the GPU is idle
+ *
  * During the call, no work may run or be launched that touches memory of the pool: kernels, copies
  * or graphs of any thread, context, device or process. Blocks that other threads free meanwhile
  * must not be in use. Other threads may allocate and free. Chunks that are pinned, or have memory
@@ -517,6 +534,8 @@ MEND_API mend_result mend_compact(mend_pool *pool, const mend_compact_limits *li
  * and their physical memory. You may free blocks there, and their memory serves later requests in
  * place. Ranges may overlap and be pinned several times: pins count.
  *
+ *     mend_pin(pool, buffer, size_bytes); // then register the buffer
+ *
  * Pin few, large ranges: free memory in pinned chunks cannot move to where it is needed. May wait
  * for a thread that changes mappings, never for the GPU. Pins end with the pool. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (size_bytes is 0 or too large); MEND_ERROR_FOREIGN_POINTER (some of
@@ -535,7 +554,13 @@ MEND_API mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t s
 
 /*
  * Fill *stats with one consistent snapshot. The cost does not grow with the pool's contents, except
- * for graph_pool_bytes while there are graph pools. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
+ * for graph_pool_bytes while there are graph pools.
+ *
+ *     mend_stats stats = MEND_STATS_INIT;
+ *     mend_get_stats(pool, &stats);
+ *     uint64_t free_bytes = stats.reserved_bytes - stats.live_bytes;
+ *
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
  */
 MEND_API mend_result mend_get_stats(mend_pool *pool, mend_stats *stats);
 

@@ -102,8 +102,15 @@ typedef struct mend_allocator {
  * their own. NULL restores Mend's default pools. The allocator is copied, and its ctx is borrowed
  * until `retired`. Allocations that begin after the return use it. The previous allocator still
  * frees its blocks, and may be inside a call, for which this does not wait. So a function of an
- * allocator may replace that allocator. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (alloc or free is
- * NULL); MEND_ERROR_NO_DEVICE (outside 0 to 63); MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * allocator may replace that allocator.
+ *
+ *     mend_allocator logger = MEND_ALLOCATOR_INIT;
+ *     logger.handler.alloc = log_alloc; // which call the functions of mend_get_allocator
+ *     logger.handler.free = log_free;
+ *     mend_set_allocator(MEND_ALL_DEVICES, &logger);
+ *
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (alloc or free is NULL); MEND_ERROR_NO_DEVICE (outside 0 to
+ * 63); MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 MEND_API mend_result mend_set_allocator(int device, const mend_allocator *allocator);
 

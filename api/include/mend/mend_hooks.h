@@ -52,6 +52,9 @@ typedef struct mend_ort_functions {
  * the default stream. Before you destroy the stream, end the sessions and call
  * mend_device_unregister_stream. The functions live as long as the process.
  *
+ *     mend_ort_functions functions = MEND_ORT_FUNCTIONS_INIT;
+ *     mend_ort_functions_for(stream, &functions); // gpu_external_alloc is functions.alloc
+ *
  * With MEND_NO_STREAM, the per-thread stream, and more than MEND_ORT_STREAMS streams, the functions
  * name no stream. A block is then idle when you get it, and its memory is reused only when all work
  * of the device is done. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.

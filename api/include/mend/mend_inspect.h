@@ -148,6 +148,8 @@ typedef enum mend_name_kind {
  * copied, and its first 127 bytes count, as for a scope. A second name replaces the first, and ""
  * removes it. A destroyed stream keeps its name, so name the next one with the same handle.
  *
+ *     mend_set_name(MEND_NAME_TAG, 7, "kv cache");
+ *
  * Names are of the process: call it once for each number, before or after there is a pool. A child
  * of fork keeps them. Takes a lock of the process for a lookup. Allocations cost the same.
  *

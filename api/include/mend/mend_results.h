@@ -121,10 +121,17 @@ typedef struct mend_error {
         sizeof(mend_error), MEND_OK, 0, "", "", "", NULL                                           \
     }
 
-/* Fill *error with the last failure of this thread. Successful calls do not change it. The strings
- * and the report are valid until the thread's next failure. No lock. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (error is NULL or its struct_size is wrong: the last failure
- * stays). */
+/*
+ * Fill *error with the last failure of this thread. Successful calls do not change it. The strings
+ * and the report are valid until the thread's next failure. No lock.
+ *
+ *     mend_error error = MEND_ERROR_INIT;
+ *     mend_get_last_error(&error);
+ *     puts(error.message); // and error.oom_report after MEND_ERROR_OUT_OF_MEMORY
+ *
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (error is NULL or its struct_size is wrong: the last failure
+ * stays).
+ */
 MEND_API mend_result mend_get_last_error(mend_error *error);
 
 /* Set the last failure of this thread. Code between Mend and a framework, and allocators of

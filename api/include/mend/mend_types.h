@@ -72,9 +72,14 @@ typedef enum mend_log_level {
  * and without locks of a pool. It may call Mend. */
 typedef void (*mend_log_sink)(void *context, mend_log_level level, const char *line);
 
-/* Send the log of the process to `sink`. NULL, the default, means standard error, as
+/*
+ * Send the log of the process to `sink`. NULL, the default, means standard error, as
  * mend_pool_config.log_level says. `context` is borrowed and passed to the sink. Another thread may
- * still be inside the previous sink when this returns. A child of fork starts without a sink. */
+ * still be inside the previous sink when this returns. A child of fork starts without a sink.
+ *
+ *     void print_line(void *file, mend_log_level level, const char *line);
+ *     mend_log_set_sink(print_line, stderr);
+ */
 MEND_API void mend_log_set_sink(mend_log_sink sink, void *context);
 
 /* Write a line, without a newline, to the log: for code between Mend and a framework. Each kind of
