@@ -1,4 +1,4 @@
-/* What the files of a program that runs share: its world, and who uses what of it. */
+/* Shared by the files of a running program: its world, and the users of each block. */
 #ifndef MEND_TESTS_INTERLEAVE_ARENA_H
 #define MEND_TESTS_INTERLEAVE_ARENA_H
 
@@ -43,7 +43,7 @@ typedef struct arena_callback {
     bool is_busy;  /* being added or removed */
 } arena_callback;
 
-/* What a thread's allocation under way could have had, when it let go of the pool last. */
+/* Memory that a thread's allocation could have had when it last released the pool. */
 typedef struct arena_thread {
     int pool; /* of the allocation. -1: none */
     bool has_room;

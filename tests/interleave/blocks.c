@@ -1,5 +1,5 @@
-/* Who uses what, and the operations of blocks and streams. Each keeps the rules of mend.h, whatever
- * the others have come to. */
+/* Users of blocks, and the operations of blocks and streams. Each keeps the rules of mend.h,
+ * whatever the others have come to. */
 #include <stdarg.h>
 
 #include "driver/driver.h"
@@ -29,7 +29,7 @@ void arena_expect(arena *a, const char *call, mend_result result, bool is_fine)
     if (result != MEND_OK && !is_fine && !a->has_failed_calls) {
         mend_error error = MEND_ERROR_INIT;
         mend_get_last_error(&error);
-        arena_judge_device(a); /* what broke first */
+        arena_judge_device(a); /* the first breach */
         arena_find(a, "%s: %s: %s", call, mend_result_name(result), error.message);
     }
 }
@@ -64,7 +64,7 @@ void arena_skip(arena *a)
     a->outcome->skipped++;
 }
 
-/* Not while another thread's call may move what lives. */
+/* Not while another thread's call may move live blocks. */
 static void launch(arena *a, const arena_slot *slot, int stream, mend_sim_work_kind kind)
 {
     if (a->quiet_calls > 0 || slot->tag == 0) {

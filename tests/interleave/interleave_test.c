@@ -1,5 +1,5 @@
-/* Schedules from fixed seeds, all schedules of small programs, and that schedules find what a
- * program forgets. */
+/* Schedules from fixed seeds, all schedules of small programs, and schedules that find a program's
+ * omission. */
 #include "base/mutex.h"
 #include "tests/interleave/exhaustive.h"
 #include "tests/interleave/scenes.h"

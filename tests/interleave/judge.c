@@ -1,4 +1,4 @@
-/* What must hold at every point, and at the end. */
+/* Conditions at every point, and at the end. */
 #include "base/align.h"
 #include "check/check.h"
 #include "pool/pool.h"
@@ -14,7 +14,7 @@ static bool has_graph_pools(const arena *a)
     return a->restorations > 0;
 }
 
-/* Empty chunks, and what can be created. While graph pools hold on to memory, the latter alone. */
+/* Empty chunks, and new ones. While graph pools hold on to memory, the latter alone. */
 static uint64_t room_of(arena *a, const mend_stats *stats)
 {
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
@@ -56,7 +56,7 @@ void arena_watch(void *context, int thread)
     }
 }
 
-/* Peer pools take what a pool has at the same moment. */
+/* Peer pools take the memory of a pool at the same moment. */
 void arena_judge_refusal(arena *a, uint64_t size_bytes)
 {
     const arena_thread *self = arena_self(a);

@@ -51,8 +51,8 @@ static void end_graph_pool(arena *a, const program_op *op)
     graph_pool->is_busy = false;
 }
 
-/* Of a stream that is named, all use of the graph pool's memory is to come before this point: it
- * waits for all others, and nobody uses any block until the release is over. */
+/* For a named stream, all use of the graph pool's memory must precede this point: it waits for all
+ * others, and no thread uses any block until the release is over. */
 static bool may_release_behind(const arena *a)
 {
     bool is_quiet = !a->is_closed;
@@ -265,7 +265,7 @@ static void look_in(arena *a, mend_pool *pool, const program_op *op)
 }
 IN_A_POOL(look)
 
-/* Begins or ends a history, and reads what there is. Blocks come and go meanwhile. */
+/* Begins or ends a history, and reads its events. Blocks come and go meanwhile. */
 static void tell_in(arena *a, mend_pool *pool, const program_op *op)
 {
     enum { EVENTS = 16 };
@@ -297,7 +297,7 @@ static void tell_in(arena *a, mend_pool *pool, const program_op *op)
 }
 IN_A_POOL(tell)
 
-/* Between the two calls other threads compact, trim and move what is not pinned. */
+/* Between the two calls other threads compact, trim and move unpinned memory. */
 static void pin_in(arena *a, mend_pool *pool, const program_op *op)
 {
     arena_slot *slot = &a->slots[op->slot];
@@ -350,7 +350,7 @@ static bool has_blocks(mend_graph_pool *graph_pool, const mend_graph_pool_block 
 }
 
 /* Two blocks of a graph pool of its own are freed, and live again, while other threads use up, trim
- * and move what is not the graph pool's. */
+ * and move other memory. */
 static void restore_blocks(arena *a, mend_pool *pool, mend_graph_pool *graph_pool,
                            const program_op *op)
 {

@@ -23,7 +23,7 @@ static void observe_call(void *context, const char *call, int is_after)
     schedule_point(is_after ? "after" : "before", call);
 }
 
-/* A crash says how to repeat it, and goes on as it would have. Only what a signal handler may call.
+/* A crash says how to repeat it, and goes on as it would have. Only functions for signal handlers.
  */
 static const char *banner_of_crash;
 static struct sigaction former_actions[2];

@@ -214,7 +214,7 @@ static void draw_plan(mend_test_random *random, schedule_plan *plan)
                             .wakes_for_none = one_in(random, 4)};
 }
 
-/* Of the name, so that other scenes do not change what a seed means. */
+/* Of the name, so that other scenes do not change the meaning of a seed. */
 static uint64_t hash_of(const char *name)
 {
     uint64_t hash = UINT64_C(1469598103934665603); /* FNV-1a */
@@ -261,7 +261,7 @@ static void print_plan(FILE *out, const schedule_plan *plan)
     fprintf(out, "%s\n", plan->wakes_for_none ? ", waits end for nothing" : "");
 }
 
-/* Leaves out what the finding does not need, one operation after the other, under the same plan. */
+/* Leaves out needless operations, one after the other, under the same plan. */
 static void shrink_list(program *p, program_list *list, const schedule_plan *plan,
                         program_outcome *outcome)
 {
@@ -303,7 +303,8 @@ bool scene_run(int scene_number, uint64_t seed, FILE *trace, program_outcome *ou
     bool is_fine = program_run(&p, &plan, banner, trace, outcome);
     if (!is_fine) {
         fprintf(stderr, "%s\n%s\n", outcome->finding, banner);
-        if (getenv("MEND_MUTANT") == NULL) { /* nobody reads what a deliberate bug shrinks to */
+        if (getenv("MEND_MUTANT") == NULL) { /* the shrunk program of a deliberate bug is not
+                                              * read */
             shrink(&p, &plan);
         }
         program_print(stderr, &p);

@@ -1,4 +1,4 @@
-/* Scenes: what a drawn program is mostly about, and how a seed becomes a program and a schedule. */
+/* Scenes: the subject of a drawn program, and how a seed becomes a program and a schedule. */
 #ifndef MEND_TESTS_INTERLEAVE_SCENES_H
 #define MEND_TESTS_INTERLEAVE_SCENES_H
 

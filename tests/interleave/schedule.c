@@ -121,7 +121,7 @@ static bool can_go_on(const run *r, const thread *t)
     return t->state == CAN_GO_ON || (t->state == WANTS_LOCK && owner_of(r, t->wanted) == NULL);
 }
 
-/* Those who can go on, the running one first. */
+/* Threads that can go on, the running one first. */
 static int collect(run *r, thread *current, thread *able[SCHEDULE_THREADS])
 {
     int count = 0;

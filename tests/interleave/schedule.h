@@ -2,7 +2,7 @@
  * A cooperative scheduler for tests. The threads are real, but only one runs at a time, and only at
  * a *point* another may go on in its place: before a lock is taken, after it is let go, at a
  * try_lock, when a condition is waited for or woken, and before and after each call of the driver.
- * Who goes on is decided by a plan, so that a plan makes the same run again.
+ * A plan decides which thread goes on, so that a plan repeats the run.
  *
  * Locks of the rank of the driver and inside of it are held shortly and never at a point. They are
  * none themselves. A thread that no schedule started (the test's own) uses plain locks.
@@ -59,7 +59,7 @@ typedef struct schedule_thread {
 typedef struct schedule_outcome {
     uint64_t points;
     uint64_t switches;
-    uint64_t hash;         /* of who went on at each point, and where it stood */
+    uint64_t hash;         /* of the thread that went on at each point, and its place */
     size_t decision_count; /* those beyond SCHEDULE_DECISIONS are counted, not kept */
     schedule_decision decisions[SCHEDULE_DECISIONS];
 } schedule_outcome;
@@ -73,7 +73,7 @@ typedef struct schedule {
 } schedule;
 
 /* Runs up to SCHEDULE_THREADS threads until all have ended. When none can go on, or there is no end
- * in sight, says who holds what and who waits for what, and aborts. */
+ * in sight, prints all held locks and waits, and aborts. */
 void schedule_run(const schedule *s, const schedule_thread *threads, int count,
                   schedule_outcome *outcome);
 

@@ -1,7 +1,7 @@
 /*
- * Devices with few addresses. A request may find no addresses only where, with all that can be
- * unmapped out of the way, no stretch of what the pool has reserved holds it: what is live cannot
- * give way, and neither can what graphs may still use.
+ * Devices with few addresses. A request may find no addresses only if, without all mappings that
+ * can be undone, no stretch of the pool's reservations holds it. Live blocks, and memory that
+ * graphs may still use, stay.
  */
 #include "map/map.h"
 #include "pool/pool.h"
@@ -39,7 +39,7 @@ static uint64_t next_import(const mend_heap *heap, uint64_t from, uint64_t end, 
     return end;
 }
 
-/* The same for what was lent to ranges, which stay where they are. */
+/* The same for addresses lent to ranges, which stay. */
 static uint64_t next_lent(const mend_heap *heap, uint64_t from, uint64_t end, uint64_t *behind)
 {
     const mend_list *head = &heap->range_space.reservations;
@@ -56,7 +56,7 @@ static uint64_t next_lent(const mend_heap *heap, uint64_t from, uint64_t end, ui
     return lowest;
 }
 
-/* Blocks, imports and what was lent. */
+/* Blocks, imports and loans. */
 static uint64_t next_fixed(const mend_heap *heap, uint64_t from, uint64_t end, uint64_t *behind)
 {
     const uint64_t import = next_import(heap, from, end, behind);
@@ -107,7 +107,7 @@ uint64_t trial_largest_gap(const trial *t, int pool)
     return last != NULL ? MEND_CONTAINER_OF(last, mend_gap, by_size)->size_bytes : 0;
 }
 
-/* A range waits for nothing, but what is idle gives way: no gap is left that holds it between two
+/* A range does not wait, but idle memory is unmapped: no gap is left that holds it between two
  * pages. */
 void trial_judge_range_addresses(trial *t, const trial_call *call)
 {

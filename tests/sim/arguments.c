@@ -1,8 +1,7 @@
 /*
- * Arguments that no call takes, amid all that a trial does: calls with what is missing, too large,
- * or of an impossible size, but those that the table of pool_misuse has. The answer has a name, and
- * nothing changes. And pools whose settings come as a text of the environment: they are the same
- * pools.
+ * Arguments that no call takes, amid a trial: missing ones, too large ones, and impossible sizes,
+ * beside the table of pool_misuse. The answer has a name, and nothing changes. And pools whose
+ * settings come as a text of the environment: they are the same pools.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +15,7 @@
 #define REFUSED(call)   trial_expect(t, #call, MEND_ERROR_INVALID_ARGUMENT, call)
 #define NO_DEVICE(call) trial_expect(t, #call, MEND_ERROR_NO_DEVICE, call)
 
-/* A struct whose size is that of no version. */
+/* A struct with the size of no version. */
 #define CUT(type) ((type){.struct_size = 1})
 
 static void refuse_blocks(trial *t, mend_pool *pool, mend_stream stream)

@@ -29,7 +29,7 @@ static const char *directory(void)
     return name != NULL ? name : "/tmp";
 }
 
-/* Of what the call allocates. Some leave it to the range, or to the tag of the options. */
+/* Of the call's allocations. Some leave it to the range, or to the tag of the options. */
 uint64_t trial_sleep_tag(const trial_call *call)
 {
     const operation *op = call->trial->op;
@@ -67,7 +67,7 @@ uint32_t trial_stack_of(const operation *op, uint64_t size_bytes)
     return op->slot % 3 == 0 ? number_stack(NULL, size_bytes) : 0;
 }
 
-/* What the thread says before the call, and before those that callbacks make in the midst of it. */
+/* The thread's options before the call, and before calls of callbacks inside it. */
 void trial_mark_call(const trial_call *call)
 {
     const operation *op = call->trial->op;
@@ -162,7 +162,7 @@ uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure)
     return sums[figure];
 }
 
-/* What the pool says of a block: it is asked only where it may sleep. */
+/* The pool's description of a block: asked only where it may sleep. */
 static mend_block_info ask(trial *t, const trial_block *block)
 {
     mend_block_info info = MEND_BLOCK_INFO_INIT;
@@ -190,8 +190,8 @@ static int keep_of(const trial_call *call, uint64_t tag)
     return call->mode != 0 ? call->mode : call->count == 0 ? MEND_BACKUP_HOST : MEND_STAY_RESIDENT;
 }
 
-/* After a call of sleep or wake. `call` NULL: after anything else. Only such a call changes what
- * sleeps. What was dropped is undefined from then on. */
+/* After a call of sleep or wake. `call` NULL: after anything else. Only such a call changes
+ * sleeping memory. Dropped contents are undefined from then on. */
 static void note(trial *t, const trial_call *call)
 {
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
@@ -244,7 +244,8 @@ static bool graphs_stay(const trial *t, const trial_call *call, uint64_t tag)
     return graphs != 0 ? graphs == MEND_STAY_RESIDENT : any;
 }
 
-/* Such memory in sleeping chunks of a pool, in bytes: all of it, or by a call what is to stay. */
+/* Such memory in sleeping chunks of a pool, in bytes: all of it, or for a call the part that
+ * stays. */
 static uint64_t graphs_asleep(const trial *t, int pool, const trial_call *call)
 {
     const mend_heap *heap = &t->pools[pool].pool->heap;
@@ -282,7 +283,7 @@ bool trial_graph_sleeps(const trial *t, const trial_graph *graph)
 
 /* ---- sleep and wake -------------------------------------------------------------------------- */
 
-/* What the report should say that matched, of the blocks of the model before the call. */
+/* The expected matches of the report, of the blocks of the model before the call. */
 typedef struct matching {
     uint64_t bytes;
     uint64_t unmatched_tags;
@@ -360,7 +361,7 @@ bool trial_put_to_sleep(trial *t, const operation *op)
     const uint64_t asleep_bytes = trial_stats(t, call.pool).asleep_bytes;
     const mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
     trial_claim(t, TRIAL_MODEL,
-                result == MEND_OK || t->disturbed || /* what lost its last block ends besides */
+                result == MEND_OK || t->disturbed || /* chunks without blocks end besides */
                     trial_stats(t, call.pool).asleep_bytes <=
                         asleep_bytes + call.slept.asleep_bytes,
                 "a sleep that failed does not say what sleeps since");
@@ -398,7 +399,7 @@ static mend_result wake(trial *t, int pool, const uint64_t *tag, int thread)
     uint64_t before = trial_stats(t, pool).asleep_bytes;
     t->had_sleep = true;
     mend_result result = trial_call_pool(t, thread, &call);
-    t->pools[pool].wakes = trial_stats(t, pool).wakes; /* it is judged by what woke */
+    t->pools[pool].wakes = trial_stats(t, pool).wakes; /* it is checked by the woken memory */
     trial_claim(t, TRIAL_MODEL,
                 result != MEND_OK || tag != NULL || trial_stats(t, pool).asleep_bytes == 0,
                 "a wake leaves something asleep");
@@ -406,7 +407,7 @@ static mend_result wake(trial *t, int pool, const uint64_t *tag, int thread)
                 "a wake that failed changed what sleeps");
     const mend_wake_report *said = &call.woken;
     trial_claim(t, TRIAL_MODEL,
-                result != MEND_OK || /* what was freed asleep goes, too */
+                result != MEND_OK || /* memory freed asleep goes, too */
                     (said->woken_bytes <= before - trial_stats(t, pool).asleep_bytes &&
                      said->reused_bytes <= said->woken_bytes),
                 "a wake says that %llu bytes woke, %llu of them reused", LLU(said->woken_bytes),

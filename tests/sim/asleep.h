@@ -26,8 +26,8 @@ bool trial_lacks_mappings(const trial *t, int pool); /* that the driver refused 
 bool trial_graph_sleeps(const trial *t, const trial_graph *graph); /* memory that it may use does */
 bool trial_may_remap(const trial_call *call);                      /* unmap blocks, and map them */
 void trial_note_asleep(trial *t);
-/* What sleeps of a block now, by a call that keeps so much of what it puts to sleep. It was asleep
- * before, and says that it was dropped. */
+/* The sleeping part of a block now, by a call with a backup of so much. It was asleep before, and
+ * says that it was dropped. */
 void trial_note_kept(trial *t, trial_block *block, int keep, bool was_asleep, bool says);
 void trial_wake_all(trial *t);
 

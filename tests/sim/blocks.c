@@ -12,7 +12,7 @@ static void *pointer_of(const trial_block *block)
     return (void *)(uintptr_t)block->address;
 }
 
-/* The high half of the code says relative to what, the low half how much of it. */
+/* The high half of the code names the base, the low half the part of it. */
 static uint64_t drawn_size(const trial *t, uint8_t code)
 {
     static const int shifts[] = {0, 512, -512, 1};
@@ -40,7 +40,7 @@ static uint64_t drawn_size(const trial *t, uint8_t code)
     return mend_max_u64(bytes, 1);
 }
 
-/* A guard fills what is left of 512 bytes, so that sizes are what they are without. */
+/* A guard fills the rest of 512 bytes, so that sizes are as without it. */
 static uint64_t size_of(const trial *t, uint8_t code)
 {
     const uint64_t bytes = drawn_size(t, code);
@@ -88,9 +88,9 @@ void trial_count_alloc(trial *t, const trial_block *block)
     count_alloc_in_zone(&pool->zones[block->zone], block);
 }
 
-/* Hooks that get no stream ask for memory that any may use, and so does who asks for room. The pool
- * hears of its streams only later, so that it is no program that tells of all, and captures, for
- * which the streams that are used must be named, are not under way. */
+/* Hooks without a stream ask for memory that any stream may use, and so do queries of available
+ * memory. The pool hears of its streams only later, so that it is no program that tells of all, and
+ * captures, for which the streams that are used must be named, are not under way. */
 static bool may_be_for_any(const trial *t, const operation *op)
 {
     bool is_quiet = t->captures == 0;
@@ -195,7 +195,7 @@ static mend_result take_block(trial *t, const operation *op, trial_call *call)
 void trial_borrow_beside(trial *t)
 {
     const int pool = TRIAL_POOLS - 1;
-    operation op = {.slot = t->op->slot % 3}; /* what the thread says of the call goes by that */
+    operation op = {.slot = t->op->slot % 3}; /* the thread's options follow that */
     int stream = 0;
     while (op.slot < TRIAL_BLOCKS && t->blocks[op.slot].live) {
         op.slot = (uint8_t)(op.slot + 3);
@@ -221,7 +221,7 @@ void trial_borrow_beside(trial *t)
 }
 
 /* A request that would fit calls the callbacks too if the pool would grow above its soft limit.
- * They change what there is, so the answer says nothing of the room before. */
+ * They change what there is, so the result says nothing about the memory before. */
 static bool changes_room(trial *t, int pool, uint64_t calls_before)
 {
     return t->has_soft_limit && trial_stats(t, pool).pressure_calls > calls_before;
@@ -233,9 +233,9 @@ static void free_at_once(trial *t, const operation *op)
     trial_free_here(t, trial_thread_of(t, block->home, op->thread), false, block);
 }
 
-/* Requests so much in the place of a request that was refused. The report speaks of what there was,
- * without the help of others: callbacks come before waits of the host, and what they free may join
- * memory that a graph pool keeps, which then continues no more. */
+/* Requests so much in the place of a request that was refused. The report is about the state
+ * before, without the help of others. Callbacks come before CPU stalls, and their frees may join
+ * memory of a graph pool, which then continues no more. */
 static void ask_instead(trial *t, const operation *op, const trial_call *refused, uint64_t bytes)
 {
     trial_call call = {.kind = CALL_ALLOC,
@@ -254,8 +254,8 @@ static void ask_instead(trial *t, const operation *op, const trial_call *refused
     }
 }
 
-/* The same again, unless peers help, who may give more each time, and what the report says would
- * fit. */
+/* The same again, unless peers help, which may give more each time, and the size that would fit by
+ * the report. */
 static void follow_report(trial *t, const operation *op, const trial_call *refused)
 {
     if (t->pool_count == 1) {
@@ -309,7 +309,7 @@ bool trial_alloc_in(trial *t, const operation *op)
     return true;
 }
 
-/* What a request did that was served, but not by its own pool at once. */
+/* The effects of a request that its own pool did not serve at once. */
 static uint64_t efforts(trial *t, int pool)
 {
     mend_stats stats = trial_stats(t, pool);
@@ -457,7 +457,7 @@ static void free_again(trial *t, const trial_block *block, mend_stream stream)
                 "a second free: %s", mend_result_name(result));
 }
 
-/* Where a block may be freed with nothing more than what is ordered or declared by now. */
+/* Where a block may be freed with only the present orders and declarations. */
 static mend_stream stream_to_free_on(const trial *t, const trial_block *block)
 {
     bool all_declared = (block->readers & ~block->declared) == 0;
@@ -520,8 +520,7 @@ static bool leave_block(trial *t, const operation *op, trial_block *block, mend_
 }
 
 /* The graph pool that a block is freed in, if `op` says so: its own, or another one, whose memory
- * is then used behind what used the block. Not with hooks: what an allocator gave goes back to
- * it. */
+ * is then used after the block's uses. Not with hooks: memory of an allocator returns to it. */
 static mend_graph_pool *graph_pool_to_free_in(trial *t, const operation *op,
                                               const trial_block *block, mend_stream stream)
 {

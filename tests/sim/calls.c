@@ -1,4 +1,4 @@
-/* Calls of the pool, each in a thread that may make it, and what they may answer. */
+/* Calls of the pool, each in a thread that may make it, and their possible results. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -205,9 +205,9 @@ static void judge_lost(trial *t, const trial_call *call)
 }
 
 /* A pool that has heard of the capture of the stream a call names heeds it until it hears of its
- * end. Streams that a graph pool takes are watched, and need not be remembered. Those that may
- * vanish are known by more than their handle. Without host memory nothing can be remembered, and a
- * capture that was spoilt cannot be spoilt again: its graph pool may have ended. */
+ * end. Streams that a graph pool takes are watched, and need not be remembered. Streams that may be
+ * destroyed are known by more than their handle. Without host memory nothing can be remembered, and
+ * a capture that was spoilt cannot be spoilt again: its graph pool may have ended. */
 static void note_seen(trial *t, const trial_call *call, trial_stream *stream)
 {
     bool is_told = t->witness.captured == call->stream && call->stream != MEND_NO_STREAM;
@@ -278,8 +278,8 @@ void trial_judge_locks(trial *t, int pool)
     }
 }
 
-/* What a failed request must not keep, where nothing was refused that it gave back, and every
- * mapping that it undid is there again. */
+/* Memory that a failed request must not keep, if no release was refused, and every undone mapping
+ * is there again. */
 typedef struct held {
     uint64_t reservations;
     uint64_t compactions;
@@ -322,8 +322,8 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
                 "the host waits for a request that can never be served");
 }
 
-/* A callback that gives one and a quarter of what it hears serves the call. But nothing is moved,
- * or given back to be made again, of what captures and others know, or where addresses are few, or
+/* A callback that frees one and a quarter of the needed bytes serves the call. But no memory is
+ * moved, or released and created again, that captures and others know, or if addresses are few, or
  * the driver cannot map. */
 static void judge_given(trial *t, const trial_call *call)
 {
@@ -356,7 +356,7 @@ static void judge_remains(trial *t, const trial_call *call)
     }
 }
 
-/* What a request may count on. */
+/* Memory that a request may count on. */
 static uint64_t room_for(trial *t, const trial_call *call)
 {
     const uint64_t room_bytes = trial_room(t, call->pool);

@@ -1,5 +1,6 @@
-/* The calls about graph pools, and checkpoints: what the pool lists is what the model knows, and a
- * restoration brings just that back. What was not live until then has no known content. */
+/* The calls about graph pools, and checkpoints: the pool lists the blocks of the model, and a
+ * restoration brings exactly these back. A block that was not live until then has unknown
+ * contents. */
 #include <string.h>
 
 #include "tests/sim/asleep.h"
@@ -47,7 +48,7 @@ static size_t live_in(const trial *t, int graph_pool)
     return count;
 }
 
-/* Whether the listed blocks are those of the graph pool, by address. */
+/* Whether the listed blocks are the graph pool's, by address. */
 static void judge_list(trial *t, int graph_pool, const trial_call *call)
 {
     const void *before = NULL;
@@ -172,7 +173,7 @@ static void follow(trial *t, int number)
     }
 }
 
-/* Lists that no graph pool can be restored from. What they would change stays as it is. */
+/* Lists that no graph pool can be restored from. Their targets stay as they are. */
 static void refuse_lists(trial *t, mend_graph_pool *graph_pool, const trial_checkpoint *checkpoint)
 {
     mend_graph_pool_block blocks[TRIAL_BLOCKS];

@@ -1,4 +1,4 @@
-/* Commits of pages, of one range or of two in one step: what they need, and what would fit. */
+/* Commits of pages, of one range or of two in one step: their need, and the fitting size. */
 #include "tests/sim/ranges.h"
 
 #include "tests/sim/asleep.h"
@@ -70,7 +70,7 @@ static uint64_t missing_bytes(trial *t, const trial_range *range, const trial_ca
     return bytes;
 }
 
-/* What a commit names in its second range, as a call of its own. */
+/* The second range of a commit, as a separate call. */
 static trial_call second_of(const trial_call *call)
 {
     trial_call second = *call;

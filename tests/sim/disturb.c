@@ -1,5 +1,5 @@
-/* What disturbs a pool: faults, other processes, other threads in the midst of a call, the end of
- * the device, fork, callbacks, the clock. */
+/* Disturbances of a pool: faults, other processes, other threads during a call, the end of the
+ * device, fork, callbacks, the clock. */
 #include <assert.h>
 #include <errno.h>
 #include <sys/wait.h>
@@ -106,7 +106,7 @@ static void spring(void *context, const char *call, int is_after)
     if (is_after || !can_spring(t, call)) {
         return;
     }
-    const bool is_unseen = !trial_a_capture_is_known(t); /* what is done now may tell the pool */
+    const bool is_unseen = !trial_a_capture_is_known(t); /* this may inform the pool */
     t->ambush.set = false;
     t->disturbed = true;
     t->outcome->tally.ambushes[t->ambush.action]++;
@@ -273,7 +273,7 @@ bool trial_fail_malloc(trial *t, const operation *op)
 
 /* ---- callbacks ------------------------------------------------------------------------------- */
 
-/* What the first pool could create. */
+/* Memory that the first pool could create. */
 static uint64_t room_to_create(trial *t)
 {
     const mend_stats stats = trial_stats(t, 0);
@@ -281,8 +281,8 @@ static uint64_t room_to_create(trial *t)
                         mend_align_down(trial_ration_room(t), t->page_bytes));
 }
 
-/* Below the limit, and of what others hold of the device. Not to a pool that holds more than its
- * limit: only what is empty would help. */
+/* Below the limit, and of other processes' memory. Not to a pool above its limit, where only empty
+ * chunks would help. */
 static int give(trial *t, uint64_t bytes)
 {
     const mend_stats stats = trial_stats(t, 0);
@@ -301,8 +301,7 @@ static int give(trial *t, uint64_t bytes)
     return 1;
 }
 
-/* As empty chunks of the first pool, which are idle. No pages: they may be those that are asked
- * for. */
+/* As empty chunks of the first pool, which are idle. No pages, which may be the requested ones. */
 static int free_blocks(trial *t, uint64_t bytes)
 {
     const uint64_t enough_bytes = trial_stats(t, 0).free_empty_bytes + bytes;
@@ -318,8 +317,8 @@ static int free_blocks(trial *t, uint64_t bytes)
     return freed;
 }
 
-/* Of its own pool, and of the other one. Gives nothing to the call under way. What that created
- * before, or the other pool does now, is not undone where it goes back. */
+/* Of its own pool, and of the other one. Gives nothing to the call under way. Earlier creations of
+ * that pool, or new ones of the other, are not undone if they are released. */
 static void call_pools(trial *t, const trial_callback *callback)
 {
     trial_call trim = {.kind = CALL_TRIM,

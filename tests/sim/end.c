@@ -105,7 +105,7 @@ static void fill(trial *t, int pool)
 }
 
 /* Whether something was freed that only a wait for the context covers: without a stream, or on the
- * own stream of a thread. What importers kept was no part of the large block, so that the block may
+ * own stream of a thread. Memory of importers was no part of the large block, so that the block may
  * not have waited for it. */
 static bool has_unfenced(const trial *t, int pool)
 {
@@ -160,7 +160,7 @@ static void destroy_pools(trial *t, bool is_whole)
                 result == MEND_OK || (t->may_be_lost && result == MEND_ERROR_DRIVER),
                 "the end of the pool of the other device: %s", mend_result_name(result));
     t->neighbour = NULL;
-    mend_sim_advance(t->sim, FAR_NS); /* work that still runs finds out what it lost */
+    mend_sim_advance(t->sim, FAR_NS); /* running work finds its lost memory */
     trial_judge_device(t);
     mend_sim_ledger ledger = trial_ledger(t);
     trial_claim(t, TRIAL_REMAINS,

@@ -270,7 +270,7 @@ static bool (*const takes[OP_COUNT])(trial *t, const operation *op) = {
 #undef X
 };
 
-/* What was planted for one call is over, so that the calls after it are judged in full. */
+/* Disturbances planted for one call are over, so that later calls are checked in full. */
 static void end_disturbance(trial *t)
 {
     if (t->has_called && t->faults_stand && !t->faults_last && !t->may_be_lost) {
@@ -284,7 +284,7 @@ static void end_disturbance(trial *t)
     }
 }
 
-/* What captures recorded is given up where the pool may have spoilt it. */
+/* Recorded work of captures is given up if the pool may have spoiled it. */
 static void note_spoilt_captures(trial *t)
 {
     if (!t->has_spoilt) {

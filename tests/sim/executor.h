@@ -70,10 +70,10 @@ typedef struct trial_config {
 
 extern const trial_config trial_config_default;
 
-/* What kind of promise was broken. */
+/* The kind of the broken promise. */
 typedef enum trial_verdict {
     TRIAL_HOLDS,
-    TRIAL_RESULT,   /* a call answered what it must not */
+    TRIAL_RESULT,   /* a call returned a wrong result */
     TRIAL_REFUSED,  /* out of memory, though the request fits */
     TRIAL_VALIDATE, /* the pool contradicts itself */
     TRIAL_LEDGER,   /* the device and the pool's statistics disagree */
@@ -102,7 +102,7 @@ enum {
 
 enum { AMBUSH_FREES = 3, AMBUSH_ACTIONS, TRIAL_RESULTS = 22 };
 
-/* What happened, for the report. */
+/* The finding, for the report. */
 typedef struct trial_tally {
     uint64_t steps;
     uint64_t done[OP_COUNT];
@@ -132,8 +132,8 @@ const char *trial_ambush_name(int action);
 void trial_run(const trial_config *config, const operation *ops, size_t count,
                trial_outcome *outcome);
 
-/* The same in steps. NULL: the world could not be made, which *outcome tells. The outcome is that
- * of all steps up to now. A trial that does not hold ignores further steps. */
+/* The same in steps. NULL: the world could not be made, which *outcome tells. The outcome of all
+ * steps up to now. A trial that does not hold ignores further steps. */
 typedef struct trial trial;
 trial *trial_begin(const trial_config *config, trial_outcome *outcome);
 void trial_step(trial *t, const operation *op);
@@ -143,7 +143,7 @@ void trial_end(trial *t);
  * larger than after the last step. "" for none. */
 const char *trial_wrong_figure(trial *t, size_t offset, uint64_t by);
 
-/* A number that equal states share: what it sees is described in small_worlds.h. */
+/* A number that equal states share: small_worlds.h describes its inputs. */
 uint64_t trial_state_hash(trial *t);
 
 #endif

@@ -1,8 +1,7 @@
 /*
- * Every figure of the statistics, against what the model has counted, what the driver was seen to
- * do (through the traced table and the witness), and what it was before. A figure without a rule
- * does not compile: a rule that nothing can break is seen by
- * `simulation.every_wrong_figure_is_seen`.
+ * Every number of the statistics, against the counts of the model, the observed driver calls
+ * (through the traced table and the witness), and its earlier value. A figure without a rule does
+ * not compile: a rule that nothing can break is seen by `simulation.every_wrong_figure_is_seen`.
  */
 #include <stddef.h>
 #include <string.h>
@@ -18,7 +17,7 @@
 
 #define LLU(value) ((unsigned long long)(value))
 
-/* What the rules of one pool look at. */
+/* The inputs of the rules of one pool. */
 typedef struct look {
     const trial *t;
     const trial_pool *pool;
@@ -110,7 +109,7 @@ static uint64_t asleep_in(const look *l, asleep_figure figure)
     return trial_asleep(l->pool, figure);
 }
 
-/* A peak is that of a moment since the last look, or the one before. */
+/* A peak is of a moment since the last look, or the one before. */
 static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t now, uint64_t most)
 {
     uint64_t before = l->was_reset ? 0 : peak_was;
@@ -263,13 +262,13 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_moves_avoided GROWS(moves_avoided, REQUESTS)
 #define RULE_streams       (l->is->streams < l->pool->pool->heap.streams.count)
 
-/* What the driver did for one pool is at most what it did for all: sums are below. */
+/* Driver calls for one pool are at most the calls for all: sums are below. */
 #define RULE_chunks_created  GROWS(chunks_created, DONE(created))
 #define RULE_chunks_released GROWS(chunks_released, DONE(released))
 #define RULE_created_bytes   GROWS(created_bytes, DONE(created_bytes))
 #define RULE_chunks_remade   GROWS(chunks_remade, DONE(released))
 #define RULE_chunks_moved    GROWS(chunks_moved, DONE(mapped))
-/* What another thread frees amid one takes no copy. */
+/* A block that another thread frees amid one takes no copy. */
 #define RULE_compactions                                                                           \
     GROWS(compactions, DONE(copies) + l->t->outcome->tally.ambushes[AMBUSH_FREES])
 #define RULE_copied_bytes    GROWS(copied_bytes, DONE(copied_bytes))
@@ -278,13 +277,13 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_host_waits      GROWS(host_waits, DONE(most_host_waits))
 #define RULE_pending_bytes   trial_is_between(0, IS(pending_bytes), IS(free_bytes))
 #define RULE_waited_requests GROWS(waited_requests, SINCE(host_waits))
-/* What a ration refuses, the driver is not asked. */
+/* A ration's refusal reaches no driver. */
 #define RULE_driver_failures                                                                       \
     GROWS(driver_failures, DONE(failures) + (trial_is_rationed(l->t) ? UINT32_MAX : 0))
 #define RULE_peer_pool_trims                                                                       \
     GROWS(peer_pool_trims, l->t->pool_count > 1 || trial_is_rationed(l->t) ? UINT32_MAX : 0)
 
-/* What sleeps, chunk by chunk. A sleeping chunk may have kept its memory. */
+/* Sleeping memory, chunk by chunk. A sleeping chunk may have kept its memory. */
 #define RULE_asleep_bytes (IS(asleep_bytes) == asleep_in(l, ASLEEP_SIZE))
 #define RULE_asleep_live_bytes                                                                     \
     (IS(asleep_live_bytes) == asleep_in(l, ASLEEP_LIVE) &&                                         \
@@ -325,8 +324,8 @@ static const char *wrong_figure(const look *l)
 
 /* ---- usage --------------------------------------------------------------------------------- */
 
-/* Each row has the same bytes outside of the pool, which change with every step. So a peak of what
- * is in use is never above that of what is held. */
+/* Each row has the same bytes outside of the pool, which change with every step. So a peak of
+ * allocated memory is never above the peak of reserved memory. */
 static const char *wrong_usage(trial *t, const trial_pool *pool, mend_usage *is)
 {
     const mend_stats *stats = &pool->is;

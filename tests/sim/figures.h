@@ -1,5 +1,5 @@
-/* What figures.c, which judges the figures of each pool, and sums.c, which judges those of all of
- * them, share. */
+/* Shared by figures.c, which checks the numbers of each pool, and sums.c, which checks the sums of
+ * all. */
 #ifndef MEND_TESTS_SIM_FIGURES_H
 #define MEND_TESTS_SIM_FIGURES_H
 
@@ -10,7 +10,7 @@ static inline bool trial_is_between(uint64_t least, uint64_t value, uint64_t mos
     return least <= value && value <= most;
 }
 
-/* What the driver did since the last look. */
+/* Driver calls since the last look. */
 trial_seen trial_look_at_driver(const trial *t, const mend_driver_counters *now);
 
 /* Whether the pools count it. */

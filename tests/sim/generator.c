@@ -66,7 +66,7 @@ static void draw_config(trial_random *r, size_t count, trial_config *config)
     config->peer_pool = PICK(r, 0, 0, 0, 1);
     config->low_pressure_percent = PICK(r, 0, 0, 0, 1, 50, 100);
     (void)PICK(r, 0, 1);
-    /* What a peer pool may still be using it cannot give: two pools need more. */
+    /* A peer pool cannot give memory in use: two pools need more. */
     config->address_devices = config->peer_pool ? 0 : PICK(r, 0, 0, 0, 3, 4, 10);
     config->queue = PICK(r, 0, 0, 0, 2, 5);
     config->green = PICK(r, 0, 0, 0, 1, 3, 5);
@@ -95,7 +95,7 @@ static void draw_config(trial_random *r, size_t count, trial_config *config)
     if (!config->plain && !config->foreign && trial_random_below(r, 6) == 0) {
         config->joins = 1 + trial_random_below(r, (uint32_t)count + 1);
     }
-    trial_random beside = *r; /* so that seeds draw what they drew before */
+    trial_random beside = *r; /* so that seeds draw the same as before */
     config->growth_percent = PICK(&beside, 0, 0, 0, 100, 150, 250);
 }
 
@@ -224,7 +224,7 @@ static operation draw_operation(trial_random *r, const palette *p)
     return op;
 }
 
-/* At most one end of the device, late: what follows is worth little. */
+/* At most one end of the device, late, because later operations are worth little. */
 static void draw_end_of_device(trial_random *r, size_t count, operation *ops)
 {
     uint8_t kind = (uint8_t)PICK(r, OP_LOSE_DEVICE, OP_SHUT_DOWN);
@@ -239,8 +239,8 @@ static void draw_end_of_device(trial_random *r, size_t count, operation *ops)
 }
 
 /*
- * Kinds that take the place of some operations, in seeds that have them: so many of 256, and where
- * the others are ignored, what bounds their fields.
+ * Kinds that replace some operations, in seeds that have them: so many of 256, and where the others
+ * are ignored, the bounds of their fields.
  */
 enum { ANY, FIRST = 3, FEW = 16, LAST, RARELY }; /* bounds of slots. Pages have the last */
 
@@ -348,8 +348,8 @@ static void draw_overlays(trial_random *r, const trial_config *config, size_t co
     }
 }
 
-/* Where there are ranges, what is done with blocks is done with pages too, and where there are
- * checkpoints, frees are of the graph pool, and some graph pools are restored that were to end. */
+/* With ranges, operations on blocks are done with pages too. With checkpoints, frees are of the
+ * graph pool, and some graph pools are restored that were to end. */
 static void turn_to_pages_and_graph_pools(trial_random *r, size_t count, operation *ops)
 {
     bool has_ranges = false;

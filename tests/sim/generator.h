@@ -1,7 +1,7 @@
 /*
- * The generator: from a seed, a place and operations. Many seeds lack many kinds of operations
- * (swarm testing: what is never interrupted goes further), sizes come from few classes, and so do
- * slots and streams.
+ * The generator: from a seed, a place and operations. Many seeds have few kinds of operations
+ * (swarm testing: uninterrupted programs go further). Sizes come from few classes, and so do slots
+ * and streams.
  */
 #ifndef MEND_TESTS_SIM_GENERATOR_H
 #define MEND_TESTS_SIM_GENERATOR_H

@@ -1,7 +1,7 @@
 /*
  * Granules: a chunk may be mapped at two addresses, and each of its granules belongs to one block
- * at most, whatever its mappings, and a block may have to lie in one chunk. What lies where is
- * known from the driver's calls alone.
+ * at most, whatever its mappings, and a block may have to lie in one chunk. The contents of
+ * addresses are known from driver calls alone.
  */
 #include <stdlib.h>
 

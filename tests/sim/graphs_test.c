@@ -1,7 +1,7 @@
-/* What the simulation has found beside memory that graphs hold. Shrunk, as regressions.c. */
+/* Findings of the simulation beside memory of graphs. Shrunk, as regressions.c. */
 #include "tests/sim/expect.h"
 
-/* The block begins in what graphs leave of a chunk. */
+/* The block begins in the part of a chunk that graphs leave. */
 HOLDS(sim_graphs, a_request_begins_in_what_graphs_leave_of_a_chunk, "chunk_pages 1",
       "GRAPH_POOL_CREATE slot 2 / ADD_CALLBACK amount 1 / ALLOC slot 11 size 130 / ALLOC alignment "
       "13 / "

@@ -1,5 +1,5 @@
-/* The hash of a trial's state, for the search through small worlds: what it sees, and what it does
- * not, is said in small_worlds.h. */
+/* The hash of a trial's state, for the search through small worlds: small_worlds.h lists its
+ * inputs. */
 #include "alloc/users.h"
 #include "layout/layout.h"
 #include "pool/pool.h"

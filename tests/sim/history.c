@@ -1,5 +1,5 @@
-/* The history: a follower of each pool, who knows from the events alone what lives and is mapped,
- * and a reader of its recording, who knows what lives from a file. */
+/* The history: a follower of each pool, which knows live and mapped memory from the events alone,
+ * and a reader of its recording, which knows live blocks from a file. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@ struct trial_wrapper {
     mend_allocator inner;
     uint32_t live_blocks;
     uint32_t most_blocks;
-    bool is_abandoned; /* the device is gone: it takes back what nobody else will */
+    bool is_abandoned; /* the device is gone: it frees the remaining memory */
 };
 
 static int wrapped_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
@@ -77,7 +77,7 @@ static trial_wrapper *make_wrapper(trial *t, const operation *op)
     return w;
 }
 
-/* What was set may retire while it is wrapped, so that Mend's own is put back first. */
+/* An allocator may retire while it is wrapped, so Mend's own is restored first. */
 bool trial_set_allocator(trial *t, const operation *op)
 {
     int device = op->stream % 2 == 0 ? 0 : MEND_ALL_DEVICES;
@@ -168,7 +168,7 @@ void trial_hooks_end_allocators(trial *t)
     }
 }
 
-/* Blocks that a lost device has kept are taken back by those that made them. */
+/* Blocks of a lost device are freed by their allocators. */
 void trial_hooks_close(trial *t)
 {
     if (!t->config.hooks) {

@@ -1,4 +1,4 @@
-/* What must hold after every step. */
+/* Conditions after every step. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -96,7 +96,7 @@ static void judge_ledger(trial *t, const mend_stats *sum)
                     ledger.chunk_bytes <= sum->reserved_bytes + lingering_bytes,
                 "the device holds %llu bytes, the pools %llu, and imports at most %llu",
                 LLU(ledger.chunk_bytes), LLU(sum->reserved_bytes), LLU(lingering_bytes));
-    /* What was freed in order goes when the stream has come to it. */
+    /* Memory freed in order is released when the stream has passed the free. */
     trial_claim(
         t, TRIAL_LEDGER,
         ledger.plain_bytes >= sum->passed_bytes &&
@@ -271,7 +271,7 @@ void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, b
                 "waiting takes room away");
 }
 
-/* Nothing empty is left above what was to be kept, but for what graphs hold. */
+/* No empty chunk is left above the bytes to keep, except memory of graphs. */
 void trial_judge_trim(trial *t, const trial_call *call)
 {
     mend_stats stats = trial_stats(t, call->pool);
@@ -335,8 +335,8 @@ void trial_judge_refusal(trial *t, const trial_call *call)
                 LLU(size_bytes), LLU(call->room_bytes), LLU(after));
 }
 
-/* Where memory can be created for a block, its chunks are for its sleep tag alone: only what would
- * wait or fail lies beside others. */
+/* If memory can be created for a block, its chunks are for its sleep tag alone: only requests that
+ * would wait or fail share chunks. */
 void trial_judge_home(trial *t, const trial_call *call)
 {
     const mend_heap *heap = &t->pools[call->pool].pool->heap;

@@ -1,8 +1,7 @@
 /*
- * What is kept of memory that sleeps, or slept, in a trial. The model notes for each page of a
- * block what was written there when it fell asleep last. A read begins and ends anywhere, also
- * behind its block, and what it gives must be that: never the bytes of an older sleep, nor of a
- * dead block.
+ * Backups of memory that sleeps, or slept, in a trial. The model notes for each page of a block its
+ * contents at the last sleep. A read begins and ends anywhere, also behind its block, and must give
+ * these contents: never the bytes of an older sleep, nor of a dead block.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +26,7 @@ static bool sleeps_at(const trial *t, int pool, uint64_t address)
     return chunk != NULL && mend_chunk_sleeps(chunk);
 }
 
-/* What the pages of a block say of a call. */
+/* The result of a call by the pages of a block. */
 typedef struct pages {
     bool all_kept;   /* all of them sleep, each kept */
     bool any_fell;   /* asleep, by the call */
@@ -35,7 +34,7 @@ typedef struct pages {
     bool is_dropped; /* one was dropped, and nobody could write it since */
 } pages;
 
-/* What work of graphs has left is not known. */
+/* Contents after work of graphs are unknown. */
 static pages note_pages(trial *t, trial_block *block, int keep, bool was_asleep)
 {
     const bool is_known = block->written && block->graph_pool == NOBODY && block->written_in == 0;
@@ -97,7 +96,7 @@ static trial_block *block_at(trial *t, int pool, uint64_t address)
     return NULL;
 }
 
-/* Whether the first bytes of a granule of the block are what work with the tag wrote. */
+/* Whether work with the tag wrote the first bytes of a granule of the block. */
 static bool is_written(const trial_block *block, uint64_t address, uint64_t tag,
                        const unsigned char *bytes)
 {
@@ -114,7 +113,7 @@ static void judge_bytes(trial *t, const trial_call *call)
         const trial_block *block = block_at(t, call->pool, at);
         const trial_slept *slept =
             block != NULL && block->has_slept ? slept_at(t, block, at) : NULL;
-        /* Of pages beyond those of the largest device that is drawn the model knows nothing. */
+        /* The model knows nothing about pages beyond the largest drawn device. */
         const uint64_t beyond = block != NULL && block->has_slept ? ANY_TAG : 0;
         const uint64_t tag = slept != NULL ? slept->tag : beyond;
         const unsigned char *bytes = (const unsigned char *)call->host + (at - begin);

@@ -56,8 +56,8 @@ static mend_status info_of_one_stream(const mend_driver *driver, mend_stream str
     return status;
 }
 
-/* Within so many seeds, in which threads have streams of their own. Without the lie all is
- * well. What it leads to may end the process. */
+/* Within so many seeds, in which threads have streams of their own. Without the lie all is well.
+ * Its consequence may end the process. */
 static void expect_seen(void (*told)(mend_driver *driver))
 {
     enum { MOST_SEEDS = 300 };

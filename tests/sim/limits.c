@@ -61,7 +61,7 @@ bool trial_trim(trial *t, const operation *op)
     return true;
 }
 
-/* A pass goes no further than it may, and tells what it did. */
+/* A pass obeys its limits, and reports its work. */
 static void judge_pass(trial *t, const trial_call *call, const mend_stats *before)
 {
     const mend_compact_limits *most = &call->limits;
@@ -101,7 +101,7 @@ bool trial_compact(trial *t, const operation *op)
     return true;
 }
 
-/* By itself the pressure is seldom high: a limit may lie a little above what lives. */
+/* By itself the pressure is seldom high: a limit may lie a little above live memory. */
 static uint64_t limit_of(const trial *t, const operation *op, int pool)
 {
     uint64_t part_bytes = t->device_bytes / 256;

@@ -1,4 +1,4 @@
-/* What a program must not do, and the error that each mistake gives: with blocks, and with ranges.
+/* Forbidden actions of a program, and the error of each: with blocks, and with ranges.
  */
 #include "tests/sim/arguments.h"
 #include "tests/sim/ranges.h"

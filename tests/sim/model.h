@@ -1,6 +1,5 @@
 /*
- * What a trial knows of the things that it uses: streams, blocks, graph pools, graphs, callbacks,
- * pins, imports.
+ * The model of a trial's objects: streams, blocks, graph pools, graphs, callbacks, pins, imports.
  */
 #ifndef MEND_TESTS_SIM_MODEL_H
 #define MEND_TESTS_SIM_MODEL_H
@@ -23,8 +22,7 @@ enum {
     TRIAL_OTHER_DEVICES = 2,
     TRIAL_GRAPH_POOLS = 3,
     TRIAL_GRAPHS = 4,
-    TRIAL_ALL_GRAPH_POOLS = TRIAL_GRAPH_POOLS + TRIAL_GRAPHS + TRIAL_STREAMS, /* those of captures,
-                                                                               * too */
+    TRIAL_ALL_GRAPH_POOLS = TRIAL_GRAPH_POOLS + TRIAL_GRAPHS + TRIAL_STREAMS, /* of captures, too */
     TRIAL_NODES = 256, /* of graphs that are being captured. More work is not recorded */
     TRIAL_CALLBACKS = 2,
     TRIAL_PINS = 6,
@@ -38,7 +36,7 @@ enum {
     NOBODY = -1
 };
 
-/* What a capture, or its graph, does with pages of ranges. */
+/* Use of pages of ranges by a capture or its graph. */
 enum { TRIAL_PAGE_USES = 6 };
 typedef struct trial_page_use {
     uint64_t address;
@@ -77,15 +75,14 @@ typedef struct trial_stream {
 } trial_stream;
 
 /*
- * What was done with a block on its home stream, and on those that were its home before, is
- * ordered. Readers are streams that were behind the last write when they read, and of which the
- * home stream knows nothing. A block of a graph pool is used by its home stream alone, and by
- * graphs.
+ * Work on a block on its home stream, and on earlier home streams, is ordered. Readers are streams
+ * that were behind the last write when they read, and of which the home stream knows nothing. A
+ * block of a graph pool is used by its home stream alone, and by graphs.
  */
 /* A page of a block, when it fell asleep last. */
 enum { TRIAL_SLEPT_PAGES = 302 };
 typedef struct trial_slept {
-    uint64_t tag;    /* what was written. 0: it never slept. UINT64_MAX: not known */
+    uint64_t tag;    /* the written contents. 0: it never slept. UINT64_MAX: not known */
     bool is_kept;    /* by its rule. Else it may be, between others */
     bool is_dropped; /* by a sleep, and the block has not been awake as a whole since: the program
                       * could not write it */
@@ -102,7 +99,7 @@ typedef struct trial_block {
     uint64_t sleep_tag;       /* 0: not known */
     uint64_t own_tag;         /* of the options. 0: none, and its sleep tag stands for it */
     uint32_t scope;           /* as the pool said at first */
-    uint32_t stack;           /* what the source of stacks said. 0: it was not asked */
+    uint32_t stack;           /* the number of the source of stacks. 0: it was not asked */
     mend_stream allocated_on; /* as the pool knows it */
     int home;
     bool used;
@@ -110,7 +107,7 @@ typedef struct trial_block {
     bool unmapped;       /* a compaction could not map it again: it is not used, and may be freed */
     bool asleep;         /* it, or a part of it: it is not used, and may be freed */
     bool dropped;        /* by a sleep, and none has kept it since */
-    bool has_slept;      /* or a part of it: trial.slept says what it was then */
+    bool has_slept;      /* or a part of it: trial.slept has its earlier state */
     bool frozen;         /* a reader is gone that nobody can wait for: not written again */
     uint32_t readers;    /* a bit for each stream */
     uint32_t declared;   /* of the readers, those the pool was given */
@@ -171,7 +168,7 @@ typedef struct trial_callback {
     uint8_t amount;
 } trial_callback;
 
-/* What the model counts of one zone, and of all blocks. */
+/* Counters of the model for one zone, and for all blocks. */
 enum { ALL_ZONES = 2, TRIAL_ZONES = 4 };
 typedef struct trial_zone {
     uint64_t live_blocks;

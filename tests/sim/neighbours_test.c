@@ -1,4 +1,4 @@
-/* What the simulation has found where several share a device: memory that goes back, or comes,
+/* Findings of the simulation for several users of a device: memory that is released, or appears,
  * during a call. Shrunk, as regressions.c. */
 #include "tests/sim/expect.h"
 
@@ -8,8 +8,8 @@ HOLDS(sim_regressions, what_a_failed_wake_left_serves_a_request, "",
       "/ SET_LIMIT "
       "amount 4 / ALLOC amount 32")
 
-/* Seeds 13189 and 60000: the driver did not say what it has, and refused what a plan would create
- * that takes as little of a free end as it can, or none. */
+/* Seeds 13189 and 60000: the driver did not report its free memory, and refused the creation of a
+ * plan that takes as little of a free end as it can, or none. */
 HOLDS(
     sim_regressions, a_request_of_whole_pages_continues_ends, "device_pages 32, peer_pool 1",
     "SIBLING_ALLOC slot 31 size 224 / SIBLING_ALLOC size 224 / FREE slot 31 / SIBLING_ALLOC slot 2 "
@@ -31,7 +31,7 @@ HOLDS(sim_regressions, a_chunk_that_a_range_left_does_not_move, "",
       "ALLOC slot 4 / ADD_CALLBACK amount 8 / LATE_EVENTS / EXPORT slot 4 / IMPORT / RANGE_CREATE "
       "amount 1 / COMMIT / RANGE_DESTROY / CLOSE / ROOM amount 1")
 
-/* Seed 80075: the host waited for no fence but that of the epoch itself, which had none. */
+/* Seed 80075: the CPU waited only for the fence of the epoch itself, which had none. */
 HOLDS(sim_regressions, a_wait_takes_the_fence_that_covers_what_is_due,
       "streams 3, legacy 1, threads 2, thread_streams 1, unfenced_pages 1, no_context_fences 1",
       "ALLOC slot 31 stream 5 size 224 amount 1 / FREE slot 31 / ALLOC / ALLOC slot 1 size 20 "
@@ -76,13 +76,13 @@ HOLDS(sim_regressions, free_chunks_are_not_remade_for_others,
       "size 123 "
       "/ FOREIGN amount 120 / ALLOC size 28")
 
-/* Seed 1121577: the try beyond what the driver had refused lacked addresses, which idle chunks had.
+/* Seed 1121577: the try beyond the driver's refusal missed addresses, which idle chunks had.
  */
 HOLDS(
     sim_regressions, idle_chunks_give_addresses_beyond_a_refusal, "address_devices 3",
     "ALLOC / RANGE_CREATE slot 2 size 7 amount 7 / FREE / COMMIT slot 2 / FOREIGN stream 3 amount "
     "1 / ALLOC")
 
-/* Seed 1130784: what had been refused once was tried again for less than a page. */
+/* Seed 1130784: a refused creation was tried again for less than a page. */
 HOLDS(sim_regressions, one_chunk_is_tried_beyond_a_refusal_in_whole_pages, "",
       "FAULT size 6 amount 3 / ALLOC / ALLOC amount 20")

@@ -1,6 +1,6 @@
 /*
- * Operations: what a trial does, as plain data. Any sequence of any bytes is a program that keeps
- * the rules of mend.h: numbers are taken modulo what there is, and an operation that does not apply
+ * Operations: the steps of a trial, as plain data. Any sequence of any bytes is a program that
+ * obeys mend.h: numbers are taken modulo the existing objects, and an operation that does not apply
  * is skipped. So seeds, shrinking, exhaustive search and fuzzing all use the same ones.
  */
 #ifndef MEND_TESTS_SIM_OPERATIONS_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* X(kind, the function trial_... that does it, what it does with its fields) */
+/* X(kind, its function trial_..., the meaning of its fields) */
 #define OPERATION_KINDS(X)                                                                         \
     X(ALLOC, alloc,                                                                                \
       "a block of `size` and `alignment` in `slot`, on `stream`; amount 1: and writes it; 8 "      \

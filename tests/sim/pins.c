@@ -1,4 +1,4 @@
-/* Pins: what is pinned keeps its mappings, whatever becomes of the blocks in it. */
+/* Pins: pinned memory keeps its mappings, whatever happens to the blocks in it. */
 #include "tests/sim/trial.h"
 
 static trial_pinned *free_place(trial *t)

@@ -115,7 +115,7 @@ static uint32_t draw_end(author *a)
                : a->kept + trial_random_below(&a->random, a->count - a->kept);
 }
 
-/* What a phase keeps comes first; a round leaves what it found. */
+/* Blocks that a phase keeps come first. A round leaves the memory as it was. */
 static size_t draw_phase(author *a, program *p, size_t at)
 {
     enum { MOST_LIVE = 80 };
@@ -292,7 +292,7 @@ static uint64_t calls_of(const run *r)
     return calls;
 }
 
-/* What a pass may cost is what was allowed, and its report is true. */
+/* A pass costs at most its limits, and its report is true. */
 static void compact(run *r, uint32_t phase)
 {
     mend_compact_limits limits = MEND_COMPACT_LIMITS_INIT;
@@ -307,7 +307,7 @@ static void compact(run *r, uint32_t phase)
           "a pass of compactions goes beyond its limits");
 }
 
-/* Another process takes what the program did not need so far, or gives it back. */
+/* Another process takes memory that the program did not need so far, or releases it. */
 static void meet_neighbour(run *r, uint32_t phase)
 {
     const uint64_t spare_bytes = r->limit_bytes - r->program->peak_bytes;
@@ -396,7 +396,7 @@ static void close_run(run *r)
     mend_sim_destroy(r->sim);
 }
 
-/* Runs one program, adds what it needs, and leaves its trail. */
+/* Runs one program, adds its needs, and leaves its trail. */
 static bool run_program(placement_kind kind, uint64_t seed, const placement_recording *recording,
                         placement_figures *sum, uint64_t *trail)
 {

@@ -1,6 +1,6 @@
 /*
- * The quality of placement: programs that nothing disturbs, drawn from seeds, and what a pool needs
- * for them beside the least that is possible. That every byte is right says nothing of it.
+ * The quality of placement: undisturbed programs, drawn from seeds, and a pool's needs for them
+ * beside the possible minimum. That every byte is right says nothing of it.
  */
 #ifndef MEND_TESTS_SIM_PLACEMENT_H
 #define MEND_TESTS_SIM_PLACEMENT_H
@@ -69,7 +69,7 @@ typedef struct placement_figures {
 bool placement_run(placement_kind kind, uint64_t first_seed, uint64_t seeds,
                    placement_figures *figures);
 
-/* What is written down of a run. */
+/* The record of a run. */
 typedef struct placement_recording {
     uint64_t events; /* in the ring of the history. 0: it is off */
 } placement_recording;

@@ -7,24 +7,24 @@
 
 enum { SEEDS = 16 };
 
-/* What programs of each kind need, see placement.h. Made 2026-11-26, when moves that a creation
+/* The needs of programs of each kind, see placement.h. Made 2026-11-26, when moves that a creation
  * avoids came to pay for it: up to 8 % fewer calls, up to 4 % more memory held; trims wait more
- * often, and where limits change the driver takes 2 % longer. On 2026-11-27 what is trapped came to
+ * often, and where limits change the driver takes 2 % longer. On 2026-11-27 trapped memory came to
  * be used up: 0.6 % fewer calls in full pools, 0.2 % more memory held beside a background thread.
  * Then moves came to buy more memory: 1 % fewer calls on streams, 1 % more with trims, and 2 % more
- * memory held and calls made where limits change. Then only what is trapped made pressure critical,
+ * memory held and calls made where limits change. Then only trapped memory made pressure critical,
  * and pages were larger with room: up to 1.7 % fewer calls in full pools, 1.3 % more memory and
  * calls on a large device. Then the first place was taken while the peak leaves room: up to 2 %
  * more calls by these seeds, by 80 others the same. On 2026-11-28 small blocks came to lie between
- * those that other streams freed: a fifteenth of their waits. Then free ends of chunks served no
+ * blocks that other streams freed: a fifteenth of their waits. Then free ends of chunks served no
  * more at second addresses: up to 4 refusals and 152 waits of the host in full pools. Then idle
  * chunks served where they lie: 2 % fewer calls on streams, a fifth of the waits in full pools.
  * Then pools that each step empties made larger chunks: 37 % fewer calls with trims. Then ten
  * mechanisms of the policy went: 2.8 times the waits of the host on streams in full pools, up to
  * 0.9 % more memory, 2 % fewer calls in some kinds and 4 % more in others. Then bridges came back:
  * 3 to 9 % fewer calls on streams in full pools, with trims and with little memory, a third of the
- * waits on streams in full pools, 1.2 % more memory with limits. The test prints the present table
- * where it fails: who changes the policy on purpose takes that, and says why. */
+ * waits on streams in full pools, 1.2 % more memory with limits. If it fails the test prints the
+ * present table. If you change the policy on purpose, take that, and say why. */
 static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {
     [PLACEMENT_steady] = {{12364, 12364, 0, 0, 125, 0, 819}},
     [PLACEMENT_steady_on_streams] = {{20475, 20475, 0, 0, 236, 0, 1382}},
@@ -64,8 +64,8 @@ static void print_table(const placement_figures *now)
     }
 }
 
-/* Nothing here is left to chance, so a little more is worse. What is much less is better, and makes
- * the table blind: it is renewed. */
+/* Nothing here is left to chance, so a little more is worse. A much smaller value is better, but
+ * makes the table blind: renew it. */
 static bool is_as_recorded(uint64_t was, uint64_t is)
 {
     enum { WORSE = 400, BETTER = 20 };
@@ -88,7 +88,7 @@ MEND_TEST(simulation, placement_is_as_good_as_it_was)
     EXPECT_TRUE(all);
 }
 
-/* Who looks changes nothing. */
+/* Looking changes nothing. */
 MEND_TEST(simulation, placement_is_the_same_while_it_is_recorded)
 {
     for (int kind = 0; kind < PLACEMENT_KIND_COUNT; kind++) {

@@ -1,7 +1,7 @@
 /*
  * Blocks that are passed through to the driver: all of a world without virtual memory, or where the
  * pools are told so, or some that a thread wants so. All that holds of blocks and streams holds of
- * them. What needs chunks is refused by name, and there are no captures.
+ * them. Calls that need chunks are refused with a specific error, and there are no captures.
  */
 #include "pool/pool.h"
 #include "tests/sim/rations.h"

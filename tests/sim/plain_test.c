@@ -13,7 +13,7 @@ HOLDS(sim_plain, blocks_pass_between_streams_and_memory_goes_back,
       "1 size 0xe7 amount 1 / VERIFY slot 1 / FREE slot 1 amount 32 / TRIM / ALLOC size 0xeb "
       "amount 1 / COMPACT / VERIFY")
 
-/* The host does not wait for what the limit never allows. */
+/* The CPU does not wait for memory that the limit never allows. */
 HOLDS(sim_plain, nobody_waits_for_what_is_above_the_limit, "limit_percent 73, plain 4",
       "ALLOC / FREE amount 59 / ALLOC slot 1 size 235")
 
@@ -24,6 +24,6 @@ HOLDS(sim_plain, what_is_settled_makes_room, "page_kib 64, chunk_pages 8, plain 
       "amount 1 / COMMIT slot 1 alignment 1 / SET_LIMIT size 1 / RANGE_DESTROY slot 1 / SLEEP / "
       "FAULT size 18 amount 2 / WAKE / ALLOC slot 1 size 176")
 
-/* What a block has taken in the limit decides what the front cache spares. */
+/* A block's part of the limit decides which blocks the cache spares. */
 HOLDS(sim_plain, what_is_passed_makes_memory_scarce, "device_pages 1024, plain 2",
       "ALLOC size 147 / SET_LIMIT size 1 / FREE / ALLOC size 147")

@@ -39,7 +39,7 @@ static const char *const stories[] = {
     "FREE / COMMIT size 4 alignment 3 amount 1 / ADVANCE amount 4 / FREE slot 1 / COMMIT size 1 "
     "alignment 1 amount 1 / DECOMMIT size 4 alignment 3 / COMMIT size 4 "
     "amount 1 / FORGET stream 1 / RANGE_DESTROY / ADVANCE amount 4 / TRIM",
-    /* Pages of two ranges are committed in one step: of new memory, of what is mapped. */
+    /* Pages of two ranges are committed in one step: of new memory, of mapped memory. */
     "RANGE_CREATE size 0 amount 7 / RANGE_CREATE slot 1 size 2 amount 7 / SET_LIMIT amount 32 / "
     "COMMIT alignment 1 amount 65 / DECOMMIT alignment 1 / COMMIT size 1 "
     "alignment 2 amount 65 / DECOMMIT slot 1 / ALLOC size 0xd3 amount 1 / COMMIT alignment 7 "

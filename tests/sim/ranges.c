@@ -127,7 +127,7 @@ void trial_use_pages(trial *t, const trial_range *range, const trial_call *call,
 
 /* ---- decommits ------------------------------------------------------------------------------- */
 
-/* All use of the committed ones among the pages comes before what follows on the stream. */
+/* All use of the committed pages precedes later work on the stream. */
 static bool lead_to(trial *t, const trial_range *range, const trial_call *call, int stream)
 {
     for (uint64_t at = 0; at < call->size_bytes; at += range->page_bytes) {

@@ -35,7 +35,7 @@ void trial_name_page(const trial *t, const trial_block *page, trial_call *call);
 trial_block *trial_page_at(trial *t, uint64_t address);
 
 /* page_graphs.c: a captured stream uses a page. Pages are led to the stream that a graph is
- * launched on, false where that may not be, and what the launch writes. */
+ * launched on, false if that is forbidden, and the launch's writes. */
 bool trial_record_page(trial *t, const operation *op, const trial_block *page, int stream);
 bool trial_lead_pages(trial *t, const trial_page_uses *uses, int stream);
 void trial_note_pages(trial *t, const trial_page_uses *uses);
@@ -48,7 +48,7 @@ void trial_use_pages(trial *t, const trial_range *range, const trial_call *call,
                      const operation *op, bool writes);
 bool trial_range_is_pinned(const trial *t, const trial_range *range);
 
-/* mistakes.c: what a program must not do with a page, and with a range. */
+/* mistakes.c: forbidden actions with a page, and with a range. */
 void trial_mistake_with_page(trial *t, const operation *op, const trial_block *page);
 
 /* A page that is no more committed is decommitted once more, which changes nothing. */
@@ -59,7 +59,7 @@ bool trial_is_ending(const trial *t, const trial_block *block);
 
 void trial_end_ranges(trial *t);
 
-/* What the model says of one pool. */
+/* The model's sums of one pool. */
 typedef struct trial_range_figures {
     uint64_t ranges;
     uint64_t size_bytes;   /* of addresses */

@@ -121,7 +121,7 @@ uint64_t trial_ration_room(trial *t)
     return room_with(t, 0);
 }
 
-/* What a process had that died is free for the others, who find out by themselves. */
+/* Memory of a dead process is free for the others, which find out by themselves. */
 static bool die(trial *t)
 {
     close(t->ration.member.file);
@@ -207,7 +207,7 @@ void trial_end_member(trial *t)
 /* ---- what must hold -------------------------------------------------------------------------- */
 
 /* Where the driver does not say how much is free, or others take memory meanwhile, the pool cannot
- * know. What imports hold is not counted in the file. */
+ * know. Imported memory is not counted in the file. */
 void trial_judge_creation(trial *t)
 {
     const uint64_t chunk_bytes = trial_ledger(t).chunk_bytes;
@@ -225,7 +225,7 @@ void trial_judge_creation(trial *t)
                 LLU(t->ration.limit_bytes));
 }
 
-/* A pool claims what it holds, and the file knows all claims. */
+/* A pool claims its reserved memory, and the file knows all claims. */
 void trial_judge_ration(trial *t)
 {
     if (!has_file(t) || t->stopped || t->may_be_lost) {
@@ -258,8 +258,7 @@ static bool is_quiet(trial *t)
            t->outcome->tally.done[OP_LATE_EVENTS] == 0;
 }
 
-/* Bytes of empty chunks, for all reasons up to the last one; those that are not mapped may wait for
- * copies. */
+/* Bytes of empty chunks, for all reasons up to the last one. Unmapped ones may wait for copies. */
 static uint64_t empty_bytes(trial *t, int pool, int last)
 {
     mend_explanation why;
@@ -320,7 +319,7 @@ static bool waits_for_copies(const mend_heap *heap)
 }
 
 /* Where calls take time, work may end during the call. While less of the device is free than the
- * pool should keep, nothing idle is left in it; but it gives no more for what importers keep. */
+ * pool should leave, it has no idle memory. But it releases no more for memory of importers. */
 void trial_judge_collection(trial *t, int pool)
 {
     const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes + min_free_bytes(t) -

@@ -5,17 +5,17 @@
 
 #include "tests/sim/trial.h"
 
-/* Makes the file, if there is one, and sets what the pools are told. */
+/* Makes the file, if there is one, and sets the pools' configs. */
 bool trial_open_ration(trial *t, mend_pool_config *config);
 void trial_close_ration(trial *t);
 
 bool trial_is_rationed(const trial *t);
 
-/* What may still be created, as far as the part that stays free and the file say. */
+/* Memory that may still be created, by the part that stays free and the file. */
 uint64_t trial_ration_room(trial *t);
 
-/* As trial_room, with the free memory of peer pools. `made_again`:
- * free chunks serve only by what is created of their memory, of which others get what is owed. */
+/* As trial_room, with the free memory of peer pools. `made_again`: free chunks serve only by new
+ * chunks of their memory, of which others get their part. */
 uint64_t trial_room_with_peer_pools(trial *t, int pool, bool made_again);
 
 /* So much less of the device is free than the pools should keep. */
@@ -25,8 +25,8 @@ uint64_t trial_owed_bytes(trial *t);
 uint64_t trial_kept_by_importers(trial *t);
 
 /* The other process takes or gives. It may die before. It may have idle memory then, which goes
- * back while a call waits that the thread begins behind trial_may_wait. Returns what was set
- * before. */
+ * back while a call waits that the thread begins behind trial_may_wait. Returns the earlier
+ * value. */
 trial *trial_may_wait(trial *t);
 
 /* After a creation, and after a step. */

@@ -5,8 +5,8 @@
 #include "tests/sim/scenes.h"
 
 /* Operations that belong together and by chance seldom follow each other. The slot, the streams,
- * which are counted from a drawn one, and the sizes that are 0 here are those of the scene. The
- * stream of a fault is how many calls come before it. */
+ * counted from a drawn one, and sizes that are 0 here are the scene's. The stream of a fault is how
+ * many calls come before it. */
 enum { SCENE_STEPS = 7, TIGHT = 1, NONE = 2 };
 static const struct scene_step {
     uint8_t kind;
@@ -55,7 +55,7 @@ static const struct scene_step {
      {OP_USE_IMPORT, 1, 3, 0, 0},
      {OP_CLOSE, 0, 0, 0, 0},
      {OP_SYNCHRONIZE, 0, 0, 0, 0}},
-    /* A sleep to the host, and one to a file. What the first one left is of no use then. */
+    /* A sleep to the host, and one to a file. The remains of the first one are of no use then. */
     {{OP_ALLOC, 0, 1, 0, 0},
      {OP_SLEEP, 6, 0, 4, 0},
      {OP_WAKE, 0, 0, 0, 0},
@@ -63,7 +63,7 @@ static const struct scene_step {
      {OP_SLEEP, 6, 21, 7, 0},
      {OP_WAKE, 0, 0, 0, 0},
      {OP_READ_KEPT, 0, 1, 0, 0}},
-    /* A wake is refused while its copies run, and what wakes then, of one tag, is written. */
+    /* A wake is refused while its copies run, and memory of one tag that wakes then is written. */
     {{OP_ALLOC, 0, 1, 0, 0},
      {OP_SLEEP, 6, 0, 4, 0},
      {OP_FAULT, 0, 2, FAULT_OF_SYNCHRONIZE, 0},
@@ -103,12 +103,12 @@ void trial_draw_scenes(trial_random *places, size_t count, const trial_config *c
  *
  * The rest of the device is another process's. A request of the first pool needs the wait of one
  * pool, of both, or more than both would get: as a block, in one chunk, of a graph pool, as pages
- * or as what wakes. Amounts are in sixteenths of the device.
+ * or as a wake. Amounts are in sixteenths of the device.
  */
 
 enum behind { BLOCK, ONE_CHUNK, OF_GRAPH_POOL, PAGES, PAGES_APART, WAKES, OVER_LIMIT, BEHINDS };
 enum { MOST_OF_SCENE = 32, LONG = 3, HOME = 0, NO_STREAM = 5, WAITED = 6, ALL = 255 };
-/* Slots. Those of blocks: 0 modulo 3 has the first tag, which sleeps. */
+/* Slots. Tags of blocks: 0 modulo 3 has the first one, which sleeps. */
 enum { SLEEPER = 30, OWN = 31, THEIRS = 32, MORE = 34, ASKED = 35, BESIDE = 37, RANGE = 0, NAMED };
 
 typedef struct behind_scene {
@@ -117,9 +117,9 @@ typedef struct behind_scene {
     operation *ops;
     size_t at;
     uint8_t stream; /* of the pool's work. The peer pool has the next, a capture the one behind */
-    uint8_t own;    /* what each has */
+    uint8_t own;    /* memory of each */
     uint8_t theirs;
-    uint8_t asked; /* and what is asked for */
+    uint8_t asked; /* and the request */
     bool has_more; /* the peer pool has the same once more */
     bool is_captured;
 } behind_scene;
@@ -145,7 +145,7 @@ static void allocate(behind_scene *s, uint8_t kind, uint8_t slot, uint32_t sixte
                        .amount = LONG});
 }
 
-/* How many pages of the range that add_range makes are in what both have free. */
+/* How many pages of the range of add_range are in the free memory of both. */
 static uint32_t pages_of(const behind_scene *s, uint32_t sixteenths)
 {
     const uint32_t page = 1 + s->config->device_pages / 32;
@@ -160,7 +160,7 @@ static void add_range(behind_scene *s, enum behind kind)
     }
 }
 
-/* What is there before: nothing is free, and some sleeps. */
+/* The state before: no memory is free, and some sleeps. */
 static void begin_behind(behind_scene *s, enum behind kind)
 {
     add(s, (operation){.kind = OP_FOREIGN});
@@ -278,7 +278,7 @@ static void draw_behind(behind_scene *s)
     end_behind(s, kind);
 }
 
-/* The device's memory is all that counts, and what the pool asks of it has an exact answer. */
+/* Only the device's memory counts, and the pool's queries of it have exact answers. */
 static void make_simple(trial_config *config)
 {
     config->prices = 0;

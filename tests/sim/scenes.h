@@ -4,7 +4,7 @@
 
 #include "tests/sim/generator.h"
 
-/* In half of the seeds some scenes take the place of what was drawn. */
+/* In half of the seeds some scenes replace drawn operations. */
 void trial_draw_scenes(trial_random *places, size_t count, const trial_config *config,
                        operation *ops);
 
@@ -17,12 +17,12 @@ void trial_draw_behind_work(uint64_t seed, size_t count, trial_config *config, o
 void trial_draw_beside_graph_pools(uint64_t seed, size_t count, trial_config *config,
                                    operation *ops);
 
-/* In half of the worlds with two pools, and a quarter of the others, another process takes memory
- * of the device and gives it back amid requests, or the driver does not say what is free. */
+/* In half of the worlds with two pools, and a quarter of the others, another process takes and
+ * releases memory of the device amid requests, or the driver does not report free memory. */
 void trial_draw_neighbour(uint64_t seed, size_t count, const trial_config *config, operation *ops);
 
-/* In a quarter of the worlds requests lack memory, of a limit a little above what lives and of a
- * device that others fill, and callbacks let the pool have what they hear is missing. */
+/* In a quarter of the worlds requests run out of memory, by a limit a little above live memory and
+ * a device that others fill, and callbacks free the missing bytes. */
 void trial_draw_givers(uint64_t seed, size_t count, trial_config *config, operation *ops);
 
 #endif

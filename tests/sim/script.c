@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A word, or a separator. A word may be the name of what stands behind it. */
+/* A word, or a separator. A word may be the name of the value behind it. */
 typedef struct reader {
     const char *at;
     char word[48];

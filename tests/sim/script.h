@@ -1,7 +1,7 @@
 /*
- * Places and operations as text, as the simulation prints what it has found, and tests keep it:
- * "streams 2, vanish 1" and "ALLOC slot 1 size 65 / FREE slot 1". What is not named is 0, or of a
- * place the default.
+ * Places and operations as text, as the simulation prints findings, and tests have them: "streams
+ * 2, vanish 1" and "ALLOC slot 1 size 65 / FREE slot 1". A missing value is 0, or for a place the
+ * default.
  */
 #ifndef MEND_TESTS_SIM_SCRIPT_H
 #define MEND_TESTS_SIM_SCRIPT_H

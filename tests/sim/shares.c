@@ -1,6 +1,6 @@
 /*
- * Exports and imports. A pool imports what a pool of the same process exports: the block is mapped
- * once more, and stays so whatever becomes of it. Exported blocks keep their mappings: see the
+ * Exports and imports. A pool imports a block of a pool of the same process: the block is mapped
+ * once more, and stays so whatever happens to it. Exported blocks keep their mappings: see the
  * witness.
  */
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "tests/sim/ranges.h"
 #include "tests/support/options.h"
 
-/* By file. `count` bytes of pages, or 0: what a pointer names. */
+/* By file. `count` bytes of pages, or 0: the block of a pointer. */
 mend_result trial_call_export(trial_call *call, mend_pool *pool)
 {
     return call->count == 0
@@ -234,7 +234,7 @@ bool trial_import_block(trial *t, const operation *op)
     return true;
 }
 
-/* A description outlives its block, but what it then names may be anything. */
+/* A description outlives its block, but may then name any memory. */
 bool trial_import_described(trial *t, const operation *op)
 {
     const trial_block *block = &t->blocks[t->described.slot];
@@ -260,7 +260,7 @@ bool trial_import_described(trial *t, const operation *op)
 
 /* ---- use, and the end ------------------------------------------------------------------------ */
 
-/* All use of an import is in one chain, as that of a graph pool is. */
+/* All use of an import is in one chain, as for a graph pool. */
 static bool follow(trial *t, trial_imported *import, int stream)
 {
     if (import->last_stream != NOBODY && !trial_order(t, import->last_stream, stream)) {
@@ -307,7 +307,7 @@ static trial_block *known_block(trial *t, const trial_imported *import, int stre
     return NULL;
 }
 
-/* Its memory is that of the block. */
+/* Its memory is the block's. */
 bool trial_use_import(trial *t, const operation *op)
 {
     trial_imported *import = import_from(t, op->slot);

@@ -13,8 +13,8 @@
 bool trial_run_apart(const trial_config *config, const operation *ops, size_t count,
                      trial_outcome *outcome);
 
-/* Shrinks what a trial found, in place. *outcome is that of what is left. Returns how many trials
- * it took. Two findings are the same when they differ in numbers only. */
+/* Shrinks a finding of a trial, in place. *outcome is of the rest. Returns how many trials it took.
+ * Two findings are the same when they differ in numbers only. */
 uint64_t trial_shrink(trial_config *config, operation *ops, size_t *count, trial_outcome *outcome);
 
 #endif

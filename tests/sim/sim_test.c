@@ -37,8 +37,8 @@ MEND_TEST(simulation, fixed_seeds)
         &(soak_plan){.first_seed = 1, .seeds = SEEDS, .jobs = JOBS, .steps = SOAK_STEPS});
 }
 
-/* What the tally counts is the same, to the last driver call that failed, though the system has
- * other addresses to give. */
+/* The tally is the same, to the last failed driver call, though the system gives other
+ * addresses. */
 MEND_TEST(simulation, a_seed_repeats)
 {
     enum { REPEATED = 12, IN_THE_WAY_BYTES = 3 * 4096 };
@@ -75,7 +75,7 @@ MEND_TEST(simulation, a_finding_is_shrunk)
         config.sin = 1;
         ASSERT_TRUE(trial_run_apart(&config, ops, count, &outcome));
     }
-    /* It reads what others wrote, or what is mapped no more, perhaps when the pools have ended. */
+    /* It reads writes of others, or unmapped memory, perhaps after the pools' end. */
     const trial_verdict found = outcome.verdict;
     EXPECT_TRUE(found == TRIAL_CONTENT || found == TRIAL_RESULT || found == TRIAL_RULE);
     trial_shrink(&config, ops, &count, &outcome);
@@ -83,8 +83,8 @@ MEND_TEST(simulation, a_finding_is_shrunk)
     EXPECT_TRUE(count <= 10);
 }
 
-/* Of the rules of figures.c none is one that nothing can break: each figure in turn is far too
- * large, and what only grows is less than it was. */
+/* Each rule of figures.c can be broken: each number in turn is far too large, and a growing one is
+ * less than before. */
 MEND_TEST(simulation, every_wrong_figure_is_seen)
 {
     static operation ops[TRIAL_MOST_STEPS];

@@ -5,10 +5,10 @@
  *
  * States are the same when their hashes are. The hash sees the model (blocks, streams, graph pools,
  * graphs), all of the pool's layout (spans, chunks in the order of their creation, retired
- * mappings, addresses relative to the first reservation), what each waits for (whether it has
- * passed, has a fence, whose it is), the pool's streams and graph pools, and on the device which
- * streams have work left. It does not see how long that work takes, nor how streams wait for one
- * another on the device, so here all work takes as long, and the clock runs until it is done.
+ * mappings, addresses relative to the first reservation), the waits of each (passed or not, with a
+ * fence or not, and of whom), the pool's streams and graph pools, and on the device the streams
+ * with work left. It does not see how long that work takes, nor how streams wait for one another on
+ * the device, so here all work takes as long, and the clock runs until it is done.
  */
 #ifndef MEND_TESTS_SIM_SMALL_WORLDS_H
 #define MEND_TESTS_SIM_SMALL_WORLDS_H
@@ -23,7 +23,7 @@ typedef struct small_world_report {
     int depth;          /* reached in full */
     bool is_complete;   /* up to the depth asked for */
     trial_outcome outcome;
-    operation ops[SMALL_WORLD_DEEPEST]; /* what was found, if something was */
+    operation ops[SMALL_WORLD_DEEPEST]; /* the finding, if any */
     size_t count;
 } small_world_report;
 

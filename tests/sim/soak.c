@@ -15,7 +15,7 @@
 /* Of processor time. A trial takes milliseconds, under a sanitizer a second. */
 enum { LONGEST_TRIAL_S = 60 };
 
-/* What a worker writes, and the parent reads when it has ended. */
+/* The result of a worker, which the parent reads at its end. */
 typedef struct worker {
     soak_report report;
     uint64_t next_seed; /* or the one under way */

@@ -100,7 +100,7 @@ void trial_close_streams(trial *t)
     }
 }
 
-/* A stream that can take over what another leaves. */
+/* A stream that can take over another one's blocks. */
 static int find_heir(const trial *t, int leaving)
 {
     for (int i = 1; i < t->stream_count; i++) {
@@ -148,7 +148,7 @@ static bool leave_stream(trial *t, int leaving, bool freeze)
            trial_imports_leave_stream(t, leaving, heir);
 }
 
-/* Both pools learn of it. False when one could not record what it needs. */
+/* Both pools learn of it. False if one could not record its events. */
 static bool forget(trial *t, int stream, int thread)
 {
     bool all = true;

@@ -1,4 +1,4 @@
-/* The figures of all pools together: their sums are what the driver did since the last look. */
+/* The numbers of all pools together: their sums are the driver calls since the last look. */
 #include <string.h>
 
 #include "tests/sim/figures.h"
@@ -38,7 +38,7 @@ trial_seen trial_look_at_driver(const trial *t, const mend_driver_counters *now)
     for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
         seen.failures += now->call[i].failures - was->call[i].failures;
     }
-    /* What could not be taken back stays, and is given back later: no undone step. */
+    /* Memory that could not be released stays, and is released later: no undone step. */
     seen.is_sure = REFUSED(unmap) + REFUSED(release) == 0 && !w->lost_count &&
                    !w->commit_gave_back && !t->had_sleep;
     if (!seen.is_sure) {
@@ -52,7 +52,7 @@ trial_seen trial_look_at_driver(const trial *t, const mend_driver_counters *now)
 #undef BYTES
 }
 
-/* What all pools count more than before. */
+/* The increase of all pools' counters. */
 #define SUM(field) (sum_of(t, offsetof(mend_stats, field)))
 static uint64_t sum_of(const trial *t, size_t offset)
 {

@@ -1,4 +1,4 @@
-/* What the files of the executor share: the state of a trial, the model, and how it is judged. */
+/* Shared by the files of the executor: the state of a trial, the model, and the checks. */
 #ifndef MEND_TESTS_SIM_TRIAL_H
 #define MEND_TESTS_SIM_TRIAL_H
 
@@ -43,7 +43,7 @@ typedef struct trial_pool {
 
 typedef struct trial_wrapper trial_wrapper; /* see hooks.c */
 
-/* What the driver did for the pools since the last look: see figures.c. */
+/* Driver calls for the pools since the last look: see figures.c. */
 typedef struct trial_seen {
     uint64_t created; /* and not undone */
     uint64_t created_bytes;
@@ -191,10 +191,11 @@ struct trial {
     bool has_called; /* in the present step */
     bool had_sleep;  /* since the last look, a call of sleep or wake was made */
     bool had_prepare_checkpoint;
-    bool may_unmap; /* in it, a call that may compact met what was planted */
+    bool may_unmap; /* in it, a call that may compact met a planted disturbance */
 
-    bool refused;       /* an allocator that was set has refused what the pool was not asked for */
-    mend_list wrappers; /* those that were set and have not retired */
+    bool refused;       /* an allocator that was set has refused a request, which did not reach the
+                         * pool */
+    mend_list wrappers; /* allocators that were set and have not retired */
 
     struct {
         const char *call;
@@ -221,7 +222,7 @@ struct trial {
 
 /* ---- judge.c ------------------------------------------------------------------------------- */
 
-/* What must hold. The first time it does not, the trial ends with this finding. */
+/* The conditions. The first time it does not, the trial ends with this finding. */
 __attribute__((format(printf, 4, 5))) bool trial_claim(trial *t, trial_verdict verdict, bool holds,
                                                        const char *format, ...);
 
@@ -245,19 +246,19 @@ void trial_note_map(trial *t, uint64_t address, uint64_t size_bytes, mend_chunk_
 void trial_note_unmap(trial *t, uint64_t address, uint64_t size_bytes);
 void trial_judge_granules(trial *t);
 void trial_witness_call(trial *t);   /* a call of a pool begins */
-void trial_witness_forget(trial *t); /* what it has seen up to now */
+void trial_witness_forget(trial *t); /* its observations up to now */
 
-/* What the limit leaves. */
+/* The rest of the limit. */
 uint64_t trial_limit_room(const mend_stats *stats);
 
 /* Bytes in empty chunks that no graph pool holds: others can use them, once work is done. Captures
  * forbid to wait for that: none. */
 uint64_t trial_empty_bytes(trial *t, int pool);
 
-/* These, and bytes of chunks that can be created: what must be enough for a request. */
+/* These, and bytes of chunks that can be created, which must be enough for a request. */
 uint64_t trial_room(trial *t, int pool);
 
-/* What the limit leaves for chunks of other sizes: empty ones above it serve only as they are. */
+/* The rest of the limit for chunks of other sizes: empty ones above it serve only as they are. */
 uint64_t trial_room_for_chunks(trial *t, int pool);
 
 /* How much room a request must find for its size: so much, where one pool has the device for itself
@@ -298,26 +299,27 @@ typedef struct trial_call {
     uint64_t offset_bytes;
     mend_range_part second; /* of CALL_COMMIT: in the same step. Range NULL: none */
     uint64_t page_bytes;
-    uint64_t needed_bytes; /* of CALL_COMMIT: pages that are not committed yet. Of CALL_WAKE: what
-                            * has no memory. 0: not known */
-    mend_result expected;  /* not MEND_OK: what the call must answer, if nothing goes wrong */
+    uint64_t needed_bytes; /* of CALL_COMMIT: pages that are not committed yet. Of CALL_WAKE: chunks
+                            * without memory. 0: not known */
+    mend_result expected;  /* not MEND_OK: the expected result of the call, without disturbances */
     mend_sim_work work;
     mend_sim_graph *graph;
     mend_event event;
     mend_stream_info info;
     int mode;
-    void *host;    /* what is kept is read to it, or found */
+    void *host;    /* a backup is read to it, or found */
     bool waits;    /* of a trim */
     bool collects; /* a trim of the surplus alone */
     uint64_t released_bytes;
-    bool by_pointer;        /* of a free: the pool gets the pointer alone, and says what it freed */
+    bool by_pointer;        /* of a free: the pool gets the pointer alone, and describes the
+                             * block */
     bool faulty;            /* something was planted that may make it fail */
     mend_available room;    /* CALL_ROOM's answer */
     uint64_t room_bytes;    /* of an allocation: trial_room before it, as far as that was asked */
     bool makes_none;        /* trial_can_make_chunks said no before it */
-    uint64_t fitting_bytes; /* of one that was refused: what the report says would fit */
+    uint64_t fitting_bytes; /* of a refused one: the fitting size by the report */
     char message[160];      /* why the pool's call failed */
-    const char *remains;    /* what it left behind that it must not. NULL: nothing */
+    const char *remains;    /* the forbidden remains. NULL: nothing */
     mend_result result;
     trial *trial;
 } trial_call;
@@ -326,17 +328,17 @@ typedef struct trial_call {
 void trial_judge_refusal(trial *t, const trial_call *call);
 void trial_judge_home(trial *t, const trial_call *call);
 
-/* What mend_get_available said, and whether a request of the size was served at once. */
+/* The result of mend_get_available, and whether a request of the size was served at once. */
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once);
 
 /* It says all that must be enough for a request. */
 void trial_judge_least_room(trial *t, const trial_call *ask);
 
-/* Keeps why a call failed, and what its report says would fit. */
+/* Notes why a call failed, and the fitting size by its report. */
 void trial_read_failure(trial_call *call);
 
-/* A request that was refused, and one right after it: of the same size, or of what the report said
- * would fit. */
+/* A refused request, and one right after it: of the same size, or of the fitting size by the
+ * report. */
 void trial_judge_report(trial *t, const trial_call *refused, const trial_call *call);
 
 /* The same for lack of addresses. */
@@ -375,7 +377,7 @@ bool trial_can_order(const trial *t, int from, int to);
 bool trial_order(trial *t, int from, int to);
 bool trial_wait(trial *t, int from, int to); /* the same, of two streams that can be ordered */
 
-/* What is queued on the stream is recorded. */
+/* Work queued on the stream is recorded. */
 static inline bool trial_is_recorded(const trial *t, int stream)
 {
     return t->streams[stream].captured && !t->streams[stream].spoilt;
@@ -393,14 +395,14 @@ OPERATION_KINDS(X)
 /* blocks.c, use.c */
 uint64_t trial_largest_chunk(const trial *t, int pool); /* in bytes */
 
-/* Memory of what sleeps, which a wake that failed could not give back: it goes when it can. */
+/* Memory of sleeping chunks that a failed wake could not release: it goes when it can. */
 uint64_t trial_leaving_bytes(const trial *t, int pool);
 mend_result trial_call_trim(trial_call *call, mend_pool *pool);
 mend_result trial_call_in_graph_pool(trial_call *call, mend_pool *pool);
 mend_result trial_call_record(const trial_call *call, mend_pool *pool);
 void trial_judge_history(trial *t, int pool);
 
-/* The recordings of the pools, if the config asks for them: the files, and what lives by them. */
+/* The recordings of the pools, if the config asks for them: the files, and their live blocks. */
 bool trial_open_recording(trial *t, mend_pool_config *config);
 void trial_close_recording(trial *t);
 void trial_judge_recording(trial *t, int pool);
@@ -459,7 +461,7 @@ bool trial_synchronize(trial *t);
 /* graphs.c */
 int trial_graph_pool_taking(const trial *t, mend_stream stream);
 
-/* What a capture under way uses outside of the program's graph pools is as a graph pool of its own,
+/* Memory that a capture uses outside of the program's graph pools is like a separate graph pool,
  * which ends with its graph. */
 int trial_capture_graph_pool(trial *t, int stream);
 static inline bool trial_graph_pool_is_there(const trial_graph_pool *graph_pool)

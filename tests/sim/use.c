@@ -1,5 +1,5 @@
-/* How a program uses its blocks: every use is ordered behind the former ones, or declared. What the
- * pool calls unmapped is not used, nor what sleeps. */
+/* How a program uses its blocks: every use is ordered behind the former ones, or declared. Unmapped
+ * and sleeping memory of the pool is not used. */
 #include "tests/sim/ranges.h"
 
 static trial_block *live_block(trial *t, const operation *op)
@@ -24,7 +24,7 @@ bool trial_is_in_capture(const trial *t, const trial_block *block)
     return captured;
 }
 
-/* Work leaves what lies behind the granules of a request alone: a guard may. */
+/* Work does not touch memory behind the granules of a request, where a guard may lie. */
 static bool launch(trial *t, trial_block *block, mend_sim_work_kind kind, int stream,
                    const operation *op)
 {
@@ -79,7 +79,7 @@ bool trial_join_readers(trial *t, trial_block *block, bool declared_too)
     return true;
 }
 
-/* Whether a graph that is being captured knows what it has written there. */
+/* Whether a graph that is being captured knows its writes there. */
 static bool is_known_in_capture(const trial *t, const trial_block *block)
 {
     return block->written && block->written_in == t->streams[block->home].capture;

@@ -1,8 +1,8 @@
 /*
- * The witness: sits between the pools and the device, and sees what the pools create, release and
- * map. What is created and released within one call was undone, and leaves no trace in the figures,
- * but in a commit: it may give back what it created for one gap to fill another. Peaks of the pools
- * are never above those of the device.
+ * The witness: sits between the pools and the device, and sees all creations, releases and
+ * mappings. Memory created and released within one call was undone, and leaves no trace in the
+ * statistics, except in a commit: it may release chunks of one gap to fill another. Peaks of the
+ * pools are never above the device's.
  */
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
@@ -95,7 +95,7 @@ static mend_status witness_map(const mend_driver *driver, uint64_t address, uint
     return status;
 }
 
-/* What is pinned must not be unmapped, nor lose its chunk to another address that way. */
+/* Pinned memory must not be unmapped, nor lose its chunk to another address that way. */
 static mend_status witness_unmap(const mend_driver *driver, uint64_t address, uint64_t size_bytes)
 {
     trial *t = trial_of(driver);

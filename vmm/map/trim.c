@@ -311,7 +311,7 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool is_
     lack->device_bytes += lack->device_bytes > 0 ? owed_to_others(heap) : 0;
     const uint64_t bytes = mend_max_u64(lack->limit_bytes, lack->device_bytes);
     uint64_t given_bytes = mend_chunks_empty_bytes(&heap->chunks);
-    /* A driver that refuses more than it reports as missing may miss less. */
+    /* A driver that refuses although it reports enough may miss less than that. */
     const bool is_known = !is_refused || heap->shortage.device_free_bytes < create_bytes;
     if (bytes <= given_bytes || !is_known) {
         which.keep_bytes = heap->chunks.reserved_bytes - mend_min_u64(bytes, given_bytes);

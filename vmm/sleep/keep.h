@@ -123,7 +123,7 @@ void mend_copies_init(mend_heap *heap);
 void mend_copies_forget(mend_heap *heap, uint64_t address, uint64_t size_bytes);
 
 /* The backup of a chunk that woke becomes its copy, and replaces copies with older contents of
- * these addresses. Above the limit, and in a file, it is freed. */
+ * these addresses. Above the limit, or without host memory, it is freed. */
 void mend_copies_leave(mend_heap *heap, mend_kept *kept, uint64_t size_bytes);
 
 /* Frees copies until there is no more than this. */
