@@ -279,7 +279,7 @@ class TorchMemorySaver:
         self._ensure_initialized()
         for device in range(torch.cuda.device_count()):
             total = torch.cuda.get_device_properties(device).total_memory
-            _devices.set_limit(max(total - value, 1) if value else 0, device)
+            _devices.set_limit(max(total - value, _devices.PAGE_BYTES) if value else 0, device)
 
     @property
     def retain_cpu_backup(self) -> bool:
