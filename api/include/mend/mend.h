@@ -382,8 +382,9 @@ MEND_API mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, mend_trim_m
 
 /*
  * Set the most physical memory that the pool may hold, in bytes. 0 means the limit of
- * mend_pool_config. More than the device has means all of it. The pool releases memory above the
- * limit where it can, as mend_trim. The limit is set even if that fails. Results as mend_trim.
+ * mend_pool_config. More than the device has means all of it, less than a page that the pool takes
+ * no more memory. The pool releases memory above the limit where it can, as mend_trim. The limit is
+ * set even if that fails. Results as mend_trim.
  */
 MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
 
