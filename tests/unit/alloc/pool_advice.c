@@ -99,7 +99,7 @@ static void end_capture(scene *s)
     s->captured = NULL;
 }
 
-/* What was used before the capture is freed in it, outside of graph pools: the same stream does not
+/* Memory used before the capture is freed in it, outside of graph pools: the same stream does not
  * get it either. */
 static void free_what_was_used_before(scene *s)
 {
@@ -171,7 +171,8 @@ static void free_two(scene *s)
     give(s, 1);
 }
 
-/* The limit is below what the pool holds: half of that is empty, and is not made again as pages. */
+/* The limit is below the reserved memory: half of that is empty, and is not created again as
+ * pages. */
 static void lower_limit(scene *s)
 {
     EXPECT_OK(mend_range_create(s->w.pool, 4 * MEND_MIB, NULL, &s->range));
@@ -235,8 +236,8 @@ typedef struct row {
     const char *name;
     void (*prepare)(scene *s);
     uint64_t size_bytes;
-    const char *words;  /* what is advised */
-    const char *absent; /* what would not help */
+    const char *words;  /* the advice */
+    const char *absent; /* useless advice */
     void (*follow)(scene *s);
 } row;
 

@@ -32,7 +32,7 @@ static uint64_t expect_served(mend_world *w, mend_stream stream)
 #define ROOM_OF_TEST(suite, name, ...)                                                             \
     KIT_CASE(suite, name, mend_world, w, kit_open_with(w, __VA_ARGS__), kit_close(w))
 
-/* What others hold of the device is nobody's room, and asking teaches the pool nothing. */
+/* Memory of others on the device is not available, and a query does not change the pool. */
 ROOM_TEST(pool_available, knows_what_the_limit_and_the_device_have)
 {
     EXPECT_RESULT(MEND_OK, mend_set_limit(w->pool, 10 * MEND_MIB + 5000));
@@ -47,8 +47,8 @@ ROOM_TEST(pool_available, knows_what_the_limit_and_the_device_have)
     EXPECT_U64_EQ(7 * MEND_MIB, expect_served(w, w->streams[0]));
 }
 
-/* One stream alone needs no stamps until a request has no stream: for that what it freed is
- * not idle while its work runs. */
+/* One stream alone needs no stamps until a request has no stream: for that, its freed memory is not
+ * idle while its work runs. */
 ROOM_TEST(pool_available, for_no_stream_is_what_is_idle)
 {
     void *block = kit_alloc(w, 16 * MEND_MIB, w->streams[0]);
@@ -136,7 +136,7 @@ ROOM_TEST(pool_available, a_capture_takes_what_waits_for_the_context)
     EXPECT_U64_EQ(7 * MEND_MIB, expect_served(w, MEND_NO_STREAM));
 }
 
-/* Nothing of what is asked is carried out, and mistakes have their errors. */
+/* A query has no effect, and mistakes have their errors. */
 ROOM_TEST(pool_available, asking_changes_nothing)
 {
     mend_available room = MEND_AVAILABLE_INIT;

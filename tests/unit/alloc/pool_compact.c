@@ -14,7 +14,7 @@ typedef struct rig {
     mend_stream stream;
     void *blocks[MOST_BLOCKS]; /* NULL: freed */
     int count;
-    const char *call; /* in the first such call of the driver these are freed */
+    const char *call; /* freed in the first such driver call */
     bool frees[MOST_BLOCKS];
 } rig;
 
@@ -165,8 +165,8 @@ static void free_meanwhile(void *context, const char *call, int is_after)
     }
 }
 
-/* Full to the limit: chunks of which half is live, and an empty one. What is free in the last
- * of the others touches none of what is free before it. From `first` on all is freed in the call.
+/* Full to the limit: chunks of which half is live, and an empty one. Free memory in the last of the
+ * others touches no free memory before it. From `first` on all is freed in the call.
  */
 static mend_compact_report compact_halves(rig *r, const char *call, int first)
 {
@@ -189,7 +189,7 @@ static mend_compact_report compact_halves(rig *r, const char *call, int first)
 #define HALVES_TEST(suite, name)                                                                   \
     KIT_CASE(suite, name, rig, r, open_rig(r, (CHUNKS + 1) * CHUNK), close_rig(r))
 
-/* Room for the first compaction is made by unmapping the free chunk: then its block is gone. */
+/* The first compaction unmaps the free chunk for its copy: then its block is gone. */
 HALVES_TEST(pool_compact_meanwhile,
             a_chunk_that_is_emptied_while_room_is_made_for_it_is_not_compacted)
 {
@@ -197,7 +197,7 @@ HALVES_TEST(pool_compact_meanwhile,
     EXPECT_U64_EQ(CHUNKS * CHUNK, mend_world_stats(&r->w).free_empty_bytes);
 }
 
-/* The last chunk is emptied during the first compaction, and given back to make room for the third.
+/* The last chunk is emptied during the first compaction, and released for the third.
  */
 HALVES_TEST(pool_compact_meanwhile, a_chunk_that_is_gone_is_not_looked_for)
 {

@@ -1,6 +1,6 @@
 /*
- * One thread sits inside a slow driver call, with the right to make room. Others go on. What they
- * do meanwhile is written out for single cases here, and by a table in pool_grow_table.c.
+ * One thread sits inside a slow driver call, with the right to make room. Others go on. Their
+ * actions are written out for single cases here, and by a table in pool_grow_table.c.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -56,7 +56,7 @@ static void count_call(void *context, KIT_UNUSED const char *call, int is_after)
     *(int *)context += !is_after;
 }
 
-/* What is freed meanwhile is taken as if there had been no wait: nothing is asked of the driver. */
+/* Memory freed meanwhile is taken as without a wait: no driver call. */
 GROW_TEST(pool_grow, memory_that_comes_while_a_request_waits_its_turn_is_seen)
 {
     mend_heap *heap = &r->w.pool->heap;
@@ -92,8 +92,8 @@ GROW_TEST(pool_grow, a_graph_pool_may_go_while_a_request_waits_its_turn)
     EXPECT_FALSE(mend_heap_block_at(heap, (uint64_t)(uintptr_t)r->pointer)->of_graph_pool);
 }
 
-/* Another process has the memory. The block that another thread frees, while the driver is asked
- * for more or for what it has left, is what is missing. */
+/* Another process has the memory. The block that another thread frees, during a creation or a query
+ * of free memory, is the missing one. */
 MEND_TEST(pool_grow, what_others_free_at_the_last_moment_is_found)
 {
     bool is_frozen = true;

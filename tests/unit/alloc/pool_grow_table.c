@@ -9,7 +9,7 @@
 #include "tests/support/held.h"
 #include "tests/support/kit.h"
 
-/* A quarter of what the comments say: there are many worlds. */
+/* A quarter of the combinations: there are many worlds. */
 #define MIB (MEND_MIB / 4)
 #define KIB (MEND_KIB / 4)
 
@@ -31,7 +31,7 @@ typedef struct block {
     bool is_written;
 } block;
 
-/* What is made, on what, and by which request. */
+/* The growth, its state, and its request. */
 typedef enum act { REQUEST, TRIM, TRIM_WAIT, LIMIT, COMPACT } act;
 typedef enum prepared { AS_IT_IS, NOTHING, BUSY, UNKNOWN, RETIRED, PIERCED } prepared;
 typedef struct making {
@@ -70,7 +70,7 @@ static const making makings[] = {
 typedef struct scenery {
     mend_world w;
     const making *making;
-    mend_stream stream; /* of the thread that makes room: the world's first */
+    mend_stream stream; /* of the growing thread: the world's first */
     mend_stream other;
     block pieces[PIECES];
     block base;
@@ -214,7 +214,7 @@ static void take_cached(scenery *s)
     }
 }
 
-/* On both sides of what may be claimed. */
+/* On both sides of memory that may be claimed. */
 static void free_neighbours(scenery *s)
 {
     give(s, &s->base, s->stream);
@@ -286,7 +286,7 @@ static void (*const deeds[])(scenery *s) = {
 
 /* ---- what needs its turn --------------------------------------------------------------------- */
 
-/* A third thread, which asks for room while the first is held. */
+/* A third thread, which needs memory while the first is held. */
 typedef struct latecomer {
     scenery *s;
     mend_result result;

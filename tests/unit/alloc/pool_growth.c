@@ -1,7 +1,7 @@
 /*
- * Waits before growth: once the pool would hold more than the program allows, a stream waits for
- * what others freed longest ago. And what that does to kernels which wait for each other: two ranks
- * with a device each, whose collectives end when both ranks are at them.
+ * Waits before growth: before the pool exceeds the program's growth limit, a stream waits for the
+ * oldest frees of others. And the effect on kernels that wait for each other: two ranks with a
+ * device each, whose collectives end when both ranks are at them.
  */
 #include <string.h>
 
@@ -13,8 +13,8 @@
 
 /* ---- how much is held ------------------------------------------------------------------------ */
 
-/* The host is ahead: blocks of one stream are freed while another one copies them, as those of an
- * offload are, and nothing ends. */
+/* The CPU is ahead: blocks of one stream are freed while another one copies them, as for an
+ * offload, and no work ends. */
 static uint64_t held_after_an_offload(mend_world *w, int growth_percent)
 {
     uint64_t held_bytes = 0;
@@ -62,7 +62,7 @@ KIT_SET_TEST(pool_growth, a_stream_waits_for_what_was_freed_longest_ago,
 enum { GATHERS, SCATTERS, COMPUTES, STREAMS, RANKS = 2, STEPS = 512, EVENTS = 256 };
 static_assert(STREAMS == (int)MEND_WORLD_STREAMS, "each has a stream");
 
-/* What a stream does next: a collective, or a wait for a step of another stream. */
+/* The next step of a stream: a collective, or a wait for a step of another stream. */
 typedef struct step {
     bool meets;
     int stream;
@@ -169,7 +169,7 @@ static bool may_go_on(const rank *r, const rank *other, int stream)
     return next->meets ? is_met : r->at[next->stream] >= next->number;
 }
 
-/* Runs what all streams have. False if they wait for each other for ever. */
+/* Runs the steps of all streams. False if they wait for each other for ever. */
 static bool run(rank ranks[RANKS])
 {
     bool has_moved = true;

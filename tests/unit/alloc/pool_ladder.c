@@ -1,4 +1,4 @@
-/* A plan behind what the driver refuses. */
+/* A plan after a refusal of the driver. */
 
 #include "tests/support/kit.h"
 
@@ -10,8 +10,8 @@ static void *take_in_one_chunk(mend_world *w, uint64_t size_bytes)
     return block;
 }
 
-/* Of three runs the largest lacks more than the limit allows, and the next what the driver refuses.
- * Now the pool knows what the device has, and that the last one lacks nothing. */
+/* Of three runs the largest misses more than the limit allows, and the next misses memory that the
+ * driver refuses. Now the pool knows the device's memory, and that the last one misses nothing. */
 KIT_SET_TEST(pool_ladder, behind_a_refusal_what_creates_nothing_is_found,
              w->placement.low_pressure_percent = 100)
 {

@@ -66,7 +66,7 @@ NO_STREAM_TEST(a_request_that_cannot_be_served_waits_for_nothing)
     EXPECT_STATS(w, host_waits, 0);
     mend_available room = MEND_AVAILABLE_INIT;
     EXPECT_OK(mend_get_available(w->pool, MEND_NO_STREAM, &room));
-    EXPECT_U64_EQ(0, room.now_bytes); /* the next one makes the host wait */
+    EXPECT_U64_EQ(0, room.now_bytes); /* the next one stalls the CPU */
     EXPECT_TRUE(room.after_waiting_bytes > 4000 * MEND_MIB);
 }
 
@@ -98,7 +98,7 @@ NO_STREAM_TEST(beside_a_capture_the_host_waits_for_streams_and_room_knows)
  * harm another one. */
 NO_STREAM_TEST(hidden_captures_are_met_ever_less_often)
 {
-    enum { BLOCKS = 8 }; /* more than what it tries at, at first. Less than twice as much */
+    enum { BLOCKS = 8 }; /* above its first threshold, and below twice as much */
     mend_sim_graph *graph = NULL;
     w->violations_meant = 1;
     for (int i = 0; i < 2; i++) {
@@ -214,7 +214,7 @@ NO_STREAM_TEST(pieces_that_wait_keep_no_small_request_from_room)
     EXPECT_STATS(w, reserved_bytes, reserved);
 }
 
-/* Only growth makes the host wait: what is ready serves first. */
+/* Only growth stalls the CPU: ready memory serves first. */
 KIT_TEST_IN(pool_no_stream, ready_chunks_are_moved_before_the_host_waits,
             kit_open_set(w, w->sim_config.memory_bytes = 4096 * MEND_MIB,
                          w->sim_config.has_no_context_events = 1,

@@ -1,6 +1,6 @@
 /*
- * The report of an allocation that found no room: its numbers add up, and what it says would help
- * does help, which each test tries.
+ * The report of an allocation that ran out of memory: its numbers add up, and its remedies work,
+ * which each test tries.
  */
 #include <mend/mend_range.h>
 #include <mend/mend_share.h>
@@ -72,7 +72,7 @@ KIT_SET_TEST(pool_report, tells_what_the_driver_or_the_program_has_to_give,
     expect_refused(w, 8 * MEND_MIB + 1, "The GPU is smaller than the request");
 }
 
-/* What min_free_bytes keeps from the pool is nobody else's. */
+/* Memory withheld by min_free_bytes is of no other process. */
 KIT_SETTING(keeps_2_mib_free, w->pool_config.min_free_bytes = 2 * MEND_MIB);
 
 KIT_TEST_IN(pool_report, memory_that_is_kept_free_is_not_held_by_others,

@@ -1,5 +1,5 @@
 /*
- * The soft limit: before the pool grows above it, it tries what needs no growth and then the
+ * The soft limit: before the pool grows above it, it tries steps without growth and then the
  * callbacks; then it grows all the same.
  */
 #include "tests/support/kit.h"

@@ -1,4 +1,4 @@
-/* Memory that crosses from stream to stream: when it may, and who waits for whom. */
+/* Memory that crosses from stream to stream: when it may, and the waits for it. */
 #include "tests/support/kit.h"
 
 /* A device of 8 MiB, so that two blocks of 5 MiB do not fit. */

@@ -1,5 +1,5 @@
-/* A trim that waits for the GPU: for what is empty, for the oldest work first, and no further than
- * is needed, and never where a capture forbids it. */
+/* A trim that waits for the GPU: for empty chunks, for the oldest work first, and no further than
+ * necessary, and never where a capture forbids it. */
 #include "tests/support/kit.h"
 
 static const uint64_t block_bytes = 5 * MEND_MIB;
@@ -52,7 +52,7 @@ TRIM_WAIT_TEST(pool_trim_wait, does_not_wait_for_what_would_give_nothing_back, 3
     EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
 }
 
-/* A graph may be launched again at any time: nobody can wait for its last launch. */
+/* A graph may be launched again at any time, so there is no wait for its last launch. */
 TRIM_WAIT_TEST(pool_trim_wait, leaves_the_memory_of_graph_pools_without_a_wait, 32 * MEND_MIB, NULL)
 {
     void *beside = kit_alloc(w, MEND_MIB / 4, w->streams[1]);

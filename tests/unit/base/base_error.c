@@ -30,7 +30,7 @@ static mend_error last_error(void)
     return error;
 }
 
-/* A failure of ours names no call of the driver, also behind one of the driver's. */
+/* A failure of ours names no driver call, also after a failure of the driver. */
 MEND_TEST(base_error, keeps_the_last_failure)
 {
     EXPECT_RESULT(MEND_ERROR_DRIVER,
@@ -42,7 +42,7 @@ MEND_TEST(base_error, keeps_the_last_failure)
     EXPECT_STR_EQ("cuMemMap", error.driver_call);
     EXPECT_STR_EQ("CUDA_ERROR_OUT_OF_MEMORY", error.driver_name);
     EXPECT_STR_EQ("mapping a chunk (cuMemMap: CUDA_ERROR_OUT_OF_MEMORY)", error.message);
-    /* What the text says already is not said twice. */
+    /* The message repeats nothing. */
     mend_fail_driver(MEND_ERROR_DRIVER, "cuMemMap", 1, "UNKNOWN", "cuMemMap failed");
     EXPECT_STR_EQ("cuMemMap failed (UNKNOWN)", last_error().message);
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
@@ -85,7 +85,7 @@ MEND_TEST(base_error, what_is_noted_is_the_last_error_once_it_is_published)
     EXPECT_STR_EQ("cuMemMap", mend_process_error()->driver_call);
 }
 
-/* Parts of messages come from files: what they hold does nothing to a terminal. */
+/* Parts of messages come from files: their contents do nothing to a terminal. */
 MEND_TEST(base_error, refuses_a_bad_struct_cuts_and_shows_no_control_characters)
 {
     mend_error error = {0};
@@ -149,8 +149,7 @@ MEND_TEST(base_log, goes_to_the_sink_and_nowhere_else)
     EXPECT_INT_EQ(4, what.count);
 }
 
-/* What standard error gets of warnings of two kinds, one of them twice, and of one that a result
- * tells. */
+/* Standard error after warnings of two kinds, one of them twice, and one that a result reports. */
 static void expect_on_standard_error(int level, const char *expected)
 {
     int ends[2];

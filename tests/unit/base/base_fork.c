@@ -154,7 +154,7 @@ MEND_TEST(base_fork, a_child_loads_the_driver_though_another_thread_was_loading_
     sem_destroy(&slow.may_end);
 }
 
-/* Forks wherever other threads happen to be in the locks of the process. */
+/* Forks while other threads hold any locks of the process. */
 
 enum { FORKS = 40, BUSY = 2 };
 

@@ -26,7 +26,7 @@ static void put(ring *r, uint64_t first, uint64_t count)
     }
 }
 
-/* The events that are read next are those of these numbers, and their addresses are the same. */
+/* The events that are read next have these numbers, and the same addresses. */
 static void expect_events(ring *r, uint64_t first, size_t count)
 {
     mend_history_event events[MOST];

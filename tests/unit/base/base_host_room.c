@@ -1,4 +1,4 @@
-/* What the host lets the process write, read from folders that stand for the system's files. */
+/* Host memory that the process may write, from folders that replace the system's files. */
 #include "base/allowance.h"
 
 #include <ftw.h>

@@ -158,8 +158,8 @@ static void init_mutexes(void)
     mend_mutex_init(&second_pool, MEND_RANK_POOL);
 }
 
-/* Does what a text says: "lp" locks the pool's, "u" unlocks, "t" tries, "w" waits. R, g, p, q and d
- * are the locks of the process, of making room, of two pools and of the driver. */
+/* Runs a text of steps: "lp" locks the pool's, "u" unlocks, "t" tries, "w" waits. R, g, p, q and d
+ * are the locks of the process, of growth, of two pools and of the driver. */
 static void play(const char *text)
 {
     for (; *text != '\0'; text += 2 + (text[2] == ' ')) {

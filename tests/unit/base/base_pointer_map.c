@@ -1,4 +1,4 @@
-/* The hash table: what is promised is there. */
+/* The hash table: promised entries exist. */
 #include "base/pointer_map.h"
 
 #include "tests/support/test.h"

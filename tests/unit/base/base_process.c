@@ -30,7 +30,7 @@ static void *leave(void *argument)
     leaver *self = argument;
     mend_process_leave(&self->member);
     self->left_at = atomic_fetch_add(self->clock, 1);
-    self->member.device = -1; /* a race with a visitor who still reads it */
+    self->member.device = -1; /* a race with a visitor that still reads it */
     return NULL;
 }
 

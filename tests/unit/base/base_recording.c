@@ -1,4 +1,4 @@
-/* The file of a recording by itself: events and names come back as they were. What is not whole is
+/* The file of a recording by itself: events and names come back as they were. Incomplete parts are
  * not read. And the ring before it. */
 #include "lab/heap/record_reader.h"
 
@@ -36,7 +36,7 @@ static mend_history_event event_of(uint64_t i)
     };
 }
 
-/* Adds as many as there is room for. The number of the first that has none. */
+/* Adds as many as fit. The number of the first that has none. */
 static uint64_t fill_block(void)
 {
     uint64_t i = 1;
@@ -93,7 +93,7 @@ static void put_number(uint64_t number)
     block.content[block.head.bytes++] = (uint8_t)number;
 }
 
-/* More events than a block may have: the file was made by somebody else. */
+/* More events than a block may have: the file was made by another program. */
 MEND_TEST(base_recording, a_block_of_too_many_events_is_read_without_harm)
 {
     mend_record_begin(&block, MEND_RECORD_EVENTS);
@@ -154,7 +154,7 @@ static uint64_t tick(const void *clock)
     return ++*(uint64_t *)(uintptr_t)clock;
 }
 
-/* The history is off. Nobody reads while the ring fills. */
+/* The history is off. No reader runs while the ring fills. */
 MEND_TEST(base_recording, a_full_ring_loses_events_and_counts_them)
 {
     enum { BEYOND = 5 };

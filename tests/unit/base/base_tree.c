@@ -120,7 +120,7 @@ MEND_TEST(base_tree, answers_as_a_sorted_array_does)
     }
 }
 
-/* Fills in order and empties in order: what turns a tree without balance into a list. */
+/* Fills in order and empties in order: which turns a tree without balance into a list. */
 static void fill_and_empty(bool fill_upward, bool empty_upward)
 {
     static world w;

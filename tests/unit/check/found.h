@@ -1,4 +1,4 @@
-/* What the audit says of a heap that is broken in one place. */
+/* The finding of the validation for a heap that is broken in one place. */
 #ifndef MEND_TESTS_UNIT_OBSERVE_FOUND_H
 #define MEND_TESTS_UNIT_OBSERVE_FOUND_H
 

@@ -1,6 +1,5 @@
 /*
- * The explanation: pools made by hand, of which it is known where memory is that is not live, and
- * who holds it.
+ * The explanation: pools made by hand, with known places and owners of memory that is not live.
  */
 #include "lab/heap/explain.h"
 
@@ -9,7 +8,7 @@
 
 enum { LARGE = MEND_ZONE_LARGE, SMALL = MEND_ZONE_SMALL };
 
-/* What must hold of any explanation. */
+/* The conditions of any explanation. */
 static void expect_sums(mend_world *w, const mend_explanation *e)
 {
     mend_stats stats = mend_world_stats(w);

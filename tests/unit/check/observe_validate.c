@@ -1,4 +1,4 @@
-/* The audit finds what is wrong with cached spans and claims. */
+/* The validation finds wrong cached spans and claims. */
 #include "tests/unit/check/found.h"
 
 #include "layout/layout.h"

@@ -26,7 +26,7 @@ static bool open_rig(rig *r)
         return false;
     }
     mend_pool *pool = r->w.pool;
-    mend_test_close_cache(pool); /* what is free is in runs */
+    mend_test_close_cache(pool); /* free memory is in runs */
     void *whole = NULL;
     r->heap = &pool->heap;
     for (int i = 0; i < BLOCKS; i++) {

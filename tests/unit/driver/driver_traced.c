@@ -1,4 +1,4 @@
-/* The counting decorator: calls, failures, bytes, time and host waits are those of what passed. */
+/* The counting decorator: calls, failures, bytes, time and CPU stalls equal the forwarded ones. */
 #include "lab/driver/traced.h"
 #include "tests/unit/sim/sim_fixture.h"
 

@@ -9,8 +9,8 @@
 
 #include "tests/support/kit.h"
 
-/* An inner driver that answers what the test says, and notes each call and whether the lock was
- * free then. */
+/* An inner driver with the test's results, which notes each call and whether the lock was free
+ * then. */
 typedef struct recorder {
     mend_driver table;
     mend_unlocking unlocking;

@@ -55,7 +55,7 @@ static void expect_blocks(mend_graph_pool *graph_pool, const mend_graph_pool_blo
 #define WORLD_TEST(suite, name)    KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
 #define WORLD_64_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 64 * MEND_MIB, NULL))
 
-/* Nodes are kept for what its blocks wait for, whatever other streams the pool knows. */
+/* Nodes are reserved for the waits of its blocks, whatever other streams the pool knows. */
 WORLD_64_TEST(pool_graph_pool_blocks,
               a_restoration_reserves_nothing_for_streams_that_it_does_not_meet)
 {
@@ -158,7 +158,7 @@ WORLD_TEST(pool_graph_pool_blocks, a_block_tells_its_graph_pool_and_tag)
     EXPECT_U64_EQ(7, info.tag);
     kit_free(w, other, S(0));
     info = kit_info(w, kit_alloc(w, 1000, S(0)));
-    EXPECT_U64_EQ(0, info.tag); /* the number was that of the block before */
+    EXPECT_U64_EQ(0, info.tag); /* the number was the earlier block's */
     EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
     info = kit_info(w, block);
     EXPECT_PTR_EQ(NULL, info.graph_pool); /* it outlives the graph pool */
@@ -354,7 +354,7 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_block_of_another_stream_is_not_the_same)
 KIT_SETTING(of_small_chunks, w->placement.chunk_bytes = MEND_MIB);
 
 /* Lists that were never true: the graph pool has moved the chunks of the first block, which cannot
- * go back as long as the other one uses them. */
+ * return while the other one uses them. */
 KIT_TEST_IN(pool_graph_pool_blocks, a_chunk_is_at_one_address,
             kit_open_with(w, 8 * MEND_MIB, of_small_chunks))
 {

@@ -1,4 +1,4 @@
-/* Memory of captured graphs: who may use it, when it moves, and how it comes back. */
+/* Memory of captured graphs: its users, when it moves, and how it is freed. */
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 
@@ -30,7 +30,7 @@ WORLD_TEST(pool_graph_pools, chunks_of_a_graph_pool_are_for_its_own_requests_unt
     EXPECT_OK(mend_validate(w->pool));
 }
 
-/* The graph orders the branches. What is freed later is not covered by an order that was found. */
+/* The graph orders the branches. An order that was found does not cover later frees. */
 WORLD_TEST(pool_graph_pools, another_stream_of_a_capture_gets_what_its_graph_puts_before)
 {
     mend_graph_pool *graph_pool = kit_begin_graph_pool(w, MEND_EVERY_STREAM);

@@ -1,5 +1,4 @@
-/* Allocators in the place of Mend's pools: which serves what, for how long, and what its answers
- * become. */
+/* Allocators instead of Mend's pools: which calls each serves, for how long, and its results. */
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -146,7 +145,7 @@ COUNTED_TEST(devices_allocators, of_two_that_free_a_block_at_once_one_does)
     EXPECT_INT_EQ(0, r->c.retirements);
 }
 
-/* A wrapper, as a program would write it: Mend's own below, by what mend_get_allocator gives. */
+/* A wrapper, as a program would write it: Mend's own below, by mend_get_allocator. */
 typedef struct wrapper {
     mend_allocator inner;
     int allocs;
@@ -347,7 +346,7 @@ DEVICES_TEST(devices_allocators, host_memory_that_fails_changes_nothing)
     EXPECT_ERROR(OUT_OF_HOST_MEMORY, mend_set_allocator(0, &allocator));
     mend_test_fail_host_memory_after(1, 1);
     EXPECT_OK(mend_set_allocator(0, &allocator));
-    mend_result result = mend_device_alloc(0, BLOCK, NULL, &pointer); /* the table has no room */
+    mend_result result = mend_device_alloc(0, BLOCK, NULL, &pointer); /* the table is full */
     mend_test_watch_host_memory(false);
     mend_test_heal_host_memory();
     EXPECT_ERROR(OUT_OF_HOST_MEMORY, result);

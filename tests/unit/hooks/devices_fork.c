@@ -1,4 +1,4 @@
-/* A fork inside of an allocator's last function: what the child counts begins at nothing. */
+/* A fork inside of an allocator's last function: the child's counts begin at zero. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ static void fork_at_the_end(KIT_UNUSED void *ctx)
     }
 }
 
-/* Whether what the child sets serves, and is the first to serve. */
+/* Whether the child's allocator serves, and is the first to serve. */
 static bool child_begins_anew(void)
 {
     counter c;

@@ -45,7 +45,7 @@ DEVICES_TEST(devices_free_untagged, a_block_is_described_and_freed)
     EXPECT_U64_EQ(0, live_blocks(0) + live_blocks(1));
 }
 
-/* With room for one block: its own stream uses the memory again at once, another one waits. */
+/* With space for one block: its own stream uses the memory again at once, another one waits. */
 DEVICES_TEST(devices_free_untagged, the_order_is_that_of_the_blocks_own_stream)
 {
     mend_stats stats = MEND_STATS_INIT;

@@ -314,8 +314,8 @@ DEVICES_TEST(devices_pools, a_driver_that_does_not_say_which_device_is_current_h
 /* One chunk holds it. */
 #define CHUNK_BYTES (128 * MEND_KIB)
 
-/* The other devices are trimmed all the same. `device` has an override, or none has. By what
- * mend_get_allocator gives the caller hears what went back. */
+/* The other devices are trimmed all the same. `device` has an override, or none has. The functions
+ * of mend_get_allocator report the released bytes. */
 static void fail_to_trim_one(int device, bool by_allocator)
 {
     devices_world world;
@@ -367,7 +367,7 @@ DEVICES_TEST(devices_pools, a_trim_may_wait_for_the_work_that_uses_what_was_free
     EXPECT_U64_EQ(3 * MEND_MIB, released);
 }
 
-/* What was freed on a stream that ended is not the next one's of the same handle. */
+/* Memory freed on a destroyed stream is not the next one's of the same handle. */
 DEVICES_TEST(devices_pools, a_stream_is_forgotten_where_there_is_a_pool)
 {
     mend_pool *pool = NULL;

@@ -1,5 +1,5 @@
-/* Allocators are replaced while other threads are inside of them: nobody calls what has retired,
- * and every block goes back where it came from. */
+/* Allocators are replaced while other threads are inside of them: no thread calls a retired one,
+ * and every block returns to its allocator. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static void set_wrapper(int device)
     mend_allocator allocator = MEND_ALLOCATOR_INIT;
     w->inner = (mend_allocator)MEND_ALLOCATOR_INIT;
     EXPECT_OK(mend_get_allocator(0, &w->inner));
-    /* The one below is always Mend's own: what is set may retire while it is wrapped. */
+    /* The one below is always Mend's own: another one may retire while it is wrapped. */
     EXPECT_STR_EQ("mend", w->inner.handler.name);
     allocator.handler =
         (mend_device_handler){.ctx = w, .alloc = wrapped_alloc, .free = wrapped_free};

@@ -1,6 +1,6 @@
 /* Structs that may grow: a struct_size that ends inside of a member is refused by every call that
- * takes one, and nothing is read or written by it. Of other versions what both sides know is
- * filled, and nothing else is touched. */
+ * takes one, and nothing is read or written by it. For other versions the common members are
+ * filled, and no others are touched. */
 #include <stddef.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static mend_world world;
 static void *block;
 static mend_range *range;
 
-/* Those that fill it. */
+/* Calls that fill it. */
 #define FILLING_CALLS(X)                                                                           \
     X(error, mend_error, mend_get_last_error(given))                                               \
     X(block_info, mend_block_info, mend_get_block_info(world.pool, block, given))                  \

@@ -1,5 +1,5 @@
-/* The front cache: what it serves, what it leaves to a search, when it is flushed, and that nothing
- * but time depends on it. */
+/* The cache: the requests that it serves or leaves to a search, its flushes, and that only time
+ * depends on it. */
 #include "lab/heap/explain.h"
 #include "pool/pool.h"
 #include "tests/support/host_memory.h"
@@ -96,7 +96,7 @@ CACHE_TEST(pool_cache, belongs_to_the_stream_of_the_free)
 CACHE_TEST(pool_cache, a_free_without_host_memory_is_a_free)
 {
     mend_slab *runs = &r->w.pool->heap.nodes.runs;
-    size_t spare = runs->free_count - 2; /* what the long way needs */
+    size_t spare = runs->free_count - 2; /* the counters of the long way */
     ASSERT_TRUE(mend_slab_promise(runs, spare));
     drop(r, 1, 1); /* one is left */
     mend_slab_end_promise(runs, spare);

@@ -81,7 +81,7 @@ static void free_twins(twins *t, void **block)
     *block = NULL;
 }
 
-/* All figures, but those of the cache itself. */
+/* All numbers, except the cache's own. */
 static void compare(twins *t)
 {
     mend_stats stats[POOLS];

@@ -67,7 +67,7 @@ static void step(rig *r, mend_test_random *random)
         r->last_freed = r->blocks[at];
         r->blocks[at] = r->blocks[--r->count];
     }
-    if (mend_test_random_below(random, 50) == 0) { /* what this thread asks meanwhile fails */
+    if (mend_test_random_below(random, 50) == 0) { /* this thread's requests fail meanwhile */
         EXPECT_INT_EQ(MEND_OK, mend_compact(r->w.pool, NULL, NULL));
     }
 }

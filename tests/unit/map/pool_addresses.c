@@ -1,8 +1,8 @@
-/* A device whose addresses are short: what was given up comes back before a request fails. */
+/* A device with few addresses: released ones come back before a request fails. */
 #include "driver/driver.h"
 #include "tests/support/kit.h"
 
-/* What went back to the driver made place for addresses that the call could not use either. */
+/* A release to the driver freed addresses that the call could not use either. */
 KIT_SET_TEST(pool_addresses, a_failed_call_keeps_none_of_its_second_reservation,
              (w->sim_config.memory_bytes = 4 * MEND_MIB, w->sim_config.address_bytes = 6 * MEND_MIB,
               w->pool_config.address_reservation_bytes = 2 * MEND_MIB))

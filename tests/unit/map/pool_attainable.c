@@ -1,6 +1,6 @@
 /*
- * What of the limit the device can give: others hold a part of it, and what they hold changes. The
- * pool asks before it makes room for the first time, goes by it, and finds what others give back.
+ * The effective limit: others hold a changing part of the device. The pool asks before its first
+ * growth, follows the result, and finds memory that others release.
  */
 #include <string.h>
 
@@ -49,7 +49,7 @@ static void close_scene(scene *s)
     kit_close(&s->w);
 }
 
-/* Allocates from the legacy stream, and counts what the driver was asked for that. */
+/* Allocates on the legacy stream, and counts the driver queries for that. */
 static void *request(scene *s, mend_result expected, uint64_t size_bytes)
 {
     void *pointer = NULL;
@@ -93,7 +93,7 @@ ATTAINABLE_TEST(pool_attainable, is_asked_again_after_a_while)
         kit_free(&s->w, block, NULL);
     }
     request(s, MEND_OK, MEND_MIB);
-    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(s)); /* from a free run: nobody was asked */
+    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(s)); /* from a free run: no query */
     request(s, MEND_OK, MEND_MIB / 2);
     EXPECT_U64_EQ(1, s->questions);
     EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
@@ -135,14 +135,14 @@ QUOTA_TEST(a_quota_that_the_driver_hides_is_the_limit_that_was_met)
     EXPECT_U64_EQ(DEVICE_MIB - 8, room.device_free_bytes / MEND_MIB);
 }
 
-/* Before a request fails, the driver is asked for just what it lacks. */
+/* Before a request fails, the driver is asked for just the missing bytes. */
 QUOTA_TEST(what_a_hidden_quota_leaves_is_found)
 {
     request(s, MEND_OK, 2 * MEND_MIB);
     EXPECT_U64_EQ(0, s->refusals);
     for (int i = 0; i < 2; i++) {
         request(s, MEND_ERROR_OUT_OF_MEMORY, MEND_MIB);
-        EXPECT_U64_EQ(2, s->refusals); /* before the host waits for the GPU, and behind that */
+        EXPECT_U64_EQ(2, s->refusals); /* before the CPU stall, and after it */
     }
 }
 
@@ -163,7 +163,7 @@ QUOTA_TEST(memory_that_goes_back_lifts_what_was_refused)
     EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
 }
 
-/* What another process had for a moment costs the request nothing, and no later one. */
+/* Memory that another process had for a moment costs this request nothing, and no later one. */
 QUOTA_TEST(a_refusal_for_a_moment_is_forgotten)
 {
     quota(s, 0);
@@ -244,7 +244,7 @@ FRESH_TEST(pool_attainable, is_asked_again_once_half_of_it_is_taken)
     request(s, MEND_OK, MEND_MIB);
 }
 
-/* What others took meanwhile it learns from one refusal, in the midst of a request. */
+/* It learns of memory taken by others from one refusal, during a request. */
 FRESH_TEST(pool_attainable, is_asked_after_a_refusal)
 {
     others_hold(s, 0);

@@ -1,5 +1,5 @@
 /* Copies and fills that still run when their call has failed, because the driver refused the waits
- * behind them: what they use is neither unmapped, nor freed, nor given to others until they end. */
+ * for them: their memory is neither unmapped, nor freed, nor given to others until they end. */
 #include "mend/mend_range.h"
 #include "mend/mend_sleep.h"
 #include "tests/support/kit.h"
@@ -12,7 +12,7 @@ typedef struct copies_rig {
     void *blocks[BLOCKS]; /* NULL: freed */
 } copies_rig;
 
-/* Partly used chunks, in a world where copies end when the host waits. */
+/* Partly used chunks, in a world where copies end at a CPU stall. */
 static bool open_rig(copies_rig *r)
 {
     mend_world *w = &r->w;
@@ -87,7 +87,7 @@ KIT_RIG_EACH(pool_copies, a_trim_that_waits_waits_for_them, int, number, CALLS, 
     EXPECT_STATS(&r->w, free_empty_bytes, 0);
 }
 
-/* Nor does a trim that waits for nothing unmap what they use. */
+/* Nor does a trim without waits unmap their memory. */
 KIT_RIG_EACH(pool_copies, a_trim_without_a_wait_unmaps_nothing_of_theirs, int, number, CALLS,
              copies_rig, r, open_failed(r, number), close_rig(r))
 {
@@ -131,7 +131,7 @@ COPIES_TEST(a_commit_after_a_wake_that_failed_waits_for_its_copies)
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
 }
 
-/* The error of a call is its own, not that of a later wait. */
+/* The error of a call is its own, not a later wait's. */
 COPIES_TEST(a_wake_that_fails_in_a_capture_says_why)
 {
     EXPECT_OK(put_to_sleep(w->pool));

@@ -1,5 +1,5 @@
-/* Devices with few addresses for their memory: no zone keeps what another needs, and three times
- * the memory are enough. */
+/* Devices with few addresses for their memory: no zone holds addresses that another needs, and
+ * three times the memory are enough. */
 #include "mend/mend_range.h"
 #include "tests/support/kit.h"
 
@@ -63,7 +63,7 @@ MEND_TEST(pool_few_addresses, a_range_finds_those_of_idle_chunks)
 }
 
 /* A second pool of the device takes all there is, and has nothing left in it when the first one
- * needs addresses: whether it has given its memory back or not. */
+ * needs addresses: whether it has released its memory or not. */
 MEND_TEST(pool_few_addresses, a_peer_pool_gives_those_it_does_not_use)
 {
     for (int i = 0; i < 2; i++) {
@@ -159,9 +159,9 @@ static void step(random_world *w)
     }
 }
 
-/* A small block and a large one lie in reservations of all addresses but a few: ranges borrow what
- * the blocks do not need, and return it. The message names what else helps, and it does: ranges
- * that come first, or reservations that are smaller. */
+/* A small block and a large one lie in reservations of all addresses but a few: ranges borrow
+ * addresses that the blocks do not need, and return them. The message names other remedies, and
+ * they work: ranges that come first, or reservations that are smaller. */
 MEND_TEST(pool_few_addresses, ranges_borrow_those_of_blocks)
 {
     enum { BLOCKS_FIRST, RANGES_FIRST, SMALLER_RESERVATIONS, WAYS };

@@ -1,4 +1,5 @@
-/* Chunks that move: what waits for streams goes on waiting, at the new place as at the old. */
+/* Chunks that move: memory that waits for streams keeps its waits, at the new place as at the
+ * old. */
 #include "tests/support/kit.h"
 
 /* Blocks of one chunk each, side by side. */
@@ -9,7 +10,7 @@ static void allocate_row(mend_world *w, void **blocks, uint64_t count)
     EXPECT_U64_EQ((uintptr_t)blocks[0] + (count - 1) * MEND_MIB, (uintptr_t)blocks[count - 1]);
 }
 
-/* Records fences, polls them and unmaps what has retired. */
+/* Records fences, polls them and unmaps retired mappings. */
 static void refresh(mend_world *w)
 {
     EXPECT_RESULT(MEND_OK, mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
@@ -32,7 +33,7 @@ MOVES_TEST(pool_moves, what_is_left_of_a_moved_chunk_waits_for_its_user, 5 * MEN
     kit_alloc_used(w, MEND_MIB / 2, w->streams[1], 5000);
 }
 
-/* All of the limit is reserved, and less is used: what is left serves the next request where it is.
+/* All of the limit is reserved, and less is used: the rest serves the next request in place.
  */
 MOVES_TEST(pool_moves, the_largest_run_stays_whole, 16 * MEND_MIB, -1)
 {

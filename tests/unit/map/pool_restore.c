@@ -68,7 +68,7 @@ static void compact(rig *r, mend_result expected)
     EXPECT_RESULT(expected, mend_compact(r->w.pool, NULL, NULL));
 }
 
-/* A call of the driver fails from there on, and so does the pass: so many blocks are unmapped. */
+/* A driver call fails from there on, and so does the pass: so many blocks are unmapped. */
 static void lose(rig *r, const char *call, uint64_t after_calls, uint64_t count, uint64_t unmapped)
 {
     kit_fail(&r->w, call, after_calls, count, 999);
@@ -85,7 +85,7 @@ static void expect_restored(rig *r)
 
 #define RESTORE_TEST(suite, name) KIT_CASE(suite, name, rig, r, open_rig(r, MEND_GIB), close_rig(r))
 
-/* By the next pass, by an allocation that makes room, or by a trim, or the pool ends without. */
+/* By the next pass, by an allocation that grows, or by a trim, or the pool ends without. */
 MEND_TEST(pool_restore, a_block_that_misses_its_mapping_is_named_and_comes_back)
 {
     enum { BY_PASS, BY_ALLOCATION, BY_TRIM, NOT, WAYS };
@@ -128,7 +128,7 @@ MEND_TEST(pool_restore, a_block_that_misses_its_mapping_is_named_and_comes_back)
     }
 }
 
-/* No host memory for the records of what is to be mapped again: nothing is lost. */
+/* No host memory for the records of pending restores: nothing is lost. */
 RESTORE_TEST(pool_restore, host_memory_that_fails_is_reported_and_tried_again)
 {
     lose(r, "map", SCRATCH_MAPS, 2, 2);
@@ -147,7 +147,7 @@ RESTORE_TEST(pool_restore, host_memory_that_fails_is_reported_and_tried_again)
     expect_restored(r);
 }
 
-/* The reservation of the chunk has no room for the copy beside it. Addresses that are short are as
+/* The reservation of the chunk does not fit the copy beside it. Addresses that are short are as
  * memory that is: no failure of the call. */
 MEND_TEST(pool_restore, without_addresses_to_copy_at_nothing_moves)
 {

@@ -22,7 +22,7 @@ static void open_space(mend_world *w, mend_space *space)
     EXPECT_TRUE(mend_space_reserve_nodes(space, 64));
 }
 
-/* The first refusal is reported, and the rest goes back all the same. */
+/* The first refusal is reported, and the rest is released all the same. */
 KIT_LAST_TEST(address_space, the_first_refusal_at_the_end_is_reported, kit_open_default(w))
 {
     mend_space space;
@@ -37,7 +37,7 @@ KIT_LAST_TEST(address_space, the_first_refusal_at_the_end_is_reported, kit_open_
     EXPECT_LEDGER(w, reservations, 1, violations, 0);
 }
 
-/* What was refused is asked for again once addresses have gone back. */
+/* A refused reservation is tried again once addresses are freed. */
 KIT_TEST(address_space, the_usual_size_comes_back_after_refusals)
 {
     enum { USUAL_AND_SMALLER = 4 };

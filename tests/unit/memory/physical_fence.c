@@ -1,4 +1,4 @@
-/* Fences: each wait covers what was freed before it, and nothing else. */
+/* Fences: each wait covers earlier frees, and nothing else. */
 #include "base/error.h"
 #include "memory/waits.h"
 
@@ -25,7 +25,7 @@ static void expect_passed(stream_rig *r, mend_stamp stamp, bool has_passed)
     EXPECT_INT_EQ(has_passed, mend_stamp_has_passed(&r->streams, stamp));
 }
 
-/* The host waits for the oldest fence, for the second stream: whether there was one. */
+/* Waits for the oldest fence, for the second stream. Whether there was one. */
 static void expect_wait(stream_rig *r, bool expected)
 {
     bool waited = !expected;
@@ -239,7 +239,7 @@ MEND_TEST(physical_fence, an_event_of_a_capture_leaves_the_next_one_in_its_place
     mend_sim_destroy(r.sim); /* which has heard of the question */
 }
 
-/* What was freed before the fence counts for no later one. */
+/* Memory freed before the fence counts for no later one. */
 FENCE_TEST(physical_fence, a_recorded_epoch_leaves_the_next_one_empty)
 {
     work_and_free(r, SHORT_NS);

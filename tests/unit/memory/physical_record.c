@@ -1,4 +1,5 @@
-/* Recording an event lets go of the pool's lock: what happens meanwhile, and what holds. */
+/* Recording an event releases the pool's lock: the possible events meanwhile, and the
+ * conditions. */
 #include <pthread.h>
 
 #include "tests/unit/memory/stream_rig.h"
@@ -39,7 +40,7 @@ static void wait_for_context(stream_rig *r)
 #define RECORD_TEST(suite, name)                                                                   \
     KIT_CASE(suite, name, stream_rig, r, stream_rig_open(r), stream_rig_close(r))
 
-/* The wait covers what the event would, and what is freed after it is not idle by it. */
+/* The wait covers the same as the event, and memory freed after it is not idle by it. */
 MEND_TEST(physical_record, a_wait_for_the_context_during_a_record_covers_it)
 {
     for (int is_lost = 0; is_lost < 2; is_lost++) {

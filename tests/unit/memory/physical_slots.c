@@ -1,4 +1,4 @@
-/* Slots of streams: those that ended cost nothing, however many there have been. */
+/* Slots of streams: ended streams cost nothing, however many there have been. */
 #include "memory/stream.h"
 
 #include "pool/pool.h"

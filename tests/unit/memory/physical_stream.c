@@ -1,4 +1,4 @@
-/* Which slot a handle means, where streams are captured and nobody may ask who they are. */
+/* Which slot a handle means, while streams are captured and cannot be identified. */
 #include "base/error.h"
 #include "memory/stream.h"
 

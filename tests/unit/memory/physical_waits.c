@@ -1,4 +1,4 @@
-/* What memory waits for: stamps are added, merged and dropped, and never lost. */
+/* Waits of memory: stamps are added, merged and dropped, and never lost. */
 #include "memory/waits.h"
 
 #include <string.h>

@@ -94,7 +94,7 @@ KIT_EACH(pool_capture_edges, a_stream_known_from_its_capture_alone_is_not_forgot
     mend_sim_graph_destroy(w->sim, graph);
 }
 
-/* Nobody needs their memory, and so nobody asks about their last fences. */
+/* No request needs their memory, so their last fences are not polled. */
 KIT_EACH(pool_capture_edges, streams_that_captures_named_and_that_ended_keep_no_slots, int,
          vanishes, 2, kit_open_with(w, 32 * MEND_MIB, vanishes ? may_vanish : NULL))
 {

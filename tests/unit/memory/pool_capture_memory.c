@@ -1,4 +1,4 @@
-/* Captures outside of graph pools: what they use is kept for their graphs, in whatever order the
+/* Captures outside of graph pools: their memory is reserved for their graphs, in whatever order the
  * program makes its calls, and one graph pool serves graphs that are launched in any order. */
 #include "tests/support/kit.h"
 
@@ -14,7 +14,7 @@ typedef struct order {
 static const order orders[] = {{1, 1, 0}, {0, 1, 0}, {1, 0, 0}, {0, 0, 1}};
 enum { ORDERS = sizeof(orders) / sizeof(orders[0]) };
 
-/* A graph that writes a block which nobody holds any more. */
+/* A graph that writes a freed block. */
 static mend_sim_graph *capture_use(mend_world *w, const order *o)
 {
     mend_stream stream = S(0);
@@ -38,7 +38,7 @@ static mend_sim_graph *capture_use(mend_world *w, const order *o)
     return graph;
 }
 
-/* All memory there is but what the graph has, in use on another stream while it is launched. */
+/* All memory except the graph's, in use on another stream while it is launched. */
 static void use_the_rest(mend_world *w, mend_sim_graph *graph)
 {
     void *rest = kit_alloc(w, 8 * MEND_MIB - block_bytes, S(1));
@@ -86,8 +86,8 @@ KIT_TEST_IN(pool_capture_memory, a_launch_in_flight_keeps_what_it_uses_until_it_
     kit_use(w, S(1), block, block_bytes, 10);
 }
 
-/* What the stream freed a moment ago, outside of the capture, is not made a part of it unnoticed:
- * the front cache would serve such a request. */
+/* Memory that the stream freed a moment ago, outside of the capture, does not silently become a
+ * part of it: the cache would serve such a request. */
 /* No request looks meanwhile. */
 KIT_SETTING(with_soft_limit, w->pool_config.soft_limit_bytes = MEND_MIB);
 

@@ -1,4 +1,4 @@
-/* Captures beside the pool: it harms none, and what they hold up comes back when they have ended.
+/* Captures beside the pool: it harms none, and memory that they delay comes back at their end.
  */
 
 #include "tests/support/kit.h"
@@ -6,7 +6,7 @@
 /* So little that no fence is recorded at its free: the pool records one when a stream needs it. */
 static const uint64_t block_bytes = 3 * MEND_MIB;
 
-/* Nothing is left to wait for on the stream, and nobody has seen it captured. */
+/* There is no work left on the stream, and it was never seen captured. */
 static void get_known(mend_world *w, mend_stream stream)
 {
     kit_alloc(w, 512, stream);
@@ -66,7 +66,7 @@ static mend_graph_pool *name_again(mend_world *w, int way)
     return kit_begin_graph_pool(w, S(way == 1 ? 0 : way == 4 ? 2 : 1));
 }
 
-/* What names the stream again names it for the outer graph pool as well. */
+/* A call that names the stream again names it for the outer graph pool as well. */
 KIT_EACH(pool_captures, an_outer_graph_pool_watches_a_stream_that_was_forgotten_and_is_used_again,
          int, i, 5, kit_open_with(w, 8 * MEND_MIB, NULL))
 {
@@ -140,7 +140,7 @@ WORLD_TEST(pool_captures, that_failed_leave_a_graph_pool_that_can_be_released)
     EXPECT_PTR_EQ(block, kit_alloc(w, block_bytes, S(0)));
 }
 
-/* The graph may use the block. What was queued on the stream before does. */
+/* The graph may use the block. Earlier work of the stream does. */
 WORLD_TEST(pool_captures, memory_freed_on_a_captured_stream_comes_back_after_its_graph)
 {
     kit_alloc(w, 5 * MEND_MIB, S(1));

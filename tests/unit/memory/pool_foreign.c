@@ -1,5 +1,5 @@
 /* Blocks used on streams of another device, which may use the pool's memory: all that ends with a
- * stream of the pool's own device ends well with one of these. The bytes are judged. */
+ * stream of the pool's own device ends well with one of these. The bytes are checked. */
 #include "tests/support/kit.h"
 #include "tests/support/place.h"
 
@@ -7,7 +7,7 @@ static const uint64_t block_bytes = 5 * MEND_MIB;
 
 enum { LONG = 1000, BRIEF = 10 };
 
-/* A device of 8 MiB, so that a block of 5 MiB is in everybody's way, and streams of another. */
+/* A device of 8 MiB, so that a block of 5 MiB blocks all requests, and streams of another. */
 typedef struct scene {
     mend_world w;
     mend_device_info second;
@@ -139,7 +139,7 @@ SCENE_TEST(pool_foreign, a_capture_there_forbids_to_wait_for_the_context, open_s
     take_over(r);
 }
 
-/* Who it is nobody can tell before its capture has ended. */
+/* It cannot be identified before its capture has ended. */
 static void use_in_capture(void (*configure)(mend_world *))
 {
     scene s;

@@ -1,5 +1,5 @@
-/* Which stream is meant: streams met in a capture, when nobody may ask who they are, and streams of
- * green contexts. */
+/* Which stream is meant: streams first met in a capture, when they cannot be identified, and
+ * streams of green contexts. */
 #include <string.h>
 
 #include "tests/support/kit.h"
@@ -60,8 +60,8 @@ KIT_EACH(pool_identity, streams_of_green_contexts_are_served, int, vanishes, 2,
     }
 }
 
-/* The driver does not tell of captures: a wait might spoil one. The pool goes, and leaves what work
- * may be using. */
+/* The driver does not tell of captures: a wait might spoil one. The pool ends, and leaves memory
+ * that work may use. */
 KIT_LAST_TEST(pool_identity, a_pool_that_cannot_ask_for_captures_is_destroyed_without_a_wait,
               kit_open_with(w, 16 * MEND_MIB, NULL))
 {
@@ -94,7 +94,7 @@ static void begin_before_the_record(void *context, const char *call, int is_afte
     }
 }
 
-/* The event is in the graph now: nobody waits for it, and the memory stays where it is. */
+/* The event is in the graph now: no stream waits for it, and the memory stays. */
 WORLD_TEST(pool_identity, a_fence_that_ended_up_in_a_graph_covers_nothing)
 {
     beginning b = {w, 0};

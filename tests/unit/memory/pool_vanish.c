@@ -75,7 +75,7 @@ KIT_EACH(pool_vanish, memory_freed_in_a_capture_comes_back_when_its_graph_is_des
     expect_waits(w, named_again && !vanishes ? 1 : 0, named_again && !vanishes ? 0 : 1);
 }
 
-/* What ended is the capture before it, of which its memory was. */
+/* The earlier capture, which its memory belonged to, has ended. */
 MAY_VANISH_TEST(pool_vanish, a_capture_is_not_taken_for_the_one_before_it)
 {
     kit_leave_in_flight(w, block_bytes, S(1), 1000, MEND_NO_STREAM);
@@ -90,7 +90,7 @@ MAY_VANISH_TEST(pool_vanish, a_capture_is_not_taken_for_the_one_before_it)
     take_over(w, S(1));
 }
 
-/* Nobody can tell whether it is of the same stream. */
+/* It is unknown whether it is of the same stream. */
 MAY_VANISH_TEST(pool_vanish, a_capture_of_a_graph_pool_is_not_taken_for_the_one_before_it)
 {
     mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(0));

@@ -75,7 +75,7 @@ MEND_TEST(policy_budget, once_much_is_trapped_a_quarter_of_a_block_may_be_wasted
     EXPECT_U64_EQ(MEND_MIB / 4, waste_allowed(&heap, PERCENT(85), PERCENT(85), 0));
 }
 
-/* As with a limit of that size. What a context and libraries hold changes nothing. */
+/* As with a limit of that size. Memory of a context and libraries changes nothing. */
 MEND_TEST(policy_budget, sizes_of_chunks_follow_what_the_device_can_give)
 {
     mend_heap heap = heap_with_limit(32 * MEND_GIB);

@@ -119,7 +119,7 @@ static long long fit_anywhere(hand_heap *h, uint64_t pages)
     return page_of(mend_fit_find_anywhere(&h->heap, &request, MEND_ZONE_LARGE));
 }
 
-/* The search at every place finds what lies between memory of another stream. */
+/* The search at every place finds memory between memory of another stream. */
 KIT_CASE(policy_fit, anywhere_is_also_behind_what_another_stream_freed, hand_heap, h,
          open_heap(h, 8), close_heap(h))
 {
@@ -161,7 +161,7 @@ typedef struct spared {
     bool is_trapped;         /* much was, while most of the limit was used */
 } spared;
 
-/* Bytes of empty chunks that a block breaks, in pages. With what it wastes of them. */
+/* Bytes of empty chunks that a block breaks, in pages, with the waste. */
 static uint64_t broken_pages(const spared *s, uint64_t at, uint64_t end, uint64_t *wasted)
 {
     uint64_t broken = 0;
@@ -248,7 +248,8 @@ static bool open_pattern(spared *s, int pattern)
     return !mend_test_has_failed();
 }
 
-/* Each pattern of free, live and waiting pages. What no run near its size serves goes by size. */
+/* Each pattern of free, live and waiting pages. A request that no run near its size serves goes by
+ * size. */
 MEND_TEST(policy_fit, breaks_as_few_bytes_of_empty_chunks_as_both_ends_of_runs_let_it)
 {
     spared s = {0};

@@ -1,11 +1,11 @@
-/* What each strategy means for the sizes of chunks and for the pressure. */
+/* The effect of each strategy on the sizes of chunks and on the pressure. */
 #include "plan/policy.h"
 
 #include "tests/support/test.h"
 
 enum { LEVELS = MEND_STRATEGY_LEVELS };
 
-/* What was freed without a stream. Nothing is, unless a test says so. */
+/* Bytes freed without a stream. None, unless a test says so. */
 static mend_stream_state unknown;
 
 static mend_heap heap_of(int strategy, uint64_t limit_bytes)
@@ -24,7 +24,7 @@ static uint64_t usual_mib(int strategy, uint64_t limit_bytes)
 
 /* Chunks are a part of the limit up to a size. Of a usual chunk a quarter is created under high
  * pressure, and an eighth once less than a fifth of the limit is left or memory is idle late, if
- * that is more than a page of the device, and pressure is low for longer where calls are dear. */
+ * that is more than a page of the device, and pressure is low for longer if calls are expensive. */
 MEND_TEST(policy_strategy, each_level_has_its_chunks_and_its_pressure)
 {
     static const struct {

@@ -1,7 +1,6 @@
 /*
- * Once the limit leaves no room to create, a large block lies over several free runs and the gaps
- * between them, so that only the gaps need chunks. Blocks of one chunk each fill the pool, side by
- * side.
+ * Once the limit forbids creations, a large block lies over several free runs and the gaps between
+ * them, so that only the gaps need chunks. Blocks of one chunk each fill the pool, side by side.
  */
 #include "tests/support/kit.h"
 
@@ -56,7 +55,7 @@ static void *request(row *r, uint64_t mib)
     return kit_alloc(&r->w, mib * MEND_MIB, r->w.streams[0]);
 }
 
-/* The gap at block 8 needs one chunk, where the plan would move two. While there is room to create,
+/* The gap at block 8 needs one chunk, where the plan would move two. While creations are possible,
  * nothing is joined. */
 KIT_RIG_EACH(pool_bridge, only_the_gap_between_runs_is_filled, int, has_room, 2, row, r,
              open_with_gaps(r, has_room ? 24 : 16), kit_close(&r->w))
@@ -88,7 +87,7 @@ GAPS_TEST(of_two_gaps_that_behind_the_larger_run_is_filled, 16)
     EXPECT_U64_EQ(3, mend_world_stats(&r->w).chunks_moved);
 }
 
-/* The second half of block 9 stays, and has no tag: what has one lies in none of its memory. */
+/* The second half of block 9 stays, and has no tag: blocks with a tag lie in none of its memory. */
 GAPS_TEST(memory_beside_other_sleep_tags_is_no_part_of_it, 16)
 {
     release(r, 6, 8);

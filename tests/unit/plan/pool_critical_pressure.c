@@ -1,6 +1,6 @@
 /*
  * Under critical pressure empty chunks are not broken without need: a block is made of chunks of
- * the right size, or a chunk is remade for it. What fits is found all the same, and what is refused
+ * the right size, or a chunk is remade for it. Fitting memory is found all the same, and a refusal
  * loses nothing.
  */
 #include <pthread.h>
@@ -20,7 +20,7 @@ enum { LIMIT_PAGES = 256, BLOCKS = 6, MOST_BLOCKS = 64 };
 static const uint64_t pages_of[BLOCKS] = {64, 64, 48, 32, 32, 16};
 enum { LARGE = 0 };
 
-/* Blocks are allocated for one stream, and requested on another: for that of one's own no fence is
+/* Blocks are allocated for one stream, and requested on another: for one's own stream no fence is
  * recorded. */
 typedef struct full_program {
     mend_world w;
@@ -117,8 +117,8 @@ CRITICAL_TEST(pool_critical_pressure, nothing_is_remade_beside_a_capture)
     EXPECT_U64_EQ(1, remade(f));
 }
 
-/* Once, the request finds another way. For ever: what cannot be given back is broken. What cannot
- * be created is refused, and is there once the driver has memory again. */
+/* Once, the request finds another way. For ever: chunks that cannot be released are broken.
+ * Creations that are refused succeed once the driver has memory again. */
 MEND_TEST(pool_critical_pressure, a_driver_that_refuses_loses_nothing)
 {
     static const struct {
@@ -238,7 +238,7 @@ static void *ask_for_one_chunk(void *argument)
     return NULL;
 }
 
-/* But what is to stay in one chunk is pinned there, which takes the right to make room. */
+/* But a block in one chunk is pinned there, which takes the grow lock. */
 ROW_TEST(pool_remake, while_another_makes_room_a_block_in_one_chunk_waits_for_its_pin)
 {
     mend_heap *heap = &f->w.pool->heap;

@@ -1,4 +1,4 @@
-/* The public calls on one stream: what they answer, and every misuse by its own error. */
+/* The public calls on one stream: their results, and every misuse with its own error. */
 
 #include <stdio.h>
 
@@ -93,7 +93,7 @@ static void live_and_end(mend_world *w)
 KIT_TEST(pool_api, a_pool_that_ends_leaves_nothing_on_the_host)
 {
     for (int i = 0; i < MEND_POOLS_KEPT; i++) {
-        live_and_end(w); /* what a thread and the process keep, they have from then on */
+        live_and_end(w); /* state of a thread and the process, which stays from then on */
     }
     const int64_t before = mend_test_live_host_allocations();
     live_and_end(w);

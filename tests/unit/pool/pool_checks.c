@@ -1,5 +1,5 @@
-/* Checks for use after free and overrun: what is damaged is told once, by name and place, and
- * nothing else is. The damage is done by the GPU, in real bytes. */
+/* Checks for use after free and overrun: damage is reported once, by name and place, and nothing
+ * else is. The damage is done by the GPU, in real bytes. */
 #include <stdio.h>
 #include <string.h>
 
@@ -95,7 +95,7 @@ MEND_TEST(pool_checks, a_block_that_lives_at_the_end_is_read_then)
     mend_sim_destroy(w->sim);
 }
 
-/* Nobody observes it any more then, whatever was found. */
+/* It is no longer observed then, whatever was found. */
 KIT_LAST_TEST(pool_checks, damage_at_the_end_ends_what_observes_the_pool,
               kit_open_with(w, 64 * MEND_MIB, guarded_and_published))
 {
@@ -316,7 +316,7 @@ BOTH(memory_without_a_mapping_is_not_read)
     kit_free(w, blocks[2], S(0));
 }
 
-/* A check is what a driver that fails takes away, never a call. */
+/* A failing driver takes away a check, never a call. */
 BOTH(calls_that_the_driver_refuses_end_a_check_and_no_call)
 {
     static const char *const calls[] = {"fill", "copy", "stream_create"};
@@ -335,8 +335,8 @@ BOTH(calls_that_the_driver_refuses_end_a_check_and_no_call)
     mend_sim_clear_faults(w->sim);
 }
 
-/* A wait of a check that the driver refuses leaves its fill or its copy running. Whoever has the
- * memory meanwhile keeps what it wrote, and nothing is unmapped or freed below. */
+/* A wait of a check that the driver refuses leaves its fill or its copy running. The next owner of
+ * the memory keeps its contents, and nothing is unmapped or freed below. */
 static bool open_with_refusal(mend_world *w, uint64_t after_calls, int bits)
 {
     mend_world_init(w);
@@ -384,8 +384,8 @@ KIT_LAST_TEST(pool_checks, what_still_runs_has_its_buffer_at_the_end,
     EXPECT_LEDGER(w, violations, 0, host_allocations, 0, chunks, 0);
 }
 
-/* While others sleep a free needs nodes for each chunk of the block. Where the host has none it is
- * refused, and what the block holds is its own. */
+/* While others sleep a free needs nodes for each chunk of the block. Without host memory it is
+ * refused, and the block's contents are its own. */
 typedef struct starved_rig {
     mend_world w;
     mend_unwatched_driver unwatched;

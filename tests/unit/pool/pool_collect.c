@@ -1,5 +1,5 @@
-/* Living with others: what a trim of the surplus gives back, what stays free, and a limit that is
- * shared. */
+/* Sharing a device: the releases of a trim by policy, the memory that stays free, and a shared
+ * limit. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -96,7 +96,7 @@ KIT_TEST_IN(pool_collect, memory_goes_back_while_others_lack_it, open_world(w, k
     EXPECT_U64_EQ(0, collect(w));
     mend_sim_set_foreign_bytes(w->sim, 0, 14 * MEND_MIB);
     collect(w);
-    EXPECT_U64_EQ(2 * MEND_MIB, reserved(w)); /* what lives stays */
+    EXPECT_U64_EQ(2 * MEND_MIB, reserved(w)); /* live blocks stay */
 }
 
 KIT_TEST_IN(pool_collect, what_was_idle_for_long_counts_for_others, open_idle(w, keep_4_mib))
@@ -181,8 +181,8 @@ MEND_TEST(pool_collect, two_pools_hold_no_more_than_the_limit_they_share)
 
 /* ---- a pool that waits for another ---------------------------------------------------------- */
 
-/* Two pools of a limit of 8 MiB: one holds two blocks of 3 MiB and gives back, the other asks for 4
- * MiB in a thread. A third may take what is there before it does. */
+/* Two pools of a limit of 8 MiB: one holds two blocks of 3 MiB and releases memory, the other
+ * requests 4 MiB in a thread. A third may take the memory first. */
 typedef struct hand_over {
     mend_world giver;
     mend_world asker;
@@ -195,7 +195,7 @@ typedef struct hand_over {
     mend_result result;
 } hand_over;
 
-/* At the first call of the driver after the wait. */
+/* At the first driver call after the wait. */
 static void steal(void *context, KIT_UNUSED const char *call, KIT_UNUSED int is_after)
 {
     hand_over *h = context;
@@ -293,7 +293,7 @@ KIT_LAST_TEST(pool_collect, nobody_waits_for_a_collector_that_has_ended,
     EXPECT_U64_EQ(3 * MEND_MIB, mend_shared_limit_file_look(&other, UINT64_MAX).offered_bytes);
     kit_break(w, "create");
     EXPECT_ERROR(DEVICE_LOST, mend_alloc(w->pool, 4 * MEND_MIB, NULL, &pointer));
-    pthread_join(w->pool->background.thread, NULL); /* nobody rings: it finds out by itself */
+    pthread_join(w->pool->background.thread, NULL); /* without a bell it finds out by itself */
     close(w->pool->background.bell);
     w->pool->background.runs = false;
     EXPECT_U64_EQ(0, mend_shared_limit_file_look(&other, UINT64_MAX).offered_bytes);

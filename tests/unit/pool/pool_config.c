@@ -1,6 +1,6 @@
 /*
- * What a pool is configured with, end to end: MEND_CONF and the struct, limits set later, the
- * audit on request and after each call.
+ * Configuration of a pool, end to end: MEND_CONF and the struct, limits set later, the audit on
+ * request and after each call.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -112,7 +112,7 @@ KIT_TEST(pool_config, a_limit_below_live_keeps_what_is_live_and_refuses_growth)
     EXPECT_STATS(w, limit_bytes, 1, reserved_bytes, 3 * MEND_MIB);
     kit_expect_none(w, 512, NULL, "");
     mend_world_check(w);
-    /* What is freed is used again, though it is above the limit. */
+    /* Freed memory is used again, though it is above the limit. */
     kit_free(w, live, NULL);
     live = kit_alloc(w, 3 * MEND_MIB, NULL);
     kit_free(w, live, NULL);
@@ -238,7 +238,7 @@ MEND_TEST(pool_config, a_pool_on_memory_of_the_host_needs_to_know_what_is_free)
     kit_fail(&w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
     EXPECT_ERROR(DRIVER, mend_world_create_pool(&w, &pool));
     EXPECT_LEDGER(&w, contexts_open, 0);
-    w.pool_config.limit_bytes = 8 * MEND_MIB; /* nobody needs to know */
+    w.pool_config.limit_bytes = 8 * MEND_MIB; /* no report is needed */
     EXPECT_OK(mend_world_create_pool(&w, &pool));
     EXPECT_OK(mend_pool_destroy(pool));
     mend_sim_destroy(w.sim);

@@ -45,7 +45,7 @@ KIT_TEST_IN(pool_corners, trim_leaves_what_is_in_flight_without_a_word,
     mend_sim_stream_destroy(w->sim, second);
 }
 
-/* Nobody asks for another stream's memory, so that nobody would poll. */
+/* No request needs another stream's memory, so there would be no poll. */
 KIT_TEST_IN(pool_corners, a_steady_state_on_two_streams_holds_few_events,
             kit_open_set(w, w->sim_config.content = MEND_SIM_CONTENT_NONE))
 {
@@ -167,7 +167,7 @@ KIT_LAST_TEST(pool_corners, a_trim_that_finds_the_device_lost_says_so, kit_open_
     mend_pool_destroy(w->pool);
 }
 
-/* The device is lost while the end waits for it. A driver that takes back what it gave is given it.
+/* The device is lost while the end waits for it. Memory is released to a driver that takes it.
  */
 KIT_LAST_TEST(pool_corners, the_end_of_a_lost_pool_gives_back_what_is_taken, kit_open_default(w))
 {

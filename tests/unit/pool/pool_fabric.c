@@ -1,4 +1,4 @@
-/* What fabric handles have beyond tokens: descriptions, and both ways beside each other. */
+/* Fabric handles beyond tokens: descriptions, and both ways beside each other. */
 
 #include "tests/unit/pool/share_rig.h"
 

@@ -36,7 +36,7 @@ static mend_status open_without_files(KIT_UNUSED const mend_driver *driver, int 
     return status;
 }
 
-/* A pool beside that of the world, on the same device, and a chunk of it. */
+/* A pool beside the world's, on the same device, and a chunk of it. */
 typedef struct beside {
     mend_driver driver;
     mend_pool *pool;

@@ -1,4 +1,4 @@
-/* Fabric handles that the driver refuses, and what the audit reads of exports. */
+/* Fabric handles that the driver refuses, and the validation of exports. */
 
 #include "layout/layout.h"
 #include "pool/pool.h"

@@ -1,4 +1,4 @@
-/* Files that pools open: their numbers, and what another user has put in their place. */
+/* Files that pools open: their numbers, and files of another user in their place. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -141,7 +141,7 @@ FOLDER_TEST(pool_files, what_others_may_write_is_refused)
     expect_refusals("chmod go-w");
     EXPECT_INT_EQ(0, chmod(path, 0602));
     expect_refusals("chmod go-w");
-    EXPECT_INT_EQ(0, chmod(path, 0644)); /* who reads it is the user's own choice */
+    EXPECT_INT_EQ(0, chmod(path, 0644)); /* its readers are the user's choice */
     const int file = mend_file_open(path, O_RDWR, &reason);
     EXPECT_TRUE(file >= 0);
     close(file);

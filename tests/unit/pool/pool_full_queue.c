@@ -1,5 +1,5 @@
 /* Records of events and waits of streams, which block while a stream's queue is full: the pool's
- * lock is let go of, and what others do meanwhile is right. */
+ * lock is released, and other threads do right meanwhile. */
 #include <string.h>
 
 #include "pool/pool.h"
@@ -55,7 +55,7 @@ static void *audit_in_the_middle(void *argument)
     return NULL;
 }
 
-/* What a block's users waited for is recorded when the block is one no more: the pool is whole. */
+/* The waits of a block's users are recorded when the block is gone: the pool is valid. */
 KIT_SET_TEST(pool_full_queue, a_free_is_over_before_its_users_are_recorded,
              w->pool_config.detect_destroyed_streams = 1)
 {

@@ -1,4 +1,4 @@
-/* mend_history_start and mend_history_read: what a pool says of what it did. */
+/* mend_history_start and mend_history_read: the events of a pool. */
 #include <string.h>
 
 #include "base/names.h"
@@ -48,7 +48,7 @@ static void close_rig(rig *r)
     kit_close(&r->w);
 }
 
-/* What happened since the last time. All that there is room for. */
+/* Events since the last time, as many as fit. */
 static size_t read(rig *r)
 {
     size_t count = 0;
@@ -58,7 +58,7 @@ static size_t read(rig *r)
     return count;
 }
 
-/* The kinds of what happened since the last time are these. */
+/* The kinds of the events since the last time. */
 static void expect_kinds(rig *r, const mend_event_kind *kinds, size_t count)
 {
     EXPECT_U64_EQ(count, read(r));

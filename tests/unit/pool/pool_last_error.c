@@ -1,7 +1,7 @@
 /*
  * A call that succeeds leaves the thread's last error alone, whatever it has worked around, and no
- * call keeps a lock. EXPECT_RESULT asks that of every call (support/call.h): here is what it cannot
- * see.
+ * call keeps a lock. EXPECT_RESULT checks that for every call (support/call.h). These cases it
+ * cannot see.
  */
 #include "driver/driver.h"
 #include "tests/support/kit.h"

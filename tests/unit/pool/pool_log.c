@@ -1,4 +1,4 @@
-/* What the log tells of a pool: blocks that live at the end. */
+/* The log of a pool: blocks that live at the end. */
 #include <stdio.h>
 #include <string.h>
 

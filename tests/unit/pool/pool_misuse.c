@@ -13,13 +13,13 @@
 #define DOUBLE   MEND_ERROR_DOUBLE_FREE
 #define LARGEST  (UINT64_C(1) << 60)
 
-/* What the rows below speak of. */
+/* The objects of the rows below. */
 typedef struct scene {
     mend_world w;
     mend_pool *pool;
     mend_pool *other;
     char *live;    /* a block of 1000 bytes */
-    char *freed;   /* inside memory that was freed, and so is what lies 512 bytes on */
+    char *freed;   /* inside freed memory, as is the address 512 bytes on */
     char *foreign; /* a block of the other pool */
     int host;      /* memory of the host */
     mend_graph_pool *idle;
@@ -233,7 +233,7 @@ static mend_stats stats_but_failures(mend_pool *pool)
     EXPECT_OK(mend_get_stats(pool, &stats));
     stats.out_of_memory = 0;
     stats.driver_failures = 0;
-    stats.cached_blocks = 0; /* a search for room flushes the front cache */
+    stats.cached_blocks = 0; /* a search for memory flushes the cache */
     stats.cached_bytes = 0;
     stats.effective_limit_bytes = 0; /* it asks the device */
     return stats;

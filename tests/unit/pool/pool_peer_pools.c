@@ -1,6 +1,6 @@
 /*
- * Peer pools: several on one device, where one holds idle chunks and another needs the memory.
- * It gets what it lacks, and the others keep the rest.
+ * Peer pools: several on one device, where one holds idle chunks and another needs the memory. It
+ * gets the missing bytes, and the others keep the rest.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -41,7 +41,7 @@ static void close_family(family *f)
         EXPECT_OK(mend_validate(f->pools[i]));
         EXPECT_OK(mend_pool_destroy(f->pools[i]));
     }
-    mend_world_check(&f->w); /* the ledger is that of one pool again */
+    mend_world_check(&f->w); /* the ledger is of one pool again */
     kit_close(&f->w);
 }
 
@@ -50,7 +50,7 @@ static uint64_t reserved(mend_pool *pool)
     return kit_stats(pool).reserved_bytes;
 }
 
-/* What each pool holds, and how often the first has asked another. */
+/* The memory of each pool, and how often the first has asked another. */
 static void expect_reserved(const family *f, const uint64_t mib[], uint64_t trims)
 {
     for (int i = 0; i < f->count; i++) {
@@ -97,7 +97,7 @@ FAMILY_TEST(pool_peer_pools, a_driver_that_refuses_what_it_counts_as_free_tells_
     expect_reserved(r, (uint64_t[MOST]){4, 0}, 1);
 }
 
-/* What is asked for, and given back. */
+/* The requested and the released bytes. */
 typedef mend_result request(mend_pool *pool, uint64_t size_bytes, mend_stream stream);
 
 static mend_result ask_for(mend_pool *pool, uint64_t size_bytes, mend_stream stream, int one_chunk)
@@ -136,8 +136,8 @@ static mend_result ask_for_pages(mend_pool *pool, uint64_t size_bytes, mend_stre
     return result;
 }
 
-/* Neither the free memory of the pool is enough, nor that of the peer pool. Some of it may lie
- * beside a live block. */
+/* Neither the free memory of the pool nor of the peer pool is enough. Some of it may lie beside a
+ * live block. */
 static void expect_served_by_both(family *f, mend_pool *pool, mend_pool *peer, mend_stream stream,
                                   uint64_t beside_bytes, request *ask)
 {
@@ -182,7 +182,7 @@ KIT_PRESSURE(free_one)
     return is_there;
 }
 
-/* Idle memory of any pool comes first, and what a callback frees. */
+/* Idle memory of any pool comes first, and memory that a callback frees. */
 FAMILY_TEST(pool_peer_pools, work_is_waited_for_at_last, open_family(r, 3))
 {
     void *own = kit_alloc(w, 2 * MEND_MIB, NULL);
@@ -211,7 +211,7 @@ FAMILY_TEST(pool_peer_pools, work_is_waited_for_where_nobody_knows_what_is_free,
     EXPECT_OK(mend_unregister_stream(r->pools[1], S(0)));
 }
 
-/* Two chunks of six find memory, and half a chunk is free beside what the peer pool has. */
+/* Two chunks of six find memory, and half a chunk is free beside the peer pool's. */
 FAMILY_TEST(pool_peer_pools, a_wake_waits_for_work_where_nobody_knows_what_is_free,
             open_family(r, 2))
 {
@@ -290,7 +290,7 @@ FAMILY_TEST(pool_peer_pools, one_that_fails_to_trim_is_passed_over, open_family(
     expect_reserved(r, (uint64_t[MOST]){3, 3, 2}, 1); /* both were asked */
 }
 
-/* Two pools that each need what lies idle in the other, at the same moment. */
+/* Two pools that each need idle memory of the other, at the same moment. */
 static pthread_barrier_t both;
 static __thread int has_met;
 
@@ -374,7 +374,7 @@ FAMILY_TEST(pool_peer_pools, one_that_is_destroyed_meanwhile_ends_after_it_was_a
     sem_destroy(&e.over);
 }
 
-/* The limit would be content with the 2 MiB that there is no room for. The device has 1 of 3. */
+/* The limit would need the release of only 2 MiB. The device has 1 of 3. */
 FAMILY_TEST(pool_peer_pools, all_that_one_chunk_lacks_is_asked_for, open_family(r, 2))
 {
     leave_idle(r->pools[1], 5);
@@ -426,7 +426,8 @@ FAMILY_EACH(pool_peer_pools, a_capture_that_one_of_them_knows_stays_whole, i, 2,
     EXPECT_OK(mend_unregister_stream(r->pools[2], S(1)));
 }
 
-/* The limit has no room for both, but what is free stays, as the device lacks what is others'. */
+/* The limit does not fit both, but free memory stays, because the device misses memory of
+ * others. */
 FAMILY_TEST(pool_peer_pools, a_wake_pays_by_a_peer_pool_what_it_owes, open_family(r, 1))
 {
     w->pool_config.min_free_bytes = 4 * MEND_MIB;

@@ -107,7 +107,7 @@ PLAIN_TEST(a_free_in_order_is_no_wait, BY_POOLS, 0)
     EXPECT_U64_EQ(2000, mend_sim_now_ns(w->sim));
 }
 
-/* What was freed in the order of a busy stream is memory once the host has waited for it. */
+/* Memory freed in the order of a busy stream is available after the CPU has waited for it. */
 PLAIN_TEST(frees_in_order_are_awaited_before_memory_is_lacking, BY_POOLS, 0)
 {
     mend_stream stream = kit_stream(w);
@@ -135,7 +135,7 @@ PLAIN_TEST(the_limit_holds_for_what_is_passed, BY_CONFIG, 8 * MEND_MIB)
                  10 * MEND_MIB);
 }
 
-/* What the room says is there, and the next step is not (trials-4, attack F1). */
+/* The available size fits, and the next step does not (trials-4, attack F1). */
 PLAIN_TEST(the_room_is_what_the_driver_gives, WITHOUT_POOLS, 0)
 {
     void *none = NULL;
@@ -150,7 +150,7 @@ PLAIN_TEST(the_room_is_what_the_driver_gives, WITHOUT_POOLS, 0)
     kit_alloc(w, room.now_bytes, NULL);
 }
 
-/* Chunks and what is passed share one limit and one device, and idle chunks go for it. */
+/* Chunks and plain blocks share one limit and one device, and idle chunks are released for them. */
 PLAIN_TEST(chunks_give_what_a_plain_block_lacks, BY_THREAD, 10 * MEND_MIB)
 {
     void *none = NULL;
@@ -168,7 +168,7 @@ PLAIN_TEST(chunks_give_what_a_plain_block_lacks, BY_THREAD, 10 * MEND_MIB)
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, MEND_MIB, NULL, &none));
 }
 
-/* ... those of other pools, and what a callback frees, too. */
+/* ... of other pools, and memory that a callback frees, too. */
 PLAIN_TEST(a_peer_pool_gives_what_a_plain_block_lacks, BY_THREAD, 0)
 {
     mend_pool *peer = kit_pool(w);
@@ -252,7 +252,7 @@ PLAIN_TEST(what_needs_chunks_is_refused_by_name, BY_POOLS, 0)
     EXPECT_ERROR(NOT_SUPPORTED, mend_pool_create(&w->pool_config, &shareable));
 }
 
-/* Beside chunks: what is plain is not exported, pinned, or checked, and does not sleep. */
+/* Beside chunks: plain blocks are not exported, pinned, or checked, and do not sleep. */
 PLAIN_TEST(what_is_plain_stays_as_it_is, BY_THREAD, 0)
 {
     char token[MEND_EXPORT_TOKEN_BYTES];

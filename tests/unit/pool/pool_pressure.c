@@ -1,6 +1,6 @@
 /*
- * Pressure callbacks: asked in order, until room is found, before the host waits. Without a lock,
- * so that they may do with the pool what they like.
+ * Pressure callbacks: called in order, until there is memory, before a CPU stall. Without a lock,
+ * so that they may use the pool freely.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 enum { BLOCKS = 4 };
 
-/* A pool that is full of four blocks of a MiB, and what its callbacks have done. */
+/* A pool that is full of four blocks of a MiB, and the calls of its callbacks. */
 typedef struct scene {
     mend_world w;
     void *blocks[BLOCKS];
@@ -137,7 +137,7 @@ MEND_TEST(pool_pressure, a_context_that_breaks_in_a_callback_is_reported)
     for (int i = 0; i < 2; i++) {
         scene s;
         ASSERT_TRUE(open_full(&s));
-        /* What it frees would fit without a driver call. */
+        /* Its freed memory would fit without a driver call. */
         helper a = {
             .s = &s, .letter = 'a', .frees = 1, .answer = answers[i], .also = break_the_context};
         EXPECT_OK(add(&a));
@@ -149,7 +149,7 @@ MEND_TEST(pool_pressure, a_context_that_breaks_in_a_callback_is_reported)
     }
 }
 
-/* The callback of one pool frees memory of another one, on the device both lack, and may leave it
+/* The callback of one pool frees memory of another one, on the full device, and may leave it
  * there. */
 typedef struct lender {
     mend_pool *pool;
@@ -181,7 +181,7 @@ KIT_TEST_IN(pool_pressure, a_callback_may_free_memory_of_another_pool,
     for (int i = 0; i < 2; i++, l.trims = false) {
         l.block = kit_alloc_from(l.pool, 3 * MEND_MIB, NULL);
         void *block = kit_alloc(w, 3 * MEND_MIB, NULL);
-        EXPECT_INT_EQ(!l.trims, calls); /* what it leaves there is asked for at last */
+        EXPECT_INT_EQ(!l.trims, calls); /* the rest there is requested at last */
         kit_free(w, block, NULL);
     }
     l.block = kit_alloc_from(l.pool, 4 * MEND_MIB, NULL);

@@ -14,7 +14,7 @@ RANGE_TEST(pool_range, large_free_chunks_become_pages, 4 * MEND_MIB)
     expect_commit(range, 0, 3 * PAGE, S(0));
     use(w, range, 0, 3 * PAGE, S(0));
     EXPECT_STATS(w, chunks_remade, 1);
-    EXPECT_STATS(w, reserved_bytes, 15 * PAGE); /* three were given back for two pages */
+    EXPECT_STATS(w, reserved_bytes, 15 * PAGE); /* three were released for two pages */
     expect_commit(range, 0, 4 * MEND_MIB, S(0));
     EXPECT_STATS(w, reserved_bytes, 4 * MEND_MIB);
 }
@@ -35,7 +35,7 @@ RANGE_TEST(pool_range, addresses_that_are_refused_go_later, 0)
     EXPECT_LEDGER(w, reservations, reservations);
 }
 
-/* Once one object is left that nobody else is promised, a page out of the middle needs a second. */
+/* Once one unpromised object is left, a page out of the middle needs a second. */
 RANGE_TEST(pool_range, a_commit_out_of_the_middle_takes_what_it_has_reserved, 0)
 {
     mend_slab *spans = &w->pool->heap.nodes.spans;
@@ -49,7 +49,7 @@ RANGE_TEST(pool_range, a_commit_out_of_the_middle_takes_what_it_has_reserved, 0)
     mend_slab_end_promise(spans, withheld);
 }
 
-/* The last page is missing: a second try finds what the first one mapped. */
+/* The last page is missing: a second try finds the pages that the first one mapped. */
 RANGE_TEST(pool_range, several_ranges_are_committed_all_or_none, 6 * PAGE)
 {
     mend_range *large = create(w, MEND_GIB, 2 * PAGE);

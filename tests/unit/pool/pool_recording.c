@@ -1,4 +1,4 @@
-/* mend_pool_config.record: what happens in a pool, in a file. */
+/* mend_pool_config.record: the events of a pool, in a file. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -197,7 +197,7 @@ MEND_TEST(pool_recording, it_outlives_a_process_that_is_killed)
     remove_file();
 }
 
-/* A program that ends without an end of its pool, as those of PyTorch do. */
+/* A program that ends without an end of its pool, as with PyTorch. */
 static bool work_and_exit(void *unused)
 {
     (void)unused;
@@ -285,7 +285,7 @@ MEND_TEST(pool_recording, a_crash_while_it_begins_again_costs_no_block)
 {
     test_recording r;
     for (unsigned lap = 3; lap <= 4; lap++) { /* in the first half, and behind it */
-        for (unsigned i = 0; i <= 3; i++) {   /* what it is of, two parts of the list, events */
+        for (unsigned i = 0; i <= 3; i++) {   /* its head, two parts of the list, events */
             writes.kills_at = i;
             writes.lap = lap;
             name_file();
@@ -331,7 +331,7 @@ MEND_TEST(pool_recording, pools_of_one_path_have_files_of_their_own)
         EXPECT_U64_EQ(2 - i, allocated);
         test_recording_clear(&r);
     }
-    EXPECT_TRUE(open_recorded(&w, 0)); /* over what the last one left */
+    EXPECT_TRUE(open_recorded(&w, 0)); /* over the remains of the last one */
     kit_close(&w);
     EXPECT_TRUE(test_recording_read(path, &r) && r.first == 1);
     test_recording_clear(&r);
@@ -370,7 +370,7 @@ MEND_TEST(pool_recording, a_pool_beside_256_others_is_created_and_not_recorded)
     }
 }
 
-/* The pool goes on. What could not be written is counted. */
+/* The pool goes on. Unwritten events are counted. */
 static bool fill_the_disk(void *unused)
 {
     (void)unused;

@@ -1,4 +1,4 @@
-/* What a pool answers where it has no host memory for what it is asked. */
+/* Results of a pool without host memory for a call. */
 
 #include "mend/mend.h"
 #include "mend/mend_sim.h"

@@ -1,6 +1,6 @@
 /*
- * Pressure callbacks and threads: who removes a callback waits for those who run it. All order
- * comes from events.
+ * Pressure callbacks and threads: the removal of a callback waits for threads that run it. All
+ * order comes from events.
  */
 #include <pthread.h>
 #include <sched.h>

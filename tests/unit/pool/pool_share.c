@@ -36,7 +36,7 @@ SHARE_TEST(pool_share, an_import_takes_addresses_for_its_chunks_alone)
 
 enum { SMALL_SHARES = 60 };
 
-/* They lie side by side: without room to grow, which no import needs. */
+/* They lie side by side, without growth space, which no import needs. */
 SHARE_TEST(pool_share, imports_take_addresses_by_what_they_map)
 {
     void *ours[SMALL_SHARES];
@@ -59,7 +59,7 @@ SHARE_TEST(pool_share, imports_take_addresses_by_what_they_map)
     EXPECT_STATS(to, address_bytes, 0);
 }
 
-/* What importers keep of it does not come back to the device: the exporter can tell. */
+/* Memory that importers hold is not released to the device: the exporter can tell. */
 SHARE_TEST(pool_share, memory_that_importers_keep_is_told_to_its_exporter)
 {
     void *ours = kit_alloc(from, 4 * CHUNK, from->streams[0]);

@@ -1,4 +1,4 @@
-/* What a closed import still holds: its mapping, until the work on it has ended. */
+/* A closed import still has its mapping, until the work on it has ended. */
 #include "mend/mend_share.h"
 #include "tests/support/kit.h"
 
@@ -6,8 +6,8 @@
 
 KIT_SETTING(share, w->placement.chunk_bytes = CHUNK, w->pool_config.shareable = MEND_SHAREABLE_ON);
 
-/* Two pools of one device of 16 chunks: what one exports, the other imports, closes on a stream
- * with work there, and the exporter gives back. */
+/* Two pools of one device of 16 chunks: the other imports an export, closes it on a stream with
+ * work there, and the exporter releases it. */
 static void after_a_close(int detect_destroyed_streams,
                           void (*check)(mend_world *w, mend_pool *importer))
 {

@@ -1,4 +1,5 @@
-/* Exports and imports that fail, and visitors who ask for none. scenario_positions has the rest. */
+/* Exports and imports that fail, and visitors without a request. scenario_positions has the
+ * rest. */
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -79,7 +80,7 @@ static void expect_lack_of_files(mend_result result)
     kit_expect_words("too many open files");
 }
 
-/* In a child, whose limit nobody else has: with each number of files left. */
+/* In a child with its own limit: with each number of files left. */
 static bool runs_out_of_files(void *context)
 {
     mend_world to;
@@ -224,7 +225,7 @@ static void await_visitors(int least, int most)
     }
 }
 
-/* As if all who are here had come so long ago that the process has no patience any more. */
+/* As if all visitors had come so long ago that the process has no patience any more. */
 static void age_visitors(void)
 {
     mend_process_shares *shares = &mend_process_own_shares;
@@ -240,7 +241,7 @@ SHARED_TEST(pool_share_faults, visitors_that_stay_silent_are_dismissed, false)
 {
     int silent[MEND_SHARE_VISITORS];
     mend_result result;
-    await_visitors(0, 0); /* those of other tests */
+    await_visitors(0, 0); /* files of other tests */
     for (int i = 0; i < MEND_SHARE_VISITORS; i++) {
         silent[i] = dial(&r->ticket.token);
     }

@@ -1,4 +1,4 @@
-/* Signals are for the program's own threads: those of Mend block them all. */
+/* Signals are for the program's own threads: Mend's threads block them all. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static unsigned long long blocked_by(const char *thread)
     return blocked;
 }
 
-/* How many threads there are beside this one. Each blocks what programs and people send. */
+/* The number of threads beside this one. Each blocks signals of programs and people. */
 static int check_threads(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD, SIGALRM, SIGPROF};

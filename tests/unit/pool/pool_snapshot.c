@@ -1,4 +1,4 @@
-/* A path in mend_pool_config.observe: what a pool holds, in a file, when SIGUSR2 comes. */
+/* A path in mend_pool_config.observe: the memory of a pool, in a file, at SIGUSR2. */
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,7 +21,7 @@ enum { ROOM = 256 };
 static char folder[32];
 static char path[48];
 static char file[64];
-static atomic_int written; /* snapshots, and those that could not be */
+static atomic_int written; /* snapshots, and failed ones */
 static atomic_int refused;
 
 static void hear(void *unused, mend_log_level level, const char *text)
@@ -142,7 +142,7 @@ SNAPSHOT_TEST(has_the_history_behind_the_blocks_that_are_older)
 /* ---- the signal ------------------------------------------------------------------------------ */
 
 static atomic_int heard;
-static struct sigaction above; /* what a handler found that came above Mend's */
+static struct sigaction above; /* the state in a handler above Mend's */
 
 static void count_up(int number, siginfo_t *info, void *context)
 {
@@ -233,7 +233,7 @@ static bool ignore(void *unused)
     close_one(&w);
     EXPECT_TRUE(handles(SIG_IGN));
     EXPECT_TRUE(open_one(&w));
-    signal(SIGUSR2, SIG_IGN); /* who ignores it now wants none */
+    signal(SIGUSR2, SIG_IGN); /* ignoring it now means none */
     raise(SIGUSR2);
     kit_close(&w);
     EXPECT_TRUE(!exists(1) && rmdir(folder) == 0);

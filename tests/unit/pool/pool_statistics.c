@@ -1,4 +1,4 @@
-/* Figures of failures. The others are judged after each step of the simulation
+/* Figures of failures. The others are checked after each step of the simulation
  * (tests/sim/figures.c).
  */
 #include "driver/driver.h"
@@ -17,7 +17,7 @@ KIT_EACH(pool_statistics, what_was_undone_was_never_created, int, i, 2, kit_open
     EXPECT_U64_EQ(0, stats.out_of_memory); /* it was refused, not full */
 }
 
-/* A mapping waits for what is open on its stream. The flush that cannot record it goes on. */
+/* A mapping waits for open epochs of its stream. The flush that cannot record it goes on. */
 KIT_TEST(pool_statistics, a_fence_that_a_flush_cannot_record_is_counted)
 {
     void *block = kit_alloc(w, MEND_MIB, NULL);
@@ -30,7 +30,7 @@ KIT_TEST(pool_statistics, a_fence_that_a_flush_cannot_record_is_counted)
     EXPECT_STATS(w, driver_failures, before + 1, retired_bytes, MEND_MIB);
 }
 
-/* Each host allocation of a request fails in turn, that of the fences of its flush among them. */
+/* Each host allocation of a request fails in turn, also the one for the fences of its flush. */
 MEND_TEST(pool_statistics, want_of_host_memory_is_no_failure_of_the_driver)
 {
     enum { MOST_ALLOCATIONS = 6 };

@@ -2,7 +2,7 @@
  * Threads that do everything at once, on pools of one device that is too small for them: blocks
  * pass between threads, streams and callbacks, graph pools and pages of a range come and go, peer
  * pools are made, asked for memory and destroyed, and the history tells of it. Nothing but the
- * locks of the pools orders them, so that the thread sanitizer sees what those leave open.
+ * locks of the pools orders them, so that the thread sanitizer sees unguarded accesses.
  * tests/interleave searches through the orders.
  */
 #include <pthread.h>
@@ -155,7 +155,7 @@ static void change_page(worker *w)
     }
 }
 
-/* The events come one after the other, whoever reads. */
+/* The events come one after the other, for every reader. */
 static void read_along(worker *w)
 {
     mend_history_event events[32];

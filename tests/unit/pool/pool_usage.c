@@ -1,6 +1,6 @@
 /*
- * What the process uses of the device: rows with what is outside of the pool, what waits for
- * another stream, what sleeps, and peaks of the sums.
+ * The process's use of the device: rows with memory outside of the pool, memory that waits for
+ * another stream, sleeping memory, and peaks of the sums.
  */
 #include "mend/mend_sleep.h"
 #include "tests/support/kit.h"

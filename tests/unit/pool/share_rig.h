@@ -1,5 +1,5 @@
-/* Two devices of this process play two processes: what one exports, by file descriptor or by fabric
- * handle, the other imports. */
+/* Two devices of this process play two processes: one exports, by file descriptor or by fabric
+ * handle, and the other imports. */
 #ifndef MEND_TESTS_UNIT_POOL_SHARE_RIG_H
 #define MEND_TESTS_UNIT_POOL_SHARE_RIG_H
 
@@ -48,7 +48,7 @@ void *share_import(mend_world *w, const share_ticket *ticket);
 void share_close(mend_world *w, void *pointer);
 bool share_are_equal(const share_ticket *a, const share_ticket *b);
 
-/* Imports the rig's block, looks and closes. *result is that of the first call that failed. */
+/* Imports the rig's block, looks and closes. *result is the first failure. */
 bool share_imports(share_rig *r, mend_result *result);
 
 /* A case in both ways, or in one, with a block that is exported. */

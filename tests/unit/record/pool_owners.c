@@ -1,5 +1,5 @@
-/* Who holds memory: sums by scope, tag and size, and which of them look like a leak. That they are
- * those of the regions is held against every pool that a test checks (tests/support/regions.c). */
+/* Owners of memory: sums by scope, tag and size, and suspected leaks. tests/support/regions.c
+ * compares them with the regions of every pool that a test checks. */
 #include <string.h>
 
 #include "base/names.h"
@@ -110,7 +110,7 @@ KIT_TEST(pool_owners, a_long_name_has_its_line_whole_and_ends_with_a_character)
     EXPECT_OK(mend_stack_set_source(NULL, NULL, 0));
     EXPECT_U64_EQ(1, list(w, h));
     const size_t scope_bytes = strcspn(h[0].name, ",");
-    EXPECT_U64_EQ(39, scope_bytes); /* of 40, and no room for the tag */
+    EXPECT_U64_EQ(39, scope_bytes); /* of 40, and no space for the tag */
     EXPECT_STR_EQ(line, h[0].name + scope_bytes + strlen(", "));
     EXPECT_OK(mend_set_name(MEND_NAME_STACK, 1, ""));
     alloc_as(w, two_bytes_each, 7, 2 * MEND_MIB);
@@ -220,7 +220,7 @@ KIT_TEST(pool_owners, each_large_block_and_a_sample_of_small_ones_have_stacks)
     } while (count > 0);
 }
 
-/* What a source allocates has none, nor what a call that failed would have had. */
+/* Allocations of a source have none, nor does a failed call leave one. */
 KIT_TEST_IN(pool_owners, a_stack_is_that_of_its_own_block, kit_open_with(w, 16 * MEND_MIB, NULL))
 {
     numbering n = {.w = w};
@@ -311,7 +311,8 @@ KIT_EACH(pool_owners, suspects_have_grown_and_never_came_back, size_t, n, PROGRA
                     programs[n].name, (int)suspects);
 }
 
-/* What failed says it in words and in numbers, and so does the next failure, of its own owners. */
+/* A failure names them in words and in numbers, and so does the next failure, with its own
+ * owners. */
 KIT_TEST_IN(pool_owners, out_of_memory_names_the_largest_and_the_suspect,
             kit_open_with(w, 16 * MEND_MIB, NULL))
 {

@@ -1,5 +1,5 @@
-/* mend_get_regions: pools of known blocks, and what each region of them says. The sums are held
- * against the statistics wherever a test checks its world (support/regions.h). */
+/* mend_get_regions: pools of known blocks, and the fields of each region. Each check of a world
+ * compares the sums with the statistics (support/regions.h). */
 #include <string.h>
 
 #include "tests/support/kit.h"
@@ -15,7 +15,7 @@ static bool open_scene(mend_world *w)
     return kit_open(w);
 }
 
-/* The regions. A failure if there are not so many. Those that are not there are zeros. */
+/* The regions. A failure if there are not so many. Missing ones are zeros. */
 static void look(mend_world *w, size_t expected, mend_region regions[MOST])
 {
     size_t count = 0;

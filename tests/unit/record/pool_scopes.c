@@ -1,4 +1,4 @@
-/* Scopes: what is allocated in them counts for a path of names, in every thread. */
+/* Scopes: allocations in them count for a path of names, in every thread. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <string.h>
@@ -63,7 +63,7 @@ KIT_TEST(pool_scopes, a_scope_has_what_was_allocated_in_it_and_inside_it)
     EXPECT_U64_EQ(forward.number, info.scope);
     EXPECT_OK(mend_get_block_info(w->pool, outside, &info));
     EXPECT_U64_EQ(0, info.scope);
-    EXPECT_OK(mend_reset_peak_stats(w->pool)); /* what lives inside it is its peak, too */
+    EXPECT_OK(mend_reset_peak_stats(w->pool)); /* live blocks inside it are its peak, too */
     kit_free(w, second, NULL);
     kit_free(w, first, NULL);
     step = scope_of(w, "", "step");
@@ -112,7 +112,7 @@ KIT_TEST(pool_scopes, each_push_needs_one_pop)
         EXPECT_OK(mend_scope_pop());
     }
     ALLOC_IN(1024, longest);
-    longest[100] = '\0'; /* what is cut off of a name makes no other scope */
+    longest[100] = '\0'; /* the cut part of a name makes no other scope */
     ALLOC_IN(1024, longest);
     EXPECT_OK(mend_scope_pop());
     EXPECT_ERROR(INVALID_ARGUMENT, mend_scope_pop());
@@ -176,7 +176,7 @@ MEND_TEST(pool_scopes, a_child_of_fork_does_not_share_what_its_parent_began)
     EXPECT_TRUE(mend_process_common_scope == 0);
 }
 
-/* Of the scope, of the one that its thread begins inside it, and of what was outside. */
+/* Of the scope, of the one that its thread begins inside it, and of outside memory. */
 KIT_TEST(pool_scopes, threads_without_a_scope_may_have_that_of_another)
 {
     EXPECT_OK(mend_scope_push("alone", 0));
@@ -203,7 +203,7 @@ KIT_TEST(pool_scopes, threads_without_a_scope_may_have_that_of_another)
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* The pool makes room for its figures with the first block. The names are there before. */
+/* The pool reserves its counters with the first block. The names are there before. */
 KIT_TEST(pool_scopes, want_of_host_memory_counts_a_block_for_the_scope_around)
 {
     void *block = kit_alloc(w, 512, NULL); /* all else that a block of this size needs is there */

@@ -112,8 +112,8 @@ static void expect_in_one_chunk(const mend_world *w, const void *block, uint64_t
     EXPECT_TRUE(chunk != NULL && chunk->pins == 1);
 }
 
-/* Others hold a little of the device, which the pool does not know: the limit lacks room, the
- * driver refuses, and what it can give lacks room. */
+/* Others hold a little of the device, which the pool does not know: the limit is too low, the
+ * driver refuses, and its memory is too small. */
 SMALL_TEST(pool_pins, a_block_in_one_chunk_is_made_beside_memory_of_others)
 {
     void *blocks[CHUNKS - 3];
@@ -170,7 +170,7 @@ RIG_TEST(pool_pins, a_block_in_one_chunk_is_refused_where_no_chunk_can_hold_it)
     release_all(r);
 }
 
-/* What is above the limit goes back first: of four chunks that wait for work two are left for one
+/* Memory above the limit is released first: of four chunks that wait for work two are left for one
  * chunk. The host does not wait where that would not be enough. */
 RIG_TEST(pool_pins, a_block_in_one_chunk_has_what_the_limit_leaves)
 {
@@ -193,8 +193,8 @@ RIG_TEST(pool_pins, a_block_in_one_chunk_has_what_the_limit_leaves)
 KIT_SETTING(leave_two_chunks_free, w->placement.chunk_bytes = CHUNK,
             w->pool_config.min_free_bytes = 2 * CHUNK);
 
-/* The limit takes three of the four chunks that would go back, more than the device: too few are
- * left for one chunk, and so they stay. */
+/* The limit takes three of the four chunks that would be released, more than the device: too few
+ * are left for one chunk, and so they stay. */
 KIT_TEST_IN(pool_pins, nothing_goes_back_in_vain_for_a_block_in_one_chunk,
             kit_open_with(w, CHUNKS *CHUNK, leave_two_chunks_free))
 {
@@ -231,7 +231,7 @@ RIG_TEST(pool_pins, no_chunk_is_remade_where_too_little_went_back)
     release_all(r);
 }
 
-/* Then empty chunks are not given back for a larger one. */
+/* Then empty chunks are not released for a larger one. */
 RIG_TEST(pool_pins, a_capture_keeps_chunks_from_a_block_in_one_chunk)
 {
     void *block = NULL;

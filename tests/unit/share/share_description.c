@@ -1,5 +1,5 @@
-/* Descriptions of blocks: what was written is read. Whatever is cut, changed or contradicts itself
- * is refused, and no byte behind the end is read. */
+/* Descriptions of blocks: a written one is read. A cut, changed or contradictory one is refused,
+ * and no byte behind the end is read. */
 #include "share/share.h"
 
 #include <stdlib.h>
@@ -92,7 +92,7 @@ MEND_TEST(share_description, any_cut_and_any_changed_bit_is_noticed)
     EXPECT_WRONG("was changed", bytes, size);
 }
 
-/* FNV-1a of all but the check, as whoever writes a description by hand would have it. */
+/* FNV-1a of all but the check, for descriptions written by hand. */
 static void correct_check(unsigned char *bytes, size_t size)
 {
     const size_t at = offsetof(mend_description, check);

@@ -1,4 +1,4 @@
-/* The importer's side, against exporters that do not do what they should. */
+/* The importer's side, against misbehaving exporters. */
 #include "share/share.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 
 enum { SOON_MS = 50, LATE_MS = 20000, MOST_MESSAGES = 2 };
 
-/* What an exporter of the test's own answers, message by message. */
+/* The messages of an exporter of the test's own. */
 typedef struct answer {
     mend_share_reply reply;
     size_t files;

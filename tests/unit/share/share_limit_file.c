@@ -78,11 +78,12 @@ SCENE_TEST(share_limit_file, an_offer_is_as_old_as_the_newest_want_it_answers)
     mend_shared_limit_file_offer(&r->a, 20, true, newest);
     EXPECT_U64_EQ(20, mend_shared_limit_file_look(&r->b, want).offered_bytes);
     EXPECT_U64_EQ(100, mend_shared_limit_file_look(&r->b, want).room_bytes);
-    EXPECT_U64_EQ(want + 1, mend_shared_limit_file_want(&r->b, 251)); /* more: it is asked anew */
+    EXPECT_U64_EQ(want + 1, mend_shared_limit_file_want(&r->b, 251)); /* more: a new want */
     EXPECT_U64_EQ(want + 1, mend_shared_limit_file_want(&r->b, 5));   /* less: it is not */
     EXPECT_U64_EQ(want + 2, mend_shared_limit_file_want(&r->b, LIMIT));
     EXPECT_U64_EQ(want + 3, mend_shared_limit_file_want(&r->b, UINT64_MAX));
-    EXPECT_U64_EQ(LIMIT - 100, wanted_by_others(&r->a)); /* nobody can give more than the limit */
+    EXPECT_U64_EQ(LIMIT - 100, wanted_by_others(&r->a)); /* others cannot give more than the
+                                                          * limit */
     EXPECT_U64_EQ(900, mend_shared_limit_file_look(&r->b, want + 3).offered_bytes);
 }
 
@@ -228,8 +229,8 @@ static void use_slot(mend_limit_slot *slot, int told)
     pause();
 }
 
-/* Wherever it is stopped, the other one gets an answer, and both together never have more than the
- * limit, also when it goes on. */
+/* At each stop the other one gets an answer, and both together never have more than the limit, also
+ * when it goes on. */
 static bool holds_beside_one_that_stops(scene *s, int at)
 {
     int told[2];
@@ -284,7 +285,8 @@ SCENE_TEST(share_limit_file, all_name_the_same_limit)
                   mend_shared_limit_file_open(r->path, LIMIT + 1, &r->b));
     EXPECT_INT_EQ(-7, r->b.file);
     leave(&r->a);
-    EXPECT_OK(mend_shared_limit_file_open(r->path, LIMIT + 1, &r->b)); /* nobody shares it now */
+    EXPECT_OK(mend_shared_limit_file_open(r->path, LIMIT + 1, &r->b)); /* no other process shares it
+                                                                        * now */
     EXPECT_U64_EQ(LIMIT + 1, mend_shared_limit_file_look(&r->b, 0).room_bytes);
 }
 

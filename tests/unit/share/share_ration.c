@@ -1,4 +1,4 @@
-/* A pool's share of a limit: what it waits for, as others hear of it, and how long it waits. */
+/* A pool's share of a limit: its wants, as others see them, and the length of its waits. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -42,7 +42,7 @@ static void close_giver(scene *s)
     kit_close(&s->w);
 }
 
-/* However a wait ends, nobody gives memory back for it any more. */
+/* After the end of a wait, no process releases memory for it any more. */
 static void close_scene(scene *s)
 {
     uint64_t newest;

@@ -1,4 +1,4 @@
-/* What guards memory that processes share: whom an exporter serves, and from whom one imports. */
+/* Guards of shared memory: the visitors that an exporter serves, and the exporters of an import. */
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* What the simulated device is asked for, and refuses: bad arguments. */
+/* Refusals of the simulated device: bad arguments. */
 #include <string.h>
 #include <unistd.h>
 
@@ -206,8 +206,8 @@ SIM_TEST(sim_arguments, work_streams_and_waits_need_a_context)
     EXPECT_PTR_EQ(NULL, other);
 }
 
-/* What the copies of a capture read and its kernels count into, not only what they write. What it
- * does not touch may go. */
+/* Memory that copies of a capture read and its kernels count into, not only written memory.
+ * Untouched memory may go. */
 SIM_TEST(sim_arguments, unmapping_what_a_capture_touches_is_noticed)
 {
     enum { PAGES = 5 };

@@ -1,4 +1,4 @@
-/* Capture: what is recorded instead of run, which streams take part, and how it ends. */
+/* Capture: recorded work, its streams, and its end. */
 
 #include "tests/support/threads.h"
 #include "tests/unit/sim/sim_fixture.h"
@@ -44,7 +44,8 @@ SIM_TEST(sim_capture, recording_on_a_captured_stream_is_counted)
     EXPECT_U64_EQ(0, f->heard);
 }
 
-/* Who a captured stream is may not be asked, but by a relaxed thread of a device that answers. */
+/* Only a relaxed thread may ask for the identity of a captured stream, on a device that allows
+ * it. */
 SIM_EACH(sim_capture, who_a_captured_stream_is_may_not_be_asked, i, 18,
          SIM_CONFIG(.identity_in_capture = i / 9))
 {

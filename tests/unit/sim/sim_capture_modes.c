@@ -86,7 +86,7 @@ SIM_TEST(sim_capture_modes, tell_who_takes_away_what_was_recorded)
     PASS(release, chunk);
 }
 
-/* Granules with holes: what lies in a hole is not touched. */
+/* Granules with holes: memory in a hole is not touched. */
 SIM_TEST(sim_capture_modes, know_the_granules_that_work_touches)
 {
     mend_capture_mode mode = MEND_CAPTURE_MODE_RELAXED;

@@ -1,4 +1,4 @@
-/* The virtual clock: what moves it, and in which order work completes. */
+/* The virtual clock: its advance, and the order in which work completes. */
 #include <string.h>
 
 #include "tests/unit/sim/sim_fixture.h"
@@ -29,7 +29,7 @@ SIM_TEST(sim_clock, events_may_be_reported_late)
     PASS(event_query, event);
 }
 
-/* A wait of the program: no call of the driver's table, and no wait of an allocator. */
+/* A wait of the program: no driver call, and no wait of an allocator. */
 SIM_TEST(sim_clock, a_program_waits_for_its_stream)
 {
     mend_stream other = sim_fixture_stream(f);
@@ -37,7 +37,7 @@ SIM_TEST(sim_clock, a_program_waits_for_its_stream)
     touch(f, f->stream, 100);
     EXPECT_RESULT(MEND_OK, mend_sim_synchronize(f->sim, f->stream));
     EXPECT_U64_EQ(100, mend_sim_now_ns(f->sim));
-    EXPECT_U64_EQ(1, sim_fixture_ledger(f).pending_work); /* that of the other stream */
+    EXPECT_U64_EQ(1, sim_fixture_ledger(f).pending_work); /* the other stream's */
     EXPECT_U64_EQ(0, sim_fixture_ledger(f).host_syncs);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(f->sim, f->stream, other));
     EXPECT_RESULT(MEND_OK, mend_sim_synchronize(f->sim, f->stream));
@@ -57,7 +57,7 @@ SIM_TEST_AS(sim_clock, a_creation_waits_until_enough_is_clean, .memory_bytes = 4
             .prices = &scrubbing)
 {
     PASS(release, sim_fixture_chunk(f, 3 * MEND_MIB)); /* never used: clean */
-    sim_fixture_chunk(f, MEND_MIB);                    /* what is clean goes first */
+    sim_fixture_chunk(f, MEND_MIB);                    /* clean memory goes first */
     EXPECT_U64_EQ(0, sim_fixture_ledger(f).scrub_wait_ns);
     mend_sim_advance(f->sim, 1000); /* one of three is clean now */
     sim_fixture_chunk(f, 2 * MEND_MIB);
@@ -100,7 +100,7 @@ MEND_TEST(sim_clock, lists_have_names_and_others_are_refused)
     EXPECT_INT_EQ(0, memcmp(&p, &expected, sizeof(p)));
 }
 
-/* The sum of what a small life of a mapping costs by the reference list. */
+/* The cost of a short life of a mapping by the reference table. */
 static uint64_t run_priced_life(sim_fixture *f)
 {
     uint64_t address = 0;
@@ -111,7 +111,7 @@ static uint64_t run_priced_life(sim_fixture *f)
         PASS(release, handle);
     }
     sim_fixture_allow(f, address, MEND_MIB);
-    ANSWER(INVALID_VALUE, unmap, address, f->page); /* what is refused costs nothing */
+    ANSWER(INVALID_VALUE, unmap, address, f->page); /* a refused call costs nothing */
     PASS(unmap, address, MEND_MIB);
     PASS(address_free, address, MEND_MIB);
     PASS(stream_synchronize, f->stream);
@@ -119,7 +119,7 @@ static uint64_t run_priced_life(sim_fixture *f)
            (8000 + 2 * 12000) + 200000;
 }
 
-/* What was called is priced by any list, and that leaves ledger and clock alone. */
+/* Calls are priced by any table, without a change of ledger and clock. */
 SIM_TEST_AS(sim_clock, calls_are_priced_by_other_lists_afterwards, .prices_advance_clock = 1)
 {
     uint64_t expected = run_priced_life(f);

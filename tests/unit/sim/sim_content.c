@@ -14,7 +14,7 @@ static void *at(uint64_t address)
     return (void *)(uintptr_t)address;
 }
 
-/* So that what is aligned lies at the same distance from there in every run. */
+/* So that aligned addresses lie at the same distance from there in every run. */
 CONTENT_TEST(addresses_begin_at_the_same_place_of_a_gib)
 {
     uint64_t address = 0;
@@ -51,7 +51,7 @@ CONTENT_TEST(a_write_lands_when_it_completes)
     uint64_t address = sim_fixture_map(f, f->page, f->page);
     mend_stream other = sim_fixture_stream(f);
     sim_fixture_work(f, f->stream, MEND_SIM_WORK_WRITE, address, f->page, 1, 1000);
-    /* Memory taken over before the fence: the late write destroys what came after it. */
+    /* Memory taken over before the fence: the late write destroys later contents. */
     sim_fixture_work(f, other, MEND_SIM_WORK_WRITE, address, f->page, 2, 0);
     sim_fixture_work(f, other, MEND_SIM_WORK_VERIFY, address, f->page, 2, 500);
     sim_fixture_work(f, other, MEND_SIM_WORK_VERIFY, address, f->page, 2, 1500);
@@ -70,7 +70,7 @@ CONTENT_TEST(the_host_bytes_of_a_copy_are_taken_at_the_call)
     PASS(copy, address, (uint64_t)(uintptr_t)sent, sizeof(sent), f->stream);
     memcpy(sent, "after!", sizeof(sent));
     EXPECT_U64_EQ(0, mend_sim_now_ns(f->sim));
-    /* A copy to the host waits for its work, and counts as a host wait. */
+    /* A copy to the host waits for its work, and counts as a CPU stall. */
     PASS(copy, (uint64_t)(uintptr_t)received, address, sizeof(received), f->stream);
     EXPECT_STR_EQ("before", received);
     EXPECT_U64_EQ(1000, mend_sim_now_ns(f->sim));
@@ -121,7 +121,7 @@ static long host_pages(const sim_fixture *f)
     return file.st_blocks / 8;
 }
 
-/* Fresh memory, what is left of it beside writes of every kind, and dropped memory. */
+/* Fresh memory, its rest beside writes of every kind, and dropped memory. */
 CONTENT_TEST(what_nothing_has_written_is_poison)
 {
     enum { POISON = (int)0xdbdbdbdb };
@@ -143,7 +143,7 @@ CONTENT_TEST(what_nothing_has_written_is_poison)
     EXPECT_INT_EQ(POISON, (int)word_of(f, address));
 }
 
-/* Before others see it: importers, and who saves the memory of the process. */
+/* Before others see it: importers, and a checkpoint of the process. */
 CONTENT_TEST(exported_and_saved_memory_is_poison_throughout)
 {
     const mend_chunk_properties shared = {.share_types = MEND_SHARE_FILE_DESCRIPTOR};

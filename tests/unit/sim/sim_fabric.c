@@ -185,7 +185,7 @@ PAIR_TEST(sim_fabric, an_import_without_host_memory_leaves_nothing)
         status = import(&p->to, &p->shared, &p->imported);
         mend_test_watch_host_memory(false);
         mend_test_heal_host_memory();
-        (void)free_bytes(&p->from); /* sees who has hung up */
+        (void)free_bytes(&p->from); /* sees closed connections */
         failed += status == MEND_DRIVER_OUT_OF_MEMORY;
         EXPECT_TRUE(status == MEND_DRIVER_OK || mend_test_files_are(files));
     }

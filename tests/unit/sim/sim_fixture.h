@@ -1,4 +1,4 @@
-/* A simulated device for tests of what it judges: every explanation is heard. */
+/* A simulated device for tests of its checks: every explanation is noted. */
 #ifndef MEND_TESTS_UNIT_SIM_FIXTURE_H
 #define MEND_TESTS_UNIT_SIM_FIXTURE_H
 
@@ -82,7 +82,7 @@ bool sim_fixture_heard(const sim_fixture *f, const char *words);
                         "\"%s\" is missing in the explanation \"%s\"", words, (f)->last);          \
     } while (0)
 
-/* A call of the driver of `f` that answers OK, or this. */
+/* A driver call of `f` that returns OK, or this. */
 #define PASS(member, ...) EXPECT_PASS(f->driver->member(f->driver, ##__VA_ARGS__))
 #define ANSWER(status, member, ...)                                                                \
     EXPECT_STATUS(MEND_DRIVER_##status, f->driver->member(f->driver, ##__VA_ARGS__))

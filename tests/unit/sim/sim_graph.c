@@ -1,7 +1,7 @@
-/* Graphs: captured work runs at each replay, in its order, and is judged then. */
+/* Graphs: captured work runs at each replay, in its order, and is checked then. */
 #include "tests/unit/sim/sim_fixture.h"
 
-/* With real bytes, so that what a replay wrote can be read. */
+/* With real bytes, so that writes of a replay can be read. */
 #define BYTES_TEST(suite, name) SIM_TEST_AS(suite, name, .content = MEND_SIM_CONTENT_BYTES)
 
 /* Two branches of 100 and 300 ns side by side, after 50 ns, and 10 ns after both. */
@@ -26,7 +26,7 @@ SIM_TEST(sim_graph, branches_run_beside_each_other)
     PASS(stream_query, other);
 }
 
-/* Nothing is judged when it is recorded, and who unmaps what a graph touches may know best. */
+/* Recorded work is not checked yet, and a program may unmap memory of a graph on purpose. */
 SIM_TEST(sim_graph, a_replay_is_judged_when_it_runs)
 {
     uint64_t address = sim_fixture_map(f, f->page, f->page);

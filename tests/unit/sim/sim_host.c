@@ -1,4 +1,4 @@
-/* Pinned memory of the host: what the ledger says, and which rules the device checks. */
+/* Pinned host memory: its numbers in the ledger, and the rules that the device checks. */
 #include "tests/unit/sim/sim_fixture.h"
 
 static uint64_t address_of(const void *pointer)

@@ -1,4 +1,4 @@
-/* What only the simulated device can tell: work that touches what it may not, stale handles. */
+/* Findings only of the simulated device: work on forbidden memory, stale handles. */
 #include <string.h>
 
 #include "tests/unit/sim/sim_fixture.h"

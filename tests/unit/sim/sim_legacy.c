@@ -1,4 +1,4 @@
-/* The legacy stream and those it takes turns with: the order of work, and what capture makes of it.
+/* The legacy stream and blocking streams: the order of work, and the effect of a capture.
  */
 #include "tests/unit/sim/sim_fixture.h"
 
@@ -16,7 +16,7 @@ static void expect_busy(sim_fixture *f, mend_stream stream)
     ANSWER(NOT_READY, stream_query, stream);
 }
 
-/* A mark on the legacy stream is between what blocking streams did before and do after. */
+/* A mark on the legacy stream is between earlier and later work of blocking streams. */
 SIM_TEST(sim_legacy, an_event_on_it_covers_blocking_streams)
 {
     mend_stream first = make_blocking(f);

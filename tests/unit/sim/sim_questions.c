@@ -1,4 +1,4 @@
-/* What a program asks of the simulated device beside the driver. */
+/* Queries of a program to the simulated device beside the driver. */
 #include "tests/unit/sim/sim_fixture.h"
 
 SIM_TEST(sim_questions, an_address_says_whose_memory_it_is_and_who_may_use_it)

@@ -37,7 +37,7 @@ typedef struct story {
     mend_chunk_handle chunk;
 } story;
 
-/* A call of either kind, made again where it failed as it must. What failed first is over then. */
+/* A call of either kind, made again if it failed as it must. The first failure is over then. */
 static void account(story *s, bool failed_as_it_must, const char *text)
 {
     s->failures++;

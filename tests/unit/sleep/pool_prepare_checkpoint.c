@@ -77,10 +77,10 @@ SCENE_TEST(pool_prepare_checkpoint, shareable_memory_becomes_private, open_scene
         mend_export(w->pool, r->blocks[0], NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     void *more = kit_alloc(w, MEND_MIB, S(0));
     EXPECT_OK(mend_export(w->pool, more, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL,
-                          NULL)); /* what comes later is shareable */
+                          NULL)); /* later memory is shareable */
 }
 
-/* What others could not open does not become a part of a block that they may. */
+/* Memory that others could not open does not become a part of a block that they may open. */
 SCENE_TEST(pool_prepare_checkpoint, private_memory_wakes_nothing, open_scene(r, true))
 {
     mend_export_token token;

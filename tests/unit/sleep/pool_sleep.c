@@ -1,4 +1,4 @@
-/* Sleep and wake: memory goes back to the device, addresses stay, and every byte is what it was. */
+/* Sleep and wake: memory is released to the device, addresses stay, and every byte is restored. */
 #include <string.h>
 
 #include "sim/state.h"
@@ -41,7 +41,7 @@ KIT_TEST(pool_sleep, chunks_with_blocks_that_stay_awake_stay_and_the_report_says
     kit_release(w, second, 32 * MEND_KIB, S(0));
 }
 
-/* The simulated device knows what it was, until something is mapped there again. */
+/* The simulated device knows the sleeping memory, until something is mapped there again. */
 KIT_LAST_TEST(pool_sleep, work_that_touches_what_sleeps_is_told_its_tag, kit_open_default(w))
 {
     w->violations_meant = 1;

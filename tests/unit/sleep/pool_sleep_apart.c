@@ -51,7 +51,7 @@ KIT_TEST(pool_sleep_apart, all_of_a_tag_sleeps_the_first_time)
     empty(w, blocks);
 }
 
-/* What a tag has beside its blocks is a part of them, not a usual chunk of 1 MiB. */
+/* Memory of a tag beside its blocks is a part of them, not a usual chunk of 1 MiB. */
 KIT_TEST(pool_sleep_apart, small_tags_take_little_memory)
 {
     enum { MANY = 16 };
@@ -156,7 +156,7 @@ KIT_TEST(pool_sleep_apart, tags_of_options_lie_apart_once_the_pool_has_slept)
     kit_release(w, first, BLOCK, S(0));
 }
 
-/* What an engine captures outside of its tags sleeps with them. */
+/* Captures of an engine outside of its tags sleep with them. */
 KIT_TEST(pool_sleep_apart, memory_of_graphs_lies_apart_from_blocks_that_stay)
 {
     void *first = alloc_tagged(w, 1, BLOCK);
@@ -174,7 +174,7 @@ KIT_TEST(pool_sleep_apart, memory_of_graphs_lies_apart_from_blocks_that_stay)
     mend_sim_graph_destroy(w->sim, graph);
 }
 
-/* So does what a call allocates in a graph pool outside of captures. */
+/* So do allocations in a graph pool outside of captures. */
 KIT_TEST(pool_sleep_apart, memory_of_graph_pools_lies_apart_from_blocks_that_stay)
 {
     void *first = alloc_tagged(w, 1, BLOCK);
@@ -220,7 +220,7 @@ KIT_TEST(pool_sleep_apart, a_freed_block_wakes_no_chunk)
     kit_release(w, first, 32 * MEND_KIB + 512, S(0));
 }
 
-/* It is the chunk of those that were there first, for what comes when there is room again. */
+/* It is the chunk of the first blocks, for later ones when there is memory again. */
 KIT_TEST(pool_sleep_apart, a_chunk_that_others_share_stays_its_tags)
 {
     void *first = alloc_tagged(w, 1, 32 * MEND_KIB + 512);

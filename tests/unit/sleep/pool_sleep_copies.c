@@ -17,7 +17,7 @@ static void cycle(mend_world *w)
     EXPECT_TRUE(mend_world_check(w));
 }
 
-/* The memory of each chunk is its own again, so what slept can be read after the wake, too. */
+/* The memory of each chunk is its own again, so backups can be read after the wake, too. */
 SLEEP_TEST(pool_sleep_copies, the_next_sleep_pins_nothing)
 {
     static unsigned char read[SLEEP_BLOCK];
@@ -171,7 +171,7 @@ SLEEP_TEST(pool_sleep_copies, a_limit_says_how_much_wakes_leave)
     EXPECT_OK(mend_set_backup_cache_limit(w->pool, UINT64_MAX));
 }
 
-/* Blocks of other sizes at other addresses take what fits, and what does not goes first. */
+/* Blocks of other sizes at other addresses take fitting copies, and others go first. */
 SLEEP_TEST(pool_sleep_copies, pinned_memory_is_hardly_more_than_what_slept)
 {
     enum { OTHERS = 3 };

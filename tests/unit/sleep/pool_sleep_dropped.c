@@ -42,7 +42,7 @@ KIT_TEST_IN(pool_sleep_dropped, a_part_that_was_dropped_is_enough,
     put(w, MEND_DISCARD);
     EXPECT_TRUE(is_dropped(w, block));
     EXPECT_OK(mend_unpin(w->pool, block, 512));
-    put(w, MEND_BACKUP_HOST); /* the other chunk, beside that which was dropped */
+    put(w, MEND_BACKUP_HOST); /* the other chunk, beside the dropped one */
     EXPECT_TRUE(is_dropped(w, block));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_write(w, NULL, block, 2 * MEND_MIB);

@@ -1,4 +1,4 @@
-/* What is left of sleeps and wakes that the driver refused. scenario_positions has every position.
+/* Remains of sleeps and wakes that the driver refused. scenario_positions has every position.
  */
 #include "tests/unit/sleep/sleep_rig.h"
 
@@ -76,8 +76,8 @@ SLEEP_TEST(pool_sleep_faults, refused_memory_of_the_host_goes_back_later)
     EXPECT_LEDGER(w, host_allocations, 0);
 }
 
-/* What a wake left mapped, because the driver does not unmap it, is there for each later one, also
- * behind one that fails before it maps anything. */
+/* A chunk that a wake left mapped, because the driver refuses to unmap it, is there for each later
+ * wake, also after one that fails before it maps anything. */
 SLEEP_TEST(pool_sleep_faults, what_a_failed_wake_left_mapped_stays_so)
 {
     const uint64_t tag = 1;
@@ -95,7 +95,8 @@ SLEEP_TEST(pool_sleep_faults, what_a_failed_wake_left_mapped_stays_so)
     mend_sim_set_foreign_bytes(w->sim, 0, 0);
 }
 
-/* What could be given back is not known then, nor what is lacking, of the limit or the device. */
+/* The releasable memory is unknown then, and so are the missing bytes, of the limit or the
+ * device. */
 SLEEP_TEST(pool_sleep_faults, a_question_about_captures_that_is_refused_is_no_lack_of_memory)
 {
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));

@@ -14,8 +14,8 @@ static mend_sim_graph *capture_with(mend_world *w, uint64_t tag)
     return graph;
 }
 
-/* What was kept of the block goes with it, though a graph may need the memory around it. The rest
- * goes with the graph. */
+/* The backup of the block goes with it, though a graph may need the memory around it. The rest goes
+ * with the graph. */
 KIT_TEST(pool_sleep_graphs, contents_go_with_the_last_block_and_the_rest_with_the_graph_pool)
 {
     mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, S(0));
@@ -56,8 +56,7 @@ KIT_TEST(pool_sleep_graphs, it_sleeps_by_the_tag_of_the_capture)
                   matched_bytes, size_bytes);
     EXPECT_STATS(w, asleep_bytes, size_bytes, reserved_bytes, before.reserved_bytes - size_bytes);
     kit_launch_graph(w, other, S(1));
-    mend_sim_graph *second =
-        capture_with(w, 5); /* in other memory, while that of the first sleeps */
+    mend_sim_graph *second = capture_with(w, 5); /* in other memory, while the first sleeps */
     kit_launch_graph(w, second, S(1));
     const uint64_t tags[] = {6, 5};
     EXPECT_OK(mend_wake(w->pool, tags, 1, NULL));
@@ -115,7 +114,7 @@ KIT_TEST(pool_sleep_graphs, it_stays_awake_beside_blocks_that_sleep)
     EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
 }
 
-/* What sleeps is not mapped: a launch is a fault, as on a device. */
+/* Sleeping memory is not mapped: a launch is a fault, as on a device. */
 MEND_TEST(pool_sleep_graphs, a_launch_of_a_sleeping_graph_is_a_violation)
 {
     mend_world world;

@@ -1,5 +1,5 @@
-/* Committed pages of ranges sleep as blocks do: their memory goes back, every byte comes back, and
- * they are decommitted, committed again and destroyed meanwhile. */
+/* Committed pages of ranges sleep as blocks do: their memory is released, every byte comes back,
+ * and they are decommitted, committed again and destroyed meanwhile. */
 
 #include "tests/support/files.h"
 #include "tests/support/regions.h"
@@ -43,7 +43,7 @@ static void commit_and_write(sleep_rig *r, int page)
 #define SLEEP_RIG_TEST(suite, name, opening)                                                       \
     KIT_RIG_TEST(suite, name, sleep_rig, opening, sleep_rig_close(r))
 
-/* What is kept of the page goes, and its addresses are free for a new commit. */
+/* The backup of the page goes, and its addresses are free for a new commit. */
 SLEEP_RIG_TEST(pool_sleep_pages, pages_are_decommitted_and_committed_again_meanwhile, open_pages(r))
 {
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));

@@ -1,4 +1,4 @@
-/* What a sleep and a wake refuse, by name, and that nothing has changed then. */
+/* Refusals of a sleep and a wake, with their errors, and without any change. */
 #include "tests/support/files.h"
 #include "tests/unit/sleep/sleep_rig.h"
 

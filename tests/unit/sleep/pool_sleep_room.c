@@ -1,10 +1,11 @@
-/* A wake that finds no room changes nothing, says what is lacking, and works when there is room. */
+/* A wake without enough memory changes nothing, reports the missing bytes, and works when there is
+ * memory. */
 #include <string.h>
 
 #include "tests/support/threads.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
-/* At last also what its work uses. */
+/* At last also memory that its work uses. */
 SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_what_it_has)
 {
     mend_pool *peer = kit_pool(w);
@@ -19,7 +20,7 @@ SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_what_it_has)
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
-/* What the wake had created of it counts as free. */
+/* Chunks that the wake had created of it count as free. */
 SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_the_rest)
 {
     mend_pool *peer = kit_pool(w);
@@ -53,7 +54,8 @@ SLEEP_TEST(pool_sleep_room, own_work_and_that_of_a_peer_pool_are_waited_for_toge
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
-/* The limit lacks room first, and the device when the pool has given back what its work used. */
+/* The limit is too low first, and the device too small after the pool has released memory of its
+ * work. */
 static void expect_wake_within_limit(sleep_rig *r, mend_pool *peer)
 {
     mend_world *w = &r->w;
@@ -75,7 +77,7 @@ SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_idle_memory_behind_own_work)
     expect_wake_within_limit(r, peer);
 }
 
-/* Where the limit has no room, nobody is asked for memory of the device. */
+/* If the limit is too low, no other pool is asked for memory of the device. */
 SLEEP_TEST(pool_sleep_room, no_peer_pool_is_asked_for_room_in_the_limit)
 {
     mend_pool *peer = kit_pool(w);
@@ -114,7 +116,7 @@ SLEEP_TEST(pool_sleep_room, free_memory_in_use_is_waited_for_at_last)
     EXPECT_OK(mend_set_limit(w->pool, 0));
 }
 
-/* The driver lacked memory for page tables, and then did not unmap: what a peer pool gave is not
+/* The driver had no memory for page tables, and then did not unmap: memory of a peer pool is not
  * needed any more. */
 SLEEP_TEST(pool_sleep_room, memory_of_a_try_before_counts_as_woken)
 {
@@ -131,7 +133,7 @@ SLEEP_TEST(pool_sleep_room, memory_of_a_try_before_counts_as_woken)
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
-/* Frees blocks of a MiB, the last first, until what is needed is there, or there are none. */
+/* Frees blocks of a MiB, the last first, until there is enough, or there are none. */
 typedef struct giver {
     mend_world *w;
     mend_pool *pool; /* of the blocks */
@@ -164,7 +166,7 @@ SLEEP_TEST(pool_sleep_room, a_pressure_callback_makes_room_in_a_peer_pool)
     EXPECT_OK(mend_pool_destroy(g.pool));
 }
 
-/* What the device lacks goes back, and no more: the rest is there for the next request. */
+/* The device's missing bytes are released, and no more: the rest is for the next request. */
 SLEEP_TEST(pool_sleep_room, a_wake_gives_back_what_is_lacking_alone)
 {
     enum { FREE = 6 };
@@ -236,7 +238,7 @@ static void free_first_amid(void *context, const char *call, int is_after)
     }
 }
 
-/* The thread that frees it does not wait for the one that makes room. */
+/* The thread that frees it does not wait for the growing one. */
 SLEEP_TEST(pool_sleep_room, what_ends_while_room_is_made_takes_no_memory)
 {
     mend_wake_report report = MEND_WAKE_REPORT_INIT;

@@ -1,5 +1,5 @@
 /* Other threads allocate and free, commit and decommit while one puts memory to sleep and wakes it:
- * their blocks and pages, and those that slept. */
+ * their blocks and pages, and sleeping ones. */
 #include <stdatomic.h>
 
 #include "tests/support/threads.h"
@@ -56,7 +56,7 @@ static void fill_others(arena *a)
     mend_set_alloc_options(NULL, NULL);
 }
 
-/* Pages of its own behind those of the rig. */
+/* Pages of its own behind the rig's. */
 static void commit_or_decommit(arena *a, int number, mend_test_random *random)
 {
     const uint64_t first = mend_test_random_below(random, OWN_PAGES);

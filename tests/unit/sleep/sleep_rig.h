@@ -23,7 +23,7 @@ bool sleep_rig_open(sleep_rig *r);
 /* A range with committed pages beside them, of the two tags in turn, which are written, too. */
 bool sleep_rig_add_pages(sleep_rig *r);
 
-/* Wakes what sleeps, verifies the blocks and pages that are left, and closes. */
+/* Wakes all, verifies the remaining blocks and pages, and closes. */
 void sleep_rig_close(sleep_rig *r);
 
 /* Options by which one tag sleeps, and maybe more. */

@@ -1,5 +1,5 @@
-/* What a sleep, a wake and mend_prepare_checkpoint do with memory that others know, or that is
- * short. */
+/* Sleep, wake and mend_prepare_checkpoint with memory that others know, or with too little
+ * memory. */
 #include "mend/mend_share.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
@@ -26,7 +26,7 @@ MEND_TEST(survivors_sleep, memory_at_a_second_address_is_not_made_private)
     EXPECT_RESULT(MEND_ERROR_PINNED, mend_prepare_checkpoint(w.pool, NULL));
     kit_expect_words("mapped at a second address");
     mend_sim_clear_faults(w.sim);
-    kit_release(&w, moved, 2 * MEND_MIB, NULL); /* there is room for a copy */
+    kit_release(&w, moved, 2 * MEND_MIB, NULL); /* a copy fits */
     EXPECT_RESULT(MEND_OK, mend_prepare_checkpoint(w.pool, NULL));
     kit_release(&w, blocks[1], MEND_MIB, NULL);
     kit_close(&w);
@@ -58,7 +58,7 @@ MEND_TEST(survivors_sleep, memory_at_a_second_address_does_not_sleep)
     kit_close(&w);
 }
 
-/* Others may still hold what was exported once. */
+/* Importers may still hold memory that was exported once. */
 MEND_TEST(survivors_sleep, exported_memory_is_not_said_to_be_released)
 {
     mend_world w;
