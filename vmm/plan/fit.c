@@ -15,9 +15,9 @@ static bool is_ready(mend_heap *heap, const mend_request *request, mend_run *run
                                 request->behind_wait);
 }
 
-/* Whether the run has a stretch that is ready and large enough, and where; looks at so many spans
- * at most, from the end: what lies between waiting ends is mostly near that one, because it is used
- * from its start. */
+/* Whether the run has a stretch that is ready and large enough, and where. Looks at so many spans
+ * at most, from the end: ready memory between waiting ends is mostly near it, because the run is
+ * used from its start. */
 static bool find_stretch(mend_heap *heap, const mend_request *request, mend_run *run,
                          uint64_t most_spans, uint64_t *address)
 {
@@ -62,7 +62,7 @@ static mend_fit fit_in_empty(mend_heap *heap, const mend_request *request, int z
     return (mend_fit){0};
 }
 
-/* The smallest run that fits, at its start; or at its end, if other streams used the start. */
+/* The smallest run that fits, at its start, or at its end, if other streams used the start. */
 static mend_fit best_fit(mend_heap *heap, const mend_request *request, const mend_zone *zone,
                          uint64_t largest_bytes)
 {
@@ -109,11 +109,11 @@ static mend_fit fit_between(mend_heap *heap, const mend_request *request, const 
 typedef struct choice {
     bool waits_matter; /* the stream may have to wait for some memory */
     mend_fit fit;
-    uint64_t broken_bytes;  /* sizes of the chunks that are no longer empty then; 0: none is */
+    uint64_t broken_bytes;  /* sizes of the chunks that are no longer empty then. 0: none is */
     uint64_t allowed_bytes; /* of these, the most that the block may leave free */
 } choice;
 
-/* What a block would leave free of the empty chunks in which it begins and ends. */
+/* The bytes that a block would leave free in the empty chunks of its begin and end. */
 static uint64_t wasted_bytes(const mend_heap *heap, const mend_run *run, uint64_t address,
                              uint64_t end)
 {
@@ -163,7 +163,7 @@ static inline void compare_ends(mend_heap *heap, const mend_request *request, me
             at_start_bytes += at->size_bytes;
             at_end_bytes += chunk_end > end ? at->size_bytes : 0;
             if (at_end_bytes >= least_bytes) {
-                return; /* what a block at the start breaks is more */
+                return; /* a block at the start breaks more */
             }
         }
         chunk = at;

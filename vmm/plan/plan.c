@@ -1,7 +1,7 @@
 /*
- * A plan: which free run to extend, which empty chunks to map behind it, and what to create. It is
+ * A plan: which free run to extend, which empty chunks to map behind it, and which to create. It is
  * a value that owns the list of its chunks, so that several plans can exist and be compared. It is
- * valid while `state` is held. And picking: which empty chunks a plan takes; the plan says if
+ * valid while `state` is held. And picking: which empty chunks a plan takes. The plan says if
  * malloc failed.
  */
 #include "plan/policy.h"
@@ -130,14 +130,14 @@ static bool try_pick(mend_heap *heap, const mend_request *request, mend_plan *pl
 
 /* ---- in which order chunks of one size are taken --------------------------------------------- */
 
-/* A chunk of the size, and the run that it is in; if it is not mapped, all is 0. */
+/* A chunk of the size, and the run that it is in. If it is not mapped, all is 0. */
 typedef struct candidate {
     mend_chunk *chunk;
     const mend_run *run;
     uint64_t run_bytes;
 } candidate;
 
-/* First chunks in the smallest run, because its addresses serve no large request; and from the
+/* First chunks in the smallest run, because its addresses serve no large request, and from the
  * run's end, so that the rest stays in one piece and can grow. */
 static int compare_candidates(const candidate *a, const candidate *b)
 {

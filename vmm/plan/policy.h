@@ -1,4 +1,5 @@
-/* A request and a heap in, a plan out: what other rooms call, file by file. No driver call. */
+/* A request and a heap in, a plan out: the functions for other modules, file by file. No driver
+ * call. */
 #ifndef MEND_PLAN_POLICY_H
 #define MEND_PLAN_POLICY_H
 
@@ -8,9 +9,9 @@
 /* ---- budget.c -------------------------------------------------------------------------------- */
 
 /*
- * *Used* bytes are those of partly used chunks: live bytes, and free ones trapped beside them.
- * Programs repeat what they did, so the largest value of a window counts; it ends after a number of
- * allocated bytes.
+ * *Used* bytes are in partly used chunks: live bytes, and free ones trapped beside them. Programs
+ * repeat their steps, so the largest value of a window counts. It ends after a number of allocated
+ * bytes.
  *
  * Guarded by the heap's `state` lock.
  */
@@ -35,7 +36,7 @@ bool mend_budget_is_ample(const mend_heap *heap);
  * Before that the comparison of runs is not worth its time. */
 bool mend_budget_spares_empty(const mend_heap *heap);
 
-/* Updates the peaks of used bytes, for the pressure. The caller makes room: only then it
+/* Updates the peaks of used bytes, for the pressure. The caller holds `grow`: only then it
  * matters. */
 void mend_budget_note_use(mend_heap *heap);
 
@@ -45,18 +46,18 @@ uint64_t mend_budget_room_bytes(const mend_heap *heap);
 /* How much is reserved beyond it. */
 uint64_t mend_budget_over_bytes(const mend_heap *heap);
 
-/* How much must be given back before `create_bytes` can be created. The caller knows that there is
- * not enough room. More than create_bytes if more is reserved than the limit allows now. */
+/* How much must be released before `create_bytes` can be created. The caller knows that memory is
+ * missing. More than create_bytes if more is reserved than the limit allows now. */
 uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes);
 
-/* Whether it needs chunks of a size of its own: pages, or one chunk. Others of the pool may have to
- * go back before the limit and the device let it create these. */
+/* Whether it needs chunks of a size of its own: pages, or one chunk. Other chunks of the pool may
+ * have to be released before the limit and the device let it create these. */
 static inline bool mend_request_makes_chunks(const mend_request *request)
 {
     return request->pages != NULL || request->in_one_chunk;
 }
 
-/* What it needs in all: of pages, those that are not committed. */
+/* Its total need: for pages, without committed ones. */
 static inline uint64_t mend_request_missing_bytes(const mend_request *request)
 {
     return request->pages != NULL ? request->pages->missing_bytes(request->pages)
@@ -65,7 +66,7 @@ static inline uint64_t mend_request_missing_bytes(const mend_request *request)
 
 typedef struct mend_limits {
     uint64_t of_chunks; /* the part of the limit that they may take */
-    uint64_t hard;      /* the same, or what the device can give if that is less */
+    uint64_t hard;      /* the same, or the device's memory if that is less */
     uint64_t now; /* the same, or the soft limit if that is less, while a search keeps to it */
 } mend_limits;
 
@@ -104,15 +105,15 @@ static inline bool mend_budget_is_below_limit(const mend_heap *heap)
     return limits.hard < limits.of_chunks;
 }
 
-/* Notes that the device lacks memory to create this much. The smallest of a search counts, because
- * the plan that needs least is the closest to success. */
+/* Notes that the device has too little memory to create this much. The smallest of a search counts,
+ * because the plan that needs least is the closest to success. */
 void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes);
 
 /* Whether the limit allows to create this much, but the device is known to have less. */
 bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_bytes);
 
 /* How many bytes of an empty chunk a block may leave free if it breaks the chunk. Unlimited until
- * much was trapped while most of the limit was used; then a part of the block. */
+ * much was trapped while most of the limit was used. Then a part of the block. */
 uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request);
 
 /* The usual size of a chunk of a zone, by the current limit. */
@@ -121,14 +122,14 @@ uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone);
 /* The size of chunks that one large request has for itself. */
 uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *request);
 
-/* How much may be created for the request where it needs less: for one with a home, a part of what
- * its sleep tag has, because nobody else uses the rest. A multiple of a page. */
+/* How much may be created for the request if it needs less: for one with a home, a part of its
+ * sleep tag's memory, because no other tag uses the rest. A multiple of a page. */
 uint64_t mend_budget_share(const mend_heap *heap, const mend_request *request);
 
 /* Called after a trim by the program, which had so much reserved. */
 void mend_budget_note_emptying(mend_heap *heap, uint64_t reserved_bytes, uint64_t released_bytes);
 
-/* Whether the program empties the pool again and again, and there is room: then few calls count
+/* Whether the program empties the pool again and again, far below the limit: then few calls count
  * more than the last bytes. */
 bool mend_budget_is_emptied(const mend_heap *heap);
 
@@ -141,14 +142,14 @@ enum { MEND_STRATEGY_LEVELS = 5 };
 void mend_strategy_apply(mend_heap *heap, int strategy);
 
 /*
- * A program whose sizes never fit the freed memory would move chunks for ever; more memory ends
- * that. So what a request would move is created instead: up to half more than the peak of live
- * bytes, or a little more once the program has needed nearly all of the limit.
+ * A program whose sizes never fit the freed memory would move chunks for ever. More memory ends
+ * that. So chunks are created instead of moved: up to half more than the peak of live bytes, or a
+ * little more once the program has needed nearly all of the limit.
  *
- * Guarded by the heap's `grow` lock; the peak is written with `state` held, too.
+ * Guarded by the heap's `grow` lock. The peak is written with `state` held, too.
  */
 
-/* Called when a large request needs room: updates the peak of live bytes, and ends the window. */
+/* Called when a large request needs memory: updates the peak of live bytes, and ends the window. */
 void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes);
 
 /* Whether this much may be created to avoid moves. */
@@ -167,14 +168,14 @@ typedef struct mend_picks {
     mend_chunk **chunks;
     size_t count;
     size_t capacity;
-    size_t sorted_count; /* length of the sorted copy for mend_plan_uses; 0: none */
+    size_t sorted_count; /* length of the sorted copy for mend_plan_uses. 0: none */
 } mend_picks;
 
 typedef struct mend_plan {
-    mend_run *base;        /* the run to extend; NULL: use a new address */
+    mend_run *base;        /* the run to extend. NULL: use a new address */
     uint64_t base_address; /* in the base: the chunks from there on stay */
     uint64_t base_bytes;
-    const mend_pages *pages; /* what the request commits: memory there stays. NULL: a block */
+    const mend_pages *pages; /* pages of the request: memory there stays. NULL: a block */
     uint64_t start;          /* with a base: where the block begins in it */
     uint64_t fixed_address;  /* where the chunks are mapped, in a range: free memory there, and no
                               * block is taken. 0: behind the base, or at a new address */
@@ -182,13 +183,13 @@ typedef struct mend_plan {
     size_t moved_count; /* picked chunks that are mapped */
     uint64_t picked_bytes;
     uint64_t create_bytes;      /* bytes to create behind the picked chunks */
-    uint64_t create_unit_bytes; /* size of the created chunks; the last may be smaller */
-    uint64_t create_tail_bytes; /* size of the last created chunk; 0: as the others */
-    uint64_t create_head_bytes; /* size of the first one; 0: as the others */
-    uint64_t lacking_bytes;     /* if there is no plan: bytes to give back first, because of the
-                                 * limit; 0: another reason */
+    uint64_t create_unit_bytes; /* size of the created chunks. The last may be smaller */
+    uint64_t create_tail_bytes; /* size of the last created chunk. 0: as the others */
+    uint64_t create_head_bytes; /* size of the first one. 0: as the others */
+    uint64_t lacking_bytes;     /* if there is no plan: bytes to release first, because of the
+                                 * limit. 0: another reason */
     uint64_t refused_bytes;     /* smallest creation that the limit allows and the device has no
-                                 * memory for; 0: none */
+                                 * memory for. 0: none */
     bool lacks_host_memory;     /* there is no plan because malloc failed */
 } mend_plan;
 
@@ -206,31 +207,31 @@ static inline bool mend_plan_is_in_base(const mend_plan *plan, const mend_chunk 
 /* Whether the plan uses the chunk: it picked it, or extends the run that the chunk is in. */
 bool mend_plan_uses(mend_plan *plan, const mend_chunk *chunk);
 
-/* The size of the next chunk to create if `left_bytes` of create_bytes are left; and the number of
+/* The size of the next chunk to create if `left_bytes` of create_bytes are left, and the number of
  * chunks to create. */
 uint64_t mend_plan_next_chunk(const mend_plan *plan, uint64_t left_bytes);
 size_t mend_plan_create_count(const mend_plan *plan);
 
-/* Adds chunks for `need_bytes` that the request's stream may use and that are not in the plan's
- * base: the largest ones not above the need first, then the smallest one that covers the rest.
- * Called once for a plan. Returns the bytes still missing. */
+/* Adds chunks for `need_bytes` that the request's stream may use, outside of the plan's base: the
+ * largest ones not above the need first, then the smallest one that covers the rest. Called once
+ * for a plan. Returns the bytes still missing. */
 uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
                           uint64_t need_bytes);
 
-/* Adds one chunk that holds the request and is not above `largest_bytes`; false if there is
+/* Adds one chunk that holds the request and is not above `largest_bytes`. False if there is
  * none. */
 bool mend_pick_one(mend_heap *heap, const mend_request *request, mend_plan *plan,
                    uint64_t largest_bytes);
 
 /* Whether the plan may use an empty chunk: the request's stream may, and it is not in the base. And
- * adds one; plan->lacks_host_memory says if malloc failed. */
+ * adds one. plan->lacks_host_memory says if malloc failed. */
 bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan *plan,
                    mend_chunk *chunk);
 void mend_pick_add(mend_plan *plan, mend_chunk *chunk);
 
 /* ---- bridge.c -------------------------------------------------------------------------------- */
 
-/* A place for a block over free runs and unmapped addresses; its end is at a page, or in a run. */
+/* A place for a block over free runs and unmapped addresses. Its end is at a page, or in a run. */
 typedef struct mend_bridge {
     uint64_t address; /* where the block begins, in a run */
     uint64_t end;
@@ -238,7 +239,7 @@ typedef struct mend_bridge {
 } mend_bridge;
 
 /* Finds the place that needs least, for a large request whose plan moves or creates so many bytes.
- * False if none needs less. Joins idle spans; no driver call. */
+ * False if none needs less. Joins idle spans. No driver call. */
 bool mend_bridge_find(mend_heap *heap, const mend_request *request, uint64_t moved_bytes,
                       mend_bridge *bridge);
 
@@ -255,21 +256,21 @@ typedef struct mend_fit {
 } mend_fit;
 
 /* Searches one zone, among runs not above `largest_bytes` that the request's stream may use.
- * Changes nothing except that it joins idle spans; no driver call. */
+ * Changes nothing except that it joins idle spans. No driver call. */
 mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone,
                        uint64_t largest_bytes);
 
 /* The same between the ends of runs, which may both wait for other streams. */
 mend_fit mend_fit_find_between(mend_heap *heap, const mend_request *request, int zone);
 
-/* Searches every place of every run; the time is proportional to the number of free spans. For a
+/* Searches every place of every run. The time is proportional to the number of free spans. For a
  * request that would otherwise wait or fail. Memory held for graphs does not hide the memory beside
  * it. */
 mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, int zone);
 
 /* ---- planner.c ------------------------------------------------------------------------------- */
 
-/* What a plan is allowed to do. */
+/* The rules of a plan. */
 typedef struct mend_plan_rules {
     bool may_extend; /* extend a run */
     bool may_create; /* create missing memory */
@@ -278,23 +279,24 @@ typedef struct mend_plan_rules {
 } mend_plan_rules;
 
 /* Finds a plan for the request in its zone. False if these rules allow none, or if malloc fails:
- * then *plan is the one that lacks least. The caller ends it with mend_plan_clear in every case. */
+ * then *plan is the one that misses least. The caller ends it with mend_plan_clear in every
+ * case. */
 bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                     mend_plan *plan);
 
-/* The same for a large request that no other plan serves: behind what the stream may use at the end
- * of any run that can grow, also where it may not use the rest. Looks at all free spans. Does not
- * say what it lacks: that is what the other plans lack. */
+/* The same for a large request that no other plan serves: behind the usable end of any run that can
+ * grow, even if its stream may not use the rest. Looks at all free spans. Sets no missing bytes,
+ * because the other plans have them. */
 bool mend_plan_find_behind(mend_heap *heap, const mend_request *request, mend_plan *plan);
 
-/* Where that begins; the end of the run: nowhere. Joins idle spans. */
+/* Where that begins. The end of the run: nowhere. Joins idle spans. */
 uint64_t mend_plan_usable_from(mend_heap *heap, const mend_request *request, mend_run *run);
 
 /* The least bytes that a plan for a large request must find behind a run that grows. */
 uint64_t mend_plan_least_need(mend_heap *heap, const mend_request *request);
 
-/* Whether a plan may find so many: all empty chunks, and all room under the limit, are enough. A
- * plan looks at each empty chunk; this does not. */
+/* Whether a plan may find so many: all empty chunks, and the rest of the limit, are enough. A plan
+ * looks at each empty chunk. This does not. */
 bool mend_plan_may_have(const mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                         uint64_t need_bytes);
 
@@ -322,8 +324,8 @@ typedef struct mend_compact_size {
     uint64_t gained_bytes; /* bytes of pages without a live byte */
 } mend_compact_size;
 
-/* The sizes of empty chunks that serve a request as they are. Others must be given back and created
- * again, and those that another process may still hold (was_exported) cannot be. */
+/* The sizes of empty chunks that serve a request as they are. Others must be released and created
+ * again, which is impossible for chunks that another process may still hold (was_exported). */
 typedef struct mend_served_sizes {
     uint64_t least_bytes;
     uint64_t most_bytes; /* 0: any */
@@ -333,7 +335,7 @@ typedef struct mend_served_sizes {
 mend_served_sizes mend_victims_sizes_for(const mend_request *request);
 bool mend_victims_would_serve(const mend_chunk *chunk, mend_served_sizes served);
 
-/* The limits of a pass; 0: none. */
+/* The limits of a pass. 0: none. */
 typedef struct mend_compact_bounds {
     uint64_t copied_bytes;
     uint64_t driver_calls;
@@ -341,11 +343,11 @@ typedef struct mend_compact_bounds {
 } mend_compact_bounds;
 
 typedef struct mend_compact_candidate {
-    uint64_t number; /* number of the chunk; 0: already tried */
+    uint64_t number; /* number of the chunk. 0: already tried */
     mend_compact_size size;
 } mend_compact_candidate;
 
-/* A pass over the heap: the candidates at its beginning, and what has been done. */
+/* A pass over the heap: the candidates at its beginning, and the work done. */
 typedef struct mend_compact_pass {
     mend_heap *heap;
     mend_compact_bounds limits;
@@ -359,12 +361,11 @@ typedef struct mend_compact_pass {
     mend_compact_stop stop; /* why nothing was chosen the last time */
 } mend_compact_pass;
 
-/* Whether the chunk is partly used, may move, and may have a page without live bytes. `holds`: what
- * keeps its free memory in place (MEND_BLOCKED_...); a wait of the host leaves graph pools
- * alone. */
+/* Whether the chunk is partly used, may move, and may have a page without live bytes. `holds`: why
+ * its free memory stays in place (MEND_BLOCKED_...). After a CPU stall that is only graph pools. */
 bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk, unsigned holds);
 
-/* Finds the clusters of a partly used chunk. `clusters` has room for all, or is NULL. */
+/* Finds the clusters of a partly used chunk. `clusters` holds all, or is NULL. */
 void mend_victims_measure(const mend_heap *heap, const mend_chunk *chunk, mend_cluster *clusters,
                           mend_compact_size *size);
 

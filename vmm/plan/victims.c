@@ -1,6 +1,6 @@
 /*
- * Victims: which partly used chunk a compaction empties. What a chunk costs to copy and what it
- * gains is computed without the driver. A pass keeps the candidates and its limits.
+ * Victims: which partly used chunk a compaction empties. The cost of its copy and its gain are
+ * computed without the driver. A pass keeps the candidates and its limits.
  */
 #include "plan/policy.h"
 
@@ -150,7 +150,7 @@ static bool is_above(uint64_t limit, uint64_t value)
     return limit != 0 && value > limit;
 }
 
-/* What prevents a compaction; DONE: nothing. */
+/* The reason against a compaction. DONE: none. */
 static mend_compact_stop obstacle(const mend_compact_pass *pass, const mend_compact_size *size)
 {
     const mend_compact_bounds *limits = &pass->limits;
