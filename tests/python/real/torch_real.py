@@ -411,6 +411,15 @@ class Real(Programs):
             assert not torch.cuda.memory._snapshot()["device_traces"][0]
             """)
 
+    def test_workers_of_a_data_loader_need_no_setting(self):
+        self.runs("""
+            from torch.utils.data import DataLoader
+            loader = DataLoader(list(range(64)), batch_size=8, num_workers=2, pin_memory=True)
+            batches = [batch.cuda(non_blocking=True) for batch in loader]
+            assert [int(batch.shape[0]) for batch in batches] == [8] * 8
+            assert torch.cuda.memory_allocated() == 8 * 512
+            """)
+
     # ---- who holds it ----------------------------------------------------------------------------
 
     def test_modules_steps_and_lines_hold_what_they_make(self):
