@@ -151,7 +151,7 @@ bool mend_owners_add(mend_owners_sum *of, const mend_heap *heap, size_t spans)
             spans--;
         }
     }
-    return chunk != NULL || add_passed(of, heap, spans);
+    return add_passed(of, heap, spans);
 }
 
 /* ---- suspects -------------------------------------------------------------------------------- */
