@@ -1,8 +1,8 @@
 /*
- * Holds the declarations of driver/cuda_abi.h and lab/driver/kernels.h against those of the CUDA
- * toolkit, at compile time: every constant, every structure's size and offsets, every function's
- * exact type in the version Mend asks for. At run time: the names of the symbols that have these
- * types. Built only where the toolkit's headers are found. Nothing of it is linked.
+ * Compares the declarations of driver/cuda_abi.h and lab/driver/kernels.h with the CUDA toolkit, at
+ * compile time: constants, sizes and offsets of structures, and exact types of functions in Mend's
+ * version. At run time: the names of the symbols that have these types. Built only where the
+ * toolkit's headers are found. Nothing of it is linked.
  */
 #include "lab/driver/kernels.h"
 
@@ -117,7 +117,7 @@ SAME_FIELD(mend_cu_access, flags, CUmemAccessDesc, flags);
 
 /* ---- functions --------------------------------------------------------------------------- */
 
-/* What may follow a symbol in cuda.h: the newest version of a function is not always ours. */
+/* Suffixes of a symbol in cuda.h: the newest version of a function is not always ours. */
 typedef struct symbol_names {
     const char *ours;
     const char *newest;

@@ -1,7 +1,6 @@
 /*
- * Holds what the stand-in for CUDA's runtime knows of the runtime's structures against those of the
- * CUDA toolkit, at compile time. CUDA 12 and 13 lay them out differently. Each is compared where
- * the toolkit is of that version.
+ * Compares the simulated runtime's structures with the CUDA toolkit, at compile time. CUDA 12 and
+ * 13 lay them out differently. Each is compared where the toolkit is of that version.
  */
 #include <cuda.h>
 #include <driver_types.h>
@@ -27,7 +26,7 @@ SIMULATE_PROPERTIES_OF_12(X)
 #undef X
 #endif
 
-/* What the tests know of the attributes. */
+/* The tests' list of attributes. */
 #if CUDA_VERSION >= 13000
 #define IS_MEMBER(name, number, member, in_13, bytes)                                              \
     _Static_assert(cudaDevAttr##name == number, "the number of " #name);                           \

@@ -1,4 +1,4 @@
-/* The benchmarks leave nothing behind, fail when an allocation does, and count what they say. */
+/* The benchmarks leave nothing behind, fail when an allocation does, and count right. */
 #include <stdlib.h>
 
 #include "base/align.h"

@@ -1,5 +1,5 @@
-/* What the demo shows holds: on devices that are sold, and on one with 5 % more than the program
- * uses, Mend completes without a wait or a copy, and where others wait, it holds less. */
+/* The claims of the demo hold: on real device sizes, and on one with 5 % more than the program
+ * uses, Mend completes without a wait or a copy. Where others wait, it reserves less. */
 #include <stdio.h>
 #include <string.h>
 

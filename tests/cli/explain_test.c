@@ -1,6 +1,6 @@
 /*
  * The explanation of a replay: causes of memory and of time add up exactly, on every workload. Each
- * call of the driver is sorted to its cause, and looking changes nothing of what is looked at.
+ * driver call is sorted to its cause, and looking changes nothing.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -123,8 +123,8 @@ MEND_TEST(explain, looking_changes_nothing)
 
 /* ---- what it says ---------------------------------------------------------------------------- */
 
-/* 100.5 MiB, 400 MiB, 100.5 MiB. The second goes, and a failure follows. Blocks 1 and 3 hold what
- * is free of their chunks. */
+/* 100.5 MiB, 400 MiB, 100.5 MiB. The second goes, and a failure follows. Blocks 1 and 3 hold the
+ * free memory of their chunks in place. */
 static const char held_chunks[] = "1+105381888 2+400M 3+105381888 -2 9+0 4+1073741824 -1 -4";
 
 MEND_TEST(explain, tells_events_and_ages_of_owners)
@@ -215,7 +215,7 @@ static void drive(bench *b, const char *steps)
     }
 }
 
-/* What was sorted since the last time. By the list `reference` every price is known. */
+/* Calls sorted since the last time. By the list `reference` every price is known. */
 static void expect_cost(bench *b, mend_replay_cause cause, uint64_t calls, uint64_t time_ns,
                         uint64_t chunks)
 {
@@ -257,7 +257,7 @@ BENCH_TEST(sorts_what_is_undone)
     drive(b, "u8+2 r2");
     expect_cost(b, MEND_CAUSE_undoing, 2, 32000 + 22000, 1);
     expect_cost(b, MEND_CAUSE_giving_back, 0, 0, 0);
-    /* What is unmapped after its release goes with its last mapping. */
+    /* A chunk that is unmapped after its release goes with its last mapping. */
     drive(b, "r1 u0+1");
     expect_cost(b, MEND_CAUSE_giving_back, 2, 22000 + 20000, 1);
 }

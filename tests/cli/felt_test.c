@@ -1,4 +1,4 @@
-/* What a program feels, of rows made up by hand. */
+/* Delays that a program feels, of rows made by hand. */
 #include "lab/replay/felt.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 enum { ROWS = 100, MS = 1000000 };
 
-/* Each row allocates. One of them costs 10 ms, or makes the host wait. */
+/* Each row allocates. One of them costs 10 ms, or stalls the CPU. */
 static mend_replay_felt felt_of(uint64_t row, uint64_t driver_ns, bool waits)
 {
     mend_felt *felt = mend_felt_create(ROWS);

@@ -1,4 +1,4 @@
-/* What the tests of the program share: files that last for one test, and traces written down. */
+/* Shared by the tests of the program: files that last for one test, and written traces. */
 #ifndef MEND_TESTS_CLI_FIXTURE_H
 #define MEND_TESTS_CLI_FIXTURE_H
 
@@ -20,7 +20,7 @@ fixture_file fixture_write_text(const char *ending, const char *text);
 fixture_file fixture_write_gzip(const char *ending, const char *text);
 void fixture_remove(const fixture_file *file);
 
-/* What a variable so declared holds ends with its block. */
+/* The value of such a variable ends with its block. */
 #define ENDING_FILE   __attribute__((cleanup(fixture_remove)))
 #define ENDING_RESULT __attribute__((cleanup(mend_replay_result_clear)))
 #define ENDING_TRACE  __attribute__((cleanup(fixture_end_trace)))
@@ -49,11 +49,11 @@ mend_trace *fixture_workload(const char *spec);
 mend_replay_result fixture_replay(const mend_trace *trace, const char *policy, const char *capacity,
                                   const mend_replay_options *options);
 
-/* The same, and what it must come to: "completed=1 malloc=3 peak_reserved=92M". What is replayed is
- * a workload, a recording, or steps: "1+30M 2+512@3 -1@3" allocates block 1 of 30 MiB on stream 0,
- * block 2 on stream 3, and frees block 1 on stream 3. The figures are those of the result by its
- * own names, without units. Driver calls by theirs, with /2 in the second half alone. per_mille is
- * what is reserved of what is live. Contents are checked where content_errors is asked for. */
+/* The same, with the expected result: "completed=1 malloc=3 peak_reserved=92M". The input is a
+ * workload, a recording, or steps: "1+30M 2+512@3 -1@3" allocates block 1 of 30 MiB on stream 0,
+ * block 2 on stream 3, and frees block 1 on stream 3. The numbers have the names of the result,
+ * without units. Driver calls have theirs, with /2 for the second half alone. per_mille is reserved
+ * by live bytes. Contents are checked where content_errors is asked for. */
 void fixture_replays(const char *what, const char *policy, const char *capacity,
                      const char *figures);
 

@@ -1,4 +1,4 @@
-/* Files made to do harm: what they may take of memory, of time and of the terminal. */
+/* Files made to do harm: their most memory and time, and their effect on the terminal. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +91,7 @@ MEND_TEST(hostile, a_small_file_takes_little_memory)
     EXPECT_TRUE(strstr(last_message(), "or 256 times the file") != NULL);
 }
 
-/* Who can choose pointers that meet in one place of a table makes its use as slow as a list's. */
+/* Pointers chosen to meet in one place of a table make its use as slow as a list's. */
 MEND_TEST(hostile, nobody_knows_where_a_pointer_is_in_a_table)
 {
     mend_trace_builder one;
@@ -109,7 +109,7 @@ MEND_TEST(hostile, nobody_knows_where_a_pointer_is_in_a_table)
     mend_trace_builder_clear(&other);
 }
 
-/* Also what only the sum of all lines makes wrong. */
+/* Also errors only of the sum of all lines. */
 MEND_TEST(hostile, every_refusal_names_its_line)
 {
     char text[1024] = TRACE_HEAD;

@@ -66,7 +66,7 @@ static bool is_measured(const char *row)
     return strcmp(row, "host_copy") != 0;
 }
 
-/* What `write` writes, read back as a price list. */
+/* The output of `write`, read back as a cost table. */
 static bool read_back(const mend_measure_bench *bench, mend_sim_prices *prices)
 {
     char path[] = "/tmp/mend-prices-XXXXXX";

@@ -1,4 +1,4 @@
-/* What the program writes is written, or its status says so, and it spoils no file. */
+/* Output of the program is written, or its status says so, and it spoils no file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ MEND_TEST(output, a_full_device_and_a_closed_standard_output_are_reported)
     }
 }
 
-/* A file with room for a part of what is printed. In a build for coverage there is none for counts
+/* A file that holds only a part of the output. In a build for coverage there is none for counts
  * either, which would be cut where other programs read them. */
 MEND_TEST(output, a_cut_result_is_no_success)
 {
@@ -132,7 +132,7 @@ MEND_TEST(output, two_outputs_are_two_files)
     expect_run(2, line, "", "twice");
 }
 
-/* Where there is no result, what was there before stays. */
+/* Without a result, the earlier file stays. */
 MEND_TEST(output, a_failed_command_leaves_the_file_as_it_was)
 {
     ENDING_FILE fixture_file timeline = fixture_write_text(".tsv", "before");
@@ -154,7 +154,7 @@ MEND_TEST(output, a_replaced_file_keeps_its_mode)
     EXPECT_U64_EQ(0600, status.st_mode & 07777);
 }
 
-/* The link stays a link, and what it leads to is written. */
+/* The link stays a link, and its target is written. */
 MEND_TEST(output, a_link_leads_to_its_file)
 {
     ENDING_FILE fixture_file file = fixture_write_text(".tsv", "before");

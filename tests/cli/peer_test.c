@@ -1,6 +1,6 @@
 /*
- * Allocation policies. All of them keep the same contract. The models also keep the rules of what
- * they model, seen from the driver's side.
+ * Allocation policies. All of them keep the same contract. The models also obey the rules of their
+ * allocators, seen from the driver's side.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
 
-/* A simulated device, a policy on it, and the counts of what it asked for. */
+/* A simulated device, an allocator on it, and the counts of its calls. */
 typedef struct peer_scene {
     mend_sim *sim;
     const mend_driver *inner;
@@ -60,7 +60,7 @@ static void scene_close(peer_scene *scene)
     mend_sim_destroy(scene->sim);
 }
 
-/* A figure by its name: what is reserved, or calls of the driver. */
+/* A number by its name: reserved memory, or driver calls. */
 static uint64_t figure(const peer_scene *scene, const char *name, size_t length)
 {
     mend_peer_usage usage;
@@ -171,7 +171,7 @@ static void touch(const peer_scene *scene, uint64_t address)
     EXPECT_RESULT(MEND_OK, mend_sim_launch(scene->sim, scene->other_stream, &work));
 }
 
-/* One step of a scene: see play. Returns what follows it. */
+/* One step of a scene: see play. Returns the rest after it. */
 static const char *play_step(const peer_scene *scene, uint64_t blocks[128], const char *at)
 {
     const char *whole = at;
@@ -213,7 +213,7 @@ static const char *play_step(const peer_scene *scene, uint64_t blocks[128], cons
     return at;
 }
 
-/* A policy on a device of so much memory, and what it does: "a+4M b+20M@=a+4M -a" takes 4 MiB for
+/* An allocator on a device of so much memory, and its steps: "a+4M b+20M@=a+4M -a" takes 4 MiB for
  * a, then 20 MiB for b on the other stream, which must lie 4 MiB behind the start of a, and gives a
  * back. b+1M!a must lie elsewhere, b+1M? is out of memory, b<a is of addresses. *a touches a on the
  * other stream, > is the end of that. A figure must be as it says: "reserved=40M plain_alloc=1". */
@@ -248,7 +248,7 @@ MEND_TEST(peer_caching, blocks_are_cut_and_joined)
     play("caching", 1024, "a+1M b+1048064=a+1M c+512=a+2096640 plain_alloc=1"); /* to the granule */
 }
 
-/* A rest of at most 1 MiB stays with a large block, so it cannot join what is freed behind it. */
+/* A rest of at most 1 MiB stays with a large block, so it cannot join a block freed behind it. */
 MEND_TEST(peer_caching, small_rests_of_large_blocks_are_not_cut_off)
 {
     play("caching", 1024, "h+4M b+6M c+9M -h d+3M=h -b e+7M!h+3M plain_alloc=2");
@@ -257,7 +257,7 @@ MEND_TEST(peer_caching, small_rests_of_large_blocks_are_not_cut_off)
 
 MEND_TEST(peer_caching, memory_of_one_stream_is_not_for_another)
 {
-    /* Only when the device is full is everything cached given back, each with a wait. */
+    /* Only when the device is full is everything cached released, each with a wait. */
     play("caching", 200, "a+100M -a b+50M@ reserved=150M -b@ c+60M@ reserved=60M plain_free=2");
 }
 
@@ -266,8 +266,9 @@ MEND_TEST(peer_caching, best_fit_is_the_smallest_that_is_enough)
     play("caching", 1024, "a+64M b+32M -a -b c+30M=b");
 }
 
-/* Two free blocks of one size: the one in the younger segment, which lies where a segment was given
- * back, has the lower address. The rest of the one that is taken is a better fit than the other. */
+/* Two free blocks of one size: the one in the younger segment, which lies where a segment was
+ * released, has the lower address. The rest of the one that is taken is a better fit than the
+ * other. */
 MEND_TEST(peer_caching, of_equal_blocks_the_lower_is_taken_since_2_13_the_older_segments)
 {
 #define EQUAL "l+100M o+100M -l x+220M@ -x@ y+100M=l y<o plain_free=2 -y -o "
@@ -344,8 +345,8 @@ MEND_TEST(peer_expandable, only_whole_free_pages_go_back_when_memory_is_out)
          "s+10M m+100M=s+10M e+10M reserved=120M -m x+140M@? reserved=40M unmap=4 n+120M@ -s -e");
 }
 
-/* PyTorch 2.8 itself, driven by the same recordings on the same simulated device, made these calls:
- * those that the device refused, and the creations undone with them, included. */
+/* PyTorch 2.8 itself, driven by the same recordings on the same simulated device, made these calls,
+ * refused ones and undone creations included. */
 MEND_TEST(peer, refused_calls_are_made_as_pytorch_makes_them)
 {
     fixture_replays("detector-varboxes", "expandable", "1.02x",

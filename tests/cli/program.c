@@ -62,7 +62,7 @@ static const char small_trace[] = TRACE_HEAD "0,0,allocate,1,31457280,0\n"
                                              "0,2,free,1,31457280,0\n"
                                              "0,3,free,2,31457280,0\n";
 
-/* What is missing of the parts that must follow each other. NULL: nothing. */
+/* The missing one of the parts that must follow each other. NULL: nothing. */
 static const char *missing_of(const char *text, const char *parts)
 {
     static char part[512];

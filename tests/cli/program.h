@@ -13,21 +13,21 @@ typedef struct ended_run {
 /* A line in the words of printf, until the next one. */
 __attribute__((format(printf, 1, 2))) const char *command_line(const char *format, ...);
 
-/* Runs `mend ARGUMENTS`, which go through the shell. What they redirect is not kept. */
+/* Runs `mend ARGUMENTS`, which go through the shell. Redirected output is not kept. */
 ended_run run(const char *arguments);
 
 /* The same with the path of a trace at the end. */
 ended_run run_on(const char *arguments, const char *trace_text);
 
-/* Runs `mend ARGUMENTS`, where % is the path of a small trace, and judges its exit status and what
- * it prints. Of its output, and of its errors, parts must follow each other that are separated by
- * .... A ' stands for a ". NULL: anything. "": nothing. */
+/* Runs `mend ARGUMENTS`, where % is the path of a small trace, and checks its exit status and
+ * output. Of its output, and of its errors, parts must follow each other that are separated by ....
+ * A ' stands for a ". NULL: anything. "": nothing. */
 ended_run expect_run(int status, const char *arguments, const char *out, const char *err);
 /* The same with this text in the trace. */
 ended_run expect_run_on(const char *trace_text, int status, const char *arguments, const char *out,
                         const char *err);
 
-/* What a file holds, as text of at most size - 1 bytes. "" when it cannot be read. */
+/* The contents of a file, as text of at most size - 1 bytes. "" when it cannot be read. */
 void read_all(const char *path, char *text, size_t size);
 
 #define EXPECT_STATUS(expected, outcome)                                                           \

@@ -1,4 +1,4 @@
-/* The built program from outside: exit status, what goes to which stream, and JSON by contract. */
+/* The built program from outside: exit status, output of each stream, and JSON by contract. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,7 +205,7 @@ MEND_TEST(program, a_search_for_the_fit_does_not_count_as_failure)
                 "'fit_factor': 1.000,");
 }
 
-/* The one file that a user brings is that of a failure: it does not complete where it failed. */
+/* A user's file is of a failure: it does not complete where it failed. */
 MEND_TEST(program, a_recording_that_ended_by_a_failure_completes_where_the_request_is_served)
 {
     static const char rows[] = TRACE_HEAD "0,0,allocate,1,2147483648,0\n"

@@ -1,5 +1,5 @@
-/* The other policies of Mend. mend:compact completes where mend runs out of memory, says what it
- * copied, and breaks no rule of the driver. mend:torch frees a block on its own stream,
+/* The other policies of Mend. mend:compact completes where mend runs out of memory, reports its
+ * copies, and breaks no rule of the driver. mend:torch frees a block on its own stream,
  * mend:no-stream on none. And threads that end. */
 #include "lab/replay/replay.h"
 #include "tests/cli/fixture.h"
@@ -28,9 +28,9 @@ MEND_TEST(torch, a_block_is_freed_on_its_own_stream_behind_the_work_of_others)
     fixture_replays(steps, "mend:torch", "40MiB", "content_errors=0 completed=1 stream_wait=1");
 }
 
-/* Each thread has a stream of its own by the same name: what one freed is not ready for the next
- * one, and nobody else can record an event there. Once that has cost a wait, the pool records one
- * at each free. */
+/* Each thread has a stream of its own by the same name: memory that one freed is not ready for the
+ * next one, and no other thread can record an event there. Once that has cost a wait, the pool
+ * records one at each free. */
 MEND_TEST(tasks, memory_of_threads_that_ended_is_reused_behind_the_context)
 {
     mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;

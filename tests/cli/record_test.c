@@ -57,7 +57,7 @@ MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
                nothing);
     unsetenv("MEND_TORCH");
     unsetenv("MEND_CONF");
-    setenv("MEND_RECORD", file.path, 1); /* who reads it does not write over it */
+    setenv("MEND_RECORD", file.path, 1); /* a reader does not write over it */
     expect_run(1, command_line("replay --allocator mend --capacity 64MiB,100MiB '%s'", file.path),
                "6 events, peak live 97.66 MiB\nThe recording ended when a request of 48.83 MiB "
                "failed. ...out at 50 %...completes",
@@ -137,7 +137,7 @@ static void put_run(uint64_t number)
     end(number);
 }
 
-/* What is read, in short: "+3 -3" allocates and frees the block of 3 KiB. */
+/* The read events, in short: "+3 -3" allocates and frees the block of 3 KiB. */
 static void expect_trace(const char *steps, size_t before, const char *note)
 {
     ENDING_FILE const fixture_file file = fixture_write(".record", whole, length);
@@ -177,7 +177,7 @@ static void write_lap(void)
     put(52, MEND_EVENT_ALLOC, 70, 1);
     put(53, MEND_EVENT_FREE, 60, 1);
     end(15);
-    memset(whole + length, 0x5a, 40); /* what was written over */
+    memset(whole + length, 0x5a, 40); /* the overwritten part */
     length += 40;
     begin(MEND_RECORD_EVENTS);
     put(50, MEND_EVENT_FREE, 40, 0);
@@ -355,8 +355,8 @@ MEND_TEST(record, a_failure_has_the_reason_of_its_own_event)
     }
 }
 
-/* What sleeps keeps its addresses, in use, and nothing of the device. In MiB, as a request that
- * fails behind the step tells. */
+/* Sleeping memory keeps its addresses, in use, and no memory of the device. In MiB, as a request
+ * that fails behind the step tells. */
 MEND_TEST(record, what_sleeps_is_not_held)
 {
     static const struct {
@@ -410,7 +410,7 @@ MEND_TEST(record, what_sleeps_is_not_held)
     }
 }
 
-/* Wherever it was cut, what came before the last whole block is there. */
+/* After any cut, everything before the last whole block is there. */
 MEND_TEST(record, a_cut_file_has_what_is_whole)
 {
     length = 0;

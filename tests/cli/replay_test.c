@@ -1,4 +1,4 @@
-/* The replay: what its figures count, the search for the fit, and that it sees what goes wrong. */
+/* The replay: its numbers, the search for the minimum memory, and its findings of faults. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,11 +29,11 @@ MEND_TEST(replay, counts_calls_prices_and_peaks)
 
 MEND_TEST(replay, a_run_ends_at_the_first_allocation_that_fails)
 {
-    /* One succeeds. The other fails, and fails again after all that is cached was given back. */
+    /* One succeeds. The other fails, and fails again after all cached memory was released. */
     fixture_replays(THREE_BLOCKS, "caching", "40MiB",
                     "completed=0 failed_at_event=1 limited=1 capacity=40M peak_reserved=30M "
                     "malloc/2=0 driver_time/2=0 malloc=3 host_syncs=0");
-    /* The freed block goes back to the driver for the third, with a wait. */
+    /* The freed block is released to the driver for the third, with a wait. */
     fixture_replays(THREE_BLOCKS, "caching", "62MiB", "completed=1 free=1 host_syncs=1");
 }
 
@@ -43,14 +43,14 @@ MEND_TEST(replay, capacities_are_rounded_up_to_a_page)
     fixture_replays(THREE_BLOCKS, "caching", "1.5x", "capacity=92M");
 }
 
-/* The same memory, of a device that is larger by what others hold. */
+/* The same memory, of a device that is larger by the part of others. */
 MEND_TEST(replay, others_hold_a_part_of_the_device_beside_the_capacity)
 {
     mend_replay_options options = default_options();
     options.others_percent = 50;
     fixture_replays_by(&options, THREE_BLOCKS, "mend", "1.0x",
                        "completed=1 creates_refused=0 capacity=62M peak_reserved=62M");
-    /* It asks what there is. */
+    /* It asks for the free memory. */
     fixture_replays_by(&options, THREE_BLOCKS, "mend", "0.9x", "completed=0 creates_refused=0");
     options = default_options();
     options.others_bytes = 2 * MEND_GIB;
@@ -108,7 +108,7 @@ MEND_TEST(replay, samples_tell_the_story_over_time)
 
 /* ---- fit ------------------------------------------------------------------------------------- */
 
-/* What the contract says, step by step: the smallest point above which every point completes. */
+/* The contract, step by step: the smallest point above which every point completes. */
 static uint64_t fit_by_hand(const mend_trace *trace, const char *policy, uint64_t top)
 {
     mend_replay_options options = default_options();
@@ -287,7 +287,7 @@ MEND_TEST(replay, sees_blocks_that_share_memory_and_what_is_left_behind)
     EXPECT_TRUE(strstr(result.problem, "left behind") != NULL);
 }
 
-/* An allocator that unmaps what the device still uses: frees give back at once, without a wait. */
+/* An allocator that unmaps memory in use by the device: frees release at once, without a wait. */
 static mend_result hasty_alloc(mend_peer *peer, uint64_t size_bytes, mend_stream stream,
                                uint64_t *address)
 {

@@ -71,7 +71,7 @@ MEND_TEST(report_command, reads_what_pytorch_writes)
     expect_words(outcome.out, last);
 }
 
-/* The example of docs/report.md is what the program prints. */
+/* The example of docs/report.md is the program's output. */
 MEND_TEST(report_command, the_document_shows_what_it_prints)
 {
     static char document[1 << 16];
@@ -119,7 +119,7 @@ MEND_TEST(report_command, a_page_says_it_in_words_first)
         NULL};
     expect_words(text, words);
     EXPECT_TRUE(strstr(text, "http") == NULL && strstr(text, "{{") == NULL);
-    /* What cannot be made leaves the file as it was. */
+    /* A failed report leaves the file as it was. */
     EXPECT_STATUS(2, report_on(command_line("--no-what-if -o '%s'", file.path), &file));
     EXPECT_STATUS(2, report_on(command_line("-o '%s' --against /nowhere", page.path), &file));
     ENDING_FILE fixture_file empty = fixture_write_text(".csv", "");
@@ -254,7 +254,7 @@ MEND_TEST(report_command, names_of_files_do_nothing_to_the_terminal)
     EXPECT_TRUE(strstr(outcome.out, "\x9b") == NULL && strstr(outcome.out, "?[2J") != NULL);
 }
 
-/* A snapshot that is damaged is refused, or what is left of it has a report. Sanitizers watch. */
+/* A damaged snapshot is refused, or its rest has a report. Sanitizers watch. */
 MEND_TEST(report_command, survives_damage_of_any_kind)
 {
     mend_test_random random;

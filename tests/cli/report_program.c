@@ -101,7 +101,7 @@ static const struct program_kind {
     bool has_second_model;
     bool fails;
     bool goes_on;             /* without the leak, as long again */
-    bool frees;               /* what it kept, and has its weights still */
+    bool frees;               /* its kept blocks, and it still has its weights */
     bool ends;                /* by freeing all that it has */
     uint64_t temporary_bytes; /* of each of a step's blocks. 0: 32 MiB */
 } kinds[] = {
@@ -164,7 +164,7 @@ static const struct program_kind {
      .temporary_bytes = 3 * MIB},
 };
 
-/* What a program has beside its weights. */
+/* Memory of a program beside its weights. */
 typedef struct kept_blocks {
     uint64_t blocks[8 * STEPS];
     size_t count;
@@ -178,7 +178,7 @@ static void forget(program *p, kept_blocks *kept)
     }
 }
 
-/* Temporary blocks, and what the program does beside. */
+/* Temporary blocks, and other steps of the program. */
 static void step(program *p, const struct program_kind *kind, kept_blocks *kept, int i)
 {
     const uint64_t bytes = kind->temporary_bytes != 0 ? kind->temporary_bytes : 32 * MIB;

@@ -30,18 +30,18 @@ void program_refuse(program *p, uint64_t size_bytes, uint64_t device_free);
 /* "segment_alloc" and the like. Only of a snapshot. */
 void program_segment(program *p, const char *action, uint64_t address, uint64_t size_bytes);
 
-/* Ends the file. `state` is what the snapshot has behind its events: "" or JSON that begins with a
- * comma. */
+/* Ends the file. `state` is the part of the snapshot behind its events: "" or JSON that begins with
+ * a comma. */
 fixture_file program_end(program *p, const char *state);
 
-/* As those of fixture.h. */
+/* As in fixture.h. */
 #define ENDING_REPORT __attribute__((cleanup(program_end_report)))
 static inline void program_end_report(mend_report **report)
 {
     mend_report_destroy(*report);
 }
 
-/* One of those that report_program.c lists. */
+/* One of the programs in report_program.c. */
 fixture_file program_named(const char *name, bool is_log);
 
 #endif

@@ -1,5 +1,5 @@
-/* What a report says: who grows, where free memory is, what came before the recording, what other
- * allocators need, and that no file makes it say too much. */
+/* Contents of a report: growing owners, the place of free memory, the state before the recording,
+ * the needs of other allocators, and no wrong claims for any file. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,8 +86,8 @@ MEND_TEST(report, suspects_are_what_grows_and_does_not_come_back)
     }
 }
 
-/* A model of four layers: a step of small blocks, and where `keeps` a loss that stays with what
- * four layers made for it, two blocks of one line and one of another each. */
+/* A model of four layers: a step of small blocks, and with `keeps` a loss that stays with blocks
+ * that four layers made for it, two blocks of one line and one of another each. */
 static mend_report *report_of_losses(bool keeps)
 {
     program p;
@@ -332,8 +332,8 @@ MEND_TEST(report, a_snapshot_under_mend_is_called_one)
 #define INDUCTOR          "/c/wp/cwpfvu5z2anylosnkpfwm2x25bim3lwox7luzhwpr7s24tns3kov.py"
 #define MAIN              FRAME("/a/train.py", "50")
 
-/* A model's line is the same for training and validation: its caller tells them apart. Nobody wrote
- * the lines of what torch.compile makes. */
+/* A model's line is the same for training and validation: its caller tells them apart. The lines of
+ * torch.compile's code are in no source. */
 MEND_TEST(report, a_line_is_named_with_the_next_one_of_the_program_that_calls_it)
 {
     static const char *const cases[][2] = {
@@ -426,7 +426,7 @@ static void act(cells *state, program *p, mend_test_random *random)
     }
 }
 
-/* What the snapshot says at its end. */
+/* The state of the snapshot at its end. */
 static void write_state(const cells *state, char *text, size_t size)
 {
     size_t length = (size_t)snprintf(text, size, ", \"segments\": [");
@@ -483,7 +483,7 @@ MEND_TEST(report, the_state_does_not_depend_on_where_the_recording_begins)
 
 /* ---- other allocators ---------------------------------------------------------------------- */
 
-/* A search that halves finds what one that tries each step does, within its step. */
+/* A search that halves finds the same as one that tries each step, within its step. */
 MEND_TEST(report, others_need_what_replay_says)
 {
     ENDING_REPORT mend_report *report = NULL;
@@ -551,8 +551,8 @@ static fixture_file mixed_program(uint64_t seed)
     return program_end(&p, "");
 }
 
-/* What fails with some memory needs more, even where it completed with less: Mend, PyTorch with
- * expandable segments and its caching allocator do with these. */
+/* An allocator that fails with some memory needs more, even if it completed with less: Mend,
+ * PyTorch with expandable segments and its caching allocator do with these. */
 MEND_TEST(report, what_fails_on_the_device_needs_more_than_it_has)
 {
     static const struct {
@@ -584,7 +584,7 @@ MEND_TEST(report, what_fails_on_the_device_needs_more_than_it_has)
     }
 }
 
-/* A request that failed is one of those that others must serve, even if the program went on. */
+/* Others must serve a failed request too, even if the program went on. */
 MEND_TEST(report, others_must_serve_the_request_that_failed)
 {
     program p;

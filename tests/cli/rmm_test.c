@@ -1,6 +1,6 @@
 /* The models of RMM's pool and arenas: when they ask the driver for memory, which block they take,
- * and where they wait. Figures of recordings are those of an independent simulator of the same
- * rules (bench/results/models.md). */
+ * and where they wait. Numbers of recordings are from an independent simulator of the same rules
+ * (bench/results/models.md). */
 #include "lab/peers/free_list.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
@@ -73,7 +73,7 @@ MEND_TEST(rmm, the_pool_grows_by_its_own_size)
 MEND_TEST(rmm, the_pool_starts_with_half_of_the_limit)
 {
     fixture_replays("1+40M 2+40M", "rmm-pool", "100MiB", "completed=1 malloc=2 peak_reserved=100M");
-    /* The halves are of 38 MiB. What no half holds is asked for as it is. */
+    /* The halves are of 38 MiB. A size that no half holds is requested as it is. */
     fixture_replays("1+40M 2+40M", "rmm-pool", "78MiB",
                     "completed=0 failed_at_event=1 peak_reserved=78M");
 }
@@ -111,7 +111,7 @@ MEND_TEST(rmm, arenas_wait_for_the_host_at_each_free_above_a_mebibyte)
 
 MEND_TEST(rmm, an_arenas_small_block_freed_on_another_stream_costs_a_wait)
 {
-    /* A superblock each. The freed block went back to the one it came from. */
+    /* A superblock each. The freed block returned to its superblock. */
     fixture_replays("1+1K 2+1K@1 -1@1 -2@1 3+1K", "rmm-arena", "unlimited",
                     "host_syncs=1 peak_reserved=1025K");
 }

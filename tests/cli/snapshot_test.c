@@ -325,7 +325,7 @@ static mend_result read_values(const void *bytes, size_t size, mend_value_store 
     return result;
 }
 
-/* The numbers of a list are these, where 7777 stands for what is no number of 64 bits. */
+/* The numbers of a list are these, where 7777 replaces a number above 64 bits. */
 static void expect_numbers(const void *bytes, size_t size, const uint64_t *numbers, size_t count)
 {
     mend_value_store store;

@@ -1,4 +1,4 @@
-/* Small texts: sizes and capacities, price lists, JSON, columns of numbers, and the histogram
+/* Small texts: sizes and capacities, cost tables, JSON, columns of numbers, and the histogram
  * behind the percentiles. */
 #include <math.h>
 #include <stdio.h>
@@ -105,7 +105,7 @@ MEND_TEST(costs, bad_lines_are_named)
     }
 }
 
-/* What `write` writes, in memory of the caller's to free. */
+/* The output of `write`, in memory that the caller frees. */
 static char *json_text(void (*write)(mend_json *json))
 {
     char *text = NULL;
@@ -162,7 +162,7 @@ MEND_TEST(json, text_is_always_utf_8)
     free(bad);
 }
 
-/* What a column writes, unpacked as a page does it. */
+/* The output of a column, unpacked as a page does it. */
 static size_t unpack(const mend_column *column, uint64_t *values)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

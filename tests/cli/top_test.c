@@ -171,7 +171,7 @@ MEND_TEST(top, a_page_that_is_stopped_while_it_is_written_is_the_one_before_or_n
     close_rig(&r);
 }
 
-/* libmend report reads what a pool writes when the signal comes, once the pool has ended. */
+/* libmend report reads the file that a pool writes at the signal, once the pool has ended. */
 MEND_TEST(top, a_snapshot_is_read_by_the_report)
 {
     static rig r;
@@ -238,7 +238,7 @@ MEND_TEST(top, the_program_shows_each_pool)
 
 /* ---- on a terminal --------------------------------------------------------------------------- */
 
-/* Reads what the program shows until it has shown the words. */
+/* Reads the program's output until it has the words. */
 static void expect_shown(int terminal, const char *words)
 {
     static char text[1 << 16];
@@ -344,7 +344,7 @@ MEND_TEST(top, pages_that_cannot_be_used_are_refused_with_a_reason)
     static mend_live_page page = {.magic = MEND_LIVE_MAGIC,
                                   .version = MEND_LIVE_VERSION,
                                   .page_bytes = sizeof(page),
-                                  .process = 1, /* whoever writes it */
+                                  .process = 1, /* by any writer */
                                   .sequence = 3};
     mend_live_page wrong = page;
     expect_refusal(&page, 0, "has no pool of Mend that publishes");

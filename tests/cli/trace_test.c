@@ -1,4 +1,4 @@
-/* Traces as files: what is read, and what is refused with file and line. */
+/* Traces as files: read ones, and refused ones with file and line. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,7 +285,7 @@ MEND_TEST(trace, what_follows_compressed_data_is_refused)
         EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
                       read_followed_by(garbage[i].bytes, garbage[i].size, &events));
         mend_get_last_error(&error);
-        /* What begins as a member of a compressed file is one that is cut short. */
+        /* Bytes that begin as a member of a compressed file are a cut one. */
         EXPECT_TRUE(i >= 5 || strstr(error.message, "follows the compressed data") != NULL);
     }
 }

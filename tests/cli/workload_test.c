@@ -60,7 +60,7 @@ MEND_TEST(workload, the_seed_decides_and_a_draw_what_the_text_does_not_set)
     }
 }
 
-/* Each block is allocated once, before its one free. The peak is what the events say. */
+/* Each block is allocated once, before its one free. The peak follows from the events. */
 static void check_sound(const mend_trace *trace)
 {
     char *state = calloc(trace->block_count, 1);
@@ -134,7 +134,7 @@ MEND_TEST(workload, rmm_random_is_that_of_the_published_parameters)
     EXPECT_TRUE(early_bytes / early > 28 * MEND_MIB && early_bytes / early < 36 * MEND_MIB);
 }
 
-/* What --list prints can be given back. */
+/* The output of --list is valid input. */
 MEND_TEST(workload, the_list_tells_defaults_that_are_read)
 {
     char *text = NULL;

@@ -18,7 +18,7 @@ CONTRACT_TEST(contract_address, reservations_are_aligned_and_apart)
     }
 }
 
-/* Mend itself passes 0 always. A driver may ignore what goes beyond the page. */
+/* Mend itself passes 0 always. A driver may ignore the part beyond the page. */
 CONTRACT_TEST(contract_address_observed, alignment_is_kept)
 {
     uint64_t alignment = 16 * c->page;

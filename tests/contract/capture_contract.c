@@ -1,4 +1,4 @@
-/* Capture: what a driver says of captured streams, and what it does not let anybody do with them.
+/* Capture: a driver's results for captured streams, and its refusals.
  */
 #include "tests/contract/program.h"
 
@@ -177,7 +177,7 @@ CONTRACT_TEST(contract_capture, memory_grows_in_a_thread_that_captures)
     contract_drop(c, address, c->page, c->page);
 }
 
-/* Those that take memory away have been seen in no program that captures. */
+/* Calls that release memory have been seen in no program that captures. */
 CONTRACT_TEST(contract_capture_observed, memory_goes_in_a_thread_that_captures)
 {
     program_begin_capture(c, c->stream, MEND_CAPTURE_MODE_GLOBAL);
@@ -200,7 +200,7 @@ CONTRACT_TEST(contract_capture, memory_grows_in_a_relaxed_thread)
     PASS(map, address, c->page, 0, chunk);
     contract_allow(c, address, c->page);
     PASS(event_query, event);
-    /* What was made meanwhile and not used may go again. */
+    /* New and unused memory may be released again. */
     PASS(unmap, address, c->page);
     PASS(release, chunk);
     PASS(exchange_capture_mode, &mode);

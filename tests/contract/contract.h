@@ -6,9 +6,9 @@
  * purpose go through EXPECT_REFUSED: on the simulated device each must also be explained, and no
  * other may be.
  *
- * What no document settles is in suites whose names end in `_observed`: they must pass on the
- * simulated device, which is our belief, while `./run gpu` reports their answers and fails for
- * none. No test does what the driver leaves undefined: a driver may die of it.
+ * Undocumented behavior is in suites whose names end in `_observed`. They must pass on the
+ * simulated device, which is our belief. `./run gpu` reports their results and fails for none. No
+ * test relies on undefined behavior of the driver, which may end the process.
  */
 #ifndef MEND_TESTS_CONTRACT_CONTRACT_H
 #define MEND_TESTS_CONTRACT_CONTRACT_H

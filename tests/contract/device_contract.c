@@ -1,4 +1,4 @@
-/* Devices, contexts, and what a device says of itself. */
+/* Devices, contexts, and properties of a device. */
 #include <string.h>
 
 #include "tests/contract/contract.h"

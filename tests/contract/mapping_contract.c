@@ -1,4 +1,4 @@
-/* Mappings: what can be mapped where, unmapped, and made accessible. */
+/* Mappings: which chunks can be mapped where, unmapped, and made accessible. */
 #include "tests/contract/contract.h"
 
 /* The header speaks of multiples of the page, NVIDIA's own design notes of the whole chunk. */
@@ -87,7 +87,7 @@ CONTRACT_TEST(contract_mapping, one_unmap_spans_adjacent_mappings)
     contract_drop(c, address, 6 * c->page, 6 * c->page);
 }
 
-/* On an H200 it takes what is mapped on both sides, and the hole alone is accepted as well. */
+/* On an H200 it takes the mappings on both sides, and the hole alone is accepted as well. */
 CONTRACT_TEST(contract_mapping_observed, unmap_crosses_no_hole)
 {
     uint64_t address = contract_reserve(c, 6 * c->page);
@@ -172,7 +172,7 @@ CONTRACT_TEST(contract_mapping, access_is_given_in_several_calls)
     contract_drop(c, address, 4 * c->page, 4 * c->page);
 }
 
-/* On an H200 a hole is passed over. What has no mapping at all is refused. */
+/* On an H200 a hole is passed over. A range without any mapping is refused. */
 CONTRACT_TEST(contract_mapping_observed, access_crosses_no_hole)
 {
     const int device = 0;

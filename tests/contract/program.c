@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* X(member, symbol, parameters): what a GPU needs of the driver beside what Mend calls. */
+/* X(member, symbol, parameters): driver functions for a GPU beside Mend's. */
 #define ENTRY_POINTS(X)                                                                            \
     X(stream_create, "cuStreamCreate", (mend_stream * stream, unsigned int flags))                 \
     X(begin_capture, "cuStreamBeginCapture_v2", (mend_stream stream, int mode))                    \

@@ -1,7 +1,7 @@
 /*
- * What the program does to which Mend belongs, and Mend never: streams that take turns with the
- * legacy stream, captures, graphs. On the simulated device by mend_sim.h, on a GPU by the driver's
- * own entry points.
+ * Calls of the program around Mend, which Mend never makes: streams that take turns with the legacy
+ * stream, captures, graphs. On the simulated device by mend_sim.h, on a GPU by the driver's own
+ * entry points.
  */
 #ifndef MEND_TESTS_CONTRACT_PROGRAM_H
 #define MEND_TESTS_CONTRACT_PROGRAM_H

@@ -1,4 +1,4 @@
-// mend.hpp over a simulated device: who owns what, what is thrown, what a std::pmr resource gives.
+// mend.hpp over a simulated device: ownership, exceptions, and a std::pmr resource.
 #include <gtest/gtest.h>
 #include <mend/mend.hpp>
 
@@ -15,7 +15,7 @@ std::function<void()> during_new; // runs once, inside the next allocation of ho
 
 } // namespace
 
-// Not inlined: gcc at -O3 takes free() of what operator new gave for a mismatch.
+// Not inlined: gcc at -O3 takes free() after operator new for a mismatch.
 [[gnu::noinline]] void *operator new(std::size_t size_bytes)
 {
     if (during_new) {

@@ -1,4 +1,4 @@
-// mend_range.hpp over a simulated device: what a range owns, and what its calls throw.
+// mend_range.hpp over a simulated device: ownership by a range, and exceptions of its calls.
 #include <gtest/gtest.h>
 #include <mend/mend_range.hpp>
 

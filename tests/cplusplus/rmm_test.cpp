@@ -92,7 +92,7 @@ TEST_F(rmm_resource, serves_rmm_s_own_buffers_and_adaptors)
         ABOVE(limiting_resource_adaptor) limited(resource, 2 * MIB);
         EXPECT_THROW(rmm::device_buffer(3 * MIB, none, limited), rmm::out_of_memory);
 
-        // Frees what it holds when memory is short, and tries again: once.
+        // Frees its memory when memory is short, and tries again: once.
         auto held = std::make_unique<rmm::device_buffer>(40 * MIB, none);
         auto give_back = [&](std::size_t, void *) {
             bool is_first = held != nullptr;

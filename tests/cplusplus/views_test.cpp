@@ -35,7 +35,7 @@ TEST_F(scoped, regions_and_events_are_listed)
     mend::pool pool(config);
     std::vector<mend::block> blocks;
     mend::history history(pool, 1000);
-    for (int i = 0; i < 70; i++) { /* more than the first try has room for */
+    for (int i = 0; i < 70; i++) { /* more than fit in the first try */
         blocks.push_back(pool.alloc(MIB / 4, stream));
     }
     std::uint64_t live_bytes = 0;

@@ -1,7 +1,7 @@
 /*
- * The real driver's files on the fake libcuda: what the contract's tests, which run on it too, do
- * not see. Opening a device under every refusal, each of them leaving nothing behind. Symbols that
- * are missing. The kernels' module. What it says of streams is in streams.c.
+ * The real driver's files on the fake libcuda: cases beside the contract's tests, which run on it
+ * too. Opening a device under every refusal, each of them leaving nothing behind. Symbols that are
+ * missing. The kernels' module. Streams are in streams.c.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -78,7 +78,7 @@ FAKE_TEST(what_is_refused_is_dropped_with_a_log_line)
     EXPECT_TRUE(strstr(lines.text, "sharing by fabric handle: no (CUDA_ERROR_NOT_PERMITTED)"));
     expect_nothing_left();
 
-    ASSERT_TRUE(find_both()); /* forgets what was found */
+    ASSERT_TRUE(find_both()); /* forgets the found functions */
     fake->switches.fabric_is_refused = true;
     EXPECT_OK(probe());
     EXPECT_TRUE(info.share_file_descriptor);
@@ -91,7 +91,7 @@ FAKE_TEST(what_is_refused_is_dropped_with_a_log_line)
     EXPECT_FALSE(info.share_file_descriptor); /* one pool has pages of one size */
 }
 
-/* As on WSL: the driver claims RDMA, creates memory for it, and lets nobody access it. */
+/* As on WSL: the driver claims RDMA, creates memory for it, and refuses all access. */
 FAKE_TEST(what_cannot_be_accessed_is_dropped)
 {
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
@@ -111,7 +111,7 @@ FAKE_TEST(a_device_says_which_others_reach_its_memory)
     fake->switches.peers = 0xd; /* 0 itself, 2 and 3 */
     EXPECT_OK(probe());
     EXPECT_U64_EQ(0xc, info.peers);
-    fake->switches.more_devices = 2; /* what is not visible is no peer */
+    fake->switches.more_devices = 2; /* an invisible device is no peer */
     EXPECT_OK(probe());
     EXPECT_U64_EQ(0x4, info.peers);
 }
@@ -123,7 +123,7 @@ FAKE_TEST(a_device_says_whether_its_memory_is_the_hosts)
     EXPECT_TRUE(info.integrated);
 }
 
-/* What is large is registered, and else, or if that is refused, it is the driver's own. A driver
+/* Large memory is registered. Otherwise, or if that is refused, it is the driver's own. A driver
  * that does not let go keeps it. A child of fork does not get it. */
 OPEN_TEST(pinned_memory_is_registered)
 {
@@ -165,7 +165,7 @@ OPEN_TEST(pinned_memory_is_registered)
     }
 }
 
-/* So does what sleeps, chunk by chunk. */
+/* So does sleeping memory, chunk by chunk. */
 FAKE_TEST(what_sleeps_is_kept_in_registered_memory)
 {
     mend_pool *pool = NULL;
@@ -253,8 +253,8 @@ static mend_status probe_with_fault(const char *call, uint64_t position)
     return status;
 }
 
-/* A lack of memory says nothing about the device: it is the answer, as long as the pool's own needs
- * are tried. */
+/* Too little memory says nothing about the device: it is the result, while the pool's own needs are
+ * tried. */
 FAKE_TEST(a_probe_that_runs_out_of_memory_fails_and_undoes_all)
 {
     static const struct {
@@ -328,7 +328,7 @@ FAKE_TEST(any_function_that_is_missing_is_named)
     EXPECT_TRUE(functions.cuStreamGetId == NULL);
 }
 
-/* A pool may be made while others capture: the probe takes, touches and gives back. */
+/* A pool may be made while others capture: the probe takes, touches and releases memory. */
 FAKE_TEST(a_device_opens_beside_a_capture)
 {
     mend_stream stream = NULL;
@@ -373,7 +373,7 @@ FAKE_TEST(kernels_are_loaded_once_and_unloaded_with_the_device)
     EXPECT_OK(cuda->device_close(cuda, 0));
 }
 
-/* What a user does who names no driver. */
+/* The calls of a user who names no driver. */
 FAKE_TEST(a_pool_runs_on_it_by_default)
 {
     mend_pool *pool = NULL;

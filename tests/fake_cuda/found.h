@@ -8,9 +8,8 @@
 /* MEND_FAKE_CUDA says so: a driver before CUDA 12.0. */
 bool is_old(void);
 
-/* The fake behind the entry points, its switches as at first, the driver over it, and what the
- * driver last said of device 0. find_both: false, recorded, if it is not the library that is
- * found. */
+/* The fake behind the entry points, its switches as at first, the driver over it, and the driver's
+ * last description of device 0. find_both: false, recorded, if another library is found. */
 extern fake_cuda *fake;
 extern const mend_driver *cuda;
 extern mend_device_info info;

@@ -1,7 +1,8 @@
 /*
  * Every function of the driver refuses, one after the other, for each kind of reason, while a
- * device is opened, used and closed through driver/cuda.c: the refusal is the answer, or what it
- * was about is not claimed. Results are untouched, and once the driver is well again, so is Mend.
+ * device is opened, used and closed through driver/cuda.c: the refusal is the result, or the
+ * refused feature is not claimed. Results are untouched, and once the driver is well again, so is
+ * Mend.
  */
 #include <string.h>
 
@@ -26,7 +27,7 @@ MEND_CU_FUNCTIONS(X)
 /* NOLINTEND(misc-unused-parameters) */
 #pragma GCC diagnostic pop
 
-/* The functions that give back: what they refuse to give back stays, which is theirs to answer for.
+/* The functions that release: refused memory stays, which is their fault.
  */
 static bool gives_back(const char *name)
 {

@@ -1,5 +1,4 @@
-/* What the real driver's files say of streams: who they are, and of which context, in captures and
- * outside. */
+/* Streams in the real driver's files: their identity and context, in captures and outside. */
 #include <string.h>
 
 #include "tests/fake_cuda/found.h"
@@ -38,7 +37,7 @@ OPEN_TEST(a_capture_that_begins_between_two_questions_is_reported)
     EXPECT_OK(cuda->stream_destroy(cuda, b.stream));
 }
 
-/* The context of a green stream is its own, and that of the device waits for it. */
+/* The context of a green stream is its own, and the device's context waits for it. */
 OPEN_TEST(a_green_stream_is_at_home_in_the_primary_context)
 {
     mend_stream green = NULL;

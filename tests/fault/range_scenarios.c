@@ -1,4 +1,4 @@
-/* The scenarios of growable ranges: every way of a commit, and the other calls, and those of blocks
+/* The scenarios of growable ranges: every way of a commit, and the other calls, and calls on blocks
  * and pages that sleep, or lie on the host. */
 #include "tests/fault/scenario_steps.h"
 

@@ -7,8 +7,8 @@
 
 #include "tests/fault/story.h"
 
-/* What the call does when nothing fails, by the pool's statistics: differences all, but `result`.
- * So a scenario is sure to go the way it is named for. */
+/* The effects of the call without a failure, by the pool's statistics: all are differences, except
+ * `result`. So a scenario is sure to go the way it is named for. */
 typedef struct scenario_way {
     mend_result result;
     uint64_t placed_in_run;
@@ -31,7 +31,7 @@ typedef struct scenario_way {
     bool calls_no_driver;
 } scenario_way;
 
-/* What is called: `call`, or mend_pool_create (of a second pool, if there is a setup), or
+/* The tested call: `call`, or mend_pool_create (of a second pool, if there is a setup), or
  * mend_pool_destroy. */
 typedef enum scenario_kind { SCENARIO_CALL, SCENARIO_CREATE, SCENARIO_DESTROY } scenario_kind;
 
@@ -50,7 +50,7 @@ typedef struct scenario {
 extern const scenario scenarios[];
 extern const size_t scenario_count;
 
-/* Those of growable ranges, of sleep and of the host. */
+/* Scenarios of growable ranges, of sleep and of the host. */
 extern const scenario range_scenarios[];
 extern const size_t range_scenario_count;
 
@@ -77,10 +77,10 @@ typedef struct scenario_positions {
     uint64_t host_ways; /* by which the call came to these allocations: a number for each set */
 } scenario_positions;
 
-/* What came of the fault. */
+/* The result of the fault. */
 typedef struct scenario_end {
     uint64_t failures; /* of calls or allocations */
-    uint64_t outcome;  /* a number for the result and what each kind of driver call answered */
+    uint64_t outcome;  /* a number for the result and the status of each kind of driver call */
 } scenario_end;
 
 /* Runs the scenario with a fault and judges all of it. With FAULT_NONE fills `positions`, else NULL

@@ -1,5 +1,5 @@
-/* One run of a scenario: the state is made, the call is made with its fault, all is judged, and
- * then the pool must work on, or, where the device is lost, come to an end. */
+/* One run of a scenario: the state is made, the call is made with its fault, and all is checked.
+ * Then the pool must work on, or end if the device is lost. */
 #include "base/error.h"
 #include "base/hash.h"
 #include "mend/mend_sleep.h"
@@ -7,7 +7,7 @@
 #include "tests/fault/scene.h"
 #include "tests/support/test.h"
 
-/* Small, for a run costs what its bytes cost. */
+/* Small, because the cost of a run is proportional to its bytes. */
 static void shape_world(mend_world *world, const scenario *given, bool has_bytes)
 {
     mend_world_init(world);
@@ -230,7 +230,7 @@ static void use_created(scene *s)
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(s->created));
 }
 
-/* Everything can be freed and given back. */
+/* Everything can be freed and released. */
 static void free_all(scene *s)
 {
     mend_pool *pool = s->run.world.pool;
@@ -266,7 +266,7 @@ static void free_all(scene *s)
     if (s->run.has_slept) { /* copies may have run on */
         EXPECT_RESULT(MEND_OK, mend_trim(pool, 0, MEND_TRIM_WAIT, NULL));
     }
-    /* What was freed without a stream waits for the context, which a trim does not wait for. */
+    /* Memory freed without a stream waits for the context, which a trim does not wait for. */
     void *pointer;
     bool held = mend_world_stats(&s->run.world).reserved_bytes > 0;
     EXPECT_TRUE(!held || s->given->call.action == FREE_ANYWHERE);
@@ -308,7 +308,7 @@ static void expect_graph_pools_lost(scene *s)
     }
 }
 
-/* Every call answers that the device is lost, and the end frees what it can. */
+/* Every call returns that the device is lost, and the end frees the rest. */
 static void end_lost(scene *s)
 {
     mend_pool *pool = s->run.world.pool;

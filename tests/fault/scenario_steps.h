@@ -30,9 +30,9 @@
     {ALLOC, 5, 0, KIB(16)}, {ALLOC, 6, 0, KIB(16)}, {ALLOC, 7, 0, KIB(16)}, {FREE, 0, 0, 0},       \
     {FREE, 1, 0, 0}, {FREE, 3, 0, 0}, {FREE, 5, 0, 0}, {FREE, 7, 0, 0}
 
-/* A chunk that is too large for what comes, and a limit that leaves less than a chunk. Ends of less
- * than a page are trapped behind three blocks, and a request that waits for the chunk has seen
- * that: the pressure is critical. */
+/* A chunk that is too large for the next request, and a limit that leaves less than a chunk. Ends
+ * of less than a page are trapped behind three blocks, and a request that waits for the chunk has
+ * seen that: the pressure is critical. */
 #define ONE_CHUNK_AT_THE_LIMIT(stream)                                                             \
     {ALLOC, 0, 1 - (stream), CHUNKS(1)}, {ALLOC, 1, 0, CHUNKS(2)}, {ALLOC, 5, 0, CHUNKS(2)},       \
     {ALLOC, 2, 0, CHUNKS(1)}, {FREE, 2, 0, 0}, {ALLOC, 2, 0, CHUNKS(1) - 3584}, {FREE, 5, 0, 0},   \

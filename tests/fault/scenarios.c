@@ -1,4 +1,4 @@
-/* The scenarios: every way of making room, and every other call that reaches the driver. */
+/* The scenarios: every way of growth, and every other call that reaches the driver. */
 #include "tests/fault/scenario_steps.h"
 
 /* clang-format off */
@@ -55,7 +55,7 @@ const scenario scenarios[] = {
     {"small_in_a_new_chunk", {ALLOC, 1, 0, 700},
      .way = {.placed_at_new_address = 1, .chunks_created = 1, .reserves_addresses = true},
      STEPS({ALLOC, 0, 0, CHUNKS(1)})},
-    /* What lies in runs above 2 MiB is not lent. */
+    /* Runs above 2 MiB are not lent. */
     {"small_in_a_moved_chunk", {ALLOC, 1, 0, 700}, .device_bytes = 16 * MEND_MIB,
      .way = {.placed_at_new_address = 1, .chunks_moved = 1, .reserves_addresses = true},
      STEPS({ALLOC, 0, 0, CHUNKS(40) + KIB(16)}, {FREE, 0, 0, 0})},
@@ -111,7 +111,7 @@ const scenario scenarios[] = {
     {"breaking_a_chunk_in_flight", {ALLOC, 3, 0, KIB(4)}, .way = {.placed_in_run = 1, .events = 1},
      STEPS(ONE_CHUNK_AT_THE_LIMIT(0))},
 
-    /* No room. */
+    /* No free memory. */
     {"out_of_memory_at_once", {ALLOC, 1, 0, CHUNKS(2)}, .device_bytes = KIB(512),
      .way = {.result = MEND_ERROR_OUT_OF_MEMORY}, STEPS({ALLOC, 0, 0, CHUNKS(7)})},
     {"out_of_memory_after_all_waits", {ALLOC, 7, 1, CHUNKS(1)},

@@ -1,4 +1,4 @@
-/* One run of a scenario, as the files that carry it out and judge it share it. */
+/* One run of a scenario, shared by the files that run and check it. */
 #ifndef MEND_TESTS_FAULT_SCENE_H
 #define MEND_TESTS_FAULT_SCENE_H
 
@@ -9,7 +9,7 @@
 /* An output that a failed call must not write. */
 enum { SCENE_UNTOUCHED = 77 };
 
-/* What can be known of pool and device at one moment. */
+/* The state of pool and device at one moment. */
 typedef struct scene_state {
     mend_stats stats; /* zeros without a pool */
     mend_sim_ledger ledger;
@@ -32,10 +32,10 @@ typedef struct scene {
 /* How many calls of a kind failed during the call in question. */
 uint64_t scene_failures(const scene *s, mend_driver_call call);
 
-/* The driver took back all that the call tried to give back. */
+/* The driver accepted all releases of the call. */
 bool scene_undo_worked(const scene *s);
 
-/* After any call: the thread's current context is what it was. */
+/* After any call: the thread's current context is as before. */
 void scene_judge_balance(const scene *s);
 
 /* After success, in spite of a fault too: the outputs are true. */
@@ -48,7 +48,7 @@ void scene_judge_way(const scene *s);
  * it, and the pool is as it was. */
 void scene_judge_failure(const scene *s);
 
-/* After mend_pool_destroy: nothing is left but what the driver refused to take back. */
+/* After mend_pool_destroy: only refused releases are left. */
 void scene_judge_remains(const scene *s);
 
 #endif

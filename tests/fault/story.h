@@ -17,7 +17,7 @@ enum { STORY_SLOTS = 512, STORY_STREAMS = 4, STORY_PER_THREAD = STORY_STREAMS - 
  * memory of the device. USE: the GPU reads a block on a stream until the next WAIT. ALLOC_ALIGNED
  * asks for this. RANGE creates a range (slot 1: with small pages, 2: with large ones). COMMIT makes
  * a block of its pages from the slot's number on, DECOMMIT and SHARE_PAGES are for these.
- * ALLOC_FOR_ANY asks without a stream, and uses the block on one. TAG is for what comes. SLEEP
+ * ALLOC_FOR_ANY asks without a stream, and uses the block on one. TAG is for later steps. SLEEP
  * keeps tag 1 on the host, and with slot 2 tag 2 in a file, and lets the rest awake.
  */
 #define STORY_ALIGNMENT_BYTES (256 * MEND_KIB)
@@ -71,7 +71,7 @@ typedef struct operation {
     action action;
     int slot;       /* ALLOC, FREE..., SHARE */
     int stream;     /* by number. SLEEP: keep_free */
-    uint64_t bytes; /* ALLOC, PIN, UNPIN: size. TRIM...: what is kept. LIMIT: the limit. FOREIGN: of
+    uint64_t bytes; /* ALLOC, PIN, UNPIN: size. TRIM...: kept bytes. LIMIT: the limit. FOREIGN: of
                      * others. HISTORY: events. TAG: the tag */
 } operation;
 
@@ -100,7 +100,7 @@ typedef struct story_run {
     slot slots[STORY_SLOTS];
     uint64_t next_tag;
     bool has_slept;          /* so some blocks may sleep now */
-    uint64_t released_bytes; /* by the last TRIM that succeeded, or what ROOM said last */
+    uint64_t released_bytes; /* by the last successful TRIM, or the last result of ROOM */
 } story_run;
 
 /* Creates the streams of a run whose world is open, and destroys them, the pool and the device. */
@@ -112,7 +112,7 @@ mend_result story_call(story_run *run, const operation *op);
 void story_use(story_run *run, const operation *op);
 
 /* Reads every live block now, but those whose first write is still to come, since their stream is
- * busy. What is wrong, the device counts. WAIT before where a stream waits for another. */
+ * busy. The device counts violations. WAIT before where a stream waits for another. */
 void story_read_all(story_run *run);
 
 #endif

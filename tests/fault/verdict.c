@@ -152,7 +152,7 @@ void scene_judge_way(const scene *s)
     EXPECT_INT_EQ(way->calls_no_driver, all_calls(&s->before.calls) == all_calls(&s->after.calls));
 }
 
-/* What the header lists for the call, besides errors of arguments. */
+/* The header's results of the call, besides errors of arguments. */
 static bool is_documented(const scene *s)
 {
     bool documented = s->result == MEND_ERROR_DRIVER;
@@ -304,8 +304,8 @@ static void expect_blocks_unchanged(const scene *s)
     EXPECT_TRUE(after->streams == before->streams || after->streams == before->streams + 1);
 }
 
-/* Physical memory and addresses, where the driver took back what it had given. Retired mappings may
- * have been unmapped. */
+/* Physical memory and addresses, if the driver accepted all releases. Retired mappings may have
+ * been unmapped. */
 static void expect_memory_unchanged(const scene *s)
 {
     const mend_stats *before = &s->before.stats;
@@ -321,7 +321,7 @@ static void expect_memory_unchanged(const scene *s)
     EXPECT_SAME(peak_mappings);
     EXPECT_TRUE(after->mappings <= before->mappings);
     if (s->given->way.chunks_released > 0 && after->retired_bytes > before->retired_bytes) {
-        EXPECT_SAME(mapped_bytes); /* a free chunk that was to make room: unmapped later */
+        EXPECT_SAME(mapped_bytes); /* a free chunk that was to be unmapped: later */
         return;
     }
     EXPECT_TRUE(after->retired_bytes <= before->retired_bytes);
@@ -330,7 +330,7 @@ static void expect_memory_unchanged(const scene *s)
     /* Zeros that the driver refused to map again come back with a later call. */
 }
 
-/* A call that gives back may have given back a part. */
+/* A releasing call may have released a part. */
 static void expect_memory_not_grown(const scene *s)
 {
     const mend_stats *before = &s->before.stats;
@@ -377,7 +377,7 @@ void scene_judge_failure(const scene *s)
     const bool sleeps =
         is_call && (called == SLEEP || called == WAKE || called == PREPARE_CHECKPOINT);
     const bool is_for_that = is_call && (called == TRIM || called == TRIM_WAIT || called == LIMIT);
-    /* Room for a compaction may have been made so, or for a chunk of the right size. */
+    /* This may have been for a compaction, or for a chunk of the right size. */
     bool gave_back = s->after.stats.chunks_released > s->before.stats.chunks_released;
     if (!is_documented(s) || is_slander(s)) {
         mend_test_fail(__FILE__, __LINE__, "the header does not speak of %s here",
@@ -413,7 +413,7 @@ void scene_judge_remains(const scene *s)
     EXPECT_TRUE(kept_mappings > 0 || ledger->mappings == 0);
     EXPECT_TRUE(kept_mappings > 0 || ledger->chunks <= kept_chunks);
     EXPECT_TRUE(refused > 0 || ledger->handles <= kept_chunks);
-    /* What is mapped keeps its addresses. */
+    /* Mapped memory keeps its addresses. */
     EXPECT_TRUE(kept_mappings > 0 ||
                 ledger->reservations <= scene_failures(s, MEND_CALL_address_free));
     if (s->fault->kind != FAULT_LOST) {

@@ -1,6 +1,6 @@
 /*
- * Bytes as MEND_CONF: taken whole or refused with its reason. What the program has set stays. A
- * pool made of it works on a small device, or is refused in words, and leaves nothing behind.
+ * Bytes as MEND_CONF: taken whole or refused with its reason. The program's values stay. A pool
+ * made of it works on a small device, or is refused in words, and leaves nothing behind.
  */
 #include "pool/configuration.h"
 
@@ -8,7 +8,7 @@
 #include "mend/mend_sim.h"
 #include "tests/fuzz/fuzz.h"
 
-/* A bit each for what the program sets itself. */
+/* A bit for each of the program's own settings. */
 static mend_pool_config program_config(uint8_t bits)
 {
     mend_pool_config config = MEND_POOL_CONFIG_INIT;

@@ -1,5 +1,5 @@
-/* Bytes as a price list: read or refused with file, line and reason. What is refused has changed
- * nothing, and what is read is within its bounds. */
+/* Bytes as a cost table: read or refused with file, line and reason. A refused one has changed
+ * nothing, and a read one is within its bounds. */
 #include "lab/support/costs.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
- * What the fuzzing targets share. A target is one function that takes any bytes. libFuzzer calls it
- * with those it makes up, and main.c with those of files. A target that finds something ends the
- * process, as a sanitizer does.
+ * Shared by the fuzzing targets. A target is one function that takes any bytes. libFuzzer calls it
+ * with its own bytes, and main.c with files. A target that finds something ends the process, as a
+ * sanitizer does.
  */
 #ifndef MEND_TESTS_FUZZ_FUZZ_H
 #define MEND_TESTS_FUZZ_FUZZ_H
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
 
-/* What must hold. */
+/* The conditions. */
 #define FUZZ_CHECK(condition, ...)                                                                 \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -45,7 +45,7 @@ void fuzz_check_refusal(mend_result result, const char *beginning);
 /* The same of any failure. */
 void fuzz_check_failure(mend_result expected, mend_result result, const char *beginning);
 
-/* A trace from lab/trace/trace.h is what its header promises. */
+/* A trace obeys the promises of lab/trace/trace.h. */
 struct mend_trace;
 void fuzz_check_trace(const struct mend_trace *trace);
 

@@ -1,6 +1,6 @@
 /*
- * Where there is no libFuzzer: runs a target with the files named and those of the folders named,
- * each once. So what was found stays found, in every build.
+ * Without libFuzzer: runs a target with the named files and the files of the named folders, each
+ * once. So findings stay found, in every build.
  */
 #include <dirent.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static int run_file(const char *path)
     FUZZ_CHECK(file != NULL && data != NULL, "%s cannot be read", path);
     size_t size = fread(data, 1, MOST_BYTES, file);
     fclose(file);
-    /* A copy of just that size, so that a sanitizer sees who reads on. */
+    /* A copy of just that size, so that a sanitizer sees an overrun. */
     uint8_t *input = malloc(size > 0 ? size : 1);
     FUZZ_CHECK(input != NULL, "%s is too large", path);
     memcpy(input, data, size);

@@ -1,7 +1,7 @@
 /*
  * Bytes as a trial of the simulation: a few for its place, then operations, seven bytes each
- * (tests/sim/operations.h). Every byte means something, so that the fuzzer goes where seeds, which
- * draw what is usual, do not. What it finds is shrunk and printed as a case for
+ * (tests/sim/operations.h). Every byte has a meaning, so that the fuzzer goes where seeds, which
+ * draw usual programs, do not. Findings are shrunk and printed as cases for
  * tests/sim/regressions.c.
  */
 #include "tests/fuzz/operations.h"

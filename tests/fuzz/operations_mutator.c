@@ -1,7 +1,6 @@
 /*
- * Changes inputs of the target `operations` by whole operations, so that those behind a change mean
- * what they meant before. What libFuzzer does to the bytes of one operation or of the place is left
- * to it.
+ * Changes inputs of the target `operations` by whole operations, so that operations behind a change
+ * keep their meaning. Changes of the bytes of one operation or of the place are libFuzzer's.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /*
- * Bytes as a whole run of `libmend replay`: how, a trace, and behind a 0 a price list. Whatever
+ * Bytes as a whole run of `libmend replay`: how, a trace, and behind a 0 a cost table. Whatever
  * they hold, the run completes or stops out of memory, in little time. No allocator breaks a rule
  * of the driver, and nothing is left behind.
  */
@@ -19,7 +19,7 @@ enum { CHOICE_POLICY, CHOICE_CAPACITY, CHOICE_LAG, CHOICE_SCALE, CHOICES };
 
 enum { MOST_EVENTS = 1000 };
 
-/* Runs take time with the memory they ask for. What is refused takes none. */
+/* Runs take time with the memory they ask for. A refused input takes none. */
 static bool is_long(const mend_trace *trace)
 {
     static const uint64_t long_bytes = 512 * MEND_GIB;

@@ -1,7 +1,6 @@
 /*
  * The attributes of a device that are members of the structure of its properties too, and where
- * that has them in CUDA 12 and 13. Read from CUDA's headers. The abi test compares those of CUDA
- * 13.
+ * that has them in CUDA 12 and 13. Read from CUDA's headers. The abi test compares CUDA 13's.
  */
 #ifndef MEND_TESTS_SIMULATE_PROPERTIES_OF_ATTRIBUTES_H
 #define MEND_TESTS_SIMULATE_PROPERTIES_OF_ATTRIBUTES_H

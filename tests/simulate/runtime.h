@@ -1,7 +1,7 @@
 /*
- * CUDA's runtime as the stand-in gives it: functions found by name, with the types that programs
- * have from CUDA's headers. The simulated machine, of two devices with 256 MiB each, is one for the
- * process. A test gives back what it takes.
+ * The simulated CUDA runtime: functions found by symbol, with the types of CUDA's headers. The
+ * simulated machine, of two devices with 256 MiB each, is one for the process. A test frees its
+ * memory.
  */
 #ifndef MEND_TESTS_SIMULATE_RUNTIME_H
 #define MEND_TESTS_SIMULATE_RUNTIME_H

@@ -1,4 +1,5 @@
-/* Captures and graphs of the stand-in: what is recorded runs at each launch and not before. */
+/* Captures and graphs of the simulated runtime: recorded work runs at each launch and not
+ * before. */
 #include <pthread.h>
 
 #include "tests/simulate/runtime.h"

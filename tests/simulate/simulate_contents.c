@@ -1,5 +1,5 @@
-/* What is known of a device's bytes: reads of what kernels would have computed are told and have a
- * defined value. Blocks are told as PyTorch's allocators tell them. */
+/* Knowledge of a device's bytes: reads of results of kernels are reported and have a defined value.
+ * Blocks are told as PyTorch's allocators tell them. */
 #include <dlfcn.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static int64_t on_read(uint64_t bytes)
     return value;
 }
 
-/* A block with a listener, which sees what follows. */
+/* A block with a listener, which sees later reads. */
 static char *begin(const runtime *r)
 {
     void (*listen)(int64_t(*)(uint64_t)) = NULL;

@@ -1,5 +1,5 @@
 /* cuDNN: a convolution as PyTorch builds one, with a workspace that is not known. The weights of a
- * recurrent network. What is refused. */
+ * recurrent network. Refusals. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* The stand-in has, or refuses, all that PyTorch, CuPy, cuda.core and Triton import (imports.txt),
- * and every error has a name and words. */
+/* The simulated runtime has, or refuses, all imports of PyTorch, CuPy, cuda.core and Triton
+ * (imports.txt), and every error has a name and a text. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,7 +79,7 @@ RUNTIME_TEST(simulate_imports, have_the_runtime_s_functions_under_the_driver_s_n
     EXPECT_OK(r->cudaPeekAtLastError()); /* the driver's failure is not the runtime's */
 }
 
-/* As many as CUDA 13.5's runtime has, and those of them that its driver has too. */
+/* As many as in CUDA 13.5's runtime, and the ones that its driver has too. */
 RUNTIME_TEST(simulate_imports, have_names_and_words_for_every_error)
 {
     const char *text = NULL;

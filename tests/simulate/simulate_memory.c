@@ -1,4 +1,4 @@
-/* Memory of the stand-in: what is allocated, copied, filled, asked about, and refused. */
+/* Memory of the simulated runtime: allocations, copies, fills, queries, and refusals. */
 #include <string.h>
 
 #include "tests/simulate/runtime.h"

@@ -1,5 +1,5 @@
-/* What the stand-in says of a device in the structure of its properties, as a program of CUDA 12 or
- * 13 reads it, is what it says by attributes. */
+/* A simulated device has the same properties in the structure, as a program of CUDA 12 or 13 reads
+ * it, and as attributes. */
 #include <stdio.h>
 #include <string.h>
 

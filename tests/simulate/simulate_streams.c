@@ -1,4 +1,5 @@
-/* Streams and events of the stand-in: order, questions, waits, times, kernels that take time. */
+/* Streams and events of the simulated runtime: order, queries, waits, times, kernels that take
+ * time. */
 #include "tests/simulate/runtime.h"
 
 static stream make_stream(const runtime *r)

@@ -1,7 +1,6 @@
 /*
- * What holds of any call of Mend, whatever it does: one that succeeds leaves the thread's last
- * error alone, one that fails has set it, and no lock stays taken. EXPECT_RESULT and ASSERT_RESULT
- * ask it of each call they are given.
+ * Conditions of any call of Mend: a success does not change the thread's last error, a failure sets
+ * it, and no lock stays taken. EXPECT_RESULT and ASSERT_RESULT ask it of each call they are given.
  */
 #ifndef MEND_TESTS_SUPPORT_CALL_H
 #define MEND_TESTS_SUPPORT_CALL_H
@@ -17,7 +16,7 @@ typedef struct mend_test_call {
 /* Before a call, in its thread. */
 void mend_test_begin_call(mend_test_call *call);
 
-/* What the call left behind that it must not, in words. NULL where nothing. */
+/* Forbidden remains of the call, in words. NULL where nothing. */
 const char *mend_test_remains_of_call(const mend_test_call *call, mend_result result);
 
 /* The same for an expression of a test: failures are failures of the test. An expression that is no

@@ -1,4 +1,4 @@
-/* What the macros of test.h ask: apart, for programs that judge calls and are no tests. */
+/* The checks of the macros of test.h, separate for programs that check calls and are no tests. */
 #include <assert.h>
 #include <stdbool.h>
 #include <string.h>
@@ -11,14 +11,14 @@ static bool begins_with(const char *expression, const char *name)
     return strncmp(expression, name, strlen(name)) == 0;
 }
 
-/* Of Mend's own interface: those of the device tell by their result alone. */
+/* Of Mend's own interface: calls of the device report by their result alone. */
 static bool sets_errors(const char *expression)
 {
     return begins_with(expression, "mend_") && strchr(expression, '(') != NULL &&
            !begins_with(expression, "mend_sim_") && !begins_with(expression, "mend_get_last_error");
 }
 
-/* A whole program below one call: what failed in it is a part of what it tells. */
+/* A whole program below one call: failures in it are a part of its report. */
 static bool is_program(const char *expression)
 {
     return begins_with(expression, "mend_replay_");

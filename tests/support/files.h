@@ -1,4 +1,4 @@
-/* The files that this process has open, for tests of what leaves none open. */
+/* The files that this process has open, for tests that none stays open. */
 #ifndef MEND_TESTS_SUPPORT_FILES_H
 #define MEND_TESTS_SUPPORT_FILES_H
 
@@ -7,8 +7,7 @@
 
 int mend_test_open_files(void);
 
-/* Whether just so many files are open, once other threads have closed what they were about to
- * close. */
+/* Whether just so many files are open, once other threads have closed theirs. */
 bool mend_test_files_are(int count);
 
 /* How long the files may be that this process writes (RLIMIT_FSIZE). UINT64_MAX: as long as the

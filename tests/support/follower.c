@@ -68,7 +68,7 @@ static bool meets(const follower_row *row, follower_range range)
 
 /* ---- what happened ------------------------------------------------------------------------- */
 
-/* Adds what the row has nothing of, and joins neighbors. False if malloc fails. */
+/* Adds the parts that are not in the row, and joins neighbors. False if malloc fails. */
 static bool add_range(follower_row *row, follower_range range)
 {
     size_t at = from(row, range.address);
@@ -84,7 +84,7 @@ static bool add_range(follower_row *row, follower_range range)
     return true;
 }
 
-/* Takes out what is in the row. False if malloc fails. */
+/* Removes the parts that are in the row. False if malloc fails. */
 static bool remove_range(follower_row *row, follower_range range)
 {
     size_t at = from(row, range.address);
@@ -100,7 +100,7 @@ static bool remove_range(follower_row *row, follower_range range)
     return true;
 }
 
-/* What was known of chunks there is known no more. */
+/* Chunks there become unknown. */
 static bool forget_chunks(mend_follower *f, follower_range range)
 {
     follower_row *row = &f->chunks;
@@ -122,7 +122,7 @@ static bool forget_chunks(mend_follower *f, follower_range range)
     return true;
 }
 
-/* Each returns what is wrong, or NULL. */
+/* Each returns the fault, or NULL. */
 static const char *check_chunk(const mend_follower *f, uint64_t address, uint64_t chunk)
 {
     const size_t at = from(&f->chunks, address);
@@ -268,7 +268,7 @@ static const char *apply(mend_follower *f, const mend_history_event *event)
     case MEND_EVENT_EXCHANGE:
         what = is_in(&f->mapped, range) ? NULL : "gets another chunk and is not mapped";
         return what == NULL ? add_chunk(f, range, event->chunk) : what;
-    case MEND_EVENT_SLEEP: /* what sleeps has no memory, and wakes in that of any chunk */
+    case MEND_EVENT_SLEEP: /* a sleeping chunk has no memory, and wakes in any chunk's */
         return forget_chunks(f, range) ? NULL : "no host memory";
     case MEND_EVENT_WAKE:
         return add_chunk(f, range, event->chunk);
@@ -281,7 +281,7 @@ static const char *apply(mend_follower *f, const mend_history_event *event)
 
 /* ---- beside the pool ----------------------------------------------------------------------- */
 
-/* What the pool has now. False if malloc fails. */
+/* The present state of the pool. False if malloc fails. */
 static bool look(mend_follower *f, mend_pool *pool)
 {
     size_t count;

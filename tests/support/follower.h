@@ -1,6 +1,6 @@
 /*
- * A reader of a pool's history, who knows from the events alone what lives and what is mapped, and
- * holds that against the pool.
+ * A reader of a pool's history, which knows live and mapped memory from the events alone, and
+ * compares that with the pool.
  */
 #ifndef MEND_TESTS_SUPPORT_FOLLOWER_H
 #define MEND_TESTS_SUPPORT_FOLLOWER_H
@@ -34,7 +34,7 @@ typedef struct mend_follower {
     uint64_t reserved_bytes;         /* by chunks that were created and released */
     follower_row live;               /* blocks */
     follower_row mapped;             /* none touch */
-    follower_row chunks;             /* what is known of chunks, by the events: `tag` is a number */
+    follower_row chunks;             /* chunks known by the events: `tag` is a number */
     follower_row pages;              /* committed ones of ranges. The same */
     follower_row gone;               /* numbers of chunks that were released, as addresses */
     uint64_t newest;                 /* the largest number of a chunk that ever was */
@@ -42,17 +42,17 @@ typedef struct mend_follower {
     uint64_t lost;                   /* events that were gone before they were read */
 } mend_follower;
 
-/* The history is on, and nothing happens meanwhile: looks at what is there, and follows from here.
+/* The history is on, and nothing happens meanwhile: reads the present state, and follows from here.
  * False if malloc fails. */
 bool mend_follower_begin(mend_follower *f, mend_pool *pool);
 
-/* Reads what happened since: each event must be possible after those before, and in the end what
- * lives and what is mapped must be that of mend_get_regions. Where events are lost it begins again.
- * Otherwise false, and the finding. */
+/* Reads the events since then: each must be possible after the earlier ones, and at the end live
+ * and mapped memory must equal mend_get_regions. Where events are lost it begins again. Otherwise
+ * false, and the finding. */
 enum { MEND_FOLLOWER_FINDING_BYTES = 160 };
 bool mend_follower_follow(mend_follower *f, char finding[MEND_FOLLOWER_FINDING_BYTES]);
 
-/* Frees what it knows. */
+/* Frees its state. */
 void mend_follower_end(mend_follower *f);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /*
- * What a child of fork is refused about a pool of its parent: all calls, and nothing that they
- * would write is touched.
+ * Refusals for a pool of the parent in a child of fork: of all calls, and their outputs are
+ * untouched.
  */
 #ifndef MEND_TESTS_SUPPORT_FORKED_H
 #define MEND_TESTS_SUPPORT_FORKED_H
@@ -14,11 +14,11 @@
 #include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
 
-/* What the calls name and would write. */
+/* Arguments and outputs of the calls. */
 typedef struct forked {
     mend_pool *pool;
     mend_stream stream;
-    void *block; /* of the pool, or of nobody */
+    void *block; /* of the pool, or of no pool */
     mend_pressure_callback callback;
     mend_alloc_options options;
     mend_stats stats;

@@ -15,7 +15,7 @@ typedef struct mend_held {
     mend_sim *sim;
     void (*act)(void *argument);
     void *argument;
-    uint64_t position; /* of the call it is held in, from 1, among those that may take long */
+    uint64_t position; /* number of the call it is held in, from 1, among slow calls */
     uint64_t calls;    /* such calls it has begun */
     char call[32];     /* the one it is held in */
     pthread_t thread;
@@ -23,7 +23,7 @@ typedef struct mend_held {
     pthread_cond_t changed;
     pthread_t self; /* the rest is guarded by mutex */
     bool is_inside;
-    bool may_go_on; /* and nobody else waits for it */
+    bool may_go_on; /* and no other thread waits for it */
     bool is_done;
 } mend_held;
 

@@ -48,7 +48,7 @@ int64_t mend_test_live_host_allocations(void)
     return atomic_load(&live);
 }
 
-/* The addresses of all callers. What asks for them allocates itself, the first time. */
+/* The addresses of all callers. Its caller allocates, the first time. */
 static void trace(void)
 {
     enum { DEEPEST = 64 };

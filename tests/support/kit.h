@@ -1,7 +1,7 @@
 /*
- * The kit: what most tests of a pool do, in a line each. A small world with three streams. Blocks,
- * work of the GPU on them, failures of the driver, graph pools and captures. What a call of the kit
- * expects and does not find is a failure at the line of the test that made it.
+ * The kit: usual steps of tests of a pool, in a line each. A small world with three streams.
+ * Blocks, work of the GPU on them, failures of the driver, graph pools and captures. A broken
+ * expectation of a kit call is a failure at the line of the test.
  */
 #ifndef MEND_TESTS_SUPPORT_KIT_H
 #define MEND_TESTS_SUPPORT_KIT_H
@@ -84,8 +84,8 @@ typedef struct kit_line {
         kit_expect_words(words);                                                                   \
     } while (0)
 
-/* Fields of a struct that are numbers, one to six of them, each before what it is to be, and the
- * same of a world's figures, and of its device's. */
+/* Fields of a struct that are numbers, one to six of them, each before its expected value. And the
+ * same for a world's statistics, and for its device's. */
 #define EXPECT_STATS(w, ...)  EXPECT_FIELDS(mend_world_stats(w), __VA_ARGS__)
 #define EXPECT_LEDGER(w, ...) EXPECT_FIELDS(mend_world_ledger(w), __VA_ARGS__)
 #define EXPECT_FIELDS(object, ...)                                                                 \
@@ -151,7 +151,7 @@ bool kit_open_allowing(mend_world *w, uint64_t memory_bytes, int stream_waits);
 /* The same as kit_open_with, and a second device, which may use the pool's memory. */
 bool kit_open_beside_another(mend_world *w, uint64_t memory_bytes, void (*configure)(mend_world *));
 
-/* Lets all work end, checks everything, frees what blocks are left, checks again, forgets the
+/* Lets all work end, checks everything, frees the remaining blocks, checks again, forgets the
  * streams where there are any, and closes. */
 void kit_close(mend_world *w);
 
@@ -191,7 +191,8 @@ void kit_expect_none_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_st
     kit_expect_trim_at(KIT_LINE, w, keep_bytes, released_bytes)
 void kit_expect_trim_at(kit_line at, mend_world *w, uint64_t keep_bytes, uint64_t released_bytes);
 
-/* What a pool says of a block. Another pool as the world's. A stream more, and the end of one. */
+/* A pool's description of a block. Another pool as the world's. A stream more, and the end of
+ * one. */
 #define kit_info(w, pointer) kit_info_at(KIT_LINE, (w)->pool, pointer)
 mend_block_info kit_info_at(kit_line at, mend_pool *pool, const void *pointer);
 #define kit_pool(w) kit_pool_at(KIT_LINE, w)
@@ -201,7 +202,7 @@ mend_stream kit_stream_at(kit_line at, mend_world *w);
 #define kit_end_stream(w, stream) kit_end_stream_at(KIT_LINE, w, stream)
 void kit_end_stream_at(kit_line at, mend_world *w, mend_stream stream);
 
-/* The figures of any pool. Those of the world's are mend_world_stats. */
+/* The figures of any pool. The world's are mend_world_stats. */
 #define kit_stats(pool) kit_stats_at(KIT_LINE, pool)
 mend_stats kit_stats_at(kit_line at, mend_pool *pool);
 
@@ -233,7 +234,7 @@ void kit_expect_waits_at(kit_line at, mend_world *w, uint64_t stream_waits, uint
 void kit_launch_at(kit_line at, mend_world *w, mend_stream stream, mend_sim_work_kind kind,
                    const void *block, uint64_t size_bytes, uint64_t tag, uint64_t finish_ns);
 
-/* Writes what nothing else writes, by the block's address, and compares it, now or later. */
+/* Writes unique contents, by the block's address, and compares them, now or later. */
 #define kit_write(w, stream, block, size_bytes)                                                    \
     kit_launch(w, stream, MEND_SIM_WORK_WRITE, block, size_bytes, (uintptr_t)(block), 0)
 #define kit_verify(w, stream, block, size_bytes) kit_verify_until(w, stream, block, size_bytes, 0)
@@ -252,7 +253,7 @@ void *kit_alloc_written_at(kit_line at, mend_world *w, uint64_t size_bytes, mend
 void kit_release_row_at(kit_line at, mend_world *w, void *blocks[], size_t count,
                         uint64_t size_bytes, mend_stream stream);
 
-/* `count` calls of the driver fail with a status, behind `after_calls` that do not. */
+/* `count` driver calls fail with a status, after `after_calls` that do not. */
 #define kit_fail(w, call, after_calls, count, status)                                              \
     kit_fail_at(KIT_LINE, w, call, after_calls, count, status)
 void kit_fail_at(kit_line at, mend_world *w, const char *call, uint64_t after_calls, uint64_t count,
@@ -270,7 +271,7 @@ void kit_expect_words_at(kit_line at, const char *words);
 #define kit_expect_error(result) kit_expect_error_at(KIT_LINE, result)
 void kit_expect_error_at(kit_line at, mend_result result);
 
-/* The head of a pressure callback, which need not use what it is told. */
+/* The head of a pressure callback, which need not use its arguments. */
 #define KIT_PRESSURE(name)                                                                         \
     static int name(KIT_UNUSED void *context, KIT_UNUSED mend_pool *pool,                          \
                     KIT_UNUSED uint64_t needed_bytes)

@@ -4,7 +4,7 @@
 
 #define KIT_OPTIONS(type, ...) (&(const type){.struct_size = sizeof(type), __VA_ARGS__})
 
-/* What the thread's blocks have from now on, and no more: KIT_THREAD(.sleep_tag = 5). */
+/* The options of the thread's later blocks, and no more: KIT_THREAD(.sleep_tag = 5). */
 #define KIT_THREAD(...) mend_set_alloc_options(KIT_OPTIONS(mend_alloc_options, __VA_ARGS__), NULL)
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* Whether the clock runs: for a test of what happens when patience ends. */
+/* Whether the clock runs: for a test of the end of patience. */
 void mend_test_let_patience_end(bool ends);
 
 #endif

@@ -1,4 +1,4 @@
-/* Chance for tests. Apart from the programs' main, for those that have their own. */
+/* Chance for tests. Separate from the programs' main, for programs with their own. */
 #include "tests/support/test.h"
 
 void mend_test_random_init(mend_test_random *random, uint64_t seed)

@@ -1,4 +1,4 @@
-/* What a file of a recording says: every event in it, and the blocks that live at its end. */
+/* The contents of a recording: every event in it, and the blocks that live at its end. */
 #ifndef MEND_TESTS_SUPPORT_RECORDING_H
 #define MEND_TESTS_SUPPORT_RECORDING_H
 
@@ -27,7 +27,7 @@ typedef struct test_recording {
     bool has_ended; /* with the pool */
 } test_recording;
 
-/* Whether they say the same. The bytes behind the last member are nobody's. */
+/* Whether they say the same. The bytes behind the last member are unused. */
 bool test_events_are_equal(const mend_history_event a[], const mend_history_event b[],
                            size_t count);
 

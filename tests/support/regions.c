@@ -163,7 +163,7 @@ static bool sums_are_right(const look *l, const mend_region_sums *sums)
         return false;
     }
     const uint64_t graph_pool_bytes = mend_report_graph_pool_bytes(&l->pool->heap);
-    uint64_t idle_bytes = 0; /* an empty chunk counts for what holds it longest */
+    uint64_t idle_bytes = 0; /* an empty chunk counts for its longest hold */
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         for (int place = 0; place < MEND_FREE_PLACES; place++) {
             idle_bytes += why.free_bytes[zone][place][MEND_FREE_IDLE];
@@ -195,7 +195,7 @@ static bool sums_are_right(const look *l, const mend_region_sums *sums)
                  "pinned bytes", sums->pinned_bytes, stats.pinned_bytes);
 }
 
-/* What an owner has, in the regions. */
+/* Memory of an owner, in the regions. */
 static uint64_t bytes_of(const mend_owner *owner, unsigned by, const mend_region *regions,
                          size_t count)
 {
@@ -248,7 +248,7 @@ static int by_number(const void *number, const void *scope)
     return (*(const uint32_t *)number > is) - (*(const uint32_t *)number < is);
 }
 
-/* A scope has its own blocks and pages, and those of the scopes inside it. */
+/* A scope has its own blocks and pages, and its inner scopes'. */
 static bool scopes_are_right(const look *l, const mend_region *regions, size_t count)
 {
     size_t found = 0;

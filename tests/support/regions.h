@@ -1,4 +1,4 @@
-/* What must hold of the regions of a pool at any time. */
+/* Conditions of the regions of a pool at any time. */
 #ifndef MEND_TESTS_SUPPORT_REGIONS_H
 #define MEND_TESTS_SUPPORT_REGIONS_H
 
@@ -13,7 +13,7 @@ extern "C" {
 /* All regions of a pool, which the caller frees. NULL if the pool has none, or malloc fails. */
 mend_region *mend_regions_of(mend_pool *pool, size_t *count);
 
-/* What the regions add up to. */
+/* The sums of the regions. */
 typedef struct mend_region_sums {
     uint64_t bytes;
     uint64_t live_blocks;

@@ -11,7 +11,7 @@ static bool read_number(const char *text, uint64_t *number)
     return *end == '\0' && end != text;
 }
 
-/* `value` is what follows on the command line. NULL: nothing. */
+/* `value` is the next argument. NULL: nothing. */
 static bool read_value(const mend_test_option *option, const char *value)
 {
     if (value == NULL) {

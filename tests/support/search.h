@@ -1,4 +1,4 @@
-/* What programs share that look for faults from seed to seed: arguments, the first seed, a clock.
+/* Shared by programs that look for faults from seed to seed: arguments, the first seed, a clock.
  */
 #ifndef MEND_TESTS_SUPPORT_SEARCH_H
 #define MEND_TESTS_SUPPORT_SEARCH_H
@@ -13,11 +13,11 @@ typedef struct mend_test_option {
     bool *given;                   /* set where the option is there. May be NULL */
     uint64_t *number;              /* NULL: it takes none */
     uint64_t most;                 /* of the number. 0: any */
-    int *index;                    /* what `find` answers, -1 being a name it does not know */
+    int *index;                    /* the result of `find`, -1 for an unknown name */
     int (*find)(const char *name); /* NULL: it takes no name */
 } mend_test_option;
 
-/* Reads argv[1] and what comes behind by a table of options. False: something is no option, or its
+/* Reads argv[1] and later arguments by a table of options. False: something is no option, or its
  * value is missing, no number (decimal or 0x...), too large, or not known. */
 bool mend_test_read_options(int argc, char **argv, const mend_test_option *options, size_t count);
 

@@ -35,7 +35,7 @@ void mend_test_register(const char *suite, const char *name, const char *file, i
 __attribute__((format(printf, 3, 4))) void mend_test_fail(const char *file, int line,
                                                           const char *format, ...);
 
-/* What the macros ask. Out of line: a test is little else, and many builds compile it. */
+/* The functions of the macros. Out of line: a test is little else, and many builds compile it. */
 bool mend_test_equal_u64(const char *file, int line, const char *expected_text,
                          const char *actual_text, unsigned long long expected,
                          unsigned long long actual);
@@ -125,7 +125,7 @@ uint64_t mend_test_random_below(mend_test_random *random, uint64_t bound);
 #define EXPECT_STR_EQ(expected, actual)                                                            \
     MEND_TEST_COMPARE(const char *, mend_test_equal_texts, expected, actual, (void)0)
 
-/* A mend_result. Prints names. What it left behind is judged too: see support/call.h. */
+/* A mend_result. Prints names. Its remains are checked too: see support/call.h. */
 #define EXPECT_RESULT(expected, actual)                                                            \
     MEND_TEST_RESULT(__FILE__, __LINE__, expected, actual, (void)0)
 #define ASSERT_RESULT(expected, actual)                                                            \

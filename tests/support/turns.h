@@ -1,6 +1,6 @@
 /*
- * Real threads that take turns: one runs, all others wait. So a test uses several threads, for what
- * a thread means to the driver, and repeats exactly.
+ * Real threads that take turns: one runs, all others wait. So a test uses several threads, as the
+ * driver sees threads, and repeats exactly.
  */
 #ifndef MEND_TESTS_SUPPORT_TURNS_H
 #define MEND_TESTS_SUPPORT_TURNS_H
@@ -14,7 +14,7 @@ typedef void (*turns_job)(void *argument);
 
 typedef struct turns_seat {
     pthread_t thread;
-    turns_job job; /* guarded by mutex: what the thread shall do. NULL when it has nothing to do */
+    turns_job job; /* guarded by mutex: the thread's next step. NULL when it has nothing to do */
     void *argument;
     bool ends;
     struct turn_table *table;

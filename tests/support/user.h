@@ -1,4 +1,4 @@
-/* In the place of the C library's geteuid: a test may be somebody else for a moment. */
+/* In the place of the C library's geteuid: a test may be another user for a moment. */
 #ifndef MEND_TESTS_SUPPORT_USER_H
 #define MEND_TESTS_SUPPORT_USER_H
 

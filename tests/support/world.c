@@ -117,7 +117,7 @@ bool mend_world_check(mend_world *world)
     EXPECT_U64_EQ(stats.chunks, ledger.chunks);
     EXPECT_U64_EQ(stats.mappings, ledger.mappings);
     EXPECT_U64_EQ(stats.mapped_bytes, ledger.mapped_bytes);
-    /* A mapping that the driver would not take back after a failure may lack access. */
+    /* A mapping that the driver refused to undo after a failure may have no access. */
     EXPECT_TRUE(ledger.accessible_bytes <= stats.mapped_bytes);
     EXPECT_TRUE(ledger.accessible_bytes + stats.retired_bytes >= stats.mapped_bytes ||
                 world->pool->heap.chunks.missing_count > 0 ||

@@ -1,4 +1,4 @@
-/* A small world for tests: a simulated device, a pool on it, and what must hold at any time. */
+/* A small world for tests: a simulated device, a pool on it, and the conditions at any time. */
 #ifndef MEND_TESTS_SUPPORT_WORLD_H
 #define MEND_TESTS_SUPPORT_WORLD_H
 
@@ -27,13 +27,13 @@ typedef struct mend_world {
     mend_stream streams[MEND_WORLD_STREAMS];
     uint64_t last_tag;               /* of kit_use. Threads of a test may write at once */
     uint64_t violations_meant;       /* that a test commits itself */
-    uint64_t captured_records_meant; /* events that are recorded in captures, as nobody can help */
+    uint64_t captured_records_meant; /* events that are recorded in captures, which is
+                                      * unavoidable */
 } mend_world;
 
 /*
  * Fills in the configs of a small world: 64 MiB in pages of 64 KiB, chunks of 1 MiB, low pressure
- * while nine tenths are not reserved, real bytes. A test changes what it needs before
- * mend_world_open.
+ * while nine tenths are not reserved, real bytes. A test changes settings before mend_world_open.
  */
 void mend_world_init(mend_world *world);
 

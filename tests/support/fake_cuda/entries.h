@@ -1,8 +1,7 @@
 /*
  * The entry points of the fake driver. Each is declared from the lists of driver/cuda_abi.h and
- * lab/driver/kernels.h, so that its type is that of the real one, and does what the driver
- * documents by calling the simulated device. Built with FAKE_CUDA_OLD the fake lacks what came with
- * CUDA 12.0.
+ * lab/driver/kernels.h, so that it has the real type, and works as documented by calling the
+ * simulated device. Built with FAKE_CUDA_OLD the fake has no functions of CUDA 12.0.
  */
 #ifndef MEND_TESTS_FAKE_CUDA_ENTRIES_H
 #define MEND_TESTS_FAKE_CUDA_ENTRIES_H
@@ -26,7 +25,7 @@ MEND_API fake_cuda *fake_cuda_get(void);
 /* The table behind the entry points. */
 const mend_driver *inner(void);
 
-/* What is taken of the device. */
+/* Memory taken from the device. */
 uint64_t fake_cuda_taken_bytes(void);
 
 /* An entry point that is a call of the table. */

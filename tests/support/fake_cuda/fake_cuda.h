@@ -9,18 +9,18 @@
 #include "driver/cuda_abi.h"
 #include "mend/mend_sim.h"
 
-/* What a test may turn off, to see Mend live with less. All on at first. */
+/* Features that a test may turn off. All on at first. */
 /* The order of a graph under capture, as a test makes it up. Nodes are numbers from 1. 0 is none.
  */
 typedef struct fake_cuda_order {
     mend_stream streams[2];
-    uintptr_t ends[2][2];        /* what the next node of each comes after */
-    const uintptr_t (*after)[2]; /* by node: what it comes after */
+    uintptr_t ends[2][2];        /* predecessors of the next node of each */
+    const uintptr_t (*after)[2]; /* by node: its predecessors */
 } fake_cuda_order;
 
 typedef struct fake_cuda_switches {
     mend_status init_status;      /* of cuInit */
-    const char *missing_function; /* what cuGetProcAddress does not find. NULL: nothing */
+    const char *missing_function; /* functions that cuGetProcAddress does not find. NULL: nothing */
     bool virtual_memory_claimed;  /* the device's attribute */
     bool everything_claimed;      /* the attributes of sharing, RDMA and multicast */
     mend_status create_refusal; /* of cuMemCreate with share types or RDMA. 0: as the table does */

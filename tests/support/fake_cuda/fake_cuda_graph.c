@@ -1,7 +1,7 @@
 /* The entry points of capture and graphs, which programs call and Mend does not. */
 #include "tests/support/fake_cuda/entries.h"
 
-/* A graph and what is instantiated from it are one object, which goes with the graph. */
+/* A graph and its instance are one object, which goes with the graph. */
 typedef mend_sim_graph *fake_graph;
 
 MEND_API mend_status fake_begin_capture(mend_stream stream,

@@ -117,7 +117,7 @@ mend_status cuStreamGetCtx(mend_stream stream, mend_context *context)
     return status;
 }
 
-/* Writes those of two nodes that are some. */
+/* Writes the existing ones of two nodes. */
 static size_t write_nodes(const uintptr_t numbers[2], mend_cu_graph_node *nodes)
 {
     size_t count = 0;
@@ -217,13 +217,13 @@ mend_status cuStreamGetGreenCtx(mend_stream stream, mend_cu_green_context *green
     return status;
 }
 
-/* Of the current context: nobody asks for another one. */
+/* Of the current context, the only one used. */
 mend_status cuCtxRecordEvent(mend_context context, mend_event event)
 {
     return context == NULL ? MEND_DRIVER_INVALID_CONTEXT : inner()->context_record(inner(), event);
 }
 
-/* The pool gives memory back at once: it holds what is taken since its record was reset. */
+/* The pool releases memory at once: it holds memory taken since its record was reset. */
 mend_status cuDeviceGetDefaultMemPool(mend_cu_pool *pool, mend_cu_device device)
 {
     if (device != 0) {

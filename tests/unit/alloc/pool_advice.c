@@ -1,5 +1,5 @@
-/* Each sentence of advice in a report of out of memory is true: who follows it gets the memory, and
- * nothing is advised that would not help. One row a sentence. */
+/* Each sentence of advice in an out-of-memory report is true: following it gets the memory, and no
+ * useless step is advised. One row a sentence. */
 #include <mend/mend_range.h>
 #include <string.h>
 

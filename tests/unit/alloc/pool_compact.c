@@ -1,5 +1,5 @@
-/* mend_compact: what lives in partly used chunks is copied together. Addresses and bytes stay, what
- * is gained serves any request, limits are kept, and what must not move does not. */
+/* mend_compact: blocks in partly used chunks are copied together. Addresses and bytes stay, gained
+ * memory serves any request, limits hold, and pinned memory does not move. */
 #include <string.h>
 
 #include "pool/pool.h"

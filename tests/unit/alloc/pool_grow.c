@@ -1,6 +1,6 @@
 /*
- * One thread sits inside a slow driver call, with the right to make room. Others go on. Their
- * actions are written out for single cases here, and by a table in pool_grow_table.c.
+ * One thread sits inside a slow driver call, with the grow lock. Others go on. Their actions are
+ * written out for single cases here, and by a table in pool_grow_table.c.
  */
 #include <pthread.h>
 #include <sched.h>

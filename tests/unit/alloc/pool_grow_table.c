@@ -1,8 +1,8 @@
 /*
- * Every kind of making room, held inside each of its slow driver calls in turn, which then succeeds
- * or fails, and everything another thread may do meanwhile. What is done from the cache must be
- * over before the call is. What needs room itself waits its turn. At the end every byte, record and
- * figure is right.
+ * Every kind of growth, held inside each of its slow driver calls in turn, which then succeeds or
+ * fails, beside every action of another thread. Calls that the cache serves must end before this
+ * call. Calls that need growth wait for their turn. At the end every byte, record and figure is
+ * right.
  */
 #include <string.h>
 
@@ -84,7 +84,8 @@ typedef struct scenery {
     block room;
 } scenery;
 
-/* Not while the program has to be quiet. What could not be written then is not checked later. */
+/* Not while the program has to be quiet. Blocks that could not be written then are not checked
+ * later. */
 static void write(scenery *s, block *b)
 {
     b->is_written = !s->is_quiet;

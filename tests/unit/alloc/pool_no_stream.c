@@ -197,7 +197,7 @@ KIT_EACH(pool_no_stream, what_graph_pools_leave_is_covered_before_the_next_begin
     expect_reserved(w, 256 * MEND_MIB, 0);
 }
 
-/* The pieces that small blocks leave all wait. The chunk behind them has room. */
+/* The pieces that small blocks leave all wait. The chunk behind them has free memory. */
 NO_STREAM_TEST(pieces_that_wait_keep_no_small_request_from_room)
 {
     enum { PIECES = 32 };

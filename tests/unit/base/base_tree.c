@@ -11,7 +11,7 @@ typedef struct item {
     bool is_in;
 } item;
 
-/* Items by number. Those that are in the set are the model of it. */
+/* Items by number. Items in the set are the model of it. */
 typedef struct world {
     mend_tree tree;
     size_t count;

@@ -101,7 +101,7 @@ FENCE_TEST(physical_fence, an_event_of_the_context_takes_nothing_back)
     expect_passed(r, late, true);
 }
 
-/* Each passes when its own work is done. The last place is that of the newest. */
+/* Each passes when its own work is done. The last place is the newest one's. */
 FENCE_TEST(physical_fence, events_of_the_context_wait_side_by_side)
 {
     enum { FREES = MEND_CONTEXT_EVENTS + 2 };

@@ -138,7 +138,7 @@ BOTH(a_block_of_one_mib_is_read_as_a_whole)
                    mend_alloc(w->pool, MEND_MIB, S(0), &again));
 }
 
-/* Of three blocks side by side the middle one is written; what is allocated over it begins and ends
+/* Of three blocks side by side the middle one is written. A block allocated over it begins and ends
  * in the others. */
 POISONED(poison_is_known_in_every_part_that_is_given_out)
 {
@@ -162,7 +162,7 @@ POISONED(poison_is_known_in_every_part_that_is_given_out)
                    mend_alloc(w->pool, 256 * KIB, S(0), &(void *){NULL}));
 }
 
-/* What may still be used rightly is not filled; what is moved is another memory. */
+/* Memory that may still be used is not filled. A moved chunk is another memory. */
 BOTH(nothing_else_is_told)
 {
     void *blocks[8];
@@ -227,7 +227,7 @@ POISONED(a_part_that_was_moved_is_not_what_was_filled)
     kit_release_row(w, blocks, BLOCKS, BYTES, S(0));
 }
 
-/* What a checkpoint prepares is copied without what is free. */
+/* A prepared checkpoint copies no free memory. */
 KIT_TEST_IN(pool_checks, memory_that_becomes_private_is_not_what_was_filled,
             kit_open_with(w, 64 * MEND_MIB, poisoned_and_shareable))
 {
@@ -239,7 +239,7 @@ KIT_TEST_IN(pool_checks, memory_that_becomes_private_is_not_what_was_filled,
     kit_release(w, blocks[1], 64 * KIB, S(0));
 }
 
-/* A graph that runs uses what the program frees beside it. */
+/* A running graph uses memory that the program frees beside it. */
 POISONED(memory_of_graphs_is_not_filled)
 {
     mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, S(0));
@@ -254,7 +254,7 @@ POISONED(memory_of_graphs_is_not_filled)
     EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
 }
 
-/* And lies where it is allocated anew. */
+/* And lies where it is allocated again. */
 GUARDED(memory_of_graphs_gets_no_guard)
 {
     void *again = NULL;
@@ -273,7 +273,7 @@ GUARDED(memory_of_graphs_gets_no_guard)
     EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
 }
 
-/* Nobody says when its use ends. */
+/* The end of its use is unknown. */
 POISONED(memory_that_is_freed_without_a_stream_is_not_filled)
 {
     void *block = kit_alloc_used(w, MEND_MIB, S(0), 1000);

@@ -12,7 +12,7 @@ static struct {
     int count;
 } heard;
 
-/* Keeps the line, and makes a mistake of its own, which must not hide that of the call. */
+/* Keeps the line, and makes a mistake of its own, which must not hide the call's. */
 static void hear(KIT_UNUSED void *context, mend_log_level level, const char *line)
 {
     if (heard.count < LINES) {

@@ -212,7 +212,7 @@ enum {
     HELD = 200,
     CLAIMED = 500,
     FIRST_WRITE = 1, /* asks */
-    LAST_WRITE = 5   /* gives back */
+    LAST_WRITE = 5   /* releases */
 };
 
 /* Runs in a child, which holds HELD: all that writes. Says whether the claim stood. */

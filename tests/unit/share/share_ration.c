@@ -8,8 +8,8 @@
 #include "quota/quota.h"
 #include "tests/support/kit.h"
 
-/* One that holds 900 of 1000 bytes, and says that it gives back; and one that waits for 300 in
- * another thread. */
+/* One with 900 of 1000 bytes, which it may release, and one that waits for 300 in another
+ * thread. */
 typedef struct scene {
     char path[64];
     mend_world w;
@@ -79,7 +79,7 @@ KIT_BARE_TEST(share_ration, a_request_waits_for_what_others_give, scene, open_sc
     EXPECT_TRUE(r->has_room);
 }
 
-/* One thread waits for 300 bytes; another has what it waited for. */
+/* One thread waits for 300 bytes. Another has got its bytes. */
 KIT_BARE_TEST(share_ration, others_hear_of_all_threads_that_wait, scene, open_scene(r),
               (mend_ration_close(&r->waiter), close_giver(r)))
 {
@@ -103,7 +103,7 @@ KIT_BARE_TEST(share_ration, refused_claims_leave_nothing, scene, open_scene(r), 
     EXPECT_U64_EQ(0, r->waiter.sizes.promised_count + r->waiter.plain_sizes.promised_count);
 }
 
-/* The device lacks more than others wait for, or less. */
+/* The device misses more than others wait for, or less. */
 KIT_BARE_TEST(share_ration, the_larger_lack_is_owed, scene, open_scene(r), close_scene(r))
 {
     const mend_driver *driver = r->w.driver;

@@ -44,7 +44,7 @@ SLEEP_TEST(pool_sleep_copies, the_next_sleep_pins_nothing)
     EXPECT_TRUE(memcmp(read, first, SLEEP_BLOCK) == 0);
 }
 
-/* A block at the same address is another one, and what its memory was goes by a trim. */
+/* A block at the same address is another one, and a trim frees the old copy. */
 SLEEP_TEST(pool_sleep_copies, they_are_of_blocks_that_live)
 {
     const void *found;

@@ -184,7 +184,7 @@ SLEEP_TEST(pool_sleep_room, a_wake_gives_back_what_is_lacking_alone)
     mend_sim_set_foreign_bytes(w->sim, 0, 0);
 }
 
-/* What a graph held is free memory once it has ended. */
+/* Memory of a graph is free once it has ended. */
 SLEEP_TEST(pool_sleep_room, what_graphs_held_that_ended_makes_room)
 {
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
