@@ -29,11 +29,11 @@ static uint64_t next_import(const mend_heap *heap, uint64_t from, uint64_t end, 
 {
     for (mend_tree_node *at = mend_tree_first(&heap->imports.by_address); at != NULL;
          at = mend_tree_next(at)) {
-        const mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, by_address);
-        uint64_t import_end = import->mapped_at + import->all_bytes;
-        if (import->mapped_at < end && import_end > from) {
+        const mend_mapped_import *import = MEND_CONTAINER_OF(at, mend_mapped_import, by_address);
+        uint64_t import_end = import->at + import->bytes;
+        if (import->at < end && import_end > from) {
             *behind = import_end;
-            return mend_max_u64(import->mapped_at, from);
+            return mend_max_u64(import->at, from);
         }
     }
     return end;

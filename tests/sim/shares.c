@@ -403,7 +403,7 @@ uint64_t trial_lingering_bytes(const trial *t)
         }
         for (const mend_owed *at = mend_owed_from(&heap->chunks.owing, MEND_OWED_HANDLES, 0);
              at != NULL; at = mend_owed_next(at)) {
-            bytes += MEND_CONTAINER_OF(at, const mend_imported, owed)->all_bytes;
+            bytes += MEND_CONTAINER_OF(at, const mend_imported, owed)->mapped.bytes;
         }
     }
     return bytes;

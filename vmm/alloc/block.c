@@ -6,7 +6,6 @@
 
 #include "alloc/users.h"
 #include "plan/constants.h"
-#include "ranges/ranges.h"
 
 static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
 {
@@ -163,11 +162,11 @@ mend_result mend_block_around(const mend_heap *heap, uint64_t address, mend_span
 __attribute__((noinline)) static mend_result explain_pointer(const mend_heap *heap,
                                                              uint64_t address)
 {
-    const mend_range *range = mend_range_at(heap, address);
-    if (range != NULL && !range->is_closed) {
+    const uint64_t range = heap->ranges.around(heap, address);
+    if (range != 0) {
         return mend_failure(MEND_ERROR_FOREIGN_POINTER,
                             "0x%llx lies in the range 0x%llx, not in a block: see mend_range.h",
-                            (unsigned long long)address, (unsigned long long)range->address);
+                            (unsigned long long)address, (unsigned long long)range);
     }
     if (!mend_heap_holds(heap, address)) {
         return mend_failure(MEND_ERROR_FOREIGN_POINTER, "0x%llx is not memory of this pool",

@@ -72,8 +72,6 @@ void *mend_process_bury(void *pool);
 
 enum { MEND_DEVICE_LIMIT = 64 };
 
-struct mend_override;
-
 /* State of each device in the process, which `hooks` uses. */
 typedef struct mend_process_devices {
     mend_mutex mutex; /* guards everything here. The atomic members may be read without it */
@@ -86,7 +84,7 @@ typedef struct mend_process_devices {
 
     /* Allocators set in the place of default pools. A child of fork has none. The last one was set
      * for all devices. */
-    struct mend_override *override[MEND_DEVICE_LIMIT + 1];
+    void *override[MEND_DEVICE_LIMIT + 1];
     atomic_uint override_count; /* overrides that are set, have calls in progress, or have blocks */
     mend_pointer_map blocks;    /* of overrides: from an address to the allocator */
 } mend_process_devices;

@@ -15,9 +15,9 @@
 static uint64_t import_at(const mend_heap *heap, uint64_t address)
 {
     mend_imported key = {.address = address};
-    mend_tree_node *at = mend_tree_at_or_after(&heap->imports.by_address, &key.by_address);
-    const mend_imported *import = MEND_CONTAINER_OR_NULL(at, mend_imported, by_address);
-    return import != NULL && import->mapped_at == address ? import->all_bytes : 0;
+    mend_tree_node *at = mend_tree_at_or_after(&heap->imports.by_address, &key.mapped.by_address);
+    const mend_imported *import = MEND_CONTAINER_OR_NULL(at, mend_imported, mapped.by_address);
+    return import != NULL && import->mapped.at == address ? import->mapped.bytes : 0;
 }
 
 /* The size of the chunk that is mapped from an address on. 0: none is. */
@@ -138,8 +138,8 @@ static bool import_is_right(const mend_validate_walk *a, const mend_imported *im
     }
     MUST(has_handles == (import->owed.kind == MEND_OWED_HANDLES),
          "an import has handles that are not to be released, or none");
-    MUST(import->uses > 0 && import->count > 0 && all_bytes == import->all_bytes &&
-             import->address == import->mapped_at + import->offset_bytes &&
+    MUST(import->uses > 0 && import->count > 0 && all_bytes == import->mapped.bytes &&
+             import->address == import->mapped.at + import->offset_bytes &&
              import->offset_bytes < import->chunks[0].size_bytes &&
              import->size_bytes <= all_bytes - import->offset_bytes &&
              mend_imports_find_named(a->heap, &import->name) == import,
@@ -152,8 +152,8 @@ bool mend_validate_imports(const mend_validate_walk *a)
     const mend_imports *imports = &a->heap->imports;
     uint64_t bytes = 0;
     uint64_t mappings = 0;
-    MEND_TREE_EACH(const mend_imported, import, by_address, &imports->by_address) {
-        bytes += import->all_bytes;
+    MEND_TREE_EACH(const mend_imported, import, mapped.by_address, &imports->by_address) {
+        bytes += import->mapped.bytes;
         mappings += import->count;
         if (!import_is_right(a, import)) {
             return false;

@@ -80,7 +80,7 @@ static bool span_is_right(mend_validate_walk *a, const mend_span *span, int zone
                   (span->next->previous == span && mend_span_end(span) == span->next->address),
               "does not touch its neighbour");
     bool in_map = zone == MEND_ZONE_RANGE
-                      ? mend_range_page_at(heap, span->address) == span
+                      ? heap->ranges.page_at(heap, span->address) == span
                       : mend_pointer_map_find(&heap->blocks, span->address) == span;
     MUST(in_map == (span->live || span->cached), "span 0x%llx: live and the pointer map disagree",
          MEND_VALIDATE_HEX(span->address));
@@ -255,7 +255,7 @@ static bool spans_are_right(const mend_validate_walk *a, const mend_chunk *chunk
 /* The pieces lie in the chunk, one behind the other, and fill the backup. */
 static bool pieces_are_right(const mend_chunk *chunk)
 {
-    const mend_kept *kept = chunk->kept;
+    const mend_contents *kept = chunk->kept;
     uint64_t end = 0;
     uint64_t host_bytes = 0;
     uint64_t file_bytes = 0;
@@ -306,7 +306,7 @@ static bool kept_is_right(const mend_validate_walk *a)
                     mend_tree_is_valid(&keeping->copies_by_room) &&
                     keeping->copies_by_room.count == keeping->copies.count;
     MUST(is_right, "a tree of copies is out of order");
-    MEND_TREE_EACH(const mend_kept, copy, by_address, &keeping->copies) {
+    MEND_TREE_EACH(const mend_contents, copy, by_address, &keeping->copies) {
         bytes += copy->room_bytes;
         is_right = is_right && copy->host != NULL && copy->file == NULL &&
                    copy->room_bytes >= copy->host_bytes;

@@ -180,8 +180,9 @@ mend_result mend_get_allocator(int device, mend_allocator *allocator)
                           .trim = mend_devices_trim,
                           .block_info = mend_devices_block_info};
     mend_process_devices *devices = lock();
-    if (devices->override[place_of(device)] != NULL) {
-        all = devices->override[place_of(device)]->allocator;
+    const mend_override *set = devices->override[place_of(device)];
+    if (set != NULL) {
+        all = set->allocator;
         all.retired = NULL;
     }
     mend_mutex_unlock(&devices->mutex);

@@ -1,6 +1,5 @@
 /* Changes of spans and runs: taken, freed, claimed, split and joined. */
 #include "layout/layout.h"
-#include "sleep/sleep.h"
 
 #include <stdlib.h>
 

@@ -498,10 +498,9 @@ typedef struct mend_cluster {
     uint64_t live_address; /* of a cluster of live pages: from the first live byte to the end of the
                             * last one */
     uint64_t live_end;
-    mend_chunk *chunk; /* NULL: none yet */
-    bool is_created;   /* for this */
-    struct mend_kept
-        *kept; /* of a chunk that sleeps, or is to: owned by the selection until then */
+    mend_chunk *chunk;   /* NULL: none yet */
+    bool is_created;     /* for this */
+    mend_contents *kept; /* of a chunk that sleeps, or is to: owned by the selection until then */
 } mend_cluster;
 
 /* The parts of a frozen, mapped chunk are mapped at its addresses, in their order, and frozen.

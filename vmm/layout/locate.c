@@ -7,7 +7,6 @@
 #include "layout/layout.h"
 
 #include "base/error.h"
-#include "ranges/ranges.h"
 
 #define CHUNK_OF(node)       MEND_CONTAINER_OR_NULL(node, mend_chunk, by_address)
 #define RUN_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_run, member)
@@ -63,7 +62,7 @@ static mend_span *walk_back(mend_span *span, uint64_t address)
 static mend_span *find_by_index(const mend_heap *heap, const mend_zone *zone, uint64_t address)
 {
     mend_span *span = zone == &heap->zones[MEND_ZONE_RANGE]
-                          ? mend_range_page_at(heap, address)
+                          ? heap->ranges.page_at(heap, address)
                           : mend_pointer_map_find(&heap->blocks, address);
     const mend_run *run = span == NULL ? mend_layout_run_at(zone, address) : NULL;
     return run != NULL ? run->last : span;

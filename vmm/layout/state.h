@@ -365,6 +365,13 @@ typedef struct mend_keeping {
                                       * chunks */
 } mend_keeping;
 
+/* Memory of another process, as it is mapped here. */
+typedef struct mend_mapped_import {
+    mend_tree_node by_address;
+    uint64_t at;    /* start of the first chunk */
+    uint64_t bytes; /* of all chunks */
+} mend_mapped_import;
+
 /* Blocks of other processes. `share` uses it. As the retired mappings. */
 typedef struct mend_imports {
     mend_tree by_address, by_name;
@@ -372,9 +379,17 @@ typedef struct mend_imports {
     uint64_t mappings; /* their number */
 } mend_imports;
 
+struct mend_heap;
+
 /* Growable ranges. As the retired mappings. */
 typedef struct mend_ranges {
     mend_tree by_address; /* all that have addresses, closed ones too */
+
+    /* The live span of the committed page that contains an address. NULL: none. */
+    mend_span *(*page_at)(const struct mend_heap *heap, uint64_t address);
+
+    /* The address of the open range that contains this one. 0: none. */
+    uint64_t (*around)(const struct mend_heap *heap, uint64_t address);
 } mend_ranges;
 
 typedef struct mend_heap {

@@ -8,7 +8,6 @@
 #include "map/map.h"
 
 #include "plan/constants.h"
-#include "share/share.h"
 
 /* How many times a call is repeated after NOT_READY, because some drivers find memory later: after
  * longer and longer pauses, without the lock. */
@@ -336,8 +335,8 @@ static mend_result allow_all(mend_heap *heap, int device)
         const uint64_t bytes = mend_access_stretch(&at, true);
         MEND_TRY(bytes > 0 ? allow(heap, address, bytes, device) : MEND_OK);
     }
-    MEND_TREE_EACH(const mend_imported, import, by_address, &heap->imports.by_address) {
-        MEND_TRY(allow(heap, import->mapped_at, import->all_bytes, device));
+    MEND_TREE_EACH(const mend_mapped_import, import, by_address, &heap->imports.by_address) {
+        MEND_TRY(allow(heap, import->at, import->bytes, device));
     }
     return MEND_OK;
 }

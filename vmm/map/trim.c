@@ -6,8 +6,6 @@
  */
 #include "map/map.h"
 
-#include "sleep/sleep.h"
-
 static bool can_withdraw(mend_heap *heap, mend_chunk *chunk, bool may_unmap)
 {
     return chunk->address == 0 ||

@@ -379,7 +379,7 @@ void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_m
     mend_chunk_set_kept(chunks, chunk, chunk->kept, missing);
 }
 
-void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept,
+void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, mend_contents *kept,
                          mend_chunk_missing missing)
 {
     assert(chunk->is_frozen);
@@ -391,6 +391,56 @@ void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kep
     mend_chunk_count(chunks, chunk, true);
     if (is_owed || chunk->live_bytes == 0) { /* otherwise nothing, before and now */
         mend_chunk_note_owed(chunks, chunk);
+    }
+}
+
+static void move_memory(mend_chunks *chunks, mend_chunk *to, mend_chunk *from)
+{
+    to->memory = from->memory;
+    mend_tree_replace(&chunks->all, &from->memory.by_number, &to->memory.by_number);
+    from->memory.handle = 0;
+    from->memory.was_exported = false;
+    from->memory.has_fabric = false;
+}
+
+mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, mend_contents *kept)
+{
+    assert(!mend_chunk_is_exported(chunk));
+    mend_chunk *empty = mend_chunk_begin(chunks, chunk->size_bytes);
+    move_memory(chunks, empty, chunk);
+    mend_chunk_set_kept(chunks, chunk, kept, MEND_MISSING_MEMORY);
+    mend_chunk_count(chunks, empty, true);
+    mend_chunk_enter_empty(chunks, empty, &chunks->empty_unmapped_bytes);
+    return empty;
+}
+
+void mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *empty)
+{
+    assert(chunk->missing == MEND_MISSING_MEMORY);
+    assert(empty->claim.address == 0 && mend_chunk_is_empty(empty));
+    assert(empty->size_bytes == chunk->size_bytes);
+    mend_chunk_leave_empty(chunks, empty, &chunks->empty_unmapped_bytes);
+    mend_chunk_count(chunks, empty, false);
+    move_memory(chunks, chunk, empty);
+    mend_list_remove(&empty->newly);
+    mend_slab_give(&chunks->slab, empty);
+    mend_chunk_count(chunks, chunk, false);
+    chunk->missing = MEND_MISSING_MAPPING; /* of a transaction: not deferred */
+    mend_chunk_count(chunks, chunk, true);
+}
+
+void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
+{
+    assert(mend_chunk_sleeps(chunk));
+    chunks->asleep_live_bytes -= size_bytes;
+    chunks->away_live_in[chunk->zone] -= size_bytes;
+    assert(chunks->asleep_live_bytes >= chunk->live_bytes);
+    if (chunk->live_bytes == 0) {
+        mend_chunk_note_owed(chunks, chunk);
+    }
+    if (chunk->sums != NULL) {
+        chunk->sums->asleep_live_bytes -= size_bytes;
+        assert(chunk->sums->asleep_live_bytes >= chunk->live_bytes);
     }
 }
 

@@ -75,6 +75,9 @@ typedef struct mend_claim {
 } mend_claim;
 
 /* The record of a chunk: see the top of this file. */
+/* The backup of a sleeping chunk, which a feature makes. */
+typedef struct mend_contents mend_contents;
+
 typedef struct mend_chunk {
     mend_tree_node by_address; /* in `mapped`, while address is not 0 */
     struct mend_chunk *next;   /* the next chunk by address in `mapped`. NULL for the last */
@@ -97,7 +100,7 @@ typedef struct mend_chunk {
                              * a thread's tag. Empty: as it was last */
     mend_stamp held_by;     /* empty: a stamp of its memory for which that was not ready when it was
                              * last asked about. Epoch 0: none since it became empty */
-    struct mend_kept *kept; /* backup of a sleeping chunk. NULL: it does not sleep */
+    mend_contents *kept;    /* backup of a sleeping chunk. NULL: it does not sleep */
 
     /* Frozen by an exchange or by a sleep: never in `empty`, even without live bytes. It
      * stays so after a transaction only while the driver refuses to restore the mapping or
@@ -228,8 +231,17 @@ void mend_chunk_note_owed(mend_chunks *chunks, mend_chunk *chunk);
 
 /* Notes why a frozen chunk is unmapped, and its backup while it sleeps. */
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing);
-void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept,
+void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, mend_contents *kept,
                          mend_chunk_missing missing);
+
+/* A sleeping chunk gets the memory of an empty chunk of its size, which is not mapped, and leaves
+ * it to an empty chunk again, with a node of the slab that the caller reserved. Under both locks.
+ * No driver call. */
+void mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *empty);
+mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, mend_contents *kept);
+
+/* So much of a sleeping chunk was freed. Its live bytes are counted already. */
+void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
 
 /* The chunk with this number. NULL if it was released. */
 mend_chunk *mend_chunk_numbered(const mend_chunks *chunks, uint64_t number);

@@ -6,7 +6,6 @@
 
 #include "alloc/users.h"
 #include "ranges/ranges.h"
-#include "share/share.h"
 
 /* Says why a chunk of a page that was decommitted is still there. */
 static mend_result not_given_back(const mend_heap *heap, const mend_chunk *chunk)

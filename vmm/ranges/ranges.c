@@ -32,9 +32,17 @@ static mend_chunk_sums *sums_at(mend_chunks *chunks, uint64_t address)
 
 MEND_TREE_ORDER(compare_address, mend_range, by_address, address);
 
+static uint64_t around(const mend_heap *heap, uint64_t address)
+{
+    const mend_range *range = mend_range_at(heap, address);
+    return range != NULL && !range->is_closed ? range->address : 0;
+}
+
 void mend_ranges_init(mend_heap *heap)
 {
     mend_tree_init(&heap->ranges.by_address, compare_address);
+    heap->ranges.page_at = mend_range_page_at;
+    heap->ranges.around = around;
     heap->chunks.sums_at = sums_at;
 }
 

@@ -29,7 +29,7 @@ static mend_result begin(void *context, const mend_fetched *all)
         return mend_no_host_memory("an import");
     }
     import->name = f->name;
-    import->all_bytes = all->all_bytes;
+    import->mapped.bytes = all->all_bytes;
     import->offset_bytes = all->offset_bytes;
     import->size_bytes = all->size_bytes;
     import->count = (size_t)all->count;
@@ -280,7 +280,7 @@ static mend_result close_last(mend_heap *heap, mend_imported *import, mend_order
     MEND_TRY(mend_enter(heap, &scope));
     mend_stamp stamp;
     uint32_t asking;
-    mend_result result = find_end(heap, order, import->all_bytes, &stamp, &asking);
+    mend_result result = find_end(heap, order, import->mapped.bytes, &stamp, &asking);
     if (result == MEND_OK) {
         result = mend_imports_close(heap, import, stamp, asking);
     }

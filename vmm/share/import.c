@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BY_ADDRESS(node) MEND_CONTAINER_OR_NULL(node, mend_imported, by_address)
+#define BY_ADDRESS(node) MEND_CONTAINER_OR_NULL(node, mend_imported, mapped.by_address)
 #define BY_NAME(node)    MEND_CONTAINER_OR_NULL(node, mend_imported, by_name)
 
-MEND_TREE_ORDER(compare_addresses, mend_imported, by_address, address);
+MEND_TREE_ORDER(compare_addresses, mend_imported, mapped.by_address, address);
 
 static int compare(const mend_import_name *a, const mend_import_name *b)
 {
@@ -41,11 +41,11 @@ void mend_imports_init(mend_heap *heap)
 
 static void leave_trees(mend_heap *heap, mend_imported *import)
 {
-    assert(heap->imports.bytes >= import->all_bytes);
+    assert(heap->imports.bytes >= import->mapped.bytes);
     assert(heap->imports.mappings >= import->count);
-    mend_tree_remove(&heap->imports.by_address, &import->by_address);
+    mend_tree_remove(&heap->imports.by_address, &import->mapped.by_address);
     mend_tree_remove(&heap->imports.by_name, &import->by_name);
-    heap->imports.bytes -= import->all_bytes;
+    heap->imports.bytes -= import->mapped.bytes;
     heap->imports.mappings -= import->count;
 }
 
@@ -61,7 +61,7 @@ void mend_imports_clear(mend_heap *heap)
         }
     }
     while ((at = mend_tree_first(&heap->imports.by_address)) != NULL) {
-        mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, by_address);
+        mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, mapped.by_address);
         leave_trees(heap, import);
         free(import);
     }
@@ -95,8 +95,8 @@ void mend_imports_settle(mend_heap *heap, mend_owed *owed, uint32_t asking)
 
 void mend_imports_give_back(mend_heap *heap, mend_ending *ending)
 {
-    MEND_TREE_EACH(const mend_imported, import, by_address, &heap->imports.by_address) {
-        mend_ending_unmap(heap, ending, import->mapped_at, import->all_bytes);
+    MEND_TREE_EACH(const mend_imported, import, mapped.by_address, &heap->imports.by_address) {
+        mend_ending_unmap(heap, ending, import->mapped.at, import->mapped.bytes);
     }
     for (const mend_owed *at = mend_owed_from(&heap->chunks.owing, MEND_OWED_HANDLES, 0);
          at != NULL; at = mend_owed_next(at)) {
@@ -120,7 +120,7 @@ mend_imported *mend_imports_find_address(const mend_heap *heap, uint64_t address
 {
     mend_imported key = {.address = address};
     mend_imported *found =
-        BY_ADDRESS(mend_tree_at_or_after(&heap->imports.by_address, &key.by_address));
+        BY_ADDRESS(mend_tree_at_or_after(&heap->imports.by_address, &key.mapped.by_address));
     return found != NULL && found->address == address ? found : NULL;
 }
 
@@ -131,15 +131,15 @@ static mend_result place(mend_heap *heap, mend_imported *import)
 {
     mend_space *space = &heap->space;
     const uint64_t page_bytes = heap->device.granularity_bytes;
-    mend_status status = mend_space_place(space, MEND_SPACE_PACKED, import->all_bytes, page_bytes,
-                                          &import->mapped_at);
+    mend_status status = mend_space_place(space, MEND_SPACE_PACKED, import->mapped.bytes,
+                                          page_bytes, &import->mapped.at);
     if (status == MEND_DRIVER_OUT_OF_MEMORY) {
         mend_space_trim(space, 0);
         if (!mend_space_reserve_nodes(space, 1)) {
             return mend_no_host_memory("an import");
         }
-        status = mend_space_place(space, MEND_SPACE_PACKED, import->all_bytes, page_bytes,
-                                  &import->mapped_at);
+        status = mend_space_place(space, MEND_SPACE_PACKED, import->mapped.bytes, page_bytes,
+                                  &import->mapped.at);
     }
     if (status == MEND_DRIVER_OK) {
         return MEND_OK;
@@ -148,14 +148,14 @@ static mend_result place(mend_heap *heap, mend_imported *import)
     return status == MEND_DRIVER_OUT_OF_MEMORY
                ? mend_failure(MEND_ERROR_OUT_OF_ADDRESS_SPACE,
                               "no addresses are left for an import of %llu bytes",
-                              (unsigned long long)import->all_bytes)
+                              (unsigned long long)import->mapped.bytes)
                : result;
 }
 
 /* Maps chunk after chunk. *mapped counts the mapped ones, also after a failure. */
 static mend_result map_all(mend_heap *heap, const mend_imported *import, size_t *mapped)
 {
-    uint64_t address = import->mapped_at;
+    uint64_t address = import->mapped.at;
     for (*mapped = 0; *mapped < import->count; ++*mapped) {
         const mend_imported_chunk *chunk = &import->chunks[*mapped];
         const mend_chunk foreign = {.memory.handle = chunk->handle,
@@ -164,15 +164,15 @@ static mend_result map_all(mend_heap *heap, const mend_imported *import, size_t 
         MEND_TRY(mend_driver_result(heap, MEND_ANSWER(map, status)));
         address += chunk->size_bytes;
     }
-    assert(address == import->mapped_at + import->all_bytes);
-    mend_status status = mend_step_allow(heap, import->mapped_at, import->all_bytes);
+    assert(address == import->mapped.at + import->mapped.bytes);
+    mend_status status = mend_step_allow(heap, import->mapped.at, import->mapped.bytes);
     return mend_driver_result(heap, MEND_ANSWER(set_access, status));
 }
 
 static void retire_first(mend_heap *heap, const mend_imported *import, size_t count,
                          mend_stamp stamp)
 {
-    uint64_t address = import->mapped_at;
+    uint64_t address = import->mapped.at;
     for (size_t i = 0; i < count; i++) {
         const uint64_t size_bytes = import->chunks[i].size_bytes;
         mend_retire(heap, &(const mend_retired){.address = address,
@@ -192,8 +192,8 @@ static void unmap_first(mend_heap *heap, const mend_imported *import, size_t cou
         bytes += import->chunks[i].size_bytes;
     }
     if (bytes > 0 &&
-        !mend_driver_did(heap, heap->driver->unmap(heap->driver, import->mapped_at, bytes))) {
-        mend_space_take(&heap->space, import->mapped_at, bytes);
+        !mend_driver_did(heap, heap->driver->unmap(heap->driver, import->mapped.at, bytes))) {
+        mend_space_take(&heap->space, import->mapped.at, bytes);
         retire_first(heap, import, count, (mend_stamp){0});
     }
 }
@@ -213,12 +213,12 @@ void mend_imports_discard(mend_heap *heap, mend_imported *import)
 
 static void enter(mend_heap *heap, mend_imported *import)
 {
-    mend_space_take(&heap->space, import->mapped_at, import->all_bytes);
-    import->address = import->mapped_at + import->offset_bytes;
+    mend_space_take(&heap->space, import->mapped.at, import->mapped.bytes);
+    import->address = import->mapped.at + import->offset_bytes;
     import->uses = 1;
-    mend_tree_insert(&heap->imports.by_address, &import->by_address);
+    mend_tree_insert(&heap->imports.by_address, &import->mapped.by_address);
     mend_tree_insert(&heap->imports.by_name, &import->by_name);
-    heap->imports.bytes += import->all_bytes;
+    heap->imports.bytes += import->mapped.bytes;
     heap->imports.mappings += import->count;
     mend_layout_note_peaks(heap, false);
 }

@@ -20,9 +20,9 @@
 #include "driver/forward.h"
 #include "layout/feature.h"
 #include "layout/state.h"
+#include "mend/mend_range.h"
 #include "mend/mend_results.h"
 #include "mend/mend_share.h"
-#include "ranges/ranges.h"
 
 /* ---- wire.c ---------------------------------------------------------------------------------- */
 
@@ -181,12 +181,10 @@ typedef struct mend_import_name {
 } mend_import_name;
 
 typedef struct mend_imported {
-    mend_tree_node by_address;
+    mend_mapped_import mapped;
     mend_tree_node by_name;
     mend_import_name name;
-    uint64_t mapped_at; /* start of the first chunk */
-    uint64_t all_bytes; /* of all chunks */
-    uint64_t address;   /* of the block, inside */
+    uint64_t address; /* of the block, inside */
     uint64_t offset_bytes;
     uint64_t size_bytes; /* of the block */
     uint64_t uses;       /* mend_import without mend_import_close. 0: it is closed */

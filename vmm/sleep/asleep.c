@@ -11,31 +11,10 @@
  *  - it is not collected while its free memory is kept for captured graphs, which know the address.
  */
 #include "map/map.h"
-#include "ranges/ranges.h"
 #include "sleep/keep.h"
 #include "sleep/sleep.h"
 
-static void move_memory(mend_chunks *chunks, mend_chunk *to, mend_chunk *from)
-{
-    to->memory = from->memory;
-    mend_tree_replace(&chunks->all, &from->memory.by_number, &to->memory.by_number);
-    from->memory.handle = 0;
-    from->memory.was_exported = false;
-    from->memory.has_fabric = false;
-}
-
-mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept)
-{
-    assert(!mend_chunk_is_exported(chunk));
-    mend_chunk *empty = mend_chunk_begin(chunks, chunk->size_bytes);
-    move_memory(chunks, empty, chunk);
-    mend_chunk_set_kept(chunks, chunk, kept, MEND_MISSING_MEMORY);
-    mend_chunk_count(chunks, empty, true);
-    mend_chunk_enter_empty(chunks, empty, &chunks->empty_unmapped_bytes);
-    return empty;
-}
-
-mend_chunk *mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept)
+mend_chunk *mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, mend_contents *kept)
 {
     assert(chunk->pins == 0);
     assert(!mend_chunk_sleeps(chunk));
@@ -44,42 +23,12 @@ mend_chunk *mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struc
     return mend_chunk_leave_memory(chunks, chunk, kept);
 }
 
-void mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *empty)
-{
-    assert(chunk->missing == MEND_MISSING_MEMORY);
-    assert(empty->claim.address == 0 && mend_chunk_is_empty(empty));
-    assert(empty->size_bytes == chunk->size_bytes);
-    mend_chunk_leave_empty(chunks, empty, &chunks->empty_unmapped_bytes);
-    mend_chunk_count(chunks, empty, false);
-    move_memory(chunks, chunk, empty);
-    mend_list_remove(&empty->newly);
-    mend_slab_give(&chunks->slab, empty);
-    mend_chunk_count(chunks, chunk, false);
-    chunk->missing = MEND_MISSING_MAPPING; /* of a transaction: not deferred */
-    mend_chunk_count(chunks, chunk, true);
-}
-
 void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(mend_chunk_sleeps(chunk) && chunk->missing != MEND_MISSING_MEMORY);
     mend_chunk_set_kept(chunks, chunk, NULL, MEND_MISSING_NOTHING);
     mend_events_note(chunks->events, MEND_EVENT_WAKE, chunk->address, chunk->size_bytes,
                      chunk->memory.number);
-}
-
-void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
-{
-    assert(mend_chunk_sleeps(chunk));
-    chunks->asleep_live_bytes -= size_bytes;
-    chunks->away_live_in[chunk->zone] -= size_bytes;
-    assert(chunks->asleep_live_bytes >= chunk->live_bytes);
-    if (chunk->live_bytes == 0) {
-        mend_chunk_note_owed(chunks, chunk);
-    }
-    if (chunk->sums != NULL) {
-        chunk->sums->asleep_live_bytes -= size_bytes;
-        assert(chunk->sums->asleep_live_bytes >= chunk->live_bytes);
-    }
 }
 
 void mend_chunk_end_asleep(mend_chunks *chunks, mend_chunk *chunk)
@@ -108,7 +57,7 @@ static void cut_out(mend_heap *heap, const mend_chunk *chunk)
  * may use stays, without contents. */
 static void end_asleep(mend_heap *heap, mend_chunk *chunk)
 {
-    mend_kept *kept = chunk->kept;
+    mend_contents *kept = chunk->kept;
     mend_space *space = mend_heap_space_at(heap, chunk->address);
     if (mend_layout_is_for_graphs(heap, chunk)) {
         mend_owe(&heap->chunks.owing, &chunk->owed, MEND_OWED_GRAPHS, chunk->address);
@@ -145,7 +94,7 @@ void mend_sleep_settle(mend_heap *heap, mend_owed *owed, uint32_t asking)
 {
     (void)asking;
     if (owed->kind == MEND_OWED_HOST_MEMORY) {
-        mend_keep_drop(heap, MEND_CONTAINER_OF(owed, mend_kept, owed));
+        mend_keep_drop(heap, MEND_CONTAINER_OF(owed, mend_contents, owed));
     } else if (owed->kind == MEND_OWED_MEMORY) {
         give_memory(heap, MEND_CONTAINER_OF(owed, mend_chunk, owed));
     } else {

@@ -12,8 +12,8 @@
 
 #include "map/map.h"
 
-#define COPY_OF(node)      MEND_CONTAINER_OF(node, mend_kept, by_address)
-#define COPY_BY_ROOM(node) MEND_CONTAINER_OF(node, mend_kept, by_room)
+#define COPY_OF(node)      MEND_CONTAINER_OF(node, mend_contents, by_address)
+#define COPY_BY_ROOM(node) MEND_CONTAINER_OF(node, mend_contents, by_room)
 
 /* ---- freed ----------------------------------------------------------------------------------- */
 
@@ -23,7 +23,7 @@ static bool free_host(mend_heap *heap, void *host)
                             mend_driver_did(heap, heap->driver->host_free(heap->driver, host)));
 }
 
-void mend_keep_drop(mend_heap *heap, mend_kept *kept)
+void mend_keep_drop(mend_heap *heap, mend_contents *kept)
 {
     if (kept == NULL) {
         return;
@@ -48,7 +48,7 @@ void mend_keep_clear(mend_heap *heap, mend_ending *ending)
     const mend_chunk *chunk =
         heap->chunks.asleep_count > 0 ? mend_chunk_from(&heap->chunks, 0) : NULL;
     for (; chunk != NULL; chunk = mend_chunk_next(chunk)) {
-        mend_kept *kept = chunk->kept;
+        mend_contents *kept = chunk->kept;
         if (kept != NULL && !has_context) {
             kept->host = NULL;
         }
@@ -61,7 +61,7 @@ void mend_keep_clear(mend_heap *heap, mend_ending *ending)
     mend_copies_shrink(heap, 0);
     mend_owed *owed;
     while ((owed = mend_owed_from(&heap->chunks.owing, MEND_OWED_HOST_MEMORY, 0)) != NULL) {
-        mend_kept *kept = MEND_CONTAINER_OF(owed, mend_kept, owed);
+        mend_contents *kept = MEND_CONTAINER_OF(owed, mend_contents, owed);
         (void)free_host(heap, has_context ? kept->host : NULL);
         mend_owe(&heap->chunks.owing, owed, MEND_OWED_NOTHING, 0);
         free(kept);
@@ -70,7 +70,7 @@ void mend_keep_clear(mend_heap *heap, mend_ending *ending)
 
 void mend_keep_drop_host(mend_heap *heap, void *host)
 {
-    mend_kept *record = free_host(heap, host) ? NULL : calloc(1, sizeof(*record));
+    mend_contents *record = free_host(heap, host) ? NULL : calloc(1, sizeof(*record));
     if (record != NULL) {
         record->host = host;
         mend_owe(&heap->chunks.owing, &record->owed, MEND_OWED_HOST_MEMORY, MEND_OWED_LAST);
@@ -80,14 +80,14 @@ void mend_keep_drop_host(mend_heap *heap, void *host)
 /* ---- copies ---------------------------------------------------------------------------------- */
 
 /* A copy serves a backup that leaves at most a fifth of it unused. */
-static bool fits(const mend_kept *copy, const mend_kept *kept)
+static bool fits(const mend_contents *copy, const mend_contents *kept)
 {
     return copy->room_bytes >= kept->host_bytes &&
            copy->room_bytes - kept->host_bytes <= kept->host_bytes / 4;
 }
 
-MEND_TREE_ORDER(compare_addresses, mend_kept, by_address, address);
-MEND_TREE_ORDER_BY_TWO(compare_rooms, mend_kept, by_room, room_bytes, address);
+MEND_TREE_ORDER(compare_addresses, mend_contents, by_address, address);
+MEND_TREE_ORDER_BY_TWO(compare_rooms, mend_contents, by_room, room_bytes, address);
 
 static bool begins_behind(const mend_tree_node *node, const void *address)
 {
@@ -101,20 +101,20 @@ void mend_copies_init(mend_heap *heap)
     heap->keeping.copies_limit = UINT64_MAX;
 }
 
-mend_kept *mend_copy_at(const mend_heap *heap, uint64_t address)
+mend_contents *mend_copy_at(const mend_heap *heap, uint64_t address)
 {
     mend_tree_node *at = mend_tree_last_to(&heap->keeping.copies, &address, begins_behind);
     return at != NULL ? COPY_OF(at) : NULL;
 }
 
-static void remove_copy(mend_heap *heap, mend_kept *copy)
+static void remove_copy(mend_heap *heap, mend_contents *copy)
 {
     mend_tree_remove(&heap->keeping.copies, &copy->by_address);
     mend_tree_remove(&heap->keeping.copies_by_room, &copy->by_room);
     heap->keeping.copies_bytes -= copy->room_bytes;
 }
 
-static void drop_copy(mend_heap *heap, mend_kept *copy)
+static void drop_copy(mend_heap *heap, mend_contents *copy)
 {
     remove_copy(heap, copy);
     mend_keep_drop(heap, copy);
@@ -128,7 +128,7 @@ void mend_copies_shrink(mend_heap *heap, uint64_t most_bytes)
 }
 
 /* Where its last piece ends. One that was forgotten has its address. */
-static uint64_t end_of(const mend_kept *copy)
+static uint64_t end_of(const mend_contents *copy)
 {
     if (copy->piece_count == 0) {
         return copy->address + 1;
@@ -139,7 +139,7 @@ static uint64_t end_of(const mend_kept *copy)
 
 void mend_copies_forget(mend_heap *heap, uint64_t address, uint64_t size_bytes)
 {
-    mend_kept *copy = mend_copy_at(heap, address + size_bytes - 1);
+    mend_contents *copy = mend_copy_at(heap, address + size_bytes - 1);
     while (copy != NULL && end_of(copy) > address) {
         copy->piece_count = 0;
         mend_tree_node *before = mend_tree_previous(&copy->by_address);
@@ -147,10 +147,10 @@ void mend_copies_forget(mend_heap *heap, uint64_t address, uint64_t size_bytes)
     }
 }
 
-void mend_copies_leave(mend_heap *heap, mend_kept *kept, uint64_t size_bytes)
+void mend_copies_leave(mend_heap *heap, mend_contents *kept, uint64_t size_bytes)
 {
     mend_keeping *keeping = &heap->keeping;
-    mend_kept *copy; /* of earlier contents there, also in a larger or in smaller chunks */
+    mend_contents *copy; /* of earlier contents there, also in a larger or in smaller chunks */
     while (kept->host != NULL &&
            (copy = mend_copy_at(heap, kept->address + size_bytes - 1)) != NULL &&
            end_of(copy) > kept->address) {
@@ -167,7 +167,7 @@ void mend_copies_leave(mend_heap *heap, mend_kept *kept, uint64_t size_bytes)
 }
 
 /* The copy's record goes, and its memory is kept for another. */
-static void take_over(mend_heap *heap, mend_kept *kept, mend_kept *copy)
+static void take_over(mend_heap *heap, mend_contents *kept, mend_contents *copy)
 {
     remove_copy(heap, copy);
     kept->host = copy->host;
@@ -177,19 +177,19 @@ static void take_over(mend_heap *heap, mend_kept *kept, mend_kept *copy)
     mend_keep_drop(heap, copy);
 }
 
-void mend_copies_take_own(mend_heap *heap, mend_kept *kept)
+void mend_copies_take_own(mend_heap *heap, mend_contents *kept)
 {
-    mend_kept *copy = kept->host_bytes > 0 ? mend_copy_at(heap, kept->address) : NULL;
+    mend_contents *copy = kept->host_bytes > 0 ? mend_copy_at(heap, kept->address) : NULL;
     if (copy != NULL && copy->address == kept->address && fits(copy, kept)) {
         take_over(heap, kept, copy);
     }
 }
 
-static bool take_any(mend_heap *heap, mend_kept *kept)
+static bool take_any(mend_heap *heap, mend_contents *kept)
 {
-    const mend_kept key = {.room_bytes = kept->host_bytes};
+    const mend_contents key = {.room_bytes = kept->host_bytes};
     mend_tree_node *at = mend_tree_at_or_after(&heap->keeping.copies_by_room, &key.by_room);
-    mend_kept *best = at != NULL ? COPY_BY_ROOM(at) : NULL;
+    mend_contents *best = at != NULL ? COPY_BY_ROOM(at) : NULL;
     const bool is_found = best != NULL && fits(best, kept);
     if (is_found) {
         take_over(heap, kept, best);
@@ -226,7 +226,7 @@ mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, bool saves
 }
 
 /* For new memory all copies go if the host has no more. */
-mend_result mend_keep_take_room(mend_heap *heap, mend_kept *kept)
+mend_result mend_keep_take_room(mend_heap *heap, mend_contents *kept)
 {
     mend_keeping *keeping = &heap->keeping;
     if (kept->host_bytes == 0 || kept->host != NULL || take_any(heap, kept)) {
@@ -250,7 +250,7 @@ mend_result mend_keep_take_room(mend_heap *heap, mend_kept *kept)
 /* ---- what is of no use ----------------------------------------------------------------------- */
 
 /* Whether a block lives of which the copy holds bytes. */
-static bool is_of_block(const mend_heap *heap, const mend_kept *copy)
+static bool is_of_block(const mend_heap *heap, const mend_contents *copy)
 {
     bool any = false;
     for (size_t i = 0; i < copy->piece_count && !any; i++) {

@@ -46,7 +46,7 @@ static bool add_part(mend_kept_piece *last, const mend_kept_piece *part)
 
 /* The pieces of a chunk: their number, and the pieces themselves unless `kept` is NULL. */
 static size_t find_pieces(const mend_sleep_options *options, const mend_chunk *chunk,
-                          const mend_span *first, mend_kept *kept)
+                          const mend_span *first, mend_contents *kept)
 {
     uint64_t end = chunk->address + chunk->size_bytes;
     mend_kept_piece last = {0};
@@ -71,11 +71,11 @@ static size_t find_pieces(const mend_sleep_options *options, const mend_chunk *c
     return count;
 }
 
-mend_kept *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *chunk,
-                          const mend_span *first)
+mend_contents *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *chunk,
+                              const mend_span *first)
 {
     size_t count = find_pieces(options, chunk, first, NULL);
-    mend_kept *kept = calloc(1, sizeof(*kept) + count * sizeof(kept->pieces[0]));
+    mend_contents *kept = calloc(1, sizeof(*kept) + count * sizeof(kept->pieces[0]));
     if (kept == NULL) {
         return NULL;
     }
@@ -92,7 +92,7 @@ mend_kept *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *c
     return kept;
 }
 
-void mend_keep_empty(mend_heap *heap, mend_kept *kept)
+void mend_keep_empty(mend_heap *heap, mend_contents *kept)
 {
     mend_keep_count(heap, kept, false);
     kept->host_bytes = 0;
@@ -105,7 +105,7 @@ void mend_keep_empty(mend_heap *heap, mend_kept *kept)
     kept->host = NULL;
 }
 
-const mend_kept_piece *mend_keep_piece_of(const mend_kept *kept, uint64_t offset_bytes,
+const mend_kept_piece *mend_keep_piece_of(const mend_contents *kept, uint64_t offset_bytes,
                                           uint64_t size_bytes)
 {
     const mend_kept_piece *found = NULL;
@@ -138,7 +138,7 @@ bool mend_keep_has_all(const mend_span *span, uint64_t sleep)
     return has;
 }
 
-void mend_keep_count(mend_heap *heap, const mend_kept *kept, bool begins)
+void mend_keep_count(mend_heap *heap, const mend_contents *kept, bool begins)
 {
     const uint64_t one = begins ? 1 : UINT64_MAX; /* which is -1 */
     assert(begins || (heap->keeping.host_bytes >= kept->host_bytes &&
@@ -252,7 +252,7 @@ static mend_result pass_piece(keeper *k, uint64_t address, const mend_kept_piece
 }
 
 /* Space for the backup: host memory, and a part of the file. */
-static mend_result take_room(keeper *k, mend_kept *kept)
+static mend_result take_room(keeper *k, mend_contents *kept)
 {
     if (kept->file_bytes > 0) {
         for (size_t i = 0; i < kept->piece_count; i++) {
@@ -266,7 +266,7 @@ static mend_result take_room(keeper *k, mend_kept *kept)
     return mend_keep_take_room(k->heap, kept);
 }
 
-static mend_result pass(keeper *k, const mend_kept *kept, bool out)
+static mend_result pass(keeper *k, const mend_contents *kept, bool out)
 {
     for (size_t i = 0; i < kept->piece_count; i++) {
         const mend_kept_piece *piece = &kept->pieces[i];

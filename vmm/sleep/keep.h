@@ -45,7 +45,7 @@ typedef struct mend_kept_piece {
     int backup;  /* MEND_BACKUP_HOST or MEND_BACKUP_FILE */
 } mend_kept_piece;
 
-typedef struct mend_kept {
+struct mend_contents {
     mend_owed owed;            /* once it is dropped, and the driver does not free `host` */
     mend_tree_node by_address; /* in mend_keeping.copies, once its chunk has woken */
     mend_tree_node by_room;    /* in mend_keeping.copies_by_room, as long */
@@ -60,7 +60,7 @@ typedef struct mend_kept {
     bool has_rule; /* memory of graphs in it sleeps by its tag, and wakes by it */
     size_t piece_count;
     mend_kept_piece pieces[];
-} mend_kept;
+};
 
 /* The fate of a chunk's block, by the rules. */
 int mend_keep_of(const mend_sleep_options *options, const mend_span *span);
@@ -69,12 +69,12 @@ int mend_keep_of(const mend_sleep_options *options, const mend_span *span);
 mend_sleep_rule mend_rule_at(const mend_sleep_options *options, size_t at);
 
 /* The pieces of a chunk. Nothing is copied yet. `first` overlaps the chunk. NULL: malloc failed. */
-mend_kept *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *chunk,
-                          const mend_span *first);
+mend_contents *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *chunk,
+                              const mend_span *first);
 
 /* Frees the backup of a chunk without live blocks. The record stays, and nothing is copied when the
  * chunk wakes. */
-void mend_keep_empty(mend_heap *heap, mend_kept *kept);
+void mend_keep_empty(mend_heap *heap, mend_contents *kept);
 
 /* Whether all of the block fell asleep by this sleep, and every byte of it is kept, and of its part
  * in a sleeping chunk. If not, its contents are dropped, and the block says so until one sleep has
@@ -83,11 +83,11 @@ bool mend_keep_has_all(const mend_span *span, uint64_t sleep);
 bool mend_keep_has_part(const mend_chunk *chunk, const mend_span *span);
 
 /* The piece that holds these bytes of the chunk. NULL: they were not kept in one. */
-const mend_kept_piece *mend_keep_piece_of(const mend_kept *kept, uint64_t offset_bytes,
+const mend_kept_piece *mend_keep_piece_of(const mend_contents *kept, uint64_t offset_bytes,
                                           uint64_t size_bytes);
 
 /* Counts it as kept, or not any more. */
-void mend_keep_count(mend_heap *heap, const mend_kept *kept, bool begins);
+void mend_keep_count(mend_heap *heap, const mend_contents *kept, bool begins);
 
 /* Copies the pieces of chunks out, those for a file to one in this directory, or back in. The plan
  * of each is parts[].kept. Copies may still run after a failure, which mend_step_copies_have_ended
@@ -99,7 +99,7 @@ mend_result mend_keep_copy(mend_heap *heap, const mend_cluster parts[], size_t c
 
 /* Frees the backup, and its record. NULL does nothing. Host memory that the driver refuses to free
  * becomes deferred work, which a settlement retries. */
-void mend_keep_drop(mend_heap *heap, mend_kept *kept);
+void mend_keep_drop(mend_heap *heap, mend_contents *kept);
 
 /* At the end of the heap: frees all backups. Refused memory stays with the driver, and without a
  * context all of it. */
@@ -111,11 +111,11 @@ mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, bool saves
 void mend_keep_drop_host(mend_heap *heap, void *host);
 
 /* Memory for a backup: of a copy that fits, or new. */
-mend_result mend_keep_take_room(mend_heap *heap, mend_kept *kept);
+mend_result mend_keep_take_room(mend_heap *heap, mend_contents *kept);
 
 /* The copy of the same chunk becomes its memory, if there is one that fits: to be called for all
  * chunks of a sleep first. */
-void mend_copies_take_own(mend_heap *heap, mend_kept *kept);
+void mend_copies_take_own(mend_heap *heap, mend_contents *kept);
 
 void mend_copies_init(mend_heap *heap);
 
@@ -124,7 +124,7 @@ void mend_copies_forget(mend_heap *heap, uint64_t address, uint64_t size_bytes);
 
 /* The backup of a chunk that woke becomes its copy, and replaces copies with older contents of
  * these addresses. Above the limit, or without host memory, it is freed. */
-void mend_copies_leave(mend_heap *heap, mend_kept *kept, uint64_t size_bytes);
+void mend_copies_leave(mend_heap *heap, mend_contents *kept, uint64_t size_bytes);
 
 /* Frees copies until there is no more than this. */
 void mend_copies_shrink(mend_heap *heap, uint64_t most_bytes);
@@ -138,6 +138,6 @@ static inline void mend_copies_limit(mend_heap *heap, uint64_t most_bytes) /* fr
 void mend_copies_trim(mend_heap *heap);
 
 /* The copy with the next address at or before this one. NULL: none. */
-mend_kept *mend_copy_at(const mend_heap *heap, uint64_t address);
+mend_contents *mend_copy_at(const mend_heap *heap, uint64_t address);
 
 #endif

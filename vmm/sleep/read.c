@@ -10,7 +10,7 @@ static mend_result not_there(uint64_t address, const char *why)
 }
 
 /* The backup of the memory at an address, or the copy that a wake left. */
-static mend_result get_backup(mend_heap *heap, uint64_t address, const mend_kept **kept)
+static mend_result get_backup(mend_heap *heap, uint64_t address, const mend_contents **kept)
 {
     const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
     if (chunk == NULL || mend_chunk_sleeps(chunk)) {
@@ -39,8 +39,8 @@ static uint64_t copied_bytes(const mend_heap *heap, uint64_t address, uint64_t s
 /* Finds as much as one piece has. *part_bytes says how much, and `at` where in the host's memory or
  * the file. */
 static mend_result find_part(mend_heap *heap, uint64_t address, uint64_t size_bytes,
-                             const mend_kept **kept, const mend_kept_piece **piece, uint64_t *at,
-                             uint64_t *part_bytes)
+                             const mend_contents **kept, const mend_kept_piece **piece,
+                             uint64_t *at, uint64_t *part_bytes)
 {
     MEND_TRY(get_backup(heap, address, kept));
     const uint64_t offset_bytes = address - (*kept)->address;
@@ -61,7 +61,7 @@ static mend_result find_part(mend_heap *heap, uint64_t address, uint64_t size_by
 static mend_result read_part(mend_heap *heap, uint64_t address, uint64_t size_bytes, void *host,
                              uint64_t *part_bytes)
 {
-    const mend_kept *kept;
+    const mend_contents *kept;
     const mend_kept_piece *piece;
     uint64_t at = 0;
     MEND_TRY(find_part(heap, address, size_bytes, &kept, &piece, &at, part_bytes));
@@ -77,7 +77,7 @@ static mend_result read_part(mend_heap *heap, uint64_t address, uint64_t size_by
 mend_result mend_sleep_find(mend_heap *heap, uint64_t address, uint64_t size_bytes,
                             const void **host)
 {
-    const mend_kept *kept;
+    const mend_contents *kept;
     const mend_kept_piece *piece;
     uint64_t at = 0;
     uint64_t part_bytes = 0;
@@ -97,7 +97,7 @@ mend_result mend_sleep_read(mend_heap *heap, uint64_t address, uint64_t size_byt
     assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     uint64_t part_bytes = 0;
     for (uint64_t seen = 0; seen < size_bytes; seen += part_bytes) { /* before `host` is written */
-        const mend_kept *kept;
+        const mend_contents *kept;
         const mend_kept_piece *piece;
         uint64_t at;
         MEND_TRY(

@@ -191,7 +191,7 @@ static bool can_sleep(const mend_heap *heap, const mend_chunk *chunk, const cont
 static bool add(mend_selection *selection, const mend_sleep_options *options, mend_chunk *chunk,
                 const contents *held)
 {
-    mend_kept *kept = mend_keep_plan(options, chunk, held->first);
+    mend_contents *kept = mend_keep_plan(options, chunk, held->first);
     if (kept == NULL) {
         return false;
     }

@@ -102,18 +102,10 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
 
 /* A frozen chunk sleeps from now on. Its memory, which is not mapped any more, becomes an empty
  * chunk, with a node of the slab that the caller reserved. No driver call. */
-mend_chunk *mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept);
-
-/* A sleeping chunk gets the memory of an empty chunk of its size, which is not mapped, and leaves
- * it to an empty chunk again, as above. */
-void mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *empty);
-mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept);
+mend_chunk *mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, mend_contents *kept);
 
 /* A sleeping chunk, whose memory is mapped and has its contents, is an ordinary frozen chunk. */
 void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk);
-
-/* So much of a sleeping chunk was freed. Its live bytes are counted already. */
-void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
 
 /* The end of a sleeping chunk without live blocks and memory, which left the layout. */
 void mend_chunk_end_asleep(mend_chunks *chunks, mend_chunk *chunk);

@@ -153,7 +153,7 @@ static void wake_up(waking *w, mend_wake_report *report)
     mend_heap *heap = w->heap;
     for (size_t i = 0; i < w->count; i++) {
         mend_chunk *chunk = w->sleepers[i].chunk;
-        mend_kept *kept = chunk->kept;
+        mend_contents *kept = chunk->kept;
         const uint64_t size_bytes = chunk->size_bytes;
         report->woken_bytes += size_bytes;
         report->host_bytes += kept->host_bytes;

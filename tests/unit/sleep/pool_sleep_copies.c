@@ -87,10 +87,10 @@ SLEEP_TEST(pool_sleep_copies, they_are_of_the_last_sleep)
     }
 }
 
-static mend_kept *kept_of(mend_heap *heap, uint64_t address, uint64_t size_bytes)
+static mend_contents *kept_of(mend_heap *heap, uint64_t address, uint64_t size_bytes)
 {
-    mend_kept *kept = calloc(1, sizeof(*kept) + sizeof(kept->pieces[0]));
-    *kept = (mend_kept){.address = address, .host_bytes = size_bytes, .piece_count = 1};
+    mend_contents *kept = calloc(1, sizeof(*kept) + sizeof(kept->pieces[0]));
+    *kept = (mend_contents){.address = address, .host_bytes = size_bytes, .piece_count = 1};
     kept->pieces[0] = (mend_kept_piece){.size_bytes = size_bytes, .backup = MEND_BACKUP_HOST};
     EXPECT_OK(mend_keep_take_room(heap, kept));
     return kept;
@@ -106,10 +106,10 @@ SLEEP_TEST(pool_sleep_copies, they_replace_all_that_they_overlap)
     mend_driver_scope scope;
     mend_heap_lock_all(heap);
     EXPECT_OK(mend_driver_scope_open(heap, &scope));
-    mend_kept *large = kept_of(heap, address, 2 * SIZE);
-    mend_kept *first = kept_of(heap, address, SIZE);
-    mend_kept *second = kept_of(heap, address + SIZE, SIZE);
-    mend_kept *last = kept_of(heap, address + SIZE, SIZE);
+    mend_contents *large = kept_of(heap, address, 2 * SIZE);
+    mend_contents *first = kept_of(heap, address, SIZE);
+    mend_contents *second = kept_of(heap, address + SIZE, SIZE);
+    mend_contents *last = kept_of(heap, address + SIZE, SIZE);
     mend_copies_leave(heap, first, SIZE);
     mend_copies_leave(heap, second, SIZE);
     EXPECT_PTR_EQ(second, mend_copy_at(heap, address + SIZE));
