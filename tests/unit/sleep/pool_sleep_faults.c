@@ -95,6 +95,19 @@ SLEEP_TEST(pool_sleep_faults, what_a_failed_wake_left_mapped_stays_so)
     mend_sim_set_foreign_bytes(w->sim, 0, 0);
 }
 
+/* Free memory is for those without. */
+SLEEP_TEST(pool_sleep_faults, what_a_failed_wake_left_mapped_takes_no_memory)
+{
+    const uint64_t tag = 1;
+    EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .keep_free = 2), NULL));
+    kit_fail(w, "set_access", 0, 1, MEND_DRIVER_UNKNOWN);
+    kit_fail(w, "unmap", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    EXPECT_ERROR(DRIVER, mend_wake(w->pool, &tag, 1, NULL));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    mend_sim_clear_faults(w->sim);
+    EXPECT_STATS(w, reserved_bytes, SLEEP_BLOCKS * SLEEP_BLOCK, free_empty_bytes, 0);
+}
+
 /* The releasable memory is unknown then, and so are the missing bytes, of the limit or the
  * device. */
 SLEEP_TEST(pool_sleep_faults, a_question_about_captures_that_is_refused_is_no_lack_of_memory)

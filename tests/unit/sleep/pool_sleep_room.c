@@ -2,6 +2,7 @@
  * memory. */
 #include <string.h>
 
+#include "mend/mend_share.h"
 #include "tests/support/threads.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
@@ -130,6 +131,7 @@ SLEEP_TEST(pool_sleep_room, memory_of_a_try_before_counts_as_woken)
     mend_sim_clear_faults(w->sim);
     EXPECT_FIELDS(woken, woken_bytes, SLEEP_BLOCKS * SLEEP_BLOCK, reused_bytes,
                   SLEEP_BLOCKS * SLEEP_BLOCK);
+    EXPECT_U64_EQ(0, kit_stats(peer).reserved_bytes);
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
@@ -196,6 +198,43 @@ SLEEP_TEST(pool_sleep_room, what_graphs_held_that_ended_makes_room)
     mend_sim_graph_destroy(w->sim, graph);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_OK(mend_set_limit(w->pool, 0));
+}
+
+/* What importers keep gives the device nothing. */
+KIT_SET_TEST(pool_sleep_room, a_wake_gives_back_what_nobody_else_has,
+             w->pool_config.shareable = MEND_SHAREABLE_ON)
+{
+    void *blocks[2], *imported = NULL;
+    mend_export_token token;
+    mend_pool *peer = kit_pool(w);
+    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
+    void *sleeps = kit_alloc_written(w, 4 * MEND_MIB, S(0));
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(mend_alloc_with(w->pool, 2 * MEND_MIB, S(0), options, &blocks[i]));
+    }
+    EXPECT_OK(mend_export(w->pool, blocks[1], NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_OK(mend_import(peer, &token, MEND_EXPORT_TOKEN_BYTES, &imported, NULL));
+    kit_free_row(w, blocks, 2, S(0));
+    mend_sim_set_foreign_bytes(w->sim, 0, 58 * MEND_MIB);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_STATS(w, reserved_bytes, 6 * MEND_MIB, importers_bytes, 0);
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
+    EXPECT_OK(mend_import_close(peer, imported, S(0)));
+    EXPECT_OK(mend_pool_destroy(peer));
+    kit_release(w, sleeps, 4 * MEND_MIB, S(0));
+}
+
+/* Free memory that the driver did not unmap may be in use there. */
+SLEEP_TEST(pool_sleep_room, what_is_still_mapped_wakes_nothing)
+{
+    mend_wake_report woken = MEND_WAKE_REPORT_INIT;
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    kit_free(w, kit_alloc(w, SLEEP_BLOCK, S(0)), S(0));
+    kit_fail(w, "unmap", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, &woken));
+    mend_sim_clear_faults(w->sim);
+    EXPECT_U64_EQ(0, woken.reused_bytes);
 }
 
 static void count_accesses(void *context, const char *call, int is_after)
