@@ -87,3 +87,17 @@ KIT_SET_TEST(pool_trim_wait, a_pool_that_is_emptied_in_each_step_makes_fewer_chu
     EXPECT_U64_EQ(created[2] - created[1], created[1]);
     EXPECT_TRUE(2 * (created[4] - created[3]) <= created[1]);
 }
+
+/* What graphs held that have ended goes back, at once or behind their last launch. */
+KIT_EACH(pool_trim_wait, memory_of_graphs_that_ended_goes_back, int, waits, 2, kit_open_default(w))
+{
+    kit_begin_capture(w, S(0));
+    kit_leave_in_flight(w, 3 * MEND_MIB, S(0), 1000, S(0));
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    if (waits) {
+        kit_launch_graph(w, graph, S(1));
+    }
+    mend_sim_graph_destroy(w->sim, graph);
+    EXPECT_OK(mend_trim(w->pool, 0, waits ? MEND_TRIM_WAIT : MEND_TRIM_IDLE, NULL));
+    EXPECT_STATS(w, reserved_bytes, 0);
+}
