@@ -43,9 +43,6 @@ static void count_holds(const mend_heap *heap, uint32_t stream, mend_oom_report 
                 count_hold(heap, span, stream, short_of);
             }
         }
-        for (uint32_t k = 0; k < zone->cache.count; k++) {
-            count_hold(heap, zone->cache.spans[k], stream, short_of);
-        }
     }
 }
 
@@ -270,8 +267,7 @@ static uint64_t sufficient_limit_bytes(const mend_heap *heap, const mend_request
     const uint64_t empty_bytes = would_fit(heap, request, *as_is) ? 0 : as_is->empty_bytes;
     const uint64_t size_bytes = mend_align_up(request->size_bytes, heap->device.granularity_bytes);
     const uint64_t limit_bytes = heap->chunks.reserved_bytes - empty_bytes + size_bytes;
-    const bool is_possible = limit_bytes <= heap->device.total_bytes &&
-                             size_bytes <= heap->shortage.device_free_bytes + empty_bytes;
+    const bool is_possible = size_bytes <= heap->shortage.device_free_bytes + empty_bytes;
     return is_possible ? limit_bytes : 0;
 }
 

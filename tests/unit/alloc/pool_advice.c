@@ -232,6 +232,26 @@ static void compact(scene *s)
     EXPECT_OK(mend_compact(s->w.pool, NULL, NULL));
 }
 
+/* Nothing is compacted while the capture is in progress. */
+static void free_middles_in_capture(scene *s)
+{
+    free_middles(s, true);
+    s->captured = kit_begin_captured_graph_pool(&s->w, s->w.streams[2]);
+}
+
+static void end_and_compact(scene *s)
+{
+    end_capture(s);
+    compact(s);
+}
+
+/* Others hold all that the limit would allow. */
+static void fill_beside_others(scene *s)
+{
+    take_row(s);
+    mend_sim_set_foreign_bytes(s->w.sim, 0, 4 * MEND_MIB);
+}
+
 typedef struct row {
     const char *name;
     void (*prepare)(scene *s);
@@ -258,6 +278,8 @@ static const row rows[] = {
     {"capture and graph pools", keep_and_capture, 3 * MEND_MIB,
      "Ending the capture in progress and releasing graph pools would help", "pins",
      end_and_release},
+    {"capture, not graph pools", keep_and_capture, 2 * MEND_MIB,
+     "Ending the capture in progress would help", "and releasing", end_capture},
     {"capture and graph", free_what_was_used_before, 2 * MEND_MIB,
      "Ending the capture in progress and destroying its graph would help", "wait for freed",
      end_and_destroy},
@@ -272,6 +294,10 @@ static const row rows[] = {
     {"compact", free_middles_and_one, 2 * MEND_MIB,
      "Free 1.00 MiB more in whole chunks, or let mend_compact join what is beside live blocks",
      "Raise", compact},
+    {"compact later", free_middles_in_capture, 2 * MEND_MIB, "Free 1.00 MiB more in whole chunks",
+     "mend_compact", end_and_compact},
+    {"free, others", fill_beside_others, 2 * MEND_MIB, "Free blocks: no setting would help",
+     "Raise", free_two},
     {"commit", lower_limit, MEND_MIB, "Raise the limit to ", "graph_pools", raise_limit},
     {"commit, capture", empty_in_capture, 2 * MEND_MIB, "Raise the limit to 6.00 MiB",
      "graph_pools", raise_limit},

@@ -4,6 +4,7 @@
  */
 #include <mend/mend_range.h>
 #include <mend/mend_share.h>
+#include <mend/mend_sleep.h>
 #include <string.h>
 
 #include "tests/support/kit.h"
@@ -118,4 +119,32 @@ KIT_TEST_IN(pool_report, live_exports_take_nothing_from_what_would_fit,
     EXPECT_U64_EQ(2 * MEND_MIB, error.oom_report->fitting_bytes);
     EXPECT_OK(mend_alloc_with(w->pool, 2 * MEND_MIB, S(0), options, &block));
     kit_free(w, block, S(0));
+}
+
+/* Of a chunk that sleeps nothing could be freed for others. */
+KIT_TEST(pool_report, the_owner_of_the_emptiest_chunk_is_awake)
+{
+    mend_error error = MEND_ERROR_INIT;
+    void *sleeps = kit_alloc(w, 100 * MEND_KIB, S(0));
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    void *awake = kit_alloc(w, 4 * MEND_KIB, S(0));
+    EXPECT_OK(mend_set_limit(w->pool, MEND_MIB));
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 2 * MEND_MIB, S(0), &(void *){NULL}));
+    EXPECT_OK(mend_get_last_error(&error));
+    EXPECT_FIELDS(*error.oom_report, owner_address, (uintptr_t)awake);
+    EXPECT_OK(mend_set_limit(w->pool, 0));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_free(w, sleeps, S(0));
+}
+
+/* With its guard. */
+KIT_TEST_IN(pool_report, what_would_fit_has_room_for_its_guard,
+            kit_open_set(w, w->pool_config.observe = "guard",
+                         w->pool_config.limit_bytes = 8 * MEND_MIB))
+{
+    mend_error error = MEND_ERROR_INIT;
+    kit_alloc(w, 5 * MEND_MIB - 512, S(0));
+    kit_expect_none(w, 4 * MEND_MIB, S(0), "would fit");
+    EXPECT_OK(mend_get_last_error(&error));
+    kit_alloc(w, error.oom_report->fitting_bytes, S(0));
 }
