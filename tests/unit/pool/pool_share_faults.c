@@ -1,11 +1,13 @@
 /* Exports and imports that fail, and visitors without a request. scenario_positions has the
  * rest. */
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "share/share.h"
 #include "tests/support/child.h"
+#include "tests/support/threads.h"
 #include "tests/unit/pool/share_rig.h"
 
 SHARE_TEST(pool_share_faults, what_cannot_be_unmapped_is_unmapped_later)
@@ -45,6 +47,65 @@ SHARE_TEST(pool_share_faults, a_handle_that_is_not_taken_back_is_offered_again)
     EXPECT_TRUE(mend_world_check(to));
     EXPECT_OK(mend_trim(to->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_LEDGER(to, handles, 0, foreign_chunks, 0);
+}
+
+SHARED_TEST(pool_share_faults, handles_that_are_left_end_with_the_pool, false)
+{
+    void *pointer = NULL;
+    mend_pool *pool = kit_pool(&r->to);
+    kit_fail(&r->to, "release", 0, UINT64_MAX, MEND_DRIVER_NOT_PERMITTED);
+    EXPECT_OK(share_try_import(pool, &r->ticket, &pointer));
+    EXPECT_OK(mend_import_close(pool, pointer, MEND_NO_STREAM));
+    EXPECT_TRUE(mend_world_ledger(&r->to).handles > 0);
+    mend_sim_clear_faults(r->to.sim);
+    EXPECT_OK(mend_pool_destroy(pool));
+    EXPECT_LEDGER(&r->to, handles, 0, foreign_chunks, 0);
+}
+
+/* The driver's word for a file says nothing of the exporter. */
+SHARED_TEST(pool_share_faults, a_refused_import_counts_and_names_the_driver, false)
+{
+    void *pointer = NULL;
+    const uint64_t failures = mend_world_stats(&r->to).driver_failures;
+    kit_fail(&r->to, "import_handle", 0, 1, MEND_DRIVER_INVALID_VALUE);
+    EXPECT_ERROR(DRIVER, share_try_import(r->to.pool, &r->ticket, &pointer));
+    EXPECT_STATS(&r->to, driver_failures, failures + 1);
+}
+
+typedef struct second_import {
+    share_rig *r;
+    void *pointer;
+} second_import;
+
+static void *import_too(void *context)
+{
+    second_import *s = context;
+    s->pointer = share_import(&s->r->to, &s->r->ticket);
+    return NULL;
+}
+
+static void import_amid(void *context, const char *call, int is_after)
+{
+    second_import *s = context;
+    if (!is_after && strcmp(call, "import_handle") == 0) {
+        mend_sim_set_call_observer(s->r->to.sim, NULL, NULL);
+        mend_test_run_thread(import_too, s);
+    }
+}
+
+/* What another thread has imported since is used again. */
+SHARED_TEST(pool_share_faults, two_threads_that_import_the_same_have_one_import, false)
+{
+    second_import second = {.r = r};
+    mend_sim_set_call_observer(r->to.sim, import_amid, &second);
+    void *first = share_import(&r->to, &r->ticket);
+    EXPECT_PTR_EQ(first, second.pointer);
+    EXPECT_STATS(&r->to, imports, 1);
+    EXPECT_LEDGER(&r->to, handles, 0);
+    share_close(&r->to, first);
+    EXPECT_STATS(&r->to, imports, 1);
+    share_close(&r->to, second.pointer);
+    EXPECT_STATS(&r->to, imports, 0);
 }
 
 MEND_TEST(pool_share_faults, a_lost_context_refuses_imports_and_closes)

@@ -196,6 +196,7 @@ MEND_TEST(share_fetch, wrong_answers_are_refused)
     EXPECT_REFUSED(reply->chunk_bytes[1] = UINT64_MAX); /* chunks above their sum, and below */
     EXPECT_REFUSED(reply->chunk_bytes[1] = 2048);
     EXPECT_REFUSED(reply->chunk_bytes[0] = 0);
+    EXPECT_REFUSED(reply->chunk_bytes[0] = 0, reply->chunk_bytes[1] = 8192);
     EXPECT_REFUSED(reply->all.offset_bytes = 4096); /* the block ends behind its chunks */
     EXPECT_REFUSED(reply->all.size_bytes = 0);
     EXPECT_REFUSED(reply->all.count = UINT64_MAX / 16);
