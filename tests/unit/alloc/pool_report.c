@@ -96,7 +96,8 @@ KIT_TEST_IN(pool_report, what_the_driver_does_not_say_is_held_by_nobody,
     kit_fail(w, "create", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 7 * MEND_MIB, S(0), &(void *){NULL}));
     EXPECT_OK(mend_get_last_error(&error));
-    EXPECT_FIELDS(*error.oom_report, device_others_bytes, 0, device_kept_bytes, 0);
+    EXPECT_FIELDS(*error.oom_report, device_others_bytes, 0, device_kept_bytes, 0, fitting_bytes,
+                  0);
 }
 
 /* Only free memory that others may hold is none to make a chunk of. */
