@@ -23,7 +23,6 @@
 enum { PERIOD_MS = 1000, LEAST_IDLE_PARTS = 100 };
 
 struct mend_publisher {
-    mend_observers *observers;
     mend_pool *pool;
     pthread_t thread;
     int file;         /* of the page. -1: none */
@@ -159,32 +158,23 @@ static mend_result hear(struct mend_publisher *p)
                                    MEND_BELLS);
 }
 
-static mend_result open_all(struct mend_publisher *p)
-{
-    p->file = -1;
-    p->bell = mend_file_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (p->bell < 0) {
-        return mend_failure(MEND_ERROR_SYSTEM, "no bell to publish a pool: %s", strerror(errno));
-    }
-    MEND_TRY(p->pool->observed.top ? open_page(p) : MEND_OK);
-    MEND_TRY(p->pool->observed.snapshots[0] != '\0' ? hear(p) : MEND_OK);
-    return mend_publisher_start(p->observers);
-}
-
+/* After a failure the pool ends, and closes it. */
 mend_result mend_publisher_open(mend_observers *observers)
 {
     struct mend_publisher *p = calloc(1, sizeof(*p));
     if (p == NULL) {
         return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed to publish a pool");
     }
-    p->observers = observers;
     p->pool = observers->pool;
+    p->file = -1;
+    p->bell = mend_file_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     observers->publisher = p;
-    const mend_result result = open_all(p);
-    if (result != MEND_OK) {
-        mend_publisher_close(observers);
+    if (p->bell < 0) {
+        return mend_failure(MEND_ERROR_SYSTEM, "no bell to publish a pool: %s", strerror(errno));
     }
-    return result;
+    MEND_TRY(p->pool->observed.top ? open_page(p) : MEND_OK);
+    MEND_TRY(p->pool->observed.snapshots[0] != '\0' ? hear(p) : MEND_OK);
+    return mend_publisher_start(observers);
 }
 
 mend_result mend_publisher_start(mend_observers *observers)

@@ -85,7 +85,7 @@ void mend_recorders_end(void);
 /* ---- publisher.c ----------------------------------------------------------------------------- */
 
 /* Starts to publish the pool and to write snapshots, as it is observed. MEND_ERROR_SYSTEM: no file,
- * no thread, or no signal; MEND_ERROR_OUT_OF_HOST_MEMORY. Nothing is left then. */
+ * no thread, or no signal; MEND_ERROR_OUT_OF_HOST_MEMORY. After a failure the pool ends. */
 mend_result mend_publisher_open(mend_observers *observers);
 
 /* These do nothing for a pool without a publisher. */
