@@ -93,7 +93,7 @@ static void print_owner(FILE *out, const mend_report *report, const mend_report_
     fprintf(out, "  %c ", owner->letter == 0 ? '.' : owner->letter);
     mend_words_cut(out, owner->name, NAME_COLUMNS, 1);
     const bool has_age = owner->blocks > 0 && mend_report_has_history(report);
-    fprintf(out, " %10s %6s %7s %9s", SIZE(owner->bytes),
+    fprintf(out, " %10s %5s %6s %9s", SIZE(owner->bytes),
             mend_word_percent(owner->bytes, report->live_bytes).text, COUNT(owner->blocks),
             has_age ? COUNT(report->moment_events - owner->oldest_event) : "");
     if (mend_report_has_history(report)) {
@@ -117,7 +117,7 @@ static void print_owners(FILE *out, const mend_report *report)
     }
     fputc('\n', out);
     mend_words_cut(out, title, NAME_COLUMNS + 4, 1);
-    fprintf(out, " %10s %6s %7s %9s  %s\n", "now", "share", "blocks", "oldest", "growth");
+    fprintf(out, " %10s %5s %6s %9s  %s\n", "now", "share", "blocks", "oldest", "growth");
     for (size_t i = 0; i < report->owner_count && i < SHOWN_OWNERS; i++) {
         bool is_last = i + 1 == SHOWN_OWNERS;
         const mend_report_owner *const owner =
