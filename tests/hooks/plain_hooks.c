@@ -1,4 +1,4 @@
-/* The hooks in plain C: what each makes of its framework's words. */
+/* The hooks in plain C: the effect of each framework's calls. */
 #include "driver/driver.h"
 #include "tests/hooks/hook.h"
 #include "tests/support/child.h"
@@ -111,7 +111,7 @@ HOOKS_TEST(plain_hooks, threads_use_them_all_at_once, 256 * KIB)
     }
     mend_test_run_threads(use_hooks, workers, THREADS);
     for (int i = 0; i < THREADS; i++) {
-        EXPECT_INT_EQ(0, workers[i].refused); /* what is in flight is waited for */
+        EXPECT_INT_EQ(0, workers[i].refused); /* work in flight is waited for */
     }
     EXPECT_U64_EQ(failures, hooks_failures(rig));
     mend_sim_advance(rig->sim, 100 * LONG_NS);
@@ -160,7 +160,7 @@ HOOKS_TEST(plain_hooks, onnx_runtime_is_served_on_its_current_device, MIB)
     EXPECT_U64_EQ(failures + 1, rig->f->mend_hook_failures());
 }
 
-/* Those of a stream are the same whenever they are asked for, and no other stream's. */
+/* The functions of a stream are always the same, and no other stream's. */
 HOOKS_TEST(plain_hooks, a_stream_of_onnx_runtime_has_functions_of_its_own, MIB)
 {
     mend_ort_functions cut = {.struct_size = sizeof(cut) - 1};
@@ -200,7 +200,7 @@ HOOKS_TEST(plain_hooks, else_its_memory_has_no_stream, MIB)
     EXPECT_TRUE(mend_test_holds_in_a_child(uses_streams_up, rig));
 }
 
-/* What was freed without a stream goes back to the driver: an event tells that the device is idle,
+/* Memory freed without a stream is released to the driver: an event tells that the device is idle,
  * or a wait does. */
 static void empty_cache(bool has_events, bool is_busy)
 {

@@ -1,7 +1,7 @@
 /*
- * The hooks as frameworks have them: libraries opened by their path, functions found by name, and
- * called through pointers of the framework's own types. Below them one simulated machine, on
- * which the process's default pools are made.
+ * The hooks as frameworks have them: libraries opened by their path, functions found by their
+ * symbols, and called through pointers of the framework's own types. Below them one simulated
+ * machine, on which the process's default pools are made.
  */
 #ifndef MEND_TESTS_HOOKS_RIG_H
 #define MEND_TESTS_HOOKS_RIG_H
@@ -13,7 +13,8 @@
 #include "mend/mend_torch.h"
 #include "tests/support/kit.h"
 
-/* X(library, function): what is looked up. The test program links none of these libraries. */
+/* X(library, function): the functions that are looked up. The test program links none of these
+ * libraries. */
 #define HOOKS_FUNCTIONS(X)                                                                         \
     X(mend, mend_set_default_config)                                                               \
     X(mend, mend_pool_for_device)                                                                  \
@@ -106,8 +107,7 @@ void hooks_close(hooks_rig *rig);
 #define HOOKS_TEST(suite, name, memory_bytes)                                                      \
     KIT_CASE(suite, name, hooks_rig, rig, hooks_open(rig, memory_bytes), hooks_close(rig))
 
-/* What a function that was looked up must answer. A failure says why, and not what an earlier one
- * said. */
+/* The expected result of such a function. A failure has its own reason, and not an earlier one. */
 #define HOOKS_OK(call) EXPECT_RESULT(MEND_OK, rig->f->call)
 #define HOOKS_ANSWER(result, call)                                                                 \
     do {                                                                                           \
@@ -118,8 +118,8 @@ void hooks_close(hooks_rig *rig);
 #define HOOKS_EARLIER "an earlier failure"
 void hooks_expect_reason(hooks_rig *rig, const char *file, int line, mend_result result);
 
-/* What lies below a hook of device 0, which an allocator of a test's passes calls on to: the first
- * member of its context. */
+/* The allocator below a hook of device 0, to which an allocator of a test passes calls on: the
+ * first member of its context. */
 typedef struct hooks_below {
     mend_allocator inner;
 } hooks_below;
@@ -133,8 +133,8 @@ int hooks_below_free(void *below, void *pointer, size_t size_bytes, mend_stream 
 mend_pool *hooks_pool(hooks_rig *rig);
 mend_stats hooks_stats(hooks_rig *rig);
 
-/* No rule of the driver was broken and no byte is wrong: what a use of memory that is not one's own
- * leads to. Does not record a failure. */
+/* No rule of the driver was broken and no byte is wrong, as a use of foreign memory would cause.
+ * Does not record a failure. */
 bool hooks_device_is_well(hooks_rig *rig);
 
 /* A write of a block that takes a second of the device's clock. */

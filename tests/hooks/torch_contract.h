@@ -1,8 +1,8 @@
 /*
- * A small copy of how PyTorch's tensors use Mend's class: who calls, on which thread, with which
- * stream, and what the class keeps, which is nothing. It also judges, which PyTorch does not.
+ * A small copy of how PyTorch's tensors use Mend's class: the caller, the thread, the stream, and
+ * the state of the class, which is none. It also judges, which PyTorch does not.
  *
- *  - A tensor has a pointer and no more. What a free needs is found from the pointer.
+ *  - A tensor has a pointer and no more. A free finds its data from the pointer.
  *  - A free is in the order of the stream of the allocation, whatever stream is current.
  *  - NULL is not looked for: it becomes a tensor. A failure becomes an exception with a text.
  */
@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* What the class calls. record_stream and empty_cache may be NULL. */
+/* The functions that the class calls. record_stream and empty_cache may be NULL. */
 typedef struct torch_functions {
     __typeof__(&(mend_torch_block_alloc)) alloc;
     __typeof__(&(mend_torch_block_find)) find;
@@ -59,7 +59,7 @@ void *torch_contract_base(torch_contract *contract, void *pointer, size_t *size)
 /* Tensors there are. */
 size_t torch_contract_count(torch_contract *contract);
 
-/* The first breach of what PyTorch relies on, in words. "" where there was none. Lives as long as
+/* The first breach of PyTorch's assumptions, in words. "" where there was none. Lives as long as
  * the contract. */
 const char *torch_contract_finding(torch_contract *contract);
 

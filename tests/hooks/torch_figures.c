@@ -1,5 +1,5 @@
-/* What PyTorch asks about memory in total: fractions, room, an empty cache, its text for out of
- * memory. */
+/* PyTorch's queries about memory in total: fractions, available memory, an empty cache, its text
+ * for out of memory. */
 #include <math.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ HOOKS_TEST(torch_figures, the_largest_request_counts_what_work_in_flight_gives_b
     HOOKS_OK(mend_torch_largest(0, rig->streams[0], &bytes));
     EXPECT_U64_EQ(124 * KIB, bytes);
     hooks_write_long(rig, 0, block, 900 * KIB);
-    /* Only the host can wait for what was freed without a stream. */
+    /* Only the CPU can wait for memory freed without a stream. */
     rig->f->mend_torch_free(block, 900 * KIB, 0, MEND_NO_STREAM);
     HOOKS_OK(mend_torch_largest(0, rig->streams[1], &bytes));
     EXPECT_U64_EQ(MIB, bytes);

@@ -7,7 +7,7 @@
 
 enum { LONG_NS = 1000 };
 
-/* What PyTorch would raise, of the last tensor that was made. */
+/* The exception of PyTorch for the last tensor. */
 static char raised[TORCH_RAISED_BYTES];
 
 /* A test with a copy of PyTorch's contract, in which nothing must be found. */
@@ -53,7 +53,7 @@ TORCH_TEST(what_cannot_be_had_is_raised_with_the_report)
 {
     void *held = torch_contract_malloc(contract, 600 * KIB, 0, NULL, raised);
     EXPECT_PTR_EQ(NULL, torch_contract_malloc(contract, 500 * KIB, 0, NULL, raised));
-    /* PyTorch's words, then what Mend knows besides. Nothing is said twice. */
+    /* PyTorch's text, then Mend's report. Nothing is said twice. */
     EXPECT_STR_EQ(
         "CUDA out of memory. Tried to allocate 500.00 KiB. GPU 0 has a total capacity of "
         "1024.00 KiB of which 424.00 KiB is free. Mend has 600.00 KiB memory in use. Of the "

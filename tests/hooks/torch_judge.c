@@ -132,7 +132,7 @@ static torch_functions forgets_streams(hooks_rig *rig)
     return functions;
 }
 
-/* The third: what is freed is taken for idle on another stream. */
+/* The third: freed memory is taken for idle on another stream. */
 static mend_stream wrong_stream;
 
 static mend_result free_elsewhere(const mend_torch_block *block)

@@ -1,4 +1,4 @@
-/* PyTorch's memory pools: which requests they take, what they keep, and PyTorch's figures. */
+/* PyTorch's memory pools: their requests, their memory, and PyTorch's statistics. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 static const mend_torch_pool_id FIRST = {1, 0};
 static const mend_torch_pool_id SECOND = {0, 7};
 
-/* What a pool's filter takes: one stream, captured or not. */
+/* The filter of a pool: one stream, captured or not. */
 typedef struct filter {
     mend_stream stream;
     int answer;
@@ -304,7 +304,7 @@ HOOKS_TEST(torch_pools, a_block_that_is_given_back_stays_with_its_pool_of_graphs
     EXPECT_INT_EQ(0, block.device);
     EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[1]));
     end(rig, FIRST, 1);
-    /* A block of a pool that has ended, or shares its memory, serves everybody. */
+    /* A block of a pool that has ended, or shares its memory, serves all requests. */
     f.answer = MEND_TORCH_TAKES;
     HOOKS_OK(mend_torch_pool_add(0, SECOND, 0));
     HOOKS_OK(mend_torch_pool_begin(0, SECOND, takes, NULL, &f));

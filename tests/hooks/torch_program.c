@@ -9,7 +9,7 @@
 
 enum { OWN = 6, SHARED = 6, LARGEST_BYTES = 40 << 10, LONG_NS = 2000, SHORT_NS = 20 };
 
-/* A tensor that others may drop. What uses it is queued or declared by then. */
+/* A tensor that others may drop. Its uses are queued or declared by then. */
 typedef struct tensor {
     void *pointer;
     size_t bytes;
@@ -26,7 +26,7 @@ typedef struct commons {
     atomic_uint_fast64_t tensors;
     atomic_uint_fast64_t out_of_memory;
     atomic_uint_fast64_t other_raises;
-    atomic_bool is_over; /* the device is lost: a thread has touched what was not its own */
+    atomic_bool is_over; /* the device is lost: a thread has touched foreign memory */
 } commons;
 
 typedef struct worker {
@@ -102,7 +102,7 @@ static void use_aside(worker *w, const tensor *t)
     torch_contract_record_stream(w->all->program->contract, t->pointer, side);
 }
 
-/* Hands a tensor to the thread that comes by, and drops what lay there. */
+/* Hands a tensor to the next thread, and drops the one before. */
 static void share(worker *w, tensor *t)
 {
     commons *all = w->all;

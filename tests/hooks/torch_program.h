@@ -1,7 +1,7 @@
 /*
  * Programs as PyTorch runs them, drawn from a seed: threads with a stream each make tensors, fill
  * them, use some on side streams behind an event, and drop them, their own and each other's, while
- * work is in flight. A thread that gets memory too early spoils what another still reads.
+ * work is in flight. A thread that gets memory too early spoils contents that another still reads.
  */
 #ifndef MEND_TESTS_HOOKS_TORCH_PROGRAM_H
 #define MEND_TESTS_HOOKS_TORCH_PROGRAM_H
@@ -17,7 +17,7 @@ typedef struct torch_program {
     int steps;   /* of each */
 } torch_program;
 
-/* What a program came to. */
+/* The result of a program. */
 typedef struct torch_verdict {
     const char *finding; /* of the contract. "" */
     bool device_is_well;

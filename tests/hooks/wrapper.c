@@ -6,7 +6,7 @@
 
 enum { BLOCK = 10000, LOGGED = 8 };
 
-/* Wraps what was there. */
+/* Wraps the allocator that was set. */
 typedef struct wrapper {
     hooks_below below;
     int allocs;
@@ -123,7 +123,7 @@ MEND_TEST(wrapper, a_limiter_is_obeyed_by_each_hook)
     for_each_hook(limit);
 }
 
-/* What fails is reported, or counted where it cannot be. The block stays, and can be freed later.
+/* A failure is reported, or counted if it cannot be. The block stays, and can be freed later.
  */
 static void fail(hooks_rig *rig, const hook *h, wrapper *w)
 {

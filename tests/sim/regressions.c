@@ -1,5 +1,5 @@
-/* What the simulation has found, shrunk, as it prints it, and scenes of its parts. Of sizes, 0xe3
- * is a quarter of the device, 0xe7 half of it, 0xeb three quarters, 0xef all. */
+/* Findings of the simulation, shrunk and as printed, and scenes of their parts. Of sizes, 0xe3 is a
+ * quarter of the device, 0xe7 half of it, 0xeb three quarters, 0xef all. */
 #include "tests/sim/expect.h"
 
 /* A trim refused by a capture the pool did not know of left mappings, and the next, which knew of
@@ -8,8 +8,8 @@ HOLDS(regression, a_trim_beside_a_known_capture_is_no_failure, "streams 2",
       "ALLOC / ALLOC slot 28 stream 1 size 24 / FREE slot 28 / CAPTURE_BEGIN / TRIM / FREE / "
       "TRIM")
 
-/* Where streams may vanish, a stream on which no event could be recorded was given up, and with it
- * what it was declared to use: its number went to another stream. */
+/* With streams that may be destroyed unseen, a stream whose event could not be recorded was given
+ * up, with its declared blocks: its number went to another stream. */
 HOLDS(regression, a_stream_given_up_leaves_its_declared_uses_behind, "vanish 1, legacy 1",
       "ALLOC / FAULT size 5 amount 6 / ALLOC slot 7 stream 5 / SHARE slot 7 / FAULT size 12 "
       "alignment 2 / ALLOC slot 1 / FREE")
@@ -38,7 +38,7 @@ HOLDS(regression, a_graph_pool_watches_the_next_stream_of_its_handle,
       "ALLOC slot 3 size 120 / REPLACE_STREAM amount 4 / FREE amount 5 / REPLACE_STREAM amount "
       "4 / ALLOC alignment 15 / CAPTURE_BEGIN / ALLOC slot 2 stream 1 size 130")
 
-/* What was known as lost stays lost, also for a free after the driver's end. */
+/* A context that was known as lost stays lost, also for a free after the driver's end. */
 HOLDS(regression, a_driver_that_ends_heals_no_context, "", "ALLOC / LOSE_DEVICE / TRIM / SHUT_DOWN")
 
 /* A capture seen on behalf of a graph pool was forgotten when the graph pool ended before it. */
@@ -54,7 +54,7 @@ HOLDS(regression, a_compact_may_leave_a_mapping_without_access, "streams 2",
       "ALLOC slot 5 size 20 / ALLOC / ALLOC slot 1 / FREE stream 5 amount 4 / LOSE_DEVICE "
       "amount 16 / SYNCHRONIZE / FREE slot 5 / SYNCHRONIZE / COMPACT")
 
-/* Above a lowered limit a chunk was given back to remake it, which made no room. */
+/* Above a lowered limit a chunk was released to create another one, which gained nothing. */
 HOLDS(regression, the_only_chunk_that_fits_is_not_given_back, "chunk_pages 2",
       "ALLOC slot 10 size 199 / ALLOC size 25 / SET_LIMIT amount 1 / FREE slot 10 amount 5 / "
       "ALLOC slot 1 size 104")
@@ -70,7 +70,7 @@ HOLDS(regression, a_device_lost_in_a_callback_stays_lost,
       "ALLOC slot 2 size 56 / FAULT size 3 alignment 13 / FREE slot 28 / LOSE_DEVICE amount 23 "
       "/ ALLOC slot 3 stream 2 size 165")
 
-/* A chunk was given back for a plan that grows a small free run. Then only larger runs were looked
+/* A chunk was released for a plan that grows a small free run. Then only larger runs were looked
  * at, which gain nothing. */
 HOLDS(regression, what_a_chunk_was_given_back_for_is_found_again, "chunk_pages 8, streams 3",
       "ALLOC size 5 / FREE / ALLOC amount 1 / REPLACE_STREAM / ALLOC slot 5 / FREE / ALLOC size "
@@ -87,14 +87,14 @@ HOLDS(regression, the_end_of_a_capture_is_seen_for_all_who_use_the_stream,
       "FOREIGN "
       "amount 161 / ALLOC slot 2 size 25 / CAPTURE_END / ALLOC slot 1 / COMPACT")
 
-/* What became idle while the first trim was under way was neither waited for nor given back. */
+/* Memory that became idle during the first trim was neither waited for nor released. */
 HOLDS(regression, a_trim_that_waits_sees_what_became_idle_meanwhile,
       "chunk_pages 8, limit_percent 50, prices 1, thread_streams 1, low_pressure_percent 100",
       "ALLOC size 46 / ALLOC slot 6 size 139 / FREE amount 5 / FREE slot 6 amount 5 / ALLOC "
       "size 157 / FREE / ALLOC size 45 / ALLOC slot 6 stream 1 size 53 amount 5 / FREE slot 6 / "
       "FREE / ALLOC size 136 / TRIM stream 3")
 
-/* A peer pool that is asked at last fails to give back: its error became the caller's. */
+/* A peer pool that is asked at last fails to release: its error became the caller's. */
 HOLDS(regression, the_failure_of_a_peer_pool_is_not_the_error_of_the_call, "peer_pool 1",
       "ALLOC / FREE amount 55 / SET_LIMIT amount 1 / FAULT size 7 amount 6 / FAULT size 8 "
       "amount 6 / SIBLING_ALLOC / ALLOC size 25")
@@ -202,14 +202,15 @@ HOLDS(sim_ranges, what_would_fit_is_committed, "device_pages 16, peer_pool 1",
       "RANGE_CREATE size 2 amount 15 / SIBLING_ALLOC size 0xe3 / ALLOC slot 1 size 0xe1 / "
       "COMMIT alignment 9 amount 4")
 
-/* Mistakes with pages, by name. An end of the range that a pin forbids. The figures of all that. */
+/* Mistakes with pages, with their errors. An end of the range that a pin forbids. The figures of
+ * all that. */
 HOLDS(sim_ranges, what_is_refused_has_its_name, "device_pages 16",
       "RANGE_CREATE size 4 amount 3 / COMMIT alignment 1 / RANGE_MISTAKE amount 1 / MISTAKE "
       "slot 47 amount 1 / MISTAKE slot 47 amount 4 / MISTAKE slot 47 amount 7 / PIN slot 47 / "
       "RANGE_DESTROY / DECOMMIT alignment 3 / RANGE_DESTROY / UNPIN / CAPTURE_BEGIN / "
       "RANGE_MISTAKE / CAPTURE_END / RANGE_DESTROY")
 
-/* A sleep that found no host memory for its nodes gave back a promise that it did not have. */
+/* A sleep without host memory for its nodes ended a promise that it did not have. */
 HOLDS(sim_regressions, a_sleep_without_host_memory_promised_nothing, "",
       "ALLOC slot 3 / FORGET / ALLOC slot 4 size 20 / SLEEP / ALLOC slot 5 / ALLOC slot 1 size "
       "20 / SLEEP / ALLOC slot 2 / SLEEP / ALLOC / WAKE / FAIL_MALLOC slot 7 / SLEEP")
@@ -221,7 +222,7 @@ HOLDS(sim_ranges, pages_of_other_sizes_above_the_limit, "",
       "SET_LIMIT amount 113 / COMMIT alignment 3 / COMMIT slot 1 alignment 2 / COMMIT size 116 "
       "alignment 3")
 
-/* Refused for the second gap, the commit gives back what it created for the first: it counts. */
+/* Refused for the second gap, the commit releases the chunks of the first, which count. */
 HOLDS(sim_regressions, a_commit_releases_what_it_created_itself,
       "chunk_pages 8, small_request_granules 2, low_pressure_percent 1, "
       "keep_free_percent 10",
@@ -237,7 +238,7 @@ HOLDS(sim_rations, a_collection_gives_back_what_the_device_lacks,
       "device_pages 16, keep_free_percent 50",
       "ALLOC size 0xe7 / FREE / FOREIGN amount 128 / TRIM stream 2")
 
-/* Seeds 76 and 2001354: what another process gave was enough beside the pool's own free memory, and
+/* Seeds 76 and 2001354: memory of another process was enough beside the pool's own free memory, and
  * the pool looked at the first alone. */
 HOLDS(
     sim_rations, what_others_give_counts_beside_free_memory, "file_percent 25",
@@ -248,14 +249,15 @@ HOLDS(sim_rations, a_wake_counts_what_others_give_beside_free_memory,
       "ALLOC / ALLOC slot 1 size 21 / SLEEP stream 4 / ALLOC slot 3 / ALLOC slot 2 amount 18 / "
       "MEMBER size 46 amount 167 / WAKE")
 
-/* Two pools and another process, which dies with what it holds. */
+/* Two pools and another process, which dies with its memory. */
 HOLDS(sim_rations, a_shared_limit_holds_for_all, "device_pages 16, file_percent 50, peer_pool 1",
       "ALLOC size 0xe3 / SIBLING_ALLOC slot 1 size 0xe7 / MEMBER amount 100 / SIBLING_ALLOC "
       "slot 2 size 0xe1 / FREE / TRIM / MEMBER amount 200 / ALLOC slot 3 size 0xe3 / MEMBER "
       "slot 1 amount 0 / FAULT size 6 / ALLOC slot 4 size 0xe1 / ALLOC slot 4 size 0xe1 / "
       "SIBLING_ALLOC slot 5 size 0xe1")
 
-/* What the other process has idle counts as room, though it gives it back only to who waits. */
+/* Idle memory of the other process counts as available, though it releases it only for a waiting
+ * process. */
 HOLDS(sim_rations, a_pool_waits_for_what_another_process_has_idle,
       "device_pages 16, file_percent 100", "MEMBER size 255 amount 193 / ALLOC size 0xe7")
 
@@ -268,7 +270,7 @@ HOLDS(sim_regressions, no_wait_for_what_cannot_be_served,
       "ADD_CALLBACK / ALLOC size 130 / SET_LIMIT size 1 / FREE / ALLOC stream 2 size 136 / ALLOC "
       "slot 1 size 165")
 
-/* The room to be had at once was behind a wait for the context. */
+/* The memory available at once was behind a wait for the context. */
 HOLDS(sim_regressions, room_behind_a_wait_that_is_owed_is_not_there_at_once,
       "unfenced_pages 1, no_context_fences 1",
       "ALLOC slot 15 size 146 / FREE slot 15 amount 5 / ROOM")
@@ -299,7 +301,7 @@ HOLDS(sim_regressions, a_restoration_maps_again_what_a_prepare_checkpoint_could_
       "CHECKPOINT slot "
       "7 / FREE slot 5 / FAULT size 10 alignment 5 amount 3 / PREPARE_CHECKPOINT / RESTORE slot 4")
 
-/* The pool gave back what the device lacked, and its own import kept it. */
+/* The pool released the device's missing bytes, and its own import held them. */
 HOLDS(sim_rations, a_collection_gives_no_more_for_what_importers_keep, "keep_free_percent 60",
       "ALLOC slot 27 size 221 / EXPORT slot 27 / IMPORT / ADD_CALLBACK / FOREIGN amount 47 / ALLOC "
       "/ TRIM stream 2")
@@ -320,7 +322,7 @@ HOLDS(sim_regressions, small_chunks_in_use_are_waited_for_to_make_one,
       "device_pages 32, chunk_pages 0, limit_percent 50",
       "ALLOC / ROOM slot 1 / ALLOC slot 1 amount 1 / ALLOC slot 2 size 43 amount 16")
 
-/* The limit had room for the block, and not for the pages of its chunk. */
+/* The limit allowed the block, and not the pages of its chunk. */
 HOLDS(sim_regressions, one_chunk_is_whole_pages_of_the_limit, "small_request_granules 64",
       "FAIL_MALLOC / ROOM slot 5 / ALLOC slot 25 size 81 / SET_LIMIT size 1 / FREE slot 25 / ALLOC "
       "size 81 amount 16")
@@ -332,7 +334,7 @@ HOLDS(
     "COMMIT slot 2 alignment 5 / COMMIT slot 2 size 48 alignment 4 / FREE slot 37 / ALLOC slot 2 / "
     "ALLOC slot 7 size 231 / EXPORT slot 7 / ALLOC size 108 amount 16")
 
-/* Seed 5190: a trim in a capture met a driver that refused what came after it. */
+/* Seed 5190: a trim in a capture met a driver that refused its later calls. */
 HOLDS(
     sim_regressions, a_trim_answers_with_its_own_failure,
     "device_pages 16, chunk_pages 16, foreign 1, legacy 1, peer_pool 1, soft_limit_percent 60",
@@ -340,7 +342,7 @@ HOLDS(
     "size 37 alignment 21 / RANGE_CREATE slot 2 alignment 1 / ALLOC slot 1 size 180 / ALLOC slot "
     "1 size 160 / RANGE_DESTROY slot 2 stream 1 amount 5 / TRIM stream 3")
 
-/* Seed 443: what graphs keep of two tags was joined, and one of them slept. */
+/* Seed 443: memory of graphs with two tags was joined, and one of them slept. */
 HOLDS(sim_regressions, memory_of_graphs_is_joined_by_tag, "soft_limit_percent 60",
       "ADD_CALLBACK / GRAPH_POOL_CREATE slot 1 / GRAPH_POOL_BEGIN slot 1 / ALLOC size 233 / ALLOC "
       "slot 1 / "
@@ -351,7 +353,8 @@ HOLDS(sim_regressions, empty_chunks_are_broken_before_the_host_waits,
       "GRAPH_POOL_CREATE / ALLOC_IN / ALLOC_IN slot 2 size 225 / GRAPH_POOL_RELEASE amount 1 / "
       "FREE slot 2 / ROOM slot 1")
 
-/* Seed 2029: others had given what the first gap lacked, and were not asked for the second. */
+/* Seed 2029: others had released the first gap's missing bytes, and were not asked for the
+ * second. */
 HOLDS(sim_regressions, others_are_asked_for_each_gap_of_a_commit,
       "device_pages 128, chunk_pages 8, file_percent 50",
       "ALLOC size 204 / ALLOC slot 1 size 136 / RANGE_CREATE size 5 / MEMBER size 12 amount 109 / "
@@ -364,8 +367,8 @@ HOLDS(
     "SIBLING_ALLOC / SIBLING_ALLOC slot 1 alignment 12 / SIBLING_ALLOC slot 2 stream 1 amount 3 / "
     "SLEEP slot 1")
 
-/* Seeds 608, 1786, 2452: what would fit in one chunk was said above the limit. Where others get
- * what is given back, and of memory that a graph pool keeps. */
+/* Seeds 608, 1786, 2452: the fitting size in one chunk was reported above the limit. If others get
+ * released memory, and of memory of a graph pool. */
 HOLDS(sim_regressions, what_fits_in_one_chunk_is_below_the_limit, "chunk_pages 0",
       "ALLOC slot 209 size 104 / SET_LIMIT size 1 / FREE slot 209 / ALLOC size 104 amount 48")
 
@@ -377,9 +380,8 @@ HOLDS(sim_regressions, what_fits_in_one_chunk_is_not_of_a_graph_pool,
       "GRAPH_POOL_CREATE slot 20 / CHECKPOINT slot 8 / ALLOC_IN amount 104 / RESTORE slot 44 / "
       "GRAPH_POOL_BEGIN slot 8 / ALLOC size 147 amount 48")
 
-/* Seed 534: what would fit behind a wait of the host was asked for, and a callback, which comes
- * before such waits, freed the memory of a graph pool beside the free end that was to be
- * continued. */
+/* Seed 534: a request had the size that would fit after a CPU stall. A callback, which comes before
+ * such stalls, freed the memory of a graph pool beside the free end that was to be continued. */
 HOLDS(sim_regressions, what_is_said_to_fit_fits_without_help,
       "device_pages 16, no_stream_waits 1, legacy 1",
       "GRAPH_POOL_CREATE slot 229 / ADD_CALLBACK / ALLOC / ALLOC_IN slot 1 size 134 amount 65 / "
@@ -396,8 +398,8 @@ HOLDS(sim_regressions, copies_are_of_the_block_in_each_chunk, "",
       "ALLOC slot 47 size 163 / SLEEP stream 6 / WAKE / FREE slot 47 / ALLOC slot 47 size 163 / "
       "ALLOC slot 17 / EXPORT slot 17 / SLEEP stream 7 / WAKE / READ_KEPT amount 1")
 
-/* Seed 339: an exact plan looks at several bases, and a chunk to be broken covers what another base
- * than the last one lacks. */
+/* Seed 339: an exact plan looks at several bases, and a chunk to be broken covers the missing bytes
+ * of another base than the last one. */
 HOLDS(sim_regressions, chunks_are_broken_for_any_base,
       "no_stream_waits 1, streams 2, soft_limit_percent 5",
       "ALLOC stream 5 size 221 / "
@@ -444,7 +446,7 @@ HOLDS(sim_regressions, a_part_that_was_dropped_is_not_made_good_by_the_next_slee
 HOLDS(sim_regressions, a_wake_that_takes_nothing_needs_no_room_in_the_limit, "",
       "RANGE_CREATE slot 2 / COMMIT slot 2 / SET_LIMIT amount 1 / SLEEP stream 4 / WAKE")
 
-/* Seed 200629: a callback freed a block of a peer pool, which nobody asked again. */
+/* Seed 200629: a callback freed a block of a peer pool, which was not asked again. */
 HOLDS(sim_regressions, what_a_callback_frees_in_a_peer_pool_is_asked_for,
       "device_pages 32, chunk_pages 16, peer_pool 1",
       "ADD_CALLBACK / SIBLING_ALLOC size 20 / ALLOC slot 1 size 180")
@@ -454,7 +456,8 @@ HOLDS(sim_regressions, a_wake_waits_for_its_pool_and_for_peers, "peer_pool 1, ke
       "ALLOC size 225 / SLEEP / ALLOC slot 31 size 226 / SIBLING_ALLOC slot 32 size 224 / FOREIGN "
       "amount 247 / FREE slot 31 amount 5 / FREE slot 32 amount 5 / WAKE")
 
-/* Free chunks become pages within the limit, if the peer pool gives what the device lacks. */
+/* Free chunks become pages within the limit, if the peer pool releases the device's missing
+ * bytes. */
 HOLDS(sim_regressions, others_give_what_free_chunks_are_short_of, "device_pages 16, peer_pool 1",
       "SIBLING_ALLOC size 164 / ADD_CALLBACK / RANGE_CREATE slot 2 size 3 amount 4 / FREE / ALLOC "
       "size 154 / COMMIT slot 2 alignment 4")
@@ -464,7 +467,7 @@ HOLDS(sim_regressions, a_commit_gives_back_for_the_limit_and_for_the_device, "li
       "ALLOC / SLEEP / ROOM slot 1 / SET_LIMIT / FOREIGN amount 1 / RANGE_CREATE size 3 amount 251 "
       "/ LATE_EVENTS / COMMIT alignment 11")
 
-/* Seed 148: memory behind work took room in the limit, and hid what the device lacked. */
+/* Seed 148: memory behind work counted in the limit, and hid the device's missing bytes. */
 HOLDS(sim_regressions, a_peer_pool_gives_what_own_work_leaves_too_little_for,
       "no_stream_waits 1, thread_streams 1, peer_pool 1",
       "GRAPH_POOL_CREATE / ALLOC slot 31 amount 1 / SIBLING_ALLOC slot 32 / FOREIGN amount 247 / "
@@ -473,7 +476,7 @@ HOLDS(sim_regressions, a_peer_pool_gives_what_own_work_leaves_too_little_for,
       "size "
       "239")
 
-/* Seed 21: it was asked for what the first gap lacked. */
+/* Seed 21: it was asked for the first gap's missing bytes. */
 HOLDS(
     sim_regressions, others_are_asked_for_all_gaps_of_a_commit, "chunk_pages 1, peer_pool 1",
     "RANGE_CREATE size 3 amount 2 / ALLOC / SIBLING_ALLOC slot 32 size 226 / SIBLING_ALLOC slot 1 "
@@ -488,11 +491,11 @@ HOLDS(regression, work_in_a_block_of_whole_granules_leaves_its_guard,
       "ALLOC slot 12 stream 5 amount 45 / "
       "ALLOC")
 
-/* A block of more pages than the model notes was kept, and the judge said that nothing was. */
+/* A block of more pages than the model notes had a backup, and the check expected none. */
 HOLDS(regression, what_is_kept_on_a_large_device_is_read, "device_pages 1024",
       "ALLOC size 228 / SLEEP / READ_KEPT amount 1")
 
-/* Of a quota the pool knows that it refused, and not what is left: what is guessed refuses nothing.
+/* Of a quota the pool knows a refusal, and not the rest: a guess refuses nothing.
  */
 HOLDS(sim_regressions, a_chunk_of_its_own_is_made_of_idle_ones_under_a_quota, "chunk_pages 16",
       "FOREIGN stream 3 amount 142 / "
@@ -507,7 +510,7 @@ HOLDS(sim_regressions, a_trim_counts_blocks_that_are_passed_through,
       "page_kib 64, device_pages 300, plain 4",
       "ALLOC slot 1 size 116 / ROOM / TRIM stream 3 amount 134")
 
-/* What went back for the limit was to leave as much free besides as is kept for others. */
+/* A release for the limit was to leave as much free besides as is withheld for others. */
 HOLDS(sim_regressions, pages_in_a_lower_limit_fit_beside_what_is_kept_free,
       "device_pages 16, small_chunk_pages 4, keep_free_percent 10",
       "RANGE_CREATE amount 1 / ALLOC / FOREIGN amount 247 / SET_LIMIT amount 16 / ADD_CALLBACK / "
@@ -546,11 +549,11 @@ HOLDS(sim_regressions, a_chunk_that_becomes_idle_beside_a_wait_is_found, "stream
       "stream 130 "
       "amount 78 / ALLOC / SET_LIMIT size 1 / ALLOC slot 1 amount 48")
 
-/* A creation that failed looks like a quota, of which an estimate counts only what is there. */
+/* A failed creation looks like a quota, of which an estimate counts only the present memory. */
 HOLDS(sim_regressions, room_is_not_guessed_after_a_refusal, "",
       "FAULT size 6 / ALLOC / ROOM slot 1")
 
-/* What it owed to others was more than it had, and no other pool was asked. */
+/* Its debt to others was more than it had, and no other pool was asked. */
 HOLDS(sim_regressions, a_peer_pool_gives_what_is_kept_free_before_a_chunk_is_made_again,
       "peer_pool 1, keep_free_percent 10",
       "SET_LIMIT amount 16 / ADD_CALLBACK / RANGE_CREATE / ALLOC size 224 / SIBLING_ALLOC slot 1 "
@@ -560,7 +563,7 @@ HOLDS(sim_regressions, what_fits_in_one_chunk_is_not_made_of_what_a_graph_pool_h
       "GRAPH_POOL_CREATE / GRAPH_POOL_BEGIN / ALLOC slot 2 / FREE slot 2 / ALLOC size 243 / "
       "ALLOC slot 1 size 167 amount 48")
 
-/* A plan that failed did not say what it would create, so that others got it first. */
+/* A failed plan did not report its creations, so that others got the memory first. */
 HOLDS(
     sim_rations, a_chunk_is_not_remade_where_others_get_it, "device_pages 16, keep_free_percent 10",
     "ALLOC slot 1 size 123 / ALLOC / FOREIGN amount 167 / ALLOC slot 2 size 39 / SLEEP stream 4 / "
@@ -571,19 +574,20 @@ HOLDS(
     "ALLOC slot 2 size 179 / ALLOC slot 4 / FOREIGN amount 150 / ALLOC / FREE slot 2 / ALLOC slot "
     "1 size 87")
 
-/* A wake that may not wait for a capture forgot what it lacks, and did not try without a wait. */
+/* A wake that may not wait for a capture forgot its missing bytes, and did not try without a
+ * wait. */
 HOLDS(
     sim_rations, a_member_gives_to_a_wake_beside_a_capture, "file_percent 50",
     "ALLOC / SLEEP / CAPTURE_BEGIN / MEMBER size 17 amount 137 / ALLOC slot 1 size 234 amount 32 / "
     "WAKE")
 
-/* The driver refuses what it says it has: then the pool gave nothing of its own. */
+/* The driver refuses memory that it reports: then the pool released nothing of its own. */
 HOLDS(
     sim_rations, a_wake_below_a_quota_has_the_free_memory_of_the_pool, "chunk_pages 16",
     "FOREIGN stream 3 amount 80 / ALLOC size 227 / SLEEP / ALLOC slot 31 size 225 / FREE slot 31 / "
     "WAKE")
 
-/* What a trim withdraws while copies run is mapped again without a move. */
+/* A chunk that a trim withdraws while copies run is mapped again without a move. */
 HOLDS(sim_regressions, a_chunk_withdrawn_beside_copies_is_no_move, "streams 3",
       "ALLOC / RANGE_CREATE / RANGE_CREATE slot 226 size 2 / COMMIT amount 64 / SET_LIMIT size 1 / "
       "DECOMMIT / COMMIT stream 1 / FAULT amount 6 / FAULT size 18 amount 2 / DECOMMIT slot 1 / "
