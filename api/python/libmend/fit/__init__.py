@@ -213,7 +213,10 @@ class Fit:
             first = self.allocators[0]
             there = cards or [self.smallest(first, _cards.USUAL) or _cards.CARDS[-1]]
             rows = [
-                (self.on_card(first, card, card.most_beside_bytes, size), self.run(first, card, size))
+                (
+                    self.on_card(first, card, card.most_beside_bytes, size),
+                    self.run(first, card, size),
+                )
                 for card in there
             ]
             there_and_free = {
