@@ -212,17 +212,12 @@ class Fit:
         if self.plans:
             first = self.allocators[0]
             there = cards or [self.smallest(first, _cards.USUAL) or _cards.CARDS[-1]]
-            rows = [
-                (
-                    self.on_card(first, card, card.most_beside_bytes, size),
-                    self.run(first, card, size),
-                )
-                for card in there
-            ]
-            there_and_free = {
-                (one.allocated_bytes, free.allocated_bytes) for one, free in rows if one.completes
-            }
-            self.plans = not there_and_free or any(one != free for one, free in there_and_free)
+            used = set()  # there, and without a limit
+            for card in there:
+                one = self.on_card(first, card, card.most_beside_bytes, size)
+                if one.completes:
+                    used.add((one.allocated_bytes, self.run(first, card, size).allocated_bytes))
+            self.plans = not used or any(one != other for one, other in used)
 
     def on_card(self, allocator, card, beside, size=None, **more) -> Row:
         return self.run(allocator, card, size, card.total_bytes, beside_bytes=beside, **more)

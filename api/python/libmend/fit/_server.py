@@ -421,7 +421,9 @@ class Run:
                 runpy.run_module(program[1], run_name="__main__", alter_sys=True)
             elif program[0] == "-c":
                 sys.argv = ["-c", *arguments]
-                exec(compile(program[1], "<string>", "exec"), {"__name__": "__main__"})
+                is_ours = program[1].startswith("# of libmend.fit()\n")
+                file = "<frozen libmend>" if is_ours else "<string>"
+                exec(compile(program[1], file, "exec"), {"__name__": "__main__"})
             else:
                 sys.argv = [program[0], *arguments]
                 runpy.run_path(program[0], run_name="__main__")
