@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "quota/quota.h"
 #include "tests/support/kit.h"
@@ -48,6 +49,25 @@ static bool open_idle(mend_world *w, void (*configure)(mend_world *))
 static void pass(mend_world *w, uint64_t ms)
 {
     mend_sim_advance(w->sim, ms * 1000000);
+}
+
+/* Free memory of graphs that ended goes back, awake or asleep. */
+KIT_EACH(pool_collect, memory_of_graphs_that_ended_goes_back, int, sleeps, 2, open_idle(w, NULL))
+{
+    kit_begin_capture(w, S(0));
+    kit_leave_in_flight(w, 3 * MEND_MIB, S(0), 10, S(0));
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    if (sleeps) {
+        EXPECT_OK(
+            mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .graphs = MEND_DISCARD), NULL));
+        EXPECT_STATS(w, asleep_bytes, 3 * MEND_MIB);
+    }
+    mend_sim_graph_destroy(w->sim, graph);
+    for (int i = 0; i < 3; i++) {
+        collect(w);
+        pass(w, 20);
+    }
+    EXPECT_STATS(w, asleep_bytes, 0, reserved_bytes, 0);
 }
 
 KIT_TEST_IN(pool_collect, memory_that_was_used_meanwhile_stays, open_idle(w, NULL))

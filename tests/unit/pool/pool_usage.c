@@ -136,3 +136,16 @@ KIT_TEST(pool_usage, what_sleeps_is_not_used)
     kit_free(w, small, NULL);
     kit_free(w, block, NULL);
 }
+
+/* Blocks that wake count at once, and so do their chunks, whatever follows. */
+KIT_TEST(pool_usage, peaks_include_woken_blocks)
+{
+    void *block = kit_alloc(w, 3 * MEND_MIB, NULL);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(mend_reset_peak_stats(w->pool));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_STATS(w, peak_reserved_bytes, 3 * MEND_MIB, reserved_bytes, 0);
+    EXPECT_ROW(usage_of(w), MEND_USAGE_BYTES, 0, 3 * MEND_MIB);
+    kit_free(w, block, NULL);
+}

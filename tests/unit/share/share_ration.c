@@ -118,3 +118,22 @@ KIT_BARE_TEST(share_ration, the_larger_lack_is_owed, scene, open_scene(r), close
     mend_shared_limit_file_want(&r->waiter.slot, 0);
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
 }
+
+/* The driver's own memory is claimed until the driver has it again. */
+KIT_BARE_TEST(share_ration, memory_of_the_driver_is_claimed_while_it_lives, scene, open_scene(r),
+              close_scene(r))
+{
+    uint64_t address = 0;
+    const mend_driver *driver = &r->waiter.pass.table;
+    const uint64_t *claimed_bytes = &r->waiter.slot.own.claimed_bytes;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_push(driver, r->w.info.context));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->plain_alloc(driver, 100, &address));
+    EXPECT_U64_EQ(100, *claimed_bytes);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->plain_free(driver, address));
+    EXPECT_U64_EQ(0, *claimed_bytes);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->async_alloc(driver, 100, r->w.streams[0], &address));
+    EXPECT_U64_EQ(100, *claimed_bytes);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->async_free(driver, address, r->w.streams[0]));
+    EXPECT_U64_EQ(0, *claimed_bytes);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
+}
