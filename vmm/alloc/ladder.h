@@ -206,10 +206,6 @@ static inline bool mend_ladder_owes_much(const mend_heap *heap, const mend_reque
 /* Whether the host makes that wait: the request has no stream that can wait on the device. */
 bool mend_ladder_waits_on_host(const mend_heap *heap, const mend_request *request);
 
-/* Whether the request's stream may be made to wait for others, on the device. Calls the driver. */
-mend_result mend_ladder_may_wait_behind(mend_heap *heap, const mend_request *request,
-                                        bool *may_wait);
-
 /* Makes the request's stream wait for others, on the device, for fences up to this order, and tries
  * memory that they freed. NOTHING if it must not wait. Calls the driver. */
 mend_outcome mend_ladder_behind_device_waits(mend_heap *heap, const mend_request *request,

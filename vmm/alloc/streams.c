@@ -165,8 +165,8 @@ mend_result mend_ladder_ask_others(mend_heap *heap, const mend_request *request)
 
 /* False for a graph pool, because its graphs may be launched on any stream, and for a request
  * without a stream. */
-mend_result mend_ladder_may_wait_behind(mend_heap *heap, const mend_request *request,
-                                        bool *may_wait)
+/* Whether the request's stream may be made to wait for others, on the device. Calls the driver. */
+static mend_result may_wait_behind(mend_heap *heap, const mend_request *request, bool *may_wait)
 {
     *may_wait = false;
     if (!heap->config.allow_stream_waits || request->graph_pool != 0 ||
@@ -184,7 +184,7 @@ mend_outcome mend_ladder_behind_device_waits(mend_heap *heap, const mend_request
                                              mend_span **span)
 {
     bool may_wait;
-    mend_result result = mend_ladder_may_wait_behind(heap, request, &may_wait);
+    mend_result result = may_wait_behind(heap, request, &may_wait);
     if (result != MEND_OK || !may_wait) {
         return result != MEND_OK ? MEND_FAILED : MEND_NOTHING;
     }

@@ -263,12 +263,10 @@ void mend_settle_ends(mend_heap *heap);
 /* ---- steps.c --------------------------------------------------------------------------------- */
 
 /* Maps a chunk at an address, and gives access to mapped addresses, for the pool's device and its
- * peers, or for the named devices. NOT_READY means missing memory that may appear: it tries a few
+ * peers. NOT_READY means missing memory that may appear: it tries a few
  * more times with pauses, then reports out of memory. */
 mend_status mend_step_map(mend_heap *heap, uint64_t address, const mend_chunk *chunk);
 mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_bytes);
-mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_bytes,
-                               const int *devices, int device_count);
 
 /* Both for parts, by address, with one call of access for neighbors. *mapped counts the mapped
  * ones, and *calls the calls. Returns the last result. A part without access is mapped. */

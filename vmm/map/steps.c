@@ -35,8 +35,8 @@ mend_status mend_step_map(mend_heap *heap, uint64_t address, const mend_chunk *c
     return status;
 }
 
-mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_bytes,
-                               const int *devices, int device_count)
+static mend_status allow_to(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                            const int *devices, int device_count)
 {
     const mend_driver *driver = heap->driver;
     mend_status status;
@@ -52,8 +52,7 @@ mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_
 
 mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_bytes)
 {
-    return mend_step_allow_to(heap, address, size_bytes, heap->allowed.devices,
-                              heap->allowed.count);
+    return allow_to(heap, address, size_bytes, heap->allowed.devices, heap->allowed.count);
 }
 
 /* The end of the parts that lie side by side from `first` on. *size_bytes: of all of them. */
@@ -323,7 +322,7 @@ uint64_t mend_access_stretch(const mend_chunk **chunk, bool with_access)
 static mend_result allow(mend_heap *heap, uint64_t address, uint64_t size_bytes, int device)
 {
     return mend_driver_result(
-        heap, MEND_ANSWER(set_access, mend_step_allow_to(heap, address, size_bytes, &device, 1)));
+        heap, MEND_ANSWER(set_access, allow_to(heap, address, size_bytes, &device, 1)));
 }
 
 /* The caller holds `grow`, so nothing is mapped or unmapped meanwhile. An unmapped, inaccessible or

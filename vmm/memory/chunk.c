@@ -65,47 +65,8 @@ static mend_status create_without_fabric(mend_chunks *chunks, uint64_t size_byte
     return MEND_DRIVER_OK;
 }
 
-void mend_chunks_note_created(mend_chunks *chunks, uint64_t size_bytes, uint64_t number)
-{
-    chunks->created++;
-    chunks->created_bytes += size_bytes;
-    mend_events_note(chunks->events, MEND_EVENT_CREATE, 0, size_bytes, number);
-}
-
-mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, bool is_private,
-                              mend_chunk **chunk)
-{
-    mend_chunk_properties as = chunks->properties;
-    mend_chunk_handle handle;
-    assert(size_bytes > 0);
-    assert(size_bytes % MEND_GRANULE_BYTES == 0);
-    if (is_private) {
-        as.share_types = MEND_SHARE_NONE;
-    }
-    mend_status status = chunks->driver->create(chunks->driver, size_bytes, &as, &handle);
-    const bool is_unable =
-        status == MEND_DRIVER_NOT_PERMITTED || status == MEND_DRIVER_NOT_SUPPORTED;
-    if (is_unable && (as.share_types & MEND_SHARE_FABRIC) != 0) {
-        /* a device may claim fabric handles that the driver refuses, where no IMEX channel is set
-         * up */
-        status = create_without_fabric(chunks, size_bytes, status, &handle);
-        as.share_types = chunks->properties.share_types;
-    }
-    MEND_TRY_CALL(status);
-    mend_chunk *made = mend_chunk_begin(chunks, size_bytes);
-    made->memory.handle = handle;
-    made->memory.number = chunks->next_number++;
-    mend_tree_insert(&chunks->all, &made->memory.by_number);
-    made->memory.share_types = as.share_types;
-    mend_chunk_count(chunks, made, true);
-    chunks->reserved_bytes += size_bytes;
-    mend_chunk_enter_empty(chunks, made, &chunks->empty_unmapped_bytes);
-    mend_chunks_note_created(chunks, size_bytes, made->memory.number);
-    *chunk = made;
-    return MEND_DRIVER_OK;
-}
-
-mend_chunk *mend_chunk_begin(mend_chunks *chunks, uint64_t size_bytes)
+/* The record of a chunk that is not mapped, in no set, with a node that the caller reserved. */
+static mend_chunk *begin(mend_chunks *chunks, uint64_t size_bytes)
 {
     mend_chunk *made = mend_slab_take(&chunks->slab);
     made->size_bytes = size_bytes;
@@ -113,46 +74,9 @@ mend_chunk *mend_chunk_begin(mend_chunks *chunks, uint64_t size_bytes)
     return made;
 }
 
-void mend_chunks_note_released(mend_chunks *chunks, uint64_t size_bytes, uint64_t number,
-                               bool is_undone)
-{
-    assert(chunks->released < chunks->created);
-    chunks->created -= is_undone;
-    chunks->created_bytes -= is_undone ? size_bytes : 0;
-    chunks->released += !is_undone;
-    mend_events_note(chunks->events, MEND_EVENT_RELEASE, 0, size_bytes, number);
-}
-
-mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk, bool is_undone)
-{
-    assert(chunk->address == 0 && chunk->claim.address == 0);
-    assert(mend_chunk_is_empty(chunk));
-    assert(!mend_chunk_is_exported(chunk));
-    MEND_TRY_CALL(chunks->driver->release(chunks->driver, chunk->memory.handle));
-    chunks->reserved_bytes -= chunk->size_bytes;
-    chunks->importers_bytes += chunk->memory.was_exported ? chunk->size_bytes : 0;
-    mend_chunks_note_released(chunks, chunk->size_bytes, chunk->memory.number, is_undone);
-    mend_chunk_end(chunks, chunk);
-    return MEND_DRIVER_OK;
-}
-
-void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk)
-{
-    assert(chunk->address == 0);
-    if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_leave_empty(chunks, chunk, &chunks->empty_unmapped_bytes);
-    }
-    mend_list_remove(&chunk->newly);
-    mend_chunk_count(chunks, chunk, false);
-    chunks->frozen_count -= chunk->is_frozen;
-    mend_owe(&chunks->owing, &chunk->owed, MEND_OWED_NOTHING, 0);
-    if (chunk->memory.handle != 0) {
-        mend_tree_remove(&chunks->all, &chunk->memory.by_number);
-    }
-    mend_slab_give(&chunks->slab, chunk);
-}
-
-void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
+/* Adds a chunk to the sums of all and of its area, or removes it: around each change of its sums,
+ * except freezing and live bytes. */
+static void count(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
 {
     const uint64_t one = begins ? 1 : UINT64_MAX; /* which is -1 */
     const uint64_t size_bytes = one * chunk->size_bytes;
@@ -179,6 +103,75 @@ void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
     }
 }
 
+mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, bool is_private,
+                              mend_chunk **chunk)
+{
+    mend_chunk_properties as = chunks->properties;
+    mend_chunk_handle handle;
+    assert(size_bytes > 0);
+    assert(size_bytes % MEND_GRANULE_BYTES == 0);
+    if (is_private) {
+        as.share_types = MEND_SHARE_NONE;
+    }
+    mend_status status = chunks->driver->create(chunks->driver, size_bytes, &as, &handle);
+    const bool is_unable =
+        status == MEND_DRIVER_NOT_PERMITTED || status == MEND_DRIVER_NOT_SUPPORTED;
+    if (is_unable && (as.share_types & MEND_SHARE_FABRIC) != 0) {
+        /* a device may claim fabric handles that the driver refuses, where no IMEX channel is set
+         * up */
+        status = create_without_fabric(chunks, size_bytes, status, &handle);
+        as.share_types = chunks->properties.share_types;
+    }
+    MEND_TRY_CALL(status);
+    mend_chunk *made = begin(chunks, size_bytes);
+    made->memory.handle = handle;
+    made->memory.number = chunks->next_number++;
+    mend_tree_insert(&chunks->all, &made->memory.by_number);
+    made->memory.share_types = as.share_types;
+    count(chunks, made, true);
+    chunks->reserved_bytes += size_bytes;
+    mend_chunk_enter_empty(chunks, made, &chunks->empty_unmapped_bytes);
+    chunks->created++;
+    chunks->created_bytes += size_bytes;
+    mend_events_note(chunks->events, MEND_EVENT_CREATE, 0, size_bytes, made->memory.number);
+    *chunk = made;
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk, bool is_undone)
+{
+    assert(chunk->address == 0 && chunk->claim.address == 0);
+    assert(mend_chunk_is_empty(chunk));
+    assert(!mend_chunk_is_exported(chunk));
+    MEND_TRY_CALL(chunks->driver->release(chunks->driver, chunk->memory.handle));
+    chunks->reserved_bytes -= chunk->size_bytes;
+    chunks->importers_bytes += chunk->memory.was_exported ? chunk->size_bytes : 0;
+    assert(chunks->released < chunks->created);
+    chunks->created -= is_undone;
+    chunks->created_bytes -= is_undone ? chunk->size_bytes : 0;
+    chunks->released += !is_undone;
+    mend_events_note(chunks->events, MEND_EVENT_RELEASE, 0, chunk->size_bytes,
+                     chunk->memory.number);
+    mend_chunk_end(chunks, chunk);
+    return MEND_DRIVER_OK;
+}
+
+void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunk->address == 0);
+    if (mend_chunk_is_empty(chunk)) {
+        mend_chunk_leave_empty(chunks, chunk, &chunks->empty_unmapped_bytes);
+    }
+    mend_list_remove(&chunk->newly);
+    count(chunks, chunk, false);
+    chunks->frozen_count -= chunk->is_frozen;
+    mend_owe(&chunks->owing, &chunk->owed, MEND_OWED_NOTHING, 0);
+    if (chunk->memory.handle != 0) {
+        mend_tree_remove(&chunks->all, &chunk->memory.by_number);
+    }
+    mend_slab_give(&chunks->slab, chunk);
+}
+
 static void enter_mapped(mend_chunks *chunks, mend_chunk *chunk)
 {
     mend_tree_insert_by(&chunks->mapped, &chunk->by_address, compare_address);
@@ -197,7 +190,7 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
     assert(chunk->live_bytes == 0 || chunk->is_frozen);
     assert(chunk->pins == 0);
     assert(address % MEND_GRANULE_BYTES == 0);
-    mend_chunk_count(chunks, chunk, false);
+    count(chunks, chunk, false);
     const uint64_t empty_bytes = mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
     *mend_chunk_sum_of_empty(chunks, chunk) -= empty_bytes;
     if (chunk->address != 0) {
@@ -217,7 +210,7 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
     const bool has_sums =
         address != 0 && zone == MEND_CHUNK_ZONE_WITH_SUMS && chunks->sums_at != NULL;
     chunk->sums = has_sums ? chunks->sums_at(chunks, address) : NULL;
-    mend_chunk_count(chunks, chunk, true);
+    count(chunks, chunk, true);
 }
 
 /* ---- what is owed ---------------------------------------------------------------------------- */
@@ -278,7 +271,7 @@ mend_owed_kind mend_chunk_owes(const mend_chunk *chunk)
                                                   : MEND_OWED_END;
 }
 
-void mend_chunk_note_owed(mend_chunks *chunks, mend_chunk *chunk)
+static void note_owed(mend_chunks *chunks, mend_chunk *chunk)
 {
     const uint64_t at = chunk->address != 0 ? chunk->address : chunk->memory.number;
     mend_owe(&chunks->owing, &chunk->owed, mend_chunk_owes(chunk), at);
@@ -385,12 +378,12 @@ void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, mend_contents *
     assert(chunk->is_frozen);
     assert(kept == NULL || missing != MEND_MISSING_NOTHING);
     const bool is_owed = kept == chunk->kept || chunk->owed.kind != MEND_OWED_NOTHING;
-    mend_chunk_count(chunks, chunk, false);
+    count(chunks, chunk, false);
     chunk->kept = kept;
     chunk->missing = missing;
-    mend_chunk_count(chunks, chunk, true);
+    count(chunks, chunk, true);
     if (is_owed || chunk->live_bytes == 0) { /* otherwise nothing, before and now */
-        mend_chunk_note_owed(chunks, chunk);
+        note_owed(chunks, chunk);
     }
 }
 
@@ -406,10 +399,10 @@ static void move_memory(mend_chunks *chunks, mend_chunk *to, mend_chunk *from)
 mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, mend_contents *kept)
 {
     assert(!mend_chunk_is_exported(chunk));
-    mend_chunk *empty = mend_chunk_begin(chunks, chunk->size_bytes);
+    mend_chunk *empty = begin(chunks, chunk->size_bytes);
     move_memory(chunks, empty, chunk);
     mend_chunk_set_kept(chunks, chunk, kept, MEND_MISSING_MEMORY);
-    mend_chunk_count(chunks, empty, true);
+    count(chunks, empty, true);
     mend_chunk_enter_empty(chunks, empty, &chunks->empty_unmapped_bytes);
     return empty;
 }
@@ -420,13 +413,13 @@ void mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *
     assert(empty->claim.address == 0 && mend_chunk_is_empty(empty));
     assert(empty->size_bytes == chunk->size_bytes);
     mend_chunk_leave_empty(chunks, empty, &chunks->empty_unmapped_bytes);
-    mend_chunk_count(chunks, empty, false);
+    count(chunks, empty, false);
     move_memory(chunks, chunk, empty);
     mend_list_remove(&empty->newly);
     mend_slab_give(&chunks->slab, empty);
-    mend_chunk_count(chunks, chunk, false);
+    count(chunks, chunk, false);
     chunk->missing = MEND_MISSING_MAPPING; /* of a transaction: not deferred */
-    mend_chunk_count(chunks, chunk, true);
+    count(chunks, chunk, true);
 }
 
 void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
@@ -436,7 +429,7 @@ void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64
     chunks->away_live_in[chunk->zone] -= size_bytes;
     assert(chunks->asleep_live_bytes >= chunk->live_bytes);
     if (chunk->live_bytes == 0) {
-        mend_chunk_note_owed(chunks, chunk);
+        note_owed(chunks, chunk);
     }
     if (chunk->sums != NULL) {
         chunk->sums->asleep_live_bytes -= size_bytes;

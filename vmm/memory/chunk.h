@@ -95,7 +95,7 @@ typedef struct mend_chunk {
     mend_chunk_sums *sums; /* of the area that it is mapped in. NULL: none */
     uint64_t idle_since_ns; /* empty: when a background trim saw it empty first, by the driver's
                              * clock. 0: none has since it became empty */
-    mend_owed owed;         /* see mend_chunk_note_owed */
+    mend_owed owed;         /* see mend_chunk_owes */
     uint64_t sleep_tag;     /* tag of its blocks, so that it can sleep as a whole. 0: blocks without
                              * a thread's tag. Empty: as it was last */
     mend_stamp held_by;     /* empty: a stamp of its memory for which that was not ready when it was
@@ -178,26 +178,16 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, bool is_
  * failure nothing changed. */
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk, bool is_undone);
 
-/* Counts memory that is no chunk's (number 0), as these two do it for chunks. */
-void mend_chunks_note_created(mend_chunks *chunks, uint64_t size_bytes, uint64_t number);
 static inline void mend_chunks_note_others(mend_chunks *chunks, uint64_t others_bytes)
 {
     chunks->importers_bytes = mend_min_u64(chunks->importers_bytes, others_bytes);
 }
-void mend_chunks_note_released(mend_chunks *chunks, uint64_t size_bytes, uint64_t number,
-                               bool is_undone);
 
-/* The record of a chunk that is not mapped, in no set, with a node that the caller reserved, and
- * the end of one. */
-mend_chunk *mend_chunk_begin(mend_chunks *chunks, uint64_t size_bytes);
+/* The end of the record of a chunk that is not mapped. */
 void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk);
 
 /* Sets the address of a chunk (0: none), and updates the index. */
 void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address);
-
-/* Adds a chunk to the sums of all and of its area, or removes it: around each change of its sums,
- * except freezing and live bytes. */
-void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins);
 
 /* Freezes a chunk, and ends that. */
 void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk);
@@ -225,9 +215,8 @@ static inline bool mend_chunk_is_exported(const mend_chunk *chunk)
     return chunk->exports[MEND_EXPORT_BY_FILE] + chunk->exports[MEND_EXPORT_BY_FABRIC] > 0;
 }
 
-/* The deferred work of a chunk, which follows from its state, and notes it. */
+/* The deferred work of a chunk, which follows from its state. */
 mend_owed_kind mend_chunk_owes(const mend_chunk *chunk);
-void mend_chunk_note_owed(mend_chunks *chunks, mend_chunk *chunk);
 
 /* Notes why a frozen chunk is unmapped, and its backup while it sleeps. */
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing);

@@ -108,6 +108,72 @@ mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callbac
                          : mend_pool_invalid("mend_remove_pressure_callback: it was not added");
 }
 
+/* ---- other pools of the device --------------------------------------------------------------- */
+
+/* Whether a pool whose context is there knows of a capture, or cannot tell. */
+static bool knows_a_capture(mend_pool *pool)
+{
+    mend_heap *heap = &pool->heap;
+    mend_driver_scope scope;
+    bool is_captured = false;
+    mend_heap_lock(heap);
+    if (heap->unlocking.lost == MEND_DRIVER_OK) {
+        mend_result result = mend_driver_scope_open(heap, &scope);
+        if (result == MEND_OK) {
+            result = mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
+            mend_driver_scope_close(heap, &scope);
+        }
+        is_captured |= result != MEND_OK;
+    }
+    mend_heap_unlock(heap);
+    return is_captured;
+}
+
+/* Whether a pool of the device does: another one may not know the captured stream. */
+static bool is_any_captured(const mend_pool *pool)
+{
+    uint64_t cursor = 0;
+    mend_process_member *member = NULL;
+    bool is_captured = false;
+    while ((member = mend_process_visit_next(pool->driver, pool->device, &cursor)) != NULL) {
+        is_captured |= knows_a_capture(MEND_CONTAINER_OF(member, mend_pool, member));
+        mend_process_visit_end(member);
+    }
+    return is_captured;
+}
+
+/* A pool whose context is lost gives nothing. While it waits for its work, its grow lock is held:
+ * its threads go on with free memory. */
+static bool trim(mend_pool *other, uint64_t bytes, bool waits, bool is_captured)
+{
+    mend_heap *heap = &other->heap;
+    bool gave = false;
+    mend_heap_lock_all(heap);
+    if (heap->unlocking.lost == MEND_DRIVER_OK) {
+        gave = mend_ladder_give_back(heap, bytes, waits && !is_captured, is_captured);
+    }
+    mend_heap_unlock_all(heap);
+    return gave;
+}
+
+/* The other pools of the device release about so much idle memory, and with `waits` also memory
+ * that waits for their work. True if any did. The caller holds no lock, because another pool may be
+ * asking this one at the same time. */
+static bool trim_peers(mend_pool *pool, uint64_t bytes, bool waits)
+{
+    uint64_t cursor = 0;
+    mend_process_member *member = NULL;
+    bool any = false;
+    const bool is_captured = is_any_captured(pool);
+    while ((member = mend_process_visit_next(pool->driver, pool->device, &cursor)) != NULL) {
+        if (member != &pool->member) {
+            any |= trim(MEND_CONTAINER_OF(member, mend_pool, member), bytes, waits, is_captured);
+        }
+        mend_process_visit_end(member);
+    }
+    return any;
+}
+
 /* ---- the functions for the ladder ------------------------------------------------------------ */
 
 static bool has_callbacks(mend_heap *heap)
@@ -128,8 +194,7 @@ static bool trim_others(const mend_seek *seek)
         mend_min_u64(others != NULL ? others->min_free_bytes : 0, UINT64_MAX - bytes);
     mend_heap_unlock(heap);
     assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
-    bool gave =
-        mend_peer_pools_trim(pool, bytes + kept_bytes, seek->may_wait && !seek->is_captured);
+    bool gave = trim_peers(pool, bytes + kept_bytes, seek->may_wait && !seek->is_captured);
     if (others != NULL && seek->may_wait && bytes != UINT64_MAX) {
         gave |= others->wait(others, whole_bytes);
     }
@@ -286,67 +351,4 @@ mend_result mend_enable_peer(mend_pool *pool, int device)
     result = mend_pool_enter_all(pool);
     return result != MEND_OK ? result
                              : mend_pool_leave_all(pool, mend_access_add(&pool->heap, device));
-}
-
-/* ---- other pools of the device --------------------------------------------------------------- */
-
-/* Whether a pool whose context is there knows of a capture, or cannot tell. */
-static bool knows_a_capture(mend_pool *pool)
-{
-    mend_heap *heap = &pool->heap;
-    mend_driver_scope scope;
-    bool is_captured = false;
-    mend_heap_lock(heap);
-    if (heap->unlocking.lost == MEND_DRIVER_OK) {
-        mend_result result = mend_driver_scope_open(heap, &scope);
-        if (result == MEND_OK) {
-            result = mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
-            mend_driver_scope_close(heap, &scope);
-        }
-        is_captured |= result != MEND_OK;
-    }
-    mend_heap_unlock(heap);
-    return is_captured;
-}
-
-/* Whether a pool of the device does: another one may not know the captured stream. */
-static bool is_any_captured(const mend_pool *pool)
-{
-    uint64_t cursor = 0;
-    mend_process_member *member = NULL;
-    bool is_captured = false;
-    while ((member = mend_process_visit_next(pool->driver, pool->device, &cursor)) != NULL) {
-        is_captured |= knows_a_capture(MEND_CONTAINER_OF(member, mend_pool, member));
-        mend_process_visit_end(member);
-    }
-    return is_captured;
-}
-
-/* A pool whose context is lost gives nothing. While it waits for its work, its grow lock is held:
- * its threads go on with free memory. */
-static bool trim(mend_pool *other, uint64_t bytes, bool waits, bool is_captured)
-{
-    mend_heap *heap = &other->heap;
-    bool gave = false;
-    mend_heap_lock_all(heap);
-    if (heap->unlocking.lost == MEND_DRIVER_OK) {
-        gave = mend_ladder_give_back(heap, bytes, waits && !is_captured, is_captured);
-    }
-    mend_heap_unlock_all(heap);
-    return gave;
-}
-
-bool mend_peer_pools_trim(mend_pool *pool, uint64_t bytes, bool waits)
-{
-    uint64_t cursor = 0;
-    mend_process_member *member = NULL;
-    bool any = false;
-    const bool is_captured = is_any_captured(pool);
-    while ((member = mend_process_visit_next(pool->driver, pool->device, &cursor)) != NULL) {
-        if (member != &pool->member) {
-            any |= trim(MEND_CONTAINER_OF(member, mend_pool, member), bytes, waits, is_captured);
-        }
-        mend_process_visit_end(member);
-    }
-    return any;
 }

@@ -275,11 +275,6 @@ mend_result mend_peer_devices_check(const mend_pool_config *config, const mend_d
  * MEND_ERROR_DEVICE_LOST: memory of one pool could not be made accessible to the other's device. */
 mend_result mend_peer_devices_meet(mend_pool *pool);
 
-/* The other pools of the device release about so much idle memory, and with `waits` also memory
- * that waits for their work. True if any did. The caller holds no lock, because another pool may be
- * asking this one at the same time. */
-bool mend_peer_pools_trim(mend_pool *pool, uint64_t bytes, bool waits);
-
 /* ---- statistics.c ---------------------------------------------------------------------------- */
 
 enum { MEND_REMAINS_BYTES = 896 };

@@ -90,6 +90,170 @@ static mend_outcome commit_mapped(mend_heap *heap, const mend_request *request)
     return MEND_PLACED;
 }
 
+/* ---- plans at a fixed address ---------------------------------------------------------------- */
+
+/*
+ * Plans at a fixed address: which empty chunks to map into a gap of a range, and which to create
+ * for the rest. No chunk crosses the border of a page, so that the decommit of a page sets free
+ * just the chunks below it.
+ */
+
+struct offered {
+    uint64_t size_bytes;
+    uint64_t from;  /* the number of the chunk at which the search goes on */
+    uint64_t first; /* of the first that the last plan picked. USED_UP: none */
+};
+
+/* The sizes of empty chunks, and how far the gaps of one try have looked at the chunks of each. So
+ * all gaps together look at a chunk once. A chunk that becomes empty meanwhile may be missed, but
+ * the request searches again after a free. {0}: nothing is looked at yet. */
+struct offer {
+    struct offered *sizes;
+    size_t count;
+    size_t capacity;
+    bool is_gathered;
+};
+
+enum { FIRST_CAPACITY = 16 };
+#define USED_UP UINT64_MAX
+
+/* Frees host memory, and begins again. For after a plan that failed. */
+static void clear_offer(struct offer *offer)
+{
+    free(offer->sizes);
+    *offer = (struct offer){0};
+}
+
+/* Offers the chunks of the last plan again, which is not carried out. */
+static void offer_again(struct offer *offer)
+{
+    for (size_t i = 0; i < offer->count; i++) {
+        struct offered *size = &offer->sizes[i];
+        size->from = size->first != USED_UP ? size->first : size->from;
+    }
+}
+
+/* False if malloc fails. */
+static bool add_size(struct offer *offer, uint64_t size_bytes)
+{
+    if (offer->count == offer->capacity) {
+        const size_t capacity = offer->capacity == 0 ? FIRST_CAPACITY : 2 * offer->capacity;
+        struct offered *sizes = realloc(offer->sizes, capacity * sizeof(*sizes));
+        if (sizes == NULL) {
+            return false;
+        }
+        offer->sizes = sizes;
+        offer->capacity = capacity;
+    }
+    offer->sizes[offer->count++] = (struct offered){size_bytes, 0, USED_UP};
+    return true;
+}
+
+/* All sizes of empty chunks that a page of the request could have, the largest first. */
+static bool gather(mend_heap *heap, uint64_t page_bytes, struct offer *offer)
+{
+    const mend_chunk *largest = mend_chunk_empty_at_most(&heap->chunks, page_bytes, UINT64_MAX);
+    for (; largest != NULL && add_size(offer, largest->size_bytes);
+         largest = mend_chunk_empty_at_most(&heap->chunks, largest->size_bytes - 1, UINT64_MAX)) {
+    }
+    offer->is_gathered = largest == NULL;
+    return offer->is_gathered;
+}
+
+/* The next chunk of one size that the plan may use. NULL: none. Skipped chunks stay skipped for
+ * later gaps: chunks in the pages of the request, most of which earlier gaps moved there, and
+ * chunks that are not ready. */
+static mend_chunk *next_of(mend_heap *heap, const mend_request *request, const mend_plan *plan,
+                           struct offered *size)
+{
+    mend_chunk *at = size->from != USED_UP
+                         ? mend_chunk_empty_at_least(&heap->chunks, size->size_bytes, size->from)
+                         : NULL;
+    while (at != NULL && at->size_bytes == size->size_bytes &&
+           !mend_pick_may(heap, request, plan, at)) {
+        at = mend_chunk_empty_next(at);
+    }
+    at = at != NULL && at->size_bytes == size->size_bytes ? at : NULL;
+    size->from = at != NULL ? at->memory.number : USED_UP;
+    return at;
+}
+
+/* Picks chunks for a part of one page, the largest first. Returns the bytes still missing. */
+static uint64_t fill_page(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                          struct offer *offer, uint64_t need_bytes)
+{
+    for (size_t i = 0; i < offer->count && need_bytes > 0; i++) {
+        struct offered *size = &offer->sizes[i];
+        mend_chunk *at;
+        while (size->size_bytes <= need_bytes &&
+               (at = next_of(heap, request, plan, size)) != NULL) {
+            mend_pick_add(plan, at);
+            size->first = size->first == USED_UP ? at->memory.number : size->first;
+            size->from = at->memory.number + 1;
+            need_bytes -= size->size_bytes;
+        }
+    }
+    return need_bytes;
+}
+
+/* Whether no chunk is left that a page could have. */
+static bool is_used_up(mend_heap *heap, const mend_request *request, const mend_plan *plan,
+                       const mend_range *range, struct offer *offer)
+{
+    for (size_t i = 0; i < offer->count; i++) {
+        if (offer->sizes[i].size_bytes <= range->page_bytes &&
+            next_of(heap, request, plan, &offer->sizes[i]) != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Chooses chunks page by page. Created chunks come behind all picked ones, so that after a page
+ * that needs both the plan may have to end. */
+static void fill(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                 const mend_range *range, mend_range_gap gap, struct offer *offer)
+{
+    uint64_t address = gap.address;
+    const uint64_t gap_end = gap.address + gap.size_bytes;
+    while (address < gap_end && plan->create_bytes == 0) {
+        const size_t page = mend_range_page_of(range, address);
+        const uint64_t end = mend_min_u64(mend_range_page_start(range, page + 1), gap_end);
+        plan->create_bytes = fill_page(heap, request, plan, offer, end - address);
+        address = end;
+    }
+    plan->create_head_bytes = plan->create_bytes;
+    if (plan->create_bytes > 0 && is_used_up(heap, request, plan, range, offer)) {
+        plan->create_bytes += gap_end - address;
+    }
+}
+
+/* Finds a plan for the gap, or for as much of its beginning as one plan can have. Uses nothing that
+ * is mapped at any page of the request. False: as mend_plan_find. The caller ends it
+ * with mend_plan_clear in every case. Called with memory missing, it asks no driver. */
+static bool find_plan(mend_heap *heap, const mend_request *request, const mend_range *range,
+                      mend_range_gap gap, struct offer *offer, mend_plan *plan)
+{
+    assert(gap.size_bytes > 0);
+    assert(mend_parts_contain(request->pages, gap.address));
+    assert(mend_parts_contain(request->pages, gap.address + gap.size_bytes - 1));
+    *plan = (mend_plan){.fixed_address = gap.address, .pages = request->pages};
+    for (size_t i = 0; i < offer->count; i++) {
+        offer->sizes[i].first = USED_UP;
+    }
+    if (offer->is_gathered || gather(heap, request->pages->largest_page_bytes, offer)) {
+        fill(heap, request, plan, range, gap, offer);
+        plan->create_unit_bytes = range->page_bytes;
+    } else {
+        plan->lacks_host_memory = true;
+    }
+    const bool is_within = plan->create_bytes <= mend_budget_room_bytes(heap);
+    if (!plan->lacks_host_memory && !is_within) {
+        plan->lacking_bytes = mend_budget_lacking_bytes(heap, plan->create_bytes);
+    }
+    return !plan->lacks_host_memory && is_within;
+}
+
 /* ---- mapping what is missing ---------------------------------------------------------------- */
 
 static bool has_addresses_for(const mend_heap *heap, mend_range_gap gap)
@@ -110,7 +274,7 @@ static bool has_addresses(const mend_heap *heap, const mend_part *part)
 /* Carries a plan out, if there is one. If the limit forbids new chunks, chunks that fit no page are
  * released, so that others can be created. *goes_on: there may be a plan now. */
 static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool is_found,
-                              mend_plan *plan, mend_offer *offer, bool *goes_on)
+                              mend_plan *plan, struct offer *offer, bool *goes_on)
 {
     mend_span *none = NULL;
     *goes_on = false;
@@ -118,11 +282,11 @@ static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool
         *goes_on = plan->create_bytes > 0; /* the pool may know now that the device has less */
         mend_outcome outcome = mend_grow(heap, request, plan, &none);
         if (outcome != MEND_PLACED) {
-            mend_offer_clear(offer);
+            clear_offer(offer);
         }
         return outcome;
     }
-    mend_offer_again(offer);
+    offer_again(offer);
     if (plan->lacks_host_memory) {
         return mend_outcome_without_host_memory();
     }
@@ -134,7 +298,7 @@ static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool
 /* Maps the gap, or the beginning of it. An attempt that the driver did not let undo leaves a
  * mapping there: then there is no other one. */
 static mend_outcome fill_gap(mend_heap *heap, const mend_request *request, const mend_range *range,
-                             mend_range_gap gap, mend_offer *offer)
+                             mend_range_gap gap, struct offer *offer)
 {
     mend_outcome outcome = MEND_NOTHING;
     bool goes_on = true;
@@ -142,7 +306,7 @@ static mend_outcome fill_gap(mend_heap *heap, const mend_request *request, const
          tries < PLANS && goes_on && outcome == MEND_NOTHING && has_addresses_for(heap, gap);
          tries++) {
         mend_plan plan;
-        bool is_found = mend_plan_find_fixed(heap, request, range, gap, offer, &plan);
+        bool is_found = find_plan(heap, request, range, gap, offer, &plan);
         outcome = carry_out(heap, request, is_found, &plan, offer, &goes_on);
         mend_plan_clear(&plan);
     }
@@ -150,7 +314,7 @@ static mend_outcome fill_gap(mend_heap *heap, const mend_request *request, const
 }
 
 static mend_outcome fill_gaps(mend_heap *heap, const mend_request *request, const mend_part *part,
-                              mend_offer *offer)
+                              struct offer *offer)
 {
     mend_range_gap gap = mend_range_next_gap(heap, part->range, part->from, part->end);
     mend_outcome outcome = MEND_PLACED;
@@ -198,162 +362,13 @@ mend_outcome mend_parts_commit(mend_heap *heap, const mend_request *request, boo
         outcome = clear_gaps(heap, request, &parts[i]);
         heap->shortage.held_range = outcome == MEND_NOTHING ? parts[i].range->address : 0;
     }
-    mend_offer offer = {0};
+    struct offer offer = {0};
     for (size_t i = 0; i < count && outcome == MEND_PLACED; i++) {
         outcome = fill_gaps(heap, request, &parts[i], &offer);
     }
-    mend_offer_clear(&offer);
+    clear_offer(&offer);
     if (outcome == MEND_PLACED) {
         outcome = commit_mapped(heap, request);
     }
     return outcome;
-}
-
-/* ---- plans at a fixed address ---------------------------------------------------------------- */
-
-/*
- * Plans at a fixed address: which empty chunks to map into a gap of a range, and which to create
- * for the rest. No chunk crosses the border of a page, so that the decommit of a page sets free
- * just the chunks below it.
- */
-
-struct mend_offered {
-    uint64_t size_bytes;
-    uint64_t from;  /* the number of the chunk at which the search goes on */
-    uint64_t first; /* of the first that the last plan picked. USED_UP: none */
-};
-
-enum { FIRST_CAPACITY = 16 };
-#define USED_UP UINT64_MAX
-
-void mend_offer_clear(mend_offer *offer)
-{
-    free(offer->sizes);
-    *offer = (mend_offer){0};
-}
-
-void mend_offer_again(mend_offer *offer)
-{
-    for (size_t i = 0; i < offer->count; i++) {
-        struct mend_offered *size = &offer->sizes[i];
-        size->from = size->first != USED_UP ? size->first : size->from;
-    }
-}
-
-/* False if malloc fails. */
-static bool add_size(mend_offer *offer, uint64_t size_bytes)
-{
-    if (offer->count == offer->capacity) {
-        const size_t capacity = offer->capacity == 0 ? FIRST_CAPACITY : 2 * offer->capacity;
-        struct mend_offered *sizes = realloc(offer->sizes, capacity * sizeof(*sizes));
-        if (sizes == NULL) {
-            return false;
-        }
-        offer->sizes = sizes;
-        offer->capacity = capacity;
-    }
-    offer->sizes[offer->count++] = (struct mend_offered){size_bytes, 0, USED_UP};
-    return true;
-}
-
-/* All sizes of empty chunks that a page of the request could have, the largest first. */
-static bool gather(mend_heap *heap, uint64_t page_bytes, mend_offer *offer)
-{
-    const mend_chunk *largest = mend_chunk_empty_at_most(&heap->chunks, page_bytes, UINT64_MAX);
-    for (; largest != NULL && add_size(offer, largest->size_bytes);
-         largest = mend_chunk_empty_at_most(&heap->chunks, largest->size_bytes - 1, UINT64_MAX)) {
-    }
-    offer->is_gathered = largest == NULL;
-    return offer->is_gathered;
-}
-
-/* The next chunk of one size that the plan may use. NULL: none. Skipped chunks stay skipped for
- * later gaps: chunks in the pages of the request, most of which earlier gaps moved there, and
- * chunks that are not ready. */
-static mend_chunk *next_of(mend_heap *heap, const mend_request *request, const mend_plan *plan,
-                           struct mend_offered *size)
-{
-    mend_chunk *at = size->from != USED_UP
-                         ? mend_chunk_empty_at_least(&heap->chunks, size->size_bytes, size->from)
-                         : NULL;
-    while (at != NULL && at->size_bytes == size->size_bytes &&
-           !mend_pick_may(heap, request, plan, at)) {
-        at = mend_chunk_empty_next(at);
-    }
-    at = at != NULL && at->size_bytes == size->size_bytes ? at : NULL;
-    size->from = at != NULL ? at->memory.number : USED_UP;
-    return at;
-}
-
-/* Picks chunks for a part of one page, the largest first. Returns the bytes still missing. */
-static uint64_t fill_page(mend_heap *heap, const mend_request *request, mend_plan *plan,
-                          mend_offer *offer, uint64_t need_bytes)
-{
-    for (size_t i = 0; i < offer->count && need_bytes > 0; i++) {
-        struct mend_offered *size = &offer->sizes[i];
-        mend_chunk *at;
-        while (size->size_bytes <= need_bytes &&
-               (at = next_of(heap, request, plan, size)) != NULL) {
-            mend_pick_add(plan, at);
-            size->first = size->first == USED_UP ? at->memory.number : size->first;
-            size->from = at->memory.number + 1;
-            need_bytes -= size->size_bytes;
-        }
-    }
-    return need_bytes;
-}
-
-/* Whether no chunk is left that a page could have. */
-static bool is_used_up(mend_heap *heap, const mend_request *request, const mend_plan *plan,
-                       const mend_range *range, mend_offer *offer)
-{
-    for (size_t i = 0; i < offer->count; i++) {
-        if (offer->sizes[i].size_bytes <= range->page_bytes &&
-            next_of(heap, request, plan, &offer->sizes[i]) != NULL) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Chooses chunks page by page. Created chunks come behind all picked ones, so that after a page
- * that needs both the plan may have to end. */
-static void fill(mend_heap *heap, const mend_request *request, mend_plan *plan,
-                 const mend_range *range, mend_range_gap gap, mend_offer *offer)
-{
-    uint64_t address = gap.address;
-    const uint64_t gap_end = gap.address + gap.size_bytes;
-    while (address < gap_end && plan->create_bytes == 0) {
-        const size_t page = mend_range_page_of(range, address);
-        const uint64_t end = mend_min_u64(mend_range_page_start(range, page + 1), gap_end);
-        plan->create_bytes = fill_page(heap, request, plan, offer, end - address);
-        address = end;
-    }
-    plan->create_head_bytes = plan->create_bytes;
-    if (plan->create_bytes > 0 && is_used_up(heap, request, plan, range, offer)) {
-        plan->create_bytes += gap_end - address;
-    }
-}
-
-bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const mend_range *range,
-                          mend_range_gap gap, mend_offer *offer, mend_plan *plan)
-{
-    assert(gap.size_bytes > 0);
-    assert(mend_parts_contain(request->pages, gap.address));
-    assert(mend_parts_contain(request->pages, gap.address + gap.size_bytes - 1));
-    *plan = (mend_plan){.fixed_address = gap.address, .pages = request->pages};
-    for (size_t i = 0; i < offer->count; i++) {
-        offer->sizes[i].first = USED_UP;
-    }
-    if (offer->is_gathered || gather(heap, request->pages->largest_page_bytes, offer)) {
-        fill(heap, request, plan, range, gap, offer);
-        plan->create_unit_bytes = range->page_bytes;
-    } else {
-        plan->lacks_host_memory = true;
-    }
-    const bool is_within = plan->create_bytes <= mend_budget_room_bytes(heap);
-    if (!plan->lacks_host_memory && !is_within) {
-        plan->lacking_bytes = mend_budget_lacking_bytes(heap, plan->create_bytes);
-    }
-    return !plan->lacks_host_memory && is_within;
 }

@@ -32,6 +32,12 @@ static mend_chunk_sums *sums_at(mend_chunks *chunks, uint64_t address)
 
 MEND_TREE_ORDER(compare_address, mend_range, by_address, address);
 
+static mend_span *page_at(const mend_heap *heap, uint64_t address)
+{
+    const mend_range *range = mend_range_at(heap, address);
+    return range != NULL ? range->pages[mend_range_page_of(range, address)] : NULL;
+}
+
 static uint64_t around(const mend_heap *heap, uint64_t address)
 {
     const mend_range *range = mend_range_at(heap, address);
@@ -41,12 +47,12 @@ static uint64_t around(const mend_heap *heap, uint64_t address)
 void mend_ranges_init(mend_heap *heap)
 {
     mend_tree_init(&heap->ranges.by_address, compare_address);
-    heap->ranges.page_at = mend_range_page_at;
+    heap->ranges.page_at = page_at;
     heap->ranges.around = around;
     heap->chunks.sums_at = sums_at;
 }
 
-void mend_range_drop(mend_heap *heap, mend_range *range)
+static void drop(mend_heap *heap, mend_range *range)
 {
     mend_tree_remove(&heap->ranges.by_address, &range->by_address);
     mend_owe(&heap->chunks.owing, &range->owed, MEND_OWED_NOTHING, 0);
@@ -63,12 +69,6 @@ mend_range *mend_range_at(const mend_heap *heap, uint64_t address)
     mend_range *range =
         RANGE_OF(mend_tree_last_to(&heap->ranges.by_address, &address, begins_behind));
     return range != NULL && address - range->address < range->size_bytes ? range : NULL;
-}
-
-mend_span *mend_range_page_at(const mend_heap *heap, uint64_t address)
-{
-    const mend_range *range = mend_range_at(heap, address);
-    return range != NULL ? range->pages[mend_range_page_of(range, address)] : NULL;
 }
 
 uint64_t mend_range_missing_bytes(const mend_range *range, uint64_t from, uint64_t end)
@@ -168,7 +168,7 @@ void mend_ranges_clear(mend_heap *heap)
 {
     mend_tree_node *at;
     while ((at = mend_tree_first(&heap->ranges.by_address)) != NULL) {
-        mend_range_drop(heap, RANGE_OF(at));
+        drop(heap, RANGE_OF(at));
     }
 }
 
@@ -230,7 +230,7 @@ mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t pa
         free(made);
         return result;
     }
-    mend_range_enter(heap, made);
+    mend_tree_insert(&heap->ranges.by_address, &made->by_address);
     *range = made;
     return MEND_OK;
 }
@@ -251,7 +251,7 @@ void mend_ranges_settle(mend_heap *heap, mend_owed *owed, uint32_t asking)
     (void)mend_trim_between(heap, range->address, mend_range_end(range), asking);
     if (mend_space_free_from(space, range->address) >= range->size_bytes &&
         mend_space_disown(space, range->address)) {
-        mend_range_drop(heap, range);
+        drop(heap, range);
     }
 }
 
@@ -262,7 +262,7 @@ static uint64_t unmapped_pages(const mend_heap *heap)
     const mend_span *last = NULL;
     MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
         const bool is_missing = chunk->zone == MEND_ZONE_RANGE && mend_chunk_misses_mapping(chunk);
-        const mend_span *page = is_missing ? mend_range_page_at(heap, chunk->address) : NULL;
+        const mend_span *page = is_missing ? page_at(heap, chunk->address) : NULL;
         count += page != NULL && page != last;
         last = page != NULL ? page : last;
     }
@@ -272,7 +272,8 @@ static uint64_t unmapped_pages(const mend_heap *heap)
 void mend_ranges_statistics(const mend_heap *heap, mend_stats *stats)
 {
     const mend_zone_counters *pages = &heap->zones[MEND_ZONE_RANGE].counters;
-    stats->ranges = mend_ranges_count(heap);
+    assert(heap->ranges.by_address.count >= heap->chunks.owing.count[MEND_OWED_RANGE]);
+    stats->ranges = heap->ranges.by_address.count - heap->chunks.owing.count[MEND_OWED_RANGE];
     stats->unmapped_blocks += heap->chunks.missing_count > 0 ? unmapped_pages(heap) : 0;
     stats->range_free_bytes = mend_heap_free_in(heap, MEND_ZONE_RANGE);
     stats->range_bytes = pages->live_bytes;

@@ -26,27 +26,8 @@ struct mend_range {
 
 void mend_ranges_init(mend_heap *heap);
 
-/* It has addresses. */
-static inline void mend_range_enter(mend_heap *heap, mend_range *range)
-{
-    mend_tree_insert(&heap->ranges.by_address, &range->by_address);
-}
-
-/* The end of a range: frees its host memory. */
-void mend_range_drop(mend_heap *heap, mend_range *range);
-
-/* Ranges that the program has. */
-static inline uint64_t mend_ranges_count(const mend_heap *heap)
-{
-    assert(heap->ranges.by_address.count >= heap->chunks.owing.count[MEND_OWED_RANGE]);
-    return heap->ranges.by_address.count - heap->chunks.owing.count[MEND_OWED_RANGE];
-}
-
 /* The range that contains an address. NULL: none. */
 mend_range *mend_range_at(const mend_heap *heap, uint64_t address);
-
-/* The live span of the committed page that contains an address. NULL: none. */
-mend_span *mend_range_page_at(const mend_heap *heap, uint64_t address);
 
 static inline uint64_t mend_range_end(const mend_range *range)
 {
@@ -179,30 +160,6 @@ mend_result mend_heap_destroy_range(mend_heap *heap, mend_range *range, mend_str
 
 /* mend_pages.commit. */
 mend_outcome mend_parts_commit(mend_heap *heap, const mend_request *request, bool maps);
-
-/* ---- commit.c -------------------------------------------------------------------------------- */
-
-/* The sizes of empty chunks, and how far the gaps of one try have looked at the chunks of each. So
- * all gaps together look at a chunk once. A chunk that becomes empty meanwhile may be missed, but
- * the request searches again after a free. {0}: nothing is looked at yet. */
-typedef struct mend_offer {
-    struct mend_offered *sizes;
-    size_t count;
-    size_t capacity;
-    bool is_gathered;
-} mend_offer;
-
-/* Frees host memory, and begins again. Call it after a plan that failed. */
-void mend_offer_clear(mend_offer *offer);
-
-/* Offers the chunks of the last plan again, which is not carried out. */
-void mend_offer_again(mend_offer *offer);
-
-/* Finds a plan for the gap, or for as much of its beginning as one plan can have. Uses nothing that
- * is mapped at any page of the request. False: as mend_plan_find. The caller ends it
- * with mend_plan_clear in every case. Called with memory missing, it asks no driver. */
-bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const mend_range *range,
-                          mend_range_gap gap, mend_offer *offer, mend_plan *plan);
 
 /* ---- ranges.c -------------------------------------------------------------------------------- */
 

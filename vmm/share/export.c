@@ -33,11 +33,6 @@ MEND_TREE_ORDER(compare_addresses, exported, by_address, what.address);
 #define CHUNKS_OF_EACH(type, chunk, heap, what)                                                    \
     MEND_CHUNKS_EACH(type, chunk, heap, (what)->address, end_of(what))
 
-void mend_exports_init(mend_heap *heap)
-{
-    mend_tree_init(&heap->exports, compare_addresses);
-}
-
 static uint64_t end_of(const mend_extent *what)
 {
     return what->address + what->size_bytes;
@@ -329,14 +324,6 @@ void mend_exports_end(mend_heap *heap, const mend_span *span)
     end(heap, find(heap, span->address));
 }
 
-void mend_exports_clear(mend_heap *heap)
-{
-    mend_tree_node *at;
-    while ((at = mend_tree_first(&heap->exports)) != NULL) {
-        end(heap, MEND_CONTAINER_OF(at, exported, by_address));
-    }
-}
-
 /* ---- for the validation ---------------------------------------------------------------------- */
 
 uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_export_way way)
@@ -407,14 +394,17 @@ bool mend_exports_are_right(const mend_heap *heap, uint64_t marked)
 
 void mend_share_init(mend_heap *heap)
 {
-    mend_exports_init(heap);
+    mend_tree_init(&heap->exports, compare_addresses);
     mend_imports_init(heap);
     mend_pins_init(heap);
 }
 
 void mend_share_give_back(mend_heap *heap, mend_ending *ending)
 {
-    mend_exports_clear(heap);
+    mend_tree_node *at;
+    while ((at = mend_tree_first(&heap->exports)) != NULL) {
+        end(heap, MEND_CONTAINER_OF(at, exported, by_address));
+    }
     if (ending->is_idle) {
         mend_imports_give_back(heap, ending);
     }

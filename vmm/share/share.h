@@ -241,8 +241,6 @@ void mend_share_give_back(mend_heap *heap, mend_ending *ending);
 void mend_share_clear(mend_heap *heap);
 void mend_share_statistics(const mend_heap *heap, mend_stats *stats);
 
-void mend_exports_init(mend_heap *heap);
-
 /* The export that contains an address. False: there is none. O(log exports). */
 bool mend_exports_find(const mend_heap *heap, uint64_t address, mend_extent *found);
 
@@ -265,9 +263,6 @@ mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void
 /* Ends the export of a marked block or page: all ways, and all pages of it. Cannot fail. No driver
  * call. */
 void mend_exports_end(mend_heap *heap, const mend_span *span);
-
-/* Ends all exports. */
-void mend_exports_clear(mend_heap *heap);
 
 /* The number of exports in a chunk, in a way, and whether exactly the marked spans are exported,
  * given their number. O(exports). */

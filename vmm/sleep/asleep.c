@@ -31,7 +31,8 @@ void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk)
                      chunk->memory.number);
 }
 
-void mend_chunk_end_asleep(mend_chunks *chunks, mend_chunk *chunk)
+/* The end of a sleeping chunk without live blocks and memory, which left the layout. */
+static void end_chunk(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(mend_chunk_sleeps(chunk) && chunk->missing == MEND_MISSING_MEMORY);
     assert(chunk->live_bytes == 0);
@@ -67,7 +68,7 @@ static void end_asleep(mend_heap *heap, mend_chunk *chunk)
     } else if (mend_space_reserve_nodes(space, 1)) {
         cut_out(heap, chunk);
         mend_space_give(space, chunk->address, chunk->size_bytes);
-        mend_chunk_end_asleep(&heap->chunks, chunk);
+        end_chunk(&heap->chunks, chunk);
         mend_keep_count(heap, kept, false);
         mend_keep_drop(heap, kept); /* releases `state` */
     }

@@ -53,7 +53,7 @@ static bool graphs_sleep(const mend_sleep_options *options, const mend_span *spa
     return all;
 }
 
-bool mend_is_to_sleep(const mend_sleep_options *options, const mend_span *span)
+static bool is_to_sleep(const mend_sleep_options *options, const mend_span *span)
 {
     return span->live ? mend_keep_of(options, span) != MEND_STAY_RESIDENT
                       : graphs_sleep(options, span);
@@ -100,7 +100,7 @@ typedef struct naming {
 static bool add_if_named(void *context, const mend_span *span)
 {
     naming *n = context;
-    const bool is_named = n->options != NULL ? mend_is_to_sleep(n->options, span)
+    const bool is_named = n->options != NULL ? is_to_sleep(n->options, span)
                                              : mend_is_tagged(span, n->tags, n->tag_count);
     n->bytes += is_named ? span->size_bytes : 0;
     return false;
@@ -155,7 +155,7 @@ static contents look_into(const mend_heap *heap, const mend_sleep_options *optio
         uint64_t from = mend_max_u64(span->address, chunk->address);
         uint64_t bytes = mend_min_u64(mend_span_end(span), end) - from;
         found.spans++;
-        const bool sleeps = mend_is_to_sleep(options, span);
+        const bool sleeps = is_to_sleep(options, span);
         if (span->live) {
             *(sleeps ? &found.to_sleep_bytes : &found.to_stay_bytes) += bytes;
         } else if (mend_is_for_graphs(heap, span)) {

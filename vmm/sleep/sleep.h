@@ -57,9 +57,8 @@ typedef struct mend_selection {
 /* Whether the block has one of these sleep tags. */
 bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_count);
 
-/* Whether it is free memory for captured graphs, and whether that, or a block, is to sleep. */
+/* Whether it is free memory for captured graphs. */
 bool mend_is_for_graphs(const mend_heap *heap, const mend_span *span);
-bool mend_is_to_sleep(const mend_sleep_options *options, const mend_span *span);
 
 /* The names of a call: bytes of blocks, and tags that no block has, with the first of them. */
 typedef struct mend_match {
@@ -106,9 +105,6 @@ mend_chunk *mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, mend_
 
 /* A sleeping chunk, whose memory is mapped and has its contents, is an ordinary frozen chunk. */
 void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk);
-
-/* The end of a sleeping chunk without live blocks and memory, which left the layout. */
-void mend_chunk_end_asleep(mend_chunks *chunks, mend_chunk *chunk);
 
 /* Hooks of the feature (layout/feature.h). */
 void mend_sleep_settle(mend_heap *heap, mend_owed *owed, uint32_t asking);
