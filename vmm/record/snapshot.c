@@ -91,17 +91,6 @@ static bool take(mend_pool *pool, snapshot *s)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static void write_head(snapshot *s, const mend_pool *pool, uint64_t live_blocks)
-{
-    const mend_record_run run = {.process = (uint64_t)getpid(),
-                                 .device = (uint64_t)pool->device,
-                                 .memory_bytes = pool->heap.device.total_bytes,
-                                 .limit_bytes = s->limit_bytes,
-                                 .live_blocks = live_blocks};
-    mend_record_write_run(&s->to, &run);
-    mend_record_write_names(&s->to, UINT64_MAX);
-}
-
 static bool is_older(const snapshot *s, const mend_region *region)
 {
     return region->kind == MEND_REGION_LIVE &&
@@ -132,12 +121,10 @@ static bool is_held(const mend_region *region)
     return region->kind != MEND_REGION_PAGE && !region->is_asleep;
 }
 
-/* Without a history: first each stretch of a segment that has memory is mapped, then its blocks are
- * allocated, as a reader of events expects it. */
-static void write_made_up(snapshot *s)
+/* Each stretch of a segment that has memory is mapped. Returns the last sequence. */
+static uint64_t put_maps(snapshot *s)
 {
     uint64_t sequence = 0;
-    mend_record_begin(&s->to.block, MEND_RECORD_EVENTS);
     for (size_t i = 0; i < s->region_count;) {
         mend_history_event map = {
             .time_ns = s->time_ns, .kind = MEND_EVENT_MAP, .address = s->regions[i].address};
@@ -153,20 +140,28 @@ static void write_made_up(snapshot *s)
             i++;
         }
     }
-    for (size_t i = 0; i < s->region_count; i++) {
-        if (is_older(s, &s->regions[i])) {
-            put_block(s, &s->regions[i], ++sequence);
-        }
-    }
-    mend_record_write(&s->to);
+    return sequence;
 }
 
-static void write_history(snapshot *s)
+/* With a history, the list of blocks before its events, and these. Without it maps and allocations,
+ * in the order that a reader of events expects. */
+static void write_all(snapshot *s, const mend_pool *pool)
 {
-    mend_record_begin(&s->to.block, MEND_RECORD_LIVE);
+    const bool has_events = s->event_count > 0;
+    mend_record_run run = {.process = (uint64_t)getpid(),
+                           .device = (uint64_t)pool->device,
+                           .memory_bytes = pool->heap.device.total_bytes,
+                           .limit_bytes = s->limit_bytes};
+    for (size_t i = 0; i < s->region_count && has_events; i++) {
+        run.live_blocks += is_older(s, &s->regions[i]);
+    }
+    mend_record_write_run(&s->to, &run);
+    mend_record_write_names(&s->to, UINT64_MAX);
+    mend_record_begin(&s->to.block, has_events ? MEND_RECORD_LIVE : MEND_RECORD_EVENTS);
+    uint64_t sequence = has_events ? 0 : put_maps(s);
     for (size_t i = 0; i < s->region_count; i++) {
         if (is_older(s, &s->regions[i])) {
-            put_block(s, &s->regions[i], 0);
+            put_block(s, &s->regions[i], has_events ? 0 : ++sequence);
         }
     }
     mend_record_write(&s->to);
@@ -174,20 +169,8 @@ static void write_history(snapshot *s)
     for (size_t i = 0; i < s->event_count; i++) {
         mend_record_put(&s->to, &s->events[i]);
     }
-    mend_record_write(&s->to);
-}
-
-static void write_all(snapshot *s, const mend_pool *pool)
-{
-    uint64_t older = 0;
-    for (size_t i = 0; i < s->region_count && s->event_count > 0; i++) {
-        older += is_older(s, &s->regions[i]);
-    }
-    write_head(s, pool, older);
-    if (s->event_count > 0) {
-        write_history(s);
-    } else {
-        write_made_up(s);
+    if (has_events) {
+        mend_record_write(&s->to);
     }
 }
 
