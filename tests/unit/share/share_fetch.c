@@ -207,3 +207,14 @@ MEND_TEST(share_fetch, wrong_answers_are_refused)
     EXPECT_REFUSED(reply->all.count = 4, reply->all.all_bytes = 16384, e.answers[1] = e.answers[0],
                    e.answers[1].reply.all.count = 5, e.count = 2); /* another story */
 }
+
+/* No host memory is taken for so many. */
+EXPORTER_TEST(share_fetch, an_answer_of_too_many_chunks_begins_nothing, open_exporter(r, 4))
+{
+    taken t = {.answer = MEND_OK};
+    r->answers[0] = good_answer();
+    r->answers[0].reply.all.count = (UINT64_C(1) << 20) + 1;
+    r->count = 1;
+    EXPECT_INT_EQ(MEND_ERROR_EXPORTER_GONE, fetch_answered(r, &t));
+    EXPECT_U64_EQ(0, t.all.count);
+}
