@@ -56,3 +56,17 @@ MEND_TEST(policy_strategy, each_level_has_its_chunks_and_its_pressure)
         EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
     }
 }
+
+/* Each chunk costs calls at each sleep and wake. */
+MEND_TEST(policy_strategy, chunks_are_larger_where_they_sleep)
+{
+    mend_heap heap = heap_of(0, 16 * MEND_GIB);
+    const mend_request tagged = {.home = 1};
+    const mend_request usual = {.home = 0};
+    const uint64_t bytes = mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE);
+    heap.chunks.reserved_bytes = 15 * MEND_GIB;
+    EXPECT_U64_EQ(bytes, mend_budget_lone_chunk(&heap, &usual));
+    EXPECT_U64_EQ(4 * bytes, mend_budget_lone_chunk(&heap, &tagged));
+    heap.counters.sleeps = 1;
+    EXPECT_U64_EQ(2 * bytes, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
+}
