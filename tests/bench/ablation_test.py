@@ -18,12 +18,12 @@ import effects  # noqa: E402
 import mechanisms  # noqa: E402
 
 # In place of mend-ablated: the least capacity is 1.01 of the peak, 1.05 without lone-chunks, 1.00
-# without front-cache, 1.20 without closing-base; each replay leaves a line in a log.
+# without front-cache, 1.20 without growing-base; each replay leaves a line in a log.
 PROGRAM = f"#!{sys.executable} -IS\n" + '''
 import json, os, sys
 off = os.environ.get("MEND_MUTANT", "")
 peak = 1000
-least = {"policy.closing-base": 1200, "policy.front-cache": 1000}.get(off, 1010)
+least = {"policy.growing-base": 1200, "policy.front-cache": 1000}.get(off, 1010)
 least = 1050 if "lone-chunks" in off else least
 least += 20 if "5000" in sys.argv else 0
 asked = sys.argv[sys.argv.index("--capacity") + 1].split(",")
@@ -76,14 +76,14 @@ class Ablation(unittest.TestCase):
 
     def test_a_fit_is_searched_only_where_it_is_far(self):
         done = self.run_it("--half", "tune", "--only", "lone-chunks", "tail-chunks", "front-cache",
-                           "closing-base")
+                           "growing-base")
         self.assertEqual(0, done.returncode, done.stderr)
         searched = [line.split()[0] for line in self.asked() if line.endswith(" fit")]
-        self.assertEqual(["policy.closing-base"] * 2, searched)
+        self.assertEqual(["policy.growing-base"] * 2, searched)
         self.assertIn("| lone-chunks | +0.0400 | +0.040 one | 0 | +1 |", done.stdout)
         self.assertIn("| tail-chunks | +0.0000 | 0 | 0 | +0 |", done.stdout)
         self.assertIn("| front-cache | -0.0100 | 0 | -0.010 one | +0 |", done.stdout)
-        self.assertIn("| closing-base | +0.1900 | +0.190 one | 0 |", done.stdout)
+        self.assertIn("| growing-base | +0.1900 | +0.190 one | 0 |", done.stdout)
         self.assertIn("| 0 to +100; +25 |", done.stdout)  # by both price lists; second halves
 
     def test_recordings_and_generated_workloads_have_tables_of_their_own(self):
@@ -152,7 +152,7 @@ class Ablation(unittest.TestCase):
 
     def test_each_mechanism_of_the_table_has_a_name_of_its_own_place(self):
         entries = mechanisms.read_all()
-        self.assertGreater(len(entries), 20)
+        self.assertIn(len(entries), range(1, 21))
         flags = {entry.name: entry.flag for entry in entries}
         self.assertEqual(len(flags), len(set(flags.values())))
 

@@ -99,7 +99,7 @@ const scenario scenarios[] = {
            {ALLOC, 4, 0, CHUNKS(5)})},
 
     /* High and critical pressure. */
-    {"closing_a_page", {ALLOC, 2, 0, KIB(14)}, /* begins behind the other, and ends with a page */
+    {"growing_under_high_pressure", {ALLOC, 2, 0, KIB(14)},
      .way = {.placed_by_extension = 1, .chunks_created = 1},
      STEPS({ALLOC, 0, 0, CHUNKS(7)}, {ALLOC, 1, 0, CHUNKS(1) + KIB(2)})},
     {"remaking_a_chunk", {ALLOC, 3, 0, KIB(4)},

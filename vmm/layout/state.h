@@ -236,7 +236,7 @@ typedef struct mend_attainable {
 /* Peaks of memory in use, in this window and in the one before. */
 typedef struct mend_usage_peaks {
     uint64_t used_bytes;         /* bytes of partly used chunks */
-    uint64_t trapped_bytes[2];   /* of these, bytes not live, when most of the limit was used */
+    uint64_t trapped_bytes;      /* of these, bytes not live, when most of the limit was used */
     uint64_t window_start_bytes; /* total of allocated bytes when this window began */
 } mend_usage_peaks;
 

@@ -43,20 +43,10 @@ bool mend_budget_is_ample(const mend_heap *heap)
     return room_under(heap, limit) >= limit / AMPLE_OF_LIMIT;
 }
 
-static bool is_near(uint64_t limit, uint64_t used_bytes)
-{
-    return used_bytes >= limit - percent_of(limit, NEAR_PERCENT);
-}
-
 bool mend_budget_has_soft_limit(const mend_heap *heap)
 {
     return heap->config.soft_limit_bytes != 0 &&
            heap->config.soft_limit_bytes < mend_budget_hard_limit(heap);
-}
-
-bool mend_budget_is_nearly_used(const mend_heap *heap)
-{
-    return is_near(mend_budget_limits(heap).now, heap->budget.peaks.used_bytes);
 }
 
 static uint64_t used_bytes(const mend_heap *heap)
@@ -65,15 +55,9 @@ static uint64_t used_bytes(const mend_heap *heap)
     return heap->chunks.reserved_bytes - mend_chunks_empty_bytes(&heap->chunks);
 }
 
-/* What the window before trapped counts while much is used again: a program that went near the
- * limit once and stays far below it spares no chunks for that any longer. */
 static bool trapped_much(const mend_heap *heap, uint64_t limit)
 {
-    const uint64_t *trapped_bytes = heap->budget.peaks.trapped_bytes;
-    const uint64_t least_bytes = percent_of(limit, LAST_PERCENT);
-    return trapped_bytes[0] >= least_bytes ||
-           (trapped_bytes[1] >= least_bytes &&
-            used_bytes(heap) >= limit - percent_of(limit, AGAIN_PERCENT));
+    return heap->budget.peaks.trapped_bytes >= percent_of(limit, TRAPPED_PERCENT);
 }
 
 static uint64_t trapped_bytes(const mend_heap *heap)
@@ -106,15 +90,12 @@ void mend_budget_note_use(mend_heap *heap)
     uint64_t used = used_bytes(heap);
     uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
     if ((allocated - peaks->window_start_bytes) / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
-        *peaks = (mend_usage_peaks){
-            .trapped_bytes = {0, peaks->trapped_bytes[0]},
-            .window_start_bytes = allocated,
-        };
+        *peaks = (mend_usage_peaks){.window_start_bytes = allocated};
     }
     mend_raise_u64(&peaks->used_bytes, used);
     const uint64_t limit = mend_budget_limits(heap).now;
     if (used >= limit - percent_of(limit, EARLY_PERCENT)) {
-        mend_raise_u64(&peaks->trapped_bytes[0], trapped_bytes(heap));
+        mend_raise_u64(&peaks->trapped_bytes, trapped_bytes(heap));
     }
 }
 
@@ -158,7 +139,7 @@ bool mend_budget_is_emptied(const mend_heap *heap)
     const uint64_t limit = mend_budget_limits(heap).now;
     return heap->budget.emptyings >= EMPTYINGS &&
            since / EMPTYING_LIMITS < heap->config.limit_bytes &&
-           heap->chunks.reserved_bytes <= limit - percent_of(limit, ROOMY_PERCENT);
+           heap->chunks.reserved_bytes <= limit - percent_of(limit, EARLY_PERCENT);
 }
 
 /* Of what the device can give, if that is much less than the limit. What contexts and libraries
@@ -218,16 +199,12 @@ uint64_t mend_budget_share(const mend_heap *heap, const mend_request *request)
 }
 
 /* While pressure is high this is a page of the device or, with a large limit, a part of a usual
- * chunk: smaller chunks would cost calls and gain almost nothing. Not the larger part where memory
- * is idle late: such programs hold more of each page, and fill the limit. */
+ * chunk: smaller chunks would cost calls and gain almost nothing. */
 uint64_t mend_budget_page(const mend_heap *heap, mend_pressure pressure)
 {
     const uint64_t page = heap->device.granularity_bytes;
-    const uint64_t limit = mend_budget_limits(heap).now;
-    const bool has_room = room_under(heap, limit) >= percent_of(limit, ROOMY_PERCENT) &&
-                          !mend_streams_have_unfenced(&heap->streams);
-    const uint64_t part = part_of_limit(heap) / (has_room ? PAGES_WITH_ROOM : PAGES_OF_CHUNK);
-    return pressure == MEND_PRESSURE_HIGH ? mend_max_u64(part, page) : page;
+    return pressure == MEND_PRESSURE_HIGH ? mend_max_u64(part_of_limit(heap) / PAGES_OF_CHUNK, page)
+                                          : page;
 }
 
 uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request)
@@ -280,12 +257,12 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
     }
 }
 
-/* Whether the program has needed nearly all of the limit. Then what is left is for requests that
- * lack memory, and blocks lie as closely as they can. */
+/* Whether the program has needed nearly all of the limit. Then blocks lie as closely as they
+ * can. */
 static bool needs_all(const mend_heap *heap)
 {
     const uint64_t limit = mend_budget_limit(heap);
-    return mend_budget_is_nearly_used(heap) ||
+    return heap->budget.peaks.used_bytes >= limit - percent_of(limit, NEAR_PERCENT) ||
            heap->budget.headroom.most_live_bytes > limit - percent_of(limit, CLOSE_PERCENT);
 }
 
@@ -300,18 +277,12 @@ static uint64_t most_bytes(const mend_heap *heap)
 }
 
 /* Not where addresses are few: a chunk that moves leaves its own. */
-static bool may_reserve(const mend_heap *heap, uint64_t create_bytes)
-{
-    const uint64_t kept = needs_all(heap) ? percent_of(mend_budget_limit(heap), LAST_PERCENT) : 0;
-    return !mend_space_has_few(&heap->space) &&
-           mend_budget_room_bytes(heap) >= create_bytes + kept &&
-           heap->chunks.reserved_bytes + create_bytes <= most_bytes(heap);
-}
-
 bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
 {
     assert(heap->chunks.reserved_bytes > 0); /* there are chunks to move */
-    return !heap->budget.headroom.was_refused && may_reserve(heap, create_bytes);
+    return !heap->budget.headroom.was_refused && !mend_space_has_few(&heap->space) &&
+           mend_budget_room_bytes(heap) >= create_bytes &&
+           heap->chunks.reserved_bytes + create_bytes <= most_bytes(heap);
 }
 
 void mend_headroom_note_refusal(mend_heap *heap)

@@ -29,18 +29,14 @@ enum { DEFAULT_STRATEGY = 3 };
 
 /* ---- pressure -------------------------------------------------------------------------------- */
 
-/* Percent of the limit. A program has used nearly all of it once all but NEAR_PERCENT was in use.
- * Headroom leaves LAST_PERCENT then for requests that lack memory. */
-enum { LAST_PERCENT = 2, NEAR_PERCENT = 10 };
+/* Percent of the limit. A program has needed nearly all of it once all but NEAR_PERCENT was in use
+ * or all but CLOSE_PERCENT was live: then blocks lie as closely as they can. */
+enum { NEAR_PERCENT = 10, CLOSE_PERCENT = 5 };
 
-/* Percent of the limit, and part of a request. Once LAST_PERCENT was trapped while all but
+/* Percent of the limit, and part of a request. Once TRAPPED_PERCENT was trapped while all but
  * EARLY_PERCENT was used, an empty chunk is broken only if the block leaves at most
- * WASTE_OF_REQUEST of its own size free: with room, nearly all is used only when it is too late.
- * While more than AGAIN_PERCENT is unused, what the window before trapped does not count. */
-enum { EARLY_PERCENT = 25, WASTE_OF_REQUEST = 4, AGAIN_PERCENT = 15 };
-
-/* Percent of the limit. Once all but this was live, blocks lie as closely as they can. */
-enum { CLOSE_PERCENT = 5 };
+ * WASTE_OF_REQUEST of its own size free: with room, nearly all is used only when it is too late. */
+enum { TRAPPED_PERCENT = 2, EARLY_PERCENT = 25, WASTE_OF_REQUEST = 4 };
 
 /* While this part of the limit is not reserved, calls count more than bytes: a search spares no
  * empty chunk, and large requests have larger chunks. */
@@ -79,7 +75,7 @@ enum { LARGER_IF_SLEPT = 2 };
 /* Trims in a row, part of what was reserved. Once so many gave that much back, each within
  * EMPTYING_LIMITS limits of allocated bytes, the program is taken to empty the pool in each step.
  * Then what it creates again lies in shared chunks of EMPTIED_CHUNK_BYTES (at most that part of the
- * limit), while ROOMY_PERCENT of the limit are not reserved: smaller ones cost calls in each step,
+ * limit), while EARLY_PERCENT of the limit are not reserved: smaller ones cost calls in each step,
  * larger ones keep more. */
 enum {
     EMPTYINGS = 2,
@@ -98,12 +94,11 @@ enum {
 
 /* Small requests may use runs of the large zone up to this size; larger runs serve large
  * requests. */
-#define LENT_RUN_BYTES (SMALL_CHUNK_BYTES / 4)
+#define LENT_RUN_BYTES (SMALL_CHUNK_BYTES / 2)
 
 /* While pressure is high, created memory is a multiple of this part of a usual chunk, or of the
- * device's page if that is larger: smaller units cost calls and gain almost nothing. With room,
- * while ROOMY_PERCENT of the limit are not reserved, the part is larger. */
-enum { PAGES_OF_CHUNK = 8, PAGES_WITH_ROOM = 4, ROOMY_PERCENT = 20 };
+ * device's page if that is larger: smaller units cost calls and gain almost nothing. */
+enum { PAGES_OF_CHUNK = 4 };
 
 /* Part of what the pool holds. After a refusal that the device's free memory does not explain it
  * takes what it holds as its limit, and this much more each time that it gets more: a quota that
@@ -112,19 +107,14 @@ enum { MORE_OF_REFUSED = 8 };
 
 /* ---- searches -------------------------------------------------------------------------------- */
 
-/* Runs that a search compares, runs that a plan tries to extend: bounds the time of a call. Fences
+/* Runs that a search compares, runs that a plan tries to extend, spans of a run that are looked at
+ * for a place between its ends: bounds the time of a call. Fences
  * of frees after a request that had to make room: so the steady state makes no driver call. */
 enum { SEARCH_TRIES = 24 };
-
-/* Spans of a run that are looked at for a place between its ends. */
-enum { SPANS_OF_STRETCH = 64 };
 
 /* Streams. Where there are more, small blocks lie between those that others freed before the pool
  * asks the driver about fences: it would ask about all. */
 enum { MANY_STREAMS = 8 };
-
-/* If a block ends with a page, at most this part of a page may stay free before the block. */
-enum { GAPS_OF_PAGE = 8 };
 
 /* ---- memory created instead of moves --------------------------------------------------------- */
 

@@ -95,8 +95,7 @@ static mend_fit fit_between(mend_heap *heap, const mend_request *request, const 
     mend_run *last = run != NULL ? mend_sizes_last(&zone->runs_by_size) : NULL;
     for (int tries = 0; run != NULL && run->size_bytes <= largest_bytes; tries++) {
         uint64_t address;
-        if (run->first != run->last &&
-            find_stretch(heap, request, run, SPANS_OF_STRETCH, &address)) {
+        if (run->first != run->last && find_stretch(heap, request, run, SEARCH_TRIES, &address)) {
             return (mend_fit){run, address};
         }
         run = tries + 1 < SEARCH_TRIES ? mend_sizes_next(&zone->runs_by_size, run)

@@ -245,7 +245,6 @@ static bool pick_cover(mend_heap *heap, const mend_request *request, mend_plan *
 uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
                           uint64_t need_bytes)
 {
-    const bool keeps_runs = !mend_budget_is_nearly_used(heap);
     assert(need_bytes > 0);
     mend_chunk *largest = mend_chunk_empty_at_most(&heap->chunks, need_bytes, UINT64_MAX);
     while (need_bytes > 0 && largest != NULL) {
@@ -254,10 +253,7 @@ uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_pla
             largest = mend_chunk_empty_at_most(&heap->chunks, need_bytes, UINT64_MAX);
             continue;
         }
-        need_bytes = keeps_runs ? pick_by_run(heap, request, plan, size_bytes, need_bytes)
-                                : pick_from(heap, request, plan,
-                                            mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0),
-                                            need_bytes);
+        need_bytes = pick_by_run(heap, request, plan, size_bytes, need_bytes);
         largest = mend_chunk_empty_at_most(&heap->chunks, size_bytes - 1, UINT64_MAX);
     }
     return need_bytes == 0 || pick_cover(heap, request, plan, need_bytes) ? 0 : need_bytes;

@@ -133,37 +133,6 @@ static base_candidate find_base(mend_heap *heap, const mend_request *request, me
     return (base_candidate){0};
 }
 
-/* The run in which the block can begin such that it ends where a page ends, with the smallest gap
- * before the block. The block then shares one page with its neighbors, not two, and no page stays
- * open behind it. The gap stays free for small blocks.
- * It compares the largest runs, which save the most moves. */
-static base_candidate find_closing_base(mend_heap *heap, const mend_request *request,
-                                        mend_pressure pressure)
-{
-    const mend_zone *zone = &heap->zones[request->zone];
-    const bool is_small = request->zone == MEND_ZONE_SMALL;
-    const uint64_t page = mend_budget_page(heap, is_small ? MEND_PRESSURE_LOW : pressure);
-    const uint64_t open_bytes = request->size_bytes % page;
-    uint64_t least_gap = page / GAPS_OF_PAGE;
-    base_candidate best = {0};
-    mend_run *run = mend_layout_growing_below(zone, request->size_bytes);
-    for (int tries = 0;
-         run != NULL && run->size_bytes > open_bytes && least_gap > 0 && tries < SEARCH_TRIES;
-         tries++) {
-        const uint64_t gap = (run->size_bytes - open_bytes) % page;
-        base_candidate place = {run, run->address + gap,
-                                request->size_bytes - (run->size_bytes - gap)};
-        if (gap < least_gap &&
-            mend_align_up(place.start, request->alignment_bytes) == place.start &&
-            can_grow(heap, request, &place)) {
-            best = place;
-            least_gap = gap;
-        }
-        run = mend_layout_growing_smaller(run);
-    }
-    return best;
-}
-
 typedef enum growth { GROWTH_FITS, GROWTH_LACKS_ADDRESSES, GROWTH_LACKS_MEMORY } growth;
 
 static growth plan_growth(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
@@ -226,31 +195,12 @@ static bool plan_growing_smaller(mend_heap *heap, const mend_request *request,
     return found == GROWTH_FITS;
 }
 
-/* Plans to extend a run such that the block ends with a page, unless pressure is low. */
-static bool plan_closing(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
-                         mend_plan *plan)
-{
-    const mend_pressure pressure = mend_budget_pressure(heap);
-    if (pressure == MEND_PRESSURE_LOW) {
-        return false;
-    }
-    base_candidate closing = find_closing_base(heap, request, pressure);
-    return closing.run != NULL && mend_plan_may_have(heap, request, rules, closing.need_bytes) &&
-           plan_growth(heap, request, rules, &closing, plan) == GROWTH_FITS;
-}
-
 uint64_t mend_plan_least_need(mend_heap *heap, const mend_request *request)
 {
-    uint64_t need_bytes = request->size_bytes;
     int tries = SEARCH_TRIES;
-    const mend_pressure pressure = mend_budget_pressure(heap);
-    if (pressure != MEND_PRESSURE_LOW) {
-        const base_candidate closing = find_closing_base(heap, request, pressure);
-        need_bytes = closing.run != NULL ? closing.need_bytes : need_bytes;
-    }
     mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes);
     const base_candidate largest = find_base(heap, request, run, &tries);
-    return largest.run != NULL ? mend_min_u64(largest.need_bytes, need_bytes) : need_bytes;
+    return largest.run != NULL ? largest.need_bytes : request->size_bytes;
 }
 
 bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
@@ -260,8 +210,7 @@ bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rule
     heap->budget.plans++;
     /* Small blocks begin in chunks of their own. */
     assert(!rules.may_extend || request->zone == MEND_ZONE_LARGE);
-    if (rules.may_extend && (plan_closing(heap, request, rules, plan) ||
-                             plan_growing_smaller(heap, request, rules, plan))) {
+    if (rules.may_extend && plan_growing_smaller(heap, request, rules, plan)) {
         return true;
     }
     mend_plan elsewhere = {0};

@@ -26,9 +26,6 @@ bool mend_budget_has_soft_limit(const mend_heap *heap);
 
 mend_pressure mend_budget_pressure(const mend_heap *heap);
 
-/* Whether all but a tenth of the limit (NEAR_PERCENT) was used. */
-bool mend_budget_is_nearly_used(const mend_heap *heap);
-
 /* Whether at least half of the limit (AMPLE_OF_LIMIT) is not reserved. */
 bool mend_budget_is_ample(const mend_heap *heap);
 

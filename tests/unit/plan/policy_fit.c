@@ -258,7 +258,7 @@ MEND_TEST(policy_fit, breaks_as_few_bytes_of_empty_chunks_as_both_ends_of_runs_l
             mend_request request = request_of(pages);
             for (int i = 0; i < 4; i++) {
                 s.is_trapped = i % 2 == 1;
-                s.hand.heap.budget.peaks.trapped_bytes[0] = s.is_trapped ? SPARED * PAGE : 0;
+                s.hand.heap.budget.peaks.trapped_bytes = s.is_trapped ? SPARED * PAGE : 0;
                 request.alignment_bytes = i < 2 ? 512 : 2 * PAGE;
                 const long long expected = expected_page(&s, &request);
                 if (expected != NONE || s.is_trapped) {

@@ -5,12 +5,9 @@
 
 enum { LEVELS = MEND_STRATEGY_LEVELS };
 
-/* Bytes freed without a stream. None, unless a test says so. */
-static mend_stream_state unknown;
-
 static mend_heap heap_of(int strategy, uint64_t limit_bytes)
 {
-    mend_heap heap = {.config = {.limit_bytes = limit_bytes}, .streams = {.items = &unknown}};
+    mend_heap heap = {.config = {.limit_bytes = limit_bytes}};
     heap.device.granularity_bytes = 2 * MEND_MIB;
     mend_strategy_apply(&heap, strategy);
     return heap;
@@ -23,17 +20,14 @@ static uint64_t usual_mib(int strategy, uint64_t limit_bytes)
 }
 
 /* Chunks are a part of the limit up to a size. Of a usual chunk a quarter is created under high
- * pressure, and an eighth once less than a fifth of the limit is left or memory is idle late, if
- * that is more than a page of the device, and pressure is low for longer if calls are expensive. */
+ * pressure, if that is more than a page of the device, and pressure is low for longer if calls are
+ * expensive. */
 MEND_TEST(policy_strategy, each_level_has_its_chunks_and_its_pressure)
 {
     static const struct {
-        uint64_t mib_of_tib, mib_of_16_gib, mib_of_gib, page_mib, low_percent;
-    } rows[LEVELS] = {{512, 128, 8, 64, 50},
-                      {256, 64, 4, 32, 75},
-                      {128, 32, 2, 16, 75},
-                      {32, 16, 2, 4, 97},
-                      {8, 4, 2, 2, 98}};
+        uint64_t mib_of_tib, mib_of_16_gib, mib_of_gib, low_percent;
+    } rows[LEVELS] = {
+        {512, 128, 8, 50}, {256, 64, 4, 75}, {128, 32, 2, 75}, {32, 16, 2, 97}, {8, 4, 2, 98}};
     const uint64_t limit = 100 * MEND_GIB;
     for (int i = 0; i < LEVELS; i++) {
         EXPECT_U64_EQ(rows[i].mib_of_tib, usual_mib(i + 1, MEND_TIB));
@@ -44,11 +38,6 @@ MEND_TEST(policy_strategy, each_level_has_its_chunks_and_its_pressure)
         ASSERT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
         EXPECT_U64_EQ(usual_mib(i + 1, MEND_TIB) / 4 * MEND_MIB,
                       mend_budget_page(&heap, MEND_PRESSURE_HIGH));
-        unknown.open = true;
-        EXPECT_U64_EQ(rows[i].page_mib * MEND_MIB, mend_budget_page(&heap, MEND_PRESSURE_HIGH));
-        unknown.open = false;
-        heap.chunks.reserved_bytes += 8;
-        EXPECT_U64_EQ(rows[i].page_mib * MEND_MIB, mend_budget_page(&heap, MEND_PRESSURE_HIGH));
         heap = heap_of(i + 1, limit);
         heap.chunks.reserved_bytes = limit / 100 * (100 - rows[i].low_percent) - 1;
         EXPECT_INT_EQ(MEND_PRESSURE_LOW, mend_budget_pressure(&heap));

@@ -182,28 +182,6 @@ static bool open_row(full_program *f)
 
 #define ROW_TEST(suite, name) KIT_CASE(suite, name, full_program, f, open_row(f), kit_close(&f->w))
 
-/* The run that is grown begins with memory of another stream, which the block does not take. */
-KIT_CASE(pool_remake, a_block_waits_for_nothing_that_lies_before_it_in_its_run, full_program, f,
-         open_full(f, MEND_MIB), kit_close(&f->w))
-{
-    fill(f, 7 * MEND_MIB, 1);
-    fill(f, MEND_MIB, 1);
-    release(f, 1);
-    fill(f, 892 * MEND_KIB, 1);
-    void *before = kit_alloc(&f->w, 4 * MEND_KIB, f->asking);
-    void *base = kit_alloc(&f->w, 128 * MEND_KIB, f->owner);
-    ASSERT_TRUE((char *)base == (char *)before + 4 * MEND_KIB);
-    kit_launch(&f->w, f->asking, MEND_SIM_WORK_WRITE, before, 4 * MEND_KIB, 1, 1000000);
-    kit_free(&f->w, before, f->asking);
-    kit_free(&f->w, base, f->owner);
-    for (int i = 0; i < 2; i++) { /* memory freed in the order of the stream is ready for it */
-        void *grown = kit_alloc(&f->w, 512 * MEND_KIB, f->owner);
-        EXPECT_PTR_EQ(base, grown);
-        kit_free(&f->w, grown, f->owner);
-    }
-    EXPECT_U64_EQ(0, mend_world_stats(&f->w).stream_waits);
-}
-
 static void ask_for_two_chunks(void *argument)
 {
     full_program *f = argument;
