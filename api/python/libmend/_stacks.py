@@ -19,8 +19,9 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen")
 _OWN = os.path.dirname(__file__) + os.sep
 _CALLS_OF_MODULES = ("/torch/nn/modules/module.py", "/torch/_dynamo/")
 
-_numbers: dict[tuple, int] = {}  # by code and line. Code objects in it live on
-_places: dict[tuple, int] = {}  # by their addresses, and instruction
+_numbers: dict[str, int] = {}  # by name
+# By addresses of code objects, and instructions: the number, and these objects, which live on.
+_places: dict[tuple, tuple[int, list]] = {}
 _users: dict[str, bool | None] = {}  # by file: whether it is the program's. None: skipped
 _sizes: dict[int, tuple[int, int, int, int]] = {}  # by number: see _note
 _growing: dict[int, int] = {}
@@ -72,9 +73,8 @@ def _number(_context: object, size_bytes: int) -> int:
     caller = caller_of(line) or line
     # Hashing a code object, and finding a line in it, takes as long as all of its instructions.
     place = tuple((id(one.f_code), one.f_lasti) for one in (line, caller, inner))
-    number = _places.get(place)
-    if number is None:
-        number = _add(tuple((one.f_code, one.f_lineno) for one in (line, caller, inner)), place)
+    found = _places.get(place)
+    number = found[0] if found else _add((line, caller, inner), place)
     _note(number, size_bytes)
     return number
 
@@ -116,8 +116,8 @@ def growing() -> dict[str, int]:
     """The stacks whose requests grow by half or more each time their number doubles, because blocks
     are replaced by larger ones. By name, with the bytes of the last doubling."""
     with _lock:
-        keys = {number: key for key, number in _numbers.items()}
-    return {_label(*keys[n]): grown for n, grown in list(_growing.items()) if n in keys}
+        names = {number: name for name, number in _numbers.items()}
+    return {names[n]: grown for n, grown in list(_growing.items()) if n in names}
 
 
 def _learn(file: str) -> bool | None:
@@ -134,14 +134,16 @@ def _is_passed(file: str) -> bool:
     return is_hash or file.startswith((_OWN, "<eval_with_key>"))
 
 
-def _add(key: tuple, place: tuple) -> int:
+def _add(frames: tuple, place: tuple) -> int:
+    name = _label(*((one.f_code, one.f_lineno) for one in frames))
     with _lock:
-        number = _numbers.get(key, min(len(_numbers) + 1, _MOST))
+        number = _numbers.get(name, min(len(_numbers) + 1, _MOST))
         if number < _MOST:
-            if key not in _numbers:
-                text = _label(*key).encode(errors="replace")
+            if name not in _numbers:
+                text = name.encode(errors="replace")
                 _devices.function("mend_set_name")(_OF_STACK, number, text)
-            _numbers[key] = _places[place] = number
+            _numbers[name] = number
+            _places[place] = number, [one.f_code for one in frames]
     return number
 
 
