@@ -14,7 +14,6 @@ STILL = {
     "bench, Python": {"what": 15.5, "semicolons": 20, "long": 8, "private": 2},
     "tests, Python": {"what": 23.5, "semicolons": 18, "long": 5.5, "private": 5},
     "tests": {"private": 2},
-    "vmm/plan": {"what": 9, "long": 6.5, "private": 3},
 }
 LEAST_YOU = 4  # in 1,000 words of a guide
 FEW_WORDS = 150  # of which numbers say nothing

@@ -1,6 +1,6 @@
 /*
- * The budget of a pool: the limit, what is left of it, the sizes of chunks, and the pressure. The
- * pressure decides what counts more: driver time while it is low, bytes near the limit.
+ * The budget of a pool: the limit, its rest, the sizes of chunks, and the pressure. The pressure
+ * decides between driver time, while it is low, and bytes, near the limit.
  */
 #include "plan/policy.h"
 
@@ -142,8 +142,8 @@ bool mend_budget_is_emptied(const mend_heap *heap)
            heap->chunks.reserved_bytes <= limit - percent_of(limit, EARLY_PERCENT);
 }
 
-/* Of what the device can give, if that is much less than the limit. What contexts and libraries
- * hold beside a pool that has the device for itself makes no chunk smaller. */
+/* Of the device's memory, if that is much less than the limit. Memory of contexts and libraries,
+ * beside a pool that has the device for itself, makes no chunk smaller. */
 static uint64_t part_of_limit(const mend_heap *heap)
 {
     const mend_placement *placement = &heap->config.placement;
@@ -199,7 +199,7 @@ uint64_t mend_budget_share(const mend_heap *heap, const mend_request *request)
 }
 
 /* While pressure is high this is a page of the device or, with a large limit, a part of a usual
- * chunk: smaller chunks would cost calls and gain almost nothing. */
+ * chunk. Smaller chunks would cost calls and gain almost nothing. */
 uint64_t mend_budget_page(const mend_heap *heap, mend_pressure pressure)
 {
     const uint64_t page = heap->device.granularity_bytes;
@@ -266,9 +266,9 @@ static bool needs_all(const mend_heap *heap)
            heap->budget.headroom.most_live_bytes > limit - percent_of(limit, CLOSE_PERCENT);
 }
 
-/* How much may be reserved so that chunks need not move. What is created now can be moved later, so
- * it takes nothing from a later request: only what live blocks trap does. Not without bound; and
- * little where the program wants the least memory. */
+/* How much may be reserved so that chunks need not move. New chunks can be moved later, so they
+ * take nothing from a later request. Only memory trapped by live blocks does. Not without bound,
+ * and little where the program wants the least memory. */
 static uint64_t most_bytes(const mend_heap *heap)
 {
     const uint64_t live = heap->budget.headroom.most_live_bytes;

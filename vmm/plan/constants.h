@@ -1,6 +1,6 @@
 /*
  * Every constant that decides where memory is placed, created and moved, with its unit and its
- * reason. bench/results/simulated.md has the measurements; change one only with the replays of
+ * reason. Measurements: bench/results/simulated.md. Change one only with the replays of
  * bench/figures.py before and after.
  */
 #ifndef MEND_PLAN_CONSTANTS_H
@@ -11,13 +11,13 @@
 /* ---- strategy -------------------------------------------------------------------------------- */
 
 /*
- * X(strategy, room, chunks, largest): what a program's wish for few driver calls or little memory
- * means.
- * room     percent of the limit. Pressure is low while more than this is not reserved: then large
+ * X(strategy, room, chunks, largest): the meaning of each strategy, from few driver calls to little
+ * memory. room percent of the limit. Pressure is low while more than this is not reserved: then
+ * large
  *          chunks and few calls are best
- * chunks   a chunk of the large zone is a power of two near this part of the limit, so that pools
+ * chunks a chunk of the large zone is a power of two near this part of the limit, so that pools
  *          of any size have a few hundred chunks ...
- * largest  bytes. ... up to this size: larger chunks save almost no calls
+ * largest bytes. ... up to this size: larger chunks save almost no calls
  */
 #define MEND_STRATEGY(X)                                                                           \
     X(1, 50, 128, 512 * MEND_MIB)                                                                  \
@@ -35,48 +35,47 @@ enum { NEAR_PERCENT = 10, CLOSE_PERCENT = 5 };
 
 /* Percent of the limit, and part of a request. Once TRAPPED_PERCENT was trapped while all but
  * EARLY_PERCENT was used, an empty chunk is broken only if the block leaves at most
- * WASTE_OF_REQUEST of its own size free: with room, nearly all is used only when it is too late. */
+ * WASTE_OF_REQUEST of its own size free. Nearly all is used only when it is too late. */
 enum { TRAPPED_PERCENT = 2, EARLY_PERCENT = 25, WASTE_OF_REQUEST = 4 };
 
 /* While this part of the limit is not reserved, calls count more than bytes: a search spares no
  * empty chunk, and large requests have larger chunks. */
 enum { AMPLE_OF_LIMIT = 2 };
 
-/* Multiples of the limit. Peaks of used bytes count, and what the driver said of the device's free
- * memory is believed, until this much was allocated: longer than a step of a program. */
+/* Multiples of the limit. Peaks of used bytes, and the driver's report of free memory, are valid
+ * until this much was allocated: longer than a step of a program. */
 enum { LIMITS_OF_WINDOW = 2 };
 
-/* Chunks of one size of which those in the smallest runs are taken, beside as many as are needed: a
- * pool has a few hundred chunks, and one of ranges may have a million, which no request looks at.
+/* Chunks of one size that are searched for the smallest runs, beside the needed number. A pool has
+ * a few hundred chunks, and one of ranges may have a million, which no request looks at.
  */
 enum { CHUNKS_COMPARED = 512 };
 
 /* ---- sizes of chunks ------------------------------------------------------------------------- */
 
-/* Part of what the device can give: so much may others hold, and chunks are as large as without
- * them. */
+/* Part of the device's memory: others may hold so much, and chunks are as large as without them. */
 enum { BESIDE_A_POOL = 8 };
 
-/* Multiples of a usual chunk. What has a sleep tag of its thread lies in chunks up to this size:
- * each chunk costs calls at each sleep and at each wake. */
+/* Multiples of a usual chunk. Blocks with a sleep tag of their thread lie in chunks up to this
+ * size: each chunk costs calls at each sleep and at each wake. */
 enum { LARGER_IF_IT_SLEEPS = 4 };
 
-/* Part of what a sleep tag has in chunks: so much is created for it beside what a block needs, up
+/* Part of a sleep tag's memory in chunks: so much is created for it beside the need of a block, up
  * to a usual chunk, because no other tag uses it. */
 enum { SHARE_OF_TAG = 4 };
 
-/* Chunks, those of the highest addresses: no more are looked at for what a tag has. */
+/* Chunks with the highest addresses: no more are looked at for the memory of a tag. */
 enum { TAG_LOOKS = 512 };
 
 /* Multiples. A pool that has slept creates its memory again after each sleep, so its chunks are
  * this much larger from then on. */
 enum { LARGER_IF_SLEPT = 2 };
 
-/* Trims in a row, part of what was reserved. Once so many gave that much back, each within
+/* Trims in a row, part of the reserved memory. Once so many gave that much back, each within
  * EMPTYING_LIMITS limits of allocated bytes, the program is taken to empty the pool in each step.
- * Then what it creates again lies in shared chunks of EMPTIED_CHUNK_BYTES (at most that part of the
- * limit), while EARLY_PERCENT of the limit are not reserved: smaller ones cost calls in each step,
- * larger ones keep more. */
+ * Then new memory lies in shared chunks of EMPTIED_CHUNK_BYTES (at most that part of the limit),
+ * while EARLY_PERCENT of the limit are not reserved. Smaller ones cost calls in each step, larger
+ * ones keep more. */
 enum {
     EMPTYINGS = 2,
     EMPTIED_OF_RESERVED = 16,
@@ -92,28 +91,28 @@ enum {
 /* Bytes. Requests up to this size use the small zone. */
 #define SMALL_REQUEST_BYTES MEND_MIB
 
-/* Small requests may use runs of the large zone up to this size; larger runs serve large
+/* Small requests may use runs of the large zone up to this size. Larger runs serve large
  * requests. */
 #define LENT_RUN_BYTES (SMALL_CHUNK_BYTES / 2)
 
 /* While pressure is high, created memory is a multiple of this part of a usual chunk, or of the
- * device's page if that is larger: smaller units cost calls and gain almost nothing. */
+ * device's page if that is larger. Smaller units cost calls and gain almost nothing. */
 enum { PAGES_OF_CHUNK = 4 };
 
-/* Part of what the pool holds. After a refusal that the device's free memory does not explain it
- * takes what it holds as its limit, and this much more each time that it gets more: a quota that
- * grew is found, and chunks are not sized for memory that is not to be had. */
+/* Part of the pool's reserved memory. After a refusal that the device's free memory does not
+ * explain, its reserved memory is the limit, and this much more each time that it gets more. This
+ * finds a quota that grew, and sizes no chunks for unavailable memory. */
 enum { MORE_OF_REFUSED = 8 };
 
 /* ---- searches -------------------------------------------------------------------------------- */
 
 /* Runs that a search compares, runs that a plan tries to extend, spans of a run that are looked at
- * for a place between its ends: bounds the time of a call. Fences
- * of frees after a request that had to make room: so the steady state makes no driver call. */
+ * for a place between its ends: bounds the time of a call. Fences of frees after a request under
+ * `grow`, so that the steady state makes no driver call. */
 enum { SEARCH_TRIES = 24 };
 
-/* Streams. Where there are more, small blocks lie between those that others freed before the pool
- * asks the driver about fences: it would ask about all. */
+/* Streams. With more, small blocks lie between blocks that others freed before the pool asks the
+ * driver about fences, because it would ask about all. */
 enum { MANY_STREAMS = 8 };
 
 /* ---- memory created instead of moves --------------------------------------------------------- */
@@ -122,25 +121,25 @@ enum { MANY_STREAMS = 8 };
 enum { HEADROOM_PERCENT = 4 };
 
 /* Part of the peak of live bytes: how much more than that, while the program has not needed nearly
- * all of the limit. Without this bound a recording that names no stream reserves 24 times its peak;
- * one that names its streams is the same. */
+ * all of the limit. Without this bound a recording that names no stream reserves 24 times its peak.
+ * One that names its streams is the same. */
 enum { MORE_OF_LIVE = 2 };
 
 /* ---- what only the context covers ------------------------------------------------------------ */
 
-/* Bytes, and part of the live ones. Before the pool grows, it asks for what was freed without a
+/* Bytes, and part of the live ones. Before the pool grows, it asks for memory freed without a
  * stream, or on streams out of reach, if that is more than either. With the first, programs that
  * free little so never need the context's event. */
 #define UNFENCED_BYTES (32 * MEND_MIB)
 enum { UNFENCED_OF_LIVE = 8 };
 
 /* Multiples of that. Once that much waits, a request waits for it on the device before the pool
- * grows, or makes the host wait: growth would end only with the device's memory. */
+ * grows, or stalls the CPU: growth would end only with the device's memory. */
 enum { WAIT_OF_UNFENCED = 4 };
 
-/* Before the pool grows beyond what the program allowed, a stream waits for what others freed, in
- * so many tries, each for fences half as young as the one before: to wait for the latest is to run
- * one stream behind the other. */
+/* Before the pool grows above growth_percent, a stream waits for memory freed by others, in so many
+ * tries, each for fences half as young as the one before. A wait for the latest would run one
+ * stream behind the other. */
 enum { AGES_OF_FENCES = 7 };
 
 /* ---- fences of frees ------------------------------------------------------------------------- */

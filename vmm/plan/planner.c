@@ -13,12 +13,12 @@ static void note_refused(mend_plan *plan, uint64_t create_bytes)
 }
 
 /*
- * Decides what to create for the missing bytes. False if the limit has no room for them.
+ * Decides which chunks to create for the missing bytes. False if they exceed the limit.
  *
  * While pressure is low, requests below a usual chunk share usual chunks, which saves calls.
- * Otherwise it creates exactly what the request lacks. While pressure is high, the last page is a
- * chunk of its own: the next block begins in that small chunk, so no block keeps its neighbor's
- * large chunk from being empty.
+ * Otherwise it creates exactly the missing bytes. While pressure is high, the last page is a chunk
+ * of its own. The next block begins in it, so no block prevents its neighbor's large chunk from
+ * being empty.
  */
 static bool plan_creation(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                           uint64_t missing_bytes, mend_plan *plan)
@@ -70,7 +70,7 @@ bool mend_plan_may_have(const mend_heap *heap, const mend_request *request, mend
 }
 
 /* Chooses chunks and creations for the missing bytes: behind a base, or for the complete request.
- * If that fails and creation is exact, the plan says what it lacks. */
+ * If that fails and creation is exact, the plan has the missing bytes. */
 static bool fill_plan(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                       uint64_t need_bytes, mend_plan *plan)
 {
@@ -83,7 +83,7 @@ static bool fill_plan(mend_heap *heap, const mend_request *request, mend_plan_ru
     return is_filled && !plan->lacks_host_memory;
 }
 
-/* Moves the plan `from` to `to`; the result has the refusals of both. */
+/* Moves the plan `from` to `to`. The result has the refusals of both. */
 static void take_over(mend_plan *to, mend_plan *from)
 {
     assert(to != from);
@@ -155,7 +155,7 @@ static growth plan_growth(mend_heap *heap, const mend_request *request, mend_pla
                : GROWTH_LACKS_ADDRESSES;
 }
 
-/* Whether a plan to extend this run may lack less than that: it lacks least with all empty chunks
+/* Whether a plan to extend this run may miss less than that: it misses least with all empty chunks
  * that do not stay there. */
 static bool may_lack_less(const mend_heap *heap, const base_candidate *place,
                           uint64_t lacking_bytes)
@@ -176,8 +176,7 @@ static bool may_lack_less(const mend_heap *heap, const base_candidate *place,
 }
 
 /* Plans to extend the first run below the request's size that can grow. False if memory is missing,
- * or if no run has room for the chunks. The largest run comes first and usually needs the least
- * memory. */
+ * or if no run fits the chunks. The largest run comes first and usually needs the least memory. */
 static bool plan_growing_smaller(mend_heap *heap, const mend_request *request,
                                  mend_plan_rules rules, mend_plan *plan)
 {

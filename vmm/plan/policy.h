@@ -141,7 +141,7 @@ void mend_strategy_apply(mend_heap *heap, int strategy);
 /*
  * A program whose sizes never fit the freed memory would move chunks for ever. More memory ends
  * that. So chunks are created instead of moved: up to half more than the peak of live bytes, or a
- * little more once the program has needed nearly all of the limit.
+ * little more if the program has needed nearly all of the limit.
  *
  * Guarded by the heap's `grow` lock. The peak is written with `state` held, too.
  */
