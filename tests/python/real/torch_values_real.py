@@ -58,6 +58,15 @@ class Values(unittest.TestCase):
         )
         return self.values
 
+    def test_in_inference_mode_they_are_known_too(self):
+        """Operators arrive there that consist of others."""
+        with self.mode(), torch.inference_mode():
+            mask = torch.cat([torch.tensor([[1, 0, 1]]).cuda(), torch.ones(1, 1).long().cuda()], 1)
+            is_there = mask.to(torch.bool)
+            self.assertEqual((is_there.all().item(), is_there.sum().item()), (False, 3))
+            self.assertEqual(torch.where(is_there, 2, 5).tolist(), [[2, 5, 2, 2]])
+        self.assertEqual(self.counted, [])
+
     def program(self, seed, device):
         chance = random.Random(seed)
         numbers = [[chance.randrange(10) for _ in range(16)] for _ in range(2)]
@@ -73,7 +82,7 @@ class Values(unittest.TestCase):
     def test_programs_read_what_the_cpu_says(self):
         for seed in range(60):
             expected = self.program(seed, "cpu")
-            with self.mode():
+            with self.mode(), torch.inference_mode(seed % 3 == 0):
                 self.assertEqual(self.program(seed, "cuda"), expected, seed)
             self.assertEqual(self.counted, [], seed)
 

@@ -56,6 +56,10 @@ class _Plan:
         self.reads = bool(_READS.match(name))
         self.places = bool(_PLACES.match(name))
         self.failures = 0
+        # In inference mode operators arrive that consist of others.
+        self.consists_of_others = bool(schema) and func.has_kernel_for_dispatch_key(
+            torch._C.DispatchKey.CompositeImplicitAutograd
+        )
 
 
 class Values(TorchDispatchMode):
@@ -94,6 +98,9 @@ class Values(TorchDispatchMode):
         plan = self.plans.get(func)
         if plan is None:
             plan = self.plans[func] = _Plan(func)
+        if plan.consists_of_others and not types:
+            with self:
+                return func.decompose(*args, **kwargs)
         if plan.is_idle or types:  # tensors of other kinds have operators of their own
             return func(*args, **kwargs)
         source = self.source_of(plan.name, args, kwargs)
