@@ -373,7 +373,7 @@ mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t keep_
 
 /* Releases idle empty chunks that the plan does not use, for its missing bytes: the smallest that
  * is enough, or, for a request that makes chunks of `all_bytes`, several, the largest first. Then
- * it notes the bytes missing on the device for all of them. 0: only one chunk. Bytes for others are
+ * it notes the bytes missing on the device for the plan. 0: only one chunk. Bytes for others are
  * released besides. If there are not enough, or the driver refuses, they stay as free memory.
  * *goes_on: there may be another plan, because chunks were released or became idle. Fails only if
  * the context is lost, or malloc failed. */

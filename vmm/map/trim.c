@@ -189,7 +189,9 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uin
     *goes_on = is_released || heap->streams.passes != passes;
     if (!is_released && all_bytes > 0 &&
         (owed_bytes > 0 || mend_budget_lacks_device_memory(heap, plan->create_bytes))) {
-        mend_budget_note_lack(heap, mend_align_up(all_bytes, heap->device.granularity_bytes));
+        mend_budget_note_lack(heap, plan->create_bytes > 0
+                                        ? plan->create_bytes
+                                        : mend_align_up(all_bytes, heap->device.granularity_bytes));
     }
     return heap->unlocking.lost != MEND_DRIVER_OK || result == MEND_ERROR_OUT_OF_HOST_MEMORY
                ? result
