@@ -95,6 +95,14 @@ SLEEP_TEST(pool_sleep_faults, what_a_failed_wake_left_mapped_stays_so)
     mend_sim_set_foreign_bytes(w->sim, 0, 0);
 }
 
+SLEEP_TEST(pool_sleep_faults, a_driver_that_fails_at_a_creation_lacks_no_memory)
+{
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    kit_fail(w, "create", 1, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_REFUSAL(DRIVER, "cuMemCreate", mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_STATS(w, asleep_bytes, SLEEP_BLOCKS * SLEEP_BLOCK);
+}
+
 /* Free memory is for those without. */
 SLEEP_TEST(pool_sleep_faults, what_a_failed_wake_left_mapped_takes_no_memory)
 {
