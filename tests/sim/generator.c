@@ -38,8 +38,6 @@ static void make_plain(trial_random *r, trial_config *config)
     config->address_devices = 0;
     config->fabric = 0;
     config->foreign = 0;
-    config->file_percent = 0;
-    config->keep_free_percent = 0;
 }
 
 static void draw_config(trial_random *r, size_t count, trial_config *config)
