@@ -106,60 +106,6 @@ mend_result mend_users_unregister_stream(mend_heap *heap, mend_stream stream)
     return MEND_OK;
 }
 
-/* ---- requesters ------------------------------------------------------------------------------ */
-
-mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32_t graph_pool,
-                                       uint32_t *index)
-{
-    MEND_TRY(mend_users_find_stream(heap, order.stream, graph_pool, index));
-    if (graph_pool != 0) { /* of the program and not begun on the stream: no watch tells of the
-                            * end */
-        const bool is_unwatched = order.capture != 0 &&
-                                  (graph_pool & MEND_GRAPH_POOL_OF_CAPTURE) == 0 &&
-                                  mend_graph_pool_taking(heap, order.stream) != graph_pool;
-        mend_slots_name(&heap->streams, *index, order.capture, is_unwatched);
-        mend_graph_pool_watch_again(heap, order.stream);
-    }
-    return MEND_OK;
-}
-
-mend_result mend_requester_find_graph_pool(mend_heap *heap, mend_order order, uint32_t *graph_pool)
-{
-    *graph_pool = mend_graph_pool_taking(heap, order.stream);
-    return *graph_pool == 0 && order.capture != 0
-               ? mend_capture_graph_pool_find(heap, order, graph_pool)
-               : MEND_OK;
-}
-
-mend_result mend_requester_find(mend_heap *heap, mend_request *request)
-{
-    assert(mend_mutex_is_held(&heap->state));
-    assert(request->handle != MEND_EVERY_STREAM);
-    mend_capture_graph_pools_collect(heap);
-    if (request->handle == MEND_NO_STREAM) {
-        heap->streams.may_be_several = true;
-        heap->streams.serves_any = true;
-        request->stream = MEND_STREAM_UNKNOWN;
-        return MEND_OK;
-    }
-    const uint32_t known = mend_requester_known(heap, request);
-    if (known != MEND_STREAM_UNKNOWN) {
-        request->graph_pool = 0;
-        request->stream = known;
-        return MEND_OK;
-    }
-    mend_order order = {request->handle, request->capture};
-    if (request->pages != NULL) { /* its pages belong to no graph pool */
-        request->graph_pool = 0;
-        return mend_users_find_stream(heap, request->handle, 0, &request->stream);
-    }
-    request->graph_pool = request->owner;
-    if (request->owner == 0) {
-        MEND_TRY(mend_requester_find_graph_pool(heap, order, &request->graph_pool));
-    }
-    return mend_requester_find_stream(heap, order, request->graph_pool, &request->stream);
-}
-
 /* ---- graph pools ----------------------------------------------------------------------------- */
 
 /*
@@ -187,7 +133,8 @@ static bool takes(const mend_graph_pool *graph_pool, mend_stream stream)
            (takes_legacy && (stream == NULL || stream == MEND_STREAM_LEGACY));
 }
 
-uint32_t mend_graph_pool_taking(const mend_heap *heap, mend_stream stream)
+/* The number of the graph pool that takes requests on a stream now. 0: none. */
+static uint32_t taking(const mend_heap *heap, mend_stream stream)
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(stream != MEND_NO_STREAM);
@@ -433,7 +380,9 @@ static mend_result make(mend_heap *heap, mend_order order, mend_graph_pool **mad
     return MEND_OK;
 }
 
-mend_result mend_capture_graph_pool_find(mend_heap *heap, mend_order order, uint32_t *number)
+/* The number of a capture's graph pool, which is created if there is none. That calls the driver.
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+static mend_result find_capture_graph_pool(mend_heap *heap, mend_order order, uint32_t *number)
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(order.capture != 0);
@@ -486,4 +435,57 @@ mend_result mend_capture_graph_pools_wait_oldest(mend_heap *heap, uint32_t askin
     }
     mend_capture_graph_pools_collect(heap);
     return result;
+}
+
+/* ---- requesters ------------------------------------------------------------------------------ */
+
+mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32_t graph_pool,
+                                       uint32_t *index)
+{
+    MEND_TRY(mend_users_find_stream(heap, order.stream, graph_pool, index));
+    if (graph_pool != 0) { /* of the program and not begun on the stream: no watch tells of the
+                            * end */
+        const bool is_unwatched = order.capture != 0 &&
+                                  (graph_pool & MEND_GRAPH_POOL_OF_CAPTURE) == 0 &&
+                                  taking(heap, order.stream) != graph_pool;
+        mend_slots_name(&heap->streams, *index, order.capture, is_unwatched);
+        mend_graph_pool_watch_again(heap, order.stream);
+    }
+    return MEND_OK;
+}
+
+mend_result mend_requester_find_graph_pool(mend_heap *heap, mend_order order, uint32_t *graph_pool)
+{
+    *graph_pool = taking(heap, order.stream);
+    return *graph_pool == 0 && order.capture != 0 ? find_capture_graph_pool(heap, order, graph_pool)
+                                                  : MEND_OK;
+}
+
+mend_result mend_requester_find(mend_heap *heap, mend_request *request)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    assert(request->handle != MEND_EVERY_STREAM);
+    mend_capture_graph_pools_collect(heap);
+    if (request->handle == MEND_NO_STREAM) {
+        heap->streams.may_be_several = true;
+        heap->streams.serves_any = true;
+        request->stream = MEND_STREAM_UNKNOWN;
+        return MEND_OK;
+    }
+    const uint32_t known = mend_requester_known(heap, request);
+    if (known != MEND_STREAM_UNKNOWN) {
+        request->graph_pool = 0;
+        request->stream = known;
+        return MEND_OK;
+    }
+    mend_order order = {request->handle, request->capture};
+    if (request->pages != NULL) { /* its pages belong to no graph pool */
+        request->graph_pool = 0;
+        return mend_users_find_stream(heap, request->handle, 0, &request->stream);
+    }
+    request->graph_pool = request->owner;
+    if (request->owner == 0) {
+        MEND_TRY(mend_requester_find_graph_pool(heap, order, &request->graph_pool));
+    }
+    return mend_requester_find_stream(heap, order, request->graph_pool, &request->stream);
 }

@@ -60,7 +60,7 @@ mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32
                                        uint32_t *index);
 
 /* The graph pool for allocations in this order: begun by the program, or of the capture. 0: none.
- * Errors of mend_capture_graph_pool_find. */
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_requester_find_graph_pool(mend_heap *heap, mend_order order, uint32_t *graph_pool);
 
 /* ---- users.c --------------------------------------------------------------------------------- */
@@ -91,9 +91,6 @@ static inline void mend_graph_pools_init(mend_heap *heap)
 }
 void mend_graph_pool_enter(mend_heap *heap, mend_graph_pool *graph_pool, mend_pool *pool);
 
-/* The number of the graph pool that takes requests on a stream now. 0: none. */
-uint32_t mend_graph_pool_taking(const mend_heap *heap, mend_stream stream);
-
 /* Whether the block was allocated in the graph pool. A stream of the graph pool that was only
  * declared for a block (mend_record_stream) does not make it one of the graph pool. */
 bool mend_graph_pool_owns(const mend_heap *heap, uint32_t number, const mend_span *span);
@@ -120,10 +117,6 @@ void mend_graph_pool_watch_again(mend_heap *heap, mend_stream stream);
  * locks. Calls the driver. MEND_ERROR_CAPTURING, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER,
  * MEND_ERROR_DEVICE_LOST, MEND_ERROR_OUT_OF_HOST_MEMORY: the graph pool stays. */
 mend_result mend_graph_pool_leave(mend_heap *heap, mend_graph_pool *graph_pool, mend_stream stream);
-
-/* The number of a capture's graph pool, which is created if there is none. That calls the driver.
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
-mend_result mend_capture_graph_pool_find(mend_heap *heap, mend_order order, uint32_t *graph_pool);
 
 /* Releases the graph pools whose graphs have ended. Does not call the driver. */
 void mend_capture_graph_pools_collect_all(mend_heap *heap);
