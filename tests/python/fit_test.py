@@ -1,6 +1,7 @@
 """`libmend fit` without PyTorch: its arguments, cards, arithmetic, words. real/torch_fit_real.py
 runs programs."""
 
+import io
 import json
 import os
 import re
@@ -156,6 +157,22 @@ class Command(FolderTest):
 
 WIDTH = 7
 WORDS = json
+
+
+class Servers(unittest.TestCase):
+    def test_one_that_hears_no_signal_ends_with_its_input(self):
+        """As where the signal comes just before it reads."""
+        text = "import signal, sys; signal.signal(15, signal.SIG_IGN); print(flush=True); input()"
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        server = object.__new__(_runs.Server)
+        server.process = subprocess.Popen(
+            [sys.executable, "-c", text], stderr=subprocess.DEVNULL, **pipes
+        )
+        server.process.stdout.readline()
+        server.answers = server.process.stdout
+        server.log = io.StringIO()
+        server.close()
+        self.assertEqual(server.process.returncode, 1)  # EOFError
 
 
 class Base:

@@ -263,7 +263,8 @@ class Server:
 
     def close(self) -> None:
         self.process.terminate()
-        self.process.wait()
+        # A signal that comes just before it reads is heard after the read, which ends by this.
         self.process.stdin.close()
+        self.process.wait()
         self.answers.close()
         self.log.close()
