@@ -93,7 +93,7 @@ enum {
 
 /* Small requests may use runs of the large zone up to this size. Larger runs serve large
  * requests. */
-#define LENT_RUN_BYTES (SMALL_CHUNK_BYTES / 2)
+#define LENT_RUN_BYTES (SMALL_CHUNK_BYTES / 4)
 
 /* While pressure is high, created memory is a multiple of this part of a usual chunk, or of the
  * device's page if that is larger. Smaller units cost calls and gain almost nothing. */
