@@ -55,10 +55,10 @@ const scenario scenarios[] = {
     {"small_in_a_new_chunk", {ALLOC, 1, 0, 700},
      .way = {.placed_at_new_address = 1, .chunks_created = 1, .reserves_addresses = true},
      STEPS({ALLOC, 0, 0, CHUNKS(1)})},
-    /* Runs above 4 MiB are not lent. */
+    /* Runs above 2 MiB are not lent. */
     {"small_in_a_moved_chunk", {ALLOC, 1, 0, 700}, .device_bytes = 16 * MEND_MIB,
      .way = {.placed_at_new_address = 1, .chunks_moved = 1, .reserves_addresses = true},
-     STEPS({ALLOC, 0, 0, CHUNKS(72) + KIB(16)}, {FREE, 0, 0, 0})},
+     STEPS({ALLOC, 0, 0, CHUNKS(40) + KIB(16)}, {FREE, 0, 0, 0})},
 
     /* Memory that other streams used. */
     {"behind_a_fence_that_has_passed", {ALLOC, 2, 1, CHUNKS(3)}, .device_bytes = KIB(320),
