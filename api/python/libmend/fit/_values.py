@@ -21,6 +21,7 @@ MOST_FLOATS = 1 << 15
 STALE, GUESSED, FILLED, COPIED = 1, 2, 3, 4  # as api/simulate/contents.h has them
 WHOLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 BALANCED = "balanced"
+COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 _IDLE = re.compile(
     r"aten::(empty|new_empty|record_stream|set_|resize_|_foreach|_fused|native_dropout|lift)"
 )
@@ -57,9 +58,7 @@ class _Plan:
         self.places = bool(_PLACES.match(name))
         self.failures = 0
         # In inference mode operators arrive that consist of others.
-        self.consists_of_others = bool(schema) and func.has_kernel_for_dispatch_key(
-            torch._C.DispatchKey.CompositeImplicitAutograd
-        )
+        self.consists_of_others = bool(schema) and func.has_kernel_for_dispatch_key(COMPOSITE)
 
 
 class Values(TorchDispatchMode):
@@ -100,7 +99,8 @@ class Values(TorchDispatchMode):
             plan = self.plans[func] = _Plan(func)
         if plan.consists_of_others and not types:
             with self:
-                return func.decompose(*args, **kwargs)
+                # Not decompose(), which takes what torch.compile makes of some.
+                return func._op_dk(COMPOSITE, *args, **kwargs)
         if plan.is_idle or types:  # tensors of other kinds have operators of their own
             return func(*args, **kwargs)
         source = self.source_of(plan.name, args, kwargs)
