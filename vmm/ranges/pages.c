@@ -61,7 +61,7 @@ bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint6
 
 void mend_range_note_last(mend_heap *heap, mend_page_stretch *stretch)
 {
-    if (stretch->end > stretch->from && mend_events_has(&heap->events, stretch->kind)) {
+    if (stretch->end > stretch->from && mend_events_has(&heap->events, (int)stretch->kind)) {
         mend_events_put_step(&heap->events,
                              &(mend_history_event){.kind = (int)stretch->kind,
                                                    .address = (void *)(uintptr_t)stretch->from,
