@@ -20,7 +20,7 @@ COLUMNS = 100
 # A feature may include the core and itself. What else they name is counted (structure.KNOWS).
 # "sim" sees the driver's table alone; public headers ("mend") are open to all.
 CORE = ["base", "driver", "memory", "layout", "plan", "map", "alloc", "pool"]
-LADDER_OF_ROOMS = CORE + structure.FEATURES
+ORDER_OF_ROOMS = CORE + structure.FEATURES
 ROOMS = {room: set(CORE[:at + 1]) for at, room in enumerate(CORE)}
 ROOMS |= {room: {*CORE, room} for room in structure.FEATURES}
 ROOMS["sim"] = {"sim", "driver", "base"}
@@ -32,8 +32,8 @@ IN_LAB = {"driver": [], "heap": [], "support": [], "trace": ["heap", "support"],
           "report": ["support", "trace", "workloads", "peers", "replay"],
           "record": ["support", "trace", "report"], "live": ["support", "report"]}
 for _room, _others in IN_LAB.items():
-    ROOMS["lab/" + _room] = {"lab/" + other for other in [_room, *_others]} | set(LADDER_OF_ROOMS)
-ROOMS["cli"] = {"cli"} | {"lab/" + room for room in IN_LAB} | set(LADDER_OF_ROOMS)
+    ROOMS["lab/" + _room] = {"lab/" + other for other in [_room, *_others]} | set(ORDER_OF_ROOMS)
+ROOMS["cli"] = {"cli"} | {"lab/" + room for room in IN_LAB} | set(ORDER_OF_ROOMS)
 ROOMS["bench"] = {"bench", "speed", "crowd", "probe"} | ROOMS["cli"] - {"cli"}
 
 # What structure.py finds and is not mended yet: rule -> stems. Only to be made shorter.
@@ -147,9 +147,9 @@ def check_includes(path, text):
         if room is None or match.group(1) == "<":
             continue
         into = re.match(r"lab/\w+|\w*", target).group(0)
-        if target == "mend/mend_sim.h" and room in LADDER_OF_ROOMS:
+        if target == "mend/mend_sim.h" and room in ORDER_OF_ROOMS:
             yield number, f"{room} includes {target}: the library knows no simulated device"
-        elif room in LADDER_OF_ROOMS and into in structure.FEATURES:
+        elif room in ORDER_OF_ROOMS and into in structure.FEATURES:
             continue  # structure.check_features counts it
         elif into != "mend" and into not in ROOMS[room]:
             yield number, f"{room} includes {target}: includes point one way"

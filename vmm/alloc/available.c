@@ -1,7 +1,7 @@
 /*
  * An estimate of the memory that could be allocated now, and its parts.
  */
-#include "alloc/ladder.h"
+#include "alloc/fallback.h"
 
 #include "alloc/users.h"
 #include "map/map.h"
@@ -19,7 +19,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     available->pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);
     mend_request now = *asking;
     now.creates_nothing =
-        mend_ladder_others_owe_much(heap, asking) && mend_ladder_waits_on_host(heap, asking);
+        mend_fallback_others_owe_much(heap, asking) && mend_fallback_waits_on_host(heap, asking);
     available->now_bytes = mend_report_room_bytes(heap, &now, false);
     available->after_waiting_bytes = mend_report_room_bytes(heap, asking, !is_captured);
     heap->shortage = shortage;
@@ -33,7 +33,7 @@ static mend_result look(mend_heap *heap, mend_request *asking, mend_available *a
     bool is_captured = false;
     mend_capture_graph_pools_collect(heap);
     mend_retire_flush(heap, asking->stream);
-    MEND_TRY(mend_ladder_ask_others(heap, asking));
+    MEND_TRY(mend_fallback_ask_others(heap, asking));
     MEND_TRY(mend_streams_find_capture(&heap->streams, asking->stream, &is_captured));
     return fill(heap, asking, is_captured, available);
 }
@@ -62,7 +62,8 @@ static mend_result room_of_passed(mend_heap *heap, mend_available *available)
     return result;
 }
 
-mend_result mend_ladder_get_available(mend_heap *heap, mend_order order, mend_available *available)
+mend_result mend_fallback_get_available(mend_heap *heap, mend_order order,
+                                        mend_available *available)
 {
     mend_request asking = {
         .alignment_bytes = MEND_GRANULE_BYTES, .handle = order.stream, .capture = order.capture};

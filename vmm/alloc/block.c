@@ -128,7 +128,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
     const bool is_passed = request.is_plain || heap->config.passes != MEND_PASSES_NONE;
     mend_result result = is_passed         ? mend_pass_alloc(heap, &request, &span)
                          : request.at != 0 ? place_at(heap, &request, &span)
-                                           : mend_ladder_climb(heap, &request, &span);
+                                           : mend_fallback_run(heap, &request, &span);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         mend_events_refuse(heap, request.size_bytes, request.handle);
     }

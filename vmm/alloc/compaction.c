@@ -2,7 +2,7 @@
  * A safe point: all work of the context is done, and the program launches none until the call ends.
  * Sleeps and moves of memory begin with one, and a pass of compactions (mend_compact).
  */
-#include "alloc/ladder.h"
+#include "alloc/fallback.h"
 
 #include <stdlib.h>
 
@@ -92,8 +92,8 @@ static mend_result compact_next(mend_compact_pass *pass, uint64_t need_bytes, bo
     }
 }
 
-mend_result mend_ladder_compact(mend_heap *heap, const mend_compact_limits *limits,
-                                mend_compact_report *report)
+mend_result mend_fallback_compact(mend_heap *heap, const mend_compact_limits *limits,
+                                  mend_compact_report *report)
 {
     mend_events_begin_call(&heap->events, MEND_CAUSE_COMPACT);
     mend_driver_scope scope;

@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-#include "alloc/ladder.h"
+#include "alloc/fallback.h"
 #include "layout/feature.h"
 #include "layout/layout.h"
 #include "layout/state.h"

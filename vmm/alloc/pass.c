@@ -91,7 +91,7 @@ static bool make_room(const passing *p, bool waits)
         waits && !by_limit ? reserved_bytes : mend_min_u64(wanted_bytes, reserved_bytes);
     uint64_t released_bytes = 0;
     if (reserved_bytes > 0) {
-        (void)mend_ladder_trim(heap, reserved_bytes - given_bytes, waits, &released_bytes);
+        (void)mend_fallback_trim(heap, reserved_bytes - given_bytes, waits, &released_bytes);
         return true;
     }
     return waits && !by_limit && heap->config.passes == MEND_PASSES_IN_ORDER && await_frees(heap);

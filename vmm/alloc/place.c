@@ -1,8 +1,8 @@
 /*
  * One try to place a request: in a mapped run, in moved empty chunks, in new chunks, and behind
- * memory that the stream may not use. The fallback chain makes more memory free (alloc/ladder.h).
+ * memory that the stream may not use. The fallback chain makes more memory free (alloc/fallback.h).
  */
-#include "alloc/ladder.h"
+#include "alloc/fallback.h"
 
 #include "map/map.h"
 #include "plan/constants.h"
@@ -318,9 +318,8 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
         outcome = place_in_zone(heap, &now, &plan, span);
         bool spares = outcome == MEND_NOTHING && now.zone == MEND_ZONE_LARGE &&
                       !now.creates_nothing && mend_budget_waste_allowed(heap, &now) < UINT64_MAX;
-        if (spares && plan.lacking_bytes != 0) { /* only breaking an empty chunk would help:
-                                                  * first tries to give one back and create
-                                                  * another */
+        if (spares && plan.lacking_bytes != 0) { /* only breaking an empty chunk would help: first
+                                                  * tries to give one back and create another */
             outcome = remake_chunk(heap, &now, &plan, span);
         }
         if (spares && outcome == MEND_NOTHING) {

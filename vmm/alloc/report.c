@@ -1,5 +1,5 @@
 /* The report of an allocation that ran out of memory: where the memory is, and its remedies. */
-#include "alloc/ladder.h"
+#include "alloc/fallback.h"
 
 #include <string.h>
 

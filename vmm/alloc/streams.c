@@ -1,5 +1,5 @@
 /* Memory that other streams freed: the driver calls before a request can use it. */
-#include "alloc/ladder.h"
+#include "alloc/fallback.h"
 
 #include "map/map.h"
 #include "plan/constants.h"
@@ -72,7 +72,7 @@ static mend_result close_unfenced(mend_heap *heap, uint32_t asking, uint64_t all
                : MEND_OK;
 }
 
-void mend_ladder_close_before_graph_pool(mend_heap *heap)
+void mend_fallback_close_before_graph_pool(mend_heap *heap)
 {
     const uint64_t allowed_bytes = unfenced_allowed(heap);
     mend_driver_scope scope;
@@ -115,7 +115,7 @@ static mend_result close_copies(mend_heap *heap)
                : mend_streams_record_context(streams, MEND_STREAM_UNKNOWN, &recorded);
 }
 
-mend_result mend_ladder_close_all(mend_heap *heap, bool is_captured)
+mend_result mend_fallback_close_all(mend_heap *heap, bool is_captured)
 {
     const mend_result result = mend_streams_are_several(&heap->streams)
                                    ? close_others(heap, MEND_STREAM_UNKNOWN,
@@ -126,7 +126,7 @@ mend_result mend_ladder_close_all(mend_heap *heap, bool is_captured)
                : result;
 }
 
-void mend_ladder_look_for_ends(mend_heap *heap)
+void mend_fallback_look_for_ends(mend_heap *heap)
 {
     mend_driver_scope scope;
     if (mend_list_is_empty(&heap->usage.pending) || !mend_mutex_try_lock(&heap->grow)) {
@@ -140,20 +140,20 @@ void mend_ladder_look_for_ends(mend_heap *heap)
     mend_mutex_unlock(&heap->grow);
 }
 
-bool mend_ladder_others_owe_much(const mend_heap *heap, const mend_request *request)
+bool mend_fallback_others_owe_much(const mend_heap *heap, const mend_request *request)
 {
     const uint64_t allowed_bytes = unfenced_allowed(heap);
     return allowed_bytes <= UINT64_MAX / WAIT_OF_UNFENCED &&
            has_unfenced(heap, request->stream, true, allowed_bytes * WAIT_OF_UNFENCED);
 }
 
-bool mend_ladder_waits_on_host(const mend_heap *heap, const mend_request *request)
+bool mend_fallback_waits_on_host(const mend_heap *heap, const mend_request *request)
 {
     return request->stream == MEND_STREAM_UNKNOWN || request->graph_pool != 0 ||
            !heap->config.allow_stream_waits || heap->streams.lacks_context_events;
 }
 
-mend_result mend_ladder_ask_others(mend_heap *heap, const mend_request *request)
+mend_result mend_fallback_ask_others(mend_heap *heap, const mend_request *request)
 {
     if (request->graph_pool != 0 && request->capture != 0) {
         mend_streams_learn_order(&heap->streams, request->stream, request->capture);
@@ -179,9 +179,9 @@ static mend_result may_wait_behind(mend_heap *heap, const mend_request *request,
     return result;
 }
 
-mend_outcome mend_ladder_behind_device_waits(mend_heap *heap, const mend_request *request,
-                                             uint64_t order, mend_place_try *try_place,
-                                             mend_span **span)
+mend_outcome mend_fallback_behind_device_waits(mend_heap *heap, const mend_request *request,
+                                               uint64_t order, mend_place_try *try_place,
+                                               mend_span **span)
 {
     bool may_wait;
     mend_result result = may_wait_behind(heap, request, &may_wait);
@@ -210,7 +210,7 @@ static mend_result wait_while_much(mend_heap *heap, const mend_request *request)
     mend_result result = MEND_OK;
     bool waited = true;
     mend_streams_begin_host_waits(streams, true);
-    while (result == MEND_OK && waited && mend_ladder_owes_much(heap, request)) {
+    while (result == MEND_OK && waited && mend_fallback_owes_much(heap, request)) {
         result = mend_streams_wait_oldest(streams, MEND_STREAM_UNKNOWN, false, &waited);
     }
     return result;
@@ -228,8 +228,8 @@ static mend_outcome place_before_host_wait(mend_heap *heap, const mend_request *
     return outcome == MEND_NOTHING ? mend_place(heap, &breaking, span) : outcome;
 }
 
-mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_request *request,
-                                              mend_span **span)
+mend_outcome mend_fallback_place_without_growth(mend_heap *heap, const mend_request *request,
+                                                mend_span **span)
 {
     mend_request free_only = *request;
     free_only.creates_nothing = true;
@@ -237,9 +237,9 @@ mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_reques
     mend_outcome outcome = is_block ? mend_place(heap, &free_only, span) : MEND_NOTHING;
     if (outcome == MEND_NOTHING && is_block) {
         outcome =
-            mend_ladder_behind_device_waits(heap, &free_only, MEND_ANY_FENCE, mend_place, span);
+            mend_fallback_behind_device_waits(heap, &free_only, MEND_ANY_FENCE, mend_place, span);
     }
-    const bool is_waiting = outcome == MEND_NOTHING && mend_ladder_waits_on_host(heap, request);
+    const bool is_waiting = outcome == MEND_NOTHING && mend_fallback_waits_on_host(heap, request);
     if (is_waiting && is_block) {
         outcome = place_before_host_wait(heap, &free_only, span);
     }
@@ -277,13 +277,13 @@ static bool would_grow_beyond(const mend_heap *heap, const mend_request *request
            most_bytes / 100 * percent + most_bytes % 100 * percent / 100;
 }
 
-mend_outcome mend_ladder_place_before_growth(mend_heap *heap, const mend_request *request,
-                                             mend_span **span)
+mend_outcome mend_fallback_place_before_growth(mend_heap *heap, const mend_request *request,
+                                               mend_span **span)
 {
     const mend_streams *streams = &heap->streams;
     uint64_t oldest;
     if (!would_grow_beyond(heap, request) || request->pages != NULL ||
-        mend_ladder_waits_on_host(heap, request) || !mend_streams_are_several(streams) ||
+        mend_fallback_waits_on_host(heap, request) || !mend_streams_are_several(streams) ||
         waiting_of_others(streams, request->stream, &oldest) < request->size_bytes) {
         return MEND_NOTHING;
     }
@@ -294,7 +294,7 @@ mend_outcome mend_ladder_place_before_growth(mend_heap *heap, const mend_request
         const uint64_t younger_bytes = streams->closed_bytes - oldest;
         const uint64_t order =
             age < AGES_OF_FENCES ? streams->closed_bytes - (younger_bytes >> age) : MEND_ANY_FENCE;
-        outcome = mend_ladder_behind_device_waits(heap, &free_only, order, mend_place, span);
+        outcome = mend_fallback_behind_device_waits(heap, &free_only, order, mend_place, span);
     }
     return outcome;
 }

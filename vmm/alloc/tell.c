@@ -1,5 +1,5 @@
 /* Numbers first, then remedies, then owners: three sentences at most. */
-#include "alloc/ladder.h"
+#include "alloc/fallback.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Releasing memory: at once, after CPU stalls, to a peer pool, or because of a lower limit. */
-#include "alloc/ladder.h"
+#include "alloc/fallback.h"
 
 #include "alloc/users.h"
 #include "map/map.h"
@@ -37,12 +37,12 @@ static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, bool is_capture
     mend_capture_graph_pools_collect(heap);
     mend_settle(heap, MEND_OWED_RANGE, MEND_STREAM_UNKNOWN);
     MEND_TRY(heap->chunks.reserved_bytes > keep_bytes && mend_chunks_empty_bytes(&heap->chunks) > 0
-                 ? mend_ladder_close_all(heap, is_captured)
+                 ? mend_fallback_close_all(heap, is_captured)
                  : MEND_OK);
     return mend_trim_to(heap, keep_bytes, false, released_bytes);
 }
 
-bool mend_ladder_trim_addresses(mend_heap *heap, uint32_t asking)
+bool mend_fallback_trim_addresses(mend_heap *heap, uint32_t asking)
 {
     const uint64_t range_bytes = heap->range_space.address_bytes;
     mend_settle_these(heap, MEND_OWED_RANGE, MEND_OWED_RANGE, asking);
@@ -121,8 +121,8 @@ static void note_trim(mend_heap *heap, mend_result result, uint64_t released_byt
     }
 }
 
-mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
-                             uint64_t *released_bytes)
+mend_result mend_fallback_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
+                               uint64_t *released_bytes)
 {
     mend_events_begin_call(&heap->events, MEND_CAUSE_TRIM);
     mend_driver_scope scope;
@@ -151,8 +151,8 @@ static uint64_t above_soft_limit(const mend_heap *heap)
 
 /* First chunks that no block has used for long. Then, if that was less, the memory for others or
  * above the soft limit, whichever is more. */
-mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
-                                uint64_t keep_bytes, uint64_t *released_bytes)
+mend_result mend_fallback_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
+                                  uint64_t keep_bytes, uint64_t *released_bytes)
 {
     mend_events_begin_call(&heap->events, MEND_CAUSE_BACKGROUND_TRIM);
     mend_driver_scope scope;
@@ -163,7 +163,7 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
     mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
     const bool wants_any = unused_ns > 0 || owed_bytes > 0 || above_soft_limit(heap) > 0;
     if (wants_any && mend_chunks_empty_bytes(&heap->chunks) > 0) {
-        result = mend_ladder_close_all(heap, false);
+        result = mend_fallback_close_all(heap, false);
     }
     if (result == MEND_OK && unused_ns > 0) {
         result = mend_trim_unused(heap, unused_ns, keep_bytes, released_bytes);
@@ -185,7 +185,7 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
     return result;
 }
 
-bool mend_ladder_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool is_captured)
+bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool is_captured)
 {
     const uint64_t chunk_bytes = heap->chunks.reserved_bytes;
     const uint64_t before_bytes = chunk_bytes + heap->space.address_bytes;
@@ -206,7 +206,7 @@ bool mend_ladder_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool is_
     return heap->chunks.reserved_bytes + heap->space.address_bytes < before_bytes;
 }
 
-mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes)
+mend_result mend_fallback_set_limit(mend_heap *heap, uint64_t limit_bytes)
 {
     mend_events_begin_call(&heap->events, MEND_CAUSE_LIMIT);
     uint64_t total_bytes = heap->device.total_bytes;
@@ -215,6 +215,6 @@ mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes)
     mend_events_note(&heap->events, MEND_EVENT_LIMIT, 0, heap->config.limit_bytes, 0);
     uint64_t released_bytes = 0;
     return heap->chunks.reserved_bytes > mend_budget_limit_of_chunks(heap)
-               ? mend_ladder_trim(heap, mend_budget_limit_of_chunks(heap), false, &released_bytes)
+               ? mend_fallback_trim(heap, mend_budget_limit_of_chunks(heap), false, &released_bytes)
                : MEND_OK;
 }

@@ -33,7 +33,7 @@ static mend_result set_begun(mend_graph_pool *graph_pool, mend_stream stream, bo
     mend_pool *pool = graph_pool->pool;
     MEND_TRY(mend_pool_enter(pool));
     if (is_begun) {
-        mend_ladder_close_before_graph_pool(&pool->heap);
+        mend_fallback_close_before_graph_pool(&pool->heap);
     }
     if (graph_pool->is_begun == is_begun) {
         return mend_pool_leave(pool, mend_pool_invalid(mistake));

@@ -150,7 +150,7 @@ static bool trim(mend_pool *other, uint64_t bytes, bool waits, bool is_captured)
     bool gave = false;
     mend_heap_lock_all(heap);
     if (heap->unlocking.lost == MEND_DRIVER_OK) {
-        gave = mend_ladder_give_back(heap, bytes, waits && !is_captured, is_captured);
+        gave = mend_fallback_give_back(heap, bytes, waits && !is_captured, is_captured);
     }
     mend_heap_unlock_all(heap);
     return gave;
@@ -174,7 +174,7 @@ static bool trim_peers(mend_pool *pool, uint64_t bytes, bool waits)
     return any;
 }
 
-/* ---- the functions for the ladder ------------------------------------------------------------ */
+/* ---- the functions for the fallback chain ---------------------------------------------------- */
 
 static bool has_callbacks(mend_heap *heap)
 {

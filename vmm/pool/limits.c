@@ -19,7 +19,7 @@ static mend_result trim(mend_pool *pool, uint64_t keep_bytes, bool waits, uint64
     MEND_TRY(mend_pool_enter_all(pool));
     uint64_t bytes = 0;
     const uint64_t keep = mend_heap_keep_in_chunks(&pool->heap, keep_bytes);
-    mend_result result = mend_ladder_trim(&pool->heap, keep, waits, &bytes);
+    mend_result result = mend_fallback_trim(&pool->heap, keep, waits, &bytes);
     MEND_FEATURES_CALL(trim, &pool->heap);
     assert(bytes <= pool->heap.chunks.created_bytes - pool->heap.chunks.reserved_bytes);
     if (result == MEND_OK && released_bytes != NULL) {
@@ -47,7 +47,7 @@ mend_result mend_get_available(mend_pool *pool, mend_stream stream, mend_availab
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
     MEND_TRY(mend_pool_enter_all(pool));
     mend_available all = MEND_AVAILABLE_INIT;
-    mend_result result = mend_ladder_get_available(&pool->heap, order, &all);
+    mend_result result = mend_fallback_get_available(&pool->heap, order, &all);
     const uint64_t guard_bytes = pool->heap.config.guard_bytes;
     all.now_bytes -= mend_min_u64(guard_bytes, all.now_bytes);
     all.after_waiting_bytes -= mend_min_u64(guard_bytes, all.after_waiting_bytes);
@@ -58,7 +58,7 @@ mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
 {
     MEND_INVALID_IF(pool == NULL, "mend_set_limit: pool is NULL");
     MEND_TRY(mend_pool_enter_all(pool));
-    mend_result result = mend_ladder_set_limit(&pool->heap, limit_bytes);
+    mend_result result = mend_fallback_set_limit(&pool->heap, limit_bytes);
     uint64_t limit = pool->heap.config.limit_bytes;
     const uint64_t reserved =
         pool->heap.chunks.reserved_bytes + mend_heap_passed_bytes(&pool->heap);
@@ -82,7 +82,7 @@ mend_result mend_compact(mend_pool *pool, const mend_compact_limits *given,
     MEND_TRY(mend_pool_read_struct(given, "mend_compact_limits", &limits, sizeof(limits)));
     MEND_INVALID_IF(pool == NULL, "mend_compact: pool is NULL");
     MEND_TRY(mend_pool_enter_all(pool));
-    return mend_pool_leave_all_with(pool, mend_ladder_compact(&pool->heap, &limits, &all), report,
+    return mend_pool_leave_all_with(pool, mend_fallback_compact(&pool->heap, &limits, &all), report,
                                     &all, sizeof(all));
 }
 
@@ -116,7 +116,7 @@ mend_result mend_get_usage(mend_pool *pool, const mend_usage *outside, mend_usag
     if (outside != NULL) {
         mend_usage_set_outside(&pool->heap, &of_outside);
     }
-    mend_ladder_look_for_ends(&pool->heap);
+    mend_fallback_look_for_ends(&pool->heap);
     mend_usage_settle(&pool->heap);
     mend_usage_fill(&pool->heap, &all);
     mend_heap_unlock(&pool->heap);
@@ -169,7 +169,8 @@ mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *re
     MEND_TRY(mend_pool_enter_all(pool));
     uint64_t bytes = 0;
     const uint64_t keep = mend_heap_keep_in_chunks(&pool->heap, keep_bytes);
-    mend_result result = mend_ladder_collect(&pool->heap, pool->idle_ns, owed.bytes, keep, &bytes);
+    mend_result result =
+        mend_fallback_collect(&pool->heap, pool->idle_ns, owed.bytes, keep, &bytes);
     uint64_t empty_bytes = mend_chunks_empty_bytes(&pool->heap.chunks);
     result = mend_pool_leave_all(pool, result);
     offer(pool, empty_bytes, pool->background.runs, owed.newest);

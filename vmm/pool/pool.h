@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "alloc/fallback.h"
 #include "alloc/heap.h"
-#include "alloc/ladder.h"
 #include "alloc/users.h"
 #include "base/error.h"
 #include "base/list.h"

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "alloc/ladder.h"
+#include "alloc/fallback.h"
 #include "base/words.h"
 #include "layout/feature.h"
 #include "layout/layout.h"

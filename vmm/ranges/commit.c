@@ -1,10 +1,10 @@
 /*
  * One try to commit pages of ranges, with the memory there is: where it is still mapped, from empty
- * chunks that are moved, by creation. The fallback chain makes more memory free (alloc/ladder.h).
+ * chunks that are moved, by creation. The fallback chain makes more memory free (alloc/fallback.h).
  */
 #include <stdlib.h>
 
-#include "alloc/ladder.h"
+#include "alloc/fallback.h"
 #include "map/map.h"
 #include "ranges/ranges.h"
 

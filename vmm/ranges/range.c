@@ -107,7 +107,7 @@ mend_result mend_heap_commit(mend_heap *heap, const mend_parts *parts, mend_stre
         .pages = &all.pages,
     };
     mend_span *none = NULL;
-    result = mend_ladder_climb(heap, &request, &none);
+    result = mend_fallback_run(heap, &request, &none);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         mend_events_refuse(heap, missing_bytes, stream);
     }

@@ -133,7 +133,7 @@ void mend_range_free_page(mend_heap *heap, mend_range *range, size_t page);
 /* ---- range.c --------------------------------------------------------------------------------- */
 
 /* Commits the pages, in one step under `state`. The caller holds it. It may be released before.
- * Errors as mend_ladder_climb. Then no page is committed that was not. */
+ * Errors as mend_fallback_run. Then no page is committed that was not. */
 mend_result mend_heap_commit(mend_heap *heap, const mend_parts *parts, mend_stream stream);
 
 /* Makes the committed pages free memory, after the work queued so far on the stream and on recorded

@@ -9,7 +9,7 @@
 #ifndef MEND_SLEEP_SLEEP_H
 #define MEND_SLEEP_SLEEP_H
 
-#include "alloc/ladder.h"
+#include "alloc/fallback.h"
 #include "layout/state.h"
 #include "map/map.h"
 #include "mend/mend_sleep.h"

@@ -1,12 +1,12 @@
 /*
  * The fallback chain: the steps that a request tries, from the cheapest to the most expensive,
- * until it is placed. All steps are in ladder.c, in order.
+ * until it is placed. All steps are in fallback.c, in order.
  *
  * The heap does not know pools: it has *helpers*, which can give memory back besides the heap
  * itself.
  */
-#ifndef MEND_ALLOC_LADDER_H
-#define MEND_ALLOC_LADDER_H
+#ifndef MEND_ALLOC_FALLBACK_H
+#define MEND_ALLOC_FALLBACK_H
 
 #include "layout/state.h"
 #include "map/map.h"
@@ -18,28 +18,28 @@
 /* The caller holds both locks. No driver scope is open. Errors as the calls of mend.h. */
 
 /* As mend_trim. `waits`: MEND_TRIM_WAIT. */
-mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
-                             uint64_t *released_bytes);
+mend_result mend_fallback_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
+                               uint64_t *released_bytes);
 
 /* For another pool of the device: releases about so much idle memory, and with `waits` also memory
  * that waits for work. While `is_captured`, a pool of the device knows of a capture: records no
  * event of the context. True if it released any. */
-bool mend_ladder_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool is_captured);
+bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool is_captured);
 
 /* Releases unused addresses, of destroyed ranges and of the pool. True if it released any. A driver
  * scope is open. */
-bool mend_ladder_trim_addresses(mend_heap *heap, uint32_t asking);
+bool mend_fallback_trim_addresses(mend_heap *heap, uint32_t asking);
 
 /* As mend_set_limit. */
-mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes);
+mend_result mend_fallback_set_limit(mend_heap *heap, uint64_t limit_bytes);
 
 /* Releases chunks unused for `unused_ns` (0: none), then idle ones until others got `owed_bytes`
  * and the pool is below its soft limit. `keep_bytes` stay. Waits for nothing. The caller holds both
  * locks. Errors as mend_trim. *released_bytes is right even then. */
-mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
-                                uint64_t keep_bytes, uint64_t *released_bytes);
+mend_result mend_fallback_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
+                                  uint64_t keep_bytes, uint64_t *released_bytes);
 
-/* ---- ladder.c -------------------------------------------------------------------------------- */
+/* ---- fallback.c ------------------------------------------------------------------------------ */
 
 /* A call that needs memory. */
 typedef struct mend_seek {
@@ -57,7 +57,7 @@ typedef struct mend_seek {
 /* Attempts until the call succeeds. `is_helped`: others may release some before CPU stalls. */
 mend_outcome mend_seek_room(mend_seek *seek, bool is_helped);
 
-/* ---- ladder.c -------------------------------------------------------------------------------- */
+/* ---- fallback.c ------------------------------------------------------------------------------ */
 
 /* Functions of the pool for the fallback chain (mend_heap_config.helpers). Each function is called
  * with `state` held and the grow lock free, and releases `state` in between. */
@@ -79,7 +79,7 @@ typedef struct mend_helpers {
  * is committed that was not. MEND_ERROR_OUT_OF_MEMORY (with a report),
  * MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_UNKNOWN_STREAM,
  * MEND_ERROR_CAPTURING, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
-mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span **span);
+mend_result mend_fallback_run(mend_heap *heap, mend_request *request, mend_span **span);
 
 /* ---- available.c ----------------------------------------------------------------------------- */
 
@@ -87,11 +87,12 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span 
  * caller holds both locks. Calls the driver. MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM),
  * MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
  * MEND_ERROR_DEVICE_LOST: *room is untouched. */
-mend_result mend_ladder_get_available(mend_heap *heap, mend_order order, mend_available *available);
+mend_result mend_fallback_get_available(mend_heap *heap, mend_order order,
+                                        mend_available *available);
 
 /* ---- compaction.c ---------------------------------------------------------------------------- */
 
-/* The caller holds both locks. A driver scope is open, except for mend_ladder_compact. */
+/* The caller holds both locks. A driver scope is open, except for mend_fallback_compact. */
 
 /* Waits for the context (`asking` is the stream of the current call), restores mappings of live
  * blocks, and with `gives_back` releases all memory that waited for the work. MEND_ERROR_CAPTURING:
@@ -105,8 +106,8 @@ mend_result mend_safe_point_begin(mend_heap *heap, uint32_t asking, bool gives_b
 bool mend_compact_would_serve(mend_heap *heap, const mend_request *request, uint64_t empty_bytes);
 
 /* As mend_compact. */
-mend_result mend_ladder_compact(mend_heap *heap, const mend_compact_limits *limits,
-                                mend_compact_report *report);
+mend_result mend_fallback_compact(mend_heap *heap, const mend_compact_limits *limits,
+                                  mend_compact_report *report);
 
 /* ---- place.c --------------------------------------------------------------------------------- */
 
@@ -168,60 +169,60 @@ mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_reque
 
 /* ---- streams.c ------------------------------------------------------------------------------- */
 
-/* Records and polls fences of other streams, where there are several. As mend_ladder_refresh. */
-mend_result mend_ladder_ask_others(mend_heap *heap, const mend_request *request);
+/* Records and polls fences of other streams, where there are several. As mend_fallback_refresh. */
+mend_result mend_fallback_ask_others(mend_heap *heap, const mend_request *request);
 
 /* Unmaps retired mappings, records and polls fences, as every run of the chain under the grow lock.
  * The caller holds both locks, and a driver scope is open. */
-static inline mend_result mend_ladder_refresh(mend_heap *heap, const mend_request *request)
+static inline mend_result mend_fallback_refresh(mend_heap *heap, const mend_request *request)
 {
     mend_retire_flush(heap, request->stream);
-    return mend_streams_are_several(&heap->streams) ? mend_ladder_ask_others(heap, request)
+    return mend_streams_are_several(&heap->streams) ? mend_fallback_ask_others(heap, request)
                                                     : MEND_OK;
 }
 
 /* Before memory is released: records fences of all streams, and for memory freed without a stream,
  * unless a known capture forbids it. The next poll finds passed fences. */
-mend_result mend_ladder_close_all(mend_heap *heap, bool is_captured);
+mend_result mend_fallback_close_all(mend_heap *heap, bool is_captured);
 
 /* Asks the driver whether the work has ended that keeps memory pending (layout/usage.c). Nothing
  * while another thread holds `grow`. */
-void mend_ladder_look_for_ends(mend_heap *heap);
+void mend_fallback_look_for_ends(mend_heap *heap);
 
 /* Before a graph pool is begun, during which no event of the context may be recorded: records one
  * if much memory was freed without a stream. No request needs it, so nothing fails. The caller
  * holds `state` alone, which a driver call releases. */
-void mend_ladder_close_before_graph_pool(mend_heap *heap);
+void mend_fallback_close_before_graph_pool(mend_heap *heap);
 
-/* As mend_ladder_owes_much, where there are several streams. */
-bool mend_ladder_others_owe_much(const mend_heap *heap, const mend_request *request);
+/* As mend_fallback_owes_much, where there are several streams. */
+bool mend_fallback_others_owe_much(const mend_heap *heap, const mend_request *request);
 
 /* Whether growth would only delay a necessary wait: too much freed memory waits for the context's
  * event or a CPU stall. */
-static inline bool mend_ladder_owes_much(const mend_heap *heap, const mend_request *request)
+static inline bool mend_fallback_owes_much(const mend_heap *heap, const mend_request *request)
 {
-    return mend_streams_are_several(&heap->streams) && mend_ladder_others_owe_much(heap, request);
+    return mend_streams_are_several(&heap->streams) && mend_fallback_others_owe_much(heap, request);
 }
 
 /* Whether the host makes that wait: the request has no stream that can wait on the device. */
-bool mend_ladder_waits_on_host(const mend_heap *heap, const mend_request *request);
+bool mend_fallback_waits_on_host(const mend_heap *heap, const mend_request *request);
 
 /* Makes the request's stream wait for others, on the device, for fences up to this order, and tries
  * memory that they freed. NOTHING if it must not wait. Calls the driver. */
-mend_outcome mend_ladder_behind_device_waits(mend_heap *heap, const mend_request *request,
-                                             uint64_t order, mend_place_try *try_place,
-                                             mend_span **span);
+mend_outcome mend_fallback_behind_device_waits(mend_heap *heap, const mend_request *request,
+                                               uint64_t order, mend_place_try *try_place,
+                                               mend_span **span);
 
 /* If the pool would exceed growth_percent, and other streams have freed the missing bytes: places
  * the request in their oldest freed memory, behind waits on the device. NOTHING: it grows. */
-mend_outcome mend_ladder_place_before_growth(mend_heap *heap, const mend_request *request,
-                                             mend_span **span);
+mend_outcome mend_fallback_place_before_growth(mend_heap *heap, const mend_request *request,
+                                               mend_span **span);
 
 /* For a request with a large debt: places it in existing memory, behind waits on the device. If the
  * host must wait instead, it waits, unless a capture forbids it or the request cannot be served,
  * and nothing is placed yet. */
-mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_request *request,
-                                              mend_span **span);
+mend_outcome mend_fallback_place_without_growth(mend_heap *heap, const mend_request *request,
+                                                mend_span **span);
 
 /* ---- tell.c ---------------------------------------------------------------------------------- */
 

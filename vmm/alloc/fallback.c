@@ -10,7 +10,7 @@
  *
  * Each step is PLACED, NOTHING (the next step is tried) or FAILED (no further step is tried).
  */
-#include "alloc/ladder.h"
+#include "alloc/fallback.h"
 
 #include <assert.h>
 
@@ -33,8 +33,8 @@ typedef struct mark {
     uint64_t of[MEND_CAUSE_HOST_WAITED + 1]; /* by cause, from the cheapest */
 } mark;
 
-/* One request on its way up. */
-typedef struct climb {
+/* One request on its way through the chain. */
+typedef struct chain {
     mend_seek seek; /* may_wait: this search may wait for the GPU, and compact */
     mend_heap *heap;
     mend_request *request;
@@ -44,7 +44,7 @@ typedef struct climb {
     bool has_turn;             /* this thread has both locks */
     mark before;               /* when it got them */
     bool has_waited;           /* the CPU waited for the GPU */
-} climb;
+} chain;
 
 /* ---- with the grow lock: what the pool does by itself ---------------------------------------- */
 
@@ -60,17 +60,17 @@ typedef struct climb {
 /* The try that follows each step. `asks_streams`: also memory that other streams freed, if it is
  * idle or behind a wait on the device. If only addresses are short, it unmaps idle chunks and tries
  * once more. */
-static mend_outcome place(climb *c, bool asks_streams)
+static mend_outcome place(chain *c, bool asks_streams)
 {
     mend_heap *heap = c->heap;
-    if (asks_streams && mend_ladder_refresh(heap, c->request) != MEND_OK) {
+    if (asks_streams && mend_fallback_refresh(heap, c->request) != MEND_OK) {
         return MEND_FAILED;
     }
-    if (asks_streams && mend_ladder_owes_much(heap, c->request)) {
-        TRY_NEXT(mend_ladder_place_without_growth(heap, c->request, &c->span));
+    if (asks_streams && mend_fallback_owes_much(heap, c->request)) {
+        TRY_NEXT(mend_fallback_place_without_growth(heap, c->request, &c->span));
     }
     if (asks_streams && heap->config.growth_percent != 0) {
-        TRY_NEXT(mend_ladder_place_before_growth(heap, c->request, &c->span));
+        TRY_NEXT(mend_fallback_place_before_growth(heap, c->request, &c->span));
     }
     heap->shortage.wanted_total_bytes = 0;
     bool gave_addresses = false;
@@ -78,18 +78,18 @@ static mend_outcome place(climb *c, bool asks_streams)
         heap->shortage.no_addresses = MEND_DRIVER_OK;
         TRY_NEXT(mend_place(heap, c->request, &c->span));
         if (asks_streams) {
-            TRY_NEXT(mend_ladder_behind_device_waits(heap, c->request, MEND_ANY_FENCE, mend_place,
-                                                     &c->span));
+            TRY_NEXT(mend_fallback_behind_device_waits(heap, c->request, MEND_ANY_FENCE, mend_place,
+                                                       &c->span));
         }
         TRY_NEXT(mend_place_in_stretch(heap, c->request, &c->span));
         TRY_NEXT(mend_place_beyond_refusal(heap, c->request, mend_place, &c->span));
         gave_addresses = !gave_addresses && heap->shortage.no_addresses != MEND_DRIVER_OK &&
-                         mend_ladder_trim_addresses(heap, c->request->stream);
+                         mend_fallback_trim_addresses(heap, c->request->stream);
     } while (gave_addresses);
     return MEND_NOTHING;
 }
 
-static mend_outcome place_behind(climb *c, bool asks_streams)
+static mend_outcome place_behind(chain *c, bool asks_streams)
 {
     mend_heap *heap = c->heap;
     if (mend_report_is_hopeless(heap, c->request)) {
@@ -97,8 +97,8 @@ static mend_outcome place_behind(climb *c, bool asks_streams)
     }
     TRY_NEXT(mend_place_behind(heap, c->request, &c->span));
     if (asks_streams) {
-        TRY_NEXT(mend_ladder_behind_device_waits(heap, c->request, MEND_ANY_FENCE,
-                                                 mend_place_behind, &c->span));
+        TRY_NEXT(mend_fallback_behind_device_waits(heap, c->request, MEND_ANY_FENCE,
+                                                   mend_place_behind, &c->span));
     }
     return mend_place_beyond_refusal(heap, c->request, mend_place_behind, &c->span);
 }
@@ -116,7 +116,7 @@ static bool end_what_a_wake_left(mend_heap *heap, uint32_t asking)
 
 /* Waits for the oldest work, again and again, until the request is placed or there is no more work.
  * If a capture forbids the wait, there is nothing to wait for. */
-static mend_outcome behind_host_waits(climb *c)
+static mend_outcome behind_host_waits(chain *c)
 {
     mend_heap *heap = c->heap;
     const bool had_left = !mend_report_is_hopeless(heap, c->request) &&
@@ -148,7 +148,7 @@ static mend_outcome behind_host_waits(climb *c)
 
 /* Notes the missing bytes, for other pools and for the report. If the driver cannot say whether a
  * capture forbids waits, one does. */
-static void note_shortage(climb *c)
+static void note_shortage(chain *c)
 {
     mend_heap *heap = c->heap;
     const mend_shortage *shortage = &heap->shortage;
@@ -180,7 +180,7 @@ static void note_shortage(climb *c)
 
 /* Empty chunks are spared, but not if another thread holds the grow
  * lock: it may be in the driver for long, or wait for work that needs this request. */
-static mend_outcome beside_another_grower(climb *c)
+static mend_outcome beside_another_grower(chain *c)
 {
     mend_heap *heap = c->heap;
     if (mend_budget_waste_allowed(heap, c->request) == UINT64_MAX || c->request->in_one_chunk) {
@@ -236,7 +236,7 @@ static void note_service(const mend_heap *heap, const mark *before, mend_service
  * destroyed, or memory freed: then it looks in mapped memory once more. NOTHING: the next steps are
  * tried. Any other outcome is the request's. The caller ends with end_turn, whatever the
  * outcome. */
-static mend_outcome take_turn(climb *c)
+static mend_outcome take_turn(chain *c)
 {
     mend_heap *heap = c->heap;
     const bool is_next = mend_mutex_try_lock(&heap->grow);
@@ -266,7 +266,7 @@ static mend_outcome take_turn(climb *c)
     return knows_mapped ? MEND_NOTHING : in_mapped(heap, c->request, true, &c->span);
 }
 
-static mend_outcome end_turn(climb *c, mend_outcome outcome)
+static mend_outcome end_turn(chain *c, mend_outcome outcome)
 {
     mend_heap *heap = c->heap;
     if (!c->has_turn) {
@@ -282,10 +282,10 @@ static mend_outcome end_turn(climb *c, mend_outcome outcome)
     return outcome;
 }
 
-/* ---- the rungs ---------------------------------------------------------------------------- */
+/* ---- the steps ------------------------------------------------------------------------------- */
 
 /* Everything that the pool does by itself, in order. */
-static mend_outcome search_once(climb *c)
+static mend_outcome search_once(chain *c)
 {
     mend_heap *heap = c->heap;
     TRY_NEXT(place(c, true));
@@ -307,7 +307,7 @@ static mend_outcome search_once(climb *c)
 
 /* The same again if other threads freed memory meanwhile, or the device has more or less memory
  * than was known. */
-static mend_outcome search(climb *c)
+static mend_outcome search(chain *c)
 {
     mend_heap *heap = c->heap;
     mend_driver_scope scope;
@@ -339,12 +339,12 @@ static mend_outcome search(climb *c)
     return end_turn(c, outcome);
 }
 
-/* ---- the ladder ------------------------------------------------------------------------------ */
+/* ---- the fallback chain ---------------------------------------------------------------------- */
 
 /* In mapped memory, unless that was just looked at, and then everything. */
 static mend_outcome attempt(mend_seek *seek)
 {
-    climb *c = MEND_CONTAINER_OF(seek, climb, seek);
+    chain *c = MEND_CONTAINER_OF(seek, chain, seek);
     mend_outcome outcome =
         c->has_looked ? MEND_NOTHING : in_mapped(c->heap, c->request, false, &c->span);
     c->has_looked = true;
@@ -352,7 +352,7 @@ static mend_outcome attempt(mend_seek *seek)
 }
 
 /* Before the pool grows above its soft limit: steps without growth, and the callbacks. */
-static mend_outcome within_soft_limit(climb *c)
+static mend_outcome within_soft_limit(chain *c)
 {
     assert(!c->seek.may_wait);
     c->request->keeps_soft_limit = true;
@@ -367,14 +367,14 @@ static mend_outcome within_soft_limit(climb *c)
 /* A search without CPU stalls, except stalls that growth would only delay, comes only if peer pools
  * or callbacks may release memory before a stall. Otherwise the last search is the first. Its
  * shortage is the result, whatever calls of peer pools and callbacks have noted since. */
-mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span **span)
+mend_result mend_fallback_run(mend_heap *heap, mend_request *request, mend_span **span)
 {
     mend_outcome outcome = in_mapped(heap, request, false, span);
     if (outcome == MEND_PLACED) {
         return MEND_OK;
     }
     mend_thread_error answer; /* large, so it is written only if needed */
-    climb c = {.seek = {.heap = heap, .attempt = attempt, .needed_bytes = request->requested_bytes},
+    chain c = {.seek = {.heap = heap, .attempt = attempt, .needed_bytes = request->requested_bytes},
                .heap = heap,
                .request = request,
                .answer = &answer,

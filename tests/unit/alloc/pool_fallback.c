@@ -12,7 +12,7 @@ static void *take_in_one_chunk(mend_world *w, uint64_t size_bytes)
 
 /* Of three runs the largest misses more than the limit allows, and the next misses memory that the
  * driver refuses. Now the pool knows the device's memory, and that the last one misses nothing. */
-KIT_SET_TEST(pool_ladder, behind_a_refusal_what_creates_nothing_is_found,
+KIT_SET_TEST(pool_fallback, behind_a_refusal_what_creates_nothing_is_found,
              w->placement.low_pressure_percent = 100)
 {
     enum { DEVICE = 1024, RESERVED = 72 };
