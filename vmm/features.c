@@ -14,7 +14,7 @@
 #include "record/record.h"
 #endif
 
-#define OWED(kind) (1u << MEND_OWED_##kind)
+#define DEFERRED(kind) (1u << MEND_DEFERRED_##kind)
 
 #ifdef MEND_WITHOUT_OBSERVERS
 static mend_result refuse(mend_pool *pool, mend_moment moment, const mend_pool_config *config)
@@ -33,19 +33,19 @@ const mend_feature mend_features[MEND_FEATURES] = {
     {.init = mend_ranges_init,
      .clear = mend_ranges_clear,
      .settle = mend_ranges_settle,
-     .settles = OWED(RANGE),
+     .settles = DEFERRED(RANGE),
      .statistics = mend_ranges_statistics},
     {.init = mend_share_init,
      .give_back = mend_share_give_back,
      .clear = mend_share_clear,
      .settle = mend_imports_settle,
-     .settles = OWED(HANDLES),
+     .settles = DEFERRED(HANDLES),
      .block_ends = mend_exports_end,
      .statistics = mend_share_statistics},
     {.init = mend_copies_init,
      .give_back = mend_keep_clear,
      .settle = mend_sleep_settle,
-     .settles = OWED(END) | OWED(GRAPHS) | OWED(MEMORY) | OWED(HOST_MEMORY),
+     .settles = DEFERRED(END) | DEFERRED(GRAPHS) | DEFERRED(MEMORY) | DEFERRED(HOST_MEMORY),
      .trim = mend_copies_trim,
      .statistics = mend_sleep_statistics},
     {.pool = mend_quota_hear, .statistics = mend_quota_statistics},

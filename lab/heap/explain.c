@@ -199,7 +199,7 @@ static void explain(const mend_heap *heap, uint32_t asking, mend_explanation *ex
         .live_bytes = mend_heap_awake_bytes(heap),
         .unmapped_bytes = heap->chunks.unmapped_bytes,
         .lent_bytes = lent_bytes(heap),
-        .retired_mappings = heap->chunks.owing.count[MEND_OWED_MAPPING],
+        .retired_mappings = heap->chunks.deferred.count[MEND_DEFERRED_MAPPING],
         .retired_bytes = heap->retire.bytes,
     };
     chunk_walk walk = {.lowest = NULL};

@@ -297,7 +297,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_dropped_bytes     MODEL(dropped_bytes)
 
 /* Of destroyed ranges, those stay that something is mapped in. */
-#define CLOSED_RANGES          (l->pool->pool->heap.chunks.owing.count[MEND_OWED_RANGE])
+#define CLOSED_RANGES          (l->pool->pool->heap.chunks.deferred.count[MEND_DEFERRED_RANGE])
 #define RULE_ranges            (IS(ranges) == l->ranges.ranges)
 #define RULE_range_bytes       MODEL(range_bytes)
 #define RULE_peak_range_bytes  MODEL(peak_range_bytes)
@@ -389,7 +389,7 @@ static const char *look_at_pool(trial *t, int number, const mend_stats *stats)
                     .was_reset = t->were_reset};
     /* A range that ends leaves chunks that are mapped nowhere, and so does a trim beside copies. */
     pool->has_unmapped = why.unmapped_bytes > 0 || pool->pool->heap.chunks.missing_count > 0 ||
-                         pool->pool->heap.chunks.owing.count[MEND_OWED_RANGE] > 0 ||
+                         pool->pool->heap.chunks.deferred.count[MEND_DEFERRED_RANGE] > 0 ||
                          !mend_step_copies_have_ended(&pool->pool->heap);
     return wrong_figure(&l);
 }

@@ -401,9 +401,10 @@ uint64_t trial_lingering_bytes(const trial *t)
              retired = mend_retire_next(retired)) {
             bytes += retired->handle == 0 ? retired->size_bytes : 0;
         }
-        for (const mend_owed *at = mend_owed_from(&heap->chunks.owing, MEND_OWED_HANDLES, 0);
-             at != NULL; at = mend_owed_next(at)) {
-            bytes += MEND_CONTAINER_OF(at, const mend_imported, owed)->mapped.bytes;
+        for (const mend_deferred *at =
+                 mend_deferred_from(&heap->chunks.deferred, MEND_DEFERRED_HANDLES, 0);
+             at != NULL; at = mend_deferred_next(at)) {
+            bytes += MEND_CONTAINER_OF(at, const mend_imported, deferred)->mapped.bytes;
         }
     }
     return bytes;

@@ -121,7 +121,7 @@ bool mend_world_check(mend_world *world)
     EXPECT_TRUE(ledger.accessible_bytes <= stats.mapped_bytes);
     EXPECT_TRUE(ledger.accessible_bytes + stats.retired_bytes >= stats.mapped_bytes ||
                 world->pool->heap.chunks.missing_count > 0 ||
-                world->pool->heap.chunks.owing.count[MEND_OWED_MEMORY] > 0);
+                world->pool->heap.chunks.deferred.count[MEND_DEFERRED_MEMORY] > 0);
     EXPECT_U64_EQ(stats.address_bytes, ledger.address_bytes);
     EXPECT_U64_EQ(stats.reserved_bytes + stats.asleep_live_bytes,
                   stats.live_bytes + stats.free_bytes);
@@ -130,7 +130,7 @@ bool mend_world_check(mend_world *world)
     EXPECT_TRUE(ledger.host_bytes >= pinned_bytes);
     EXPECT_TRUE((ledger.host_allocations > 0) == (pinned_bytes > 0) ||
                 world->pool->checks != NULL ||
-                world->pool->heap.chunks.owing.count[MEND_OWED_HOST_MEMORY] > 0);
+                world->pool->heap.chunks.deferred.count[MEND_DEFERRED_HOST_MEMORY] > 0);
     EXPECT_U64_EQ(stats.free_bytes,
                   stats.free_empty_bytes + stats.free_partial_bytes + stats.free_small_bytes);
     check_explanation(world, &stats);

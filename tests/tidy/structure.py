@@ -6,7 +6,7 @@ x.c and x.h are one.
  - one face: what x.h declares is defined in x.c, or, in a header that is the face of its folder,
    what stands below "---- y.c ----" in y.c; a header without a source of its own may declare what
    any file of its folder defines; public headers are open to the library;
- - one place that asks the driver again: the functions that do what is owed are called by the
+ - one place that asks the driver again: the functions that do deferred work are called by the
    settlement and the places that note it; no file but these calls the driver to take back;
  - each part of a heap has an owner: only that room writes its fields, and only rooms named for it
    read them;
@@ -212,8 +212,8 @@ def check_features(tree):
                 f"{len(places)} names, KNOWS has {allowed}"
 
 
-# What the driver takes back, and who may offer it: a transaction that notes a refusal as owed, or
-# has its memory as a free chunk then, which a trim gives back; and the end of a heap.
+# What the driver takes back, and who may offer it: a transaction that notes a refusal as deferred,
+# or has its memory as a free chunk then, which a trim gives back; and the end of a heap.
 TAKES_BACK = {
     "unmap": ("sleep/asleep", "map/retire", "map/steps", "map/exchange", "map/grow", "share/import",
               "alloc/life"),
@@ -221,15 +221,15 @@ TAKES_BACK = {
     "host_free": ("sleep/host_memory",),
 }
 OFFER = re.compile(r"\bdriver->(" + "|".join(TAKES_BACK) + r")\(")
-# Who goes through what is owed: the settlement, what waits, a look, and the end of a heap.
-WALKS_OWED = ("map/settle", "map/retire", "memory/chunk",
-              "share/import", "sleep/host_memory", "alloc/life")
-WALK = re.compile(r"\b(mend_owed_(?:from|next))\(")
+# Who goes through deferred work: the settlement, what waits, a look, and the end of a heap.
+WALKS_DEFERRED = ("map/settle", "map/retire", "memory/chunk",
+                  "share/import", "sleep/host_memory", "alloc/life")
+WALK = re.compile(r"\b(mend_deferred_(?:from|next))\(")
 A_RETRY = re.compile(r"\b(?:mend_list|mend_tree|struct mend_\w+ \*|uint32_t)\s*"
-                     r"(\w*(?:refused|unreleased|owed|leftover|stuck|settle|left_\w+))\s*;")
+                     r"(\w*(?:refused|unreleased|deferred|leftover|stuck|settle|left_\w+))\s*;")
 
 
-def check_owed(tree):
+def check_deferred(tree):
     """No list, flag or counter of its own of what the driver did not take back, and no other file
     that offers it."""
     for path, code in tree.codes.items():
@@ -238,14 +238,14 @@ def check_owed(tree):
         for match in OFFER.finditer(code):
             if stem_of(path)[4:] not in TAKES_BACK[match.group(1)]:
                 yield path, line_of(code, match.start()), stem_of(path), \
-                    f"calls {match.group(1)}: what it refuses is owed (memory/owed.h)"
+                    f"calls {match.group(1)}: what it refuses is deferred (memory/deferred.h)"
         for match in WALK.finditer(code) if path.endswith(".c") else ():
-            if stem_of(path)[4:] not in WALKS_OWED:
+            if stem_of(path)[4:] not in WALKS_DEFERRED:
                 yield path, line_of(code, match.start()), stem_of(path), \
-                    f"calls {match.group(1)}: what is owed is settled in map/settle.c"
+                    f"calls {match.group(1)}: deferred work is settled in map/settle.c"
         for match in A_RETRY.finditer(code) if path.endswith(".h") else ():
             yield path, line_of(code, match.start(1)), stem_of(path), \
-                f"keeps {match.group(1)} apart from the list of what is owed (memory/owed.h)"
+                f"keeps {match.group(1)} apart from the list of deferred work (memory/deferred.h)"
 
 
 READ_ALL = {"check", "pool"}
@@ -289,7 +289,7 @@ PARTS = {
     "unlocking": Part("mend_unlocking", "driver", whole=True),
     "zones": Part("mend_zone", "layout", whole=True),
     # Beside the owner these.
-    "chunks": Part("mend_chunks", "memory", whole=True, passed=["owing", "slab"],
+    "chunks": Part("mend_chunks", "memory", whole=True, passed=["deferred", "slab"],
                    set_by={"ranges": ["sums_at"]}),
     "config": Part("mend_heap_config", "alloc",
                    set_by={"plan": ["placement"], "pool": ["soft_limit_bytes"]}),
@@ -429,11 +429,11 @@ SAMPLES = [
     (check_faces, {"api/include/mend/mend.h": "MEND_API int mend_a(void);\n",
                    "vmm/base/a.c": "int mend_a(void)\n{\n}\nstatic int mend_b(void)\n{\n}\n",
                    "vmm/base/b.h": "static inline int mend_b(void);\n", "vmm/base/b.c": ""}, []),
-    (check_owed, {"vmm/map/retire.c": "driver->unmap(driver, a, b);\n",
-                  "vmm/alloc/a.c": "\nheap->driver->unmap(heap->driver, a, b);\n",
-                  "vmm/alloc/b.c": "at = mend_owed_from(owing, kind, 0);\n",
-                  "vmm/layout/a.h": "mend_list refused;\nuint64_t refused_bytes;\n",
-                  "vmm/sim/a.h": "mend_list refused;\n"},
+    (check_deferred, {"vmm/map/retire.c": "driver->unmap(driver, a, b);\n",
+                      "vmm/alloc/a.c": "\nheap->driver->unmap(heap->driver, a, b);\n",
+                      "vmm/alloc/b.c": "at = mend_deferred_from(list, kind, 0);\n",
+                      "vmm/layout/a.h": "mend_list refused;\nuint64_t refused_bytes;\n",
+                      "vmm/sim/a.h": "mend_list refused;\n"},
      [("vmm/alloc/a.c", 2), ("vmm/alloc/b.c", 1), ("vmm/layout/a.h", 1)]),
     (check_owners, {"vmm/share/a.c": "heap->pins.a = 1;\n",
                     "vmm/alloc/a.c": "\nx = heap->pins.a;\n",
@@ -476,7 +476,7 @@ SAMPLES = [
                          "vmm/base/b.c": "int mend_b(void)\n{\n}\n"}, []),
 ]
 
-RULES = [check_rings, check_faces, check_upper_rooms, check_features, check_owed, check_owners]
+RULES = [check_rings, check_faces, check_upper_rooms, check_features, check_deferred, check_owners]
 
 
 def samples_that_failed(code_of, room_of, rooms):

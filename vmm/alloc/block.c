@@ -350,7 +350,7 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
     if (heap->config.detect_destroyed_streams || mend_block_wants_early_fence(heap)) {
         mend_block_record_fences(heap, users.first, of_users_before);
     }
-    if (heap->chunks.owing.count[MEND_OWED_END] > 0) {
+    if (heap->chunks.deferred.count[MEND_DEFERRED_END] > 0) {
         mend_settle_ends(heap);
     }
     return MEND_OK;

@@ -17,7 +17,7 @@ mend_result mend_safe_point_begin(mend_heap *heap, uint32_t asking, bool gives_b
     MEND_TRY(mend_settle_restores(heap));
     if (gives_back) {
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
-        mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
+        mend_settle(heap, MEND_DEFERRED_GRAPHS, MEND_STREAM_UNKNOWN);
     }
     return MEND_OK;
 }

@@ -106,11 +106,11 @@ static mend_outcome place_behind(chain *c, bool asks_streams)
 /* Releases chunks that a failed wake left mapped, once its copies have ended. */
 static bool end_what_a_wake_left(mend_heap *heap, uint32_t asking)
 {
-    if (heap->chunks.owing.count[MEND_OWED_MEMORY] == 0 ||
+    if (heap->chunks.deferred.count[MEND_DEFERRED_MEMORY] == 0 ||
         mend_streams_wait_context(&heap->streams, asking) != MEND_OK) {
         return false;
     }
-    mend_settle_these(heap, MEND_OWED_MEMORY, MEND_OWED_MEMORY, asking);
+    mend_settle_these(heap, MEND_DEFERRED_MEMORY, MEND_DEFERRED_MEMORY, asking);
     return true;
 }
 

@@ -194,7 +194,7 @@ static mend_result end(mend_heap *heap, mend_ending *ending)
     }
     mend_answer waited = scope.answer;
     const bool has_mappings = heap->chunks.all.count > 0 || heap->imports.mappings > 0 ||
-                              heap->chunks.owing.count[MEND_OWED_MAPPING] > 0 ||
+                              heap->chunks.deferred.count[MEND_DEFERRED_MAPPING] > 0 ||
                               mend_heap_passed_bytes(heap) > 0;
     if (is_open && has_mappings && wait_for_work(heap, &waited) != MEND_OK) {
         mend_driver_scope_close(heap, &scope);

@@ -136,7 +136,7 @@ static bool import_is_right(const mend_validate_walk *a, const mend_imported *im
         all_bytes += import->chunks[i].size_bytes;
         has_handles = has_handles || import->chunks[i].handle != 0;
     }
-    MUST(has_handles == (import->owed.kind == MEND_OWED_HANDLES),
+    MUST(has_handles == (import->deferred.kind == MEND_DEFERRED_HANDLES),
          "an import has handles that are not to be released, or none");
     MUST(import->uses > 0 && import->count > 0 && all_bytes == import->mapped.bytes &&
              import->address == import->mapped.at + import->offset_bytes &&

@@ -210,7 +210,7 @@ bool mend_validate_zone(mend_validate_walk *a, int zone_number)
 
 /* Beside the sums. */
 typedef struct numbers {
-    uint64_t empty, mapped, owing;
+    uint64_t empty, mapped, deferred;
     uint64_t empty_in[MEND_CHUNK_ZONES];
 } numbers;
 
@@ -353,7 +353,8 @@ static bool chunk_is_right(mend_validate_walk *a, const mend_chunk *chunk)
     MUST(chunk->claim.address == 0, "a chunk is still claimed");
     MUST(chunk->pins == mend_pins_of(a->heap, chunk), "a chunk has not the pins that cover it");
     MUST(chunk->holds == mend_chunk_holds(chunk), "the holds of a chunk are wrong");
-    MUST(chunk->owed.kind == mend_chunk_owes(chunk), "what is owed of chunks is not noted");
+    MUST(chunk->deferred.kind == mend_chunk_deferred_kind(chunk),
+         "deferred work of chunks is not noted");
     for (mend_export_way way = 0; way < MEND_EXPORT_WAYS; way++) {
         MUST(chunk->exports[way] == mend_exports_in(a->heap, chunk, way),
              "a chunk has not the exports that it counts");
@@ -373,14 +374,14 @@ static bool take(mend_validate_walk *a, mend_chunks *found, numbers *of, const m
     of->empty_in[chunk->zone] +=
         chunk->address != 0 && mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
     of->mapped += chunk->address != 0;
-    of->owing += chunk->owed.kind != MEND_OWED_NOTHING;
+    of->deferred += chunk->deferred.kind != MEND_DEFERRED_NOTHING;
     return chunk_is_right(a, chunk);
 }
 
 bool mend_validate_chunks(mend_validate_walk *a)
 {
     const mend_chunks *chunks = &a->heap->chunks;
-    const mend_owing *owing = &chunks->owing;
+    const mend_deferred_list *list = &chunks->deferred;
     const mend_span *lowest = NULL;
     mend_chunks found = {0};
     numbers of = {0};
@@ -410,9 +411,10 @@ bool mend_validate_chunks(mend_validate_walk *a)
         MUST(of.empty_in[zone] == a->heap->zones[zone].empty_bytes,
              "the empty bytes of a zone are wrong");
     }
-    MUST(of.owing == (uint64_t)owing->count[MEND_OWED_RESTORE] + owing->count[MEND_OWED_END] +
-                         owing->count[MEND_OWED_MEMORY] + owing->count[MEND_OWED_GRAPHS],
-         "what is owed of chunks is not noted");
+    MUST(of.deferred == (uint64_t)list->count[MEND_DEFERRED_RESTORE] +
+                            list->count[MEND_DEFERRED_END] + list->count[MEND_DEFERRED_MEMORY] +
+                            list->count[MEND_DEFERRED_GRAPHS],
+         "deferred work of chunks is not noted");
     return kept_is_right(a);
 }
 
@@ -438,8 +440,8 @@ static bool pages_are_right(const mend_validate_walk *a, const mend_range *range
     MUST(committed * range->page_bytes == range->committed_bytes &&
              (committed == 0 || !range->is_closed),
          "the committed bytes of the range 0x%llx are wrong", MEND_VALIDATE_HEX(range->address));
-    MUST(range->owed.kind == (range->is_closed ? MEND_OWED_RANGE : MEND_OWED_NOTHING),
-         "what is owed of a range is not noted");
+    MUST(range->deferred.kind == (range->is_closed ? MEND_DEFERRED_RANGE : MEND_DEFERRED_NOTHING),
+         "deferred work of a range is not noted");
     return true;
 }
 
@@ -491,18 +493,19 @@ static bool chunks_are_right(const mend_validate_walk *a, uint64_t bytes_of_rang
 bool mend_validate_ranges(const mend_validate_walk *a)
 {
     const mend_ranges *ranges = &a->heap->ranges;
-    size_t owed = 0;
+    size_t deferred = 0;
     uint64_t committed = 0;
     uint64_t bytes = 0;
     MEND_TREE_EACH(const mend_range, range, by_address, &ranges->by_address) {
-        owed += range->owed.kind != MEND_OWED_NOTHING;
+        deferred += range->deferred.kind != MEND_DEFERRED_NOTHING;
         bytes += range->sums.mapped_bytes + range->sums.asleep_live_bytes;
         committed += range->committed_bytes / range->page_bytes;
         if (!pages_are_right(a, range)) {
             return false;
         }
     }
-    MUST(owed == a->heap->chunks.owing.count[MEND_OWED_RANGE], "what is owed of ranges is wrong");
+    MUST(deferred == a->heap->chunks.deferred.count[MEND_DEFERRED_RANGE],
+         "deferred work of ranges is wrong");
     MEND_LIST_EACH(const mend_reservation, reservation, link, &a->heap->range_space.reservations) {
         const mend_range *range = mend_range_at(a->heap, reservation->address);
         MUST(range != NULL && range->address == reservation->address &&

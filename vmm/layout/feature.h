@@ -36,7 +36,7 @@ typedef struct mend_feature {
     void (*clear)(mend_heap *heap);
 
     /* Does deferred work of these kinds, a bit for each. Refused work stays. */
-    void (*settle)(mend_heap *heap, mend_owed *owed, uint32_t asking);
+    void (*settle)(mend_heap *heap, mend_deferred *deferred, uint32_t asking);
     uint32_t settles;
 
     /* The program wants memory back: release caches. */

@@ -151,7 +151,7 @@ typedef struct mend_zone {
 
 /* A mapping that is no longer used. It is unmapped when its fences have passed. */
 typedef struct mend_retired {
-    mend_owed owed; /* by address, from its retirement on */
+    mend_deferred deferred; /* by address, from its retirement on */
     uint64_t address;
     uint64_t size_bytes;
     mend_chunk_handle handle; /* the chunk that it maps. 0: none of the pool's any more */
@@ -577,7 +577,7 @@ static inline uint64_t mend_heap_mappings(const mend_heap *heap)
 {
     assert(heap->chunks.unmapped_frozen_count <= heap->chunks.mapped.count);
     return heap->chunks.mapped.count - heap->chunks.unmapped_frozen_count +
-           heap->chunks.owing.count[MEND_OWED_MAPPING] + heap->imports.mappings;
+           heap->chunks.deferred.count[MEND_DEFERRED_MAPPING] + heap->imports.mappings;
 }
 
 static inline mend_wait_env mend_heap_wait_env(mend_heap *heap)

@@ -213,7 +213,7 @@ static inline void mend_retire_flush(mend_heap *heap, uint32_t asking)
 {
     heap->retire.refused = MEND_DRIVER_OK;
     heap->retire.lacked_nodes = false;
-    if (heap->chunks.owing.count[MEND_OWED_MAPPING] > 0) {
+    if (heap->chunks.deferred.count[MEND_DEFERRED_MAPPING] > 0) {
         mend_retire_unmap_idle(heap, asking); /* a refusal is noted in heap->retire.refused */
     }
 }
@@ -238,13 +238,14 @@ void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
 
 /* In an open scope: retries the deferred work of the kinds from `first` to `last`. `asking`: as for
  * mend_retire_flush. Notes no failure. */
-void mend_settle_these(mend_heap *heap, mend_owed_kind first, mend_owed_kind last, uint32_t asking);
+void mend_settle_these(mend_heap *heap, mend_deferred_kind first, mend_deferred_kind last,
+                       uint32_t asking);
 
 /* The same up to a kind, if there is any besides retired mappings, most of which only wait. */
-static inline void mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t asking)
+static inline void mend_settle(mend_heap *heap, mend_deferred_kind last, uint32_t asking)
 {
-    if (mend_owing_any(&heap->chunks.owing, last)) {
-        mend_settle_these(heap, MEND_OWED_RESTORE, last, asking);
+    if (mend_deferred_any(&heap->chunks.deferred, last)) {
+        mend_settle_these(heap, MEND_DEFERRED_RESTORE, last, asking);
     }
 }
 

@@ -2,17 +2,17 @@
  * Retired mappings: the old address of a moved chunk, still mapped because work in flight may use
  * it. It is unmapped, in batches of neighbors, when that work has passed its fences. Only then can
  * its addresses be used again. Chunks that are released retire too, and so do mappings of other
- * processes' chunks. They are most of the list of deferred work (memory/owed.h).
+ * processes' chunks. They are most of the list of deferred work (memory/deferred.h).
  */
 #include "map/map.h"
 
-#define RETIRED_OF(at) MEND_CONTAINER_OR_NULL(at, mend_retired, owed)
+#define RETIRED_OF(at) MEND_CONTAINER_OR_NULL(at, mend_retired, deferred)
 
 void mend_retire(mend_heap *heap, const mend_retired *mapping)
 {
     mend_retired *retired = mend_slab_take(&heap->retire.nodes);
     *retired = *mapping;
-    mend_owe(&heap->chunks.owing, &retired->owed, MEND_OWED_MAPPING, retired->address);
+    mend_defer(&heap->chunks.deferred, &retired->deferred, MEND_DEFERRED_MAPPING, retired->address);
     heap->retire.bytes += mapping->size_bytes;
     heap->retire.foreign_bytes += mapping->is_foreign ? mapping->size_bytes : 0;
 }
@@ -55,19 +55,19 @@ void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t 
 
 mend_retired *mend_retire_first(const mend_heap *heap)
 {
-    return RETIRED_OF(mend_owed_from(&heap->chunks.owing, MEND_OWED_MAPPING, 0));
+    return RETIRED_OF(mend_deferred_from(&heap->chunks.deferred, MEND_DEFERRED_MAPPING, 0));
 }
 
 mend_retired *mend_retire_next(const mend_retired *retired)
 {
-    return RETIRED_OF(mend_owed_next(&retired->owed));
+    return RETIRED_OF(mend_deferred_next(&retired->deferred));
 }
 
 static void forget(mend_heap *heap, mend_retired *unmapped)
 {
     heap->retire.bytes -= unmapped->size_bytes;
     heap->retire.foreign_bytes -= unmapped->is_foreign ? unmapped->size_bytes : 0;
-    mend_owe(&heap->chunks.owing, &unmapped->owed, MEND_OWED_NOTHING, 0);
+    mend_defer(&heap->chunks.deferred, &unmapped->deferred, MEND_DEFERRED_NOTHING, 0);
     mend_slab_give(&heap->retire.nodes, unmapped);
 }
 
@@ -160,11 +160,11 @@ mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle)
 
 mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address)
 {
-    const mend_owed key = {.kind = MEND_OWED_MAPPING, .at = address};
-    mend_tree_node *node = mend_tree_at_or_before(&heap->chunks.owing.list, &key.node);
-    mend_owed *owed = MEND_CONTAINER_OR_NULL(node, mend_owed, node);
+    const mend_deferred key = {.kind = MEND_DEFERRED_MAPPING, .at = address};
+    mend_tree_node *node = mend_tree_at_or_before(&heap->chunks.deferred.tree, &key.node);
+    mend_deferred *deferred = MEND_CONTAINER_OR_NULL(node, mend_deferred, node);
     mend_retired *retired =
-        owed != NULL && owed->kind == MEND_OWED_MAPPING ? RETIRED_OF(owed) : NULL;
+        deferred != NULL && deferred->kind == MEND_DEFERRED_MAPPING ? RETIRED_OF(deferred) : NULL;
     return retired != NULL && address - retired->address < retired->size_bytes ? retired : NULL;
 }
 

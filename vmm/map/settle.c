@@ -1,6 +1,6 @@
 /*
- * Settlements: deferred work (memory/owed.h) is done here, retired mappings also by each search for
- * memory (map/retire.c). A call that reaches the driver begins with one (mend_enter). Work that
+ * Settlements: deferred work (memory/deferred.h) is done here, retired mappings also by each search
+ * for memory (map/retire.c). A call that reaches the driver begins with one (mend_enter). Work that
  * became possible meanwhile, after a wait or a free, is done by another. Refused work stays for the
  * next settlement.
  */
@@ -24,15 +24,15 @@ static mend_result restore(mend_heap *heap, mend_chunk *chunk)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static mend_result settle_one(mend_heap *heap, mend_owed *owed, uint32_t asking)
+static mend_result settle_one(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
 {
-    if (owed->kind == MEND_OWED_RESTORE) {
-        return restore(heap, MEND_CONTAINER_OF(owed, mend_chunk, owed));
+    if (deferred->kind == MEND_DEFERRED_RESTORE) {
+        return restore(heap, MEND_CONTAINER_OF(deferred, mend_chunk, deferred));
     }
-    const uint32_t kind = 1u << owed->kind;
+    const uint32_t kind = 1u << deferred->kind;
     for (int i = 0; i < MEND_FEATURES; i++) {
         if ((mend_features[i].settles & kind) != 0) {
-            mend_features[i].settle(heap, owed, asking);
+            mend_features[i].settle(heap, deferred, asking);
             return MEND_OK; /* the record may be gone */
         }
     }
@@ -40,20 +40,21 @@ static mend_result settle_one(mend_heap *heap, mend_owed *owed, uint32_t asking)
     return MEND_OK;
 }
 
-static mend_result settle(mend_heap *heap, mend_owed_kind first, mend_owed_kind last,
+static mend_result settle(mend_heap *heap, mend_deferred_kind first, mend_deferred_kind last,
                           uint32_t asking)
 {
     mend_result result = MEND_OK;
     assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
-    for (mend_owed_kind kind = first; kind <= last; kind++) {
+    for (mend_deferred_kind kind = first; kind <= last; kind++) {
         uint64_t at = 0;
-        if (kind == MEND_OWED_MAPPING) {
+        if (kind == MEND_DEFERRED_MAPPING) {
             mend_retire_flush(heap, asking);
             continue;
         }
-        for (mend_owed *owed; (owed = mend_owed_from(&heap->chunks.owing, kind, at)) != NULL;) {
-            at = owed->at + 1; /* later notes come behind */
-            mend_result one = settle_one(heap, owed, asking);
+        for (mend_deferred *deferred;
+             (deferred = mend_deferred_from(&heap->chunks.deferred, kind, at)) != NULL;) {
+            at = deferred->at + 1; /* later notes come behind */
+            mend_result one = settle_one(heap, deferred, asking);
             result = result == MEND_OK ? one : result;
         }
     }
@@ -62,10 +63,11 @@ static mend_result settle(mend_heap *heap, mend_owed_kind first, mend_owed_kind 
 
 mend_result mend_settle_restores(mend_heap *heap)
 {
-    return settle(heap, MEND_OWED_RESTORE, MEND_OWED_RESTORE, MEND_STREAM_UNKNOWN);
+    return settle(heap, MEND_DEFERRED_RESTORE, MEND_DEFERRED_RESTORE, MEND_STREAM_UNKNOWN);
 }
 
-void mend_settle_these(mend_heap *heap, mend_owed_kind first, mend_owed_kind last, uint32_t asking)
+void mend_settle_these(mend_heap *heap, mend_deferred_kind first, mend_deferred_kind last,
+                       uint32_t asking)
 {
     const mend_thread_error noted = *mend_process_failure();
     (void)settle(heap, first, last, asking);
@@ -74,15 +76,15 @@ void mend_settle_these(mend_heap *heap, mend_owed_kind first, mend_owed_kind las
 
 void mend_settle_ranges(mend_heap *heap)
 {
-    mend_settle_these(heap, MEND_OWED_RANGE, MEND_OWED_RANGE, MEND_STREAM_UNKNOWN);
+    mend_settle_these(heap, MEND_DEFERRED_RANGE, MEND_DEFERRED_RANGE, MEND_STREAM_UNKNOWN);
 }
 
 void mend_settle_all(mend_heap *heap)
 {
     mend_driver_scope scope;
-    if (mend_owing_any(&heap->chunks.owing, MEND_OWED_GRAPHS) &&
+    if (mend_deferred_any(&heap->chunks.deferred, MEND_DEFERRED_GRAPHS) &&
         mend_driver_scope_open(heap, &scope) == MEND_OK) {
-        mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
+        mend_settle(heap, MEND_DEFERRED_GRAPHS, MEND_STREAM_UNKNOWN);
         mend_driver_scope_close(heap, &scope);
     }
 }

@@ -7,12 +7,12 @@
 #include "base/files.h"
 
 #define CHUNK_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_chunk, member)
-#define OWED_OF(at)            MEND_CONTAINER_OR_NULL(at, mend_owed, node)
+#define DEFERRED_OF(at)        MEND_CONTAINER_OR_NULL(at, mend_deferred, node)
 
 MEND_TREE_ORDER(compare_address, mend_chunk, by_address, address);
 MEND_TREE_ORDER(compare_number, mend_chunk, memory.by_number, memory.number);
 MEND_TREE_ORDER_BY_TWO(compare_size, mend_chunk, by_size, size_bytes, memory.number);
-MEND_TREE_ORDER_BY_TWO(compare_owed, mend_owed, node, kind, at);
+MEND_TREE_ORDER_BY_TWO(compare_deferred, mend_deferred, node, kind, at);
 
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
                       const mend_chunk_properties *properties,
@@ -25,7 +25,7 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
     mend_tree_init(&chunks->mapped, compare_address);
     mend_tree_init(&chunks->empty, compare_size);
     mend_list_init(&chunks->newly_empty);
-    mend_tree_init(&chunks->owing.list, compare_owed);
+    mend_tree_init(&chunks->deferred.tree, compare_deferred);
     mend_tree_init(&chunks->all, compare_number);
     mend_slab_init(&chunks->slab, sizeof(mend_chunk));
 }
@@ -165,7 +165,7 @@ void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk)
     mend_list_remove(&chunk->newly);
     count(chunks, chunk, false);
     chunks->frozen_count -= chunk->is_frozen;
-    mend_owe(&chunks->owing, &chunk->owed, MEND_OWED_NOTHING, 0);
+    mend_defer(&chunks->deferred, &chunk->deferred, MEND_DEFERRED_NOTHING, 0);
     if (chunk->memory.handle != 0) {
         mend_tree_remove(&chunks->all, &chunk->memory.by_number);
     }
@@ -213,68 +213,70 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
     count(chunks, chunk, true);
 }
 
-/* ---- what is owed ---------------------------------------------------------------------------- */
+/* ---- deferred work --------------------------------------------------------------------------- */
 
-void mend_owe(mend_owing *owing, mend_owed *owed, mend_owed_kind kind, uint64_t at)
+void mend_defer(mend_deferred_list *list, mend_deferred *deferred, mend_deferred_kind kind,
+                uint64_t at)
 {
-    if (owed->kind == kind) {
-        assert(kind == MEND_OWED_NOTHING || at == MEND_OWED_LAST || owed->at == at);
+    if (deferred->kind == kind) {
+        assert(kind == MEND_DEFERRED_NOTHING || at == MEND_DEFERRED_LAST || deferred->at == at);
         return;
     }
-    if (owed->kind != MEND_OWED_NOTHING) {
-        mend_tree_remove(&owing->list, &owed->node);
-        owing->count[owed->kind]--;
+    if (deferred->kind != MEND_DEFERRED_NOTHING) {
+        mend_tree_remove(&list->tree, &deferred->node);
+        list->count[deferred->kind]--;
     }
-    owed->kind = kind;
-    owed->at = at == MEND_OWED_LAST ? ++owing->last_number : at;
-    if (kind != MEND_OWED_NOTHING) {
-        mend_tree_insert(&owing->list, &owed->node);
-        owing->count[kind]++;
+    deferred->kind = kind;
+    deferred->at = at == MEND_DEFERRED_LAST ? ++list->last_number : at;
+    if (kind != MEND_DEFERRED_NOTHING) {
+        mend_tree_insert(&list->tree, &deferred->node);
+        list->count[kind]++;
     }
 }
 
-mend_owed *mend_owed_from(const mend_owing *owing, mend_owed_kind kind, uint64_t at)
+mend_deferred *mend_deferred_from(const mend_deferred_list *list, mend_deferred_kind kind,
+                                  uint64_t at)
 {
-    const mend_owed key = {.kind = kind, .at = at};
-    mend_owed *owed =
-        owing->count[kind] > 0 ? OWED_OF(mend_tree_at_or_after(&owing->list, &key.node)) : NULL;
-    return owed != NULL && owed->kind == kind ? owed : NULL;
+    const mend_deferred key = {.kind = kind, .at = at};
+    mend_deferred *deferred =
+        list->count[kind] > 0 ? DEFERRED_OF(mend_tree_at_or_after(&list->tree, &key.node)) : NULL;
+    return deferred != NULL && deferred->kind == kind ? deferred : NULL;
 }
 
-mend_owed *mend_owed_next(const mend_owed *owed)
+mend_deferred *mend_deferred_next(const mend_deferred *deferred)
 {
-    mend_owed *next = OWED_OF(mend_tree_next(&owed->node));
-    return next != NULL && next->kind == owed->kind ? next : NULL;
+    mend_deferred *next = DEFERRED_OF(mend_tree_next(&deferred->node));
+    return next != NULL && next->kind == deferred->kind ? next : NULL;
 }
 
-bool mend_owing_any(const mend_owing *owing, mend_owed_kind last)
+bool mend_deferred_any(const mend_deferred_list *list, mend_deferred_kind last)
 {
     uint32_t count = 0;
-    for (int kind = MEND_OWED_RESTORE; owing->list.count > 0 && kind <= (int)last; kind++) {
-        count += kind != MEND_OWED_MAPPING ? owing->count[kind] : 0;
+    for (int kind = MEND_DEFERRED_RESTORE; list->tree.count > 0 && kind <= (int)last; kind++) {
+        count += kind != MEND_DEFERRED_MAPPING ? list->count[kind] : 0;
     }
     return count > 0;
 }
 
-mend_owed_kind mend_chunk_owes(const mend_chunk *chunk)
+mend_deferred_kind mend_chunk_deferred_kind(const mend_chunk *chunk)
 {
     if (chunk->address == 0) {
-        return MEND_OWED_NOTHING;
+        return MEND_DEFERRED_NOTHING;
     }
     if (mend_chunk_sleeps(chunk) && chunk->missing == MEND_MISSING_ACCESS) {
-        return MEND_OWED_MEMORY; /* one without a mapping is in a transaction */
+        return MEND_DEFERRED_MEMORY; /* one without a mapping is in a transaction */
     }
     const bool is_left = mend_chunk_sleeps(chunk) && chunk->live_bytes == 0;
-    return mend_chunk_misses_mapping(chunk)       ? MEND_OWED_RESTORE
-           : !is_left                             ? MEND_OWED_NOTHING
-           : chunk->owed.kind == MEND_OWED_GRAPHS ? MEND_OWED_GRAPHS
-                                                  : MEND_OWED_END;
+    return mend_chunk_misses_mapping(chunk)               ? MEND_DEFERRED_RESTORE
+           : !is_left                                     ? MEND_DEFERRED_NOTHING
+           : chunk->deferred.kind == MEND_DEFERRED_GRAPHS ? MEND_DEFERRED_GRAPHS
+                                                          : MEND_DEFERRED_END;
 }
 
-static void note_owed(mend_chunks *chunks, mend_chunk *chunk)
+static void note_deferred(mend_chunks *chunks, mend_chunk *chunk)
 {
     const uint64_t at = chunk->address != 0 ? chunk->address : chunk->memory.number;
-    mend_owe(&chunks->owing, &chunk->owed, mend_chunk_owes(chunk), at);
+    mend_defer(&chunks->deferred, &chunk->deferred, mend_chunk_deferred_kind(chunk), at);
 }
 
 void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk)
@@ -377,13 +379,13 @@ void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, mend_contents *
 {
     assert(chunk->is_frozen);
     assert(kept == NULL || missing != MEND_MISSING_NOTHING);
-    const bool is_owed = kept == chunk->kept || chunk->owed.kind != MEND_OWED_NOTHING;
+    const bool is_owed = kept == chunk->kept || chunk->deferred.kind != MEND_DEFERRED_NOTHING;
     count(chunks, chunk, false);
     chunk->kept = kept;
     chunk->missing = missing;
     count(chunks, chunk, true);
     if (is_owed || chunk->live_bytes == 0) { /* otherwise nothing, before and now */
-        note_owed(chunks, chunk);
+        note_deferred(chunks, chunk);
     }
 }
 
@@ -429,7 +431,7 @@ void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64
     chunks->away_live_in[chunk->zone] -= size_bytes;
     assert(chunks->asleep_live_bytes >= chunk->live_bytes);
     if (chunk->live_bytes == 0) {
-        note_owed(chunks, chunk);
+        note_deferred(chunks, chunk);
     }
     if (chunk->sums != NULL) {
         chunk->sums->asleep_live_bytes -= size_bytes;
@@ -440,7 +442,7 @@ void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64
 bool mend_chunks_are_in_order(const mend_chunks *chunks)
 {
     bool is_right = mend_tree_is_valid(&chunks->mapped) && mend_tree_is_valid(&chunks->empty) &&
-                    mend_tree_is_valid(&chunks->all) && mend_tree_is_valid(&chunks->owing.list);
+                    mend_tree_is_valid(&chunks->all) && mend_tree_is_valid(&chunks->deferred.tree);
     const mend_tree_node *at = is_right ? mend_tree_first(&chunks->mapped) : NULL;
     for (; at != NULL && is_right; at = mend_tree_next(at)) {
         is_right = CHUNK_OF(at, by_address)->next == CHUNK_OF(mend_tree_next(at), by_address);

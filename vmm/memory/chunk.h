@@ -27,7 +27,7 @@
 #include "base/slab.h"
 #include "base/tree.h"
 #include "driver/driver.h"
-#include "memory/owed.h"
+#include "memory/deferred.h"
 #include "memory/waits.h"
 
 /* Why a frozen chunk is unmapped: the driver refused to restore its mapping, or it sleeps. */
@@ -95,7 +95,7 @@ typedef struct mend_chunk {
     mend_chunk_sums *sums; /* of the area that it is mapped in. NULL: none */
     uint64_t idle_since_ns; /* empty: when a background trim saw it empty first, by the driver's
                              * clock. 0: none has since it became empty */
-    mend_owed owed;         /* see mend_chunk_owes */
+    mend_deferred deferred; /* see mend_chunk_deferred_kind */
     uint64_t sleep_tag;     /* tag of its blocks, so that it can sleep as a whole. 0: blocks without
                              * a thread's tag. Empty: as it was last */
     mend_stamp held_by;     /* empty: a stamp of its memory for which that was not ready when it was
@@ -146,7 +146,7 @@ typedef struct mend_chunks {
     uint64_t away_in[MEND_CHUNK_ZONES];   /* bytes of chunks without memory, of each zone */
     uint64_t away_live_in[MEND_CHUNK_ZONES]; /* bytes of live blocks that sleep */
     uint64_t reserved_in[MEND_CHUNK_ZONES];  /* mapped chunks with memory of the device, of each */
-    mend_owing owing;                        /* of the whole heap */
+    mend_deferred_list deferred;             /* of the whole heap */
     uint64_t next_number;
     uint64_t created;
     uint64_t created_bytes;
@@ -216,7 +216,7 @@ static inline bool mend_chunk_is_exported(const mend_chunk *chunk)
 }
 
 /* The deferred work of a chunk, which follows from its state. */
-mend_owed_kind mend_chunk_owes(const mend_chunk *chunk);
+mend_deferred_kind mend_chunk_deferred_kind(const mend_chunk *chunk);
 
 /* Notes why a frozen chunk is unmapped, and its backup while it sleeps. */
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing);

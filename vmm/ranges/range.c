@@ -148,7 +148,7 @@ mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from
     if (any) {
         mend_block_record_fences(heap, users.first, of_users_before);
     }
-    if (heap->chunks.owing.count[MEND_OWED_END] > 0) {
+    if (heap->chunks.deferred.count[MEND_DEFERRED_END] > 0) {
         mend_settle_ends(heap);
     }
     return MEND_OK;

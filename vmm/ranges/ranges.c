@@ -55,7 +55,7 @@ void mend_ranges_init(mend_heap *heap)
 static void drop(mend_heap *heap, mend_range *range)
 {
     mend_tree_remove(&heap->ranges.by_address, &range->by_address);
-    mend_owe(&heap->chunks.owing, &range->owed, MEND_OWED_NOTHING, 0);
+    mend_defer(&heap->chunks.deferred, &range->deferred, MEND_DEFERRED_NOTHING, 0);
     free(range);
 }
 
@@ -240,13 +240,13 @@ void mend_ranges_close(mend_heap *heap, mend_range *range)
     assert(range->committed_bytes == 0);
     assert(!range->is_closed);
     range->is_closed = true;
-    mend_owe(&heap->chunks.owing, &range->owed, MEND_OWED_RANGE, range->address);
+    mend_defer(&heap->chunks.deferred, &range->deferred, MEND_DEFERRED_RANGE, range->address);
 }
 
 /* Its idle memory is unmapped. When it is empty, its addresses are freed. */
-void mend_ranges_settle(mend_heap *heap, mend_owed *owed, uint32_t asking)
+void mend_ranges_settle(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
 {
-    mend_range *range = MEND_CONTAINER_OF(owed, mend_range, owed);
+    mend_range *range = MEND_CONTAINER_OF(deferred, mend_range, deferred);
     mend_space *space = &heap->range_space;
     (void)mend_trim_between(heap, range->address, mend_range_end(range), asking);
     if (mend_space_free_from(space, range->address) >= range->size_bytes &&
@@ -272,8 +272,9 @@ static uint64_t unmapped_pages(const mend_heap *heap)
 void mend_ranges_statistics(const mend_heap *heap, mend_stats *stats)
 {
     const mend_zone_counters *pages = &heap->zones[MEND_ZONE_RANGE].counters;
-    assert(heap->ranges.by_address.count >= heap->chunks.owing.count[MEND_OWED_RANGE]);
-    stats->ranges = heap->ranges.by_address.count - heap->chunks.owing.count[MEND_OWED_RANGE];
+    assert(heap->ranges.by_address.count >= heap->chunks.deferred.count[MEND_DEFERRED_RANGE]);
+    stats->ranges =
+        heap->ranges.by_address.count - heap->chunks.deferred.count[MEND_DEFERRED_RANGE];
     stats->unmapped_blocks += heap->chunks.missing_count > 0 ? unmapped_pages(heap) : 0;
     stats->range_free_bytes = mend_heap_free_in(heap, MEND_ZONE_RANGE);
     stats->range_bytes = pages->live_bytes;

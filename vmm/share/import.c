@@ -52,10 +52,11 @@ static void leave_trees(mend_heap *heap, mend_imported *import)
 void mend_imports_clear(mend_heap *heap)
 {
     mend_tree_node *at;
-    mend_owing *owing = &heap->chunks.owing;
-    for (mend_owed *owed; (owed = mend_owed_from(owing, MEND_OWED_HANDLES, 0)) != NULL;) {
-        mend_imported *import = MEND_CONTAINER_OF(owed, mend_imported, owed);
-        mend_owe(owing, owed, MEND_OWED_NOTHING, 0);
+    mend_deferred_list *list = &heap->chunks.deferred;
+    for (mend_deferred *deferred;
+         (deferred = mend_deferred_from(list, MEND_DEFERRED_HANDLES, 0)) != NULL;) {
+        mend_imported *import = MEND_CONTAINER_OF(deferred, mend_imported, deferred);
+        mend_defer(list, deferred, MEND_DEFERRED_NOTHING, 0);
         if (import->uses == 0) {
             free(import);
         }
@@ -80,17 +81,17 @@ static void release_handles(mend_heap *heap, mend_imported *import)
             *handle = 0;
         }
     }
-    mend_owe(&heap->chunks.owing, &import->owed, are_left ? MEND_OWED_HANDLES : MEND_OWED_NOTHING,
-             MEND_OWED_LAST);
+    mend_defer(&heap->chunks.deferred, &import->deferred,
+               are_left ? MEND_DEFERRED_HANDLES : MEND_DEFERRED_NOTHING, MEND_DEFERRED_LAST);
     if (!are_left && import->uses == 0) {
         free(import);
     }
 }
 
-void mend_imports_settle(mend_heap *heap, mend_owed *owed, uint32_t asking)
+void mend_imports_settle(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
 {
     (void)asking;
-    release_handles(heap, MEND_CONTAINER_OF(owed, mend_imported, owed));
+    release_handles(heap, MEND_CONTAINER_OF(deferred, mend_imported, deferred));
 }
 
 void mend_imports_give_back(mend_heap *heap, mend_ending *ending)
@@ -98,9 +99,10 @@ void mend_imports_give_back(mend_heap *heap, mend_ending *ending)
     MEND_TREE_EACH(const mend_imported, import, mapped.by_address, &heap->imports.by_address) {
         mend_ending_unmap(heap, ending, import->mapped.at, import->mapped.bytes);
     }
-    for (const mend_owed *at = mend_owed_from(&heap->chunks.owing, MEND_OWED_HANDLES, 0);
-         at != NULL; at = mend_owed_next(at)) {
-        const mend_imported *import = MEND_CONTAINER_OF(at, const mend_imported, owed);
+    for (const mend_deferred *at =
+             mend_deferred_from(&heap->chunks.deferred, MEND_DEFERRED_HANDLES, 0);
+         at != NULL; at = mend_deferred_next(at)) {
+        const mend_imported *import = MEND_CONTAINER_OF(at, const mend_imported, deferred);
         for (size_t i = 0; i < import->count; i++) {
             if (import->chunks[i].handle != 0) {
                 mend_ending_release(heap, ending, import->chunks[i].handle);
@@ -273,7 +275,7 @@ mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stam
     leave_trees(heap, import);
     retire_first(heap, import, import->count, stamp);
     import->uses = 0;
-    if (import->owed.kind == MEND_OWED_NOTHING) {
+    if (import->deferred.kind == MEND_DEFERRED_NOTHING) {
         free(import);
     }
     mend_retire_flush(heap, asking);

@@ -186,9 +186,9 @@ typedef struct mend_imported {
     mend_import_name name;
     uint64_t address; /* of the block, inside */
     uint64_t offset_bytes;
-    uint64_t size_bytes; /* of the block */
-    uint64_t uses;       /* mend_import without mend_import_close. 0: it is closed */
-    mend_owed owed;      /* handles that the driver did not take back */
+    uint64_t size_bytes;    /* of the block */
+    uint64_t uses;          /* mend_import without mend_import_close. 0: it is closed */
+    mend_deferred deferred; /* handles that the driver did not take back */
     size_t count;
     mend_imported_chunk chunks[];
 } mend_imported;
@@ -200,7 +200,7 @@ void mend_imports_give_back(mend_heap *heap, mend_ending *ending);
 void mend_imports_clear(mend_heap *heap);
 
 /* Releases the handles of the import, whose mappings keep the memory (layout/feature.h). */
-void mend_imports_settle(mend_heap *heap, mend_owed *owed, uint32_t asking);
+void mend_imports_settle(mend_heap *heap, mend_deferred *deferred, uint32_t asking);
 
 /* NULL: there is none. */
 mend_imported *mend_imports_find_named(const mend_heap *heap, const mend_import_name *name);

@@ -41,7 +41,7 @@ static void end_chunk(mend_chunks *chunks, mend_chunk *chunk)
     mend_chunk_end(chunks, chunk);
 }
 
-/* ---- what is owed ---------------------------------------------------------------------------- */
+/* ---- deferred work --------------------------------------------------------------------------- */
 
 static void cut_out(mend_heap *heap, const mend_chunk *chunk)
 {
@@ -61,7 +61,7 @@ static void end_asleep(mend_heap *heap, mend_chunk *chunk)
     mend_contents *kept = chunk->kept;
     mend_space *space = mend_heap_space_at(heap, chunk->address);
     if (mend_layout_is_for_graphs(heap, chunk)) {
-        mend_owe(&heap->chunks.owing, &chunk->owed, MEND_OWED_GRAPHS, chunk->address);
+        mend_defer(&heap->chunks.deferred, &chunk->deferred, MEND_DEFERRED_GRAPHS, chunk->address);
         if (kept->piece_count > 0) {
             mend_keep_empty(heap, kept); /* releases `state`, not the grow lock */
         }
@@ -91,15 +91,15 @@ static void give_memory(mend_heap *heap, mend_chunk *chunk)
     }
 }
 
-void mend_sleep_settle(mend_heap *heap, mend_owed *owed, uint32_t asking)
+void mend_sleep_settle(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
 {
     (void)asking;
-    if (owed->kind == MEND_OWED_HOST_MEMORY) {
-        mend_keep_drop(heap, MEND_CONTAINER_OF(owed, mend_contents, owed));
-    } else if (owed->kind == MEND_OWED_MEMORY) {
-        give_memory(heap, MEND_CONTAINER_OF(owed, mend_chunk, owed));
+    if (deferred->kind == MEND_DEFERRED_HOST_MEMORY) {
+        mend_keep_drop(heap, MEND_CONTAINER_OF(deferred, mend_contents, deferred));
+    } else if (deferred->kind == MEND_DEFERRED_MEMORY) {
+        give_memory(heap, MEND_CONTAINER_OF(deferred, mend_chunk, deferred));
     } else {
-        end_asleep(heap, MEND_CONTAINER_OF(owed, mend_chunk, owed));
+        end_asleep(heap, MEND_CONTAINER_OF(deferred, mend_chunk, deferred));
     }
 }
 

@@ -32,10 +32,11 @@ void mend_keep_drop(mend_heap *heap, mend_contents *kept)
     heap->keeping.room_bytes -= kept->room_bytes;
     kept->room_bytes = 0;
     if (free_host(heap, kept->host)) {
-        mend_owe(&heap->chunks.owing, &kept->owed, MEND_OWED_NOTHING, 0);
+        mend_defer(&heap->chunks.deferred, &kept->deferred, MEND_DEFERRED_NOTHING, 0);
         free(kept);
     } else {
-        mend_owe(&heap->chunks.owing, &kept->owed, MEND_OWED_HOST_MEMORY, MEND_OWED_LAST);
+        mend_defer(&heap->chunks.deferred, &kept->deferred, MEND_DEFERRED_HOST_MEMORY,
+                   MEND_DEFERRED_LAST);
     }
 }
 
@@ -59,11 +60,12 @@ void mend_keep_clear(mend_heap *heap, mend_ending *ending)
         COPY_OF(at)->host = NULL;
     }
     mend_copies_shrink(heap, 0);
-    mend_owed *owed;
-    while ((owed = mend_owed_from(&heap->chunks.owing, MEND_OWED_HOST_MEMORY, 0)) != NULL) {
-        mend_contents *kept = MEND_CONTAINER_OF(owed, mend_contents, owed);
+    mend_deferred *deferred;
+    while ((deferred = mend_deferred_from(&heap->chunks.deferred, MEND_DEFERRED_HOST_MEMORY, 0)) !=
+           NULL) {
+        mend_contents *kept = MEND_CONTAINER_OF(deferred, mend_contents, deferred);
         (void)free_host(heap, has_context ? kept->host : NULL);
-        mend_owe(&heap->chunks.owing, owed, MEND_OWED_NOTHING, 0);
+        mend_defer(&heap->chunks.deferred, deferred, MEND_DEFERRED_NOTHING, 0);
         free(kept);
     }
 }
@@ -73,7 +75,8 @@ void mend_keep_drop_host(mend_heap *heap, void *host)
     mend_contents *record = free_host(heap, host) ? NULL : calloc(1, sizeof(*record));
     if (record != NULL) {
         record->host = host;
-        mend_owe(&heap->chunks.owing, &record->owed, MEND_OWED_HOST_MEMORY, MEND_OWED_LAST);
+        mend_defer(&heap->chunks.deferred, &record->deferred, MEND_DEFERRED_HOST_MEMORY,
+                   MEND_DEFERRED_LAST);
     }
 }
 

@@ -46,7 +46,7 @@ typedef struct mend_kept_piece {
 } mend_kept_piece;
 
 struct mend_contents {
-    mend_owed owed;            /* once it is dropped, and the driver does not free `host` */
+    mend_deferred deferred;    /* once it is dropped, and the driver does not free `host` */
     mend_tree_node by_address; /* in mend_keeping.copies, once its chunk has woken */
     mend_tree_node by_room;    /* in mend_keeping.copies_by_room, as long */
     uint64_t address;          /* of the chunk */

@@ -140,9 +140,9 @@ RIG_TEST(observe_validate_fields, of_trees)
     for (size_t i = 0; i < sizeof(of_chunks) / sizeof(of_chunks[0]); i++) {
         EXPECT_FOUND(of_chunks[i]->count, 1000, "a tree of chunks is out of order");
     }
-    EXPECT_FOUND(heap->chunks.owing.list.count, 1000, "a tree of chunks is out of order");
-    EXPECT_FOUND(heap->chunks.owing.count[MEND_OWED_END], 1, "what is owed of chunks");
-    EXPECT_FOUND(heap->chunks.owing.count[MEND_OWED_RANGE], 1, "what is owed of ranges");
+    EXPECT_FOUND(heap->chunks.deferred.tree.count, 1000, "a tree of chunks is out of order");
+    EXPECT_FOUND(heap->chunks.deferred.count[MEND_DEFERRED_END], 1, "deferred work of chunks");
+    EXPECT_FOUND(heap->chunks.deferred.count[MEND_DEFERRED_RANGE], 1, "deferred work of ranges");
 }
 
 RIG_TEST(observe_validate_fields, of_chunks_and_addresses)
@@ -207,12 +207,12 @@ RIG_TEST(observe_validate_fields, of_chunks_and_addresses)
     expect_finding(heap, "not exactly one");
     mend_tree_remove(&space->gaps, &gap.by_address);
     mend_retired retired = {.address = chunk->address, .size_bytes = chunk->size_bytes};
-    mend_owe(&chunks->owing, &retired.owed, MEND_OWED_MAPPING, retired.address);
+    mend_defer(&chunks->deferred, &retired.deferred, MEND_DEFERRED_MAPPING, retired.address);
     expect_finding(heap, "not exactly one");
     retired.address = 512; /* in no reservation */
     retired.waits.first = (mend_stamp){.epoch = 1, .stream = 1000};
     expect_finding(heap, "waits for an epoch that cannot pass");
-    mend_owe(&chunks->owing, &retired.owed, MEND_OWED_NOTHING, 0);
+    mend_defer(&chunks->deferred, &retired.deferred, MEND_DEFERRED_NOTHING, 0);
 }
 
 RIG_TEST(observe_validate_fields, of_waits_and_streams)
