@@ -7,7 +7,7 @@ x.c and x.h are one.
    what stands below "---- y.c ----" in y.c; a header without a source of its own may declare what
    any file of its folder defines; public headers are open to the library;
  - one place that asks the driver again: the functions that do deferred work are called by the
-   settlement and the places that note it; no file but these calls the driver to take back;
+   retry and the places that note it; no file but these calls the driver to take back;
  - each part of a heap has an owner: only that room writes its fields, and only rooms named for it
    read them;
  - no view of what is above: nothing in a room names a file or a function of a room it may not
@@ -221,12 +221,12 @@ TAKES_BACK = {
     "host_free": ("sleep/host_memory",),
 }
 OFFER = re.compile(r"\bdriver->(" + "|".join(TAKES_BACK) + r")\(")
-# Who goes through deferred work: the settlement, what waits, a look, and the end of a heap.
-WALKS_DEFERRED = ("map/settle", "map/retire", "memory/chunk",
+# Who goes through deferred work: the retry, what waits, a look, and the end of a heap.
+WALKS_DEFERRED = ("map/retry", "map/retire", "memory/chunk",
                   "share/import", "sleep/host_memory", "alloc/life")
 WALK = re.compile(r"\b(mend_deferred_(?:from|next))\(")
 A_RETRY = re.compile(r"\b(?:mend_list|mend_tree|struct mend_\w+ \*|uint32_t)\s*"
-                     r"(\w*(?:refused|unreleased|deferred|leftover|stuck|settle|left_\w+))\s*;")
+                     r"(\w*(?:refused|unreleased|deferred|leftover|stuck|retry|left_\w+))\s*;")
 
 
 def check_deferred(tree):
@@ -242,7 +242,7 @@ def check_deferred(tree):
         for match in WALK.finditer(code) if path.endswith(".c") else ():
             if stem_of(path)[4:] not in WALKS_DEFERRED:
                 yield path, line_of(code, match.start()), stem_of(path), \
-                    f"calls {match.group(1)}: deferred work is settled in map/settle.c"
+                    f"calls {match.group(1)}: deferred work is retried in map/retry.c"
         for match in A_RETRY.finditer(code) if path.endswith(".h") else ():
             yield path, line_of(code, match.start(1)), stem_of(path), \
                 f"keeps {match.group(1)} apart from the list of deferred work (memory/deferred.h)"

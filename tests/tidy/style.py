@@ -36,7 +36,7 @@ PRIVATE = re.compile(r"\b(?:dear(?:er)?|(?:gives?|gave|given|goes?|went) back|(?
                      r"(?:judged|tuned) half|host waits?|the host waits|stand-ins?)\b", re.I)
 # Of comments besides, without names of files.
 PRIVATE_IN_CODE = re.compile(
-    r"\b(?:owe[sd]?|somebody|whoever|wherever|anew|lack(?:s|ing)?|rungs?|climb\w*|"
+    r"\b(?:settlements?|owe[sd]?|somebody|whoever|wherever|anew|lack(?:s|ing)?|rungs?|climb\w*|"
     r"(?:go|goes|given) back|host waits?|waits? of the host|(?:makes?|finds?|has) (?:no )?room)\b|"
     r"\b(?:heap|ladder|move|physical|policy|observe|users|devices|address)/(?!\w+\.txt)|" +
     PRIVATE.pattern, re.I)

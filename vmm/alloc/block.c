@@ -351,7 +351,7 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
         mend_block_record_fences(heap, users.first, of_users_before);
     }
     if (heap->chunks.deferred.count[MEND_DEFERRED_END] > 0) {
-        mend_settle_ends(heap);
+        mend_retry_ends(heap);
     }
     return MEND_OK;
 }

@@ -14,10 +14,10 @@ mend_result mend_safe_point_begin(mend_heap *heap, uint32_t asking, bool gives_b
     mend_result result = mend_streams_wait_context(&heap->streams, asking);
     mend_capture_graph_pools_collect(heap);
     MEND_TRY(result);
-    MEND_TRY(mend_settle_restores(heap));
+    MEND_TRY(mend_retry_restores(heap));
     if (gives_back) {
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
-        mend_settle(heap, MEND_DEFERRED_GRAPHS, MEND_STREAM_UNKNOWN);
+        mend_retry(heap, MEND_DEFERRED_GRAPHS, MEND_STREAM_UNKNOWN);
     }
     return MEND_OK;
 }

@@ -110,7 +110,7 @@ static bool end_what_a_wake_left(mend_heap *heap, uint32_t asking)
         mend_streams_wait_context(&heap->streams, asking) != MEND_OK) {
         return false;
     }
-    mend_settle_these(heap, MEND_DEFERRED_MEMORY, MEND_DEFERRED_MEMORY, asking);
+    mend_retry_these(heap, MEND_DEFERRED_MEMORY, MEND_DEFERRED_MEMORY, asking);
     return true;
 }
 

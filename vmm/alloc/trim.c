@@ -35,7 +35,7 @@ static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, bool is_capture
                            uint64_t *released_bytes)
 {
     mend_capture_graph_pools_collect(heap);
-    mend_settle(heap, MEND_DEFERRED_RANGE, MEND_STREAM_UNKNOWN);
+    mend_retry(heap, MEND_DEFERRED_RANGE, MEND_STREAM_UNKNOWN);
     MEND_TRY(heap->chunks.reserved_bytes > keep_bytes && mend_chunks_empty_bytes(&heap->chunks) > 0
                  ? mend_fallback_close_all(heap, is_captured)
                  : MEND_OK);
@@ -45,7 +45,7 @@ static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, bool is_capture
 bool mend_fallback_trim_addresses(mend_heap *heap, uint32_t asking)
 {
     const uint64_t range_bytes = heap->range_space.address_bytes;
-    mend_settle_these(heap, MEND_DEFERRED_RANGE, MEND_DEFERRED_RANGE, asking);
+    mend_retry_these(heap, MEND_DEFERRED_RANGE, MEND_DEFERRED_RANGE, asking);
     const bool any = mend_trim_addresses(heap, asking);
     return any || heap->range_space.address_bytes < range_bytes;
 }
@@ -109,7 +109,7 @@ static mend_result wait_for_others(mend_heap *heap)
     if (!is_captured) {
         MEND_TRY(mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN));
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
-        mend_settle(heap, MEND_DEFERRED_RANGE, MEND_STREAM_UNKNOWN);
+        mend_retry(heap, MEND_DEFERRED_RANGE, MEND_STREAM_UNKNOWN);
     }
     return MEND_OK;
 }
@@ -160,7 +160,7 @@ mend_result mend_fallback_collect(mend_heap *heap, uint64_t unused_ns, uint64_t 
     *released_bytes = 0;
     MEND_TRY(mend_enter(heap, &scope));
     mend_capture_graph_pools_collect(heap);
-    mend_settle(heap, MEND_DEFERRED_GRAPHS, MEND_STREAM_UNKNOWN);
+    mend_retry(heap, MEND_DEFERRED_GRAPHS, MEND_STREAM_UNKNOWN);
     const bool wants_any = unused_ns > 0 || owed_bytes > 0 || above_soft_limit(heap) > 0;
     if (wants_any && mend_chunks_empty_bytes(&heap->chunks) > 0) {
         result = mend_fallback_close_all(heap, false);

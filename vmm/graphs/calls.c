@@ -73,7 +73,7 @@ mend_result mend_graph_pool_destroy(mend_graph_pool *graph_pool, mend_stream str
     if (result == MEND_OK) {
         mend_graph_pool_drop(&pool->heap, graph_pool);
         free(graph_pool);
-        mend_settle_all(&pool->heap);
+        mend_retry_all(&pool->heap);
     }
     return mend_pool_leave_all(pool, result);
 }

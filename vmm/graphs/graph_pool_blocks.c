@@ -432,7 +432,7 @@ static mend_result restore(restoration *r, const mend_graph_pool_block *blocks, 
     const bool any = r->heap->chunks.missing_count > 0;
     r->remapped = any ? mend_driver_scope_open(r->heap, &scope) : MEND_OK;
     if (any && r->remapped == MEND_OK) {
-        r->remapped = mend_settle_restores(r->heap);
+        r->remapped = mend_retry_restores(r->heap);
         mend_driver_scope_close(r->heap, &scope);
     }
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {

@@ -36,8 +36,8 @@ typedef struct mend_feature {
     void (*clear)(mend_heap *heap);
 
     /* Does deferred work of these kinds, a bit for each. Refused work stays. */
-    void (*settle)(mend_heap *heap, mend_deferred *deferred, uint32_t asking);
-    uint32_t settles;
+    void (*retry)(mend_heap *heap, mend_deferred *deferred, uint32_t asking);
+    uint32_t retries;
 
     /* The program wants memory back: release caches. */
     void (*trim)(mend_heap *heap);

@@ -106,7 +106,7 @@ typedef struct mend_driver_scope {
 mend_result mend_driver_scope_open(mend_heap *heap, mend_driver_scope *scope);
 void mend_driver_scope_close(mend_heap *heap, mend_driver_scope *scope);
 
-/* The begin of a call: opens one, and settles deferred work. */
+/* The begin of a call: opens one, and retries deferred work. */
 mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope);
 
 /* Notes a failed driver call, and returns its result. */
@@ -232,34 +232,34 @@ mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address);
  * chunk is empty. The caller reserved nodes of the layout for a chunk. No driver call. */
 void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk);
 
-/* ---- settle.c -------------------------------------------------------------------------------- */
+/* ---- retry.c --------------------------------------------------------------------------------- */
 
 /* The caller holds both locks. Slow driver calls release `state`. Never in a transaction. */
 
 /* In an open scope: retries the deferred work of the kinds from `first` to `last`. `asking`: as for
  * mend_retire_flush. Notes no failure. */
-void mend_settle_these(mend_heap *heap, mend_deferred_kind first, mend_deferred_kind last,
-                       uint32_t asking);
+void mend_retry_these(mend_heap *heap, mend_deferred_kind first, mend_deferred_kind last,
+                      uint32_t asking);
 
 /* The same up to a kind, if there is any besides retired mappings, most of which only wait. */
-static inline void mend_settle(mend_heap *heap, mend_deferred_kind last, uint32_t asking)
+static inline void mend_retry(mend_heap *heap, mend_deferred_kind last, uint32_t asking)
 {
     if (mend_deferred_any(&heap->chunks.deferred, last)) {
-        mend_settle_these(heap, MEND_DEFERRED_RESTORE, last, asking);
+        mend_retry_these(heap, MEND_DEFERRED_RESTORE, last, asking);
     }
 }
 
 /* The same for ranges. It may create memory, so not while a request needs some. */
-void mend_settle_ranges(mend_heap *heap);
+void mend_retry_ranges(mend_heap *heap);
 
 /* The mappings of live blocks alone. Returns the first failure. */
-mend_result mend_settle_restores(mend_heap *heap);
+mend_result mend_retry_restores(mend_heap *heap);
 
 /* All, without a scope. Opens one if there is any. */
-void mend_settle_all(mend_heap *heap);
+void mend_retry_all(mend_heap *heap);
 
 /* The same for a thread that holds `state` alone, if no other thread holds `grow`. */
-void mend_settle_ends(mend_heap *heap);
+void mend_retry_ends(mend_heap *heap);
 
 /* ---- steps.c --------------------------------------------------------------------------------- */
 

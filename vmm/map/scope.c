@@ -66,7 +66,7 @@ void mend_driver_scope_close(mend_heap *heap, mend_driver_scope *scope)
 mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope)
 {
     MEND_TRY(mend_driver_scope_open(heap, scope));
-    mend_settle(heap, MEND_DEFERRED_MAPPING, MEND_STREAM_UNKNOWN);
+    mend_retry(heap, MEND_DEFERRED_MAPPING, MEND_STREAM_UNKNOWN);
     return MEND_OK;
 }
 

@@ -2,10 +2,10 @@
  * Deferred driver work: the one list of releases, unmaps and restores that the driver refused or
  * that must wait. Invariants, checked by the validation:
  *  - each is a node inside the record that it is about, so that nothing fails when it is noted.
- *  - it is noted from the refusal, or the start of the wait, until a settlement has done it. Calls
+ *  - it is noted from the refusal, or the start of the wait, until a retry has done it. Calls
  *    that reach the driver begin with one. A search for memory also retries retired mappings. No
  *    other call retries.
- *  - the kinds are in the order in which a settlement goes through them.
+ *  - the kinds are in the order in which a retry goes through them.
  *
  * Guarded by the heap's `state` lock.
  */

@@ -38,11 +38,11 @@ static mend_result collect_pages(mend_heap *heap, const mend_range *range, uint6
     if (mend_range_find_frozen(heap, range, from, end) == NULL) {
         return MEND_OK;
     }
-    mend_settle_all(heap);
+    mend_retry_all(heap);
     const mend_chunk *left = mend_range_find_frozen(heap, range, from, end);
     if (left != NULL && !mend_step_copies_have_ended(heap)) {
         MEND_TRY(end_copies(heap));
-        mend_settle_all(heap);
+        mend_retry_all(heap);
         left = mend_range_find_frozen(heap, range, from, end);
     }
     return left != NULL ? not_given_back(heap, left) : MEND_OK;
@@ -149,7 +149,7 @@ mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from
         mend_block_record_fences(heap, users.first, of_users_before);
     }
     if (heap->chunks.deferred.count[MEND_DEFERRED_END] > 0) {
-        mend_settle_ends(heap);
+        mend_retry_ends(heap);
     }
     return MEND_OK;
 }
@@ -201,7 +201,7 @@ mend_result mend_heap_destroy_range(mend_heap *heap, mend_range *range, mend_str
     MEND_TRY(mend_heap_decommit(heap, range, range->address, mend_range_end(range), stream));
     mend_ranges_close(heap, range);
     if (mend_enter(heap, &scope) == MEND_OK) {
-        mend_settle_ranges(heap);
+        mend_retry_ranges(heap);
         mend_driver_scope_close(heap, &scope);
     }
     return MEND_OK;

@@ -222,7 +222,7 @@ mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t pa
     mend_driver_scope scope;
     mend_result result = mend_enter(heap, &scope);
     if (result == MEND_OK) {
-        mend_settle_ranges(heap);
+        mend_retry_ranges(heap);
         result = place(heap, made);
         mend_driver_scope_close(heap, &scope);
     }
@@ -244,7 +244,7 @@ void mend_ranges_close(mend_heap *heap, mend_range *range)
 }
 
 /* Its idle memory is unmapped. When it is empty, its addresses are freed. */
-void mend_ranges_settle(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
+void mend_ranges_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
 {
     mend_range *range = MEND_CONTAINER_OF(deferred, mend_range, deferred);
     mend_space *space = &heap->range_space;

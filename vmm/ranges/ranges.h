@@ -165,7 +165,7 @@ mend_outcome mend_parts_commit(mend_heap *heap, const mend_request *request, boo
 
 /* Hooks of the feature (layout/feature.h). */
 void mend_ranges_clear(mend_heap *heap);
-void mend_ranges_settle(mend_heap *heap, mend_deferred *deferred, uint32_t asking);
+void mend_ranges_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking);
 void mend_ranges_statistics(const mend_heap *heap, mend_stats *stats);
 
 /* Reserves addresses. `size_bytes` is a multiple of `page_bytes`, which is one of the device's

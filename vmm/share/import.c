@@ -88,7 +88,7 @@ static void release_handles(mend_heap *heap, mend_imported *import)
     }
 }
 
-void mend_imports_settle(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
+void mend_imports_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
 {
     (void)asking;
     release_handles(heap, MEND_CONTAINER_OF(deferred, mend_imported, deferred));

@@ -200,7 +200,7 @@ void mend_imports_give_back(mend_heap *heap, mend_ending *ending);
 void mend_imports_clear(mend_heap *heap);
 
 /* Releases the handles of the import, whose mappings keep the memory (layout/feature.h). */
-void mend_imports_settle(mend_heap *heap, mend_deferred *deferred, uint32_t asking);
+void mend_imports_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking);
 
 /* NULL: there is none. */
 mend_imported *mend_imports_find_named(const mend_heap *heap, const mend_import_name *name);

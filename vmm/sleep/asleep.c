@@ -91,7 +91,7 @@ static void give_memory(mend_heap *heap, mend_chunk *chunk)
     }
 }
 
-void mend_sleep_settle(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
+void mend_sleep_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
 {
     (void)asking;
     if (deferred->kind == MEND_DEFERRED_HOST_MEMORY) {

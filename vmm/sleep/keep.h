@@ -98,7 +98,7 @@ mend_result mend_keep_copy(mend_heap *heap, const mend_cluster parts[], size_t c
 /* ---- host_memory.c --------------------------------------------------------------------------- */
 
 /* Frees the backup, and its record. NULL does nothing. Host memory that the driver refuses to free
- * becomes deferred work, which a settlement retries. */
+ * becomes deferred work, to be retried. */
 void mend_keep_drop(mend_heap *heap, mend_contents *kept);
 
 /* At the end of the heap: frees all backups. Refused memory stays with the driver, and without a

@@ -163,7 +163,7 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
     heap->counters.sleeps++;
     fall_asleep(s, report);
     /* Blocks that other threads freed meanwhile. */
-    mend_settle(heap, MEND_DEFERRED_END, MEND_STREAM_UNKNOWN);
+    mend_retry(heap, MEND_DEFERRED_END, MEND_STREAM_UNKNOWN);
     return MEND_OK;
 }
 

@@ -107,7 +107,7 @@ mend_chunk *mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, mend_
 void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk);
 
 /* Hooks of the feature (layout/feature.h). */
-void mend_sleep_settle(mend_heap *heap, mend_deferred *deferred, uint32_t asking);
+void mend_sleep_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking);
 void mend_sleep_statistics(const mend_heap *heap, mend_stats *stats);
 
 #endif

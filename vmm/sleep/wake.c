@@ -254,7 +254,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
         return MEND_OK;
     }
     MEND_TRY(mend_driver_scope_open(heap, &scope));
-    mend_settle(heap, MEND_DEFERRED_END, MEND_STREAM_UNKNOWN);
+    mend_retry(heap, MEND_DEFERRED_END, MEND_STREAM_UNKNOWN);
     mend_result result = MEND_OK;
     if (order->waits || /* for free memory. And copies of a failed wake may still write to it */
         !mend_step_copies_have_ended(heap)) {

@@ -1,8 +1,8 @@
 /*
- * Settlements: deferred work (memory/deferred.h) is done here, retired mappings also by each search
- * for memory (map/retire.c). A call that reaches the driver begins with one (mend_enter). Work that
+ * Retries: deferred work (memory/deferred.h) is done here, retired mappings also by each search for
+ * memory (map/retire.c). A call that reaches the driver begins with one (mend_enter). Work that
  * became possible meanwhile, after a wait or a free, is done by another. Refused work stays for the
- * next settlement.
+ * next retry.
  */
 #include "map/map.h"
 
@@ -24,15 +24,15 @@ static mend_result restore(mend_heap *heap, mend_chunk *chunk)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static mend_result settle_one(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
+static mend_result retry_one(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
 {
     if (deferred->kind == MEND_DEFERRED_RESTORE) {
         return restore(heap, MEND_CONTAINER_OF(deferred, mend_chunk, deferred));
     }
     const uint32_t kind = 1u << deferred->kind;
     for (int i = 0; i < MEND_FEATURES; i++) {
-        if ((mend_features[i].settles & kind) != 0) {
-            mend_features[i].settle(heap, deferred, asking);
+        if ((mend_features[i].retries & kind) != 0) {
+            mend_features[i].retry(heap, deferred, asking);
             return MEND_OK; /* the record may be gone */
         }
     }
@@ -40,8 +40,8 @@ static mend_result settle_one(mend_heap *heap, mend_deferred *deferred, uint32_t
     return MEND_OK;
 }
 
-static mend_result settle(mend_heap *heap, mend_deferred_kind first, mend_deferred_kind last,
-                          uint32_t asking)
+static mend_result retry_kinds(mend_heap *heap, mend_deferred_kind first, mend_deferred_kind last,
+                               uint32_t asking)
 {
     mend_result result = MEND_OK;
     assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
@@ -54,46 +54,46 @@ static mend_result settle(mend_heap *heap, mend_deferred_kind first, mend_deferr
         for (mend_deferred *deferred;
              (deferred = mend_deferred_from(&heap->chunks.deferred, kind, at)) != NULL;) {
             at = deferred->at + 1; /* later notes come behind */
-            mend_result one = settle_one(heap, deferred, asking);
+            mend_result one = retry_one(heap, deferred, asking);
             result = result == MEND_OK ? one : result;
         }
     }
     return result;
 }
 
-mend_result mend_settle_restores(mend_heap *heap)
+mend_result mend_retry_restores(mend_heap *heap)
 {
-    return settle(heap, MEND_DEFERRED_RESTORE, MEND_DEFERRED_RESTORE, MEND_STREAM_UNKNOWN);
+    return retry_kinds(heap, MEND_DEFERRED_RESTORE, MEND_DEFERRED_RESTORE, MEND_STREAM_UNKNOWN);
 }
 
-void mend_settle_these(mend_heap *heap, mend_deferred_kind first, mend_deferred_kind last,
-                       uint32_t asking)
+void mend_retry_these(mend_heap *heap, mend_deferred_kind first, mend_deferred_kind last,
+                      uint32_t asking)
 {
     const mend_thread_error noted = *mend_process_failure();
-    (void)settle(heap, first, last, asking);
+    (void)retry_kinds(heap, first, last, asking);
     *mend_process_failure() = noted; /* of the call, if of any */
 }
 
-void mend_settle_ranges(mend_heap *heap)
+void mend_retry_ranges(mend_heap *heap)
 {
-    mend_settle_these(heap, MEND_DEFERRED_RANGE, MEND_DEFERRED_RANGE, MEND_STREAM_UNKNOWN);
+    mend_retry_these(heap, MEND_DEFERRED_RANGE, MEND_DEFERRED_RANGE, MEND_STREAM_UNKNOWN);
 }
 
-void mend_settle_all(mend_heap *heap)
+void mend_retry_all(mend_heap *heap)
 {
     mend_driver_scope scope;
     if (mend_deferred_any(&heap->chunks.deferred, MEND_DEFERRED_GRAPHS) &&
         mend_driver_scope_open(heap, &scope) == MEND_OK) {
-        mend_settle(heap, MEND_DEFERRED_GRAPHS, MEND_STREAM_UNKNOWN);
+        mend_retry(heap, MEND_DEFERRED_GRAPHS, MEND_STREAM_UNKNOWN);
         mend_driver_scope_close(heap, &scope);
     }
 }
 
-void mend_settle_ends(mend_heap *heap)
+void mend_retry_ends(mend_heap *heap)
 {
     if (mend_mutex_try_lock(&heap->grow)) {
         mend_cache_close(heap);
-        mend_settle_all(heap);
+        mend_retry_all(heap);
         mend_heap_unlock_grow(heap);
     }
 }
