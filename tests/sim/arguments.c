@@ -9,7 +9,7 @@
 
 #include "pool/pool.h"
 #include "tests/sim/arguments.h"
-#include "tests/sim/rations.h"
+#include "tests/sim/quotas.h"
 #include "tests/support/options.h"
 
 #define REFUSED(call)   trial_expect(t, #call, MEND_ERROR_INVALID_ARGUMENT, call)

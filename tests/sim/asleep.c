@@ -13,8 +13,8 @@
 #include "pool/pool.h"
 #include "sleep/sleep.h"
 #include "tests/sim/asleep.h"
+#include "tests/sim/quotas.h"
 #include "tests/sim/ranges.h"
-#include "tests/sim/rations.h"
 #include "tests/support/options.h"
 
 #define LLU(value) ((unsigned long long)(value))

@@ -2,8 +2,8 @@
 #include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/sim/asleep.h"
+#include "tests/sim/quotas.h"
 #include "tests/sim/ranges.h"
-#include "tests/sim/rations.h"
 
 #define LLU(value) ((unsigned long long)(value))
 

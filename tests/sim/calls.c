@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "pool/pool.h"
 #include "tests/sim/asleep.h"
+#include "tests/sim/quotas.h"
 #include "tests/sim/ranges.h"
-#include "tests/sim/rations.h"
 #include "tests/support/call.h"
 #include "tests/support/options.h"
 
@@ -330,7 +330,7 @@ static void judge_given(trial *t, const trial_call *call)
     const bool is_unsure = call->faulty || t->config.address_devices != 0 || t->config.plain != 0 ||
                            trial_holds_memory_for_graphs(t) ||
                            ((trial_makes_chunks(call) || call->kind == CALL_WAKE) &&
-                            (trial_any_was_exported(t, call->pool) || trial_is_rationed(t)));
+                            (trial_any_was_exported(t, call->pool) || trial_has_quota(t)));
     trial_claim(t, TRIAL_REFUSED,
                 is_unsure || call->result != MEND_ERROR_OUT_OF_MEMORY || !t->was_given,
                 "call %d lacks memory, and a callback gave more than that: %s", (int)call->kind,

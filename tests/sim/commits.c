@@ -2,7 +2,7 @@
 #include "tests/sim/ranges.h"
 
 #include "tests/sim/asleep.h"
-#include "tests/sim/rations.h"
+#include "tests/sim/quotas.h"
 
 #include "pool/pool.h"
 
@@ -190,7 +190,7 @@ static void commit_what_fits(trial *t, const operation *op, const trial_call *re
     const mend_result result = trial_call_pool(t, trial_thread_of(t, call.at, op->thread), &call);
     t->callbacks_rest = false;
     trial_claim(t, TRIAL_REFUSED,
-                result == MEND_OK || call.faulty || t->had_quota ||
+                result == MEND_OK || call.faulty || t->had_hidden_quota ||
                     !trial_can_make_chunks(t, call.pool),
                 "%llu bytes of pages would fit, was said, and are refused", LLU(fitting_bytes));
     if (result == MEND_OK) {

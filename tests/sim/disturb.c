@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/thread.h"
+#include "tests/sim/quotas.h"
 #include "tests/sim/ranges.h"
-#include "tests/sim/rations.h"
 #include "tests/support/child.h"
 #include "tests/support/forked.h"
 
@@ -278,7 +278,7 @@ static uint64_t room_to_create(trial *t)
 {
     const mend_stats stats = trial_stats(t, 0);
     return mend_min_u64(mend_align_down(trial_limit_room(&stats), t->page_bytes),
-                        mend_align_down(trial_ration_room(t), t->page_bytes));
+                        mend_align_down(trial_quota_room(t), t->page_bytes));
 }
 
 /* Below the limit, and of other processes' memory. Not to a pool above its limit, where only empty
@@ -289,7 +289,7 @@ static int give(trial *t, uint64_t bytes)
     const uint64_t limit_bytes = stats.limit_bytes + bytes;
     const uint64_t room_bytes = room_to_create(t) + bytes;
     const bool is_over = stats.reserved_bytes > stats.limit_bytes;
-    if (is_over || limit_bytes > t->device_bytes || trial_is_rationed(t) || t->config.plain != 0) {
+    if (is_over || limit_bytes > t->device_bytes || trial_has_quota(t) || t->config.plain != 0) {
         return 0;
     }
     trial_call call = {.kind = CALL_SET_LIMIT, .size_bytes = limit_bytes};
@@ -401,9 +401,9 @@ bool trial_change_foreign(trial *t, const operation *op)
     const uint64_t bytes = t->device_bytes / 256 * op->amount;
     if (op->stream % 4 == 3) {
         const uint64_t own_bytes = trial_ledger(t).chunk_bytes + trial_ledger(t).plain_bytes;
-        t->quota_bytes = bytes != 0 ? mend_max_u64(bytes, own_bytes) : 0;
-        t->had_quota = true;
-        mend_sim_set_quota(t->sim, 0, t->quota_bytes);
+        t->hidden_quota_bytes = bytes != 0 ? mend_max_u64(bytes, own_bytes) : 0;
+        t->had_hidden_quota = true;
+        mend_sim_set_quota(t->sim, 0, t->hidden_quota_bytes);
     } else {
         trial_set_foreign(t, bytes);
     }

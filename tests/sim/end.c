@@ -5,8 +5,8 @@
  */
 #include "pool/pool.h"
 #include "tests/sim/asleep.h"
+#include "tests/sim/quotas.h"
 #include "tests/sim/ranges.h"
-#include "tests/sim/rations.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
@@ -21,7 +21,7 @@ static void clear_the_way(trial *t)
     t->ambush.set = false;
     mend_sim_set_quota(t->sim, 0, 0);
     t->foreign_bytes = 0;
-    t->quota_bytes = 0;
+    t->hidden_quota_bytes = 0;
     trial_end_member(t);
     t->faults_stand = false;
     t->malloc_fails = false;
@@ -82,7 +82,7 @@ static void fill(trial *t, int pool)
         }
     }
     uint64_t own_bytes = trial_stats(t, pool).reserved_bytes;
-    uint64_t size_bytes = mend_align_down(trial_ration_room(t) + own_bytes, t->page_bytes);
+    uint64_t size_bytes = mend_align_down(trial_quota_room(t) + own_bytes, t->page_bytes);
     size_bytes = trial_passes_all(t) ? trial_plain_largest(t, pool) : size_bytes;
     mend_stream stream = trial_handle(t, 0, false);
     void *pointer = NULL;

@@ -8,8 +8,8 @@
 #include "pool/pool.h"
 #include "tests/sim/arguments.h"
 #include "tests/sim/asleep.h"
+#include "tests/sim/quotas.h"
 #include "tests/sim/ranges.h"
-#include "tests/sim/rations.h"
 #include "tests/support/place.h"
 
 static const operation nothing;
@@ -152,7 +152,7 @@ static bool open_pools(trial *t)
     for (int i = 0; config->neighbour == 0 && i < trial_other_devices(config); i++) {
         pool_config.peers |= UINT64_C(2) << i;
     }
-    if (!trial_open_ration(t, &pool_config) || !trial_open_recording(t, &pool_config)) {
+    if (!trial_open_quota(t, &pool_config) || !trial_open_recording(t, &pool_config)) {
         return false;
     }
     const mend_test_sizes placement = {
@@ -202,7 +202,7 @@ static void close_world(trial *t)
     if (t->traced != NULL) {
         mend_traced_driver_destroy(t->traced);
     }
-    trial_close_ration(t);
+    trial_close_quota(t);
     trial_close_recording(t);
     if (t->turns.count > 0) {
         turns_close(&t->turns);

@@ -11,8 +11,8 @@
 #include "ranges/ranges.h"
 #include "tests/sim/asleep.h"
 #include "tests/sim/figures.h"
+#include "tests/sim/quotas.h"
 #include "tests/sim/ranges.h"
-#include "tests/sim/rations.h"
 #include "tests/support/regions.h"
 
 #define LLU(value) ((unsigned long long)(value))
@@ -277,11 +277,11 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_host_waits      GROWS(host_waits, DONE(most_host_waits))
 #define RULE_pending_bytes   trial_is_between(0, IS(pending_bytes), IS(free_bytes))
 #define RULE_waited_requests GROWS(waited_requests, SINCE(host_waits))
-/* A ration's refusal reaches no driver. */
+/* A quota's refusal reaches no driver. */
 #define RULE_driver_failures                                                                       \
-    GROWS(driver_failures, DONE(failures) + (trial_is_rationed(l->t) ? UINT32_MAX : 0))
+    GROWS(driver_failures, DONE(failures) + (trial_has_quota(l->t) ? UINT32_MAX : 0))
 #define RULE_peer_pool_trims                                                                       \
-    GROWS(peer_pool_trims, l->t->pool_count > 1 || trial_is_rationed(l->t) ? UINT32_MAX : 0)
+    GROWS(peer_pool_trims, l->t->pool_count > 1 || trial_has_quota(l->t) ? UINT32_MAX : 0)
 
 /* Sleeping memory, chunk by chunk. A sleeping chunk may have kept its memory. */
 #define RULE_asleep_bytes (IS(asleep_bytes) == asleep_in(l, ASLEEP_SIZE))
@@ -413,7 +413,7 @@ void trial_judge_figures(trial *t)
     const mend_sim_ledger ledger = trial_ledger(t);
     const mend_stats stats = trial_stats(t, 0);
     t->had_others |=
-        t->pool_count > 1 || trial_is_rationed(t) || t->config.plain ||
+        t->pool_count > 1 || trial_has_quota(t) || t->config.plain ||
         ledger.chunk_bytes + ledger.plain_bytes + t->foreign_bytes > stats.reserved_bytes ||
         now.call[MEND_CALL_create].failures > 0 || now.call[MEND_CALL_unmap].failures > 0 ||
         now.call[MEND_CALL_release].failures > 0;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "tests/sim/rations.h"
+#include "tests/sim/quotas.h"
 #include "tests/sim/scenes.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

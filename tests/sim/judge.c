@@ -6,8 +6,8 @@
 #include "lab/heap/explain.h"
 #include "pool/pool.h"
 #include "ranges/ranges.h"
+#include "tests/sim/quotas.h"
 #include "tests/sim/ranges.h"
-#include "tests/sim/rations.h"
 #include "tests/support/regions.h"
 
 #define LLU(value) ((unsigned long long)(value))
@@ -157,7 +157,7 @@ void trial_judge(trial *t)
         judge_ledger(t, &sum);
     }
     trial_judge_granules(t);
-    trial_judge_ration(t);
+    trial_judge_quota(t);
     trial_judge_figures(t);
 }
 
@@ -203,7 +203,7 @@ uint64_t trial_limit_room(const mend_stats *stats)
 uint64_t trial_room(trial *t, int pool)
 {
     mend_stats stats = trial_stats(t, pool);
-    uint64_t on_device = trial_ration_room(t);
+    uint64_t on_device = trial_quota_room(t);
     uint64_t under_limit = mend_align_down(trial_limit_room(&stats), t->page_bytes);
     uint64_t creatable = mend_min_u64(under_limit, mend_align_down(on_device, t->page_bytes));
     return creatable + trial_empty_bytes(t, pool);
@@ -246,7 +246,7 @@ void trial_read_failure(trial_call *call)
 static bool memory_is_uncertain(const trial *t)
 {
     return t->config.plain || t->config.address_devices != 0 || t->config.file_percent != 0 ||
-           t->had_quota;
+           t->had_hidden_quota;
 }
 
 /* A capture that the pool has not heard of forbids the waits that it counts on. */
@@ -307,7 +307,7 @@ void trial_judge_least_room(trial *t, const trial_call *ask)
 uint64_t trial_enough(const trial *t, uint64_t size_bytes)
 {
     const bool is_alone = t->pool_count == 1 && !trial_holds_memory_for_graphs(t) &&
-                          !t->had_others && !trial_is_rationed(t) &&
+                          !t->had_others && !trial_has_quota(t) &&
                           mend_list_is_empty(&t->pools[0].pool->callbacks.entries);
     return is_alone ? size_bytes : size_bytes + size_bytes / 4;
 }

@@ -1,7 +1,7 @@
 /* How much a pool holds: trims and background trims, passes of compactions, limits. */
 #include "pool/pool.h"
 #include "ranges/ranges.h"
-#include "tests/sim/rations.h"
+#include "tests/sim/quotas.h"
 
 mend_result trial_call_trim(trial_call *call, mend_pool *pool)
 {

@@ -207,13 +207,13 @@ typedef struct trial_range {
 } trial_range;
 
 /* Another process that shares the limit of the pools by a file. */
-typedef struct trial_ration {
+typedef struct trial_quota {
     char path[96];        /* empty: there is no file */
     uint64_t limit_bytes; /* of the file */
     uint64_t
         idle_bytes; /* of the member's, that it gives back while others wait. 0: it never does */
     mend_limit_slot member;
-} trial_ration;
+} trial_quota;
 
 /* The newest description. */
 typedef struct trial_described {

@@ -4,7 +4,7 @@
  * them. Calls that need chunks are refused with a specific error, and there are no captures.
  */
 #include "pool/pool.h"
-#include "tests/sim/rations.h"
+#include "tests/sim/quotas.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
@@ -61,7 +61,7 @@ void trial_judge_plain_refusal(trial *t, const trial_call *call)
     const mend_stats stats = trial_stats(t, call->pool);
     const uint64_t guard_bytes = t->pools[call->pool].pool->heap.config.guard_bytes;
     const uint64_t size_bytes = mend_align_up(call->size_bytes + guard_bytes, MEND_GRANULE_BYTES);
-    const uint64_t device_bytes = trial_ration_room(t);
+    const uint64_t device_bytes = trial_quota_room(t);
     const uint64_t limit_bytes = trial_limit_room(&stats);
     trial_claim(t, TRIAL_REFUSED,
                 t->disturbed || size_bytes > limit_bytes ||
@@ -74,6 +74,6 @@ void trial_judge_plain_refusal(trial *t, const trial_call *call)
 uint64_t trial_plain_largest(trial *t, int pool)
 {
     const mend_stats stats = trial_stats(t, pool);
-    return mend_min_u64(mend_align_down(trial_ration_room(t), STEP_BYTES),
+    return mend_min_u64(mend_align_down(trial_quota_room(t), STEP_BYTES),
                         mend_align_down(trial_limit_room(&stats), MEND_GRANULE_BYTES));
 }

@@ -1,7 +1,7 @@
 #include "tests/sim/ranges.h"
 
 #include "tests/sim/asleep.h"
-#include "tests/sim/rations.h"
+#include "tests/sim/quotas.h"
 
 #include "pool/pool.h"
 

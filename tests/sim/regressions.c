@@ -230,27 +230,27 @@ HOLDS(sim_regressions, a_commit_releases_what_it_created_itself,
       "alignment 2 / ALLOC size 10 / COMMIT slot 2 size 63 alignment 3 / COMMIT slot 2 size 26 "
       "/ AMBUSH slot 99 / COMMIT slot 2 size 234 alignment 3")
 
-HOLDS(sim_rations, no_creation_takes_what_stays_free, "device_pages 16, keep_free_percent 50",
+HOLDS(sim_quotas, no_creation_takes_what_stays_free, "device_pages 16, keep_free_percent 50",
       "ALLOC size 0xeb / ALLOC slot 1 size 0xe3 / FOREIGN amount 64 / ALLOC slot 2 size 0xe3 / "
       "FOREIGN / ALLOC slot 3 size 0xe3")
 
-HOLDS(sim_rations, a_collection_gives_back_what_the_device_lacks,
+HOLDS(sim_quotas, a_collection_gives_back_what_the_device_lacks,
       "device_pages 16, keep_free_percent 50",
       "ALLOC size 0xe7 / FREE / FOREIGN amount 128 / TRIM stream 2")
 
 /* Seeds 76 and 2001354: memory of another process was enough beside the pool's own free memory, and
  * the pool looked at the first alone. */
 HOLDS(
-    sim_rations, what_others_give_counts_beside_free_memory, "file_percent 25",
+    sim_quotas, what_others_give_counts_beside_free_memory, "file_percent 25",
     "ALLOC / ALLOC slot 1 / ALLOC slot 3 size 136 / ALLOC slot 2 size 44 / MEMBER size 200 amount "
     "60 / RANGE_CREATE size 3 / RANGE_CREATE slot 1 size 3 / COMMIT amount 64")
-HOLDS(sim_rations, a_wake_counts_what_others_give_beside_free_memory,
+HOLDS(sim_quotas, a_wake_counts_what_others_give_beside_free_memory,
       "device_pages 128, chunk_pages 16, file_percent 73",
       "ALLOC / ALLOC slot 1 size 21 / SLEEP stream 4 / ALLOC slot 3 / ALLOC slot 2 amount 18 / "
       "MEMBER size 46 amount 167 / WAKE")
 
 /* Two pools and another process, which dies with its memory. */
-HOLDS(sim_rations, a_shared_limit_holds_for_all, "device_pages 16, file_percent 50, peer_pool 1",
+HOLDS(sim_quotas, a_shared_limit_holds_for_all, "device_pages 16, file_percent 50, peer_pool 1",
       "ALLOC size 0xe3 / SIBLING_ALLOC slot 1 size 0xe7 / MEMBER amount 100 / SIBLING_ALLOC "
       "slot 2 size 0xe1 / FREE / TRIM / MEMBER amount 200 / ALLOC slot 3 size 0xe3 / MEMBER "
       "slot 1 amount 0 / FAULT size 6 / ALLOC slot 4 size 0xe1 / ALLOC slot 4 size 0xe1 / "
@@ -258,7 +258,7 @@ HOLDS(sim_rations, a_shared_limit_holds_for_all, "device_pages 16, file_percent 
 
 /* Idle memory of the other process counts as available, though it releases it only for a waiting
  * process. */
-HOLDS(sim_rations, a_pool_waits_for_what_another_process_has_idle,
+HOLDS(sim_quotas, a_pool_waits_for_what_another_process_has_idle,
       "device_pages 16, file_percent 100", "MEMBER size 255 amount 193 / ALLOC size 0xe7")
 
 HOLDS(sim_regressions, a_sleep_whose_failure_is_worked_around_keeps_its_own_answer, "",
@@ -302,7 +302,7 @@ HOLDS(sim_regressions, a_restoration_maps_again_what_a_prepare_checkpoint_could_
       "7 / FREE slot 5 / FAULT size 10 alignment 5 amount 3 / PREPARE_CHECKPOINT / RESTORE slot 4")
 
 /* The pool released the device's missing bytes, and its own import held them. */
-HOLDS(sim_rations, a_collection_gives_no_more_for_what_importers_keep, "keep_free_percent 60",
+HOLDS(sim_quotas, a_collection_gives_no_more_for_what_importers_keep, "keep_free_percent 60",
       "ALLOC slot 27 size 221 / EXPORT slot 27 / IMPORT / ADD_CALLBACK / FOREIGN amount 47 / ALLOC "
       "/ TRIM stream 2")
 
@@ -521,7 +521,7 @@ HOLDS(sim_regressions, a_callback_gives_to_the_limit_what_is_kept_free, "keep_fr
       "FREE amount 5 / ALLOC size 132 / FREE / FOREIGN amount 247 / SET_LIMIT size 1 amount 10 / "
       "ALLOC size 104 amount 48")
 
-HOLDS(sim_rations, a_wake_is_served_by_what_a_member_gives,
+HOLDS(sim_quotas, a_wake_is_served_by_what_a_member_gives,
       "device_pages 300, small_request_granules 64, file_percent 100",
       "RANGE_CREATE / RANGE_CREATE slot 1 size 4 amount 3 / ALLOC size 88 / ALLOC slot 1 size 91 / "
       "COMMIT alignment 3 amount 117 / SLEEP / MEMBER size 10 amount 222 / WAKE")
@@ -565,20 +565,20 @@ HOLDS(sim_regressions, what_fits_in_one_chunk_is_not_made_of_what_a_graph_pool_h
 
 /* A failed plan did not report its creations, so that others got the memory first. */
 HOLDS(
-    sim_rations, a_chunk_is_not_remade_where_others_get_it, "device_pages 16, keep_free_percent 10",
+    sim_quotas, a_chunk_is_not_remade_where_others_get_it, "device_pages 16, keep_free_percent 10",
     "ALLOC slot 1 size 123 / ALLOC / FOREIGN amount 167 / ALLOC slot 2 size 39 / SLEEP stream 4 / "
     "ALLOC slot 2 size 123")
 
 /* A wake that may not wait for a capture forgot its missing bytes, and did not try without a
  * wait. */
 HOLDS(
-    sim_rations, a_member_gives_to_a_wake_beside_a_capture, "file_percent 50",
+    sim_quotas, a_member_gives_to_a_wake_beside_a_capture, "file_percent 50",
     "ALLOC / SLEEP / CAPTURE_BEGIN / MEMBER size 17 amount 137 / ALLOC slot 1 size 234 amount 32 / "
     "WAKE")
 
 /* The driver refuses memory that it reports: then the pool released nothing of its own. */
 HOLDS(
-    sim_rations, a_wake_below_a_quota_has_the_free_memory_of_the_pool, "chunk_pages 16",
+    sim_quotas, a_wake_below_a_quota_has_the_free_memory_of_the_pool, "chunk_pages 16",
     "FOREIGN stream 3 amount 80 / ALLOC size 227 / SLEEP / ALLOC slot 31 size 225 / FREE slot 31 / "
     "WAKE")
 
@@ -589,7 +589,7 @@ HOLDS(sim_regressions, a_chunk_withdrawn_beside_copies_is_no_move, "streams 3",
       "SLEEP / ALLOC slot 1 size 20")
 
 /* Below a quota the pool asked for as much as all gaps lack, and never for what one plan does. */
-HOLDS(sim_rations, a_gap_below_a_quota_lacks_what_its_plan_creates,
+HOLDS(sim_quotas, a_gap_below_a_quota_lacks_what_its_plan_creates,
       "device_pages 32, thread_streams 1",
       "ALLOC / ALLOC slot 14 / ALLOC slot 4 / RANGE_CREATE size 4 amount 2 / FOREIGN amount 185 / "
       "ALLOC slot 2 size 21 / COMMIT / ALLOC slot 1 size 20 / FOREIGN stream 3 amount 150 / "

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "tests/sim/figures.h"
-#include "tests/sim/rations.h"
+#include "tests/sim/quotas.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
@@ -93,7 +93,7 @@ void trial_judge_sums(trial *t)
     judge_sum(t, "context_fences", seen->context_fences, SUM(context_fences), seen->context_fences);
     judge_sum(t, "host_waits", host_waits, SUM(host_waits), seen->most_host_waits);
     judge_sum(t, "driver_failures", seen->least_failures, SUM(driver_failures),
-              trial_is_rationed(t) ? UINT32_MAX : seen->failures);
+              trial_has_quota(t) ? UINT32_MAX : seen->failures);
     judge_sum(t, "compactions", is_plain && seen->copies > 0, SUM(compactions),
               seen->copies + t->outcome->tally.ambushes[AMBUSH_FREES]);
     judge_sum(t, "copied_bytes", is_plain ? seen->copied_bytes : 0, SUM(copied_bytes),

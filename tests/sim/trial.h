@@ -161,15 +161,15 @@ struct trial {
     int ending; /* a range that is being destroyed, from 1. 0: none */
     trial_described described;
     char recording[96]; /* path of the first pool's. empty: none */
-    trial_ration ration;
+    trial_quota quota;
     trial_checkpoint checkpoints[TRIAL_GRAPH_POOLS];
     uint64_t last_tag;
     uint64_t last_capture;
     uint64_t last_export;
     uint64_t last_begin;
     uint64_t foreign_bytes;
-    uint64_t quota_bytes; /* 0: none */
-    bool had_quota;       /* at any time */
+    uint64_t hidden_quota_bytes; /* 0: none */
+    bool had_hidden_quota;       /* at any time */
     int pool_count;
     int stream_count;
     int captures; /* under way */

@@ -4,8 +4,8 @@
  * statistics, except in a commit: it may release chunks of one gap to fill another. Peaks of the
  * pools are never above the device's.
  */
+#include "tests/sim/quotas.h"
 #include "tests/sim/ranges.h"
-#include "tests/sim/rations.h"
 
 static trial *trial_of(const mend_driver *driver)
 {

@@ -240,7 +240,7 @@ static mend_result tell(mend_pool *pool, mend_moment moment, const mend_pool_con
     return result;
 }
 
-/* Makes the heap on an open device: on its driver, or behind the ration for others. */
+/* Makes the heap on an open device: on its driver, or behind the quota for others. */
 static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
                              mend_device_info *info)
 {

@@ -97,9 +97,9 @@ uint64_t mend_shared_limit_file_wanted_by_others(mend_limit_slot *slot, uint64_t
 void mend_shared_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bool gives_back,
                                   uint64_t answered);
 
-/* ---- ration.c -------------------------------------------------------------------------------- */
+/* ---- quota.c --------------------------------------------------------------------------------- */
 
-typedef struct mend_ration {
+typedef struct mend_quota {
     mend_passing pass; /* first. This structure must not move */
     mend_others others;
     mend_mutex mutex;             /* guards the rest. Never held while the inner table runs */
@@ -108,15 +108,15 @@ typedef struct mend_ration {
     mend_pointer_map sizes;       /* from a chunk's handle to its bytes */
     mend_pointer_map plain_sizes; /* from the address of memory of the driver's own */
     atomic_bool is_told; /* the log has said that all is granted since the file is damaged */
-} mend_ration;
+} mend_quota;
 
 /* `path` NULL: no limit is shared. `limit_bytes`: the limit that is. Results as
  * mend_shared_limit_file_open. It is closed in any case. */
-mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner, uint64_t min_free_bytes,
-                             const char *path, uint64_t limit_bytes);
+mend_result mend_quota_open(mend_quota *quota, const mend_driver *inner, uint64_t min_free_bytes,
+                            const char *path, uint64_t limit_bytes);
 
 /* All chunks were released before, or stay with the driver. */
-void mend_ration_close(mend_ration *ration);
+void mend_quota_close(mend_quota *quota);
 
 /* For the table of features. */
 mend_result mend_quota_hear(mend_pool *pool, mend_moment moment, const mend_pool_config *config);

@@ -1,18 +1,18 @@
 /* Pools that leave a part of the device free, and that share a limit by a file with each other and
  * with another process, which the trial plays. */
-#ifndef MEND_TESTS_SIM_RATIONS_H
-#define MEND_TESTS_SIM_RATIONS_H
+#ifndef MEND_TESTS_SIM_QUOTAS_H
+#define MEND_TESTS_SIM_QUOTAS_H
 
 #include "tests/sim/trial.h"
 
 /* Makes the file, if there is one, and sets the pools' configs. */
-bool trial_open_ration(trial *t, mend_pool_config *config);
-void trial_close_ration(trial *t);
+bool trial_open_quota(trial *t, mend_pool_config *config);
+void trial_close_quota(trial *t);
 
-bool trial_is_rationed(const trial *t);
+bool trial_has_quota(const trial *t);
 
 /* Memory that may still be created, by the part that stays free and the file. */
-uint64_t trial_ration_room(trial *t);
+uint64_t trial_quota_room(trial *t);
 
 /* As trial_room, with the free memory of peer pools. `made_again`: free chunks serve only by new
  * chunks of their memory, of which others get their part. */
@@ -31,7 +31,7 @@ trial *trial_may_wait(trial *t);
 
 /* After a creation, and after a step. */
 void trial_judge_creation(trial *t);
-void trial_judge_ration(trial *t);
+void trial_judge_quota(trial *t);
 
 /* A background trim that was not disturbed. */
 void trial_judge_collection(trial *t, int pool);

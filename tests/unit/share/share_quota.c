@@ -13,8 +13,8 @@
 typedef struct scene {
     char path[64];
     mend_world w;
-    mend_ration giver;
-    mend_ration waiter;
+    mend_quota giver;
+    mend_quota waiter;
     bool has_room;
     atomic_bool is_over;
 } scene;
@@ -22,13 +22,13 @@ typedef struct scene {
 static bool open_scene(scene *s)
 {
     *s = (scene){.has_room = false};
-    snprintf(s->path, sizeof(s->path), "/tmp/mend-ration-%ld", (long)getpid());
+    snprintf(s->path, sizeof(s->path), "/tmp/mend-quota-%ld", (long)getpid());
     unlink(s->path);
     if (!kit_open_default(&s->w)) {
         return false;
     }
-    EXPECT_OK(mend_ration_open(&s->giver, s->w.driver, 0, s->path, 1000));
-    EXPECT_OK(mend_ration_open(&s->waiter, s->w.driver, 0, s->path, 1000));
+    EXPECT_OK(mend_quota_open(&s->giver, s->w.driver, 0, s->path, 1000));
+    EXPECT_OK(mend_quota_open(&s->waiter, s->w.driver, 0, s->path, 1000));
     EXPECT_TRUE(mend_shared_limit_file_claim(&s->giver.slot, 900));
     s->giver.others.offer(&s->giver.others, 0, true,
                           0); /* as a background thread does that begins */
@@ -37,7 +37,7 @@ static bool open_scene(scene *s)
 
 static void close_giver(scene *s)
 {
-    mend_ration_close(&s->giver);
+    mend_quota_close(&s->giver);
     unlink(s->path);
     kit_close(&s->w);
 }
@@ -47,7 +47,7 @@ static void close_scene(scene *s)
 {
     uint64_t newest;
     EXPECT_U64_EQ(0, mend_shared_limit_file_wanted_by_others(&s->giver.slot, &newest));
-    mend_ration_close(&s->waiter);
+    mend_quota_close(&s->waiter);
     close_giver(s);
 }
 
@@ -61,7 +61,7 @@ static void *wait_for_room(void *argument)
 
 /* The giver hears of the wait. The waiter holds its lock until it sleeps, so it has looked when the
  * lock is free. */
-KIT_BARE_TEST(share_ration, a_request_waits_for_what_others_give, scene, open_scene(r),
+KIT_BARE_TEST(share_quota, a_request_waits_for_what_others_give, scene, open_scene(r),
               close_scene(r))
 {
     pthread_t thread;
@@ -80,8 +80,8 @@ KIT_BARE_TEST(share_ration, a_request_waits_for_what_others_give, scene, open_sc
 }
 
 /* One thread waits for 300 bytes. Another has got its bytes. */
-KIT_BARE_TEST(share_ration, others_hear_of_all_threads_that_wait, scene, open_scene(r),
-              (mend_ration_close(&r->waiter), close_giver(r)))
+KIT_BARE_TEST(share_quota, others_hear_of_all_threads_that_wait, scene, open_scene(r),
+              (mend_quota_close(&r->waiter), close_giver(r)))
 {
     uint64_t newest;
     r->waiter.wanted_bytes = 300;
@@ -90,7 +90,7 @@ KIT_BARE_TEST(share_ration, others_hear_of_all_threads_that_wait, scene, open_sc
 }
 
 /* However often a creation is refused, its pool has no more memory of the host. */
-KIT_BARE_TEST(share_ration, refused_claims_leave_nothing, scene, open_scene(r), close_scene(r))
+KIT_BARE_TEST(share_quota, refused_claims_leave_nothing, scene, open_scene(r), close_scene(r))
 {
     const mend_driver *driver = &r->waiter.pass.table;
     const mend_chunk_properties properties = {0};
@@ -104,7 +104,7 @@ KIT_BARE_TEST(share_ration, refused_claims_leave_nothing, scene, open_scene(r), 
 }
 
 /* The device misses more than others wait for, or less. */
-KIT_BARE_TEST(share_ration, the_larger_lack_is_owed, scene, open_scene(r), close_scene(r))
+KIT_BARE_TEST(share_quota, the_larger_lack_is_owed, scene, open_scene(r), close_scene(r))
 {
     const mend_driver *driver = r->w.driver;
     r->giver.others.min_free_bytes = 64 * MEND_MIB;
@@ -120,7 +120,7 @@ KIT_BARE_TEST(share_ration, the_larger_lack_is_owed, scene, open_scene(r), close
 }
 
 /* The driver's own memory is claimed until the driver has it again. */
-KIT_BARE_TEST(share_ration, memory_of_the_driver_is_claimed_while_it_lives, scene, open_scene(r),
+KIT_BARE_TEST(share_quota, memory_of_the_driver_is_claimed_while_it_lives, scene, open_scene(r),
               close_scene(r))
 {
     uint64_t address = 0;

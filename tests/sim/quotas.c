@@ -1,4 +1,4 @@
-#include "tests/sim/rations.h"
+#include "tests/sim/quotas.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +18,10 @@ static uint64_t min_free_bytes(const trial *t)
 
 static bool has_file(const trial *t)
 {
-    return t->ration.path[0] != '\0';
+    return t->quota.path[0] != '\0';
 }
 
-bool trial_is_rationed(const trial *t)
+bool trial_has_quota(const trial *t)
 {
     return t->config.keep_free_percent > 0 || has_file(t);
 }
@@ -30,7 +30,7 @@ bool trial_is_rationed(const trial *t)
 
 static bool join(trial *t)
 {
-    trial_ration *r = &t->ration;
+    trial_quota *r = &t->quota;
     mend_result result = mend_shared_limit_file_open(r->path, r->limit_bytes, &r->member);
     return trial_claim(t, TRIAL_RESULT, result == MEND_OK, "a shared limit file: %s",
                        mend_result_name(result));
@@ -39,7 +39,7 @@ static bool join(trial *t)
 static bool make_file(trial *t)
 {
     const char *directory = getenv("TMPDIR");
-    trial_ration *r = &t->ration;
+    trial_quota *r = &t->quota;
     snprintf(r->path, sizeof(r->path), "%s/mend_trial_XXXXXX",
              directory != NULL ? directory : "/tmp");
     int file = mkstemp(r->path);
@@ -51,38 +51,38 @@ static bool make_file(trial *t)
     return join(t);
 }
 
-bool trial_open_ration(trial *t, mend_pool_config *config)
+bool trial_open_quota(trial *t, mend_pool_config *config)
 {
     config->min_free_bytes = min_free_bytes(t);
     if (t->config.file_percent == 0) {
         return true;
     }
-    t->ration.limit_bytes =
+    t->quota.limit_bytes =
         mend_max_u64(t->device_bytes * t->config.file_percent / 100, t->page_bytes);
-    config->limit_bytes = t->ration.limit_bytes;
-    config->shared_limit_file = t->ration.path;
+    config->limit_bytes = t->quota.limit_bytes;
+    config->shared_limit_file = t->quota.path;
     return make_file(t);
 }
 
-void trial_close_ration(trial *t)
+void trial_close_quota(trial *t)
 {
     if (has_file(t)) {
-        mend_shared_limit_file_close(&t->ration.member);
-        unlink(t->ration.path);
+        mend_shared_limit_file_close(&t->quota.member);
+        unlink(t->quota.path);
     }
 }
 
-static const mend_ration *ration_of(const trial *t, int pool)
+static const mend_quota *quota_of(const trial *t, int pool)
 {
     mend_others *others = t->pools[pool].pool->others;
-    return MEND_CONTAINER_OF(others, mend_ration, others);
+    return MEND_CONTAINER_OF(others, mend_quota, others);
 }
 
 static uint64_t claimed_by_pools(const trial *t)
 {
     uint64_t bytes = 0;
     for (int i = 0; i < t->pool_count; i++) {
-        bytes += ration_of(t, i)->slot.own.claimed_bytes;
+        bytes += quota_of(t, i)->slot.own.claimed_bytes;
     }
     return bytes;
 }
@@ -95,8 +95,8 @@ uint64_t trial_owed_bytes(trial *t)
 
 static uint64_t room_in_file(const trial *t)
 {
-    const uint64_t claimed = claimed_by_pools(t) + t->ration.member.own.claimed_bytes;
-    return t->ration.limit_bytes > claimed ? t->ration.limit_bytes - claimed : 0;
+    const uint64_t claimed = claimed_by_pools(t) + t->quota.member.own.claimed_bytes;
+    return t->quota.limit_bytes > claimed ? t->quota.limit_bytes - claimed : 0;
 }
 
 /* The same once so much was given back. */
@@ -107,16 +107,16 @@ static uint64_t room_with(trial *t, uint64_t given_bytes)
         t->foreign_bytes + ledger.chunk_bytes + ledger.plain_bytes + min_free_bytes(t);
     const uint64_t there_bytes = t->device_bytes + given_bytes;
     const uint64_t own_bytes = ledger.chunk_bytes + ledger.plain_bytes;
-    const uint64_t quota_bytes = t->quota_bytes + given_bytes;
+    const uint64_t hidden_quota_bytes = t->hidden_quota_bytes + given_bytes;
     uint64_t on_device = there_bytes > held_bytes ? there_bytes - held_bytes : 0;
-    if (t->quota_bytes != 0) {
-        on_device = mend_min_u64(on_device, quota_bytes - mend_min_u64(own_bytes, quota_bytes));
+    if (t->hidden_quota_bytes != 0) {
+        on_device = mend_min_u64(on_device,
+                                 hidden_quota_bytes - mend_min_u64(own_bytes, hidden_quota_bytes));
     }
-    return has_file(t) ? mend_min_u64(on_device, room_in_file(t) + t->ration.idle_bytes)
-                       : on_device;
+    return has_file(t) ? mend_min_u64(on_device, room_in_file(t) + t->quota.idle_bytes) : on_device;
 }
 
-uint64_t trial_ration_room(trial *t)
+uint64_t trial_quota_room(trial *t)
 {
     return room_with(t, 0);
 }
@@ -124,18 +124,18 @@ uint64_t trial_ration_room(trial *t)
 /* Memory of a dead process is free for the others, which find out by themselves. */
 static bool die(trial *t)
 {
-    close(t->ration.member.file);
-    t->ration.member = (mend_limit_slot){0};
-    t->ration.idle_bytes = 0;
+    close(t->quota.member.file);
+    t->quota.member = (mend_limit_slot){0};
+    t->quota.idle_bytes = 0;
     return join(t);
 }
 
 /* The part that the operation says is idle, and goes back while others wait. */
 static void offer_part(trial *t, const operation *op)
 {
-    mend_limit_slot *member = &t->ration.member;
-    t->ration.idle_bytes = member->own.claimed_bytes / 256 * op->size;
-    mend_shared_limit_file_offer(member, t->ration.idle_bytes, op->size > 0, member->own.answered);
+    mend_limit_slot *member = &t->quota.member;
+    t->quota.idle_bytes = member->own.claimed_bytes / 256 * op->size;
+    mend_shared_limit_file_offer(member, t->quota.idle_bytes, op->size > 0, member->own.answered);
 }
 
 /* The other process runs while a thread waits, and only then. */
@@ -150,7 +150,7 @@ trial *trial_may_wait(trial *t)
 
 static void collect_member(trial *t)
 {
-    trial_ration *r = &t->ration;
+    trial_quota *r = &t->quota;
     uint64_t newest;
     const uint64_t given_bytes =
         mend_min_u64(mend_shared_limit_file_wanted_by_others(&r->member, &newest), r->idle_bytes);
@@ -176,8 +176,8 @@ uint64_t __wrap_mend_now_ms(void)
 
 bool trial_change_member(trial *t, const operation *op)
 {
-    mend_limit_slot *member = &t->ration.member;
-    const uint64_t wanted_bytes = t->ration.limit_bytes / 256 * op->amount;
+    mend_limit_slot *member = &t->quota.member;
+    const uint64_t wanted_bytes = t->quota.limit_bytes / 256 * op->amount;
     if (!has_file(t) || (op->slot % 2 == 1 && !die(t))) {
         return false;
     }
@@ -199,8 +199,8 @@ bool trial_change_member(trial *t, const operation *op)
 void trial_end_member(trial *t)
 {
     if (has_file(t)) {
-        mend_shared_limit_file_give(&t->ration.member, t->ration.member.own.claimed_bytes);
-        t->ration.idle_bytes = 0;
+        mend_shared_limit_file_give(&t->quota.member, t->quota.member.own.claimed_bytes);
+        t->quota.idle_bytes = 0;
     }
 }
 
@@ -217,34 +217,34 @@ void trial_judge_creation(trial *t)
                     held_bytes <= t->device_bytes,
                 "a creation leaves %llu bytes less free than the pools should keep",
                 LLU(held_bytes - t->device_bytes));
-    const uint64_t claimed_bytes = chunk_bytes + t->ration.member.own.claimed_bytes;
+    const uint64_t claimed_bytes = chunk_bytes + t->quota.member.own.claimed_bytes;
     trial_claim(t, TRIAL_RULE,
-                !has_file(t) || claimed_bytes <= t->ration.limit_bytes + trial_lingering_bytes(t),
+                !has_file(t) || claimed_bytes <= t->quota.limit_bytes + trial_lingering_bytes(t),
                 "the pools hold %llu bytes, another process %llu, and their limit is %llu",
-                LLU(chunk_bytes), LLU(t->ration.member.own.claimed_bytes),
-                LLU(t->ration.limit_bytes));
+                LLU(chunk_bytes), LLU(t->quota.member.own.claimed_bytes),
+                LLU(t->quota.limit_bytes));
 }
 
 /* A pool claims its reserved memory, and the file knows all claims. */
-void trial_judge_ration(trial *t)
+void trial_judge_quota(trial *t)
 {
     if (!has_file(t) || t->stopped || t->may_be_lost) {
         return;
     }
     for (int i = 0; i < t->pool_count; i++) {
-        const mend_ration *ration = ration_of(t, i);
-        const uint64_t claimed_bytes = ration->slot.own.claimed_bytes;
+        const mend_quota *quota = quota_of(t, i);
+        const uint64_t claimed_bytes = quota->slot.own.claimed_bytes;
         const mend_stats stats = trial_stats(t, i);
         const uint64_t held_bytes = stats.reserved_bytes;
         trial_claim(t, TRIAL_MODEL, claimed_bytes == held_bytes,
                     "pool %d holds %llu bytes, and claims %llu", i, LLU(held_bytes),
                     LLU(claimed_bytes));
-        const uint64_t promises = ration->sizes.promised_count + ration->plain_sizes.promised_count;
-        trial_claim(t, TRIAL_MODEL, promises == 0 && ration->wanted_bytes == 0,
+        const uint64_t promises = quota->sizes.promised_count + quota->plain_sizes.promised_count;
+        trial_claim(t, TRIAL_MODEL, promises == 0 && quota->wanted_bytes == 0,
                     "pool %d waits for %llu bytes after its call, and for %llu creations", i,
-                    LLU(ration->wanted_bytes), LLU(promises));
+                    LLU(quota->wanted_bytes), LLU(promises));
     }
-    const uint64_t room_bytes = mend_shared_limit_file_look(&t->ration.member, 0).room_bytes;
+    const uint64_t room_bytes = mend_shared_limit_file_look(&t->quota.member, 0).room_bytes;
     trial_claim(t, TRIAL_MODEL, room_bytes == room_in_file(t),
                 "the file has room for %llu bytes, expected %llu", LLU(room_bytes),
                 LLU(room_in_file(t)));
@@ -283,7 +283,7 @@ static uint64_t idle_bytes(trial *t, int pool)
 uint64_t trial_room_with_peer_pools(trial *t, int pool, bool made_again)
 {
     const mend_stats stats = trial_stats(t, pool);
-    const bool is_sure = !has_file(t) && t->quota_bytes == 0 && !trial_may_be_captured(t);
+    const bool is_sure = !has_file(t) && t->hidden_quota_bytes == 0 && !trial_may_be_captured(t);
     uint64_t idle = 0;
     for (int i = 0; i < t->pool_count && is_sure; i++) {
         idle +=
