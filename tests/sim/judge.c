@@ -296,7 +296,7 @@ void trial_judge_least_room(trial *t, const trial_call *ask)
 {
     const uint64_t guard_bytes = t->pools[ask->pool].pool->heap.config.guard_bytes;
     const uint64_t there = trial_room(t, ask->pool);
-    const bool is_refused = t->pools[ask->pool].pool->heap.attainable.is_refused;
+    const bool is_refused = t->pools[ask->pool].pool->heap.effective_limit.is_refused;
     trial_claim(t, TRIAL_REFUSED,
                 memory_is_uncertain(t) || is_refused ||
                     ask->room.after_waiting_bytes + guard_bytes >= there,
@@ -342,7 +342,7 @@ void trial_judge_home(trial *t, const trial_call *call)
     const mend_heap *heap = &t->pools[call->pool].pool->heap;
     const mend_span *span = mend_heap_span_at(heap, (uint64_t)(uintptr_t)call->pointer);
     const bool may_wait = t->has_soft_limit || t->had_others || trial_holds_memory_for_graphs(t) ||
-                          t->config.no_context_fences || heap->attainable.is_refused ||
+                          t->config.no_context_fences || heap->effective_limit.is_refused ||
                           mend_streams_have_unfenced(&heap->streams);
     if (span == NULL || may_wait || call->faulty || call->wanted != NULL ||
         trial_room(t, call->pool) - trial_empty_bytes(t, call->pool) <

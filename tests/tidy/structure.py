@@ -266,7 +266,7 @@ class Part:
 PARTS = {
     # The owner alone.
     "allowed": Part("mend_allowed", "map", ["alloc"]),
-    "attainable": Part("mend_attainable", "map", ["plan", "alloc"]),
+    "effective_limit": Part("mend_effective_limit", "map", ["plan", "alloc"]),
     "budget": Part("mend_budget", "plan"),
     "caching": Part("mend_caching", "layout", ["plan", "alloc"]),
     "driver": Part(None, "alloc"),

@@ -12,8 +12,8 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
                         mend_available *available)
 {
     const mend_shortage shortage = heap->shortage;
-    const mend_attainable known = heap->attainable;
-    mend_attainable_learn(heap);
+    const mend_effective_limit known = heap->effective_limit;
+    mend_effective_limit_learn(heap);
     available->device_free_bytes = heap->shortage.device_free_bytes;
     available->graph_pool_bytes = mend_report_graph_pool_bytes(heap);
     available->pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);
@@ -23,7 +23,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     available->now_bytes = mend_report_room_bytes(heap, &now, false);
     available->after_waiting_bytes = mend_report_room_bytes(heap, asking, !is_captured);
     heap->shortage = shortage;
-    mend_attainable_restore(heap, known);
+    mend_effective_limit_restore(heap, known);
     return MEND_OK;
 }
 

@@ -28,7 +28,7 @@ static mend_result begin(mend_heap *heap, uint32_t asking, const mend_compact_bo
     *pass = (mend_compact_pass){.heap = heap, .limits = *limits, .driver_calls = 1};
     pass->begun_ns = heap->driver->clock_ns(heap->driver);
     MEND_TRY(mend_safe_point_begin(heap, asking, false));
-    mend_attainable_forget_refusal(heap);
+    mend_effective_limit_forget_refusal(heap);
     return mend_victims_find(pass) ? MEND_OK : mend_no_host_memory("a pass of compactions");
 }
 

@@ -158,7 +158,7 @@ static void note_shortage(chain *c)
         mend_raise_u64(&refused_bytes, mend_request_missing_bytes(c->request));
     }
     c->seek.lacking_bytes = lacks_addresses     ? UINT64_MAX
-                            : refused_bytes > 0 ? mend_attainable_lack(heap, refused_bytes)
+                            : refused_bytes > 0 ? mend_effective_limit_lack(heap, refused_bytes)
                                                 : mend_report_device_lacks_bytes(heap, c->request);
     c->seek.free_bytes = shortage->device_free_bytes;
     if (!c->seek.may_wait) {
@@ -289,7 +289,7 @@ static mend_outcome search_once(chain *c)
 {
     mend_heap *heap = c->heap;
     TRY_NEXT(place(c, true));
-    if (mend_attainable_has_grown(heap)) { /* others have freed memory since the driver was asked */
+    if (mend_effective_limit_has_grown(heap)) { /* others have freed memory since */
         TRY_NEXT(place(c, true));
     }
     if (!c->request->keeps_soft_limit) {
@@ -300,7 +300,7 @@ static mend_outcome search_once(chain *c)
         TRY_NEXT(place_behind(c, false));
     }
     if (c->seek.may_wait || heap->shortage.refused_bytes > 0) {
-        mend_attainable_learn(heap);
+        mend_effective_limit_learn(heap);
     }
     return MEND_NOTHING;
 }
@@ -323,7 +323,7 @@ static mend_outcome search(chain *c)
     heap->search.keeps_soft_limit = c->request->keeps_soft_limit;
     do {
         frees_before = mend_heap_frees(heap);
-        mend_attainable_begin_search(heap);
+        mend_effective_limit_begin_search(heap);
         limit_before = mend_budget_hard_limit(heap);
         heap->shortage = (mend_shortage){0};
         outcome = search_once(c);

@@ -197,7 +197,7 @@ bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
 {
     const uint64_t refused = heap->shortage.refused_total_bytes;
     const uint64_t most_bytes = mend_min_u64(mend_budget_limit_of_chunks(heap), refused - 1);
-    const bool is_guess = heap->attainable.is_refused && !request->keeps_soft_limit;
+    const bool is_guess = heap->effective_limit.is_refused && !request->keeps_soft_limit;
     return request->size_bytes > free_within(heap, is_guess ? most_bytes : mend_budget_limit(heap));
 }
 
@@ -214,7 +214,7 @@ uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_reques
 static uint64_t joined_bytes(const mend_heap *heap, const mend_request *request,
                              const mend_usable *usable)
 {
-    const bool is_refused = heap->shortage.refused_bytes > 0 && !heap->attainable.is_known;
+    const bool is_refused = heap->shortage.refused_bytes > 0 && !heap->effective_limit.is_known;
     const uint64_t creatable_bytes = is_refused ? 0 : mend_budget_room_bytes(heap);
     const uint64_t bytes =
         usable->empty_bytes + mend_align_down(creatable_bytes, heap->device.granularity_bytes);
@@ -334,8 +334,8 @@ static void remedies_in_words(const mend_heap *heap, const mend_request *request
 /* If the driver refuses memory that it counts as free, the user can say so before by the limit. */
 static void add_quota(const mend_heap *heap, mend_sentence *s)
 {
-    const uint64_t held_bytes =
-        heap->attainable.is_refused ? heap->attainable.bytes : heap->chunks.reserved_bytes;
+    const uint64_t held_bytes = heap->effective_limit.is_refused ? heap->effective_limit.bytes
+                                                                 : heap->chunks.reserved_bytes;
     const uint64_t held_mib = held_bytes / MEND_MIB;
     mend_sentence_add(
         s,

@@ -127,7 +127,7 @@ mend_result mend_fallback_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
     mend_events_begin_call(&heap->events, MEND_CAUSE_TRIM);
     mend_driver_scope scope;
     mend_result result = mend_enter(heap, &scope);
-    mend_attainable_forget(heap);
+    mend_effective_limit_forget(heap);
     MEND_TRY(result);
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     result = trim_to(heap, keep_bytes, false, released_bytes);
@@ -194,7 +194,7 @@ bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool i
     mend_driver_scope scope;
     mend_events_begin_call(&heap->events, MEND_CAUSE_PEER);
     if (mend_enter(heap, &scope) == MEND_OK) {
-        mend_attainable_forget(heap);
+        mend_effective_limit_forget(heap);
         mend_result result = trim_to(heap, keep_bytes, is_captured, &released_bytes);
         if (waits && result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
             result = wait_and_trim(heap, keep_bytes, &released_bytes);

@@ -225,13 +225,13 @@ typedef struct mend_shortage {
 /* The most memory that the pool can hold, by the device's last report. `map` asks. If the driver
  * refuses memory that it reports as free, as by a quota of the process, this is the pool's memory
  * then: until more can be created, a while has passed, or memory is released for others. */
-typedef struct mend_attainable {
+typedef struct mend_effective_limit {
     bool is_known;
     bool is_refused;         /* the driver refused some of its reported free memory */
     uint64_t bytes;          /* reserved by the pool plus free on the device, when last asked */
     uint64_t free_bytes;     /* of that, free on the device */
     uint64_t asked_at_bytes; /* total of allocated bytes at that time */
-} mend_attainable;
+} mend_effective_limit;
 
 /* Peaks of memory in use, in this window and in the one before. */
 typedef struct mend_usage_peaks {
@@ -424,7 +424,7 @@ typedef struct mend_heap {
     mend_keeping keeping;
     mend_imports imports;
     mend_allowed allowed;
-    mend_attainable attainable;
+    mend_effective_limit effective_limit;
     mend_budget budget;
     mend_search search;
     mend_shortage shortage; /* of the current search, or the last one */

@@ -254,7 +254,7 @@ static mend_result finish(exchange *x)
         result = mend_remap_failed(heap, answer);
     }
     if (x->order->parts == NULL) {
-        mend_attainable_forget(heap);
+        mend_effective_limit_forget(heap);
     }
     return result;
 }

@@ -108,24 +108,24 @@ static uint64_t beyond(uint64_t held_bytes)
     return held_bytes + held_bytes / MORE_OF_REFUSED;
 }
 
-/* The driver gave more than it had refused: some more than the pool holds now is attainable, as far
- * as the driver reports it. */
-static void raise_attainable(mend_heap *heap)
+/* The driver gave more than it had refused: the effective limit is then some more than the pool
+ * holds now, as far as the driver reports it. */
+static void raise_effective_limit(mend_heap *heap)
 {
     const uint64_t held_bytes = heap->chunks.reserved_bytes;
-    heap->attainable.bytes = beyond(held_bytes);
-    mend_attainable_learn(heap);
+    heap->effective_limit.bytes = beyond(held_bytes);
+    mend_effective_limit_learn(heap);
 }
 
 /* Asks once in a search, when the answer is forgotten, and when it does not explain the refusal. */
 static void learn_from_refusal(mend_heap *heap, uint64_t size_bytes)
 {
-    mend_attainable *known = &heap->attainable;
+    mend_effective_limit *known = &heap->effective_limit;
     const uint64_t held_bytes = heap->chunks.reserved_bytes;
     const uint64_t total_bytes = held_bytes + size_bytes;
     if (!heap->shortage.device_is_asked || !known->is_known ||
         size_bytes <= heap->shortage.device_free_bytes) {
-        mend_attainable_learn(heap);
+        mend_effective_limit_learn(heap);
     }
     if (known->is_known && size_bytes <= heap->shortage.device_free_bytes) {
         known->is_refused = true; /* as by a quota of the process */
@@ -143,9 +143,9 @@ mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, bool is_priva
 {
     mend_status status = mend_chunk_create(&heap->chunks, size_bytes, is_private, chunk);
     mend_result result = mend_driver_result(heap, MEND_ANSWER(create, status));
-    if (result == MEND_OK && heap->attainable.is_refused &&
-        heap->chunks.reserved_bytes > heap->attainable.bytes) {
-        raise_attainable(heap);
+    if (result == MEND_OK && heap->effective_limit.is_refused &&
+        heap->chunks.reserved_bytes > heap->effective_limit.bytes) {
+        raise_effective_limit(heap);
     }
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         learn_from_refusal(heap, size_bytes);
@@ -188,13 +188,13 @@ bool mend_step_copies_have_ended(const mend_heap *heap)
 
 /* ---- what the device can give ---------------------------------------------------------------- */
 
-void mend_attainable_learn(mend_heap *heap)
+void mend_effective_limit_learn(mend_heap *heap)
 {
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
     mend_status status = heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes);
     bool is_told = status == MEND_DRIVER_OK;
-    const mend_attainable before = heap->attainable;
+    const mend_effective_limit before = heap->effective_limit;
     uint64_t known_bytes = free_bytes + heap->chunks.reserved_bytes;
     const bool is_refused = is_told && before.is_refused && before.bytes < known_bytes;
     heap->shortage.device_is_asked = true;
@@ -204,7 +204,7 @@ void mend_attainable_learn(mend_heap *heap)
     if (is_told) {
         mend_chunks_note_others(&heap->chunks, heap->shortage.others_bytes);
     }
-    heap->attainable = (mend_attainable){
+    heap->effective_limit = (mend_effective_limit){
         .is_known = is_told,
         .is_refused = is_refused,
         .bytes = is_refused ? before.bytes : known_bytes,
@@ -213,58 +213,59 @@ void mend_attainable_learn(mend_heap *heap)
     };
 }
 
-void mend_attainable_forget_refusal(mend_heap *heap)
+void mend_effective_limit_forget_refusal(mend_heap *heap)
 {
-    if (heap->attainable.is_refused) {
-        heap->attainable.is_refused = false;
-        mend_attainable_learn(heap);
+    if (heap->effective_limit.is_refused) {
+        heap->effective_limit.is_refused = false;
+        mend_effective_limit_learn(heap);
     }
 }
 
-void mend_attainable_end_try(mend_heap *heap, uint64_t before_bytes, uint64_t tried_bytes)
+void mend_effective_limit_end_try(mend_heap *heap, uint64_t before_bytes, uint64_t tried_bytes)
 {
-    if (!heap->attainable.is_refused || heap->attainable.bytes != tried_bytes) {
+    if (!heap->effective_limit.is_refused || heap->effective_limit.bytes != tried_bytes) {
         return; /* the driver refused: that is known now */
     }
     const uint64_t held_bytes = heap->chunks.reserved_bytes;
-    heap->attainable.bytes = before_bytes;
+    heap->effective_limit.bytes = before_bytes;
     if (held_bytes > before_bytes) {
         /* A block is placed that does not count as live yet, so the next search asks the driver. */
-        heap->attainable.bytes = beyond(held_bytes);
-        heap->attainable.asked_at_bytes =
+        heap->effective_limit.bytes = beyond(held_bytes);
+        heap->effective_limit.asked_at_bytes =
             MEND_HEAP_SUM(heap, allocated_bytes) - LIMITS_OF_WINDOW * heap->config.limit_bytes;
     }
 }
 
-uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes)
+uint64_t mend_effective_limit_lack(const mend_heap *heap, uint64_t refused_bytes)
 {
-    const uint64_t free_bytes = heap->attainable.is_refused ? 0 : heap->shortage.device_free_bytes;
+    const uint64_t free_bytes =
+        heap->effective_limit.is_refused ? 0 : heap->shortage.device_free_bytes;
     return refused_bytes - (refused_bytes > free_bytes ? free_bytes : 0);
 }
 
-void mend_attainable_begin_search(mend_heap *heap)
+void mend_effective_limit_begin_search(mend_heap *heap)
 {
-    const mend_attainable *known = &heap->attainable;
+    const mend_effective_limit *known = &heap->effective_limit;
     const uint64_t reserved = heap->chunks.reserved_bytes;
     const uint64_t room = known->bytes > reserved ? known->bytes - reserved : 0;
     const uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes) - known->asked_at_bytes;
     const bool is_old = mend_budget_is_below_limit(heap) &&
                         allocated / LIMITS_OF_WINDOW >= heap->config.limit_bytes;
     if (known->is_refused && is_old) {
-        heap->attainable.asked_at_bytes = MEND_HEAP_SUM(heap, allocated_bytes);
-        raise_attainable(heap);
+        heap->effective_limit.asked_at_bytes = MEND_HEAP_SUM(heap, allocated_bytes);
+        raise_effective_limit(heap);
     } else if (!known->is_known || is_old || room < known->free_bytes / 2) {
-        mend_attainable_learn(heap);
+        mend_effective_limit_learn(heap);
     }
 }
 
-bool mend_attainable_has_grown(mend_heap *heap)
+bool mend_effective_limit_has_grown(mend_heap *heap)
 {
     uint64_t before = mend_budget_hard_limit(heap);
     if (!mend_budget_is_below_limit(heap) || heap->shortage.device_is_asked) {
         return false;
     }
-    mend_attainable_learn(heap);
+    mend_effective_limit_learn(heap);
     return mend_budget_hard_limit(heap) > before;
 }
 

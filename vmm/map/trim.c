@@ -180,7 +180,7 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uin
         owed_bytes = owed_to_others(heap);
         const uint64_t bytes = mend_max_u64(plan->lacking_bytes, of_device + owed_bytes);
         uint64_t released_bytes = 0;
-        const bool is_known = !heap->attainable.is_refused; /* else it may be less */
+        const bool is_known = !heap->effective_limit.is_refused; /* else it may be less */
         mend_chunk *chosen = choose_idle(heap, plan, bytes, !is_captured, all_bytes > 0, is_known);
         result = chosen != NULL ? give(heap, chosen, &released_bytes) : MEND_OK;
         is_released = released_bytes >= bytes || (!is_known && released_bytes > 0);
@@ -301,12 +301,12 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool is_
 {
     choice which = {.is_own = true};
     MEND_TRY(prepare(heap, &which));
-    mend_attainable_learn(heap);
+    mend_effective_limit_learn(heap);
     const uint64_t wanted_bytes = heap->chunks.reserved_bytes + create_bytes;
     const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
     lack->limit_bytes = wanted_bytes - mend_min_u64(wanted_bytes, limit_bytes);
     lack->device_bytes =
-        is_refused ? mend_attainable_lack(heap, create_bytes)
+        is_refused ? mend_effective_limit_lack(heap, create_bytes)
                    : create_bytes - mend_min_u64(create_bytes, heap->shortage.device_free_bytes);
     lack->device_bytes += lack->device_bytes > 0 ? owed_to_others(heap) : 0;
     const uint64_t bytes = mend_max_u64(lack->limit_bytes, lack->device_bytes);

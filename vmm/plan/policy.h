@@ -72,8 +72,8 @@ static inline mend_limits mend_budget_limits(const mend_heap *heap)
     mend_limits limits = {.of_chunks = heap->config.limit_bytes};
     limits.of_chunks -= mend_min_u64(mend_heap_passed_bytes(heap), limits.of_chunks);
     limits.hard = limits.of_chunks;
-    if (heap->attainable.is_known) {
-        limits.hard = mend_min_u64(limits.hard, heap->attainable.bytes);
+    if (heap->effective_limit.is_known) {
+        limits.hard = mend_min_u64(limits.hard, heap->effective_limit.bytes);
     }
     limits.now = limits.hard;
     if (heap->search.keeps_soft_limit) {

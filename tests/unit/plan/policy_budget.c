@@ -78,11 +78,11 @@ MEND_TEST(policy_budget, sizes_of_chunks_follow_what_the_device_can_give)
 {
     mend_heap heap = heap_with_limit(32 * MEND_GIB);
     EXPECT_U64_EQ(64 * MEND_MIB, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
-    heap.attainable = (mend_attainable){.is_known = true, .bytes = 29 * MEND_GIB};
+    heap.effective_limit = (mend_effective_limit){.is_known = true, .bytes = 29 * MEND_GIB};
     EXPECT_U64_EQ(64 * MEND_MIB, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
-    heap.attainable.bytes = 16 * MEND_GIB;
+    heap.effective_limit.bytes = 16 * MEND_GIB;
     EXPECT_U64_EQ(32 * MEND_MIB, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
-    heap.attainable.bytes = 64 * MEND_GIB;
+    heap.effective_limit.bytes = 64 * MEND_GIB;
     EXPECT_U64_EQ(64 * MEND_MIB, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
 }
 

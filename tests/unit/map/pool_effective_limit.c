@@ -10,7 +10,7 @@
 #include "mend/mend_sleep.h"
 #include "tests/support/kit.h"
 
-enum { DEVICE_MIB = 16, OTHERS_MIB = 6, ATTAINABLE_MIB = DEVICE_MIB - OTHERS_MIB };
+enum { DEVICE_MIB = 16, OTHERS_MIB = 6, EFFECTIVE_LIMIT_MIB = DEVICE_MIB - OTHERS_MIB };
 
 /* A device of 16 MiB of which others hold 6. The limit is all of it. */
 typedef struct scene {
@@ -60,7 +60,7 @@ static void *request(scene *s, mend_result expected, uint64_t size_bytes)
     return pointer;
 }
 
-static uint64_t attainable_mib(scene *s)
+static uint64_t effective_limit_mib(scene *s)
 {
     return mend_world_stats(&s->w).effective_limit_bytes / MEND_MIB;
 }
@@ -71,38 +71,39 @@ static bool open_taught(scene *s)
     if (!open_scene(s)) {
         return false;
     }
-    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
+    EXPECT_U64_EQ(DEVICE_MIB, effective_limit_mib(s));
     request(s, MEND_OK, 8 * MEND_MIB);
     EXPECT_U64_EQ(1, s->questions);
-    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(s));
+    EXPECT_U64_EQ(EFFECTIVE_LIMIT_MIB, effective_limit_mib(s));
     request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     EXPECT_U64_EQ(0, s->creates);
     return true;
 }
 
-#define ATTAINABLE_TEST(suite, name) KIT_CASE(suite, name, scene, s, open_taught(s), close_scene(s))
+#define EFFECTIVE_LIMIT_TEST(suite, name)                                                          \
+    KIT_CASE(suite, name, scene, s, open_taught(s), close_scene(s))
 
-ATTAINABLE_TEST(pool_attainable, is_asked_again_after_a_while)
+EFFECTIVE_LIMIT_TEST(pool_effective_limit, is_asked_again_after_a_while)
 {
     others_hold(s, 0);
     request(s, MEND_OK, MEND_MIB / 2);
     EXPECT_U64_EQ(0, s->questions); /* it goes without them */
-    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(s));
+    EXPECT_U64_EQ(EFFECTIVE_LIMIT_MIB, effective_limit_mib(s));
     for (uint64_t left_mib = 4 * DEVICE_MIB; left_mib > 0; left_mib--) {
         void *block = request(s, MEND_OK, MEND_MIB);
         kit_free(&s->w, block, NULL);
     }
     request(s, MEND_OK, MEND_MIB);
-    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(s)); /* from a free run: no query */
+    EXPECT_U64_EQ(EFFECTIVE_LIMIT_MIB, effective_limit_mib(s)); /* from a free run: no query */
     request(s, MEND_OK, MEND_MIB / 2);
     EXPECT_U64_EQ(1, s->questions);
-    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
+    EXPECT_U64_EQ(DEVICE_MIB, effective_limit_mib(s));
 }
 
 /* ---- a quota that the driver enforces and does not show -------------------------------------- */
 
 #define QUOTA_TEST(name)                                                                           \
-    KIT_CASE(pool_attainable, name, scene, s, open_under_quota(s), close_scene(s))
+    KIT_CASE(pool_effective_limit, name, scene, s, open_under_quota(s), close_scene(s))
 
 static void quota(scene *s, uint64_t bytes)
 {
@@ -116,9 +117,9 @@ static bool open_under_quota(scene *s)
         return false;
     }
     others_hold(s, 0);
-    quota(s, ATTAINABLE_MIB * MEND_MIB);
+    quota(s, EFFECTIVE_LIMIT_MIB * MEND_MIB);
     request(s, MEND_OK, 8 * MEND_MIB);
-    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
+    EXPECT_U64_EQ(DEVICE_MIB, effective_limit_mib(s));
     request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     return true;
 }
@@ -130,7 +131,7 @@ QUOTA_TEST(a_quota_that_the_driver_hides_is_the_limit_that_was_met)
     EXPECT_OK(mend_get_last_error(&error));
     EXPECT_TRUE(strstr(error.message, "set MEND_CONF=limit:10MiB") != NULL);
     EXPECT_OK(mend_get_available(s->w.pool, NULL, &room));
-    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(s));
+    EXPECT_U64_EQ(EFFECTIVE_LIMIT_MIB, effective_limit_mib(s));
     EXPECT_TRUE(room.now_bytes <= 2 * MEND_MIB);
     EXPECT_U64_EQ(DEVICE_MIB - 8, room.device_free_bytes / MEND_MIB);
 }
@@ -151,16 +152,16 @@ QUOTA_TEST(a_hidden_quota_that_grew_is_noticed)
     quota(s, 14 * MEND_MIB);
     request(s, MEND_OK, 4 * MEND_MIB);
     EXPECT_U64_EQ(0, s->refusals);
-    EXPECT_U64_EQ(13, attainable_mib(s)); /* an eighth more than it holds */
+    EXPECT_U64_EQ(13, effective_limit_mib(s)); /* an eighth more than it holds */
     quota(s, 0);
     request(s, MEND_OK, 3 * MEND_MIB);
-    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
+    EXPECT_U64_EQ(DEVICE_MIB, effective_limit_mib(s));
 }
 
 QUOTA_TEST(memory_that_goes_back_lifts_what_was_refused)
 {
     EXPECT_OK(mend_trim(s->w.pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
+    EXPECT_U64_EQ(DEVICE_MIB, effective_limit_mib(s));
 }
 
 /* Memory that another process had for a moment costs this request nothing, and no later one. */
@@ -173,7 +174,7 @@ QUOTA_TEST(a_refusal_for_a_moment_is_forgotten)
     EXPECT_U64_EQ(1, s->refusals);
     request(s, MEND_OK, 4 * MEND_MIB);
     EXPECT_U64_EQ(0, s->refusals);
-    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
+    EXPECT_U64_EQ(DEVICE_MIB, effective_limit_mib(s));
 }
 
 enum { QUOTA_BLOCKS = 400, QUOTA_REQUESTS = 3000 };
@@ -209,7 +210,7 @@ static int failures(mend_world *w)
     return failed;
 }
 
-KIT_SET_TEST(pool_attainable, under_a_hidden_quota_what_fits_succeeds,
+KIT_SET_TEST(pool_effective_limit, under_a_hidden_quota_what_fits_succeeds,
              (w->sim_config.memory_bytes = 768 * MEND_MIB,
               w->sim_config.content = MEND_SIM_CONTENT_NONE))
 {
@@ -220,32 +221,32 @@ KIT_SET_TEST(pool_attainable, under_a_hidden_quota_what_fits_succeeds,
 
 #define FRESH_TEST(suite, name) KIT_CASE(suite, name, scene, s, open_scene(s), close_scene(s))
 
-FRESH_TEST(pool_attainable, is_not_known_where_the_driver_does_not_say)
+FRESH_TEST(pool_effective_limit, is_not_known_where_the_driver_does_not_say)
 {
     kit_fail(&s->w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
     request(s, MEND_OK, 8 * MEND_MIB);
     request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
-    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
+    EXPECT_U64_EQ(DEVICE_MIB, effective_limit_mib(s));
     mend_sim_clear_faults(s->w.sim);
 }
 
 /* Others take memory while the pool grows: it knows before the driver refuses any. */
-FRESH_TEST(pool_attainable, is_asked_again_once_half_of_it_is_taken)
+FRESH_TEST(pool_effective_limit, is_asked_again_once_half_of_it_is_taken)
 {
     others_hold(s, 0);
     request(s, MEND_OK, 6 * MEND_MIB);
-    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
+    EXPECT_U64_EQ(DEVICE_MIB, effective_limit_mib(s));
     others_hold(s, OTHERS_MIB * MEND_MIB);
     request(s, MEND_OK, 3 * MEND_MIB);
     EXPECT_U64_EQ(0, s->questions);
     request(s, MEND_ERROR_OUT_OF_MEMORY, 2 * MEND_MIB);
-    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(s));
+    EXPECT_U64_EQ(EFFECTIVE_LIMIT_MIB, effective_limit_mib(s));
     EXPECT_U64_EQ(0, s->creates);
     request(s, MEND_OK, MEND_MIB);
 }
 
 /* It learns of memory taken by others from one refusal, during a request. */
-FRESH_TEST(pool_attainable, is_asked_after_a_refusal)
+FRESH_TEST(pool_effective_limit, is_asked_after_a_refusal)
 {
     others_hold(s, 0);
     request(s, MEND_OK, 2 * MEND_MIB);
