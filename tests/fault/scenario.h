@@ -83,7 +83,7 @@ typedef struct scenario_end {
     uint64_t outcome;  /* a number for the result and the status of each kind of driver call */
 } scenario_end;
 
-/* Runs the scenario with a fault and judges all of it. With FAULT_NONE fills `positions`, else NULL
+/* Runs the scenario with a fault and checks all of it. With FAULT_NONE fills `positions`, else NULL
  * does. Failures are failures of the test. */
 scenario_end scenario_run(const scenario *given, const planned_fault *fault,
                           scenario_positions *positions);

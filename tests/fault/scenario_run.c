@@ -185,7 +185,7 @@ static void call_with_fault(scene *s, scenario_positions *positions)
         positions->host_ways = mend_test_ways_to_host_memory();
     }
     s->after = observe(s);
-    scene_judge_balance(s);
+    scene_check_balance(s);
 }
 
 static void check_world(scene *s)
@@ -291,7 +291,7 @@ static void end_destroyed(scene *s)
     s->run.world.pool = NULL;
     mend_sim_advance(s->run.world.sim, 1000);
     s->after = observe(s);
-    scene_judge_remains(s);
+    scene_check_remains(s);
     mend_sim_destroy(s->run.world.sim);
 }
 
@@ -374,12 +374,12 @@ scenario_end scenario_run(const scenario *given, const planned_fault *fault,
     const scenario_end end = {count_failures(&s), outcome_of(&s)};
     if (fault->kind == FAULT_NONE && fault->ballast == 0 && fault->dry == 0 &&
         given->kind == SCENARIO_CALL) {
-        scene_judge_way(&s);
+        scene_check_way(&s);
     }
     if (s.result != MEND_OK) {
-        scene_judge_failure(&s);
+        scene_check_failure(&s);
     } else if (given->kind == SCENARIO_CALL) {
-        scene_judge_success(&s);
+        scene_check_success(&s);
     }
     if (given->kind == SCENARIO_DESTROY) {
         end_destroyed(&s);

@@ -36,19 +36,19 @@ uint64_t scene_failures(const scene *s, mend_driver_call call);
 bool scene_undo_worked(const scene *s);
 
 /* After any call: the thread's current context is as before. */
-void scene_judge_balance(const scene *s);
+void scene_check_balance(const scene *s);
 
 /* After success, in spite of a fault too: the outputs are true. */
-void scene_judge_success(const scene *s);
+void scene_check_success(const scene *s);
 
 /* Without a fault: the call went the way the scenario is named for. */
-void scene_judge_way(const scene *s);
+void scene_check_way(const scene *s);
 
 /* After a fault: the result is one the header documents for the call. mend_get_last_error explains
  * it, and the pool is as it was. */
-void scene_judge_failure(const scene *s);
+void scene_check_failure(const scene *s);
 
 /* After mend_pool_destroy: only refused releases are left. */
-void scene_judge_remains(const scene *s);
+void scene_check_remains(const scene *s);
 
 #endif

@@ -41,12 +41,12 @@ static uint64_t successes(const scene *s, mend_driver_call call)
            scene_failures(s, call);
 }
 
-void scene_judge_balance(const scene *s)
+void scene_check_balance(const scene *s)
 {
     EXPECT_U64_EQ(successes(s, MEND_CALL_context_push), successes(s, MEND_CALL_context_pop));
 }
 
-static void judge_moved(const scene *s, const mend_stats *before, const mend_stats *after)
+static void check_moved(const scene *s, const mend_stats *before, const mend_stats *after)
 {
     switch (s->given->call.action) {
     case SLEEP: /* a split may fail */
@@ -61,7 +61,7 @@ static void judge_moved(const scene *s, const mend_stats *before, const mend_sta
     }
 }
 
-void scene_judge_success(const scene *s)
+void scene_check_success(const scene *s)
 {
     const mend_stats *before = &s->before.stats;
     const mend_stats *after = &s->after.stats;
@@ -117,12 +117,12 @@ void scene_judge_success(const scene *s)
         EXPECT_U64_EQ(0, scene_failures(s, MEND_CALL_release));
         break;
     default:
-        judge_moved(s, before, after);
+        check_moved(s, before, after);
         break;
     }
 }
 
-void scene_judge_way(const scene *s)
+void scene_check_way(const scene *s)
 {
     const scenario_way *way = &s->given->way;
     const mend_stats *before = &s->before.stats;
@@ -370,7 +370,7 @@ static void expect_outputs_untouched(const scene *s)
     }
 }
 
-void scene_judge_failure(const scene *s)
+void scene_check_failure(const scene *s)
 {
     const action called = s->given->call.action;
     const bool is_call = s->given->kind == SCENARIO_CALL;
@@ -400,7 +400,7 @@ void scene_judge_failure(const scene *s)
     expect_outputs_untouched(s);
 }
 
-void scene_judge_remains(const scene *s)
+void scene_check_remains(const scene *s)
 {
     const mend_sim_ledger *ledger = &s->after.ledger;
     /* Without a wait, and without the context, it may be right to leave all as it is. */

@@ -99,10 +99,10 @@ void arena_replace_stream(arena *a, const program_op *op);
 void arena_do(arena *a, const program_op *op);
 void arena_do_all(arena *a, const program_list *list);
 
-/* judge.c: at each point, after an allocation was refused, and at the end. */
+/* checker.c: at each point, after an allocation was refused, and at the end. */
 void arena_watch(void *context, int thread);
-void arena_judge_refusal(arena *a, uint64_t size_bytes);
-void arena_judge_device(arena *a);
+void arena_check_refusal(arena *a, uint64_t size_bytes);
+void arena_check_device(arena *a);
 void arena_end(arena *a);
 
 #endif

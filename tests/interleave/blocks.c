@@ -29,7 +29,7 @@ void arena_expect(arena *a, const char *call, mend_result result, bool is_fine)
     if (result != MEND_OK && !is_fine && !a->has_failed_calls) {
         mend_error error = MEND_ERROR_INIT;
         mend_get_last_error(&error);
-        arena_judge_device(a); /* the first breach */
+        arena_check_device(a); /* the first breach */
         arena_find(a, "%s: %s: %s", call, mend_result_name(result), error.message);
     }
 }
@@ -116,7 +116,7 @@ void arena_alloc(arena *a, const program_op *op)
         launch(a, slot, op->stream, MEND_SIM_WORK_WRITE);
         a->outcome->allocations++;
     } else if (result == MEND_ERROR_OUT_OF_MEMORY) {
-        arena_judge_refusal(a, op->bytes);
+        arena_check_refusal(a, op->bytes);
         a->outcome->refused++;
     }
     arena_expect(a, "alloc", result, result == MEND_ERROR_OUT_OF_MEMORY);

@@ -109,7 +109,7 @@ uint64_t trial_largest_gap(const trial *t, int pool)
 
 /* A range does not wait, but idle memory is unmapped: no gap is left that holds it between two
  * pages. */
-void trial_judge_range_addresses(trial *t, const trial_call *call)
+void trial_check_range_addresses(trial *t, const trial_call *call)
 {
     const mend_space *space = &t->pools[call->pool].pool->heap.space;
     const uint64_t largest = trial_largest_gap(t, call->pool);
@@ -119,7 +119,7 @@ void trial_judge_range_addresses(trial *t, const trial_call *call)
                 LLU(call->size_bytes), LLU(largest));
 }
 
-void trial_judge_addresses(trial *t, const trial_call *call)
+void trial_check_addresses(trial *t, const trial_call *call)
 {
     const mend_heap *heap = &t->pools[call->pool].pool->heap;
     uint64_t size_bytes = call->size_bytes + most_unneeded(heap);

@@ -313,7 +313,7 @@ static matching match(trial *t, const trial_call *call)
     return m;
 }
 
-static void judge_matches(trial *t, const trial_call *call, const matching *m)
+static void check_matches(trial *t, const trial_call *call, const matching *m)
 {
     const mend_sleep_report *said = &call->slept;
     bool is_right = said->matched_bytes >= m->bytes && said->unmatched_tags <= m->unmatched_tags;
@@ -324,7 +324,7 @@ static void judge_matches(trial *t, const trial_call *call, const matching *m)
                 LLU(said->matched_bytes), LLU(said->unmatched_tags));
 }
 
-static void judge_sleep(trial *t, const trial_call *call)
+static void check_sleep(trial *t, const trial_call *call)
 {
     trial_pool *pool = &t->pools[call->pool];
     pool->sleeps += call->slept.asleep_bytes > 0;
@@ -367,14 +367,14 @@ bool trial_put_to_sleep(trial *t, const operation *op)
                 "a sleep that failed does not say what sleeps since");
     trial_claim(t, TRIAL_MODEL, t->disturbed || graphs_asleep(t, call.pool, &call) <= before,
                 "memory of graphs sleeps that was to stay awake");
-    judge_matches(t, &call, &m);
-    judge_sleep(t, &call);
+    check_matches(t, &call, &m);
+    check_sleep(t, &call);
     note(t, &call);
     return true;
 }
 
 /* Nothing is lacking that the pool or its peer pools have free. */
-static void judge_refused_wake(trial *t, const trial_call *call)
+static void check_refused_wake(trial *t, const trial_call *call)
 {
     const mend_stats stats = trial_stats(t, call->pool);
     const uint64_t away_bytes = trial_asleep(&t->pools[call->pool], ASLEEP_AWAY);
@@ -413,7 +413,7 @@ static mend_result wake(trial *t, int pool, const uint64_t *tag, int thread)
                 "a wake says that %llu bytes woke, %llu of them reused", LLU(said->woken_bytes),
                 LLU(said->reused_bytes));
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
-        judge_refused_wake(t, &call);
+        check_refused_wake(t, &call);
     }
     note(t, &call);
     return result;

@@ -187,7 +187,7 @@ static mend_result take_block(trial *t, const operation *op, trial_call *call)
     const mend_result result = call_for(t, op, call);
     if (result == MEND_OK) {
         enter_block(t, op, call);
-        trial_judge_home(t, call);
+        trial_check_home(t, call);
     }
     return result;
 }
@@ -247,7 +247,7 @@ static void ask_instead(trial *t, const operation *op, const trial_call *refused
     mend_result result = take_block(t, op, &call);
     t->callbacks_rest = false;
     if (!call.faulty) {
-        trial_judge_report(t, refused, &call);
+        trial_check_report(t, refused, &call);
     }
     if (result == MEND_OK) {
         free_at_once(t, op);
@@ -323,7 +323,7 @@ bool trial_ask_room(trial *t, const operation *op)
     if (block->live || call_for(t, op, &ask) != MEND_OK || ask.faulty) {
         return !block->live;
     }
-    trial_judge_least_room(t, &ask);
+    trial_check_least_room(t, &ask);
     const uint64_t most_bytes = (op->amount & 4) != 0 ? size_of(t, op->size) : UINT64_MAX;
     trial_call call = {.kind = CALL_ALLOC,
                        .size_bytes = mend_min_u64(ask.room.now_bytes, most_bytes),
@@ -335,7 +335,7 @@ bool trial_ask_room(trial *t, const operation *op)
     }
     mend_result result = take_block(t, op, &call);
     if (!call.faulty && !changes_room(t, 0, calls_before)) {
-        trial_judge_room(t, &ask, &call, result == MEND_OK && efforts(t, 0) == before);
+        trial_check_room(t, &ask, &call, result == MEND_OK && efforts(t, 0) == before);
     }
     if (result == MEND_OK) {
         free_at_once(t, op);
@@ -445,7 +445,7 @@ static void free_again(trial *t, const trial_block *block, mend_stream stream)
     }
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     mend_result result = mend_get_block_info(pool->pool, pointer_of(block), &info);
-    trial_judge_locks(t, block->pool);
+    trial_check_locks(t, block->pool);
     trial_claim(t, TRIAL_RESULT,
                 result == MEND_ERROR_DOUBLE_FREE || result == MEND_ERROR_FOREIGN_POINTER,
                 "a look at a freed block: %s", mend_result_name(result));

@@ -186,7 +186,7 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
 }
 
 /* After the first call that found the device lost, all find it so. */
-static void judge_lost(trial *t, const trial_call *call)
+static void check_lost(trial *t, const trial_call *call)
 {
     bool is_free = call->kind == CALL_FREE || call->kind == CALL_DECOMMIT;
     bool frees_in_peace = t->stopped && is_free;
@@ -269,7 +269,7 @@ static bool can_take(mend_mutex *mutex)
 }
 
 /* The next call would wait for ever, and so would the end of the trial: the process ends here. */
-void trial_judge_locks(trial *t, int pool)
+void trial_check_locks(trial *t, int pool)
 {
     mend_heap *heap = &t->pools[pool].pool->heap;
     if (!can_take(&heap->grow) || !can_take(&heap->state)) {
@@ -305,18 +305,19 @@ static held look_at_held(trial *t, int pool)
                              counters.call[MEND_CALL_address_free].failures};
 }
 
-static void judge_failed(trial *t, const trial_call *call, const held *before)
+static void check_failed(trial *t, const trial_call *call, const held *before)
 {
     held after = look_at_held(t, call->pool);
-    bool is_judged = call->result != MEND_OK && call->kind == CALL_ALLOC &&
-                     after.compactions == before->compactions && after.refused == before->refused &&
-                     t->pools[call->pool].pool->heap.chunks.missing_count == 0;
-    trial_claim(t, TRIAL_RESULT, !is_judged || after.reservations <= before->reservations,
+    bool is_checked = call->result != MEND_OK && call->kind == CALL_ALLOC &&
+                      after.compactions == before->compactions &&
+                      after.refused == before->refused &&
+                      t->pools[call->pool].pool->heap.chunks.missing_count == 0;
+    trial_claim(t, TRIAL_RESULT, !is_checked || after.reservations <= before->reservations,
                 "a request that failed keeps addresses");
     /* Closed imports wait in any case. */
     const bool may_wait = trial_passes_all(t) || before->lingering_bytes > 0 || t->was_called;
     trial_claim(t, TRIAL_MODEL,
-                !is_judged || call->faulty || may_wait ||
+                !is_checked || call->faulty || may_wait ||
                     call->size_bytes <= mend_max_u64(before->most_bytes, after.most_bytes) ||
                     after.host_waits == before->host_waits,
                 "the host waits for a request that can never be served");
@@ -325,7 +326,7 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
 /* A callback that frees one and a quarter of the needed bytes serves the call. But no memory is
  * moved, or released and created again, that captures and others know, or if addresses are few, or
  * the driver cannot map. */
-static void judge_given(trial *t, const trial_call *call)
+static void check_given(trial *t, const trial_call *call)
 {
     const bool is_unsure = call->faulty || t->config.address_devices != 0 || t->config.plain != 0 ||
                            trial_holds_memory_for_graphs(t) ||
@@ -337,14 +338,14 @@ static void judge_given(trial *t, const trial_call *call)
                 call->message);
 }
 
-static void judge_lack(trial *t, const trial_call *call, const held *before)
+static void check_lack(trial *t, const trial_call *call, const held *before)
 {
     t->had_others |= before->imported_bytes > 0;
-    judge_failed(t, call, before);
-    judge_given(t, call);
+    check_failed(t, call, before);
+    check_given(t, call);
 }
 
-static void judge_remains(trial *t, const trial_call *call)
+static void check_remains(trial *t, const trial_call *call)
 {
     mend_heap *heap = &t->pools[call->pool].pool->heap;
     trial_claim(t, TRIAL_RESULT, call->remains == NULL, "call %d of the pool, which answers %s: %s",
@@ -352,7 +353,7 @@ static void judge_remains(trial *t, const trial_call *call)
     trial_claim(t, TRIAL_RESULT, t->calling_kind != CALL_NONE || heap->blocks.promised_count == 0,
                 "call %d of the pool keeps room for a pointer", (int)call->kind);
     if (t->calling_kind == CALL_NONE) {
-        trial_judge_locks(t, call->pool);
+        trial_check_locks(t, call->pool);
     }
 }
 
@@ -391,9 +392,9 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
         trial_witness_call(t);
     }
     bool is_request = call->kind == CALL_ALLOC || call->kind == CALL_COMMIT;
-    bool is_judged = is_request && outer_kind == CALL_NONE && !trial_is_faulty(t);
-    call->room_bytes = is_judged ? room_for(t, call) : 0;
-    call->makes_none = is_judged && !trial_can_make_chunks(t, call->pool);
+    bool is_checked = is_request && outer_kind == CALL_NONE && !trial_is_faulty(t);
+    call->room_bytes = is_checked ? room_for(t, call) : 0;
+    call->makes_none = is_checked && !trial_can_make_chunks(t, call->pool);
     note_recorded(t, call, t->calling_thread);
     const held before_it = look_at_held(t, call->pool);
     turns_run(&t->turns, thread == HERE ? 0 : thread, trial_perform, call);
@@ -405,9 +406,9 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     t->outcome->tally.answered[t->op->kind][call->result % TRIAL_RESULTS]++;
     call->faulty = call->faulty || t->disturbed || t->refused;
     t->may_unmap |= trial_may_remap(call) && call->faulty;
-    judge_remains(t, call);
-    judge_lack(t, call, &before_it);
-    judge_lost(t, call);
+    check_remains(t, call);
+    check_lack(t, call, &before_it);
+    check_lost(t, call);
     bool is_full = is_request && call->result == MEND_ERROR_OUT_OF_MEMORY;
     t->pools[call->pool].out_of_memory += is_full && !t->refused;
     trial_claim(t, TRIAL_RESULT,
@@ -419,13 +420,13 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     }
     trial_claim(t, TRIAL_RESULT, call->pointer == before, "a failed call touched its output");
     if (call->result == MEND_ERROR_OUT_OF_MEMORY && is_request) {
-        if (is_judged && !trial_is_faulty(t) && !t->refused) {
-            trial_judge_refusal(t, call);
+        if (is_checked && !trial_is_faulty(t) && !t->refused) {
+            trial_check_refusal(t, call);
         }
-    } else if (call->result == MEND_ERROR_OUT_OF_ADDRESS_SPACE && is_judged && !call->faulty &&
+    } else if (call->result == MEND_ERROR_OUT_OF_ADDRESS_SPACE && is_checked && !call->faulty &&
                call->kind == CALL_ALLOC) {
         if (call->wanted == NULL) {
-            trial_judge_addresses(t, call);
+            trial_check_addresses(t, call);
         }
     } else if (call->expected == MEND_OK || call->result != call->expected) {
         trial_claim(t, TRIAL_RESULT, may_answer_when_faulty(t, call),

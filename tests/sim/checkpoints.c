@@ -49,7 +49,7 @@ static size_t live_in(const trial *t, int graph_pool)
 }
 
 /* Whether the listed blocks are the graph pool's, by address. */
-static void judge_list(trial *t, int graph_pool, const trial_call *call)
+static void check_list(trial *t, int graph_pool, const trial_call *call)
 {
     const void *before = NULL;
     bool is_true = call->count == live_in(t, graph_pool);
@@ -74,7 +74,7 @@ static mend_result list(trial *t, int graph_pool, int thread, mend_graph_pool_bl
                        .blocks = blocks};
     mend_result result = trial_call_pool(t, thread, &call);
     if (result == MEND_OK) {
-        judge_list(t, graph_pool, &call);
+        check_list(t, graph_pool, &call);
         *count = call.count;
     }
     return result;

@@ -66,7 +66,7 @@ static void leave_suddenly(trial *t)
         const operation look = {.kind = OP_USE_IMPORT, .slot = (uint8_t)i, .amount = LONG};
         trial_use_import(t, &look);
     }
-    trial_judge(t);
+    trial_check(t);
     for (int i = 0; i < TRIAL_PINS; i++) {
         t->pins[i] = (trial_pinned){0};
     }
@@ -140,14 +140,14 @@ static void prove_alive(trial *t)
                     LLU(stats.reserved_bytes), mend_result_name(result));
     }
     trial_claim(t, TRIAL_LIVENESS, trial_ledger(t).pending_work == 0, "work never ends");
-    trial_judge_device(t);
+    trial_check_device(t);
 }
 
 static void destroy_pools(trial *t, bool is_whole)
 {
     trial_forget_shares(t);
     for (int i = 0; i < t->pool_count; i++) {
-        trial_judge_recording(t, i);
+        trial_check_recording(t, i);
         mend_result result = mend_pool_destroy(t->pools[i].pool);
         trial_claim(t, TRIAL_REMAINS,
                     result == MEND_OK || (t->may_be_lost && result == MEND_ERROR_DRIVER),
@@ -161,7 +161,7 @@ static void destroy_pools(trial *t, bool is_whole)
                 "the end of the pool of the other device: %s", mend_result_name(result));
     t->neighbour = NULL;
     mend_sim_advance(t->sim, FAR_NS); /* running work finds its lost memory */
-    trial_judge_device(t);
+    trial_check_device(t);
     mend_sim_ledger ledger = trial_ledger(t);
     trial_claim(t, TRIAL_REMAINS,
                 !is_whole ||
@@ -207,7 +207,7 @@ void trial_finish(trial *t)
     if (is_whole && !is_sudden && t->outcome->verdict == TRIAL_HOLDS) {
         name_streams(t);
         trial_end_shares(t);
-        trial_judge(t);
+        trial_check(t);
     }
     if (is_whole && !is_sudden && t->outcome->verdict == TRIAL_HOLDS) {
         prove_alive(t);

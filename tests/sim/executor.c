@@ -1,4 +1,4 @@
-/* One trial: its world is made, each operation is taken, all is judged. */
+/* One trial: its world is made, each operation is taken, all is checked. */
 #include "tests/sim/executor.h"
 
 #include <stdio.h>
@@ -324,7 +324,7 @@ void trial_step(trial *t, const operation *op)
     let_other_device_join(t);
     bool is_done = takes[known.kind](t, &known);
     for (int i = 0; i < t->pool_count; i++) {
-        trial_judge_locks(t, i);
+        trial_check_locks(t, i);
     }
     tally->done[known.kind] += is_done;
     tally->skipped[known.kind] += !is_done;
@@ -333,7 +333,7 @@ void trial_step(trial *t, const operation *op)
     note_spoilt_captures(t);
     trial_note_unmapped(t);
     trial_note_asleep(t);
-    trial_judge(t);
+    trial_check(t);
     t->op = &nothing;
     t->step++;
 }

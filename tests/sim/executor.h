@@ -1,6 +1,6 @@
 /*
  * The executor: runs operations on the real pool and the simulated device, beside a naive model,
- * and judges after every step: the audit, the device's ledger against the pool's statistics, these
+ * and checks after every step: the audit, the device's ledger against the pool's statistics, these
  * against the model, no rule of the driver broken, no byte wrong, no request refused that fits.
  *
  * At the end all obstacles go away (faults, captures, other processes), and whatever fits must
@@ -139,7 +139,7 @@ trial *trial_begin(const trial_config *config, trial_outcome *outcome);
 void trial_step(trial *t, const operation *op);
 void trial_end(trial *t);
 
-/* Which figure the judge would call wrong if the one at this offset of mend_stats were so much
+/* Which figure the checker would call wrong if the one at this offset of mend_stats were so much
  * larger than after the last step. "" for none. */
 const char *trial_wrong_figure(trial *t, size_t offset, uint64_t by);
 

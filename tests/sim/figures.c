@@ -175,7 +175,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define IS_BARE(t)                           ((t)->config.plain == PLAIN_WITHOUT_POOLS)
 #define RULE_bare_device                     (IS(bare_device) == (uint64_t)IS_BARE(l->t))
 
-/* The device's ledger has the sums of these: see judge.c. */
+/* The device's ledger has the sums of these: see checker.c. */
 #define RULE_reserved_bytes (l->is->reserved_bytes == l->why->reserved_bytes + l->is->passed_bytes)
 #define RULE_passed_bytes   (l->is->passed_bytes == l->pool->zones[MEND_ZONE_PASSED].live_bytes)
 #define RULE_passed_blocks  (l->is->passed_blocks == l->pool->zones[MEND_ZONE_PASSED].live_blocks)
@@ -394,7 +394,7 @@ static const char *look_at_pool(trial *t, int number, const mend_stats *stats)
     return wrong_figure(&l);
 }
 
-static void judge_pool(trial *t, int number)
+static void check_pool(trial *t, int number)
 {
     trial_pool *pool = &t->pools[number];
     pool->is = trial_stats(t, number);
@@ -405,7 +405,7 @@ static void judge_pool(trial *t, int number)
     trial_claim(t, TRIAL_MODEL, wrong == NULL, "pool %d: %s is wrong", number, wrong);
 }
 
-void trial_judge_figures(trial *t)
+void trial_check_figures(trial *t)
 {
     mend_driver_counters now;
     mend_traced_driver_get(t->traced, &now);
@@ -418,9 +418,9 @@ void trial_judge_figures(trial *t)
         now.call[MEND_CALL_create].failures > 0 || now.call[MEND_CALL_unmap].failures > 0 ||
         now.call[MEND_CALL_release].failures > 0;
     for (int i = 0; i < t->pool_count; i++) {
-        judge_pool(t, i);
+        check_pool(t, i);
     }
-    trial_judge_sums(t);
+    trial_check_sums(t);
     t->had_sleep = false;
     t->had_unmapped = false;
     for (int i = 0; i < t->pool_count; i++) {

@@ -14,6 +14,6 @@ static inline bool trial_is_between(uint64_t least, uint64_t value, uint64_t mos
 trial_seen trial_look_at_driver(const trial *t, const mend_driver_counters *now);
 
 /* Whether the pools count it. */
-void trial_judge_sums(trial *t);
+void trial_check_sums(trial *t);
 
 #endif

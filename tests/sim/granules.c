@@ -91,7 +91,7 @@ static size_t add_block(trial *t, const trial_block *block, stretch *list, size_
 }
 
 /* A block that was to be in one chunk is, by the driver's calls. */
-static void judge_in_one_chunk(trial *t, const trial_block *block)
+static void check_in_one_chunk(trial *t, const trial_block *block)
 {
     const trial_mapping *map = map_at(&t->witness, block->address);
     trial_claim(t, TRIAL_RULE,
@@ -99,11 +99,11 @@ static void judge_in_one_chunk(trial *t, const trial_block *block)
                 "the block at 0x%llx does not lie in one chunk", LLU(block->address));
 }
 
-void trial_judge_granules(trial *t)
+void trial_check_granules(trial *t)
 {
     for (int i = 0; i < TRIAL_BLOCKS && !t->witness.lost_maps && !t->stopped; i++) {
         if (t->blocks[i].live && t->blocks[i].in_one_chunk) {
-            judge_in_one_chunk(t, &t->blocks[i]);
+            check_in_one_chunk(t, &t->blocks[i]);
         }
     }
     stretch list[WITNESS_MAPS];

@@ -34,7 +34,7 @@ bool trial_set_history(trial *t, const operation *op)
     return true;
 }
 
-void trial_judge_history(trial *t, int number)
+void trial_check_history(trial *t, int number)
 {
     trial_pool *pool = &t->pools[number];
     if (pool->history_capacity == 0) {
@@ -111,7 +111,7 @@ static bool is_recorded(const test_recording *r, const trial_block *block)
     return false;
 }
 
-void trial_judge_recording(trial *t, int pool)
+void trial_check_recording(trial *t, int pool)
 {
     if (t->config.record == 0) {
         return;
@@ -136,7 +136,7 @@ void trial_judge_recording(trial *t, int pool)
 bool trial_recall(trial *t, const operation *op)
 {
     if (t->config.record != 0) {
-        trial_judge_recording(t, op->slot % t->pool_count);
+        trial_check_recording(t, op->slot % t->pool_count);
     }
     return t->config.record != 0;
 }

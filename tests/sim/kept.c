@@ -105,7 +105,7 @@ static bool is_written(const trial_block *block, uint64_t address, uint64_t tag,
 }
 
 /* All that was read, granule by granule. Blocks that slept may have been freed asleep. */
-static void judge_bytes(trial *t, const trial_call *call)
+static void check_bytes(trial *t, const trial_call *call)
 {
     const uint64_t begin = (uint64_t)(uintptr_t)call->pointer;
     const uint64_t end = begin + call->size_bytes;
@@ -171,7 +171,7 @@ bool trial_read_backup(trial *t, const operation *op)
     }
     const mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
     if (result == MEND_OK) {
-        judge_bytes(t, &call);
+        check_bytes(t, &call);
     } else if (call.kind == CALL_READ_KEPT) {
         trial_claim(t, TRIAL_MODEL, !must_be_there(t, &call), "what is kept cannot be read: %s",
                     call.message);

@@ -1,4 +1,4 @@
-/* The judges of a trial see whatever the driver lies about to the pools. The linker puts the liar
+/* The checkers of a trial see whatever the driver lies about to the pools. The linker puts the liar
  * in the way: see CMakeLists.txt. */
 #include "tests/sim/generator.h"
 #include "tests/sim/shrink.h"

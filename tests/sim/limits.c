@@ -49,9 +49,9 @@ bool trial_trim(trial *t, const operation *op)
         result == MEND_OK && call.collects ? call.released_bytes : 0;
     t->pools[pool].fails_to_collect |= call.collects && result != MEND_OK;
     if (result == MEND_OK && call.collects && !call.faulty) {
-        trial_judge_collection(t, pool);
+        trial_check_collection(t, pool);
     } else if (result == MEND_OK && call.waits && !call.faulty) {
-        trial_judge_trim(t, &call);
+        trial_check_trim(t, &call);
     }
     trial_claim(t, TRIAL_MODEL,
                 call.collects || call.faulty || after_bytes + leaving_bytes >= before_bytes ||
@@ -62,7 +62,7 @@ bool trial_trim(trial *t, const operation *op)
 }
 
 /* A pass obeys its limits, and reports its work. */
-static void judge_pass(trial *t, const trial_call *call, const mend_stats *before)
+static void check_pass(trial *t, const trial_call *call, const mend_stats *before)
 {
     const mend_compact_limits *most = &call->limits;
     const mend_compact_report *pass = &call->pass;
@@ -96,7 +96,7 @@ bool trial_compact(trial *t, const operation *op)
     call.limits.gained_bytes = op->size % 4 == 3 ? t->page_bytes * (op->size / 4 % 8) : 0;
     const mend_stats before = trial_stats(t, call.pool);
     if (trial_call_pool(t, op->thread % t->turns.count, &call) == MEND_OK && !call.faulty) {
-        judge_pass(t, &call, &before);
+        check_pass(t, &call, &before);
     }
     return true;
 }

@@ -9,7 +9,7 @@ void trial_expect(trial *t, const char *what, mend_result expected, mend_result 
     trial_claim(t, TRIAL_RESULT, result == expected, "%s: %s, expected %s", what,
                 mend_result_name(result), mend_result_name(expected));
     for (int i = 0; i < t->pool_count; i++) {
-        trial_judge_locks(t, i);
+        trial_check_locks(t, i);
     }
 }
 

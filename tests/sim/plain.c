@@ -56,7 +56,7 @@ bool trial_needs_chunks(const trial_call *call)
 }
 
 /* The limit and the device, of which each block takes whole steps. */
-void trial_judge_plain_refusal(trial *t, const trial_call *call)
+void trial_check_plain_refusal(trial *t, const trial_call *call)
 {
     const mend_stats stats = trial_stats(t, call->pool);
     const uint64_t guard_bytes = t->pools[call->pool].pool->heap.config.guard_bytes;

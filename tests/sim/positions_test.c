@@ -1,6 +1,6 @@
 /*
  * Stories in which every driver call of every step fails, and every allocation of host memory that
- * it makes. Then nothing fails any more, and the step is taken once more: the trial judges all of
+ * it makes. Then nothing fails any more, and the step is taken once more: the trial checks all of
  * it.
  */
 #include <string.h>

@@ -208,7 +208,7 @@ void trial_end_member(trial *t)
 
 /* Where the driver does not say how much is free, or others take memory meanwhile, the pool cannot
  * know. Imported memory is not counted in the file. */
-void trial_judge_creation(trial *t)
+void trial_check_creation(trial *t)
 {
     const uint64_t chunk_bytes = trial_ledger(t).chunk_bytes;
     const uint64_t held_bytes = chunk_bytes + t->foreign_bytes + min_free_bytes(t);
@@ -226,7 +226,7 @@ void trial_judge_creation(trial *t)
 }
 
 /* A pool claims its reserved memory, and the file knows all claims. */
-void trial_judge_quota(trial *t)
+void trial_check_quota(trial *t)
 {
     if (!has_file(t) || t->stopped || t->may_be_lost) {
         return;
@@ -320,7 +320,7 @@ static bool waits_for_copies(const mend_heap *heap)
 
 /* Where calls take time, work may end during the call. While less of the device is free than the
  * pool should leave, it has no idle memory. But it releases no more for memory of importers. */
-void trial_judge_collection(trial *t, int pool)
+void trial_check_collection(trial *t, int pool)
 {
     const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes + min_free_bytes(t) -
                                 trial_kept_by_importers(t);

@@ -30,11 +30,11 @@ uint64_t trial_kept_by_importers(trial *t);
 trial *trial_may_wait(trial *t);
 
 /* After a creation, and after a step. */
-void trial_judge_creation(trial *t);
-void trial_judge_quota(trial *t);
+void trial_check_creation(trial *t);
+void trial_check_quota(trial *t);
 
 /* A background trim that was not disturbed. */
-void trial_judge_collection(trial *t, int pool);
+void trial_check_collection(trial *t, int pool);
 
 /* plain.c: blocks that are passed through to the driver. Whether all are. Whether an allocation is.
  * Whether a call needs chunks that are not there. */
@@ -42,7 +42,7 @@ enum { PLAIN_BY_POOLS = 1, PLAIN_WITHOUT_POOLS, PLAIN_BY_CONFIG, PLAIN_BY_THREAD
 bool trial_passes_all(const trial *t);
 bool trial_is_plain(const trial_call *call);
 bool trial_needs_chunks(const trial_call *call);
-void trial_judge_plain_refusal(trial *t, const trial_call *call);
+void trial_check_plain_refusal(trial *t, const trial_call *call);
 uint64_t trial_plain_largest(trial *t, int pool);
 
 /* Nothing is in the way any more. */

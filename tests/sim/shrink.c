@@ -30,7 +30,7 @@ _Noreturn static void run_as_child(const trial_config *config, const operation *
     mend_test_end_child(true);
 }
 
-static void judge_child(int status, size_t count, trial_outcome *outcome)
+static void check_child(int status, size_t count, trial_outcome *outcome)
 {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
         return;
@@ -64,7 +64,7 @@ bool trial_run_apart(const trial_config *config, const operation *ops, size_t co
     bool is_done = ended == child && child > 0;
     if (is_done) {
         *outcome = *shared;
-        judge_child(status, count, outcome);
+        check_child(status, count, outcome);
     }
     munmap(shared, sizeof(*shared));
     return is_done;

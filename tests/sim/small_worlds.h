@@ -1,7 +1,7 @@
 /*
  * Small worlds, all of them: every sequence of up to SMALL_WORLD_DEPTH of 8 operations, on a few
- * chunks, blocks and streams, each judged after every step and at its end. A sequence that leads to
- * a state which a shorter one, or one before it, leads to as well is not continued.
+ * chunks, blocks and streams, each checked after every step and at its end. A sequence that leads
+ * to a state which a shorter one, or one before it, leads to as well is not continued.
  *
  * States are the same when their hashes are. The hash sees the model (blocks, streams, graph pools,
  * graphs), all of the pool's layout (spans, chunks in the order of their creation, retired

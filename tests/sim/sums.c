@@ -67,14 +67,14 @@ static uint64_t sum_of(const trial *t, size_t offset)
     return sum;
 }
 
-static void judge_sum(trial *t, const char *what, uint64_t least, uint64_t value, uint64_t most)
+static void check_sum(trial *t, const char *what, uint64_t least, uint64_t value, uint64_t most)
 {
     trial_claim(t, TRIAL_MODEL, trial_is_between(least, value, most),
                 "the driver's part in %s: %llu more than before, expected %llu to %llu", what,
                 LLU(value), LLU(least), LLU(most));
 }
 
-void trial_judge_sums(trial *t)
+void trial_check_sums(trial *t)
 {
     if (t->config.plain) {
         return;
@@ -83,24 +83,24 @@ void trial_judge_sums(trial *t)
     bool is_plain = seen->failures == 0 && !t->lacked_memory && !t->had_sleep &&
                     t->config.check == 0; /* a check copies, too */
     uint64_t host_waits = seen->copies == 0 ? seen->most_host_waits : seen->least_host_waits;
-    judge_sum(t, "chunks_created", seen->is_sure ? seen->created : 0, SUM(chunks_created),
+    check_sum(t, "chunks_created", seen->is_sure ? seen->created : 0, SUM(chunks_created),
               seen->created);
-    judge_sum(t, "created_bytes", seen->is_sure ? seen->created_bytes : 0, SUM(created_bytes),
+    check_sum(t, "created_bytes", seen->is_sure ? seen->created_bytes : 0, SUM(created_bytes),
               seen->created_bytes);
-    judge_sum(t, "chunks_released", seen->is_sure ? seen->released : 0, SUM(chunks_released),
+    check_sum(t, "chunks_released", seen->is_sure ? seen->released : 0, SUM(chunks_released),
               seen->released);
-    judge_sum(t, "stream_waits", seen->stream_waits, SUM(stream_waits), seen->stream_waits);
-    judge_sum(t, "context_fences", seen->context_fences, SUM(context_fences), seen->context_fences);
-    judge_sum(t, "host_waits", host_waits, SUM(host_waits), seen->most_host_waits);
-    judge_sum(t, "driver_failures", seen->least_failures, SUM(driver_failures),
+    check_sum(t, "stream_waits", seen->stream_waits, SUM(stream_waits), seen->stream_waits);
+    check_sum(t, "context_fences", seen->context_fences, SUM(context_fences), seen->context_fences);
+    check_sum(t, "host_waits", host_waits, SUM(host_waits), seen->most_host_waits);
+    check_sum(t, "driver_failures", seen->least_failures, SUM(driver_failures),
               trial_has_quota(t) ? UINT32_MAX : seen->failures);
-    judge_sum(t, "compactions", is_plain && seen->copies > 0, SUM(compactions),
+    check_sum(t, "compactions", is_plain && seen->copies > 0, SUM(compactions),
               seen->copies + t->outcome->tally.ambushes[AMBUSH_FREES]);
-    judge_sum(t, "copied_bytes", is_plain ? seen->copied_bytes : 0, SUM(copied_bytes),
+    check_sum(t, "copied_bytes", is_plain ? seen->copied_bytes : 0, SUM(copied_bytes),
               seen->copied_bytes);
-    judge_sum(t, "the requests that map", 0, SUM(placed_by_extension) + SUM(placed_at_new_address),
+    check_sum(t, "the requests that map", 0, SUM(placed_by_extension) + SUM(placed_at_new_address),
               seen->mapped);
     bool maps_moves = is_plain && seen->is_sure && seen->copies == 0 && !t->had_unmapped;
     uint64_t least_moves = maps_moves ? seen->mapped - seen->created : 0;
-    judge_sum(t, "chunks_moved", least_moves, SUM(chunks_moved), seen->mapped);
+    check_sum(t, "chunks_moved", least_moves, SUM(chunks_moved), seen->mapped);
 }

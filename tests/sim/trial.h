@@ -220,7 +220,7 @@ struct trial {
     char violation[400];
 };
 
-/* ---- judge.c ------------------------------------------------------------------------------- */
+/* ---- checker.c ------------------------------------------------------------------------------- */
 
 /* The conditions. The first time it does not, the trial ends with this finding. */
 __attribute__((format(printf, 4, 5))) bool trial_claim(trial *t, trial_verdict verdict, bool holds,
@@ -230,13 +230,13 @@ __attribute__((format(printf, 4, 5))) bool trial_claim(trial *t, trial_verdict v
 void trial_expect(trial *t, const char *what, mend_result expected, mend_result result);
 
 /* After a step: everything that always holds. */
-void trial_judge(trial *t);
-void trial_judge_device(trial *t); /* no rule is broken, no byte wrong */
+void trial_check(trial *t);
+void trial_check_device(trial *t); /* no rule is broken, no byte wrong */
 
 /* ---- figures.c and witness.c --------------------------------------------------------------- */
 
 /* After a step: every figure of every pool. */
-void trial_judge_figures(trial *t);
+void trial_check_figures(trial *t);
 
 void trial_witness_init(trial *t);
 
@@ -244,7 +244,7 @@ void trial_witness_init(trial *t);
  * it is in two blocks. */
 void trial_note_map(trial *t, uint64_t address, uint64_t size_bytes, mend_chunk_handle handle);
 void trial_note_unmap(trial *t, uint64_t address, uint64_t size_bytes);
-void trial_judge_granules(trial *t);
+void trial_check_granules(trial *t);
 void trial_witness_call(trial *t);   /* a call of a pool begins */
 void trial_witness_forget(trial *t); /* its observations up to now */
 
@@ -325,25 +325,25 @@ typedef struct trial_call {
 } trial_call;
 
 /* A request was refused for lack of memory, and nothing was wrong: was it right to? */
-void trial_judge_refusal(trial *t, const trial_call *call);
-void trial_judge_home(trial *t, const trial_call *call);
+void trial_check_refusal(trial *t, const trial_call *call);
+void trial_check_home(trial *t, const trial_call *call);
 
 /* The result of mend_get_available, and whether a request of the size was served at once. */
-void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once);
+void trial_check_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once);
 
 /* It says all that must be enough for a request. */
-void trial_judge_least_room(trial *t, const trial_call *ask);
+void trial_check_least_room(trial *t, const trial_call *ask);
 
 /* Notes why a call failed, and the fitting size by its report. */
 void trial_read_failure(trial_call *call);
 
 /* A refused request, and one right after it: of the same size, or of the fitting size by the
  * report. */
-void trial_judge_report(trial *t, const trial_call *refused, const trial_call *call);
+void trial_check_report(trial *t, const trial_call *refused, const trial_call *call);
 
 /* The same for lack of addresses. */
-void trial_judge_addresses(trial *t, const trial_call *call);
-void trial_judge_range_addresses(trial *t, const trial_call *call);
+void trial_check_addresses(trial *t, const trial_call *call);
+void trial_check_range_addresses(trial *t, const trial_call *call);
 uint64_t trial_largest_gap(const trial *t, int pool); /* of its addresses, in bytes */
 
 /* A capture is under way, or a pool may believe in one: that forbids waits. */
@@ -353,7 +353,7 @@ bool trial_may_be_captured(const trial *t);
 bool trial_holds_memory_for_graphs(const trial *t);
 
 /* A trim that waited and was not disturbed: it went as far as it should. */
-void trial_judge_trim(trial *t, const trial_call *call);
+void trial_check_trim(trial *t, const trial_call *call);
 
 /* A handle of the stream: the legacy stream has two. */
 mend_stream trial_handle(const trial *t, int stream, bool other_name);
@@ -363,11 +363,11 @@ int trial_thread_of(const trial *t, int stream, uint8_t wish);
 void trial_perform(void *call);
 void trial_perform_on_device(trial_call *call);
 
-/* Makes a call of the pool and judges whether it may answer so. */
+/* Makes a call of the pool and checks whether it may answer so. */
 mend_result trial_call_pool(trial *t, int thread, trial_call *call);
 
 /* No call of the pool is under way, so its locks are free. */
-void trial_judge_locks(trial *t, int pool);
+void trial_check_locks(trial *t, int pool);
 
 /* Makes a call of the device's: false where it failed, which only a lost device explains. */
 bool trial_call_device(trial *t, int thread, trial_call *call);
@@ -400,12 +400,12 @@ uint64_t trial_leaving_bytes(const trial *t, int pool);
 mend_result trial_call_trim(trial_call *call, mend_pool *pool);
 mend_result trial_call_in_graph_pool(trial_call *call, mend_pool *pool);
 mend_result trial_call_record(const trial_call *call, mend_pool *pool);
-void trial_judge_history(trial *t, int pool);
+void trial_check_history(trial *t, int pool);
 
 /* The recordings of the pools, if the config asks for them: the files, and their live blocks. */
 bool trial_open_recording(trial *t, mend_pool_config *config);
 void trial_close_recording(trial *t);
-void trial_judge_recording(trial *t, int pool);
+void trial_check_recording(trial *t, int pool);
 bool trial_holds_chunks(const trial *t, int pool);
 void trial_end_pins(trial *t);
 

@@ -39,7 +39,7 @@ static mend_status witness_create(const mend_driver *driver, uint64_t size_bytes
         w->born[w->born_count % WITNESS_BORN] = (trial_born){*handle, size_bytes};
         w->born_count++;
         note_most(t);
-        trial_judge_creation(t);
+        trial_check_creation(t);
     }
     return status;
 }

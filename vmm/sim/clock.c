@@ -10,7 +10,7 @@
 static void complete(mend_sim *sim, mend_sim_item *item)
 {
     assert(item->complete_ns <= sim->now_ns);
-    mend_status status = mend_sim_judge(sim, item);
+    mend_status status = mend_sim_check_item(sim, item);
     if (status != MEND_DRIVER_OK) {
         sim->broken = status;
     } else if (item->kind == MEND_SIM_ITEM_ASYNC_FREE) {

@@ -538,10 +538,10 @@ void mend_sim_host_clear(mend_sim *sim);
 /* Whether the range is memory of host_alloc. */
 bool mend_sim_host_is_pinned(const mend_sim *sim, const void *pointer, uint64_t size_bytes);
 
-/* ---- judge.c --------------------------------------------------------------------------------- */
+/* ---- checker.c ------------------------------------------------------------------------------- */
 
-/* Judges the accesses of an item at its completion. ILLEGAL_ADDRESS, with an explanation. */
-mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item);
+/* Checks the accesses of an item at its completion. ILLEGAL_ADDRESS, with an explanation. */
+mend_status mend_sim_check_item(mend_sim *sim, const mend_sim_item *item);
 
 /* ---- prices.c -------------------------------------------------------------------------------- */
 

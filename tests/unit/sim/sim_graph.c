@@ -27,7 +27,7 @@ SIM_TEST(sim_graph, branches_run_beside_each_other)
 }
 
 /* Recorded work is not checked yet, and a program may unmap memory of a graph on purpose. */
-SIM_TEST(sim_graph, a_replay_is_judged_when_it_runs)
+SIM_TEST(sim_graph, a_replay_is_checked_when_it_runs)
 {
     uint64_t address = sim_fixture_map(f, f->page, f->page);
     sim_fixture_begin_capture(f, f->stream);

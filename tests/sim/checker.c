@@ -82,7 +82,7 @@ static uint64_t events_held(const trial *t)
     return events;
 }
 
-static void judge_ledger(trial *t, const mend_stats *sum)
+static void check_ledger(trial *t, const mend_stats *sum)
 {
     mend_sim_ledger ledger = trial_ledger(t);
     uint64_t refused_bytes = bytes_without_access(t);
@@ -123,7 +123,7 @@ static void judge_ledger(trial *t, const mend_stats *sum)
                 LLU(refused_bytes));
 }
 
-void trial_judge_device(trial *t)
+void trial_check_device(trial *t)
 {
     mend_sim_ledger ledger = trial_ledger(t);
     trial_claim(t, TRIAL_RULE, t->violation[0] == '\0', "%s", t->violation);
@@ -131,9 +131,9 @@ void trial_judge_device(trial *t)
                 LLU(ledger.content_errors));
 }
 
-void trial_judge(trial *t)
+void trial_check(trial *t)
 {
-    trial_judge_device(t);
+    trial_check_device(t);
     mend_stats sum = {0};
     for (int i = 0; i < t->pool_count; i++) {
         char finding[MEND_VALIDATE_FINDING_BYTES];
@@ -142,7 +142,7 @@ void trial_judge(trial *t)
         char of_regions[MEND_REGIONS_FINDING_BYTES];
         is_right = mend_regions_are_right(t->pools[i].pool, of_regions);
         trial_claim(t, TRIAL_VALIDATE, is_right, "pool %d: %s", i, of_regions);
-        trial_judge_history(t, i);
+        trial_check_history(t, i);
         mend_stats stats = trial_stats(t, i);
         sum.reserved_bytes += stats.reserved_bytes - stats.passed_bytes;
         sum.passed_bytes += stats.passed_bytes;
@@ -154,11 +154,11 @@ void trial_judge(trial *t)
         sum.address_bytes += stats.address_bytes;
     }
     if (!t->stopped) {
-        judge_ledger(t, &sum);
+        check_ledger(t, &sum);
     }
-    trial_judge_granules(t);
-    trial_judge_quota(t);
-    trial_judge_figures(t);
+    trial_check_granules(t);
+    trial_check_quota(t);
+    trial_check_figures(t);
 }
 
 bool trial_may_be_captured(const trial *t)
@@ -210,7 +210,7 @@ uint64_t trial_room(trial *t, int pool)
 }
 
 /* Its numbers add up, but for what the driver did not say. */
-static void judge_sums(trial *t, const mend_oom_report *said)
+static void check_sums(trial *t, const mend_oom_report *said)
 {
     const uint64_t device_bytes = said->device_free_bytes + said->device_others_bytes +
                                   said->device_kept_bytes + said->reserved_bytes;
@@ -236,7 +236,7 @@ void trial_read_failure(trial_call *call)
     snprintf(call->message, sizeof(call->message), "%s", error.message);
     call->fitting_bytes = 0;
     if (error.oom_report != NULL) {
-        judge_sums(call->trial, error.oom_report);
+        check_sums(call->trial, error.oom_report);
         call->fitting_bytes = error.oom_report->fitting_bytes;
     }
 }
@@ -250,7 +250,7 @@ static bool memory_is_uncertain(const trial *t)
 }
 
 /* A capture that the pool has not heard of forbids the waits that it counts on. */
-void trial_judge_report(trial *t, const trial_call *refused, const trial_call *call)
+void trial_check_report(trial *t, const trial_call *refused, const trial_call *call)
 {
     const bool is_uncertain = memory_is_uncertain(t) || t->captures > 0;
     const bool is_same = call->size_bytes == refused->size_bytes;
@@ -261,7 +261,7 @@ void trial_judge_report(trial *t, const trial_call *refused, const trial_call *c
 }
 
 /* An estimate, which is never too large. */
-void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once)
+void trial_check_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once)
 {
     uint64_t now_bytes = ask->room.now_bytes;
     trial_claim(t, TRIAL_REFUSED, call->size_bytes > now_bytes || at_once || memory_is_uncertain(t),
@@ -272,7 +272,7 @@ void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, b
 }
 
 /* No empty chunk is left above the bytes to keep, except memory of graphs. */
-void trial_judge_trim(trial *t, const trial_call *call)
+void trial_check_trim(trial *t, const trial_call *call)
 {
     mend_stats stats = trial_stats(t, call->pool);
     trial_claim(t, TRIAL_LIVENESS,
@@ -292,7 +292,7 @@ uint64_t trial_room_for_chunks(trial *t, int pool)
                : 0;
 }
 
-void trial_judge_least_room(trial *t, const trial_call *ask)
+void trial_check_least_room(trial *t, const trial_call *ask)
 {
     const uint64_t guard_bytes = t->pools[ask->pool].pool->heap.config.guard_bytes;
     const uint64_t there = trial_room(t, ask->pool);
@@ -312,10 +312,10 @@ uint64_t trial_enough(const trial *t, uint64_t size_bytes)
     return is_alone ? size_bytes : size_bytes + size_bytes / 4;
 }
 
-void trial_judge_refusal(trial *t, const trial_call *call)
+void trial_check_refusal(trial *t, const trial_call *call)
 {
     if (trial_is_plain(call)) {
-        trial_judge_plain_refusal(t, call);
+        trial_check_plain_refusal(t, call);
         return;
     }
     const bool makes_chunks = trial_makes_chunks(call);
@@ -337,7 +337,7 @@ void trial_judge_refusal(trial *t, const trial_call *call)
 
 /* If memory can be created for a block, its chunks are for its sleep tag alone: only requests that
  * would wait or fail share chunks. */
-void trial_judge_home(trial *t, const trial_call *call)
+void trial_check_home(trial *t, const trial_call *call)
 {
     const mend_heap *heap = &t->pools[call->pool].pool->heap;
     const mend_span *span = mend_heap_span_at(heap, (uint64_t)(uintptr_t)call->pointer);

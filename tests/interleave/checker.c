@@ -57,7 +57,7 @@ void arena_watch(void *context, int thread)
 }
 
 /* Peer pools take the memory of a pool at the same moment. */
-void arena_judge_refusal(arena *a, uint64_t size_bytes)
+void arena_check_refusal(arena *a, uint64_t size_bytes)
 {
     const arena_thread *self = arena_self(a);
     if (self->has_room && !a->has_peer_pools && !a->has_failed_calls &&
@@ -67,7 +67,7 @@ void arena_judge_refusal(arena *a, uint64_t size_bytes)
     }
 }
 
-void arena_judge_device(arena *a)
+void arena_check_device(arena *a)
 {
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
     mend_sim_get_ledger(a->sim, &ledger);
@@ -163,7 +163,7 @@ void arena_end(arena *a)
     if (mend_pool_destroy(a->pools[0].pool) != MEND_OK && !a->is_broken) {
         arena_find(a, "the pool is destroyed with an error");
     }
-    arena_judge_device(a);
+    arena_check_device(a);
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
     mend_sim_get_ledger(a->sim, &ledger);
     uint64_t left = ledger.chunks + ledger.mappings + ledger.reservations + ledger.events;

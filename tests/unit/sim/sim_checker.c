@@ -5,7 +5,7 @@
 
 enum { LATER_NS = 1000 };
 
-SIM_TEST(sim_judge, unmapping_under_queued_work_is_found_when_it_runs)
+SIM_TEST(sim_checker, unmapping_under_queued_work_is_found_when_it_runs)
 {
     uint64_t address = sim_fixture_map(f, 2 * f->page, 2 * f->page);
     uint64_t done = sim_fixture_map(f, f->page, f->page);
@@ -27,7 +27,7 @@ SIM_TEST(sim_judge, unmapping_under_queued_work_is_found_when_it_runs)
     EXPECT_U64_EQ(0, sim_fixture_ledger(f).pending_work);
 }
 
-SIM_TEST(sim_judge, another_chunk_at_the_address_does_not_hide_the_unmap)
+SIM_TEST(sim_checker, another_chunk_at_the_address_does_not_hide_the_unmap)
 {
     uint64_t address = sim_fixture_map(f, f->page, f->page);
     mend_chunk_handle other = sim_fixture_chunk(f, f->page);
@@ -39,7 +39,7 @@ SIM_TEST(sim_judge, another_chunk_at_the_address_does_not_hide_the_unmap)
     EXPECT_HEARD(f, 1, "only after the work had started");
 }
 
-SIM_TEST(sim_judge, work_that_has_not_started_may_find_another_chunk)
+SIM_TEST(sim_checker, work_that_has_not_started_may_find_another_chunk)
 {
     uint64_t address = sim_fixture_map(f, f->page, f->page);
     uint64_t elsewhere = sim_fixture_map(f, f->page, f->page);
@@ -51,7 +51,7 @@ SIM_TEST(sim_judge, work_that_has_not_started_may_find_another_chunk)
     EXPECT_U64_EQ(0, f->heard);
 }
 
-SIM_TEST(sim_judge, access_does_not_survive_a_new_mapping)
+SIM_TEST(sim_checker, access_does_not_survive_a_new_mapping)
 {
     uint64_t address = sim_fixture_map(f, f->page, f->page);
     PASS(unmap, address, f->page);
@@ -61,7 +61,7 @@ SIM_TEST(sim_judge, access_does_not_survive_a_new_mapping)
     BREACH(ILLEGAL_ADDRESS, "no access", fill, address, 0, 512, f->stream);
 }
 
-SIM_TEST(sim_judge, a_strided_kernel_may_straddle_holes)
+SIM_TEST(sim_checker, a_strided_kernel_may_straddle_holes)
 {
     uint64_t address = sim_fixture_map(f, f->page, 3 * f->page);
     sim_fixture_map_at(f, address + 2 * f->page, sim_fixture_chunk(f, f->page));
@@ -72,7 +72,7 @@ SIM_TEST(sim_judge, a_strided_kernel_may_straddle_holes)
     BREACH(ILLEGAL_ADDRESS, "is not mapped", launch, f->stream, &kernel);
 }
 
-SIM_TEST(sim_judge, handles_come_back_and_ids_do_not)
+SIM_TEST(sim_checker, handles_come_back_and_ids_do_not)
 {
     mend_stream_info before = {0};
     mend_stream_info after = {0};
@@ -85,7 +85,7 @@ SIM_TEST(sim_judge, handles_come_back_and_ids_do_not)
     EXPECT_TRUE(before.id != after.id);
 }
 
-SIM_TEST_AS(sim_judge, access_is_given_to_each_device, .device_count = 2)
+SIM_TEST_AS(sim_checker, access_is_given_to_each_device, .device_count = 2)
 {
     uint64_t address = sim_fixture_map(f, f->page, f->page);
     mend_device_info second = {0};
@@ -103,7 +103,7 @@ SIM_TEST_AS(sim_judge, access_is_given_to_each_device, .device_count = 2)
 }
 
 /* Reading is allowed, every way of writing loses the context, and access may become more again. */
-SIM_EACH(sim_judge, memory_that_may_only_be_read, way, 5, NULL)
+SIM_EACH(sim_checker, memory_that_may_only_be_read, way, 5, NULL)
 {
     const int device = 0;
     const uint64_t address = sim_fixture_map(f, f->page, f->page);
@@ -130,7 +130,7 @@ SIM_EACH(sim_judge, memory_that_may_only_be_read, way, 5, NULL)
 }
 
 /* The same access or another, it is no matter. */
-SIM_EACH(sim_judge, access_that_is_given_again_is_a_hole_for_work_that_runs, write, 2, NULL)
+SIM_EACH(sim_checker, access_that_is_given_again_is_a_hole_for_work_that_runs, write, 2, NULL)
 {
     const int device = 0;
     const uint64_t address = sim_fixture_map(f, 2 * f->page, 2 * f->page);
@@ -154,7 +154,7 @@ SIM_EACH(sim_judge, access_that_is_given_again_is_a_hole_for_work_that_runs, wri
 }
 
 /* Each device has page tables of its own. */
-SIM_TEST_AS(sim_judge, another_device_gets_access_beside_work, .device_count = 2)
+SIM_TEST_AS(sim_checker, another_device_gets_access_beside_work, .device_count = 2)
 {
     const int second = 1;
     const uint64_t address = sim_fixture_map(f, f->page, f->page);
@@ -165,7 +165,7 @@ SIM_TEST_AS(sim_judge, another_device_gets_access_beside_work, .device_count = 2
     EXPECT_U64_EQ(0, f->heard);
 }
 
-SIM_TEST_AS(sim_judge, access_is_given_where_the_memory_can_be_reached, .device_count = 4,
+SIM_TEST_AS(sim_checker, access_is_given_where_the_memory_can_be_reached, .device_count = 4,
             .peer_group = 2)
 {
     mend_device_info third = {0};
@@ -179,7 +179,7 @@ SIM_TEST_AS(sim_judge, access_is_given_where_the_memory_can_be_reached, .device_
            near_and_far, 2, MEND_ACCESS_READ_WRITE);
 }
 
-SIM_TEST_AS(sim_judge, events_and_streams_of_two_devices_do_not_mix, .device_count = 2)
+SIM_TEST_AS(sim_checker, events_and_streams_of_two_devices_do_not_mix, .device_count = 2)
 {
     mend_device_info second = {0};
     mend_event event = NULL;
@@ -191,7 +191,7 @@ SIM_TEST_AS(sim_judge, events_and_streams_of_two_devices_do_not_mix, .device_cou
 }
 
 /* A green context shares all but its streams and events with the primary one of its device. */
-SIM_TEST(sim_judge, events_of_a_green_context_are_for_its_streams)
+SIM_TEST(sim_checker, events_of_a_green_context_are_for_its_streams)
 {
     mend_stream green = NULL;
     mend_stream_info info = {0};

@@ -60,7 +60,7 @@ static const char *find_fault(const mend_sim *sim, const mend_sim_item *item, bo
     return NULL;
 }
 
-static mend_status judge_range(mend_sim *sim, const mend_sim_item *item, bool is_written,
+static mend_status check_range(mend_sim *sim, const mend_sim_item *item, bool is_written,
                                uint64_t address, uint64_t size)
 {
     uint64_t fault = 0;
@@ -75,9 +75,9 @@ static mend_status judge_range(mend_sim *sim, const mend_sim_item *item, bool is
     return MEND_DRIVER_OK;
 }
 
-/* Judges the whole span first, gaps included, and single granules only if that fails: usually it
+/* Checks the whole span first, gaps included, and single granules only if that fails: usually it
  * does not. */
-static mend_status judge_granules(mend_sim *sim, const mend_sim_item *item)
+static mend_status check_granules(mend_sim *sim, const mend_sim_item *item)
 {
     const bool is_written = writes(item->kind);
     if (item->granule_count == 0) {
@@ -90,13 +90,13 @@ static mend_status judge_granules(mend_sim *sim, const mend_sim_item *item)
         return MEND_DRIVER_OK;
     }
     for (uint64_t i = 0; i < item->granule_count; i++) {
-        TRY(judge_range(sim, item, is_written, item->address + i * item->stride_bytes,
+        TRY(check_range(sim, item, is_written, item->address + i * item->stride_bytes,
                         item->granule_bytes));
     }
     return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item)
+mend_status mend_sim_check_item(mend_sim *sim, const mend_sim_item *item)
 {
     assert(item->device >= 0);
     assert(item->device < sim->config.device_count);
@@ -110,13 +110,13 @@ mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item)
            ", to which access was given again while the work ran",
            kind_name(item->kind), item->stream_id, item->start_ns, item->complete_ns, item->hole);
     if (item->kind != MEND_SIM_ITEM_COPY || item->host == NULL) {
-        TRY(judge_granules(sim, item));
+        TRY(check_granules(sim, item));
     }
     if (item->source != 0) {
-        TRY(judge_range(sim, item, false, item->source, item->granule_bytes));
+        TRY(check_range(sim, item, false, item->source, item->granule_bytes));
     }
     if (item->kind == MEND_SIM_ITEM_VERIFY_WORDS) {
-        TRY(judge_range(sim, item, true, item->mismatches, sizeof(uint64_t)));
+        TRY(check_range(sim, item, true, item->mismatches, sizeof(uint64_t)));
     }
     return MEND_DRIVER_OK;
 }
