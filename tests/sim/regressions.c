@@ -142,8 +142,7 @@ HOLDS(sim_regressions, a_block_that_is_exported_in_both_ways_ends_in_both, "fabr
       "size 3 / IMPORT_BY_FABRIC / IMPORT_BY_FABRIC size 1 / IMPORT size 1 / FREE / ALLOC size "
       "29 / EXPORT_BY_FABRIC / CLOSE slot 1 / CLOSE")
 
-/* The chunk of the block that the checkpoint knows was moved for another block, which is exported.
- */
+/* The chunk of the block that the checkpoint knows was moved for another block that is exported. */
 HOLDS(
     sim_regressions, a_graph_pool_cannot_have_back_an_exported_chunk, "fabric 1",
     "GRAPH_POOL_CREATE slot 104 / ALLOC_IN slot 215 amount 58 / CHECKPOINT slot 20 / FREE slot 23 "
@@ -171,8 +170,7 @@ HOLDS(sim_ranges, decommitted_memory_is_used_behind_its_work, "device_pages 16, 
       "RANGE_CREATE size 4 amount 3 / COMMIT alignment 3 amount 1 / DECOMMIT alignment 3 amount "
       "32 / ALLOC stream 1 size 0xef amount 1 / VERIFY")
 
-/* An export ends with its range, or with the first of its pages. One that meets another is refused.
- */
+/* An export ends with its range or its first page. One that meets another is refused. */
 HOLDS(
     sim_ranges, exports_of_pages_end_with_them, "",
     "RANGE_CREATE slot 2 size 0 amount 9 / COMMIT slot 2 alignment 8 amount 1 / EXPORT slot 45 / "
@@ -495,8 +493,7 @@ HOLDS(regression, work_in_a_block_of_whole_granules_leaves_its_guard,
 HOLDS(regression, what_is_kept_on_a_large_device_is_read, "device_pages 1024",
       "ALLOC size 228 / SLEEP / READ_KEPT amount 1")
 
-/* Of a quota the pool knows a refusal, and not the rest: a guess refuses nothing.
- */
+/* Of a quota the pool knows a refusal, and not the rest: a guess refuses nothing. */
 HOLDS(sim_regressions, a_chunk_of_its_own_is_made_of_idle_ones_under_a_quota, "chunk_pages 16",
       "FOREIGN stream 3 amount 142 / "
       "ALLOC slot 163 size 192 / "
