@@ -86,3 +86,8 @@ HOLDS(
 /* Seed 1130784: a refused creation was tried again for less than a page. */
 HOLDS(sim_regressions, one_chunk_is_tried_beyond_a_refusal_in_whole_pages, "",
       "FAULT size 6 amount 3 / ALLOC / ALLOC amount 20")
+
+/* After a refusal the pool takes what it holds as its limit: a tag lies beside another then. */
+HOLDS(sim_regressions, below_a_refusal_a_tag_lies_beside_another, "device_pages 32, chunk_pages 8",
+      "ALLOC / ALLOC slot 1 size 214 / FOREIGN stream 3 amount 147 / ALLOC slot 3 size 56 / ALLOC "
+      "slot 8 / ALLOC slot 6 size 121 / ALLOC slot 2 size 180 amount 32")

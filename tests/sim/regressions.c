@@ -593,8 +593,3 @@ HOLDS(sim_quotas, a_gap_below_a_quota_lacks_what_its_plan_creates,
       "RANGE_CREATE slot 2 size 5 / FOREIGN / COMMIT slot 2 / DECOMMIT slot 2 / COMMIT size 1 "
       "amount 110 / ALLOC slot 1 size 20 / ROOM slot 5 stream 5 / COMMIT stream 1 size 2 / COMMIT "
       "alignment 1")
-
-/* After a refusal the pool takes what it holds as its limit: a tag lies beside another then. */
-HOLDS(sim_regressions, below_a_refusal_a_tag_lies_beside_another, "device_pages 32, chunk_pages 8",
-      "ALLOC / ALLOC slot 1 size 214 / FOREIGN stream 3 amount 147 / ALLOC slot 3 size 56 / ALLOC "
-      "slot 8 / ALLOC slot 6 size 121 / ALLOC slot 2 size 180 amount 32")
