@@ -200,6 +200,7 @@ static void *write_recording(void *context)
     mend_record_begin(&r->to.block, MEND_RECORD_END);
     r->to.block.head.first = atomic_load(&r->is_exit);
     mend_record_write(&r->to);
+    (void)flock(r->to.file, LOCK_UN); /* a child of fork may have the file open for longer */
     return NULL;
 }
 

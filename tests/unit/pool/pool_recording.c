@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "pool/pool.h"
@@ -335,6 +336,31 @@ MEND_TEST(pool_recording, pools_of_one_path_have_files_of_their_own)
     kit_close(&w);
     EXPECT_TRUE(test_recording_read(path, &r) && r.first == 1);
     test_recording_clear(&r);
+    remove_file();
+}
+
+/* It has the file open, and writes nothing. */
+MEND_TEST(pool_recording, a_child_takes_no_file_from_the_next_pool)
+{
+    mend_world w;
+    int done[2];
+    name_file();
+    ASSERT_TRUE(pipe(done) == 0);
+    ASSERT_TRUE(open_recorded(&w, 0));
+    const pid_t child = fork();
+    if (child == 0) {
+        char end;
+        close(done[1]);
+        (void)!read(done[0], &end, 1);
+        _exit(0);
+    }
+    kit_close(&w);
+    ASSERT_TRUE(open_recorded(&w, 0));
+    EXPECT_TRUE(access(beside, F_OK) != 0);
+    kit_close(&w);
+    close(done[1]);
+    waitpid(child, NULL, 0);
+    close(done[0]);
     remove_file();
 }
 
