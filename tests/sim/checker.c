@@ -342,7 +342,8 @@ void trial_check_home(trial *t, const trial_call *call)
     const mend_heap *heap = &t->pools[call->pool].pool->heap;
     const mend_span *span = mend_heap_span_at(heap, (uint64_t)(uintptr_t)call->pointer);
     const bool may_wait = t->has_soft_limit || t->had_others || trial_holds_memory_for_graphs(t) ||
-                          t->config.no_context_fences || heap->effective_limit.is_refused ||
+                          t->config.no_context_fences || t->config.unfenced_pages != 0 ||
+                          t->config.address_devices != 0 || heap->effective_limit.is_refused ||
                           mend_streams_have_unfenced(&heap->streams);
     if (span == NULL || may_wait || call->faulty || call->wanted != NULL ||
         trial_room(t, call->pool) - trial_empty_bytes(t, call->pool) <
