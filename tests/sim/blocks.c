@@ -197,7 +197,9 @@ void trial_borrow_beside(trial *t)
     const int pool = TRIAL_POOLS - 1;
     operation op = {.slot = t->op->slot % 3}; /* the thread's options follow that */
     int stream = 0;
-    while (op.slot < TRIAL_BLOCKS && t->blocks[op.slot].live) {
+    /* The slot of the request under way stays free. */
+    while (op.slot < TRIAL_BLOCKS &&
+           (t->blocks[op.slot].live || op.slot == t->op->slot % TRIAL_BLOCKS)) {
         op.slot = (uint8_t)(op.slot + 3);
     }
     while (stream < t->stream_count && (!trial_is_open(t, stream) || t->streams[stream].foreign ||

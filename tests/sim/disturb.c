@@ -308,7 +308,8 @@ static int free_blocks(trial *t, uint64_t bytes)
     int freed = 0;
     for (int i = 0; i < TRIAL_BLOCKS && trial_stats(t, 0).free_empty_bytes < enough_bytes; i++) {
         trial_block *block = &t->blocks[i];
-        freed += block->live && block->pool == 0 && block->range == 0 && trial_synchronize(t) &&
+        freed += block->pool == 0 && block->range == 0 && block->live && trial_synchronize(t) &&
+                 block->live && /* else an ambush has freed it */
                  trial_free_here(t, t->calling_thread, true, block);
     }
     const mend_stats stats = trial_stats(t, 0);
