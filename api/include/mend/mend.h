@@ -515,8 +515,8 @@ typedef struct mend_compact_report {
  *
  * During the call, no work may run or be launched that touches memory of the pool: kernels, copies
  * or graphs of any thread, context, device or process. Blocks that other threads free meanwhile
- * must not be in use. Other threads may allocate and free. Chunks that are pinned, or have memory
- * of a graph pool, stay as they are.
+ * must not be in use. Other threads may allocate and free, and begin no capture. Chunks that are
+ * pinned, or have memory of a graph pool, stay as they are.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_CAPTURING (a stream is being captured);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error finished

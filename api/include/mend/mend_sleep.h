@@ -101,9 +101,9 @@ typedef struct mend_sleep_report {
  * sleeping chunk frees its backup too.
  *
  * Calls the driver, and waits for all work of the context that is queued before the call. During
- * the call, launch no work that touches memory of the pool. Until mend_wake, launch no work that
- * touches sleeping memory. Other threads may allocate and free. The copies run on a stream of their
- * own.
+ * the call, launch no work that touches memory of the pool, and begin no capture. Until mend_wake,
+ * launch no work that touches sleeping memory. Other threads may allocate and free. The copies run
+ * on a stream of their own.
  *
  * MEND_OK (also if no block is to sleep: the report says so); MEND_ERROR_INVALID_ARGUMENT;
  * MEND_ERROR_NOT_SUPPORTED (no virtual memory, or no pinned memory); MEND_ERROR_ASLEEP (all memory
