@@ -57,8 +57,10 @@ class _Plan:
         self.reads = bool(_READS.match(name))
         self.places = bool(_PLACES.match(name))
         self.failures = 0
-        # In inference mode operators arrive that consist of others.
-        self.consists_of_others = bool(schema) and func.has_kernel_for_dispatch_key(COMPOSITE)
+        # In inference mode operators arrive that consist of others. _op_dk calls no kernel that is
+        # in Python alone.
+        has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+        self.consists_of_others = bool(schema) and has_kernel(func.name(), COMPOSITE)
 
 
 class Values(TorchDispatchMode):
