@@ -86,7 +86,7 @@ def medians(rows):
 
 
 def mend_program(build):
-    return os.path.join(build, "api", "cli", "mend")
+    return os.path.join(build, "api", "cli", "libmend")
 
 
 def policies_known(program, device):
