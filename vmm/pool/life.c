@@ -166,8 +166,7 @@ static mend_result find_default_limit(const mend_pool_config *config, const mend
     *limit_bytes = free_bytes - free_bytes / LEFT_PARTS_OF_HOST;
     mend_log(MEND_LOG_INFO,
              "%s uses the memory of the host, of which %llu bytes are free: without a limit a pool "
-             "takes "
-             "%llu bytes at most",
+             "takes %llu bytes at most",
              info->name, (unsigned long long)free_bytes, (unsigned long long)*limit_bytes);
     return MEND_OK;
 }

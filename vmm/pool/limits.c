@@ -143,16 +143,16 @@ static_assert(PERIOD_WITH_FILE_MS * 4 <= MEND_OTHERS_PATIENCE_MS, "others wait l
 
 /* Memory that the pool should release for others. The driver needs a context. Without one it
  * releases nothing. */
-static mend_wants ask_owed(mend_pool *pool)
+static mend_wants ask_others(mend_pool *pool)
 {
     const mend_driver *driver = pool->driver;
-    mend_wants owed = {0};
+    mend_wants wants = {0};
     if (pool->others != NULL &&
         driver->context_push(driver, pool->heap.device.context) == MEND_DRIVER_OK) {
-        owed = pool->others->ask(pool->others);
+        wants = pool->others->ask(pool->others);
         driver->context_pop(driver);
     }
-    return owed;
+    return wants;
 }
 
 static void offer(mend_pool *pool, uint64_t idle_bytes, bool gives_back, uint64_t answered)
@@ -165,15 +165,15 @@ static void offer(mend_pool *pool, uint64_t idle_bytes, bool gives_back, uint64_
 mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     MEND_TRY(mend_pool_check_process(pool));
-    const mend_wants owed = ask_owed(pool);
+    const mend_wants wants = ask_others(pool);
     MEND_TRY(mend_pool_enter_all(pool));
     uint64_t bytes = 0;
     const uint64_t keep = mend_heap_keep_in_chunks(&pool->heap, keep_bytes);
     mend_result result =
-        mend_fallback_collect(&pool->heap, pool->idle_ns, owed.bytes, keep, &bytes);
+        mend_fallback_collect(&pool->heap, pool->idle_ns, wants.bytes, keep, &bytes);
     uint64_t empty_bytes = mend_chunks_empty_bytes(&pool->heap.chunks);
     result = mend_pool_leave_all(pool, result);
-    offer(pool, empty_bytes, pool->background.runs, owed.newest);
+    offer(pool, empty_bytes, pool->background.runs, wants.newest);
     if (result == MEND_OK && released_bytes != NULL) {
         *released_bytes = bytes;
     }

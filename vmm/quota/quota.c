@@ -195,19 +195,19 @@ static mend_wants ask(mend_others *others)
     mend_quota *quota = of(others);
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
-    mend_wants owed = {0};
+    mend_wants wants = {0};
     if (others->min_free_bytes > 0 &&
         free_bytes_of(quota, &free_bytes, &total_bytes) == MEND_DRIVER_OK &&
         free_bytes < others->min_free_bytes) {
-        owed.bytes = others->min_free_bytes - free_bytes;
+        wants.bytes = others->min_free_bytes - free_bytes;
     }
     if (others->has_members) {
         mend_mutex_lock(&quota->mutex);
-        mend_raise_u64(&owed.bytes,
-                       mend_shared_limit_file_wanted_by_others(&quota->slot, &owed.newest));
+        mend_raise_u64(&wants.bytes,
+                       mend_shared_limit_file_wanted_by_others(&quota->slot, &wants.newest));
         unlock(quota);
     }
-    return owed;
+    return wants;
 }
 
 static void offer(mend_others *others, uint64_t idle_bytes, bool gives_back, uint64_t answered)
@@ -254,8 +254,7 @@ static void tell_lost(mend_others *others, int device)
 {
     if (!atomic_exchange(&of(others)->is_told, true)) {
         mend_warn("device %d: the shared limit file is damaged: its pools no longer keep to one "
-                  "limit, and "
-                  "each has only its own. Name a new file in shared_limit_file",
+                  "limit, and each has only its own. Name a new file in shared_limit_file",
                   device);
     }
 }

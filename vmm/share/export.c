@@ -115,8 +115,7 @@ static mend_result refused_chunk(mend_heap *heap, const exported *export, mend_e
         heap->driver, MEND_ERROR_SYSTEM, MEND_CALL_export_handle, status,
         "mend_export: the process has too many open files (at most %llu); an exported chunk keeps "
         "one open, and the block has %llu chunks: raise the limit (ulimit -n), export fewer "
-        "blocks, "
-        "or have larger chunks (mend_pool_config.strategy)",
+        "blocks, or have larger chunks (mend_pool_config.strategy)",
         (unsigned long long)limit, (unsigned long long)export->published.all.count);
 }
 

@@ -72,9 +72,8 @@ static mend_result check(const mend_heap *heap)
             return mend_failure(
                 MEND_ERROR_PINNED,
                 "mend_prepare_checkpoint: memory at 0x%llx was created to be shared, and holds "
-                "pages of a "
-                "range; put them to sleep (mend_sleep keeps what is in them), or decommit them "
-                "first",
+                "pages of a range; put them to sleep (mend_sleep keeps their contents), or "
+                "decommit them first",
                 (unsigned long long)at->address);
         }
         const bool is_mapped_twice = mend_retire_holds(heap, at->memory.handle) != NULL;

@@ -262,12 +262,12 @@ static void *ask_for_4_mib(void *argument)
 static void give_when_asked(hand_over *h, void *block)
 {
     mend_others *others = h->giver.pool->others;
-    mend_wants owed = {.newest = h->newest};
-    while (owed.newest == h->newest && !atomic_load(&h->is_over)) {
-        owed = others->ask(others);
+    mend_wants wants = {.newest = h->newest};
+    while (wants.newest == h->newest && !atomic_load(&h->is_over)) {
+        wants = others->ask(others);
         sched_yield();
     }
-    h->newest = owed.newest;
+    h->newest = wants.newest;
     kit_free(&h->giver, block, NULL);
     collect(&h->giver);
     others->offer(others, 0, true, 0);

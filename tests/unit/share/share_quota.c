@@ -66,14 +66,14 @@ KIT_BARE_TEST(share_quota, a_request_waits_for_what_others_give, scene, open_sce
 {
     pthread_t thread;
     const mend_wants before = r->giver.others.ask(&r->giver.others);
-    mend_wants owed = before;
+    mend_wants wants = before;
     ASSERT_INT_EQ(0, pthread_create(&thread, NULL, wait_for_room, r));
-    while (owed.newest == before.newest && !atomic_load(&r->is_over)) {
-        owed = r->giver.others.ask(&r->giver.others);
+    while (wants.newest == before.newest && !atomic_load(&r->is_over)) {
+        wants = r->giver.others.ask(&r->giver.others);
         sched_yield();
     }
     mend_mutex_lock(&r->waiter.mutex);
-    mend_shared_limit_file_give(&r->giver.slot, owed.bytes);
+    mend_shared_limit_file_give(&r->giver.slot, wants.bytes);
     mend_mutex_unlock(&r->waiter.mutex);
     pthread_join(thread, NULL);
     EXPECT_TRUE(r->has_room);

@@ -10,25 +10,35 @@ static void shareable(mend_world *w)
     w->placement.chunk_bytes = MEND_MIB;
 }
 
-/* The driver does not unmap the old addresses of chunks that have moved. */
+/* A block of 1 MiB, and one of 2 MiB. The driver does not unmap the old addresses of the chunks
+ * that moved for the larger one. */
+static bool open_moved(mend_world *w, void **stays, void **moved)
+{
+    if (!kit_open_with(w, 16 * MEND_MIB, shareable)) {
+        return false;
+    }
+    void *first = kit_alloc_written(w, MEND_MIB, NULL);
+    *stays = kit_alloc_written(w, MEND_MIB, NULL);
+    void *last = kit_alloc_written(w, MEND_MIB, NULL);
+    kit_free(w, first, NULL);
+    kit_free(w, last, NULL);
+    kit_fail(w, "unmap", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    *moved = kit_alloc_written(w, 2 * MEND_MIB, NULL);
+    return true;
+}
+
 MEND_TEST(survivors_sleep, memory_at_a_second_address_is_not_made_private)
 {
     mend_world w;
-    void *blocks[3];
-    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, shareable));
-    for (int i = 0; i < 3; i++) {
-        blocks[i] = kit_alloc_written(&w, MEND_MIB, NULL);
-    }
-    kit_free(&w, blocks[0], NULL);
-    kit_free(&w, blocks[2], NULL);
-    kit_fail(&w, "unmap", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
-    void *moved = kit_alloc_written(&w, 2 * MEND_MIB, NULL);
+    void *stays;
+    void *moved;
+    ASSERT_TRUE(open_moved(&w, &stays, &moved));
     EXPECT_RESULT(MEND_ERROR_PINNED, mend_prepare_checkpoint(w.pool, NULL));
     kit_expect_words("mapped at a second address");
     mend_sim_clear_faults(w.sim);
     kit_release(&w, moved, 2 * MEND_MIB, NULL); /* a copy fits */
     EXPECT_RESULT(MEND_OK, mend_prepare_checkpoint(w.pool, NULL));
-    kit_release(&w, blocks[1], MEND_MIB, NULL);
+    kit_release(&w, stays, MEND_MIB, NULL);
     kit_close(&w);
 }
 
@@ -36,16 +46,10 @@ MEND_TEST(survivors_sleep, memory_at_a_second_address_is_not_made_private)
 MEND_TEST(survivors_sleep, memory_at_a_second_address_does_not_sleep)
 {
     mend_world w;
-    void *blocks[3];
+    void *stays;
+    void *moved;
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, shareable));
-    for (int i = 0; i < 3; i++) {
-        blocks[i] = kit_alloc_written(&w, MEND_MIB, NULL);
-    }
-    kit_free(&w, blocks[0], NULL);
-    kit_free(&w, blocks[2], NULL);
-    kit_fail(&w, "unmap", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
-    void *moved = kit_alloc_written(&w, 2 * MEND_MIB, NULL);
+    ASSERT_TRUE(open_moved(&w, &stays, &moved));
     mend_sim_clear_faults(w.sim);
     kit_fail(&w, "unmap", 0, 1, MEND_DRIVER_UNKNOWN);
     EXPECT_OK(mend_sleep(w.pool, NULL, &report));
@@ -54,7 +58,7 @@ MEND_TEST(survivors_sleep, memory_at_a_second_address_does_not_sleep)
     EXPECT_FIELDS(report, mapped_bytes, 0, stayed_bytes, 0, asleep_bytes, MEND_MIB);
     EXPECT_OK(mend_wake(w.pool, NULL, 0, NULL));
     kit_release(&w, moved, 2 * MEND_MIB, NULL);
-    kit_release(&w, blocks[1], MEND_MIB, NULL);
+    kit_release(&w, stays, MEND_MIB, NULL);
     kit_close(&w);
 }
 
