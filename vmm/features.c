@@ -5,7 +5,6 @@
 #include "quota/quota.h"
 #include "ranges/ranges.h"
 #include "share/share.h"
-#include "sleep/keep.h"
 #include "sleep/sleep.h"
 #ifdef MEND_WITHOUT_OBSERVERS
 #include "pool/pool.h"

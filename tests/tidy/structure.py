@@ -215,7 +215,7 @@ def check_features(tree):
 # What the driver takes back, and who may offer it: a transaction that notes a refusal as deferred,
 # or has its memory as a free chunk then, which a trim gives back; and the end of a heap.
 TAKES_BACK = {
-    "unmap": ("sleep/asleep", "map/retire", "map/steps", "map/exchange", "map/grow", "share/import",
+    "unmap": ("sleep/sleep", "map/retire", "map/steps", "map/exchange", "map/grow", "share/import",
               "alloc/life"),
     "release": ("memory/chunk", "share/import", "alloc/life"),
     "host_free": ("sleep/host_memory",),

@@ -72,15 +72,15 @@ MAY_CALL = {
     "bind": re.compile(r"vmm/(?:share/server|sim/fabric)\.c$"),
     "connect": re.compile(r"vmm/(?:share/fetch|sim/fabric)\.c$"),
     "open": re.compile(
-        r"vmm/(?:base/allowance|base/files|sim/fabric|sleep/file)\.c$"),
+        r"vmm/(?:base/allowance|base/files|sim/fabric|sleep/keep)\.c$"),
     "send": re.compile(r"vmm/share/fetch\.c$"),
     "sendmsg": re.compile(r"vmm/(?:share/server|sim/shares)\.c$"),
     # Contents that sleep in a file, which has no name.
-    "mkostemp": re.compile(r"vmm/sleep/file\.c$"),
+    "mkostemp": re.compile(r"vmm/sleep/keep\.c$"),
     "pwrite": re.compile(
-        r"vmm/(?:record/recording|record/publisher|sleep/file|quota/shared_limit_file)\.c$"),
+        r"vmm/(?:record/recording|record/publisher|sleep/keep|quota/shared_limit_file)\.c$"),
     # And a snapshot that could not be written whole.
-    "unlink": re.compile(r"vmm/(?:sleep/file|record/snapshot)\.c$"),
+    "unlink": re.compile(r"vmm/(?:sleep/keep|record/snapshot)\.c$"),
     # The log of libmend, where a config or MEND_CONF asks for it: to standard error. A bell, by a
     # handler of a signal.
     "write": re.compile(r"vmm/(?:sim/\w+|base/log|base/signals)\.c$"),

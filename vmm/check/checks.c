@@ -24,7 +24,7 @@
 #include "base/log.h"
 #include "base/names.h"
 #include "check/check.h"
-#include "sleep/keep.h"
+#include "sleep/sleep.h"
 
 enum { GUARD_BYTE = 0xa7, POISON_BYTE = 0xd5, BUFFER_BYTES = 64 * 1024, PATH_BYTES = 128 };
 

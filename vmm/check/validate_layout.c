@@ -6,7 +6,7 @@
 #include "map/map.h"
 #include "ranges/ranges.h"
 #include "share/share.h"
-#include "sleep/keep.h"
+#include "sleep/sleep.h"
 
 #define SPAN_MUST(holds, words) MUST(holds, "span 0x%llx " words, MEND_VALIDATE_HEX(span->address))
 

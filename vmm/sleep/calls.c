@@ -2,6 +2,7 @@
 #include "sleep/sleep.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/struct_size.h"
 #include "pool/pool.h"
@@ -129,6 +130,117 @@ mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
     return mend_pool_leave(pool, w.result);
 }
 
+/* ---- what is kept ---------------------------------------------------------------------------- */
+
+/* While bytes are copied, `state` is released. No driver call. */
+
+static mend_result not_there(uint64_t address, const char *why)
+{
+    return mend_failure(MEND_ERROR_INVALID_ARGUMENT, "mend_read_backup: the memory at 0x%llx %s",
+                        (unsigned long long)address, why);
+}
+
+/* The backup of the memory at an address, or the copy that a wake left. */
+static mend_result get_backup(mend_heap *heap, uint64_t address, const mend_contents **kept)
+{
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
+    if (chunk == NULL || mend_chunk_sleeps(chunk)) {
+        *kept = chunk != NULL ? chunk->kept : NULL;
+        return chunk != NULL ? MEND_OK : not_there(address, "is not of the pool");
+    }
+    const mend_span *span = mend_heap_span_at(heap, address);
+    *kept = span != NULL && span->live && span->has_copy ? mend_copy_at(heap, address) : NULL;
+    return *kept != NULL ? MEND_OK : not_there(address, "does not sleep, and has no copy");
+}
+
+/* How many of these awake bytes are of blocks with a copy: behind a block may be another one that
+ * never slept. */
+static uint64_t copied_bytes(const mend_heap *heap, uint64_t address, uint64_t size_bytes)
+{
+    const uint64_t end = address + size_bytes;
+    uint64_t at = address;
+    const mend_span *span = mend_heap_span_at(heap, address);
+    while (span != NULL && at < end && span->address <= at && span->live && span->has_copy) {
+        at = span->address + span->size_bytes;
+        span = span->next;
+    }
+    return mend_min_u64(at, end) - address;
+}
+
+/* Finds as much as one piece has. *part_bytes says how much, and `at` where in the host's memory or
+ * the file. */
+static mend_result find_part(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                             const mend_contents **kept, const mend_kept_piece **piece,
+                             uint64_t *at, uint64_t *part_bytes)
+{
+    MEND_TRY(get_backup(heap, address, kept));
+    const uint64_t offset_bytes = address - (*kept)->address;
+    *piece = mend_keep_piece_of(*kept, offset_bytes, 1);
+    if (*piece == NULL || ((*piece)->backup == MEND_BACKUP_FILE && (*kept)->file == NULL)) {
+        return not_there(address, "was not kept");
+    }
+    const uint64_t inside = offset_bytes - (*piece)->offset_bytes;
+    *at = (*piece)->at + inside;
+    *part_bytes = mend_min_u64(size_bytes, (*piece)->size_bytes - inside);
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
+    if (!mend_chunk_sleeps(chunk)) {
+        *part_bytes = copied_bytes(heap, address, *part_bytes);
+    }
+    return MEND_OK;
+}
+
+static mend_result read_part(mend_heap *heap, uint64_t address, uint64_t size_bytes, void *host,
+                             uint64_t *part_bytes)
+{
+    const mend_contents *kept;
+    const mend_kept_piece *piece;
+    uint64_t at = 0;
+    MEND_TRY(find_part(heap, address, size_bytes, &kept, &piece, &at, part_bytes));
+    if (piece->backup == MEND_BACKUP_FILE) {
+        return mend_sleep_file_pass(heap, kept->file, NULL, host, *part_bytes, at);
+    }
+    mend_heap_unlock(heap);
+    memcpy(host, (const unsigned char *)kept->host + at, (size_t)*part_bytes);
+    mend_heap_lock(heap);
+    return MEND_OK;
+}
+
+static mend_result find_backup(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                               const void **host)
+{
+    const mend_contents *kept;
+    const mend_kept_piece *piece;
+    uint64_t at = 0;
+    uint64_t part_bytes = 0;
+    MEND_TRY(find_part(heap, address, size_bytes, &kept, &piece, &at, &part_bytes));
+    if (piece->backup == MEND_BACKUP_FILE || part_bytes < size_bytes) {
+        return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                            "mend_read_backup: what is kept of the memory at 0x%llx is %s",
+                            (unsigned long long)address,
+                            piece->backup == MEND_BACKUP_FILE ? "in a file" : "in several places");
+    }
+    *host = (const unsigned char *)kept->host + at;
+    return MEND_OK;
+}
+
+static mend_result read_backup(mend_heap *heap, uint64_t address, uint64_t size_bytes, void *host)
+{
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
+    uint64_t part_bytes = 0;
+    for (uint64_t seen = 0; seen < size_bytes; seen += part_bytes) { /* before `host` is written */
+        const mend_contents *kept;
+        const mend_kept_piece *piece;
+        uint64_t at;
+        MEND_TRY(
+            find_part(heap, address + seen, size_bytes - seen, &kept, &piece, &at, &part_bytes));
+    }
+    for (uint64_t done = 0; done < size_bytes; done += part_bytes) {
+        MEND_TRY(read_part(heap, address + done, size_bytes - done, (unsigned char *)host + done,
+                           &part_bytes));
+    }
+    return MEND_OK;
+}
+
 mend_result mend_read_backup(mend_pool *pool, const void *address, uint64_t size_bytes, void *copy,
                              const void **host)
 {
@@ -137,9 +249,8 @@ mend_result mend_read_backup(mend_pool *pool, const void *address, uint64_t size
     MEND_INVALID_IF(host != NULL && size_bytes == 0, "mend_read_backup: the size is 0");
     const uint64_t at = (uint64_t)(uintptr_t)address;
     MEND_TRY(mend_pool_enter_all(pool));
-    return mend_pool_leave_all(pool, host != NULL
-                                         ? mend_sleep_find(&pool->heap, at, size_bytes, host)
-                                         : mend_sleep_read(&pool->heap, at, size_bytes, copy));
+    return mend_pool_leave_all(pool, host != NULL ? find_backup(&pool->heap, at, size_bytes, host)
+                                                  : read_backup(&pool->heap, at, size_bytes, copy));
 }
 
 mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos, size_t info_bytes,
@@ -168,16 +279,4 @@ mend_result mend_set_backup_cache_limit(mend_pool *pool, uint64_t most_bytes)
         mend_driver_scope_close(&pool->heap, &scope);
     }
     return mend_pool_leave_all(pool, result);
-}
-
-/* ---- checkpoints of the process -------------------------------------------------------------- */
-
-mend_result mend_prepare_checkpoint(mend_pool *pool, mend_prepare_checkpoint_report *report)
-{
-    mend_prepare_checkpoint_report all = MEND_PREPARE_CHECKPOINT_REPORT_INIT;
-    MEND_TRY(mend_pool_check_struct(report, "mend_prepare_checkpoint_report"));
-    MEND_INVALID_IF(pool == NULL, "mend_prepare_checkpoint: pool is NULL");
-    MEND_TRY(mend_pool_enter_all(pool));
-    return mend_pool_leave_all_with(pool, mend_heap_prepare_checkpoint(&pool->heap, &all), report,
-                                    &all, sizeof(all));
 }

@@ -6,16 +6,25 @@
  *  - all have at most copies_limit bytes.
  *  - with the backups of sleeping blocks they have room_bytes, which is at most most_bytes.
  */
-#include "sleep/keep.h"
+#include "sleep/sleep.h"
 
 #include <stdlib.h>
-
-#include "map/map.h"
+#include <unistd.h>
 
 #define COPY_OF(node)      MEND_CONTAINER_OF(node, mend_contents, by_address)
 #define COPY_BY_ROOM(node) MEND_CONTAINER_OF(node, mend_contents, by_room)
 
 /* ---- freed ----------------------------------------------------------------------------------- */
+
+void mend_sleep_file_leave(mend_kept_file **file)
+{
+    assert(*file == NULL || (*file)->uses > 0);
+    if (*file != NULL && --(*file)->uses == 0) {
+        close((*file)->descriptor);
+        free(*file);
+    }
+    *file = NULL;
+}
 
 static bool free_host(mend_heap *heap, void *host)
 {

@@ -1,10 +1,16 @@
 /* Backups of sleeping chunks: which bytes, where, and their way there and back. */
-#include "sleep/keep.h"
+#include "sleep/sleep.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "base/allowance.h"
+#include "base/files.h"
 #include "base/struct_size.h"
-#include "map/map.h"
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
@@ -16,16 +22,22 @@ mend_sleep_rule mend_rule_at(const mend_sleep_options *options, size_t at)
     return rule;
 }
 
-int mend_keep_of(const mend_sleep_options *options, const mend_span *span)
+int mend_rule_of(const mend_sleep_options *options, uint64_t tag)
 {
     for (size_t i = 0; i < options->rule_count; i++) {
         const mend_sleep_rule rule = mend_rule_at(options, i);
-        if (rule.tag == span->sleep_tag) {
+        if (rule.tag == tag) {
             return rule.backup;
         }
     }
-    if (options->others != MEND_BACKUP_DEFAULT) {
-        return options->others;
+    return MEND_BACKUP_DEFAULT;
+}
+
+int mend_keep_of(const mend_sleep_options *options, uint64_t tag)
+{
+    const int backup = mend_rule_of(options, tag);
+    if (backup != MEND_BACKUP_DEFAULT || options->others != MEND_BACKUP_DEFAULT) {
+        return backup != MEND_BACKUP_DEFAULT ? backup : options->others;
     }
     return options->rule_count == 0 ? MEND_BACKUP_HOST : MEND_STAY_RESIDENT;
 }
@@ -56,7 +68,7 @@ static size_t find_pieces(const mend_sleep_options *options, const mend_chunk *c
         uint64_t to = mend_min_u64(mend_span_end(span), end);
         mend_kept_piece part = {.offset_bytes = from - chunk->address,
                                 .size_bytes = to - from,
-                                .backup = span->live ? mend_keep_of(options, span) : 0};
+                                .backup = span->live ? mend_keep_of(options, span->sleep_tag) : 0};
         assert(part.backup != MEND_STAY_RESIDENT);
         if (kept != NULL && part.backup == MEND_DISCARD) {
             kept->dropped_bytes += part.size_bytes;
@@ -148,6 +160,101 @@ void mend_keep_count(mend_heap *heap, const mend_contents *kept, bool begins)
     heap->counters.dropped_bytes += begins ? kept->dropped_bytes : 0;
 }
 
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* They have no name, so that they end with the process. */
+
+static mend_result refused(const char *what, int error)
+{
+    return mend_failure(MEND_ERROR_SYSTEM, "%s for contents that sleep: %s%s", what,
+                        strerror(error),
+                        error == EFBIG ? " (the process's limit of file sizes, ulimit -f)" : "");
+}
+
+/* Where the file system has no files without a name, one that loses its name at once. */
+static int open_named(const char *directory)
+{
+    static const char name[] = "/mend-sleep-XXXXXX";
+    size_t size = strlen(directory) + sizeof(name);
+    char *path = malloc(size);
+    if (path == NULL) {
+        errno = ENOMEM;
+        return -1;
+    }
+    snprintf(path, size, "%s%s", directory, name);
+    int descriptor = mend_file_keep(mkostemp(path, O_CLOEXEC));
+    if (descriptor >= 0) {
+        unlink(path);
+    }
+    free(path);
+    return descriptor;
+}
+
+/* Makes an empty file in a directory, with one use. MEND_ERROR_SYSTEM. */
+static mend_result open_file(const char *directory, mend_kept_file **file)
+{
+    mend_kept_file *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return mend_no_host_memory("a file of a sleep");
+    }
+    made->uses = 1;
+    made->descriptor = mend_file_keep(open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    if (made->descriptor < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
+        made->descriptor = open_named(directory);
+    }
+    if (made->descriptor < 0) {
+        int error = errno;
+        free(made);
+        return mend_failure(MEND_ERROR_SYSTEM, "no file can be made in \"%s\" for contents: %s",
+                            directory, strerror(error));
+    }
+    *file = made;
+    return MEND_OK;
+}
+
+/* Takes space of the disk for more bytes at the end. A file system that cannot says that it is full
+ * while it is written. */
+static mend_result extend(mend_kept_file *file, uint64_t size_bytes)
+{
+    const bool fits = mend_may_be_file_size(file->size_bytes + size_bytes);
+    int error = fits ? 0 : EFBIG;
+    while (fits &&
+           fallocate(file->descriptor, 0, (off_t)file->size_bytes, (off_t)size_bytes) != 0) {
+        error = errno;
+        if (error != EINTR) {
+            break;
+        }
+        error = 0;
+    }
+    if (error != 0 && error != EOPNOTSUPP && error != ENOSYS) {
+        return refused(fits ? "the file system has no space" : "a file cannot be so long", error);
+    }
+    file->size_bytes += size_bytes;
+    return MEND_OK;
+}
+
+mend_result mend_sleep_file_pass(mend_heap *heap, const mend_kept_file *file, const void *out,
+                                 void *in, uint64_t size_bytes, uint64_t at)
+{
+    int error = out == NULL || mend_may_be_file_size(at + size_bytes) ? 0 : EFBIG;
+    mend_heap_unlock(heap);
+    for (uint64_t done = 0; done < size_bytes && error == 0;) {
+        const size_t left = (size_t)(size_bytes - done);
+        const off_t to = (off_t)(at + done);
+        const ssize_t count = out != NULL
+                                  ? pwrite(file->descriptor, (const char *)out + done, left, to)
+                                  : pread(file->descriptor, (char *)in + done, left, to);
+        done += count > 0 ? (uint64_t)count : 0;
+        error = count < 0 && errno != EINTR ? errno : 0;
+        error = count == 0 && out == NULL ? EIO : error; /* it was cut */
+    }
+    mend_heap_lock(heap);
+    return error == 0
+               ? MEND_OK
+               : refused(out != NULL ? "a file could not be written" : "a file could not be read",
+                         error);
+}
+
 /* ---- the copies of a call -------------------------------------------------------------------- */
 
 /* Its stream, its file and its buffers. */
@@ -165,7 +272,7 @@ typedef struct keeper {
 static mend_result begin(keeper *k, bool has_files, bool out, const char *directory)
 {
     if (has_files && out) {
-        MEND_TRY(mend_sleep_file_open(directory, &k->file));
+        MEND_TRY(open_file(directory, &k->file));
     }
     for (int i = 0; i < 2 && has_files; i++) {
         MEND_TRY(mend_keep_take_host(k->heap, MEND_KEEP_STAGE_BYTES, out, &k->stages[i]));
@@ -259,7 +366,7 @@ static mend_result take_room(keeper *k, mend_contents *kept)
             bool is_in_file = kept->pieces[i].backup == MEND_BACKUP_FILE;
             kept->pieces[i].at += is_in_file ? k->file->size_bytes : 0;
         }
-        MEND_TRY(mend_sleep_file_extend(k->file, kept->file_bytes));
+        MEND_TRY(extend(k->file, kept->file_bytes));
         kept->file = k->file;
         kept->file->uses++;
     }

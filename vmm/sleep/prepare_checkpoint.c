@@ -2,49 +2,18 @@
  * Private memory for chunks, one by one (map/map.h), so that a pool holds no memory that other
  * processes can know, for a checkpoint of the process.
  */
+#include "pool/pool.h"
 #include "sleep/sleep.h"
 
-static bool fits_limit(const mend_heap *heap, uint64_t bytes)
-{
-    return heap->chunks.reserved_bytes + bytes <= mend_budget_limit_of_chunks(heap);
-}
-
-mend_result mend_sleep_make_room(mend_heap *heap, uint64_t bytes, mend_lack *lack)
-{
-    *lack = (mend_lack){0};
-    return fits_limit(heap, bytes) ? MEND_OK : mend_trim_to_create(heap, bytes, false, lack);
-}
-
-static mend_result exchange(mend_heap *heap, mend_chunk *chunk)
-{
-    const mend_exchange_order order = {.chunk = chunk};
-    const uint64_t size_bytes = chunk->size_bytes;
-    mend_exchange_report done;
-    mend_lack lack;
-    MEND_TRY(mend_sleep_make_room(heap, size_bytes, &lack));
-    mend_result result = MEND_ERROR_OUT_OF_MEMORY;
-    for (int tries = 0; tries <= 1 && result == MEND_ERROR_OUT_OF_MEMORY && !mend_lacks_any(lack);
-         tries++) {
-        result = mend_exchange_memory(heap, &order, &done);
-        if (result == MEND_ERROR_OUT_OF_MEMORY && tries == 0) {
-            MEND_TRY(mend_trim_to_create(heap, size_bytes, true, &lack));
-        }
-    }
-    return result;
-}
-
-/* Gives a chunk memory that no other process can know. */
+/* Gives a chunk memory that no other process can know. All free memory was released before. */
 static mend_result make_chunk_private(mend_heap *heap, mend_chunk *chunk)
 {
-    const size_t reservations_before = heap->space.reservations_by_address.count;
-    const mend_result result = exchange(heap, chunk);
-    if (result == MEND_ERROR_OUT_OF_MEMORY) {
-        mend_space_trim(&heap->space, reservations_before);
-    }
-    return result;
+    const mend_exchange_order order = {.chunk = chunk};
+    mend_exchange_report done;
+    return mend_sleep_fits_limit(heap, chunk->size_bytes)
+               ? mend_exchange_memory(heap, &order, &done)
+               : MEND_ERROR_OUT_OF_MEMORY;
 }
-
-/* ---- for a checkpoint ------------------------------------------------------------------------ */
 
 /* Memory that other processes can know, or might. */
 static bool is_shareable(const mend_chunk *chunk)
@@ -127,12 +96,18 @@ static mend_result prepare_checkpoint(mend_heap *heap, mend_prepare_checkpoint_r
     return MEND_OK;
 }
 
-mend_result mend_heap_prepare_checkpoint(mend_heap *heap, mend_prepare_checkpoint_report *report)
+mend_result mend_prepare_checkpoint(mend_pool *pool, mend_prepare_checkpoint_report *report)
 {
-    mend_events_begin_call(&heap->events, MEND_CAUSE_SLEEP);
+    mend_prepare_checkpoint_report all = MEND_PREPARE_CHECKPOINT_REPORT_INIT;
+    MEND_TRY(mend_pool_check_struct(report, "mend_prepare_checkpoint_report"));
+    MEND_INVALID_IF(pool == NULL, "mend_prepare_checkpoint: pool is NULL");
+    MEND_TRY(mend_pool_enter_all(pool));
     mend_driver_scope scope;
-    MEND_TRY(mend_enter(heap, &scope));
-    const mend_result result = prepare_checkpoint(heap, report);
-    mend_driver_scope_close(heap, &scope);
-    return result;
+    mend_events_begin_call(&pool->heap.events, MEND_CAUSE_SLEEP);
+    mend_result result = mend_enter(&pool->heap, &scope);
+    if (result == MEND_OK) {
+        result = prepare_checkpoint(&pool->heap, &all);
+        mend_driver_scope_close(&pool->heap, &scope);
+    }
+    return mend_pool_leave_all_with(pool, result, report, &all, sizeof(all));
 }

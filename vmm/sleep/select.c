@@ -7,11 +7,11 @@
 
 #include <stdlib.h>
 
-bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_count)
+bool mend_is_tag_of(uint64_t tag, const uint64_t *tags, size_t tag_count)
 {
     bool is = false;
     for (size_t i = 0; i < tag_count; i++) {
-        is = is || tags[i] == span->sleep_tag;
+        is = is || tags[i] == tag;
     }
     return is;
 }
@@ -25,25 +25,17 @@ bool mend_is_for_graphs(const mend_heap *heap, const mend_span *span)
             MEND_BLOCKED_BY_GRAPH_POOLS) != 0;
 }
 
-/* The place of the rule for its tag. rule_count: none, or it has no tag. */
-static size_t rule_of(const mend_sleep_options *options, const mend_span *span)
+/* The backup that a rule for its tag says. MEND_BACKUP_DEFAULT: none, or it has no tag. */
+static int rule_of_graphs(const mend_sleep_options *options, uint64_t tag)
 {
-    size_t at = 0;
-    while (at < options->rule_count &&
-           (span->sleep_tag == 0 || mend_rule_at(options, at).tag != span->sleep_tag)) {
-        at++;
-    }
-    return at;
+    return tag != 0 ? mend_rule_of(options, tag) : MEND_BACKUP_DEFAULT;
 }
 
-static bool graphs_sleep(const mend_sleep_options *options, const mend_span *span)
+static bool graphs_sleep(const mend_sleep_options *options, uint64_t tag)
 {
-    const size_t rule = rule_of(options, span);
-    if (rule < options->rule_count) {
-        return mend_rule_at(options, rule).backup != MEND_STAY_RESIDENT;
-    }
-    if (options->graphs != MEND_BACKUP_DEFAULT) {
-        return options->graphs != MEND_STAY_RESIDENT;
+    const int rule = rule_of_graphs(options, tag);
+    if (rule != MEND_BACKUP_DEFAULT || options->graphs != MEND_BACKUP_DEFAULT) {
+        return (rule != MEND_BACKUP_DEFAULT ? rule : options->graphs) != MEND_STAY_RESIDENT;
     }
     bool all = options->others != MEND_STAY_RESIDENT && /* no rule lets a block stay awake */
                (options->others != MEND_BACKUP_DEFAULT || options->rule_count == 0);
@@ -51,85 +43,6 @@ static bool graphs_sleep(const mend_sleep_options *options, const mend_span *spa
         all = all && mend_rule_at(options, i).backup != MEND_STAY_RESIDENT;
     }
     return all;
-}
-
-static bool is_to_sleep(const mend_sleep_options *options, const mend_span *span)
-{
-    return span->live ? mend_keep_of(options, span) != MEND_STAY_RESIDENT
-                      : graphs_sleep(options, span);
-}
-
-/* ---- what a call names ----------------------------------------------------------------------- */
-
-/* Shows all blocks, and memory of graphs, to `look`, by address, until that is true. */
-static bool look_at_blocks(const mend_heap *heap, bool (*look)(void *context, const mend_span *),
-                           void *context)
-{
-    bool is_found = false;
-    for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL && !is_found;
-         chunk = mend_chunk_next(chunk)) {
-        MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
-            bool begins_here = span->address >= chunk->address;
-            bool counts = span->live || mend_is_for_graphs(heap, span);
-            is_found = is_found || (begins_here && counts && look(context, span));
-        }
-    }
-    return is_found;
-}
-
-static bool has_tag(void *context, const mend_span *span)
-{
-    return span->sleep_tag == *(const uint64_t *)context;
-}
-
-static void note_tag(const mend_heap *heap, uint64_t tag, mend_match *match)
-{
-    if (!look_at_blocks(heap, has_tag, &tag)) {
-        match->unmatched_tag = match->unmatched_tags == 0 ? tag : match->unmatched_tag;
-        match->unmatched_tags++;
-    }
-}
-
-typedef struct naming {
-    const mend_sleep_options *options; /* NULL: the tags count */
-    const uint64_t *tags;
-    size_t tag_count;
-    uint64_t bytes;
-} naming;
-
-static bool add_if_named(void *context, const mend_span *span)
-{
-    naming *n = context;
-    const bool is_named = n->options != NULL ? is_to_sleep(n->options, span)
-                                             : mend_is_tagged(span, n->tags, n->tag_count);
-    n->bytes += is_named ? span->size_bytes : 0;
-    return false;
-}
-
-mend_match mend_match_rules(const mend_heap *heap, const mend_sleep_options *options)
-{
-    mend_match match = {0};
-    naming n = {.options = options};
-    for (size_t i = 0; i < options->rule_count; i++) {
-        note_tag(heap, mend_rule_at(options, i).tag, &match);
-    }
-    (void)look_at_blocks(heap, add_if_named, &n);
-    match.bytes = n.bytes;
-    return match;
-}
-
-mend_match mend_match_tags(const mend_heap *heap, const uint64_t *tags, size_t tag_count)
-{
-    mend_match match = {.bytes = heap->counters.live_bytes};
-    naming n = {.tags = tags, .tag_count = tag_count};
-    for (size_t i = 0; i < tag_count; i++) {
-        note_tag(heap, tags[i], &match);
-    }
-    if (tag_count > 0) {
-        (void)look_at_blocks(heap, add_if_named, &n);
-        match.bytes = n.bytes;
-    }
-    return match;
 }
 
 /* ---- which chunks ---------------------------------------------------------------------------- */
@@ -155,12 +68,15 @@ static contents look_into(const mend_heap *heap, const mend_sleep_options *optio
         uint64_t from = mend_max_u64(span->address, chunk->address);
         uint64_t bytes = mend_min_u64(mend_span_end(span), end) - from;
         found.spans++;
-        const bool sleeps = is_to_sleep(options, span);
+        const bool sleeps = span->live
+                                ? mend_keep_of(options, span->sleep_tag) != MEND_STAY_RESIDENT
+                                : graphs_sleep(options, span->sleep_tag);
         if (span->live) {
             *(sleeps ? &found.to_sleep_bytes : &found.to_stay_bytes) += bytes;
         } else if (mend_is_for_graphs(heap, span)) {
             *(sleeps ? &found.graphs_bytes : &found.to_stay_bytes) += bytes;
-            found.has_rule = found.has_rule || rule_of(options, span) < options->rule_count;
+            found.has_rule =
+                found.has_rule || rule_of_graphs(options, span->sleep_tag) != MEND_BACKUP_DEFAULT;
         }
     }
     return found;
@@ -267,14 +183,19 @@ static size_t place_of(const listing *l, uint64_t tag)
     return first;
 }
 
-/* Adds a block, or memory of graphs. True: malloc failed. */
-static bool list_tag(void *context, const mend_span *span)
+static bool lists(const listing *l, uint64_t tag)
 {
-    listing *l = context;
+    const size_t at = place_of(l, tag);
+    return at < l->count && l->infos[at].tag == tag;
+}
+
+/* Adds a block, or memory of graphs. False: malloc failed. */
+static bool list_tag(listing *l, const mend_span *span)
+{
     const size_t at = place_of(l, span->sleep_tag);
-    if (at == l->count || l->infos[at].tag != span->sleep_tag) {
+    if (!lists(l, span->sleep_tag)) {
         if (!mend_streams_grow(&l->infos, &l->capacity, l->count + 1, sizeof(l->infos[0]))) {
-            return true;
+            return false;
         }
         for (size_t i = l->count; i > at; i--) {
             l->infos[i] = l->infos[i - 1];
@@ -288,17 +209,64 @@ static bool list_tag(void *context, const mend_span *span)
     info->live_bytes += span->live ? span->size_bytes : 0;
     info->asleep_live_bytes += sleeps ? span->size_bytes : 0;
     info->graph_bytes += span->live ? 0 : span->size_bytes;
-    return false;
+    return true;
+}
+
+/* Lists all blocks, and memory of graphs, where they begin. */
+static mend_result list_tags(listing *l)
+{
+    bool is_listed = true;
+    for (const mend_chunk *chunk = mend_chunk_from(&l->heap->chunks, 0); chunk != NULL && is_listed;
+         chunk = mend_chunk_next(chunk)) {
+        MEND_SPANS_EACH(const mend_span, span, l->heap, chunk) {
+            const bool counts = span->address >= chunk->address &&
+                                (span->live || mend_is_for_graphs(l->heap, span));
+            is_listed = is_listed && (!counts || list_tag(l, span));
+        }
+    }
+    if (!is_listed) {
+        free(l->infos);
+        return mend_no_host_memory("a list of tags");
+    }
+    return MEND_OK;
 }
 
 mend_result mend_sleep_list_tags(const mend_heap *heap, mend_sleep_tag_info **infos, size_t *count)
 {
     listing l = {.heap = heap};
-    if (look_at_blocks(heap, list_tag, &l)) {
-        free(l.infos);
-        return mend_no_host_memory("a list of tags");
-    }
+    MEND_TRY(list_tags(&l));
     *infos = l.infos;
     *count = l.count;
+    return MEND_OK;
+}
+
+mend_result mend_match_names(const mend_heap *heap, const mend_sleep_options *options,
+                             const uint64_t *tags, size_t tag_count, mend_match *match)
+{
+    listing l = {.heap = heap};
+    const size_t names = options != NULL ? options->rule_count : tag_count;
+    if (options == NULL && tag_count == 0) {
+        match->bytes = heap->counters.live_bytes;
+        return MEND_OK;
+    }
+    MEND_TRY(list_tags(&l));
+    for (size_t i = 0; i < names; i++) {
+        const uint64_t tag = options != NULL ? mend_rule_at(options, i).tag : tags[i];
+        if (!lists(&l, tag)) {
+            match->unmatched_tag = match->unmatched_tags == 0 ? tag : match->unmatched_tag;
+            match->unmatched_tags++;
+        }
+    }
+    for (size_t i = 0; i < l.count; i++) {
+        const mend_sleep_tag_info *info = &l.infos[i];
+        const bool is_named = options == NULL && mend_is_tag_of(info->tag, tags, tag_count);
+        const bool sleeps =
+            options != NULL && mend_keep_of(options, info->tag) != MEND_STAY_RESIDENT;
+        match->bytes += is_named || sleeps ? info->live_bytes : 0;
+        match->bytes += is_named || (options != NULL && graphs_sleep(options, info->tag))
+                            ? info->graph_bytes
+                            : 0;
+    }
+    free(l.infos);
     return MEND_OK;
 }

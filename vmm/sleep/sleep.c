@@ -1,4 +1,17 @@
-/* A sleep, as a transaction: memory is copied or dropped, unmapped, and released. */
+/*
+ * A sleep, as a transaction: memory is copied or dropped, unmapped, and released.
+ *
+ * Sleeping chunks keep their addresses, their place in the layout and their live blocks, and
+ * have no memory. Invariants, checked by the validation:
+ *  - such a chunk is frozen, so its free memory is claimed, and memory freed in it becomes claimed.
+ *  - without live bytes it is collected: its record, its addresses and its contents go.
+ *  - it has `kept`, the description of its contents, and no memory. Memory of a failed wake that
+ *    the driver refused to unmap is a part of reserved_bytes and deferred work, and the next wake
+ *    uses it.
+ *  - each of its blocks of which not all bytes here are kept says so (contents_dropped).
+ *  - no pin or export holds it, and no retired mapping maps its memory.
+ *  - it is not collected while its free memory is kept for captured graphs, which know the address.
+ */
 #include "sleep/sleep.h"
 
 #include <stdio.h>
@@ -91,7 +104,7 @@ static void note_contents(const sleeping *s, const mend_cluster *at)
 {
     mend_copies_forget(s->heap, at->address, at->size_bytes);
     MEND_SPANS_EACH(mend_span, span, s->heap, at) {
-        const bool drops = span->live && mend_keep_of(s->options, span) == MEND_DISCARD;
+        const bool drops = span->live && mend_keep_of(s->options, span->sleep_tag) == MEND_DISCARD;
         span->contents_dropped =
             drops || (span->contents_dropped && !mend_keep_has_all(span, s->heap->counters.sleeps));
         span->is_guarded = span->is_guarded && !drops;
@@ -118,7 +131,10 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
         report->asleep_bytes += at->size_bytes;
         at->kept->sleep = s->heap->counters.sleeps;
         mend_keep_count(s->heap, at->kept, true);
-        at->chunk = mend_chunk_fall_asleep(chunks, at->chunk, at->kept);
+        assert(at->chunk->pins == 0 && !mend_chunk_sleeps(at->chunk));
+        mend_events_note(chunks->events, MEND_EVENT_SLEEP, at->address, at->size_bytes,
+                         at->chunk->memory.number);
+        at->chunk = mend_chunk_leave_memory(chunks, at->chunk, at->kept);
         at->kept = NULL;
     }
     mend_usage_note(s->heap);
@@ -183,7 +199,8 @@ static mend_result put_selected(sleeping *s, mend_sleep_report *report)
 {
     mend_heap *heap = s->heap;
     mend_selection *selection = &s->selection;
-    const mend_match match = mend_match_rules(heap, s->options);
+    mend_match match = {0};
+    MEND_TRY(mend_match_names(heap, s->options, NULL, 0, &match));
     report->matched_bytes = match.bytes;
     report->unmatched_tags = match.unmatched_tags;
     report->unmatched_tag = match.unmatched_tag;
@@ -228,4 +245,86 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
     report->released_bytes = given_bytes - mend_min_u64(s.lingering_bytes, given_bytes);
     mend_driver_scope_close(heap, &scope);
     return result;
+}
+
+/* ---- deferred work --------------------------------------------------------------------------- */
+
+/* The end of a sleeping chunk without live blocks and memory, which left the layout. */
+static void end_chunk(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(mend_chunk_sleeps(chunk) && chunk->missing == MEND_MISSING_MEMORY);
+    assert(chunk->live_bytes == 0);
+    mend_chunk_set_address(chunks, chunk, chunk->zone, 0);
+    mend_chunk_set_kept(chunks, chunk, NULL, MEND_MISSING_NOTHING);
+    mend_chunk_end(chunks, chunk);
+}
+
+static void cut_out(mend_heap *heap, const mend_chunk *chunk)
+{
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    mend_span *span = mend_heap_span_at(heap, chunk->address);
+    while (span != NULL && span->address < end) {
+        mend_span *next = span->next;
+        mend_layout_cut(heap, span);
+        span = next;
+    }
+}
+
+/* Frees the addresses of a sleeping chunk, its backup and its record. Memory that a captured graph
+ * may use stays, without contents. */
+static void end_asleep(mend_heap *heap, mend_chunk *chunk)
+{
+    mend_contents *kept = chunk->kept;
+    mend_space *space = mend_heap_space_at(heap, chunk->address);
+    if (mend_layout_is_for_graphs(heap, chunk)) {
+        mend_defer(&heap->chunks.deferred, &chunk->deferred, MEND_DEFERRED_GRAPHS, chunk->address);
+        if (kept->piece_count > 0) {
+            mend_keep_empty(heap, kept); /* releases `state`, not the grow lock */
+        }
+    } else if (mend_space_reserve_nodes(space, 1)) {
+        cut_out(heap, chunk);
+        mend_space_give(space, chunk->address, chunk->size_bytes);
+        end_chunk(&heap->chunks, chunk);
+        mend_keep_count(heap, kept, false);
+        mend_keep_drop(heap, kept); /* releases `state` */
+    }
+}
+
+/* A sleeping chunk has memory: a wake failed, and the driver did not unmap it. */
+static void give_memory(mend_heap *heap, mend_chunk *chunk)
+{
+    if (!mend_step_copies_have_ended(heap) || !mend_slab_reserve(&heap->chunks.slab, 1)) {
+        return; /* copies of a wake write to its chunks */
+    }
+    mend_status status = heap->driver->unmap(heap->driver, chunk->address, chunk->size_bytes);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_chunk_release(
+            &heap->chunks, mend_chunk_leave_memory(&heap->chunks, chunk, chunk->kept), false);
+    }
+    (void)mend_driver_did(heap, status);
+    if (chunk->missing == MEND_MISSING_MEMORY && chunk->live_bytes == 0) {
+        end_asleep(heap, chunk);
+    }
+}
+
+void mend_sleep_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
+{
+    (void)asking;
+    if (deferred->kind == MEND_DEFERRED_HOST_MEMORY) {
+        mend_keep_drop(heap, MEND_CONTAINER_OF(deferred, mend_contents, deferred));
+    } else if (deferred->kind == MEND_DEFERRED_MEMORY) {
+        give_memory(heap, MEND_CONTAINER_OF(deferred, mend_chunk, deferred));
+    } else {
+        end_asleep(heap, MEND_CONTAINER_OF(deferred, mend_chunk, deferred));
+    }
+}
+
+void mend_sleep_statistics(const mend_heap *heap, mend_stats *stats)
+{
+    const mend_chunks *chunks = &heap->chunks;
+    stats->asleep_bytes = chunks->asleep_bytes;
+    stats->asleep_live_bytes = chunks->asleep_live_bytes;
+    stats->backup_host_bytes = heap->keeping.host_bytes;
+    stats->backup_file_bytes = heap->keeping.file_bytes;
+    stats->backup_cache_bytes = heap->keeping.copies_bytes;
 }

@@ -10,10 +10,9 @@
 #define MEND_SLEEP_SLEEP_H
 
 #include "alloc/fallback.h"
-#include "layout/state.h"
+#include "layout/feature.h"
 #include "map/map.h"
 #include "mend/mend_sleep.h"
-#include "sleep/keep.h"
 
 /* ---- sleep.c --------------------------------------------------------------------------------- */
 
@@ -21,23 +20,9 @@
 mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
                            mend_sleep_report *report);
 
-/* ---- read.c ---------------------------------------------------------------------------------- */
-
-/* While bytes are copied, `state` is released. No driver call. */
-
-/* As mend_read_backup, for each of its outputs. */
-mend_result mend_sleep_find(mend_heap *heap, uint64_t address, uint64_t size_bytes,
-                            const void **host);
-mend_result mend_sleep_read(mend_heap *heap, uint64_t address, uint64_t size_bytes, void *host);
-
-/* ---- prepare_checkpoint.c -------------------------------------------------------------------- */
-
-/* As mend_prepare_checkpoint. `report` is of full size. */
-mend_result mend_heap_prepare_checkpoint(mend_heap *heap, mend_prepare_checkpoint_report *report);
-
-/* If the limit is too low for so much more: releases idle empty chunks as mend_trim_to_create.
- * Otherwise *lack stays. */
-mend_result mend_sleep_make_room(mend_heap *heap, uint64_t bytes, mend_lack *lack);
+/* Hooks of the feature (layout/feature.h). */
+void mend_sleep_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking);
+void mend_sleep_statistics(const mend_heap *heap, mend_stats *stats);
 
 /* ---- select.c -------------------------------------------------------------------------------- */
 
@@ -54,8 +39,8 @@ typedef struct mend_selection {
     uint64_t pinned_at;    /* the first chunk with a pin that holds such a block. 0: none */
 } mend_selection;
 
-/* Whether the block has one of these sleep tags. */
-bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_count);
+/* Whether it is one of these sleep tags. */
+bool mend_is_tag_of(uint64_t tag, const uint64_t *tags, size_t tag_count);
 
 /* Whether it is free memory for captured graphs. */
 bool mend_is_for_graphs(const mend_heap *heap, const mend_span *span);
@@ -67,10 +52,10 @@ typedef struct mend_match {
     uint64_t unmatched_tag;
 } mend_match;
 
-/* Bytes that are to sleep, asleep or awake, and bytes with one of these tags, or all without
- * tags. */
-mend_match mend_match_rules(const mend_heap *heap, const mend_sleep_options *options);
-mend_match mend_match_tags(const mend_heap *heap, const uint64_t *tags, size_t tag_count);
+/* Bytes that are to sleep by the options, asleep or awake. Without options those with one of these
+ * tags, or all without tags. */
+mend_result mend_match_names(const mend_heap *heap, const mend_sleep_options *options,
+                             const uint64_t *tags, size_t tag_count, mend_match *match);
 
 mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *options,
                                  mend_selection *selection);
@@ -95,19 +80,141 @@ typedef struct mend_wake_order {
 mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_wake_report *report,
                             mend_seek *seek);
 
-/* ---- asleep.c -------------------------------------------------------------------------------- */
+/* Whether the limit allows so much more memory. */
+static inline bool mend_sleep_fits_limit(const mend_heap *heap, uint64_t bytes)
+{
+    return heap->chunks.reserved_bytes + bytes <= mend_budget_limit_of_chunks(heap);
+}
 
-/* Changed under both locks of the heap. */
+/* ---- keep.c ---------------------------------------------------------------------------------- */
 
-/* A frozen chunk sleeps from now on. Its memory, which is not mapped any more, becomes an empty
- * chunk, with a node of the slab that the caller reserved. No driver call. */
-mend_chunk *mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, mend_contents *kept);
+/* Backups of sleeping chunks. A driver scope is open. Slow driver calls, and the file, release
+ * `state`. */
 
-/* A sleeping chunk, whose memory is mapped and has its contents, is an ordinary frozen chunk. */
-void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk);
+/* Only the bytes of blocks are kept, in pieces: a copy costs about as much as copying
+ * MEND_KEEP_GAP_BYTES, so blocks with smaller gaps between them are one piece. Bytes for files pass
+ * through two buffers. All chunks of a call share a file, which ends with the last of them. */
 
-/* Hooks of the feature (layout/feature.h). */
-void mend_sleep_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking);
-void mend_sleep_statistics(const mend_heap *heap, mend_stats *stats);
+#define MEND_KEEP_GAP_BYTES   (UINT64_C(64) << 10)
+#define MEND_KEEP_STAGE_BYTES (UINT64_C(8) << 20)
+
+typedef struct mend_kept_file {
+    int descriptor;
+    uint64_t size_bytes;
+    uint64_t uses; /* chunks that have bytes in it, and the call that writes it */
+} mend_kept_file;
+
+/* Neighboring bytes of a chunk that are kept in one place. */
+typedef struct mend_kept_piece {
+    uint64_t offset_bytes; /* from the start of the chunk */
+    uint64_t size_bytes;
+    uint64_t at; /* offset in the memory of the host, or in the file */
+    int backup;  /* MEND_BACKUP_HOST or MEND_BACKUP_FILE */
+} mend_kept_piece;
+
+struct mend_contents {
+    mend_deferred deferred;    /* once it is dropped, and the driver does not free `host` */
+    mend_tree_node by_address; /* in mend_keeping.copies, once its chunk has woken */
+    mend_tree_node by_room;    /* in mend_keeping.copies_by_room, as long */
+    uint64_t address;          /* of the chunk */
+    uint64_t sleep;            /* the number of the sleep, by heap->counters */
+    void *host;                /* NULL: none */
+    uint64_t room_bytes;       /* of `host`: host_bytes or more */
+    mend_kept_file *file;
+    uint64_t host_bytes;
+    uint64_t file_bytes;
+    uint64_t dropped_bytes;
+    bool has_rule; /* memory of graphs in it sleeps by its tag, and wakes by it */
+    size_t piece_count;
+    mend_kept_piece pieces[];
+};
+
+/* A rule of the options, whose elements may be of a newer caller. */
+mend_sleep_rule mend_rule_at(const mend_sleep_options *options, size_t at);
+
+/* The backup that the rule for a tag says. MEND_BACKUP_DEFAULT: there is none. And the fate of a
+ * block with the tag, by all options. */
+int mend_rule_of(const mend_sleep_options *options, uint64_t tag);
+int mend_keep_of(const mend_sleep_options *options, uint64_t tag);
+
+/* The pieces of a chunk. Nothing is copied yet. `first` overlaps the chunk. NULL: malloc failed. */
+mend_contents *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *chunk,
+                              const mend_span *first);
+
+/* Frees the backup of a chunk without live blocks. The record stays, and nothing is copied when the
+ * chunk wakes. */
+void mend_keep_empty(mend_heap *heap, mend_contents *kept);
+
+/* Whether all of the block fell asleep by this sleep, and every byte of it is kept, and of its part
+ * in a sleeping chunk. If not, its contents are dropped, and the block says so until one sleep has
+ * a backup of all of it. While a part of it sleeps, the program writes no other part. */
+bool mend_keep_has_all(const mend_span *span, uint64_t sleep);
+bool mend_keep_has_part(const mend_chunk *chunk, const mend_span *span);
+
+/* Writes from `out`, or where that is NULL reads to `in`. MEND_ERROR_SYSTEM. */
+mend_result mend_sleep_file_pass(mend_heap *heap, const mend_kept_file *file, const void *out,
+                                 void *in, uint64_t size_bytes, uint64_t at);
+
+/* The piece that holds these bytes of the chunk. NULL: they were not kept in one. */
+const mend_kept_piece *mend_keep_piece_of(const mend_contents *kept, uint64_t offset_bytes,
+                                          uint64_t size_bytes);
+
+/* Counts it as kept, or not any more. */
+void mend_keep_count(mend_heap *heap, const mend_contents *kept, bool begins);
+
+/* Copies the pieces of chunks out, those for a file to one in this directory, or back in. The plan
+ * of each is parts[].kept. Copies may still run after a failure, which mend_step_copies_have_ended
+ * tells. MEND_ERROR_NOT_SUPPORTED, MEND_ERROR_SYSTEM. */
+mend_result mend_keep_copy(mend_heap *heap, const mend_cluster parts[], size_t count, bool out,
+                           const char *directory);
+
+/* ---- host_memory.c --------------------------------------------------------------------------- */
+
+/* Ends one use of a file, of *file, which is NULL then. The last one closes it. NULL does nothing.
+ */
+void mend_sleep_file_leave(mend_kept_file **file);
+
+/* Frees the backup, and its record. NULL does nothing. Host memory that the driver refuses to free
+ * becomes deferred work, to be retried. */
+void mend_keep_drop(mend_heap *heap, mend_contents *kept);
+
+/* At the end of the heap: frees all backups. Refused memory stays with the driver, and without a
+ * context all of it. */
+void mend_keep_clear(mend_heap *heap, mend_ending *ending);
+
+/* Pinned memory of the host, and its end. If the driver refuses that, and malloc too, it stays with
+ * the driver. To save: MEND_ERROR_NOT_SUPPORTED. */
+mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, bool saves, void **pointer);
+void mend_keep_drop_host(mend_heap *heap, void *host);
+
+/* Memory for a backup: of a copy that fits, or new. */
+mend_result mend_keep_take_room(mend_heap *heap, mend_contents *kept);
+
+/* The copy of the same chunk becomes its memory, if there is one that fits: to be called for all
+ * chunks of a sleep first. */
+void mend_copies_take_own(mend_heap *heap, mend_contents *kept);
+
+void mend_copies_init(mend_heap *heap);
+
+/* Nothing is a copy of these bytes any more. The memory stays for the next sleep. */
+void mend_copies_forget(mend_heap *heap, uint64_t address, uint64_t size_bytes);
+
+/* The backup of a chunk that woke becomes its copy, and replaces copies with older contents of
+ * these addresses. Above the limit, or without host memory, it is freed. */
+void mend_copies_leave(mend_heap *heap, mend_contents *kept, uint64_t size_bytes);
+
+/* Frees copies until there is no more than this. */
+void mend_copies_shrink(mend_heap *heap, uint64_t most_bytes);
+static inline void mend_copies_limit(mend_heap *heap, uint64_t most_bytes) /* from now on */
+{
+    heap->keeping.copies_limit = most_bytes;
+    mend_copies_shrink(heap, most_bytes);
+}
+
+/* Frees copies of which no block lives any more. Opens a driver scope if there are any copies. */
+void mend_copies_trim(mend_heap *heap);
+
+/* The copy with the next address at or before this one. NULL: none. */
+mend_contents *mend_copy_at(const mend_heap *heap, uint64_t address);
 
 #endif

@@ -32,7 +32,7 @@ static void look_at(waking *w, mend_chunk *chunk, const mend_wake_order *order)
         const bool is_for_graphs = mend_is_for_graphs(w->heap, span);
         wakes = wakes ||
                 ((span->live || is_for_graphs) &&
-                 mend_is_tagged(span, order->tags, order->tag_count)) ||
+                 mend_is_tag_of(span->sleep_tag, order->tags, order->tag_count)) ||
                 (is_for_graphs && span->sleep_tag == 0 && chunk->live_bytes == 0); /* always */
         spans++;
     }
@@ -140,8 +140,8 @@ static mend_result take_memory(waking *w)
     }
     w->left_bytes = w->needed_bytes - w->reused_bytes;
     mend_lack lack = {0}; /* nothing, also above the limit, if nothing is taken */
-    if (w->left_bytes > 0) {
-        MEND_TRY(mend_sleep_make_room(w->heap, w->left_bytes, &lack));
+    if (w->left_bytes > 0 && !mend_sleep_fits_limit(w->heap, w->left_bytes)) {
+        MEND_TRY(mend_trim_to_create(w->heap, w->left_bytes, false, &lack));
     }
     return mend_lacks_any(lack) ? no_room(w, lack, "the device") : create_memory(w);
 }
@@ -158,7 +158,10 @@ static void wake_up(waking *w, mend_wake_report *report)
         report->woken_bytes += size_bytes;
         report->host_bytes += kept->host_bytes;
         report->file_bytes += kept->file_bytes;
-        mend_chunk_wake_up(&heap->chunks, chunk);
+        assert(mend_chunk_sleeps(chunk) && chunk->missing != MEND_MISSING_MEMORY);
+        mend_chunk_set_kept(&heap->chunks, chunk, NULL, MEND_MISSING_NOTHING);
+        mend_events_note(&heap->events, MEND_EVENT_WAKE, chunk->address, size_bytes,
+                         chunk->memory.number);
         mend_usage_note(heap);
         mend_thaw_chunk(heap, chunk);
         mend_keep_count(heap, kept, false);
@@ -246,7 +249,8 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
     mend_events_begin_call(&heap->events, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
     waking w = {.heap = heap, .least_bytes = UINT64_MAX};
-    const mend_match match = mend_match_tags(heap, order->tags, order->tag_count);
+    mend_match match = {0};
+    MEND_TRY(mend_match_names(heap, NULL, order->tags, order->tag_count, &match));
     report->matched_bytes = match.bytes;
     report->unmatched_tags = match.unmatched_tags;
     report->unmatched_tag = match.unmatched_tag;
