@@ -48,11 +48,16 @@ PAGES = (
      " [Guide](hooks.md).",
      (("mend_devices", ("default pools", "other allocators under the hooks", "calls for hooks")),
       ("mend_hooks", ("cuStateVec, cuTensorNet, cuDSS", "ONNX Runtime")))),
-    ("simulator", "The simulated device", "Test without a GPU. [Guide](without-a-gpu.md).",
+    ("simulator", "The simulated device",
+     "Test without a GPU. [Guide](without-a-gpu.md). The header has the errors and details of each"
+     " call:",
      (("mend_sim", ("the device and its costs", "time and work", "capture and graphs",
                    "checkpoints of the process", "faults",
                     "the ledger")),)),
 )
+
+# Headers of which a page has the first sentence of each entry, and these entries whole.
+BRIEF = {"mend_sim": ("mend_sim_config", "mend_sim_work", "mend_sim_fail", "mend_sim_fault")}
 
 # Words that read as code: our names, pointers, snake case, the driver's names.
 CODE = re.compile(r"\bmend_\w+(?:\.\w+|\(\))?|\bMEND_[\w.]*\w|(?<![\w)])\*\w+|"
@@ -133,9 +138,7 @@ def results_of(sentences):
         elif fact != "MEND_OK":  # of every call
             bare.append(prose(fact))
     items = ([", ".join(bare)] if bare else []) + told
-    return "\n".join(textwrap.fill(f"- {item}", COLUMNS, subsequent_indent="  ",
-                                   break_long_words=False, break_on_hyphens=False)
-                     for item in items)
+    return "\n".join(map(item, items))
 
 
 def is_results(sentence):
@@ -175,16 +178,28 @@ def comment_of(entry):
         yield "**Results**\n\n" + answers
 
 
+def item(text):
+    return textwrap.fill(f"- {text}", COLUMNS, subsequent_indent="  ", break_long_words=False,
+                         break_on_hyphens=False)
+
+
+def listed(members):
+    """A list of names with their meanings. Names whose meaning they say themselves come last."""
+    told = [item(f"`{name}`: {prose(one_fact_a_sentence(meaning))}")
+            for name, meaning in members if meaning]
+    plain = [f"`{name}`" for name, meaning in members if not meaning]
+    return "\n".join(told + ([item(", ".join(plain))] if plain else []))
+
+
 def fields_of(entry):
-    """The table of a struct or an enum. docs/api.md says once that a field without a type is a
+    """The members of a struct or an enum. docs/api.md says once that a field without a type is a
     uint64_t, and how each struct_size is set."""
     _, body = entry.structure()
     kind = "field" if entry.is_struct() else "value"
     members = [(member.removeprefix("uint64_t "), meaning) for member, meaning in members_of(body)
                if member != "size_t struct_size"]
     if members:
-        yield "\n".join(table((kind, "meaning"), [
-            (f"`{member}`", cell(meaning)) for member, meaning in members]))
+        yield listed(members)
     for macro in re.findall(r"^    (MEND_\w+)\(X\)$", body, re.M):
         yield f"Its {'other ' if members else ''}{kind}s are the rows of `{macro}`, in that order."
 
@@ -196,6 +211,11 @@ def rows_of(entry):
         columns, *rows = ([*row[:at], *row[at + 1:]] for row in (columns, *rows))
     if len(columns) == 1:
         return wrapped(", ".join(f"`{name}`" for name, in rows))
+    if len(columns) == 2:
+        peaks = [name for name, meaning in rows if meaning == f"largest {name[len('peak_'):]}"]
+        return listed([row for row in rows if row[0] not in peaks]) + (peaks and "\n" + item(
+            ", ".join(f"`{name}`" for name in peaks) + ": the largest value of the field without"
+            " `peak_`") or "")
     return "\n".join(table(columns, [[f"`{name}`", *map(cell, rest)] for name, *rest in rows]))
 
 
@@ -223,7 +243,7 @@ def rendered(entry):
     elif entry.table():
         yield rows_of(entry)
     elif explained:
-        yield "\n".join(table(("type", "meaning"), [(f"`{n}`", cell(m)) for n, m in entry.types()]))
+        yield listed(entry.types())
 
 
 def check_documented(entry):
@@ -302,8 +322,14 @@ def read_headers():
     return openings, sections
 
 
+def in_brief(entry):
+    """An entry in a line: its names, and the first sentence of its comment."""
+    first = next(sentences_of(" ".join(entry.comment.split())), "")
+    return item(", ".join(f"`{name}`" for name in names_of(entry)) + f": {prose(first)}")
+
+
 def page_of(name, title, about, parts, openings, sections):
-    """The text of a page, the links of its names as a document in docs/ has them, and its contents.
+    """The text of a page, the links of its names as a document in docs/ has them, and its sections.
     Takes its sections out of `sections`."""
     anchors = Anchors()
     anchors.of(title)
@@ -319,9 +345,14 @@ def page_of(name, title, about, parts, openings, sections):
             body.append(f"## {heading}")
             if openings.get(header) and header != "mend":
                 body += blocks_of(openings.pop(header))
+            brief, start = [], len(body) + sum(not names_of(each) for each in section.entries)
             for entry in section.entries:
                 check_documented(entry)
                 names = names_of(entry)
+                if header in BRIEF and names and names[0] not in BRIEF[header]:
+                    link_of.update({one: f"[`{one}`](api/{name}.md#{anchor})" for one in names})
+                    brief += [in_brief(entry)] if list(entry.functions()) else []
+                    continue
                 if names:
                     entry_heading = ", ".join(f"`{one}`" for one in names)
                     entry_anchor = anchors.of(entry_heading)
@@ -329,11 +360,13 @@ def page_of(name, title, about, parts, openings, sections):
                                     for one in names})
                     body.append(f"### {entry_heading}")
                 body += rendered(entry)
-            contents.append(f"- [{heading}](#{anchor}) (`{header}.h`)")
-    top = [f"# {title}", MADE, wrapped(prose(about)), "\n".join(contents)]
+            if brief:
+                body.insert(start, "\n".join(brief))
+            contents.append(f"[{heading}](api/{name}.md#{anchor})")
+    headers = ", ".join(f"[{header}.h](../api/include/mend/{header}.h)" for header, _ in parts)
+    top = [f"# {title}", MADE, wrapped(f"{prose(about)} {headers}")]
     text = in_folder("\n\n".join(top + body)) + "\n"
-    return text, link_of, [line.split(" (`", 1)[0].replace("](#", f"](api/{name}.md#")
-                           for line in contents]
+    return text, link_of, contents
 
 
 MADE_OF_SOURCES = "<!-- Made by `./run docs` from the sources and docs/generator/cures.txt. -->"
@@ -349,7 +382,7 @@ def api_documents():
         documents[f"docs/api/{name}.md"] = text
         link_of.update(links)
         contents.append(f"| [{title}](api/{name}.md) | {prose(about)} | "
-                        + ", ".join(line.removeprefix("- ") for line in sections_here) + " |")
+                        + ", ".join(sections_here) + " |")
     if sections:
         raise Undocumented("on no page: " + ", ".join(f"{h}.h, {t}" for h, t in sections))
     index = ["# The interface", MADE,
@@ -360,8 +393,7 @@ def api_documents():
              "\n".join(table(("page", "use", "sections"), [])) + "\n" + "\n".join(contents),
              "## By task", tasks_table(link_of), "## Conventions", *blocks_of(openings["mend"]),
              wrapped("In this reference a field without a type is a `uint64_t`, and"
-                     " `struct_size` and `MEND_OK` are left out."),
-             "## All names", ",\n".join(link_of[name] for name in sorted(link_of, key=str.lower))]
+                     " `struct_size` and `MEND_OK` are left out.")]
     documents["docs/api.md"] = "\n\n".join(index) + "\n"
     return documents
 
