@@ -16,9 +16,9 @@ extern "C" {
 
 /*
  * A captured graph uses its blocks at every launch, long after the capture freed them, and perhaps
- * on another stream. So blocks allocated for a capture belong to a graph pool. They are made of
- * idle memory, new chunks, or memory freed on the same stream in the same graph pool. Freed memory
- * stays mapped, and in the graph pool, until mend_graph_pool_destroy.
+ * on another stream. So blocks of a capture belong to a graph pool. Freed memory stays mapped, and
+ * in the graph pool, until mend_graph_pool_destroy. Later requests on the same stream in the graph
+ * pool reuse it.
  *
  *     mend_graph_pool *graphs;
  *     mend_graph_pool_create(pool, &graphs);
@@ -30,11 +30,10 @@ extern "C" {
  * same time, because they share memory. If a graph reads the output of another graph, launch no
  * graph that may use the memory between the two.
  *
- * Captures outside of graph pools are safe too. The pool reserves all memory that is allocated,
- * freed or declared on a captured stream. It does so until the driver reports that the graph and
- * its instances are destroyed and all launches are done. A block that is still live then stays
- * live. Graphs share memory only in a graph pool. Always name the stream: with MEND_NO_STREAM the
- * pool cannot see the capture.
+ * Captures outside of graph pools are safe too, but do not share memory. The pool reserves all
+ * memory that is allocated, freed or declared on a captured stream, until the driver reports that
+ * the graph and its instances are destroyed and all launches are done. Blocks that are live then
+ * stay live. Always name the stream: with MEND_NO_STREAM the pool cannot see the capture.
  */
 
 /* Create a graph pool. You own it until mend_graph_pool_destroy. It also ends with its pool.
@@ -43,16 +42,15 @@ MEND_API mend_result mend_graph_pool_create(mend_pool *pool, mend_graph_pool **g
 
 /*
  * Direct allocations and frees on `stream` to the graph pool, before the capture begins.
- * MEND_EVERY_STREAM means all streams. Outside of a capture, a free belongs to the graph pool only
- * if the block does. If several graph pools have the same stream, the last one begun applies.
+ * MEND_EVERY_STREAM means all streams. Outside of a capture, only frees of blocks of the graph pool
+ * belong to it. If several graph pools have the same stream, the last one begun applies.
  *
  * The stream must exist until mend_graph_pool_end or mend_unregister_stream: before each wait for
- * the context the pool asks the driver whether it is captured. With MEND_EVERY_STREAM the pool asks
- * about the streams it knows, so not about a non-blocking stream that no call has named.
+ * the context the pool asks the driver whether it is captured. With MEND_EVERY_STREAM it asks about
+ * the streams that calls have named, and about blocking ones.
  *
- * Calls the driver only if much memory was freed without a stream, because no event of the context
- * can be recorded later (allow_context_fences). MEND_OK; MEND_ERROR_INVALID_ARGUMENT (begun
- * already, or MEND_NO_STREAM); MEND_ERROR_DEVICE_LOST.
+ * Calls the driver only if much memory was freed without a stream. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (begun already, or MEND_NO_STREAM); MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_graph_pool_begin(mend_graph_pool *graph_pool, mend_stream stream);
 
@@ -61,33 +59,31 @@ MEND_API mend_result mend_graph_pool_begin(mend_graph_pool *graph_pool, mend_str
 MEND_API mend_result mend_graph_pool_end(mend_graph_pool *graph_pool);
 
 /*
- * Destroy a graph pool and release its memory in the order of `stream`. Never launch a graph again
- * that uses this memory. All launches, and other work on blocks freed in the graph pool, must
- * precede this point of `stream`. With MEND_NO_STREAM the memory stays unavailable until a wait for
- * the whole context. Live blocks stay live, and you free them as usual. May record an event, as
- * mend_free.
+ * Destroy a graph pool and release its memory in the order of `stream`, as mend_free. Never launch
+ * a graph again that uses this memory. All launches, and other work on blocks freed in the graph
+ * pool, must precede this point of `stream`. Live blocks stay live.
  *
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it is begun, or MEND_EVERY_STREAM); MEND_ERROR_CAPTURING
- * (`stream` is being captured); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it is begun, or MEND_EVERY_STREAM); MEND_ERROR_CAPTURING;
+ * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_graph_pool_destroy(mend_graph_pool *graph_pool, mend_stream stream);
 
 /* ---- graph pools: their blocks --------------------------------------------------------------- */
 
 /*
- * Free a block of the graph pool, or a block that one of its graphs uses. The memory stays in the
- * graph pool, and serves its later requests on `stream`, which need not be captured. Results as
- * mend_free; MEND_ERROR_INVALID_ARGUMENT (also MEND_NO_STREAM).
+ * Free a block of the graph pool, or a block that one of its graphs uses. The memory serves later
+ * requests of the graph pool on `stream`, captured or not. Results as mend_free;
+ * MEND_ERROR_INVALID_ARGUMENT (also MEND_NO_STREAM).
  */
 MEND_API mend_result mend_graph_pool_free(mend_graph_pool *graph_pool, void *pointer,
                                           mend_stream stream);
 
 /*
- * Declare that a capture uses a block of the graph pool on `stream`, if you name the graph pool in
- * each call instead of mend_graph_pool_begin. The capture's streams can reuse the memory after the
- * graph nodes that follow this use. If `stream` is not captured this is mend_record_stream. Results
- * as mend_record_stream; MEND_ERROR_INVALID_ARGUMENT (also a graph pool that is NULL).
+ * Declare that a capture uses a block of the graph pool on `stream`, if you do not call
+ * mend_graph_pool_begin. The capture's streams can reuse the memory after the graph nodes that
+ * follow this use. If `stream` is not captured this is mend_record_stream. Results as
+ * mend_record_stream; MEND_ERROR_INVALID_ARGUMENT.
  */
 MEND_API mend_result mend_graph_pool_record_stream(mend_graph_pool *graph_pool, void *pointer,
                                                    mend_stream stream);
@@ -110,24 +106,21 @@ MEND_API mend_result mend_graph_pool_checkpoint(mend_graph_pool *graph_pool,
 /*
  * Restore a checkpoint: afterwards exactly these `count` blocks of the graph pool are live, each at
  * its address. Other blocks of the graph pool are freed, on the stream that they were allocated
- * for. Blocks that are live with the same size and stream stay. The others are allocated. Contents
- * do not change. `block_bytes` is sizeof(mend_graph_pool_block). A framework needs this to record a
- * graph that follows one of several graphs.
+ * for. Contents do not change. `block_bytes` is sizeof(mend_graph_pool_block). A framework needs
+ * this to record a graph that follows one of several graphs.
  *
- * The memory of the blocks must still belong to the graph pool, or be idle. A graph pool keeps
- * memory that is freed in it until its end. A chunk that the graph pool has moved since, and that
- * is pinned or exported now, cannot be restored. Order all work on the freed blocks before the next
- * use of the restored ones. No other thread may allocate or free blocks of the graph pool during
- * the call.
+ * The memory of the blocks must still belong to the graph pool, or be idle. A chunk that has moved
+ * since, and is pinned or exported now, cannot be restored. Order all work on the freed blocks
+ * before the next use of the restored ones. No other thread may allocate or free blocks of the
+ * graph pool during the call.
  *
- * Calls the driver only for an unknown stream, and to map memory that a compaction failed to map.
+ * Calls the driver only for an unknown stream, and after a compaction that failed to map memory.
  * Never waits for the GPU.
  *
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (blocks overlap, a size or an address is impossible, or the
- * memory of a block is in use elsewhere: mend_get_last_error names the block and the reason);
- * MEND_ERROR_ASLEEP (memory of the pool sleeps); MEND_ERROR_UNKNOWN_STREAM;
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc); MEND_ERROR_DRIVER (also if
- * it still does not map the memory of a block); MEND_ERROR_DEVICE_LOST.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (the message names the block and the reason);
+ * MEND_ERROR_ASLEEP; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING
+ * (as mend_alloc); MEND_ERROR_DRIVER (also if it still does not map the memory);
+ * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_graph_pool_restore(mend_graph_pool *graph_pool,
                                              const mend_graph_pool_block *blocks,

@@ -13,7 +13,7 @@ extern "C" {
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* X(name, value, meaning): every mend_result. Values never change. */
+/* X(name, value, meaning): every mend_result. Values stay. */
 #define MEND_RESULTS(X)                                                                            \
     X(MEND_OK, 0, "success")                                                                       \
     X(MEND_ERROR_INVALID_ARGUMENT, 1, "an argument is outside what the call accepts")              \
@@ -50,71 +50,62 @@ typedef enum mend_result {
 MEND_API const char *mend_result_name(mend_result result);
 
 /* An owner of memory (mend_get_owners): the live blocks and committed pages of one scope, tag and
- * stack, or of one stream. Blocks without any of these are grouped by size. Bytes are counted as
- * live_bytes of mend_stats. */
+ * stack, or of one stream. Bytes are counted as live_bytes of mend_stats. */
 enum { MEND_OWNER_NAME_BYTES = 104 };
 typedef struct mend_owner {
-    uint32_t scope;                   /* number of its scope. 0: none */
-    uint64_t tag;                     /* 0: none */
-    uint64_t block_bytes;             /* size of blocks without scope and tag, or the largest of
-                                       * several sizes. Otherwise 0 */
-    uint64_t live_bytes;              /* bytes of its blocks */
-    uint64_t live_blocks;             /* number of its blocks */
+    uint32_t scope; /* number of its scope */
+    uint64_t tag;
+    uint64_t block_bytes; /* of blocks without scope and tag: their size, or the
+                           * largest */
+    uint64_t live_bytes;
+    uint64_t live_blocks;
     uint64_t oldest;                  /* allocations since its oldest block */
-    uint64_t growth_bytes;            /* above 0: the owner may leak, and has grown by this much.
-                                       * Blocks from most of the time are still live */
+    uint64_t growth_bytes;            /* above 0: the owner may leak, and has grown by this much */
     char name[MEND_OWNER_NAME_BYTES]; /* in words, with the names of mend_set_name: "step/forward,
-                                       * tag 7", "blocks of 2.00 MiB". The ends of long names are
-                                       * cut, the stack last */
-    mend_stream stream; /* the stream, if you asked for streams. Otherwise NULL, the default
-                         * stream */
-    uint32_t stack;     /* number of its stack (mend_stack_set_source). 0: none */
+                                       * tag 7", "blocks of 2.00 MiB". Long names are cut */
+    mend_stream stream;               /* the stream, if you asked for streams */
+    uint32_t stack;                   /* number of its stack (mend_stack_set_source) */
 } mend_owner;
 
-/* The state of the pool when a request ran out of memory. The message of MEND_ERROR_OUT_OF_MEMORY
- * has the same numbers in words. */
+/* The state of the pool when a request ran out of memory, which the message has in words. Fields
+ * without a comment are as in mend_stats. */
 typedef struct mend_oom_report {
     size_t struct_size;       /* set by the library */
     uint64_t requested_bytes; /* size of the request */
     uint64_t fitting_bytes;   /* estimate of the largest request that would have succeeded after
-                               * waits for the GPU, without compaction or memory from other pools.
-                               * 0: none */
-    uint64_t limit_bytes;     /* most physical memory that the pool may hold */
-    uint64_t sufficient_limit_bytes; /* a limit that would be enough, often the lowest. 0: no limit
-                                      * would be */
-    uint64_t reserved_bytes;         /* physical memory that the pool holds */
-    uint64_t live_bytes;             /* bytes of live blocks */
-    uint64_t free_empty_bytes;       /* bytes of empty chunks */
-    uint64_t free_partial_bytes;     /* free bytes of partly used chunks */
-    uint64_t waiting_stream_bytes;   /* free bytes that work of streams may still use */
-    uint64_t waiting_context_bytes;  /* free bytes that were freed without a stream */
-    uint64_t graph_pool_bytes;       /* free bytes reserved for graphs */
-    uint64_t emptiest_bytes;         /* free bytes of the emptiest chunk in use */
-    uint64_t owner_address;          /* address of a block in that chunk. 0: none */
-    uint64_t owner_bytes;            /* its size */
-    uint64_t device_bytes;           /* memory of the device */
-    uint64_t device_free_bytes;      /* free memory of the device */
-    uint64_t device_others_bytes;    /* memory of other pools and processes, or reserved by a shared
-                                      * limit file */
-    uint64_t pinned_bytes;           /* of free_partial_bytes: in chunks without live blocks that
-                                      * only pins hold in place */
-    const mend_owner *owners[3];     /* the largest owners, in falling order. NULL: there are no
-                                      * more, or no host memory to count them */
-    const mend_owner *suspect;       /* the fastest-growing owner that may leak. NULL: none */
-    uint64_t device_kept_bytes;      /* free memory of the device that min_free_bytes withholds from
-                                      * the pool */
+                               * waits for the GPU */
+    uint64_t limit_bytes;
+    uint64_t sufficient_limit_bytes; /* a limit that would be enough, often the lowest */
+    uint64_t reserved_bytes;
+    uint64_t live_bytes;
+    uint64_t free_empty_bytes;
+    uint64_t free_partial_bytes;
+    uint64_t waiting_stream_bytes;  /* free, but work of streams may still use it */
+    uint64_t waiting_context_bytes; /* freed without a stream */
+    uint64_t graph_pool_bytes;      /* reserved for graphs */
+    uint64_t emptiest_bytes;        /* free in the emptiest chunk in use */
+    uint64_t owner_address;         /* address of a block in that chunk */
+    uint64_t owner_bytes;           /* its size */
+    uint64_t device_bytes;
+    uint64_t device_free_bytes;   /* free memory of the device */
+    uint64_t device_others_bytes; /* of other pools and processes, or reserved by a shared limit
+                                   * file */
+    uint64_t pinned_bytes;        /* of free_partial_bytes: in chunks that only pins hold in
+                                   * place */
+    const mend_owner *owners[3];  /* the largest owners, in falling order */
+    const mend_owner *suspect;    /* the fastest-growing owner that may leak */
+    uint64_t device_kept_bytes;   /* free memory of the device that min_free_bytes withholds */
 } mend_oom_report;
 
 /* The last failure of a call in this thread. */
 typedef struct mend_error {
     size_t struct_size;
-    mend_result result;                /* result of the call. MEND_OK before any failure */
-    int driver_status;                 /* code of the driver. 0: no driver call failed */
-    const char *driver_name;           /* its name. "": none */
-    const char *driver_call;           /* the driver call that failed ("cuMemMap"). "": none */
+    mend_result result;                /* MEND_OK before any failure */
+    int driver_status;                 /* code of the driver, if a driver call failed */
+    const char *driver_name;           /* its name, or "" */
+    const char *driver_call;           /* the driver call that failed ("cuMemMap"), or "" */
     const char *message;               /* the failure and its fixes. "" before any failure */
-    const mend_oom_report *oom_report; /* after MEND_ERROR_OUT_OF_MEMORY of a pool. NULL otherwise,
-                                        * and if another allocator ran out */
+    const mend_oom_report *oom_report; /* after MEND_ERROR_OUT_OF_MEMORY of a pool */
 } mend_error;
 #define MEND_ERROR_INIT                                                                            \
     {                                                                                              \
@@ -129,14 +120,13 @@ typedef struct mend_error {
  *     mend_get_last_error(&error);
  *     puts(error.message); // and error.oom_report after MEND_ERROR_OUT_OF_MEMORY
  *
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (error is NULL or its struct_size is wrong: the last failure
- * stays).
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (the last failure stays).
  */
 MEND_API mend_result mend_get_last_error(mend_error *error);
 
-/* Set the last failure of this thread. Code between Mend and a framework, and allocators of
- * mend_set_allocator, have no message otherwise. The message is copied, and NULL means an empty
- * one. MEND_OK changes nothing. Returns `result`. No lock. */
+/* Set the last failure of this thread, for code between Mend and a framework, and for allocators of
+ * mend_set_allocator. The message is copied, and NULL means an empty one. MEND_OK changes nothing.
+ * Returns `result`. No lock. */
 MEND_API mend_result mend_set_last_error(mend_result result, const char *message);
 
 /* Return the version of the loaded library: MEND_VERSION_MAJOR * 10000 + MINOR * 100 + PATCH. No

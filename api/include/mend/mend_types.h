@@ -33,7 +33,7 @@ extern "C" {
 typedef struct CUstream_st *mend_stream;
 
 /* No particular stream: for allocations that every stream may use, and for frees where you know no
- * last stream. In C++ it may initialize a `const`, but not a `constexpr`. */
+ * last stream. In C++ it is not a `constexpr`. */
 #define MEND_NO_STREAM MEND_STREAM_OF(-1)
 
 /* For mend_graph_pool_begin: all streams. */
