@@ -525,11 +525,10 @@ MEND_API mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t s
 MEND_API mend_result mend_get_stats(mend_pool *pool, mend_stats *stats);
 
 /*
- * Fill *usage with the process's use of the device, for the statistics of a framework. `outside`
- * may be NULL. Otherwise `outside->now` is the program's use of the device outside of the pool from
- * this call on. It counts in every row and its peak, so call again after each change. While freed
- * memory is pending, the call asks the driver whether the work has ended, unless another thread
- * changes mappings. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
+ * Fill *usage with the process's use of the device, for the statistics of a framework.
+ * `outside->now` (`outside` may be NULL) is the program's use outside of the pool from now on, and
+ * counts in every row and peak. While freed memory is pending, the call asks the driver whether the
+ * work has ended, unless another thread changes mappings. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
  */
 MEND_API mend_result mend_get_usage(mend_pool *pool, const mend_usage *outside, mend_usage *usage);
 

@@ -64,27 +64,26 @@ typedef struct mend_driver mend_driver; /* a table of driver calls: CUDA, or a s
 typedef enum mend_log_level {
     MEND_LOG_DEBUG = 1,  /* details of the library's steps */
     MEND_LOG_INFO = 2,   /* rare events: pools, stalls of the CPU */
-    MEND_LOG_WARNING = 3 /* worth a look: out of memory, a limit below the held memory, live blocks
-                          * when a pool is destroyed */
+    MEND_LOG_WARNING = 3 /* out of memory, a limit below the held memory, live blocks when a pool is
+                          * destroyed */
 } mend_log_level;
 
 /* Receive one line without a newline, valid during the call. Any threads call it, at the same time
- * and without locks of a pool. It may call Mend. */
+ * and without a lock. It may call Mend. */
 typedef void (*mend_log_sink)(void *context, mend_log_level level, const char *line);
 
 /*
  * Send the log of the process to `sink`. NULL, the default, means standard error, as
  * mend_pool_config.log_level says. `context` is borrowed and passed to the sink. Another thread may
- * still be inside the previous sink when this returns. A child of fork starts without a sink.
+ * still be inside the previous sink when this returns. A child of fork has no sink.
  *
  *     void print_line(void *file, mend_log_level level, const char *line);
  *     mend_log_set_sink(print_line, stderr);
  */
 MEND_API void mend_log_set_sink(mend_log_sink sink, void *context);
 
-/* Write a line, without a newline, to the log: for code between Mend and a framework. Each kind of
- * warning is logged once. Two lines are of one kind if they begin with the same words, up to a
- * number. */
+/* Write a line, without a newline, to the log: for code between Mend and a framework. Warnings that
+ * begin with the same words, up to a number, are logged once. */
 MEND_API void mend_log_write(mend_log_level level, const char *line);
 
 #ifdef __cplusplus
