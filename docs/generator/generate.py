@@ -57,7 +57,7 @@ PAGES = (
 )
 
 # Headers of which a page has the first sentence of each entry, and these entries whole.
-BRIEF = {"mend_sim": ("mend_sim_config", "mend_sim_work", "mend_sim_fail", "mend_sim_fault")}
+BRIEF = {"mend_sim": ("mend_sim_config", "mend_sim_fail", "mend_sim_fault")}
 
 # Words that read as code: our names, pointers, snake case, the driver's names.
 CODE = re.compile(r"\bmend_\w+(?:\.\w+|\(\))?|\bMEND_[\w.]*\w|(?<![\w)])\*\w+|"
@@ -126,6 +126,10 @@ def one_fact_a_sentence(text):
                                for other in others)])
 
 
+OF_EVERY_CALL = ("MEND_OK", "MEND_ERROR_INVALID_ARGUMENT", "MEND_ERROR_DEVICE_LOST",
+                 "MEND_ERROR_FORKED")
+
+
 def results_of(sentences):
     """A list: results without a reason in one item, then each result with its reason."""
     bare, told = [], []
@@ -135,10 +139,11 @@ def results_of(sentences):
             told.append(f"{prose(reason[1])}: {prose(reason[2])}")
         elif " " in fact:
             told.append(prose(fact))
-        elif fact != "MEND_OK":  # of every call
+        elif fact not in OF_EVERY_CALL:
             bare.append(prose(fact))
-    items = ([", ".join(bare)] if bare else []) + told
-    return "\n".join(map(item, items))
+    if not told:
+        return wrapped("**Results:** " + ", ".join(bare)) if bare else ""
+    return "**Results**\n\n" + "\n".join(map(item, ([", ".join(bare)] if bare else []) + told))
 
 
 def is_results(sentence):
@@ -175,7 +180,7 @@ def comment_of(entry):
         if described:
             yield wrapped(prose(one_fact_a_sentence(described[0].upper() + described[1:])))
     if results and (answers := results_of(results)):
-        yield "**Results**\n\n" + answers
+        yield answers
 
 
 def item(text):
@@ -204,6 +209,12 @@ def fields_of(entry):
         yield f"Its {'other ' if members else ''}{kind}s are the rows of `{macro}`, in that order."
 
 
+# Rows of a table that differ in their names alone, by the start of these: how their meanings begin,
+# and what is said of all.
+ALIKE = {"peak_": ("largest ", "the largest value of the field without `peak_`"),
+         "small_": ("of ", "the part of the field without `small_` in chunks of the small zone")}
+
+
 def rows_of(entry):
     _, columns, rows = entry.table()
     if "unit" in columns:  # which the names say
@@ -212,11 +223,14 @@ def rows_of(entry):
     if len(columns) == 1:
         return wrapped(", ".join(f"`{name}`" for name, in rows))
     if len(columns) == 2:
-        peaks = [name for name, meaning in rows if meaning == f"largest {name[len('peak_'):]}"]
-        return listed([row for row in rows if row[0] not in peaks]) + (peaks and "\n" + item(
-            ", ".join(f"`{name}`" for name in peaks) + ": the largest value of the field without"
-            " `peak_`") or "")
-    return "\n".join(table(columns, [[f"`{name}`", *map(cell, rest)] for name, *rest in rows]))
+        groups = {start: [name for name, meaning in rows if name.startswith(start) and
+                          meaning.startswith(words + name[len(start):])]
+                  for start, (words, _) in ALIKE.items()}
+        grouped = {name for names in groups.values() for name in names}
+        return "\n".join([listed([row for row in rows if row[0] not in grouped]), *(
+            item(", ".join(f"`{name}`" for name in names) + f": {ALIKE[start][1]}")
+            for start, names in groups.items() if names)])
+    return listed([(f"{name} = {value}", meaning) for name, value, meaning in rows])
 
 
 def names_of(entry):
@@ -288,7 +302,6 @@ TASKS = (
     ("grow and shrink at one address", ("mend_range_create", "mend_range_commit",
                                         "mend_range_commit_all", "mend_range_decommit",
                                         "mend_range_destroy")),
-    ("compact", ("mend_compact",)),
     ("record what a pool does", ("mend_history_start", "mend_history_read", "mend_history_event")),
     ("observe", ("mend_get_stats", "mend_get_regions", "mend_get_block_info", "mend_log_set_sink",
                  "mend_validate")),
@@ -299,13 +312,13 @@ TASKS = (
 )
 
 
-def tasks_table(links):
+def tasks(links):
     """`links` has the link of each name that a header declares."""
     unknown = [name for _, names in TASKS for name in names if name not in links]
     if unknown:
         raise Undocumented(f"TASKS names {', '.join(unknown)}, which no header declares")
-    return "\n".join(table(("to", "use"), [
-        (task, ", ".join(links[name] for name in names)) for task, names in TASKS]))
+    return "\n".join(item(f"{task}: " + ", ".join(links[name] for name in names))
+                     for task, names in TASKS)
 
 
 def in_folder(text):
@@ -343,8 +356,9 @@ def page_of(name, title, about, parts, openings, sections):
             heading = section_title[0].upper() + section_title[1:]
             anchor = anchors.of(heading)
             body.append(f"## {heading}")
-            if openings.get(header) and header != "mend":
-                body += blocks_of(openings.pop(header))
+            opening = openings.pop(header) if header != "mend" and header in openings else ""
+            if "\n\n" in opening:  # more than the heading says
+                body += blocks_of(opening)
             brief, start = [], len(body) + sum(not names_of(each) for each in section.entries)
             for entry in section.entries:
                 check_documented(entry)
@@ -381,8 +395,7 @@ def api_documents():
         text, links, sections_here = page_of(name, title, about, parts, openings, sections)
         documents[f"docs/api/{name}.md"] = text
         link_of.update(links)
-        contents.append(f"| [{title}](api/{name}.md) | {prose(about)} | "
-                        + ", ".join(sections_here) + " |")
+        contents.append(item(f"**[{title}](api/{name}.md)**: " + ", ".join(sections_here)))
     if sections:
         raise Undocumented("on no page: " + ", ".join(f"{h}.h, {t}" for h, t in sections))
     index = ["# The interface", MADE,
@@ -390,10 +403,13 @@ def api_documents():
                      " [api/include/mend](../api/include/mend). Programs that use them are in the"
                      " [tutorials](tutorials/README.md) and in [examples](examples)."
                      " [Install](install.md) explains how to link the libraries."),
-             "\n".join(table(("page", "use", "sections"), [])) + "\n" + "\n".join(contents),
-             "## By task", tasks_table(link_of), "## Conventions", *blocks_of(openings["mend"]),
-             wrapped("In this reference a field without a type is a `uint64_t`, and"
-                     " `struct_size` and `MEND_OK` are left out.")]
+             "\n".join(contents),
+             "## By task", tasks(link_of), "## Conventions", *blocks_of(openings["mend"]),
+             wrapped("In this reference a field without a type is a `uint64_t`, and `struct_size`"
+                     " is left out. So are results of almost every call, unless it gives them a"
+                     " reason of its own: `MEND_OK`, `MEND_ERROR_INVALID_ARGUMENT` (a `NULL` or a"
+                     " value that the call does not accept), and of calls on a pool"
+                     " `MEND_ERROR_DEVICE_LOST` and `MEND_ERROR_FORKED`.")]
     documents["docs/api.md"] = "\n\n".join(index) + "\n"
     return documents
 

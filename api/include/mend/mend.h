@@ -16,7 +16,7 @@
  * makes no driver call if its comment mentions neither the driver nor the GPU.
  *
  * Structs. All sizes are bytes. A struct that begins with `size_t struct_size` starts from its
- * macro: `mend_stats stats = MEND_STATS_INIT;`. A struct_size of 0, or one that ends inside a
+ * macro: `mend_stats stats = MEND_STATS_INIT`. A struct_size of 0, or one that ends inside a
  * member, is MEND_ERROR_INVALID_ARGUMENT. 0 in any other field means the default, and in a field
  * that a call fills: none. A call fills the fields that both sides know, and refuses a config of a
  * newer version. Elements of arrays have no struct_size: you pass their size. Later versions may
@@ -246,7 +246,7 @@ MEND_API mend_result mend_set_alloc_options(const mend_alloc_options *options,
  * The stream must still exist: the call asks the driver whether it is captured. May record an
  * event, which waits while the stream's queue is full.
  *
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_FOREIGN_POINTER;
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (also MEND_EVERY_STREAM); MEND_ERROR_FOREIGN_POINTER;
  * MEND_ERROR_INTERIOR_POINTER; MEND_ERROR_DOUBLE_FREE; MEND_ERROR_UNKNOWN_STREAM;
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
@@ -383,9 +383,9 @@ typedef struct mend_available {
  * counts once the driver has refused memory for it.
  *
  * The time is proportional to the pieces of free memory. Calls the driver, but never waits for the
- * GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included);
- * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc);
- * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ * GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (also MEND_EVERY_STREAM); MEND_ERROR_UNKNOWN_STREAM;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc); MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_get_available(mend_pool *pool, mend_stream stream,
                                         mend_available *available);

@@ -2,8 +2,8 @@
  * Each device of a process has one default pool, and one allocator for all hooks: that pool, until
  * you set another.
  *
- * Devices are numbered 0 to 63. After a fork, the default pool fails with MEND_ERROR_FORKED in the
- * child, which also forgets allocators that were set.
+ * Devices are numbered 0 to 63: any other number is MEND_ERROR_NO_DEVICE. After a fork, the default
+ * pool fails with MEND_ERROR_FORKED in the child, which also forgets allocators that were set.
  */
 #ifndef MEND_MEND_DEVICES_H
 #define MEND_MEND_DEVICES_H
@@ -26,32 +26,29 @@ extern "C" {
  *     mend_pool *pool;
  *     mend_pool_for_device(0, &pool);
  *
- * The library never destroys it. You may call mend_pool_destroy when you are done with all its
- * blocks, and the next use creates another. Meanwhile no thread may be in a call of this header
- * that finds the device of a block, or that goes to all devices. Results as mend_pool_create;
- * MEND_ERROR_NO_DEVICE (also a device outside 0 to 63).
+ * The library never destroys it. You may, when you are done with all its blocks and no thread is in
+ * a call of this header that finds the device of a block or goes to all devices. The next use
+ * creates another. Results as mend_pool_create.
  */
 MEND_API mend_result mend_pool_for_device(int device, mend_pool **pool);
 
-/* Return 1 if a device (MEND_ALL_DEVICES: any device) has a default pool now, otherwise 0. Creates
- * none. Any thread may call it, at any time. */
+/* Return 1 if a device (MEND_ALL_DEVICES: any device) has a default pool now, otherwise 0. */
 MEND_API int mend_has_pool(int device);
 
 /*
  * Set the config for the default pool of a device (MEND_ALL_DEVICES: each). Call it before the
- * first use, which reports wrong fields. `config` is copied, and its `device` is ignored. NULL
- * means all defaults. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (struct_size is wrong, or the pool
- * exists already: nothing changed); MEND_ERROR_NO_DEVICE (outside 0 to 63);
- * MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * first use, which reports wrong fields. `config` is copied without its `device`, and NULL means
+ * all defaults. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (also if the pool exists already);
+ * MEND_ERROR_NO_DEVICE; MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 MEND_API mend_result mend_set_default_config(int device, const mend_pool_config *config);
 
 /* ---- other allocators under the hooks ------------------------------------------------------- */
 
 /*
- * The memory handler that frameworks exchange, with the layout of cuStateVec, cuTensorNet and
- * cuDSS. 0 is success, anything else a failure. A block is used in the order of `stream`, and freed
- * in the order of the stream given to free, with the requested size.
+ * The memory handler of cuStateVec, cuTensorNet and cuDSS. 0 is success, anything else a failure. A
+ * block is used in the order of `stream`, and freed in the order of the stream given to free, with
+ * the requested size.
  */
 typedef struct mend_device_handler {
     void *ctx;
@@ -62,35 +59,33 @@ typedef struct mend_device_handler {
 
 /*
  * An allocator that serves every hook instead of Mend's pools: a logger, a limiter,
- * cudaMallocAsync. Any threads call its functions, at the same time and without a lock. Each
- * function gets handler.ctx. It may call Mend, and mend_set_allocator too, but mend_device_alloc
- * would call it again.
+ * cudaMallocAsync. Any threads call its functions with handler.ctx, at the same time and without a
+ * lock. They may call Mend, and mend_set_allocator too, but mend_device_alloc would call them
+ * again.
  *
  * The functions return a mend_result. Any other number counts as MEND_ERROR_OUT_OF_MEMORY for an
  * allocation, and as MEND_ERROR_DRIVER otherwise. Sizes are never 0, except in a free if the
  * framework does not know. Pointers are never NULL. Each pointer from alloc is freed once, by the
  * same allocator.
  *
- * If a framework names no stream, the functions get MEND_NO_STREAM. The block must then be idle for
- * every stream when alloc returns it. After free, reuse it only when all work of the device is
- * done. If the allocator is set for all devices, the device of the call is current in the thread.
+ * With MEND_NO_STREAM the block must be idle for every stream when alloc returns it, and is reused
+ * only when all work of the device is done. If the allocator is set for all devices, the device of
+ * the call is current in the thread.
  */
 typedef struct mend_allocator {
     size_t struct_size;
     mend_device_handler handler; /* alloc and free are required */
     int (*record_stream)(void *ctx, void *pointer,
-                         mend_stream stream); /* `stream` also uses the block, until its free. NULL:
-                                               * not supported */
+                         mend_stream stream); /* `stream` also uses the block, until its free. May
+                                               * be NULL */
     int (*trim)(void *ctx, uint64_t keep_bytes, mend_trim_mode mode,
-                uint64_t *released_bytes); /* releases free memory until at most this much is
-                                            * reserved, as mend_trim. NULL: there is none to
-                                            * release */
+                uint64_t *released_bytes); /* as mend_trim. May be NULL */
     int (*block_info)(void *ctx, const void *pointer,
-                      mend_block_info *info); /* describes the block that contains a pointer. NULL:
-                                               * not supported */
+                      mend_block_info *info); /* describes the block that contains a pointer. May be
+                                               * NULL */
     void (*retired)(void *ctx); /* the last call: the allocator is replaced everywhere, no call of
-                                 * it is in progress, and it has no blocks. You may free ctx. NULL:
-                                 * not called */
+                                 * it is in progress, and it has no blocks. You may free ctx. May be
+                                 * NULL */
 } mend_allocator;
 #define MEND_ALLOCATOR_INIT                                                                        \
     {                                                                                              \
@@ -101,16 +96,15 @@ typedef struct mend_allocator {
  * Set the allocator that every hook uses for a device, or for all devices, even those with one of
  * their own. NULL restores Mend's default pools. The allocator is copied, and its ctx is borrowed
  * until `retired`. Allocations that begin after the return use it. The previous allocator still
- * frees its blocks, and may be inside a call, for which this does not wait. So a function of an
- * allocator may replace that allocator.
+ * frees its blocks, and may be inside a call, for which this does not wait.
  *
  *     mend_allocator logger = MEND_ALLOCATOR_INIT;
  *     logger.handler.alloc = log_alloc; // which call the functions of mend_get_allocator
  *     logger.handler.free = log_free;
  *     mend_set_allocator(MEND_ALL_DEVICES, &logger);
  *
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (alloc or free is NULL); MEND_ERROR_NO_DEVICE (outside 0 to
- * 63); MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (also without alloc or free); MEND_ERROR_NO_DEVICE;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 MEND_API mend_result mend_set_allocator(int device, const mend_allocator *allocator);
 
@@ -118,9 +112,8 @@ MEND_API mend_result mend_set_allocator(int device, const mend_allocator *alloca
  * Get the allocator that is set, to wrap it, or one that uses Mend's default pool of the device.
  * For MEND_ALL_DEVICES you get the one that was last set for all, and Mend's own then serves the
  * current device of each call. You may call the functions while the allocator is set or has blocks
- * from the hooks, and Mend's own at any time. A wrapped allocator must stay valid as long as its
- * wrapper uses it. `retired` is NULL. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NO_DEVICE
- * (outside 0 to 63).
+ * from the hooks, and Mend's own at any time. `retired` is NULL. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NO_DEVICE.
  */
 MEND_API mend_result mend_get_allocator(int device, mend_allocator *allocator);
 
@@ -130,13 +123,11 @@ MEND_API mend_result mend_get_allocator(int device, mend_allocator *allocator);
  * Calls for hooks, which work as the calls on a pool, but through the allocator or the default pool
  * of the device. The allocator of a block frees it. With MEND_ALL_DEVICES an allocation asks the
  * driver for the current device of the thread (0 if none is). The other calls find the device of
- * the block, with one lookup for each device. Any other device outside 0 to 63 is
- * MEND_ERROR_NO_DEVICE. A custom allocator may return other results. Pass MEND_NO_STREAM if you
- * know no stream.
+ * the block, with one lookup for each device. A custom allocator may return other results. Pass
+ * MEND_NO_STREAM if you know no stream.
  */
 
-/* Allocate memory. Size 0 succeeds with NULL. Results as mend_alloc, and as
- * mend_pool_for_device. */
+/* Allocate memory. Size 0 succeeds with NULL. Results as mend_alloc, and as mend_pool_create. */
 MEND_API mend_result mend_device_alloc(int device, uint64_t size_bytes, mend_stream stream,
                                        void **pointer);
 
@@ -148,13 +139,11 @@ MEND_API mend_result mend_device_free(int device, void *pointer, uint64_t size_b
 /*
  * Free a block in the order of the stream that it was allocated on: for a framework whose free gets
  * only a pointer. *info describes the block, and *device is its device, or MEND_ALL_DEVICES while
- * an allocator is set. A block with a tag (info->tag is not 0) is described and not freed, so that
- * you free it as you like.
+ * an allocator is set. A block with a tag is described and not freed.
  *
- * Takes one lookup in each pool until the block is found, where mend_device_block_info and
- * mend_device_free take three. Takes one more if the driver must be asked whether the stream is
- * captured. Results as mend_device_free; MEND_ERROR_INVALID_ARGUMENT (also NULL);
- * MEND_ERROR_NOT_SUPPORTED (an allocator is set that cannot describe its blocks: nothing is freed).
+ * Takes one lookup in each pool until the block is found, and another if it asks the driver whether
+ * the stream is captured. Results as mend_device_free; MEND_ERROR_INVALID_ARGUMENT (also NULL);
+ * MEND_ERROR_NOT_SUPPORTED (an allocator without block_info: nothing is freed).
  */
 MEND_API mend_result mend_device_free_untagged(void *pointer, mend_block_info *info, int *device);
 
@@ -163,23 +152,22 @@ MEND_API mend_result mend_device_free_untagged(void *pointer, mend_block_info *i
 MEND_API mend_result mend_device_record_stream(int device, void *pointer, mend_stream stream);
 
 /* Unregister a stream, before you destroy it, from the default pool of the device, if there is one.
- * MEND_ALL_DEVICES means each pool. An allocator that is set is not called. Results as
- * mend_unregister_stream: the first failure, after all pools were called. */
+ * MEND_ALL_DEVICES means each pool. No allocator is called. Results as mend_unregister_stream: the
+ * first failure, after all pools were called. */
 MEND_API mend_result mend_device_unregister_stream(int device, mend_stream stream);
 
 /* Describe a block. Results as mend_get_block_info; MEND_ERROR_NOT_SUPPORTED (the allocator has no
  * such function). */
 MEND_API mend_result mend_device_block_info(int device, const void *pointer, mend_block_info *info);
 
-/* Trim: each device keeps at most `keep_bytes`, and *released_bytes (may be NULL) is the sum. A
- * device that was not used has nothing to release. Results as mend_trim: the first failure, after
- * all devices were called. */
+/* Trim each device to at most `keep_bytes`. *released_bytes (may be NULL) is the sum. Results as
+ * mend_trim: the first failure, after all devices were called. */
 MEND_API mend_result mend_device_trim(int device, uint64_t keep_bytes, mend_trim_mode mode,
                                       uint64_t *released_bytes);
 
-/* Get the current device of the thread, or 0 if none is. Asks the driver of the default pools
- * (mend_set_default_config), and loads it if necessary. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
- * MEND_ERROR_NO_DRIVER; MEND_ERROR_DRIVER; MEND_ERROR_NO_DEVICE (outside 0 to 63). */
+/* Get the current device of the thread, or 0 if none is, from the driver of the default pools
+ * (mend_set_default_config). MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NO_DRIVER;
+ * MEND_ERROR_DRIVER; MEND_ERROR_NO_DEVICE. */
 MEND_API mend_result mend_current_device(int *device);
 
 #ifdef __cplusplus

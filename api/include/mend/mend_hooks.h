@@ -1,8 +1,6 @@
 /*
- * Hooks in plain C, in libmend_hooks, for cuStateVec, cuTensorNet, cuDSS and ONNX Runtime. They use
- * mend_device_alloc and the other calls for hooks, in any thread. Size 0 succeeds with NULL, and
- * freeing NULL does nothing. Foreign-function interfaces, as of CuPy, RMM and Numba, call
- * mend_device_alloc itself.
+ * Hooks in plain C, in libmend_hooks, which use the calls for hooks, in any thread. Size 0 succeeds
+ * with NULL, and freeing NULL does nothing.
  */
 #ifndef MEND_MEND_HOOKS_H
 #define MEND_MEND_HOOKS_H
@@ -17,8 +15,7 @@ extern "C" {
 
 /*
  * Make a handler for custatevecSetDeviceMemHandler and similar calls: for a device, or
- * MEND_ALL_DEVICES for the current one. It needs no cleanup. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
- * MEND_ERROR_NO_DEVICE.
+ * MEND_ALL_DEVICES for the current one. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NO_DEVICE.
  *
  *     mend_device_handler handler;
  *     mend_hook_handler(MEND_ALL_DEVICES, &handler);
@@ -35,10 +32,10 @@ MEND_API mend_result mend_hook_handler(int device, mend_device_handler *handler)
  * gpu_external_empty_cache. */
 typedef struct mend_ort_functions {
     size_t struct_size;
-    void *(*alloc)(size_t size); /* on the current device. NULL if out of memory */
+    void *(*alloc)(size_t size); /* on the current device. NULL on failure */
     void (*free)(void *pointer);
-    void (*empty_cache)(void); /* releases all free memory, and waits for the GPU if that releases
-                                * more. During a capture it releases only idle memory */
+    void (*empty_cache)(void); /* releases all free memory, with MEND_TRIM_WAIT outside of
+                                * captures */
 } mend_ort_functions;
 #define MEND_ORT_FUNCTIONS_INIT                                                                    \
     {                                                                                              \
@@ -47,17 +44,16 @@ typedef struct mend_ort_functions {
 
 /*
  * Get functions that allocate and free in the order of `stream` (provider option
- * user_compute_stream), once for each session. That stream must order all their work on the memory.
- * With a non-blocking stream, create sessions while it is idle, because their weights are copied on
- * the default stream. Before you destroy the stream, end the sessions and call
- * mend_device_unregister_stream. The functions live as long as the process.
+ * user_compute_stream), once for each session. With a non-blocking stream, create sessions while it
+ * is idle, because their weights are copied on the default stream. Before you destroy the stream,
+ * end the sessions and call mend_device_unregister_stream. The functions live as long as the
+ * process.
  *
  *     mend_ort_functions functions = MEND_ORT_FUNCTIONS_INIT;
  *     mend_ort_functions_for(stream, &functions); // gpu_external_alloc is functions.alloc
  *
  * With MEND_NO_STREAM, the per-thread stream, and more than MEND_ORT_STREAMS streams, the functions
- * name no stream. A block is then idle when you get it, and its memory is reused only when all work
- * of the device is done. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
+ * name no stream. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
  */
 MEND_API mend_result mend_ort_functions_for(mend_stream stream, mend_ort_functions *functions);
 

@@ -1,6 +1,6 @@
 /*
  * Growable ranges: memory that you add and remove, in pages, at one fixed address. The conventions
- * of mend.h hold here too.
+ * of mend.h hold.
  */
 #ifndef MEND_MEND_RANGE_H
 #define MEND_MEND_RANGE_H
@@ -16,27 +16,24 @@ extern "C" {
 /*
  * A range reserves addresses, up to terabytes, and has no memory at first. A commit allocates
  * memory for its pages, from the pool and within its limit. A decommit frees it. The address never
- * changes, so a cache or a tensor grows and shrinks without a copy. Ranges and blocks exchange
- * memory by mapping.
+ * changes, so a cache or a tensor grows and shrinks without a copy.
  *
  * You pass byte ranges of any size. Commits and declared streams round outward to whole pages. A
- * decommit rounds inward, so it frees no byte outside of the range that you pass. It also frees the
- * last page if you pass all bytes of that page below the size of the range. GrowingTensor of Python
- * rounds the same way.
+ * decommit rounds inward, but frees the last page if you pass all bytes of it below the size of the
+ * range.
  *
- * Work may use committed pages only. Several threads may use a range, as a pool. Destroy it before
- * its pool.
+ * Work may use committed pages only. Destroy a range before its pool.
  */
 typedef struct mend_range mend_range;
 
 /* Options of a range. */
 typedef struct mend_range_options {
     size_t struct_size;
-    uint64_t page_bytes; /* the unit of commits and decommits: a multiple of the device's page,
-                          * which is usually 2 MiB. 0: one page of the device. Large pages need
-                          * fewer driver calls, and small ones waste less memory */
-    uint64_t tag;        /* your own number for the range. 0: none. Also the sleep tag of its pages,
-                          * unless a thread has one (mend_set_alloc_options) */
+    uint64_t page_bytes; /* the unit of commits: a multiple of the device's page (usually 2 MiB). 0:
+                          * one page. Large pages need fewer driver calls, and small ones waste less
+                          * memory */
+    uint64_t tag;        /* your own number for the range, and the sleep tag of its pages, unless a
+                          * thread has one (mend_set_alloc_options) */
 } mend_range_options;
 #define MEND_RANGE_OPTIONS_INIT                                                                    \
     {                                                                                              \
@@ -46,15 +43,15 @@ typedef struct mend_range_options {
 /* The address and the memory of a range. */
 typedef struct mend_range_info {
     size_t struct_size;
-    void *base;               /* start of the range */
-    uint64_t size_bytes;      /* rounded up to a page */
-    uint64_t page_bytes;      /* the granularity of commits */
-    uint64_t committed_bytes; /* memory of committed pages */
-    uint64_t mapped_bytes;    /* the same without sleeping pages, and free memory of the pool that
-                               * is still mapped here, which a commit takes without a driver call */
-    uint64_t tag;             /* as in the options */
-    mend_pool *pool;          /* the pool it was created in */
-    uint64_t asleep_bytes;    /* of committed_bytes, memory that sleeps (mend_sleep.h) */
+    void *base;          /* start of the range */
+    uint64_t size_bytes; /* rounded up to a page */
+    uint64_t page_bytes;
+    uint64_t committed_bytes;
+    uint64_t mapped_bytes; /* the same without sleeping pages, and with free memory that is still
+                            * mapped here, which a commit takes without a driver call */
+    uint64_t tag;
+    mend_pool *pool;
+    uint64_t asleep_bytes; /* of committed_bytes */
 } mend_range_info;
 #define MEND_RANGE_INFO_INIT                                                                       \
     {                                                                                              \
@@ -64,16 +61,16 @@ typedef struct mend_range_info {
 /*
  * Create a range: reserve addresses for `size_bytes`, rounded up to a page, without memory.
  * `options` may be NULL. You own the range until mend_range_destroy. If the driver has no more
- * addresses, the pool takes unused addresses of its own, and unmaps idle memory for that.
+ * addresses, the pool uses its own.
  *
  *     mend_range *cache;
  *     mend_range_create(pool, 64ull << 30, NULL, &cache);
  *     mend_range_commit(cache, 0, 256ull << 20, stream);
  *
  * Calls the driver. Never waits for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL, a size
- * of 0 or above 2^46, a page that is no multiple of the device's page, or more than 2^26 pages);
- * MEND_ERROR_NOT_SUPPORTED (no virtual memory); MEND_ERROR_OUT_OF_ADDRESS_SPACE;
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ * of 0 or above 2^46, a wrong page, or more than 2^26 pages); MEND_ERROR_NOT_SUPPORTED (no virtual
+ * memory); MEND_ERROR_OUT_OF_ADDRESS_SPACE; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes,
                                        const mend_range_options *options, mend_range **range);
@@ -85,22 +82,20 @@ MEND_API mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes,
 MEND_API mend_result mend_range_get_info(mend_range *range, mend_range_info *info);
 
 /*
- * Commit the pages that hold any of these bytes, for use on `stream`, as mend_alloc does for a
- * block. With MEND_NO_STREAM every stream may use them. Committed pages keep their contents, and
- * stay asleep if they sleep. The contents of new pages are undefined. May wait for the GPU, ask
- * other pools and callbacks, and compact, as mend_alloc.
+ * Commit the pages that hold any of these bytes, for use on `stream`, as mend_alloc for a block.
+ * Committed pages keep their contents, and stay asleep if they sleep. The contents of new pages are
+ * undefined. Calls the driver and waits as mend_alloc.
  *
- * A commit of a page that was just decommitted, and lost its memory, may wait for the work queued
- * before the decommit. A page that was decommitted while it slept gets new memory. Its commit waits
- * for a mend_sleep of another thread, and is MEND_ERROR_DRIVER while the driver does not take the
- * old memory back.
+ * A commit of a page that was just decommitted may wait for the work queued before the decommit. If
+ * the page slept, the commit waits for a mend_sleep of another thread, and is MEND_ERROR_DRIVER
+ * while the driver refuses to release the old memory.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL, MEND_EVERY_STREAM, 0 bytes, or bytes outside of the
- * range); MEND_ERROR_OUT_OF_MEMORY (with a report that names the range); MEND_ERROR_CAPTURING
- * (`stream` is being captured: commit before that); MEND_ERROR_OUT_OF_ADDRESS_SPACE (a capture
- * forbids to unmap an old mapping); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM;
- * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. On failure no new page is committed. Memory that was
- * found for some pages is free memory of the pool.
+ * range); MEND_ERROR_OUT_OF_MEMORY (with a report that names the range); MEND_ERROR_CAPTURING;
+ * MEND_ERROR_OUT_OF_ADDRESS_SPACE (a capture forbids to unmap an old mapping);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST. On failure no new page is committed, and the pool may have more free
+ * memory.
  */
 MEND_API mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes,
                                        uint64_t size_bytes, mend_stream stream);
@@ -114,50 +109,44 @@ typedef struct mend_range_part {
 
 /*
  * Commit the pages of several parts in one step: all of them, or no new page. Other threads see all
- * of them committed, or none. The call finds memory for all parts together. The ranges must be of
- * one pool. Parts may be of one range, in any order, and overlap. `part_bytes` is
- * sizeof(mend_range_part). `parts` is yours. With a part_count of 0 it may be NULL, and nothing
- * happens.
+ * of them committed, or none. The ranges must be of one pool. Parts may be of one range, in any
+ * order, and overlap. `part_bytes` is sizeof(mend_range_part). `parts` is yours. With a part_count
+ * of 0 nothing happens.
  *
  * The cost is a commit of each part and a sort of the parts. Results as mend_range_commit;
  * MEND_ERROR_INVALID_ARGUMENT (also if the ranges are of several pools). An out-of-memory report
- * names the range of the lowest address and the number of the others. It has the bytes of pages
- * that would fit if all pages have one size.
+ * names the range of the lowest address.
  */
 MEND_API mend_result mend_range_commit_all(const mend_range_part *parts, size_t part_bytes,
                                            size_t part_count, mend_stream stream);
 
 /*
  * Decommit the pages that hold no other bytes: free their memory in stream order, as mend_free.
- * Later work on `stream` may get the memory at once. Other streams get it after the work queued so
- * far on `stream` and on recorded streams. With MEND_NO_STREAM the memory waits for all work. Pages
- * that are not committed stay so. The backup of sleeping pages is freed. Queue no work, and launch
- * no graph, that uses these pages until you commit them again.
+ * Pages that are not committed stay so. The backup of sleeping pages is freed. Queue no work, and
+ * launch no graph, that uses these pages until you commit them again.
  *
  * Calls the driver only to record events, and waits as mend_free. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (as mend_range_commit); MEND_ERROR_CAPTURING (`stream` is being
- * captured); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER;
+ * MEND_ERROR_INVALID_ARGUMENT (as mend_range_commit); MEND_ERROR_CAPTURING;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER;
  * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_range_decommit(mend_range *range, uint64_t offset_bytes,
                                          uint64_t size_bytes, mend_stream stream);
 
 /*
- * Declare that `stream` uses the committed pages among these bytes, as mend_record_stream does for
- * a block. The pool reuses their memory only after the work that is queued on `stream` at their
- * decommit. Results as mend_range_decommit; MEND_ERROR_INVALID_ARGUMENT (also MEND_NO_STREAM);
- * MEND_ERROR_ASLEEP (a page sleeps, and no page is declared).
+ * Declare that `stream` uses the committed pages among these bytes, as mend_record_stream for a
+ * block. Results as mend_range_decommit; MEND_ERROR_INVALID_ARGUMENT (also MEND_NO_STREAM);
+ * MEND_ERROR_ASLEEP (no page is declared).
  */
 MEND_API mend_result mend_range_record_stream(mend_range *range, uint64_t offset_bytes,
                                               uint64_t size_bytes, mend_stream stream);
 
 /*
- * Decommit all pages, sleeping pages too, and destroy the range. NULL succeeds. The addresses
- * return to the driver when nothing is mapped there any more. Calls the driver. Never waits for the
- * GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM, or a page is pinned);
- * MEND_ERROR_CAPTURING (`stream` is being captured); MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST (the pool keeps the range
- * until it is destroyed).
+ * Decommit all pages, and destroy the range. NULL succeeds. The addresses return to the driver when
+ * nothing is mapped there any more. Calls the driver. Never waits for the GPU. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM, or a page is pinned); MEND_ERROR_CAPTURING;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST (the range ends with the pool).
  */
 MEND_API mend_result mend_range_destroy(mend_range *range, mend_stream stream);
 

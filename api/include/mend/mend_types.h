@@ -39,15 +39,10 @@ typedef struct CUstream_st *mend_stream;
 /* For mend_graph_pool_begin: all streams. */
 #define MEND_EVERY_STREAM MEND_STREAM_OF(-2)
 
-/* For mend_pool_config.shareable: by file descriptors. */
+/* For mend_pool_config.shareable: by file descriptors, by fabric handles too if the device has them
+ * (the log warns if the driver refuses them), or by file descriptors if the device supports them. */
 #define MEND_SHAREABLE_ON 1
-
-/* For mend_pool_config.shareable: by file descriptors, and by fabric handles if the device has
- * them. */
 #define MEND_SHAREABLE_FABRIC 2
-
-/* For mend_pool_config.shareable: by file descriptors if the device supports them, otherwise not at
- * all. */
 #define MEND_SHAREABLE_AUTO 3
 
 /* For mend_pool_config.peers: no other device may use the pool's memory. */
