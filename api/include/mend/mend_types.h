@@ -40,10 +40,11 @@ typedef struct CUstream_st *mend_stream;
 #define MEND_EVERY_STREAM MEND_STREAM_OF(-2)
 
 /* For mend_pool_config.shareable: by file descriptors, by fabric handles too if the device has them
- * (the log warns if the driver refuses them), or by file descriptors if the device supports them. */
-#define MEND_SHAREABLE_ON 1
+ * (the log warns if the driver refuses them), or by file descriptors if the device supports them.
+ */
+#define MEND_SHAREABLE_ON     1
 #define MEND_SHAREABLE_FABRIC 2
-#define MEND_SHAREABLE_AUTO 3
+#define MEND_SHAREABLE_AUTO   3
 
 /* For mend_pool_config.peers: no other device may use the pool's memory. */
 #define MEND_PEERS_NONE (1ull << 63)
