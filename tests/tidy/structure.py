@@ -23,7 +23,6 @@ FEATURES = ["ranges", "graphs", "sleep", "share", "record", "check", "quota", "h
 # How many names of a feature the files of a room have: the files it cites and includes, its
 # functions, its types, each once in a file. Only to be made smaller.
 KNOWS = {
-    "share": {"ranges": 7},
     "check": {"ranges": 4, "sleep": 5, "share": 8},
 }
 PUBLIC = "api/include/"
@@ -276,7 +275,7 @@ PARTS = {
     "keeping": Part("mend_keeping", "sleep", []),
     "nodes": Part("mend_nodes", "layout", []),
     "pins": Part("mend_pins", "share", []),
-    "ranges": Part("mend_ranges", "ranges", ["layout", "alloc"]),
+    "ranges": Part("mend_ranges", "ranges", ["layout", "alloc", "share"]),
     "retire": Part("mend_retiring", "map", ["alloc", "ranges"], set_by={"sleep": ["copies"]}),
     "search": Part("mend_search", "alloc", ["layout", "plan"]),
     "usage": Part("mend_usage_state", "layout", ["alloc"]),

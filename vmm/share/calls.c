@@ -5,7 +5,6 @@
 #include "alloc/users.h"
 #include "base/allowance.h"
 #include "pool/pool.h"
-#include "ranges/ranges.h"
 #include "share/share.h"
 
 /* ---- import ---------------------------------------------------------------------------------- */
@@ -304,48 +303,39 @@ mend_result mend_import_close(mend_pool *pool, void *pointer, mend_stream stream
                                          : close_last(heap, import, order));
 }
 
-/* Whether the pages are all committed. Pages that are exported already must be in one export that
- * has all of them. */
-static mend_result check_pages(const mend_heap *heap, const mend_extent *pages)
+/* All pages are committed. Pages that are exported already must be in one export that has all of
+ * them. */
+static mend_result find_pages(const mend_heap *heap, uint64_t range, uint64_t address,
+                              uint64_t size_bytes, mend_extent *what)
 {
-    const mend_range *range = pages->range;
+    const uint64_t last = address + size_bytes - 1;
+    if (last < address || heap->ranges.around(heap, last) != range) {
+        return mend_failure(
+            MEND_ERROR_INVALID_ARGUMENT, "%llu bytes at 0x%llx are not in the range 0x%llx",
+            (unsigned long long)size_bytes, (unsigned long long)address, (unsigned long long)range);
+    }
     bool any_exported = false;
-    for (uint64_t at = pages->address; at < pages->address + pages->size_bytes;
-         at += range->page_bytes) {
-        const mend_span *page = range->pages[mend_range_page_of(range, at)];
+    uint64_t end = address;
+    while (end <= last) {
+        const mend_span *page = heap->ranges.page_at(heap, end);
         if (page == NULL) {
             return mend_failure(MEND_ERROR_DOUBLE_FREE,
                                 "the page at 0x%llx is not committed, and is not exported",
-                                (unsigned long long)at);
+                                (unsigned long long)end);
         }
         any_exported |= page->is_exported;
+        end = mend_span_end(page);
     }
-    mend_extent found;
-    const bool is_inside = any_exported && mend_exports_find(heap, pages->address, &found) &&
-                           pages->address + pages->size_bytes <= found.address + found.size_bytes;
-    return !any_exported || is_inside
-               ? MEND_OK
-               : mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                              "some of the pages at 0x%llx are exported already, with others or "
-                              "without; a page is in one export",
-                              (unsigned long long)pages->address);
-}
-
-static mend_result find_pages(const mend_heap *heap, mend_range *range, uint64_t address,
-                              uint64_t size_bytes, mend_extent *what)
-{
-    if (size_bytes > mend_range_end(range) - address) {
+    mend_extent pages = {.first = heap->ranges.page_at(heap, address)};
+    pages.address = pages.first->address;
+    pages.size_bytes = end - pages.address;
+    if (any_exported && (!mend_exports_find(heap, pages.address, &pages) ||
+                         end > pages.address + pages.size_bytes)) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                            "%llu bytes at 0x%llx are not in the range 0x%llx",
-                            (unsigned long long)size_bytes, (unsigned long long)address,
-                            (unsigned long long)range->address);
+                            "some of the pages at 0x%llx are exported already, with others or "
+                            "without; a page is in one export",
+                            (unsigned long long)address);
     }
-    const uint64_t from = mend_range_page_start(range, mend_range_page_of(range, address));
-    const size_t last = mend_range_page_of(range, address + size_bytes - 1);
-    const uint64_t end = mend_range_page_start(range, last + 1);
-    mend_extent pages = {.range = range, .address = from, .size_bytes = end - from};
-    MEND_TRY(check_pages(heap, &pages));
-    (void)mend_exports_find(heap, from, &pages);
     *what = pages;
     return MEND_OK;
 }
@@ -356,9 +346,9 @@ static mend_result find_what(mend_heap *heap, const void *pointer, uint64_t size
                              mend_extent *what)
 {
     const uint64_t address = (uint64_t)(uintptr_t)pointer;
-    mend_range *range = mend_range_at(heap, address);
+    const uint64_t range = heap->ranges.around(heap, address);
     mend_span *span = NULL;
-    if (range != NULL) {
+    if (range != 0) {
         return find_pages(heap, range, address, size_bytes > 0 ? size_bytes : 1, what);
     }
     if (size_bytes > 0) {
@@ -374,7 +364,7 @@ static mend_result find_what(mend_heap *heap, const void *pointer, uint64_t size
                             "cudaIpcGetMemHandle exports it",
                             (unsigned long long)span->address);
     }
-    *what = (mend_extent){.span = span, .address = span->address, .size_bytes = span->size_bytes};
+    *what = (mend_extent){.first = span, .address = span->address, .size_bytes = span->size_bytes};
     return MEND_OK;
 }
 
@@ -385,7 +375,7 @@ static mend_result export_it(mend_pool *pool, const void *pointer,
                              size_t *token_bytes, uint64_t *offset_bytes)
 {
     const bool by_fabric = options->kind == MEND_EXPORT_FABRIC;
-    mend_extent what = {.range = NULL};
+    mend_extent what = {.first = NULL};
     MEND_TRY(find_what(&pool->heap, pointer, options->size_bytes, &what));
     size_t needed_bytes = MEND_EXPORT_TOKEN_BYTES;
     MEND_TRY(by_fabric ? mend_exports_description_size(&pool->heap, &what, &needed_bytes)

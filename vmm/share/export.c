@@ -15,7 +15,6 @@
 
 #include "base/allowance.h"
 #include "map/map.h"
-#include "ranges/ranges.h"
 #include "share/share.h"
 
 typedef struct exported {
@@ -50,13 +49,8 @@ static exported *find(const mend_heap *heap, uint64_t address)
 /* Marks the block, or each page. */
 static void mark(const mend_extent *what, bool is_exported)
 {
-    if (what->range == NULL) {
-        what->span->is_exported = is_exported;
-        return;
-    }
-    const mend_range *range = what->range;
-    for (uint64_t at = what->address; at < end_of(what); at += range->page_bytes) {
-        range->pages[mend_range_page_of(range, at)]->is_exported = is_exported;
+    for (mend_span *at = what->first; at != NULL && at->address < end_of(what); at = at->next) {
+        at->is_exported = is_exported;
     }
 }
 
@@ -358,20 +352,15 @@ static bool names_its_chunks(const mend_heap *heap, const exported *export)
 static uint64_t count_marked(const mend_extent *what)
 {
     uint64_t count = 0;
-    if (what->range == NULL) {
-        const mend_span *span = what->span;
-        return span->live && span->is_exported && span->address == what->address &&
-               span->size_bytes == what->size_bytes;
-    }
-    const mend_range *range = what->range;
-    for (uint64_t at = what->address; at < end_of(what); at += range->page_bytes) {
-        const mend_span *page = range->pages[mend_range_page_of(range, at)];
-        if (page == NULL || !page->is_exported) {
+    uint64_t end = what->address;
+    for (const mend_span *at = what->first; at != NULL && end < end_of(what); at = at->next) {
+        if (!at->live || !at->is_exported || at->address != end) {
             return 0;
         }
+        end = mend_span_end(at);
         count++;
     }
-    return count;
+    return end == end_of(what) ? count : 0;
 }
 
 bool mend_exports_are_right(const mend_heap *heap, uint64_t marked)

@@ -20,7 +20,6 @@
 #include "driver/forward.h"
 #include "layout/feature.h"
 #include "layout/state.h"
-#include "mend/mend_range.h"
 #include "mend/mend_results.h"
 #include "mend/mend_share.h"
 
@@ -229,8 +228,7 @@ mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stam
 
 /* The memory of an export: a live block, or committed pages. */
 typedef struct mend_extent {
-    mend_range *range; /* NULL: a block */
-    mend_span *span;   /* the block. Of pages NULL */
+    mend_span *first; /* the block, or the first page: the others follow it */
     uint64_t address;
     uint64_t size_bytes;
 } mend_extent;
