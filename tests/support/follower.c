@@ -156,18 +156,23 @@ static const char *release_chunk(mend_follower *f, uint64_t chunk)
                : "no host memory";
 }
 
-static const char *add_chunk(mend_follower *f, follower_range range, uint64_t chunk)
+static const char *put_chunk(mend_follower *f, follower_range range, uint64_t chunk)
 {
     range = (follower_range){range.address, range.size_bytes, 0, chunk};
+    return forget_chunks(f, range) && insert(&f->chunks, from(&f->chunks, range.address), range)
+               ? NULL
+               : "no host memory";
+}
+
+static const char *add_chunk(mend_follower *f, follower_range range, uint64_t chunk)
+{
     if (chunk == 0) {
         return "is mapped and has no chunk";
     }
     if (is_gone(f, chunk) || chunk > f->newest) {
         return "is mapped in a chunk that does not exist";
     }
-    return forget_chunks(f, range) && insert(&f->chunks, from(&f->chunks, range.address), range)
-               ? NULL
-               : "no host memory";
+    return put_chunk(f, range, chunk);
 }
 
 static const char *add_mapping(mend_follower *f, follower_range range)
@@ -268,8 +273,8 @@ static const char *apply(mend_follower *f, const mend_history_event *event)
     case MEND_EVENT_EXCHANGE:
         what = is_in(&f->mapped, range) ? NULL : "gets another chunk and is not mapped";
         return what == NULL ? add_chunk(f, range, event->chunk) : what;
-    case MEND_EVENT_SLEEP: /* a sleeping chunk has no memory, and wakes in any chunk's */
-        return forget_chunks(f, range) ? NULL : "no host memory";
+    case MEND_EVENT_SLEEP: /* it has no chunk's memory, and wakes in any */
+        return put_chunk(f, range, 0);
     case MEND_EVENT_WAKE:
         return add_chunk(f, range, event->chunk);
     case MEND_EVENT_COMPACT:

@@ -440,7 +440,8 @@ static mend_history_event event_of(const mend_heap *heap, mend_event_kind kind,
                                 .graph_pool = mend_graph_pool_numbered(heap, graph_pool),
                                 .tag = mend_span_shown_tag(span),
                                 .requested_bytes = span->requested_bytes,
-                                .chunk = span->chunk != NULL ? span->chunk->memory.number : 0,
+                                .chunk =
+                                    span->chunk != NULL ? mend_chunk_told_number(span->chunk) : 0,
                                 .scope = span->scope,
                                 .stack = span->stack};
 }

@@ -541,7 +541,7 @@ void mend_layout_cut(mend_heap *heap, mend_span *span)
     mend_span *before = span->previous;
     zone->free_bytes -= span->size_bytes;
     mend_events_note(&heap->events, MEND_EVENT_UNMAP, span->address, span->size_bytes,
-                     span->chunk->memory.number);
+                     mend_chunk_told_number(span->chunk));
     if (span->next != NULL) {
         span->next->previous = NULL;
     } else {

@@ -256,6 +256,12 @@ static inline bool mend_chunk_sleeps(const mend_chunk *chunk)
     return chunk->kept != NULL;
 }
 
+/* The number that events tell. 0: it sleeps, perhaps with memory that a failed wake left. */
+static inline uint64_t mend_chunk_told_number(const mend_chunk *chunk)
+{
+    return mend_chunk_sleeps(chunk) ? 0 : chunk->memory.number;
+}
+
 /* Whether a transaction that failed could not map the chunk again. */
 static inline bool mend_chunk_misses_mapping(const mend_chunk *chunk)
 {

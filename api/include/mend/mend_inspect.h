@@ -266,7 +266,7 @@ typedef struct mend_history_event {
                                   * tag */
     uint64_t requested_bytes;    /* of a block: the size asked for */
     uint64_t chunk;              /* the number of its chunk in the pool, which is unique. 0: none,
-                                  * or several */
+                                  * as asleep, or several */
     uint64_t duration_ns;        /* of ALLOC: the time to find memory, if none was free. Of others,
                                   * except FREE: the time of slow driver calls since the last event
                                   * that has a duration */

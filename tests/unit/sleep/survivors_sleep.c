@@ -123,6 +123,30 @@ MEND_TEST(survivors_sleep, a_refused_wake_tells_what_the_device_can_give)
     sleep_rig_close(&r);
 }
 
+/* Also where a refused wake had given it the memory of a free chunk, which is free again. */
+MEND_TEST(survivors_sleep, what_sleeps_is_told_to_be_in_no_chunk)
+{
+    sleep_rig r;
+    ASSERT_TRUE(sleep_rig_open(&r));
+    EXPECT_OK(mend_sleep(r.w.pool, NULL, NULL));
+    kit_free(&r.w, kit_alloc_written(&r.w, SLEEP_BLOCK, NULL), NULL);
+    mend_sim_set_foreign_bytes(r.w.sim, 0, 64 * MEND_MIB - 3 * SLEEP_BLOCK);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_wake(r.w.pool, NULL, 0, NULL));
+    EXPECT_OK(mend_history_start(r.w.pool, 64));
+    for (int i = 0; i < SLEEP_BLOCKS; i++) {
+        kit_free(&r.w, r.blocks[i], NULL);
+    }
+    mend_history_event events[64];
+    uint64_t cursor = 0;
+    size_t count = 0;
+    EXPECT_OK(mend_history_read(r.w.pool, &cursor, events, sizeof(events[0]), 64, &count));
+    EXPECT_TRUE(count >= SLEEP_BLOCKS);
+    for (size_t i = 0; i < count; i++) {
+        EXPECT_U64_EQ(0, events[i].chunk);
+    }
+    kit_close(&r.w);
+}
+
 /* Nothing is asked of the driver that needs the context which it refused. */
 MEND_TEST(survivors_sleep, an_end_without_a_context_leaves_pinned_memory)
 {
