@@ -22,15 +22,30 @@ const trial_config trial_config_default = {
 
 /* ---- its world ------------------------------------------------------------------------------- */
 
+/* Whether the pool has seen the stream captured, and may ask about it. */
+static bool pool_has_seen(const mend_streams *streams, const trial_stream *stream)
+{
+    bool has_seen = false;
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count && !streams->verify; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        has_seen |= state->known && state->seen_captured && state->handle == stream->handle;
+    }
+    return has_seen;
+}
+
 /* Ways in which a pool learns of the capture of a stream, see memory/waits.h: the legacy stream
- * tells of blocking ones, graph pools that are begun are watched, and streams are asked that a call
- * named, or which were captured before, and captures that are served. */
+ * tells of blocking ones, graph pools of any pool that are begun are watched, and streams are asked
+ * that a call named, or which any pool saw captured before, and captures that are served. The pools
+ * of a trial are on one device, but for one, which no stream of the trial uses. */
 static bool pool_must_know(const trial *t, int pool, const trial_stream *stream)
 {
     const mend_streams *streams = &t->pools[pool].pool->heap.streams;
     bool must_know = stream->blocking || (stream->seen & trial_bit(pool)) != 0;
     bool every = false;
-    for (int i = 0; pool == 0 && i < TRIAL_GRAPH_POOLS; i++) {
+    for (int i = 0; i < t->pool_count; i++) {
+        must_know |= pool_has_seen(&t->pools[i].pool->heap.streams, stream);
+    }
+    for (int i = 0; i < TRIAL_GRAPH_POOLS; i++) {
         const trial_graph_pool *graph_pool = &t->graph_pools[i];
         bool is_begun = graph_pool->graph_pool != NULL && graph_pool->begun;
         must_know |= is_begun && graph_pool->takes == stream->handle && !stream->is_new;

@@ -305,8 +305,7 @@ PARTS = {
                 "refused_total_bytes"],
         "plan": ["refused_bytes", "wanted_total_bytes"], "ranges": ["held_range"], "sleep": [""]}),
     "streams": Part("mend_streams", "memory", whole=True, set_by={
-        "alloc": ["may_be_several", "serves_any", "serves_graph_pools",
-                  "watches"]}),
+        "alloc": ["may_be_several", "serves_any", "serves_graph_pools"]}),
 }
 STATE = "vmm/layout/state.h"  # it sums over parts
 LOCKS = {"grow", "state"}

@@ -39,7 +39,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     *heap = (mend_heap){.device = *device, .config = *config};
     heap->driver = mend_unlocking_init(&heap->unlocking, driver, &heap->state, &heap->events);
     mend_strategy_apply(heap, config->strategy);
-    MEND_TRY(mend_streams_init(&heap->streams, heap->driver, device->context,
+    MEND_TRY(mend_streams_init(&heap->streams, heap->driver, config->home, device->context,
                                config->detect_destroyed_streams, &heap->events));
     mend_mutex_init(&heap->grow, MEND_RANK_GROW);
     mend_mutex_init(&heap->state, MEND_RANK_POOL);

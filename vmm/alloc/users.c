@@ -72,7 +72,14 @@ static mend_result check_captures_of_graph_pools(mend_heap *heap, mend_stream st
 
 static void leave_graph_pools(mend_heap *heap, mend_stream stream, uint64_t id)
 {
-    mend_streams_watch_no_more(&heap->streams, stream);
+    MEND_LIST_EACH(mend_graph_pool, graph_pool, link, &heap->graph_pools.list) {
+        if (!graph_pool->is_begun) {
+            break;
+        }
+        if (graph_pool->watch.handle == stream) {
+            mend_watch_end(&graph_pool->watch);
+        }
+    }
     mend_streams_leave_graph_pools(&heap->streams, stream, id);
 }
 
@@ -120,7 +127,6 @@ void mend_graph_pool_enter(mend_heap *heap, mend_graph_pool *graph_pool, mend_po
     assert(mend_mutex_is_held(&heap->state));
     assert(heap->graph_pools.last_number + 1 < MEND_GRAPH_POOL_OF_CAPTURE);
     *graph_pool = (mend_graph_pool){.pool = pool, .number = ++heap->graph_pools.last_number};
-    mend_list_init(&graph_pool->watch.link);
     mend_list_append(&heap->graph_pools.list, &graph_pool->link);
     heap->graph_pools.count++;
 }
@@ -184,8 +190,8 @@ void mend_graph_pool_watch_again(mend_heap *heap, mend_stream stream)
         if (!graph_pool->is_begun) {
             return;
         }
-        if (takes(graph_pool, stream) && mend_list_is_empty(&graph_pool->watch.link)) {
-            mend_list_append(&heap->streams.watches, &graph_pool->watch.link);
+        if (takes(graph_pool, stream)) {
+            mend_watch_begin(&heap->streams, &graph_pool->watch);
         }
     }
 }
@@ -198,7 +204,7 @@ void mend_graph_pool_set_begun(mend_heap *heap, mend_graph_pool *graph_pool, men
     assert(graph_pool->capture == 0);
     assert(is_begun || atomic_load(&heap->graph_pools.begun_count) > 0);
     mend_list_remove(&graph_pool->link);
-    mend_list_remove(&graph_pool->watch.link);
+    mend_watch_end(&graph_pool->watch);
     atomic_fetch_add_explicit(&heap->graph_pools.begun_count, is_begun ? 1u : UINT_MAX,
                               memory_order_relaxed);
     mend_process_note_begun(is_begun);
@@ -339,6 +345,7 @@ void mend_graph_pools_free(mend_heap *heap)
         mend_graph_pool *graph_pool = MEND_CONTAINER_OF(graph_pools->next, mend_graph_pool, link);
         mend_list_remove(&graph_pool->link);
         if (graph_pool->is_begun) {
+            mend_watch_end(&graph_pool->watch);
             mend_process_note_begun(false);
         }
         free_graph_pool(graph_pool);

@@ -71,7 +71,8 @@ struct mend_graph_pool {
     mend_pool *pool; /* for the calls of mend.h. NULL: a graph pool of a capture */
     uint32_t number; /* from 1 */
     bool is_begun;
-    mend_watch watch; /* of its stream, or MEND_EVERY_STREAM. Set while it is begun */
+    mend_watch watch; /* of its stream, or MEND_EVERY_STREAM. While it is begun, until the stream is
+                       * unregistered */
 
     /* Only for a graph pool of a capture, which the pool made (users.c). */
     uint64_t capture;             /* id. 0: the program's own graph pool */

@@ -22,12 +22,20 @@ mend_process_log mend_process_own_log = {.mutex = LOG_MUTEX_INITIALIZER};
 static mend_mutex driver_mutex = PROCESS_MUTEX_INITIALIZER;
 static const mend_driver *cuda_driver;
 
-static mend_mutex member_mutex = PROCESS_MUTEX_INITIALIZER;
-static mend_condition visit_ended = MEND_CONDITION_INITIALIZER;
-static mend_list members = {&members, &members}; /* in order of their numbers */
-static uint64_t last_number;
+#define MEMBERS_INITIALIZER(members, lock_rank)                                                    \
+    {                                                                                              \
+        .mutex = MEND_MUTEX_INITIALIZER(lock_rank), .visit_ended = MEND_CONDITION_INITIALIZER,     \
+        .list = {                                                                                  \
+            &(members).list,                                                                       \
+            &(members).list                                                                        \
+        }                                                                                          \
+    }
+mend_process_members mend_process_pools =
+    MEMBERS_INITIALIZER(mend_process_pools, MEND_RANK_PROCESS);
+mend_process_members mend_process_watches =
+    MEMBERS_INITIALIZER(mend_process_watches, MEND_RANK_SHARE);
 
-static void *buried[MEND_POOLS_KEPT]; /* guarded by member_mutex */
+static void *buried[MEND_POOLS_KEPT]; /* guarded by the mutex of pools */
 static unsigned buried_count;
 
 static mend_mutex begun_mutex = SHARE_MUTEX_INITIALIZER;
@@ -109,9 +117,10 @@ static void start_anew(void)
     driver_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     cuda_driver = NULL;
     mend_process_nvtx.mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
-    member_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
-    visit_ended = (mend_condition)MEND_CONDITION_INITIALIZER;
-    mend_list_init(&members);
+    mend_process_pools =
+        (mend_process_members)MEMBERS_INITIALIZER(mend_process_pools, MEND_RANK_PROCESS);
+    mend_process_watches =
+        (mend_process_members)MEMBERS_INITIALIZER(mend_process_watches, MEND_RANK_SHARE);
     begun_mutex = (mend_mutex)SHARE_MUTEX_INITIALIZER;
     unsafe_call_ended = (mend_condition)MEND_CONDITION_INITIALIZER;
     begun_count = 0;
@@ -143,33 +152,34 @@ mend_result mend_process_prepare(void)
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-void mend_process_join(mend_process_member *member)
+void mend_process_join(mend_process_members *members, mend_process_member *member)
 {
-    mend_mutex_lock(&member_mutex);
+    mend_mutex_lock(&members->mutex);
     member->visitors = 0;
-    member->number = ++last_number;
-    mend_list_append(&members, &member->link);
-    mend_mutex_unlock(&member_mutex);
+    member->number = ++members->last_number;
+    mend_list_append(&members->list, &member->link);
+    mend_mutex_unlock(&members->mutex);
 }
 
-void mend_process_leave(mend_process_member *member)
+void mend_process_leave(mend_process_members *members, mend_process_member *member)
 {
-    mend_mutex_lock(&member_mutex);
+    mend_mutex_lock(&members->mutex);
     assert(member->number != 0);
     mend_list_remove(&member->link);
     while (member->visitors > 0) {
-        mend_condition_wait(&visit_ended, &member_mutex);
+        mend_condition_wait(&members->visit_ended, &members->mutex);
     }
-    mend_mutex_unlock(&member_mutex);
+    member->number = 0;
+    mend_mutex_unlock(&members->mutex);
 }
 
 void *mend_process_bury(void *pool)
 {
-    mend_mutex_lock(&member_mutex);
+    mend_mutex_lock(&mend_process_pools.mutex);
     void **place = &buried[buried_count++ % MEND_POOLS_KEPT];
     void *before = *place;
     *place = pool;
-    mend_mutex_unlock(&member_mutex);
+    mend_mutex_unlock(&mend_process_pools.mutex);
     return before;
 }
 
@@ -182,11 +192,12 @@ __attribute__((destructor)) static void forget_the_buried(void)
     }
 }
 
-mend_process_member *mend_process_visit_next(const void *domain, int device, uint64_t *cursor)
+mend_process_member *mend_process_visit_next(mend_process_members *members, const void *domain,
+                                             int device, uint64_t *cursor)
 {
-    mend_mutex_lock(&member_mutex);
+    mend_mutex_lock(&members->mutex);
     mend_process_member *found = NULL;
-    MEND_LIST_EACH(mend_process_member, member, link, &members) {
+    MEND_LIST_EACH(mend_process_member, member, link, &members->list) {
         const bool is_meant =
             domain == NULL || (member->domain == domain && member->device == device);
         if (member->number > *cursor && is_meant) {
@@ -196,19 +207,19 @@ mend_process_member *mend_process_visit_next(const void *domain, int device, uin
             break;
         }
     }
-    mend_mutex_unlock(&member_mutex);
+    mend_mutex_unlock(&members->mutex);
     return found;
 }
 
-void mend_process_visit_end(mend_process_member *member)
+void mend_process_visit_end(mend_process_members *members, mend_process_member *member)
 {
-    mend_mutex_lock(&member_mutex);
+    mend_mutex_lock(&members->mutex);
     assert(member->visitors != 0);
     member->visitors--;
     if (member->visitors == 0) {
-        mend_condition_wake_all(&visit_ended);
+        mend_condition_wake_all(&members->visit_ended);
     }
-    mend_mutex_unlock(&member_mutex);
+    mend_mutex_unlock(&members->mutex);
 }
 
 /* ---- devices --------------------------------------------------------------------------------- */

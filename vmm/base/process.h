@@ -1,8 +1,8 @@
 /*
- * All state of the process beside pools: the log's sink, the loaded CUDA driver, the list of pools
- * (the members), default pools and overrides, exports, names, the profiler, listeners of SIGUSR2,
- * the environment. State of a thread is in thread.h. Nothing else in the library has a mutable
- * variable of static lifetime, or reads the environment.
+ * All state of the process beside pools: the log's sink, the loaded CUDA driver, the lists of pools
+ * and of watched streams (the members), default pools and overrides, exports, names, the profiler,
+ * listeners of SIGUSR2, the environment. State of a thread is in thread.h. Nothing else in the
+ * library has a mutable variable of static lifetime, or reads the environment.
  *
  * A child of fork starts empty, with all locks free: no members, no log sink, no driver, no last
  * errors, no exports (their files are closed there). Only the names and the profiler stay. SIGUSR2
@@ -35,24 +35,39 @@ mend_result mend_process_prepare(void);
 /* ---- members --------------------------------------------------------------------------------- */
 
 /* Embedded in an object that others of its kind must find. The owner sets domain and device before
- * it joins. The functions below own the rest. */
+ * it joins, and may read the number. The functions below own the rest. */
 typedef struct mend_process_member {
     mend_list link;
     const void *domain; /* scope of device numbers. The same number in another domain is another
                          * device */
     int device;
     unsigned visitors;
-    uint64_t number; /* of the member, in order of joining */
+    uint64_t number; /* of the member, in order of joining. 0: it has not joined, or has left */
 } mend_process_member;
 
-/* The caller of these holds no lock. The member was not inherited through fork. */
+/* Objects of one kind. */
+typedef struct mend_process_members {
+    mend_mutex mutex;
+    mend_condition visit_ended;
+    mend_list list; /* in order of their numbers */
+    uint64_t last_number;
+} mend_process_members;
+
+extern mend_process_members mend_process_pools __attribute__((visibility("hidden")));
+
+/* Streams that will be captured, or were seen captured. The locks of a pool may be held while one
+ * joins, leaves or is visited. */
+extern mend_process_members mend_process_watches __attribute__((visibility("hidden")));
+
+/* The caller of these holds no lock, or none above that of the members. The member was not
+ * inherited through fork. */
 
 /* After this, visitors may come from other threads. */
-void mend_process_join(mend_process_member *member);
+void mend_process_join(mend_process_members *members, mend_process_member *member);
 
 /* Waits for visitors of the member. When it returns, no thread visits the member or will visit it.
  * A visitor of the same member may not call it. */
-void mend_process_leave(mend_process_member *member);
+void mend_process_leave(mend_process_members *members, mend_process_member *member);
 
 /*
  * Returns the next member of a domain and device (domain NULL: of any), or NULL after the last.
@@ -60,8 +75,9 @@ void mend_process_leave(mend_process_member *member);
  * between. Members may join and leave between two calls: a member that stays is visited exactly
  * once, and so is one that joins later, the visitor's own member included.
  */
-mend_process_member *mend_process_visit_next(const void *domain, int device, uint64_t *cursor);
-void mend_process_visit_end(mend_process_member *member);
+mend_process_member *mend_process_visit_next(mend_process_members *members, const void *domain,
+                                             int device, uint64_t *cursor);
+void mend_process_visit_end(mend_process_members *members, mend_process_member *member);
 
 /* Keeps the memory of the last pools that were destroyed, so that a late call finds out. Returns
  * the dropped one, or NULL. */
@@ -98,7 +114,7 @@ void mend_process_drop_pool(int device, const mend_pool *pool);
 /* ---- captures that the program announced -------------------------------------------------------
  *
  * Calls that would break a capture of any stream of a context wait while a graph pool of any pool
- * is begun, because only that pool knows of its capture.
+ * is begun, because its capture may begin at any time.
  */
 
 /* A graph pool of a pool was begun, or is so no longer. */

@@ -289,7 +289,8 @@ typedef struct mend_heap_config {
                                    * device before the pool grows. 0: it grows */
     uint64_t in_one_chunk_bytes;  /* blocks from this size on lie in one chunk each */
     uint64_t guard_bytes;         /* at least so much behind each block is not the program's */
-    mend_others *others;          /* memory that the pool leaves to them. NULL: all is its own */
+    const mend_process_member *home; /* the pool in the process */
+    mend_others *others;             /* memory that the pool leaves to them. NULL: all is its own */
     uint64_t address_reservation_bytes;
     int strategy;                       /* 1 to 5. 0: the default */
     const struct mend_helpers *helpers; /* of the pool. `alloc` */

@@ -44,22 +44,39 @@ static mend_result ask_capture(mend_streams *streams, mend_stream handle, bool *
     return MEND_OK;
 }
 
-/* Asks the legacy stream of each context, then the watched streams. *any_stream is set if all
- * streams are watched. */
+/* Asks the streams that pools of a device watch, until one is captured. */
+static mend_result ask_watched_of(mend_streams *streams, int device, bool *any_stream,
+                                  bool *is_captured)
+{
+    uint64_t cursor = 0;
+    mend_result result = MEND_OK;
+    mend_process_member *member = NULL;
+    while (result == MEND_OK && !*is_captured &&
+           (member = mend_process_visit_next(&mend_process_watches, streams->home->domain, device,
+                                             &cursor)) != NULL) {
+        const mend_watch *watch = MEND_CONTAINER_OF(member, mend_watch, member);
+        if (watch->handle == MEND_EVERY_STREAM) {
+            *any_stream = true;
+        } else if (!watch->was_seen || watch->owner != streams) {
+            result = ask_capture(streams, watch->handle, is_captured);
+        }
+        mend_process_visit_end(&mend_process_watches, member);
+    }
+    return result;
+}
+
+/* Asks the legacy stream of each context, then the streams that any pool of the process watches, on
+ * the devices that the pool would wait for. *any_stream is set if all streams are watched. */
 static mend_result ask_watched(mend_streams *streams, bool *any_stream, bool *is_captured)
 {
     *any_stream = false;
     const mend_answer answer = mend_foreign_find_capture(streams, is_captured);
     MEND_TRY(mend_streams_driver_result(streams, answer.call, answer.status));
-    if (*is_captured) {
-        return MEND_OK;
-    }
-    MEND_LIST_EACH(const mend_watch, watch, link, &streams->watches) {
-        if (watch->handle == MEND_EVERY_STREAM) {
-            *any_stream = true;
-        } else if (!*is_captured) {
-            MEND_TRY(ask_capture(streams, watch->handle, is_captured));
-        }
+    for (int i = 0; i < MEND_CONTEXTS; i++) {
+        const int device = i == MEND_OWN_CONTEXT ? streams->home->device : i - 1;
+        MEND_TRY(streams->contexts[i] != NULL
+                     ? ask_watched_of(streams, device, any_stream, is_captured)
+                     : MEND_OK);
     }
     return MEND_OK;
 }
@@ -224,17 +241,6 @@ void mend_streams_learn_order(mend_streams *streams, uint32_t waiter, uint64_t c
             is_behind) {
             state->waited_epochs[i] = before->open_epoch++;
             streams->passes++;
-        }
-    }
-}
-
-void mend_streams_watch_no_more(mend_streams *streams, mend_stream handle)
-{
-    mend_list *end = &streams->watches;
-    for (mend_list *at = end->next, *next; at != end; at = next) {
-        next = at->next;
-        if (MEND_CONTAINER_OF(at, mend_watch, link)->handle == handle) {
-            mend_list_remove(at);
         }
     }
 }

@@ -163,15 +163,37 @@ void mend_slots_leave_graph_pool(mend_streams *streams, uint32_t slot)
     }
 }
 
+void mend_watch_begin(const mend_streams *streams, mend_watch *watch)
+{
+    if (watch->member.number == 0) {
+        watch->owner = streams;
+        watch->member.domain = streams->home->domain;
+        watch->member.device = streams->home->device;
+        mend_process_join(&mend_process_watches, &watch->member);
+    }
+}
+
+void mend_watch_end(mend_watch *watch)
+{
+    if (watch->member.number != 0) {
+        mend_process_leave(&mend_process_watches, &watch->member);
+    }
+}
+
 void mend_slots_see(mend_streams *streams, uint32_t slot, bool captured, uint64_t capture)
 {
     mend_stream_state *state = &streams->items[slot];
     assert(slot != MEND_STREAM_UNKNOWN || !captured);
     if (state->seen_captured && !captured) {
         leave_ring(streams, MEND_SLOTS_CAPTURED, slot);
+        mend_watch_end(state->watch);
     } else if (captured && !state->seen_captured) {
         enter_ring(streams, MEND_SLOTS_CAPTURED, slot,
                    streams->items[MEND_STREAM_UNKNOWN].in[MEND_SLOTS_CAPTURED].next);
+        if (!streams->verify && state->handle != NULL && state->handle != MEND_STREAM_PER_THREAD) {
+            state->watch->handle = state->handle;
+            mend_watch_begin(streams, state->watch);
+        }
     }
     state->seen_captured = captured;
     state->seen_capture = capture;
@@ -289,8 +311,13 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
         if (!grow(streams)) {
             return mend_no_host_memory("a stream's slot");
         }
+        mend_watch *watch = calloc(1, sizeof(*watch));
+        if (watch == NULL) {
+            return mend_no_host_memory("a stream's slot");
+        }
+        watch->was_seen = true;
         slot = streams->count++;
-        streams->items[slot] = (mend_stream_state){.open_epoch = 1};
+        streams->items[slot] = (mend_stream_state){.open_epoch = 1, .watch = watch};
     }
     mend_stream_state *state = &streams->items[slot];
     assert(is_of_no_use(state));
@@ -361,6 +388,10 @@ void mend_slots_collect(mend_streams *streams)
 
 void mend_slots_clear(mend_streams *streams)
 {
+    for (uint32_t i = 0; i < streams->count; i++) {
+        mend_watch_end(streams->items[i].watch);
+        free(streams->items[i].watch);
+    }
     free(streams->buckets);
     free(streams->items);
 }

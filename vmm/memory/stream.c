@@ -20,11 +20,11 @@ mend_result mend_streams_driver_result(mend_streams *streams, mend_driver_call c
 }
 
 mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
-                              mend_context context, bool verify, mend_events *events)
+                              const mend_process_member *home, mend_context context, bool verify,
+                              mend_events *events)
 {
-    *streams = (mend_streams){.driver = driver, .verify = verify, .events = events};
+    *streams = (mend_streams){.driver = driver, .home = home, .verify = verify, .events = events};
     streams->contexts[MEND_OWN_CONTEXT] = context;
-    mend_list_init(&streams->watches);
     mend_condition_init(&streams->call_ended);
     mend_streams_look_up_anew(streams);
     uint32_t unknown;

@@ -89,6 +89,16 @@ typedef struct mend_slot_link {
     uint32_t previous;
 } mend_slot_link;
 
+/* A stream that the program will capture, or that a pool saw captured, for all pools of the process
+ * that could spoil the capture: each asks the driver about it (mend_process_watches). The stream
+ * exists until the watch has ended. */
+typedef struct mend_watch {
+    mend_process_member member; /* its number is 0 while the stream is not watched */
+    mend_stream handle;         /* MEND_EVERY_STREAM: any stream that the asking pool knows */
+    const struct mend_streams *owner;
+    bool was_seen; /* captured, by the owner, which asks about the slot */
+} mend_watch;
+
 typedef struct mend_stream_state {
     mend_stream handle;
     uint64_t thread;      /* number of the thread whose per-thread stream it is. 0: another
@@ -112,6 +122,7 @@ typedef struct mend_stream_state {
     bool was_found;        /* looked up since the last collection */
     bool used_outside;     /* of a graph pool: a call named it while nothing captured it */
     bool seen_captured;    /* the driver's last answer */
+    mend_watch *watch;     /* while it is so. The slot's own */
     bool open;             /* the open epoch has frees, which no fence covers */
     uint64_t seen_capture; /* if so: the capture. 0: one that was invalidated */
     uint64_t named_in;     /* of a graph pool: the last capture in which a call named it */
@@ -132,14 +143,9 @@ typedef struct mend_stream_state {
     size_t waited_capacity;
 } mend_stream_state;
 
-/* A stream that the program will capture. The program keeps it alive, or forgets it. */
-typedef struct mend_watch {
-    mend_list link;
-    mend_stream handle; /* MEND_EVERY_STREAM: any stream */
-} mend_watch;
-
 typedef struct mend_streams {
     const mend_driver *driver;
+    const mend_process_member *home;      /* the pool, with its device */
     mend_context contexts[MEND_CONTEXTS]; /* NULL: no stream of it uses the memory */
     bool verify;           /* streams may be destroyed without mend_unregister_stream: a handle may
                             * mean another stream at any time, so every lookup asks the driver, and
@@ -147,7 +153,6 @@ typedef struct mend_streams {
     bool may_be_several;   /* mend_streams_are_several has been true once */
     bool serves_any;       /* memory was requested for use on any stream, so idle memory matters */
     uint64_t closed_bytes; /* freed in all closed epochs, by which fences are ordered */
-    mend_list watches;     /* see memory/waits.h, capture.c */
     mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] is for memory freed without a stream */
     uint32_t count;
     uint32_t known_count; /* of these, known and outside all graph pools */
@@ -197,7 +202,8 @@ static inline void mend_streams_look_up_anew(mend_streams *streams)
 }
 
 mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
-                              mend_context context, bool verify, mend_events *events);
+                              const mend_process_member *home, mend_context context, bool verify,
+                              mend_events *events);
 
 /* Destroys all events, and closes the other devices. Calls the driver. Goes on after a refusal, and
  * returns the first failure with its call. */
@@ -435,10 +441,16 @@ static inline uint32_t mend_slots_next_of(const mend_streams *streams, uint32_t 
     for (uint32_t slot = MEND_STREAM_UNKNOWN, slot##_left = 1; slot##_left != 0;                   \
          slot = mend_slots_next_of(streams, slot), slot##_left = slot != MEND_STREAM_UNKNOWN)
 
+/* Begins and ends a watch, if it has not. The end waits for other pools that ask the driver about
+ * the stream at this moment. Neither calls the driver. */
+void mend_watch_begin(const mend_streams *streams, mend_watch *watch);
+void mend_watch_end(mend_watch *watch);
+
 /* Takes the slot out of its graph pool, among those outside of all graph pools. */
 void mend_slots_leave_graph_pool(mend_streams *streams, uint32_t slot);
 
-/* Notes whether the stream was seen captured. */
+/* Notes whether the stream was seen captured. Other pools know of it then, but for a default
+ * stream, and with detect_destroyed_streams, where nobody may ask. */
 void mend_slots_see(mend_streams *streams, uint32_t slot, bool captured, uint64_t capture);
 
 /* Notes that a call names a slot of a graph pool in this capture (0: in none). is_unwatched: no

@@ -169,7 +169,8 @@ static inline void mend_waits_clear(mend_wait_env env, mend_waits *waits)
  * No driver call lists all captures. The pool finds the captures of
  *  - blocking streams, per-thread streams included: the legacy stream of their device is then
  *    unusable.
- *  - watched streams: of graph pools that are begun.
+ *  - watched streams: of graph pools that are begun, in any pool of the process, and streams that
+ *    another pool saw captured.
  *  - known streams: named by a call outside of graph pools, and not forgotten. With
  *    detect_destroyed_streams (`verify`), it asks only about the stream that a call names.
  * It learns of any other capture only when the driver refuses an event of the context, or a wait
@@ -218,9 +219,6 @@ mend_result mend_streams_keep_captured(mend_streams *streams, uint32_t graph_poo
  * stream that was also used outside of captures is left out, because a graph does not wait for
  * that. Asks the driver. Unanswered questions stay unknown. */
 void mend_streams_learn_order(mend_streams *streams, uint32_t waiter, uint64_t capture);
-
-/* The stream will be destroyed: ends all watches of it. Does not call the driver. */
-void mend_streams_watch_no_more(mend_streams *streams, mend_stream handle);
 
 /* ---- context.c ------------------------------------------------------------------------------- */
 

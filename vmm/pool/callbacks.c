@@ -135,9 +135,10 @@ static bool is_any_captured(const mend_pool *pool)
     uint64_t cursor = 0;
     mend_process_member *member = NULL;
     bool is_captured = false;
-    while ((member = mend_process_visit_next(pool->driver, pool->device, &cursor)) != NULL) {
+    while ((member = mend_process_visit_next(&mend_process_pools, pool->driver, pool->device,
+                                             &cursor)) != NULL) {
         is_captured |= knows_a_capture(MEND_CONTAINER_OF(member, mend_pool, member));
-        mend_process_visit_end(member);
+        mend_process_visit_end(&mend_process_pools, member);
     }
     return is_captured;
 }
@@ -165,11 +166,12 @@ static bool trim_peers(mend_pool *pool, uint64_t bytes, bool waits)
     mend_process_member *member = NULL;
     bool any = false;
     const bool is_captured = is_any_captured(pool);
-    while ((member = mend_process_visit_next(pool->driver, pool->device, &cursor)) != NULL) {
+    while ((member = mend_process_visit_next(&mend_process_pools, pool->driver, pool->device,
+                                             &cursor)) != NULL) {
         if (member != &pool->member) {
             any |= trim(MEND_CONTAINER_OF(member, mend_pool, member), bytes, waits, is_captured);
         }
-        mend_process_visit_end(member);
+        mend_process_visit_end(&mend_process_pools, member);
     }
     return any;
 }
@@ -318,9 +320,10 @@ mend_result mend_peer_devices_meet(mend_pool *pool)
         uint64_t cursor = 0;
         mend_process_member *member = NULL;
         while (i != pool->device && result == MEND_OK &&
-               (member = mend_process_visit_next(pool->driver, i, &cursor)) != NULL) {
+               (member = mend_process_visit_next(&mend_process_pools, pool->driver, i, &cursor)) !=
+                   NULL) {
             result = meet(pool, MEND_CONTAINER_OF(member, mend_pool, member));
-            mend_process_visit_end(member);
+            mend_process_visit_end(&mend_process_pools, member);
         }
     }
     return result;

@@ -185,9 +185,10 @@ mend_result mend_pool_leave_of(mend_pool *pool, const void *pointer, mend_result
     for (int i = 0; i < MEND_DEVICE_LIMIT && !is_found; i++) {
         uint64_t cursor = 0;
         mend_process_member *member;
-        while (!is_found && (member = mend_process_visit_next(pool->driver, i, &cursor)) != NULL) {
+        while (!is_found && (member = mend_process_visit_next(&mend_process_pools, pool->driver, i,
+                                                              &cursor)) != NULL) {
             is_found = is_of(MEND_CONTAINER_OF(member, mend_pool, member), pool, pointer);
-            mend_process_visit_end(member);
+            mend_process_visit_end(&mend_process_pools, member);
         }
     }
     return result;

@@ -252,6 +252,7 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
         heap_config_of(config, pool->observed.checks, info, default_limit_bytes);
     MEND_TRY(check_limit(&heap_config, info));
     heap_config.passes = passes;
+    heap_config.home = &pool->member;
     mend_pool_config known = *config;
     known.limit_bytes = heap_config.limit_bytes;
     mend_result result = tell(pool, MEND_POOL_OPENS, &known);
@@ -272,14 +273,14 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
 static mend_result join_process(mend_pool *pool, const mend_pool_config *config)
 {
     mend_callbacks_init(&pool->callbacks);
-    mend_process_join(&pool->member);
+    mend_process_join(&mend_process_pools, &pool->member);
     mend_result result = mend_peer_devices_meet(pool);
     result = result == MEND_OK ? tell(pool, MEND_POOL_BEGINS, config) : result;
     result = result == MEND_OK && config->idle_ms > 0 ? mend_background_thread_start(pool) : result;
     if (result != MEND_OK) {
         const mend_thread_error why = *mend_process_failure(); /* and not the failure of its end */
         mend_background_thread_stop(pool);
-        mend_process_leave(&pool->member);
+        mend_process_leave(&mend_process_pools, &pool->member);
         (void)tell(pool, MEND_POOL_IS_LEFT, NULL);
         mend_heap_destroy(&pool->heap);
         (void)tell(pool, MEND_POOL_ENDED, NULL);
@@ -357,7 +358,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
     MEND_TRY(mend_pool_check_process(pool));
     bool collects = pool->background.runs;
     mend_background_thread_stop(pool);
-    mend_process_leave(&pool->member);
+    mend_process_leave(&mend_process_pools, &pool->member);
     char remains[MEND_REMAINS_BYTES];
     mend_heap_lock(&pool->heap);
     bool has_blocks = mend_observe_remains(&pool->heap, remains);
@@ -366,7 +367,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
     const mend_thread_error found = *mend_process_failure();
     mend_result result = mend_publish(mend_heap_destroy(&pool->heap));
     if (result == MEND_ERROR_CAPTURING) {
-        mend_process_join(&pool->member);
+        mend_process_join(&mend_process_pools, &pool->member);
         const bool goes_on = (!collects || mend_background_thread_start(pool) == MEND_OK) &&
                              tell(pool, MEND_POOL_STAYS, NULL) == MEND_OK;
         return goes_on ? result : mend_publish(mend_process_failure()->result);

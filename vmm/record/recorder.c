@@ -302,7 +302,7 @@ __attribute__((destructor)) void mend_recorders_end(void)
 {
     uint64_t cursor = 0;
     mend_process_member *member;
-    while ((member = mend_process_visit_next(NULL, 0, &cursor)) != NULL) {
+    while ((member = mend_process_visit_next(&mend_process_pools, NULL, 0, &cursor)) != NULL) {
         const mend_pool *pool = MEND_CONTAINER_OF(member, mend_pool, member);
         const mend_observers *observers = mend_observers_of(&pool->heap);
         struct mend_recorder *r = observers != NULL ? observers->recorder : NULL;
@@ -310,6 +310,6 @@ __attribute__((destructor)) void mend_recorders_end(void)
             atomic_store(&r->is_exit, true);
             end_thread(r);
         }
-        mend_process_visit_end(member);
+        mend_process_visit_end(&mend_process_pools, member);
     }
 }

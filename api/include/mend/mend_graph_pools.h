@@ -46,8 +46,9 @@ MEND_API mend_result mend_graph_pool_create(mend_pool *pool, mend_graph_pool **g
  * belong to it. If several graph pools have the same stream, the last one begun applies.
  *
  * The stream must exist until mend_graph_pool_end or mend_unregister_stream: before each wait for
- * the context the pool asks the driver whether it is captured. With MEND_EVERY_STREAM it asks about
- * the streams that calls have named, and about blocking ones.
+ * the context every pool of the device in this process asks the driver whether it is captured. With
+ * MEND_EVERY_STREAM it asks about the streams that calls have named, those that another pool saw
+ * captured, and blocking ones.
  *
  * Calls the driver only if much memory was freed without a stream. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (begun already, or MEND_NO_STREAM); MEND_ERROR_DEVICE_LOST.

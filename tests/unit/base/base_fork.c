@@ -33,9 +33,9 @@ static const char domain; /* only its address counts */
 
 static mend_process_member *step(uint64_t *cursor)
 {
-    mend_process_member *met = mend_process_visit_next(&domain, 0, cursor);
+    mend_process_member *met = mend_process_visit_next(&mend_process_pools, &domain, 0, cursor);
     if (met != NULL) {
-        mend_process_visit_end(met);
+        mend_process_visit_end(&mend_process_pools, met);
     }
     return met;
 }
@@ -46,9 +46,9 @@ static bool members_are_own(void *unused)
     uint64_t cursor = 0;
     bool began_empty = step(&cursor) == NULL;
     mend_process_member own = {.domain = &domain};
-    mend_process_join(&own);
+    mend_process_join(&mend_process_pools, &own);
     bool finds_own = step(&cursor) == &own && step(&cursor) == NULL;
-    mend_process_leave(&own);
+    mend_process_leave(&mend_process_pools, &own);
     cursor = 0;
     return began_empty && finds_own && step(&cursor) == NULL;
 }
@@ -57,14 +57,14 @@ MEND_TEST(base_fork, a_child_has_no_members)
 {
     ASSERT_RESULT(MEND_OK, mend_process_prepare());
     mend_process_member member = {.domain = &domain};
-    mend_process_join(&member);
+    mend_process_join(&mend_process_pools, &member);
     uint64_t cursor = 0;
-    EXPECT_PTR_EQ(&member, mend_process_visit_next(&domain, 0, &cursor));
+    EXPECT_PTR_EQ(&member, mend_process_visit_next(&mend_process_pools, &domain, 0, &cursor));
     EXPECT_TRUE(mend_test_holds_in_a_child(members_are_own, NULL));
-    mend_process_visit_end(&member);
+    mend_process_visit_end(&mend_process_pools, &member);
     cursor = 0;
     EXPECT_PTR_EQ(&member, step(&cursor));
-    mend_process_leave(&member);
+    mend_process_leave(&mend_process_pools, &member);
 }
 
 static void count_line(void *context, mend_log_level level, const char *line)
@@ -164,11 +164,11 @@ static void *keep_busy(void *argument)
     int lines = 0;
     while (atomic_load(goes_on)) {
         mend_process_member own = {.domain = &domain};
-        mend_process_join(&own);
+        mend_process_join(&mend_process_pools, &own);
         uint64_t cursor = 0;
         while (step(&cursor) != NULL) {
         }
-        mend_process_leave(&own);
+        mend_process_leave(&mend_process_pools, &own);
         mend_log_set_sink(count_line, &lines);
     }
     return NULL;

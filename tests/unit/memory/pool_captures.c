@@ -1,6 +1,7 @@
 /* Captures beside the pool: it harms none, and memory that they delay comes back at their end.
  */
 
+#include "mend/mend_sleep.h"
 #include "tests/support/kit.h"
 
 /* So little that no fence is recorded at its free: the pool records one when a stream needs it. */
@@ -193,4 +194,82 @@ KIT_EACH(pool_captures, the_next_one_of_a_stream_that_only_a_capture_named_is_kn
     if (!ends) {
         mend_sim_graph_destroy(w->sim, first);
     }
+}
+
+/* Two pools of a device. The world's is the one that knows. */
+typedef struct two_pools {
+    mend_world w;
+    mend_pool *other; /* has memory that waits for the context */
+} two_pools;
+
+static bool open_two(two_pools *r, bool (*open)(mend_world *w), int device)
+{
+    *r = (two_pools){0};
+    if (!open(&r->w)) {
+        return false;
+    }
+    r->w.pool_config.device = device;
+    r->w.pool_config.peers = 0;
+    EXPECT_OK(mend_world_create_pool(&r->w, &r->other));
+    void *block = kit_alloc_from(r->other, MEND_MIB, MEND_NO_STREAM);
+    EXPECT_OK(mend_free(r->other, block, MEND_NO_STREAM));
+    return !mend_test_has_failed();
+}
+
+static bool open_on_two_devices(mend_world *w)
+{
+    return kit_open_beside_another(w, 8 * MEND_MIB, NULL);
+}
+
+static void close_two(two_pools *r)
+{
+    EXPECT_OK(mend_pool_destroy(r->other));
+    kit_close(&r->w);
+}
+
+/* Ways to know of a capture: a graph pool is begun on its stream, or on all streams and a call
+ * names it, or a call names it and there is no graph pool. */
+KIT_RIG_EACH(pool_captures, no_pool_waits_while_another_one_knows_of_one, int, way, 3, two_pools, r,
+             open_two(r, kit_open_default, 0), close_two(r))
+{
+    mend_world *w = &r->w;
+    mend_graph_pool *graph_pool =
+        way < 2 ? kit_begin_graph_pool(w, way == 0 ? S(0) : MEND_EVERY_STREAM) : NULL;
+    kit_begin_capture(w, S(0));
+    void *block = way > 0 ? kit_alloc(w, 512, S(0)) : NULL;
+    EXPECT_ERROR(CAPTURING, mend_trim(r->other, 0, MEND_TRIM_WAIT, NULL));
+    EXPECT_ERROR(CAPTURING, mend_sleep(r->other, NULL, NULL));
+    EXPECT_ERROR(CAPTURING, mend_compact(r->other, NULL, NULL));
+    EXPECT_ERROR(CAPTURING, mend_pool_destroy(r->other));
+    EXPECT_LEDGER(w, host_syncs, 0);
+    end_whole(w, S(0), block);
+    EXPECT_OK(graph_pool != NULL ? mend_graph_pool_end(graph_pool) : MEND_OK);
+    EXPECT_OK(mend_trim(r->other, 0, MEND_TRIM_WAIT, NULL));
+}
+
+/* The wait for one device is no wait for another. */
+KIT_RIG_EACH(pool_captures, a_pool_of_another_device_waits, int, way, 2, two_pools, r,
+             open_two(r, open_on_two_devices, 1), close_two(r))
+{
+    mend_world *w = &r->w;
+    mend_graph_pool *graph_pool = way == 0 ? kit_begin_graph_pool(w, S(0)) : NULL;
+    kit_begin_capture(w, S(0));
+    void *block = kit_alloc(w, 512, S(0));
+    EXPECT_OK(mend_trim(r->other, 0, MEND_TRIM_WAIT, NULL));
+    end_whole(w, S(0), block);
+    EXPECT_OK(graph_pool != NULL ? mend_graph_pool_end(graph_pool) : MEND_OK);
+}
+
+/* Asking the driver about it would be a mistake. */
+KIT_RIG_EACH(pool_captures, no_pool_asks_about_a_stream_that_another_one_has_unregistered, int, way,
+             2, two_pools, r, open_two(r, kit_open_default, 0), close_two(r))
+{
+    mend_world *w = &r->w;
+    mend_stream stream = kit_stream(w);
+    mend_graph_pool *graph_pool = way == 0 ? kit_begin_graph_pool(w, stream) : NULL;
+    kit_begin_capture(w, stream);
+    end_whole(w, stream, kit_alloc(w, 512, stream));
+    kit_end_stream(w, stream);
+    EXPECT_OK(mend_trim(r->other, 0, MEND_TRIM_WAIT, NULL));
+    EXPECT_OK(graph_pool != NULL ? mend_graph_pool_end(graph_pool) : MEND_OK);
 }

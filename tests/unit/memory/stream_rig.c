@@ -26,8 +26,8 @@ static bool open_on(stream_rig *r, int devices)
     r->driver = *r->device;
     EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_open(r->device, 0, &r->info));
     EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->context_push(r->device, r->info.context));
-    EXPECT_RESULT(MEND_OK,
-                  mend_streams_init(&r->streams, &r->driver, r->info.context, false, NULL));
+    EXPECT_RESULT(MEND_OK, mend_streams_init(&r->streams, &r->driver, &r->home, r->info.context,
+                                             false, NULL));
     for (int i = 0; i < 2; i++) {
         r->handles[i] = stream_rig_create(r);
     }

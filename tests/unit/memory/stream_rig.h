@@ -14,6 +14,7 @@ typedef struct stream_rig {
     mend_driver driver; /* the device's, with a context_synchronize that a test may hook */
     const mend_driver *device;
     mend_device_info info;
+    mend_process_member home;
     mend_streams streams;
     mend_stream handles[2];
     uint32_t first; /* their slots, where the books have met them */
