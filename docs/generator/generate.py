@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes docs/api.md and the pages in docs/api from the public headers, docs/messages.md from the
-sources, and the table in docs/tuning.md from the keys of MEND_CONF. With --check it writes
-nothing, and fails if one of them is out of date.
+"""Makes docs/api.md and the pages in docs/api from the public headers, and the table in
+docs/tuning.md from the keys of MEND_CONF. With --check it writes nothing, and fails if one of them
+is out of date.
 
 Usage: generate.py [--check]
 """
@@ -11,7 +11,6 @@ import re
 import sys
 import textwrap
 
-import messages
 from header import entry_of, members_of, paragraphs_of, read_header
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -383,7 +382,6 @@ def page_of(name, title, about, parts, openings, sections):
     return text, link_of, contents
 
 
-MADE_OF_SOURCES = "<!-- Made by `./run docs` from the sources and docs/generator/cures.txt. -->"
 MADE = "<!-- Made by `./run docs` from api/include/mend; change the comments there. -->"
 
 
@@ -416,7 +414,7 @@ def api_documents():
 
 KINDS = {
     "COUNT": "a whole number",
-    "PATH": "a path from `/` on, of at most 255 characters, without commas",
+    "PATH": "a path from `/` on",
     "BYTES": "bytes",
     "LIMIT": "bytes, or `90%` of the device's memory",
     "SWITCH": "`on` or `off`",
@@ -424,7 +422,7 @@ KINDS = {
     "STRATEGY": "1 to 5",
     "GROWTH": "`100%` to `10000%`",
     "LOG": "`debug`, `info`, `warning` or `off`",
-    "OBSERVE": "`top`, a path from `/` on, `poison`, `guard`, joined by commas",
+    "OBSERVE": "`top`, a path, `poison`, `guard`, joined by commas",
     "SHARING": "`off`, `on`, `fabric` or `auto`",
     "PEERS": "`auto`, `none`, or numbers joined by `+`",
 }
@@ -458,7 +456,6 @@ def main():
         return 1
     with open(os.path.join(ROOT, CONFIGURATION), encoding="utf-8") as file:
         documents[CONFIGURATION] = configuration_document(file.read())
-    documents["docs/messages.md"] = messages.document(ROOT, MADE_OF_SOURCES)
     for name, wanted in documents.items():
         path = os.path.join(ROOT, name)
         current = ""

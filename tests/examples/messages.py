@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""docs/generator/cures.txt, of which docs/messages.md is made, quotes the library: each text in
-code font that begins a row is part of a text in the sources.
+"""docs/messages.md quotes the library: each text in code font in the first cell of a row is part of
+a text in the sources.
 
 Usage: messages.py ROOT
 """
@@ -8,7 +8,7 @@ import pathlib
 import re
 import sys
 
-ROW = re.compile(r"^\| (?:[^|`]* )?`([^`]+)`", re.M)
+CELL = re.compile(r"^\| (`[^|]*`) \|", re.M)
 FOLDERS = ("vmm", "api/hooks", "api/python", "api/include")
 
 
@@ -23,11 +23,11 @@ def main():
     root = pathlib.Path(sys.argv[1])
     text = "\n".join(sources(root))
     text = re.sub(r'" *\\?\n\s*f?"', "", text)  # a text over several lines is one
-    cures = (root / "docs/generator/cures.txt").read_text(encoding="utf-8")
-    quoted = ROW.findall(cures)
+    page = (root / "docs/messages.md").read_text(encoding="utf-8")
+    quoted = [text for cell in CELL.findall(page) for text in re.findall("`([^`]+)`", cell)]
     missing = [message for message in quoted if message not in text]
     for message in missing:
-        print(f"cures.txt quotes `{message}`, which no source says")
+        print(f"docs/messages.md quotes `{message}`, which no source says")
     print(f"{len(quoted)} messages, {len(missing)} not found")
     return 0 if len(quoted) > 20 and not missing else 1
 
