@@ -35,8 +35,8 @@ static const mend_command completion_command = {
     .name = "completion",
     .what = "print shell completion",
     .arguments = "bash|zsh",
-    .about = "Prints what completes command lines of mend. For bash: source <(libmend completion "
-             "bash). For zsh: libmend completion zsh >_mend in a folder of $fpath.",
+    .about = "Prints completions for command lines of libmend. For bash: source <(libmend "
+             "completion bash). For zsh: libmend completion zsh >_mend in a folder of $fpath.",
     .options = only_help,
     .status = status_of_prints,
 };
@@ -60,7 +60,7 @@ static const mend_command help_command = {
     .name = "help",
     .what = "print this, or explain COMMAND",
     .arguments = "[COMMAND]",
-    .about = "Prints the commands; with one, what its --help prints.",
+    .about = "Prints the commands, or the help of one.",
     .options = only_help,
     .status = status_of_prints,
 };

@@ -21,14 +21,13 @@ enum { OPTION_DEVICE, OPTION_CAPACITY, OPTION_TRACES, OPTION_OUTPUT, OPTION_HELP
 
 static const mend_option options_of_demo[] = {
     [OPTION_DEVICE] = {"device", "auto|sim|cuda",
-                       "auto (default): the GPU where there is one with room, else simulated",
+                       "auto (default): the GPU if it has enough memory, otherwise simulated",
                        NULL},
     [OPTION_CAPACITY] = {"capacity", "SIZE",
                          "with a FILE: the memory of its device: bytes, or a number with KiB, MiB, "
-                         "GiB or TiB (default: the smallest that is sold with room for it)",
+                         "GiB or TiB (default: the smallest that is sold and large enough)",
                          NULL},
-    [OPTION_TRACES] = {"traces", "DIR",
-                       "where the recordings are (default: those that came with this program)",
+    [OPTION_TRACES] = {"traces", "DIR", "where the recordings are (default: with this program)",
                        NULL},
     [OPTION_OUTPUT] = {"o", "FILE", "the page to write (mend-demo.html)", NULL},
     [OPTION_HELP] = MEND_OPTION_HELP,

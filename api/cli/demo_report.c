@@ -41,7 +41,7 @@ static void print_head(FILE *out, const mend_demo_act *act)
             act->scene->title, act->scene->source, act->on_gpu ? "GPU" : "simulated device",
             capacity, mend_demo_times_peak(act), peak);
     fprintf(out, "  %-18s  %-35s  %8s  %10s  %11s  %11s  %12s  %6s  %8s\n", "allocator", "result",
-            "reserved", "host waits", "driver time", "assumed", "driver calls", "copies", "needs");
+            "reserved", "CPU stalls", "driver time", "assumed", "driver calls", "copies", "needs");
 }
 
 static void format_outcome(const mend_replay_result *result, char *text, size_t size)

@@ -15,9 +15,10 @@ static const mend_option options[] = {
     {"allocator", "NAME,...",
      "of default, expandable, mend; the exit status is of the first (all three)", NULL},
     {"value", "FILE:LINE=VALUE",
-     "what a line reads that only a GPU computes: a number, a fraction of a mask, or balanced",
+     "the value that a line reads, which only a GPU computes: a number, a fraction of a mask, or "
+     "balanced",
      NULL},
-    {"world-size", "N", "rank 0 of N runs (what torchrun is told)", NULL},
+    {"world-size", "N", "rank 0 of N runs (as torchrun)", NULL},
     {"steps", "N|all",
      "end a run after N steps of the optimizer, or with the program (when peaks repeat)", NULL},
     {"seconds", "N", "the most for a run (60)", NULL},
@@ -31,10 +32,11 @@ const mend_command mend_fit_command = {
     .name = "fit",
     .what = "say whether a PyTorch program fits into a GPU, without a GPU",
     .arguments = "-- python train.py [arguments]",
-    .about = "Says whether a PyTorch program fits into a GPU's memory, without a GPU: what it uses "
-             "and holds under each allocator, which lines hold it, the smallest card that is "
-             "enough. The program runs over a simulated GPU, several times; what it writes to "
-             "files it writes. A part of the Python package: it runs python3 -m libmend fit.",
+    .about =
+        "Says whether a PyTorch program fits into a GPU's memory, without a GPU: the memory that "
+        "it uses and holds under each allocator, the lines that hold it, the smallest card that "
+        "is enough. The program runs over a simulated GPU, several times, and really writes its "
+        "files. A part of the Python package: it runs python3 -m libmend fit.",
     .options = options,
     .status = "Exit status: 0 it fits, or nothing was asked; 1 it does not fit, or needs more than "
               "--fail-above; 2 bad usage, or the program fails; 3 not sure, or not known.",

@@ -33,13 +33,12 @@ static const mend_option options_of_info[] = {
     [OPTION_DEVICE] = {"device", "sim|cuda[:N]",
                        "the device to look at (default: the GPU, else the simulated one)", NULL},
     [OPTION_PRICES] = {"prices", NULL,
-                       "measure what the driver's calls cost, and try what is not documented",
-                       NULL},
+                       "measure the cost of driver calls, and try undocumented behavior", NULL},
     [OPTION_SECONDS] = {"seconds", "N",
                         "with --prices: measure for about that long at most, with fewer "
                         "repetitions (60)",
                         NULL},
-    [OPTION_OUTPUT] = {"o", "FILE", "with --prices: write a price list for libmend replay --costs",
+    [OPTION_OUTPUT] = {"o", "FILE", "with --prices: write a cost table for libmend replay --costs",
                        NULL},
     [OPTION_JSON] = {"json", "FILE", "with --prices: write every measurement", NULL},
     [OPTION_HELP] = MEND_OPTION_HELP,
@@ -48,9 +47,9 @@ static const mend_option options_of_info[] = {
 
 const mend_command mend_info_command = {
     .name = "info",
-    .what = "show the device and measure what driver calls cost",
+    .what = "show the device and measure the cost of driver calls",
     .arguments = "",
-    .about = "Shows the device, what it can do, and what the driver's calls cost on it.",
+    .about = "Shows the device, its abilities, and the cost of driver calls on it.",
     .options = options_of_info,
     .status = "Exit status: 0; 1 a measurement failed; 2 bad usage, there is no such device, or an "
               "output cannot be written.",
@@ -286,7 +285,7 @@ static int show_what_there_is(info_options *options)
     if (options->device != NULL) {
         return 2;
     }
-    printf("no GPU; this is the simulated device, its prices those of the list `reference`\n\n");
+    printf("no GPU; this is the simulated device, with the cost table `reference`\n\n");
     return show_simulated(options);
 }
 

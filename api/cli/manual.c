@@ -69,7 +69,7 @@ void mend_manual_write(FILE *out, const mend_command *const *commands)
     int version = mend_version();
     fprintf(out, ".TH MEND 1 \"\" \"Mend %d.%d.%d\"\n", version / 10000, version / 100 % 100,
             version % 100);
-    fputs(".SH NAME\nlibmend \\- records and replays of GPU memory, and who holds it\n"
+    fputs(".SH NAME\nlibmend \\- records, reports and replays of GPU memory\n"
           ".SH SYNOPSIS\n.B libmend\n.I COMMAND\n[options]\n.SH COMMANDS\n",
           out);
     for (size_t i = 0; commands[i] != NULL; i++) {

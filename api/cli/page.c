@@ -57,11 +57,11 @@ static void write_least(FILE *out, const mend_demo_act *act, size_t allocator)
 /* Next to the headline: where the sizes come from, and how close the last one is. */
 static void write_capacities(FILE *out, const mend_demo_report *report)
 {
-    fputs("<div class=\"card capacities\"><p><b>What the memory sizes mean.</b> ", out);
+    fputs("<div class=\"card capacities\"><p><b>The memory sizes.</b> ", out);
     fputs(
         report->own != NULL
-            ? "One rule gives them for every program: a device with room for it, and one with 5 % "
-              "more memory than it uses at its peak."
+            ? "One rule gives them for every program: a device that is large enough, and one with "
+              "5 % more memory than it uses at its peak."
             : "Devices of 24 and 80 GiB are sold. Where each step is like the last, and the "
               "program "
               "fits, there is little to gain. The last device has 5 % more memory than the "
@@ -87,7 +87,7 @@ static void write_scores(FILE *out, const mend_demo_report *report)
                 report->act_count,
                 report->own != NULL ? "devices on which it finishes" : "runs finished");
         mend_page_count(out, mend_demo_waits(report, a));
-        fputs(" waits of the host</span></div>\n", out);
+        fputs(" CPU stalls</span></div>\n", out);
     }
     fputs("</div>\n", out);
 }

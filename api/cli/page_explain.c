@@ -78,7 +78,7 @@ void mend_page_drawing(FILE *out)
 /* How far the figures can be trusted. */
 static void write_caveats(FILE *out, const mend_demo_report *report)
 {
-    fputs("<section>\n<h2>What is real here, and what is not</h2>\n<ul>\n", out);
+    fputs("<section>\n<h2>Real and simulated parts</h2>\n<ul>\n", out);
     fputs(
         report->own != NULL
             ? "<li><b>The program:</b> the allocations and frees of the file, in their order; a "

@@ -62,7 +62,7 @@ void mend_page_table(FILE *out, const mend_demo_report *report)
 {
     fputs("<section>\n<h2>The figures</h2>\n<div class=\"scroll\" tabindex=\"0\">\n<table>\n"
           "<tr><th>allocator</th><th>smallest<br>device</th><th>result</th>"
-          "<th>most memory<br>held</th><th>host<br>waits</th><th>driver<br>time</th><th>by<br>"
+          "<th>most memory<br>held</th><th>CPU<br>stalls</th><th>driver<br>time</th><th>by<br>"
           "reference</th>"
           "<th>driver<br>calls</th><th>data<br>copied</th><th>longest<br>request</th><th>time<br>"
           "added</th></tr>\n",

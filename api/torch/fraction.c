@@ -104,10 +104,9 @@ mend_result mend_torch_get_allowed(int device, mend_torch_allowed *allowed)
 
 static mend_result exceeded(void)
 {
-    return mend_set_last_error(
-        MEND_ERROR_OUT_OF_MEMORY,
-        "the memory fraction leaves no room beside Mend's memory for that of "
-        "pools with an allocator of the program's");
+    return mend_set_last_error(MEND_ERROR_OUT_OF_MEMORY,
+                               "the memory fraction leaves no memory beside Mend's for pools with "
+                               "an allocator of the program's");
 }
 
 mend_result mend_torch_foreign_room(int device, uint64_t size_bytes)

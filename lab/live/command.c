@@ -167,11 +167,11 @@ static void print(const mend_live_pools *pools, size_t at, bool has_bar)
            "released/s\n",
            RATE(page, allocations), RATE(page, frees), RATE(page, chunks_created),
            RATE(page, chunks_moved), RATE(page, chunks_released));
-    printf("waits %.1f of the host/s, %.1f of streams/s; out of memory %s times\n",
+    printf("waits %.1f of the CPU/s, %.1f of streams/s; out of memory %s times\n",
            RATE(page, host_waits), RATE(page, stream_waits), COUNT(stats->out_of_memory));
     if (page->owner_count > 0) {
-        printf("%-*s %10s %6s %7s %10s  growth\n", NAME_COLUMNS, "Who holds it", "now", "share",
-               "blocks", "oldest");
+        printf("%-*s %10s %6s %7s %10s  growth\n", NAME_COLUMNS, "Owners", "now", "share", "blocks",
+               "oldest");
     }
     for (size_t i = 0; i < owners_of(page); i++) {
         if (i < SHOWN_OWNERS || page->owners[i].growth_bytes > 0) {

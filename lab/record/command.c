@@ -22,8 +22,7 @@ enum { OPTION_CSV, OPTION_FILE };
 
 static const mend_option options[] = {
     [OPTION_CSV] = {"csv", NULL, "the allocations and frees as rows of RMM's log", NULL},
-    [OPTION_FILE] = {"o", "FILE", "what the program is recorded to; mend.record if it is not given",
-                     NULL},
+    [OPTION_FILE] = {"o", "FILE", "what the program is recorded to; mend.record by default", NULL},
     MEND_OPTION_HELP,
     {NULL, NULL, NULL, NULL},
 };
@@ -336,7 +335,7 @@ int mend_cli_record(int argc, char **argv)
     int status;
     if (!mend_command_read(&mend_record_command, argc, argv, take_option, &arguments, &status)) {
         if (status == STATUS_BAD_INPUT && !names_program(argc, argv)) {
-            fputs("libmend record: a program comes behind --: libmend record -- python3 train.py\n",
+            fputs("libmend record: a program comes after --: libmend record -- python3 train.py\n",
                   stderr);
         }
         return status;
@@ -351,7 +350,7 @@ int mend_cli_record(int argc, char **argv)
     }
     arguments.file = argv[optind];
     if (argc - optind != 1 || arguments.output != NULL) {
-        return fail("a FILE takes no other argument than --csv; a program comes behind --, as in "
+        return fail("a FILE takes no other argument than --csv; a program comes after --, as in "
                     "libmend record -- python3 train.py",
                     "");
     }

@@ -42,17 +42,17 @@ static const char *policy_at(size_t index)
 
 static const mend_option options[] = {
     [OPTION_DEVICE] = {"device", "sim|cuda", "a simulated device (default), or the GPU", NULL},
-    [OPTION_ALLOCATOR] = {"allocator", "NAME[,...]", "mend (default), or others of the list below",
+    [OPTION_ALLOCATOR] = {"allocator", "NAME[,...]", "mend (default), or one of the list below",
                           policy_at},
     [OPTION_CAPACITY] = {"capacity", "SIZE[,...]",
                          "the device's memory: bytes, or a number with KiB, MiB, GiB or TiB; 1.05x "
-                         "(of what is live at the peak); unlimited (default); fit (the least that "
+                         "(of the peak of live memory); unlimited (default); fit (the least that "
                          "is enough)",
                          NULL},
     [OPTION_LAG] = {"free-latency", "N",
                     "rows after a free until the GPU is done with the block (64)", NULL},
     [OPTION_COSTS] = {"costs", "h200|reference|kvcached-a100|FILE",
-                      "prices of driver calls: h200 (default), another list, or a file", NULL},
+                      "costs of driver calls: h200 (default), another table, or a file", NULL},
     [OPTION_OTHERS] = {"reserved-by-others", "PERCENT|SIZE",
                        "memory that other processes hold, besides the capacity (0)", NULL},
     [OPTION_TIMELINE] = {"timeline", "FILE", "write live and reserved memory over time there",
@@ -79,10 +79,7 @@ static const mend_option options[] = {
                                   "CUDA 12.5",
                                   NULL},
     [OPTION_SEED] = {"seed", "N", "seed of workloads that name none", NULL},
-    [OPTION_EXPLAIN] = {"explain", NULL,
-                        "show where memory is that is reserved and not live, and what the driver's "
-                        "time was for",
-                        NULL},
+    [OPTION_EXPLAIN] = {"explain", NULL, "show where memory and driver time go", NULL},
     [OPTION_JSON] = {"json", NULL, "one JSON object a line", NULL},
     [OPTION_LIST] = {"list", NULL, "print the workloads", NULL},
     [OPTION_HELP] = MEND_OPTION_HELP,
@@ -92,7 +89,7 @@ static const mend_option options[] = {
 static void print_policies(FILE *out)
 {
     fputs("Columns: reserved, most memory held; x live, over the peak of live memory; driver ms,\n"
-          "the sum of prices; 2nd half, that of the second half of the events; alloc p50, median\n"
+          "the sum of costs; 2nd half, of the second half of the events; alloc p50, median\n"
           "host time of an allocation.\n\nAllocators:\n",
           out);
     for (const mend_peer_policy *policy = mend_peer_policies; policy->name != NULL; policy++) {

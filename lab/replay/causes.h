@@ -13,10 +13,10 @@
 /* X(name, meaning) */
 #define MEND_REPLAY_CAUSES(X)                                                                      \
     X(growing, "create, and map for the first time")                                               \
-    X(moving, "map what was mapped elsewhere before")                                              \
-    X(retiring, "unmap what is mapped elsewhere too")                                              \
+    X(moving, "map chunks that were mapped elsewhere")                                             \
+    X(retiring, "unmap chunks that stay mapped elsewhere")                                         \
     X(giving_back, "unmap the last mapping, release")                                              \
-    X(undoing, "unmap and release what never got access")                                          \
+    X(undoing, "unmap and release chunks without access")                                          \
     X(addresses, "reserve and free addresses")                                                     \
     X(fences, "record and query events, waits on the device")                                      \
     X(host_waits, "waits of the host for the device")                                              \

@@ -198,7 +198,7 @@ static void print_totals(FILE *out, const mend_replay_result *result)
     line room = {.what = "not reserved, of the capacity"};
     line request = {.what = "asked for"};
     line usable = {.what = "longest usable stretch"};
-    line missing = {.what = "missing: asked for, less empty chunks and room"};
+    line missing = {.what = "missing: requested, less empty chunks and unused limit"};
     line lent = {.what = "live small blocks in the large zone"};
     line retired = {.what = "addresses of retired mappings"};
     for (size_t i = 0; i < MEND_MOMENT_COUNT; i++) {
@@ -216,12 +216,13 @@ static void print_totals(FILE *out, const mend_replay_result *result)
     }
     print_line(out, result, &live);
     print_line(out, result, &free_line);
-    fputs("  of what is reserved and not live\n", out);
+    fputs("  of the memory that is reserved and not live\n", out);
     print_line(out, result, &unmapped);
     print_free(out, result);
-    fputs("  of what is free in partly used chunks: by the block that holds most of each, by the "
-          "number of blocks\n",
-          out);
+    fputs(
+        "  of the free memory in partly used chunks: by the block that holds most of each, by the "
+        "number of blocks\n",
+        out);
     print_owners(out, result);
     fputs("  beside it\n", out);
     print_line(out, result, &request);

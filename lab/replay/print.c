@@ -22,7 +22,7 @@ void mend_replay_print_table_head(FILE *out, const mend_trace *trace,
         fprintf(out, "then the last request that failed said: %s\n", trace->failure);
     }
     if (simulated) {
-        fprintf(out, "driver ms by the price lists %s (with the second half) and %s\n",
+        fprintf(out, "driver ms by the cost tables %s (with the second half) and %s\n",
                 mend_replay_chosen_costs(options), mend_replay_compared_costs(options));
     }
     fprintf(out, "%-21s %11s %9s %14s %12s %7s %9s %10s %11s %8s %9s %9s %11s %8s %6s %6s %6s\n",

@@ -484,8 +484,8 @@ static void judge_sim(mend_replay_rig *rig, mend_replay_result *result)
                 {"open contexts", ledger.contexts_open}};
     for (size_t i = 0; i < sizeof(left) / sizeof(*left); i++) {
         if (left[i].count > 0) {
-            mend_replay_note_problem(result, "%llu %s were left behind",
-                                     (unsigned long long)left[i].count, left[i].what);
+            mend_replay_note_problem(result, "%llu %s were left", (unsigned long long)left[i].count,
+                                     left[i].what);
         }
     }
 }

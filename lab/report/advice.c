@@ -83,14 +83,14 @@ static void judge_failure(const mend_report *report, char *text, size_t size)
         judge_oom_report(&report->detail.oom_report, text, size);
     } else if (report->knows_gaps && free_bytes >= asked && memory->longest_bytes < asked) {
         snprintf(text, size,
-                 "Out of memory by fragmentation: %s asked for, %s free of what was in use before, "
+                 "Out of memory by fragmentation: %s asked for, %s free of the memory used before, "
                  "the longest piece %s",
                  SIZE(asked), SIZE(free_bytes), SIZE(memory->longest_bytes));
     } else if (!report->knows_held) {
         bool had_room = report->live_bytes + asked <= report->peak_bytes;
         snprintf(text, size, "Out of memory%s: %s asked for with %s in use%s",
-                 had_room ? ", by fragmentation or by others" : "", SIZE(asked),
-                 SIZE(report->live_bytes), had_room ? ", where there was room before for " : "");
+                 had_room ? ", by fragmentation or by other users" : "", SIZE(asked),
+                 SIZE(report->live_bytes), had_room ? ", where there was memory before for " : "");
         if (had_room) {
             size_t length = strlen(text);
             snprintf(text + length, size - length, "%s", SIZE(report->peak_bytes));
@@ -145,8 +145,8 @@ void mend_report_judge(const mend_report *report, char *verdict, size_t size)
         snprintf(outcome, sizeof(outcome), "%s%s in use%s",
                  mend_report_has_history(report)
                      ? "No request failed: at most "
-                     : "The snapshot has no history, so it says who holds memory, and nothing of "
-                       "what came before (torch.cuda.memory._record_memory_history() records it): ",
+                     : "The snapshot has no history, so it shows the owners of memory, and nothing "
+                       "before that (torch.cuda.memory._record_memory_history() records it): ",
                  SIZE(report->peak_bytes), held);
     }
     if (report->failures > 1) {
@@ -337,7 +337,7 @@ static void advise_allocator(advice_list *list, const mend_report_other *other)
         snprintf(advice->what, sizeof(advice->what), "%s", how_to(other->policy));
         char waits[128] = "";
         if (other->waits != base->waits) {
-            snprintf(waits, sizeof(waits), "; host waits: %s instead of %s", COUNT(other->waits),
+            snprintf(waits, sizeof(waits), "; CPU stalls: %s instead of %s", COUNT(other->waits),
                      COUNT(base->waits));
         }
         snprintf(advice->evidence, sizeof(advice->evidence),

@@ -105,7 +105,7 @@ static void print_figures(FILE *out, const mend_report *before, const mend_repor
     if (before->knows_held && after->knows_held) {
         print_row(out, "most held", before->peak_held_bytes, after->peak_held_bytes);
     }
-    print_row(out, "what grew and did not come back", growth_of(before), growth_of(after));
+    print_row(out, "owners that grew and never shrank", growth_of(before), growth_of(after));
     fprintf(out, "  %-48s %10s %10s\n", "failed requests", mend_word_count(before->failures).text,
             mend_word_count(after->failures).text);
     fprintf(out, "  %-48s %10s %10s\n", "events", mend_word_count(before->trace->event_count).text,
@@ -125,7 +125,7 @@ void mend_report_print_change(FILE *out, const mend_report *before, const mend_r
         print_row(out, all[shown].name, peak_of(all[shown].before), peak_of(all[shown].after));
     }
     if (shown == 0) {
-        fputs("  nobody holds more or less\n", out);
+        fputs("  no owner holds more or less\n", out);
     }
     free(all);
 }

@@ -36,7 +36,7 @@ enum {
 };
 
 static const mend_option options[] = {
-    [OPTION_AGAINST] = {"against", "FILE", "what changed since that run", NULL},
+    [OPTION_AGAINST] = {"against", "FILE", "changes since that run", NULL},
     [OPTION_WHAT_IF] = {"what-if", NULL, "more allocators and settings, and a longer search", NULL},
     [OPTION_NO_WHAT_IF] = {"no-what-if", NULL, "no other allocators: the fastest", NULL},
     [OPTION_CAPACITY] = {"capacity", "SIZE",

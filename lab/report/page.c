@@ -82,8 +82,8 @@ static void write_tiles(page_writer *page)
                  is_away ? "; beside it " : "", away);
         write_tile(page, "", "most held", SIZE(report->peak_held_bytes), text);
         const bool has_waits = report->detail.wait_count > 0;
-        snprintf(text, sizeof(text), "given back %s times%s%s", COUNT(report->given),
-                 has_waits ? "; host waits " : "",
+        snprintf(text, sizeof(text), "released %s times%s%s", COUNT(report->given),
+                 has_waits ? "; CPU stalls " : "",
                  has_waits ? COUNT(report->detail.wait_count) : "");
         write_tile(page, "", "memory taken", COUNT(report->taken), text);
     }

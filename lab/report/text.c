@@ -41,7 +41,7 @@ static void print_curve(FILE *out, const mend_report *report)
     if (report->knows_held) {
         char line[256];
         snprintf(line, sizeof(line),
-                 "held  %s at most, %.3f of the peak in use; memory was taken %s times, given back "
+                 "held  %s at most, %.3f of the peak in use; memory was created %s times, released "
                  "%s times",
                  SIZE(report->peak_held_bytes),
                  (double)report->peak_held_bytes / (double)mend_max_u64(report->peak_bytes, 1),
@@ -53,7 +53,7 @@ static void print_curve(FILE *out, const mend_report *report)
         fprintf(out, "away  %s at most: in use, and not held\n", away);
     }
     if (report->detail.wait_count > 0) {
-        fprintf(out, "waits the host waited for the GPU %s times\n",
+        fprintf(out, "waits the CPU waited for the GPU %s times\n",
                 COUNT(report->detail.wait_count));
     }
 }
@@ -110,10 +110,10 @@ static void print_owners(FILE *out, const mend_report *report)
     bool shows_suspect = report->suspects == 0;
     const mend_report_owner *const suspect = MEND_REPORT_LARGEST(report, growth_bytes);
     if (mend_report_has_history(report)) {
-        snprintf(title, sizeof(title), "Who holds it at the %s (event %s)",
+        snprintf(title, sizeof(title), "Owners at the %s (event %s)",
                  report->has_failed ? "failure" : "peak", COUNT(report->moment_events));
     } else {
-        snprintf(title, sizeof(title), "Who holds it");
+        snprintf(title, sizeof(title), "Owners");
     }
     fputc('\n', out);
     mend_words_cut(out, title, NAME_COLUMNS + 4, 1);
@@ -141,7 +141,7 @@ static void print_free(FILE *out, const mend_report *report)
         mend_words_wrap(out, line, 0, 2);
     } else if (report->knows_gaps) {
         fprintf(out,
-                "Free between and beside blocks, of what was in use before: %s; longest piece %s "
+                "Free between and beside blocks, of the memory used before: %s; longest piece %s "
                 "of %s\n",
                 SIZE(memory->whole_bytes + memory->beside_bytes), SIZE(memory->longest_bytes),
                 COUNT(memory->pieces));
@@ -182,7 +182,7 @@ static void print_other(FILE *out, const mend_report *report, const mend_report_
     char here[96] = "";
     char line[256];
     if (other->is_known) {
-        snprintf(needs, sizeof(needs), "%3s%10s %9s host waits %10.1f ms driver",
+        snprintf(needs, sizeof(needs), "%3s%10s %9s CPU stalls %10.1f ms driver",
                  other->is_close ? "" : "<=", SIZE(other->needs_bytes), COUNT(other->waits),
                  other->driver_ms);
     }
@@ -206,10 +206,10 @@ static void print_others(FILE *out, const mend_report *report)
         is_any_known = is_any_known || report->others[i].is_known;
     }
     if (!is_any_known) {
-        fputs("What the same requests need was not simulated: see --what-if\n", out);
+        fputs("The needs of the same requests were not simulated: see --what-if\n", out);
         return;
     }
-    fputs("What the same requests need\n", out);
+    fputs("Needs of the same requests\n", out);
     for (size_t i = 0; i < report->other_count; i++) {
         print_other(out, report, &report->others[i]);
     }

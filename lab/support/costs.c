@@ -57,16 +57,16 @@ static mend_result take_line(mend_line_source *source, mend_sim_prices *prices,
         call++;
     }
     if (call == CALL_COUNT) {
-        return mend_line_source_fail(source, "no call \"%.40s\" has a price", fields[0]);
+        return mend_line_source_fail(source, "no call \"%.40s\" has a cost", fields[0]);
     }
     if (seen[call]) {
-        return mend_line_source_fail(source, "a second price for %s", fields[0]);
+        return mend_line_source_fail(source, "a second cost for %s", fields[0]);
     }
     seen[call] = true;
     uint64_t values[FIELDS];
     for (size_t i = 1; i < FIELDS; i++) {
         if (!parse_ns(fields[i], &values[i])) {
-            return mend_line_source_fail(source, "\"%.40s\" is not a price in nanoseconds",
+            return mend_line_source_fail(source, "\"%.40s\" is not a cost in nanoseconds",
                                          fields[i]);
         }
     }

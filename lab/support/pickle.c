@@ -43,13 +43,13 @@ static size_t usable(const pickle_reader *reader)
 
 static bool needs(pickle_reader *reader, uint64_t count)
 {
-    return usable(reader) >= count || fail(reader, "an opcode that lacks its values");
+    return usable(reader) >= count || fail(reader, "an opcode without its values");
 }
 
 static bool pop_mark(pickle_reader *reader, size_t *from)
 {
     if (reader->mark_count == 0) {
-        return fail(reader, "an opcode that lacks its mark");
+        return fail(reader, "an opcode without its mark");
     }
     *from = reader->marks[--reader->mark_count];
     return true;

@@ -179,7 +179,7 @@ bool mend_value_move(mend_value_store *store, mend_value into, size_t from)
     if (into.kind == MEND_VALUE_DICT) {
         count = leave_out(store, moved, count);
     } else if (into.kind != MEND_VALUE_LIST) {
-        return fail(store, "values for what is no list and no dictionary");
+        return fail(store, "values for neither a list nor a dictionary");
     }
     if (count == 0) {
         return true;

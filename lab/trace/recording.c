@@ -452,7 +452,7 @@ static void write_note(const recording_reader *r)
         uint64_t count;
         const char *what;
     } parts[] = {{r->gaps, "lost events"},
-                 {r->unlisted, "blocks that lived and had no room in the file"},
+                 {r->unlisted, "live blocks that did not fit into the file"},
                  {r->unknown, "frees of blocks that are not known"},
                  {r->pages, "events of growable ranges"},
                  {r->anywhere, "allocations without a stream, taken for the default stream's"}};

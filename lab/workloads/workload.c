@@ -50,7 +50,7 @@ static const stress_workload workloads[] = {
       SIZE("hi", 30 * MEND_MIB, 8 * MEND_MIB, 96 * MEND_MIB), COUNT("every", 3, 1000, 2, 6),
       COUNT("rounds", 2, 1000, 1, 4)}},
     {"small-pins",
-     "phases of large blocks, each leaving a few small ones behind for ever",
+     "phases of large blocks, each leaving a few small ones for ever",
      mend_stress_small_pins,
      {SEED, SIZE("live", 6 * MEND_GIB, 2 * MEND_GIB, 24 * MEND_GIB),
       SIZE("pin", 3 * MEND_MIB / 2, MEND_MIB / 4, 4 * MEND_MIB), COUNT("pins", 24, 10000, 8, 64),

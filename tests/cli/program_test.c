@@ -339,7 +339,7 @@ MEND_TEST(program, driver_time_is_given_by_every_list)
                  "'driver_time_us': 192.000,...'compared_time_us': 71.461,");
     expect_costs("expandable --costs kvcached-a100",
                  "'driver_time_us': 489.900,...'reference': 192.000");
-    expect_run(0, "replay %", "price lists h200 (with the second half) and reference", "");
+    expect_run(0, "replay %", "cost tables h200 (with the second half) and reference", "");
     ENDING_FILE fixture_file costs = fixture_write_text(".txt", "plain_alloc 2000 0 0\n");
     char option[300];
     char parts[400];

@@ -73,7 +73,7 @@ MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
 MEND_TEST(record, wrong_usage_is_refused)
 {
     expect_run(2, "record", "", "no file and no program");
-    expect_run(2, "record a b", "", "a program comes behind --");
+    expect_run(2, "record a b", "", "a program comes after --");
     expect_run(2, "record --csv -- true", "", "--csv is for a FILE");
     expect_run(2, "record -- /no/such/program", "", "No such file");
     expect_run(2, "record %", "", "not a recording of Mend");
@@ -400,7 +400,7 @@ MEND_TEST(record, what_sleeps_is_not_held)
             expect_run(
                 1, words,
                 "peak 5.00 MiB, event 1\nheld  8.00 MiB at most, 1.600 of the peak in use; "
-                "memory was taken 3 times, given back 2 times\naway  4.00 MiB asleep at most: in "
+                "memory was created 3 times, released 2 times\naway  4.00 MiB asleep at most: in "
                 "use, and not held\n",
                 "");
             snprintf(words, sizeof(words), "report --no-what-if --json '%s'", file.path);

@@ -284,7 +284,7 @@ MEND_TEST(replay, sees_blocks_that_share_memory_and_what_is_left_behind)
     ASSERT_RESULT(MEND_OK, mend_replay_session(trace, &policy, 0, &options, false, "", &result));
     /* The second block has overwritten the two granules of the first. */
     EXPECT_U64_EQ(2, result.content_errors);
-    EXPECT_TRUE(strstr(result.problem, "left behind") != NULL);
+    EXPECT_TRUE(strstr(result.problem, "were left") != NULL);
 }
 
 /* An allocator that unmaps memory in use by the device: frees release at once, without a wait. */

@@ -107,7 +107,7 @@ MEND_TEST(report_command, a_page_says_it_in_words_first)
     static char text[1 << 18];
     read_all(page.path, text, sizeof(text));
     static const char *const words[] = {
-        "<h1>Out of memory, by fragmentation or by others: 64.0 MiB asked for",
+        "<h1>Out of memory, by fragmentation or by other users: 64.0 MiB asked for",
         "<b>405 MiB</b><i>at event",
         "Stop the growth of A &quot;train.py:20 &gt; call (m.py:7)&quot;",
         "<script type=\"application/json\" id=\"model\">{\"rows\": 542, \"blocks\": 301",
@@ -145,7 +145,7 @@ MEND_TEST(report_command, against_says_what_changed)
     EXPECT_STATUS(0, outcome);
     EXPECT_TRUE(strstr(outcome.out, "-177 MiB") != NULL);
     outcome = report_on(command_line("--against '%s'", before.path), &before);
-    EXPECT_TRUE(strstr(outcome.out, "nobody holds more or less") != NULL);
+    EXPECT_TRUE(strstr(outcome.out, "no owner holds more or less") != NULL);
 }
 
 MEND_TEST(report_command, json_is_one_object_with_all_of_it)

@@ -288,7 +288,7 @@ MEND_TEST(report, a_log_with_addresses_knows_the_gaps_between_blocks)
         EXPECT_TRUE(report->knows_gaps == (has_addresses == 1) && !report->knows_held);
         char verdict[MEND_VERDICT_BYTES];
         mend_report_judge(report, verdict, sizeof(verdict));
-        EXPECT_TRUE((strstr(verdict, "10.0 MiB free of what was in use before, the longest piece "
+        EXPECT_TRUE((strstr(verdict, "10.0 MiB free of the memory used before, the longest piece "
                                      "6.00 MiB") != NULL) == (has_addresses == 1));
     }
 }

@@ -90,7 +90,7 @@ MEND_TEST(costs, bad_lines_are_named)
     } cases[] = {{"create 1 2\n", ":1: not a name"},
                  {"create 1 2 3 4\n", ":1: not a name"},
                  {"\nfly 1 2 3\n", ":2: no call \"fly\""},
-                 {"map 1 2 3\nmap 1 2 3\n", ":2: a second price"},
+                 {"map 1 2 3\nmap 1 2 3\n", ":2: a second cost"},
                  {"map 1 -2 3\n", ":1: \"-2\""},
                  {"map 1 2.5 3\n", ":1: \"2.5\""},
                  {"map 1000000000000 2 3\n", ":1: \"1000000000000\""}};

@@ -204,8 +204,8 @@ MEND_TEST(top, the_program_shows_each_pool)
     expect_run(0, command_line("top --once %d", (int)getpid()),
                "process ... (cli_tests..., device 0\nlive  200 MiB in 1 blocks, peak 200 MiB\nheld "
                " 2... of 256 "
-               "MiB, peak 2...; asleep 0 B\nfree  ...calls ...waits 0.0 of the host/s...\n"
-               "Who holds it ...  a 'step'? ... 200 MiB  100 %       1          0  steady\n\n"
+               "MiB, peak 2...; asleep 0 B\nfree  ...calls ...waits 0.0 of the CPU/s...\n"
+               "Owners ...  a 'step'? ... 200 MiB  100 %       1          0  steady\n\n"
                "process ...live  1.00 MiB in 1 blocks...  other ... 1.00 MiB",
                "");
     /* Without a terminal that is all. Other processes may publish pools, too. */
@@ -326,7 +326,7 @@ static void expect_refusal(const void *content, size_t size, const char *problem
     MEND_TEST_CHECK(problem == NULL || strstr(pools.problem, problem) != NULL, (void)0,
                     "\"%s\", not \"%s\"", pools.problem, problem == NULL ? "" : problem);
     if (problem == NULL) { /* nothing in it does harm */
-        expect_run(0, command_line("top --once %d", (int)child), "Who holds it...", "");
+        expect_run(0, command_line("top --once %d", (int)child), "Owners...", "");
         expect_run(0, command_line("top --once --json %d", (int)child),
                    "'owner_count': 18446744073709551615", "");
         EXPECT_U64_EQ(MEND_OWNER_NAME_BYTES - 1, strlen(pools.pages[0].owners[31].name));

@@ -563,7 +563,7 @@ class Words(unittest.TestCase):
 
     def test_what_rests_on_values_says_so_first_and_shows_no_verdict(self):
         text = _text.write(answer(values=DEPENDS))
-        self.assertTrue(text.startswith("NOT KNOWN: what the program takes depends on values"))
+        self.assertTrue(text.startswith("NOT KNOWN: the memory depends on values"))
         self.assertIn("train.py:9 route (32x)", text)
         for words in ("smallest card", "It needs", "least that is enough", "context"):
             self.assertNotIn(words, text)
@@ -617,8 +617,8 @@ class Words(unittest.TestCase):
     def test_what_it_rests_on_is_said_first(self):
         given = dict(answer()["row"], given={"train.py:9": 0.25, "train.py:8": "balanced"})
         lines = _text.write(answer(row=given)).splitlines()
-        self.assertEqual(lines[0], "ASSUMED: what train.py:9 reads is 0.25 (--value).")
-        self.assertEqual(lines[1], "ASSUMED: what train.py:8 reads is balanced (--value).")
+        self.assertEqual(lines[0], "ASSUMED: train.py:9 reads 0.25 (--value).")
+        self.assertEqual(lines[1], "ASSUMED: train.py:8 reads balanced (--value).")
         values = {"reads": [("train.py:9", 700), ("train.py:4", 2)], "depends": False}
         whole = dict(answer()["row"], whole_reads=[("train.py:4", 2)])
         [first, *_] = _text.write(answer(values=values, row=whole)).splitlines()
@@ -627,9 +627,9 @@ class Words(unittest.TestCase):
 
     def test_ranks_are_said_first_and_what_nccl_takes_is_not_known(self):
         text = _text.write(answer(world_size=8))
-        self.assertTrue(text.startswith("NOT KNOWN: what NCCL takes for itself on each GPU."), text)
+        self.assertTrue(text.startswith("NOT KNOWN: the memory of NCCL on each GPU."), text)
         self.assertIn("rank 0 of 8", text)
-        self.assertIn("It needs 2.00 to 3.00 GiB of a GPU and what NCCL takes, with", text)
+        self.assertIn("It needs 2.00 to 3.00 GiB of a GPU and the memory of NCCL, with", text)
         fits = target(_answer.FITS, left_bytes=GIB)
         columns = {"default": answer()["columns"]["default"]}
         text = _text.write(answer(world_size=8, targets=[fits], columns=columns))
@@ -638,7 +638,7 @@ class Words(unittest.TestCase):
 
     def test_what_makes_it_less_sure_is_told(self):
         differ = dict(answer()["row"], steps_differ=True)
-        self.assertIn("Steps differ in what they ask for", _text.write(answer(row=differ)))
+        self.assertIn("Steps differ in their requests", _text.write(answer(row=differ)))
         times = _text.write(answer(row=dict(answer()["row"], streams=2)))
         self.assertIn("2 streams have memory, so it depends on time", times)
         unknown = dict(answer()["row"], unknown=["cuDNN's convolutions", "cuDNN's attention"])

@@ -227,5 +227,5 @@ mend_result mend_heap_destroy(mend_heap *heap)
         return MEND_OK; /* a driver that has shut down holds nothing of the heap */
     }
     return mend_refused(driver, MEND_ERROR_DRIVER, first.call, first.status,
-                        "the driver refused to take back what the pool held");
+                        "the driver refused to release memory of the pool");
 }

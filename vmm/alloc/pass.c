@@ -158,7 +158,7 @@ static mend_outcome try_to_pass(mend_seek *seek)
 static mend_result out_of_memory(const passing *p)
 {
     const mend_heap *heap = p->heap;
-    const char *why = p->over_bytes > 0 ? "the limit has no room" : "the driver has no memory";
+    const char *why = p->over_bytes > 0 ? "the limit is reached" : "the driver has no memory";
     return mend_failure(MEND_ERROR_OUT_OF_MEMORY,
                         "%s were asked for as memory of the driver's own, and %s: blocks of that "
                         "kind hold %s, chunks %s, of a limit of %s",

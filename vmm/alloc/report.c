@@ -354,10 +354,11 @@ static const char *last_words(const mend_heap *heap, const mend_request *request
     }
     if (heap->shortage.refused_bytes > 0) {
         if (heap->chunks.importers_bytes > 0) {
-            return "Importers may hold memory that this pool exported and gave back, until they "
+            return "Importers may hold memory that this pool exported and released, until they "
                    "close it or end (importers_bytes)";
         }
-        return "Others hold memory of the GPU, or it is kept from this pool (min_free_bytes, "
+        return "Other pools or processes hold memory of the GPU, or it is withheld from this pool "
+               "(min_free_bytes, "
                "shared_limit_file, MPS): stop them, allow more, or free memory here";
     }
     if (request->size_bytes > heap->config.limit_bytes) {
@@ -381,8 +382,8 @@ static void add_beside(mend_heap *heap, const mend_request *request, bool is_cap
         mend_sentence_add(s, "Free some of the live blocks that the free memory is beside");
     }
     if (!is_captured && mend_compact_would_serve(heap, request, usable->empty_bytes)) {
-        mend_sentence_add(s,
-                          ", or let mend_compact join what is beside live blocks at a safe point");
+        mend_sentence_add(
+            s, ", or let mend_compact join the free memory beside live blocks at a safe point");
     }
 }
 

@@ -19,7 +19,7 @@ static const char *distrusted(int file)
         return "it is no regular file";
     }
     if (about.st_uid != geteuid() && about.st_uid != 0) {
-        return "it belongs to another user, who could read and change it: remove it, or name "
+        return "it belongs to another user, which could read and change it: remove it, or name "
                "another";
     }
     return (about.st_mode & (S_IWGRP | S_IWOTH)) != 0

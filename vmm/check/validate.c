@@ -82,7 +82,7 @@ static bool sums_are_right(const mend_validate_walk *a)
          "live and free do not add up to reserved, asleep and on the host");
     MUST(mend_heap_awake_bytes(heap) + away_bytes + mend_heap_passed_bytes(heap) ==
              heap->counters.live_bytes,
-         "what sleeps or is on the host is not that of the zones");
+         "sleeping or host memory is not the sum of the zones");
     MUST(MEND_HEAP_SUM(heap, live_blocks) + IN_CACHES(heap, count) == heap->blocks.count,
          "the counts of live blocks are wrong");
     return true;

@@ -242,7 +242,7 @@ static bool spans_are_right(const mend_validate_walk *a, const mend_chunk *chunk
         held = held || is_held(chunk->held_by, span);
         *lowest = span;
     }
-    MUST(held, "nothing in the chunk 0x%llx waits for what holds it",
+    MUST(held, "nothing in the chunk 0x%llx waits for its reason",
          MEND_VALIDATE_HEX(chunk->address));
     MUST(live_bytes == chunk->live_bytes, "chunk 0x%llx: %llu bytes are live, %llu are counted",
          MEND_VALIDATE_HEX(chunk->address), MEND_VALIDATE_HEX(live_bytes),
@@ -282,7 +282,7 @@ static bool asleep_is_right(mend_validate_walk *a, const mend_chunk *chunk)
              !mend_chunk_is_exported(chunk) && has_memory == (chunk->memory.handle != 0) &&
              !(has_memory && mend_retire_holds(a->heap, chunk->memory.handle) != NULL),
          "the chunk 0x%llx sleeps, and is in use", MEND_VALIDATE_HEX(chunk->address));
-    MUST(pieces_are_right(chunk), "what is kept of the chunk 0x%llx is wrong",
+    MUST(pieces_are_right(chunk), "the backup of the chunk 0x%llx is wrong",
          MEND_VALIDATE_HEX(chunk->address));
     a->kept.host_bytes += chunk->kept->host_bytes;
     a->kept.file_bytes += chunk->kept->file_bytes;
@@ -316,7 +316,7 @@ static bool kept_is_right(const mend_validate_walk *a)
              keeping->room_bytes <= keeping->most_bytes,
          "the copies that wakes left are wrong");
     MUST(a->kept.host_bytes == keeping->host_bytes && a->kept.file_bytes == keeping->file_bytes,
-         "the counts of what is kept are wrong");
+         "the counts of backups are wrong");
     return true;
 }
 
@@ -360,9 +360,9 @@ static bool chunk_is_right(mend_validate_walk *a, const mend_chunk *chunk)
              "a chunk has not the exports that it counts");
     }
     MUST(chunk->missing != MEND_MISSING_MEMORY || mend_chunk_sleeps(chunk),
-         "the chunk 0x%llx lacks memory, and does not sleep", MEND_VALIDATE_HEX(chunk->address));
+         "the chunk 0x%llx has no memory, and does not sleep", MEND_VALIDATE_HEX(chunk->address));
     MUST(!chunk->is_frozen || chunk->missing != MEND_MISSING_NOTHING,
-         "a frozen chunk lacks nothing");
+         "a frozen chunk has its memory");
     return !mend_chunk_sleeps(chunk) || asleep_is_right(a, chunk);
 }
 
@@ -389,7 +389,7 @@ bool mend_validate_chunks(mend_validate_walk *a)
     MUST(mend_chunks_are_in_order(chunks), "a tree of chunks is out of order");
     MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &chunks->all) {
         MUST(chunk->missing != MEND_MISSING_MEMORY,
-             "the chunk 0x%llx lacks memory, and is among those that have it",
+             "the chunk 0x%llx has no memory, and is among the chunks with memory",
              MEND_VALIDATE_HEX(chunk->address));
         is_right = is_right && take(a, &found, &of, chunk);
     }
@@ -510,7 +510,7 @@ bool mend_validate_ranges(const mend_validate_walk *a)
         const mend_range *range = mend_range_at(a->heap, reservation->address);
         MUST(range != NULL && range->address == reservation->address &&
                  range->size_bytes + a->heap->range_space.page_bytes == reservation->size_bytes,
-             "the reservation 0x%llx is that of no range", MEND_VALIDATE_HEX(reservation->address));
+             "the reservation 0x%llx belongs to no range", MEND_VALIDATE_HEX(reservation->address));
     }
     MUST(mend_tree_is_valid(&ranges->by_address) &&
              ranges->by_address.count == a->heap->range_space.reservations_by_address.count &&

@@ -51,7 +51,7 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
     }
     if (waits > 0) {
         mend_log(MEND_LOG_INFO,
-                 "%s on device %d: the host waited for the GPU %llu times to find room",
+                 "%s on device %d: the CPU waited for the GPU %llu times to find memory",
                  mend_words_amount(size_bytes).text, pool->device, (unsigned long long)waits);
     }
     if (result == MEND_ERROR_OUT_OF_MEMORY || result == MEND_ERROR_CORRUPTION) {

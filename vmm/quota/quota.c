@@ -253,7 +253,7 @@ static bool wait_for_room(mend_others *others, uint64_t room_bytes)
 static void tell_lost(mend_others *others, int device)
 {
     if (!atomic_exchange(&of(others)->is_told, true)) {
-        mend_warn("device %d: the shared limit file is damaged: its pools no longer keep to one "
+        mend_warn("device %d: the shared limit file is damaged: its pools no longer share one "
                   "limit, and each has only its own. Name a new file in shared_limit_file",
                   device);
     }

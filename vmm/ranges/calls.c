@@ -99,7 +99,7 @@ static mend_result check_capture(mend_pool *pool, const char *call, mend_stream 
     return result == MEND_OK && order.capture != 0
                ? mend_fail(MEND_ERROR_CAPTURING,
                            "%s: the stream is being captured; commit pages before the capture, "
-                           "and decommit them behind the graph's launches",
+                           "and decommit them after the graph's launches",
                            call)
                : result;
 }

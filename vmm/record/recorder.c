@@ -266,7 +266,7 @@ mend_result mend_recorder_start(mend_observers *observers, const char *path, uin
         close_all(r);
         if (are_many) {
             mend_warn(
-                "the pool on device %d is not recorded: %d others are, to %s and files beside",
+                "the pool on device %d is not recorded: %d other pools are, to %s and files beside",
                 pool->device, MOST_FILES, path);
         }
         return are_many ? MEND_OK : result;

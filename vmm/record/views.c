@@ -65,7 +65,7 @@ mend_result mend_history_read(mend_pool *pool, uint64_t *cursor, mend_history_ev
         const mend_history *history = history_of(pool);
         if (done == 0 && *cursor > history->next) {
             mend_heap_unlock(heap);
-            return mend_pool_invalid("mend_history_read: the cursor is behind the last event");
+            return mend_pool_invalid("mend_history_read: the cursor is after the last event");
         }
         void *to = capacity > 0 ? (char *)events + done * event_bytes : NULL;
         copied = mend_history_copy(history, cursor, to, event_bytes, most);

@@ -152,7 +152,7 @@ static mend_result fetch_described(fetching *f, const void *description,
 
 static mend_result no_import(const void *pointer)
 {
-    return mend_failure(MEND_ERROR_FOREIGN_POINTER, "%p is not what an import returned", pointer);
+    return mend_failure(MEND_ERROR_FOREIGN_POINTER, "%p was not returned by an import", pointer);
 }
 
 static void use(mend_imported *import, void **pointer, uint64_t *size_bytes)
@@ -332,8 +332,8 @@ static mend_result find_pages(const mend_heap *heap, uint64_t range, uint64_t ad
     if (any_exported && (!mend_exports_find(heap, pages.address, &pages) ||
                          end > pages.address + pages.size_bytes)) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                            "some of the pages at 0x%llx are exported already, with others or "
-                            "without; a page is in one export",
+                            "some of the pages at 0x%llx are exported already, with other "
+                            "pages or without; a page is in one export",
                             (unsigned long long)address);
     }
     *what = pages;
@@ -385,7 +385,7 @@ static mend_result export_it(mend_pool *pool, const void *pointer,
                            : mend_exports_add(&pool->heap, &what, token));
     } else if (token_bytes == NULL) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                            "mend_export: the token has %llu bytes, and there is room for %llu",
+                            "mend_export: the token has %llu bytes, and the array has %llu",
                             (unsigned long long)needed_bytes, (unsigned long long)capacity_bytes);
     }
     if (token_bytes != NULL) {

@@ -168,7 +168,7 @@ static mend_result receive(conversation *talk, batch *got)
 
 static mend_result is_confused(const conversation *talk)
 {
-    return unreachable(talk, "answers what it was not asked for");
+    return unreachable(talk, "sends an answer that does not belong to the request");
 }
 
 /* The first message, about all chunks. */

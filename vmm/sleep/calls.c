@@ -177,7 +177,7 @@ static mend_result find_part(mend_heap *heap, uint64_t address, uint64_t size_by
     const uint64_t offset_bytes = address - (*kept)->address;
     *piece = mend_keep_piece_of(*kept, offset_bytes, 1);
     if (*piece == NULL || ((*piece)->backup == MEND_BACKUP_FILE && (*kept)->file == NULL)) {
-        return not_there(address, "was not kept");
+        return not_there(address, "has no backup");
     }
     const uint64_t inside = offset_bytes - (*piece)->offset_bytes;
     *at = (*piece)->at + inside;
@@ -215,7 +215,7 @@ static mend_result find_backup(mend_heap *heap, uint64_t address, uint64_t size_
     MEND_TRY(find_part(heap, address, size_bytes, &kept, &piece, &at, &part_bytes));
     if (piece->backup == MEND_BACKUP_FILE || part_bytes < size_bytes) {
         return mend_failure(MEND_ERROR_NOT_SUPPORTED,
-                            "mend_read_backup: what is kept of the memory at 0x%llx is %s",
+                            "mend_read_backup: the backup of the memory at 0x%llx is %s",
                             (unsigned long long)address,
                             piece->backup == MEND_BACKUP_FILE ? "in a file" : "in several places");
     }

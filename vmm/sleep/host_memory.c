@@ -231,9 +231,9 @@ mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, bool saves
         heap->driver, is_unsupported ? MEND_ERROR_NOT_SUPPORTED : MEND_ERROR_OUT_OF_HOST_MEMORY,
         MEND_CALL_host_alloc, status,
         is_unsupported ? "the driver gives no pinned memory, as may be under confidential "
-                         "computing: what sleeps cannot keep its contents (%llu bytes)"
-        : saves        ? "the host has no %llu bytes of pinned memory to keep what sleeps"
-                       : "the host has no %llu bytes of pinned memory to read files of what sleeps",
+                         "computing: sleeping memory cannot have a backup (%llu bytes)"
+        : saves        ? "the host has no %llu bytes of pinned memory to back up sleeping memory"
+                : "the host has no %llu bytes of pinned memory to read files of sleeping memory",
         (unsigned long long)size_bytes);
 }
 

@@ -75,8 +75,8 @@ static mend_result make_private(mend_heap *heap, mend_prepare_checkpoint_report 
         }
     }
     return result == MEND_ERROR_OUT_OF_MEMORY
-               ? mend_failure(MEND_ERROR_OUT_OF_MEMORY, "mend_prepare_checkpoint: no room for the "
-                                                        "copy of a chunk; put blocks to sleep "
+               ? mend_failure(MEND_ERROR_OUT_OF_MEMORY, "mend_prepare_checkpoint: no memory for "
+                                                        "the copy of a chunk; put blocks to sleep "
                                                         "first")
                : result;
 }

@@ -73,7 +73,7 @@ static mend_result no_room(waking *w, mend_lack lack, const char *who)
     w->lack = lack;
     return mend_failure(
         MEND_ERROR_OUT_OF_MEMORY,
-        "waking takes %s of memory, and %s lacks %s (%llu bytes); everything "
+        "waking takes %s of memory, and %s is short of %s (%llu bytes); everything "
         "sleeps as before",
         mend_words_amount(w->needed_bytes).text, lack.limit_bytes > 0 ? "the limit" : who,
         mend_words_amount_above(lacking_bytes).text, (unsigned long long)lacking_bytes);

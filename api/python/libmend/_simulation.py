@@ -133,7 +133,7 @@ class SimulatedDevice:
     def fail(self, call: str, count: int = 1, above_bytes: int = 0, status: int = 0) -> None:
         """Makes the next driver calls `call` ("create", "map", ...) fail."""
         if not isinstance(call, str):
-            raise TypeError(f"mend: a call of the driver is given by its name, not {call!r}")
+            raise TypeError(f"mend: a driver call is given by its name, not {call!r}")
         fault = _structures.made(
             "mend_sim_fault",
             call=call.encode(),

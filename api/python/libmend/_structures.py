@@ -92,7 +92,7 @@ def _type_of(name: str) -> type:
         return structure(name)
     if name.endswith("*") or re.search(rf"typedef [^;{{}}]*(\*{word};|\(\*{word}\)\()", _headers()):
         return ctypes.c_void_p
-    raise ImportError(f"mend: the headers do not say what {name} is")
+    raise ImportError(f"mend: the headers do not define {name}")
 
 
 def _count_of(text: str) -> int:
@@ -101,7 +101,7 @@ def _count_of(text: str) -> int:
         return int(text)
     found = re.search(rf"\b{text}\s*=?\s*(\d+)", _headers())
     if found is None:
-        raise ImportError(f"mend: the headers do not say what {text} is")
+        raise ImportError(f"mend: the headers do not define {text}")
     return int(found.group(1))
 
 

@@ -95,11 +95,11 @@ def report(device: object = 0) -> str:
         f"{_size(figures['free_empty_bytes'])} in whole chunks, "
         f"{_size(figures['free_partial_bytes'] + figures['free_small_bytes'])} beside live blocks",
         *_pending(figures["pending_bytes"]),
-        f"waits {figures['host_waits']:,} of the host, {figures['stream_waits']:,} of streams; "
+        f"waits {figures['host_waits']:,} of the CPU, {figures['stream_waits']:,} of streams; "
         f"out of memory {figures['out_of_memory']:,} times",
     ]
     if shown:
-        title = ("Who holds it", "now", "share", "blocks", "oldest")
+        title = ("Owners", "now", "share", "blocks", "oldest")
         lines += ["", "{:<44} {:>10} {:>6} {:>9} {:>11}  growth".format(*title)]
     growing = _stacks.growing()
     for owner in shown:

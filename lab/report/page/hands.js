@@ -11,8 +11,8 @@ function later(draw) {
     draw();
   });
 }
-const DOES = ['an allocation of ', 'a free of ', 'memory was taken: ', 'memory was given back: ', 'OUT OF MEMORY for ',
-  'addresses got memory: ', 'addresses lost memory: ', 'the host waited for the GPU: '];
+const DOES = ['an allocation of ', 'a free of ', 'memory was created: ', 'memory was released: ', 'OUT OF MEMORY for ',
+  'addresses got memory: ', 'addresses lost memory: ', 'the CPU waited for the GPU: '];
 function title() {
   const k = kind[moment];
   return `event ${num(events[moment])}, ${DOES[k]}${tell(k, amountOf(moment))} · ${size(now.liveBytes)} in use` +
@@ -217,7 +217,7 @@ function handKeys() {
 function drawLineKeys() {
   const keys = [];
   if (M.knows_held) keys.push('— held by the allocator', `driver: ${plain(C.taken)} took memory ${plain(C.given)} gave it back`);
-  if (W.length) keys.push('▼ the host waited for the GPU');
+  if (W.length) keys.push('▼ the CPU waited for the GPU');
   if (M.away) keys.push(`at most ${M.away}: in use, and not held`);
   if (M.capacity) keys.push('- - the device');
   $('line-keys').innerHTML = keys.map(k => `<span>${k}</span>`).join('');

@@ -80,7 +80,7 @@ function drawCalls() {
   const view = countCalls(left, right), all = countCalls(0, N - 1);
   const rows = [[ALLOC, 'allocations', ''], [FREE, 'frees', '']];
   if (M.knows_held) rows.push([TAKE, 'took memory from the driver', C.taken], [GIVE, 'gave memory back', C.given]);
-  if (M.is_recording) rows.push([WAIT, 'the host waited for the GPU', '']);
+  if (M.is_recording) rows.push([WAIT, 'the CPU waited for the GPU', '']);
   rows.push([REFUSE, 'out of memory', C.bad]);
   $('did').innerHTML = '<tr><th>what</th><th>view</th><th>bytes</th><th>run</th><th>bytes</th></tr>' + rows.map(([k, text, color]) =>
     `<tr><td>${color ? plain(color) + ' ' : ''}${text}</td><td>${num(view[k][0])}</td><td>${tell(k, view[k][1])}</td><td>${num(all[k][0])}</td><td>${tell(k, all[k][1])}</td></tr>`).join('');
@@ -99,6 +99,6 @@ function drawOthers() {
       `<td class="opt">${o.needs_bytes ? num(o.host_waits) : ''}</td><td class="opt">${o.needs_bytes ? o.driver_ms.toFixed(1) + ' ms' : ''}</td>` +
       (here ? `<td class="${o.completes_at_capacity ? 'good' : 'bad'}">${o.completes_at_capacity === undefined ? '?' : o.completes_at_capacity ? '✓ fits' : '✕ fails'}</td>` : '') + '</tr>';
   };
-  $('others').innerHTML = '<tr><th>allocator</th><th>needs</th><th>against this</th><th class="opt">host waits</th><th class="opt">driver</th>' +
+  $('others').innerHTML = '<tr><th>allocator</th><th>needs</th><th>against this</th><th class="opt">CPU stalls</th><th class="opt">driver</th>' +
     (here ? `<th>on ${bytes(M.capacity)}</th>` : '') + '</tr>' + M.others.map(row).join('');
 }

@@ -222,7 +222,7 @@ class Fit(unittest.TestCase):
             column = found["columns"]["default"]
             self.assertAlmostEqual(column["allocated_bytes"], size, delta=2 * MIB)
             done = self.done("--allocator=default", given, program)
-            self.assertTrue(done.stdout.startswith(f"ASSUMED: what program.py:{line} reads is"))
+            self.assertTrue(done.stdout.startswith(f"ASSUMED: program.py:{line} reads"))
         done = self.done("--value=program.py:9=1", program)
         self.assertEqual(done.returncode, 2)
         self.assertIn("program.py:9: no value that only a GPU computes is read there", done.stderr)

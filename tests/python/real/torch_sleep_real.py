@@ -140,7 +140,7 @@ class Sleep(Programs):
                 error = error_of(wake, torch.OutOfMemoryError)
                 assert isinstance(error, libmend.OutOfMemoryError), type(error)
                 assert error.name == "MEND_ERROR_OUT_OF_MEMORY"
-                assert "lacks" in str(error) and "sleeps as before" in str(error), error
+                assert "is short of" in str(error) and "sleeps as before" in str(error), error
                 assert leaks() == held, (leaks(), held)
                 assert all(map(is_asleep, weights)) and holds(other, 9)
             torch.cuda._sleep(1000000)  # work that may still use the memory

@@ -292,7 +292,8 @@ static const row rows[] = {
     {"free beside", free_all_middles, MEND_MIB,
      "Free some of the live blocks that the free memory is beside", "mend_compact", free_two},
     {"compact", free_middles_and_one, 2 * MEND_MIB,
-     "Free 1.00 MiB more in whole chunks, or let mend_compact join what is beside live blocks",
+     "Free 1.00 MiB more in whole chunks, or let mend_compact join the free "
+     "memory beside live blocks",
      "Raise", compact},
     {"compact later", free_middles_in_capture, 2 * MEND_MIB, "Free 1.00 MiB more in whole chunks",
      "mend_compact", end_and_compact},

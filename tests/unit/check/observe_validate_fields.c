@@ -178,7 +178,7 @@ RIG_TEST(observe_validate_fields, of_chunks_and_addresses)
     EXPECT_FOUND(chunks->frozen_count, 1, "frozen_count");
     chunk->holds = 1;
     chunks->frozen_count = 1;
-    EXPECT_FOUND(chunk->is_frozen, true, "a frozen chunk lacks nothing");
+    EXPECT_FOUND(chunk->is_frozen, true, "a frozen chunk has its memory");
     chunk->is_frozen = true;
     mend_chunk_set_missing(chunks, chunk, MEND_MISSING_ACCESS);
     expect_finding(heap, "may be taken, but its chunk is frozen");

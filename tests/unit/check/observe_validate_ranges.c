@@ -28,7 +28,7 @@ KIT_TEST(observe_validate_ranges, finds_what_is_wrong_with_a_range)
     EXPECT_FOUND(range->pages[2], NULL, "pointer map disagree");
     EXPECT_FOUND(range->pages[7], range->pages[3], "page 7 of the range");
     EXPECT_FOUND(range->pages[0]->of_graph_pool, true, "page 0 of the range");
-    EXPECT_FOUND(range->size_bytes, 32 * PAGE, "is that of no range");
+    EXPECT_FOUND(range->size_bytes, 32 * PAGE, "belongs to no range");
     EXPECT_FOUND(range->page_bytes, PAGE / 2, "pointer map disagree");
     EXPECT_FOUND(heap->chunks.deferred.count[MEND_DEFERRED_RANGE], 1, "deferred work of ranges");
     EXPECT_FOUND(heap->range_space.taken_bytes, 1, "the counts of addresses");

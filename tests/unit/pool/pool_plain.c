@@ -125,7 +125,7 @@ PLAIN_TEST(the_limit_holds_for_what_is_passed, BY_CONFIG, 8 * MEND_MIB)
     kit_alloc(w, 5 * MEND_MIB, NULL);
     EXPECT_OK(mend_get_available(w->pool, NULL, &room));
     EXPECT_U64_EQ(3 * MEND_MIB, room.now_bytes);
-    EXPECT_REFUSAL(OUT_OF_MEMORY, "the limit has no room",
+    EXPECT_REFUSAL(OUT_OF_MEMORY, "the limit is reached",
                    mend_alloc(w->pool, 4 * MEND_MIB, NULL, &none));
     kit_alloc(w, 3 * MEND_MIB, NULL);
     EXPECT_OK(mend_set_limit(w->pool, 10 * MEND_MIB));

@@ -367,7 +367,7 @@ MEND_TEST(pool_recording, a_child_takes_no_file_from_the_next_pool)
 static void hear(void *said, mend_log_level level, const char *text)
 {
     *(bool *)said |=
-        level == MEND_LOG_WARNING && strstr(text, "is not recorded: 256 others") != NULL;
+        level == MEND_LOG_WARNING && strstr(text, "is not recorded: 256 other pools") != NULL;
 }
 
 MEND_TEST(pool_recording, a_pool_beside_256_others_is_created_and_not_recorded)

@@ -93,7 +93,7 @@ KIT_TEST(pool_sleep, what_is_kept_is_read_while_it_sleeps)
         EXPECT_INVALID(mend_read_backup(w->pool, blocks[i] + SIZE - PART, SIZE, read, NULL));
         EXPECT_TRUE(read[0] == 0x5a && memcmp(read, read + 1, PART - 1) == 0);
     }
-    EXPECT_REFUSAL(INVALID_ARGUMENT, "was not kept",
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "has no backup",
                    mend_read_backup(w->pool, blocks[2], 1, read, NULL));
     EXPECT_REFUSAL(INVALID_ARGUMENT, "does not sleep",
                    mend_read_backup(w->pool, blocks[3], 1, read, NULL));

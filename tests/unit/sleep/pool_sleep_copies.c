@@ -77,7 +77,7 @@ SLEEP_TEST(pool_sleep_copies, they_are_of_the_last_sleep)
         EXPECT_OK(mend_read_backup(w->pool, r->blocks[0], 1, &byte, NULL));
         EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, keeps[i], .directory = "/tmp"), NULL));
         EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-        EXPECT_REFUSAL(INVALID_ARGUMENT, "was not kept",
+        EXPECT_REFUSAL(INVALID_ARGUMENT, "has no backup",
                        mend_read_backup(w->pool, r->blocks[0], 1, &byte, NULL));
         EXPECT_INVALID(mend_read_backup(w->pool, r->blocks[0], 1, NULL, &found));
         EXPECT_OK(mend_read_backup(w->pool, r->blocks[1], 1, &byte, NULL));

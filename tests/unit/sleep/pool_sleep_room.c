@@ -85,7 +85,7 @@ SLEEP_TEST(pool_sleep_room, no_peer_pool_is_asked_for_room_in_the_limit)
     EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 4 * MEND_MIB, S(0)), S(0)));
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     EXPECT_OK(mend_set_limit(w->pool, SLEEP_BLOCK));
-    EXPECT_REFUSAL(OUT_OF_MEMORY, "the limit lacks", mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_REFUSAL(OUT_OF_MEMORY, "the limit is short of", mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_STATS(w, peer_pool_trims, 0);
     EXPECT_U64_EQ(4 * MEND_MIB, kit_stats(peer).reserved_bytes);
     EXPECT_OK(mend_set_limit(w->pool, 0));

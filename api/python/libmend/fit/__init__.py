@@ -113,10 +113,10 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="libmend fit",
         usage="%(prog)s [options] -- python train.py [arguments]",
-        description="Says whether a PyTorch program fits into a GPU's memory, without a GPU: what"
-        " it uses and holds under each allocator, which lines hold it, the smallest card that is"
-        " enough. The program runs over a simulated GPU, several times; what it writes to files it"
-        " writes.",
+        description="Says whether a PyTorch program fits into a GPU's memory, without a GPU: the"
+        " memory that it uses and holds under each allocator, the lines that hold it, the smallest"
+        " card that is enough. The program runs over a simulated GPU, several times, and really"
+        " writes its files.",
         epilog=STATUS,
     )
     add = made.add_argument
@@ -137,9 +137,9 @@ def parser() -> argparse.ArgumentParser:
         help=f"of {', '.join(ALLOCATORS)}; the exit status is of the first (all)",
     )
     add("--value", type=_value, action="append", default=[], metavar="FILE:LINE=VALUE",
-        help="what a line reads that only a GPU computes: a number, a fraction of a mask, or"
-        " balanced")  # fmt: skip
-    add("--world-size", type=_ranks, metavar="N", help="rank 0 of N runs (what torchrun is told)")
+        help="the value that a line reads, which only a GPU computes: a number, a fraction of a"
+        " mask, or balanced")  # fmt: skip
+    add("--world-size", type=_ranks, metavar="N", help="rank 0 of N runs (as torchrun)")
     add("--steps", type=_steps, default=0, metavar="N|all",
         help="end a run after N steps of the optimizer, or with the program (when peaks"
         " repeat)")  # fmt: skip

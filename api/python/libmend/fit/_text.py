@@ -44,11 +44,11 @@ def _unknown(answer: dict) -> list[str]:
         ones = values["with_ones_bytes"]
         other = gib(ones) if ones is not None else f"it {failure(values['with_ones_ended'])}"
         lines += [
-            "NOT KNOWN: what the program takes depends on values that only a GPU computes.",
+            "NOT KNOWN: the memory depends on values that only a GPU computes.",
             f"It uses {gib(values['with_zeros_bytes'])} where they are 0, and where they are 1 or"
             f" spread evenly: {other}. They are read at",
             f"  {_reads(values['reads'])}",
-            "Say what is read there: --value FILE:LINE=balanced for a choice of experts, a fraction"
+            "Give the value: --value FILE:LINE=balanced for a choice of experts, a fraction"
             " of a mask, or a number.",
         ]
     if row["ended"] == "time":
@@ -73,7 +73,7 @@ def _orders(orders: dict) -> str:
         for name, (out, of) in counts.items():
             parts.append(f"{out} of {of} with {ALLOCATORS[name]}{where}")
     return (
-        f"Steps differ in what they ask for. Random orders of {orders['steps']:,} of them that run"
+        f"Steps differ in their requests. Random orders of {orders['steps']:,} of them that run"
         f" out of memory: {', '.join(parts)}."
     )
 
@@ -84,12 +84,12 @@ def _assumed(answer: dict) -> list[str]:
     values, row = answer["values"], answer["row"]
     if answer["world_size"] > 1:
         lines.append(
-            "NOT KNOWN: what NCCL takes for itself on each GPU. It is not in these figures, which"
+            "NOT KNOWN: the memory of NCCL on each GPU. It is not in these figures, which"
             f" are of rank 0 of {answer['world_size']}."
         )
     for line, value in row["given"].items():
         what = value if isinstance(value, str) else f"{value:g}"
-        lines.append(f"ASSUMED: what {line} reads is {what} (--value).")
+        lines.append(f"ASSUMED: {line} reads {what} (--value).")
     if row["whole_reads"] and not values["depends"]:
         lines.append(
             "ASSUMED: memory does not depend on whole numbers and conditions that only a GPU"
@@ -135,7 +135,7 @@ def _tail(answer: dict) -> list[str]:
         lines += [] if has_run_out(answer) else [_orders(answer["orders"])]
     elif row["steps_differ"]:
         lines.append(
-            f"Steps differ in what they ask for: {row['steps']} were run, and a later one may need"
+            f"Steps differ in their requests: {row['steps']} were run, and a later one may need"
             " more (--steps N runs more)."
         )
     if row["streams"] > 1:
@@ -199,7 +199,7 @@ def _first(answer: dict) -> list[str]:
         )
         if "need" in column:
             need = _span(column["need"])
-            nccl = " and what NCCL takes" if beside else ""
+            nccl = " and the memory of NCCL" if beside else ""
             lines.append(f"It needs {need} of a GPU{nccl}, with {who}; {enough}.")
         else:
             lines.append(f"With {who} {enough}.")
@@ -267,7 +267,7 @@ def _owners(answer: dict) -> list[str]:
     peak = answer["peak_bytes"]
     if not peak:
         return []
-    lines = ["", "Who holds the peak"]
+    lines = ["", "Owners of the peak"]
     owners = [owner for owner in answer["owners"] if owner["bytes"] >= _cards.MIB]
     for owner in owners[:MOST_OWNERS]:
         line = owner["line"]
