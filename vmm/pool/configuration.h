@@ -14,64 +14,36 @@
  * shows this table. configuration.c has the values of each kind.
  */
 #define MEND_CONFIGURATION(X)                                                                      \
-    X(limit, limit_bytes, LIMIT, "the device's memory", "most physical memory a pool may hold")    \
-    X(soft_limit, soft_limit_bytes, BYTES, "none",                                                 \
-      "above this the pool grows only after all that needs no growth, and the pressure callbacks") \
+    X(limit, limit_bytes, LIMIT, "the device's memory", "most physical memory of a pool")          \
+    X(soft_limit, soft_limit_bytes, BYTES, "none", "limit that gives way")                         \
     X(growth, growth_percent, GROWTH, "none",                                                      \
-      "of the most bytes that were live: above it a stream waits on the device for what others "   \
-      "freed longest ago, before the pool grows")                                                  \
+      "of the most live bytes: above it streams wait before the pool grows")                       \
     X(min_free, min_free_bytes, BYTES, "none",                                                     \
-      "of the device's memory, left free for others; the driver is asked before each creation")    \
-    X(idle_ms, idle_ms, COUNT, "none",                                                             \
-      "milliseconds after which memory that no block has used goes back; a thread sees to it")     \
+      "of the device's memory, which the pool leaves free")                                        \
+    X(idle_ms, idle_ms, COUNT, "none", "milliseconds until a thread releases unused memory")       \
     X(shared_limit_file, shared_limit_file, PATH, "none",                                          \
-      "file by which processes share the limit, which all name alike")                             \
-    X(record, record, PATH, "none", "file for a recording of what happens: see history.md")        \
+      "file of processes that share the limit, the same in each")                                  \
+    X(record, record, PATH, "none", "file for a recording: see history.md")                        \
     X(observe, observe, OBSERVE, "none",                                                           \
-      "top: a thread shows figures once a second, for libmend top; a path: on SIGUSR2 it writes "  \
-      "what a pool holds there, with a number behind: see history.md. poison, guard: looks for "   \
-      "programs that write after a free or behind a block; slow: see troubleshooting.md")          \
-    X(strategy, strategy, STRATEGY, "3",                                                           \
-      "1 for fewest driver calls, in large chunks, to 5 for least memory, in small chunks")        \
-    X(plain, plain, SWITCH, "off",                                                                 \
-      "each block is an allocation of cuMemAlloc of its own, for cudaIpcGetMemHandle and older "   \
-      "MPI")                                                                                       \
+      "for libmend top, blocks at SIGUSR2, checks of writes: see history.md, troubleshooting.md")  \
+    X(strategy, strategy, STRATEGY, "3", "from fewest driver calls (1) to least memory (5)")       \
+    X(plain, plain, SWITCH, "off", "each block is a cuMemAlloc of its own: see sharing.md")        \
     X(address_reservation, address_reservation_bytes, BYTES, "twice the device's memory",          \
       "addresses reserved at a time")                                                              \
     X(in_one_chunk, in_one_chunk_bytes, BYTES, "none",                                             \
-      "blocks from this size on lie in one physical allocation each, for libraries that register " \
-      "memory: see sharing.md")                                                                    \
+      "blocks from this size on are one physical allocation each")                                 \
     X(allow_stream_waits, allow_stream_waits, SWITCH, "on",                                        \
-      "one stream may be made to wait for another on the device; off for kernels that spin on "    \
-      "each other")                                                                                \
+      "a stream may wait for another on the GPU")                                                  \
     X(allow_context_fences, allow_context_fences, SWITCH, "on",                                    \
-      "before it grows, Mend may wait for the whole context; off if the program captures on "      \
-      "streams that Mend never sees")                                                              \
+      "the pool may wait for the whole context")                                                   \
     X(detect_destroyed_streams, detect_destroyed_streams, SWITCH, "off",                           \
-      "the program destroys streams without mend_unregister_stream; costs a question to the "      \
-      "driver "                                                                                    \
-      "at each call")                                                                              \
+      "streams end without mend_unregister_stream")                                                \
     X(capture_checks, capture_checks, SWITCH, "on",                                                \
-      "the driver is asked at each call on a created stream whether that stream is captured; "     \
-      "off: "                                                                                      \
-      "only while a graph pool is begun, for a program that captures only in its own graph "       \
-      "pools, or not "                                                                             \
-      "at all")                                                                                    \
-    X(rdma, rdma, SWITCH, "on",                                                                    \
-      "physical memory can be registered for GPUDirect RDMA, if the device supports it")           \
-    X(peers, peers, PEERS, "auto",                                                                 \
-      "other devices that may use a pool's memory: those on which the process has a pool, none, "  \
-      "or a list of their numbers")                                                                \
-    X(shareable, shareable, SHARING, "off",                                                        \
-      "other processes can import what a pool exports, and PyTorch can send tensors to them; the " \
-      "device must support it, but for auto, which is off where it does not. fabric: also by "     \
-      "fabric handles, where the device has them")                                                 \
-    X(log_level, log_level, LOG, "each warning once",                                              \
-      "log lines go to standard error unless the program has a sink: off, warning (out of "        \
-      "memory, "                                                                                   \
-      "a limit below what is held, blocks that are live when a pool is destroyed), info (also "    \
-      "pools and host waits), debug. By default a process tells each kind of warning once, but "   \
-      "those that a call returns")
+      "asks the driver at each call whether the stream is captured")                               \
+    X(rdma, rdma, SWITCH, "on", "memory can be registered for GPUDirect RDMA")                     \
+    X(peers, peers, PEERS, "auto", "other devices that may use the memory")                        \
+    X(shareable, shareable, SHARING, "off", "other processes can import the memory")               \
+    X(log_level, log_level, LOG, "each warning once", "lines that go to standard error")
 
 /*
  * Reads "key:value,..." and sets the fields that are 0. The program's values stay. NULL or ""
