@@ -49,7 +49,7 @@ PAGES = (
       ("mend_hooks", ("cuStateVec, cuTensorNet, cuDSS", "ONNX Runtime")))),
     ("simulator", "The simulated device",
      "Test without a GPU. [Guide](without-a-gpu.md). The header has the errors and details of each"
-     " call:",
+     " call.",
      (("mend_sim", ("the device and its costs", "time and work", "capture and graphs",
                    "checkpoints of the process", "faults",
                     "the ledger")),)),
@@ -377,7 +377,7 @@ def page_of(name, title, about, parts, openings, sections):
                 body.insert(start, "\n".join(brief))
             contents.append(f"[{heading}](api/{name}.md#{anchor})")
     headers = ", ".join(f"[{header}.h](../api/include/mend/{header}.h)" for header, _ in parts)
-    top = [f"# {title}", MADE, wrapped(f"{prose(about)} {headers}")]
+    top = [f"# {title}", MADE, wrapped(f"{prose(about)} Headers: {headers}.")]
     text = in_folder("\n\n".join(top + body)) + "\n"
     return text, link_of, contents
 

@@ -79,7 +79,7 @@ typedef struct mend_pool_config {
                      * only these (but see mend_enable_peer). Each device makes mapping more
                      * expensive */
     int shareable;  /* whether other processes can import the memory (mend_share.h):
-                     * MEND_SHAREABLE_ON, _FABRIC or _AUTO. 0: off */
+                     * MEND_SHAREABLE_ON, MEND_SHAREABLE_FABRIC or MEND_SHAREABLE_AUTO. 0: off */
     uint64_t soft_limit_bytes;     /* above this the pool grows only after waits, compaction and the
                                     * pressure callbacks. No request fails because of it */
     uint64_t min_free_bytes;       /* memory of the device that the pool leaves free. It asks the
