@@ -437,46 +437,24 @@ static uint64_t end_of_part(const mend_span *span)
     return mend_min_u64(end, mend_span_end(span));
 }
 
-static void free_part(mend_heap *heap, mend_span *part)
-{
-    mend_chunk *chunk = part->chunk;
-    if (!chunk->is_frozen) {
-        mend_layout_end_claim(heap, part);
-    } else if (mend_chunk_sleeps(chunk)) {
-        mend_chunk_note_freed_asleep(&heap->chunks, chunk, part->size_bytes);
-        mend_usage_note(heap);
-    }
-}
-
-static void free_parts(mend_heap *heap, mend_span *span)
-{
-    while (span != NULL) {
-        uint64_t end = end_of_part(span);
-        mend_span *rest =
-            end < mend_span_end(span) ? mend_layout_split_right(heap, span, end) : NULL;
-        free_part(heap, span);
-        span = rest;
-    }
-}
-
 void mend_layout_free(mend_heap *heap, mend_span *span)
 {
     assert(mend_mutex_is_held(&heap->state));
     mend_layout_set_live(heap, &heap->zones[span->zone], span, false);
-    const mend_chunk *held = mend_layout_frozen_under(heap, span);
-    if (held == NULL) {
+    if (heap->chunks.frozen_count == 0) {
         mend_layout_end_claim(heap, span);
         return;
     }
-    const uint64_t held_end = held->address + held->size_bytes;
-    if (span->address < held->address) {
-        free_parts(heap, split_left(heap, span, held->address));
+    for (mend_span *rest; span != NULL; span = rest) {
+        const uint64_t end = end_of_part(span);
+        rest = end < mend_span_end(span) ? mend_layout_split_right(heap, span, end) : NULL;
+        if (!span->chunk->is_frozen) {
+            mend_layout_end_claim(heap, span);
+        } else if (mend_chunk_sleeps(span->chunk)) {
+            mend_chunk_note_freed_asleep(&heap->chunks, span->chunk, span->size_bytes);
+            mend_usage_note(heap);
+        }
     }
-    if (mend_span_end(span) > held_end) {
-        free_parts(heap, mend_layout_split_right(heap, span, held_end));
-    }
-    assert(mend_span_is_in_one_chunk(span));
-    free_part(heap, span);
 }
 
 mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t address,

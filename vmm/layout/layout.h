@@ -78,11 +78,7 @@ mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address);
 const mend_span *mend_layout_last_span(const mend_heap *heap, const mend_chunk *chunk,
                                        const mend_span *above);
 
-/* The first span that overlaps a mapped chunk. The chunk has free memory in a run. */
-mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk);
-
-/* A frozen chunk below a span, or NULL: one that a transaction works on, or has left without its
- * mapping. Otherwise the first one. */
+/* The first frozen chunk below a span, or NULL. */
 const mend_chunk *mend_layout_find_frozen(const mend_heap *heap, const mend_span *span);
 static inline const mend_chunk *mend_layout_frozen_under(const mend_heap *heap,
                                                          const mend_span *span)
@@ -134,9 +130,8 @@ mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, ui
                             uint64_t home);
 
 /* Makes a live span free. Its waits say when it is idle. It may be joined with its neighbors. The
- * part in a frozen chunk becomes claimed and keeps the node. The parts in sleeping chunks become
- * claimed, too. Those outside join the runs there. Besides the nodes for one change, the caller
- * reserved those for a chunk for each one below a block that sleeps. */
+ * parts in frozen chunks become claimed. Those outside join the runs there. Besides the nodes for
+ * one change, the caller reserved those for a chunk for each one below a block that sleeps. */
 void mend_layout_free(mend_heap *heap, mend_span *span);
 
 /* Takes [address, address + size) of a run out of all indices, so that no other thread finds it. It

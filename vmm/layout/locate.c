@@ -200,23 +200,9 @@ const mend_span *mend_layout_last_span(const mend_heap *heap, const mend_chunk *
     return above != NULL && mend_span_end(above) >= end ? above : mend_heap_span_at(heap, end - 1);
 }
 
-mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk)
-{
-    assert(mend_mutex_is_held(&heap->state));
-    assert(chunk->address != 0);
-    mend_run *run = mend_layout_run_from(&heap->zones[chunk->zone], chunk->address);
-    return mend_span_walk(run->first, chunk->address);
-}
-
 static bool is_frozen(const mend_chunk *chunk)
 {
     return chunk->is_frozen;
-}
-
-/* Frozen by a transaction, or left by one that failed. */
-static bool is_at_work(const mend_chunk *chunk)
-{
-    return chunk->is_frozen && !mend_chunk_sleeps(chunk);
 }
 
 /* The first chunk below the span for which `is_so` is true. NULL if there is none. */
@@ -233,8 +219,7 @@ static const mend_chunk *find_under(const mend_heap *heap, const mend_span *span
 
 const mend_chunk *mend_layout_find_frozen(const mend_heap *heap, const mend_span *span)
 {
-    const mend_chunk *chunk = find_under(heap, span, is_at_work);
-    return chunk != NULL ? chunk : find_under(heap, span, is_frozen);
+    return find_under(heap, span, is_frozen);
 }
 
 bool mend_layout_misses_mapping(const mend_heap *heap, const mend_span *span)

@@ -24,9 +24,7 @@ static bool belongs_to_graph_pool(const mend_heap *heap, const mend_span *span)
  * memory from being idle. */
 static bool is_movable(mend_heap *heap, const mend_chunk *chunk, unsigned holds)
 {
-    uint64_t end = chunk->address + chunk->size_bytes;
-    mend_span *span = mend_layout_first_span(heap, chunk);
-    for (; span != NULL && span->address < end; span = span->next) {
+    MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
         if (span->live ? belongs_to_graph_pool(heap, span)
                        : (mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN) &
                           holds) != 0) {
@@ -57,8 +55,7 @@ void mend_victims_measure(const mend_heap *heap, const mend_chunk *chunk, mend_c
     uint64_t end = chunk->address + chunk->size_bytes;
     mend_cluster last = {0};
     *size = (mend_compact_size){0};
-    const mend_span *span = mend_layout_first_span(heap, chunk);
-    for (; span != NULL && span->address < end; span = span->next) {
+    MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
         if (!span->live) {
             continue;
         }
