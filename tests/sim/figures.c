@@ -390,7 +390,7 @@ static const char *look_at_pool(trial *t, int number, const mend_stats *stats)
     /* A range that ends leaves chunks that are mapped nowhere, and so does a trim beside copies. */
     pool->has_unmapped = why.unmapped_bytes > 0 || pool->pool->heap.chunks.missing_count > 0 ||
                          pool->pool->heap.chunks.deferred.count[MEND_DEFERRED_RANGE] > 0 ||
-                         !mend_step_copies_have_ended(&pool->pool->heap);
+                         !mend_retire_copies_have_ended(&pool->pool->heap);
     return wrong_figure(&l);
 }
 

@@ -312,7 +312,7 @@ uint64_t trial_kept_by_importers(trial *t)
  * event of the context has passed, which the pool has recorded if it may. */
 static bool waits_for_copies(const mend_heap *heap)
 {
-    return !mend_step_copies_have_ended(heap) &&
+    return !mend_retire_copies_have_ended(heap) &&
            (mend_stamp_has_fence(&heap->streams, heap->retire.copies) ||
             heap->streams.lacks_context_events || heap->streams.hidden_captures > 0 ||
             !heap->config.allow_context_fences);

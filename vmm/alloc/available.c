@@ -23,7 +23,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     available->now_bytes = mend_report_room_bytes(heap, &now, false);
     available->after_waiting_bytes = mend_report_room_bytes(heap, asking, !is_captured);
     heap->shortage = shortage;
-    mend_effective_limit_restore(heap, known);
+    mend_effective_limit_set(heap, known);
     return MEND_OK;
 }
 

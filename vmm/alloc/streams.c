@@ -121,7 +121,7 @@ mend_result mend_fallback_close_all(mend_heap *heap, bool is_captured)
                                    ? close_others(heap, MEND_STREAM_UNKNOWN,
                                                   is_captured ? UINT64_MAX : unfenced_allowed(heap))
                                    : MEND_OK;
-    return result == MEND_OK && !is_captured && !mend_step_copies_have_ended(heap)
+    return result == MEND_OK && !is_captured && !mend_retire_copies_have_ended(heap)
                ? close_copies(heap)
                : result;
 }

@@ -45,9 +45,13 @@ static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, bool is_capture
 bool mend_fallback_trim_addresses(mend_heap *heap, uint32_t asking)
 {
     const uint64_t range_bytes = heap->range_space.address_bytes;
+    const uint64_t block_bytes = heap->space.address_bytes;
+    const uint64_t taken_bytes = heap->space.taken_bytes;
     mend_retry_these(heap, MEND_DEFERRED_RANGE, MEND_DEFERRED_RANGE, asking);
-    const bool any = mend_trim_addresses(heap, asking);
-    return any || heap->range_space.address_bytes < range_bytes;
+    mend_trim_between(heap, 0, UINT64_MAX, asking);
+    mend_space_trim(&heap->space, 0);
+    return heap->space.taken_bytes < taken_bytes || heap->space.address_bytes < block_bytes ||
+           heap->range_space.address_bytes < range_bytes;
 }
 
 /* The CPU stalls are for all empty chunks, except chunks that wait for graphs, which may be
@@ -127,7 +131,7 @@ mend_result mend_fallback_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
     mend_events_begin_call(&heap->events, MEND_CAUSE_TRIM);
     mend_driver_scope scope;
     mend_result result = mend_enter(heap, &scope);
-    mend_effective_limit_forget(heap);
+    mend_effective_limit_set(heap, (mend_effective_limit){0});
     MEND_TRY(result);
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     result = trim_to(heap, keep_bytes, false, released_bytes);
@@ -194,7 +198,7 @@ bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool i
     mend_driver_scope scope;
     mend_events_begin_call(&heap->events, MEND_CAUSE_PEER);
     if (mend_enter(heap, &scope) == MEND_OK) {
-        mend_effective_limit_forget(heap);
+        mend_effective_limit_set(heap, (mend_effective_limit){0});
         mend_result result = trim_to(heap, keep_bytes, is_captured, &released_bytes);
         if (waits && result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
             result = wait_and_trim(heap, keep_bytes, &released_bytes);

@@ -10,7 +10,8 @@
  *
  * Poison is known by address. A mapping or an unmapping at an address drops the record: an event
  * tells. A driver call that fails ends a check, and no call of the program. After a failed wait a
- * fill or a copy may run: its memory is in use until a wait for the context (mend_step_end_copies).
+ * fill or a copy may run: its memory is in use until a wait for the context
+ * (mend_retire_end_copies).
  *
  * Guarded by both locks of the heap. Poisoned memory by `state` alone.
  */
@@ -170,7 +171,7 @@ static bool fill(mend_pool *pool, uint64_t address, uint64_t size_bytes, uint8_t
     const mend_driver *driver = pool->heap.driver;
     const mend_stream own = pool->checks->stream;
     return driver->fill(driver, address, value, size_bytes, own) == MEND_DRIVER_OK &&
-           mend_step_end_copies(&pool->heap, own);
+           mend_retire_end_copies(&pool->heap, own);
 }
 
 /* The first byte in the memory that is not `value`, counted from its start. UINT64_MAX: none was
@@ -184,7 +185,7 @@ static uint64_t find_other(mend_pool *pool, uint64_t address, uint64_t size_byte
         memset(c->buffer, value, (size_t)bytes);
         if (driver->copy(driver, (uint64_t)(uintptr_t)c->buffer, address + at, bytes, c->stream) !=
                 MEND_DRIVER_OK ||
-            !mend_step_end_copies(&pool->heap, c->stream)) {
+            !mend_retire_end_copies(&pool->heap, c->stream)) {
             return UINT64_MAX;
         }
         for (uint64_t i = 0; i < bytes; i++) {

@@ -98,9 +98,7 @@ mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk)
     mend_exchange_report done = {0};
     mend_result result = plan(&s);
     if (result == MEND_OK) {
-        const mend_exchange_order order = {
-            .chunk = chunk, .parts = s.clusters, .count = s.size.clusters};
-        result = mend_exchange_memory(heap, &order, &done);
+        result = mend_exchange_memory(heap, chunk, s.clusters, s.size.clusters, &done);
         pass->driver_calls += done.driver_calls;
     }
     free(s.clusters);

@@ -19,11 +19,11 @@
 
 typedef struct exchange {
     mend_heap *heap;
-    const mend_exchange_order *order;
     mend_exchange_report *report;
     mend_chunk *chunk;
     mend_cluster *parts;
     size_t count;
+    bool is_private; /* one new part, for memory that others cannot know */
     mend_layout_promise nodes;
     size_t reservations_before;
     uint64_t scratch;      /* the parts are mapped here for the copy, one behind the other */
@@ -83,8 +83,7 @@ static mend_result create(exchange *x)
         mend_cluster *part = &x->parts[i];
         if (part->chunk == NULL) {
             x->report->driver_calls++;
-            MEND_TRY(
-                mend_step_create(x->heap, part->size_bytes, x->order->parts == NULL, &part->chunk));
+            MEND_TRY(mend_step_create(x->heap, part->size_bytes, x->is_private, &part->chunk));
             part->is_created = true;
         }
     }
@@ -158,7 +157,7 @@ static void leave_scratch(exchange *x, bool copies_have_ended)
         return;
     }
     copies_have_ended =
-        copies_have_ended || x->report->copied_bytes == 0 || mend_step_end_copies(heap, NULL);
+        copies_have_ended || x->report->copied_bytes == 0 || mend_retire_end_copies(heap, NULL);
     x->report->driver_calls++;
     if (copies_have_ended &&
         mend_driver_did(heap, heap->driver->unmap(heap->driver, x->scratch, bytes))) {
@@ -173,25 +172,9 @@ static void leave_scratch(exchange *x, bool copies_have_ended)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* New chunks are released, and free chunks return to their places. */
-static void drop_parts(exchange *x)
-{
-    for (size_t i = 0; i < x->count; i++) {
-        mend_chunk *chunk = x->parts[i].chunk;
-        if (chunk != NULL && chunk->claim.address != 0) {
-            mend_step_end_claim(x->heap, chunk);
-        } else if (x->parts[i].is_created && chunk->address == 0 &&
-                   mend_retire_holds(x->heap, chunk->memory.handle) == NULL) {
-            mend_step_undo_create(x->heap, chunk);
-        }
-        x->parts[i].chunk = NULL;
-        x->parts[i].is_created = false;
-    }
-}
-
 static void undo(exchange *x)
 {
-    drop_parts(x);
+    mend_step_drop_parts(x->heap, x->parts, x->count);
     mend_thaw_chunk(x->heap, x->chunk);
     mend_space_trim(&x->heap->space, x->reservations_before);
 }
@@ -203,7 +186,7 @@ static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
 {
     mend_heap *heap = x->heap;
     mend_chunk *chunk = x->chunk;
-    if (x->order->parts != NULL) {
+    if (!x->is_private) {
         mend_events_note(&heap->events, MEND_EVENT_COMPACT, chunk->address, chunk->size_bytes,
                          chunk->memory.number);
     }
@@ -223,7 +206,7 @@ static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
         }
     }
     mend_layout_note_peaks(heap, false);
-    if (x->order->parts == NULL && chunk->address == 0 &&
+    if (x->is_private && chunk->address == 0 &&
         mend_retire_holds(heap, chunk->memory.handle) == NULL) {
         (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk, false));
     }
@@ -245,7 +228,7 @@ static mend_result finish(exchange *x)
     } else if (mend_step_unmap_parts(heap, x->parts, mapped, &first, &x->report->driver_calls) ==
                MEND_DRIVER_OK) {
         const mend_answer back = mend_remap_chunk(heap, x->chunk);
-        drop_parts(x);
+        mend_step_drop_parts(heap, x->parts, x->count);
         mend_layout_note_peaks(heap, false);
         result = back.status == MEND_DRIVER_OK ? mend_driver_refused(heap, answer)
                                                : mend_remap_failed(heap, back);
@@ -253,8 +236,8 @@ static mend_result finish(exchange *x)
         install(x, first, mapped, false);
         result = mend_remap_failed(heap, answer);
     }
-    if (x->order->parts == NULL) {
-        mend_effective_limit_forget(heap);
+    if (x->is_private) {
+        mend_effective_limit_set(heap, (mend_effective_limit){0});
     }
     return result;
 }
@@ -278,22 +261,21 @@ static mend_result perform(exchange *x)
     return finish(x);
 }
 
-mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *order,
-                                 mend_exchange_report *report)
+mend_result mend_exchange_memory(mend_heap *heap, mend_chunk *chunk, mend_cluster *parts,
+                                 size_t count, mend_exchange_report *report)
 {
-    mend_chunk *chunk = order->chunk;
     mend_cluster whole = {.address = chunk->address, .size_bytes = chunk->size_bytes};
     assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     assert(chunk->missing == MEND_MISSING_NOTHING);
     assert(!chunk->is_frozen);
-    assert(order->parts != NULL || mend_retire_holds(heap, chunk->memory.handle) == NULL);
+    assert(parts != NULL || mend_retire_holds(heap, chunk->memory.handle) == NULL);
     *report = (mend_exchange_report){.copied_bytes = 0};
     exchange x = {.heap = heap,
-                  .order = order,
                   .report = report,
                   .chunk = chunk,
-                  .parts = order->parts != NULL ? order->parts : &whole,
-                  .count = order->parts != NULL ? order->count : 1,
+                  .parts = parts != NULL ? parts : &whole,
+                  .count = parts != NULL ? count : 1,
+                  .is_private = parts == NULL,
                   .reservations_before = heap->space.reservations_by_address.count};
     if (!reserve_nodes(&x)) {
         return mend_no_host_memory("an exchange of memory");

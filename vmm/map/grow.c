@@ -194,27 +194,18 @@ static mend_result map_chunks(transaction *t)
 static void undo(transaction *t)
 {
     mend_heap *heap = t->heap;
-    size_t first = 0;
+    size_t left = 0; /* the first part that the driver did not unmap */
     uint64_t calls = 0;
-    const bool is_unmapped =
-        mend_driver_did(heap, mend_step_unmap_parts(heap, t->parts, t->mapped, &first, &calls));
-    for (size_t i = 0; i < t->count; i++) {
-        const mend_cluster *part = &t->parts[i];
+    (void)mend_driver_did(heap, mend_step_unmap_parts(heap, t->parts, t->mapped, &left, &calls));
+    for (; left < t->mapped; left++) {
+        const mend_cluster *part = &t->parts[left];
         mend_waits idle = {0};
-        if (is_unmapped && part->is_created) {
-            mend_step_undo_create(heap, part->chunk);
-        } else if (!is_unmapped && i < t->mapped) {
-            mend_space_take(t->space, part->address, part->size_bytes);
-            mend_retire_mapping(heap, part->chunk, part->address, &idle);
-        }
+        mend_space_take(t->space, part->address, part->size_bytes);
+        mend_retire_mapping(heap, part->chunk, part->address, &idle);
     }
+    mend_step_drop_parts(heap, t->parts, t->count);
     mend_space_trim(&heap->space, t->reservations_before);
     end_claim_of_base(t);
-    for (size_t i = 0; i < t->count; i++) {
-        if (!t->parts[i].is_created) {
-            mend_step_end_claim(heap, t->parts[i].chunk);
-        }
-    }
     mend_layout_note_peaks(heap, false);
 }
 

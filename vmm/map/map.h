@@ -38,15 +38,6 @@ mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk);
 /* All work of the context is done, and the program has promised not to launch any meanwhile. The
  * chunk is frozen during the exchange. */
 
-typedef struct mend_exchange_order {
-    mend_chunk *chunk;
-    mend_cluster *parts; /* borrowed, of a compaction: the chunks that it becomes, in order, with an
-                          * idle empty chunk of their size, or NULL. No block is between them. The
-                          * old memory is free memory then. NULL: it stays one chunk, whose memory
-                          * is not for other processes */
-    size_t count;        /* of the parts */
-} mend_exchange_order;
-
 typedef struct mend_exchange_report {
     uint64_t copied_bytes;
     uint64_t driver_calls;
@@ -54,12 +45,14 @@ typedef struct mend_exchange_report {
 
 /*
  * Exchanges the memory of a mapped, awake chunk without pins, exports, retired mappings and
- * deferred work. *report also after a failure: then the chunk is as before, or unmapped. Frees no
- * memory, and checks no limit. MEND_ERROR_OUT_OF_MEMORY: the device has no room, or there are no
- * addresses for the copy.
+ * deferred work for its parts: the chunks that it becomes, in order, with an idle empty chunk of
+ * their size, or NULL. No block is between them. The old memory is free memory then. `parts` NULL:
+ * it stays one chunk, with new memory that is not for other processes. *report also after a
+ * failure: then the chunk is as before, or unmapped. Frees no memory, and checks no limit.
+ * MEND_ERROR_OUT_OF_MEMORY: the device has no room, or there are no addresses for the copy.
  */
-mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *order,
-                                 mend_exchange_report *report);
+mend_result mend_exchange_memory(mend_heap *heap, mend_chunk *chunk, mend_cluster *parts,
+                                 size_t count, mend_exchange_report *report);
 
 /* ---- freeze.c -------------------------------------------------------------------------------- */
 
@@ -195,6 +188,12 @@ void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t addr
 /* The same for the mapping of a claimed chunk, if it has one: true. */
 bool mend_retire_claim(mend_heap *heap, mend_chunk *chunk);
 
+/* Waits for copies and fills on a stream that a failed transaction may have left running. If the
+ * driver refuses, they may run until a wait for the context, and until then no mapping retires for
+ * good, and no memory is freed that they may use. False: they may run. */
+bool mend_retire_end_copies(mend_heap *heap, mend_stream stream);
+bool mend_retire_copies_have_ended(const mend_heap *heap);
+
 /* For a chunk that is mapped at a scratch address which the driver does not unmap, or which copies
  * may still use. Usually that mapping retires. But if copies may still write to memory of the
  * device, the chunk stays there, as free memory that waits for their end, and its claimed mapping
@@ -249,9 +248,6 @@ static inline void mend_retry(mend_heap *heap, mend_deferred_kind last, uint32_t
     }
 }
 
-/* The same for ranges. It may create memory, so not while a request needs some. */
-void mend_retry_ranges(mend_heap *heap);
-
 /* The mappings of live blocks alone. Returns the first failure. */
 mend_result mend_retry_restores(mend_heap *heap);
 
@@ -287,33 +283,17 @@ static inline void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
     (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk, true));
 }
 
-/* Takes a free chunk out of the layout, with its mapping, for a transaction, and puts it back. The
- * caller reserved nodes for each. */
+/* Takes a free chunk out of the layout, with its mapping, for a transaction. And parts lose their
+ * chunks: claimed ones return to their places, and created ones are released, unless the driver did
+ * not unmap them. The caller reserved nodes for each. */
 void mend_step_claim(mend_heap *heap, mend_chunk *chunk);
-void mend_step_end_claim(mend_heap *heap, mend_chunk *chunk);
-
-/* Waits for copies and fills on a stream that a failed transaction may have left running. If the
- * driver refuses, they may run until a wait for the context, and until then no mapping retires for
- * good, and no memory is freed that they may use. False: they may run. */
-bool mend_step_end_copies(mend_heap *heap, mend_stream stream);
-bool mend_step_copies_have_ended(const mend_heap *heap);
+void mend_step_drop_parts(mend_heap *heap, mend_cluster parts[], size_t count);
 
 /* The reserved plus the device's free memory is the effective limit: available memory, pressure,
  * plans and chunk sizes follow it. To ask the driver costs 5 us. Read under `state` alone, too. */
 
-/* Forgets the device's free memory. The limit applies. */
-static inline void mend_effective_limit_forget(mend_heap *heap)
-{
-    heap->effective_limit = (mend_effective_limit){0};
-}
-
-/* Sets the effective limit, and restores it. */
-static inline void mend_effective_limit_assume(mend_heap *heap, uint64_t bytes)
-{
-    heap->effective_limit.is_known = true;
-    heap->effective_limit.bytes = bytes;
-}
-static inline void mend_effective_limit_restore(mend_heap *heap, mend_effective_limit known)
+/* Sets the effective limit, as one that was known. All zeros: nothing is, and the limit applies. */
+static inline void mend_effective_limit_set(mend_heap *heap, mend_effective_limit known)
 {
     heap->effective_limit = known;
 }
@@ -381,10 +361,9 @@ mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t keep_
 mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uint64_t all_bytes,
                           bool *goes_on);
 
-/* Unmaps idle empty chunks that are mapped between two addresses. Then they are mapped nowhere, and
- * stay free memory. Busy and refused chunks stay. Errors as mend_trim_for: only some are
- * unmapped. */
-mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking);
+/* Unmaps idle empty chunks that are mapped between two addresses. Then they can be mapped anywhere,
+ * and stay free memory. Busy and refused chunks stay. */
+void mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking);
 
 /*
  * Idle empty chunks become the memory of sleeping ones, which ascend by size, as far as sizes
@@ -394,10 +373,5 @@ mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint
  */
 mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], size_t count,
                               uint64_t *given_bytes);
-
-/* Called if addresses are short: unmaps idle empty chunks, which can then be mapped anywhere, and
- * frees empty reservations. True if any addresses became free. Calls the driver. Refused memory
- * stays. */
-bool mend_trim_addresses(mend_heap *heap, uint32_t asking);
 
 #endif

@@ -40,11 +40,25 @@ bool mend_retire_claim(mend_heap *heap, mend_chunk *chunk)
     return address != 0;
 }
 
+bool mend_retire_end_copies(mend_heap *heap, mend_stream stream)
+{
+    if (mend_driver_did(heap, heap->driver->stream_synchronize(heap->driver, stream))) {
+        return true;
+    }
+    heap->retire.copies = mend_streams_stamp(&heap->streams, MEND_STREAM_UNKNOWN, 0);
+    return false;
+}
+
+bool mend_retire_copies_have_ended(const mend_heap *heap)
+{
+    return mend_stamp_has_passed(&heap->streams, heap->retire.copies);
+}
+
 void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address)
 {
     mend_waits waits = {.first = heap->retire.copies};
     mend_space_take(&heap->space, address, chunk->size_bytes);
-    if (mend_step_copies_have_ended(heap)) {
+    if (mend_retire_copies_have_ended(heap)) {
         waits = (mend_waits){0};
         mend_retire_mapping(heap, chunk, address, &waits);
         return;
@@ -101,7 +115,7 @@ static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
 static bool may_unmap(mend_heap *heap, uint32_t asking)
 {
     bool is_captured = false;
-    if (!mend_step_copies_have_ended(heap)) {
+    if (!mend_retire_copies_have_ended(heap)) {
         return false;
     }
     mend_result result = mend_streams_find_capture(&heap->streams, asking, &is_captured);

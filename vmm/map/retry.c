@@ -74,11 +74,6 @@ void mend_retry_these(mend_heap *heap, mend_deferred_kind first, mend_deferred_k
     *mend_process_failure() = noted; /* of the call, if of any */
 }
 
-void mend_retry_ranges(mend_heap *heap)
-{
-    mend_retry_these(heap, MEND_DEFERRED_RANGE, MEND_DEFERRED_RANGE, MEND_STREAM_UNKNOWN);
-}
-
 void mend_retry_all(mend_heap *heap)
 {
     mend_driver_scope scope;

@@ -163,27 +163,21 @@ void mend_step_claim(mend_heap *heap, mend_chunk *chunk)
     }
 }
 
-void mend_step_end_claim(mend_heap *heap, mend_chunk *chunk)
+void mend_step_drop_parts(mend_heap *heap, mend_cluster parts[], size_t count)
 {
-    const uint64_t address = chunk->claim.address;
-    if (address != 0) {
-        chunk->claim.address = 0;
-        mend_layout_attach(heap, chunk, chunk->zone, address, &chunk->claim.waits);
+    for (size_t i = 0; i < count; i++) {
+        mend_chunk *chunk = parts[i].chunk;
+        const uint64_t address = chunk != NULL ? chunk->claim.address : 0;
+        if (address != 0) {
+            chunk->claim.address = 0;
+            mend_layout_attach(heap, chunk, chunk->zone, address, &chunk->claim.waits);
+        } else if (parts[i].is_created && chunk->address == 0 &&
+                   mend_retire_holds(heap, chunk->memory.handle) == NULL) {
+            mend_step_undo_create(heap, chunk);
+        }
+        parts[i].chunk = NULL;
+        parts[i].is_created = false;
     }
-}
-
-bool mend_step_end_copies(mend_heap *heap, mend_stream stream)
-{
-    if (mend_driver_did(heap, heap->driver->stream_synchronize(heap->driver, stream))) {
-        return true;
-    }
-    heap->retire.copies = mend_streams_stamp(&heap->streams, MEND_STREAM_UNKNOWN, 0);
-    return false;
-}
-
-bool mend_step_copies_have_ended(const mend_heap *heap)
-{
-    return mend_stamp_has_passed(&heap->streams, heap->retire.copies);
 }
 
 /* ---- what the device can give ---------------------------------------------------------------- */

@@ -12,21 +12,15 @@ static bool can_withdraw(mend_heap *heap, mend_chunk *chunk, bool may_unmap)
            (may_unmap && mend_layout_chunk_is_ready(heap, chunk, MEND_STREAM_UNKNOWN, 0));
 }
 
-/* Records and polls the fences of all streams, to find idle memory. */
-static mend_result refresh_fences(mend_heap *heap)
+/* Records and polls the fences of all streams, to find idle memory. Whether there is a capture,
+ * during which nothing is unmapped. */
+static mend_result find_out(mend_heap *heap, uint32_t asking, bool *is_captured)
 {
+    *is_captured = false;
     MEND_SLOTS_EACH(i, &heap->streams, 0) {
         MEND_TRY(mend_streams_close_epoch(&heap->streams, i));
     }
     mend_streams_poll(&heap->streams);
-    return MEND_OK;
-}
-
-/* The same, and whether there is a capture, during which nothing is unmapped. */
-static mend_result find_out(mend_heap *heap, uint32_t asking, bool *is_captured)
-{
-    *is_captured = false;
-    MEND_TRY(refresh_fences(heap));
     return mend_streams_find_capture(&heap->streams, asking, is_captured);
 }
 
@@ -44,11 +38,12 @@ static bool withdraw(mend_heap *heap, mend_chunk *chunk)
 
 /* Which chunks are withdrawn. */
 typedef struct choice {
-    uint64_t keep_bytes;    /* until at most this much would stay reserved */
+    uint64_t bytes;         /* at least so many, or all there are */
     uint64_t idle_until_ns; /* 0: any. Chunks that a background trim has known as empty since
                              * then */
     bool may_unmap;
-    bool is_own; /* none that others may hold, from whose memory no chunk can be created */
+    bool is_own;     /* none that others may hold, from whose memory no chunk can be created */
+    mend_plan *plan; /* none that it uses. NULL: no plan */
 } choice;
 
 static bool is_chosen(mend_heap *heap, mend_chunk *chunk, const choice *which)
@@ -56,26 +51,40 @@ static bool is_chosen(mend_heap *heap, mend_chunk *chunk, const choice *which)
     bool is_unused = which->idle_until_ns == 0 ||
                      (chunk->idle_since_ns != 0 && chunk->idle_since_ns <= which->idle_until_ns);
     return is_unused && !(which->is_own && chunk->memory.was_exported) &&
-           can_withdraw(heap, chunk, which->may_unmap);
+           can_withdraw(heap, chunk, which->may_unmap) &&
+           (which->plan == NULL || !mend_plan_uses(which->plan, chunk));
 }
 
-/* Idle chunks, the largest first, linked by claim.next. */
-static mend_chunk *choose_chunks(mend_heap *heap, const choice *which)
+/* Idle chunks, the largest first, linked by claim.next. *short_bytes: the bytes that they miss. */
+static mend_chunk *choose_chunks(mend_heap *heap, const choice *which, uint64_t *short_bytes)
 {
-    uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     mend_chunk *first = NULL;
     mend_chunk **end = &first;
+    *short_bytes = which->bytes;
     mend_chunk *at = mend_chunk_empty_at_most(&heap->chunks, UINT64_MAX, UINT64_MAX);
-    for (; at != NULL && reserved_bytes > which->keep_bytes;
+    for (; at != NULL && *short_bytes > 0;
          at = mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->memory.number - 1)) {
         if (is_chosen(heap, at, which)) {
             *end = at;
             end = &at->claim.next;
-            reserved_bytes -= at->size_bytes;
+            *short_bytes -= mend_min_u64(*short_bytes, at->size_bytes);
         }
     }
     *end = NULL;
     return first;
+}
+
+/* The smallest one that is enough, or NULL. */
+static mend_chunk *choose_one(mend_heap *heap, const choice *which)
+{
+    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, which->bytes, 0);
+    while (at != NULL && !is_chosen(heap, at, which)) {
+        at = mend_chunk_empty_next(at);
+    }
+    if (at != NULL) {
+        at->claim.next = NULL;
+    }
+    return at;
 }
 
 /* Says why an idle chunk is still mapped after a flush. */
@@ -124,35 +133,6 @@ static mend_result give(mend_heap *heap, mend_chunk *chosen, uint64_t *released_
     return chosen == NULL ? result : mend_no_host_memory("a trim");
 }
 
-/* Idle empty chunks that the plan does not use, with at least so many bytes: the smallest that is
- * enough, or else, with `several`, the largest. Linked by claim.next. NULL: they are not enough,
- * and `is_known` says that `bytes` are needed. None that others may hold: another chunk could not
- * be created from its memory. */
-static mend_chunk *choose_idle(mend_heap *heap, mend_plan *plan, uint64_t bytes, bool may_unmap,
-                               bool several, bool is_known)
-{
-    mend_chunk *chosen = NULL;
-    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, bytes, 0);
-    for (; at != NULL; at = mend_chunk_empty_next(at)) {
-        if (!at->memory.was_exported && can_withdraw(heap, at, may_unmap) &&
-            !mend_plan_uses(plan, at)) {
-            at->claim.next = NULL;
-            return at;
-        }
-    }
-    at = several ? mend_chunk_empty_at_most(&heap->chunks, bytes - 1, UINT64_MAX) : NULL;
-    for (; at != NULL && bytes > 0;
-         at = mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->memory.number - 1)) {
-        if (!at->memory.was_exported && can_withdraw(heap, at, may_unmap) &&
-            !mend_plan_uses(plan, at)) {
-            at->claim.next = chosen;
-            chosen = at;
-            bytes -= mend_min_u64(bytes, at->size_bytes);
-        }
-    }
-    return bytes == 0 || !is_known ? chosen : NULL;
-}
-
 /* The part of a release that others get first. Asks the driver, and releases `state`. */
 static uint64_t owed_to_others(mend_heap *heap)
 {
@@ -179,10 +159,18 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uin
         const uint64_t of_device = mend_min_u64(plan->lacking_bytes, plan->create_bytes);
         owed_bytes = owed_to_others(heap);
         const uint64_t bytes = mend_max_u64(plan->lacking_bytes, of_device + owed_bytes);
+        const choice which = {
+            .bytes = bytes, .may_unmap = !is_captured, .is_own = true, .plan = plan};
         uint64_t released_bytes = 0;
+        uint64_t short_bytes = 0;
         const bool is_known = !heap->effective_limit.is_refused; /* else it may be less */
-        mend_chunk *chosen = choose_idle(heap, plan, bytes, !is_captured, all_bytes > 0, is_known);
-        result = chosen != NULL ? give(heap, chosen, &released_bytes) : MEND_OK;
+        mend_chunk *chosen = choose_one(heap, &which);
+        if (chosen == NULL && all_bytes > 0) {
+            chosen = choose_chunks(heap, &which, &short_bytes);
+        }
+        if (chosen != NULL && (short_bytes == 0 || !is_known)) {
+            result = give(heap, chosen, &released_bytes);
+        }
         is_released = released_bytes >= bytes || (!is_known && released_bytes > 0);
     }
     heap->counters.chunks_remade += is_released;
@@ -198,22 +186,17 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uin
                : MEND_OK;
 }
 
-mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking)
+void mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking)
 {
     bool is_captured;
-    mend_result result = MEND_OK;
-    MEND_TRY(find_out(heap, asking, &is_captured));
-    mend_chunk *chunk = is_captured ? NULL : mend_chunk_from(&heap->chunks, from);
-    while (chunk != NULL && chunk->address < end && result == MEND_OK) {
-        mend_chunk *next = mend_chunk_next(chunk);
-        if (mend_chunk_is_empty(chunk) && can_withdraw(heap, chunk, true) &&
-            !withdraw(heap, chunk)) {
-            result = mend_no_host_memory("a trim");
-        }
-        chunk = next;
+    bool goes_on = find_out(heap, asking, &is_captured) == MEND_OK && !is_captured;
+    for (mend_chunk *chunk = mend_chunk_from(&heap->chunks, from), *next;
+         goes_on && chunk != NULL && chunk->address < end; chunk = next) {
+        next = mend_chunk_next(chunk);
+        goes_on = !mend_chunk_is_empty(chunk) || !can_withdraw(heap, chunk, true) ||
+                  withdraw(heap, chunk);
     }
     mend_retire_flush(heap, asking);
-    return result;
 }
 
 /* Both sides ascend by size, and are walked side by side, twice. First matching chunks are
@@ -253,22 +236,6 @@ mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], si
     return heap->unlocking.lost != MEND_DRIVER_OK ? result : MEND_OK;
 }
 
-bool mend_trim_addresses(mend_heap *heap, uint32_t asking)
-{
-    uint64_t taken_bytes = heap->space.taken_bytes;
-    uint64_t address_bytes = heap->space.address_bytes;
-    bool is_captured;
-    if (find_out(heap, asking, &is_captured) == MEND_OK) {
-        mend_chunk *chosen = choose_chunks(heap, &(choice){.may_unmap = !is_captured});
-        while (chosen != NULL && withdraw(heap, chosen)) {
-            chosen = chosen->claim.next;
-        }
-        mend_retire_flush(heap, asking);
-    }
-    mend_space_trim(&heap->space, 0);
-    return heap->space.taken_bytes < taken_bytes || heap->space.address_bytes < address_bytes;
-}
-
 /* Before chunks are chosen. */
 static mend_result prepare(mend_heap *heap, choice *which)
 {
@@ -282,17 +249,25 @@ static mend_result prepare(mend_heap *heap, choice *which)
 /* Releases the chosen chunks. */
 static mend_result trim(mend_heap *heap, const choice *which, uint64_t *released_bytes)
 {
-    const mend_result result = give(heap, choose_chunks(heap, which), released_bytes);
+    uint64_t short_bytes;
+    const mend_result result = give(heap, choose_chunks(heap, which, &short_bytes), released_bytes);
     mend_headroom_forget(heap);
     mend_space_trim_but_oldest(&heap->space);
     return result;
 }
 
+/* So much is above. */
+static uint64_t bytes_above(const mend_heap *heap, uint64_t keep_bytes)
+{
+    return heap->chunks.reserved_bytes - mend_min_u64(heap->chunks.reserved_bytes, keep_bytes);
+}
+
 mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
                          uint64_t *released_bytes)
 {
-    choice which = {.keep_bytes = keep_bytes, .is_own = makes_room};
+    choice which = {.is_own = makes_room};
     MEND_TRY(prepare(heap, &which));
+    which.bytes = bytes_above(heap, keep_bytes);
     return trim(heap, &which, released_bytes);
 }
 
@@ -314,7 +289,7 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool is_
     /* A driver that refuses although it reports enough may miss less than that. */
     const bool is_known = !is_refused || heap->shortage.device_free_bytes < create_bytes;
     if (bytes <= given_bytes || !is_known) {
-        which.keep_bytes = heap->chunks.reserved_bytes - mend_min_u64(bytes, given_bytes);
+        which.bytes = bytes;
         MEND_TRY(trim(heap, &which, &given_bytes));
     }
     lack->limit_bytes -= mend_min_u64(lack->limit_bytes, given_bytes);
@@ -348,7 +323,8 @@ mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t keep_
     if (!note_idle(&heap->chunks, now_ns, until_ns)) {
         return MEND_OK;
     }
-    choice which = {.keep_bytes = keep_bytes, .idle_until_ns = until_ns};
+    choice which = {.idle_until_ns = until_ns};
     MEND_TRY(prepare(heap, &which));
+    which.bytes = bytes_above(heap, keep_bytes);
     return trim(heap, &which, released_bytes);
 }

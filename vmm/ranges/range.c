@@ -40,7 +40,7 @@ static mend_result collect_pages(mend_heap *heap, const mend_range *range, uint6
     }
     mend_retry_all(heap);
     const mend_chunk *left = mend_range_find_frozen(heap, range, from, end);
-    if (left != NULL && !mend_step_copies_have_ended(heap)) {
+    if (left != NULL && !mend_retire_copies_have_ended(heap)) {
         MEND_TRY(end_copies(heap));
         mend_retry_all(heap);
         left = mend_range_find_frozen(heap, range, from, end);
@@ -201,7 +201,7 @@ mend_result mend_heap_destroy_range(mend_heap *heap, mend_range *range, mend_str
     MEND_TRY(mend_heap_decommit(heap, range, range->address, mend_range_end(range), stream));
     mend_ranges_close(heap, range);
     if (mend_enter(heap, &scope) == MEND_OK) {
-        mend_retry_ranges(heap);
+        mend_retry_these(heap, MEND_DEFERRED_RANGE, MEND_DEFERRED_RANGE, MEND_STREAM_UNKNOWN);
         mend_driver_scope_close(heap, &scope);
     }
     return MEND_OK;

@@ -183,7 +183,8 @@ static mend_result place(mend_heap *heap, mend_range *range)
         if (way == WITHOUT_EMPTY) {
             mend_space_trim(&heap->space, 0);
         } else if (way == WITHOUT_IDLE) {
-            mend_trim_addresses(heap, MEND_STREAM_UNKNOWN);
+            mend_trim_between(heap, 0, UINT64_MAX, MEND_STREAM_UNKNOWN);
+            mend_space_trim(&heap->space, 0);
         }
         if (!mend_space_reserve_nodes(space, 1)) {
             return mend_no_host_memory("a range");
@@ -222,7 +223,7 @@ mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t pa
     mend_driver_scope scope;
     mend_result result = mend_enter(heap, &scope);
     if (result == MEND_OK) {
-        mend_retry_ranges(heap);
+        mend_retry_these(heap, MEND_DEFERRED_RANGE, MEND_DEFERRED_RANGE, MEND_STREAM_UNKNOWN);
         result = place(heap, made);
         mend_driver_scope_close(heap, &scope);
     }
@@ -248,7 +249,7 @@ void mend_ranges_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking
 {
     mend_range *range = MEND_CONTAINER_OF(deferred, mend_range, deferred);
     mend_space *space = &heap->range_space;
-    (void)mend_trim_between(heap, range->address, mend_range_end(range), asking);
+    mend_trim_between(heap, range->address, mend_range_end(range), asking);
     if (mend_space_free_from(space, range->address) >= range->size_bytes &&
         mend_space_disown(space, range->address)) {
         drop(heap, range);

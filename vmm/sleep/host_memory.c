@@ -28,7 +28,7 @@ void mend_sleep_file_leave(mend_kept_file **file)
 
 static bool free_host(mend_heap *heap, void *host)
 {
-    return host == NULL || (mend_step_copies_have_ended(heap) &&
+    return host == NULL || (mend_retire_copies_have_ended(heap) &&
                             mend_driver_did(heap, heap->driver->host_free(heap->driver, host)));
 }
 

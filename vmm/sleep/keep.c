@@ -293,7 +293,7 @@ static void end(keeper *k)
 {
     const mend_driver *driver = k->heap->driver;
     if (k->has_stream) {
-        (void)mend_step_end_copies(k->heap, k->stream); /* after a failure they may run */
+        (void)mend_retire_end_copies(k->heap, k->stream); /* after a failure they may run */
         (void)mend_driver_did(k->heap, driver->stream_destroy(driver, k->stream));
     }
     for (int i = 0; i < 2; i++) {

@@ -8,10 +8,9 @@
 /* Gives a chunk memory that no other process can know. All free memory was released before. */
 static mend_result make_chunk_private(mend_heap *heap, mend_chunk *chunk)
 {
-    const mend_exchange_order order = {.chunk = chunk};
     mend_exchange_report done;
     return mend_sleep_fits_limit(heap, chunk->size_bytes)
-               ? mend_exchange_memory(heap, &order, &done)
+               ? mend_exchange_memory(heap, chunk, NULL, 0, &done)
                : MEND_ERROR_OUT_OF_MEMORY;
 }
 

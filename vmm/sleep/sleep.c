@@ -293,7 +293,7 @@ static void end_asleep(mend_heap *heap, mend_chunk *chunk)
 /* A sleeping chunk has memory: a wake failed, and the driver did not unmap it. */
 static void give_memory(mend_heap *heap, mend_chunk *chunk)
 {
-    if (!mend_step_copies_have_ended(heap) || !mend_slab_reserve(&heap->chunks.slab, 1)) {
+    if (!mend_retire_copies_have_ended(heap) || !mend_slab_reserve(&heap->chunks.slab, 1)) {
         return; /* copies of a wake write to its chunks */
     }
     mend_status status = heap->driver->unmap(heap->driver, chunk->address, chunk->size_bytes);

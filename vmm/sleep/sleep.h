@@ -163,8 +163,8 @@ const mend_kept_piece *mend_keep_piece_of(const mend_contents *kept, uint64_t of
 void mend_keep_count(mend_heap *heap, const mend_contents *kept, bool begins);
 
 /* Copies the pieces of chunks out, those for a file to one in this directory, or back in. The plan
- * of each is parts[].kept. Copies may still run after a failure, which mend_step_copies_have_ended
- * tells. MEND_ERROR_NOT_SUPPORTED, MEND_ERROR_SYSTEM. */
+ * of each is parts[].kept. Copies may still run after a failure, which
+ * mend_retire_copies_have_ended tells. MEND_ERROR_NOT_SUPPORTED, MEND_ERROR_SYSTEM. */
 mend_result mend_keep_copy(mend_heap *heap, const mend_cluster parts[], size_t count, bool out,
                            const char *directory);
 

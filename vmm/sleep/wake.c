@@ -180,7 +180,7 @@ static void undo(waking *w)
     mend_heap *heap = w->heap;
     size_t unmapped = 0;
     uint64_t calls = 0;
-    if (mend_step_copies_have_ended(heap)) {
+    if (mend_retire_copies_have_ended(heap)) {
         (void)mend_driver_did(
             heap, mend_step_unmap_parts(heap, w->sleepers, w->mapped, &unmapped, &calls));
     }
@@ -261,7 +261,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
     mend_retry(heap, MEND_DEFERRED_END, MEND_STREAM_UNKNOWN);
     mend_result result = MEND_OK;
     if (order->waits || /* for free memory. And copies of a failed wake may still write to it */
-        !mend_step_copies_have_ended(heap)) {
+        !mend_retire_copies_have_ended(heap)) {
         result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
     }
     if (result == MEND_OK) {
