@@ -55,11 +55,6 @@ HOLDS(sim_regressions, a_hopeless_request_ends_nothing_of_a_failed_wake,
       "small_request_granules 64",
       "ALLOC / SLEEP / FAULT size 18 amount 2 / WAKE / SET_LIMIT amount 1 / ALLOC slot 1 size 65")
 
-/* Seed 841755: a commit answered as if its own stream were captured. */
-HOLDS(sim_regressions, a_capture_of_another_stream_is_no_mistake_of_a_commit, "thread_streams 1",
-      "RANGE_CREATE slot 226 amount 1 / COMMIT slot 1 alignment 1 / SLEEP / CAPTURE_BEGIN stream 1 "
-      "/ FAULT size 18 amount 2 / WAKE / FREE slot 46 / COMMIT slot 1 alignment 1")
-
 /* Seed 841532: calls of a callback left the thread with another sleep tag. */
 HOLDS(sim_regressions, a_callback_leaves_the_sleep_tag, "peer_pool 1, soft_limit_percent 5",
       "RANGE_CREATE size 2 amount 2 / ADD_CALLBACK slot 2 amount 8 / COMMIT size 7 alignment 1 / "

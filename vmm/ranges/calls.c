@@ -1,6 +1,8 @@
-/* The calls of mend_range.h: they check the arguments, take the locks and call the heap. */
+/* The calls of mend_range.h. Inside `from` and `end` are addresses at pages of the range. */
 #include <stdlib.h>
 
+#include "alloc/heap.h"
+#include "alloc/users.h"
 #include "base/struct_size.h"
 #include "pool/pool.h"
 #include "ranges/ranges.h"
@@ -104,12 +106,91 @@ static mend_result check_capture(mend_pool *pool, const char *call, mend_stream 
                : result;
 }
 
+/* ---- commit ---------------------------------------------------------------------------------- */
+
+/* The first frozen chunk there that belongs to no committed page. NULL: none. O(1) while nothing is
+ * frozen. */
+static const mend_chunk *find_frozen(const mend_heap *heap, const mend_parts *parts)
+{
+    for (size_t i = 0; i < parts->count && heap->chunks.frozen_count > 0; i++) {
+        const mend_part *part = &parts->items[i];
+        for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, part->from);
+             chunk != NULL && chunk->address < part->end; chunk = mend_chunk_next(chunk)) {
+            const size_t page = mend_range_page_of(part->range, chunk->address);
+            if (chunk->is_frozen && part->range->pages[page] == NULL) {
+                return chunk;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Says why a chunk of a page that was decommitted is still there. */
+static mend_result not_given_back(const mend_heap *heap, const mend_chunk *chunk)
+{
+    if (mend_chunk_sleeps(chunk) && chunk->missing == MEND_MISSING_MEMORY) {
+        return mend_no_host_memory("pages of a range");
+    }
+    if (!mend_retire_copies_have_ended(heap)) {
+        return mend_failure(MEND_ERROR_OUT_OF_ADDRESS_SPACE,
+                            "the page at 0x%llx has memory that a wake was to fill, and its copies "
+                            "may still run: mend_wake, or mend_trim with MEND_TRIM_WAIT, waits",
+                            (unsigned long long)chunk->address);
+    }
+    const bool is_lost = heap->unlocking.lost != MEND_DRIVER_OK;
+    return mend_failure(is_lost ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER,
+                        "the page at 0x%llx was decommitted while it slept or lacked its mapping, "
+                        "and the driver does not let its memory go",
+                        (unsigned long long)chunk->address);
+}
+
+/* Waits for a sleep that has just begun. Pages that were decommitted while they slept, or while a
+ * sleep began, are collected before their addresses are used again. */
+static mend_result make_way(mend_heap *heap, const mend_parts *parts)
+{
+    if (find_frozen(heap, parts) == NULL) {
+        return MEND_OK;
+    }
+    mend_heap_unlock(heap);
+    mend_heap_lock_all(heap);
+    mend_retry_all(heap);
+    const mend_chunk *left = find_frozen(heap, parts);
+    const mend_result result = left != NULL ? not_given_back(heap, left) : MEND_OK;
+    mend_heap_unlock_grow(heap);
+    return result;
+}
+
+static mend_result commit_pages(mend_heap *heap, const mend_parts *parts, mend_stream stream)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    mend_result result = make_way(heap, parts);
+    const mend_parts_pages all = mend_parts_known(parts);
+    const uint64_t missing_bytes = all.pages.missing_bytes(&all.pages);
+    if (result != MEND_OK || missing_bytes == 0) {
+        return result;
+    }
+    mend_request request = {
+        .size_bytes = missing_bytes,
+        .alignment_bytes = MEND_GRANULE_BYTES,
+        .requested_bytes = missing_bytes,
+        .handle = stream,
+        .zone = MEND_ZONE_RANGE,
+        .pages = &all.pages,
+    };
+    mend_span *none = NULL;
+    result = mend_fallback_run(heap, &request, &none);
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        mend_events_refuse(heap, missing_bytes, stream);
+    }
+    return result;
+}
+
 static mend_result commit(mend_pool *pool, const char *call, const mend_parts *pages,
                           mend_stream stream)
 {
     MEND_TRY(check_capture(pool, call, stream));
     MEND_TRY(mend_pool_take(pool));
-    return mend_pool_leave(pool, mend_heap_commit(&pool->heap, pages, stream));
+    return mend_pool_leave(pool, commit_pages(&pool->heap, pages, stream));
 }
 
 /* The pages that hold any of these bytes. */
@@ -202,6 +283,82 @@ mend_result mend_range_commit_all(const mend_range_part *given, size_t part_byte
     return result;
 }
 
+/* ---- decommit -------------------------------------------------------------------------------- */
+
+/* Each page keeps its span, and neighbors are one run. Over frozen chunks it is cut at their
+ * edges. It has the stamp of its memory. */
+static bool reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t from, uint64_t end)
+{
+    const bool any_frozen = heap->chunks.frozen_count > 0;
+    mend_layout_promise nodes = {0};
+    uint64_t behind = 0;
+    for (uint64_t at = from; at < end && range->committed_bytes > 0; at += range->page_bytes) {
+        const mend_span *span = range->pages[mend_range_page_of(range, at)];
+        if (span == NULL) {
+            continue;
+        }
+        const size_t parts = any_frozen ? mend_layout_count_chunks(heap, span) : 1;
+        const size_t waits = mend_waits_count_others(&span->waits) + 1;
+        nodes.waits += any_frozen ? (1 + 2 * parts) * waits : span->waits.first.epoch != 0;
+        nodes.spans += any_frozen ? 2 * parts : 0;
+        nodes.runs += any_frozen ? parts + 2 : at != behind;
+        behind = at + range->page_bytes;
+    }
+    return mend_layout_reserve_these(heap, &nodes);
+}
+
+/* Makes a committed page free memory again, which is idle after the waits of its span. */
+static void free_page(mend_heap *heap, mend_range *range, size_t page)
+{
+    mend_span *span = range->pages[page];
+    assert(span->size_bytes == range->page_bytes);
+    range->pages[page] = NULL;
+    range->committed_bytes -= range->page_bytes;
+    mend_layout_count_free(heap, &heap->zones[span->zone], span);
+    mend_layout_free(heap, span);
+    mend_usage_note(heap);
+}
+
+/* The stream is found and the nodes are reserved, which may fail. Then page after page is freed,
+ * which cannot. Fences come last, because they release `state`. */
+static mend_result decommit_pages(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
+                                  mend_stream stream)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
+    if (stream != MEND_NO_STREAM) {
+        mend_result result = mend_users_find_stream(heap, stream, 0, &users.first);
+        MEND_TRY(mend_block_go_without_users(heap, result, &users));
+    }
+    if (!reserve_decommit(heap, range, from, end)) {
+        return mend_no_host_memory("pages of a range");
+    }
+    const uint64_t of_users_before = heap->frees.of_users;
+    mend_page_stretch stretch = {.kind = MEND_EVENT_DECOMMIT, .stream = stream};
+    bool any = false;
+    for (uint64_t at = from; at < end && range->committed_bytes > 0; at += range->page_bytes) {
+        const size_t page = mend_range_page_of(range, at);
+        mend_span *span = range->pages[page];
+        if (span != NULL) {
+            if (span->is_exported) {
+                MEND_FEATURES_CALL(block_ends, heap, span);
+            }
+            mend_block_stamp(heap, span, users.first);
+            mend_range_note_page(heap, &stretch, span);
+            free_page(heap, range, page);
+            any = true;
+        }
+    }
+    mend_range_note_last(heap, &stretch);
+    if (any) {
+        mend_block_record_fences(heap, users.first, of_users_before);
+    }
+    if (heap->chunks.deferred.count[MEND_DEFERRED_END] > 0) {
+        mend_retry_ends(heap);
+    }
+    return MEND_OK;
+}
+
 mend_result mend_range_decommit(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes,
                                 mend_stream stream)
 {
@@ -212,9 +369,43 @@ mend_result mend_range_decommit(mend_range *range, uint64_t offset_bytes, uint64
     mend_pool *pool = range->pool;
     const mend_part part = pages_inside(range, offset_bytes, size_bytes);
     mend_result result = part.from < part.end
-                             ? mend_heap_decommit(&pool->heap, range, part.from, part.end, stream)
+                             ? decommit_pages(&pool->heap, range, part.from, part.end, stream)
                              : MEND_OK;
     return mend_pool_leave(pool, result);
+}
+
+/* Whether none of the committed pages sleeps. */
+static mend_result check_awake(const mend_heap *heap, const mend_range *range, uint64_t from,
+                               uint64_t end)
+{
+    for (uint64_t at = from; at < end && heap->chunks.asleep_count > 0; at += range->page_bytes) {
+        const mend_span *span = range->pages[mend_range_page_of(range, at)];
+        if (span != NULL) {
+            MEND_TRY(mend_heap_check_awake(heap, span->address, span->size_bytes,
+                                           "mend_range_record_stream"));
+        }
+    }
+    return MEND_OK;
+}
+
+static mend_result record_pages(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
+                                mend_stream stream)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    uint32_t user = MEND_STREAM_UNKNOWN;
+    MEND_TRY(mend_users_find_stream(heap, stream, 0, &user));
+    MEND_TRY(check_awake(heap, range, from, end));
+    const uint64_t bytes = end - from - mend_range_missing_bytes(range, from, end);
+    if (!mend_slab_reserve(mend_heap_wait_env(heap).nodes, (size_t)(bytes / range->page_bytes))) {
+        return mend_no_host_memory("pages of a range");
+    }
+    for (uint64_t at = from; at < end; at += range->page_bytes) {
+        mend_span *span = range->pages[mend_range_page_of(range, at)];
+        if (span != NULL) {
+            MEND_TRY(mend_block_add_user(heap, span, user));
+        }
+    }
+    return MEND_OK;
 }
 
 mend_result mend_range_record_stream(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes,
@@ -227,8 +418,41 @@ mend_result mend_range_record_stream(mend_range *range, uint64_t offset_bytes, u
     MEND_TRY(mend_pool_take(range->pool));
     mend_pool *pool = range->pool;
     const mend_part part = pages_around(range, offset_bytes, size_bytes);
-    return mend_pool_leave(pool,
-                           mend_heap_record_range(&pool->heap, range, part.from, part.end, stream));
+    return mend_pool_leave(pool, record_pages(&pool->heap, range, part.from, part.end, stream));
+}
+
+/* Whether a chunk below the range is pinned, for more than the export of its page. A page is in one
+ * export at most, and a chunk in one page. */
+static bool is_pinned(const mend_heap *heap, const mend_range *range)
+{
+    bool any = false;
+    const mend_chunk *chunk =
+        heap->chunks.pinned_bytes > 0 ? mend_chunk_from(&heap->chunks, range->address) : NULL;
+    for (; chunk != NULL && chunk->address < mend_range_end(range);
+         chunk = mend_chunk_next(chunk)) {
+        const mend_span *page = range->pages[mend_range_page_of(range, chunk->address)];
+        any = any || chunk->pins != (page != NULL && page->is_exported);
+    }
+    return any;
+}
+
+static mend_result destroy(mend_heap *heap, mend_range *range, mend_stream stream)
+{
+    mend_driver_scope scope;
+    assert(mend_mutex_is_held(&heap->grow));
+    if (is_pinned(heap, range)) {
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "the range 0x%llx has pinned memory: undo its pins (mend_unpin) "
+                            "before it is destroyed",
+                            (unsigned long long)range->address);
+    }
+    MEND_TRY(decommit_pages(heap, range, range->address, mend_range_end(range), stream));
+    mend_ranges_close(heap, range);
+    if (mend_enter(heap, &scope) == MEND_OK) {
+        mend_retry_these(heap, MEND_DEFERRED_RANGE, MEND_DEFERRED_RANGE, MEND_STREAM_UNKNOWN);
+        mend_driver_scope_close(heap, &scope);
+    }
+    return MEND_OK;
 }
 
 mend_result mend_range_destroy(mend_range *range, mend_stream stream)
@@ -240,5 +464,5 @@ mend_result mend_range_destroy(mend_range *range, mend_stream stream)
     mend_pool *pool = range->pool;
     MEND_TRY(check_capture(pool, "mend_range_destroy", stream));
     MEND_TRY(mend_pool_enter_all(pool));
-    return mend_pool_leave_all(pool, mend_heap_destroy_range(&pool->heap, range, stream));
+    return mend_pool_leave_all(pool, destroy(&pool->heap, range, stream));
 }

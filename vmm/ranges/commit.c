@@ -5,12 +5,48 @@
 #include <stdlib.h>
 
 #include "alloc/fallback.h"
+#include "layout/layout.h"
 #include "map/map.h"
 #include "ranges/ranges.h"
 
 /* The most plans for one gap: one may exceed the limit or the device. The driver may refuse the
  * next one because others took memory. The last one knows that. */
 enum { PLANS = 3 };
+
+static const mend_parts *parts_of(const mend_pages *pages)
+{
+    return MEND_CONTAINER_OF(pages, const mend_parts_pages, pages)->parts;
+}
+
+/* Bytes of the parts that are not committed. */
+static uint64_t missing_bytes(const mend_pages *pages)
+{
+    const mend_parts *parts = parts_of(pages);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < parts->count; i++) {
+        const mend_part *part = &parts->items[i];
+        bytes += mend_range_missing_bytes(part->range, part->from, part->end);
+    }
+    return bytes;
+}
+
+/* Whether an address is in one of the parts. O(log parts). */
+static bool contain(const mend_pages *pages, uint64_t address)
+{
+    const mend_parts *parts = parts_of(pages);
+    size_t first = 0;
+    size_t end = parts->count;
+    while (end - first > 1) {
+        const size_t middle = first + (end - first) / 2;
+        if (parts->items[middle].from <= address) {
+            first = middle;
+        } else {
+            end = middle;
+        }
+    }
+    const mend_part *part = &parts->items[first];
+    return address >= part->from && address < part->end;
+}
 
 /* ---- where all pages are mapped ------------------------------------------------------------- */
 
@@ -53,13 +89,60 @@ static mend_outcome order_stream(mend_heap *heap, const mend_request *request,
     return MEND_PLACED;
 }
 
+/* Each page is cut off the rest of its run. The first one of neighbors is cut out of the middle,
+ * which leaves a run before it. Pages that are not mapped yet have no waits. */
+static void count_commit(mend_heap *heap, const mend_part *part, mend_layout_promise *nodes)
+{
+    const mend_range *range = part->range;
+    const uint64_t page_bytes = range->page_bytes;
+    mend_run *run = NULL;
+    uint64_t behind = 0;
+    MEND_MISSING_EACH(at, range, part->from, part->end) {
+        if (run == NULL || at - run->address >= run->size_bytes) {
+            run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], at);
+        }
+        if (run != NULL && mend_run_end(run) - at >= page_bytes) {
+            nodes->waits += mend_layout_count_waits(heap, run, at, at + page_bytes);
+        }
+        nodes->spans += at == behind ? 1 : 2;
+        nodes->runs += at != behind;
+        behind = at + page_bytes;
+    }
+}
+
+/* Reserves nodes to commit mapped pages. O(pages and waits of their memory). False if malloc fails.
+ */
+static bool reserve_commit(mend_heap *heap, const mend_parts *parts)
+{
+    mend_layout_promise nodes = {0};
+    for (size_t i = 0; i < parts->count; i++) {
+        count_commit(heap, &parts->items[i], &nodes);
+    }
+    return mend_layout_reserve_these(heap, &nodes);
+}
+
+/* Commits a page that is free memory in a run. The span keeps the waits of its memory. */
+static void take_page(mend_heap *heap, mend_range *range, size_t page, mend_stream stream)
+{
+    const uint64_t address = mend_range_page_start(range, page);
+    mend_run *run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], address);
+    assert(range->pages[page] == NULL);
+    mend_span *span = mend_layout_take(heap, run, address, range->page_bytes, 0);
+    mend_layout_count_alloc(heap, &heap->zones[span->zone], span, range->page_bytes, stream);
+    mend_usage_note(heap);
+    span->tag = range->tag;
+    span->sleep_tag = span->sleep_tag != 0 ? span->sleep_tag : range->sleep_tag;
+    range->pages[page] = span;
+    range->committed_bytes += range->page_bytes;
+}
+
 static void take_pages(mend_heap *heap, const mend_request *request, const mend_part *part)
 {
     mend_range *range = part->range;
     mend_page_stretch stretch = {.kind = MEND_EVENT_COMMIT, .stream = request->handle};
     MEND_MISSING_EACH(at, range, part->from, part->end) {
         const size_t page = mend_range_page_of(range, at);
-        mend_range_take_page(heap, range, page, request->handle);
+        take_page(heap, range, page, request->handle);
         mend_range_note_page(heap, &stretch, range->pages[page]);
     }
     mend_range_note_last(heap, &stretch);
@@ -67,8 +150,8 @@ static void take_pages(mend_heap *heap, const mend_request *request, const mend_
 
 static mend_outcome commit_mapped(mend_heap *heap, const mend_request *request)
 {
-    const mend_part *parts = mend_parts_of(request->pages)->items;
-    const size_t count = mend_parts_of(request->pages)->count;
+    const mend_part *parts = parts_of(request->pages)->items;
+    const size_t count = parts_of(request->pages)->count;
     assert(mend_mutex_is_held(&heap->state));
     for (size_t i = 0; i < count; i++) {
         if (!are_ready(heap, request, &parts[i])) {
@@ -81,13 +164,43 @@ static mend_outcome commit_mapped(mend_heap *heap, const mend_request *request)
             return outcome;
         }
     }
-    if (!mend_range_reserve_commit(heap, mend_parts_of(request->pages))) {
+    if (!reserve_commit(heap, parts_of(request->pages))) {
         return mend_outcome_without_host_memory();
     }
     for (size_t i = 0; i < count; i++) {
         take_pages(heap, request, &parts[i]);
     }
     return MEND_PLACED;
+}
+
+/* ---- gaps ------------------------------------------------------------------------------------ */
+
+/* A stretch of the range that nothing is mapped at and no committed page covers. */
+typedef struct range_gap {
+    uint64_t address;
+    uint64_t size_bytes; /* 0: there is none */
+} range_gap;
+
+/* The first one from `from` on, up to `end`. */
+static range_gap next_gap(const mend_heap *heap, const mend_range *range, uint64_t from,
+                          uint64_t end)
+{
+    assert(from >= range->address);
+    assert(end <= mend_range_end(range));
+    while (from < end) {
+        const size_t page = mend_range_page_of(range, from);
+        if (range->pages[page] != NULL) {
+            from = mend_range_page_start(range, page + 1);
+            continue;
+        }
+        const mend_chunk *chunk = mend_chunk_from(&heap->chunks, from);
+        if (chunk == NULL || chunk->address > from) {
+            uint64_t gap_end = chunk != NULL ? mend_min_u64(chunk->address, end) : end;
+            return (range_gap){from, gap_end - from};
+        }
+        from = chunk->address + chunk->size_bytes;
+    }
+    return (range_gap){0};
 }
 
 /* ---- plans at a fixed address ---------------------------------------------------------------- */
@@ -212,7 +325,7 @@ static bool is_used_up(mend_heap *heap, const mend_request *request, const mend_
 /* Chooses chunks page by page. Created chunks come behind all picked ones, so that after a page
  * that needs both the plan may have to end. */
 static void fill(mend_heap *heap, const mend_request *request, mend_plan *plan,
-                 const mend_range *range, mend_range_gap gap, struct offer *offer)
+                 const mend_range *range, range_gap gap, struct offer *offer)
 {
     uint64_t address = gap.address;
     const uint64_t gap_end = gap.address + gap.size_bytes;
@@ -232,11 +345,11 @@ static void fill(mend_heap *heap, const mend_request *request, mend_plan *plan,
  * is mapped at any page of the request. False: as mend_plan_find. The caller ends it
  * with mend_plan_clear in every case. Called with memory missing, it asks no driver. */
 static bool find_plan(mend_heap *heap, const mend_request *request, const mend_range *range,
-                      mend_range_gap gap, struct offer *offer, mend_plan *plan)
+                      range_gap gap, struct offer *offer, mend_plan *plan)
 {
     assert(gap.size_bytes > 0);
-    assert(mend_parts_contain(request->pages, gap.address));
-    assert(mend_parts_contain(request->pages, gap.address + gap.size_bytes - 1));
+    assert(contain(request->pages, gap.address));
+    assert(contain(request->pages, gap.address + gap.size_bytes - 1));
     *plan = (mend_plan){.fixed_address = gap.address, .pages = request->pages};
     for (size_t i = 0; i < offer->count; i++) {
         offer->sizes[i].first = USED_UP;
@@ -256,7 +369,7 @@ static bool find_plan(mend_heap *heap, const mend_request *request, const mend_r
 
 /* ---- mapping what is missing ---------------------------------------------------------------- */
 
-static bool has_addresses_for(const mend_heap *heap, mend_range_gap gap)
+static bool has_addresses_for(const mend_heap *heap, range_gap gap)
 {
     return mend_space_free_from(&heap->range_space, gap.address) >= gap.size_bytes;
 }
@@ -264,9 +377,9 @@ static bool has_addresses_for(const mend_heap *heap, mend_range_gap gap)
 /* Whether no old mapping is left in any gap. */
 static bool has_addresses(const mend_heap *heap, const mend_part *part)
 {
-    mend_range_gap gap = mend_range_next_gap(heap, part->range, part->from, part->end);
+    range_gap gap = next_gap(heap, part->range, part->from, part->end);
     while (gap.size_bytes > 0 && has_addresses_for(heap, gap)) {
-        gap = mend_range_next_gap(heap, part->range, gap.address + gap.size_bytes, part->end);
+        gap = next_gap(heap, part->range, gap.address + gap.size_bytes, part->end);
     }
     return gap.size_bytes == 0;
 }
@@ -298,7 +411,7 @@ static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool
 /* Maps the gap, or the beginning of it. An attempt that the driver did not let undo leaves a
  * mapping there: then there is no other one. */
 static mend_outcome fill_gap(mend_heap *heap, const mend_request *request, const mend_range *range,
-                             mend_range_gap gap, struct offer *offer)
+                             range_gap gap, struct offer *offer)
 {
     mend_outcome outcome = MEND_NOTHING;
     bool goes_on = true;
@@ -316,11 +429,11 @@ static mend_outcome fill_gap(mend_heap *heap, const mend_request *request, const
 static mend_outcome fill_gaps(mend_heap *heap, const mend_request *request, const mend_part *part,
                               struct offer *offer)
 {
-    mend_range_gap gap = mend_range_next_gap(heap, part->range, part->from, part->end);
+    range_gap gap = next_gap(heap, part->range, part->from, part->end);
     mend_outcome outcome = MEND_PLACED;
     while (outcome == MEND_PLACED && gap.size_bytes > 0) {
         outcome = fill_gap(heap, request, part->range, gap, offer);
-        gap = mend_range_next_gap(heap, part->range, gap.address, part->end);
+        gap = next_gap(heap, part->range, gap.address, part->end);
     }
     return outcome;
 }
@@ -344,16 +457,16 @@ static mend_outcome clear_gaps(mend_heap *heap, const mend_request *request, con
 }
 
 /* All gaps are cleared before the first is filled, so that a failed commit costs no memory. */
-mend_outcome mend_parts_commit(mend_heap *heap, const mend_request *request, bool maps)
+static mend_outcome commit(mend_heap *heap, const mend_request *request, bool maps)
 {
     if (!maps) {
         return commit_mapped(heap, request);
     }
-    const mend_part *parts = mend_parts_of(request->pages)->items;
-    const size_t count = mend_parts_of(request->pages)->count;
+    const mend_part *parts = parts_of(request->pages)->items;
+    const size_t count = parts_of(request->pages)->count;
     assert(mend_mutex_is_held(&heap->grow));
     mend_outcome outcome = MEND_PLACED;
-    if (!mend_range_reserve_commit(heap, mend_parts_of(request->pages))) {
+    if (!reserve_commit(heap, parts_of(request->pages))) {
         return mend_outcome_without_host_memory(); /* before anything is mapped */
     }
     mend_budget_note_use(heap);
@@ -371,4 +484,18 @@ mend_outcome mend_parts_commit(mend_heap *heap, const mend_request *request, boo
         outcome = commit_mapped(heap, request);
     }
     return outcome;
+}
+
+mend_parts_pages mend_parts_known(const mend_parts *parts)
+{
+    mend_pages pages = {.commit = commit,
+                        .contain = contain,
+                        .missing_bytes = missing_bytes,
+                        .address = parts->items[0].range->address,
+                        .page_bytes = parts->items[0].range->page_bytes};
+    for (size_t i = 0; i < parts->count; i++) {
+        mend_raise_u64(&pages.largest_page_bytes, parts->items[i].range->page_bytes);
+        pages.other_ranges += i > 0 && parts->items[i].range != parts->items[i - 1].range;
+    }
+    return (mend_parts_pages){pages, parts};
 }

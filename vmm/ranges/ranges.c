@@ -81,79 +81,30 @@ uint64_t mend_range_missing_bytes(const mend_range *range, uint64_t from, uint64
     return bytes;
 }
 
-uint64_t mend_parts_missing_bytes(const mend_pages *pages)
+/* ---- events ---------------------------------------------------------------------------------- */
+
+void mend_range_note_last(mend_heap *heap, mend_page_stretch *stretch)
 {
-    const mend_parts *parts = mend_parts_of(pages);
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < parts->count; i++) {
-        const mend_part *part = &parts->items[i];
-        bytes += mend_range_missing_bytes(part->range, part->from, part->end);
+    if (stretch->end > stretch->from && mend_events_has(&heap->events, (int)stretch->kind)) {
+        mend_events_put_step(&heap->events,
+                             &(mend_history_event){.kind = (int)stretch->kind,
+                                                   .address = (void *)(uintptr_t)stretch->from,
+                                                   .size_bytes = stretch->end - stretch->from,
+                                                   .stream = stretch->stream,
+                                                   .tag = stretch->tag});
     }
-    return bytes;
+    stretch->from = stretch->end;
 }
 
-bool mend_parts_contain(const mend_pages *pages, uint64_t address)
+void mend_range_note_page(mend_heap *heap, mend_page_stretch *stretch, const mend_span *page)
 {
-    const mend_parts *parts = mend_parts_of(pages);
-    size_t first = 0;
-    size_t end = parts->count;
-    while (end - first > 1) {
-        const size_t middle = first + (end - first) / 2;
-        if (parts->items[middle].from <= address) {
-            first = middle;
-        } else {
-            end = middle;
-        }
+    const uint64_t tag = mend_span_shown_tag(page);
+    if (page->address != stretch->end || tag != stretch->tag) {
+        mend_range_note_last(heap, stretch);
+        stretch->from = page->address;
+        stretch->tag = tag;
     }
-    const mend_part *part = &parts->items[first];
-    return address >= part->from && address < part->end;
-}
-
-const mend_chunk *mend_range_find_frozen(const mend_heap *heap, const mend_range *range,
-                                         uint64_t from, uint64_t end)
-{
-    const mend_chunk *chunk =
-        heap->chunks.frozen_count > 0 ? mend_chunk_from(&heap->chunks, from) : NULL;
-    while (chunk != NULL && chunk->address < end &&
-           (!chunk->is_frozen || range->pages[mend_range_page_of(range, chunk->address)] != NULL)) {
-        chunk = mend_chunk_next(chunk);
-    }
-    return chunk != NULL && chunk->address < end ? chunk : NULL;
-}
-
-/* A page is in one export at most, and a chunk in one page. */
-bool mend_range_is_pinned(const mend_heap *heap, const mend_range *range)
-{
-    bool is_pinned = false;
-    const mend_chunk *chunk =
-        heap->chunks.pinned_bytes > 0 ? mend_chunk_from(&heap->chunks, range->address) : NULL;
-    for (; chunk != NULL && chunk->address < mend_range_end(range);
-         chunk = mend_chunk_next(chunk)) {
-        const mend_span *page = range->pages[mend_range_page_of(range, chunk->address)];
-        is_pinned = is_pinned || chunk->pins != (page != NULL && page->is_exported);
-    }
-    return is_pinned;
-}
-
-mend_range_gap mend_range_next_gap(const mend_heap *heap, const mend_range *range, uint64_t from,
-                                   uint64_t end)
-{
-    assert(from >= range->address);
-    assert(end <= mend_range_end(range));
-    while (from < end) {
-        const size_t page = mend_range_page_of(range, from);
-        if (range->pages[page] != NULL) {
-            from = mend_range_page_start(range, page + 1);
-            continue;
-        }
-        const mend_chunk *chunk = mend_chunk_from(&heap->chunks, from);
-        if (chunk == NULL || chunk->address > from) {
-            uint64_t gap_end = chunk != NULL ? mend_min_u64(chunk->address, end) : end;
-            return (mend_range_gap){from, gap_end - from};
-        }
-        from = chunk->address + chunk->size_bytes;
-    }
-    return (mend_range_gap){0};
+    stretch->end = mend_span_end(page);
 }
 
 /* ---- addresses ------------------------------------------------------------------------------- */
