@@ -163,7 +163,6 @@ typedef struct mend_share_visitor {
     bool is_here;
     int socket;
     uint64_t number; /* of the export that it asks for. 0: it has not asked yet */
-    bool asks;       /* whether there is the export. It wants no chunks */
     size_t sent;     /* chunks sent */
     uint64_t since_ms;
 } mend_share_visitor;

@@ -352,7 +352,7 @@ typedef struct mend_graph_pools {
 /* Pinned ranges. `share` uses it. Guarded by `state`. A pin is added under both locks, so that no
  * chunk is claimed or frozen then. */
 typedef struct mend_pins {
-    mend_tree ranges; /* by (address, size, owner) */
+    mend_tree ranges; /* by (address, size) */
     mend_slab nodes;
 } mend_pins;
 

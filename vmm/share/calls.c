@@ -297,10 +297,12 @@ mend_result mend_import_close(mend_pool *pool, void *pointer, mend_stream stream
     MEND_TRY(mend_pool_enter_all(pool));
     mend_heap *heap = &pool->heap;
     mend_imported *import = mend_imports_find_address(heap, (uint64_t)(uintptr_t)pointer);
+    if (import != NULL && import->uses > 1) {
+        import->uses--;
+        return mend_pool_leave_all(pool, MEND_OK);
+    }
     return mend_pool_leave_all(pool, import == NULL ? no_import(pointer)
-                                     : import->uses > 1
-                                         ? mend_imports_close(heap, import, (mend_stamp){0}, 0)
-                                         : close_last(heap, import, order));
+                                                    : close_last(heap, import, order));
 }
 
 /* All pages are committed. Pages that are exported already must be in one export that has all of
@@ -411,32 +413,4 @@ mend_result mend_export(mend_pool *pool, const void *pointer, const mend_export_
     MEND_TRY(mend_pool_enter_all(pool));
     return mend_pool_leave_all(
         pool, export_it(pool, pointer, &all, token, capacity_bytes, token_bytes, offset_bytes));
-}
-
-/* ---- pins ------------------------------------------------------------------------------------ */
-
-static mend_result change(mend_pool *pool, const void *pointer, uint64_t size_bytes,
-                          mend_result (*change_pins)(mend_heap *, uint64_t, uint64_t,
-                                                     mend_pin_owner),
-                          const char *mistake)
-{
-    const uint64_t address = (uint64_t)(uintptr_t)pointer;
-    MEND_INVALID_IF(pool == NULL || pointer == NULL || size_bytes == 0 ||
-                        size_bytes > UINT64_MAX - address,
-                    mistake);
-    MEND_TRY(mend_pool_enter_all(pool));
-    return mend_pool_leave_all(pool,
-                               change_pins(&pool->heap, address, size_bytes, MEND_PIN_OF_PROGRAM));
-}
-
-mend_result mend_pin(mend_pool *pool, const void *pointer, uint64_t size_bytes)
-{
-    return change(pool, pointer, size_bytes, mend_pins_add,
-                  "mend_pin: pool or pointer is NULL, size_bytes is 0 or too large");
-}
-
-mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t size_bytes)
-{
-    return change(pool, pointer, size_bytes, mend_pins_remove,
-                  "mend_unpin: pool or pointer is NULL, size_bytes is 0 or too large");
 }

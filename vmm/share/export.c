@@ -21,7 +21,6 @@ typedef struct exported {
     mend_tree_node by_address;
     mend_extent what;
     bool is_in[MEND_EXPORT_WAYS]; /* the ways in which it is exported: one at least */
-    uint64_t fabric_number;       /* of the export by fabric handles */
     mend_published published;     /* in the process, while it is exported by file */
     mend_shared_chunk by_file[];  /* for each chunk, then */
 } exported;
@@ -74,6 +73,7 @@ static exported *make(const mend_heap *heap, const mend_extent *what)
     }
     export->what = *what;
     export->published.chunks = export->by_file;
+    export->published.number = mend_share_next_number();
     export->published.all = (mend_fetched){.count = count,
                                            .offset_bytes = what->address - first->address,
                                            .size_bytes = what->size_bytes};
@@ -116,34 +116,20 @@ static mend_result refused_chunk(mend_heap *heap, const exported *export, mend_e
 /* Has a file or fabric handle made for each chunk that has none. */
 static mend_result export_chunks(mend_heap *heap, const exported *export, mend_export_way way)
 {
-    size_t done = 0;
-    CHUNKS_OF_EACH(mend_chunk, chunk, heap, &export->what) {
-        mend_status status = mend_chunk_export(&heap->chunks, chunk, way);
-        if (status != MEND_DRIVER_OK) {
-            const mend_result result = refused_chunk(heap, export, way, status);
-            end_in_chunks(heap, export, way, done);
-            return result;
-        }
-        done++;
-    }
-    return MEND_OK;
-}
-
-/* `is_first`: the block is not exported in the other way, so its chunks are not pinned for it. */
-static mend_result export_and_pin(mend_heap *heap, const exported *export, mend_export_way way,
-                                  bool is_first)
-{
     mend_driver_scope scope;
+    mend_result result = MEND_OK;
+    size_t done = 0;
     MEND_TRY(
         mend_heap_check_awake(heap, export->what.address, export->what.size_bytes, "mend_export"));
     MEND_TRY(mend_driver_scope_open(heap, &scope));
-    mend_result result = export_chunks(heap, export, way);
-    if (result == MEND_OK && is_first) {
-        result =
-            mend_pins_add(heap, export->what.address, export->what.size_bytes, MEND_PIN_OF_EXPORT);
-        if (result != MEND_OK) {
-            end_in_chunks(heap, export, way, export->published.all.count);
+    CHUNKS_OF_EACH(mend_chunk, chunk, heap, &export->what) {
+        mend_status status = mend_chunk_export(&heap->chunks, chunk, way);
+        if (status != MEND_DRIVER_OK) {
+            result = refused_chunk(heap, export, way, status);
+            end_in_chunks(heap, export, way, done);
+            break;
         }
+        done++;
     }
     mend_driver_scope_close(heap, &scope);
     return result;
@@ -201,8 +187,8 @@ static void publish(const mend_heap *heap, exported *export)
     mend_share_publish(&export->published);
 }
 
-/* In a further way if *added is the export already. The steps that can fail come first: files or
- * handles of the chunks, and the pin. Then the block is marked, and importers may ask for it. */
+/* In a further way if *added is the export already. Files or handles of the chunks come first,
+ * which can fail. Then the chunks are pinned, the block is marked, and importers may ask for it. */
 static mend_result add(mend_heap *heap, const mend_extent *what, mend_export_way way,
                        exported **added)
 {
@@ -211,7 +197,7 @@ static mend_result add(mend_heap *heap, const mend_extent *what, mend_export_way
     if (export == NULL) {
         return mend_no_host_memory("an export");
     }
-    mend_result result = export_and_pin(heap, export, way, is_first);
+    mend_result result = export_chunks(heap, export, way);
     if (result != MEND_OK) {
         if (is_first) {
             free(export);
@@ -220,16 +206,18 @@ static mend_result add(mend_heap *heap, const mend_extent *what, mend_export_way
     }
     CHUNKS_OF_EACH(mend_chunk, chunk, heap, what) {
         chunk->memory.was_exported = true; /* of an export that failed others have nothing */
+        if (is_first) {
+            mend_chunk_pin(&heap->chunks, chunk);
+        }
     }
     if (is_first) {
         mend_tree_insert(&heap->exports, &export->by_address);
         mark(what, true);
+        mend_events_note(&heap->events, MEND_EVENT_PIN, what->address, what->size_bytes, 0);
     }
     export->is_in[way] = true;
     if (way == MEND_EXPORT_BY_FILE) {
         publish(heap, export);
-    } else {
-        export->fabric_number = mend_share_next_number();
     }
     *added = export;
     return MEND_OK;
@@ -281,7 +269,8 @@ mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void
     exported *export;
     size_t i = 0;
     MEND_TRY(find_or_add(heap, what, MEND_EXPORT_BY_FABRIC, &export));
-    const mend_description head = {.number = export->fabric_number, .all = export->published.all};
+    const mend_description head = {.number = export->published.number,
+                                   .all = export->published.all};
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
         mend_described_chunk described = {.size_bytes = chunk->size_bytes};
         memcpy(described.handle, chunk->memory.fabric, sizeof(described.handle));
@@ -296,10 +285,11 @@ static void end(mend_heap *heap, exported *export)
     if (export->is_in[MEND_EXPORT_BY_FILE]) {
         mend_share_withdraw(&export->published);
     }
-    mend_result unpinned =
-        mend_pins_remove(heap, export->what.address, export->what.size_bytes, MEND_PIN_OF_EXPORT);
-    assert(unpinned == MEND_OK);
-    (void)unpinned;
+    CHUNKS_OF_EACH(mend_chunk, chunk, heap, &export->what) {
+        mend_chunk_unpin(&heap->chunks, chunk);
+    }
+    mend_events_note(&heap->events, MEND_EVENT_UNPIN, export->what.address, export->what.size_bytes,
+                     0);
     for (mend_export_way way = 0; way < MEND_EXPORT_WAYS; way++) {
         if (export->is_in[way]) {
             end_in_chunks(heap, export, way, export->published.all.count);
@@ -324,7 +314,8 @@ uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_ex
     uint64_t count = 0;
     const uint64_t end = chunk->address + chunk->size_bytes;
     MEND_TREE_EACH(const exported, export, by_address, &heap->exports) {
-        count += chunk->address != 0 && export->is_in[way] && export->what.address < end &&
+        count += chunk->address != 0 && (way == MEND_EXPORT_WAYS || export->is_in[way]) &&
+                 export->what.address < end &&
                  chunk->address < export->what.address + export->what.size_bytes;
     }
     return count;
@@ -344,8 +335,7 @@ static bool names_its_chunks(const mend_heap *heap, const exported *export)
             return false;
         }
     }
-    return (is_by_file || is_by_fabric) && is_by_fabric == (export->fabric_number != 0) &&
-           is_by_file == (export->published.number != 0) && export->published.all.count == count;
+    return (is_by_file || is_by_fabric) && export->published.all.count == count;
 }
 
 /* The spans that are marked for it: the block, or each page. 0: one is not. */

@@ -264,11 +264,7 @@ mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stam
                                uint32_t asking)
 {
     assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
-    assert(import->uses > 0);
-    if (import->uses > 1) {
-        import->uses--;
-        return MEND_OK;
-    }
+    assert(import->uses == 1);
     if (!mend_retire_reserve(heap, import->count)) {
         return mend_no_host_memory("an import");
     }

@@ -1,34 +1,25 @@
 /*
  * Pins: ranges of addresses whose mappings must stay as they are, because something outside of the
  * pool knows them: a network card, a collective library, another process. A pinned chunk keeps its
- * address and its physical memory, with live blocks or without.
+ * address and its physical memory, with live blocks or without. A pin is added under both locks, so
+ * that no chunk is claimed or frozen. Exports pin their chunks themselves, so that a program does
+ * not undo these pins.
  */
 #include "alloc/users.h"
 
-#include "base/error.h"
-#include "layout/layout.h"
+#include "pool/pool.h"
 #include "share/share.h"
 
 typedef struct pinned_range {
     mend_tree_node by_address;
     uint64_t address;
     uint64_t size_bytes;
-    mend_pin_owner owner;
-    uint64_t count; /* of mend_pins_add that were not undone */
+    uint64_t count; /* of pins that were not undone */
 } pinned_range;
 
 #define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, pinned_range, by_address)
 
-static int compare_ranges(const mend_tree_node *first, const mend_tree_node *second)
-{
-    const pinned_range *a = MEND_CONTAINER_OF(first, pinned_range, by_address);
-    const pinned_range *b = MEND_CONTAINER_OF(second, pinned_range, by_address);
-    if (a->address != b->address) {
-        return mend_compare_u64(a->address, b->address);
-    }
-    return a->size_bytes != b->size_bytes ? mend_compare_u64(a->size_bytes, b->size_bytes)
-                                          : mend_compare_u64(a->owner, b->owner);
-}
+MEND_TREE_ORDER_BY_TWO(compare_ranges, pinned_range, by_address, address, size_bytes);
 
 void mend_pins_init(mend_heap *heap)
 {
@@ -36,14 +27,12 @@ void mend_pins_init(mend_heap *heap)
     mend_slab_init(&heap->pins.nodes, sizeof(pinned_range));
 }
 
-static pinned_range *find(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
-                          mend_pin_owner owner)
+static pinned_range *find(const mend_heap *heap, uint64_t address, uint64_t size_bytes)
 {
-    pinned_range key = {.address = address, .size_bytes = size_bytes, .owner = owner};
+    pinned_range key = {.address = address, .size_bytes = size_bytes};
     pinned_range *range = RANGE_OF(mend_tree_at_or_after(&heap->pins.ranges, &key.by_address));
-    bool is_it = range != NULL && range->address == address && range->size_bytes == size_bytes &&
-                 range->owner == owner;
-    return is_it ? range : NULL;
+    return range != NULL && range->address == address && range->size_bytes == size_bytes ? range
+                                                                                         : NULL;
 }
 
 static bool is_mapped(const mend_heap *heap, uint64_t address, uint64_t end)
@@ -54,8 +43,7 @@ static bool is_mapped(const mend_heap *heap, uint64_t address, uint64_t end)
     return address >= end;
 }
 
-mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes,
-                          mend_pin_owner owner)
+static mend_result add(mend_heap *heap, uint64_t address, uint64_t size_bytes)
 {
     const uint64_t end = address + size_bytes;
     assert(mend_mutex_is_held(&heap->grow));
@@ -73,7 +61,7 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
                             (unsigned long long)address, (unsigned long long)end);
     }
     MEND_TRY(mend_heap_check_awake(heap, address, size_bytes, "mend_pin"));
-    pinned_range *range = find(heap, address, size_bytes, owner);
+    pinned_range *range = find(heap, address, size_bytes);
     if (range == NULL) {
         if (!mend_slab_reserve(&heap->pins.nodes, 1)) {
             return mend_no_host_memory("a pin");
@@ -81,7 +69,6 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
         range = mend_slab_take(&heap->pins.nodes);
         range->address = address;
         range->size_bytes = size_bytes;
-        range->owner = owner;
         mend_tree_insert(&heap->pins.ranges, &range->by_address);
     }
     range->count++;
@@ -92,11 +79,10 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
     return MEND_OK;
 }
 
-mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_bytes,
-                             mend_pin_owner owner)
+static mend_result remove_pin(mend_heap *heap, uint64_t address, uint64_t size_bytes)
 {
     assert(mend_mutex_is_held(&heap->state));
-    pinned_range *range = find(heap, address, size_bytes, owner);
+    pinned_range *range = find(heap, address, size_bytes);
     if (range == NULL) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
                             "no pin of %llu bytes at 0x%llx is left to undo",
@@ -128,7 +114,7 @@ static uint64_t blocks_at(const mend_heap *heap, const mend_chunk *chunk)
 
 uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk)
 {
-    uint64_t pins = blocks_at(heap, chunk);
+    uint64_t pins = blocks_at(heap, chunk) + mend_exports_in(heap, chunk, MEND_EXPORT_WAYS);
     const uint64_t end = chunk->address + chunk->size_bytes;
     MEND_TREE_EACH(const pinned_range, range, by_address, &heap->pins.ranges) {
         bool covers = chunk->address != 0 && range->address < end &&
@@ -136,4 +122,30 @@ uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk)
         pins += covers ? range->count : 0;
     }
     return pins;
+}
+
+/* ---- the calls ------------------------------------------------------------------------------- */
+
+static mend_result change(mend_pool *pool, const void *pointer, uint64_t size_bytes,
+                          mend_result (*change_pins)(mend_heap *, uint64_t, uint64_t),
+                          const char *mistake)
+{
+    const uint64_t address = (uint64_t)(uintptr_t)pointer;
+    MEND_INVALID_IF(pool == NULL || pointer == NULL || size_bytes == 0 ||
+                        size_bytes > UINT64_MAX - address,
+                    mistake);
+    MEND_TRY(mend_pool_enter_all(pool));
+    return mend_pool_leave_all(pool, change_pins(&pool->heap, address, size_bytes));
+}
+
+mend_result mend_pin(mend_pool *pool, const void *pointer, uint64_t size_bytes)
+{
+    return change(pool, pointer, size_bytes, add,
+                  "mend_pin: pool or pointer is NULL, size_bytes is 0 or too large");
+}
+
+mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t size_bytes)
+{
+    return change(pool, pointer, size_bytes, remove_pin,
+                  "mend_unpin: pool or pointer is NULL, size_bytes is 0 or too large");
 }

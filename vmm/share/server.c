@@ -260,7 +260,6 @@ void mend_share_publish(mend_published *export)
 {
     mend_process_shares *shares = &mend_process_own_shares;
     mend_mutex_lock(&shares->mutex);
-    export->number = ++shares->last_number;
     mend_tree_insert(&shares->published, &export->by_number);
     mend_mutex_unlock(&shares->mutex);
 }

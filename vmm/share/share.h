@@ -150,12 +150,12 @@ mend_result mend_share_fetch(const mend_token_content *token, uint64_t patience_
  * refused one of them. Nothing is left. */
 mend_result mend_share_open(void);
 
-/* Gives the export a number and lets importers have it. Cannot fail. `export` and its chunks stay
- * the caller's, and stay as they are until mend_share_withdraw. */
-void mend_share_publish(mend_published *export);
-
-/* A number for an export that is not published. Never 0, never given again. */
+/* A number for an export. Never 0, never given again. */
 uint64_t mend_share_next_number(void);
+
+/* Lets importers have an export, by its number. Cannot fail. `export` and its chunks stay the
+ * caller's, and stay as they are until mend_share_withdraw. */
+void mend_share_publish(mend_published *export);
 
 /* When it returns, no importer gets the export any more, and its files may be closed. */
 void mend_share_withdraw(mend_published *export);
@@ -216,9 +216,8 @@ mend_result mend_imports_map(mend_heap *heap, mend_imported *import);
  * driver, inside a scope of its own. */
 void mend_imports_discard(mend_heap *heap, mend_imported *import);
 
-/* Undoes one use. The last one removes the import and retires its mappings, which are idle after
- * the stamp. Then it unmaps idle mappings, inside an open scope. `asking` is the stream of the
- * call. */
+/* Removes an import with its last use, and retires its mappings, which are idle after the stamp.
+ * Then it unmaps idle mappings, inside an open scope. `asking` is the stream of the call. */
 mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stamp stamp,
                                uint32_t asking);
 
@@ -226,7 +225,7 @@ mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stam
 
 /* The caller holds `state`, and to add an export `grow` too. */
 
-/* The memory of an export: a live block, or committed pages. */
+/* The memory of an export: a live block, or committed pages that follow each other. */
 typedef struct mend_extent {
     mend_span *first; /* the block, or the first page: the others follow it */
     uint64_t address;
@@ -262,35 +261,17 @@ mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void
  * call. */
 void mend_exports_end(mend_heap *heap, const mend_span *span);
 
-/* The number of exports in a chunk, in a way, and whether exactly the marked spans are exported,
- * given their number. O(exports). */
+/* The number of exports in a chunk, in a way or, for MEND_EXPORT_WAYS, in any, and whether exactly
+ * the marked spans are exported, given their number. O(exports). */
 uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_export_way way);
 bool mend_exports_are_right(const mend_heap *heap, uint64_t marked);
 
 /* ---- pin.c ----------------------------------------------------------------------------------- */
 
-/*
- * Pins of the program and of exported blocks are separate, so that neither undoes a pin of the
- * other. A block that must lie in one chunk is a pin, too, and needs no other record. The caller
- * holds `state`, and for mend_pins_add `grow` too: then no chunk is claimed or frozen. No driver
- * call.
- */
-
 void mend_pins_init(mend_heap *heap);
 
-typedef enum mend_pin_owner { MEND_PIN_OF_PROGRAM = 0, MEND_PIN_OF_EXPORT } mend_pin_owner;
-
-/* Pins all chunks of the range. MEND_ERROR_FOREIGN_POINTER: not all of it is mapped.
- * MEND_ERROR_ASLEEP: some of it sleeps. MEND_ERROR_OUT_OF_HOST_MEMORY. On failure nothing
- * changed. */
-mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes,
-                          mend_pin_owner owner);
-
-/* Undoes one mend_pins_add of just this range. MEND_ERROR_INVALID_ARGUMENT: there is none. */
-mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_bytes,
-                             mend_pin_owner owner);
-
-/* The number of pins that cover a byte of the chunk. O(pins + blocks in the chunk). */
+/* The number of pins that cover a byte of the chunk: of the program, of exports, and of blocks that
+ * must lie in one chunk, which need no other record. O(pins + exports + blocks in the chunk). */
 uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk);
 
 #endif

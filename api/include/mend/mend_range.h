@@ -92,7 +92,8 @@ MEND_API mend_result mend_range_get_info(mend_range *range, mend_range_info *inf
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL, MEND_EVERY_STREAM, 0 bytes, or bytes outside of the
  * range); MEND_ERROR_OUT_OF_MEMORY (with a report that names the range); MEND_ERROR_CAPTURING;
- * MEND_ERROR_OUT_OF_ADDRESS_SPACE (a capture forbids to unmap an old mapping);
+ * MEND_ERROR_OUT_OF_ADDRESS_SPACE (a capture forbids to unmap an old mapping, or copies of a
+ * failed wake may still write to it);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER;
  * MEND_ERROR_DEVICE_LOST. On failure no new page is committed, and the pool may have more free
  * memory.
