@@ -1,15 +1,127 @@
 /*
- * The live blocks of a graph pool as a whole: listed, and restored at their addresses. A framework
- * that records a graph at some point of its execution first restores the graph pool's memory of
- * that point.
+ * The calls about graph pools. A graph pool has a pointer to its pool, which outlives it. Graph
+ * pools themselves: alloc/users.h.
+ *
+ * Their live blocks can be listed, and restored at their addresses: a framework that records a
+ * graph at some point of its execution first restores the graph pool's memory of that point. It
+ * works because of an invariant: memory that was freed in a graph pool stays mapped and stays with
+ * the graph pool, until the graph pool is released. A request of the graph pool may move a chunk
+ * that the graph pool has freed. Then the old mapping retires, and is still there.
  */
-#include "alloc/heap.h"
-
 #include <stdlib.h>
 
+#include "alloc/heap.h"
 #include "alloc/users.h"
 #include "base/struct_size.h"
-#include "graphs/graphs.h"
+#include "mend/mend_graph_pools.h"
+#include "pool/pool.h"
+
+mend_result mend_graph_pool_create(mend_pool *pool, mend_graph_pool **graph_pool)
+{
+    MEND_INVALID_IF(pool == NULL || graph_pool == NULL,
+                    "mend_graph_pool_create: pool or graph pool is NULL");
+    MEND_TRY(mend_pool_check_process(pool));
+    MEND_TRY(mend_pool_needs_chunks(pool, "mend_graph_pool_create"));
+    mend_graph_pool *made = malloc(sizeof(*made));
+    if (made == NULL) {
+        return mend_publish(mend_no_host_memory("a graph pool"));
+    }
+    mend_result result = mend_pool_enter(pool);
+    if (result != MEND_OK) {
+        free(made);
+        return result;
+    }
+    mend_graph_pool_enter(&pool->heap, made, pool);
+    *graph_pool = made;
+    return mend_pool_leave(pool, MEND_OK);
+}
+
+static mend_result set_begun(mend_graph_pool *graph_pool, mend_stream stream, bool is_begun,
+                             const char *mistake)
+{
+    mend_pool *pool = graph_pool->pool;
+    MEND_TRY(mend_pool_enter(pool));
+    if (is_begun) {
+        mend_fallback_close_before_graph_pool(&pool->heap);
+    }
+    if (graph_pool->is_begun == is_begun) {
+        return mend_pool_leave(pool, mend_pool_invalid(mistake));
+    }
+    mend_graph_pool_set_begun(&pool->heap, graph_pool, stream, is_begun);
+    return mend_pool_leave(pool, MEND_OK);
+}
+
+mend_result mend_graph_pool_begin(mend_graph_pool *graph_pool, mend_stream stream)
+{
+    MEND_INVALID_IF(graph_pool == NULL || stream == MEND_NO_STREAM,
+                    "mend_graph_pool_begin: graph pool is NULL, or MEND_NO_STREAM");
+    mend_result result = set_begun(graph_pool, stream, true,
+                                   "mend_graph_pool_begin: the graph pool is already begun");
+    if (result == MEND_OK) {
+        mend_process_await_unsafe_call(); /* the program may begin its capture now */
+    }
+    return result;
+}
+
+mend_result mend_graph_pool_end(mend_graph_pool *graph_pool)
+{
+    MEND_INVALID_IF(graph_pool == NULL, "mend_graph_pool_end: graph pool is NULL");
+    return set_begun(graph_pool, NULL, false, "mend_graph_pool_end: the graph pool was not begun");
+}
+
+mend_result mend_graph_pool_destroy(mend_graph_pool *graph_pool, mend_stream stream)
+{
+    MEND_INVALID_IF(graph_pool == NULL || stream == MEND_EVERY_STREAM,
+                    "mend_graph_pool_destroy: graph pool is NULL, or MEND_EVERY_STREAM");
+    mend_pool *pool = graph_pool->pool;
+    MEND_TRY(mend_pool_enter_all(pool));
+    mend_result result =
+        graph_pool->is_begun
+            ? mend_pool_invalid("mend_graph_pool_destroy: the graph pool was not ended")
+            : mend_graph_pool_leave(&pool->heap, graph_pool, stream);
+    if (result == MEND_OK) {
+        mend_graph_pool_drop(&pool->heap, graph_pool);
+        free(graph_pool);
+        mend_retry_all(&pool->heap);
+    }
+    return mend_pool_leave_all(pool, result);
+}
+
+/* ---- blocks of a graph pool ------------------------------------------------------------------ */
+
+mend_result mend_graph_pool_free(mend_graph_pool *graph_pool, void *pointer, mend_stream stream)
+{
+    MEND_INVALID_IF(
+        graph_pool == NULL || stream == MEND_NO_STREAM || stream == MEND_EVERY_STREAM,
+        "mend_graph_pool_free: graph pool is NULL, or MEND_NO_STREAM, or MEND_EVERY_STREAM");
+    if (pointer == NULL) {
+        return MEND_OK;
+    }
+    mend_pool *pool = graph_pool->pool;
+    mend_order order;
+    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    MEND_TRY(mend_pool_take_to_free(pool));
+    return mend_pool_leave(pool,
+                           mend_heap_free_in_graph_pool(&pool->heap, (uint64_t)(uintptr_t)pointer,
+                                                        order, graph_pool->number));
+}
+
+mend_result mend_graph_pool_record_stream(mend_graph_pool *graph_pool, void *pointer,
+                                          mend_stream stream)
+{
+    MEND_INVALID_IF(graph_pool == NULL || pointer == NULL || stream == MEND_NO_STREAM ||
+                        stream == MEND_EVERY_STREAM,
+                    "mend_graph_pool_record_stream: graph pool or pointer is NULL, or"
+                    " MEND_NO_STREAM, or MEND_EVERY_STREAM");
+    mend_pool *pool = graph_pool->pool;
+    mend_order order;
+    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    MEND_TRY(mend_pool_take(pool));
+    return mend_pool_leave(pool, mend_heap_record_stream(&pool->heap, (uint64_t)(uintptr_t)pointer,
+                                                         order, graph_pool->number));
+}
+
+/* ---- their state ----------------------------------------------------------------------------- */
 
 /* A block to be restored. */
 typedef struct target {
@@ -32,9 +144,8 @@ typedef struct restoration {
      * mapping that each returns to. It is still there, because a graph of the graph pool may use
      * it. */
     mend_pointer_map ways_back;
-    size_t live_parts;    /* of these: one that lies in frozen chunks is freed in parts */
-    size_t most_waits;    /* that one piece of memory has, which is cut once */
-    mend_result remapped; /* not OK: chunks of the pool are still unmapped */
+    size_t live_parts; /* of these: one that lies in frozen chunks is freed in parts */
+    size_t most_waits; /* that one piece of memory has, which is cut once */
 } restoration;
 
 /* ---- the blocks of a graph pool -------------------------------------------------------------- */
@@ -83,16 +194,17 @@ static int compare_blocks(const void *first, const void *second)
                             (uintptr_t)((const mend_graph_pool_block *)second)->pointer);
 }
 
-void mend_heap_list_graph_pool(mend_heap *heap, uint32_t graph_pool, mend_graph_pool_block *blocks,
-                               size_t block_bytes, size_t capacity, size_t *count)
+/* Lists the graph pool's live blocks, by address, each `block_bytes` behind the one before. Returns
+ * their number. If it is above `capacity`, `blocks` is untouched. */
+static size_t list_sorted(const mend_heap *heap, uint32_t graph_pool, mend_graph_pool_block *blocks,
+                          size_t block_bytes, size_t capacity)
 {
-    assert(mend_mutex_is_held(&heap->state));
-    assert(graph_pool != 0);
-    *count = list(heap, graph_pool, NULL, block_bytes, 0);
-    if (*count > 0 && *count <= capacity) {
+    const size_t count = list(heap, graph_pool, NULL, block_bytes, 0);
+    if (count > 0 && count <= capacity) {
         list(heap, graph_pool, blocks, block_bytes, capacity);
-        qsort(blocks, *count, block_bytes, compare_blocks);
+        qsort(blocks, count, block_bytes, compare_blocks);
     }
+    return count;
 }
 
 /* ---- the checks before a restoration --------------------------------------------------------- */
@@ -114,6 +226,10 @@ static mend_result wrong_block(const target *t, const char *why)
 static mend_result read_targets(restoration *r, const mend_graph_pool_block *blocks,
                                 size_t block_bytes)
 {
+    r->targets = calloc(mend_max_u64(r->target_count, 1), sizeof(*r->targets));
+    if (r->targets == NULL) {
+        return mend_no_host_memory("the blocks of a graph pool");
+    }
     for (size_t i = 0; i < r->target_count; i++) {
         target *t = &r->targets[i];
         mend_element_read(&t->block, sizeof(t->block), blocks, block_bytes, i);
@@ -201,7 +317,9 @@ static mend_result unusable(const restoration *r, const target *t, const mend_sp
 {
     const mend_chunk *frozen = mend_layout_frozen_under(r->heap, span);
     if (!span->live && frozen != NULL && mend_chunk_misses_mapping(frozen)) {
-        return cannot(r->remapped, t, "its memory could not be mapped again yet");
+        return cannot(r->heap->unlocking.lost != MEND_DRIVER_OK ? MEND_ERROR_DEVICE_LOST
+                                                                : MEND_ERROR_DRIVER,
+                      t, "its memory could not be mapped again yet");
     }
     return wrong_block(t, span->live ? "another block lies there"
                                      : "work outside of the graph pool may use its memory");
@@ -242,22 +360,20 @@ static mend_result plan_way_back(restoration *r, const target *t, mend_retired *
 /* Plans the ways back of the chunks that the block lay in. */
 static mend_result plan_ways_back(restoration *r, const target *t)
 {
-    mend_result result = MEND_OK;
     const uint64_t end = t->address + t->size_bytes;
-    uint64_t at = t->address;
-    while (at < end && result == MEND_OK) {
+    for (uint64_t at = t->address; at < end;) {
         const mend_chunk *chunk = mend_chunk_at(&r->heap->chunks, at);
         mend_retired *retired = chunk == NULL ? mend_retire_at(r->heap, at) : NULL;
         if (chunk != NULL) {
             at = chunk->address + chunk->size_bytes;
         } else if (retired != NULL) {
             at = retired->address + retired->size_bytes;
-            result = plan_way_back(r, t, retired);
+            MEND_TRY(plan_way_back(r, t, retired));
         } else {
             return wrong_block(t, "its memory is not mapped any more");
         }
     }
-    return result;
+    return MEND_OK;
 }
 
 /* The waits of a span, also after its free: of its stream, and of a stream of its graph pool. */
@@ -321,8 +437,7 @@ static mend_result list_live(restoration *r)
     if (r->live == NULL) {
         return mend_no_host_memory("the blocks of a graph pool");
     }
-    mend_heap_list_graph_pool(r->heap, r->graph_pool, r->live, sizeof(*r->live), count,
-                              &r->live_count);
+    r->live_count = list_sorted(r->heap, r->graph_pool, r->live, sizeof(*r->live), count);
     for (size_t i = 0; i < count; i++) {
         const mend_span *span = span_of(r, &r->live[i]);
         const size_t parts = has_frozen ? mend_layout_count_chunks(r->heap, span) : 1;
@@ -426,15 +541,9 @@ static void apply(restoration *r)
  * go back to an old mapping, and all nodes. apply() cannot fail. */
 static mend_result restore(restoration *r, const mend_graph_pool_block *blocks, size_t block_bytes)
 {
-    mend_driver_scope scope;
     MEND_TRY(read_targets(r, blocks, block_bytes));
     MEND_TRY(find_streams(r));
-    const bool any = r->heap->chunks.missing_count > 0;
-    r->remapped = any ? mend_driver_scope_open(r->heap, &scope) : MEND_OK;
-    if (any && r->remapped == MEND_OK) {
-        r->remapped = mend_retry_restores(r->heap);
-        mend_driver_scope_close(r->heap, &scope);
-    }
+    mend_retry_all(r->heap); /* a chunk may lack its mapping */
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         mend_cache_flush(r->heap, zone);
     }
@@ -445,24 +554,46 @@ static mend_result restore(restoration *r, const mend_graph_pool_block *blocks, 
     return MEND_OK;
 }
 
-mend_result mend_heap_restore_graph_pool(mend_heap *heap, uint32_t graph_pool,
-                                         const mend_graph_pool_block *blocks, size_t block_bytes,
-                                         size_t count)
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+/* A block as an element of the array that a caller has. */
+static bool is_whole(size_t block_bytes)
 {
-    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
-    assert(graph_pool != 0);
-    if (heap->chunks.asleep_count > 0) {
-        return mend_failure(
-            MEND_ERROR_ASLEEP,
-            "mend_graph_pool_restore: memory of the pool sleeps; call mend_wake first");
-    }
-    restoration r = {.heap = heap, .graph_pool = graph_pool, .target_count = count};
+    return mend_struct_size_is_whole(block_bytes, sizeof(mend_graph_pool_block));
+}
+
+mend_result mend_graph_pool_checkpoint(mend_graph_pool *graph_pool, mend_graph_pool_block *blocks,
+                                       size_t block_bytes, size_t capacity, size_t *count)
+{
+    MEND_INVALID_IF(graph_pool == NULL || count == NULL || (blocks == NULL && capacity > 0) ||
+                        !is_whole(block_bytes),
+                    "mend_graph_pool_checkpoint: graph pool, count or blocks is NULL, or "
+                    "block_bytes is not sizeof(mend_graph_pool_block)");
+    mend_pool *pool = graph_pool->pool;
+    MEND_TRY(mend_pool_enter(pool));
+    *count = list_sorted(&pool->heap, graph_pool->number, blocks, block_bytes, capacity);
+    return mend_pool_leave(pool, MEND_OK);
+}
+
+mend_result mend_graph_pool_restore(mend_graph_pool *graph_pool,
+                                    const mend_graph_pool_block *blocks, size_t block_bytes,
+                                    size_t count)
+{
+    MEND_INVALID_IF(graph_pool == NULL || (blocks == NULL && count > 0) || !is_whole(block_bytes),
+                    "mend_graph_pool_restore: graph pool or blocks is NULL, or block_bytes "
+                    "is not sizeof(mend_graph_pool_block)");
+    mend_pool *pool = graph_pool->pool;
+    MEND_TRY(mend_pool_enter_all(pool));
+    restoration r = {.heap = &pool->heap, .graph_pool = graph_pool->number, .target_count = count};
     mend_pointer_map_init(&r.ways_back);
-    r.targets = calloc(mend_max_u64(count, 1), sizeof(*r.targets));
-    mend_result result = r.targets == NULL ? mend_no_host_memory("the blocks of a graph pool")
-                                           : restore(&r, blocks, block_bytes);
+    const mend_result result =
+        pool->heap.chunks.asleep_count > 0
+            ? mend_failure(
+                  MEND_ERROR_ASLEEP,
+                  "mend_graph_pool_restore: memory of the pool sleeps; call mend_wake first")
+            : restore(&r, blocks, block_bytes);
     free(r.targets);
     free(r.live);
     mend_pointer_map_clear(&r.ways_back);
-    return result;
+    return mend_pool_leave_all(pool, result);
 }
