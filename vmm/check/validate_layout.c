@@ -351,7 +351,9 @@ static void count(mend_chunks *found, const mend_chunk *chunk)
 static bool chunk_is_right(mend_validate_walk *a, const mend_chunk *chunk)
 {
     MUST(chunk->claim.address == 0, "a chunk is still claimed");
-    MUST(chunk->pins == mend_pins_of(a->heap, chunk), "a chunk has not the pins that cover it");
+    MUST(chunk->pins ==
+             mend_pins_of(a->heap, chunk) + mend_exports_in(a->heap, chunk, MEND_EXPORT_WAYS),
+         "a chunk has not the pins that cover it");
     MUST(chunk->holds == mend_chunk_holds(chunk), "the holds of a chunk are wrong");
     MUST(chunk->deferred.kind == mend_chunk_deferred_kind(chunk),
          "deferred work of chunks is not noted");

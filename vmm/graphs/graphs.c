@@ -538,12 +538,12 @@ static void apply(restoration *r)
 
 /* First the steps that may call the driver and release `state`: finding streams, and retrying
  * refused mappings. Then, with `state` held to the end, the checks, which also plan the chunks that
- * go back to an old mapping, and all nodes. apply() cannot fail. */
+ * return to an old mapping, and all nodes. apply() cannot fail. */
 static mend_result restore(restoration *r, const mend_graph_pool_block *blocks, size_t block_bytes)
 {
     MEND_TRY(read_targets(r, blocks, block_bytes));
     MEND_TRY(find_streams(r));
-    mend_retry_all(r->heap); /* a chunk may lack its mapping */
+    mend_retry_all(r->heap); /* a chunk may have no mapping */
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         mend_cache_flush(r->heap, zone);
     }

@@ -114,7 +114,7 @@ static uint64_t blocks_at(const mend_heap *heap, const mend_chunk *chunk)
 
 uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk)
 {
-    uint64_t pins = blocks_at(heap, chunk) + mend_exports_in(heap, chunk, MEND_EXPORT_WAYS);
+    uint64_t pins = blocks_at(heap, chunk);
     const uint64_t end = chunk->address + chunk->size_bytes;
     MEND_TREE_EACH(const pinned_range, range, by_address, &heap->pins.ranges) {
         bool covers = chunk->address != 0 && range->address < end &&

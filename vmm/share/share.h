@@ -270,8 +270,8 @@ bool mend_exports_are_right(const mend_heap *heap, uint64_t marked);
 
 void mend_pins_init(mend_heap *heap);
 
-/* The number of pins that cover a byte of the chunk: of the program, of exports, and of blocks that
- * must lie in one chunk, which need no other record. O(pins + exports + blocks in the chunk). */
+/* The number of pins that cover a byte of the chunk, besides exports: of the program, and of blocks
+ * that must lie in one chunk, which need no other record. O(pins + blocks in the chunk). */
 uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk);
 
 #endif
