@@ -4,10 +4,10 @@
     bench/counts.py --build build/bench                 measure and compare; 1 when any has grown
     bench/counts.py --build build/bench --keep          and keep these figures from now on
 
-Instructions are the same on a busy machine as on a quiet one, so that a call that has become
-slower shows. They are those of Mend and the C library for one operation, and without those of the
-simulated device. Other compilers and C libraries make other instructions: figures are compared
-with those kept for the same ones, in bench/results/counts.csv. Needs valgrind.
+Instructions are the same on a busy machine as on a quiet one, so that a call that has become slower
+shows. They count Mend and the C library for one operation, without the simulated device. Other
+compilers and C libraries make other instructions: figures are compared with those kept for the same
+ones, in bench/results/counts.csv. Needs valgrind.
 """
 import argparse
 import csv
@@ -37,7 +37,7 @@ def objects_named(line, names):
 
 
 def parse(text):
-    """(all instructions, those inside the simulated device) of what callgrind wrote."""
+    """(all instructions, those inside the simulated device) of callgrind's output."""
     total = simulated = 0
     names, here, called, is_call = {}, "", None, False
     for line in text.splitlines():
@@ -108,8 +108,8 @@ def has_grown(now, before, limit_percent):
 
 
 def compare(now, before, limit_percent):
-    """Rows (case, instructions, those kept or None, "" or what is wrong). A case that is no longer
-    there is reported as well: no other one watches what it watched."""
+    """Rows (case, instructions, those kept or None, "" or the fault). A case that is no longer
+    there is reported as well: no other one watches the same code."""
     rows = []
     for case, count in now.items():
         kept = before[case][0] if case in before else None

@@ -5,10 +5,10 @@
     bench/crowded.py --build build/bench --most 1.25 2000 4000   1 when any grows more than so
     bench/crowded.py --build build/bench --only alloc,free       these operations alone
 
-Instructions are those of Mend and the C library for one operation, as bench/counts.py counts them;
-those of what looks at all by its nature are for one block or page. Things are live blocks, and
+Instructions are counted in Mend and the C library for one operation, as in bench/counts.py.
+Operations that look at everything are counted for one block or page. Things are live blocks, and
 where the name of an operation says so ranges, pages, sleeping blocks, streams, threads or exported
-blocks; of ranges and pages a simulated device holds 40,000. Needs valgrind. A million take some
+blocks. Of ranges and pages a simulated device holds 40,000. Needs valgrind. A million take some
 minutes.
 """
 import argparse

@@ -4,8 +4,8 @@
     bench/explain.py --mend build/release/api/cli/libmend [--json rows.json] TRACE|WORKLOAD...
 
 For each: Mend with unlimited memory, at 1.05 times the peak of live bytes, and 0.2 % of it below
-the smallest capacity that is enough, where it fails; on the simulated device, driver time by both
-built-in price lists.
+the smallest sufficient capacity, where it fails. On the simulated device, driver time by both
+built-in cost tables.
 """
 import argparse
 import json
@@ -31,7 +31,7 @@ def replay(program, trace, arguments):
 
 
 def rows_of(program, trace):
-    """The rows at unlimited, 1.05x and, where there is a fit above 1, below it; by each list."""
+    """The rows at unlimited, 1.05x and, where there is a fit above 1, below it. By each table."""
     fit = replay(program, trace, ["--capacity", "fit"])[0]["fit_factor"]
     below = [f"{fit - STEP:.3f}x"] if fit is not None and fit > 1 else []
     capacities = ",".join(["unlimited", "1.05x"] + below)
@@ -50,7 +50,7 @@ def capacity_of(row):
 
 
 def total(zones, places, reasons=None):
-    """Free bytes of these zones, places and reasons; None: all reasons."""
+    """Free bytes of these zones, places and reasons. None: all reasons."""
     return sum(count for zone in zones for place in places
                for reason, count in zone[place].items() if reasons is None or reason in reasons)
 

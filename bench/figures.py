@@ -4,8 +4,8 @@
     bench/figures.py --mend build/release/api/cli/libmend -o before.jsonl
     bench/figures.py --mend build/release/api/cli/libmend --same-as before.jsonl
 
-A change that is to change nothing leaves all of them as they were, to the last call of the driver.
-One line for each workload and capacity; times of the host are left out. Exit status 1: they differ.
+A change that is to change nothing leaves all of them as they were, to the last driver call. One
+line for each workload and capacity. Times of the CPU are left out. Exit status 1: they differ.
 """
 import argparse
 import concurrent.futures

@@ -4,10 +4,10 @@
     bench/report.py --mend build/release/api/cli/libmend [--rows rows.json] TRACE|WORKLOAD...
 
 One table for each figure, a row for each workload and a column for each allocator, with the target
-and whether Mend meets it; then each allocator's geometric mean and worst; or, with --compact, one
-table of Mend beside PyTorch's two allocators. All on the simulated device; bench/times.py has the
-tables of driver time. With --rows, runs are kept in that file and not made again; --again NAME,...
-makes those of some allocators again.
+and whether Mend meets it. Then each allocator's geometric mean and worst. With --compact: one table
+of Mend beside PyTorch's two allocators. All on the simulated device. bench/times.py has the tables
+of driver time. With --rows, runs are kept in that file and not made again. --again NAME,... repeats
+some allocators.
 """
 import argparse
 import concurrent.futures
@@ -32,7 +32,7 @@ HANDFUL = 5
 WITHOUT_PRICE = ("rmm-arena",)
 MEMORY_CALLS = ("create", "map", "unmap", "set_access", "malloc", "free")
 
-# Workload: figure: (must, aim); the small checkerboard has others where copies are allowed.
+# Workload: figure: (must, aim). The small checkerboard has others where copies are allowed.
 STRESS_TARGETS = {
     "checkerboard": {"fit": (1.06, 1.03)},
     "checkerboard of small blocks": {"fit": (1.22, 1.05)},
@@ -119,7 +119,7 @@ def stream_count(workload):
 
 
 def stress_kind(name):
-    """Which row of STRESS_TARGETS a workload belongs to, whatever its seed; None: a recording."""
+    """Which row of STRESS_TARGETS a workload belongs to, whatever its seed. None: a recording."""
     if not name.startswith("stress:"):
         return None
     kind, _, parameters = name.removeprefix("stress:").partition("?")
@@ -151,7 +151,7 @@ def target_of(figure, name, policy, streams, runs):
 # ---- figures -------------------------------------------------------------------------------------
 
 def value_of(figure, name, policy, runs):
-    """A number; None: out of memory, or no such run."""
+    """A number, or None: out of memory, or no such run."""
     rows = runs.get((name, policy))
     if rows is None:
         return None
@@ -172,7 +172,7 @@ def value_of(figure, name, policy, runs):
     return rows["1.02x"]["host_syncs"] if rows["1.02x"]["completed"] else None
 
 
-# Figure: heading, how a value is written, what None means, whether means make sense.
+# Figure: heading, how a value is written, the meaning of None, whether means make sense.
 FIGURES = {
     "fit": ("Fit factor", "{:.3f}", "none", True),
     "reserved": ("Peak reserved over peak live, unlimited", "{:.3f}", "-", True),
@@ -185,7 +185,7 @@ FIGURES = {
 
 
 def verdict(figure, name, streams, runs, policies):
-    """What Mend had to reach, and whether it does; without copies, then with safe points."""
+    """Mend's targets, and whether it meets them: without copies, then with safe points."""
     targets, words = [], []
     for policy in (policy for policy in policies if policy in OURS):
         target = target_of(figure, name, policy, streams, runs)
@@ -246,7 +246,7 @@ def print_summary(title, names, runs, policies):
 COMPACT = ("mend", "caching", "expandable")
 COMPACT_FIGURES = {"fit": "fit factor", "reserved": "reserved / live",
                    "calls": "calls in the second half", "waits": "host waits at 1.02x"}
-# What a target that is not met is called.
+# The word for a target that is not met.
 MISSED = {**COMPACT_FIGURES, "time": "driver time"}
 
 
@@ -263,7 +263,7 @@ def missed(name, streams, runs):
 
 
 def fits(policy, names, runs):
-    """A column of one allocator's fit factors; empty where it was not run."""
+    """A column of one allocator's fit factors, empty where it was not run."""
     _, form, nothing, _ = FIGURES["fit"]
     cells = []
     for name in names:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Figures that sentences of documents say, beside what the commands beside them print now.
+"""Numbers in sentences of documents, beside the present output of the commands beside them.
 
     bench/said.py --mend build/release/api/cli/libmend [--rows FILE]
 

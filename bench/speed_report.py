@@ -41,8 +41,8 @@ SECTIONS = ["pair", "threads", "million", "latency", "rmm", "counts"]
 
 def run(command, statuses=(0,)):
     print("running", os.path.basename(command[0]), *command[1:3], file=sys.stderr)
-    # jemalloc keeps data for each thread, for which a program that is already running has room
-    # only where it was asked to.
+    # jemalloc keeps data for each thread, which a running program can load only if it was made for
+    # that.
     environment = dict(os.environ, GLIBC_TUNABLES="glibc.rtld.optional_static_tls=16384")
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=environment)
     if done.returncode not in statuses:
@@ -102,7 +102,7 @@ def replay_rows(program, device, policies, capacity, traces):
 
 
 def measure_latency(program, device, policies, traces, repetitions):
-    """Each figure is the median of the repetitions; none of a recording that ran out of memory."""
+    """Each figure is the median of the repetitions. None of a recording that ran out of memory."""
     runs = [replay_rows(program, device, policies, "unlimited", traces)
             for _ in range(repetitions)]
     return latency_medians(runs)
@@ -143,7 +143,7 @@ def machine():
 
 
 def measure_counts(build, is_to_keep):
-    """What is kept, for all compilers; the present ones are compared on standard error."""
+    """The kept ones, for all compilers. The present ones are compared on standard error."""
     command = [sys.executable, "-B", os.path.join(HERE, "counts.py"), "--build", build]
     print(run(command + (["--keep"] if is_to_keep else []), (0, 1)), file=sys.stderr)
     return counts.read_kept(counts.KEPT)
@@ -307,7 +307,7 @@ def report(results):
 
 
 def with_kept(results):
-    """What was kept last, with the sections that were measured now in the place of its own."""
+    """The last kept ones, with the sections that were measured now in place of its own."""
     kept = sorted(glob.glob(os.path.join(RESULTS, "*-speed.json")))
     if not kept:
         return results

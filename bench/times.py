@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Driver time by every built-in price list, and what streams that nobody names cost: the tables
-between marks "times: NAME" of documents.
+"""Driver time by every built-in cost table, and the cost of unnamed streams: the tables between
+marks "times: NAME" of documents.
 
     bench/times.py --mend build/release/api/cli/libmend [--rows FILE] [--check] [DOCUMENT...]
 
@@ -29,7 +29,7 @@ import speed_report  # noqa: E402
 LISTS = ("h200", "reference", "kvcached-a100")
 CAPACITIES = ("80GiB", "1.2x", "1.05x", "1.02x")
 HALVES = (("tune", "tuned"), ("judge", "judged"))
-# What the documentation calls the eleven.
+# The eleven of the documentation.
 ELEVEN = ("bert-large-varlen detector-varboxes fsdp-llama-2stream gpt2-medium-pretrain "
           "llama7b-lora-varlen llama8b-serve-cat llama8b-serve-slots moe-pretrain opt-rl-phases "
           "resnet50-multires sdxl-serve-mixed").split()
@@ -39,7 +39,7 @@ SETTINGS = ["mend", "mend:compact", "caching", "caching:split128", "caching:gc80
 STREAMS = ["mend", "mend:no-stream", "mend:no-stream --no-context-events",
            "mend --short-threads 500",
            "mend --short-threads 500 --no-context-events"]
-# What is kept of a replay beside the times.
+# Kept numbers of a replay beside the times.
 FIGURES = ("host_syncs", "peak_reserved_bytes", "peak_live_bytes")
 
 
@@ -87,7 +87,7 @@ class Runs:
                         file.write(json.dumps([*key, rows]) + "\n")
 
     def time(self, name, policy, capacity, prices):
-        """Microseconds, or one of FIGURES; None: out of memory."""
+        """Microseconds, or one of FIGURES. None: out of memory."""
         times = self.known[name, policy][CAPACITIES.index(capacity)]
         return times and times[prices]
 
@@ -191,7 +191,7 @@ def policies_table(policies):
 
 
 def streams_table(runs, workloads):
-    """A row for each recording; each cell: as STREAMS."""
+    """A row for each recording. Each cell: as STREAMS."""
     names = [name for name, _ in workloads if not is_generated(name)]
     runs.make(names, ["expandable", *STREAMS])
 

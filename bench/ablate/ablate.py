@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What each mechanism of the policy is worth: replays with it switched off.
+"""The worth of each mechanism of the policy: replays with it switched off.
 
     bench/ablate/ablate.py --mend build/ablate/bench/ablate/mend-ablated [--half tune|judge]
         [--only MECHANISM ...] [--together A,B] [--results FILE.jsonl]
@@ -8,10 +8,10 @@
     bench/ablate/ablate.py --mend build/ablate/bench/ablate/mend-ablated --felt [--half tune|judge]
         [--only MECHANISM ...]
 
-Every workload of bench/workloads.txt is replayed at eight capacities, under all price lists, once
+Every workload of bench/workloads.txt is replayed at eight capacities, under all cost tables, once
 with all mechanisms and once without each. The results are kept in FILE.jsonl and used again by the
-same program, so that a run that was stopped goes on. bench/results/ablation.md explains the
-columns. --felt tells of the recordings what a program feels (felt.py), beside expandable segments.
+same program, so that a stopped run continues. bench/results/ablation.md explains the columns.
+--felt measures the delays of recordings (felt.py), beside expandable segments.
 """
 import argparse
 import concurrent.futures
@@ -61,7 +61,7 @@ class Program:
 
 
 class Results:
-    """What is known, in memory and in a file of one JSON object a line."""
+    """The known rows, in memory and in a file of one JSON object a line."""
 
     def __init__(self, path, version):
         self.path = path
@@ -84,7 +84,7 @@ class Results:
 
 
 def read_workloads(path, half):
-    """[(name, what `libmend replay` takes)] of one half, or of both."""
+    """[(name, arguments of `libmend replay`)] of one half, or of both."""
     workloads = []
     with open(path, encoding="utf-8") as file:
         for line in file:
@@ -121,7 +121,7 @@ def fit_beside(program, where, without, usual):
 
 
 def measure(program, results, workload, without):
-    """The rows by capacity, the last one that of the least capacity that is enough."""
+    """The rows by capacity, the least sufficient capacity last."""
     name, where = workload
     rows = results.known.get((name, without))
     if rows is not None:

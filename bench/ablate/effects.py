@@ -16,7 +16,7 @@ def mean_of_times(pairs, time_of):
 
 
 class Effect:
-    """What is lost without a mechanism, over all workloads."""
+    """The loss without a mechanism, over all workloads."""
 
     def __init__(self, known, names, without):
         runs = [(name, known[name, ""], known[name, without]) for name in names]
@@ -58,7 +58,7 @@ def times(whole, later):
 
 
 def table(known, names, rows, capacities):
-    """In Markdown, what costs most first."""
+    """In Markdown, the largest costs first."""
     effects = {without: Effect(known, names, without) for without in rows}
     heads = ["without", "fit, mean", "most lost", "most gained", "out of memory", "reserved",
              *capacities, "host waits"]
@@ -75,7 +75,8 @@ def table(known, names, rows, capacities):
 
 
 def tables(known, names, rows, capacities):
-    """One for recordings, one for generated workloads: a mean of both hides what either loses."""
+    """One for recordings, one for generated workloads: a mean of both hides the losses of
+    either."""
     generated = [name for name in names if name.startswith("stress:")]
     kinds = (("recording", [name for name in names if name not in generated]),
              ("generated workload", generated))
@@ -84,7 +85,8 @@ def tables(known, names, rows, capacities):
 
 
 def keep(path, half, text, does):
-    """Puts the tables and what the mechanisms do between the marks of the half in the document."""
+    """Puts the tables and the effects of the mechanisms between the marks of the half in the
+    document."""
     name = half or "all"
     begin, end = f"<!-- {name}: made by ./run ablate -->", f"<!-- end of {name} -->"
     with open(path, encoding="utf-8") as file:

@@ -1,6 +1,6 @@
-"""What a program feels, by `libmend replay`: each figure the median of five capacities within half
-a percent, because single ones differ by more than policies do; at several lags, because programs
-run ahead of the GPU by more than 64 rows."""
+"""Delays that a program feels, by `libmend replay`. Each number is the median of five capacities
+within half a percent, because single ones differ by more than policies do. There are several lags,
+because programs run ahead of the GPU by more than 64 rows."""
 import statistics
 
 CAPACITIES = (1.4, 1.2, 1.1, 1.05, 1.02)
@@ -11,7 +11,7 @@ HEADS = ("which", "lag", "capacity", "complete", "host waits", "driver ms", "lon
 
 
 def median_of(rows):
-    """One workload near one capacity: how many complete, and medians of these; None if none does.
+    """One workload near one capacity: how many complete, and medians of these. None if none does.
     """
     done = [row for row in rows if row["completed"]]
     figures = {name: statistics.median(row["felt"][name] for row in done)
@@ -38,8 +38,8 @@ def cells(medians):
 
 
 def table(replay, each, names):
-    """In Markdown. replay(what, without, capacities, lag, policy) gives the rows of one workload;
-    each(function, items) maps; `names` are policies, or mechanisms without which Mend runs."""
+    """In Markdown. replay(what, without, capacities, lag, policy) gives the rows of one workload.
+    each(function, items) maps. `names` are policies, or mechanisms without which Mend runs."""
     capacities = [f"{capacity + beside:.4f}x" for capacity in CAPACITIES for beside in BESIDE]
     lines = [f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
     for title, without, policy in names:

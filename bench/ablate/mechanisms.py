@@ -3,7 +3,7 @@
 
 Usage: mechanisms.py ROOT OUT
 
-As tests/mutants/generate.py, with the tables *.ablations of this folder; each line must apply.
+As tests/mutants/generate.py, with the tables *.ablations of this folder. Each line must apply.
 """
 import os
 import sys
@@ -16,7 +16,7 @@ import table  # noqa: E402
 
 
 def read_all():
-    """Every place of every mechanism; several may be of one."""
+    """Every place of every mechanism. Several may be of one."""
     entries = table.read_tables(os.path.join(HERE, "*.ablations"))
     misfits = table.applying(entries)[1]
     if misfits:

@@ -1,5 +1,5 @@
 # An engine and a trainer take turns in one process. Natively the engine is built again for each of
-# its turns; with Mend it sleeps, its cache without contents. Says what that takes of the driver.
+# its turns. With Mend it sleeps, its cache without contents. Prints the driver calls of that.
 import ctypes
 import random
 import sys

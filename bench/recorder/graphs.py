@@ -1,4 +1,4 @@
-"""Training whose model runs in captured graphs, one for each shape, and what is eager beside."""
+"""Training whose model runs in captured graphs, one for each shape, with eager work beside."""
 import copy
 import random
 
@@ -14,15 +14,16 @@ MIB = 1 << 20
 
 
 class PrivatePool:
-    """What captured graphs allocate, as PyTorch's pool for graphs asks for it: segments of which
-    tensors are cut. Later captures use them again; nothing goes back while a graph is there."""
+    """The allocations of captured graphs, as PyTorch's pool for graphs requests them: segments of
+    which tensors are cut. Later captures use them again. Nothing is released while a graph is
+    there."""
 
     def __init__(self, recorder):
         self.recorder = recorder
         self.segments = []  # each: (is for small ones, free parts [begin, end] in their order)
 
     def take(self, size):
-        """The smallest free part that is large enough; else a new segment."""
+        """The smallest free part that is large enough, or a new segment."""
         is_small = size <= MIB
         fits = [(part[1] - part[0], at, part) for at, (kind, parts) in enumerate(self.segments)
                 for part in parts if kind == is_small and part[1] - part[0] >= size]
@@ -106,7 +107,7 @@ class Graphed:
                 self.output = x.detach()
 
     def step(self, head):
-        """Replays allocate nothing; the head between them does."""
+        """Replays allocate nothing. The head between them does."""
         self.words.copy_(empty(*self.words.shape, dtype=torch.int64))
         hidden = self.output.detach().requires_grad_()
         return hidden, head(hidden)
@@ -123,7 +124,7 @@ BUCKETS = [(24, 512), (32, 384), (48, 256), (96, 128), (150, 80), (192, 64)]
 
 def graphs_by_length(recorder, seed, steps=70, adaptation=35):
     """Masked-word training of a 355M encoder that is captured in a CUDA graph for each length of
-    text, when a text of that length first comes; graphs share one pool. The head, the optimizer, a
+    text, when a text of that length first comes. Graphs share one pool. The head, the optimizer, a
     moving average and evaluations of any length are eager."""
     chance = random.Random(seed)
     encoder, head = Encoder(), Ranks()

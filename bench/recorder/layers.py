@@ -1,4 +1,5 @@
-"""What the recorded programs share: tensors, layers and optimizer steps as they run on a GPU."""
+"""Shared parts of the recorded programs: tensors, layers and optimizer steps as they run on a
+GPU."""
 import contextlib
 
 import torch

@@ -1,5 +1,5 @@
-"""A notebook: cells that run again and again with other sizes, names that hold what was, and errors
-that keep a failed cell's tensors until the next error."""
+"""A notebook: cells that run again and again with other sizes, names that hold old tensors, and
+errors that keep a failed cell's tensors until the next error."""
 import random
 
 import torch
@@ -11,7 +11,7 @@ from recorder import GIB
 
 
 class OutOfMemory(RuntimeError):
-    """What the framework would raise."""
+    """The error that the framework would raise."""
 
 
 class Seer(nn.Module):
@@ -44,8 +44,8 @@ class Seer(nn.Module):
 
 
 class Notebook:
-    """The names of a session, what cells returned, and the last error. An error holds the frames of
-    the cell that failed, and these their tensors."""
+    """The names of a session, the results of cells, and the last error. An error holds the frames
+    of the cell that failed, and these their tensors."""
 
     def __init__(self, recorder, chance, memory_bytes):
         self.recorder, self.chance, self.memory_bytes = recorder, chance, memory_bytes
@@ -71,7 +71,7 @@ class Notebook:
         return True
 
     def retry(self, cell, batch, *arguments):
-        """What the user does: half of the batch, then a look at what is left to be deleted."""
+        """The user takes half of the batch, then deletes old names."""
         while batch >= 1 and not self.run(cell, batch, *arguments):
             batch //= 2
             if self.chance.random() < 0.5:
@@ -133,7 +133,7 @@ class Notebook:
         return distances.topk(8, largest=False).indices
 
     def tidy(self):
-        """`del`, now and then; a restart of the optimizer; seldom the outputs."""
+        """`del`, now and then, a restart of the optimizer, and seldom the outputs."""
         for name in self.chance.sample(("maps", "guess", "loss", "losses", "pictures"), 2):
             self.names.pop(name, None)
         if self.chance.random() < 0.3:
@@ -142,7 +142,7 @@ class Notebook:
 
 def notebook_retries(recorder, seed, cells=46, memory_bytes=15 * GIB):
     """A user with a card of 16 GB: models and pictures of several sizes, training, features,
-    distances; what does not fit is run again with half of the batch."""
+    distances. A run that does not fit is repeated with half of the batch."""
     chance = random.Random(seed)
     book = Notebook(recorder, chance, memory_bytes)
     book.run(book.make_model, 768, 12)

@@ -12,7 +12,7 @@ GATHER, SEND = 1, 2  # streams
 
 
 class Gather(torch.autograd.Function):
-    """Joins the parts of a sequence that the devices of a group hold; back: sums and parts."""
+    """Joins the parts of a sequence that the devices of a group hold. Back: sums and parts."""
 
     @staticmethod
     def forward(ctx, x, recorder, size):
@@ -29,7 +29,7 @@ class Gather(torch.autograd.Function):
 
 
 class Scatter(torch.autograd.Function):
-    """Sums over the group and keeps a part of the sequence; back: joins."""
+    """Sums over the group and keeps a part of the sequence. Back: joins."""
 
     @staticmethod
     def forward(ctx, x, recorder, size):
@@ -67,7 +67,7 @@ class ParallelLayer(nn.Module):
 
 
 def parallel_optimizer_step(parameters, state):
-    """Gradients of a bucket are summed into a part on the gathering stream; the weights' masters
+    """Gradients of a bucket are summed into a part on the gathering stream. The weights' masters
     are kept in 32 bits, a part a device, in one flat tensor."""
     flat, recorder = state["flat"], state["recorder"]
     with recorder.on_stream(GATHER):
@@ -86,9 +86,9 @@ def parallel_optimizer_step(parameters, state):
 
 
 def pipeline_tensor_3stream(recorder, seed, steps=6, microbatches=10, depth=4, size=4):
-    """A middle stage of a pipeline of tensor parallel layers, one forward and one backward in
-    turn; documents are packed to a length that changes with each microbatch; layers gather on one
-    stream, stages send on another."""
+    """A middle stage of a pipeline of tensor parallel layers, one forward and one backward in turn.
+    Documents are packed to a length that changes with each microbatch. Layers gather on one stream,
+    stages send on another."""
     chance = random.Random(seed)
     layers = nn.ModuleList(ParallelLayer(recorder, size) for _ in range(10))
     parameters = list(layers.parameters())

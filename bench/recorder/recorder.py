@@ -1,10 +1,10 @@
 """Records when a PyTorch program allocates and frees memory, without a GPU.
 
 The program runs on the `meta` device: every operation gives tensors of the right shape and no
-content. A dispatch mode sees each tensor that an operation returns; a storage it has not seen
+content. A dispatch mode sees each tensor that an operation returns. A storage it has not seen
 before is an allocation, and the end of that storage (seen by a weak reference) is the free. The
-order is the program's own, autograd and optimizers included. What stays unseen is memory that a
-kernel takes and gives back inside itself (workspaces of libraries).
+order is the program's own, autograd and optimizers included. Memory that a kernel allocates and
+frees inside itself (workspaces of libraries) stays unseen.
 """
 import contextlib
 import gc
@@ -22,7 +22,7 @@ GIB = 1 << 30
 
 
 class Recorder(TorchDispatchMode):
-    """Active as a context; `events` holds (is_allocation, number, bytes, stream)."""
+    """Active as a context. `events` holds (is_allocation, number, bytes, stream)."""
 
     def __init__(self):
         super().__init__()
@@ -72,8 +72,8 @@ class Recorder(TorchDispatchMode):
 
     @contextlib.contextmanager
     def from_pool(self, pool):
-        """What is allocated inside is cut from segments of the pool by `pool.take(bytes)`, and goes
-        back by `pool.give(place)`: the recording has the segments alone (`segment`)."""
+        """Allocations inside are cut from segments of the pool by `pool.take(bytes)`, and returned
+        by `pool.give(place)`: the recording has the segments alone (`segment`)."""
         outer, self.pool = self.pool, pool
         try:
             yield
@@ -89,7 +89,7 @@ class Recorder(TorchDispatchMode):
 
     @contextlib.contextmanager
     def on_stream(self, stream):
-        """What is allocated inside belongs to that stream, and is freed in its order."""
+        """Allocations inside belong to that stream, and are freed in its order."""
         outer, self.stream = self.stream, stream
         try:
             yield
@@ -110,7 +110,8 @@ class Recorder(TorchDispatchMode):
 
 
 def record(program, seed, path):
-    """Runs `program(recorder, seed)` and writes what it did. What is live at its end stays so."""
+    """Runs `program(recorder, seed)` and writes its events. Tensors that are live at its end stay
+    so."""
     gc.collect()
     gc.disable()  # collections would come at points that depend on what ran before
     recorder = Recorder()

@@ -101,8 +101,8 @@ class Scene:
 
 
 def gaussian_splats(recorder, seed, steps=360, every=12):
-    """A scene of splats that are duplicated, split and thrown away while it trains: all tensors
-    of it grow by steps; each picture has its own size and number of tile crossings."""
+    """A scene of splats that are duplicated, split and thrown away while it trains: all tensors of
+    it grow by steps. Each picture has its own size and number of tile crossings."""
     chance = random.Random(seed)
     scene = Scene(chance.randint(4_000_000, 6_000_000))
     pictures = [(chance.randint(700, 1100), chance.randint(1000, 1700)) for _ in range(60)]

@@ -65,7 +65,7 @@ def move_weights(recorder, module):
 
 
 class Assistant:
-    """What the models do for one request each; all run on streams of their own."""
+    """The work of the models for one request each, all on streams of their own."""
 
     def __init__(self, recorder, chance):
         self.recorder, self.chance = recorder, chance
@@ -177,7 +177,8 @@ class Assistant:
 @torch.no_grad()
 def models_one_process(recorder, seed, turns=130):
     """An assistant's five models in one process, each on a stream of its own: speech, a 7B language
-    model, pictures, search, ranking; loaded when they are wanted, dropped when idle."""
+    model, pictures, search, ranking. They are loaded when they are wanted, and dropped when
+    idle."""
     chance = random.Random(seed)
     assistant = Assistant(recorder, chance)
     kinds = {"speech": 5, "text": 3, "picture": 2, "search": 8, "rerank": 4}
@@ -253,7 +254,7 @@ class PrefixTree:
 
 
 def prefill(layers, words, caches, start, tokens, chunk):
-    """A prompt in chunks; keys and values are written behind those of the prefix."""
+    """A prompt in chunks. Keys and values are written after the prefix."""
     while tokens > 0:
         now = min(tokens, chunk)
         x = words(indices(now).view(1, now))
@@ -272,8 +273,8 @@ def prefill(layers, words, caches, start, tokens, chunk):
 @torch.no_grad()
 def longctx_prefix_cache(recorder, seed, requests=50, budget_tokens=250_000, chunk=8192):
     """Contexts of up to 128k tokens on an 8B model: a tree of known prefixes whose pieces are
-    split, copied into each request's cache, and dropped when long unused; decoding runs in
-    graphs over static buffers and allocates almost nothing."""
+    split, copied into each request's cache, and dropped when long unused. Decoding runs in graphs
+    over static buffers and allocates almost nothing."""
     chance = random.Random(seed)
     layers = nn.ModuleList(DecoderLayer(4096, 14336, 32, 8) for _ in range(32))
     words = nn.Embedding(128256, 4096, device="meta", dtype=BF16)
@@ -307,7 +308,7 @@ def longctx_prefix_cache(recorder, seed, requests=50, budget_tokens=250_000, chu
 
 
 class Packed4:
-    """A weight in 4 bits with a scale for each 64; unpacked into a copy of 16 bits for large
+    """A weight in 4 bits with a scale for each 64, unpacked into a copy of 16 bits for large
     batches, read as it is by the kernel for small ones."""
 
     def __init__(self, into, out):
@@ -331,7 +332,7 @@ class Expert:
 
 
 class ExpertLayer(DecoderLayer):
-    """Attention, then two of eight experts for each token; some experts wait on the host."""
+    """Attention, then two of eight experts for each token. Some experts wait on the host."""
 
     def __init__(self, recorder, chance, width=4096, inner=14336, experts=8):
         super().__init__(width, inner, 32, 8)
@@ -346,7 +347,7 @@ class ExpertLayer(DecoderLayer):
         return nn.Identity()
 
     def expert(self, at):
-        """Brings an expert from the host; the one that was used longest ago makes room."""
+        """Brings an expert from the host, in place of the one that was used longest ago."""
         if at in self.here:
             self.here[at] = self.here.pop(at)
             return self.here[at]
@@ -391,7 +392,7 @@ class ExpertLayer(DecoderLayer):
 @torch.no_grad()
 def moe_serve_4bit(recorder, seed, steps=30):
     """Serving eight experts of 7B each, in 4 bits: each step joins decoding requests and a piece of
-    a prompt, each layer sorts tokens by expert; three experts of eight wait on the host and come on
+    a prompt, each layer sorts tokens by expert. Three experts of eight wait on the host and come on
     a second stream. Each request has one cache for all layers, which grows by blocks."""
     chance = random.Random(seed)
     layers = nn.ModuleList(ExpertLayer(recorder, chance) for _ in range(32))

@@ -128,7 +128,7 @@ def sample(logits, chance):
 
 @torch.no_grad()
 def paged_lora_prefill(recorder, seed, steps=60):
-    """Language model serving over one preallocated paged cache: prompts come in chunks beside
+    """Language model serving over one preallocated paged cache. Prompts come in chunks beside
     running requests, adapters of any rank come and go, some requests want the probabilities of
     their prompt, and pictures are encoded between steps."""
     chance = random.Random(seed)

@@ -42,7 +42,7 @@ class Policy(nn.Module):
 
 class Engine:
     """The inference engine beside the trainer: weights of its own, and a cache of pages that takes
-    what is free; it sleeps while the trainer works."""
+    all free memory. It sleeps while the trainer works."""
 
     def __init__(self, recorder, policy):
         self.recorder, self.policy = recorder, policy
@@ -70,7 +70,7 @@ class Engine:
         self.weights, self.pages = [], []
 
     def generate(self, chance, running, tokens):
-        """Decoding in graphs: prompts and the sampler are what allocates."""
+        """Decoding in graphs: only prompts and the sampler allocate."""
         for layer in self.policy.layers:
             y = layer.qkv(layer.norm1(empty(1, tokens, 2048)))
             y = layer.run_feed(layer.norm2(layer.project(y[..., :2048])))
@@ -89,7 +89,7 @@ class Engine:
 
 
 def update_policy(policy, optimizer, chance, rows):
-    """One pass over what was said: micro-batches of as many answers as fit a number of tokens."""
+    """One pass over the answers: micro-batches of as many answers as fit a number of tokens."""
     while rows > 0:
         length = chance.randint(10, 80) * 32
         batch = min(rows, max(1, 12_288 // length))
@@ -118,8 +118,9 @@ def move_state(optimizer, is_home):
 
 def rl_weight_sync(recorder, seed, rounds=4, prompts=64):
     """Reinforcement learning of a 3B model: an engine generates with its own copy of the weights
-    and a cache over half of the memory, sleeps, answers are scored by the old weights, the trainer
-    makes its steps, and the new weights go to the engine through buckets on a second stream."""
+    and a cache over half of the memory, and sleeps. Answers are scored by the old weights, the
+    trainer makes its steps, and the new weights go to the engine through buckets on a second
+    stream."""
     chance = random.Random(seed)
     policy = Policy()
     old = copy.deepcopy(policy).requires_grad_(False)
@@ -203,8 +204,8 @@ def batches_of(texts, tokens):
 
 def accumulate_lengths(recorder, seed, steps=9, tokens=7168):
     """Full fine-tuning of a 1.5B model: each step takes texts until it has enough words, sorts them
-    into micro-batches of any number and length, and sums their gradients in 32 bits; those of the
-    first micro-batch of a step are new. Each third step is followed by an evaluation."""
+    into micro-batches of any number and length, and sums their gradients in 32 bits. The first
+    micro-batch of a step makes new ones. Each third step is followed by an evaluation."""
     chance = random.Random(seed)
     model = Writer()
     parameters = list(model.parameters())

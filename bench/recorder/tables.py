@@ -15,7 +15,7 @@ EXCHANGE, FRAMES = 1, 5  # streams
 
 class GrowingTable:
     """A hash table from keys to rows: keys, rows, their moments and the time of their last use.
-    Beyond four fifths it moves to one that is larger; rows long unused are dropped."""
+    Beyond four fifths it moves to a larger one. Rows long unused are dropped."""
 
     def __init__(self, capacity, width):
         self.width, self.used = width, int(capacity * 0.5)
@@ -27,7 +27,7 @@ class GrowingTable:
                 empty(capacity, dtype=FP32), empty(capacity, dtype=INT32)]
 
     def move(self, capacity):
-        """All parts of the new table come before the old ones go; the copy is by pieces."""
+        """All parts of the new table come before the old ones go. The copy is by pieces."""
         old, self.parts = self.parts, self.make(capacity)
         for begin in range(0, old[0].shape[0], 1 << 22):
             piece = old[0][begin:begin + (1 << 22)]
@@ -37,7 +37,7 @@ class GrowingTable:
             del piece, where, kept
 
     def find(self, keys, fresh):
-        """Rows of keys; those that are new are inserted, with random values."""
+        """Rows of keys. New ones are inserted, with random values."""
         hashes = keys * 0x9E3779B1
         slots = hashes % self.capacity
         found = self.parts[0][slots] == keys
@@ -104,7 +104,7 @@ def look_up(recorder, chance, tables, news, batch):
 
 
 def growing_tables(recorder, seed, steps=190, batch=16384):
-    """A recommender that learns from a stream of new users and goods: 16 tables grow by half or to
+    """A recommender that learns from a stream of new users and goods. 16 tables grow by half or to
     double, each at its own time, are cleared of old rows, and lookups have any number of keys."""
     chance = random.Random(seed)
     widths = [chance.choice((32, 64, 64, 128, 128)) for _ in range(16)]
@@ -207,7 +207,7 @@ class Frame:
         del text, offsets, order, kept
 
     def to_matrix(self, features):
-        """The matrix that goes to the other framework; columns are turned to floats on the way."""
+        """The matrix that goes to the other framework. Columns are turned to floats on the way."""
         floats = [values.float() for values, _ in self.columns[:features]]
         return torch.stack(floats, dim=1)
 
@@ -268,7 +268,7 @@ class Tabular(nn.Module):
 
 def frames_and_training(recorder, seed, parts=9, features=12, most=44):
     """Two frameworks on one pool: data frames are read, joined, grouped and sorted on a stream of
-    their own while PyTorch trains on the part before; the matrix goes over without a copy."""
+    their own while PyTorch trains on the part before. The matrix goes over without a copy."""
     chance = random.Random(seed)
     with recorder.on_stream(FRAMES):
         customers = Frame(22_000_000, (INT64, FP32, INT32, FP32, INT32))

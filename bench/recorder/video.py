@@ -1,5 +1,5 @@
-"""Video diffusion as it is served: a text encoder that comes and goes, a large transformer over all
-frames, and a decoder that makes some frames at a time and keeps the last ones of each layer."""
+"""Video diffusion as it is served. There are a text encoder that comes and goes, a large
+transformer over all frames, and a decoder that makes some frames at a time."""
 import random
 
 import torch
@@ -12,7 +12,7 @@ from servers import move_weights
 
 
 class VideoLayer(nn.Module):
-    """Attention among all places of all frames, then to the text; both modulated by the time."""
+    """Attention among all places of all frames, then to the text, both modulated by the time."""
 
     def __init__(self, width=5120, inner=13824, head_count=40):
         super().__init__()
@@ -49,7 +49,7 @@ class VideoLayer(nn.Module):
 
 
 class VideoTransformer(nn.Module):
-    """14B weights; the video is cut into pieces of one frame and two by two places."""
+    """14B weights. The video is cut into pieces of one frame and two by two places."""
 
     def __init__(self, width=5120, depth=40):
         super().__init__()
@@ -160,8 +160,8 @@ def make_text_encoder():
 @torch.no_grad()
 def video_diffusion(recorder, seed, requests=8):
     """Video from text by a 14B transformer with few steps: each request has its own size, length
-    and number of steps; the text encoder is brought for each batch of requests and leaves before
-    the large activations; the decoder joins a video piece by piece, and watermarks some of them."""
+    and number of steps. The text encoder is brought for each batch of requests and leaves before
+    the large activations. The decoder joins a video piece by piece, and watermarks some of them."""
     chance = random.Random(seed)
     net, decoder = VideoTransformer(), VideoDecoder()
     texts, encoder, shown = [], None, []

@@ -217,7 +217,7 @@ SHAPES = [(512, 512), (448, 576), (576, 448), (640, 384), (384, 640), (768, 768)
 
 
 def unet_ema(recorder, seed, steps=4, accumulate=4):
-    """A diffusion U-Net with gradient accumulation and a moving average; each batch has the shape
+    """A diffusion U-Net with gradient accumulation and a moving average. Each batch has the shape
     of its bucket and as many pictures as the bucket's size allows."""
     chance = random.Random(seed)
     net, encoder = UNet(), Encoder().requires_grad_(False).to(BF16)

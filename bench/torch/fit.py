@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""How much each allocator makes of one memory limit: the largest size of each workload that runs,
-then step times and the most memory held at a size that all can run and at their own largest. Within
-a time: each row is written as soon as there is one, and what does not fit any more is not begun.
+"""The use of one memory limit by each allocator: the largest size of each workload that runs. Then
+step times and the most memory held, at a size that all can run and at their own largest. Within a
+time: each row is written as soon as there is one, and no run is begun that would end too late.
 
     bench/torch/fit.py --memory 12GiB --seconds 450 --json rows.jsonl
     bench/torch/fit.py --dry-run              # tiny, on the CPU
 
 The largest sizes are searched for under all allocators and for several workloads at once
-(--at-once, as many as the GPU has memory for), since they do not depend on speed; what is timed has
+(--at-once, as many as the GPU has memory for), since they do not depend on speed. A timed run has
 the GPU for itself. Each program is a process of its own.
 """
 
@@ -50,7 +50,7 @@ class Server:
         )
 
     def run(self, workload: str, size: int, steps: int, memory: int) -> dict:
-        """The row of one program; one that prints none gives a row that says why."""
+        """The row of one program. One that prints none gives a row with the reason."""
         row = {"workload": workload, "allocator": self.allocator, "size": size, "completed": False}
         options = [f"--size={size}", f"--steps={steps}", "--warm-up=0", f"--memory={memory}"]
         begin = time.monotonic()
@@ -88,8 +88,8 @@ class Server:
 
 
 def largest_near(runs, sizes: workloads.Sizes, finest: float) -> int:
-    """The largest multiple of the smallest size for which runs(size) holds, to a fraction `finest`;
-    0 where none does. Doubles or halves from the fixed size, then halves what lies between."""
+    """The largest multiple of the smallest size for which runs(size) holds, to a fraction `finest`.
+    0 where none does. Doubles or halves from the fixed size, then halves the interval."""
     unit = sizes.smallest
     good, bad, size = 0, 0, sizes.fixed
     while not (good and bad):
@@ -169,7 +169,7 @@ class Fit:
         return row
 
     def largest(self, workloads_of: list[str]) -> dict[str, dict[str, int]]:
-        """The largest size that runs, for each workload under each allocator; 0 where none does."""
+        """The largest size that runs, for each workload under each allocator. 0 where none does."""
         more = ["--dry-run"] if self.arguments.dry_run else []
         found: dict[str, dict[str, int]] = {workload: {} for workload in workloads_of}
         threads = []
@@ -193,8 +193,7 @@ class Fit:
         found = self.largest(workloads_of)
         for what in ("at a shared size", "at its largest"):
             for workload in workloads_of:
-                # A tenth below what all can run: more steps than the search had ask for more at
-                # times.
+                # A tenth below the common size: more steps than in the search need more at times.
                 unit = workloads.SIZES[workload].smallest
                 sizes = {name: size for name, size in found[workload].items() if size}
                 shared = max(min(sizes.values(), default=0) * 9 // 10 // unit * unit, unit)

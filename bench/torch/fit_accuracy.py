@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How close the simulated GPU comes to what GPUs said of PyTorch's allocators: runs each row of
+"""How close the simulated GPU comes to results of PyTorch's allocators on GPUs. Runs each row of
 bench/results/*/torch-*.jsonl again, with its own size, steps and limit. `./run fit-accuracy`.
 
 Left out are rows of a GPU that neighbours had filled, by device_used_bytes, and vision, which needs
 cuDNN. A row that held 97 % of its own limit or more counts for its outcome alone. Mend's rows are
-of earlier policies than this tree's: what they are off is that too.
+of earlier policies than this tree's, which adds to their error.
 
     bench/torch/fit_accuracy.py [--seconds 600] [--at-once 2] [--peers 900] [--json ROWS]
 """
@@ -42,7 +42,7 @@ def total_of(folder: Path) -> int:
 
 
 def rows() -> list[dict]:
-    """What was measured, with the GPU's memory, and the steps that were to be made."""
+    """The measured rows, with the GPU's memory, and the steps that were to be made."""
     found = []
     for path in sorted(RESULTS.glob("*/torch-*.jsonl")):
         total = total_of(path.parent)
@@ -94,7 +94,7 @@ class Server:
 
 
 class Work:
-    """Rows that threads take one by one, and what was predicted for them: equal rows once."""
+    """Rows that threads take one by one, and their predictions: equal rows once."""
 
     def __init__(self, measured: list[dict], seconds: int, out) -> None:
         keys = ("allocator", "total", "workload", "size", "asked", "memory_bytes")
@@ -134,7 +134,7 @@ class Work:
 
 
 def predict(measured: list[dict], seconds: int, at_once: int, out) -> list[tuple[dict, dict]]:
-    """The rows that were run within the time, and what the simulation said of each."""
+    """The rows that were run within the time, and the simulation's results."""
     work = Work(measured, seconds, out)
     threads = [threading.Thread(target=work.serve) for _ in range(at_once)]
     for thread in threads:
@@ -169,7 +169,7 @@ def largest(pairs: list[tuple[dict, dict]]) -> tuple[int, int]:
 
 
 def peers(pairs: list[tuple[dict, dict]], seconds: int, at_once: int) -> dict[tuple, dict]:
-    """What others say of the same programs, by workload and size."""
+    """Results of other tools for the same programs, by workload and size."""
     end = time.monotonic() + seconds
 
     def ask(key: tuple) -> dict:
@@ -191,7 +191,7 @@ def peers(pairs: list[tuple[dict, dict]], seconds: int, at_once: int) -> dict[tu
 
 
 def print_peers(pairs: list[tuple[dict, dict]], said: dict[tuple, dict]) -> None:
-    """Beside PyTorch's default on the GPUs: what it held, and the largest sizes."""
+    """Beside PyTorch's default on the GPUs: held memory, and the largest sizes."""
     print("\n| who | rows answered | held, % off: median, worst | largest sizes |")
     print("|---|---:|---:|---:|")
     pairs = [pair for pair in pairs if pair[0]["allocator"] == "native"]
@@ -217,8 +217,8 @@ def print_peers(pairs: list[tuple[dict, dict]], said: dict[tuple, dict]) -> None
 
 
 def judged(row: dict, predicted: dict, total: int, card) -> str:
-    """What `libmend fit` says of a device with so much memory. The predicted run answers for runs
-    with what it held or more, and for runs with less than it used."""
+    """The verdict of `libmend fit` on a device with so much memory. The predicted run answers for
+    runs with its held memory or more, and for runs with less than it used."""
 
     def limited(memory: int):
         if predicted["peak_allocated_bytes"] <= memory < predicted["peak_reserved_bytes"]:
@@ -238,8 +238,8 @@ def judged(row: dict, predicted: dict, total: int, card) -> str:
 
 
 def verdicts(pairs: list[tuple[dict, dict]]) -> None:
-    """Of devices around the limit of each program that completed on a GPU and waited for no memory:
-    it completes where it has what it held there, and cannot where it has less than it used."""
+    """Of devices around the limit of each program that completed on a GPU and waited for no memory.
+    It completes with the memory that it held there, and cannot with less than it used."""
     found = {completes: collections.Counter() for completes in (True, False)}
     programs = {}
     for row, predicted in pairs:

@@ -1,4 +1,4 @@
-"""One program under one allocator: the setting, the steps, what was measured.
+"""One program under one allocator: the setting, the steps, the measurements.
 
 Which allocator PyTorch uses is the only thing the environment decides, by MEND_BENCH_ALLOCATOR:
 `native`, `expandable` (PyTorch's own with expandable segments), `async` (cudaMallocAsync) or
@@ -18,8 +18,8 @@ CONFIGURATIONS = {"expandable": "expandable_segments:True", "async": "backend:cu
 
 
 def prepare_allocator() -> str:
-    """Sets up what MEND_BENCH_ALLOCATOR names, before torch is imported by anybody, as far as that
-    asks nothing of a GPU: a process that forks may do it."""
+    """Sets up the allocator of MEND_BENCH_ALLOCATOR, before any import of torch, as far as that
+    needs no GPU: a process that forks may do it."""
     name = os.environ.get("MEND_BENCH_ALLOCATOR", "native")
     if name not in ALLOCATORS:
         raise SystemExit(f"MEND_BENCH_ALLOCATOR is {name!r}; it takes {', '.join(ALLOCATORS)}")
@@ -32,7 +32,7 @@ def prepare_allocator() -> str:
 
 
 def choose_allocator() -> str:
-    """Sets up what MEND_BENCH_ALLOCATOR names; before torch is imported by anybody."""
+    """Sets up the allocator of MEND_BENCH_ALLOCATOR, before any import of torch."""
     name = prepare_allocator()
     if name == "mend":
         import libmend.torch
@@ -72,7 +72,7 @@ class Place:
         return None if self.is_dry else self.torch.cuda.Stream()
 
     def on(self, stream):
-        """`with place.on(stream)`: what is queued inside goes there."""
+        """`with place.on(stream)`: work queued inside goes there."""
         return contextlib.nullcontext() if stream is None else self.torch.cuda.stream(stream)
 
     def autocast(self):
@@ -80,12 +80,12 @@ class Place:
         return self.torch.autocast(self.device.type, self.torch.bfloat16, enabled=not self.is_dry)
 
     def _used(self) -> int:
-        """What the driver says is taken, with the context and by whoever else is there."""
+        """Memory that the driver counts as taken, with the context and other processes."""
         free, total = self.torch.cuda.mem_get_info()
         return total - free
 
     def figures(self) -> dict[str, int]:
-        """What the allocator says of its memory."""
+        """The allocator's own statistics."""
         if self.is_dry:
             return {}
         stats = self.torch.cuda.memory_stats()
@@ -105,7 +105,7 @@ def percentile(values: list[float], part: float) -> float:
 
 
 def out_of_memory(torch) -> type[BaseException]:
-    """What PyTorch raises; older ones have it elsewhere."""
+    """The error that PyTorch raises. Older ones have it elsewhere."""
     return getattr(torch, "OutOfMemoryError", None) or torch.cuda.OutOfMemoryError
 
 
@@ -132,5 +132,5 @@ def measure(place: Place, step, steps: int, warm_up: int) -> dict[str, object]:
 
 
 def figures_of(times: list[float]) -> dict[str, float]:
-    """What is said of durations."""
+    """Statistics of durations."""
     return {"p50": percentile(times, 0.5), "p99": percentile(times, 0.99), "max": max(times)}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A training or serving program of a library, with random weights and sizes that change from step
-to step, under the allocator that MEND_BENCH_ALLOCATOR names and within a limit; prints one line of
+to step. It runs under the allocator of MEND_BENCH_ALLOCATOR within a limit, and prints one line of
 JSON. It needs timm, torchvision and transformers, and a GPU.
 
     MEND_BENCH_ALLOCATOR=native bench/torch/limits.py convnext            # what it uses at most
@@ -18,7 +18,7 @@ STEPS, WARM_UP = 60, 4
 
 
 def train(place, model, loss_of):
-    """A step of AdamW; `loss_of` draws the batch."""
+    """A step of AdamW. `loss_of` draws the batch."""
     torch = place.torch
     model = model.to(place.device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)

@@ -2,7 +2,7 @@
 
     python -m libmend.simulate --memory=24GiB bench/torch/offload.py
 
-Prints the CPU time of an allocation and its free, what was held at most, and how often the host
+Prints the CPU time of an allocation and its free, the most memory held, and how often the CPU
 waited for the GPU. The GPU is slower than the host, so freed blocks wait for the side stream.
 """
 

@@ -5,8 +5,8 @@ line of JSON. Exit status 0 also where it ran out of memory: `completed` tells.
     MEND_BENCH_ALLOCATOR=mend bench/torch/one.py language-model --size 16 --steps 100
     MEND_BENCH_ALLOCATOR=mend bench/torch/one.py --serve
 
-With --serve it imports PyTorch once and then runs what each line of standard input asks for, a JSON
-list of these arguments, in a process of its own that begins there: seconds are saved each time.
+With --serve it imports PyTorch once and then runs each line of standard input, a JSON list of these
+arguments, in a process of its own that begins there. That saves seconds each time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import workloads
 
 
 def serve() -> int:
-    """A line of JSON for each line read; a program that ends without one has failed."""
+    """A line of JSON for each line read. A program that ends without one has failed."""
     harness.prepare_allocator()
     for line in sys.stdin:
         limit_s, *arguments = json.loads(line)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What others say that a program needs, without a GPU: PyTorch's MemTracker, which runs two steps
-over tensors without memory, and rules by the number of parameters: that of accelerate's
-estimate-memory (parameters, gradients and two states of Adam) and of DeepSpeed (18 bytes a
-parameter). One line of JSON. `./run fit-accuracy` runs it over the simulated GPU.
+"""Other tools' estimates for a program, without a GPU. PyTorch's MemTracker runs two steps over
+tensors without memory. Rules by the number of parameters are accelerate's estimate-memory
+(parameters, gradients and two states of Adam) and DeepSpeed's (18 bytes a parameter). One line of
+JSON. `./run fit-accuracy` runs it over the simulated GPU.
 
     bench/torch/peers.py language-model 4
 """

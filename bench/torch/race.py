@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A tensor that another stream still reads is freed, and memory of its size asked for and written
-at once: with record_stream the reader must see what it was given. Prints one line of JSON; exit
-status 1 where a reader saw something else.
+"""A tensor that another stream still reads is freed, and memory of its size requested and written
+at once. With record_stream the reader must see the first contents. Prints one line of JSON. Exit
+status 1: a reader saw something else.
 
     MEND_BENCH_ALLOCATOR=mend bench/torch/race.py --rounds 200
 """

@@ -4,9 +4,9 @@
     bench/torch/run.py --memory 24GiB --raw results.json >table.md
     bench/torch/run.py --dry-run                       # tiny, on the CPU: do the programs work?
 
-For each workload: the largest size that runs, by a search in processes of their own; then every
-allocator with at least --steps steps at its largest size, and at the largest that all can run,
-where times can be compared. --keep FILE writes the table between the markers of a document.
+For each workload: the largest size that runs, by a search in processes of their own. Then every
+allocator runs --steps steps at its largest size, and at the largest that all can run, where times
+can be compared. --keep FILE writes the table between the markers of a document.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PROBE_STEPS = 20
 
 
 class Runner:
-    """Runs programs; keeps every line they print."""
+    """Runs programs, and keeps every line they print."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
@@ -69,8 +69,8 @@ class Runner:
 
 
 def largest_size(runs, smallest: int, largest: int, finest: float) -> int:
-    """The largest multiple of `smallest` for which runs(size) holds, to a fraction `finest` of it;
-    0 where even the smallest does not. Doubles, then halves what lies between."""
+    """The largest multiple of `smallest` for which runs(size) holds, to a fraction `finest` of it.
+    0 where even the smallest does not. Doubles, then halves the interval."""
     good, bad = 0, largest + smallest
     size = smallest
     while size <= largest:
@@ -85,7 +85,7 @@ def largest_size(runs, smallest: int, largest: int, finest: float) -> int:
 
 
 def measure(runner: Runner, workload: str, allocators: list[str]) -> dict:
-    """What the table says of a workload."""
+    """The table's words for a workload."""
     arguments, sizes = runner.arguments, workloads.SIZES[workload]
     largest = {}
     probe = (1, 0) if arguments.dry_run else (PROBE_STEPS, 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Small programs of PyTorch that show one thing each, under the allocator that MEND_BENCH_ALLOCATOR
-names; a line of JSON for each result. Exit status 1 after wrong bytes.
+"""Small programs of PyTorch that show one thing each, under the allocator of MEND_BENCH_ALLOCATOR.
+A line of JSON for each result. Exit status 1 after wrong bytes.
 
     MEND_BENCH_ALLOCATOR=mend bench/torch/small.py fuzz --seed 1 --seconds 25 --limit 4GiB
     MEND_BENCH_ALLOCATOR=mend bench/torch/small.py near     # host time of a pair near a limit
@@ -24,7 +24,7 @@ MIB = 1 << 20
 
 
 class Program:
-    """What the programs share."""
+    """Shared parts of the programs."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -41,8 +41,8 @@ class Program:
         print(json.dumps({**row, **self.place.figures()}), flush=True)
 
     def fuzz(self) -> None:
-        """Blocks come and go on four streams, some read by another stream before they are freed;
-        every byte is compared with what was written."""
+        """Blocks come and go on four streams, some read by another stream before they are freed.
+        Every byte is compared."""
         torch, chance = self.torch, random.Random(self.options.seed)
         streams = [torch.cuda.default_stream(), *(torch.cuda.Stream() for _ in range(3))]
         bad = torch.zeros(1, dtype=torch.int64, device="cuda")

@@ -1,6 +1,6 @@
 """The programs. Each is a module with prepare(place, size, chance), which builds it and gives the
-function that makes one step. What the size means, and where a search for the largest begins and
-ends, is here, so that a driver need not import PyTorch."""
+function that makes one step. The meaning of the size, and the bounds of a search for the largest,
+are here, so that a driver need not import PyTorch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Sizes(NamedTuple):
-    """Sizes are multiples of `smallest`, up to `largest`; `fixed` is what runs without a search."""
+    """Sizes are multiples of `smallest`, up to `largest`. `fixed` runs without a search."""
 
     knob: str
     smallest: int

@@ -1,6 +1,6 @@
 """The loop of learning from one's own output: a model writes texts token by token, with keys and
-values that grow by concatenation, and is then trained on what it wrote. Two phases that want memory
-of other shapes, in turn."""
+values that grow by concatenation, and is then trained on them. Two phases that want memory of other
+shapes, in turn."""
 
 from __future__ import annotations
 

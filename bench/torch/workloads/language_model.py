@@ -1,5 +1,5 @@
 """A language model trained from scratch on texts of varying length: every step has another shape,
-so that an allocator that keeps what fitted the last one ends in pieces."""
+so that an allocator that keeps fitting blocks ends in pieces."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ BATCH, RANK = 4, 16
 
 
 class Adapted(nn.Module):
-    """A frozen linear layer, and what is learnt beside it."""
+    """A frozen linear layer, and the learnt one beside it."""
 
     def __init__(self, frozen: nn.Linear, rank: int) -> None:
         super().__init__()

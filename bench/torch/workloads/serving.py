@@ -13,7 +13,7 @@ SERVED_A_STEP, TOKENS_A_TURN = 16, 32
 
 
 def prepare(place, size: int, chance):
-    """A step lets some of `size` sequences go on; those that end make room for others."""
+    """A step lets some of `size` sequences go on. Others take the place of the finished ones."""
     shape, lengths, served = (
         (TINY, (4, 16), 2) if place.is_dry else (SHAPE, LENGTHS, SERVED_A_STEP)
     )

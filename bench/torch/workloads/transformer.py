@@ -1,4 +1,4 @@
-"""A decoder as language models are made: what the workloads share."""
+"""A decoder as language models are made, for all workloads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 
 class Shape:
-    """The sizes of a decoder; `tiny` for a dry run."""
+    """The sizes of a decoder. `tiny` is for a dry run."""
 
     def __init__(self, width: int, layers: int, heads: int, vocabulary: int) -> None:
         self.width, self.layers, self.heads = width, layers, heads
@@ -32,7 +32,7 @@ class Layer(nn.Module):
         self.down = nn.Linear(4 * shape.width, shape.width)
 
     def forward(self, x, past=None):
-        """Gives the output, and the keys and values with those of `past` before them."""
+        """Gives the output, and the keys and values after the ones of `past`."""
         batch, length, width = x.shape
         split = self.qkv(self.norm_1(x)).view(batch, length, 3, self.heads, width // self.heads)
         query, key, value = split.permute(2, 0, 3, 1, 4)

@@ -1,5 +1,5 @@
-"""Two models that work side by side on two streams, and hand each other what they made: memory that
-one stream has freed is wanted by the other, while both are busy."""
+"""Two models that work side by side on two streams, and exchange their results: memory that one
+stream has freed is wanted by the other, while both are busy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _perceptron(width: int, depth: int) -> nn.Module:
 
 
 def prepare(place, size: int, chance):
-    """A step lets each model learn to foretell what the other made of the same rows."""
+    """A step lets each model learn to foretell the other's result for the same rows."""
     width, depth = (16, 2) if place.is_dry else (WIDTH, DEPTH)
     models = [_perceptron(width, depth).to(place.device) for _ in range(2)]
     optimizers = [torch.optim.AdamW(model.parameters(), lr=1e-4) for model in models]
@@ -48,7 +48,7 @@ def prepare(place, size: int, chance):
 
 
 def _wait(place, stream, other) -> None:
-    """What is queued on `stream` from now on comes after `other`, or after the current one."""
+    """Later work on `stream` comes after `other`, or after the current one."""
     if stream is not None:
         stream.wait_stream(other or place.torch.cuda.current_stream())
 
