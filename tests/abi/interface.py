@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The binary interface of the libraries against the one that is kept in interface.txt, a line for
-each function, structure and enumeration: what libabigail reads of them in the debug information of
-a build by gcc for x86-64. Any difference fails, growth too. One that is meant is kept by --keep, in
-the same commit; a line of CHANGELOG.md tells of it.
+"""The binary interface of the libraries against the one that is kept in interface.txt: a line for
+each function, structure and enumeration, as libabigail reads the debug information of a build by
+gcc for x86-64. Any difference fails, growth too. One that is meant is kept by --keep, in the same
+commit, with a line of CHANGELOG.md.
 
 Usage: interface.py BUILD [--keep]
 """
@@ -34,7 +34,7 @@ PLANTED = [("uint64_t pinned_bytes; ", "uint32_t pinned_bytes; "),
 
 
 def spelled(types, type_id):
-    """A type as C has it; a structure, enumeration or typedef by its name."""
+    """A type as C has it. A structure, enumeration or typedef by its name."""
     at = types.get(type_id)
     if at is None:
         return "..."

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/ablate: which replays it asks for, what it keeps, and the table that it makes of them.
+"""bench/ablate: the replays that it runs, the rows that it keeps, and its table.
 
 Usage: ablation_test.py FOLDER_OF_BENCH
 """
@@ -18,7 +18,7 @@ import effects  # noqa: E402
 import mechanisms  # noqa: E402
 
 # In place of mend-ablated: the least capacity is 1.01 of the peak, 1.05 without lone-chunks, 1.00
-# without front-cache, 1.20 without growing-base; each replay leaves a line in a log.
+# without front-cache, 1.20 without growing-base. Each replay leaves a line in a log.
 PROGRAM = f"#!{sys.executable} -IS\n" + '''
 import json, os, sys
 off = os.environ.get("MEND_MUTANT", "")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/counts.py: what callgrind wrote is read right, growth is seen, what is kept comes back.
+"""bench/counts.py: callgrind's output is read right, growth is seen, kept rows come back.
 
 Usage: counts_test.py FOLDER_OF_BENCH
 """
@@ -12,7 +12,7 @@ sys.path.insert(0, sys.argv.pop())
 import counts  # noqa: E402
 
 # Main calls libmend (7 of its own), which calls libc (5) and the simulated device (100 in all, of
-# which 30 in libc); the device calls itself once more inside.
+# which 30 in libc). The device calls itself once more inside.
 CALLGRIND = """\
 # callgrind format
 version: 1

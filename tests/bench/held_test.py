@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/held/draw.py: the picture of the first page says what the raw rows of the H200 say.
+"""bench/held/draw.py: the picture of the first page agrees with the raw rows of the H200.
 
 Usage: held_test.py FOLDER_OF_BENCH
 """

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""bench/recorder, under PyTorch: the same seed gives the same bytes; streams; private pools.
+"""bench/recorder, under PyTorch: the same seed gives the same bytes, with streams and private
+pools.
 
 Usage: recorder_check.py FOLDER_OF_BENCH
 """

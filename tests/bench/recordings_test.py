@@ -34,7 +34,7 @@ def described():
 
 
 def measured(path):
-    """The same, of a file; sizes are multiples of 512 B."""
+    """The same, of a file. Sizes are multiples of 512 B."""
     live, now, peak, count, streams = {}, 0, 0, 0, set()
     for is_allocation, name, size, stream in packing.read(path):
         count += 1

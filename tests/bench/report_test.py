@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/report.py: what Mend misses is named, driver time by any price list included.
+"""bench/report.py: missed targets are named, driver time by any cost table included.
 
 Usage: report_test.py FOLDER_OF_BENCH
 """

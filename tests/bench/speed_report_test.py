@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/speed_report.py: from what the programs wrote to the tables of the document.
+"""bench/speed_report.py: from the programs' output to the tables of the document.
 
 Usage: speed_report_test.py FOLDER_OF_BENCH
 """

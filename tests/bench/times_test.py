@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/times.py: each workload is replayed once for all price lists, and its marks are filled.
+"""bench/times.py: each workload is replayed once for all cost tables, and its marks are filled.
 
 Usage: times_test.py FOLDER_OF_BENCH
 """
@@ -10,8 +10,7 @@ import tempfile
 import unittest
 
 BENCH = sys.argv.pop()
-# A stand-in for `libmend`: each policy has times of its own; one workload is out of memory at
-# 1.02x.
+# A stub of `libmend`: each policy has times of its own. One workload is out of memory at 1.02x.
 PROGRAM = """#!/usr/bin/env python3
 import json
 import os

@@ -28,7 +28,7 @@ import workloads  # noqa: E402
 
 
 class Search(unittest.TestCase):
-    """Of the largest size that runs; `near` begins at a guess, and ends at 512."""
+    """Of the largest size that runs. `near` begins at a guess, and ends at 512."""
 
     sizes = workloads.Sizes("things", smallest=4, largest=1000, fixed=64)
 
@@ -66,7 +66,7 @@ class Search(unittest.TestCase):
 
 
 def printed_by(main, folder, programs, *arguments):
-    """What a main() answers, prints and keeps as rows, beside programs that are made up."""
+    """The results, output and rows of a main(), beside made-up programs."""
     for name, text in programs.items():
         (Path(folder) / name).write_text(text)
     rows = Path(folder) / "rows.jsonl"
@@ -80,8 +80,8 @@ def printed_by(main, folder, programs, *arguments):
 
 
 class Fit(unittest.TestCase):
-    """bench/torch/fit.py over a program that is made up: sizes up to 40 run, under Mend up to 80;
-    one allocator has no such backend, and one dies."""
+    """bench/torch/fit.py over a program that is made up: sizes up to 40 run, under Mend up to 80.
+    One allocator has no such backend, and one dies."""
 
     program = """
 import json, os, sys, time

@@ -7,13 +7,13 @@ Usage: report.py ROOT BUILD_DIR --document FILE [--gcov PROGRAM] [--files]
   --document FILE  keeps the figures between the marks in FILE, if none is worse than those there
   --files          also a line for each file
 
-What is counted is what is shipped: the build defines NDEBUG, so assertions have no branches.
-An outcome of a condition, each side of `a && b` by itself, is a branch; gcov counts them for each
-object file, and the functions of headers are added up over all.
+Only shipped code is counted: the build defines NDEBUG, so assertions have no branches. An outcome
+of a condition, each side of `a && b` by itself, is a branch. gcov counts them for each object file,
+and the functions of headers are added up over all.
 
 The exit status is 1 when a room of vmm/ takes a smaller part of its branches than the document
-says, by more than SLACK: code that comes with fewer tests than its room has. The branches that no
-test takes are printed.
+says, by more than SLACK: new code with fewer tests than its folder has. The branches that no test
+takes are printed.
 """
 import argparse
 import json
@@ -31,7 +31,7 @@ ROW = re.compile(r"\| `([^`]+)` \|.*\| ([0-9.]+) % \|$", re.MULTILINE)
 
 
 class Line:
-    """What became of one line of a function, over all object files."""
+    """The counts of one line of a function, over all object files."""
 
     def __init__(self):
         self.count = 0
@@ -51,8 +51,8 @@ def room_of(path):
 
 
 def notes_under(build):
-    """The notes of the rooms and of the command line, not those of the tests: what they run of a
-    header's functions by themselves tells nothing of the library."""
+    """The notes of the folders and of the command line, without the tests: their own use of a
+    header's functions tells nothing of the library."""
     for folder, folders, names in os.walk(build):
         folders[:] = [name for name in folders if folder != build or name != "tests"]
         for name in names:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""An example prints what its document shows, to the byte. EXPECTED holds what PROGRAM prints,
-which must exit with 0; or, where it begins with `$ `, a session: bash runs each line behind `$ `,
-with the programs in FOLDERs, beside the bench, docs and tests of the tree at ROOT, and prints the
-lines below it; one that fails says so there. --write writes what a session prints.
+"""An example prints the text that its document shows, to the byte. EXPECTED holds the output of
+PROGRAM, which must exit with 0. If it begins with `$ `, it is a session: bash runs each line after
+`$ `, with the programs in FOLDERs, beside the bench, docs and tests of the tree at ROOT, and prints
+the lines below it. A failure says so there. --write writes the output of a session.
 
 Usage: output.py EXPECTED PROGRAM
        output.py [--write] EXPECTED ROOT FOLDER...
@@ -21,7 +21,7 @@ def without_settings():
 
 
 def session(expected, root, folders):
-    """What the commands of a session print, each below its own line."""
+    """The output of the commands of a session, each below its own line."""
     environment = without_settings()
     environment["PATH"] = ":".join([*folders, os.environ["PATH"]])
     with tempfile.TemporaryDirectory() as here:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What documents say of files is true: a block of code under `<!-- FILE -->` is that file, word for
-word, or under `<!-- FILE: NAME -->` that function of it with the comment above; and every relative
-link leads to a file that exists, and to a heading in it.
+"""Quotes in documents are true. A block of code under `<!-- FILE -->` is that file, word for word,
+or under `<!-- FILE: NAME -->` that function of it with the comment above. Every relative link leads
+to a file that exists, and to a heading in it.
 
 Usage: quoted.py ROOT
 """

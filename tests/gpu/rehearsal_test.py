@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The job of `./run gpu`, rehearsed as it will run: packed, unpacked on a machine that has a shell
-and a few tools and nothing else, on a libcuda.so.1 over the simulated device. Its figures mean
-nothing, and its records name that device; what is tested is that every step's results come back.
+and a few tools and nothing else, on a libcuda.so.1 over the simulated device. Its numbers mean
+nothing, and its records name that device. The test is that every step's results come back.
 
-Usage: rehearsal_test.py SOURCE BUILD FOLDER_OF_LIBCUDA; MEND_GPU_PACK: an archive that was made
+Usage: rehearsal_test.py SOURCE BUILD FOLDER_OF_LIBCUDA. MEND_GPU_PACK: an archive that was made
 before, with Mend's class for PyTorch unless MEND_GPU_CLASSES is empty
 """
 
@@ -39,8 +39,8 @@ def script(path, text):
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
-# In the place of timeout: only what hangs is stopped, at its limit in hundredths of seconds. The
-# rest may take as long as a busy machine makes it.
+# In the place of timeout: only a hanging program is stopped, at its limit in hundredths of seconds.
+# The rest may take as long as a busy machine makes it.
 PATIENT_TIMEOUT = """
 hangs=%s
 while [[ $1 == -* ]]; do
@@ -110,7 +110,7 @@ class Rehearsal(unittest.TestCase):
         return {step["step"]: step for step in map(json.loads, lines)}
 
     def unpacked(self, results):
-        """What came back: few plain files, each small, one of them with everything."""
+        """The results: few plain files, each small, one of them with everything."""
         files = list(results.iterdir())
         self.assertLessEqual(len(files), 8)
         self.assertTrue(all(file.is_file() and not file.is_symlink() for file in files), files)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What the linker wrote into an installed library is fit to be loaded anywhere: its names and
-version, what it needs, no code that is written to, no stack that is executed. Hardened ones, and
-the program, have their functions bound before they start, in pages that are read-only then;
-optimised ones are fortified, and watch their stack.
+"""An installed library can be loaded anywhere: its names and version, its needs, no code that is
+written to, no stack that is executed. Hardened ones, and the program, have their functions bound
+before they start, in pages that are read-only then. Optimized ones are fortified, and watch their
+stack.
 
 Usage: elf.py READELF PATH_WITHOUT_SUFFIX VERSION [--hardened [--optimised]]
        elf.py READELF --program PATH [--hardened [--optimised]]
@@ -14,7 +14,7 @@ import sys
 
 # The loader is a part of libc: thread-local variables ask it for their address.
 NEEDED = re.compile(r"libc\.so\.6|ld-linux.*\.so\.\d|libc\.musl-.*\.so\.1")
-# What plug-ins need besides. They find libmend beside themselves.
+# The other needs of plug-ins. They find libmend beside themselves.
 PLUG_INS = {
     "libmend_hooks": re.compile(r"libmend\.so\.\d+"),
     "libmend_torch": re.compile(r"libmend\.so\.\d+|libstdc\+\+\.so\.6|libgcc_s\.so\.1|libm\.so\.6"),
@@ -68,7 +68,7 @@ def program_findings(header, dynamic):
 
 
 def links_in(path, version):
-    """The file carries the full version; the loader's name and the linker's lead to it."""
+    """The file carries the full version. The loader's name and the linker's lead to it."""
     full = f"{path}.so.{version}"
     if os.path.islink(full) or not os.path.isfile(full):
         yield f"{full} is no file"

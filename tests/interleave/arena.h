@@ -67,7 +67,7 @@ struct arena {
     int restorations;      /* under way, each with a graph pool of its own */
     bool has_peer_pools;   /* there are, or were, several pools */
     bool is_broken;        /* the context is lost, or about to be */
-    bool has_failed_calls; /* calls of the driver may fail */
+    bool has_failed_calls; /* driver calls may fail */
 };
 
 /* The first finding stays. */
@@ -75,7 +75,7 @@ __attribute__((format(printf, 2, 3))) void arena_find(arena *a, const char *form
 
 arena_thread *arena_self(arena *a);
 
-/* A call that may fail only where calls of the driver do, or `is_fine`. */
+/* A call that may fail only where driver calls do, or `is_fine`. */
 void arena_expect(arena *a, const char *call, mend_result result, bool is_fine);
 
 /* An operation under way uses these, so that no other ends them. NULL, false: they are ending. */

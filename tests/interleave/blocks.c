@@ -23,7 +23,7 @@ arena_thread *arena_self(arena *a)
     return &a->threads[number >= 0 ? number : SCHEDULE_THREADS];
 }
 
-/* A call that may fail only where calls of the driver do. */
+/* A call that may fail only where driver calls do. */
 void arena_expect(arena *a, const char *call, mend_result result, bool is_fine)
 {
     if (result != MEND_OK && !is_fine && !a->has_failed_calls) {
@@ -242,7 +242,7 @@ static bool is_any_pool_going(const arena *a)
     return is;
 }
 
-/* Nobody names it meanwhile. A pool made meanwhile has never seen it. */
+/* No other thread names it meanwhile. A pool made meanwhile has never seen it. */
 void arena_replace_stream(arena *a, const program_op *op)
 {
     arena_stream *stream = &a->streams[op->stream];

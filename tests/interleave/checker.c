@@ -118,7 +118,7 @@ static void compare_with_device(arena *a)
     }
 }
 
-/* One block as large as the device must fit, and then everything can be given back. */
+/* One block as large as the device must fit, and then everything can be released. */
 static void take_everything(arena *a)
 {
     mend_pool *pool = a->pools[0].pool;

@@ -1,8 +1,8 @@
 /*
  * A cooperative scheduler for tests. The threads are real, but only one runs at a time, and only at
  * a *point* another may go on in its place: before a lock is taken, after it is let go, at a
- * try_lock, when a condition is waited for or woken, and before and after each call of the driver.
- * A plan decides which thread goes on, so that a plan repeats the run.
+ * try_lock, when a condition is waited for or woken, and before and after each driver call. A plan
+ * decides which thread goes on, so that a plan repeats the run.
  *
  * Locks of the rank of the driver and inside of it are held shortly and never at a point. They are
  * none themselves. A thread that no schedule started (the test's own) uses plain locks.
@@ -28,7 +28,7 @@ typedef enum schedule_policy {
      * thread falls behind all others. A bug that takes d orderings is found with a chance of at
      * least 1 / (threads * horizon^(d-1)), where d - 1 is the number of changes. */
     SCHEDULE_PRIORITIES,
-    /* The choices of a prefix, one for each decision. Then nobody is preempted. */
+    /* The choices of a prefix, one for each decision. Then no thread is preempted. */
     SCHEDULE_PREFIX
 } schedule_policy;
 
@@ -38,7 +38,7 @@ typedef struct schedule_plan {
     uint32_t stay;       /* RANDOM: 0 to 15 */
     uint32_t changes;    /* PRIORITIES: up to SCHEDULE_CHANGES */
     uint32_t horizon;    /* PRIORITIES: in points, not 0 */
-    bool wakes_for_none; /* RANDOM, PRIORITIES: waits end at times though nobody woke them */
+    bool wakes_for_none; /* RANDOM, PRIORITIES: waits end at times without a wake */
     const uint8_t *prefix;
     size_t prefix_count;
 } schedule_plan;

@@ -35,7 +35,7 @@ def copy_of(root, path, text, placed):
 
 
 def generate(root, out, entries):
-    """The copies, and what choose.c includes: every flag, and its name."""
+    """The copies, and the include of choose.c: every flag, and its name."""
     for folders in table.FOLDERS:
         code, placed = table.place(entries, folders, root)
         for path, text in code.texts.items():

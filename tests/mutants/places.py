@@ -1,9 +1,9 @@
-"""Finds small changes in C functions, and puts each beside what it changes.
+"""Finds small changes in C functions, and puts each beside the original.
 
 Functions are found as clang-format lays them out: `{` and `}` of each stand alone in the first
 column. Within one, an edit is a sequence of tokens that occurs once. The smallest place around it
-is made twice, and a flag chooses: a whole expression (a condition, an initialiser, what is
-returned), or whole statements.
+is made twice, and a flag chooses: a whole expression (a condition, an initializer, a returned
+value), or whole statements.
 """
 import re
 
@@ -62,7 +62,7 @@ class Function:
             i = self.partners.get(i, i) + 1
         return i
 
-    # Each of these takes what begins at i, notes its places, and returns where it ends.
+    # Each of these takes the construct that begins at i, notes its places, and returns its end.
 
     def expression(self, i, end):
         if i < end:
@@ -120,7 +120,7 @@ class Function:
         return end
 
     def head(self, i):
-        """What is in brackets behind a keyword."""
+        """The text in brackets after a keyword."""
         return self.expression(i + 2, self.partners[i + 1]) + 1
 
     def for_head(self, i):
@@ -158,7 +158,7 @@ class Function:
         return self.find(i, ";") + 1, STATEMENT
 
     def match(self, i, wanted):
-        """Where some tokens end that begin at i; `...` stands for all up to the end of brackets."""
+        """Where some tokens end that begin at i. `...` stands for all up to the end of brackets."""
         for token in wanted:
             if token == "...":
                 while self.tokens[i] not in CLOSE:
@@ -174,8 +174,8 @@ class Function:
         return [(i, end) for i, end in ends if end is not None]
 
     def run_around(self, here, i, end):
-        """The shortest run of statements around some tokens: what follows a declaration is in its
-        scope."""
+        """The shortest run of statements around some tokens: statements after a declaration are in
+        its scope."""
         run = [each for each in here if each[0] < end and i < each[1]]
         if not run or run[0][0] > i or run[-1][1] < end:
             return None
@@ -201,7 +201,7 @@ class Function:
         return self.text[self.begins[i]:self.begins[end - 1] + len(self.tokens[end - 1])]
 
     def edit(self, entry):
-        """(begin, end, mutated tokens) of an entry; a Misfit where it has no place."""
+        """(begin, end, mutated tokens) of an entry, or a Misfit where it has no place."""
         found = self.occurrences(entry.wanted)
         if not found:
             raise Misfit("not in the function")
@@ -229,7 +229,7 @@ class Place:
                 self.begin < other.end and other.begin < self.end)
 
     def text(self, function, original):
-        """What the copy has here."""
+        """The text of the copy here."""
         chain = ""
         for entry, i, end in self.edits:
             mutated = " ".join(function.tokens[self.begin:i] + entry.given +

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Where changes of functions find their place, and what the copies have there."""
+"""Where changes of functions find their place, and the copies' text there."""
 import unittest
 
 import places

@@ -9,7 +9,7 @@ Usage: run.py TESTS all                 each mutant is seen by the test that its
 
 TESTS is the folder of the built tests. A failure, a crash and a deadlock count as seen: a test is
 in a deadlock when each of its threads sleeps and none has run for a while, however busy the machine
-is. What runs into a limit is not seen.
+is. A test that runs into a limit does not count.
 """
 import argparse
 import concurrent.futures
@@ -44,7 +44,7 @@ class Programs:
             self.sweeps = file.read().split()
 
     def start(self, program, mutant, argument):
-        """A program in a session of its own; None wakes no mutant."""
+        """A program in a session of its own. None wakes no mutant."""
         environment = {**os.environ, "MEND_MUTANT": mutant or ""}
         if mutant is None:
             environment.pop("MEND_MUTANT")
@@ -68,7 +68,7 @@ class Programs:
             start_new_session=True)
 
     def filter(self, program, tests, named_sweeps=True):
-        """What chooses some tests, of the sweeps, which take long, those that are named."""
+        """The filter for some tests. The sweeps take long, so only named ones run."""
         sweeps = [sweep for sweep in self.sweeps if not named_sweeps or
                   not any(fnmatch.fnmatch(test, sweep) for test in tests)]
         return (f"--gtest_filter={':'.join(tests)}" +
@@ -92,7 +92,7 @@ def read(path):
 
 
 def sleepers(session):
-    """How often each thread of a session has run so far; None while one of them can run."""
+    """How often each thread of a session has run so far. None while one of them can run."""
     runs = []
     try:
         for stat in glob.glob("/proc/[0-9]*/stat"):
@@ -109,7 +109,7 @@ def sleepers(session):
 
 
 def wait_for(process):
-    """What a program says, and None or why it was ended: "deadlock" or "limit"."""
+    """A program's output, and None or the reason of its end: "deadlock" or "limit"."""
     began = since = time.monotonic()
     before = why = None
     while why is None:
@@ -128,7 +128,7 @@ def wait_for(process):
 
 
 def survives(programs, mutant):
-    """How a mutant was not seen by its test; None where it was."""
+    """How a mutant was not seen by its test. None where it was."""
     program, test = mutant.caught()
     process = programs.start(program, mutant.name, programs.filter(program, [test]))
     output, why = wait_for(process)
@@ -141,7 +141,7 @@ def survives(programs, mutant):
 
 
 def fails_asleep(programs, program, tests):
-    """Why some tests of a program do not pass while no mutant is awake; None where they do. Sweeps
+    """Why some tests of a program do not pass while no mutant is awake. None where they do. Sweeps
     pass over the product itself (the label sweep), and are the same code here."""
     process = programs.start(program, None, programs.filter(program, tests, named_sweeps=False))
     output, why = wait_for(process)
@@ -151,7 +151,7 @@ def fails_asleep(programs, program, tests):
 
 
 def see(programs, mutants):
-    """What is wrong with some mutants and their tests, one after the other on each processor."""
+    """The faults of some mutants and their tests, one after the other on each processor."""
     tests = {}
     for mutant in mutants:
         program, test = mutant.caught()
@@ -180,7 +180,7 @@ def without_tests(programs, mutants):
 
 
 def count_misfits(mutants, misfits, strict):
-    """Names each mutant that does not apply; whether these are too many."""
+    """Names each mutant that does not apply. Returns whether these are too many."""
     print("".join(f"does not apply: {misfit}\n" for misfit in misfits) +
           f"{len(mutants)} mutants apply, {len(misfits)} do not")
     return (len(misfits) > (0 if strict else MOST_MISFITS * len(mutants)) or

@@ -1,6 +1,6 @@
 """The tables of mutants: deliberate bugs, each with the test that must see it.
 
-A table is a *.mutants file, one for each room. A line that begins with # is a comment; every other
+A table is a *.mutants file, one for each room. A line that begins with # is a comment. Every other
 one is a mutant, in four columns:
 
     NAME | FUNCTION | FROM => TO | TEST
@@ -19,7 +19,7 @@ import re
 
 import places
 
-# What becomes a library of its own: mend_internal, libmend_torch.
+# The libraries of their own: mend_internal, libmend_torch.
 FOLDERS = (("vmm", "lab/driver", "lab/heap"), ("api/torch",))
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -82,8 +82,8 @@ def sources(folders, root=ROOT):
 
 
 def place(entries, folders, root=ROOT):
-    """(sources, {(path, begin, end): (function, its entries)}) of the entries for some folders;
-    notes the misfits. Those of torch.* are for api/torch, all others for vmm and the laboratory."""
+    """(sources, {(path, begin, end): (function, its entries)}) of the entries for some folders.
+    Notes the misfits. torch.* is for api/torch, all others are for vmm and the laboratory."""
     code = sources(folders, root)
     placed = {}
     for entry in entries:
@@ -99,7 +99,7 @@ def place(entries, folders, root=ROOT):
 
 
 def applying(entries):
-    """(those of which each line applies, one for each name; why others do not)"""
+    """(mutants of which each line applies, one for each name, and why others do not)"""
     for folders in FOLDERS:
         place(entries, folders)
     misfits = {entry.name: entry.misfit for entry in entries if entry.misfit}

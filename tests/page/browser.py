@@ -1,5 +1,5 @@
-"""A headless Chromium that is told what to do through a pipe (--remote-debugging-pipe), so that it
-needs no port and no package. It resolves no names.
+"""A headless Chromium that is driven through a pipe (--remote-debugging-pipe), so that it needs no
+port and no package. It resolves no names.
 """
 import base64
 import itertools
@@ -44,7 +44,7 @@ def find():
 
 
 class Browser:
-    """One tab. `complaints` are exceptions, console output, and requests for what is not the file.
+    """One tab. `complaints` are exceptions, console output, and requests for other files.
     """
 
     def __init__(self, folder):
@@ -108,7 +108,7 @@ class Browser:
         return answer["result"].get("value")
 
     def processor_s(self):
-        """What the page's thread has worked."""
+        """The work of the page's thread."""
         metrics = self.call("Performance.getMetrics")["metrics"]
         return next(m["value"] for m in metrics if m["name"] == "TaskDuration")
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """page_test.py PROGRAM PACKAGE [--picture PNG] [--measure]: the pages of `libmend report -o` in
 headless Chromium without names. PACKAGE is Mend for Python, for a program with phases. `--picture`
-keeps the first screen of a recording of PyTorch; `--measure` tells how large a page of a million
+keeps the first screen of a recording of PyTorch. `--measure` tells how large a page of a million
 events is, and how fast.
 """
 import argparse
@@ -52,8 +52,8 @@ def check_states(tab, page, seed):
 
 
 def check_owners(tab, page):
-    """What each held most, and when; its letter is one whatever the colours are of; what waits has
-    a name."""
+    """The most that each held, and when. Its letter does not depend on the colors. Waiting memory
+    has a name."""
     for h, (units, row) in state.File(page).most().items():
         assert tab.value(f"[most[{h}], mostAt[{h}]]") == [units, row], (page, h, units, row)
     tab.value("showsAll = true; drawOwners()")
@@ -67,8 +67,8 @@ def check_owners(tab, page):
 
 
 def check_groups(tab, page):
-    """By phase, tag and line: what the legend says, against the sums of all owners; and no group
-    that the legend lacks has more than one of it at the moment that the page begins with."""
+    """By phase, tag and line: the legend against the sums of all owners. No group outside the
+    legend has more than one of it at the moment that the page begins with."""
     file = state.File(page)
     ends = {file.model["moment"], file.model["peak"]}
     rows = sorted(ends | {file.model["rows"] // 3})
@@ -95,7 +95,7 @@ def check_groups(tab, page):
 
 
 def check_curve(tab, page):
-    """The line and the stack, against the same rows; a column has the highest of what it shows."""
+    """The line and the stack, against the same rows. A column has the highest of its rows."""
     file = state.File(page)
     rows = [i * file.model["rows"] // 300 for i in range(min(file.model["rows"], 300))]
     states = file.states({row for row in rows} | {row - 1 for row in rows})
@@ -112,7 +112,7 @@ def check_curve(tab, page):
 
 
 def check_report(tab, page, told):
-    """What the program tells of the moment is what the page shows."""
+    """The program's numbers of the moment are the page's."""
     if not told["memory"] or told["memory"]["is_what_was_used"]:
         return
     shown = tab.value("probe.states([M.moment])")[0]
@@ -250,8 +250,7 @@ def check(program, package, folder, tab):
 
 
 def check_unknown(program, folder, tab, seed):
-    """Five questions about a program that nobody knows, answered by what a reader finds in the page
-    before any click."""
+    """Five questions about an unknown program, answered by the page before any click."""
     path, page = os.path.join(folder, "unknown.json"), os.path.join(folder, "unknown.html")
     true = recording.write_unknown(path, seed)
     make(program, path, page)
@@ -262,16 +261,16 @@ def check_unknown(program, folder, tab, seed):
 
     asked, leaked = (tab.value(f"size({true[name]} / 512)") for name in ("asked", "leaked"))
     owners, rows = texts("#who tbody tr"), texts("#others tr")
-    # What failed, and why?
+    # Which request failed, and why?
     assert texts("h1")[0].startswith(f"Out of memory by fragmentation: {asked} asked for"), true
-    # What leaks, and what would the program need without it?
+    # Which owner leaks, and how much would the program need without it?
     tips = [tip for tip in texts("ol li") if tip.startswith("Stop the growth of")]
     assert len(tips) == 1 and true["leaking"] in tips[0] and "without it" in tips[0], (true, tips)
-    # Who holds most, and how much? And the list that is emptied again is none that leaks.
+    # Which owner holds most, and how much? And the list that is emptied again is none that leaks.
     assert all(word in owners[0] for word in (true["leaking"], "leak?", leaked)), (true, owners)
     (of_list,) = [row for row in owners if true["listing"] in row]
     assert "leak?" not in of_list and "grows" not in of_list, (true, of_list)
-    # What is in the way?
+    # Which blocks are in the way?
     assert true["leaking"] + " keeps in place" in texts("#tip")[0], (true, texts("#tip"))
     # Does it run with another allocator, on this device? As a replay on this device answers.
     replay = subprocess.run([program, "replay", path, "--capacity", "240MiB", "--json"],

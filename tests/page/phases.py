@@ -1,4 +1,4 @@
-"""phases.py SEED: a program of Mend's with phases, tags and lines, whose host waits at times, and
+"""phases.py SEED: a program of Mend's with phases, tags and lines, whose CPU waits at times, and
 with more tags than a page has colours for. MEND_RECORD names the file."""
 import ctypes
 import os
@@ -21,7 +21,7 @@ def block(mib, stream, tag=0):
 
 
 def step(device, number, streams, kept):
-    """Backward frees what forward keeps for it; one block of each tenth step stays for good."""
+    """Backward frees the memory of forward. One block of each tenth step stays for good."""
     forward = []
     for layer in range(12):
         with libmend.scope("forward"), libmend.scope(f"layer {layer}"):

@@ -1,4 +1,4 @@
-"""Snapshots of a program that a seed makes up: two streams, memory that is taken and given back in
+"""Snapshots of a program that a seed makes up: two streams, memory that is created and released in
 parts, frees that wait for streams, and requests that fail.
 """
 import json
@@ -153,8 +153,8 @@ class Cache:
         self.free[before] = end - before
 
     def fail(self):
-        """A request, on a device of what was held at most, for more than any piece and
-        than what is left of it once whole segments are gone, and for less than is free."""
+        """A request on a device as large as the most held memory: larger than any piece, and than
+        the rest without whole segments, and smaller than the free memory."""
         given = 0
         for address, size in self.segments.items():
             if self.free.get(address) == size:
@@ -169,8 +169,8 @@ class Cache:
 
 
 def write_unknown(path, seed):
-    """A program of lines that a seed chooses: one leaks, one keeps a list that it empties, and what
-    both leave between other blocks is in the way of a large request. Returns what is true of it."""
+    """A program of lines that a seed chooses: one leaks, one keeps a list that it empties, and
+    remains of both are in the way of a large request. Returns the true facts."""
     chance = random.Random(seed)
     names = ["build", "encode", "attend", "mix", "decode", "log", "cache", "score"]
     chance.shuffle(names)

@@ -26,7 +26,7 @@ def sums(changes):
 
 
 def with_used(held, address, size):
-    """In a log what is held is what was used: stretches that do not touch."""
+    """In a log only used memory counts as held: stretches that do not touch."""
     out = []
     for at, end, _ in sorted(held + [(address, address + size, 0)]):
         if out and at <= out[-1][1]:
@@ -72,7 +72,7 @@ class File:
         return out
 
     def said(self, part):
-        """What each owner says of a part of who asked; of scopes where they begin to differ."""
+        """The name of each owner by one part: of scopes where they begin to differ."""
         all_of = [owner.get(part, "") for owner in self.model["owners"]]
         if part == "scope":
             paths = [path.split("/") for path in all_of]

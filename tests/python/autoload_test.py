@@ -11,7 +11,7 @@ from support import FAKES, SOURCE, TREE, ProgramTest, add_entry_point
 
 
 def entry_points():
-    """Those that pyproject.toml declares, as an installed package has them."""
+    """The entry points that pyproject.toml declares, as an installed package has them."""
     text = (SOURCE / "pyproject.toml").read_text(encoding="utf-8")
     section = text.split('[project.entry-points."torch.backends"]\n')[1].split("\n\n")[0]
     return section.replace('"', "")
@@ -229,8 +229,8 @@ class Autoload(ProgramTest):
         )
 
     def test_torch_memory_saver_is_mends(self):
-        """Whether its import leads to that of torch, or comes later. The package that is installed
-        would hook an allocator that nobody calls, and lends its parts alone."""
+        """Whether its import leads to an import of torch, or comes later. The package that is
+        installed would hook an allocator without callers, and lends its parts alone."""
         package = Path(self.site) / "torch_memory_saver"
         package.mkdir()
         self.addCleanup(shutil.rmtree, package)
@@ -249,7 +249,7 @@ class Autoload(ProgramTest):
                 self.assertEqual(said.splitlines()[-1], "True torch_memory_saver False")
 
     def test_children_turn_it_on_for_themselves(self):
-        """Spawned ones import torch again; forked ones keep what was set, and allocate in pools of
+        """Spawned ones import torch again. Forked ones keep the settings, and allocate in pools of
         their own."""
         for method in ("spawn", "fork"):
             said = self.succeeds(CHILDREN.replace("METHOD", method), MEND_TORCH="1")

@@ -1,4 +1,4 @@
-"""What a wheel would hold, as CMake installs it: the right files, whole, that find each other
+"""The contents of a wheel, as CMake installs it: the right files, whole, that find each other
 wherever they are put, and Python that the oldest supported interpreter understands."""
 
 import ast
@@ -62,7 +62,7 @@ class Contents(unittest.TestCase):
         self.assertIn('wheel.exclude = ["libmend/lib/*.so.*.*.*"]', project)
         for path in (TREE / "libmend/lib").iterdir():
             if not re.search(r"\.so\.\d+\.\d+\.\d+$", path.name):
-                # What is preloaded has no version.
+                # A preloaded library has no version.
                 self.assertRegex(path.name, r"_standin\.so$|\.so\.\d+$")
 
     def test_it_works_wherever_it_lies(self):

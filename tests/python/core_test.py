@@ -1,4 +1,4 @@
-"""The package itself: figures, errors, the simulated device, and what headers say of them."""
+"""The package itself: figures, errors, the simulated device, and the headers' texts of them."""
 
 import ctypes
 import re
@@ -170,8 +170,8 @@ class Core(SimulatedTest):
         _devices.free(0, address, MIB, 0)
 
     def test_calls_let_go_of_the_interpreter(self):
-        """While one thread is in a call of Mend, others run: a call under the lock would stop
-        this test for ever, for in C it waits for another thread, which nothing else lets run."""
+        """While one thread is in a call of Mend, others run. A call under the lock would stop this
+        test for ever: in C it waits for another thread, which nothing else lets run."""
         c, semaphore = ctypes.CDLL(None), ctypes.create_string_buffer(64)
         c.sem_init(semaphore, 0, 0)
         thread = threading.Thread(target=lambda: [c.sem_post(semaphore) for _ in range(1000)])
@@ -231,8 +231,7 @@ class Mistakes(SimulatedTest):
         self.assertEqual(libmend.stats()["limit_bytes"], GIB)
 
     def test_messages_name_what_python_has(self):
-        """Options of a pool are those of MEND_CONF: the table of docs/tuning.md has both
-        names."""
+        """Options of a pool have the names of MEND_CONF: the table of docs/tuning.md has both."""
         words = _errors.in_words_of_python
         page = (SOURCE / "docs/tuning.md").read_text(encoding="utf-8")
         rows = re.findall(r"^\| `(\w+)` \|.*\| `(\w+)` \|[^|]*\|$", page, re.M)

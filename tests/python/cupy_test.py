@@ -1,4 +1,4 @@
-"""libmend.cupy over a stand-in for CuPy, which copies what CuPy keeps, calls and does not check."""
+"""libmend.cupy over a stub of CuPy, with its state, its calls and its missing checks."""
 
 import gc
 import unittest
@@ -18,7 +18,7 @@ class WorkTest(SimulatedTest):
         self.device.launch(stream.ptr, array.data.ptr, 4 * MIB, finish_ns, kind=1, tag=tag)
 
     def use_after(self, stream, tag):
-        """All the memory there is, written by this stream at once; and whether it stays so."""
+        """All memory, written by this stream at once, and whether it stays so."""
         with stream:
             theirs = cupy.empty(4 * MIB)
         self.write(stream, theirs, tag, finish_ns=1)
@@ -46,7 +46,7 @@ class ObjectLevel(WorkTest):
 
     def test_memory_goes_round_in_the_order_of_its_stream(self):
         """There is room for one array. It is freed while its stream is busy: another stream gets
-        the memory behind what the first still does, so that the later writer is the last."""
+        the memory after the work of the first, so that the later writer is the last."""
         ours, others = (cupy.cuda.Stream(self.device.stream()) for _ in range(2))
         libmend.set_limit(6 * MIB)
         with ours:
@@ -213,7 +213,7 @@ class Pooled(WorkTest):
 
 class Limits(ProgramTest):
     def test_those_of_cupy_s_own_pool_hold_in_both_modes(self):
-        """Of the environment, and of a call that comes later; what ended does not count."""
+        """Of the environment, and of a call that comes later. Ended ones do not count."""
         for mode in ("object", "pooled"):
             self.succeeds(
                 f"""

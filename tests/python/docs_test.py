@@ -1,7 +1,7 @@
-"""The lines of docs/frameworks that turn a hook on: each block under `<!-- this runs -->` is run
-as it is in its section, over the stand-ins, and must have made Mend allocate (PyTorch's: must have
-enabled it, because Mend's class needs PyTorch itself). And what the pages say of messages and
-settings is what the code says."""
+"""The lines of docs/frameworks that turn a hook on: each block under `<!-- this runs -->` is run as
+it is in its section, over the stubs, and must have made Mend allocate (PyTorch's: must have enabled
+it, because Mend's class needs PyTorch itself). Messages and settings on the pages are as in the
+code."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from support import FAKES, SOURCE, add_entry_point, environment, finished, run, 
 PAGES = SOURCE / "docs/frameworks"
 BLOCK = re.compile(r"<!-- this runs -->\n```(\w+)\n(.*?)```", re.S)
 
-# What surrounds a page's Python so that it meets a device, and that the hook was used.
+# The frame of a page's Python, with a device and a check that the hook was used.
 BEFORE = "import libmend\ndevice = libmend.simulate(1 << 30)\n"
 AFTER = "\nassert libmend.stats()['allocations'] > 0\nassert device.violations == 0\n"
 ENABLED = "\nassert libmend.torch.is_enabled()\n"
@@ -33,7 +33,7 @@ PROGRAMS = {
 
 
 def sections():
-    """The frameworks, one a section, and what they have in common; PyTorch has a page."""
+    """The frameworks, one a section, and their common part. PyTorch has a page."""
     yield "PyTorch", (PAGES / "pytorch.md").read_text("utf-8")
     for part in re.split(r"^## ", (PAGES / "README.md").read_text("utf-8"), flags=re.M):
         yield part.split("\n", 1)[0], part
@@ -112,7 +112,7 @@ class Words(unittest.TestCase):
         in_code = set(re.findall(r'environ\.get\("(MEND_\w+)"', code))
         text = "".join(page.read_text("utf-8") for page in PAGES.glob("*.md"))
         in_text = set(re.findall(r"\bMEND_(?!NO_)\w+(?==|\b)", text))
-        # What the library reads.
+        # The settings that the library reads.
         self.assertEqual(in_code | {"MEND_CONF"}, in_text)
 
 

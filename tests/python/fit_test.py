@@ -126,7 +126,7 @@ class Command(FolderTest):
         self.assertEqual(program.argv(None, None), program.arguments)
 
     def test_what_is_installed_is_imported_once_and_what_is_beside_the_program_is_not(self):
-        """Wherever an installer has put it, and where a module beside the program imports it."""
+        """In any folder of an installer, and where a module beside the program imports it."""
         for name, text in (
             ("put/heavy/__init__.py", "from heavy.deep import part"),
             ("put/heavy/deep.py", "part = 1"),
@@ -277,8 +277,8 @@ class Cards(unittest.TestCase):
         self.assertEqual(sizes, sorted(sizes))
 
     def test_what_was_measured_is_what_the_files_of_the_gpus_say(self):
-        """Memory, and what lay beside PyTorch's allocator in programs that were alone on the GPU
-        and gave no memory back."""
+        """Memory, and memory beside PyTorch's allocator in programs that were alone on the GPU and
+        released none."""
         results = SOURCE / "bench" / "results"
         for key in ("H100", "H200"):
             card = _cards.find(key)
@@ -472,7 +472,7 @@ def taken(address, time):
 
 
 class Orders(unittest.TestCase):
-    """Three steps after a first one: each frees what the one before has left."""
+    """Three steps after a first one: each frees the memory of the one before."""
 
     events = [
         given(1, 100, 1), given(2, 5, 2), taken(2, 3), given(3, 7, 4),  # first: 1 stays, 3 is left

@@ -1,5 +1,5 @@
-"""What `./run frameworks` tries: this tree's package, or the one that the interpreter has
-installed. No framework is needed for that."""
+"""The package under `./run frameworks`: this tree's, or the one that the interpreter has installed.
+No framework is needed for that."""
 
 import unittest
 from pathlib import Path

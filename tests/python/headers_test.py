@@ -1,5 +1,5 @@
 """Mend's class for PyTorch compiles without a CUDA toolkit: pip installs the headers of CUDA's
-runtime, which include some of its compiler's (crt/). Mend has what they need of those."""
+runtime, which include some of its compiler's (crt/). Mend has the needed ones."""
 
 import os
 import shlex

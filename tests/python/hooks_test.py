@@ -1,4 +1,4 @@
-"""libmend's numba, rmm, cuda_core, onnxruntime and handler over stand-ins."""
+"""libmend's numba, rmm, cuda_core, onnxruntime and handler over stubs."""
 
 import ctypes
 import gc

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who tests the tests of the Python package? Deliberate bugs in copies of what CMake installed
+"""The tests of the Python package's tests. Deliberate bugs in copies of the installed package
 (package.mutants), each of which its test must see.
 
 Usage: mutants.py BUILD [PYTHON], after `ctest --test-dir BUILD -R python.tree`. Takes some minutes.
@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def bugs():
-    """(file of the package, what is there, what comes in its place, (script, test of it...))"""
+    """(file of the package, text there, text in its place, (script, test of it...))"""
     for line in (HERE / "package.mutants").read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
             name, rest = line.split(" | ", 1)

@@ -11,7 +11,8 @@ from support import MIB, SimulatedTest
 
 
 class Hooked:
-    """What module_scopes needs of PyTorch's modules and optimizers; calls `work` and its parts."""
+    """The parts of PyTorch's modules and optimizers for module_scopes. Calls `work` and its
+    parts."""
 
     def __init__(self, work, **parts):
         self.work, self.parts, self.before, self.behind = work, parts, [], []
@@ -182,7 +183,7 @@ class Scopes(SimulatedTest):
             libmend.record_stacks(-1)
 
     def test_modules_between_a_line_and_its_caller_are_passed(self):
-        """What a model's line makes tells training from validation, whatever lies between."""
+        """Allocations of a model's line tell training from validation, with anything between."""
         made = {}
         call = "/x/site-packages/torch/nn/modules/module.py"
         inductor = "/c/wp/cwpfvu5z2anylosnkpfwm2x25bim3lwox7luzhwpr7s24tns3kov.py"

@@ -1,5 +1,5 @@
-"""`python -m libmend.simulate`: programs over the stand-in for CUDA's runtime, and the function of
-the same name."""
+"""`python -m libmend.simulate`: programs over the stub of CUDA's runtime, and the function of the
+same name."""
 
 import os
 import textwrap
@@ -7,7 +7,7 @@ import unittest
 
 from support import GIB, HELPERS, MIB, FolderTest, run, start
 
-# What a program of CUDA's runtime calls, by ctypes.
+# The calls of a program of CUDA's runtime, by ctypes.
 PRELUDE = f"""{HELPERS}
 import ctypes, os, sys
 runtime = ctypes.CDLL(None)
@@ -199,7 +199,7 @@ class Simulate(FolderTest):
             self.assertIn(words, done.stderr, options)
 
     def test_a_wrong_environment_is_named(self):
-        """Of a program that preloads the stand-in by itself."""
+        """Of a program that preloads the stub by itself."""
         done = self.succeeds(
             """
             if "again" not in sys.argv:
@@ -268,7 +268,7 @@ class Simulate(FolderTest):
             free, total = sizes()
             block = _devices.alloc(0, 100 << 20, 0)
             assert free - sizes()[0] >= 100 << 20, sizes()
-            # What the runtime copies there is there: the memory has bytes.
+            # Copies of the runtime arrive: the memory has bytes.
             text = ctypes.create_string_buffer(b"mend", 4)
             back = ctypes.create_string_buffer(4)
             call("cudaMemcpy", ctypes.c_void_p(block), text, ctypes.c_size_t(4), 1)

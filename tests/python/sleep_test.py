@@ -1,5 +1,5 @@
-"""libmend.sleep, libmend.wake and libmend.sleep_tag over the simulated device: what sleeps and with
-what contents, what the reports say, and errors by name."""
+"""libmend.sleep, libmend.wake and libmend.sleep_tag over the simulated device: sleeping memory, its
+contents, the reports, and errors by name."""
 
 import ctypes
 import os
@@ -11,7 +11,7 @@ import libmend
 from libmend import _devices, _library, _sleep, _structures
 from support import MIB, SimulatedTest, at_once
 
-# What chunks hold in this pool; a block of this size has its chunks for itself.
+# The size of chunks in this pool. A block of this size has its chunks for itself.
 BLOCK = 32 * MIB
 
 

@@ -1,4 +1,4 @@
-"""The structs that Python reads from the headers are those that a compiler makes of them."""
+"""The structs that Python reads from the headers are as a compiler makes them."""
 
 import ctypes
 import os

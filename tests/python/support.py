@@ -1,5 +1,5 @@
-"""What the tests of the Python package share: where things lie, and programs in processes of
-their own, for what can be turned on only once in a process."""
+"""Shared parts of the tests of the Python package: paths, and programs in processes of their own,
+for settings of a whole process."""
 
 import gc
 import os
@@ -18,7 +18,7 @@ SOURCE = Path(os.environ["MEND_SOURCE"])
 MIB = 1 << 20
 GIB = 1 << 30
 
-# What programs have besides what they import.
+# The parts of programs besides imports.
 HELPERS = """
 def error_of(call, *arguments, **named):
     try:
@@ -30,7 +30,8 @@ def error_of(call, *arguments, **named):
 
 
 def environment(**others):
-    """That of a program: the package, the stand-ins, and no settings of this machine's user."""
+    """The environment of a program: the package, the stubs, and no settings of this machine's
+    user."""
     settings = ("MEND_", "CUDA_", "NUMBA_", "PYTORCH_", "TORCH_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(settings)}
     kept.update(PYTHONPATH=f"{TREE}{os.pathsep}{FAKES}", MEND_CACHE_DIR=str(TREE.parent / "cache"))
@@ -88,12 +89,12 @@ def readelf(option, path):
 class ProgramTest(unittest.TestCase):
     """Tests that run programs."""
 
-    # What each program begins with.
+    # The beginning of each program.
     prelude = "import libmend\ndevice = libmend.simulate(1 << 30)\n"
 
     def succeeds(self, program, says=None, stderr="", **variables):
-        """The program ends well, and what it printed on both outputs is as said: `stderr` is a
-        part of what it must say there, "" that it must say nothing."""
+        """The program ends well, and both outputs are as given: `stderr` is a part of the text
+        there, and "" means no text."""
         done = run(self.prelude + textwrap.dedent(program), **variables)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         if says is not None:
@@ -106,7 +107,7 @@ class ProgramTest(unittest.TestCase):
         return done.stdout
 
     def without_expected(self, errors):
-        """What is left of standard error without the lines that programs of this kind write."""
+        """Standard error without the usual lines of such programs."""
         return errors
 
 

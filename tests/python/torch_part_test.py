@@ -1,4 +1,4 @@
-"""libmend.torch.pool() over a stand-in for PyTorch: Mend for a part of a program."""
+"""libmend.torch.pool() over a stub of PyTorch: Mend for a part of a program."""
 
 import unittest
 

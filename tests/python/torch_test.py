@@ -1,5 +1,5 @@
-"""libmend.torch over stand-ins for PyTorch, for a C++ compiler and for Mend's class: how the class
-is made and installed. What the class does is tried under PyTorch itself (real/)."""
+"""libmend.torch over stubs of PyTorch, for a C++ compiler and for Mend's class: how the class is
+made and installed. The class itself is tried under PyTorch (real/)."""
 
 import os
 import platform
@@ -57,7 +57,7 @@ class ClassTest(ProgramTest):
         return sorted(Path(self.cache, "kept").glob("*"))
 
 
-# Warned of where its plug-in, by which it copies, is not on; with two devices, as here.
+# Warned of where its plug-in, by which it copies, is not on, with two devices, as here.
 ENGINES = """
 import sys, types, warnings
 for name in ENGINES:

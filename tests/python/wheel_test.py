@@ -1,6 +1,6 @@
-"""What makes a wheel of what CMake installed (cmake/wheel.py): the same bytes each time, a tag that
-says where it runs, names to link with, and no library that systems lack. Also for another machine,
-where the libraries are made by a cross compiler (CC) and programs are run by an emulator."""
+"""cmake/wheel.py makes a wheel of installed files: the same bytes each time, a tag that says where
+it runs, names to link with, and no library that systems lack. Also for another machine, where the
+libraries are made by a cross compiler (CC) and programs are run by an emulator."""
 
 import base64
 import hashlib
@@ -32,7 +32,7 @@ def make(folder, target, *options, more=(), **variables):
     raw = Path(folder) / "libmend-0.1.0-py3-none-linux_x86_64.whl"
     with zipfile.ZipFile(raw, "w") as wheel:
         for path in sorted(TREE.rglob("*")):
-            # The program of a test build needs zlib, which that of a wheel holds.
+            # The program of a test build needs zlib, which a wheel's program holds.
             is_left_out = re.search(r"\.so\.\d+\.\d+\.\d+$|/bin/libmend$", str(path))
             if path.is_file() and not is_left_out:
                 wheel.write(path, path.relative_to(TREE))

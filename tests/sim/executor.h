@@ -109,7 +109,7 @@ typedef struct trial_tally {
     uint64_t skipped[OP_COUNT];
     uint64_t answered[OP_COUNT][TRIAL_RESULTS];    /* calls of the pool, by the operation */
     uint64_t planted[MEND_DRIVER_CALL_COUNT + 1];  /* faults. The last: of any call */
-    uint64_t failed_calls[MEND_DRIVER_CALL_COUNT]; /* calls of the driver that failed */
+    uint64_t failed_calls[MEND_DRIVER_CALL_COUNT]; /* driver calls that failed */
     uint64_t ambushes[AMBUSH_ACTIONS];             /* that were sprung */
     uint64_t failed_mallocs;
     uint64_t fell_asleep;     /* blocks */

@@ -1,7 +1,7 @@
 /* Forks: streams that wait for a captured one join its capture, and the one on which it began waits
  * for them before it ends. Of two nodes of a graph that use the same bytes, and of which neither
  * comes after the other, none may write: a launch runs them side by side. In the order of the
- * program. Nobody is asked for it. */
+ * program. No other pool is asked for it. */
 #include <string.h>
 
 #include "tests/sim/trial.h"

@@ -176,7 +176,7 @@ static void mix_model(hasher *h)
     }
 }
 
-/* Whoever looks spoils no capture. */
+/* A look spoils no capture. */
 static void mix_device(hasher *h)
 {
     const trial *t = h->t;

@@ -185,7 +185,7 @@ typedef struct run {
     uint64_t refused;
     uint64_t allocations;
     uint64_t limit_bytes;
-    uint64_t trail; /* a hash of all addresses and calls of the driver so far */
+    uint64_t trail; /* a hash of all addresses and driver calls so far */
     bool is_right;
 } run;
 
@@ -243,7 +243,7 @@ static void note(run *r, uint64_t number)
     r->trail ^= r->trail >> 29;
 }
 
-/* Where the block lies, and which calls of the driver there were. */
+/* Where the block lies, and which driver calls there were. */
 static void leave_trail(run *r, const void *block)
 {
     mend_driver_counters counters;

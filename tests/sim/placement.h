@@ -75,7 +75,7 @@ typedef struct placement_recording {
 } placement_recording;
 
 /* Whether a program runs in the same way while that is written down: the same addresses, the same
- * calls of the driver at each request, the same figures. */
+ * driver calls at each request, the same figures. */
 bool placement_is_the_same(placement_kind kind, uint64_t seed,
                            const placement_recording *recording);
 

@@ -17,15 +17,14 @@ enum { SEEDS = 16 };
  * calls on a large device. Then the first place was taken while the peak leaves room: up to 2 %
  * more calls by these seeds, by 80 others the same. On 2026-11-28 small blocks came to lie between
  * blocks that other streams freed: a fifteenth of their waits. Then free ends of chunks served no
- * more at second addresses: up to 4 refusals and 152 waits of the host in full pools. Then idle
- * chunks served where they lie: 2 % fewer calls on streams, a fifth of the waits in full pools.
- * Then pools that each step empties made larger chunks: 37 % fewer calls with trims. Then ten
- * mechanisms of the policy went: 2.8 times the waits of the host on streams in full pools, up to
- * 0.9 % more memory, 2 % fewer calls in some kinds and 4 % more in others. Then bridges came back:
- * 3 to 9 % fewer calls on streams in full pools, with trims and with little memory, a third of the
- * waits on streams in full pools, 1.2 % more memory with limits. Then no block began so that it
- * ended with a page: up to 3 % fewer calls where it is tight, nearly four times the waits on
- * streams in full pools. If it fails
+ * more at second addresses: up to 4 refusals and 152 CPU stalls in full pools. Then idle chunks
+ * served where they lie: 2 % fewer calls on streams, a fifth of the waits in full pools. Then pools
+ * that each step empties made larger chunks: 37 % fewer calls with trims. Then ten mechanisms of
+ * the policy went: 2.8 times the CPU stalls on streams in full pools, up to 0.9 % more memory, 2 %
+ * fewer calls in some kinds and 4 % more in others. Then bridges came back: 3 to 9 % fewer calls on
+ * streams in full pools, with trims and with little memory, a third of the waits on streams in full
+ * pools, 1.2 % more memory with limits. Then no block began so that it ended with a page: up to 3 %
+ * fewer calls where it is tight, nearly four times the waits on streams in full pools. If it fails
  * the test prints the present table. If you change the policy on purpose, take that, and say
  * why. */
 static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {

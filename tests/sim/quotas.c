@@ -99,7 +99,7 @@ static uint64_t room_in_file(const trial *t)
     return t->quota.limit_bytes > claimed ? t->quota.limit_bytes - claimed : 0;
 }
 
-/* The same once so much was given back. */
+/* The same once so much was released. */
 static uint64_t room_with(trial *t, uint64_t given_bytes)
 {
     const mend_sim_ledger ledger = trial_ledger(t);

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Writes imports.txt: what programs import of CUDA's runtime, driver, cuBLAS, cuDNN and NVML.
+"""Writes imports.txt: the imports of programs from CUDA's runtime, driver, cuBLAS, cuDNN and NVML.
 
 Usage: imports.py TITLE=FOLDER... >imports.txt
 
-FOLDER holds a package as unpacked from its wheel. What its libraries link to is read by `nm`; what
-they find by name while they run, from the texts in them that are such names; what Triton compiles
-later, from its source.
+FOLDER holds a package as unpacked from its wheel. Linked names are read by `nm`, names looked up at
+run time from the texts in the libraries, and Triton's from its source.
 """
 
 import re
@@ -14,7 +13,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-# cuFile and cuFFT are other libraries; what begins with two capitals is none of CUDA's.
+# cuFile and cuFFT are other libraries. Names that begin with two capitals are not CUDA's.
 NAME = re.compile(r"(?!cuF(ile|FT))(?:cu[A-Z][a-z]|cuda[A-Z]|cublas|cudnn|nvml|__cuda)\w+")
 # Of these libraries the texts are names that they ask the driver for.
 ASK_BY_NAME = re.compile(r"libc10_cuda|libtorch_(cuda|cpu)\.|cuda/bindings/_internal/driver\.")

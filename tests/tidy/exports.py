@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a shared library exports is what its public headers declare, no more and no less; and its
-static twin, where it has one, takes no name from a program but those that start with mend_.
+"""A shared library exports the calls that its public headers declare, no more and no less. Its
+static twin, where it has one, takes no name from a program without mend_ at its start.
 
 Usage: exports.py NM LIBRARY ARCHIVE|- HEADER...
 """

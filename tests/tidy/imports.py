@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What a shared library asks of the system is in a table, with what it is for. Nothing there starts
-a program, the only connections are those between an exporter and an importer of memory, and the
-only files are those that the user names: of a recording, of a shared limit, and the directory of
+"""Each import of a shared library from the system is in a table, with its purpose. Nothing there
+starts a program, the only connections are those between an exporter and an importer of memory, and
+the only files are named by the user: of a recording, of a shared limit, and the directory of
 contents that sleep. So nothing else can make the library write where the user did not ask.
 
 Usage: imports.py NM LIBRARY [--assertions]
@@ -100,7 +100,7 @@ def allowed_for(library, with_assertions):
 
 
 def imported_by(listing):
-    """Without versions; weak ones are the compiler's own. A fortified function is the function."""
+    """Without versions. Weak ones are the compiler's own. A fortified function is the function."""
     names = re.findall(r"^\s*U (\w+)", listing, re.M)
     return {re.sub(r"^__(\w+)_chk$", r"\1", name) for name in names}
 

@@ -21,8 +21,8 @@ FIXED = {
     "mend_torch_allowed": "of one release",
 }
 SET_BY_THE_LIBRARY = {"mend_oom_report"}
-# What ends: an object by destroy, memory by free, an import by close. What was begun, pushed, added
-# or pinned ends by end, pop, remove and unpin.
+# The endings: an object by destroy, memory by free, an import by close. Calls that begin, push, add
+# or pin end by end, pop, remove and unpin.
 WRONG_ENDING = re.compile(r"_(release|delete|dispose|undo|finish|drop)(_|$)")
 
 CALL = re.compile(r"\bMEND_API\s[^;{]*?\b(mend_\w+)\(([^;]*?)\);", re.S)

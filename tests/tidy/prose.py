@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What documents name is there: tests, symbols, files, jobs of ./run, presets, labels, options,
-commands and policies. And what they promise of themselves: each row of support.md
-names what shows it, each table of figures has a command that prints it, each sentence with one has
-such a command or a link to where it is, each file of vmm/ is in its README, the first page is
-short and names the GPU of each figure, or says that it is simulated, pages are few and read well
-(style.py), and pictures show what is said of them.
+"""Names in documents exist: tests, symbols, files, jobs of ./run, presets, labels, options,
+commands and policies. Their own promises hold too. Each row of support.md names its test, each
+table of figures has a command that prints it, and each sentence with one has such a command or a
+link to it. Each file of vmm/ is in its README. The first page is short and names the GPU of each
+figure, or says that it is simulated. Pages are few and read well (style.py), and pictures agree
+with their captions.
 
 Usage: prose.py ROOT
 """
@@ -170,11 +170,11 @@ class Tree:
                    for base in (folder, *BASES))
 
     def options_in(self, folder):
-        """Those of the program, from the tables of its commands."""
+        """The options of the program, from the tables of its commands."""
         return {f"--{name}" for name in self.words(OF_A_COMMAND, folder)}
 
     def options_of(self, line):
-        """Those of the program that a line runs; if it runs none of ours, all that are known."""
+        """The options of the program that a line runs. If it runs none of ours, all known ones."""
         if ".simulate" in line:  # whose options stand before the script
             return self.options
         for script in re.findall(r"[\w./]+/\w+\.py", line):
@@ -218,8 +218,8 @@ def sections(text):
 
 
 def findings_of_rows(text, tree):
-    """Each row names what shows it, in the column for that if there is one, or says: not tried. So
-    may its section, for all below it."""
+    """Each row names its test, in the column for that if there is one, or says: not tried. So may
+    its section, for all below it."""
     untried = set()
     depth_of_untried = None
     for line, depth, part in sections(text):
@@ -239,9 +239,9 @@ def findings_of_rows(text, tree):
 
 
 def findings_of_figures(text, is_artefact=False):
-    """A table of figures has a command beside it, or in a section above it but the document's; or
-    the section says that what made them was not kept. A sentence with one may link to it, too.
-    An artefact has its command at its top."""
+    """A table of figures has a command beside it, or in a section above it but the document's. Or
+    the section says that its program was not kept. A sentence with one may link to it, too. An
+    artefact has its command at its top."""
     commands = {}
     for line, depth, part in sections(text):
         commands = {at: has for at, has in commands.items() if 1 < at < depth}
@@ -320,7 +320,7 @@ def findings_of_rooms(rooms, readme):
 
 
 def findings_of_pictures(text, folder, rooms):
-    """What a page says of its pictures is in them, and the one of the layers has all."""
+    """Captions of a page are in its pictures, and the one of the layers has all."""
     for said, path in re.findall(r"!\[([^\]]*)\]\(([^)]*\.svg)\)", text):
         line = text.count("\n", 0, text.index(said)) + 1
         picture = read(os.path.join(folder, path))
@@ -337,7 +337,7 @@ def findings_of_pictures(text, folder, rooms):
 
 def findings_of_devices(text):
     """A figure of the first page names its GPU, or says that it is simulated, in its own row. So
-    does what a picture shows."""
+    does the text of a picture."""
     for number, cells in rows(text):
         if any(map(RESULT.search, cells[1:])) and not ON_A_DEVICE.search(" ".join(cells)):
             yield number, "has a figure, and says neither its GPU nor that it is simulated"

@@ -1,9 +1,7 @@
-"""What files may know of each other, read from the whole tree at once. A file is known by its stem:
-x.c and x.h are one.
+"""The knowledge of files about each other, read from the whole tree at once. A file is known by its
+stem: x.c and x.h are one.
 
- - no ring: no file needs, through others, what needs it; it needs what it includes and calls, but
-   for what KNOWS counts;
- - one face: what x.h declares is defined in x.c, or, in a header that is the face of its folder,
+ - no ring: no file needs itself through others, by includes and calls, but for the count of KNOWS; - one face: what x.h declares is defined in x.c, or, in a header that is the face of its folder,
    what stands below "---- y.c ----" in y.c; a header without a source of its own may declare what
    any file of its folder defines; public headers are open to the library;
  - one place that asks the driver again: the functions that do deferred work are called by the
@@ -14,7 +12,7 @@ x.c and x.h are one.
    include, in comments neither;
  - no name of a feature in the core or in another feature, but for what KNOWS counts.
 
-A debt is an exemption that is written down; one that is not needed any more is a finding.
+A debt is an exemption that is written down. One that is not needed any more is a finding.
 """
 import re
 
@@ -171,7 +169,7 @@ IN_HEADERS = re.compile(r"^static inline [^\n;{}]*?\b(mend_\w+)\(|^\} (mend_\w+)
 
 
 def names_of_features(tree):
-    """{(room, feature): [(path, line, name)]} of what the files of vmm/ know of features."""
+    """{(room, feature): [(path, line, name)]} of the knowledge of vmm/ about features."""
     public, feature_of, found = set(), {}, {}
     for path, code in tree.codes.items():
         room = tree.room_of(path)
@@ -211,8 +209,8 @@ def check_features(tree):
                 f"{len(places)} names, KNOWS has {allowed}"
 
 
-# What the driver takes back, and who may offer it: a transaction that notes a refusal as deferred,
-# or has its memory as a free chunk then, which a trim gives back; and the end of a heap.
+# Releases, and the files that may make them: a transaction that notes a refusal as deferred, or has
+# its memory as a free chunk then, which a trim releases, and the end of a heap.
 TAKES_BACK = {
     "unmap": ("sleep/sleep", "map/retire", "map/steps", "map/exchange", "map/grow", "share/import",
               "alloc/life"),
@@ -220,7 +218,7 @@ TAKES_BACK = {
     "host_free": ("sleep/host_memory",),
 }
 OFFER = re.compile(r"\bdriver->(" + "|".join(TAKES_BACK) + r")\(")
-# Who goes through deferred work: the retry, what waits, a look, and the end of a heap.
+# The users of deferred work: the retry, waits, a look, and the end of a heap.
 WALKS_DEFERRED = ("map/retry", "map/retire", "memory/chunk",
                   "share/import", "sleep/host_memory", "alloc/life")
 WALK = re.compile(r"\b(mend_deferred_(?:from|next))\(")
@@ -229,8 +227,8 @@ A_RETRY = re.compile(r"\b(?:mend_list|mend_tree|struct mend_\w+ \*|uint32_t)\s*"
 
 
 def check_deferred(tree):
-    """No list, flag or counter of its own of what the driver did not take back, and no other file
-    that offers it."""
+    """No list, flag or counter of its own for refused releases, and no other file that retries
+    them."""
     for path, code in tree.codes.items():
         if not path.startswith("vmm/") or path.startswith(("vmm/driver/", "vmm/sim/", "vmm/base/")):
             continue
@@ -251,9 +249,9 @@ READ_ALL = {"check", "pool"}
 
 
 class Part:
-    """A part of a heap (layout/state.h). Only the owner writes it; `readers` read it, and READ_ALL
-    reads all; None: all rooms do. `whole`: any room passes it to functions, because its type is
-    the owner's, a room below the heap; so it does with the `passed` ones of its own parts.
+    """A part of a heap (layout/state.h). Only the owner writes it. `readers` read it, and READ_ALL
+    reads all. None: all folders do. `whole`: any room passes it to functions, because its type is
+    the owner's, a folder below the heap. So it does with the `passed` ones of its own parts.
     `set_by`: fields by which other rooms tell the owner something."""
 
     def __init__(self, of_type, owner, readers=None, whole=False, passed=(), set_by=None):
@@ -319,7 +317,7 @@ TO_CONST = re.compile(r"\bconst\s+[\w\s]+\*\s*\w+\s*=\s*$|\(const\s+[\w\s]+\*\)$
 
 
 def argument_before(code):
-    """(function, number) of the argument that begins where the code ends; None: it is none."""
+    """(function, number) of the argument that begins where the code ends. None: it is none."""
     depth, number = 0, 0
     for at in range(len(code) - 1, -1, -1):
         depth += {")": 1, "(": -1}.get(code[at], 0)
@@ -345,7 +343,7 @@ def takes_const(codes, call):
 
 def accesses(tree, code, name, part):
     """(position, first member, whether it may write) of each access to a part, by a heap, which is
-    called `heap` everywhere, or by a pointer of its type; of a type of a room below there may be
+    called `heap` everywhere, or by a pointer of its type. Of a type of a folder below there may be
     other objects: then by one that gets its address."""
     of_heap = rf"\s*=\s*&(?:\w+->)*heap(?:->|\.){name};" if "" in part.passed else ""
     pointer = rf"(const\s+)?\b{part.of_type}\s*\*\s*(?:const\s+)?(\w+)" + of_heap
@@ -393,7 +391,7 @@ def check_owners(tree):
             f"{room} is named for {member or 'reading'} of {name}, and does not use that"
 
 
-# Rule, {path: text}, what it must flag: (path, line).
+# Rule, {path: text}, the place it must flag: (path, line).
 SAMPLES = [
     (check_rings, {"vmm/base/a.c": '#include "base/b.h"\n', "vmm/base/a.h": "",
                    "vmm/base/b.h": '\n#include "base/a.h"\n'}, [("vmm/base/a.c", 1)]),

@@ -8,12 +8,6 @@ import re
 LONG = 30  # words of a sentence
 MOST = {"what": 2, "semicolons": 3, "long": 3}  # in 1,000 words, 100 sentences, 100 sentences
 MOST_IN_COMMENTS = {**MOST, "private": 1}  # in 1,000 words
-# Folders that are above a limit still: what they may have, which only gets smaller.
-STILL = {
-    "api, Python": {"what": 2.5},
-    "tests, Python": {"what": 23.5, "semicolons": 18, "long": 5.5, "private": 5},
-    "tests": {"private": 2},
-}
 LEAST_YOU = 4  # in 1,000 words of a guide
 FEW_WORDS = 150  # of which numbers say nothing
 # Made of headers and sources, or of measurements.
@@ -90,7 +84,7 @@ def numbers_of(page):
 
 
 def limits_of(name, words, sentences):
-    """As counts on a page of this length; one of each is always free."""
+    """As counts on a page of this length. One of each is always free."""
     limits = {"what": words * MOST["what"] / 1000,
               "semicolons": sentences * MOST["semicolons"] / 100,
               "long": sentences * MOST["long"] / 100}
@@ -140,7 +134,7 @@ def folder_of(path):
 
 
 def findings_of_comments(texts):
-    """Of the comments of each folder; `texts` by path."""
+    """Of the comments of each folder, with `texts` by path."""
     folders = {}
     for path, text in texts.items():
         if path.endswith((".c", ".h", ".cpp", ".hpp", ".py")):
@@ -152,11 +146,8 @@ def findings_of_comments(texts):
         for kind, limit in MOST_IN_COMMENTS.items():
             parts = words / 1000 if kind in ("what", "private") else len(sentences) / 100
             rate = counts[kind] / max(parts, 1)
-            still = STILL.get(folder, {}).get(kind, limit)
-            if rate > still:
-                yield f"{folder}: its comments have {kind} {rate:.1f}, where {still} is the limit"
-            elif still > limit and rate * 1.2 + 1 < still:
-                yield f"{folder}: {kind} is {rate:.1f} by now: lower it in tests/tidy/style.py"
+            if rate > limit:
+                yield f"{folder}: its comments have {kind} {rate:.1f}, where {limit} is the limit"
 
 
 def test_itself():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Rules of the code that no compiler knows: which room may include which, how long files,
-functions and lines are, what the library must not call, members that messages name, what
-files may know of each other (structure.py). Each rule is tried on samples first.
+"""Rules of the code that no compiler knows: includes between folders, lengths of files, functions
+and lines, forbidden calls of the library, members that messages name, knowledge of files about each
+other (structure.py). Each rule is tried on samples first.
 
 Usage: tidy.py ROOT
 """
@@ -16,16 +16,16 @@ LINES_OF_A_FILE = 600
 LINES_OF_A_FUNCTION = 70
 COLUMNS = 100
 
-# The rooms of the core of vmm/ from the ground up: each may include itself and those before it.
-# A feature may include the core and itself. What else they name is counted (structure.KNOWS).
-# "sim" sees the driver's table alone; public headers ("mend") are open to all.
+# The rooms of the core of vmm/ from the ground up: each may include itself and those before it. A
+# feature may include the core and itself. Their other names are counted (structure.KNOWS). "sim"
+# sees the driver's table alone. Public headers ("mend") are open to all.
 CORE = ["base", "driver", "memory", "layout", "plan", "map", "alloc", "pool"]
 ORDER_OF_ROOMS = CORE + structure.FEATURES
 ROOMS = {room: set(CORE[:at + 1]) for at, room in enumerate(CORE)}
 ROOMS |= {room: {*CORE, room} for room in structure.FEATURES}
 ROOMS["sim"] = {"sim", "driver", "base"}
 ROOMS["mend"] = set()
-# The laboratory and what is made with it may include the library, and of each other:
+# The laboratory and its programs may include the library, and of each other:
 IN_LAB = {"driver": [], "heap": [], "support": [], "trace": ["heap", "support"],
           "workloads": ["support", "trace"], "peers": ["heap", "support"], "measure": ["support"],
           "replay": ["driver", "heap", "support", "trace", "workloads", "peers"],
@@ -36,7 +36,7 @@ for _room, _others in IN_LAB.items():
 ROOMS["cli"] = {"cli"} | {"lab/" + room for room in IN_LAB} | set(ORDER_OF_ROOMS)
 ROOMS["bench"] = {"bench", "speed", "crowd", "probe"} | ROOMS["cli"] - {"cli"}
 
-# What structure.py finds and is not mended yet: rule -> stems. Only to be made shorter.
+# Findings of structure.py that are not mended yet: rule -> stems. Only to be made shorter.
 EXEMPT = {
     "check_rings": [],
     "check_faces": [],
@@ -61,12 +61,12 @@ MAY_CALL = {
     "nanosleep": re.compile(r"vmm/(?:driver/cuda\w*|base/signals)\.c$"),
     "secure_getenv": re.compile(r"vmm/base/process\.c$"),
     "dlopen": re.compile(r"vmm/(?:record/nvtx|driver/cuda|base/signals)\.c$"),
-    # Memory with real bytes, a look whether an address may be read, and a page for other processes;
-    # none has a name in the file system.
+    # Memory with real bytes, a look whether an address may be read, and a page for other processes.
+    # None has a name in the file system.
     "memfd_create": re.compile(r"vmm/(?:sim/content|record/publisher)\.c$"),
     "pwritev": re.compile(r"vmm/sim/fresh\.c$"),
     "socketpair": re.compile(r"vmm/sim/\w+\.c$"),
-    # Chunks that pass to other processes; the first export opens the socket.
+    # Chunks that pass to other processes. The first export opens the socket.
     "getrandom": re.compile(r"vmm/share/server\.c$"),
     "socket": re.compile(r"vmm/(?:base/allowance|share/\w+|sim/fabric)\.c$"),
     "bind": re.compile(r"vmm/(?:share/server|sim/fabric)\.c$"),
@@ -107,7 +107,7 @@ def spaces_for(match):
 
 @functools.lru_cache(maxsize=None)
 def code_of(text):
-    """The text with comments and the insides of strings blanked; lines stay where they are."""
+    """The text with comments and the insides of strings blanked. Lines stay where they are."""
     pattern = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 
     def blank(match):
@@ -196,7 +196,7 @@ def check_calls(path, text):
                 " environment or the clock, or draw lots"
 
 
-# Makes a file; the simulation is a program's own, and has its own.
+# Makes a file. The simulation is a program's own, and has its own.
 MAKES_A_FILE = re.compile(r"(mend_file_keep\(\s*)?\b(open|accept4?|socket|eventfd|memfd_create|"
                           r"mkos?temps?|dup|epoll_create1?|timerfd_create|inotify_init1?)\(")
 
@@ -213,7 +213,7 @@ def check_files(path, text):
 
 
 def is_mutable(declaration):
-    """Of `static T name`, without what follows the name."""
+    """Of `static T name`, without the text after the name."""
     if "*" in declaration:
         return "const" not in declaration.rsplit("*", 1)[1]
     return "const" not in declaration
@@ -244,7 +244,7 @@ def check_unfinished(path, text):
 
 
 def check_name(path, text):
-    """What Python and a shell call is libmend: `mend` is another project's module and program."""
+    """Python and a shell call libmend: `mend` is another project's module and program."""
     if path.startswith("bench/results/"):
         return  # as it was said then
     for number, line in enumerate(text.splitlines(), 1):
@@ -254,7 +254,7 @@ def check_name(path, text):
 
 def check_opening_comment(path, text):
     if is_c(path) and path.startswith(("vmm/", "api/", "lab/")) and not re.match(r"/[/*]", text):
-        # Outside the allocator, the header says what a source of the same name is about.
+        # Outside the allocator, the header states the idea of a source of the same name.
         header = '#include "' + re.sub(r"^api/", "", re.sub(r"\.c$", ".h", path)) + '"'
         if path.startswith("vmm/") or not (path.endswith(".c") and text.startswith(header)):
             yield 1, "does not open with a comment that states its one idea"

@@ -5,10 +5,10 @@ where docs/design.md tells it otherwise.
     tests/ways/ways.py PROGRAM [--keep | --tell CALL]
 
 PROGRAM is mend_ways, which has every function instrumented. For each call ways.txt keeps the
-functions entered, the deepest stack and the files passed, without those of base/ and sim/. It
-fails where there are more frames or files, or more than 5 % more functions: --keep keeps what is
-meant, and what has got shorter; --tell CALL prints the functions of a call. A walk in the document
-is some of these, in their order; one that is further in is called, by whatever way, by that above.
+functions entered, the deepest stack and the files passed, without those of base/ and sim/. It fails
+where there are more frames or files, or more than 5 % more functions. --keep keeps changes that are
+meant, and shorter ways. --tell CALL prints the functions of a call. A walk in the document is some
+of these, in their order. One that is further in is called, on any way, by the one above.
 """
 import glob
 import os
@@ -61,7 +61,7 @@ def calls_of(lines, functions):
 
 
 def strays(walk, entered):
-    """The first row of a walk that the call does not enter there, as a list of one; or none."""
+    """The first row of a walk that the call does not enter there, as a list of one, or none."""
     above, at = [], 0  # the rows around this one: (indent, where it was entered)
     for row in walk.splitlines():
         indent = len(row) - len(row.lstrip())

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""In the place of a C++ compiler: "compiles" by copying the library that FAKE_CLASS names to what
-follows -o, and writes its arguments to FAKE_ARGUMENTS."""
+"""In the place of a C++ compiler: "compiles" by copying the library that FAKE_CLASS names to the
+file after -o, and writes its arguments to FAKE_ARGUMENTS."""
 
 import os
 import shutil

@@ -1,6 +1,6 @@
-"""A stand-in for ONNX Runtime: takes the options of its CUDA provider as it does, as text, and
-calls what they name: without a device, a stream, or the size of what it frees. It computes on
-user_compute_stream, or on a stream of its own, of which nobody hears."""
+"""A stub of ONNX Runtime: takes the options of its CUDA provider as text, and calls the functions
+that they name, without a device, a stream, or a size to free. It computes on user_compute_stream,
+or on an unknown stream of its own."""
 
 import ctypes
 
@@ -15,7 +15,7 @@ class InferenceSession:
         self._alloc = ctypes.CFUNCTYPE(p, ctypes.c_size_t)(int(options["gpu_external_alloc"]))
         self._free = ctypes.CFUNCTYPE(None, p)(int(options["gpu_external_free"]))
         self._empty_cache = ctypes.CFUNCTYPE(None)(int(options["gpu_external_empty_cache"]))
-        # Tests give a model as the sizes of what it holds; a file's name is a model of one tensor.
+        # Tests give a model as the sizes of its tensors. A file's name is a model of one tensor.
         sizes = [1 << 20] if isinstance(model, str) else model
         self._blocks = [self.alloc(size) for size in sizes]
 

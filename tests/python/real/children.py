@@ -1,5 +1,5 @@
-"""Work in a process of its own, forked from this one: what is slow to import is imported once. CUDA
-must not have been used before."""
+"""Work in a process of its own, forked from this one: slow imports are made once. CUDA must not
+have been used before."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Outcome:
-    """What became of work in a child."""
+    """The result of work in a child."""
 
     answer: object  # what it returned; None: nothing
     status: int  # 0: it ended as it should
@@ -41,14 +41,14 @@ def _work(work, writing, output, log):
         traceback.print_exc()
     finally:
         with contextlib.suppress(Exception):
-            # What Python holds back; the interpreter is not ended as usual.
+            # Python's buffered output. The interpreter is not ended as usual.
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()
         os._exit(status)
 
 
 def _read_until(reading, deadline):
-    """All that is written before the deadline; None: the writer did not end."""
+    """All text written before the deadline. None: the writer did not end."""
     text = b""
     while True:
         left = deadline - time.monotonic()

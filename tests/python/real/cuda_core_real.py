@@ -1,4 +1,4 @@
-"""libmend.cuda_core under cuda.core itself, over the stand-in for CUDA's driver."""
+"""libmend.cuda_core under cuda.core itself, over the stub of CUDA's driver."""
 
 import ctypes
 import unittest

@@ -1,6 +1,6 @@
 """libmend.cupy under CuPy itself. CuPy links CUDA's runtime into itself and asks it for the current
-stream and device, so that without a GPU its arrays cannot be made: what is tried are its allocator
-objects, which take and give back memory of the simulated device."""
+stream and device, so it cannot make arrays without a GPU. The test uses its allocator objects,
+which allocate and free memory of the simulated device."""
 
 import unittest
 

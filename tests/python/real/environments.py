@@ -4,7 +4,7 @@ are for. Prints its interpreter.
 
 Usage: environments.py [--peers] FOLDER VERSION
 
-VERSION is that of PyTorch: 2.8, or 2.5.1. FOLDER/torch-VERSION is made, or kept as it is if it was
+VERSION is PyTorch's: 2.8, or 2.5.1. FOLDER/torch-VERSION is made, or kept as it is if it was
 finished before. Libraries are fetched that `import torch` loads, and no others: they are large.
 """
 
@@ -17,7 +17,7 @@ import sys
 import venv
 from pathlib import Path
 
-# Loaded by what a GPU computes, not by the import.
+# Loaded by work on the GPU, not by the import.
 NOT_NEEDED = re.compile(r"triton$|nvidia-cusolver")
 # For the major version of CUDA that PyTorch wants.
 PEERS = (

@@ -15,7 +15,7 @@ CUDA = [*SITE.glob("nvidia/cuda_runtime/include"), *SITE.glob("nvidia/cu1*/inclu
 
 
 def passes(case, name, includes, libraries=(), folders=()):
-    """`includes`: folders of headers, CUDA's beside them; `libraries`: files to link; `folders`:
+    """`includes`: folders of headers, CUDA's beside them. `libraries`: files to link. `folders`:
     where these find theirs."""
     tree = Path(os.environ["MEND_TEST_TREE"]) / "libmend"
     library = tree / "lib"
@@ -39,7 +39,7 @@ def passes(case, name, includes, libraries=(), folders=()):
         return told(case, over_stand_in, variables)
 
 
-# The stand-in is preloaded into what this starts too.
+# The stub is preloaded into child processes too.
 RUN = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
 
 

@@ -1,5 +1,5 @@
 """PyTorch's own allocators and Mend run the programs of bench/held over the simulated device: Mend
-holds the least, does not wait, and completes. The table of docs/sleep.md says what they print.
+holds the least, does not wait, and completes. The table of docs/sleep.md has their output.
 """
 
 import os
@@ -37,7 +37,7 @@ def done_by(program, memory, setting, *arguments):
 
 
 def run(program, memory, setting):
-    """MiB in use, MiB held, waits; None: out of memory."""
+    """MiB in use, MiB held, waits. None: out of memory."""
     done = done_by(program, memory, setting)
     found = LINE.search(done.stdout)
     if found is None and OUT_OF_MEMORY in done.stderr:

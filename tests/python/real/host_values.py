@@ -1,9 +1,9 @@
-"""The values that kernels of the stand-in do not compute, computed by the host.
+"""The values that kernels of the stub do not compute, computed by the CPU.
 
 The bytes of a simulated device lie at its addresses, so an operator of the CPU over the same memory
-does what the operator's kernels would have done. In a capture it becomes a function of the host,
-which every launch of the graph calls. It is wrong only about what the host does otherwise: random
-numbers of the device, and the order in which streams run.
+has the effect of the operator's kernels. In a capture it becomes a function of the host, which
+every launch of the graph calls. It is wrong only where the CPU differs: random numbers of the
+device, and the order in which streams run.
 """
 
 import ctypes
@@ -58,7 +58,7 @@ def on_host(tensor):
 
 
 def widened(value):
-    """A copy in 32 bits of a tensor in 16; anything else as it is."""
+    """A copy in 32 bits of a tensor in 16. Anything else as it is."""
     is_short = isinstance(value, torch.Tensor) and value.dtype in SHORT_TYPES
     return value.float() if is_short else value
 
@@ -70,7 +70,7 @@ def doubled(value):
 
 
 class _ToHost:
-    """Replaces what belongs to the device in an operator's arguments; the same tensor by the same
+    """Replaces tensors of the device in an operator's arguments, the same tensor by the same
     one."""
 
     def __init__(self):

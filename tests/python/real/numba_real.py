@@ -1,5 +1,5 @@
 """libmend.numba under numba-cuda itself: its own base classes and pointers, over the simulated
-device. Contexts are made by the driver, so the manager is given a stand-in for one."""
+device. Contexts are made by the driver, so the manager gets a stub of one."""
 
 import os
 import unittest

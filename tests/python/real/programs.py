@@ -1,4 +1,4 @@
-"""Programs that tests run under PyTorch, each in a process of its own, over the stand-in."""
+"""Programs that tests run under PyTorch, each in a process of its own, over the stub."""
 
 import os
 import subprocess
@@ -66,7 +66,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
 
 
 class Programs(unittest.TestCase):
-    # What a program begins with.
+    # The beginning of a program.
     before = ENABLED
 
     def prints_what_is_documented(self, name):
@@ -75,7 +75,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(printed, (EXAMPLES / f"{name}.txt").read_text(encoding="utf-8"))
 
     def simulates(self, *arguments, **variables):
-        """What a program prints by `python -m libmend.simulate`, alone."""
+        """The output of a program under `python -m libmend.simulate`, alone."""
         kept = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
         return self.ends_well(["-m", "libmend.simulate", *arguments], {**kept, **variables})
 

@@ -4,11 +4,11 @@ allocators over the simulated device. `./run frameworks`.
 
 Usage: real.py [--installed] [--all-recordings] TREE PROGRAM RECORDINGS
 
-TREE holds the package as a wheel would; PROGRAM is `libmend`, whose models of PyTorch's allocators
+TREE holds the package as a wheel would. PROGRAM is `libmend`, whose models of PyTorch's allocators
 are held against PyTorch's on three of the RECORDINGS, with --all-recordings on all. With
---installed the package that the interpreter has installed is tried instead. Names it, and
-each framework with its version and whether it passed. Exit status 0: all that are there passed; 1:
-one failed, none is there, or no libmend package is.
+--installed the package that the interpreter has installed is tried instead. Names it, and each
+framework with its version and whether it passed. Exit status 0: all that are there passed. 1: one
+failed, none is there, or no libmend package is.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def environment(tree, program, recordings, cache, installed):
 
 
 def is_there(framework):
-    """Whether this interpreter has it; TensorRT's headers are where the environment says."""
+    """Whether this interpreter has it. TensorRT's headers are where the environment says."""
     if framework == "tensorrt":
         return "MEND_TENSORRT_INCLUDE" in os.environ
     if framework in ("cuda_core", "umf"):
@@ -77,7 +77,7 @@ def title_of(framework):
 
 
 def package_of(variables):
-    """The package to try: "libmend 0.1.0 of /somewhere/libmend"; None: there is none."""
+    """The package to try: "libmend 0.1.0 of /somewhere/libmend". None: there is none."""
     program = "import libmend; print('libmend', libmend.__version__, 'of', libmend.__path__[0])"
     # Outside of the current folder, which Python would search first.
     done = subprocess.run(

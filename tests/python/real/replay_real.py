@@ -1,8 +1,8 @@
-"""PyTorch's own allocators over the simulated device replay recorded programs, beside the models
-of them that `libmend replay` has; so does Mend inside of PyTorch, beside Mend alone. They must
-reserve the same, and run out of memory at the same event.
+"""PyTorch's own allocators over the simulated device replay recorded programs, beside the models of
+them that `libmend replay` has. So does Mend inside of PyTorch, beside Mend alone. They must reserve
+the same, and run out of memory at the same event.
 
-Run by real.py, by way of `python -m libmend.simulate`. MEND_TEST_RECORDINGS names what is replayed.
+Run by real.py, by way of `python -m libmend.simulate`. MEND_TEST_RECORDINGS names the recordings.
 """
 
 import csv
@@ -45,9 +45,9 @@ WITHOUT_FIT = (f"{CACHING}:split128", COLLECTING)
 CAPACITIES = ["unlimited", "1.10x", "1.02x"]
 # PyTorch collects only where a program may have less than the device, which is larger by this.
 BEYOND_BYTES = 1 << 30
-# As `libmend replay`: a row is a tick of the clock; a block is in use for so many after its free.
-# Each time PyTorch asks for an event that has not come, the stand-in's clock goes on by a
-# microsecond: a tick is far longer than all such questions of a row.
+# As `libmend replay`: a row is a tick of the clock. A block is in use for so many after its free.
+# Each time PyTorch asks for an event that has not come, the stub's clock goes on by a microsecond:
+# a tick is far longer than all such questions of a row.
 TICK_NS = 1_000_000
 LAG_ROWS = 64
 # The smallest step of the capacities that `libmend replay` searches.
@@ -72,7 +72,7 @@ def granules(size):
 
 
 class Recording:
-    """What a recorded program did."""
+    """The events of a recorded program."""
 
     def __init__(self, path):
         with gzip.open(path, "rt", encoding="ascii", newline="") as file:
@@ -97,7 +97,7 @@ class Recording:
                     self.freed_elsewhere.add(began)
 
     def unlimited_bytes(self, policy):
-        """Mend's chunks depend on its limit. What PyTorch's own do does not, but expandable
+        """Mend's chunks depend on its limit. PyTorch's own allocators need less, but expandable
         segments reserve more than this of addresses for each stream."""
         if policy != "mend:torch":
             return UNLIMITED_BYTES
@@ -135,9 +135,8 @@ class SharedBlock:
 
 
 def replay(recording, policy, fraction):
-    """Makes the calls of a recording, with this fraction of the device. Returns
-    {"failed_at_event": ..., "peak_reserved_bytes": ...} and what rule of the driver was broken
-    first."""
+    """Makes the calls of a recording, with this fraction of the device. Returns {"failed_at_event":
+    ..., "peak_reserved_bytes": ...} and the first broken rule of the driver."""
     import libmend.torch
 
     if policy == "mend:torch":
@@ -201,7 +200,7 @@ def replay_in_child(recording, policy, memory_bytes):
 
 
 def models_of(recording, capacities, policies=POLICIES):
-    """What `libmend replay` says, by policy and capacity, in the order they were asked for."""
+    """The results of `libmend replay`, by policy and capacity, in the given order."""
     kept = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     done = subprocess.run(
         [PROGRAM, "replay", "--json", "--allocator", ",".join(policies)]

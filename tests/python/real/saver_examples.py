@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""torch_memory_saver's own examples over Mend, without a GPU: MEND_TORCH=1, and the host computes
-what kernels would have.
+"""torch_memory_saver's own examples over Mend, without a GPU: MEND_TORCH=1, and the CPU computes in
+place of kernels.
 
 Usage: saver_examples.py TREE FOLDER
 
-FOLDER is a copy of that package's repository, of which no library is built; TREE holds the package
+FOLDER is a copy of that package's repository, of which no library is built. TREE holds the package
 mend as a wheel would. Each example runs as its test_examples.py runs it, with an eighth of its
 largest sizes. Exit status 1: one does not pass and NOT_PASSED does not say why, or says so of one
 that passes.
@@ -79,7 +79,7 @@ def run_example(path, function, mode, variables):
 
 
 def failure_of(path, *others):
-    """The last line of the example that it came to, with the error; empty: it passed."""
+    """The last line of the example that it came to, with the error. Empty: it passed."""
     done = children.run(lambda: run_example(path, *others))
     if done.status == 0:
         return ""

@@ -1,5 +1,5 @@
-"""`libmend fit` over PyTorch: what it says beside what the program says of itself, and beside runs
-with less memory."""
+"""`libmend fit` over PyTorch: its answer beside the program's own numbers, and beside runs with
+less memory."""
 
 import json
 import os
@@ -404,8 +404,8 @@ class Fit(unittest.TestCase):
         self.assertIn(" to ", self.done("--allocator=default", program).stdout.split("held")[1])
 
     def test_workspaces_are_a_range(self):
-        """What cuDNN takes is not known: none, or a copy of what a convolution works on. Fits is
-        said where it fits with the most."""
+        """The memory of cuDNN is not known: none, or a copy of a convolution's data. Fits is said
+        where it fits with the most."""
         program = self.program(
             """
             net = nn.Sequential(nn.Conv2d(64, 64, 3, padding=1), nn.BatchNorm2d(64)).cuda().half()
@@ -469,7 +469,7 @@ class Fit(unittest.TestCase):
         self.assertEqual(column["allocated_bytes"] >> 26, 12)
 
     def test_a_run_that_compiles_is_made_again(self):
-        """It measures kernels, with memory that later runs do not take; lines are the program's."""
+        """It measures kernels, with memory that later runs do not take. Lines are the program's."""
         program = self.program(
             """
             @torch.compile
@@ -496,7 +496,7 @@ class Fit(unittest.TestCase):
 
     def test_one_of_several_ranks(self):
         """Parameters P on 8 ranks: DDP holds them, their gradients as buckets, and AdamW's two
-        states; FSDP an eighth of it, and no more than two blocks as a whole."""
+        states. FSDP an eighth of it, and no more than two blocks as a whole."""
         program = self.program(
             """
             import datetime, os, sys

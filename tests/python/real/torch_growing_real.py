@@ -1,5 +1,5 @@
-"""Growable tensors under PyTorch, over memory of the simulated device: what copies wrote is
-compared byte for byte. Run by real.py as torch_real.py is."""
+"""Growable tensors under PyTorch, over memory of the simulated device: copied bytes are compared
+one by one. Run by real.py as torch_real.py is."""
 
 import unittest
 

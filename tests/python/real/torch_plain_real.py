@@ -1,4 +1,4 @@
-"""What PyTorch gets that is no mapped memory, or lies in one chunk: plain blocks, PyTorch without a
+"""Memory for PyTorch that is not mapped, or lies in one chunk: plain blocks, PyTorch without a
 cache, and a device that has neither virtual memory nor pools."""
 
 import textwrap
@@ -41,7 +41,7 @@ class Plain(Programs):
         """)
 
     def test_on_a_bare_device_pytorch_keeps_its_allocator(self):
-        """With its cache, its pools and its graphs; decided at the first use."""
+        """With its cache, its pools and its graphs, decided at the first use."""
         program = """
             libmend.torch.enable()
             assert not libmend._devices.has_pool(-1)

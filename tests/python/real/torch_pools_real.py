@@ -1,6 +1,6 @@
 """MemPools with an allocator of the program's beside Mend: the memory fraction, and pools that
 serve others where memory runs out. PyTorch has both from 2.8 on. Run by real.py as torch_real.py
-is; where a program prints, it prints the same under PyTorch's own allocator."""
+is. Where a program prints, it prints the same under PyTorch's own allocator."""
 
 import unittest
 
@@ -43,7 +43,7 @@ class Pools(Probed):
     # ---- figures ---------------------------------------------------------------------------------
 
     def test_peaks_are_those_of_sums(self):
-        """Of what there was at one time, in the pool and outside; not sums of peaks."""
+        """Of one moment, in the pool and outside, not sums of peaks."""
         self.is_as_native("""
             KEYS = "allocated_bytes", "active_bytes", "requested_bytes", "allocation", "active"
             PARTS = "all", "large_pool"
@@ -139,7 +139,7 @@ class Pools(Probed):
             """)
 
     def test_free_memory_of_mends_makes_room_for_a_pool(self):
-        """Natively a pool that is in use gets none of what the cache has."""
+        """Natively a pool that is in use gets none of the cache's memory."""
         self.succeeds("""
             pool = pool_of_own()
             empty(900 * MIB)

@@ -1,4 +1,4 @@
-"""What PyTorch asks of its allocator rarely: addresses, trackers, observers, settings made at run
+"""Rare requests of PyTorch to its allocator: addresses, trackers, observers, settings made at run
 time, figures that people read. Run by real.py as torch_real.py is."""
 
 import unittest
@@ -55,7 +55,7 @@ class Rare(Probed):
                 del tensor
                 if probe.probe_is_new():
                     assert allocate_at(MIB, address) == ""
-            # Outside of the pool its free memory is nobody's.
+            # Outside of the pool its free memory has no owner.
             if probe.probe_is_new():
                 assert "OUT_OF_ADDRESS_SPACE" in allocate_at(MIB, address + MIB)
                 live = blocks_of(in_pools=True, key="address")
@@ -174,7 +174,7 @@ class Rare(Probed):
     # ---- memory that cannot be shared ------------------------------------------------------------
 
     def test_memory_that_cannot_be_shared_says_so(self):
-        """As on a device without file descriptors; everything else works."""
+        """As on a device without file descriptors. Everything else works."""
         self.succeeds(
             """
             tensor = empty(MIB)
@@ -351,7 +351,7 @@ class Rare(Probed):
             assert sizes_told == ["3.0MiB", "50.0MiB", "1.0MiB", "7.0MiB", "256.0KiB"], trace
             assert re.findall(r"^del \\w+ # (.*)$", trace, re.M) == ["50.0MiB"], trace
 
-            # The flame graphs: what the stacks hold, in bytes, is what is live, or reserved.
+            # The flame graphs: the bytes of the stacks are the live, or the reserved bytes.
             def total(flames, words=""):
                 found = [line for line in flames.splitlines() if words in line]
                 return sum(int(line.rsplit(" ", 1)[1]) for line in found)
@@ -366,7 +366,7 @@ class Rare(Probed):
                 assert total(flames) == torch.cuda.memory_reserved(), flames
                 assert total(flames, "active_allocated") == live, flames
 
-            # The page: what the program embeds is the snapshot, by the command that people use.
+            # The page: the program embeds the snapshot, by the command that people use.
             with tempfile.TemporaryDirectory() as folder:
                 torch.cuda.memory._dump_snapshot(f"{folder}/s.pickle")
                 for kind in ("trace_plot", "segment_plot"):

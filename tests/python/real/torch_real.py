@@ -50,7 +50,7 @@ class Real(Programs):
             """)
 
     def test_out_of_memory_is_told_and_tried_again(self):
-        """Observers hear of it without a lock; programs that shrink their batch go on."""
+        """Observers hear of it without a lock. Programs that shrink their batch go on."""
         self.succeeds("""
             heard = []
             torch._C._cuda_attach_out_of_memory_observer(
@@ -276,7 +276,7 @@ class Real(Programs):
     # ---- graphs and pools ------------------------------------------------------------------------
 
     def test_graphs(self):
-        """What a graph used is not handed to others between two replays."""
+        """Memory of a graph is not handed to others between two replays."""
         self.succeeds("""
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
@@ -514,7 +514,7 @@ class Real(Programs):
         self.sends_a_tensor_by("m", "--fabric")
 
     def test_tensors_go_to_other_processes_by_fabric_handles(self):
-        """Where the device has them; file descriptors otherwise."""
+        """Where the device has them. File descriptors otherwise."""
         self.sends_a_tensor_by("f", "--fabric", MEND_CONF="shareable:fabric")
         self.sends_a_tensor_by("m", MEND_CONF="shareable:fabric")
 
@@ -573,7 +573,7 @@ class Real(Programs):
             )
 
     def test_the_profiler(self):
-        """Where it runs over the stand-in at all."""
+        """Where it runs over the stub at all."""
         profiled = """
             from torch.profiler import ProfilerActivity, profile
             torch.cuda.init()

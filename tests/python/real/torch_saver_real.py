@@ -1,5 +1,5 @@
 """torch_memory_saver's interface over Mend: the scenarios of that package's examples. Kernels do
-nothing on the simulated device; copies and fills with zeros do. Run by real.py as torch_real.py
+nothing on the simulated device. Copies and fills with zeros do. Run by real.py as torch_real.py
 is."""
 
 import unittest
@@ -62,7 +62,7 @@ class Saver(Programs):
             """)
 
     def test_memory_of_graphs_is_paused_too(self):
-        """A trainer's 512 MiB are awake, and no more; other graphs are captured meanwhile, in the
+        """A trainer's 512 MiB are awake, and no more. Other graphs are captured meanwhile, in the
         same pool, and one ends."""
         self.runs("""
             source, target = filled(7, 64), torch.zeros(64 * MIB, dtype=torch.uint8).cuda()
@@ -110,7 +110,7 @@ class Saver(Programs):
             """)
 
     def test_backups_are_read_while_they_are_paused(self):
-        """Also those of a tensor that shares its pages with others, which are awake."""
+        """Also of a tensor that shares its pages with others, which are awake."""
         self.runs("""
             with saver.region(enable_cpu_backup=True):
                 whole = torch.arange(20 * MIB, dtype=torch.int32).cuda()
@@ -176,7 +176,7 @@ class Saver(Programs):
             """)
 
     def test_private_names_that_programs_use(self):
-        """slime leaves the region around DeepEP's constructor so; others pause by the C names."""
+        """slime leaves the region around DeepEP's constructor so. Others pause by the C names."""
         self.succeeds_from_the_start(
             ENABLED
             + SAVER

@@ -1,6 +1,6 @@
 """Sleep and wake from PyTorch: the scenarios of vLLM's sleep mode and of torch_memory_saver, over
-memory of the simulated device. Kernels do nothing there; copies and fills with zeros do, so what
-tensors hold is compared byte for byte. Run by real.py as torch_real.py is."""
+memory of the simulated device. Kernels do nothing there. Copies and fills with zeros do, so tensors
+are compared byte for byte. Run by real.py as torch_real.py is."""
 
 import unittest
 
@@ -32,7 +32,7 @@ class Sleep(Programs):
     # ---- as vLLM's -------------------------------------------------------------------------------
 
     def test_figures_are_of_what_is_awake(self):
-        """So that free + reserved - active is what fits, and no peak is above the device."""
+        """So that free + reserved - active fits, and no peak is above the device."""
         self.succeeds("""
             def room():
                 stats = torch.cuda.memory_stats()
@@ -284,7 +284,7 @@ class Sleep(Programs):
     # ---- modules ---------------------------------------------------------------------------------
 
     def test_a_module_that_is_made_with_a_tag(self):
-        """Its parameters and buffers; gradients that backward makes in its threads are not."""
+        """Its parameters and buffers. Gradients that backward makes in its threads are not."""
         self.runs("""
             with sleep_tag("weights"):
                 layer = torch.nn.Linear(2048, 2048)

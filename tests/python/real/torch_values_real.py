@@ -1,5 +1,4 @@
-"""Whole numbers on the simulated GPU as `libmend fit` has them worked out: what a program reads of
-them beside what the CPU says."""
+"""Whole numbers on the simulated GPU as `libmend fit` has them worked out, beside the CPU's."""
 
 import ctypes
 import random

@@ -1,6 +1,5 @@
-"""vLLM's sleep mode over Mend: the scenarios of its tests of CuMemAllocator. A stand-in for vLLM
-has the seam, and Mend's plug-in is called as its loader does. Run by real.py as torch_real.py
-is."""
+"""vLLM's sleep mode over Mend: the scenarios of its tests of CuMemAllocator. A stub of vLLM has the
+seam, and Mend's plug-in is called as its loader does. Run by real.py as torch_real.py is."""
 
 import unittest
 
@@ -65,7 +64,7 @@ class Vllm(Programs):
             """)
 
     def test_levels_and_selective_wakes(self):
-        """What sleeps keeps what was kept of it when all is put to sleep again."""
+        """Sleeping memory keeps its backup when all is put to sleep again."""
         self.runs("""
             with allocator.use_memory_pool("runtime"):
                 runtime = filled(7, 8)
@@ -93,7 +92,7 @@ class Vllm(Programs):
             """)
 
     def test_host_memory_stays_unless_vllm_releases_it(self):
-        """VLLM_SLEEP_MODE_RELEASE_HOST_MEMORY; by default it is there for the next sleep."""
+        """VLLM_SLEEP_MODE_RELEASE_HOST_MEMORY. By default it is there for the next sleep."""
         self.runs("""
             def kept():
                 return libmend.stats()["backup_cache_bytes"] // MIB
@@ -170,7 +169,8 @@ class Vllm(Programs):
             """)
 
     def test_the_cache_takes_what_profiling_leaves(self):
-        """As determine_available_memory: by the peak of allocated bytes, and what others hold."""
+        """As determine_available_memory: by the peak of allocated bytes, and other users'
+        memory."""
         self.runs("""
             total = torch.cuda.mem_get_info()[1]
             with allocator.use_memory_pool("weights"):
@@ -191,7 +191,7 @@ class Vllm(Programs):
             """)
 
     def test_what_graphs_reduce_is_not_registered(self):
-        """cudaIpcGetMemHandle takes no virtual memory; vLLM's buffer for eager mode serves."""
+        """cudaIpcGetMemHandle takes no virtual memory. vLLM's buffer for eager mode serves."""
         self.runs("""
             communicator = CustomAllreduce()
             assert communicator.all_reduce(1, registered=True) == (1, None, False)
@@ -199,7 +199,7 @@ class Vllm(Programs):
             """)
 
     def test_graphs_may_have_memory_that_legacy_handles_take(self):
-        """MEND_TORCH_GRAPHS=native; the driver's word for both kinds."""
+        """MEND_TORCH_GRAPHS=native. The driver's word for both kinds."""
         self.runs(
             """
             import ctypes

@@ -1,8 +1,8 @@
-"""Runs the tests of a file, each in a process of its own; prints a JSON line for each.
+"""Runs the tests of a file, each in a process of its own. Prints a JSON line for each.
 
     python -m libmend.simulate upstream_inner.py FILE native|expandable|mend [options]
 
-Run by upstream_tests.py. PyTorch is imported once; a test's process is forked before CUDA is used.
+Run by upstream_tests.py. PyTorch is imported once. A test's process is forked before CUDA is used.
 """
 
 import argparse
@@ -31,7 +31,7 @@ FOREIGN_BYTES = 512 << 20  # what a context takes of a real GPU
 
 
 def simulated_device():
-    """What says how the program used it; a part of each device is a context's, as of a real GPU."""
+    """The record of the program's use. A part of each device is a context's, as of a real GPU."""
     import libmend
     from libmend import _standin
 
@@ -130,7 +130,7 @@ def run_test(options, code, name):
 
 
 def outcome_of(work, limit_s):
-    """What work() answers in a process of its own, or what became of it."""
+    """The result of work() in a process of its own, or its failure."""
     done = children.run(work, limit_s)
     answer = done.answer
     if done.is_late:

@@ -4,12 +4,12 @@ native allocator, its expandable segments, and Mend.
 
 Usage: upstream_tests.py [options] TREE FILE
 
-FILE is a copy of PyTorch's test/test_cuda.py, of about the version that this interpreter has; it
+FILE is a copy of PyTorch's test/test_cuda.py, of about the version that this interpreter has. It
 needs the packages expecttest, hypothesis and psutil. TREE holds the package mend as a wheel would.
 A test that does not pass while the host computes its values is run without them too, and the better
 outcome counts. The tests of optimizers, which have little to do with memory and take longest, run
 where --tests names them. Prints counts, and each test that passes natively and not otherwise, by
-name; exit status 1 if there is one that --expected-losses does not name.
+name. Exit status 1 if there is one that --expected-losses does not name.
 """
 
 import argparse
@@ -97,7 +97,7 @@ def judge(options, allocator):
 
 
 def report(results):
-    """Prints what came out; returns the tests that pass natively and not with Mend."""
+    """Prints the results. Returns the tests that pass natively and not with Mend."""
     for allocator, outcomes in results.items():
         counts = collections.Counter(outcome["status"] for outcome in outcomes.values())
         print(f"{allocator}: " + ", ".join(f"{counts[name]} {name}" for name in ORDER))

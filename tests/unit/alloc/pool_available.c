@@ -1,4 +1,4 @@
-/* About how much can be had: a request of the answer is served without a wait of the host. */
+/* About how much can be had: a request of the answer is served without a CPU stall. */
 #include "tests/support/kit.h"
 
 static mend_available room_for(mend_world *w, mend_stream stream)

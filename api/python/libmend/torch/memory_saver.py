@@ -1,13 +1,13 @@
 """torch_memory_saver's interface over Mend: programs written for that package run unchanged.
 
 With MEND_TORCH=1 `import torch_memory_saver` finds this module (docs/sleep.md); a program may also
-say `from libmend.torch.memory_saver import torch_memory_saver`. What a region allocates has a sleep
-tag, one for each tag of regions and way to keep it; pause and resume are sleep and wake of those on
+say `from libmend.torch.memory_saver import torch_memory_saver`. Memory of a region has a sleep tag,
+one for each tag of regions and way to back it up. Pause and resume are sleep and wake of those on
 every device. There is one kind of hook, so both hook modes mean it.
 
-What differs: what torch_memory_saver ends the process for is an exception here; memory that other
-processes know stays awake, with a warning; a backup that lies in several places, or in a file, is
-copied when it is read.
+Differences: where torch_memory_saver ends the process, an exception is raised here. Memory that
+other processes know stays awake, with a warning. A backup that lies in several places, or in a
+file, is copied when it is read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DEFAULT_TAG = "default"
 _BACKENDS = ("mmap", "pinned")
 _PAGE_BYTES = 2 << 20
 
-# The tag of a region, and what is kept of it.
+# The tag of a region, and its backup.
 _Region = tuple[str, str]
 
 
@@ -40,7 +40,7 @@ def _is_set(name: str) -> bool:
 
 
 class _Config(NamedTuple):
-    """What becomes of what a thread allocates."""
+    """The fate of a thread's allocations."""
 
     is_inside: bool
     tag: str
@@ -67,7 +67,7 @@ def _config_from_environment() -> _Config:
 
 
 class _Process:
-    """What all threads share."""
+    """Shared by all threads."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -88,7 +88,7 @@ class _Thread(threading.local):
 _process = _Process()
 _thread = _Thread()
 _OUTSIDE = _sleep.number_of("torch_memory_saver: outside", "outside of regions")
-# What people read behind the tag of a region; of what is not kept nothing.
+# The words after the tag of a region, without a backup none.
 _KEPT = {"host": " (kept on host)", "file": " (kept in file)", "discard": ""}
 
 
@@ -98,7 +98,7 @@ def _number(region: _Region) -> int:
 
 
 def _enter(config: _Config) -> int:
-    """The thread's allocations are by this from now on; returns the sleep tag before."""
+    """The thread's allocations are by this from now on. Returns the sleep tag before."""
     _thread.config = config
     if config.is_inside:
         with _process.lock:
@@ -117,7 +117,7 @@ def _within(config: _Config) -> Iterator[None]:
 
 
 class TorchMemorySaver:
-    """As torch_memory_saver's class; what differs is said at the top of the module."""
+    """As torch_memory_saver's class. The differences are at the top of the module."""
 
     def __init__(self) -> None:
         self._impl: _Impl | None = None  # once something was asked of it, as there
@@ -130,7 +130,7 @@ class TorchMemorySaver:
         enable_disk_backup: bool = False,
         cpu_backup_backend: str | None = None,
     ) -> Iterator[None]:
-        """What this thread allocates inside can be paused by the tag. A backup on the host is
+        """Allocations of this thread inside can be paused by the tag. A backup on the host is
         pinned memory, by either name of the backend."""
         if cpu_backup_backend is not None and not enable_cpu_backup:
             raise ValueError("cpu_backup_backend requires enable_cpu_backup=True")
@@ -205,7 +205,7 @@ class TorchMemorySaver:
 
     def resume(self, tag: str | None = None) -> None:
         """Regions of the tag, or all, have memory again, at the same addresses. Out of memory is
-        torch.OutOfMemoryError; then all is paused as before on the device that has no room."""
+        torch.OutOfMemoryError. Then all is paused as before on the device that is full."""
         self._ensure_initialized()
         keeps, _ = _chosen(tag)
         numbers = list(_that_sleep(keeps))
@@ -226,10 +226,10 @@ class TorchMemorySaver:
             _process.retained = (_process.retained - keeps.keys()) | left
 
     def get_cpu_backup(self, x, zero_copy: bool = False):
-        """What is kept of a tensor that is paused, or that a resume left, as a tensor on the host;
-        None: nothing is. With `zero_copy` it is the backup itself, until the resume, where that
-        lies in one place, and else a copy as without: a tensor of several chunks, in a file, or
-        awake, since the next pause of any tag may take that memory."""
+        """The backup of a tensor that is paused, or that a resume left, as a tensor on the host.
+        None: there is none. With `zero_copy` it is the backup itself, until the resume, where that
+        lies in one place. It is a copy otherwise: a tensor of several chunks, in a file, or awake,
+        since the next pause of any tag may take that memory."""
         import torch
 
         if not (x.is_cuda and x.is_contiguous()):
@@ -273,7 +273,7 @@ class TorchMemorySaver:
 
     @memory_margin_bytes.setter
     def memory_margin_bytes(self, value: int) -> None:
-        """So much of each device stays free of what PyTorch allocates: a limit of the pool."""
+        """So much of each device stays free of PyTorch's allocations: a limit of the pool."""
         import torch
 
         self._ensure_initialized()
@@ -387,7 +387,7 @@ class _Binary:
 
 
 class _Impl:
-    """What programs reach as torch_memory_saver._impl, some only to see whether it is None."""
+    """Programs reach it as torch_memory_saver._impl, some only to see whether it is None."""
 
     def __init__(self) -> None:
         self._binary_wrapper = _Binary()
@@ -425,7 +425,7 @@ def configure_subprocess() -> Iterator[None]:
 
 
 def _chosen(tag: str | None) -> tuple[dict[int, str], str]:
-    """What is kept of the regions of a tag, or of all, by sleep tag; and of blocks that no number
+    """The backups of the regions of a tag, or of all, by sleep tag, and of blocks that no number
     here names. 0 stands for blocks without a sleep tag."""
     with _process.lock:
         chosen = {region for region in _process.regions if tag is None or region[0] == tag}
@@ -444,7 +444,7 @@ def _that_sleep(keeps: dict[int, str]) -> dict[int, str]:
 
 
 def _used_devices() -> list[int]:
-    """Those that PyTorch has allocated memory of."""
+    """The devices that PyTorch has allocated memory of."""
     import torch
 
     def is_used(device: int) -> bool:
@@ -487,8 +487,8 @@ def _found(x):
 
 
 def _has_read(into, tensor, may_be_awake: bool) -> bool:
-    """Reads what is kept of a tensor, in one call, or page by page: those that blocks outside of
-    regions share are awake. False: there is no such backup."""
+    """Reads the backup of a tensor, in one call, or page by page: pages shared with blocks outside
+    of regions are awake. False: there is no such backup."""
     address, size, device = tensor.data_ptr(), tensor.numel(), tensor.device.index
     if _is_read(address, size, into.data_ptr(), device):
         return True

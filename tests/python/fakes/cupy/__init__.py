@@ -1,4 +1,4 @@
-"""A stand-in for CuPy: allocation, streams and its memory pool, as Mend's hook meets them."""
+"""A stub of CuPy: allocation, streams and its memory pool, as Mend's hook meets them."""
 
 from . import cuda
 
@@ -6,7 +6,7 @@ _default_memory_pool = cuda.MemoryPool(None)
 
 
 def get_default_memory_pool():
-    """What its limit is, the environment says, or set_limit."""
+    """Its limit is from the environment, or set_limit."""
     return _default_memory_pool
 
 

@@ -1,1 +1,1 @@
-"""A stand-in for cuQuantum."""
+"""A stub of cuQuantum."""

@@ -1,1 +1,1 @@
-"""A stand-in for Numba's CUDA target: external memory management."""
+"""A stub of Numba's CUDA target: external memory management."""

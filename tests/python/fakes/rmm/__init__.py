@@ -1,4 +1,4 @@
-"""A stand-in for RMM: the resource of a device, and buffers that come from it."""
+"""A stub of RMM: the resource of a device, and buffers that come from it."""
 
 from . import mr  # noqa: F401
 

@@ -27,7 +27,7 @@ _resources = collections.defaultdict(CudaMemoryResource)
 
 
 class CallbackMemoryResource(DeviceMemoryResource):
-    """Does not look at what the function answers; an exception of it becomes a MemoryError."""
+    """Ignores the function's result. Its exception becomes a MemoryError."""
 
     def __init__(self, allocate_func, deallocate_func):
         self._allocate, self._deallocate = allocate_func, deallocate_func

@@ -14,7 +14,7 @@ class OutOfMemoryError(RuntimeError):
 
 
 class _CUDAPluggableAllocator:
-    """Keeps addresses of functions, and what it allocated: size, device and stream."""
+    """Keeps addresses of functions, and its allocations: size, device and stream."""
 
     def __init__(self, alloc, free):
         self.alloc = ctypes.CFUNCTYPE(_pointer, _size, ctypes.c_int, _pointer)(alloc)

@@ -1,4 +1,4 @@
-"""A stand-in for PyTorch: as much of it as Mend touches before its class is installed.
+"""A stub of PyTorch: as much of it as Mend touches before its class is installed.
 
 At its end it loads the extensions of the entry point group torch.backends, as PyTorch does.
 """

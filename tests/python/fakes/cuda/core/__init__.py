@@ -1,4 +1,4 @@
-"""A stand-in for cuda.core 1.2: a buffer frees itself in the order of a stream that it keeps."""
+"""A stub of cuda.core 1.2: a buffer frees itself in the order of a stream that it keeps."""
 
 
 class Stream:

@@ -25,7 +25,7 @@ class Stream:
 
 
 class ExternalStream(Stream):
-    """Another owner's, who destroys it."""
+    """Of another owner, which destroys it."""
 
 
 def get_current_stream():

@@ -16,7 +16,8 @@ class OutOfMemoryError(MemoryError):
 
 
 class UnownedMemory:
-    """Memory of another owner, who is kept. Without a device the driver would be asked."""
+    """Memory of another owner, which stays referenced. Without a device the driver would be
+    asked."""
 
     def __init__(self, ptr, size, owner, device_id=-1):
         if device_id < 0:
@@ -30,7 +31,7 @@ class MemoryPointer:
 
 
 class _Pooled:
-    """A piece that goes back to its arena, not to where the arena has it from."""
+    """A piece that returns to its arena, not to the source of the arena."""
 
     def __init__(self, pointer, arena):
         self.ptr, self.size = pointer.ptr, pointer.mem.size

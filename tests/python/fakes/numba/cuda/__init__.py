@@ -1,4 +1,4 @@
-"""numba.cuda: what external memory managers derive from and answer with, and who asks them."""
+"""numba.cuda: base classes and results of external memory managers, and their callers."""
 
 import ctypes
 import importlib

@@ -27,7 +27,7 @@ class MemPool:
         self.is_used = False
 
     def segment(self, size):
-        """What the cache asks for: NULL is out of memory, after it has emptied itself."""
+        """The cache's request: NULL is out of memory, after it has emptied itself."""
         made = self.allocator.segment(size, 0, None)
         if not made:
             raise _C.OutOfMemoryError("CUDA out of memory.")
