@@ -1,16 +1,17 @@
 """The knowledge of files about each other, read from the whole tree at once. A file is known by its
 stem: x.c and x.h are one.
 
- - no ring: no file needs itself through others, by includes and calls, but for the count of KNOWS; - one face: what x.h declares is defined in x.c, or, in a header that is the face of its folder,
-   what stands below "---- y.c ----" in y.c; a header without a source of its own may declare what
-   any file of its folder defines; public headers are open to the library;
- - one place that asks the driver again: the functions that do deferred work are called by the
-   retry and the places that note it; no file but these calls the driver to take back;
- - each part of a heap has an owner: only that room writes its fields, and only rooms named for it
-   read them;
- - no view of what is above: nothing in a room names a file or a function of a room it may not
-   include, in comments neither;
- - no name of a feature in the core or in another feature, but for what KNOWS counts.
+ - No ring. No file needs itself through others, by includes and calls, but for the count of KNOWS.
+ - One face. What x.h declares is defined in x.c. A header that is the face of its folder has a part
+   "---- y.c ----" for each y.c. A header without a source of its own may declare what any file of
+   its folder defines. Public headers are open to the library.
+ - One retry. The functions that do deferred work are called by the retry and the places that note
+   it, and no other file calls the driver to release again.
+ - Each part of a heap has an owner. Only that folder writes its fields, and only folders named for
+   it read them.
+ - No view upward. Nothing in a folder names a file or a function of a folder it may not include,
+   in comments neither.
+ - No name of a feature in the core or in another feature, but for the count of KNOWS.
 
 A debt is an exemption that is written down. One that is not needed any more is a finding.
 """
