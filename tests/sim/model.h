@@ -68,7 +68,7 @@ typedef struct trial_stream {
     uint64_t id;               /* of the captured stream, unlike its handle unique for ever */
     uint64_t recorded;         /* a hash of the work captured */
     trial_page_uses page_uses; /* by the capture */
-    bool is_owed;              /* a call of mend_unregister_stream that failed */
+    bool is_known;             /* a call of mend_unregister_stream failed */
     bool is_new;      /* it was forgotten, or has just been made, and no call has named it since */
     uint32_t unnamed; /* where streams may vanish: pools of which no call has named it since it was
                          captured, a bit each */

@@ -87,7 +87,7 @@ static uint64_t claimed_by_pools(const trial *t)
     return bytes;
 }
 
-uint64_t trial_owed_bytes(trial *t)
+uint64_t trial_wanted_bytes(trial *t)
 {
     const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes + min_free_bytes(t);
     return held_bytes - mend_min_u64(held_bytes, t->device_bytes);

@@ -269,7 +269,7 @@ HOLDS(sim_regressions, no_wait_for_what_cannot_be_served,
       "slot 1 size 165")
 
 /* The memory available at once was behind a wait for the context. */
-HOLDS(sim_regressions, room_behind_a_wait_that_is_owed_is_not_there_at_once,
+HOLDS(sim_regressions, room_behind_a_wait_is_not_there_at_once,
       "unfenced_pages 1, no_context_fences 1",
       "ALLOC slot 15 size 146 / FREE slot 15 amount 5 / ROOM")
 

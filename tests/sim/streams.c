@@ -157,7 +157,7 @@ static bool forget(trial *t, int stream, int thread)
             .kind = CALL_FORGET, .pool = i, .stream = trial_handle(t, stream, false)};
         all = trial_call_pool(t, thread, &call) == MEND_OK && all;
     }
-    t->streams[stream].is_owed = !all;
+    t->streams[stream].is_known = !all;
     t->streams[stream].is_new = true;
     for (int i = 0; i < TRIAL_BLOCKS && all; i++) {
         t->blocks[i].noted &= ~trial_bit(stream);
@@ -169,7 +169,7 @@ static bool forget(trial *t, int stream, int thread)
  * before they end, so are those for which that failed before. */
 static bool may_vanish(const trial *t, int stream)
 {
-    bool is_noted = t->streams[stream].capture != 0 || t->streams[stream].is_owed;
+    bool is_noted = t->streams[stream].capture != 0 || t->streams[stream].is_known;
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         is_noted |= t->blocks[i].live && (t->blocks[i].noted & trial_bit(stream)) != 0;
     }

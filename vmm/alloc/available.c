@@ -19,7 +19,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     available->pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);
     mend_request now = *asking;
     now.creates_nothing =
-        mend_fallback_others_owe_much(heap, asking) && mend_fallback_waits_on_host(heap, asking);
+        mend_fallback_others_await_much(heap, asking) && mend_fallback_waits_on_host(heap, asking);
     available->now_bytes = mend_report_room_bytes(heap, &now, false);
     available->after_waiting_bytes = mend_report_room_bytes(heap, asking, !is_captured);
     heap->shortage = shortage;

@@ -66,7 +66,7 @@ static mend_outcome place(chain *c, bool asks_streams)
     if (asks_streams && mend_fallback_refresh(heap, c->request) != MEND_OK) {
         return MEND_FAILED;
     }
-    if (asks_streams && mend_fallback_owes_much(heap, c->request)) {
+    if (asks_streams && mend_fallback_awaits_much(heap, c->request)) {
         TRY_NEXT(mend_fallback_place_without_growth(heap, c->request, &c->span));
     }
     if (asks_streams && heap->config.growth_percent != 0) {

@@ -33,10 +33,10 @@ bool mend_fallback_trim_addresses(mend_heap *heap, uint32_t asking);
 /* As mend_set_limit. */
 mend_result mend_fallback_set_limit(mend_heap *heap, uint64_t limit_bytes);
 
-/* Releases chunks unused for `unused_ns` (0: none), then idle ones until others got `owed_bytes`
+/* Releases chunks unused for `unused_ns` (0: none), then idle ones until others got `wants_bytes`
  * and the pool is below its soft limit. `keep_bytes` stay. Waits for nothing. The caller holds both
  * locks. Errors as mend_trim. *released_bytes is right even then. */
-mend_result mend_fallback_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
+mend_result mend_fallback_collect(mend_heap *heap, uint64_t unused_ns, uint64_t wants_bytes,
                                   uint64_t keep_bytes, uint64_t *released_bytes);
 
 /* ---- fallback.c ------------------------------------------------------------------------------ */
@@ -194,14 +194,15 @@ void mend_fallback_look_for_ends(mend_heap *heap);
  * holds `state` alone, which a driver call releases. */
 void mend_fallback_close_before_graph_pool(mend_heap *heap);
 
-/* As mend_fallback_owes_much, where there are several streams. */
-bool mend_fallback_others_owe_much(const mend_heap *heap, const mend_request *request);
+/* As mend_fallback_awaits_much, where there are several streams. */
+bool mend_fallback_others_await_much(const mend_heap *heap, const mend_request *request);
 
 /* Whether growth would only delay a necessary wait: too much freed memory waits for the context's
  * event or a CPU stall. */
-static inline bool mend_fallback_owes_much(const mend_heap *heap, const mend_request *request)
+static inline bool mend_fallback_awaits_much(const mend_heap *heap, const mend_request *request)
 {
-    return mend_streams_are_several(&heap->streams) && mend_fallback_others_owe_much(heap, request);
+    return mend_streams_are_several(&heap->streams) &&
+           mend_fallback_others_await_much(heap, request);
 }
 
 /* Whether the host makes that wait: the request has no stream that can wait on the device. */
@@ -218,7 +219,7 @@ mend_outcome mend_fallback_behind_device_waits(mend_heap *heap, const mend_reque
 mend_outcome mend_fallback_place_before_growth(mend_heap *heap, const mend_request *request,
                                                mend_span **span);
 
-/* For a request with a large debt: places it in existing memory, behind waits on the device. If the
+/* Where much freed memory waits: places it in existing memory, behind waits on the device. If the
  * host must wait instead, it waits, unless a capture forbids it or the request cannot be served,
  * and nothing is placed yet. */
 mend_outcome mend_fallback_place_without_growth(mend_heap *heap, const mend_request *request,

@@ -140,7 +140,7 @@ void mend_fallback_look_for_ends(mend_heap *heap)
     mend_mutex_unlock(&heap->grow);
 }
 
-bool mend_fallback_others_owe_much(const mend_heap *heap, const mend_request *request)
+bool mend_fallback_others_await_much(const mend_heap *heap, const mend_request *request)
 {
     const uint64_t allowed_bytes = unfenced_allowed(heap);
     return allowed_bytes <= UINT64_MAX / WAIT_OF_UNFENCED &&
@@ -210,7 +210,7 @@ static mend_result wait_while_much(mend_heap *heap, const mend_request *request)
     mend_result result = MEND_OK;
     bool waited = true;
     mend_streams_begin_host_waits(streams, true);
-    while (result == MEND_OK && waited && mend_fallback_owes_much(heap, request)) {
+    while (result == MEND_OK && waited && mend_fallback_awaits_much(heap, request)) {
         result = mend_streams_wait_oldest(streams, MEND_STREAM_UNKNOWN, false, &waited);
     }
     return result;

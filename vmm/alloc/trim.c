@@ -155,7 +155,7 @@ static uint64_t above_soft_limit(const mend_heap *heap)
 
 /* First chunks that no block has used for long. Then, if that was less, the memory for others or
  * above the soft limit, whichever is more. */
-mend_result mend_fallback_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
+mend_result mend_fallback_collect(mend_heap *heap, uint64_t unused_ns, uint64_t wants_bytes,
                                   uint64_t keep_bytes, uint64_t *released_bytes)
 {
     mend_events_begin_call(&heap->events, MEND_CAUSE_BACKGROUND_TRIM);
@@ -165,14 +165,14 @@ mend_result mend_fallback_collect(mend_heap *heap, uint64_t unused_ns, uint64_t 
     MEND_TRY(mend_enter(heap, &scope));
     mend_capture_graph_pools_collect(heap);
     mend_retry(heap, MEND_DEFERRED_GRAPHS, MEND_STREAM_UNKNOWN);
-    const bool wants_any = unused_ns > 0 || owed_bytes > 0 || above_soft_limit(heap) > 0;
+    const bool wants_any = unused_ns > 0 || wants_bytes > 0 || above_soft_limit(heap) > 0;
     if (wants_any && mend_chunks_empty_bytes(&heap->chunks) > 0) {
         result = mend_fallback_close_all(heap, false);
     }
     if (result == MEND_OK && unused_ns > 0) {
         result = mend_trim_unused(heap, unused_ns, keep_bytes, released_bytes);
     }
-    uint64_t left = owed_bytes > *released_bytes ? owed_bytes - *released_bytes : 0;
+    uint64_t left = wants_bytes > *released_bytes ? wants_bytes - *released_bytes : 0;
     left = mend_max_u64(left, above_soft_limit(heap));
     if (result == MEND_OK && left > 0 && mend_chunks_empty_bytes(&heap->chunks) > 0) {
         uint64_t reserved = heap->chunks.reserved_bytes;

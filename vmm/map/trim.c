@@ -134,16 +134,16 @@ static mend_result give(mend_heap *heap, mend_chunk *chosen, uint64_t *released_
 }
 
 /* The part of a release that others get first. Asks the driver, and releases `state`. */
-static uint64_t owed_to_others(mend_heap *heap)
+static uint64_t wanted_by_others(mend_heap *heap)
 {
-    uint64_t owed_bytes = 0;
+    uint64_t wants_bytes = 0;
     mend_others *others = heap->config.others;
     if (others != NULL) {
         mend_mutex_unlock(&heap->state);
-        owed_bytes = others->ask(others).bytes;
+        wants_bytes = others->ask(others).bytes;
         mend_mutex_lock(&heap->state);
     }
-    return owed_bytes;
+    return wants_bytes;
 }
 
 mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uint64_t all_bytes,
@@ -151,14 +151,14 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uin
 {
     bool is_captured = false;
     bool is_released = false;
-    uint64_t owed_bytes = 0;
+    uint64_t wants_bytes = 0;
     const uint64_t passes = heap->streams.passes;
     mend_result result = find_out(heap, asking, &is_captured);
     if (result == MEND_OK && plan->lacking_bytes != 0) {
         /* A release for the limit alone frees memory of the device, too. */
         const uint64_t of_device = mend_min_u64(plan->lacking_bytes, plan->create_bytes);
-        owed_bytes = owed_to_others(heap);
-        const uint64_t bytes = mend_max_u64(plan->lacking_bytes, of_device + owed_bytes);
+        wants_bytes = wanted_by_others(heap);
+        const uint64_t bytes = mend_max_u64(plan->lacking_bytes, of_device + wants_bytes);
         const choice which = {
             .bytes = bytes, .may_unmap = !is_captured, .is_own = true, .plan = plan};
         uint64_t released_bytes = 0;
@@ -176,7 +176,7 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uin
     heap->counters.chunks_remade += is_released;
     *goes_on = is_released || heap->streams.passes != passes;
     if (!is_released && all_bytes > 0 &&
-        (owed_bytes > 0 || mend_budget_lacks_device_memory(heap, plan->create_bytes))) {
+        (wants_bytes > 0 || mend_budget_lacks_device_memory(heap, plan->create_bytes))) {
         mend_budget_note_lack(heap, plan->create_bytes > 0
                                         ? plan->create_bytes
                                         : mend_align_up(all_bytes, heap->device.granularity_bytes));
@@ -283,7 +283,7 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool is_
     lack->device_bytes =
         is_refused ? mend_effective_limit_lack(heap, create_bytes)
                    : create_bytes - mend_min_u64(create_bytes, heap->shortage.device_free_bytes);
-    lack->device_bytes += lack->device_bytes > 0 ? owed_to_others(heap) : 0;
+    lack->device_bytes += lack->device_bytes > 0 ? wanted_by_others(heap) : 0;
     const uint64_t bytes = mend_max_u64(lack->limit_bytes, lack->device_bytes);
     uint64_t given_bytes = mend_chunks_empty_bytes(&heap->chunks);
     /* A driver that refuses although it reports enough may miss less than that. */

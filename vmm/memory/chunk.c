@@ -379,12 +379,12 @@ void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, mend_contents *
 {
     assert(chunk->is_frozen);
     assert(kept == NULL || missing != MEND_MISSING_NOTHING);
-    const bool is_owed = kept == chunk->kept || chunk->deferred.kind != MEND_DEFERRED_NOTHING;
+    const bool is_deferred = kept == chunk->kept || chunk->deferred.kind != MEND_DEFERRED_NOTHING;
     count(chunks, chunk, false);
     chunk->kept = kept;
     chunk->missing = missing;
     count(chunks, chunk, true);
-    if (is_owed || chunk->live_bytes == 0) { /* otherwise nothing, before and now */
+    if (is_deferred || chunk->live_bytes == 0) { /* otherwise nothing, before and now */
         note_deferred(chunks, chunk);
     }
 }

@@ -428,7 +428,7 @@ FAMILY_EACH(pool_peer_pools, a_capture_that_one_of_them_knows_stays_whole, i, 2,
 
 /* The limit does not fit both, but free memory stays, because the device misses memory of
  * others. */
-FAMILY_TEST(pool_peer_pools, a_wake_pays_by_a_peer_pool_what_it_owes, open_family(r, 1))
+FAMILY_TEST(pool_peer_pools, a_wake_has_a_peer_pool_give_what_it_lacks, open_family(r, 1))
 {
     w->pool_config.min_free_bytes = 4 * MEND_MIB;
     w->pool_config.limit_bytes = 4 * MEND_MIB;

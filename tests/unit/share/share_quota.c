@@ -104,7 +104,7 @@ KIT_BARE_TEST(share_quota, refused_claims_leave_nothing, scene, open_scene(r), c
 }
 
 /* The device misses more than others wait for, or less. */
-KIT_BARE_TEST(share_quota, the_larger_lack_is_owed, scene, open_scene(r), close_scene(r))
+KIT_BARE_TEST(share_quota, the_larger_lack_is_wanted, scene, open_scene(r), close_scene(r))
 {
     const mend_driver *driver = r->w.driver;
     r->giver.others.min_free_bytes = 64 * MEND_MIB;

@@ -27,7 +27,7 @@ static bool open_moved(mend_world *w, void **stays, void **moved)
     return true;
 }
 
-MEND_TEST(survivors_sleep, memory_at_a_second_address_is_not_made_private)
+MEND_TEST(pool_sleep_edges, memory_at_a_second_address_is_not_made_private)
 {
     mend_world w;
     void *stays;
@@ -43,7 +43,7 @@ MEND_TEST(survivors_sleep, memory_at_a_second_address_is_not_made_private)
 }
 
 /* Nor does a sleep release it, which would free nothing: the old addresses keep it. */
-MEND_TEST(survivors_sleep, memory_at_a_second_address_does_not_sleep)
+MEND_TEST(pool_sleep_edges, memory_at_a_second_address_does_not_sleep)
 {
     mend_world w;
     void *stays;
@@ -63,7 +63,7 @@ MEND_TEST(survivors_sleep, memory_at_a_second_address_does_not_sleep)
 }
 
 /* Importers may still hold memory that was exported once. */
-MEND_TEST(survivors_sleep, exported_memory_is_not_said_to_be_released)
+MEND_TEST(pool_sleep_edges, exported_memory_is_not_said_to_be_released)
 {
     mend_world w;
     mend_export_token token;
@@ -83,7 +83,7 @@ MEND_TEST(survivors_sleep, exported_memory_is_not_said_to_be_released)
 }
 
 /* Neighbors in one chunk, of which one goes to a file. */
-MEND_TEST(survivors_sleep, neighbours_are_kept_where_each_is_to_be)
+MEND_TEST(pool_sleep_edges, neighbours_are_kept_where_each_is_to_be)
 {
     mend_world w;
     void *blocks[2];
@@ -110,7 +110,7 @@ MEND_TEST(survivors_sleep, neighbours_are_kept_where_each_is_to_be)
     kit_close(&w);
 }
 
-MEND_TEST(survivors_sleep, a_refused_wake_tells_what_the_device_can_give)
+MEND_TEST(pool_sleep_edges, a_refused_wake_tells_what_the_device_can_give)
 {
     sleep_rig r;
     ASSERT_TRUE(sleep_rig_open(&r));
@@ -124,7 +124,7 @@ MEND_TEST(survivors_sleep, a_refused_wake_tells_what_the_device_can_give)
 }
 
 /* Also where a refused wake had given it the memory of a free chunk, which is free again. */
-MEND_TEST(survivors_sleep, what_sleeps_is_told_to_be_in_no_chunk)
+MEND_TEST(pool_sleep_edges, what_sleeps_is_told_to_be_in_no_chunk)
 {
     sleep_rig r;
     ASSERT_TRUE(sleep_rig_open(&r));
@@ -148,7 +148,7 @@ MEND_TEST(survivors_sleep, what_sleeps_is_told_to_be_in_no_chunk)
 }
 
 /* Nothing is asked of the driver that needs the context which it refused. */
-MEND_TEST(survivors_sleep, an_end_without_a_context_leaves_pinned_memory)
+MEND_TEST(pool_sleep_edges, an_end_without_a_context_leaves_pinned_memory)
 {
     for (int wakes = 0; wakes < 2; wakes++) {
         mend_sim *sim = NULL;
