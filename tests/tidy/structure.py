@@ -299,10 +299,9 @@ PARTS = {
                 "placed_at_new_address", "placed_by_extension"],
         "sleep": ["dropped_bytes", "sleeps", "wakes"]}),
     "frees": Part("mend_frees", "alloc", ["ranges"]),
-    "shortage": Part("mend_shortage", "alloc", ["sleep"], set_by={
-        "map": ["device_free_bytes", "device_is_asked", "no_addresses", "others_bytes",
-                "refused_total_bytes"],
-        "plan": ["refused_bytes", "wanted_total_bytes"], "ranges": ["held_range"], "sleep": [""]}),
+    "shortage": Part("mend_shortage", "alloc", [], set_by={
+        "map": ["device_free_bytes", "device_is_asked", "no_addresses", "others_bytes"],
+        "plan": ["refused_bytes"], "ranges": ["held_range"], "sleep": [""]}),
     "streams": Part("mend_streams", "memory", whole=True, set_by={
         "alloc": ["may_be_several", "serves_any", "serves_graph_pools"]}),
 }

@@ -7,24 +7,18 @@
 #include "map/map.h"
 #include "plan/policy.h"
 
-/* Restores the state that this query changes, so that later requests do not depend on it. */
-static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_captured,
-                        mend_available *available)
+static void fill(mend_heap *heap, const mend_request *asking, bool is_captured,
+                 mend_available *available)
 {
-    const mend_shortage shortage = heap->shortage;
-    const mend_effective_limit known = heap->effective_limit;
     mend_effective_limit_learn(heap);
     available->device_free_bytes = heap->shortage.device_free_bytes;
     available->graph_pool_bytes = mend_report_graph_pool_bytes(heap);
     available->pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);
     mend_request now = *asking;
     now.creates_nothing =
-        mend_fallback_others_await_much(heap, asking) && mend_fallback_waits_on_host(heap, asking);
+        mend_fallback_awaits_much(heap, asking) && mend_fallback_waits_on_host(heap, asking);
     available->now_bytes = mend_report_room_bytes(heap, &now, false);
     available->after_waiting_bytes = mend_report_room_bytes(heap, asking, !is_captured);
-    heap->shortage = shortage;
-    mend_effective_limit_set(heap, known);
-    return MEND_OK;
 }
 
 /* Also with one stream: a request without a stream needs idle memory. */
@@ -35,7 +29,8 @@ static mend_result look(mend_heap *heap, mend_request *asking, mend_available *a
     mend_retire_flush(heap, asking->stream);
     MEND_TRY(mend_fallback_ask_others(heap, asking));
     MEND_TRY(mend_streams_find_capture(&heap->streams, asking->stream, &is_captured));
-    return fill(heap, asking, is_captured, available);
+    fill(heap, asking, is_captured, available);
+    return MEND_OK;
 }
 
 /* The driver gives memory of its own in steps. */

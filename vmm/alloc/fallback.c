@@ -72,7 +72,6 @@ static mend_outcome place(chain *c, bool asks_streams)
     if (asks_streams && heap->config.growth_percent != 0) {
         TRY_NEXT(mend_fallback_place_before_growth(heap, c->request, &c->span));
     }
-    heap->shortage.wanted_total_bytes = 0;
     bool gave_addresses = false;
     do {
         heap->shortage.no_addresses = MEND_DRIVER_OK;
@@ -82,7 +81,6 @@ static mend_outcome place(chain *c, bool asks_streams)
                                                        &c->span));
         }
         TRY_NEXT(mend_place_in_stretch(heap, c->request, &c->span));
-        TRY_NEXT(mend_place_beyond_refusal(heap, c->request, mend_place, &c->span));
         gave_addresses = !gave_addresses && heap->shortage.no_addresses != MEND_DRIVER_OK &&
                          mend_fallback_trim_addresses(heap, c->request->stream);
     } while (gave_addresses);
@@ -91,27 +89,10 @@ static mend_outcome place(chain *c, bool asks_streams)
 
 static mend_outcome place_behind(chain *c, bool asks_streams)
 {
-    mend_heap *heap = c->heap;
-    if (mend_report_is_hopeless(heap, c->request)) {
-        return MEND_NOTHING;
-    }
-    TRY_NEXT(mend_place_behind(heap, c->request, &c->span));
-    if (asks_streams) {
-        TRY_NEXT(mend_fallback_behind_device_waits(heap, c->request, MEND_ANY_FENCE,
-                                                   mend_place_behind, &c->span));
-    }
-    return mend_place_beyond_refusal(heap, c->request, mend_place_behind, &c->span);
-}
-
-/* Releases chunks that a failed wake left mapped, once its copies have ended. */
-static bool end_what_a_wake_left(mend_heap *heap, uint32_t asking)
-{
-    if (heap->chunks.deferred.count[MEND_DEFERRED_MEMORY] == 0 ||
-        mend_streams_wait_context(&heap->streams, asking) != MEND_OK) {
-        return false;
-    }
-    mend_retry_these(heap, MEND_DEFERRED_MEMORY, MEND_DEFERRED_MEMORY, asking);
-    return true;
+    TRY_NEXT(mend_place_behind(c->heap, c->request, &c->span));
+    return asks_streams ? mend_fallback_behind_device_waits(c->heap, c->request, MEND_ANY_FENCE,
+                                                            mend_place_behind, &c->span)
+                        : MEND_NOTHING;
 }
 
 /* Waits for the oldest work, again and again, until the request is placed or there is no more work.
@@ -119,13 +100,11 @@ static bool end_what_a_wake_left(mend_heap *heap, uint32_t asking)
 static mend_outcome behind_host_waits(chain *c)
 {
     mend_heap *heap = c->heap;
-    const bool had_left = !mend_report_is_hopeless(heap, c->request) &&
-                          end_what_a_wake_left(heap, c->request->stream);
-    mend_outcome outcome = had_left ? place(c, false) : MEND_NOTHING;
-    bool waited = heap->retire.foreign_bytes > 0 || !mend_report_is_hopeless(heap, c->request);
-    bool has_graphs = waited && heap->graph_pools.capture_count > 0;
+    mend_outcome outcome = MEND_NOTHING;
+    bool waited = true;
+    bool has_graphs = heap->graph_pools.capture_count > 0;
     bool waits_for_own = mend_request_makes_chunks(c->request);
-    mend_streams_begin_host_waits(&heap->streams, true);
+    mend_streams_begin_host_waits(&heap->streams);
     assert(c->seek.may_wait);
     while (outcome == MEND_NOTHING && waited) {
         /* Memory of the request's own stream needs no wait. Addresses that it may still use do, and
@@ -138,7 +117,8 @@ static mend_outcome behind_host_waits(chain *c)
             return MEND_FAILED;
         }
         heap->shortage.wait_is_refused |= result == MEND_ERROR_CAPTURING;
-        if (waited) {
+        if (waited) { /* also for copies of a failed wake, which kept chunks mapped */
+            mend_retry_these(heap, MEND_DEFERRED_MEMORY, MEND_DEFERRED_MEMORY, c->request->stream);
             mend_retire_flush(heap, c->request->stream);
             outcome = place(c, false);
         }
@@ -146,29 +126,25 @@ static mend_outcome behind_host_waits(chain *c)
     return outcome;
 }
 
-/* Notes the missing bytes, for other pools and for the report. If the driver cannot say whether a
+/* Notes the bytes to ask others for, and the report. If the driver cannot say whether a
  * capture forbids waits, one does. */
 static void note_shortage(chain *c)
 {
     mend_heap *heap = c->heap;
     const mend_shortage *shortage = &heap->shortage;
     const bool lacks_addresses = shortage->no_addresses != MEND_DRIVER_OK;
-    uint64_t refused_bytes = shortage->refused_bytes;
-    if (refused_bytes > 0 && mend_request_makes_chunks(c->request)) { /* of all, not of one gap */
-        mend_raise_u64(&refused_bytes, mend_request_missing_bytes(c->request));
-    }
-    c->seek.lacking_bytes = lacks_addresses     ? UINT64_MAX
-                            : refused_bytes > 0 ? mend_effective_limit_lack(heap, refused_bytes)
-                                                : mend_report_device_lacks_bytes(heap, c->request);
-    c->seek.free_bytes = shortage->device_free_bytes;
+    const uint64_t whole_bytes =
+        mend_align_up(mend_request_missing_bytes(c->request), heap->device.granularity_bytes);
+    c->seek.lacking_bytes = lacks_addresses               ? UINT64_MAX
+                            : shortage->refused_bytes > 0 ? whole_bytes
+                                                          : 0;
     if (!c->seek.may_wait) {
         return;
     }
     const mend_result result =
         mend_streams_find_capture(&heap->streams, c->request->stream, &c->seek.is_captured);
     c->seek.is_captured |= result != MEND_OK || shortage->wait_is_refused;
-    const bool is_held = shortage->held_range != 0 && !mend_report_is_hopeless(heap, c->request);
-    if (lacks_addresses || is_held) {
+    if (lacks_addresses || shortage->held_range != 0) {
         mend_report_out_of_addresses(heap, c->request);
     } else {
         mend_report_out_of_memory(heap, c->request, c->seek.is_captured);
@@ -177,19 +153,6 @@ static void note_shortage(chain *c)
 }
 
 /* ---- into the right to make room, and out of it ---------------------------------------------- */
-
-/* Empty chunks are spared, but not if another thread holds the grow
- * lock: it may be in the driver for long, or wait for work that needs this request. */
-static mend_outcome beside_another_grower(chain *c)
-{
-    mend_heap *heap = c->heap;
-    if (mend_budget_waste_allowed(heap, c->request) == UINT64_MAX || c->request->in_one_chunk) {
-        return MEND_NOTHING;
-    }
-    mend_request breaking = *c->request;
-    breaking.may_break = true;
-    return mend_place_mapped(heap, &breaking, &c->span);
-}
 
 /* Free mapped memory, which needs no grow lock, but the pin of a block in one chunk does. */
 static inline mend_outcome in_mapped(mend_heap *heap, mend_request *request, bool holds_grow,
@@ -243,15 +206,11 @@ static mend_outcome take_turn(chain *c)
     const bool knows_mapped = is_next && c->has_looked && !c->request->in_one_chunk &&
                               mend_requester_known(heap, c->request) != MEND_STREAM_UNKNOWN;
     c->has_turn = c->has_looked = false;
-    mend_outcome outcome = is_next ? MEND_NOTHING : beside_another_grower(c);
-    if (outcome == MEND_NOTHING && !mend_pointer_map_promise(&heap->blocks)) {
-        outcome = mend_outcome_without_host_memory();
-    }
-    if (outcome != MEND_NOTHING) {
+    if (!mend_pointer_map_promise(&heap->blocks)) {
         if (is_next) {
             mend_mutex_unlock(&heap->grow);
         }
-        return outcome;
+        return mend_outcome_without_host_memory();
     }
     const uint64_t began_ns = mend_events_now_ns(&heap->events);
     if (is_next) {
@@ -288,14 +247,14 @@ static mend_outcome end_turn(chain *c, mend_outcome outcome)
 static mend_outcome search_once(chain *c)
 {
     mend_heap *heap = c->heap;
-    TRY_NEXT(place(c, true));
-    if (mend_effective_limit_has_grown(heap)) { /* others have freed memory since */
+    const bool is_hopeless = mend_report_is_hopeless(heap, c->request);
+    if (!is_hopeless) {
         TRY_NEXT(place(c, true));
     }
-    if (!c->request->keeps_soft_limit) {
+    if (!is_hopeless && !c->request->keeps_soft_limit) {
         TRY_NEXT(place_behind(c, true));
     }
-    if (c->seek.may_wait) {
+    if (!is_hopeless && c->seek.may_wait) {
         TRY_NEXT(behind_host_waits(c));
         TRY_NEXT(place_behind(c, false));
     }
@@ -306,7 +265,7 @@ static mend_outcome search_once(chain *c)
 }
 
 /* The same again if other threads freed memory meanwhile, or the device has more or less memory
- * than was known. */
+ * than was known. Once in a search, memory that the driver refused before may be there by now. */
 static mend_outcome search(chain *c)
 {
     mend_heap *heap = c->heap;
@@ -316,22 +275,24 @@ static mend_outcome search(chain *c)
         return end_turn(c, outcome != MEND_NOTHING ? outcome : MEND_FAILED);
     }
     int searches = 0;
+    bool asks_again = true;
     uint64_t frees_before;
     uint64_t limit_before; /* memory that the pool could have, by the memory of the device */
     heap->frees.early_fences_left = SEARCH_TRIES;
-    assert(!heap->search.keeps_soft_limit);
-    heap->search.keeps_soft_limit = c->request->keeps_soft_limit;
     do {
         frees_before = mend_heap_frees(heap);
         mend_effective_limit_begin_search(heap);
         limit_before = mend_budget_hard_limit(heap);
         heap->shortage = (mend_shortage){0};
         outcome = search_once(c);
+        if (outcome == MEND_NOTHING && asks_again && mend_budget_hard_limit(heap) == limit_before) {
+            asks_again = false;
+            mend_effective_limit_forget_refusal(heap);
+        }
     } while (
         outcome == MEND_NOTHING &&
         (mend_heap_frees(heap) != frees_before || mend_budget_hard_limit(heap) != limit_before) &&
         ++searches < SEARCHES);
-    heap->search.keeps_soft_limit = false;
     if (outcome == MEND_NOTHING) {
         note_shortage(c);
     }

@@ -22,9 +22,8 @@ mend_result mend_fallback_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
                                uint64_t *released_bytes);
 
 /* For another pool of the device: releases about so much idle memory, and with `waits` also memory
- * that waits for work. While `is_captured`, a pool of the device knows of a capture: records no
- * event of the context. True if it released any. */
-bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool is_captured);
+ * that waits for work. True if it released any. */
+bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits);
 
 /* Releases unused addresses, of destroyed ranges and of the pool. True if it released any. A driver
  * scope is open. */
@@ -46,10 +45,9 @@ typedef struct mend_seek {
     mend_heap *heap;
     mend_outcome (*attempt)(struct mend_seek *seek); /* the caller holds `state`, as afterwards */
     uint64_t needed_bytes;  /* the argument of callbacks. An attempt may set this and the next
-                             * three */
-    uint64_t lacking_bytes; /* bytes that others could release. 0: that would not help. UINT64_MAX:
+                             * two */
+    uint64_t lacking_bytes; /* others are asked for so much. 0: that would not help. UINT64_MAX:
                              * all */
-    uint64_t free_bytes;    /* free memory of the device beside that */
     bool is_captured;       /* a capture forbids waits */
     bool may_wait;          /* the attempt may stall the CPU */
 } mend_seek;
@@ -130,12 +128,6 @@ mend_outcome mend_place_behind(mend_heap *heap, const mend_request *request, men
 
 typedef mend_outcome mend_place_try(mend_heap *heap, const mend_request *request, mend_span **span);
 
-/* The last try failed under the effective limit, which is lower since the driver refused memory
- * that it reports as free. The driver may have some by now: it is asked for just the missing bytes,
- * unless it refused them in this search. Calls the driver. */
-mend_outcome mend_place_beyond_refusal(mend_heap *heap, const mend_request *request,
-                                       mend_place_try *try_place, mend_span **span);
-
 /* Takes the first stretch of any run that holds the request, also beside memory that the stream may
  * not use: looks at every free span. No driver call. */
 mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request, mend_span **span);
@@ -150,12 +142,8 @@ uint64_t mend_report_room_bytes(const mend_heap *heap, const mend_request *askin
 /* Free memory that captured graphs may still use. The caller holds `state`. */
 uint64_t mend_report_graph_pool_bytes(const mend_heap *heap);
 
-/* Whether the request would not fit even if all free memory were joined. */
+/* Whether the request would be above the limit even if all free memory were joined. */
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request);
-
-/* The bytes known to be missing on the device, where the limit would allow the request if all free
- * memory were joined. */
-uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_request *request);
 
 /* Notes the report as the failure, from heap->shortage and the heap. `is_captured`: a capture in
  * progress forbids waits. The caller holds both locks. No driver call. O(runs + chunks).
@@ -183,7 +171,7 @@ static inline mend_result mend_fallback_refresh(mend_heap *heap, const mend_requ
 
 /* Before memory is released: records fences of all streams, and for memory freed without a stream,
  * unless a known capture forbids it. The next poll finds passed fences. */
-mend_result mend_fallback_close_all(mend_heap *heap, bool is_captured);
+mend_result mend_fallback_close_all(mend_heap *heap);
 
 /* Asks the driver whether the work has ended that keeps memory pending (layout/usage.c). Nothing
  * while another thread holds `grow`. */
@@ -194,16 +182,9 @@ void mend_fallback_look_for_ends(mend_heap *heap);
  * holds `state` alone, which a driver call releases. */
 void mend_fallback_close_before_graph_pool(mend_heap *heap);
 
-/* As mend_fallback_awaits_much, where there are several streams. */
-bool mend_fallback_others_await_much(const mend_heap *heap, const mend_request *request);
-
 /* Whether growth would only delay a necessary wait: too much freed memory waits for the context's
  * event or a CPU stall. */
-static inline bool mend_fallback_awaits_much(const mend_heap *heap, const mend_request *request)
-{
-    return mend_streams_are_several(&heap->streams) &&
-           mend_fallback_others_await_much(heap, request);
-}
+bool mend_fallback_awaits_much(const mend_heap *heap, const mend_request *request);
 
 /* Whether the host makes that wait: the request has no stream that can wait on the device. */
 bool mend_fallback_waits_on_host(const mend_heap *heap, const mend_request *request);

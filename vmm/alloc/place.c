@@ -349,24 +349,3 @@ mend_outcome mend_place_behind(mend_heap *heap, const mend_request *asking, mend
     mend_plan_clear(&plan);
     return outcome;
 }
-
-/* ---- more than the driver gave ------------------------------------------------------------------
- */
-
-mend_outcome mend_place_beyond_refusal(mend_heap *heap, const mend_request *request,
-                                       mend_place_try *try_place, mend_span **span)
-{
-    mend_effective_limit known = heap->effective_limit;
-    const uint64_t known_bytes = known.bytes;
-    const uint64_t wanted_bytes = heap->shortage.wanted_total_bytes;
-    const uint64_t refused_bytes = heap->shortage.refused_total_bytes;
-    if (!known.is_refused || wanted_bytes <= known.bytes || request->keeps_soft_limit ||
-        (refused_bytes != 0 && wanted_bytes >= refused_bytes)) {
-        return MEND_NOTHING;
-    }
-    known.bytes = wanted_bytes;
-    mend_effective_limit_set(heap, known);
-    const mend_outcome outcome = try_place(heap, request, span);
-    mend_effective_limit_end_try(heap, known_bytes, wanted_bytes);
-    return outcome;
-}

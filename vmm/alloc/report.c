@@ -11,7 +11,6 @@
 typedef struct mend_usable {
     uint64_t empty_bytes;   /* bytes of empty chunks, which can be joined */
     uint64_t longest_bytes; /* the longest stretch in one run, in a zone that the request may use */
-    unsigned blocked;       /* why it cannot use the rest of the free memory */
 } mend_usable;
 
 static unsigned holds_of(const mend_heap *heap, const mend_request *request, const mend_span *span)
@@ -59,10 +58,9 @@ uint64_t mend_report_graph_pool_bytes(const mend_heap *heap)
 enum { BLOCKED_BY_PINS = 8, WAITS = MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT };
 static_assert((BLOCKED_BY_PINS & (WAITS | MEND_BLOCKED_BY_GRAPH_POOLS)) == 0, "a bit of its own");
 
-/* Bytes of a run's empty chunks that the request could use, apart from `holds`. Adds the reasons of
- * the others to *blocked. */
+/* Bytes of a run's empty chunks that the request could use, apart from `holds`. */
 static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *request,
-                               const mend_run *run, unsigned holds, unsigned *blocked)
+                               const mend_run *run, unsigned holds)
 {
     uint64_t bytes = 0;
     const mend_span *span = run->first;
@@ -70,16 +68,13 @@ static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *reques
     for (; chunk != NULL && chunk->address < mend_run_end(run); chunk = mend_chunk_next(chunk)) {
         const bool is_pinned = mend_chunk_is_kept_by_pins(chunk);
         bool is_usable = mend_chunk_is_empty(chunk) || (is_pinned && (holds & BLOCKED_BY_PINS));
-        *blocked |= is_pinned ? BLOCKED_BY_PINS : 0;
         uint64_t end = chunk->address + chunk->size_bytes;
         while (is_usable && mend_span_end(span) <= chunk->address) {
             span = span->next;
         }
         for (const mend_span *in = span; is_usable && in != NULL && in->address < end;
              in = in->next) {
-            const unsigned left = holds_of(heap, request, in) & ~holds;
-            *blocked |= left;
-            is_usable = left == 0;
+            is_usable = (holds_of(heap, request, in) & ~holds) == 0;
         }
         bytes += is_usable ? chunk->size_bytes : 0;
     }
@@ -87,17 +82,15 @@ static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *reques
 }
 
 /* The longest stretch of a run that the request could use, apart from `holds`, from where a block
- * may begin. None for a block in one chunk. Adds the reason that ends a stretch to *blocked. */
+ * may begin. None for a block in one chunk. */
 static uint64_t longest_in_run(const mend_heap *heap, const mend_request *request,
-                               const mend_run *run, unsigned holds, unsigned *blocked)
+                               const mend_run *run, unsigned holds)
 {
     uint64_t longest_bytes = 0;
     uint64_t start = mend_align_up(run->address, request->alignment_bytes);
     for (const mend_span *span = run->first;; span = span->next) {
         uint64_t end = mend_span_end(span);
-        const unsigned left = holds_of(heap, request, span) & ~holds;
-        *blocked |= left;
-        if (left != 0) {
+        if ((holds_of(heap, request, span) & ~holds) != 0) {
             mend_raise_u64(&start, mend_align_up(end, request->alignment_bytes));
         } else if (end > start) {
             longest_bytes = mend_max_u64(longest_bytes, end - start);
@@ -131,9 +124,9 @@ static mend_usable look_past(const mend_heap *heap, const mend_request *request,
         const uint64_t most_bytes =
             zone == MEND_ZONE_SMALL ? heap->config.placement.small_request_bytes : UINT64_MAX;
         MEND_TREE_EACH(const mend_run, run, by_address, &heap->zones[zone].runs_by_address) {
-            found.empty_bytes += empty_bytes_of(heap, &giver, run, holds, &found.blocked);
+            found.empty_bytes += empty_bytes_of(heap, &giver, run, holds);
             if (may_lie_here) {
-                const uint64_t bytes = longest_in_run(heap, request, run, holds, &found.blocked);
+                const uint64_t bytes = longest_in_run(heap, request, run, holds);
                 mend_raise_u64(&found.longest_bytes, mend_min_u64(bytes, most_bytes));
             }
         }
@@ -150,16 +143,8 @@ static mend_usable look(const mend_heap *heap, const mend_request *request, bool
     mend_usable found = look_past(heap, request, 0);
     if (is_captured && mend_request_makes_chunks(request)) {
         found.empty_bytes = made_again_of(heap, heap->chunks.unmapped_bytes);
-        found.blocked = WAITS | MEND_BLOCKED_BY_GRAPH_POOLS;
     }
     return found;
-}
-
-/* The same, if `as_is` is known without holds: most often nothing of them blocks anything. */
-static mend_usable look_again(const mend_heap *heap, const mend_request *request,
-                              const mend_usable *as_is, unsigned holds)
-{
-    return (as_is->blocked & holds) == 0 ? *as_is : look_past(heap, request, holds);
 }
 
 /* The partly used chunk with most free bytes, and a block in it. */
@@ -186,27 +171,11 @@ static const mend_span *emptiest_owner(const mend_heap *heap, uint64_t *free_mos
 
 /* ---- what would help ------------------------------------------------------------------------- */
 
-/* The memory that would be free if so much was reserved, or is free. */
-static uint64_t free_within(const mend_heap *heap, uint64_t limit_bytes)
-{
-    return mend_max_u64(limit_bytes, heap->chunks.reserved_bytes) - mend_heap_awake_bytes(heap);
-}
-
-/* The effective limit after a refusal is a guess: the driver may have more by now. */
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
 {
-    const uint64_t refused = heap->shortage.refused_total_bytes;
-    const uint64_t most_bytes = mend_min_u64(mend_budget_limit_of_chunks(heap), refused - 1);
-    const bool is_guess = heap->effective_limit.is_refused && !request->keeps_soft_limit;
-    return request->size_bytes > free_within(heap, is_guess ? most_bytes : mend_budget_limit(heap));
-}
-
-uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_request *request)
-{
-    const uint64_t size_bytes = request->size_bytes;
-    const uint64_t there_bytes = free_within(heap, mend_budget_limit(heap));
-    const bool is_within_limit = size_bytes <= free_within(heap, mend_budget_limit_of_chunks(heap));
-    return is_within_limit ? size_bytes - mend_min_u64(there_bytes, size_bytes) : 0;
+    const uint64_t most_bytes =
+        mend_max_u64(mend_budget_limit_of_chunks(heap), heap->chunks.reserved_bytes);
+    return request->size_bytes > most_bytes - mend_heap_awake_bytes(heap);
 }
 
 /* All empty chunks, with new ones. For chunks of another size, memory above the limit or for others
@@ -214,8 +183,9 @@ uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_reques
 static uint64_t joined_bytes(const mend_heap *heap, const mend_request *request,
                              const mend_usable *usable)
 {
-    const bool is_refused = heap->shortage.refused_bytes > 0 && !heap->effective_limit.is_known;
-    const uint64_t creatable_bytes = is_refused ? 0 : mend_budget_room_bytes(heap);
+    const bool is_refused = heap->effective_limit.is_refused ||
+                            (heap->shortage.refused_bytes > 0 && !heap->effective_limit.is_known);
+    const uint64_t creatable_bytes = is_refused ? 0 : mend_budget_room_bytes(heap, request);
     const uint64_t bytes =
         usable->empty_bytes + mend_align_down(creatable_bytes, heap->device.granularity_bytes);
     if (!mend_request_makes_chunks(request)) {
@@ -311,20 +281,18 @@ static bool can_be_undone(const mend_request *request, unsigned holds, bool is_c
 
 /* Each remedy that is enough alone. Of both together only if neither is. A request in a capture
  * counts as one from outside after its end: memory that it freed is then reserved for the graph. */
-static void remedies_in_words(const mend_heap *heap, const mend_request *request,
-                              const mend_usable *as_is, bool is_captured, mend_sentence *s)
+static void remedies_in_words(const mend_heap *heap, const mend_request *request, bool is_captured,
+                              mend_sentence *s)
 {
     unsigned helped = 0;
     mend_request later = *request;
-    mend_usable usable = *as_is;
     if ((request->graph_pool & MEND_GRAPH_POOL_OF_CAPTURE) != 0) {
         later.stream = MEND_STREAM_UNKNOWN;
-        usable = look(heap, &later, is_captured);
     }
     for (int i = 0; i < REMEDIES; i++) {
         const unsigned holds = remedies[i].holds;
         const bool is_open = (holds & helped) == 0 && can_be_undone(request, holds, is_captured);
-        if (is_open && would_fit(heap, request, look_again(heap, &later, &usable, holds))) {
+        if (is_open && would_fit(heap, request, look_past(heap, &later, holds))) {
             helped |= holds;
             mend_sentence_join(s, sentence_of(heap, &remedies[i]));
         }
@@ -394,7 +362,7 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
 {
     const uint64_t empty_bytes = mend_chunks_empty_bytes(&heap->chunks);
     const mend_usable as_is = look(heap, request, is_captured);
-    const mend_usable usable = is_captured ? as_is : look_again(heap, request, &as_is, WAITS);
+    const mend_usable usable = is_captured ? as_is : look_past(heap, request, WAITS);
     const uint64_t kept_bytes =
         mend_min_u64(heap->config.others != NULL ? heap->config.others->kept_bytes : 0,
                      heap->shortage.others_bytes);
@@ -422,7 +390,7 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
         oom_report.owner_bytes = owner->size_bytes;
     }
     mend_sentence advice = {.text = ""};
-    remedies_in_words(heap, request, &as_is, is_captured, &advice);
+    remedies_in_words(heap, request, is_captured, &advice);
     if (advice.used == 0 && heap->shortage.refused_bytes > 0 &&
         heap->shortage.refused_bytes <= heap->shortage.device_free_bytes) {
         add_quota(heap, &advice);

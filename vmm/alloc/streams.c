@@ -115,15 +115,12 @@ static mend_result close_copies(mend_heap *heap)
                : mend_streams_record_context(streams, MEND_STREAM_UNKNOWN, &recorded);
 }
 
-mend_result mend_fallback_close_all(mend_heap *heap, bool is_captured)
+mend_result mend_fallback_close_all(mend_heap *heap)
 {
-    const mend_result result = mend_streams_are_several(&heap->streams)
-                                   ? close_others(heap, MEND_STREAM_UNKNOWN,
-                                                  is_captured ? UINT64_MAX : unfenced_allowed(heap))
-                                   : MEND_OK;
-    return result == MEND_OK && !is_captured && !mend_retire_copies_have_ended(heap)
-               ? close_copies(heap)
-               : result;
+    MEND_TRY(mend_streams_are_several(&heap->streams)
+                 ? close_others(heap, MEND_STREAM_UNKNOWN, unfenced_allowed(heap))
+                 : MEND_OK);
+    return mend_retire_copies_have_ended(heap) ? MEND_OK : close_copies(heap);
 }
 
 void mend_fallback_look_for_ends(mend_heap *heap)
@@ -140,10 +137,12 @@ void mend_fallback_look_for_ends(mend_heap *heap)
     mend_mutex_unlock(&heap->grow);
 }
 
-bool mend_fallback_others_await_much(const mend_heap *heap, const mend_request *request)
+bool mend_fallback_awaits_much(const mend_heap *heap, const mend_request *request)
 {
     const uint64_t allowed_bytes = unfenced_allowed(heap);
-    return allowed_bytes <= UINT64_MAX / WAIT_OF_UNFENCED &&
+    const bool has_others =
+        request->stream == MEND_STREAM_UNKNOWN || mend_streams_are_several(&heap->streams);
+    return has_others && allowed_bytes <= UINT64_MAX / WAIT_OF_UNFENCED &&
            has_unfenced(heap, request->stream, true, allowed_bytes * WAIT_OF_UNFENCED);
 }
 
@@ -209,7 +208,7 @@ static mend_result wait_while_much(mend_heap *heap, const mend_request *request)
     }
     mend_result result = MEND_OK;
     bool waited = true;
-    mend_streams_begin_host_waits(streams, true);
+    mend_streams_begin_host_waits(streams);
     while (result == MEND_OK && waited && mend_fallback_awaits_much(heap, request)) {
         result = mend_streams_wait_oldest(streams, MEND_STREAM_UNKNOWN, false, &waited);
     }
@@ -243,8 +242,7 @@ mend_outcome mend_fallback_place_without_growth(mend_heap *heap, const mend_requ
     if (is_waiting && is_block) {
         outcome = place_before_host_wait(heap, &free_only, span);
     }
-    if (is_waiting && outcome == MEND_NOTHING && !mend_report_is_hopeless(heap, request) &&
-        !mend_process_has_begun()) {
+    if (is_waiting && outcome == MEND_NOTHING && !mend_process_has_begun()) {
         mend_result result = wait_while_much(heap, request);
         outcome = result == MEND_OK || result == MEND_ERROR_CAPTURING ? MEND_NOTHING : MEND_FAILED;
     }

@@ -211,20 +211,19 @@ typedef struct mend_usage_state {
 
 /* The obstacles of the last request that ran out of memory. */
 typedef struct mend_shortage {
-    uint64_t refused_bytes;      /* least creation within the limit that missed memory. 0: none */
-    uint64_t wanted_total_bytes; /* least that the pool would hold with it, of the last try, or 0 */
-    uint64_t refused_total_bytes; /* least that it was refused, where more is free. 0: none */
-    uint64_t device_free_bytes;   /* free bytes of the device after that refusal. 0: not told */
-    uint64_t others_bytes;        /* bytes of the device that are neither free nor this pool's */
-    bool device_is_asked;         /* whether this search has asked the device */
-    bool wait_is_refused;         /* a capture refused this search a CPU stall */
-    mend_status no_addresses;     /* the driver's refusal of addresses, where memory was, or OK */
-    uint64_t held_range;          /* a commit to it meets old mappings in use. 0: none */
+    uint64_t refused_bytes;     /* least creation within the limit that missed memory. 0: none */
+    uint64_t device_free_bytes; /* free bytes of the device after that refusal. 0: not told */
+    uint64_t others_bytes;      /* bytes of the device that are neither free nor this pool's */
+    bool device_is_asked;       /* whether this search has asked the device */
+    bool wait_is_refused;       /* a capture refused this search a CPU stall */
+    mend_status no_addresses;   /* the driver's refusal of addresses, where memory was, or OK */
+    uint64_t held_range;        /* a commit to it meets old mappings in use. 0: none */
 } mend_shortage;
 
 /* The most memory that the pool can hold, by the device's last report. `map` asks. If the driver
- * refuses memory that it reports as free, as by a quota of the process, this is the pool's memory
- * then: until more can be created, a while has passed, or memory is released for others. */
+ * refuses memory that it reports as free, as by a quota of the process, this is less than it
+ * refused: until more can be created, a while has passed, a request would fail, or memory is
+ * released for others. */
 typedef struct mend_effective_limit {
     bool is_known;
     bool is_refused;         /* the driver refused some of its reported free memory */
@@ -324,7 +323,6 @@ typedef struct mend_budget {
 
 /* The permissions of the current search. `alloc` sets them. As the budget. */
 typedef struct mend_search {
-    bool keeps_soft_limit; /* it creates nothing beyond the soft limit */
     bool has_homes; /* a request had one: from then on chunks have sleep tags. Guarded by `state` */
 } mend_search;
 

@@ -16,7 +16,7 @@ typedef struct compaction {
 /* Includes the reserve that requests leave free for this. */
 static uint64_t room_under_limit(const mend_heap *heap)
 {
-    const uint64_t limit = mend_budget_limit(heap);
+    const uint64_t limit = mend_budget_hard_limit(heap);
     return limit - mend_min_u64(heap->chunks.reserved_bytes, limit);
 }
 
@@ -80,7 +80,7 @@ static mend_result plan(compaction *s)
     }
     uint64_t released_bytes;
     uint64_t number = s->chunk->memory.number;
-    uint64_t limit = mend_budget_limit(heap);
+    uint64_t limit = mend_budget_hard_limit(heap);
     uint64_t used = s->size.used_bytes;
     MEND_TRY(mend_trim_to(heap, limit > used ? limit - used : 0, true, &released_bytes));
     if (mend_chunk_numbered(&heap->chunks, number) != s->chunk ||

@@ -237,7 +237,7 @@ static mend_result finish(exchange *x)
         result = mend_remap_failed(heap, answer);
     }
     if (x->is_private) {
-        mend_effective_limit_set(heap, (mend_effective_limit){0});
+        mend_effective_limit_forget(heap);
     }
     return result;
 }

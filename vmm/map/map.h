@@ -292,30 +292,21 @@ void mend_step_drop_parts(mend_heap *heap, mend_cluster parts[], size_t count);
 /* The reserved plus the device's free memory is the effective limit: available memory, pressure,
  * plans and chunk sizes follow it. To ask the driver costs 5 us. Read under `state` alone, too. */
 
-/* Sets the effective limit, as one that was known. All zeros: nothing is, and the limit applies. */
-static inline void mend_effective_limit_set(mend_heap *heap, mend_effective_limit known)
+/* Forgets the device's free memory. The limit applies. */
+static inline void mend_effective_limit_forget(mend_heap *heap)
 {
-    heap->effective_limit = known;
+    heap->effective_limit = (mend_effective_limit){0};
 }
 
 /* Called when a search begins: asks if there is no answer, if it is old, or if half of the free
  * memory then is taken. A driver scope is open. */
 void mend_effective_limit_begin_search(mend_heap *heap);
 
-/* Called if memory is missing, perhaps on the device: asks again, once in a search. True if there
- * is more memory now. A driver scope is open. */
-bool mend_effective_limit_has_grown(mend_heap *heap);
-
 /* Asks the driver for its free memory, and notes it in heap->shortage. A driver scope is open. */
 void mend_effective_limit_learn(mend_heap *heap);
 
 /* Refused memory may be there by now: the driver decides. A driver scope is open. */
 void mend_effective_limit_forget_refusal(mend_heap *heap);
-
-/* A try that assumed `tried_bytes` has ended. Without a refusal of the driver, the earlier value
- * counts again, or if the pool holds more by now, some more than it holds, at most the reported
- * memory. A driver scope is open. */
-void mend_effective_limit_end_try(mend_heap *heap, uint64_t before_bytes, uint64_t tried_bytes);
 
 /* By that answer: the bytes missing on the device for the refused memory, with the bytes missing of
  * the memory to leave free. All of it, if the driver refuses although it reports enough. 0 for

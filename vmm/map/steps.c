@@ -103,38 +103,18 @@ mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], s
     return MEND_DRIVER_OK;
 }
 
-static uint64_t beyond(uint64_t held_bytes)
-{
-    return held_bytes + held_bytes / MORE_OF_REFUSED;
-}
-
-/* The driver gave more than it had refused: the effective limit is then some more than the pool
- * holds now, as far as the driver reports it. */
-static void raise_effective_limit(mend_heap *heap)
-{
-    const uint64_t held_bytes = heap->chunks.reserved_bytes;
-    heap->effective_limit.bytes = beyond(held_bytes);
-    mend_effective_limit_learn(heap);
-}
-
 /* Asks once in a search, when the answer is forgotten, and when it does not explain the refusal. */
 static void learn_from_refusal(mend_heap *heap, uint64_t size_bytes)
 {
     mend_effective_limit *known = &heap->effective_limit;
-    const uint64_t held_bytes = heap->chunks.reserved_bytes;
-    const uint64_t total_bytes = held_bytes + size_bytes;
     if (!heap->shortage.device_is_asked || !known->is_known ||
         size_bytes <= heap->shortage.device_free_bytes) {
         mend_effective_limit_learn(heap);
     }
     if (known->is_known && size_bytes <= heap->shortage.device_free_bytes) {
         known->is_refused = true; /* as by a quota of the process */
-        known->bytes = held_bytes;
+        known->bytes = mend_min_u64(known->bytes, heap->chunks.reserved_bytes + size_bytes - 1);
         known->free_bytes = 0;
-        if (heap->shortage.refused_total_bytes == 0 ||
-            total_bytes < heap->shortage.refused_total_bytes) {
-            heap->shortage.refused_total_bytes = total_bytes;
-        }
     }
 }
 
@@ -145,7 +125,7 @@ mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, bool is_priva
     mend_result result = mend_driver_result(heap, MEND_ANSWER(create, status));
     if (result == MEND_OK && heap->effective_limit.is_refused &&
         heap->chunks.reserved_bytes > heap->effective_limit.bytes) {
-        raise_effective_limit(heap);
+        mend_effective_limit_forget_refusal(heap);
     }
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         learn_from_refusal(heap, size_bytes);
@@ -203,7 +183,7 @@ void mend_effective_limit_learn(mend_heap *heap)
         .is_refused = is_refused,
         .bytes = is_refused ? before.bytes : known_bytes,
         .free_bytes = is_refused ? 0 : free_bytes,
-        .asked_at_bytes = is_refused ? before.asked_at_bytes : MEND_HEAP_SUM(heap, allocated_bytes),
+        .asked_at_bytes = MEND_HEAP_SUM(heap, allocated_bytes),
     };
 }
 
@@ -212,21 +192,6 @@ void mend_effective_limit_forget_refusal(mend_heap *heap)
     if (heap->effective_limit.is_refused) {
         heap->effective_limit.is_refused = false;
         mend_effective_limit_learn(heap);
-    }
-}
-
-void mend_effective_limit_end_try(mend_heap *heap, uint64_t before_bytes, uint64_t tried_bytes)
-{
-    if (!heap->effective_limit.is_refused || heap->effective_limit.bytes != tried_bytes) {
-        return; /* the driver refused: that is known now */
-    }
-    const uint64_t held_bytes = heap->chunks.reserved_bytes;
-    heap->effective_limit.bytes = before_bytes;
-    if (held_bytes > before_bytes) {
-        /* A block is placed that does not count as live yet, so the next search asks the driver. */
-        heap->effective_limit.bytes = beyond(held_bytes);
-        heap->effective_limit.asked_at_bytes =
-            MEND_HEAP_SUM(heap, allocated_bytes) - LIMITS_OF_WINDOW * heap->config.limit_bytes;
     }
 }
 
@@ -245,22 +210,9 @@ void mend_effective_limit_begin_search(mend_heap *heap)
     const uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes) - known->asked_at_bytes;
     const bool is_old = mend_budget_is_below_limit(heap) &&
                         allocated / LIMITS_OF_WINDOW >= heap->config.limit_bytes;
-    if (known->is_refused && is_old) {
-        heap->effective_limit.asked_at_bytes = MEND_HEAP_SUM(heap, allocated_bytes);
-        raise_effective_limit(heap);
-    } else if (!known->is_known || is_old || room < known->free_bytes / 2) {
+    if (!known->is_known || is_old || room < known->free_bytes / 2) {
         mend_effective_limit_learn(heap);
     }
-}
-
-bool mend_effective_limit_has_grown(mend_heap *heap)
-{
-    uint64_t before = mend_budget_hard_limit(heap);
-    if (!mend_budget_is_below_limit(heap) || heap->shortage.device_is_asked) {
-        return false;
-    }
-    mend_effective_limit_learn(heap);
-    return mend_budget_hard_limit(heap) > before;
 }
 
 /* ---- access ---------------------------------------------------------------------------------- */

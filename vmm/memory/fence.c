@@ -156,25 +156,11 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
     return MEND_LOOK_AGAIN;
 }
 
-void mend_streams_begin_host_waits(mend_streams *streams, bool for_all)
+void mend_streams_begin_host_waits(mend_streams *streams)
 {
     MEND_SLOTS_EACH_AND_UNKNOWN(i, streams) {
-        streams->items[i].due_epoch = for_all ? mend_streams_last_stamp(streams, i).epoch : 0;
+        streams->items[i].due_epoch = mend_streams_last_stamp(streams, i).epoch;
     }
-}
-
-void mend_streams_make_due(mend_streams *streams, mend_stamp stamp)
-{
-    mend_stream_state *state = &streams->items[stamp.stream];
-    if (stamp.epoch == 0 || mend_stamp_has_passed(streams, stamp)) {
-        return;
-    }
-    /* Without a fence the stamp passes with the open epoch. A wait that failed may have begun a new
-     * one. */
-    stamp = mend_stamp_has_fence(streams, stamp) ? stamp
-                                                 : mend_streams_last_stamp(streams, stamp.stream);
-    mend_raise_u64(&state->due_epoch, stamp.epoch);
-    assert(state->due_epoch <= state->open_epoch);
 }
 
 /* Whether the CPU stalls include the open epoch. */

@@ -136,10 +136,3 @@ mend_result mend_waits_close(mend_wait_env env, const mend_waits *waits)
     }
     return MEND_OK;
 }
-
-void mend_waits_make_due(mend_streams *streams, const mend_waits *waits)
-{
-    for (const mend_wait *at = &waits->all; at != NULL; at = at->next) {
-        mend_streams_make_due(streams, at->stamp);
-    }
-}

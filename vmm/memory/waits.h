@@ -149,9 +149,6 @@ mend_result mend_waits_make_ready(mend_wait_env env, const mend_waits *waits, ui
 /* Closes the epochs of all stamps, so that a poll can find that they have passed. */
 mend_result mend_waits_close(mend_wait_env env, const mend_waits *waits);
 
-/* Includes these stamps in the current CPU stalls (mend_streams_begin_host_waits). */
-void mend_waits_make_due(mend_streams *streams, const mend_waits *waits);
-
 /* Returns the nodes to the slab. The waits are idle then. */
 static inline void mend_waits_clear(mend_wait_env env, mend_waits *waits)
 {
@@ -265,10 +262,8 @@ bool mend_streams_poll(mend_streams *streams);
 mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_stamp stamp);
 
 /* From here on CPU stalls are only for frees made so far, not for later frees of other threads, so
- * that they end. Without `for_all` they are only for stamps that are made due. Neither calls the
- * driver. */
-void mend_streams_begin_host_waits(mend_streams *streams, bool for_all);
-void mend_streams_make_due(mend_streams *streams, mend_stamp stamp);
+ * that they end. No driver call. */
+void mend_streams_begin_host_waits(mend_streams *streams);
 
 /*
  * Closes epochs, then waits for the oldest fence of any stream, with or without `asking`, the

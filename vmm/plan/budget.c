@@ -19,27 +19,35 @@ static uint64_t room_under(const mend_heap *heap, uint64_t limit)
     return limit > taken ? limit - taken : 0;
 }
 
-uint64_t mend_budget_room_bytes(const mend_heap *heap)
+static uint64_t limit_for(const mend_heap *heap, const mend_request *request)
 {
-    return room_under(heap, mend_budget_limits(heap).now);
+    const uint64_t limit = mend_budget_hard_limit(heap);
+    return request->keeps_soft_limit ? mend_min_u64(limit, heap->config.soft_limit_bytes) : limit;
 }
 
-uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes)
+uint64_t mend_budget_room_bytes(const mend_heap *heap, const mend_request *request)
 {
-    uint64_t limit = mend_budget_limits(heap).now;
-    uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
+    return room_under(heap, limit_for(heap, request));
+}
+
+uint64_t mend_budget_lacking_bytes(const mend_heap *heap, const mend_request *request,
+                                   uint64_t create_bytes)
+{
+    const uint64_t limit = limit_for(heap, request);
+    const uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
     assert(wanted > limit);
     return wanted - limit;
 }
 
 uint64_t mend_budget_over_bytes(const mend_heap *heap)
 {
-    return mend_budget_room_bytes(heap) > 0 ? 0 : mend_budget_lacking_bytes(heap, 1) - 1;
+    const uint64_t reserved = heap->chunks.reserved_bytes;
+    return reserved - mend_min_u64(mend_budget_hard_limit(heap), reserved);
 }
 
 bool mend_budget_is_ample(const mend_heap *heap)
 {
-    const uint64_t limit = mend_budget_limits(heap).now;
+    const uint64_t limit = mend_budget_hard_limit(heap);
     return room_under(heap, limit) >= limit / AMPLE_OF_LIMIT;
 }
 
@@ -75,7 +83,7 @@ static bool is_low(const mend_heap *heap, uint64_t limit)
 
 mend_pressure mend_budget_pressure(const mend_heap *heap)
 {
-    uint64_t limit = mend_budget_limits(heap).now;
+    uint64_t limit = mend_budget_hard_limit(heap);
     return is_low(heap, limit) ? MEND_PRESSURE_LOW : MEND_PRESSURE_HIGH;
 }
 
@@ -93,7 +101,7 @@ void mend_budget_note_use(mend_heap *heap)
         *peaks = (mend_usage_peaks){.window_start_bytes = allocated};
     }
     mend_raise_u64(&peaks->used_bytes, used);
-    const uint64_t limit = mend_budget_limits(heap).now;
+    const uint64_t limit = mend_budget_hard_limit(heap);
     if (used >= limit - percent_of(limit, EARLY_PERCENT)) {
         mend_raise_u64(&peaks->trapped_bytes, trapped_bytes(heap));
     }
@@ -102,10 +110,6 @@ void mend_budget_note_use(mend_heap *heap)
 void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes)
 {
     assert(create_bytes > 0);
-    const uint64_t total_bytes = heap->chunks.reserved_bytes + create_bytes;
-    if (heap->shortage.wanted_total_bytes == 0 || total_bytes < heap->shortage.wanted_total_bytes) {
-        heap->shortage.wanted_total_bytes = total_bytes;
-    }
     if (heap->shortage.refused_bytes == 0 || create_bytes <= heap->shortage.refused_bytes) {
         heap->shortage.refused_bytes = create_bytes;
     }
@@ -113,9 +117,8 @@ void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes)
 
 bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_bytes)
 {
-    uint64_t reserved = heap->chunks.reserved_bytes;
-    uint64_t limit = heap->config.limit_bytes;
-    limit -= mend_min_u64(mend_heap_passed_bytes(heap), limit);
+    const uint64_t reserved = heap->chunks.reserved_bytes;
+    const uint64_t limit = mend_budget_limit_of_chunks(heap);
     return limit >= reserved && create_bytes <= limit - reserved &&
            mend_budget_is_below_limit(heap);
 }
@@ -136,7 +139,7 @@ void mend_budget_note_emptying(mend_heap *heap, uint64_t reserved_bytes, uint64_
 bool mend_budget_is_emptied(const mend_heap *heap)
 {
     const uint64_t since = MEND_HEAP_SUM(heap, allocated_bytes) - heap->budget.emptied_at_bytes;
-    const uint64_t limit = mend_budget_limits(heap).now;
+    const uint64_t limit = mend_budget_hard_limit(heap);
     return heap->budget.emptyings >= EMPTYINGS &&
            since / EMPTYING_LIMITS < heap->config.limit_bytes &&
            heap->chunks.reserved_bytes <= limit - percent_of(limit, EARLY_PERCENT);
@@ -209,7 +212,7 @@ uint64_t mend_budget_page(const mend_heap *heap, mend_pressure pressure)
 
 uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request)
 {
-    const uint64_t limit = mend_budget_limits(heap).now;
+    const uint64_t limit = mend_budget_hard_limit(heap);
     const bool keeps_empty = request->zone == MEND_ZONE_LARGE && !request->may_break &&
                              trapped_much(heap, limit) && !is_low(heap, limit);
     return keeps_empty ? mend_max_u64(heap->device.granularity_bytes,
@@ -261,7 +264,7 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
  * can. */
 static bool needs_all(const mend_heap *heap)
 {
-    const uint64_t limit = mend_budget_limit(heap);
+    const uint64_t limit = mend_budget_hard_limit(heap);
     return heap->budget.peaks.used_bytes >= limit - percent_of(limit, NEAR_PERCENT) ||
            heap->budget.headroom.most_live_bytes > limit - percent_of(limit, CLOSE_PERCENT);
 }
@@ -281,7 +284,6 @@ bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
 {
     assert(heap->chunks.reserved_bytes > 0); /* there are chunks to move */
     return !heap->budget.headroom.was_refused && !mend_space_has_few(&heap->space) &&
-           mend_budget_room_bytes(heap) >= create_bytes &&
            heap->chunks.reserved_bytes + create_bytes <= most_bytes(heap);
 }
 

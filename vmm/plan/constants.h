@@ -99,11 +99,6 @@ enum {
  * device's page if that is larger. Smaller units cost calls and gain almost nothing. */
 enum { PAGES_OF_CHUNK = 4 };
 
-/* Part of the pool's reserved memory. After a refusal that the device's free memory does not
- * explain, its reserved memory is the limit, and this much more each time that it gets more. This
- * finds a quota that grew, and sizes no chunks for unavailable memory. */
-enum { MORE_OF_REFUSED = 8 };
-
 /* ---- searches -------------------------------------------------------------------------------- */
 
 /* Runs that a search compares, runs that a plan tries to extend, spans of a run that are looked at

@@ -23,7 +23,7 @@ static void note_refused(mend_plan *plan, uint64_t create_bytes)
 static bool plan_creation(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                           uint64_t missing_bytes, mend_plan *plan)
 {
-    uint64_t room = mend_budget_room_bytes(heap);
+    uint64_t room = mend_budget_room_bytes(heap, request);
     const bool is_small = request->zone == MEND_ZONE_SMALL;
     const uint64_t share = mend_budget_share(heap, request);
     const mend_pressure pressure =
@@ -46,7 +46,7 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
         if (mend_budget_lacks_device_memory(heap, exact)) {
             note_refused(plan, exact);
         }
-        plan->lacking_bytes = mend_budget_lacking_bytes(heap, exact);
+        plan->lacking_bytes = mend_budget_lacking_bytes(heap, request, exact);
         plan->create_bytes = exact;
         return false;
     }
@@ -65,8 +65,9 @@ bool mend_plan_may_have(const mend_heap *heap, const mend_request *request, mend
                         uint64_t need_bytes)
 {
     uint64_t free_bytes = rules.may_move ? mend_chunks_empty_bytes(&heap->chunks) : 0;
-    return need_bytes <= free_bytes || (rules.may_create && !request->creates_nothing &&
-                                        need_bytes - free_bytes <= mend_budget_room_bytes(heap));
+    return need_bytes <= free_bytes ||
+           (rules.may_create && !request->creates_nothing &&
+            need_bytes - free_bytes <= mend_budget_room_bytes(heap, request));
 }
 
 /* Chooses chunks and creations for the missing bytes: behind a base, or for the complete request.
@@ -157,8 +158,8 @@ static growth plan_growth(mend_heap *heap, const mend_request *request, mend_pla
 
 /* Whether a plan to extend this run may miss less than that: it misses least with all empty chunks
  * that do not stay there. */
-static bool may_lack_less(const mend_heap *heap, const base_candidate *place,
-                          uint64_t lacking_bytes)
+static bool may_lack_less(const mend_heap *heap, const mend_request *request,
+                          const base_candidate *place, uint64_t lacking_bytes)
 {
     const mend_run *run = place->run;
     uint64_t free_bytes = mend_chunks_empty_bytes(&heap->chunks);
@@ -171,8 +172,8 @@ static bool may_lack_less(const mend_heap *heap, const base_candidate *place,
     }
     uint64_t create_bytes =
         mend_align_up(place->need_bytes - free_bytes, heap->device.granularity_bytes);
-    return create_bytes <= mend_budget_room_bytes(heap) ||
-           mend_budget_lacking_bytes(heap, create_bytes) < lacking_bytes;
+    return create_bytes <= mend_budget_room_bytes(heap, request) ||
+           mend_budget_lacking_bytes(heap, request, create_bytes) < lacking_bytes;
 }
 
 /* Plans to extend the first run below the request's size that can grow. False if memory is missing,
@@ -290,7 +291,7 @@ bool mend_plan_find_behind(mend_heap *heap, const mend_request *request, mend_pl
         }
         place.need_bytes = request->size_bytes - (end - place.start);
         if (mend_space_room_at(&heap->space, end) >= place.need_bytes &&
-            may_lack_less(heap, &place, 0)) {
+            may_lack_less(heap, request, &place, 0)) {
             tries--;
             if (plan_growth(heap, request, rules, &place, plan) == GROWTH_FITS) {
                 return true;

@@ -37,15 +37,16 @@ bool mend_budget_spares_empty(const mend_heap *heap);
  * matters. */
 void mend_budget_note_use(mend_heap *heap);
 
-/* The part of the limit that is not reserved. */
-uint64_t mend_budget_room_bytes(const mend_heap *heap);
+/* The part of the limit that is not reserved: of the soft one, while the request keeps to it. */
+uint64_t mend_budget_room_bytes(const mend_heap *heap, const mend_request *request);
 
 /* How much is reserved beyond it. */
 uint64_t mend_budget_over_bytes(const mend_heap *heap);
 
 /* How much must be released before `create_bytes` can be created. The caller knows that memory is
  * missing. More than create_bytes if more is reserved than the limit allows now. */
-uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes);
+uint64_t mend_budget_lacking_bytes(const mend_heap *heap, const mend_request *request,
+                                   uint64_t create_bytes);
 
 /* Whether it needs chunks of a size of its own: pages, or one chunk. Other chunks of the pool may
  * have to be released before the limit and the device let it create these. */
@@ -61,45 +62,23 @@ static inline uint64_t mend_request_missing_bytes(const mend_request *request)
                                   : request->size_bytes;
 }
 
-typedef struct mend_limits {
-    uint64_t of_chunks; /* the part of the limit that they may take */
-    uint64_t hard;      /* the same, or the device's memory if that is less */
-    uint64_t now; /* the same, or the soft limit if that is less, while a search keeps to it */
-} mend_limits;
-
-static inline mend_limits mend_budget_limits(const mend_heap *heap)
-{
-    mend_limits limits = {.of_chunks = heap->config.limit_bytes};
-    limits.of_chunks -= mend_min_u64(mend_heap_passed_bytes(heap), limits.of_chunks);
-    limits.hard = limits.of_chunks;
-    if (heap->effective_limit.is_known) {
-        limits.hard = mend_min_u64(limits.hard, heap->effective_limit.bytes);
-    }
-    limits.now = limits.hard;
-    if (heap->search.keeps_soft_limit) {
-        limits.now = mend_min_u64(limits.now, heap->config.soft_limit_bytes);
-    }
-    return limits;
-}
-
+/* The part of the limit that chunks may take. The same, or the device's memory if that is less. */
 static inline uint64_t mend_budget_limit_of_chunks(const mend_heap *heap)
 {
-    return mend_budget_limits(heap).of_chunks;
+    const uint64_t limit = heap->config.limit_bytes;
+    return limit - mend_min_u64(mend_heap_passed_bytes(heap), limit);
 }
 static inline uint64_t mend_budget_hard_limit(const mend_heap *heap)
 {
-    return mend_budget_limits(heap).hard;
-}
-static inline uint64_t mend_budget_limit(const mend_heap *heap)
-{
-    return mend_budget_limits(heap).now;
+    const uint64_t limit = mend_budget_limit_of_chunks(heap);
+    return heap->effective_limit.is_known ? mend_min_u64(limit, heap->effective_limit.bytes)
+                                          : limit;
 }
 
 /* Whether the device is known to have less than the limit allows. */
 static inline bool mend_budget_is_below_limit(const mend_heap *heap)
 {
-    const mend_limits limits = mend_budget_limits(heap);
-    return limits.hard < limits.of_chunks;
+    return mend_budget_hard_limit(heap) < mend_budget_limit_of_chunks(heap);
 }
 
 /* Notes that the device has too little memory to create this much. The smallest of a search counts,
@@ -149,7 +128,7 @@ void mend_strategy_apply(mend_heap *heap, int strategy);
 /* Called when a large request needs memory: updates the peak of live bytes, and ends the window. */
 void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes);
 
-/* Whether this much may be created to avoid moves. */
+/* Whether this much, for which there is room, may be created to avoid moves. */
 bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes);
 
 /* Called after the driver refused to create it: then it is not asked again in this window. */

@@ -137,7 +137,7 @@ static bool is_better(const mend_compact_size *a, const mend_compact_size *b, ui
 /* Whether there is memory for the clusters outside the chunk. */
 static bool has_room(const mend_heap *heap, const mend_compact_size *size)
 {
-    uint64_t limit = mend_budget_limit(heap);
+    uint64_t limit = mend_budget_hard_limit(heap);
     uint64_t used = heap->chunks.reserved_bytes - mend_chunks_empty_bytes(&heap->chunks);
     return used <= limit && size->used_bytes <= limit - used;
 }

@@ -110,48 +110,30 @@ mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callbac
 
 /* ---- other pools of the device --------------------------------------------------------------- */
 
-/* Whether a pool whose context is there knows of a capture, or cannot tell. */
-static bool knows_a_capture(mend_pool *pool)
+/* Has a pool ask about the streams that it knows, so that all pools of the process watch those that
+ * are captured: another pool may not know them. */
+static void look_for_captures(mend_pool *pool)
 {
     mend_heap *heap = &pool->heap;
     mend_driver_scope scope;
     bool is_captured = false;
     mend_heap_lock(heap);
-    if (heap->unlocking.lost == MEND_DRIVER_OK) {
-        mend_result result = mend_driver_scope_open(heap, &scope);
-        if (result == MEND_OK) {
-            result = mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
-            mend_driver_scope_close(heap, &scope);
-        }
-        is_captured |= result != MEND_OK;
+    if (heap->unlocking.lost == MEND_DRIVER_OK && mend_driver_scope_open(heap, &scope) == MEND_OK) {
+        (void)mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
+        mend_driver_scope_close(heap, &scope);
     }
     mend_heap_unlock(heap);
-    return is_captured;
-}
-
-/* Whether a pool of the device does: another one may not know the captured stream. */
-static bool is_any_captured(const mend_pool *pool)
-{
-    uint64_t cursor = 0;
-    mend_process_member *member = NULL;
-    bool is_captured = false;
-    while ((member = mend_process_visit_next(&mend_process_pools, pool->driver, pool->device,
-                                             &cursor)) != NULL) {
-        is_captured |= knows_a_capture(MEND_CONTAINER_OF(member, mend_pool, member));
-        mend_process_visit_end(&mend_process_pools, member);
-    }
-    return is_captured;
 }
 
 /* A pool whose context is lost gives nothing. While it waits for its work, its grow lock is held:
  * its threads go on with free memory. */
-static bool trim(mend_pool *other, uint64_t bytes, bool waits, bool is_captured)
+static bool trim(mend_pool *other, uint64_t bytes, bool waits)
 {
     mend_heap *heap = &other->heap;
     bool gave = false;
     mend_heap_lock_all(heap);
     if (heap->unlocking.lost == MEND_DRIVER_OK) {
-        gave = mend_fallback_give_back(heap, bytes, waits && !is_captured, is_captured);
+        gave = mend_fallback_give_back(heap, bytes, waits);
     }
     mend_heap_unlock_all(heap);
     return gave;
@@ -162,16 +144,20 @@ static bool trim(mend_pool *other, uint64_t bytes, bool waits, bool is_captured)
  * asking this one at the same time. */
 static bool trim_peers(mend_pool *pool, uint64_t bytes, bool waits)
 {
-    uint64_t cursor = 0;
-    mend_process_member *member = NULL;
     bool any = false;
-    const bool is_captured = is_any_captured(pool);
-    while ((member = mend_process_visit_next(&mend_process_pools, pool->driver, pool->device,
-                                             &cursor)) != NULL) {
-        if (member != &pool->member) {
-            any |= trim(MEND_CONTAINER_OF(member, mend_pool, member), bytes, waits, is_captured);
+    for (int trims = 0; trims <= 1; trims++) {
+        uint64_t cursor = 0;
+        mend_process_member *member = NULL;
+        while ((member = mend_process_visit_next(&mend_process_pools, pool->driver, pool->device,
+                                                 &cursor)) != NULL) {
+            mend_pool *other = MEND_CONTAINER_OF(member, mend_pool, member);
+            if (!trims) {
+                look_for_captures(other);
+            } else if (other != pool) {
+                any |= trim(other, bytes, waits);
+            }
+            mend_process_visit_end(&mend_process_pools, member);
         }
-        mend_process_visit_end(&mend_process_pools, member);
     }
     return any;
 }
@@ -190,7 +176,6 @@ static bool trim_others(const mend_seek *seek)
     mend_heap *heap = seek->heap;
     mend_pool *pool = POOL_OF(heap);
     const uint64_t bytes = seek->lacking_bytes;
-    const uint64_t whole_bytes = bytes + seek->free_bytes;
     mend_others *others = pool->others;
     const uint64_t kept_bytes =
         mend_min_u64(others != NULL ? others->min_free_bytes : 0, UINT64_MAX - bytes);
@@ -198,25 +183,11 @@ static bool trim_others(const mend_seek *seek)
     assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
     bool gave = trim_peers(pool, bytes + kept_bytes, seek->may_wait && !seek->is_captured);
     if (others != NULL && seek->may_wait && bytes != UINT64_MAX) {
-        gave |= others->wait(others, whole_bytes);
+        gave |= others->wait(others, bytes);
     }
     mend_heap_lock(heap);
     pool->callbacks.peer_pool_trims += gave;
     return gave;
-}
-
-/* The context was lost in a callback, perhaps in a call whose failure was worked around. Opening a
- * driver scope notes the driver's status, if the driver still reports it. */
-static void name_loss(mend_pool *pool)
-{
-    mend_driver_scope scope;
-    const mend_result result = mend_driver_scope_open(&pool->heap, &scope);
-    if (result == MEND_OK) {
-        mend_driver_scope_close(&pool->heap, &scope);
-    }
-    if (result != MEND_ERROR_DEVICE_LOST) {
-        mend_pool_check_context(pool);
-    }
 }
 
 /* Calls one callback without the lock. True if it freed anything. */
@@ -251,7 +222,7 @@ static mend_outcome call_back(mend_seek *seek)
         mend_list_append(&entry->runs, &own.link); /* keeps the entry in the list */
         bool has_freed = !entry->is_removed && call_one(pool, seek->needed_bytes, entry);
         if (heap->unlocking.lost != MEND_DRIVER_OK) {
-            name_loss(pool);
+            mend_pool_check_context(pool);
             outcome = MEND_FAILED;
         } else if (has_freed) {
             outcome = seek->attempt(seek);

@@ -360,9 +360,9 @@ static bool find_plan(mend_heap *heap, const mend_request *request, const mend_r
     } else {
         plan->lacks_host_memory = true;
     }
-    const bool is_within = plan->create_bytes <= mend_budget_room_bytes(heap);
+    const bool is_within = plan->create_bytes <= mend_budget_room_bytes(heap, request);
     if (!plan->lacks_host_memory && !is_within) {
-        plan->lacking_bytes = mend_budget_lacking_bytes(heap, plan->create_bytes);
+        plan->lacking_bytes = mend_budget_lacking_bytes(heap, request, plan->create_bytes);
     }
     return !plan->lacks_host_memory && is_within;
 }

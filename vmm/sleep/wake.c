@@ -274,9 +274,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
     free(w.sleepers);
     mend_driver_scope_close(heap, &scope);
     seek->needed_bytes = mend_max_u64(w.needed_bytes, heap->device.granularity_bytes);
-    seek->lacking_bytes = w.lack.limit_bytes > 0 ? 0 : w.lack.device_bytes;
-    const uint64_t undone_bytes = /* created before the refusal, and free again */
-        mend_lacks_any(w.lack) ? w.needed_bytes - w.reused_bytes - w.left_bytes : 0;
-    seek->free_bytes = heap->shortage.device_free_bytes + undone_bytes;
+    const bool lacks_device = w.lack.limit_bytes == 0 && w.lack.device_bytes > 0;
+    seek->lacking_bytes = lacks_device ? w.needed_bytes : 0;
     return result;
 }

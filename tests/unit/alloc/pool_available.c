@@ -43,7 +43,7 @@ ROOM_TEST(pool_available, knows_what_the_limit_and_the_device_have)
     mend_available room = room_for(w, w->streams[0]);
     EXPECT_U64_EQ(7 * MEND_MIB, room.now_bytes);
     EXPECT_U64_EQ(7 * MEND_MIB, room.device_free_bytes);
-    EXPECT_U64_EQ(16 * MEND_MIB, mend_world_stats(w).effective_limit_bytes);
+    EXPECT_U64_EQ(7 * MEND_MIB, mend_world_stats(w).effective_limit_bytes);
     EXPECT_U64_EQ(7 * MEND_MIB, expect_served(w, w->streams[0]));
 }
 

@@ -36,7 +36,7 @@ static void expect_wait(stream_rig *r, bool expected)
 FENCE_TEST(physical_fence, what_is_freed_while_the_host_waits_is_not_waited_for)
 {
     mend_stamp early = work_and_close(r, SHORT_NS);
-    mend_streams_begin_host_waits(&r->streams, true);
+    mend_streams_begin_host_waits(&r->streams);
     mend_stamp late = work_and_free(r, LONG_NS);
     expect_wait(r, true);
     expect_passed(r, early, true);
@@ -151,8 +151,7 @@ FENCE_TEST(physical_fence, the_host_waits_for_the_event_though_a_later_fence_is_
     bool recorded = false;
     mend_stamp early = work_and_free(r, SHORT_NS);
     EXPECT_RESULT(MEND_OK, mend_streams_record_context(&r->streams, r->second, &recorded));
-    mend_streams_begin_host_waits(&r->streams, false);
-    mend_streams_make_due(&r->streams, early);
+    mend_streams_begin_host_waits(&r->streams);
     mend_stamp late = work_and_close(r, LONG_NS);
     expect_wait(r, true);
     expect_passed(r, early, true);
@@ -198,7 +197,7 @@ FENCE_TEST(physical_fence, an_event_of_a_capture_covers_nothing)
             EXPECT_U64_EQ(0, r->streams.stream_waits);
         } else if (way == WAIT_ON_HOST) {
             bool waited = false;
-            mend_streams_begin_host_waits(&r->streams, true);
+            mend_streams_begin_host_waits(&r->streams);
             EXPECT_RESULT(MEND_OK,
                           mend_streams_wait_oldest(&r->streams, r->second, false, &waited));
             EXPECT_U64_EQ(0, r->streams.host_waits);

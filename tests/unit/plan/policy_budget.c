@@ -104,13 +104,6 @@ MEND_TEST(policy_budget, half_more_than_the_peak_may_be_created_to_avoid_moves)
     EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB));
 }
 
-MEND_TEST(policy_budget, to_avoid_moves_the_limit_is_filled)
-{
-    mend_heap heap = heap_with_peak(12 * MEND_GIB);
-    EXPECT_TRUE(mend_headroom_allows(&heap, 2 * MEND_GIB));
-    EXPECT_FALSE(mend_headroom_allows(&heap, 2 * MEND_GIB + MEND_MIB));
-}
-
 MEND_TEST(policy_budget, a_little_is_created_to_avoid_moves_once_nearly_all_was_needed)
 {
     mend_heap heap = heap_with_peak(14 * MEND_GIB);

@@ -188,19 +188,6 @@ static void ask_for_two_chunks(void *argument)
     kit_alloc(&f->w, 2 * MEND_MIB, f->owner);
 }
 
-/* Empty chunks are kept, but no thread waits for a busy driver because of that. */
-ROW_TEST(pool_remake, while_another_makes_room_a_whole_chunk_is_broken_at_once)
-{
-    mend_held held;
-    for (int i = 10; i < 20; i += 2) {
-        release(f, i);
-    }
-    ASSERT_TRUE(mend_held_begin(&held, f->w.sim, 1, ask_for_two_chunks, f));
-    kit_alloc(&f->w, 512 * MEND_KIB, f->owner);
-    EXPECT_U64_EQ(60, mend_world_stats(&f->w).live_blocks); /* the slow one has none yet */
-    mend_held_end(&held);
-}
-
 typedef struct other_request {
     full_program *f;
     void *block;
