@@ -9,7 +9,6 @@
 #ifdef MEND_WITHOUT_OBSERVERS
 #include "pool/pool.h"
 #else
-#include "record/owners.h"
 #include "record/record.h"
 #endif
 

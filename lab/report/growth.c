@@ -21,7 +21,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
-#include "record/growth.h"
+#include "record/record.h"
 
 enum {
     STRETCHES = MEND_GROWTH_STRETCHES,
@@ -280,7 +280,8 @@ static void find_trends(growth_search *search)
         mend_report_owner *owner = &report->owners[h];
         owner->trend = is_new(search, h) ? MEND_TREND_NEW : MEND_TREND_STEADY;
         if (owner->growth_bytes > 0) {
-            owner->trend = mend_growth_leaks(search->kept[h]) ? MEND_TREND_LEAKS : MEND_TREND_GROWS;
+            const unsigned kept = (unsigned)__builtin_popcount(search->kept[h] >> WARM_UP);
+            owner->trend = kept * 2 >= JUDGED ? MEND_TREND_LEAKS : MEND_TREND_GROWS;
         }
     }
     report->rounds = rounds_of(search);

@@ -9,7 +9,7 @@
 #include "base/process.h"
 #include "lab/support/stretches.h"
 #include "lab/trace/trace.h"
-#include "record/event_ring.h"
+#include "record/recording.h"
 
 /* Owners beyond this are one, the last: it bounds the size of their tables. */
 enum { MEND_TRACE_MAX_OWNERS = 65536, MEND_TRACE_LABEL_BYTES = 160 };

@@ -7,7 +7,7 @@
 #include "lab/heap/explain.h"
 #include "memory/chunk.h"
 #include "pool/pool.h"
-#include "record/owners.h"
+#include "record/record.h"
 
 #define LLU(value) ((unsigned long long)(value))
 

@@ -1,5 +1,12 @@
-/* The tables that a profiler gets from Mend, in the binary layout of NVTX 3, and its functions. */
-#include "record/nvtx.h"
+/*
+ * Ranges of NVTX's domain "mend", for a profiler that the environment names
+ * (NVTX_INJECTION64_PATH): slow steps, as spans of the thread's time. Without one a range is a
+ * comparison (base/process.h).
+ *
+ * This is the program's half of the protocol of NVTX 3: the profiler's library gets a table of
+ * places, and stores there the functions that it wants to be called.
+ */
+#include "record/record.h"
 
 #include <dlfcn.h>
 #include <string.h>

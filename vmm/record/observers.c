@@ -1,13 +1,102 @@
-/* Observers begin and end with their pool. */
+/*
+ * Observers begin and end with their pool. The scopes are always there. They reserve counters for
+ * the numbers that they meet. If the host has no memory for it, a block counts for the scope
+ * around, so counting never fails. A live span's number has a place.
+ */
 #include <stdlib.h>
 
+#include "base/names.h"
 #include "base/signals.h"
+#include "base/struct_size.h"
 #include "pool/pool.h"
-#include "record/nvtx.h"
 #include "record/record.h"
 
 #define RECORD_BYTES (256 * MEND_MIB)
 #define SCOPES       (1u << MEND_TOLD_MARKED | 1u << MEND_TOLD_UNMARKED | 1u << MEND_TOLD_PEAKS)
+
+enum { FIRST_CAPACITY = 64 };
+
+/* ---- counters of scopes ---------------------------------------------------------------------- */
+
+/* Makes a place for each number up to this one. */
+static bool make_place(mend_scopes *scopes, uint32_t number)
+{
+    uint32_t capacity = scopes->capacity == 0 ? FIRST_CAPACITY : scopes->capacity;
+    while (capacity <= number) {
+        capacity *= 2;
+    }
+    mend_scope_info *of = realloc(scopes->of, capacity * sizeof(*of));
+    if (of == NULL) {
+        return false;
+    }
+    for (uint32_t i = scopes->capacity; i < capacity; i++) {
+        of[i] = (mend_scope_info){.number = i};
+    }
+    scopes->of = of;
+    scopes->capacity = capacity;
+    return true;
+}
+
+static void count_alloc(mend_scopes *scopes, mend_history_event *event)
+{
+    const mend_heap *heap = scopes->heap;
+    if (event->scope >= scopes->capacity && !make_place(scopes, event->scope)) {
+        while (event->scope >= scopes->capacity && event->scope != 0) {
+            event->scope = mend_scopes_around(event->scope);
+        }
+    }
+    for (uint32_t at = event->scope; at != 0; at = scopes->of[at].around) {
+        mend_scope_info *scope = &scopes->of[at];
+        scope->name = mend_scopes_entry(at)->name;
+        scope->around = mend_scopes_around(at);
+        scope->own_live_bytes += at == event->scope ? event->size_bytes : 0;
+        scope->own_live_blocks += at == event->scope;
+        scope->allocations++;
+        scope->live_bytes += event->size_bytes;
+        mend_raise_u64(&scope->peak_live_bytes, scope->live_bytes);
+        mend_raise_u64(&scope->pool_peak_bytes, heap->counters.live_bytes);
+        mend_raise_u64(&scope->pool_reserved_bytes,
+                       heap->chunks.reserved_bytes + mend_heap_passed_bytes(heap));
+    }
+}
+
+static void count_free(mend_scopes *scopes, const mend_history_event *event)
+{
+    assert(event->scope < scopes->capacity);
+    assert(scopes->of[event->scope].own_live_blocks > 0);
+    scopes->of[event->scope].own_live_bytes -= event->size_bytes;
+    scopes->of[event->scope].own_live_blocks--;
+    for (uint32_t at = event->scope; at != 0; at = scopes->of[at].around) {
+        assert(scopes->of[at].live_bytes >= event->size_bytes);
+        scopes->of[at].live_bytes -= event->size_bytes;
+    }
+}
+
+static void reset_peaks(mend_scopes *scopes)
+{
+    for (uint32_t i = 1; i < scopes->capacity; i++) {
+        scopes->of[i].peak_live_bytes = scopes->of[i].live_bytes;
+        scopes->of[i].pool_peak_bytes = 0;
+        scopes->of[i].pool_reserved_bytes = 0;
+    }
+}
+
+static void hear(mend_listener *listener, mend_history_event *event)
+{
+    mend_scopes *scopes = MEND_CONTAINER_OF(listener, mend_scopes, listener);
+    switch (event->kind) {
+    case MEND_TOLD_MARKED:
+        count_alloc(scopes, event);
+        break;
+    case MEND_TOLD_UNMARKED:
+        count_free(scopes, event);
+        break;
+    default:
+        reset_peaks(scopes);
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
 
 void mend_observers_count(const mend_heap *heap, mend_stats *stats)
 {
@@ -29,7 +118,7 @@ static mend_result begin(mend_pool *pool, const mend_pool_config *config)
         return mend_no_host_memory("a pool");
     }
     observers->pool = pool;
-    observers->scopes = (mend_scopes){.listener.hear = mend_scopes_hear, .heap = heap};
+    observers->scopes = (mend_scopes){.listener.hear = hear, .heap = heap};
     mend_history_init(&observers->history, &heap->events);
     mend_heap_lock(heap);
     mend_events_listen(&heap->events, &observers->scopes.listener, SCOPES);
@@ -71,4 +160,123 @@ mend_result mend_observers_hear(mend_pool *pool, mend_moment moment, const mend_
         end(observers);
     }
     return MEND_OK;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* Writes as many as fit. Returns their number. */
+static size_t list(const mend_scopes *scopes, mend_scope_info *to, size_t scope_bytes,
+                   size_t capacity)
+{
+    size_t count = 0;
+    for (uint32_t number = 1; number < scopes->capacity; number++) {
+        const mend_scope_info *scope = &scopes->of[number];
+        if (scope->allocations > 0 && count++ < capacity) {
+            mend_element_write(to, scope_bytes, count - 1, scope, sizeof(*scope));
+        }
+    }
+    return count;
+}
+
+mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, size_t scope_bytes,
+                            size_t capacity, size_t *count)
+{
+    MEND_TRY(mend_pool_check_array(pool, scopes, scope_bytes, capacity, count, "mend_get_scopes"));
+    mend_heap_lock(&pool->heap);
+    const mend_scopes *of = &mend_observers_of(&pool->heap)->scopes;
+    *count = list(of, NULL, scope_bytes, 0);
+    if (*count <= capacity) {
+        list(of, scopes, scope_bytes, capacity);
+    }
+    mend_heap_unlock(&pool->heap);
+    return MEND_OK;
+}
+
+/* A child of fork shares nothing that began in its parent. */
+static bool shares(const mend_thread_marks *own)
+{
+    return own->shares_from != 0 && own->shares_in == mend_process_generation();
+}
+
+/* The thread's scope has changed: so has the scope of threads without one, if it shares its own. */
+static void enter(mend_thread_marks *own, uint32_t number)
+{
+    own->scope = number;
+    if (shares(own)) {
+        atomic_store_explicit(&mend_process_common_scope, number, memory_order_release);
+    }
+    atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
+}
+
+mend_result mend_scope_push(const char *name, unsigned flags)
+{
+    mend_thread_marks *own = mend_process_own_marks();
+    mend_result result = MEND_OK;
+    uint32_t number = 0;
+    if (name == NULL || name[0] == '\0' || flags > MEND_SCOPE_OF_ALL_THREADS) {
+        result = mend_pool_invalid("mend_scope_push: name is NULL or empty, or flags are unknown");
+    } else if (own->failed_scopes == 0) {
+        if (mend_process_prepare() == MEND_OK) {
+            number = mend_scopes_number(own->scope, name);
+        }
+        if (number == 0) {
+            result = mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for the name of a scope");
+        }
+    }
+    if (number == 0) {
+        own->failed_scopes++;
+        return result;
+    }
+    own->depth++;
+    if (flags == MEND_SCOPE_OF_ALL_THREADS && !shares(own)) {
+        own->shares_from = own->depth;
+        own->shares_in = mend_process_generation();
+    }
+    enter(own, number);
+    return MEND_OK;
+}
+
+mend_result mend_scope_pop(void)
+{
+    mend_thread_marks *own = mend_process_own_marks();
+    if (own->failed_scopes > 0) {
+        own->failed_scopes--;
+        return MEND_OK;
+    }
+    MEND_INVALID_IF(own->scope == 0, "mend_scope_pop: the thread is in no scope");
+    const uint32_t around = mend_scopes_around(own->scope);
+    if (shares(own) && own->shares_from == own->depth) {
+        enter(own, 0);
+        own->shares_from = 0;
+    }
+    own->depth--;
+    enter(own, around);
+    return MEND_OK;
+}
+
+mend_result mend_stack_set_source(mend_stack_source source, void *context, uint64_t every_bytes)
+{
+    mend_process_stacks *stacks = &mend_process_own_stacks;
+    MEND_INVALID_IF(source != NULL && every_bytes == 0, "mend_stack_set_source: every_bytes is 0");
+    if (mend_process_prepare() != MEND_OK) {
+        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for a source of stacks");
+    }
+    mend_mutex_lock(&stacks->mutex);
+    stacks->source = source;
+    stacks->context = context;
+    atomic_store(&stacks->every_bytes, source != NULL ? every_bytes : 0);
+    mend_mutex_unlock(&stacks->mutex);
+    if (source != NULL) {
+        atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
+    }
+    return MEND_OK;
+}
+
+mend_result mend_set_name(mend_name_kind kind, uint64_t number, const char *name)
+{
+    MEND_INVALID_IF(name == NULL || kind < MEND_NAME_TAG || kind > MEND_NAME_STACK,
+                    "mend_set_name: name is NULL, or kind is no mend_name_kind");
+    return mend_names_set(kind, number, name)
+               ? MEND_OK
+               : mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for a name");
 }

@@ -6,19 +6,22 @@
  * allocations, and an owner with live blocks of most of them has grown steadily. Its live blocks of
  * all stretches up to one are its line there (record/growth.h).
  */
-#include "record/owners.h"
+#include "pool/pool.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/users.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "base/words.h"
 #include "layout/layout.h"
-#include "record/growth.h"
+#include "record/record.h"
 
 enum { SLOTS = 4096, PATH_BYTES = 128, PATH_SHOWN = 80, STACK_BYTES = 80, MANY_TIMES = 8 };
+enum { LEAST_PER_MILLE = 5 };
 static_assert(SLOTS / 2 > MEND_OWNERS_MOST, "a free slot is near");
 
 typedef struct key {
@@ -39,10 +42,11 @@ typedef struct sum {
 } sum;
 
 struct mend_owners_sum {
-    uint64_t below;        /* the address of the span that was summed last. UINT64_MAX: none was */
+    uint64_t below;        /* the address of the chunk that was summed last. UINT64_MAX: none was */
     uint64_t passed_below; /* the same of blocks without a chunk */
     float now;
     unsigned by; /* MEND_BY_... */
+    mend_live_free free;
     size_t count;
     uint16_t slots[SLOTS];      /* indices of sums, from 1. 0: free */
     sum sums[MEND_OWNERS_MOST]; /* most often a few are used */
@@ -113,6 +117,76 @@ static void count_block(table *t, const mend_span *span)
         span->size_bytes;
 }
 
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+mend_free_reason mend_observe_reason(const mend_heap *heap, const mend_span *span, uint32_t asking)
+{
+    assert(!span->live);
+    const mend_streams *streams = &heap->streams;
+    unsigned holds = mend_waits_blocked_by(streams, &span->waits, asking);
+    if (holds & MEND_BLOCKED_BY_GRAPH_POOLS) {
+        return MEND_FREE_GRAPH_POOLS;
+    }
+    if (holds & MEND_BLOCKED_UNTIL_WAIT) {
+        return MEND_FREE_STREAMLESS;
+    }
+    if (holds & MEND_BLOCKED_BY_STREAMS) {
+        return MEND_FREE_STREAMS;
+    }
+    bool is_idle = mend_waits_blocked_by(streams, &span->waits, MEND_STREAM_UNKNOWN) == 0;
+    return is_idle ? MEND_FREE_IDLE : MEND_FREE_OWN;
+}
+
+/* `idle`: the sum for memory that nothing keeps from use. */
+static void count_free(mend_live_free *sums, uint64_t *idle, mend_free_reason reason,
+                       uint64_t bytes)
+{
+    uint64_t *const sum_of[MEND_FREE_REASONS] = {
+        [MEND_FREE_IDLE] = idle,
+        [MEND_FREE_OWN] = &sums->streams_bytes,
+        [MEND_FREE_STREAMS] = &sums->streams_bytes,
+        [MEND_FREE_STREAMLESS] = &sums->no_stream_bytes,
+        [MEND_FREE_GRAPH_POOLS] = &sums->graphs_bytes,
+    };
+    *sum_of[reason] += bytes;
+}
+
+/* A block of several chunks counts in the first. Returns the lowest span of the chunk. `above` is
+ * the lowest span of the chunk above it. Adds to *count how many there are. */
+static const mend_span *add_chunk(table *t, const mend_heap *heap, const mend_chunk *chunk,
+                                  const mend_span *above, size_t *count)
+{
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    const bool is_empty = mend_chunk_is_empty(chunk);
+    const bool sleeps = mend_chunk_sleeps(chunk);
+    mend_free_reason worst = MEND_FREE_IDLE;
+    const mend_span *lowest = NULL;
+    const mend_span *span = mend_layout_last_span(heap, chunk, above);
+    for (; span != NULL && mend_span_end(span) > chunk->address; span = span->previous) {
+        lowest = span;
+        ++*count;
+        if (span->live && span->address >= chunk->address) {
+            count_block(t, span);
+        }
+        if (span->live || sleeps) {
+            continue;
+        }
+        const uint64_t bytes =
+            mend_min_u64(mend_span_end(span), end) - mend_max_u64(span->address, chunk->address);
+        const mend_free_reason reason = mend_observe_reason(heap, span, MEND_STREAM_UNKNOWN);
+        worst = reason > worst ? reason : worst;
+        if (!is_empty) {
+            count_free(&t->free, &t->free.beside_bytes, reason, bytes);
+        }
+    }
+    if (is_empty) {
+        count_free(&t->free, &t->free.whole_bytes, worst, chunk->size_bytes);
+    } else if (sleeps && mend_chunk_is_reserved(chunk)) {
+        t->free.beside_bytes += chunk->size_bytes; /* the driver refused to take it back */
+    }
+    return lowest;
+}
+
 /* Blocks without a chunk, each a segment of its own. */
 static bool add_passed(table *t, const mend_heap *heap, size_t spans)
 {
@@ -134,27 +208,43 @@ static bool add_passed(table *t, const mend_heap *heap, size_t spans)
 bool mend_owners_add(mend_owners_sum *of, const mend_heap *heap, size_t spans)
 {
     assert(mend_mutex_is_held(&heap->state));
+    const mend_span *above = NULL;
+    size_t count = 0;
     if (of->below == UINT64_MAX) {
         of->now = (float)(int64_t)heap->counters.births;
+        of->free.whole_bytes = heap->chunks.unmapped_bytes;
     }
     const mend_chunk *chunk = mend_chunk_below(&heap->chunks, of->below);
-    for (; chunk != NULL && spans > 0; chunk = mend_chunk_below(&heap->chunks, of->below)) {
-        const mend_span *span = mend_layout_last_span(heap, chunk, NULL);
-        for (; span != NULL && spans > 0; span = span->previous) {
-            if (span->address >= of->below) { /* summed in the step before */
-                continue;
-            }
-            if (span->live) {
-                count_block(of, span);
-            }
-            of->below = span->address;
-            spans--;
-        }
+    for (; chunk != NULL && count < spans; chunk = mend_chunk_previous(chunk)) {
+        above = add_chunk(of, heap, chunk, above, &count);
+        of->below = chunk->address;
     }
-    return add_passed(of, heap, spans);
+    return chunk != NULL || add_passed(of, heap, spans);
 }
 
 /* ---- suspects -------------------------------------------------------------------------------- */
+
+uint64_t mend_growth_judge(const uint64_t least_bytes[MEND_GROWTH_STRETCHES], uint64_t peak_bytes)
+{
+    const uint64_t *least = least_bytes + MEND_GROWTH_WARM_UP;
+    uint64_t most_bytes = 0;
+    uint64_t fall_bytes = 0;
+    unsigned up = 0;
+    for (size_t i = 0; i < MEND_GROWTH_JUDGED; i++) {
+        up += i > 0 && least[i] > least[i - 1];
+        most_bytes = mend_max_u64(most_bytes, least[i]);
+        fall_bytes = mend_max_u64(fall_bytes, most_bytes - least[i]);
+    }
+    uint64_t needed_bytes = mend_max_u64(MEND_MIB, peak_bytes / 1000 * LEAST_PER_MILLE);
+    bool has_grown = least[MEND_GROWTH_JUDGED - 1] > least[0];
+    uint64_t growth_bytes = has_grown ? least[MEND_GROWTH_JUDGED - 1] - least[0] : 0;
+    const uint64_t *half = &least[MEND_GROWTH_JUDGED / 2];
+    const uint64_t quarter_bytes = growth_bytes / 4;
+    bool keeps_growing = up * 2 >= MEND_GROWTH_JUDGED - 1 && fall_bytes <= quarter_bytes &&
+                         half[-1] >= least[0] + quarter_bytes &&
+                         least[MEND_GROWTH_JUDGED - 1] >= half[0] + quarter_bytes;
+    return growth_bytes >= needed_bytes && keeps_growing ? growth_bytes : 0;
+}
 
 /* Whether there is enough data: at first a program builds up its permanent memory, so half of its
  * blocks must have been freed. */
@@ -280,8 +370,8 @@ mend_owners_sum *mend_owners_begin(unsigned by)
     return t;
 }
 
-void mend_owners_end(mend_owners_sum *t, const mend_heap *heap, mend_owner *largest,
-                     size_t capacity, mend_owner *suspect, size_t *total)
+mend_live_free mend_owners_end(mend_owners_sum *t, const mend_heap *heap, mend_owner *largest,
+                               size_t capacity, mend_owner *suspect, size_t *total)
 {
     assert(mend_mutex_is_held(&heap->state));
     const sum *most = NULL;
@@ -302,7 +392,9 @@ void mend_owners_end(mend_owners_sum *t, const mend_heap *heap, mend_owner *larg
     }
     *suspect = most != NULL ? owner_of(t, most) : (mend_owner){0};
     *total = t->count;
+    const mend_live_free unused = t->free;
     free(t);
+    return unused;
 }
 
 bool mend_owners_find(const mend_heap *heap, unsigned by, mend_owner *largest, size_t capacity,
@@ -314,7 +406,7 @@ bool mend_owners_find(const mend_heap *heap, unsigned by, mend_owner *largest, s
     }
     while (mend_owners_add(of, heap, SIZE_MAX)) {
     }
-    mend_owners_end(of, heap, largest, capacity, suspect, total);
+    (void)mend_owners_end(of, heap, largest, capacity, suspect, total);
     return true;
 }
 
@@ -342,4 +434,33 @@ void mend_owners_tell(const mend_heap *heap, mend_owner owners[MEND_OWNERS_TOLD]
                    h->live_blocks == 1 ? "" : "up to ", (unsigned long long)h->oldest,
                    h->oldest == 1 ? "" : "s", i + 1 == mend_min_u64(total, SHOWN) ? "." : "");
     }
+}
+
+/* Sums under the lock, then copies as much of each as the caller knows. */
+mend_result mend_get_owners(mend_pool *pool, unsigned by, mend_owner *owners, size_t owner_bytes,
+                            size_t capacity, size_t *count)
+{
+    MEND_TRY(mend_pool_check_array(pool, owners, owner_bytes, capacity, count, "mend_get_owners"));
+    MEND_INVALID_IF((by & ~(unsigned)MEND_BY_ANY) != 0,
+                    "mend_get_owners: by is not a sum of MEND_BY_...");
+    size_t room = mend_min_u64(capacity, MEND_OWNERS_MOST);
+    mend_owner *found = calloc(room + 1, sizeof(*found)); /* the last is the suspect */
+    size_t total = 0;
+    bool is_found = false;
+    if (found != NULL) {
+        mend_heap_lock(&pool->heap);
+        is_found = mend_owners_find(&pool->heap, by != 0 ? by : MEND_BY_DEFAULT, found, room,
+                                    &found[room], &total);
+        mend_heap_unlock(&pool->heap);
+    }
+    if (!is_found) {
+        free(found);
+        return mend_publish(mend_no_host_memory("the sums of owners"));
+    }
+    for (size_t i = 0; i < room && i < total; i++) {
+        mend_element_write(owners, owner_bytes, i, &found[i], sizeof(*found));
+    }
+    *count = total;
+    free(found);
+    return MEND_OK;
 }

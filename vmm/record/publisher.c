@@ -17,7 +17,6 @@
 
 #include "base/files.h"
 #include "base/signals.h"
-#include "record/owners.h"
 #include "record/record.h"
 
 enum { PERIOD_MS = 1000, LEAST_IDLE_PARTS = 100 };
@@ -50,7 +49,6 @@ static bool sum_up(struct mend_publisher *p)
     mend_heap *heap = &p->pool->heap;
     mend_owner suspect;
     size_t count = 0;
-    uint64_t below = UINT64_MAX;
     bool goes_on = true;
     mend_owners_sum *owners = mend_owners_begin(MEND_BY_DEFAULT);
     if (owners == NULL) {
@@ -58,10 +56,10 @@ static bool sum_up(struct mend_publisher *p)
     }
     do {
         mend_heap_lock_to_read(heap);
-        goes_on = mend_owners_add(owners, heap, MEND_SPANS_OF_A_STEP) ||
-                  mend_observe_free(heap, MEND_SPANS_OF_A_STEP, &below, &next->free);
+        goes_on = mend_owners_add(owners, heap, MEND_SPANS_OF_A_STEP);
         if (!goes_on) {
-            mend_owners_end(owners, heap, next->owners, MEND_LIVE_OWNERS, &suspect, &count);
+            next->free =
+                mend_owners_end(owners, heap, next->owners, MEND_LIVE_OWNERS, &suspect, &count);
             next->before = next->stats;
             next->before_ns = next->time_ns;
             mend_pool_statistics(p->pool, &next->stats);

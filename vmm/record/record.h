@@ -1,5 +1,5 @@
-/* Readers of a pool that live beside it: the thread that records, the page that others read,
- * snapshots, stacks and scopes, regions. */
+/* The observers of a pool: its history, a recording, the page that others read, snapshots, scopes,
+ * owners, regions, and ranges for a profiler. */
 #ifndef MEND_RECORD_RECORD_H
 #define MEND_RECORD_RECORD_H
 
@@ -8,10 +8,51 @@
 #include "layout/feature.h"
 #include "mend/mend.h"
 #include "mend/mend_inspect.h"
-#include "record/history.h"
 #include "record/live_page.h"
+#include "record/recording.h"
 
-/* ---- scopes.c -------------------------------------------------------------------------------- */
+/* ---- history.c ------------------------------------------------------------------------------- */
+
+/*
+ * Events on their way from a heap to the recorder without a lock or a wait: if the ring is full
+ * they are lost, and counted. The thread that holds the heap's `state` lock writes, the recorder
+ * reads. The capacities are powers of two.
+ */
+enum { MEND_EVENT_RING_ROOM = 65536, MEND_EVENT_RING_FAILURES = 16 };
+
+typedef struct mend_event_ring {
+    mend_history_event *events;
+    int bell; /* a file that is written when the reader must not tarry */
+    _Atomic(uint64_t) written;
+    _Atomic(uint64_t) read;
+    _Atomic(uint64_t) lost;
+    _Atomic(uint64_t) failures_written;
+    _Atomic(uint64_t) failures_read;
+    mend_event_failure failures[MEND_EVENT_RING_FAILURES];
+} mend_event_ring;
+
+void mend_event_ring_put(mend_event_ring *ring, const mend_history_event *event);
+
+/* The oldest event, which stays until mend_event_ring_pass. NULL: there is none. And the oldest
+ * failure, which is gone with the next call. False: there is none. */
+const mend_history_event *mend_event_ring_next(mend_event_ring *ring);
+void mend_event_ring_pass(mend_event_ring *ring);
+bool mend_event_ring_take_failure(mend_event_ring *ring, mend_event_failure *failure);
+
+/*
+ * A ring of the last events of a pool, which overwrites the oldest. Events have unique numbers, so
+ * each reader remembers its place, and sees missed events. A recording gets the same events through
+ * a ring of its own. Guarded by the heap's `state` lock.
+ */
+typedef struct mend_history {
+    mend_listener listener;
+    mend_events *heard;
+    mend_history_event *events;
+    uint64_t capacity;          /* events. 0: no ring */
+    uint64_t held;              /* events in the ring */
+    uint64_t next;              /* number of the next event, from 1 */
+    mend_event_ring *recording; /* NULL: none */
+} mend_history;
 
 /* It hears MEND_TOLD_.... Guarded by the heap's `state` lock. */
 typedef struct mend_scopes {
@@ -20,8 +61,6 @@ typedef struct mend_scopes {
     mend_scope_info *of; /* by number. 0 is unused */
     uint32_t capacity;
 } mend_scopes;
-
-void mend_scopes_hear(mend_listener *listener, mend_history_event *event);
 
 /* The observers of a pool, from its begin to its end. */
 typedef struct mend_observers {
@@ -35,12 +74,24 @@ typedef struct mend_observers {
 /* NULL: of a heap without a pool. */
 mend_observers *mend_observers_of(const mend_heap *heap);
 
-/* ---- observers.c ----------------------------------------------------------------------------- */
+/* Off. */
+void mend_history_init(mend_history *history, mend_events *heard);
 
-/* The hooks of the table. */
-mend_result mend_observers_hear(mend_pool *pool, mend_moment moment,
-                                const mend_pool_config *config);
-void mend_observers_count(const mend_heap *heap, mend_stats *stats);
+/* Memory for so many events, which the caller frees. NULL if there is not so much. */
+mend_history_event *mend_history_make(uint64_t capacity);
+
+/* Goes on in `events`, made for `capacity`, with the newest events that fit there. NULL and 0: off.
+ * Returns the events before, for the caller to free. */
+mend_history_event *mend_history_exchange(mend_history *history, mend_history_event *events,
+                                          uint64_t capacity);
+
+/* From now on events go to this ring, too. */
+void mend_history_record(mend_history *history, mend_event_ring *recording);
+
+/* Writes up to `capacity` events from *cursor on, each `event_bytes` behind the one before, moves
+ * *cursor behind them, and returns their number. */
+size_t mend_history_copy(const mend_history *history, uint64_t *cursor, void *events,
+                         size_t event_bytes, size_t capacity);
 
 /* ---- regions.c ------------------------------------------------------------------------------- */
 
@@ -50,7 +101,23 @@ void mend_observers_count(const mend_heap *heap, mend_stats *stats);
 size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_bytes,
                             size_t capacity);
 
-/* ---- free.c ---------------------------------------------------------------------------------- */
+/* ---- owners.c -------------------------------------------------------------------------------- */
+
+/*
+ * The owners of a heap's memory: its live blocks and pages summed by scope and tag, or else by
+ * size, the age of the oldest, and suspected leaks. Found by a walk over all of them on request:
+ * only the number of each block's birth is recorded before. Guarded by the heap's `state` lock.
+ */
+
+/* How many there can be: those by scope, tag and size, and the classes of
+ * size that the rest counts for. */
+enum { MEND_OWNERS_OWN = 1024, MEND_OWNERS_MOST = MEND_OWNERS_OWN + 64 };
+
+/* The default keys of owners. */
+enum {
+    MEND_BY_DEFAULT = MEND_BY_SCOPE | MEND_BY_TAG | MEND_BY_STACK,
+    MEND_BY_ANY = MEND_BY_DEFAULT | MEND_BY_STREAM
+};
 
 /* The reason why the asking stream cannot use a free byte. If there are several reasons, the last
  * in this list counts. An empty chunk has one reason for all its bytes, because it moves as a
@@ -67,10 +134,63 @@ typedef enum mend_free_reason {
 /* The reason of a free span. MEND_STREAM_UNKNOWN means a stream that owns nothing. */
 mend_free_reason mend_observe_reason(const mend_heap *heap, const mend_span *span, uint32_t asking);
 
-/* All reserved bytes that are not live, for a stream that owns nothing: in steps of some `spans`,
- * between which the caller may release the two locks of the heap. *below is UINT64_MAX at first.
- * False: all are summed. Allocates nothing and does not call the driver. */
-bool mend_observe_free(const mend_heap *heap, size_t spans, uint64_t *below, mend_live_free *sums);
+/*
+ * A sum of all live blocks, and of all reserved bytes that are not live, for a stream that owns
+ * nothing. It may be made in steps: the caller holds `state` in each, and not in between, so that
+ * other threads wait only briefly. Of memory that comes, goes or moves meanwhile some counts twice
+ * or not.
+ *
+ * Begins one, told apart `by` (MEND_BY_..., not 0), without a lock. NULL: no host memory.
+ */
+typedef struct mend_owners_sum mend_owners_sum;
+mend_owners_sum *mend_owners_begin(unsigned by);
+
+/* Adds some `spans` more, in whole chunks. False: all are summed. */
+bool mend_owners_add(mend_owners_sum *of, const mend_heap *heap, size_t spans);
+
+/* Writes the same as mend_owners_find, ends the sum, and returns that of free memory. */
+mend_live_free mend_owners_end(mend_owners_sum *of, const mend_heap *heap, mend_owner *largest,
+                               size_t capacity, mend_owner *suspect, size_t *total);
+
+/* So many at a time take some 50 us. */
+enum { MEND_SPANS_OF_A_STEP = 2048 };
+
+/*
+ * Writes the owners with most bytes, told apart `by` (MEND_BY_..., not 0), up to `capacity`, in
+ * falling order of bytes, and to `suspect` the one that grew most, or one of 0 bytes. `total`: how
+ * many there are. False: the host has no memory for the sums, and nothing is written. O(blocks).
+ * The caller holds `state`.
+ */
+bool mend_owners_find(const mend_heap *heap, unsigned by, mend_owner *largest, size_t capacity,
+                      mend_owner *suspect, size_t *total);
+
+/* The hook of the table: the three largest, and the suspect, with these sentences: " Possible leak:
+ * step/cache +1.20 GiB. Largest owners: step/forward (3.20 GiB in 12 blocks, up to 340 allocations
+ * old), ...". */
+void mend_owners_tell(const mend_heap *heap, mend_owner owners[MEND_OWNERS_TOLD], char *text,
+                      size_t text_bytes);
+
+/*
+ * Steady growth, by the same rule in a recording and in a running pool. Work is divided into
+ * stretches of equally many events. The permanent memory of an owner in each of them is its line.
+ * Temporary blocks come and go above it. A line that rises, and does not come back, is growth.
+ */
+
+/* The first stretches, in which programs build up their permanent memory, do not count. Nor does a
+ * program of few events. */
+enum {
+    MEND_GROWTH_STRETCHES = 24,
+    MEND_GROWTH_WARM_UP = 4,
+    MEND_GROWTH_JUDGED = MEND_GROWTH_STRETCHES - MEND_GROWTH_WARM_UP,
+    MEND_GROWTH_LEAST_EVENTS = 240,
+    /* So many blocks of one owner are no single pass through the layers of a model. */
+    MEND_GROWTH_MANY_BLOCKS = 384
+};
+
+/* The growth of a line. 0 if it is below 1 MiB or 0.5 % of `peak_bytes`, or not steady. Steady
+ * means: at least half of the steps go up, it never falls by more than a quarter of the growth, and
+ * each half has a quarter. A late begin is an unfinished step. */
+uint64_t mend_growth_judge(const uint64_t least_bytes[MEND_GROWTH_STRETCHES], uint64_t peak_bytes);
 
 /* ---- recorder.c ------------------------------------------------------------------------------ */
 
@@ -104,5 +224,19 @@ void mend_publisher_ring(const mend_observers *observers);
 /* Writes the memory of the pool to PATH.1, or with the first number above *number that no file has.
  * *number is then that number. A failure is a warning of the log. The caller holds no lock. */
 void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number);
+
+/* ---- nvtx.c ---------------------------------------------------------------------------------- */
+
+/* Loads the profiler that NVTX_INJECTION64_PATH names, once in a process, before its first pool.
+ * Not in a program with more rights than its user. True: there is one. It keeps pointers into this
+ * library, which must stay. The caller holds no lock. */
+bool mend_nvtx_load(void);
+
+/* ---- observers.c ----------------------------------------------------------------------------- */
+
+/* The hooks of the table. */
+mend_result mend_observers_hear(mend_pool *pool, mend_moment moment,
+                                const mend_pool_config *config);
+void mend_observers_count(const mend_heap *heap, mend_stats *stats);
 
 #endif

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,7 +26,6 @@
 #include "base/names.h"
 #include "base/signals.h"
 #include "record/record.h"
-#include "record/recording.h"
 
 enum { PERIOD_MS = 10, MOST_FILES = 256, SUFFIX_BYTES = 16 };
 

@@ -86,16 +86,6 @@ bool mend_record_add_event(mend_record_block *block, const mend_history_event *e
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* A length, and the bytes of the text. */
-static void put_text(mend_record_block *block, uint8_t *to, const char *text)
-{
-    const size_t length = strlen(text);
-    to = put_number(to, length);
-    memcpy(to, text, length + 1); /* the next contents begin on the zero */
-    block->head.bytes = (uint32_t)(to + length - block->content);
-    block->head.count++;
-}
-
 /* Of a scope, whose kind is 0, the number of the scope around. */
 bool mend_record_add_name(mend_record_block *block, uint32_t kind, uint64_t number,
                           const char *name)
@@ -105,8 +95,12 @@ bool mend_record_add_name(mend_record_block *block, uint32_t kind, uint64_t numb
     if (block->head.bytes + MOST_BYTES > MEND_RECORD_CONTENT_BYTES) {
         return false;
     }
+    const size_t length = strlen(name);
     to = kind != 0 ? put_number(to, kind) : to;
-    put_text(block, put_number(to, number), name);
+    to = put_number(put_number(to, number), length);
+    memcpy(to, name, length + 1); /* the next contents begin on the zero */
+    block->head.bytes = (uint32_t)(to + length - block->content);
+    block->head.count++;
     return true;
 }
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/process.h"
-#include "record/event_ring.h"
+#include "mend/mend_inspect.h"
 
 typedef enum mend_record_kind {
     MEND_RECORD_RUN = 1, /* one mend_record_run */
@@ -45,6 +45,17 @@ typedef struct mend_record_run {
     uint64_t limit_bytes;
     uint64_t live_blocks; /* at this point. As many are listed behind it as fit */
 } mend_record_run;
+
+/* Why a request failed: beside its event, so that other events stay small. */
+enum { MEND_OOM_REPORT_NUMBERS = 18 };
+typedef struct mend_event_failure {
+    uint64_t sequence;                         /* of its event */
+    uint64_t numbers[MEND_OOM_REPORT_NUMBERS]; /* of mend_oom_report, from requested_bytes on */
+    char message[MEND_MESSAGE_BYTES];
+} mend_event_failure;
+static_assert(offsetof(mend_oom_report, owners) - offsetof(mend_oom_report, requested_bytes) ==
+                  MEND_OOM_REPORT_NUMBERS * sizeof(uint64_t),
+              "all of its numbers");
 
 /* An event as numbers. */
 enum { MEND_RECORD_FIELDS = 15 };

@@ -210,3 +210,19 @@ size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_
     }
     return walk.count;
 }
+
+mend_result mend_get_regions(mend_pool *pool, mend_region *regions, size_t region_bytes,
+                             size_t capacity, size_t *count)
+{
+    MEND_TRY(
+        mend_pool_check_array(pool, regions, region_bytes, capacity, count, "mend_get_regions"));
+    mend_heap *heap = &pool->heap;
+    mend_heap_lock_to_read(heap);
+    mend_usage_settle(heap);
+    *count = mend_observe_regions(heap, NULL, region_bytes, 0);
+    if (*count <= capacity) {
+        mend_observe_regions(heap, regions, region_bytes, capacity);
+    }
+    mend_heap_unlock_after_read(heap);
+    return MEND_OK;
+}

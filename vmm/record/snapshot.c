@@ -17,7 +17,6 @@
 #include "base/log.h"
 #include "base/names.h"
 #include "record/record.h"
-#include "record/recording.h"
 
 enum { MOST_FILES = 9999, SUFFIX_BYTES = 16 };
 
@@ -207,14 +206,12 @@ static int write_file(snapshot *s, const mend_pool *pool, char *path, unsigned *
 void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number)
 {
     char name[PATH_MAX];
-    int error = ENAMETOOLONG;
     snapshot *s = calloc(1, sizeof(*s));
-    if (s != NULL) {
+    int error = s == NULL ? ENOMEM : ENAMETOOLONG;
+    if (s != NULL && strlen(path) + SUFFIX_BYTES <= sizeof(name)) {
         mend_pointer_map_init(&s->told);
-    }
-    if (strlen(path) + SUFFIX_BYTES <= sizeof(name)) {
         memcpy(name, path, strlen(path) + 1);
-        error = s != NULL && take(pool, s) ? write_file(s, pool, name, number) : ENOMEM;
+        error = take(pool, s) ? write_file(s, pool, name, number) : ENOMEM;
     }
     if (error == 0) {
         mend_log(MEND_LOG_INFO, "snapshot of the pool on device %d: %s", pool->device, name);

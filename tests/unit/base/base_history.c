@@ -1,5 +1,5 @@
 /* The ring of events by itself, with another capacity. */
-#include "record/history.h"
+#include "record/record.h"
 
 #include <stdlib.h>
 

@@ -4,10 +4,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "record/event_ring.h"
-#include "record/history.h"
+#include "record/record.h"
 #include "tests/support/kit.h"
 #include "tests/support/recording.h"
 
