@@ -73,7 +73,7 @@ static const mend_ort_functions functions_of[] = {
 _Static_assert(sizeof(functions_of) / sizeof(*functions_of) == MEND_ORT_STREAMS,
                "each slot has its functions");
 
-/* As base/struct_size.h, which plug-ins do not include. */
+/* As base/align.h, which plug-ins do not include. */
 static bool is_whole(const mend_ort_functions *functions)
 {
     return functions->struct_size >= sizeof(size_t) && functions->struct_size % sizeof(size_t) == 0;

@@ -2,7 +2,7 @@
 #ifndef MEND_LAB_HEAP_RECORD_READER_H
 #define MEND_LAB_HEAP_RECORD_READER_H
 
-#include "base/names.h"
+#include "base/words.h"
 #include "record/recording.h"
 
 /* The unread rest of a block. */

@@ -7,8 +7,8 @@
 
 #include "base/align.h"
 #include "base/error.h"
-#include "base/mutex.h"
 #include "base/pointer_map.h"
+#include "base/thread.h"
 #include "driver/cuda_state.h"
 #include "driver/driver.h"
 #include "lab/peers/models.h"

@@ -10,8 +10,8 @@
 
 #include "base/align.h"
 #include "base/error.h"
-#include "base/mutex.h"
 #include "base/pointer_map.h"
+#include "base/thread.h"
 #include "lab/peers/free_list.h"
 #include "lab/peers/models.h"
 

@@ -8,10 +8,9 @@
 #ifndef MEND_LAB_PEERS_TORCH_H
 #define MEND_LAB_PEERS_TORCH_H
 
-#include "base/list.h"
-#include "base/mutex.h"
 #include "base/pointer_map.h"
 #include "base/slab.h"
+#include "base/thread.h"
 #include "base/tree.h"
 #include "lab/peers/peer.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/names.h"
+#include "base/words.h"
 #include "lab/report/page.h"
 #include "lab/report/report.h"
 #include "lab/report/rows.h"

@@ -1,7 +1,7 @@
 /* One run of a scenario: the state is made, the call is made with its fault, and all is checked.
  * Then the pool must work on, or end if the device is lost. */
 #include "base/error.h"
-#include "base/hash.h"
+#include "base/words.h"
 #include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "tests/fault/scene.h"

@@ -1,5 +1,5 @@
 /*
- * Included before vmm/base/mutex.c where it is compiled once more for this program: the same file,
+ * Included before vmm/base/thread.c where it is compiled once more for this program: the same file,
  * with its ranks and assertions, over a scheduler in place of the system's locks.
  */
 #ifndef MEND_TESTS_INTERLEAVE_INSTEAD_OF_PTHREAD_H

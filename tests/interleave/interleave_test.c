@@ -1,6 +1,6 @@
 /* Schedules from fixed seeds, all schedules of small programs, and schedules that find a program's
  * omission. */
-#include "base/mutex.h"
+#include "base/thread.h"
 #include "tests/interleave/exhaustive.h"
 #include "tests/interleave/scenes.h"
 #include "tests/support/test.h"

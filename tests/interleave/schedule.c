@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mutex.h"
+#include "base/thread.h"
 #include "tests/interleave/instead_of_pthread.h"
 
 enum { MOST_HELD = 8, MOST_POINTS = 1 << 18, STAY_OF = 16, WAKE_FOR_NONE_OF = 32 };

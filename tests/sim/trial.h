@@ -3,7 +3,7 @@
 #define MEND_TESTS_SIM_TRIAL_H
 
 #include "base/align.h"
-#include "base/list.h"
+#include "base/tree.h"
 #include "lab/driver/traced.h"
 #include "mend/mend_devices.h"
 #include "mend/mend_sleep.h"

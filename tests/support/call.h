@@ -9,7 +9,7 @@
 
 typedef struct mend_test_call {
     uint64_t generation; /* a fork in the midst of a call leaves a thread without a past */
-    unsigned held_ranks; /* as base/mutex.h counts them, which it does in debug builds */
+    unsigned held_ranks; /* as base/thread.h counts them, which it does in debug builds */
     mend_thread_error error;
 } mend_test_call;
 

@@ -57,10 +57,10 @@ BANNED = re.compile(
     r"dlm?open|(?:un)?setenv|putenv|setuid|chmod|v?syslog|kill|raise|v?sprintf|strn?cpy|strn?cat|"
     r"alloca|gets)")
 MAY_CALL = {
-    "clock_gettime": re.compile(r"vmm/(?:driver/cuda|base/signals|record/publisher)\w*\.c$"),
-    "nanosleep": re.compile(r"vmm/(?:driver/cuda\w*|base/signals)\.c$"),
+    "clock_gettime": re.compile(r"vmm/(?:driver/cuda|base/system|record/publisher)\w*\.c$"),
+    "nanosleep": re.compile(r"vmm/(?:driver/cuda\w*|record/publisher)\.c$"),
     "secure_getenv": re.compile(r"vmm/base/process\.c$"),
-    "dlopen": re.compile(r"vmm/(?:record/nvtx|driver/cuda|base/signals)\.c$"),
+    "dlopen": re.compile(r"vmm/(?:record/nvtx|driver/cuda|base/system)\.c$"),
     # Memory with real bytes, a look whether an address may be read, and a page for other processes.
     # None has a name in the file system.
     "memfd_create": re.compile(r"vmm/(?:sim/content|record/publisher)\.c$"),
@@ -68,11 +68,11 @@ MAY_CALL = {
     "socketpair": re.compile(r"vmm/sim/\w+\.c$"),
     # Chunks that pass to other processes. The first export opens the socket.
     "getrandom": re.compile(r"vmm/share/server\.c$"),
-    "socket": re.compile(r"vmm/(?:base/allowance|share/\w+|sim/fabric)\.c$"),
+    "socket": re.compile(r"vmm/(?:base/system|share/\w+|sim/fabric)\.c$"),
     "bind": re.compile(r"vmm/(?:share/server|sim/fabric)\.c$"),
     "connect": re.compile(r"vmm/(?:share/fetch|sim/fabric)\.c$"),
     "open": re.compile(
-        r"vmm/(?:base/allowance|base/files|sim/fabric|sleep/keep)\.c$"),
+        r"vmm/(?:base/system|sim/fabric|sleep/keep)\.c$"),
     "send": re.compile(r"vmm/share/fetch\.c$"),
     "sendmsg": re.compile(r"vmm/(?:share/server|sim/shares)\.c$"),
     # Contents that sleep in a file, which has no name.
@@ -83,7 +83,7 @@ MAY_CALL = {
     "unlink": re.compile(r"vmm/(?:sleep/keep|record/snapshot)\.c$"),
     # The log of libmend, where a config or MEND_CONF asks for it: to standard error. A bell, by a
     # handler of a signal.
-    "write": re.compile(r"vmm/(?:sim/\w+|base/log|base/signals)\.c$"),
+    "write": re.compile(r"vmm/(?:sim/\w+|base/error|record/publisher)\.c$"),
 }
 
 # Files that may keep variables of static lifetime, and why.
@@ -207,7 +207,7 @@ def check_files(path, text):
         return
     code = code_of(text)
     for match in MAKES_A_FILE.finditer(code):
-        if not match.group(1) and path != "vmm/base/allowance.c":  # which makes sockets to count
+        if not match.group(1) and path != "vmm/base/system.c":  # which makes sockets to count
             yield line_of(code, match), f"{match.group(2)}: the file may get the number 0, 1 or" \
                 " 2: mend_file_keep"
 
@@ -277,7 +277,7 @@ SAMPLES = [
     (check_includes, "vmm/alloc/a.c", '#include "mend/mend_sim.h"\n', [1]),
     (check_includes, "vmm/sim/a.c", '#include "mend/mend_sim.h"\n#include "alloc/heap.h"\n', [2]),
     (check_includes, "vmm/pool/a.c", '#include "cli/json.h"\n#include "tests/test.h"\n', [1, 2]),
-    (check_includes, "api/include/mend/a.h", '#include <stdint.h>\n#include "base/list.h"\n', [2]),
+    (check_includes, "api/include/mend/a.h", '#include <stdint.h>\n#include "base/tree.h"\n', [2]),
     (check_includes, "api/include/mend/a.h", '#include "mend/mend.h"\n', []),
     (check_includes, "api/cli/a.c", '#include "pool/pool.h"\n#include <cuda.h>\n', [2]),
     (check_includes, "api/cli/a.c", '#include "lab/trace/a.h"\n#include "probe/a.h"\n', [2]),

@@ -1,5 +1,5 @@
 /*
- * Why a call failed: the result that every function returns, and the detail behind it.
+ * Why a call failed: the result that every function returns, and the detail behind it. And the log.
  *
  * A function below the calls of mend.h notes its failure. Many failures are worked around, and the
  * next one overwrites the note. A call of mend.h that fails publishes the last note before it
@@ -51,5 +51,24 @@ static inline mend_result mend_publish(mend_result result)
 /* Note and publish at once. Only the calls of mend.h use them. */
 #define mend_fail(...)        mend_publish(mend_failure(__VA_ARGS__))
 #define mend_fail_driver(...) mend_publish(mend_driver_failure(__VA_ARGS__))
+
+/* ---- the log --------------------------------------------------------------------------------- */
+
+/*
+ * Lines go to the program's sink. Without one, standard error gets the level that MEND_CONF or a
+ * config asks for, and by default each kind of warning once.
+ */
+
+/* The caller holds no lock of a pool, because the sink may call Mend. The calling thread's last
+ * error stays, whatever the sink calls. */
+__attribute__((format(printf, 2, 3))) void mend_log(mend_log_level level, const char *format, ...);
+
+/* The same for a warning that no result tells: by default the first of its kind is shown. The kind
+ * is the format up to its first number. */
+__attribute__((format(printf, 1, 2))) void mend_warn(const char *format, ...);
+
+/* Lines from this level on go to standard error where there is no sink, -1: none. The lowest level
+ * asked for applies. */
+void mend_log_show(int level);
 
 #endif

@@ -2,12 +2,10 @@
  * Locks of pthreads. Debug builds count the locks of each rank that a thread holds, in one number a
  * thread.
  */
-#include "base/mutex.h"
+#include "base/thread.h"
 
 #include <assert.h>
 #include <limits.h>
-
-#include "base/thread.h"
 
 #ifdef NDEBUG
 

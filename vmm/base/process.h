@@ -15,8 +15,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "base/list.h"
-#include "base/mutex.h"
 #include "base/pointer_map.h"
 #include "base/thread.h"
 #include "base/tree.h"
@@ -199,7 +197,7 @@ typedef struct mend_name_entry {
 
 enum { MEND_NAME_BUCKETS = 1024, MEND_NAME_PIECE = 256, MEND_NAME_PIECES = 257 };
 
-/* Names (base/names.h). The mutex guards new entries. Entries up to the count never change. */
+/* Names (base/words.h). The mutex guards new entries. Entries up to the count never change. */
 typedef struct mend_process_names {
     mend_mutex mutex;
     _Atomic(uint32_t) buckets[MEND_NAME_BUCKETS]; /* the index of the newest in each. 0: none */
@@ -262,7 +260,7 @@ static inline void mend_profiler_pop(void)
 
 enum { MEND_BELLS = 64 };
 
-/* Listeners of SIGUSR2 (base/signals.h). The mutex guards the first two. The handler takes none. */
+/* Listeners of SIGUSR2 (base/thread.h). The mutex guards the first two. The handler takes none. */
 typedef struct mend_process_signal {
     mend_mutex mutex;
     bool is_hooked;                                      /* the handler is Mend's */
@@ -280,7 +278,7 @@ extern mend_process_signal mend_process_own_signal __attribute__((visibility("hi
 
 enum { MEND_LOG_KINDS = 32 };
 
-/* Where log lines go (base/log.h). */
+/* Where log lines go (base/error.h). */
 typedef struct mend_process_log {
     mend_mutex mutex;
     mend_log_sink sink; /* NULL: to standard error, */

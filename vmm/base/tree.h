@@ -1,7 +1,7 @@
 /*
- * An ordered set of nodes inside the caller's structures: an AVL tree. It allocates nothing, so no
- * operation can fail. A comparison of two nodes gives the order. A key may change while its node is
- * in a tree only if the order of the nodes stays the same.
+ * Nodes inside the caller's structures, in an ordered set, an AVL tree, or in a ring. Nothing is
+ * allocated, so no operation can fail. A comparison of two nodes gives the order. A key may change
+ * while its node is in a tree only if the order of the nodes stays the same.
  */
 #ifndef MEND_BASE_TREE_H
 #define MEND_BASE_TREE_H
@@ -161,5 +161,55 @@ static inline void mend_tree_remove(mend_tree *tree, mend_tree_node *node)
 
 /* Whether order, parents, heights and count are right. O(n). */
 bool mend_tree_is_valid(const mend_tree *tree);
+
+/* ---- rings ----------------------------------------------------------------------------------- */
+
+/* A doubly linked ring. The head is a node without content. */
+
+typedef struct mend_list {
+    struct mend_list *next;
+    struct mend_list *previous;
+} mend_list;
+
+static inline void mend_list_init(mend_list *head)
+{
+    head->next = head;
+    head->previous = head;
+}
+
+static inline bool mend_list_is_empty(const mend_list *head)
+{
+    return head->next == head;
+}
+
+static inline void mend_list_insert_after(mend_list *at, mend_list *node)
+{
+    assert(node != at);
+    assert(at->next->previous == at);
+    node->next = at->next;
+    node->previous = at;
+    at->next->previous = node;
+    at->next = node;
+}
+
+static inline void mend_list_append(mend_list *head, mend_list *node)
+{
+    mend_list_insert_after(head->previous, node);
+}
+
+static inline void mend_list_remove(mend_list *node)
+{
+    assert(node->previous->next == node);
+    assert(node->next->previous == node);
+    node->previous->next = node->next;
+    node->next->previous = node->previous;
+    mend_list_init(node);
+}
+
+/* Visits all nodes of a ring, each as the structure that it is a member of. No node leaves
+ * meanwhile. */
+#define MEND_LIST_EACH(type, item, member, head)                                                   \
+    for (type *item = MEND_CONTAINER_OF((head)->next, type, member); &item->member != (head);      \
+         item = MEND_CONTAINER_OF(item->member.next, type, member))
 
 #endif

@@ -1,9 +1,15 @@
-/* Amounts of memory in words: "576.00 MiB". */
+/*
+ * Words for people: amounts of memory, "576.00 MiB", parts of texts, and the names that the program
+ * gives to scopes, tags, streams and stacks.
+ */
 #ifndef MEND_BASE_WORDS_H
 #define MEND_BASE_WORDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/process.h"
 
 enum { MEND_AMOUNT_BYTES = 32 };
 typedef struct mend_amount {
@@ -27,5 +33,57 @@ size_t mend_words_join(char *text, size_t text_bytes, const char *part);
 /* Parts of texts come from files and from the environment: control characters become '?', so that a
  * terminal does not obey them, and a line stays one. */
 void mend_words_make_printable(char *text);
+
+#define MEND_HASH_OF_NOTHING UINT64_C(0xcbf29ce484222325)
+
+/* FNV-1a: tells texts apart, and finds accidental cuts and changes. The hash of the earlier bytes
+ * of `hash` followed by these. */
+static inline uint64_t mend_hash(uint64_t hash, const void *bytes, size_t count)
+{
+    for (const unsigned char *at = bytes; count > 0; at++, count--) {
+        hash = (hash ^ *at) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/*
+ * Names are never removed, so they can be read by number without a lock, by a child of fork, too.
+ */
+
+/* Of a tag, a stream or a stack. A new name for a number comes behind the one before. False: there
+ * is no host memory, or the table is full. The same name for a number is stored once. */
+bool mend_names_set(mend_name_kind kind, uint64_t number, const char *name);
+
+/* NULL: it has none. Stays as long as the process. */
+const char *mend_names_find(mend_name_kind kind, uint64_t number);
+
+/* How many have been given: their indices, and the numbers of scopes, are 1 to this. An entry stays
+ * as long as the process. */
+uint32_t mend_names_count(mend_process_names *names);
+const mend_name_entry *mend_names_entry(mend_process_names *names, uint32_t index);
+
+/* A path of scopes has one number in the process, given after the outer scope's. */
+
+/* The number of `name` inside `around`. A new one for a new name. 0: there is no host memory, or no
+ * number left. */
+uint32_t mend_scopes_number(uint32_t around, const char *name);
+
+/* A scope by its number, which was given, and the number of the scope around it. */
+static inline const mend_name_entry *mend_scopes_entry(uint32_t number)
+{
+    return mend_names_entry(&mend_process_own_scopes, number);
+}
+static inline uint32_t mend_scopes_around(uint32_t number)
+{
+    return (uint32_t)mend_scopes_entry(number)->number;
+}
+
+/* Writes the names from the outermost scope to this one, "step/forward". Of a path of more than
+ * MEND_SCOPE_PATH_NAMES names ".../" and the innermost. Cut off where `text` ends. Returns its
+ * length. */
+enum { MEND_SCOPE_PATH_NAMES = 8 };
+size_t mend_scopes_write_path(uint32_t number, char *text, size_t text_bytes);
 
 #endif

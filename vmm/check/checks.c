@@ -22,8 +22,8 @@
 #include <string.h>
 
 #include "alloc/fast.h"
-#include "base/log.h"
-#include "base/names.h"
+#include "base/error.h"
+#include "base/words.h"
 #include "check/check.h"
 #include "sleep/sleep.h"
 

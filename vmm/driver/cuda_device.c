@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/error.h"
 #include "driver/cuda_state.h"
 
 static int attribute(const mend_cu_functions *functions, mend_cu_attribute which,

@@ -17,8 +17,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/allowance.h"
-#include "base/signals.h"
+#include "base/system.h"
+#include "base/thread.h"
 #include "driver/cuda_state.h"
 
 #define HUGE_PAGE_BYTES ((uint64_t)2 << 20)

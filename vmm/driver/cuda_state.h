@@ -3,8 +3,8 @@
 #define MEND_DRIVER_CUDA_STATE_H
 
 #include "base/align.h"
-#include "base/mutex.h"
 #include "base/pointer_map.h"
+#include "base/thread.h"
 #include "driver/cuda_abi.h"
 #include "driver/driver.h"
 

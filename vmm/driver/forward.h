@@ -5,8 +5,8 @@
 #include <assert.h>
 
 #include "base/events.h"
-#include "base/mutex.h"
 #include "base/pointer_map.h"
+#include "base/thread.h"
 #include "driver/driver.h"
 
 /* ---- forward.c ------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
 
 #include "alloc/heap.h"
 #include "alloc/users.h"
-#include "base/struct_size.h"
+#include "base/align.h"
 #include "mend/mend_graph_pools.h"
 #include "pool/pool.h"
 

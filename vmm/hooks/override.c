@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
-#include "base/struct_size.h"
+#include "base/align.h"
+#include "base/error.h"
 #include "hooks/hooks.h"
 #include "pool/pool.h"
 

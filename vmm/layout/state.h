@@ -39,10 +39,10 @@
 
 #include "base/align.h"
 #include "base/events.h"
-#include "base/list.h"
-#include "base/mutex.h"
 #include "base/pointer_map.h"
 #include "base/process.h"
+#include "base/thread.h"
+#include "base/tree.h"
 #include "driver/forward.h"
 #include "layout/sizes.h"
 #include "memory/chunk.h"
@@ -88,7 +88,7 @@ typedef struct mend_span {
     bool is_exported;          /* live: other processes can import the block, or the page */
     uint8_t cache_index;       /* cached: index in the cache's list */
     float born;                /* live: blocks and pages allocated in the heap until then */
-    uint16_t scope;            /* live: number of the scope it was allocated in (base/names.h) */
+    uint16_t scope;            /* live: number of the scope it was allocated in (base/words.h) */
     uint16_t stack;            /* live: number that the source of stacks said. 0: none */
 
     mend_waits waits;         /* free: the stamps that must pass before it is idle. Live: the waits

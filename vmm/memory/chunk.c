@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/files.h"
+#include "base/system.h"
 
 #define CHUNK_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_chunk, member)
 #define DEFERRED_OF(at)        MEND_CONTAINER_OR_NULL(at, mend_deferred, node)

@@ -23,7 +23,6 @@
 
 #include "base/align.h"
 #include "base/events.h"
-#include "base/list.h"
 #include "base/slab.h"
 #include "base/tree.h"
 #include "driver/driver.h"

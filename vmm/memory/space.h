@@ -18,7 +18,6 @@
 #ifndef MEND_MEMORY_SPACE_H
 #define MEND_MEMORY_SPACE_H
 
-#include "base/list.h"
 #include "base/slab.h"
 #include "base/tree.h"
 #include "driver/driver.h"

@@ -18,9 +18,9 @@
 #include <stdbool.h>
 
 #include "base/events.h"
-#include "base/list.h"
-#include "base/mutex.h"
 #include "base/process.h"
+#include "base/thread.h"
+#include "base/tree.h"
 #include "driver/driver.h"
 
 /* ---- stream.c -------------------------------------------------------------------------------- */

@@ -3,8 +3,8 @@
  * the long way, whose log lines come when no lock is held. */
 #include "alloc/fast.h"
 #include "alloc/users.h"
-#include "base/log.h"
-#include "base/struct_size.h"
+#include "base/align.h"
+#include "base/error.h"
 #include "base/words.h"
 #include "layout/feature.h"
 #include "pool/pool.h"

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "base/log.h"
-#include "base/struct_size.h"
+#include "base/align.h"
+#include "base/error.h"
 
 mend_result mend_pool_invalid(const char *what)
 {

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "alloc/users.h"
-#include "base/log.h"
-#include "base/signals.h"
+#include "base/error.h"
+#include "base/thread.h"
 #include "layout/feature.h"
 #include "pool/configuration.h"
 

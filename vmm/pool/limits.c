@@ -6,10 +6,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/files.h"
-#include "base/log.h"
-#include "base/signals.h"
-#include "base/struct_size.h"
+#include "base/align.h"
+#include "base/error.h"
+#include "base/system.h"
+#include "base/thread.h"
 #include "base/words.h"
 #include "layout/feature.h"
 #include "pool/pool.h"

@@ -9,8 +9,9 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#include "base/log.h"
-#include "base/signals.h"
+#include "base/error.h"
+#include "base/system.h"
+#include "base/thread.h"
 #include "pool/pool.h"
 
 /* How often it looks whether others have given memory back. */

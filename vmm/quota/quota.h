@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/mutex.h"
 #include "base/pointer_map.h"
+#include "base/thread.h"
 #include "driver/forward.h"
 #include "layout/feature.h"
 #include "memory/others.h"

@@ -7,9 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/allowance.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/system.h"
 #include "quota/quota.h"
 
 /* It changes with every change of the structures below. */

@@ -3,7 +3,7 @@
 
 #include "alloc/heap.h"
 #include "alloc/users.h"
-#include "base/struct_size.h"
+#include "base/align.h"
 #include "pool/pool.h"
 #include "ranges/ranges.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "base/struct_size.h"
+#include "base/align.h"
 #include "pool/pool.h"
 #include "record/record.h"
 

@@ -11,7 +11,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/error.h"
 
 /* ---- the layout of NVTX 3 -------------------------------------------------------------------- */
 

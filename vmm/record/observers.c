@@ -5,9 +5,10 @@
  */
 #include <stdlib.h>
 
-#include "base/names.h"
-#include "base/signals.h"
-#include "base/struct_size.h"
+#include "base/align.h"
+#include "base/system.h"
+#include "base/thread.h"
+#include "base/words.h"
 #include "pool/pool.h"
 #include "record/record.h"
 

@@ -14,8 +14,7 @@
 #include <string.h>
 
 #include "alloc/users.h"
-#include "base/names.h"
-#include "base/struct_size.h"
+#include "base/align.h"
 #include "base/words.h"
 #include "layout/layout.h"
 #include "record/record.h"
@@ -45,8 +44,8 @@ struct mend_owners_sum {
     uint64_t below;        /* the address of the chunk that was summed last. UINT64_MAX: none was */
     uint64_t passed_below; /* the same of blocks without a chunk */
     float now;
-    unsigned by; /* MEND_BY_... */
-    mend_live_free free;
+    unsigned by;          /* MEND_BY_... */
+    mend_live_free *free; /* NULL: free memory is not summed */
     size_t count;
     uint16_t slots[SLOTS];      /* indices of sums, from 1. 0: free */
     sum sums[MEND_OWNERS_MOST]; /* most often a few are used */
@@ -156,19 +155,19 @@ static void count_free(mend_live_free *sums, uint64_t *idle, mend_free_reason re
 static const mend_span *add_chunk(table *t, const mend_heap *heap, const mend_chunk *chunk,
                                   const mend_span *above, size_t *count)
 {
+    const bool is_told = t->free != NULL && !mend_chunk_sleeps(chunk);
+    const bool is_empty = is_told && mend_chunk_is_empty(chunk);
     const uint64_t end = chunk->address + chunk->size_bytes;
-    const bool is_empty = mend_chunk_is_empty(chunk);
-    const bool sleeps = mend_chunk_sleeps(chunk);
     mend_free_reason worst = MEND_FREE_IDLE;
     const mend_span *lowest = NULL;
     const mend_span *span = mend_layout_last_span(heap, chunk, above);
-    for (; span != NULL && mend_span_end(span) > chunk->address; span = span->previous) {
+    for (; span != NULL; span = span->address > chunk->address ? span->previous : NULL) {
         lowest = span;
         ++*count;
         if (span->live && span->address >= chunk->address) {
             count_block(t, span);
         }
-        if (span->live || sleeps) {
+        if (span->live || !is_told) {
             continue;
         }
         const uint64_t bytes =
@@ -176,13 +175,13 @@ static const mend_span *add_chunk(table *t, const mend_heap *heap, const mend_ch
         const mend_free_reason reason = mend_observe_reason(heap, span, MEND_STREAM_UNKNOWN);
         worst = reason > worst ? reason : worst;
         if (!is_empty) {
-            count_free(&t->free, &t->free.beside_bytes, reason, bytes);
+            count_free(t->free, &t->free->beside_bytes, reason, bytes);
         }
     }
     if (is_empty) {
-        count_free(&t->free, &t->free.whole_bytes, worst, chunk->size_bytes);
-    } else if (sleeps && mend_chunk_is_reserved(chunk)) {
-        t->free.beside_bytes += chunk->size_bytes; /* the driver refused to take it back */
+        count_free(t->free, &t->free->whole_bytes, worst, chunk->size_bytes);
+    } else if (t->free != NULL && !is_told && mend_chunk_is_reserved(chunk)) {
+        t->free->beside_bytes += chunk->size_bytes; /* the driver refused to take it back */
     }
     return lowest;
 }
@@ -212,7 +211,9 @@ bool mend_owners_add(mend_owners_sum *of, const mend_heap *heap, size_t spans)
     size_t count = 0;
     if (of->below == UINT64_MAX) {
         of->now = (float)(int64_t)heap->counters.births;
-        of->free.whole_bytes = heap->chunks.unmapped_bytes;
+        if (of->free != NULL) {
+            *of->free = (mend_live_free){.whole_bytes = heap->chunks.unmapped_bytes};
+        }
     }
     const mend_chunk *chunk = mend_chunk_below(&heap->chunks, of->below);
     for (; chunk != NULL && count < spans; chunk = mend_chunk_previous(chunk)) {
@@ -359,19 +360,20 @@ static int by_bytes(const void *a, const void *b)
                : (one->oldest > other->oldest) - (one->oldest < other->oldest);
 }
 
-mend_owners_sum *mend_owners_begin(unsigned by)
+mend_owners_sum *mend_owners_begin(unsigned by, mend_live_free *unused)
 {
     table *t = malloc(sizeof(*t));
     if (t != NULL) {
         memset(t, 0, offsetof(table, sums));
         t->by = by;
+        t->free = unused;
         t->below = t->passed_below = UINT64_MAX;
     }
     return t;
 }
 
-mend_live_free mend_owners_end(mend_owners_sum *t, const mend_heap *heap, mend_owner *largest,
-                               size_t capacity, mend_owner *suspect, size_t *total)
+void mend_owners_end(mend_owners_sum *t, const mend_heap *heap, mend_owner *largest,
+                     size_t capacity, mend_owner *suspect, size_t *total)
 {
     assert(mend_mutex_is_held(&heap->state));
     const sum *most = NULL;
@@ -392,21 +394,19 @@ mend_live_free mend_owners_end(mend_owners_sum *t, const mend_heap *heap, mend_o
     }
     *suspect = most != NULL ? owner_of(t, most) : (mend_owner){0};
     *total = t->count;
-    const mend_live_free unused = t->free;
     free(t);
-    return unused;
 }
 
 bool mend_owners_find(const mend_heap *heap, unsigned by, mend_owner *largest, size_t capacity,
                       mend_owner *suspect, size_t *total)
 {
-    mend_owners_sum *of = mend_owners_begin(by);
+    mend_owners_sum *of = mend_owners_begin(by, NULL);
     if (of == NULL) {
         return false;
     }
     while (mend_owners_add(of, heap, SIZE_MAX)) {
     }
-    (void)mend_owners_end(of, heap, largest, capacity, suspect, total);
+    mend_owners_end(of, heap, largest, capacity, suspect, total);
     return true;
 }
 

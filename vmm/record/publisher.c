@@ -1,13 +1,15 @@
 /*
  * The thread that shows a pool to others: see mend_pool_config.observe. It sums the pool up once a
  * second, or less often if that is slow: it works for at most a hundredth of the time, and has the
- * locks for some 50 us at once. Snapshots it writes when a signal has come.
+ * locks for some 50 us at once. Snapshots it writes when SIGUSR2 has come: its handler stands above
+ * the program's own, which it calls, rings the bells of such threads, and is taken away again.
  */
 #include "pool/pool.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -15,11 +17,123 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/files.h"
-#include "base/signals.h"
+#include "base/system.h"
+#include "base/thread.h"
 #include "record/record.h"
 
 enum { PERIOD_MS = 1000, LEAST_IDLE_PARTS = 100 };
+
+/* ---- SIGUSR2 --------------------------------------------------------------------------------- */
+
+/* Runs in any thread of the program, anywhere in it: it takes no lock, and calls write alone. */
+static void ring(int number, siginfo_t *info, void *context)
+{
+    mend_process_signal *process = &mend_process_own_signal;
+    const uint64_t one = 1;
+    const int kept = errno;
+    struct sigaction next = {.sa_handler = SIG_DFL};
+    atomic_fetch_add(&process->handling, 1);
+    atomic_fetch_add(&process->count, 1);
+    for (int i = 0; i < MEND_BELLS; i++) {
+        const int bell = atomic_load(&process->bells[i]);
+        if (bell != 0) {
+            (void)!write(bell - 1, &one, sizeof(one));
+        }
+    }
+    if (atomic_load(&process->is_known)) {
+        next = *process->over;
+    }
+    atomic_fetch_sub(&process->handling, 1);
+    errno = kept;
+    if ((next.sa_flags & SA_SIGINFO) != 0) {
+        next.sa_sigaction(number, info, context);
+    } else if (next.sa_handler != SIG_DFL && next.sa_handler != SIG_IGN) {
+        next.sa_handler(number);
+    }
+}
+
+static bool is_on_top(void)
+{
+    struct sigaction now;
+    return sigaction(SIGUSR2, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 &&
+           now.sa_sigaction == ring;
+}
+
+/* False: another handler has come above Mend's. That one may call it, so it stays. Also in a child
+ * of fork. */
+static bool unhook(mend_process_signal *process)
+{
+    return is_on_top() && sigaction(SIGUSR2, process->over, NULL) == 0;
+}
+
+/* Handlers that began before this have finished. */
+static void await_handlers(mend_process_signal *process)
+{
+    while (atomic_load(&process->handling) != 0) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
+    }
+}
+
+/* With the flags and the mask of the program's own handler, which it calls. */
+static bool hook(mend_process_signal *process)
+{
+    struct sigaction own = {.sa_flags = SA_RESTART};
+    atomic_store(&process->is_known, false);
+    await_handlers(process);
+    if (sigaction(SIGUSR2, NULL, process->over) != 0) {
+        return false;
+    }
+    atomic_store(&process->is_known, true);
+    process->unhook = unhook;
+    if ((process->over->sa_flags & SA_SIGINFO) != 0 ||
+        (process->over->sa_handler != SIG_DFL && process->over->sa_handler != SIG_IGN)) {
+        own = *process->over;
+    }
+    own.sa_flags &= (int)~(unsigned)SA_RESETHAND;
+    own.sa_flags |= SA_SIGINFO | SA_ONSTACK;
+    own.sa_sigaction = ring;
+    return sigaction(SIGUSR2, &own, NULL) == 0;
+}
+
+bool mend_signals_hear(int bell)
+{
+    mend_process_signal *process = &mend_process_own_signal;
+    int at = 0;
+    mend_mutex_lock(&process->mutex);
+    while (at < MEND_BELLS && atomic_load(&process->bells[at]) != 0) {
+        at++;
+    }
+    bool hears = at < MEND_BELLS;
+    if (hears) {
+        process->is_hooked = process->is_hooked || hook(process);
+        hears = process->is_hooked && is_on_top();
+        atomic_store(&process->bells[at], hears ? bell + 1 : 0);
+    }
+    mend_mutex_unlock(&process->mutex);
+    return hears;
+}
+
+void mend_signals_miss(int bell)
+{
+    mend_process_signal *process = &mend_process_own_signal;
+    bool are_left = false;
+    mend_mutex_lock(&process->mutex);
+    for (int i = 0; i < MEND_BELLS; i++) {
+        int its = bell + 1;
+        atomic_compare_exchange_strong(&process->bells[i], &its, 0);
+        are_left = are_left || atomic_load(&process->bells[i]) != 0;
+    }
+    process->is_hooked = process->is_hooked && (are_left || !unhook(process));
+    mend_mutex_unlock(&process->mutex);
+    await_handlers(process);
+}
+
+unsigned mend_signals_count(void)
+{
+    return atomic_load(&mend_process_own_signal.count);
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 struct mend_publisher {
     mend_pool *pool;
@@ -50,7 +164,7 @@ static bool sum_up(struct mend_publisher *p)
     mend_owner suspect;
     size_t count = 0;
     bool goes_on = true;
-    mend_owners_sum *owners = mend_owners_begin(MEND_BY_DEFAULT);
+    mend_owners_sum *owners = mend_owners_begin(MEND_BY_DEFAULT, &next->free);
     if (owners == NULL) {
         return false;
     }
@@ -58,8 +172,7 @@ static bool sum_up(struct mend_publisher *p)
         mend_heap_lock_to_read(heap);
         goes_on = mend_owners_add(owners, heap, MEND_SPANS_OF_A_STEP);
         if (!goes_on) {
-            next->free =
-                mend_owners_end(owners, heap, next->owners, MEND_LIVE_OWNERS, &suspect, &count);
+            mend_owners_end(owners, heap, next->owners, MEND_LIVE_OWNERS, &suspect, &count);
             next->before = next->stats;
             next->before_ns = next->time_ns;
             mend_pool_statistics(p->pool, &next->stats);

@@ -135,22 +135,22 @@ typedef enum mend_free_reason {
 mend_free_reason mend_observe_reason(const mend_heap *heap, const mend_span *span, uint32_t asking);
 
 /*
- * A sum of all live blocks, and of all reserved bytes that are not live, for a stream that owns
- * nothing. It may be made in steps: the caller holds `state` in each, and not in between, so that
- * other threads wait only briefly. Of memory that comes, goes or moves meanwhile some counts twice
- * or not.
+ * A sum of all live blocks, and, unless `unused` is NULL, there of all reserved bytes that are not
+ * live, for a stream that owns nothing. It may be made in steps: the caller holds `state` in each,
+ * and not in between, so that other threads wait only briefly. Of memory that comes, goes or moves
+ * meanwhile some counts twice or not.
  *
  * Begins one, told apart `by` (MEND_BY_..., not 0), without a lock. NULL: no host memory.
  */
 typedef struct mend_owners_sum mend_owners_sum;
-mend_owners_sum *mend_owners_begin(unsigned by);
+mend_owners_sum *mend_owners_begin(unsigned by, mend_live_free *unused);
 
 /* Adds some `spans` more, in whole chunks. False: all are summed. */
 bool mend_owners_add(mend_owners_sum *of, const mend_heap *heap, size_t spans);
 
-/* Writes the same as mend_owners_find, ends the sum, and returns that of free memory. */
-mend_live_free mend_owners_end(mend_owners_sum *of, const mend_heap *heap, mend_owner *largest,
-                               size_t capacity, mend_owner *suspect, size_t *total);
+/* Writes the same as mend_owners_find, and ends the sum. */
+void mend_owners_end(mend_owners_sum *of, const mend_heap *heap, mend_owner *largest,
+                     size_t capacity, mend_owner *suspect, size_t *total);
 
 /* So many at a time take some 50 us. */
 enum { MEND_SPANS_OF_A_STEP = 2048 };
@@ -218,6 +218,23 @@ void mend_publisher_close(mend_observers *observers);
 
 /* Wants a page at once, of a pool that is published. */
 void mend_publisher_ring(const mend_observers *observers);
+
+/* SIGUSR2, by which people ask a pool for a snapshot. */
+
+/*
+ * From now on SIGUSR2 writes to `bell`, an eventfd that does not block, and then calls the
+ * program's own handler, if there is one. A child of fork has the handler that the program had. The
+ * caller holds no lock, and the code stays loaded. False: MEND_BELLS bells are there, or another
+ * handler has come above Mend's, which may or may not call it.
+ */
+bool mend_signals_hear(int bell);
+
+/* No more, and no thread writes to it when this returns. With the last bell the program has its own
+ * handler back, unless it has set another meanwhile. */
+void mend_signals_miss(int bell);
+
+/* How often the signal has come while there was a bell. A bell is written behind it. */
+unsigned mend_signals_count(void);
 
 /* ---- snapshot.c ------------------------------------------------------------------------------ */
 

@@ -21,10 +21,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/files.h"
-#include "base/log.h"
-#include "base/names.h"
-#include "base/signals.h"
+#include "base/error.h"
+#include "base/system.h"
+#include "base/thread.h"
+#include "base/words.h"
 #include "record/record.h"
 
 enum { PERIOD_MS = 10, MOST_FILES = 256, SUFFIX_BYTES = 16 };

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/allowance.h"
-#include "base/names.h"
+#include "base/system.h"
+#include "base/words.h"
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #include "pool/pool.h"
 
 #include "alloc/users.h"
-#include "base/struct_size.h"
+#include "base/align.h"
 #include "layout/layout.h"
 #include "record/record.h"
 

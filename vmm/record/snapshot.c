@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/files.h"
-#include "base/log.h"
-#include "base/names.h"
+#include "base/error.h"
+#include "base/system.h"
+#include "base/words.h"
 #include "record/record.h"
 
 enum { MOST_FILES = 9999, SUFFIX_BYTES = 16 };

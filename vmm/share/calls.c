@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "alloc/users.h"
-#include "base/allowance.h"
+#include "base/system.h"
 #include "pool/pool.h"
 #include "share/share.h"
 

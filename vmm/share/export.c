@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/allowance.h"
+#include "base/system.h"
 #include "map/map.h"
 #include "share/share.h"
 

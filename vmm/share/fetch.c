@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/signals.h"
+#include "base/system.h"
+#include "base/thread.h"
 
 /* How soon it tries again where the exporter's queue of visitors is full. */
 enum { TRY_AGAIN_MS = 5 };

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/signals.h"
+#include "base/system.h"
+#include "base/thread.h"
 
 /* How often overdue visitors are looked for, and how soon the thread accepts again after the
  * process had no file descriptor left for a visitor. */

@@ -13,9 +13,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "base/mutex.h"
 #include "base/pointer_map.h"
 #include "base/process.h"
+#include "base/thread.h"
 #include "driver/driver.h"
 #include "driver/forward.h"
 #include "layout/feature.h"

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/hash.h"
+#include "base/words.h"
 
 #define MOST_CHUNKS (UINT64_C(1) << 20)
 #define MOST_BYTES  (UINT64_C(1) << 60)

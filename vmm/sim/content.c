@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/align.h"
-#include "base/allowance.h"
+#include "base/system.h"
 #include "sim/state.h"
 
 /* If no bytes are kept, addresses are numbers from here on. */

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "base/align.h"
-#include "base/hash.h"
+#include "base/words.h"
 
 #define FABRIC_MARK UINT64_C(0x63697262616664)
 

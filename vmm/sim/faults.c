@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/struct_size.h"
+#include "base/align.h"
 
 /* Whether a call can fail. Calls that cannot get no fault and are not counted. */
 bool mend_sim_call_can_fail(mend_driver_call call)

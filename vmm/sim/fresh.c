@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/align.h"
-#include "base/allowance.h"
+#include "base/system.h"
 
 /* Of the host: files are mapped by whole ones, of 4 KiB or, on some 64-bit Arm, 64 KiB. */
 static uint64_t host_page_bytes(void)

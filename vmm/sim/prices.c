@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "base/struct_size.h"
 #include "sim/state.h"
 
 static void fill_reference(mend_sim_prices *prices)

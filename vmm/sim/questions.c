@@ -1,6 +1,6 @@
 /* Queries beyond a driver's: the memory at an address, and the time when the work before an event
  * is complete. */
-#include "base/struct_size.h"
+#include "base/align.h"
 #include "sim/state.h"
 
 mend_result mend_sim_event_time(mend_sim *sim, void *handle, uint64_t *time_ns)

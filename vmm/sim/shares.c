@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/files.h"
+#include "base/system.h"
 
 #define SHARE_MARK UINT64_C(0x6572616873646e65)
 

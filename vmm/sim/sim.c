@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/align.h"
-#include "base/struct_size.h"
 #include "sim/captures.h"
 #include "sim/shares.h"
 #include "sim/table.h"

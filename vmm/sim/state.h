@@ -11,10 +11,9 @@
 
 #include <stdatomic.h>
 
-#include "base/list.h"
-#include "base/mutex.h"
 #include "base/pointer_map.h"
 #include "base/slab.h"
+#include "base/thread.h"
 #include "base/tree.h"
 #include "driver/driver.h"
 #include "mend/mend_sim.h"

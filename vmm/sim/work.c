@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "base/struct_size.h"
 #include "sim/captures.h"
 #include "sim/state.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/struct_size.h"
+#include "base/align.h"
 #include "pool/pool.h"
 
 /* ---- sleep ----------------------------------------------------------------------------------- */

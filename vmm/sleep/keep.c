@@ -8,9 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/allowance.h"
-#include "base/files.h"
-#include "base/struct_size.h"
+#include "base/align.h"
+#include "base/system.h"
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/names.h"
+#include "base/words.h"
 
 /* mend_sleep_options.keep_free: memory of sleeping blocks stays with the pool. */
 enum { KEEPS_ALL = 2 };

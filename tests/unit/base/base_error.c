@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/process.h"
 #include "tests/support/test.h"
 #include "tests/support/threads.h"

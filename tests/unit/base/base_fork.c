@@ -4,8 +4,8 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
-#include "base/mutex.h"
 #include "base/process.h"
+#include "base/thread.h"
 #include "driver/driver.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"

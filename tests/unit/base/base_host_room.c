@@ -1,5 +1,5 @@
 /* Host memory that the process may write, from folders that replace the system's files. */
-#include "base/allowance.h"
+#include "base/system.h"
 
 #include <ftw.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Locks with a rank: mutual exclusion, and the assertion that catches a wrong order. */
-#include "base/mutex.h"
+#include "base/thread.h"
 
 #include <fcntl.h>
 #include <sched.h>

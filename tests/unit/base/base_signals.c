@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "base/signals.h"
+#include "base/system.h"
 #include "tests/support/test.h"
 
 enum { STARTS = 300 };

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/files.h"
+#include "base/system.h"
 #include "mend/mend_sleep.h"
 #include "tests/support/child.h"
 #include "tests/support/user.h"

@@ -1,7 +1,7 @@
 /* mend_history_start and mend_history_read: the events of a pool. */
 #include <string.h>
 
-#include "base/names.h"
+#include "base/words.h"
 #include "tests/support/follower.h"
 #include "tests/support/kit.h"
 

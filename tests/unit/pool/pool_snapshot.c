@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/signals.h"
 #include "mend/mend_sleep.h"
+#include "record/record.h"
 #include "tests/support/child.h"
 #include "tests/support/files.h"
 #include "tests/support/kit.h"

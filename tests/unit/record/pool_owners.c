@@ -2,11 +2,10 @@
  * compares them with the regions of every pool that a test checks. */
 #include <string.h>
 
-#include "base/names.h"
+#include "base/words.h"
 #include "mend/mend_range.h"
 #include "mend/mend_sleep.h"
 #include "pool/pool.h"
-#include "record/record.h"
 #include "record/record.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
@@ -437,12 +436,12 @@ KIT_TEST(pool_owners, a_sum_in_steps_is_that_of_all_at_once)
         size_t steps = 1;
         size_t count = 0;
         mend_owner suspect;
-        mend_owners_sum *sum = mend_owners_begin(MEND_BY_DEFAULT);
+        mend_owners_sum *sum = mend_owners_begin(MEND_BY_DEFAULT, &free_[in_steps]);
         ASSERT_TRUE(sum != NULL);
         while (mend_owners_add(sum, heap, spans)) {
             steps++;
         }
-        free_[in_steps] = mend_owners_end(sum, heap, largest[in_steps], MOST, &suspect, &count);
+        mend_owners_end(sum, heap, largest[in_steps], MOST, &suspect, &count);
         EXPECT_TRUE(count > 3 && (steps > 5) == in_steps);
     }
     mend_heap_unlock_after_read(&w->pool->heap);
