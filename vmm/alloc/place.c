@@ -54,7 +54,8 @@ mend_outcome mend_place_mapped(mend_heap *heap, const mend_request *request, men
 {
     mend_outcome outcome = take_fit(heap, request, request->zone, UINT64_MAX, span);
     if (outcome == MEND_NOTHING && request->zone == MEND_ZONE_SMALL) {
-        outcome = take_fit(heap, request, MEND_ZONE_LARGE, LENT_RUN_BYTES, span);
+        outcome =
+            take_fit(heap, request, MEND_ZONE_LARGE, SMALL_CHUNK_BYTES / PAGES_OF_CHUNK, span);
     }
     return outcome == MEND_NOTHING && heap->streams.known_count > MANY_STREAMS
                ? place_between(heap, request, span)

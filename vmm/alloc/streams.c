@@ -288,11 +288,16 @@ mend_outcome mend_fallback_place_before_growth(mend_heap *heap, const mend_reque
     mend_request free_only = *request;
     free_only.creates_nothing = true;
     mend_outcome outcome = mend_place(heap, &free_only, span);
-    for (int age = 0; outcome == MEND_NOTHING && age <= AGES_OF_FENCES; age++) {
-        const uint64_t younger_bytes = streams->closed_bytes - oldest;
-        const uint64_t order =
-            age < AGES_OF_FENCES ? streams->closed_bytes - (younger_bytes >> age) : MEND_ANY_FENCE;
+    /* For fences ever half as young: a wait for the latest would run one stream behind the other.
+     */
+    for (uint64_t younger_bytes = streams->closed_bytes - oldest;
+         outcome == MEND_NOTHING && younger_bytes >= request->size_bytes; younger_bytes /= 2) {
+        const uint64_t order = streams->closed_bytes - younger_bytes;
         outcome = mend_fallback_behind_device_waits(heap, &free_only, order, mend_place, span);
+    }
+    if (outcome == MEND_NOTHING) {
+        outcome =
+            mend_fallback_behind_device_waits(heap, &free_only, MEND_ANY_FENCE, mend_place, span);
     }
     return outcome;
 }

@@ -61,14 +61,13 @@ mend_result mend_fallback_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
     mend_result result = mend_enter(heap, &scope);
     mend_effective_limit_forget(heap);
     MEND_TRY(result);
-    const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     result = trim_to(heap, keep_bytes, released_bytes);
     if (result == MEND_OK && waits) {
         result = wait_and_trim(heap, keep_bytes, released_bytes);
     }
     mend_driver_scope_close(heap, &scope);
     note_trim(heap, result, *released_bytes);
-    mend_budget_note_emptying(heap, reserved_bytes, *released_bytes);
+    mend_budget_note_emptying(heap);
     return result;
 }
 

@@ -8,6 +8,15 @@
 
 #include "plan/constants.h"
 
+static const mend_placement levels[MEND_STRATEGY_LEVELS] = {
+#define X(level, room_percent, chunks, chunk_bytes)                                                \
+    [(level)-1] = {.low_pressure_percent = (room_percent),                                         \
+                   .chunks_of_limit = (chunks),                                                    \
+                   .largest_chunk_bytes = (chunk_bytes)},
+    MEND_STRATEGY(X)
+#undef X
+};
+
 static uint64_t percent_of(uint64_t bytes, uint64_t percent)
 {
     return bytes / 100 * percent + bytes % 100 * percent / 100;
@@ -92,17 +101,25 @@ bool mend_budget_spares_empty(const mend_heap *heap)
     return mend_budget_pressure(heap) == MEND_PRESSURE_HIGH && !mend_budget_is_ample(heap);
 }
 
+/* Whether so many windows have passed since so much was allocated: then what was noted no longer
+ * counts. */
+static bool have_passed(const mend_heap *heap, uint64_t windows, uint64_t since_bytes)
+{
+    const uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
+    assert(allocated >= since_bytes);
+    return (allocated - since_bytes) / (windows * LIMITS_OF_WINDOW) >= heap->config.limit_bytes;
+}
+
 void mend_budget_note_use(mend_heap *heap)
 {
     mend_usage_peaks *peaks = &heap->budget.peaks;
     uint64_t used = used_bytes(heap);
-    uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
-    if ((allocated - peaks->window_start_bytes) / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
-        *peaks = (mend_usage_peaks){.window_start_bytes = allocated};
+    if (have_passed(heap, 1, peaks->window_start_bytes)) {
+        *peaks = (mend_usage_peaks){.window_start_bytes = MEND_HEAP_SUM(heap, allocated_bytes)};
     }
     mend_raise_u64(&peaks->used_bytes, used);
     const uint64_t limit = mend_budget_hard_limit(heap);
-    if (used >= limit - percent_of(limit, EARLY_PERCENT)) {
+    if (used >= limit - limit / SPARE_PART) {
         mend_raise_u64(&peaks->trapped_bytes, trapped_bytes(heap));
     }
 }
@@ -125,24 +142,20 @@ bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_byte
 
 /* ---- sizes of chunks and pages ------------------------------------------------------------- */
 
-void mend_budget_note_emptying(mend_heap *heap, uint64_t reserved_bytes, uint64_t released_bytes)
+void mend_budget_note_emptying(mend_heap *heap)
 {
-    if (released_bytes >= reserved_bytes / EMPTIED_OF_RESERVED) {
-        const uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
-        const uint64_t since = allocated - heap->budget.emptied_at_bytes;
-        const bool goes_on = since / EMPTYING_LIMITS < heap->config.limit_bytes;
-        heap->budget.emptyings = goes_on ? heap->budget.emptyings + 1 : 1;
-        heap->budget.emptied_at_bytes = allocated;
-    }
+    heap->budget.emptyings = have_passed(heap, EMPTYINGS, heap->budget.emptied_at_bytes)
+                                 ? 1
+                                 : heap->budget.emptyings + 1;
+    heap->budget.emptied_at_bytes = MEND_HEAP_SUM(heap, allocated_bytes);
 }
 
 bool mend_budget_is_emptied(const mend_heap *heap)
 {
-    const uint64_t since = MEND_HEAP_SUM(heap, allocated_bytes) - heap->budget.emptied_at_bytes;
     const uint64_t limit = mend_budget_hard_limit(heap);
     return heap->budget.emptyings >= EMPTYINGS &&
-           since / EMPTYING_LIMITS < heap->config.limit_bytes &&
-           heap->chunks.reserved_bytes <= limit - percent_of(limit, EARLY_PERCENT);
+           !have_passed(heap, EMPTYINGS, heap->budget.emptied_at_bytes) &&
+           heap->chunks.reserved_bytes <= limit - limit / SPARE_PART;
 }
 
 /* Of the device's memory, if that is much less than the limit. Memory of contexts and libraries,
@@ -155,8 +168,8 @@ static uint64_t part_of_limit(const mend_heap *heap)
     uint64_t part = limit / placement->chunks_of_limit + 1;
     part *= heap->counters.sleeps != 0 ? LARGER_IF_SLEPT : 1;
     if (mend_budget_is_emptied(heap)) {
-        return mend_min_u64(mend_power_of_two_floor(limit / EMPTIED_CHUNKS_OF_LIMIT + 1),
-                            EMPTIED_CHUNK_BYTES);
+        const uint64_t of_few_calls = limit / levels[0].chunks_of_limit + 1;
+        return mend_min_u64(mend_power_of_two_floor(of_few_calls), EMPTIED_CHUNK_BYTES);
     }
     return mend_min_u64(mend_power_of_two_floor(part), placement->largest_chunk_bytes);
 }
@@ -193,12 +206,13 @@ uint64_t mend_budget_share(const mend_heap *heap, const mend_request *request)
         return UINT64_MAX;
     }
     const mend_chunk *at = mend_chunk_below(&heap->chunks, UINT64_MAX);
-    for (int looks = 0; at != NULL && looks < TAG_LOOKS; at = mend_chunk_previous(at), looks++) {
+    for (int looks = 0; at != NULL && looks < CHUNKS_COMPARED;
+         at = mend_chunk_previous(at), looks++) {
         const bool is_own = at->sleep_tag == request->home && at->zone == request->zone;
         bytes += is_own && at->live_bytes > 0 ? at->size_bytes : 0;
     }
     const uint64_t page = heap->device.granularity_bytes;
-    return mend_max_u64(mend_power_of_two_floor(bytes / SHARE_OF_TAG + 1), page);
+    return mend_max_u64(mend_power_of_two_floor(bytes / SPARE_PART + 1), page);
 }
 
 /* While pressure is high this is a page of the device or, with a large limit, a part of a usual
@@ -215,25 +229,16 @@ uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *re
     const uint64_t limit = mend_budget_hard_limit(heap);
     const bool keeps_empty = request->zone == MEND_ZONE_LARGE && !request->may_break &&
                              trapped_much(heap, limit) && !is_low(heap, limit);
-    return keeps_empty ? mend_max_u64(heap->device.granularity_bytes,
-                                      request->size_bytes / WASTE_OF_REQUEST)
-                       : UINT64_MAX;
+    return keeps_empty
+               ? mend_max_u64(heap->device.granularity_bytes, request->size_bytes / SPARE_PART)
+               : UINT64_MAX;
 }
 
 /* ---- strategy -------------------------------------------------------------------------------- */
 
-static const mend_placement levels[MEND_STRATEGY_LEVELS] = {
-#define X(level, room_percent, chunks, chunk_bytes)                                                \
-    [(level)-1] = {.low_pressure_percent = (room_percent),                                         \
-                   .chunks_of_limit = (chunks),                                                    \
-                   .largest_chunk_bytes = (chunk_bytes)},
-    MEND_STRATEGY(X)
-#undef X
-};
-
 void mend_strategy_apply(mend_heap *heap, int strategy)
 {
-    int level = strategy != 0 ? strategy : DEFAULT_STRATEGY;
+    int level = strategy != 0 ? strategy : (1 + MEND_STRATEGY_LEVELS) / 2;
     assert(level >= 1 && level <= MEND_STRATEGY_LEVELS);
     heap->config.placement = levels[level - 1];
     heap->config.placement.unfenced_bytes = UNFENCED_BYTES;
@@ -249,13 +254,11 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
 {
     mend_headroom *headroom = &heap->budget.headroom;
     uint64_t live = mend_heap_awake_bytes(heap) + size_bytes;
-    uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
-    assert(allocated >= headroom->window_start_bytes);
     if (live <= heap->config.limit_bytes) { /* a larger request cannot succeed */
         mend_raise_u64(&headroom->most_live_bytes, live);
     }
-    if ((allocated - headroom->window_start_bytes) / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
-        headroom->window_start_bytes = allocated;
+    if (have_passed(heap, 1, headroom->window_start_bytes)) {
+        headroom->window_start_bytes = MEND_HEAP_SUM(heap, allocated_bytes);
         headroom->was_refused = false;
     }
 }
@@ -266,7 +269,7 @@ static bool needs_all(const mend_heap *heap)
 {
     const uint64_t limit = mend_budget_hard_limit(heap);
     return heap->budget.peaks.used_bytes >= limit - percent_of(limit, NEAR_PERCENT) ||
-           heap->budget.headroom.most_live_bytes > limit - percent_of(limit, CLOSE_PERCENT);
+           heap->budget.headroom.most_live_bytes > limit - percent_of(limit, HEADROOM_PERCENT);
 }
 
 /* How much may be reserved so that chunks need not move. New chunks can be moved later, so they
@@ -276,7 +279,7 @@ static uint64_t most_bytes(const mend_heap *heap)
 {
     const uint64_t live = heap->budget.headroom.most_live_bytes;
     const bool has_more = heap->config.strategy < MEND_STRATEGY_LEVELS && !needs_all(heap);
-    return live + percent_of(live, HEADROOM_PERCENT) + (has_more ? live / MORE_OF_LIVE : 0);
+    return has_more ? HEADROOM_OF_LIVE * live : live + percent_of(live, HEADROOM_PERCENT);
 }
 
 /* Not where addresses are few: a chunk that moves leaves its own. */

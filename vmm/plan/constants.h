@@ -25,18 +25,21 @@
     X(3, 75, 512, 128 * MEND_MIB)                                                                  \
     X(4, 97, 1024, 32 * MEND_MIB)                                                                  \
     X(5, 98, 4096, 8 * MEND_MIB)
-enum { DEFAULT_STRATEGY = 3 };
 
 /* ---- pressure -------------------------------------------------------------------------------- */
 
-/* Percent of the limit. A program has needed nearly all of it once all but NEAR_PERCENT was in use
- * or all but CLOSE_PERCENT was live: then blocks lie as closely as they can. */
-enum { NEAR_PERCENT = 10, CLOSE_PERCENT = 5 };
+/* Percent of the limit. A program has needed nearly all of it once all but this was in use, or its
+ * live bytes and their headroom were more than the limit. Then blocks lie as closely as they can.
+ */
+enum { NEAR_PERCENT = 10 };
 
-/* Percent of the limit, and part of a request. Once TRAPPED_PERCENT was trapped while all but
- * EARLY_PERCENT was used, an empty chunk is broken only if the block leaves at most
- * WASTE_OF_REQUEST of its own size free. Nearly all is used only when it is too late. */
-enum { TRAPPED_PERCENT = 2, EARLY_PERCENT = 25, WASTE_OF_REQUEST = 4 };
+/* Part of a need that may lie free beside it: of a request in an empty chunk that it breaks, of the
+ * memory of a sleep tag that is created for it, of a limit that counts as used. */
+enum { SPARE_PART = 4 };
+
+/* Percent of the limit. Once this much was trapped while all but SPARE_PART was used, empty chunks
+ * are spared. Nearly all is used only when it is too late. */
+enum { TRAPPED_PERCENT = 2 };
 
 /* While this part of the limit is not reserved, calls count more than bytes: a search spares no
  * empty chunk, and large requests have larger chunks. */
@@ -46,9 +49,9 @@ enum { AMPLE_OF_LIMIT = 2 };
  * until this much was allocated: longer than a step of a program. */
 enum { LIMITS_OF_WINDOW = 2 };
 
-/* Chunks of one size that are searched for the smallest runs, beside the needed number. A pool has
- * a few hundred chunks, and one of ranges may have a million, which no request looks at.
- */
+/* Chunks that a search looks at: of one size for the smallest runs, beside the needed number, and
+ * at the highest addresses for the memory of a sleep tag. A pool has a few hundred chunks, and one
+ * of ranges may have a million, which no request looks at. */
 enum { CHUNKS_COMPARED = 512 };
 
 /* ---- sizes of chunks ------------------------------------------------------------------------- */
@@ -60,28 +63,14 @@ enum { BESIDE_A_POOL = 8 };
  * size: each chunk costs calls at each sleep and at each wake. */
 enum { LARGER_IF_IT_SLEEPS = 4 };
 
-/* Part of a sleep tag's memory in chunks: so much is created for it beside the need of a block, up
- * to a usual chunk, because no other tag uses it. */
-enum { SHARE_OF_TAG = 4 };
-
-/* Chunks with the highest addresses: no more are looked at for the memory of a tag. */
-enum { TAG_LOOKS = 512 };
-
 /* Multiples. A pool that has slept creates its memory again after each sleep, so its chunks are
  * this much larger from then on. */
 enum { LARGER_IF_SLEPT = 2 };
 
-/* Trims in a row, part of the reserved memory. Once so many gave that much back, each within
- * EMPTYING_LIMITS limits of allocated bytes, the program is taken to empty the pool in each step.
- * Then new memory lies in shared chunks of EMPTIED_CHUNK_BYTES (at most that part of the limit),
- * while EARLY_PERCENT of the limit are not reserved. Smaller ones cost calls in each step, larger
- * ones keep more. */
-enum {
-    EMPTYINGS = 2,
-    EMPTIED_OF_RESERVED = 16,
-    EMPTYING_LIMITS = 4,
-    EMPTIED_CHUNKS_OF_LIMIT = 128
-};
+/* Trims in a row, each within as many windows. Then the program is taken to empty the pool in each
+ * step, and new memory lies in shared chunks of EMPTIED_CHUNK_BYTES, while SPARE_PART of the limit
+ * is not reserved. Smaller ones cost calls in each step, larger ones keep more. */
+enum { EMPTYINGS = 2 };
 #define EMPTIED_CHUNK_BYTES (24 * MEND_MIB)
 
 /* Bytes. A chunk of the small zone, whose blocks keep their chunks from being empty, is smaller if
@@ -91,12 +80,9 @@ enum {
 /* Bytes. Requests up to this size use the small zone. */
 #define SMALL_REQUEST_BYTES MEND_MIB
 
-/* Small requests may use runs of the large zone up to this size. Larger runs serve large
- * requests. */
-#define LENT_RUN_BYTES (SMALL_CHUNK_BYTES / 4)
-
 /* While pressure is high, created memory is a multiple of this part of a usual chunk, or of the
- * device's page if that is larger. Smaller units cost calls and gain almost nothing. */
+ * device's page if that is larger. Smaller units cost calls and gain almost nothing. Small requests
+ * may use runs of the large zone up to this part of a small chunk. Larger runs serve large ones. */
 enum { PAGES_OF_CHUNK = 4 };
 
 /* ---- searches -------------------------------------------------------------------------------- */
@@ -112,13 +98,13 @@ enum { MANY_STREAMS = 8 };
 
 /* ---- memory created instead of moves --------------------------------------------------------- */
 
-/* Percent of the peak of live bytes. How much more may be reserved to avoid moves. */
-enum { HEADROOM_PERCENT = 4 };
+/* Multiples of the peak of live bytes. So much may be reserved to avoid moves. Random sizes need
+ * 1.9 times their peak, and would move for ever below. Without a bound a recording that names no
+ * stream reserves 24 times its peak. */
+enum { HEADROOM_OF_LIVE = 2 };
 
-/* Part of the peak of live bytes: how much more than that, while the program has not needed nearly
- * all of the limit. Without this bound a recording that names no stream reserves 24 times its peak.
- * One that names its streams is the same. */
-enum { MORE_OF_LIVE = 2 };
+/* Percent of that peak. Only so much more once the program has needed nearly all of the limit. */
+enum { HEADROOM_PERCENT = 4 };
 
 /* ---- what only the context covers ------------------------------------------------------------ */
 
@@ -131,11 +117,6 @@ enum { UNFENCED_OF_LIVE = 8 };
 /* Multiples of that. Once that much waits, a request waits for it on the device before the pool
  * grows, or stalls the CPU: growth would end only with the device's memory. */
 enum { WAIT_OF_UNFENCED = 4 };
-
-/* Before the pool grows above growth_percent, a stream waits for memory freed by others, in so many
- * tries, each for fences half as young as the one before. A wait for the latest would run one
- * stream behind the other. */
-enum { AGES_OF_FENCES = 7 };
 
 /* ---- fences of frees ------------------------------------------------------------------------- */
 

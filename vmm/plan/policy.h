@@ -102,8 +102,8 @@ uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *reque
  * sleep tag's memory, because no other tag uses the rest. A multiple of a page. */
 uint64_t mend_budget_share(const mend_heap *heap, const mend_request *request);
 
-/* Called after a trim by the program, which had so much reserved. */
-void mend_budget_note_emptying(mend_heap *heap, uint64_t reserved_bytes, uint64_t released_bytes);
+/* Called after a trim by the program. */
+void mend_budget_note_emptying(mend_heap *heap);
 
 /* Whether the program empties the pool again and again, far below the limit: then few calls count
  * more than the last bytes. */
@@ -119,8 +119,8 @@ void mend_strategy_apply(mend_heap *heap, int strategy);
 
 /*
  * A program whose sizes never fit the freed memory would move chunks for ever. More memory ends
- * that. So chunks are created instead of moved: up to half more than the peak of live bytes, or a
- * little more if the program has needed nearly all of the limit.
+ * that. So chunks are created instead of moved: up to twice the peak of live bytes, or a little
+ * more than the peak if the program has needed nearly all of the limit.
  *
  * Guarded by the heap's `grow` lock. The peak is written with `state` held, too.
  */

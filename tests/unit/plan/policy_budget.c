@@ -86,7 +86,7 @@ MEND_TEST(policy_budget, sizes_of_chunks_follow_what_the_device_can_give)
     EXPECT_U64_EQ(64 * MEND_MIB, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
 }
 
-/* 10 GiB are live and reserved. Bounds are 4 % of that more, and half of it besides. */
+/* 10 GiB are live and reserved. Bounds are twice that, and 4 % more. */
 static mend_heap heap_with_peak(uint64_t limit_bytes)
 {
     mend_heap heap = heap_with_limit(limit_bytes);
@@ -95,11 +95,11 @@ static mend_heap heap_with_peak(uint64_t limit_bytes)
     return heap;
 }
 
-MEND_TEST(policy_budget, half_more_than_the_peak_may_be_created_to_avoid_moves)
+MEND_TEST(policy_budget, twice_the_peak_may_be_reserved_to_avoid_moves)
 {
     mend_heap heap = heap_with_peak(100 * MEND_GIB);
-    EXPECT_TRUE(mend_headroom_allows(&heap, 5 * MEND_GIB + MEND_GIB / 4));
-    EXPECT_FALSE(mend_headroom_allows(&heap, 5 * MEND_GIB + MEND_GIB / 2));
+    EXPECT_TRUE(mend_headroom_allows(&heap, 10 * MEND_GIB));
+    EXPECT_FALSE(mend_headroom_allows(&heap, 10 * MEND_GIB + MEND_MIB));
     mend_headroom_note_refusal(&heap);
     EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB));
 }
@@ -111,9 +111,9 @@ MEND_TEST(policy_budget, a_little_is_created_to_avoid_moves_once_nearly_all_was_
     heap.budget.peaks.used_bytes = 13 * MEND_GIB;
     EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB));
     EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB / 4));
-    heap = heap_with_peak(10 * MEND_GIB + MEND_GIB / 2); /* more than 95 % is live */
+    heap = heap_with_peak(10 * MEND_GIB + MEND_GIB / 4); /* more than 96 % is live */
     heap.chunks.reserved_bytes -= MEND_GIB;
-    EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB + MEND_GIB / 3));
+    EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB + MEND_GIB / 4));
     EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB + MEND_GIB / 2));
 }
 
