@@ -68,8 +68,11 @@ class Fit(unittest.TestCase):
         return json.loads(done.stdout)
 
     def test_it_says_what_the_program_says_of_itself(self):
-        """Of each allocator, to the MiB that the program prints."""
-        found = self.answer(0, HELD / "train.py", allocator="default,expandable,mend")
+        """Of each allocator, to the MiB that the program prints. Mend chooses places by how much
+        memory there is."""
+        found = self.answer(
+            0, "--memory=24GiB", HELD / "train.py", allocator="default,expandable,mend"
+        )
         add_entry_point(self.folder)
         path = os.pathsep.join([str(self.folder), os.environ["PYTHONPATH"]])
         settings = {

@@ -183,15 +183,22 @@ class Fit:
             self.rows[key] = row
         return self.rows[key]
 
+    def unlimited(self, allocator, card, size=None, **more) -> Row:
+        """A run without a limit. A program that plans by free memory runs on the whole card, and so
+        does Mend where that is enough, because it chooses places by how much memory there is."""
+        if self.plans:
+            return self.on_card(allocator, card, card.most_beside_bytes, size, **more)
+        if allocator == "mend":
+            row = self.run(allocator, card, size, card.total_bytes, **more)
+            if row.completes:
+                return row
+        return self.run(allocator, card, size, **more)
+
     def free(self, allocator, card, size=None) -> list[Row]:
-        """The runs without a limit, one for each way. Raises CannotRun where one fails. A program
-        that plans by free memory runs on the whole card."""
+        """The runs without a limit, one for each way. Raises CannotRun where one fails."""
         rows = []
         for way in self.ways:
-            if self.plans:
-                row = self.on_card(allocator, card, card.most_beside_bytes, size, **way)
-            else:
-                row = self.run(allocator, card, size, **way)
+            row = self.unlimited(allocator, card, size, **way)
             if not row.is_whole and not (self.plans and row.ooms):
                 raise CannotRun(f"the program {_text.failure(row)}\n{self.server.last_words()}")
             if not row.used_gpu:
@@ -258,10 +265,7 @@ class Fit:
         zeros = self.free(allocator, card, size)[0]
         if not zeros.reads:
             return {"reads": [], "depends": False}
-        if self.plans:
-            ones = self.on_card(allocator, card, card.most_beside_bytes, size, value=1)
-        else:
-            ones = self.run(allocator, card, size, value=1)
+        ones = self.unlimited(allocator, card, size, value=1)
         is_same = ones.is_whole and zeros.has_memory_of(ones)
         return {
             "reads": zeros.reads,
