@@ -13,7 +13,7 @@ import unittest
 
 import libmend
 from libmend import fit
-from libmend.fit import _answer, _cards, _function, _orders, _page, _runs, _text
+from libmend.fit import _answer, _cards, _function, _orders, _page, _runs, _server, _text
 from support import GIB, MIB, SOURCE, TREE, FolderTest, start
 
 OPTION = re.compile(r"--[a-z][a-z-]+")
@@ -160,6 +160,14 @@ WORDS = json
 
 
 class Servers(unittest.TestCase):
+    def test_frames_of_the_package_are_not_the_programs(self):
+        run = object.__new__(_server.Run)
+        run.home = ""
+        own = str(_server.PACKAGE / "fit" / "_compiled.py")
+        files = ["_ops.py", _server.VALUES, "functional.py", _server.VALUES, own, "train.py", own]
+        found = run.frames_of_program([{"filename": file} for file in files])
+        self.assertEqual([one["filename"] for one in found], ["functional.py", "train.py"])
+
     def test_one_that_hears_no_signal_ends_with_its_input(self):
         """As where the signal comes just before it reads."""
         text = "import signal, sys; signal.signal(15, signal.SIG_IGN); print(flush=True); input()"
@@ -457,6 +465,7 @@ def status(**more):
 DEPENDS = {
     "reads": [("train.py:9 route", 32)],
     "depends": True,
+    "verb": "uses",
     "with_zeros_bytes": GIB,
     "with_ones_bytes": 2 * GIB,
     "with_ones_ended": "end",
@@ -567,6 +576,12 @@ class Words(unittest.TestCase):
         self.assertIn("train.py:9 route (32x)", text)
         for words in ("smallest card", "It needs", "least that is enough", "context"):
             self.assertNotIn(words, text)
+        for more, said in (
+            (MIB, "uses 1,024.00 MiB where they are 0, and where they are 1 or spread evenly: 1,02"),
+            (512, "uses 1,073,741,824 bytes where they are 0, and where they are 1 or spread evenl"),
+        ):
+            near = dict(DEPENDS, with_ones_bytes=GIB + more)
+            self.assertIn(said, _text.write(answer(values=near)))
         failed = dict(DEPENDS, with_ones_bytes=None, with_ones_ended="failed: IndexError")
         self.assertIn("or spread evenly: it failed: IndexError", _text.write(answer(values=failed)))
 

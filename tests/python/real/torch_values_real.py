@@ -1,6 +1,7 @@
 """Whole numbers on the simulated GPU as `libmend fit` has them worked out, beside the CPU's."""
 
 import ctypes
+import math
 import random
 import unittest
 
@@ -97,6 +98,24 @@ class Values(unittest.TestCase):
             self.assertEqual(scores.topk(2).indices[:2].tolist(), [[0, 1], [2, 3]])
             self.assertEqual(int((scores > 0).sum()), 24)
             self.assertEqual(len((scores > 0).nonzero()), 24)
+
+    def test_floats_are_finite(self):
+        """Whatever their number, so that checks for NaN decide nothing."""
+        for count in (1, 1 << 22):
+            floats = torch.empty(count, device="cuda")
+            for value in (0, 1):
+                with self.mode(value=value), torch.inference_mode(value == 1):
+                    self.assertFalse(torch.isnan(floats).any() or torch.isinf(floats).any())
+                    self.assertFalse((floats != floats).any())
+                    self.assertTrue(torch.isfinite(floats).all())
+                    self.assertTrue(bool((~(floats.isnan() | floats.isinf())).all()))
+                    is_there = floats.isnan()
+                    is_there.fill_(True)
+                    self.assertEqual(bool(is_there.all()), value == 1 or count == 1)
+                self.assertEqual(self.counted, [(True, False)] * (count > 1))
+            with self.mode():
+                self.assertFalse((floats == -math.inf).any())  # as a mask may be
+            self.assertEqual(self.counted, [(True, False)])
 
     def test_what_is_given_is_read(self):
         scores = torch.empty(8, 4, device="cuda")

@@ -267,11 +267,14 @@ class Fit:
             return {"reads": [], "depends": False}
         ones = self.unlimited(allocator, card, size, value=1)
         is_same = ones.is_whole and zeros.has_memory_of(ones)
+        is_held = ones.is_whole and zeros.allocated_bytes == ones.allocated_bytes
+        sizes = [row.reserved_bytes if is_held else row.allocated_bytes for row in (zeros, ones)]
         return {
             "reads": zeros.reads,
             "depends": not is_same,
-            "with_zeros_bytes": zeros.allocated_bytes,
-            "with_ones_bytes": ones.allocated_bytes if ones.is_whole else None,
+            "verb": "holds" if is_held else "uses",
+            "with_zeros_bytes": sizes[0],
+            "with_ones_bytes": sizes[1] if ones.is_whole else None,
             "with_ones_ended": ones.ended,
         }
 

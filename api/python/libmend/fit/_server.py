@@ -381,15 +381,15 @@ class Run:
         os._exit(0)
 
     def frames_of_program(self, frames: list[dict]) -> list[dict]:
-        """Without the frames of the mode that looks at each operator. Lines of this package are no
-        lines of the program. Lines of a module that is run are, at any place."""
+        """Without the frames of this package, and of what its mode calls for an operator. Lines of
+        a module that is run are the program's, at any place."""
         at = next((i for i, one in enumerate(frames) if one["filename"] == VALUES), -1)
-        for one in frames[at + 1 :]:
-            if one["filename"].startswith(str(PACKAGE) + os.sep):
-                one["filename"] = "<frozen libmend>"
-            elif self.home and one["filename"].startswith(self.home):
+        own = str(PACKAGE) + os.sep
+        found = [one for one in frames[at + 1 :] if not one["filename"].startswith(own)]
+        for one in found:
+            if self.home and one["filename"].startswith(self.home):
                 one["filename"] = one["filename"].removeprefix(os.path.dirname(self.home))
-        return frames[at + 1 :]
+        return found
 
     def dump(self, file: str) -> None:
         """A memory snapshot, with the requests of each step."""

@@ -36,17 +36,26 @@ def _reads(reads: list) -> str:
     return ", ".join(shown) + (f" and {more} more lines" if more > 0 else "")
 
 
+def _apart(*sizes: int) -> list[str]:
+    """Sizes that differ, in the largest unit that shows it."""
+    units = (gib, lambda size: f"{size / _cards.MIB:,.2f} MiB", lambda size: f"{size:,} bytes")
+    return next(words for unit in units if len(set(words := [unit(size) for size in sizes])) > 1)
+
+
 def _unknown(answer: dict) -> list[str]:
     """The reason why the results are no answer, which comes first."""
     lines = []
     values, row = answer["values"], answer["row"]
     if values["depends"]:
-        ones = values["with_ones_bytes"]
-        other = gib(ones) if ones is not None else f"it {failure(values['with_ones_ended'])}"
+        sizes = [values["with_zeros_bytes"], values["with_ones_bytes"]]
+        if sizes[1] is None:
+            zeros, ones = gib(sizes[0]), f"it {failure(values['with_ones_ended'])}"
+        else:
+            zeros, ones = _apart(*sizes)
         lines += [
             "NOT KNOWN: the memory depends on values that only a GPU computes.",
-            f"It uses {gib(values['with_zeros_bytes'])} where they are 0, and where they are 1 or"
-            f" spread evenly: {other}. They are read at",
+            f"It {values['verb']} {zeros} where they are 0, and where they are 1 or spread evenly:"
+            f" {ones}. They are read at",
             f"  {_reads(values['reads'])}",
             "Give the value: --value FILE:LINE=balanced for a choice of experts, a fraction"
             " of a mask, or a number.",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import ctypes
+import math
 import re
 
 import torch
@@ -36,6 +37,11 @@ _READS = re.compile(
     r"unique_dim|unique_consecutive|repeat_interleave|bincount|equal)$"
 )
 
+# They say whether floats are NaN or infinite, which a program worth to be planned for has none of.
+_TESTS = re.compile(r"aten::(isnan|isinf|isposinf|eq|ne)$")
+_OF_TESTS = re.compile(r"aten::(any|all|mul|(logical|bitwise)_(and|or|not)|__(and|or)__)$")
+_TOLD = "_libmend_told"  # of a tensor whose elements all have that value
+
 
 class _Plan:
     """The properties of an operator by its schema."""
@@ -56,6 +62,8 @@ class _Plan:
         self.is_seeded = torch.Tag.nondeterministic_seeded in func.tags if schema else False
         self.reads = bool(_READS.match(name))
         self.places = bool(_PLACES.match(name))
+        self.tests = bool(_TESTS.match(name))
+        self.is_of_tests = bool(_OF_TESTS.match(name))
         self.failures = 0
         # In inference mode operators arrive that consist of others. _op_dk calls no kernel that is
         # in Python alone.
@@ -116,6 +124,11 @@ class Values(TorchDispatchMode):
         outs = [out] if isinstance(out, torch.Tensor) else out
         if not isinstance(outs, (tuple, list)) or not outs:
             outs = [args[at] for at in plan.writes if at < len(args)]
+        for one in outs if plan.writes else []:
+            getattr(one, "__dict__", {}).pop(_TOLD, None)
+        told = self.told(plan, args)
+        if told is not None:
+            setattr(outs[0], _TOLD, told)
         outs = [one for one in outs if isinstance(one, torch.Tensor) and self.is_few(one)]
         if outs:
             self.work_out(func, plan, args, kwargs, outs)
@@ -198,10 +211,31 @@ class Values(TorchDispatchMode):
                 self.mark(out, contents)
             return
         for out in outs:
-            if out.dtype in WHOLE:
+            told = getattr(out, _TOLD, None)
+            if told is not None:
+                self.on_host(out).fill_(told)
+                self.mark(out, FILLED)
+            elif out.dtype in WHOLE:
                 self.guess(out, plan, args)
             else:
                 self.mark(out, STALE)
+
+    @staticmethod
+    def told(plan, args) -> bool | None:
+        """The result of a test whether floats are finite, for all elements, or of several tests.
+        None: it is another operator."""
+        if plan.tests and not plan.writes and args[0].is_floating_point():
+            other = args[1] if len(args) > 1 else None
+            if other is None:
+                return False
+            is_infinite = isinstance(other, (int, float)) and other == math.inf
+            if other is args[0] or is_infinite:
+                return plan.name.endswith("ne") == is_infinite
+        elif plan.is_of_tests and not plan.writes:
+            found = {getattr(one, _TOLD, None) for one in args if isinstance(one, torch.Tensor)}
+            if len(found) == 1 and None not in found:
+                return found.pop() != plan.name.endswith("not")
+        return None
 
     def least_known(self, plan, args, flat) -> int | None:
         """Knowledge about the results from the inputs. None: they cannot be worked out."""
