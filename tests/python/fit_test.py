@@ -576,12 +576,13 @@ class Words(unittest.TestCase):
         self.assertIn("train.py:9 route (32x)", text)
         for words in ("smallest card", "It needs", "least that is enough", "context"):
             self.assertNotIn(words, text)
-        for more, said in (
-            (MIB, "uses 1,024.00 MiB where they are 0, and where they are 1 or spread evenly: 1,02"),
-            (512, "uses 1,073,741,824 bytes where they are 0, and where they are 1 or spread evenl"),
+        for more, zeros, ones in (
+            (MIB, "1,024.00 MiB", "1,025.00 MiB"),
+            (512, "1,073,741,824 bytes", "1,073,742,336 bytes"),
         ):
-            near = dict(DEPENDS, with_ones_bytes=GIB + more)
-            self.assertIn(said, _text.write(answer(values=near)))
+            text = _text.write(answer(values=dict(DEPENDS, with_ones_bytes=GIB + more)))
+            said = f"uses {zeros} where they are 0, and where they are 1 or spread evenly: {ones}."
+            self.assertIn(said, text)
         failed = dict(DEPENDS, with_ones_bytes=None, with_ones_ended="failed: IndexError")
         self.assertIn("or spread evenly: it failed: IndexError", _text.write(answer(values=failed)))
 
