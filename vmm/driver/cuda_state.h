@@ -23,8 +23,7 @@ typedef struct mend_cuda {
     int driver_version;
     mend_mutex mutex; /* guards the members below */
     mend_cuda_device device[MEND_CUDA_DEVICE_LIMIT];
-    /* Probed features of their memory, also after the device is closed. No page size: not probed
-     * yet. */
+    /* Also after the device is closed. No page size: not probed yet. */
     mend_device_info probed[MEND_CUDA_DEVICE_LIMIT];
     mend_pointer_map pinned; /* registered memory of the host: from an address to its bytes */
 } mend_cuda;
@@ -58,15 +57,5 @@ mend_cuda_chunk_properties(const mend_chunk_properties *properties)
 #define X(member, name, bytes, parameters, arguments) mend_status mend_cuda_##member parameters;
 MEND_DRIVER_CALLS(X)
 #undef X
-
-/*
- * Probes the memory of an open device, and fills granularity_bytes, recommended_bytes,
- * virtual_memory, rdma and share_.... A refused feature is false and logged. *is_final is false if
- * a refusal may be for missing memory: another probe may find more. The device's context is
- * current. Leaves nothing behind. OK. OUT_OF_MEMORY if not even one page could be created, or the
- * code of a broken context: *info is then of no use.
- */
-mend_status mend_cuda_probe_memory(const mend_driver *driver, int device, mend_device_info *info,
-                                   bool *is_final);
 
 #endif
