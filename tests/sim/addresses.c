@@ -39,30 +39,6 @@ static uint64_t next_import(const mend_heap *heap, uint64_t from, uint64_t end, 
     return end;
 }
 
-/* The same for addresses lent to ranges, which stay. */
-static uint64_t next_lent(const mend_heap *heap, uint64_t from, uint64_t end, uint64_t *behind)
-{
-    const mend_list *head = &heap->range_space.reservations;
-    uint64_t lowest = end;
-    for (const mend_list *at = head->next; at != head; at = at->next) {
-        const mend_reservation *range = MEND_CONTAINER_OF(at, mend_reservation, link);
-        const uint64_t start = range->address - heap->space.page_bytes;
-        const uint64_t range_end = range->address + range->size_bytes;
-        if (range->is_borrowed && start < lowest && range_end > from) {
-            lowest = mend_max_u64(start, from);
-            *behind = range_end;
-        }
-    }
-    return lowest;
-}
-
-/* Blocks, imports and loans. */
-static uint64_t next_fixed(const mend_heap *heap, uint64_t from, uint64_t end, uint64_t *behind)
-{
-    const uint64_t import = next_import(heap, from, end, behind);
-    return next_lent(heap, from, import, behind);
-}
-
 /* The first address that is pinned, from one on. `end` where nothing is. *behind is where that
  * ends. */
 static uint64_t next_pinned(const mend_heap *heap, uint64_t from, uint64_t end, uint64_t *behind)
@@ -76,11 +52,11 @@ static uint64_t next_pinned(const mend_heap *heap, uint64_t from, uint64_t end, 
         }
         if (!mend_chunk_is_empty(chunk)) {
             *behind = chunk->address + chunk->size_bytes;
-            return next_fixed(heap, from, chunk->address, behind);
+            return next_import(heap, from, chunk->address, behind);
         }
     }
     *behind = end;
-    return next_fixed(heap, from, end, behind);
+    return next_import(heap, from, end, behind);
 }
 
 /* A stretch of the reservation that nothing pins holds so many bytes, aligned. */
@@ -98,25 +74,6 @@ static bool has_stretch(const mend_heap *heap, const mend_reservation *reservati
         from = behind;
     }
     return false;
-}
-
-uint64_t trial_largest_gap(const trial *t, int pool)
-{
-    const mend_space *space = &t->pools[pool].pool->heap.space;
-    const mend_tree_node *last = mend_tree_last(&space->gaps_by_size);
-    return last != NULL ? MEND_CONTAINER_OF(last, mend_gap, by_size)->size_bytes : 0;
-}
-
-/* A range does not wait, but idle memory is unmapped: no gap is left that holds it between two
- * pages. */
-void trial_check_range_addresses(trial *t, const trial_call *call)
-{
-    const mend_space *space = &t->pools[call->pool].pool->heap.space;
-    const uint64_t largest = trial_largest_gap(t, call->pool);
-    const uint64_t pages = mend_align_up(call->size_bytes, call->page_bytes) / call->page_bytes;
-    trial_claim(t, TRIAL_REFUSED, largest < pages * call->page_bytes + 2 * space->page_bytes,
-                "no addresses for a range of %llu bytes, though a gap of %llu is free",
-                LLU(call->size_bytes), LLU(largest));
 }
 
 void trial_check_addresses(trial *t, const trial_call *call)

@@ -66,7 +66,8 @@ bool trial_create_range(trial *t, const operation *op)
     call.size_bytes = call.page_bytes * (1 + op->amount % 40u) - op->alignment % 2;
     const mend_result made = trial_call_pool(t, op->thread % t->turns.count, &call);
     if (made == MEND_ERROR_OUT_OF_ADDRESS_SPACE) {
-        trial_check_range_addresses(t, &call);
+        trial_claim(t, TRIAL_REFUSED, t->config.address_devices != 0 || call.faulty,
+                    "no addresses for a range where there are 128 TiB");
     }
     if (made != MEND_OK) {
         return true;

@@ -343,8 +343,6 @@ void trial_check_report(trial *t, const trial_call *refused, const trial_call *c
 
 /* The same for lack of addresses. */
 void trial_check_addresses(trial *t, const trial_call *call);
-void trial_check_range_addresses(trial *t, const trial_call *call);
-uint64_t trial_largest_gap(const trial *t, int pool); /* of its addresses, in bytes */
 
 /* A capture is under way, or a pool may believe in one: that forbids waits. */
 bool trial_may_be_captured(const trial *t);

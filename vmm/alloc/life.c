@@ -56,7 +56,8 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
         mend_min_u64(GROWTH_BYTES, address_reservation_bytes / GROWTHS_OF_RESERVE);
     mend_space_init(&heap->space, heap->driver, device->granularity_bytes,
                     address_reservation_bytes, growth_bytes);
-    mend_space_init_borrower(&heap->range_space, &heap->space);
+    mend_space_init(&heap->range_space, heap->driver, device->granularity_bytes,
+                    device->granularity_bytes, 0);
     mend_layout_init(heap);
     mend_graph_pools_init(heap);
     mend_retire_init(heap);

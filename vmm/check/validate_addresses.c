@@ -34,18 +34,15 @@ static uint64_t retired_at(const mend_heap *heap, uint64_t address)
     return retired != NULL && retired->address == address ? retired->size_bytes : 0;
 }
 
-/* The size of the loan, gap, mapped chunk, retired mapping or import that begins at an address. 0:
- * none does, or two do. Memory at a lent address is the borrower's. */
+/* The size of the gap, mapped chunk, retired mapping or import that begins at an address. 0: none
+ * does, or two do. */
 static uint64_t piece_at(const mend_heap *heap, const mend_space *space, uint64_t address)
 {
-    const bool is_lender = space == heap->range_space.lender;
-    const uint64_t lent_bytes = is_lender ? mend_space_lent_at(&heap->range_space, address) : 0;
     const uint64_t pieces[] = {
         mend_space_room_at(space, address),
-        lent_bytes,
-        lent_bytes > 0 ? 0 : chunk_at(heap, address),
-        lent_bytes > 0 ? 0 : retired_at(heap, address),
-        lent_bytes > 0 ? 0 : import_at(heap, address),
+        chunk_at(heap, address),
+        retired_at(heap, address),
+        import_at(heap, address),
     };
     uint64_t size_bytes = 0;
     for (size_t i = 0; i < sizeof(pieces) / sizeof(*pieces); i++) {
@@ -82,15 +79,11 @@ bool mend_validate_space(const mend_validate_walk *a, const mend_space *space)
 {
     uint64_t address_bytes = 0;
     uint64_t taken_bytes = 0;
-    uint64_t borrowed_bytes = 0;
-    uint64_t lent_bytes = 0;
     size_t gaps = 0;
     size_t count = 0;
     MEND_LIST_EACH(const mend_reservation, reservation, link, &space->reservations) {
         address_bytes += reservation->size_bytes;
         taken_bytes += reservation->taken_bytes;
-        borrowed_bytes += reservation->is_borrowed ? reservation->size_bytes : 0;
-        lent_bytes += reservation->is_borrowed ? space->page_bytes + reservation->size_bytes : 0;
         count++;
         if (!reservation_is_right(a, space, reservation, &gaps)) {
             return false;
@@ -101,10 +94,7 @@ bool mend_validate_space(const mend_validate_walk *a, const mend_space *space)
              mend_tree_is_valid(&space->reservations_by_address),
          "a tree of addresses is out of order");
     MUST(address_bytes == space->address_bytes && taken_bytes == space->taken_bytes &&
-             gaps == space->gaps.count && count == space->reservations_by_address.count &&
-             borrowed_bytes == space->borrowed_bytes &&
-             (space->lender == NULL || lent_bytes == space->lender->lent_bytes) &&
-             count == space->reservations_by_address.count,
+             gaps == space->gaps.count && count == space->reservations_by_address.count,
          "the counts of addresses are wrong");
     MUST(gaps == space->gap_slab.used_count && count == space->reservation_slab.used_count,
          "nodes of gaps or reservations are lost");

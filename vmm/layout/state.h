@@ -538,7 +538,7 @@ static inline mend_space *mend_heap_space_at(mend_heap *heap, uint64_t address)
 /* Addresses at which something is mapped. */
 static inline uint64_t mend_heap_taken_bytes(const mend_heap *heap)
 {
-    return heap->space.taken_bytes - heap->space.lent_bytes + heap->range_space.taken_bytes;
+    return heap->space.taken_bytes + heap->range_space.taken_bytes;
 }
 
 /* Bytes of a zone that the pool holds. */

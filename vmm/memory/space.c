@@ -1,10 +1,10 @@
 /*
  * Gaps in two trees, by address and by size. Reservations, in halves of the size once the driver
- * refuses. Loans, where a part of one space is a reservation of another.
+ * refuses.
  */
 #include "memory/space.h"
 
-#include "driver/forward.h"
+#include "base/align.h"
 
 #define GAP_OF(node)         MEND_CONTAINER_OR_NULL(node, mend_gap, by_address)
 #define RESERVATION_OF(node) MEND_CONTAINER_OF(node, mend_reservation, link)
@@ -33,25 +33,12 @@ void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page
     mend_space_abandon(space);
 }
 
-void mend_space_init_borrower(mend_space *space, mend_space *lender)
-{
-    mend_space_init(space, lender->driver, lender->page_bytes, lender->page_bytes, 0);
-    space->lender = lender;
-}
-
-static mend_status free_addresses(const mend_space *space, const mend_reservation *reservation)
-{
-    return reservation->is_borrowed
-               ? MEND_DRIVER_OK
-               : space->driver->address_free(space->driver, reservation->address,
-                                             reservation->size_bytes);
-}
-
 mend_status mend_space_clear(mend_space *space)
 {
     mend_status first = MEND_DRIVER_OK;
     MEND_LIST_EACH(const mend_reservation, reservation, link, &space->reservations) {
-        mend_status status = free_addresses(space, reservation);
+        mend_status status = space->driver->address_free(space->driver, reservation->address,
+                                                         reservation->size_bytes);
         first = first != MEND_DRIVER_OK ? first : status;
     }
     mend_space_abandon(space);
@@ -74,15 +61,11 @@ bool mend_space_reserve_nodes(mend_space *space, size_t count)
            mend_slab_reserve(&space->reservation_slab, 1);
 }
 
-static bool is_behind(const mend_tree_node *gap, const void *address)
-{
-    return MEND_CONTAINER_OF(gap, mend_gap, by_address)->address > *(const uint64_t *)address;
-}
-
 /* The gap that contains the address or ends right before it. */
 static mend_gap *gap_before(const mend_space *space, uint64_t address)
 {
-    return GAP_OF(mend_tree_last_to(&space->gaps, &address, is_behind));
+    const mend_gap key = {.address = address};
+    return GAP_OF(mend_tree_at_or_before(&space->gaps, &key.by_address));
 }
 
 uint64_t mend_space_room_at(const mend_space *space, uint64_t address)
@@ -203,17 +186,6 @@ void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes)
     }
 }
 
-static void enter(mend_space *space, mend_reservation made)
-{
-    mend_reservation *reservation = mend_slab_take(&space->reservation_slab);
-    *reservation = made;
-    mend_tree_insert(&space->reservations_by_address, &reservation->by_address);
-    mend_list_append(&space->reservations, &reservation->link);
-    space->address_bytes += made.size_bytes;
-    space->borrowed_bytes += made.is_borrowed ? made.size_bytes : 0;
-    add_gap(space, reservation, made.address, made.size_bytes - space->page_bytes);
-}
-
 static mend_status reserve(mend_space *space, int zone, uint64_t size_bytes,
                            uint64_t alignment_bytes)
 {
@@ -226,7 +198,12 @@ static mend_status reserve(mend_space *space, int zone, uint64_t size_bytes,
         space->refused_bytes = mend_min_u64(space->refused_bytes, size_bytes);
         return status;
     }
-    enter(space, (mend_reservation){.zone = zone, .address = address, .size_bytes = size_bytes});
+    mend_reservation *made = mend_slab_take(&space->reservation_slab);
+    *made = (mend_reservation){.zone = zone, .address = address, .size_bytes = size_bytes};
+    mend_tree_insert(&space->reservations_by_address, &made->by_address);
+    mend_list_append(&space->reservations, &made->link);
+    space->address_bytes += size_bytes;
+    add_gap(space, made, address, size_bytes - space->page_bytes);
     return MEND_DRIVER_OK;
 }
 
@@ -351,16 +328,9 @@ mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
 static void free_reservation(mend_space *space, mend_reservation *reservation)
 {
     if (reservation->taken_bytes != 0 ||
-        (reservation->is_borrowed && !mend_space_reserve_nodes(space->lender, 1)) ||
-        free_addresses(space, reservation) != MEND_DRIVER_OK) {
+        space->driver->address_free(space->driver, reservation->address, reservation->size_bytes) !=
+            MEND_DRIVER_OK) {
         return;
-    }
-    if (reservation->is_borrowed) {
-        const uint64_t all_bytes = space->page_bytes + reservation->size_bytes;
-        assert(space->lender->lent_bytes >= all_bytes);
-        space->borrowed_bytes -= reservation->size_bytes;
-        space->lender->lent_bytes -= all_bytes;
-        mend_space_give(space->lender, reservation->address - space->page_bytes, all_bytes);
     }
     assert(mend_space_room_at(space, reservation->address) ==
            reservation->size_bytes - space->page_bytes);
@@ -404,31 +374,6 @@ mend_status mend_space_own(mend_space *space, uint64_t size_bytes, uint64_t *add
     MEND_TRY_CALL(reserve(space, 0, all_bytes, 0));
     *address = RESERVATION_OF(space->reservations.previous)->address;
     return MEND_DRIVER_OK;
-}
-
-bool mend_space_borrow(mend_space *space, uint64_t size_bytes, uint64_t *address)
-{
-    mend_space *lender = space->lender;
-    const uint64_t page = space->page_bytes;
-    const uint64_t bytes = mend_align_up(size_bytes, page) + page;
-    const mend_tree_node *at = first_of_size(lender, page + bytes);
-    if (at == NULL) {
-        return false;
-    }
-    const mend_gap *gap = MEND_CONTAINER_OF(at, mend_gap, by_size);
-    *address = gap->address + gap->size_bytes - bytes;
-    mend_space_take(lender, *address - page, page + bytes);
-    lender->lent_bytes += page + bytes;
-    enter(space, (mend_reservation){.address = *address, .size_bytes = bytes, .is_borrowed = true});
-    return true;
-}
-
-uint64_t mend_space_lent_at(const mend_space *borrower, uint64_t address)
-{
-    const uint64_t behind = address + borrower->page_bytes;
-    const mend_reservation *found = reservation_of(borrower, behind);
-    const bool is_lent = found != NULL && found->is_borrowed && found->address == behind;
-    return is_lent ? borrower->page_bytes + found->size_bytes : 0;
 }
 
 bool mend_space_disown(mend_space *space, uint64_t address)

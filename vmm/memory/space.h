@@ -8,10 +8,8 @@
  * gap that holds it, and the space reserves no more than needed. So no zone keeps addresses that
  * another zone needs. Invariants, checked by the validation:
  * - each byte of a reservation except its last page is in a gap or taken: by a mapped chunk, or by
- *   a retired mapping, or an import, or lent to the space of the ranges.
+ *   a retired mapping, or an import.
  * - a reservation counts its taken bytes. One without taken bytes may be freed.
- * - lent bytes are taken: a reservation of the borrower lies there, with an unused page in front of
- *   it and at its end. Borrowed and lent stretches are the same.
  *
  * Guarded by the pool's `state` lock. mend_space_place calls the driver when addresses run out.
  */
@@ -37,7 +35,6 @@ typedef struct mend_reservation {
     uint64_t address;
     uint64_t size_bytes;
     uint64_t taken_bytes; /* bytes in no gap, without the last page */
-    bool is_borrowed;     /* part of a reservation of the lender, which the driver knows */
 } mend_reservation;
 
 typedef struct mend_space {
@@ -55,17 +52,10 @@ typedef struct mend_space {
     mend_slab reservation_slab;
     uint64_t address_bytes; /* in all reservations */
     uint64_t taken_bytes;
-    struct mend_space
-        *lender;             /* lends addresses when the driver has none left. Constant, or NULL */
-    uint64_t borrowed_bytes; /* of address_bytes, borrowed */
-    uint64_t lent_bytes;     /* of taken_bytes */
 } mend_space;
 
 void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page_bytes,
                      uint64_t address_reservation_bytes, uint64_t growth_bytes);
-
-/* A space that reserves only the requested bytes, and that `lender` lends to. */
-void mend_space_init_borrower(mend_space *space, mend_space *lender);
 
 /* Frees all reservations. Nothing is mapped in them any more. Calls the driver, goes on after a
  * refusal, and returns the first failure. */
@@ -85,15 +75,7 @@ bool mend_space_reserve_nodes(mend_space *space, size_t count);
  */
 mend_status mend_space_own(mend_space *space, uint64_t size_bytes, uint64_t *address);
 
-/* The same, of a gap of the lender: the end of the smallest that holds it, so that the segment
- * before can grow. No driver call. False: no gap does. */
-bool mend_space_borrow(mend_space *space, uint64_t size_bytes, uint64_t *address);
-
-/* The number of bytes that were lent from the address on. 0: nothing that was lent begins there. */
-uint64_t mend_space_lent_at(const mend_space *borrower, uint64_t address);
-
-/* Frees the reservation that begins at the address, or returns it, if nothing of it is taken.
- * False: it stays. */
+/* Frees the reservation that begins at the address, if nothing of it is taken. False: it stays. */
 bool mend_space_disown(mend_space *space, uint64_t address);
 
 /* Whether the address lies in one of its reservations. O(log reservations). */

@@ -46,8 +46,7 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->effective_limit_bytes = mend_budget_hard_limit(heap);
     stats->device_bytes = heap->device.total_bytes;
     stats->bare_device = !heap->device.virtual_memory && !heap->device.memory_pools;
-    stats->address_bytes = heap->space.address_bytes + heap->range_space.address_bytes -
-                           heap->range_space.borrowed_bytes;
+    stats->address_bytes = heap->space.address_bytes + heap->range_space.address_bytes;
     stats->mapped_bytes = mend_heap_taken_bytes(heap) - chunks->unmapped_frozen_bytes;
     stats->retired_bytes = heap->retire.bytes;
     assert(stats->free_bytes + stats->live_bytes ==

@@ -123,28 +123,24 @@ void mend_ranges_clear(mend_heap *heap)
     }
 }
 
-/* If the driver has no addresses left, unused addresses of the pool are freed first, or borrowed.
- * Then addresses of idle chunks, which can move. */
+/* If the driver has no addresses left, unused addresses of the pool are freed first, then addresses
+ * of idle chunks, which can move. */
 static mend_result place(mend_heap *heap, mend_range *range)
 {
     enum { AT_ONCE, WITHOUT_EMPTY, WITHOUT_IDLE, WAYS };
     mend_space *space = &heap->range_space;
     mend_status status = MEND_DRIVER_OUT_OF_MEMORY;
     for (int way = AT_ONCE; way < WAYS && status == MEND_DRIVER_OUT_OF_MEMORY; way++) {
-        if (way == WITHOUT_EMPTY) {
-            mend_space_trim(&heap->space, 0);
-        } else if (way == WITHOUT_IDLE) {
+        if (way == WITHOUT_IDLE) {
             mend_trim_between(heap, 0, UINT64_MAX, MEND_STREAM_UNKNOWN);
+        }
+        if (way != AT_ONCE) {
             mend_space_trim(&heap->space, 0);
         }
         if (!mend_space_reserve_nodes(space, 1)) {
             return mend_no_host_memory("a range");
         }
         status = mend_space_own(space, range->size_bytes, &range->address);
-        if (status == MEND_DRIVER_OUT_OF_MEMORY && way != AT_ONCE &&
-            mend_space_borrow(space, range->size_bytes, &range->address)) {
-            status = MEND_DRIVER_OK;
-        }
     }
     if (status == MEND_DRIVER_OUT_OF_MEMORY) {
         (void)mend_driver_did(heap, status);

@@ -32,8 +32,6 @@ KIT_TEST(observe_validate_ranges, finds_what_is_wrong_with_a_range)
     EXPECT_FOUND(range->page_bytes, PAGE / 2, "pointer map disagree");
     EXPECT_FOUND(heap->chunks.deferred.count[MEND_DEFERRED_RANGE], 1, "deferred work of ranges");
     EXPECT_FOUND(heap->range_space.taken_bytes, 1, "the counts of addresses");
-    EXPECT_FOUND(heap->range_space.borrowed_bytes, PAGE, "the counts of addresses");
-    EXPECT_FOUND(heap->space.lent_bytes, PAGE, "the counts of addresses");
     EXPECT_FOUND(of_block->zone, MEND_ZONE_RANGE, "does not fit its page");
     EXPECT_FOUND(committed->live_bytes, PAGE / 2, "does not fit its page");
     EXPECT_FOUND(decommitted->live_bytes, 512, "does not fit its page");
