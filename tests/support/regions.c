@@ -169,6 +169,8 @@ static bool sums_are_right(const look *l, const mend_region_sums *sums)
             idle_bytes += why.free_bytes[zone][place][MEND_FREE_IDLE];
         }
     }
+    const uint64_t away_bytes = chunks->away_in[MEND_ZONE_SMALL] +
+                                chunks->away_in[MEND_ZONE_LARGE] + chunks->away_in[MEND_ZONE_RANGE];
     return equal(l, "live blocks", sums->live_blocks, stats.live_blocks) &&
            equal(l, "live bytes", sums->live_bytes, stats.live_bytes) &&
            equal(l, "bytes of pages", sums->page_bytes, stats.range_bytes) &&
@@ -182,7 +184,7 @@ static bool sums_are_right(const look *l, const mend_region_sums *sums)
                  stats.small_reserved_bytes + chunks->away_in[MEND_ZONE_SMALL]) &&
            claim(l, sums->asleep_bytes >= stats.asleep_bytes, "bytes asleep", sums->asleep_bytes,
                  stats.asleep_bytes) &&
-           claim(l, sums->idle_bytes + chunks->asleep_bytes - chunks->away_bytes >= idle_bytes,
+           claim(l, sums->idle_bytes + chunks->asleep_bytes - away_bytes >= idle_bytes,
                  "idle bytes", sums->idle_bytes, idle_bytes) &&
            claim(l,
                  sums->kept_bytes == graph_pool_bytes ||

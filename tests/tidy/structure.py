@@ -236,14 +236,14 @@ def check_deferred(tree):
         for match in OFFER.finditer(code):
             if stem_of(path)[4:] not in TAKES_BACK[match.group(1)]:
                 yield path, line_of(code, match.start()), stem_of(path), \
-                    f"calls {match.group(1)}: what it refuses is deferred (memory/deferred.h)"
+                    f"calls {match.group(1)}: what it refuses is deferred (memory/chunk.h)"
         for match in WALK.finditer(code) if path.endswith(".c") else ():
             if stem_of(path)[4:] not in WALKS_DEFERRED:
                 yield path, line_of(code, match.start()), stem_of(path), \
                     f"calls {match.group(1)}: deferred work is retried in map/retry.c"
         for match in A_RETRY.finditer(code) if path.endswith(".h") else ():
             yield path, line_of(code, match.start(1)), stem_of(path), \
-                f"keeps {match.group(1)} apart from the list of deferred work (memory/deferred.h)"
+                f"keeps {match.group(1)} apart from the list of deferred work (memory/chunk.h)"
 
 
 READ_ALL = {"check", "pool"}

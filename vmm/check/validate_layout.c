@@ -193,7 +193,6 @@ bool mend_validate_zone(mend_validate_walk *a, int zone_number)
     X(missing_count)                                                                               \
     X(asleep_count)                                                                                \
     X(away_count)                                                                                  \
-    X(away_bytes)                                                                                  \
     X(unmapped_frozen_count)                                                                       \
     X(unmapped_frozen_bytes)                                                                       \
     X(asleep_bytes)                                                                                \
@@ -338,7 +337,6 @@ static void count(mend_chunks *found, const mend_chunk *chunk)
     found->missing_count += mend_chunk_misses_mapping(chunk);
     found->asleep_count += sleeps;
     found->away_count += is_away;
-    found->away_bytes += is_away ? bytes : 0;
     found->unmapped_frozen_count += !mend_chunk_has_mapping(chunk);
     found->unmapped_frozen_bytes += mend_chunk_has_mapping(chunk) ? 0 : bytes;
     found->asleep_bytes += sleeps ? bytes : 0;

@@ -424,6 +424,15 @@ typedef struct mend_answer {
         }                                                                                          \
     } while (0)
 
+/* Ends the function with the answer to a call that failed. */
+#define MEND_TRY_ANSWER(call)                                                                      \
+    do {                                                                                           \
+        const mend_answer tried = (call);                                                          \
+        if (tried.status != MEND_DRIVER_OK) {                                                      \
+            return tried;                                                                          \
+        }                                                                                          \
+    } while (0)
+
 /* The driver's name of a call ("cuMemMap"). */
 const char *mend_driver_call_name(mend_driver_call call);
 

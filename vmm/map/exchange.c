@@ -9,7 +9,7 @@
  *    and its old memory is released, or is an empty chunk.
  *
  * If the driver refuses the last step, the chunk is mapped to its old memory again. If that is
- * refused, too, it stays unmapped, as deferred work (memory/deferred.h). Other chunks that are
+ * refused, too, it stays unmapped, as deferred work (memory/chunk.h). Other chunks that are
  * mapped by then, and cannot be unmapped again, stay: then the others have the addresses, and the
  * rest of them are unmapped.
  */

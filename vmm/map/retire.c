@@ -2,7 +2,7 @@
  * Retired mappings: the old address of a moved chunk, still mapped because work in flight may use
  * it. It is unmapped, in batches of neighbors, when that work has passed its fences. Only then can
  * its addresses be used again. Chunks that are released retire too, and so do mappings of other
- * processes' chunks. They are most of the list of deferred work (memory/deferred.h).
+ * processes' chunks. They are most of the list of deferred work (memory/chunk.h).
  */
 #include "map/map.h"
 

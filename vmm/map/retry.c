@@ -1,5 +1,5 @@
 /*
- * Retries: deferred work (memory/deferred.h) is done here, retired mappings also by each search for
+ * Retries: deferred work (memory/chunk.h) is done here, retired mappings also by each search for
  * memory (map/retire.c). A call that reaches the driver begins with one (mend_enter). Work that
  * became possible meanwhile, after a wait or a free, is done by another. Refused work stays for the
  * next retry.

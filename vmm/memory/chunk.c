@@ -93,7 +93,6 @@ static void count(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
     chunks->asleep_live_bytes += sleeps ? live_bytes : 0;
     chunks->away_live_in[chunk->zone] += sleeps ? live_bytes : 0;
     chunks->away_count += lacks_memory ? (uint32_t)one : 0;
-    chunks->away_bytes += lacks_memory ? size_bytes : 0;
     chunks->away_in[chunk->zone] += is_mapped && lacks_memory ? size_bytes : 0;
     chunks->reserved_in[chunk->zone] += is_mapped && !lacks_memory ? one : 0;
     chunks->unmapped_bytes += !is_mapped && !lacks_memory ? size_bytes : 0;
@@ -499,39 +498,18 @@ static void sort_newly_empty(mend_chunks *chunks)
     }
 }
 
-typedef struct size_key {
-    uint64_t size_bytes;
-    uint64_t number;
-} size_key;
-
-static bool is_smaller(const mend_tree_node *node, const void *key)
-{
-    const mend_chunk *chunk = MEND_CONTAINER_OF(node, mend_chunk, by_size);
-    const size_key *than = key;
-    return chunk->size_bytes < than->size_bytes ||
-           (chunk->size_bytes == than->size_bytes && chunk->memory.number < than->number);
-}
-
-static bool is_larger(const mend_tree_node *node, const void *key)
-{
-    const mend_chunk *chunk = MEND_CONTAINER_OF(node, mend_chunk, by_size);
-    const size_key *than = key;
-    return chunk->size_bytes > than->size_bytes ||
-           (chunk->size_bytes == than->size_bytes && chunk->memory.number > than->number);
-}
-
 mend_chunk *mend_chunk_empty_at_most(mend_chunks *chunks, uint64_t size_bytes, uint64_t number)
 {
     sort_newly_empty(chunks);
-    const size_key key = {size_bytes, number};
-    return CHUNK_OF(mend_tree_last_to(&chunks->empty, &key, is_larger), by_size);
+    const mend_chunk key = {.size_bytes = size_bytes, .memory.number = number};
+    return CHUNK_OF(mend_tree_at_or_before(&chunks->empty, &key.by_size), by_size);
 }
 
 mend_chunk *mend_chunk_empty_at_least(mend_chunks *chunks, uint64_t size_bytes, uint64_t number)
 {
     sort_newly_empty(chunks);
-    const size_key key = {size_bytes, number};
-    return CHUNK_OF(mend_tree_first_from(&chunks->empty, &key, is_smaller), by_size);
+    const mend_chunk key = {.size_bytes = size_bytes, .memory.number = number};
+    return CHUNK_OF(mend_tree_at_or_after(&chunks->empty, &key.by_size), by_size);
 }
 
 mend_chunk *mend_chunk_empty_next(const mend_chunk *chunk)

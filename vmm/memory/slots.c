@@ -365,7 +365,6 @@ void mend_slots_lose(mend_streams *streams, uint32_t slot)
     }
     mend_slots_see(streams, slot, false, state->seen_capture);
     state->known = false;
-    state->is_double = false;
     state->handle = NULL;
     state->thread = 0;
 }

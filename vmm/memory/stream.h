@@ -106,7 +106,6 @@ typedef struct mend_stream_state {
     uint64_t id;          /* unique, unlike the handle. 0: not known yet, because the stream was
                            * captured each time that the driver was asked */
     uint64_t capture_id;  /* if id is 0: the capture in which the stream was first seen */
-    bool is_double;       /* an older slot has the same stream */
     bool serves_capture;  /* of a graph pool that a call named on a captured stream: no watch tells
                            * when that capture ends */
     bool has_ended;       /* forgotten, or its graph pool was released: it gets no more stamps */
@@ -215,7 +214,7 @@ mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call);
  *
  * The identity of a captured stream cannot be asked for. A new one is known by its handle and its
  * capture, and by its identity from the first time that it is reached without a capture. With
- * `verify` its slot may become a *double* of the stream's own then.
+ * `verify` that is another slot, and what it freed before waits for the context.
  *
  * MEND_ERROR_UNKNOWN_STREAM (the stream's context is neither a device's primary one nor a green
  * one, or the driver does not know the stream), MEND_ERROR_CAPTURING (the identity must be
@@ -369,6 +368,30 @@ void mend_streams_release_graph_pool(mend_streams *streams, uint32_t graph_pool)
  * refused call. */
 mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,
                                const mend_stream_info *info, bool *is_same, mend_driver_call *call);
+
+/* Once there is a stream of another device, memory without an event of its stream waits for several
+ * contexts: the pool's own, and the open contexts of all devices whose streams the pool has
+ * seen. */
+
+/* Decides whether the pool serves an identified stream: of the pool's context, of another device's
+ * primary context (which stays open), or of green contexts of these. If the result is not OK, *call
+ * is the refused driver call, and nothing changed. */
+mend_status mend_foreign_admit(mend_streams *streams, const mend_stream_info *info,
+                               bool *is_admitted, mend_driver_call *call);
+
+/* The same for a device whose streams the driver does not identify. Errors of device_open. */
+mend_status mend_foreign_admit_device(mend_streams *streams, int device);
+
+/* Makes a context current until it is left. The pool's own is so already. */
+mend_answer mend_foreign_enter(const mend_streams *streams, mend_context context);
+void mend_foreign_leave(const mend_streams *streams, mend_context context);
+
+/* Whether the legacy stream of one of the contexts is unusable, because a blocking stream there is
+ * captured. Answers of stream_get_info and context_push. */
+mend_answer mend_foreign_find_capture(const mend_streams *streams, bool *is_captured);
+
+/* Closes the other devices. Goes on after a refusal, and returns the first failure. */
+mend_status mend_foreign_close(mend_streams *streams);
 
 /* The result of a driver call: notes a failure. */
 mend_result mend_streams_driver_result(mend_streams *streams, mend_driver_call call,

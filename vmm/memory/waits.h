@@ -219,8 +219,43 @@ void mend_streams_learn_order(mend_streams *streams, uint32_t waiter, uint64_t c
 
 /* ---- context.c ------------------------------------------------------------------------------- */
 
-/* All calls need the `grow` lock too, unless their comment says otherwise, and release `state`
- * meanwhile. */
+/* An event of the context, kept or new. */
+mend_result mend_streams_take_event(mend_streams *streams, mend_context context, mend_event *event);
+
+/* Keeps an event for reuse. Destroys it if it is of a green context. */
+void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_context context);
+
+/* Records an event for the open epoch of the stream, if the epoch has frees. Does nothing for a
+ * stream out of reach or of a graph pool: that memory waits for the context, or for the release of
+ * the graph pool. */
+mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream);
+
+/* The same for a stream that the current call does not name. Does nothing with
+ * detect_destroyed_streams: the stream may not exist any more. */
+mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream);
+
+/* Records events on `recorder` that cover the open epochs of a graph pool. MEND_ERROR_CAPTURING,
+ * MEND_ERROR_UNKNOWN_STREAM: `recorder` is out of reach. */
+mend_result mend_streams_close_graph_pool(mend_streams *streams, uint32_t graph_pool,
+                                          uint32_t recorder);
+
+/* Removes the first `count` fences of the stream, which have passed. Calls the driver only for
+ * events of green contexts. */
+void mend_streams_pass_fences(mend_streams *streams, mend_stream_state *state, size_t count);
+
+/* A call that uses the stream while it releases the lock: the slot stays. Calls no driver. */
+static inline void mend_streams_begin_call(mend_streams *streams, uint32_t stream)
+{
+    streams->items[stream].calls++;
+}
+void mend_streams_end_call(mend_streams *streams, uint32_t stream);
+
+/* All calls below need the `grow` lock too, unless their comment says otherwise, and release
+ * `state` meanwhile. */
+
+/* Waits for all work of the pool's context and of the others. Releases `state` meanwhile. *waits:
+ * number of contexts waited for, also if a later one fails. */
+mend_answer mend_foreign_synchronize(const mend_streams *streams, uint64_t *waits);
 
 /* Counts waits of the host, with an event for each. Calls no driver. */
 void mend_streams_note_host_waits(mend_streams *streams, uint64_t count);
@@ -229,8 +264,8 @@ void mend_streams_note_host_waits(mend_streams *streams, uint64_t count);
 bool mend_context_poll(mend_streams *streams);
 
 /* Records an event for all work of the context, if the driver can (lacks_context_events), and no
- * capture that the pool knows of forbids it. It
- * covers all frees made so far, with a stream or without. */
+ * capture that a pool of the process knows of forbids it. It covers all frees made so far, with a
+ * stream or without. */
 mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, bool *recorded);
 
 /* Waits for the oldest such event, which is recorded if there is none, or else for the context. If
@@ -281,72 +316,5 @@ mend_result mend_streams_forget(mend_streams *streams, uint32_t stream);
 /* Waits for calls of other threads that use the stream. Releases `lock`, the heap's `state`,
  * meanwhile. */
 void mend_streams_await_calls(mend_streams *streams, uint32_t stream, mend_mutex *lock);
-
-/* ---- foreign.c ------------------------------------------------------------------------------- */
-
-/* Once there is a stream of another device, memory without an event of its stream waits for several
- * contexts: the pool's own, and the open contexts of all devices whose streams the pool has
- * seen. */
-
-/* Decides whether the pool serves an identified stream: of the pool's context, of another device's
- * primary context (which stays open), or of green contexts of these. If the result is not OK, *call
- * is the refused driver call, and nothing changed. */
-mend_status mend_foreign_admit(mend_streams *streams, const mend_stream_info *info,
-                               bool *is_admitted, mend_driver_call *call);
-
-/* The same for a device whose streams the driver does not identify. Errors of device_open. */
-mend_status mend_foreign_admit_device(mend_streams *streams, int device);
-
-/* Makes a context current until it is left. The pool's own is so already. */
-mend_answer mend_foreign_enter(const mend_streams *streams, mend_context context);
-void mend_foreign_leave(const mend_streams *streams, mend_context context);
-
-/* Whether the legacy stream of one of the contexts is unusable, because a blocking stream there is
- * captured. Answers of stream_get_info and context_push. */
-mend_answer mend_foreign_find_capture(const mend_streams *streams, bool *is_captured);
-
-/* Waits for all work of the pool's context and of the others. Releases `state` meanwhile. *waits:
- * number of contexts waited for, also if a later one fails. */
-mend_answer mend_foreign_synchronize(const mend_streams *streams, uint64_t *waits);
-
-/* Records an event of the context with this number for all work queued there. Releases `state`
- * meanwhile. */
-mend_answer mend_foreign_record(const mend_streams *streams, int number, mend_event event);
-
-/* Closes the other devices. Goes on after a refusal, and returns the first failure. */
-mend_status mend_foreign_close(mend_streams *streams);
-
-/* ---- record.c -------------------------------------------------------------------------------- */
-
-/* An event of the context, kept or new. */
-mend_result mend_streams_take_event(mend_streams *streams, mend_context context, mend_event *event);
-
-/* Keeps an event for reuse. Destroys it if it is of a green context. */
-void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_context context);
-
-/* Records an event for the open epoch of the stream, if the epoch has frees. Does nothing for a
- * stream out of reach or of a graph pool: that memory waits for the context, or for the release of
- * the graph pool. */
-mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream);
-
-/* The same for a stream that the current call does not name. Does nothing with
- * detect_destroyed_streams: the stream may not exist any more. */
-mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream);
-
-/* Records events on `recorder` that cover the open epochs of a graph pool. MEND_ERROR_CAPTURING,
- * MEND_ERROR_UNKNOWN_STREAM: `recorder` is out of reach. */
-mend_result mend_streams_close_graph_pool(mend_streams *streams, uint32_t graph_pool,
-                                          uint32_t recorder);
-
-/* Removes the first `count` fences of the stream, which have passed. Calls the driver only for
- * events of green contexts. */
-void mend_streams_pass_fences(mend_streams *streams, mend_stream_state *state, size_t count);
-
-/* A call that uses the stream while it releases the lock: the slot stays. Calls no driver. */
-static inline void mend_streams_begin_call(mend_streams *streams, uint32_t stream)
-{
-    streams->items[stream].calls++;
-}
-void mend_streams_end_call(mend_streams *streams, uint32_t stream);
 
 #endif
