@@ -8,13 +8,6 @@ HOLDS(sim_regressions, what_a_failed_wake_left_serves_a_request, "",
       "/ SET_LIMIT "
       "amount 4 / ALLOC amount 32")
 
-/* Seeds 13189 and 60000: the driver did not report its free memory, and refused the creation of a
- * plan that takes as little of a free end as it can, or none. */
-HOLDS(
-    sim_regressions, a_request_of_whole_pages_continues_ends, "device_pages 32, peer_pool 1",
-    "SIBLING_ALLOC slot 31 size 224 / SIBLING_ALLOC size 224 / FREE slot 31 / SIBLING_ALLOC slot 2 "
-    "size 225 / FAULT amount 6 / AMBUSH slot 2 / SIBLING_ALLOC slot 1 size 247")
-
 /* Seeds 40437 and 60124: the driver did not let a check wait for its fill, and background trims
  * gave nothing back any more: no event told that the fill had ended. */
 HOLDS(sim_regressions, a_collection_hears_of_the_end_of_a_fill, "keep_free_percent 10, check 3",

@@ -17,13 +17,6 @@ HOLDS(sim_plain, blocks_pass_between_streams_and_memory_goes_back,
 HOLDS(sim_plain, nobody_waits_for_what_is_above_the_limit, "limit_percent 73, plain 4",
       "ALLOC / FREE amount 59 / ALLOC slot 1 size 235")
 
-/* Zeros that were to go took room in the limit: a trim that releases no chunk may have made room.
- */
-HOLDS(sim_plain, what_is_settled_makes_room, "page_kib 64, chunk_pages 8, plain 4",
-      "ALLOC slot 8 size 188 / ALLOC slot 2 / ALLOC / FREE slot 56 / RANGE_CREATE slot 1 size 2 "
-      "amount 1 / COMMIT slot 1 alignment 1 / SET_LIMIT size 1 / RANGE_DESTROY slot 1 / SLEEP / "
-      "FAULT size 18 amount 2 / WAKE / ALLOC slot 1 size 176")
-
 /* A block's part of the limit decides which blocks the cache spares. */
 HOLDS(sim_plain, what_is_passed_makes_memory_scarce, "device_pages 1024, plain 2",
       "ALLOC size 147 / SET_LIMIT size 1 / FREE / ALLOC size 147")

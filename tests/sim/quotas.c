@@ -87,12 +87,6 @@ static uint64_t claimed_by_pools(const trial *t)
     return bytes;
 }
 
-uint64_t trial_wanted_bytes(trial *t)
-{
-    const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes + min_free_bytes(t);
-    return held_bytes - mend_min_u64(held_bytes, t->device_bytes);
-}
-
 static uint64_t room_in_file(const trial *t)
 {
     const uint64_t claimed = claimed_by_pools(t) + t->quota.member.own.claimed_bytes;

@@ -18,9 +18,6 @@ uint64_t trial_quota_room(trial *t);
  * chunks of their memory, of which others get their part. */
 uint64_t trial_room_with_peer_pools(trial *t, int pool, bool made_again);
 
-/* So much less of the device is free than the pools should keep. */
-uint64_t trial_wanted_bytes(trial *t);
-
 /* Memory of pools that they have released and importers still map. */
 uint64_t trial_kept_by_importers(trial *t);
 

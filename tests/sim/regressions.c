@@ -195,11 +195,6 @@ HOLDS(sim_ranges, the_history_tells_of_pages, "device_pages 16",
       "HISTORY size 255 / RANGE_CREATE size 4 amount 3 / COMMIT size 1 / COMMIT alignment 3 / "
       "DECOMMIT size 2 / ALLOC size 0xe3 / RANGE_DESTROY / TRIM")
 
-/* Beside another pool, which holds memory of the device. */
-HOLDS(sim_ranges, what_would_fit_is_committed, "device_pages 16, peer_pool 1",
-      "RANGE_CREATE size 2 amount 15 / SIBLING_ALLOC size 0xe3 / ALLOC slot 1 size 0xe1 / "
-      "COMMIT alignment 9 amount 4")
-
 /* Mistakes with pages, with their errors. An end of the range that a pin forbids. The figures of
  * all that. */
 HOLDS(sim_ranges, what_is_refused_has_its_name, "device_pages 16",
@@ -220,14 +215,6 @@ HOLDS(sim_ranges, pages_of_other_sizes_above_the_limit, "",
       "SET_LIMIT amount 113 / COMMIT alignment 3 / COMMIT slot 1 alignment 2 / COMMIT size 116 "
       "alignment 3")
 
-/* Refused for the second gap, the commit releases the chunks of the first, which count. */
-HOLDS(sim_regressions, a_commit_releases_what_it_created_itself,
-      "chunk_pages 8, small_request_granules 2, low_pressure_percent 1, "
-      "keep_free_percent 10",
-      "RANGE_CREATE slot 2 size 2 amount 14 / COMMIT slot 2 size 7 alignment 1 / COMMIT slot 2 "
-      "alignment 2 / ALLOC size 10 / COMMIT slot 2 size 63 alignment 3 / COMMIT slot 2 size 26 "
-      "/ AMBUSH slot 99 / COMMIT slot 2 size 234 alignment 3")
-
 HOLDS(sim_quotas, no_creation_takes_what_stays_free, "device_pages 16, keep_free_percent 50",
       "ALLOC size 0xeb / ALLOC slot 1 size 0xe3 / FOREIGN amount 64 / ALLOC slot 2 size 0xe3 / "
       "FOREIGN / ALLOC slot 3 size 0xe3")
@@ -235,17 +222,6 @@ HOLDS(sim_quotas, no_creation_takes_what_stays_free, "device_pages 16, keep_free
 HOLDS(sim_quotas, a_collection_gives_back_what_the_device_lacks,
       "device_pages 16, keep_free_percent 50",
       "ALLOC size 0xe7 / FREE / FOREIGN amount 128 / TRIM stream 2")
-
-/* Seeds 76 and 2001354: memory of another process was enough beside the pool's own free memory, and
- * the pool looked at the first alone. */
-HOLDS(
-    sim_quotas, what_others_give_counts_beside_free_memory, "file_percent 25",
-    "ALLOC / ALLOC slot 1 / ALLOC slot 3 size 136 / ALLOC slot 2 size 44 / MEMBER size 200 amount "
-    "60 / RANGE_CREATE size 3 / RANGE_CREATE slot 1 size 3 / COMMIT amount 64")
-HOLDS(sim_quotas, a_wake_counts_what_others_give_beside_free_memory,
-      "device_pages 128, chunk_pages 16, file_percent 73",
-      "ALLOC / ALLOC slot 1 size 21 / SLEEP stream 4 / ALLOC slot 3 / ALLOC slot 2 amount 18 / "
-      "MEMBER size 46 amount 167 / WAKE")
 
 /* Two pools and another process, which dies with its memory. */
 HOLDS(sim_quotas, a_shared_limit_holds_for_all, "device_pages 16, file_percent 50, peer_pool 1",
@@ -279,30 +255,11 @@ HOLDS(sim_regressions, a_look_into_a_run_ends_when_it_changes, "file_percent 73"
       "size "
       "29 amount 80 / TRIM")
 
-/* The start and the end of one exported chunk are free: its memory is mapped twice to join them, so
- * that the block needs the addresses of two chunks. */
-HOLDS(sim_regressions, a_block_of_two_ends_needs_the_addresses_of_two_chunks,
-      "device_pages 16, chunk_pages 8, limit_percent 50, address_devices 3",
-      "ALLOC slot 29 size 20 / FREE slot 29 / ALLOC slot 18 / ALLOC size 192 / EXPORT / FREE slot "
-      "18 / IMPORT / ROOM slot 1")
-
-/* Free ends and moved chunks needed more addresses than were free, while the run they came from
- * waited for its own stream: a search in between had forgotten that addresses were short. */
-HOLDS(sim_regressions, a_search_for_memory_does_not_forget_that_addresses_are_short,
-      "device_pages 16, chunk_pages 1, vanish 1, prices 1, address_devices 3",
-      "ALLOC slot 1 size 20 / ALLOC slot 5 size 35 / ALLOC slot 2 / ALLOC amount 3 / ROOM slot 3 / "
-      "FREE slot 5 amount 107 / FREE / ROOM")
-
 /* Freed memory of a graph pool had lost its mapping, and was said to be used by others. */
 HOLDS(sim_regressions, a_restoration_maps_again_what_a_prepare_checkpoint_could_not, "",
       "ALLOC size 199 / GRAPH_POOL_CREATE slot 4 / GRAPH_POOL_BEGIN slot 7 / ALLOC slot 5 / "
       "CHECKPOINT slot "
       "7 / FREE slot 5 / FAULT size 10 alignment 5 amount 3 / PREPARE_CHECKPOINT / RESTORE slot 4")
-
-/* The pool released the device's missing bytes, and its own import held them. */
-HOLDS(sim_quotas, a_collection_gives_no_more_for_what_importers_keep, "keep_free_percent 60",
-      "ALLOC slot 27 size 221 / EXPORT slot 27 / IMPORT / ADD_CALLBACK / FOREIGN amount 47 / ALLOC "
-      "/ TRIM stream 2")
 
 /* Copies of a sleep that failed may still run, and a capture forbids to wait for them. */
 HOLDS(sim_regressions, a_wake_behind_copies_of_a_failed_sleep_waits_for_the_capture,
@@ -350,13 +307,6 @@ HOLDS(sim_regressions, empty_chunks_are_broken_before_the_host_waits,
       "unfenced_pages 1, no_context_fences 1",
       "GRAPH_POOL_CREATE / ALLOC_IN / ALLOC_IN slot 2 size 225 / GRAPH_POOL_RELEASE amount 1 / "
       "FREE slot 2 / ROOM slot 1")
-
-/* Seed 2029: others had released the first gap's missing bytes, and were not asked for the
- * second. */
-HOLDS(sim_regressions, others_are_asked_for_each_gap_of_a_commit,
-      "device_pages 128, chunk_pages 8, file_percent 50",
-      "ALLOC size 204 / ALLOC slot 1 size 136 / RANGE_CREATE size 5 / MEMBER size 12 amount 109 / "
-      "RANGE_CREATE slot 1 / COMMIT amount 69")
 
 /* Waits for the context cover a third device, too. */
 HOLDS(
@@ -444,42 +394,6 @@ HOLDS(sim_regressions, a_part_that_was_dropped_is_not_made_good_by_the_next_slee
 HOLDS(sim_regressions, a_wake_that_takes_nothing_needs_no_room_in_the_limit, "",
       "RANGE_CREATE slot 2 / COMMIT slot 2 / SET_LIMIT amount 1 / SLEEP stream 4 / WAKE")
 
-/* Seed 200629: a callback freed a block of a peer pool, which was not asked again. */
-HOLDS(sim_regressions, what_a_callback_frees_in_a_peer_pool_is_asked_for,
-      "device_pages 32, chunk_pages 16, peer_pool 1",
-      "ADD_CALLBACK / SIBLING_ALLOC size 20 / ALLOC slot 1 size 180")
-
-/* Own memory and a peer's, both behind work, are enough together. */
-HOLDS(sim_regressions, a_wake_waits_for_its_pool_and_for_peers, "peer_pool 1, keep_free_percent 10",
-      "ALLOC size 225 / SLEEP / ALLOC slot 31 size 226 / SIBLING_ALLOC slot 32 size 224 / FOREIGN "
-      "amount 247 / FREE slot 31 amount 5 / FREE slot 32 amount 5 / WAKE")
-
-/* Free chunks become pages within the limit, if the peer pool releases the device's missing
- * bytes. */
-HOLDS(sim_regressions, others_give_what_free_chunks_are_short_of, "device_pages 16, peer_pool 1",
-      "SIBLING_ALLOC size 164 / ADD_CALLBACK / RANGE_CREATE slot 2 size 3 amount 4 / FREE / ALLOC "
-      "size 154 / COMMIT slot 2 alignment 4")
-
-/* Seed 1008: a page less was free than the limit allowed, and the commit ended one plan early. */
-HOLDS(sim_regressions, a_commit_gives_back_for_the_limit_and_for_the_device, "limit_percent 50",
-      "ALLOC / SLEEP / ROOM slot 1 / SET_LIMIT / FOREIGN amount 1 / RANGE_CREATE size 3 amount 251 "
-      "/ LATE_EVENTS / COMMIT alignment 11")
-
-/* Seed 148: memory behind work counted in the limit, and hid the device's missing bytes. */
-HOLDS(sim_regressions, a_peer_pool_gives_what_own_work_leaves_too_little_for,
-      "no_stream_waits 1, thread_streams 1, peer_pool 1",
-      "GRAPH_POOL_CREATE / ALLOC slot 31 amount 1 / SIBLING_ALLOC slot 32 / FOREIGN amount 247 / "
-      "FREE "
-      "slot 31 / FREE slot 32 / ALLOC_IN size 110 / FOREIGN / GRAPH_POOL_RELEASE / ALLOC stream 5 "
-      "size "
-      "239")
-
-/* Seed 21: it was asked for the first gap's missing bytes. */
-HOLDS(
-    sim_regressions, others_are_asked_for_all_gaps_of_a_commit, "chunk_pages 1, peer_pool 1",
-    "RANGE_CREATE size 3 amount 2 / ALLOC / SIBLING_ALLOC slot 32 size 226 / SIBLING_ALLOC slot 1 "
-    "size 226 / FOREIGN amount 125 / FREE slot 32 / COMMIT alignment 2")
-
 HOLDS(regression, work_in_a_block_of_whole_granules_leaves_its_guard,
       "no_stream_waits 1, event_delay_ns 300, streams 3, legacy 1, check 2",
       "ROOM / "
@@ -493,25 +407,12 @@ HOLDS(regression, work_in_a_block_of_whole_granules_leaves_its_guard,
 HOLDS(regression, what_is_kept_on_a_large_device_is_read, "device_pages 1024",
       "ALLOC size 228 / SLEEP / READ_KEPT amount 1")
 
-/* Of a quota the pool knows a refusal, and not the rest: a guess refuses nothing. */
-HOLDS(sim_regressions, a_chunk_of_its_own_is_made_of_idle_ones_under_a_quota, "chunk_pages 16",
-      "FOREIGN stream 3 amount 142 / "
-      "ALLOC slot 163 size 192 / "
-      "FREE slot 163 / "
-      "ALLOC size 196 amount 17")
-
 HOLDS(sim_regressions, an_export_that_failed_leaves_no_importers, "",
       "ALLOC / FAIL_MALLOC slot 1 / EXPORT / SLEEP")
 
 HOLDS(sim_regressions, a_trim_counts_blocks_that_are_passed_through,
       "page_kib 64, device_pages 300, plain 4",
       "ALLOC slot 1 size 116 / ROOM / TRIM stream 3 amount 134")
-
-/* A release for the limit was to leave as much free besides as is withheld for others. */
-HOLDS(sim_regressions, pages_in_a_lower_limit_fit_beside_what_is_kept_free,
-      "device_pages 16, small_chunk_pages 4, keep_free_percent 10",
-      "RANGE_CREATE amount 1 / ALLOC / FOREIGN amount 247 / SET_LIMIT amount 16 / ADD_CALLBACK / "
-      "COMMIT alignment 1 amount 4")
 
 HOLDS(sim_regressions, a_callback_gives_to_the_limit_what_is_kept_free, "keep_free_percent 3",
       "ALLOC slot 2 size 40 / ALLOC / ALLOC slot 1 size 10 amount 1 / ADD_CALLBACK amount 16 / "

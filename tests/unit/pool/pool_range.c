@@ -4,8 +4,6 @@
 #include "pool/pool.h"
 #include "tests/unit/pool/pages.h"
 
-#define SMALL_PAGE (64 * MEND_KIB) /* of the device */
-
 RANGE_TEST(pool_range, large_free_chunks_become_pages, 4 * MEND_MIB)
 {
     expect_commit(range, 8 * MEND_MIB, PAGE, S(0));

@@ -112,20 +112,6 @@ static void expect_in_one_chunk(const mend_world *w, const void *block, uint64_t
     EXPECT_TRUE(chunk != NULL && chunk->pins == 1);
 }
 
-/* Others hold a little of the device, which the pool does not know: the limit is too low, the
- * driver refuses, and its memory is too small. */
-SMALL_TEST(pool_pins, a_block_in_one_chunk_is_made_beside_memory_of_others)
-{
-    void *blocks[CHUNKS - 3];
-    mend_sim_set_foreign_bytes(w->sim, 0, 512);
-    kit_alloc_row(w, blocks, CHUNKS - 3, CHUNK, S(0));
-    for (int i = 0; i < CHUNKS - 3; i++) {
-        kit_use(w, S(0), blocks[i], CHUNK, 1000);
-        kit_free(w, blocks[i], S(0));
-    }
-    expect_in_one_chunk(w, in_one_chunk(w, (CHUNKS - 2) * CHUNK, 512), (CHUNKS - 2) * CHUNK);
-}
-
 SMALL_TEST(pool_pins, a_block_in_one_chunk_stays_so)
 {
     mend_compact_report report = MEND_COMPACT_REPORT_INIT;
@@ -188,29 +174,6 @@ RIG_TEST(pool_pins, a_block_in_one_chunk_has_what_the_limit_leaves)
     EXPECT_OK(mend_alloc_with(w->pool, 2 * CHUNK, S(1), options, &block));
     kit_free(w, block, S(1));
     release_all(r);
-}
-
-KIT_SETTING(leave_two_chunks_free, w->placement.chunk_bytes = CHUNK,
-            w->pool_config.min_free_bytes = 2 * CHUNK);
-
-/* The limit takes three of the four chunks that would be released, more than the device: too few
- * are left for one chunk, and so they stay. */
-KIT_TEST_IN(pool_pins, nothing_goes_back_in_vain_for_a_block_in_one_chunk,
-            kit_open_with(w, CHUNKS *CHUNK, leave_two_chunks_free))
-{
-    void *block = NULL, *blocks[CHUNKS - 2];
-    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
-    kit_alloc_row(w, blocks, CHUNKS - 2, CHUNK, S(0));
-    mend_sim_set_foreign_bytes(w->sim, 0, 2 * CHUNK);
-    EXPECT_OK(mend_set_limit(w->pool, (CHUNKS - 5) * CHUNK));
-    for (int i = 0; i < 4; i++) {
-        kit_free(w, blocks[i], S(0));
-    }
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 2 * CHUNK, S(0), options, &block));
-    EXPECT_STATS(w, reserved_bytes, (CHUNKS - 2) * CHUNK);
-    for (int i = 4; i < CHUNKS - 2; i++) {
-        kit_free(w, blocks[i], S(0));
-    }
 }
 
 /* The driver takes one of two. */

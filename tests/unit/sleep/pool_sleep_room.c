@@ -33,51 +33,6 @@ SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_the_rest)
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
-/* Leaves so many MiB free behind work of 1000 ns. */
-static void leave_in_flight(mend_world *w, mend_pool *pool, uint64_t mib, mend_stream stream)
-{
-    void *block = kit_alloc_from(pool, mib * MEND_MIB, stream);
-    kit_use(w, stream, block, mib * MEND_MIB, 1000);
-    EXPECT_OK(mend_free(pool, block, stream));
-}
-
-/* Neither its own memory is enough, nor the peer pool's. */
-SLEEP_TEST(pool_sleep_room, own_work_and_that_of_a_peer_pool_are_waited_for_together)
-{
-    mend_pool *peer = kit_pool(w);
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    leave_in_flight(w, w->pool, 4, S(0));
-    leave_in_flight(w, peer, 4, S(1));
-    mend_sim_set_foreign_bytes(w->sim, 0, 56 * MEND_MIB);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_TRUE(mend_sim_now_ns(w->sim) >= 1000);
-    mend_sim_set_foreign_bytes(w->sim, 0, 0);
-    EXPECT_OK(mend_pool_destroy(peer));
-}
-
-/* The limit is too low first, and the device too small after the pool has released memory of its
- * work. */
-static void expect_wake_within_limit(sleep_rig *r, mend_pool *peer)
-{
-    mend_world *w = &r->w;
-    const uint64_t peer_bytes = kit_stats(peer).reserved_bytes;
-    EXPECT_OK(mend_set_limit(w->pool, SLEEP_BLOCKS * SLEEP_BLOCK));
-    leave_in_flight(w, w->pool, 3, S(0));
-    mend_sim_set_foreign_bytes(w->sim, 0, 61 * MEND_MIB - peer_bytes);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    mend_sim_set_foreign_bytes(w->sim, 0, 0);
-    EXPECT_OK(mend_set_limit(w->pool, 0));
-    EXPECT_OK(mend_pool_destroy(peer));
-}
-
-SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_idle_memory_behind_own_work)
-{
-    mend_pool *peer = kit_pool(w);
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 6 * MEND_MIB, S(1)), S(1)));
-    expect_wake_within_limit(r, peer);
-}
-
 /* If the limit is too low, no other pool is asked for memory of the device. */
 SLEEP_TEST(pool_sleep_room, no_peer_pool_is_asked_for_room_in_the_limit)
 {
