@@ -223,6 +223,13 @@ HOLDS(sim_quotas, a_collection_gives_back_what_the_device_lacks,
       "device_pages 16, keep_free_percent 50",
       "ALLOC size 0xe7 / FREE / FOREIGN amount 128 / TRIM stream 2")
 
+/* Seeds 76 and 2001354: memory of another process was enough beside the pool's own free memory, and
+ * the pool looked at the first alone. */
+HOLDS(
+    sim_quotas, what_others_give_counts_beside_free_memory, "file_percent 25",
+    "ALLOC / ALLOC slot 1 / ALLOC slot 3 size 136 / ALLOC slot 2 size 44 / MEMBER size 200 amount "
+    "60 / RANGE_CREATE size 3 / RANGE_CREATE slot 1 size 3 / COMMIT amount 64")
+
 /* Two pools and another process, which dies with its memory. */
 HOLDS(sim_quotas, a_shared_limit_holds_for_all, "device_pages 16, file_percent 50, peer_pool 1",
       "ALLOC size 0xe3 / SIBLING_ALLOC slot 1 size 0xe7 / MEMBER amount 100 / SIBLING_ALLOC "
@@ -393,6 +400,11 @@ HOLDS(sim_regressions, a_part_that_was_dropped_is_not_made_good_by_the_next_slee
 /* A pool above its limit has put a page to sleep whose memory stayed its own. */
 HOLDS(sim_regressions, a_wake_that_takes_nothing_needs_no_room_in_the_limit, "",
       "RANGE_CREATE slot 2 / COMMIT slot 2 / SET_LIMIT amount 1 / SLEEP stream 4 / WAKE")
+
+/* Seed 1008: a page less was free than the limit allowed, and the commit ended one plan early. */
+HOLDS(sim_regressions, a_commit_gives_back_for_the_limit_and_for_the_device, "limit_percent 50",
+      "ALLOC / SLEEP / ROOM slot 1 / SET_LIMIT / FOREIGN amount 1 / RANGE_CREATE size 3 amount 251 "
+      "/ LATE_EVENTS / COMMIT alignment 11")
 
 HOLDS(regression, work_in_a_block_of_whole_granules_leaves_its_guard,
       "no_stream_waits 1, event_delay_ns 300, streams 3, legacy 1, check 2",

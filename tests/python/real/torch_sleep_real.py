@@ -7,7 +7,7 @@ import unittest
 from programs import BEGIN, ENABLED, Programs
 
 SLEEP = """
-import os, tempfile, threading
+import threading
 from libmend.torch import is_asleep, move_to_tag, sleep, sleep_tag, wake
 
 def filled(value, mib=32):
@@ -234,22 +234,6 @@ class Sleep(Programs):
             assert holds(weight, 42) and holds(more, 7) and holds(grads, 0)
             """)
 
-    def test_contents_may_be_kept_in_a_file(self):
-        self.runs("""
-            with sleep_tag("a"):
-                tensor = filled(11, 40)
-            with tempfile.TemporaryDirectory() as folder:
-                report = sleep({"a": "file"}, directory=folder)
-                assert report.file_bytes == 40 * MIB and report.host_bytes == 0, report
-                assert libmend.stats()["backup_file_bytes"] == 40 * MIB
-                assert os.listdir(folder) == []
-            assert wake().file_bytes == 40 * MIB
-            assert holds(tensor, 11)
-            error = error_of(lambda: sleep({"a": "file"}, directory="/nowhere"))
-            assert error.name == "MEND_ERROR_SYSTEM" and "/nowhere" in str(error), error
-            assert holds(tensor, 11)
-            """)
-
     def test_a_trainer_uses_the_memory_meanwhile(self):
         """Everything sleeps, other tensors come and go, and no more is held than before."""
         self.runs("""
@@ -340,47 +324,6 @@ class Sleep(Programs):
             """)
 
     # ---- what holds ------------------------------------------------------------------------------
-
-    def test_a_thousand_cycles_leak_nothing(self):
-        self.runs("""
-            with sleep_tag("weights"):
-                weights = [filled(i, 2) for i in range(1, 4)]
-            with sleep_tag("kv_cache"):
-                cache = filled(0, 2)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                cache.copy_(torch.empty_like(cache))
-            addresses = [tensor.data_ptr() for tensor in (*weights, cache)]
-            folder = tempfile.gettempdir()
-
-            def now():
-                awake, files = leaks(), len(os.listdir("/proc/self/fd"))
-                return awake, files, torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
-
-            for cycle in range(1000):
-                if cycle % 3 == 0:
-                    sleep(level=1)
-                elif cycle % 3 == 1:
-                    sleep()
-                else:
-                    sleep({"weights": "file", "kv_cache": "discard"}, directory=folder)
-                other = empty(MIB) if cycle % 2 else None
-                wake("weights") if cycle % 5 == 0 else None
-                wake()
-                del other
-                if cycle == 12:  # it keeps what the last cycle keeps
-                    torch.cuda.synchronize()
-                    torch.cuda.empty_cache()
-                    before = now()
-                if cycle % 100 == 0:
-                    graph.replay()
-                    assert all(holds(weight, i) for i, weight in enumerate(weights, 1)), cycle
-            torch.cuda.synchronize()
-            torch.cuda.empty_cache()
-            assert now() == before, (now(), before)
-            assert device.ledger()["events"] < 10
-            assert addresses == [tensor.data_ptr() for tensor in (*weights, cache)]
-            """)
 
     def test_what_cannot_be_done_has_a_name_and_changes_nothing(self):
         self.runs("""

@@ -1,9 +1,6 @@
 /* Blocks of a named graph pool, at named addresses. A graph pool's blocks as a whole, restored. */
-#include <string.h>
-
 #include "mend/mend_sleep.h"
 #include "pool/pool.h"
-#include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
 enum { MOST_BLOCKS = 64 };
@@ -376,106 +373,4 @@ KIT_TEST_IN(pool_graph_pool_blocks, a_chunk_is_at_one_address,
     EXPECT_OK(mend_graph_pool_restore(graph_pool, both, sizeof(mend_graph_pool_block), 2));
     both[1] = later;
     EXPECT_OK(mend_graph_pool_restore(graph_pool, &both[1], sizeof(mend_graph_pool_block), 1));
-}
-
-KIT_TEST_IN(pool_graph_pool_blocks, a_restoration_without_host_memory_changes_nothing,
-            kit_open_with(w, 64 * MEND_MIB, NULL))
-{
-    mend_graph_pool *graph_pool = kit_graph_pool(w);
-    mend_graph_pool_block checkpoint[MOST_BLOCKS];
-    mend_graph_pool_block before[MOST_BLOCKS];
-    for (int i = 0; i < MOST_BLOCKS; i++) {
-        alloc_in(w, 512 * (uint64_t)(i + 1), S(i % 2), graph_pool);
-    }
-    size_t count = list(graph_pool, checkpoint);
-    for (size_t i = 0; i < count; i += 2) {
-        free_in(graph_pool, checkpoint[i].pointer, checkpoint[i].stream);
-    }
-    size_t left = list(graph_pool, before);
-    mend_result result = MEND_ERROR_OUT_OF_HOST_MEMORY;
-    uint64_t refusals = 0;
-    for (; result == MEND_ERROR_OUT_OF_HOST_MEMORY; refusals++) {
-        ASSERT_TRUE(refusals < 100);
-        result = mend_test_starve(
-            refusals, 1,
-            mend_graph_pool_restore(graph_pool, checkpoint, sizeof(mend_graph_pool_block), count));
-        if (result != MEND_OK) {
-            expect_blocks(graph_pool, before, left);
-            EXPECT_OK(mend_validate(w->pool));
-        }
-    }
-    EXPECT_OK(result);
-    EXPECT_TRUE(refusals > 1);
-    expect_blocks(graph_pool, checkpoint, count);
-}
-
-enum { CHECKPOINTS = 4 };
-
-typedef struct random_graph_pool {
-    mend_world w;
-    mend_test_random random;
-    mend_graph_pool *graph_pool;
-    mend_graph_pool_block checkpoints[CHECKPOINTS][MOST_BLOCKS];
-    size_t counts[CHECKPOINTS];
-} random_graph_pool;
-
-static uint64_t draw(random_graph_pool *r, uint64_t below)
-{
-    return mend_test_random_below(&r->random, below);
-}
-
-static void take_step(random_graph_pool *r)
-{
-    mend_graph_pool_block blocks[MOST_BLOCKS];
-    size_t count = list(r->graph_pool, blocks);
-    mend_stream stream = r->w.streams[draw(r, 3)];
-    size_t which = (size_t)draw(r, CHECKPOINTS);
-    switch (draw(r, 8)) {
-    case 0:
-        memcpy(r->checkpoints[which], blocks, sizeof(blocks));
-        r->counts[which] = count;
-        break;
-    case 1:
-        EXPECT_OK(mend_graph_pool_restore(r->graph_pool, r->checkpoints[which],
-                                          sizeof(mend_graph_pool_block), r->counts[which]));
-        expect_blocks(r->graph_pool, r->checkpoints[which], r->counts[which]);
-        break;
-    case 2:
-    case 3:
-        if (count > 0) {
-            mend_graph_pool_block *freed = &blocks[draw(r, count)];
-            free_in(r->graph_pool, freed->pointer, draw(r, 3) > 0 ? freed->stream : stream);
-        }
-        break;
-    case 4:
-        kit_leave_in_flight(&r->w, (draw(r, 64) + 1) * 4096, stream, draw(r, 1000), stream);
-        break;
-    default:
-        if (count < MOST_BLOCKS) {
-            void *block = NULL;
-            uint64_t bytes = draw(r, 2) ? draw(r, 4096) + 1 : (draw(r, 16) + 1) * MEND_MIB / 4;
-            mend_result result = alloc_with(&r->w, bytes, stream, r->graph_pool, NULL, &block);
-            EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
-        }
-    }
-}
-
-MEND_TEST(pool_graph_pool_blocks, any_checkpoint_of_the_past_is_restored)
-{
-    for (uint64_t seed = 0; seed < 10; seed++) {
-        random_graph_pool r = {0};
-        mend_test_random_init(&r.random, mend_test_seed() + seed);
-        ASSERT_TRUE(kit_open_with(&r.w, 95 * MEND_MIB, NULL));
-        r.graph_pool = kit_graph_pool(&r.w);
-        for (int step = 0; step < 400; step++) {
-            take_step(&r);
-            mend_world_check(&r.w);
-        }
-        EXPECT_OK(mend_graph_pool_restore(r.graph_pool, NULL, sizeof(mend_graph_pool_block), 0));
-        EXPECT_OK(mend_graph_pool_destroy(r.graph_pool, MEND_NO_STREAM));
-        mend_sim_advance(r.w.sim, UINT64_C(1) << 30);
-        EXPECT_OK(mend_trim(r.w.pool, 0, MEND_TRIM_WAIT, NULL));
-        EXPECT_STATS(&r.w, reserved_bytes, 0);
-        kit_close(&r.w);
-    }
 }
