@@ -50,7 +50,7 @@ void mend_demo_own_scenes(const mend_trace *trace, uint64_t capacity_bytes,
         .source = trace->name,
         .what = capacity_bytes != 0
                     ? "The device that was asked for."
-                    : "The smallest device that is sold with room for it, else the largest.",
+                    : "The smallest device that is sold and large enough, else the largest.",
         .memory_bytes = device_bytes};
     snprintf(scenes[0].title, sizeof(scenes[0].title), "%s on %s", name, size);
     scenes[1] = (mend_demo_scene){

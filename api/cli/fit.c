@@ -7,7 +7,7 @@
 
 /* As api/python/libmend/fit/__init__.py reads them: a test of the package compares. */
 static const mend_option options[] = {
-    {"gpu", "NAME,...", "does it fit on these: T4, A100-40GB and others", NULL},
+    {"gpu", "NAME,...", "does it fit on these: T4, A100-40GB and more", NULL},
     {"memory", "SIZE", "does it fit on a GPU with so much: 24GiB", NULL},
     {"largest", "NAME=LOW..HIGH[:STEP]",
      "the largest number in place of {NAME} in the program's arguments that fits", NULL},

@@ -19,7 +19,7 @@ static void write_headline(FILE *out, const mend_demo_report *report)
         }
     } else {
         fprintf(out,
-                "What a program holds, who waits, who fails: %zu runs on devices of 24 and 80 "
+                "Memory held, stalls and failures: %zu runs on devices of 24 and 80 "
                 "GiB, and one near the limit.",
                 report->act_count - 1);
     }
@@ -51,7 +51,7 @@ static void write_least(FILE *out, const mend_demo_act *act, size_t allocator)
     }
     fputs(" finishes on every device of at least ", out);
     mend_page_bytes(out, (uint64_t)((double)act->peak_live_bytes * fit_factor));
-    fprintf(out, ", %.3f times what the program uses.</li>\n", fit_factor);
+    fprintf(out, ", %.3f times the program's memory.</li>\n", fit_factor);
 }
 
 /* Next to the headline: where the sizes come from, and how close the last one is. */

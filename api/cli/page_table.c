@@ -60,7 +60,7 @@ static void write_run(FILE *out, const mend_demo_act *act, size_t allocator)
 
 void mend_page_table(FILE *out, const mend_demo_report *report)
 {
-    fputs("<section>\n<h2>The figures</h2>\n<div class=\"scroll\" tabindex=\"0\">\n<table>\n"
+    fputs("<section>\n<h2>The numbers</h2>\n<div class=\"scroll\" tabindex=\"0\">\n<table>\n"
           "<tr><th>allocator</th><th>smallest<br>device</th><th>result</th>"
           "<th>most memory<br>held</th><th>CPU<br>stalls</th><th>driver<br>time</th><th>by<br>"
           "reference</th>"

@@ -156,7 +156,7 @@ void mend_measure_write_costs(const mend_measure_bench *bench, FILE *out)
         MEND_CALL_host_copy
     };
     mend_sim_price price;
-    fprintf(out, "# Prices measured on %s, driver %d.%d, page %llu bytes.\n", bench->info.name,
+    fprintf(out, "# Costs measured on %s, driver %d.%d, page %llu bytes.\n", bench->info.name,
             bench->info.driver_version / 1000, bench->info.driver_version % 1000 / 10,
             (unsigned long long)bench->info.granularity_bytes);
     fprintf(out, "# Fitted to the medians on an idle device.\n");

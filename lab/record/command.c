@@ -22,7 +22,7 @@ enum { OPTION_CSV, OPTION_FILE };
 
 static const mend_option options[] = {
     [OPTION_CSV] = {"csv", NULL, "the allocations and frees as rows of RMM's log", NULL},
-    [OPTION_FILE] = {"o", "FILE", "what the program is recorded to; mend.record by default", NULL},
+    [OPTION_FILE] = {"o", "FILE", "the file of the recording (mend.record)", NULL},
     MEND_OPTION_HELP,
     {NULL, NULL, NULL, NULL},
 };
@@ -32,14 +32,14 @@ const mend_command mend_record_command = {
     .what = "record a program, or describe a recording",
     .arguments = "FILE | -- PROGRAM [ARGUMENT...]",
     .about =
-        "With a FILE, says what that recording holds. libmend report, libmend replay and libmend "
+        "With a FILE, describes that recording. libmend report, libmend replay and libmend "
         "replay --explain read it, too.\n\n"
         "With a PROGRAM, runs it with MEND_RECORD in its environment, which every pool of "
-        "Mend in it follows: the first writes to the file, others to FILE.1, FILE.2, ... "
+        "Mend in it follows: the first writes to the file, more of them to FILE.1, FILE.2, ... "
         "PyTorch takes its memory from Mend there (MEND_TORCH=1), unless MEND_TORCH is set. "
         "Here -o wins over record: of MEND_CONF.",
     .options = options,
-    .status = "Exit status: that of the program, or 2 if nothing was recorded; for a FILE 0, or 2 "
+    .status = "Exit status: the program's, or 2 if nothing was recorded; for a FILE 0, or 2 "
               "bad usage or input.",
 };
 

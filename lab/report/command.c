@@ -54,10 +54,11 @@ const mend_command mend_report_command = {
     .name = "report",
     .what = "show the owners of memory in a recording, leaks, and fixes",
     .arguments = "FILE",
-    .about = "Says where the memory of a recorded program is: what failed and why, who holds "
-             "memory, what grows, what helps most, and what other allocators need for the same "
-             "requests. FILE is a recording of Mend, a memory snapshot of PyTorch (pickle or JSON) "
-             "or a log of RMM, plain or .gz.",
+    .about =
+        "Shows the memory of a recorded program: the failed request and its reason, owners, "
+        "growth, the best fixes, and the needs of other allocators for the same requests. FILE "
+        "is a recording of Mend, a memory snapshot of PyTorch (pickle or JSON) "
+        "or a log of RMM, plain or .gz.",
     .options = options,
     .status = "Exit status: 0 nothing was found, 1 a request failed or something keeps growing, 2 "
               "bad usage or input.",

@@ -72,7 +72,7 @@ static void write_tiles(page_writer *page)
              COUNT(report->trace->event_count));
     write_tile(page, report->has_failed ? "bad" : "good", "outcome",
                report->has_failed ? "out of memory" : "no request failed",
-               report->has_failed ? text : "in what was recorded");
+               report->has_failed ? text : "in the recording");
     snprintf(text, sizeof(text), "at event %s", COUNT(report->peak_event));
     write_tile(page, "", "most in use", SIZE(report->peak_bytes), text);
     if (report->knows_held) {

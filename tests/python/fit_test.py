@@ -227,7 +227,7 @@ class Functions(unittest.TestCase):
 
         for function, given, said in (
             (print, (), "is no function that def has made"),
-            (takes, (open(__file__, encoding="utf-8"),), "what it is called with cannot be sent"),
+            (takes, (open(__file__, encoding="utf-8"),), "its arguments cannot be sent"),
         ):
             with self.assertRaisesRegex(libmend.Error, said):
                 libmend.fit(function, *given)

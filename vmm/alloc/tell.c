@@ -71,7 +71,7 @@ static void tell_device(mend_sentence *s, const mend_oom_report *f)
     mend_sentence_add(s, "; the GPU has %s, of which %s is free",
                       mend_words_amount(f->device_bytes).text,
                       mend_words_amount(f->device_free_bytes).text);
-    add_amount(s, " and ", f->device_others_bytes, " held by others");
+    add_amount(s, " and ", f->device_others_bytes, " held by other pools and processes");
     add_amount(s, " and ", f->device_kept_bytes, " kept free (min_free_bytes)");
     mend_sentence_add(s, ".");
 }

@@ -261,7 +261,7 @@ static mend_result check_guard(mend_pool *pool, const mend_span *span)
     if (again != NULL) {
         again->is_guarded = is_filled;
     }
-    return tell(&s, s.requested_bytes + found, "was written behind its end");
+    return tell(&s, s.requested_bytes + found, "was written past its end");
 }
 
 /* Reported memory is no poison any more: its size is 0. */

@@ -51,7 +51,7 @@ static const char all_keys[] = MEND_CONFIGURATION(X);
 
 #define BYTES_TAKEN                                                                                \
     "a whole number of bytes up to 2^60, or a number with KiB, MiB, GiB or TiB and at most 9 "     \
-    "digits behind its point (64GiB, 1.5GiB); a size in bytes has no fraction"
+    "digits after its point (64GiB, 1.5GiB); a size in bytes has no fraction"
 static const char bytes_taken[] = BYTES_TAKEN;
 static const char limit_taken[] = "1% to 100% of the device's memory (90%), or " BYTES_TAKEN;
 

@@ -37,7 +37,7 @@ extern "C" {
     X(MEND_ERROR_SYSTEM, 18, "the operating system refused a socket, a thread or a file")          \
     X(MEND_ERROR_ASLEEP, 19, "the memory sleeps: wake it first")                                   \
     X(MEND_ERROR_PINNED, 20, "the memory is pinned or shared, so it has to stay")                  \
-    X(MEND_ERROR_CORRUPTION, 21, "memory was written behind a block's end, or after its free")
+    X(MEND_ERROR_CORRUPTION, 21, "memory was written past a block's end, or after its free")
 
 /* The result of a call that can fail. */
 typedef enum mend_result {

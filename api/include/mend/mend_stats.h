@@ -37,7 +37,7 @@
     X(frees, "1", "successful mend_free of a block")                                               \
     X(out_of_memory, "1", "requests that ran out of memory")                                       \
     X(placed_in_run, "1", "requests placed in mapped free memory, without a mapping call")         \
-    X(placed_by_extension, "1", "requests for which chunks were mapped behind a free run")         \
+    X(placed_by_extension, "1", "requests for which chunks were mapped after a free run")          \
     X(placed_at_new_address, "1", "requests for which chunks were mapped at a new address")        \
     X(chunks_moved, "1", "empty chunks mapped at another address")                                 \
     X(chunks_remade, "1", "empty chunks released so that one of the right size could be created")  \
@@ -100,7 +100,7 @@
     X(range_bytes, "B", "of live_bytes, committed pages of ranges")                                \
     X(peak_range_bytes, "B", "largest range_bytes")                                                \
     X(range_free_bytes, "B", "of free_bytes, still mapped in ranges")                              \
-    X(range_address_bytes, "B", "of address_bytes, those of ranges")                               \
+    X(range_address_bytes, "B", "of address_bytes, in ranges")                                     \
     X(pages_committed, "1", "pages of ranges committed so far")                                    \
     X(pages_decommitted, "1", "pages of ranges decommitted so far")                                \
     X(soft_limit_bytes, "B", "above this the pool grows only if nothing else helps. 0: none")      \
@@ -110,7 +110,7 @@
     X(backup_cache_bytes, "B", "pinned host memory that wakes left for the next sleep")            \
     X(waited_requests, "1", "requests for which the CPU waited for the GPU")                       \
     X(shared_limit_file_lost, "1",                                                                 \
-      "1: shared_limit_file is damaged, and its pools no longer keep to one limit")                \
+      "1: shared_limit_file is damaged, and its pools no longer share one limit")                  \
     X(pending_bytes, "B", "of free_bytes, memory that another stream than its own may still use")  \
     X(importers_bytes, "B", "released exported memory that importers may still hold, at most")     \
     X(passed_bytes, "B", "of live_bytes, plain blocks: allocations of the driver")                 \

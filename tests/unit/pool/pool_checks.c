@@ -55,7 +55,7 @@ GUARDED(an_overrun_is_told_once_by_the_free_that_finds_it)
         const uint64_t at = sizes[i] + 3 * i;
         write_byte(w, block + at, S(0));
         snprintf(words, sizeof(words),
-                 "(%d bytes, %s, step) was written behind its end: the first byte that differs is "
+                 "(%d bytes, %s, step) was written past its end: the first byte that differs is "
                  "%d",
                  (int)sizes[i], i == 0 ? "tag 71" : "kv cache", (int)at);
         EXPECT_REFUSAL(CORRUPTION, words, mend_free(w->pool, block, S(0)));
@@ -90,7 +90,7 @@ MEND_TEST(pool_checks, a_block_that_lives_at_the_end_is_read_then)
     kit_alloc(w, MEND_MIB, S(0));
     char *block = tagged(w, 1000);
     write_byte(w, block + 1001, S(0));
-    EXPECT_REFUSAL(CORRUPTION, "(1000 bytes, tag 71, step) was written behind its end",
+    EXPECT_REFUSAL(CORRUPTION, "(1000 bytes, tag 71, step) was written past its end",
                    mend_pool_destroy(w->pool));
     mend_sim_destroy(w->sim);
 }

@@ -309,7 +309,7 @@ MEND_TEST(pool_configuration, other_sizes_are_refused)
     EXPECT_REFUSED("address_reservation:64GB",
                    "MEND_CONF: address_reservation is \"64GB\"; it takes a whole number of bytes "
                    "up to 2^60, or a number with "
-                   "KiB, MiB, GiB or TiB and at most 9 digits behind its point "
+                   "KiB, MiB, GiB or TiB and at most 9 digits after its point "
                    "(64GiB, 1.5GiB); a size in bytes "
                    "has no fraction"); /* as docs/tuning.md shows it */
     EXPECT_REFUSED("address_reservation:1GB", "address_reservation", "\"1GB\"", "KiB", "MiB", "GiB",

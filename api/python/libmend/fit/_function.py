@@ -18,7 +18,7 @@ def program_of(function, arguments: tuple, named: dict) -> Program:
         raise CannotRun(f"{function!r} is no function that def has made")
     made = _Source()
     made.add(function.__name__, function)
-    given = made.pickled("what it is called with", (arguments, named))
+    given = made.pickled("its arguments", (arguments, named))
     # Imports stand at the top: the process that runs it several times makes them once.
     lines = [
         "# of libmend.fit()",  # by which _server.py knows that nobody wrote these lines

@@ -314,6 +314,6 @@ def write(answer: dict) -> str:
         if is_known:
             lines += _first(answer)
         elif answer["values"]["depends"]:
-            lines += ["What follows is with 0 in their place."]
+            lines += ["The rest is with 0 in their place."]
         lines += [*_later(answer["row"]), _head(answer), "", *_table(answer), *_owners(answer), ""]
     return "\n".join([*lines, *_tail(answer)])
