@@ -24,11 +24,11 @@ enum { SEEDS = 16 };
  * fewer calls in some kinds and 4 % more in others. Then bridges came back: 3 to 9 % fewer calls on
  * streams in full pools, with trims and with little memory, a third of the waits on streams in full
  * pools, 1.2 % more memory with limits. Then no block began so that it ended with a page: up to 3 %
- * fewer calls where it is tight, nearly four times the waits on streams in full pools.
- * Then twice the peak came to be reserved to avoid moves, and each trim to count for pools that each
- * step empties: 8 % fewer calls with trims, a quarter of the waits on streams in full pools, 4 %
- * more memory with trims. If it fails the test prints the present table. If you change the policy on
- * purpose, take that, and say why. */
+ * fewer calls where it is tight, nearly four times the waits on streams in full pools. Then twice
+ * the peak was reserved to avoid moves, and each trim counted for pools that each step empties: 8 %
+ * fewer calls with trims, a quarter of the waits on streams in full pools, 4 % more memory with
+ * trims. If it fails the test prints the present table. If you change the policy on purpose, take
+ * that, and say why. */
 static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {
     [PLACEMENT_steady] = {{12359, 12359, 0, 0, 121, 0, 813}},
     [PLACEMENT_steady_on_streams] = {{20257, 20257, 0, 0, 231, 0, 1351}},
