@@ -339,8 +339,9 @@ void mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users)
 mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_block_users users)
 {
     const bool may_sleep = heap->chunks.frozen_count > 0;
-    const size_t chunks = may_sleep ? mend_layout_count_chunks(heap, span) : 0;
-    if (!mend_layout_reserve_free(heap, span, chunks)) {
+    const mend_layout_promise nodes =
+        mend_layout_nodes_to_free(heap, span, may_sleep ? mend_layout_count_chunks(heap, span) : 0);
+    if (!mend_layout_reserve_these(heap, &nodes)) {
         return mend_no_host_memory("the pool's own records");
     }
     const uint64_t of_users_before = heap->frees.of_users;

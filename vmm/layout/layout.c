@@ -557,8 +557,10 @@ mend_layout_promise mend_layout_nodes_to_free(const mend_heap *heap, const mend_
                                               size_t chunk_count)
 {
     mend_layout_promise nodes = mend_layout_nodes_for(heap, chunk_count);
-    nodes.waits = mend_layout_nodes_for(heap, 1).waits +
-                  2 * chunk_count * (mend_waits_count_others(&span->waits) + 3);
+    if (chunk_count > 1) {
+        nodes.waits = mend_layout_nodes_for(heap, 1).waits +
+                      2 * chunk_count * (mend_waits_count_others(&span->waits) + 3);
+    }
     return nodes;
 }
 

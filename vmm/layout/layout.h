@@ -94,14 +94,8 @@ bool mend_layout_sleeps(const mend_heap *heap, const mend_span *span);
 size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span);
 
 /* MEND_ERROR_ASLEEP: a chunk of the range sleeps. `what` names the call. Under `state`. */
-mend_result mend_heap_find_asleep(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
+mend_result mend_heap_check_awake(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
                                   const char *what);
-static inline mend_result mend_heap_check_awake(const mend_heap *heap, uint64_t address,
-                                                uint64_t size_bytes, const char *what)
-{
-    return heap->chunks.asleep_count == 0 ? MEND_OK
-                                          : mend_heap_find_asleep(heap, address, size_bytes, what);
-}
 
 /* Whether a block of the request may lie in [address, end): no chunk there is for another sleep
  * tag. */
@@ -334,19 +328,9 @@ static inline bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
     return mend_layout_reserve_these(heap, &nodes);
 }
 
-/* The nodes to free a span that lies in so many chunks, each of which may be frozen, and reserves
- * them, where 0 says that none is. */
+/* The nodes to free a span that lies in so many chunks, each of which may be frozen. 0: none is. */
 mend_layout_promise mend_layout_nodes_to_free(const mend_heap *heap, const mend_span *span,
                                               size_t chunk_count);
-static inline bool mend_layout_reserve_free(mend_heap *heap, const mend_span *span,
-                                            size_t chunk_count)
-{
-    if (chunk_count <= 1) {
-        return mend_layout_reserve(heap, chunk_count);
-    }
-    const mend_layout_promise nodes = mend_layout_nodes_to_free(heap, span, chunk_count);
-    return mend_layout_reserve_these(heap, &nodes);
-}
 
 /* Reserves nodes for `change_count` changes: a take of a block, a free of one or of its part in a
  * frozen chunk, or an attach and a detach of a chunk with copies of its waits. No memory that one
@@ -370,7 +354,41 @@ static inline void mend_layout_end_promise(mend_heap *heap, const mend_layout_pr
     mend_slab_end_promise(&heap->nodes.waits, promise->waits);
 }
 
-/* ---- cache.c --------------------------------------------------------------------------------- */
+/* ---- ready.c --------------------------------------------------------------------------------- */
+
+/* Whether memory may have to wait for others before the stream may use it. UNKNOWN: be idle. */
+static inline bool mend_layout_stamps_matter(const mend_heap *heap, uint32_t stream)
+{
+    return stream == MEND_STREAM_UNKNOWN || mend_streams_are_several(&heap->streams);
+}
+
+/* Whether all of [address, address + size) of a run is ready for the stream. For
+ * MEND_STREAM_UNKNOWN: is idle, and where stamps matter, the first span that is not, or NULL. Joins
+ * spans of the run that have become idle. */
+const mend_span *mend_layout_find_blocked(mend_heap *heap, mend_run *run, uint64_t address,
+                                          uint64_t size_bytes, uint32_t stream,
+                                          uint64_t behind_wait);
+static inline bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address,
+                                        uint64_t size_bytes, uint32_t stream, uint64_t behind_wait)
+{
+    return !mend_layout_stamps_matter(heap, stream) ||
+           mend_layout_find_blocked(heap, run, address, size_bytes, stream, behind_wait) == NULL;
+}
+
+/* The same for an empty chunk. An unmapped one is ready. Remembers a stamp that holds it, so that
+ * no search looks into the run again before that has passed. */
+bool mend_layout_chunk_is_ready(mend_heap *heap, mend_chunk *chunk, uint32_t stream,
+                                uint64_t behind_wait);
+
+/* Makes the stream wait, on the device, for each stamp of the range that is not ready. Calls the
+ * driver. */
+mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t address,
+                                   uint64_t size_bytes, uint32_t stream);
+
+/* The most nodes of waits that it takes to cut a stretch out of its run and to put it elsewhere, if
+ * nothing changes before. None in the usual case, where each span has one stamp. A large change
+ * counts them, because mend_layout_nodes_for has one for each chunk and stream. */
+size_t mend_layout_count_waits(mend_heap *heap, mend_run *run, uint64_t from, uint64_t end);
 
 /*
  * The cache returns the block that a search among the runs would find (docs/design.md). A cached
@@ -392,8 +410,6 @@ void mend_cache_open(mend_heap *heap, bool keeps_empty_chunks);
 
 /* Bytes of all cached spans. Part of the zones' free_bytes. */
 uint64_t mend_cache_bytes(const mend_heap *heap);
-
-/* ---- for the calls that use the cache -------------------------------------------------------- */
 
 /* Puts a cached span back into runs, where it may be joined with another. */
 void mend_cache_put_back(mend_heap *heap, mend_span *span);
@@ -445,42 +461,6 @@ static inline uint64_t mend_cache_run_bytes(const mend_span *span)
     const mend_run *behind = span->next != NULL ? span->next->run : NULL;
     return span->size_bytes + (behind != NULL ? behind->size_bytes : 0);
 }
-
-/* ---- ready.c --------------------------------------------------------------------------------- */
-
-/* Whether memory may have to wait for others before the stream may use it. UNKNOWN: be idle. */
-static inline bool mend_layout_stamps_matter(const mend_heap *heap, uint32_t stream)
-{
-    return stream == MEND_STREAM_UNKNOWN || mend_streams_are_several(&heap->streams);
-}
-
-/* Whether all of [address, address + size) of a run is ready for the stream. For
- * MEND_STREAM_UNKNOWN: is idle, and where stamps matter, the first span that is not, or NULL. Joins
- * spans of the run that have become idle. */
-const mend_span *mend_layout_find_blocked(mend_heap *heap, mend_run *run, uint64_t address,
-                                          uint64_t size_bytes, uint32_t stream,
-                                          uint64_t behind_wait);
-static inline bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address,
-                                        uint64_t size_bytes, uint32_t stream, uint64_t behind_wait)
-{
-    return !mend_layout_stamps_matter(heap, stream) ||
-           mend_layout_find_blocked(heap, run, address, size_bytes, stream, behind_wait) == NULL;
-}
-
-/* The same for an empty chunk. An unmapped one is ready. Remembers a stamp that holds it, so that
- * no search looks into the run again before that has passed. */
-bool mend_layout_chunk_is_ready(mend_heap *heap, mend_chunk *chunk, uint32_t stream,
-                                uint64_t behind_wait);
-
-/* Makes the stream wait, on the device, for each stamp of the range that is not ready. Calls the
- * driver. */
-mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t address,
-                                   uint64_t size_bytes, uint32_t stream);
-
-/* The most nodes of waits that it takes to cut a stretch out of its run and to put it elsewhere, if
- * nothing changes before. None in the usual case, where each span has one stamp. A large change
- * counts them, because mend_layout_nodes_for has one for each chunk and stream. */
-size_t mend_layout_count_waits(mend_heap *heap, mend_run *run, uint64_t from, uint64_t end);
 
 /* ---- replace.c ------------------------------------------------------------------------------- */
 

@@ -13,19 +13,15 @@
 #include <string.h>
 
 /* The counter of a row. MEND_USE_COUNTERS: none, the row is reserved memory. */
-static int counter_of(int row)
-{
-    static const int of[MEND_USAGE_ROWS] = {
-        [MEND_USAGE_BLOCKS] = MEND_USE_BLOCKS,
-        [MEND_USAGE_ACTIVE_BLOCKS] = MEND_USE_BLOCKS,
-        [MEND_USAGE_BYTES] = MEND_USE_BYTES,
-        [MEND_USAGE_ACTIVE_BYTES] = MEND_USE_BYTES,
-        [MEND_USAGE_REQUESTED_BYTES] = MEND_USE_REQUESTED,
-        [MEND_USAGE_RESERVED_BYTES] = MEND_USE_COUNTERS,
-        [MEND_USAGE_CHUNKS] = MEND_USE_COUNTERS,
-    };
-    return of[row];
-}
+static const int counter_of[MEND_USAGE_ROWS] = {
+    [MEND_USAGE_BLOCKS] = MEND_USE_BLOCKS,
+    [MEND_USAGE_ACTIVE_BLOCKS] = MEND_USE_BLOCKS,
+    [MEND_USAGE_BYTES] = MEND_USE_BYTES,
+    [MEND_USAGE_ACTIVE_BYTES] = MEND_USE_BYTES,
+    [MEND_USAGE_REQUESTED_BYTES] = MEND_USE_REQUESTED,
+    [MEND_USAGE_RESERVED_BYTES] = MEND_USE_COUNTERS,
+    [MEND_USAGE_CHUNKS] = MEND_USE_COUNTERS,
+};
 
 typedef struct counter {
     uint64_t now;
@@ -73,32 +69,31 @@ static uint64_t away_bytes(const mend_heap *heap, int part, bool with_pages)
            (part != MEND_USAGE_SMALL ? of_large : 0);
 }
 
+static uint64_t figure_of(const mend_zone_counters *of, int number)
+{
+    return number == MEND_USE_BLOCKS  ? of->live_blocks
+           : number == MEND_USE_BYTES ? of->live_bytes
+                                      : of->requested_bytes;
+}
+
 /* The addend of a row, which may be negative. Pages of ranges, and blocks that are passed through,
- * are in the counter of all, and belong to the large part. */
+ * are in the counter of all, and belong to the large part. Sleeping memory is known in rounded
+ * sizes. */
 static uint64_t beside(const mend_heap *heap, int row, int part)
 {
     const mend_usage_state *usage = &heap->usage;
-    const mend_zone_counters none = {0};
-    const mend_zone_counters *passed =
-        part == MEND_USAGE_LARGE ? &heap->zones[MEND_ZONE_PASSED].counters : &none;
-    const uint64_t page_bytes =
-        passed->live_bytes +
-        (part == MEND_USAGE_LARGE ? heap->zones[MEND_ZONE_RANGE].counters.live_bytes : 0);
-    const uint64_t outside = usage->outside[row][part];
-    switch (row) {
-    case MEND_USAGE_BLOCKS:
-        return outside + passed->live_blocks;
-    case MEND_USAGE_ACTIVE_BLOCKS:
-        return outside + passed->live_blocks + usage->pending_blocks[part];
-    case MEND_USAGE_BYTES:
-        return outside + page_bytes - away_bytes(heap, part, true);
-    case MEND_USAGE_ACTIVE_BYTES:
-        return outside + page_bytes - away_bytes(heap, part, true) + usage->pending_bytes[part];
-    case MEND_USAGE_REQUESTED_BYTES: /* sleeping memory is known in rounded sizes */
-        return outside + passed->requested_bytes - away_bytes(heap, part, false);
-    default:
-        return outside;
+    const int number = counter_of[row];
+    uint64_t sum = usage->outside[row][part];
+    if (number == MEND_USE_COUNTERS) {
+        return sum;
     }
+    if (part == MEND_USAGE_LARGE) {
+        sum += figure_of(&heap->zones[MEND_ZONE_PASSED].counters, number);
+        sum += number == MEND_USE_BYTES ? heap->zones[MEND_ZONE_RANGE].counters.live_bytes : 0;
+    }
+    sum -= number != MEND_USE_BLOCKS ? away_bytes(heap, part, number == MEND_USE_BYTES) : 0;
+    sum += row == MEND_USAGE_ACTIVE_BLOCKS ? usage->pending_blocks[part] : 0;
+    return sum + (row == MEND_USAGE_ACTIVE_BYTES ? usage->pending_bytes[part] : 0);
 }
 
 static uint64_t sum_of(uint64_t count, uint64_t beside_bytes)
@@ -113,8 +108,8 @@ static void put_aside(mend_heap *heap)
     mend_usage_state *usage = &heap->usage;
     for (int part = 0; part < MEND_USAGE_PARTS; part++) {
         for (int row = 0; row < MEND_USAGE_ROWS; row++) {
-            if (counter_of(row) != MEND_USE_COUNTERS) {
-                const counter of = counter_in(heap, counter_of(row), part);
+            if (counter_of[row] != MEND_USE_COUNTERS) {
+                const counter of = counter_in(heap, counter_of[row], part);
                 mend_raise_u64(&usage->peak[row][part], sum_of(*of.peak, usage->beside[row][part]));
             }
         }
@@ -174,9 +169,9 @@ void mend_usage_fill(mend_heap *heap, mend_usage *to)
     mend_usage_note(heap);
     for (int row = 0; row < MEND_USAGE_ROWS; row++) {
         for (int part = 0; part < MEND_USAGE_PARTS; part++) {
-            const bool is_held = counter_of(row) == MEND_USE_COUNTERS;
+            const bool is_held = counter_of[row] == MEND_USE_COUNTERS;
             const counter of = is_held ? (counter){held(heap, row, part), NULL}
-                                       : counter_in(heap, counter_of(row), part);
+                                       : counter_in(heap, counter_of[row], part);
             const uint64_t peak = is_held ? 0 : sum_of(*of.peak, usage->beside[row][part]);
             to->now[row][part] = sum_of(of.now, usage->beside[row][part]);
             to->peak[row][part] = mend_max_u64(usage->peak[row][part], peak);

@@ -26,67 +26,6 @@ uint64_t mend_access_stretch(const mend_chunk **chunk, bool with_access);
  * MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_access_add(mend_heap *heap, int device);
 
-/* ---- compact.c ------------------------------------------------------------------------------- */
-
-/* Compacts one chunk, and counts it in the pass: it becomes the clusters of its live pages, by an
- * exchange of memory (below). MEND_ERROR_OUT_OF_MEMORY: there is no other memory to copy to. After
- * a failure of the driver some blocks may be unmapped. */
-mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk);
-
-/* ---- exchange.c ------------------------------------------------------------------------------ */
-
-/* All work of the context is done, and the program has promised not to launch any meanwhile. The
- * chunk is frozen during the exchange. */
-
-typedef struct mend_exchange_report {
-    uint64_t copied_bytes;
-    uint64_t driver_calls;
-} mend_exchange_report;
-
-/*
- * Exchanges the memory of a mapped, awake chunk without pins, exports, retired mappings and
- * deferred work for its parts: the chunks that it becomes, in order, with an idle empty chunk of
- * their size, or NULL. No block is between them. The old memory is free memory then. `parts` NULL:
- * it stays one chunk, with new memory that is not for other processes. *report also after a
- * failure: then the chunk is as before, or unmapped. Frees no memory, and checks no limit.
- * MEND_ERROR_OUT_OF_MEMORY: the device has no room, or there are no addresses for the copy.
- */
-mend_result mend_exchange_memory(mend_heap *heap, mend_chunk *chunk, mend_cluster *parts,
-                                 size_t count, mend_exchange_report *report);
-
-/* ---- freeze.c -------------------------------------------------------------------------------- */
-
-/* The number of spans that overlap a chunk: each may be claimed, and be a run when it thaws. */
-size_t mend_freeze_spans(const mend_heap *heap, const mend_chunk *chunk);
-
-/* The nodes to freeze chunks with this many spans in all, and to thaw them. */
-mend_layout_promise mend_freeze_nodes(const mend_heap *heap, size_t chunks, size_t spans);
-
-/* Of waits, those to freeze a chunk as it is now. */
-size_t mend_freeze_waits(mend_heap *heap, const mend_chunk *chunk);
-
-/* Claims the free memory of a mapped chunk, span by span. Each keeps its waits. The nodes were
- * promised. */
-void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk);
-
-/* Ends that, for a completely mapped chunk. */
-void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk);
-
-/* Retries the mapping of a frozen chunk, and thaws the chunk if it succeeds. Runs for its spans
- * were promised. */
-mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk);
-
-/* The result if a restore was refused. */
-mend_result mend_remap_failed(mend_heap *heap, mend_answer answer);
-
-/* ---- grow.c ---------------------------------------------------------------------------------- */
-
-/* Maps the plan's chunks behind its base or at a new address, and takes the block there. At a fixed
- * address it takes none, and *span is NULL. Calls the driver. A driver scope is open. PLACED,
- * FAILED, AGAIN. NOTHING: the driver has too little memory or addresses, as heap->shortage says. */
-mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_plan *plan,
-                       mend_span **span);
-
 /* ---- scope.c --------------------------------------------------------------------------------- */
 
 /* While it is open, the pool's context is current, and captures of other libraries in this thread
@@ -98,9 +37,6 @@ typedef struct mend_driver_scope {
 
 mend_result mend_driver_scope_open(mend_heap *heap, mend_driver_scope *scope);
 void mend_driver_scope_close(mend_heap *heap, mend_driver_scope *scope);
-
-/* The begin of a call: opens one, and retries deferred work. */
-mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope);
 
 /* Notes a failed driver call, and returns its result. */
 mend_result mend_driver_refused(mend_heap *heap, mend_answer answer);
@@ -138,6 +74,97 @@ void mend_heap_unlock_grow(mend_heap *heap);
 /* Takes both locks, to read everything and change nothing: the front cache stays as it is. */
 void mend_heap_lock_to_read(mend_heap *heap);
 void mend_heap_unlock_after_read(mend_heap *heap);
+
+/* ---- exchange.c ------------------------------------------------------------------------------ */
+
+/* All work of the context is done, and the program has promised not to launch any meanwhile. The
+ * chunk is frozen during the exchange. */
+
+typedef struct mend_exchange_report {
+    uint64_t copied_bytes;
+    uint64_t driver_calls;
+} mend_exchange_report;
+
+/*
+ * Exchanges the memory of a mapped, awake chunk without pins, exports, retired mappings and
+ * deferred work for its parts: the chunks that it becomes, in order, with an idle empty chunk of
+ * their size, or NULL. No block is between them. The old memory is free memory then. `parts` NULL:
+ * it stays one chunk, with new memory that is not for other processes. *report also after a
+ * failure: then the chunk is as before, or unmapped. Frees no memory, and checks no limit.
+ * MEND_ERROR_OUT_OF_MEMORY: the device has no room, or there are no addresses for the copy.
+ */
+mend_result mend_exchange_memory(mend_heap *heap, mend_chunk *chunk, mend_cluster *parts,
+                                 size_t count, mend_exchange_report *report);
+
+/* Compacts one chunk, and counts it in the pass: it becomes the clusters of its live pages, by an
+ * exchange of memory. MEND_ERROR_OUT_OF_MEMORY: there is no other memory to copy to. After
+ * a failure of the driver some blocks may be unmapped. */
+mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk);
+
+/* ---- freeze.c -------------------------------------------------------------------------------- */
+
+/* The number of spans that overlap a chunk: each may be claimed, and be a run when it thaws. */
+size_t mend_freeze_spans(const mend_heap *heap, const mend_chunk *chunk);
+
+/* The nodes to freeze chunks with this many spans in all, and to thaw them. */
+mend_layout_promise mend_freeze_nodes(const mend_heap *heap, size_t chunks, size_t spans);
+
+/* Of waits, those to freeze a chunk as it is now. */
+size_t mend_freeze_waits(mend_heap *heap, const mend_chunk *chunk);
+
+/* Claims the free memory of a mapped chunk, span by span. Each keeps its waits. The nodes were
+ * promised. */
+void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk);
+
+/* Ends that, for a completely mapped chunk. */
+void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk);
+
+/* Retries the mapping of a frozen chunk, and thaws the chunk if it succeeds. Runs for its spans
+ * were promised. */
+mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk);
+
+/* The result if a restore was refused. */
+mend_result mend_remap_failed(mend_heap *heap, mend_answer answer);
+
+/* Retries are never in a transaction. */
+
+/* In an open scope: retries the deferred work of the kinds from `first` to `last`. `asking`: as for
+ * mend_retire_flush. Notes no failure. */
+void mend_retry_these(mend_heap *heap, mend_deferred_kind first, mend_deferred_kind last,
+                      uint32_t asking);
+
+/* The same up to a kind, if there is any besides retired mappings, most of which only wait. */
+static inline void mend_retry(mend_heap *heap, mend_deferred_kind last, uint32_t asking)
+{
+    if (mend_deferred_any(&heap->chunks.deferred, last)) {
+        mend_retry_these(heap, MEND_DEFERRED_RESTORE, last, asking);
+    }
+}
+
+/* The begin of a call: opens a driver scope, and retries deferred work. */
+static inline mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope)
+{
+    MEND_TRY(mend_driver_scope_open(heap, scope));
+    mend_retry(heap, MEND_DEFERRED_MAPPING, MEND_STREAM_UNKNOWN);
+    return MEND_OK;
+}
+
+/* The mappings of live blocks alone. Returns the first failure. */
+mend_result mend_retry_restores(mend_heap *heap);
+
+/* All, without a scope. Opens one if there is any. */
+void mend_retry_all(mend_heap *heap);
+
+/* The same for a thread that holds `state` alone, if no other thread holds `grow`. */
+void mend_retry_ends(mend_heap *heap);
+
+/* ---- grow.c ---------------------------------------------------------------------------------- */
+
+/* Maps the plan's chunks behind its base or at a new address, and takes the block there. At a fixed
+ * address it takes none, and *span is NULL. Calls the driver. A driver scope is open. PLACED,
+ * FAILED, AGAIN. NOTHING: the driver has too little memory or addresses, as heap->shortage says. */
+mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_plan *plan,
+                       mend_span **span);
 
 /* ---- outcome --------------------------------------------------------------------------------- */
 
@@ -203,19 +230,11 @@ void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t 
 /*
  * Unmaps retired mappings whose fences have passed. Polls first, and records events for those
  * without a fence, so that a later call can unmap them. Refused mappings stay retired, and count as
- * driver failures. Unmaps nothing while the pool knows of a capture (`asking` is the stream of the
- * current call, or MEND_STREAM_UNKNOWN), or while copies of a failed transaction may run. Calls the
- * driver.
+ * driver failures: heap->retire.refused. Unmaps nothing while the pool knows of a capture (`asking`
+ * is the stream of the current call, or MEND_STREAM_UNKNOWN), or while copies of a failed
+ * transaction may run. Calls the driver.
  */
-void mend_retire_unmap_idle(mend_heap *heap, uint32_t asking);
-static inline void mend_retire_flush(mend_heap *heap, uint32_t asking)
-{
-    heap->retire.refused = MEND_DRIVER_OK;
-    heap->retire.lacked_nodes = false;
-    if (heap->chunks.deferred.count[MEND_DEFERRED_MAPPING] > 0) {
-        mend_retire_unmap_idle(heap, asking); /* a refusal is noted in heap->retire.refused */
-    }
-}
+void mend_retire_flush(mend_heap *heap, uint32_t asking);
 
 /* Retired mappings by address: the first one, and the next one. NULL: none. */
 mend_retired *mend_retire_first(const mend_heap *heap);
@@ -230,32 +249,6 @@ mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address);
 /* The chunk returns to its old mapping, which is still there, and its present mapping retires. The
  * chunk is empty. The caller reserved nodes of the layout for a chunk. No driver call. */
 void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk);
-
-/* ---- retry.c --------------------------------------------------------------------------------- */
-
-/* The caller holds both locks. Slow driver calls release `state`. Never in a transaction. */
-
-/* In an open scope: retries the deferred work of the kinds from `first` to `last`. `asking`: as for
- * mend_retire_flush. Notes no failure. */
-void mend_retry_these(mend_heap *heap, mend_deferred_kind first, mend_deferred_kind last,
-                      uint32_t asking);
-
-/* The same up to a kind, if there is any besides retired mappings, most of which only wait. */
-static inline void mend_retry(mend_heap *heap, mend_deferred_kind last, uint32_t asking)
-{
-    if (mend_deferred_any(&heap->chunks.deferred, last)) {
-        mend_retry_these(heap, MEND_DEFERRED_RESTORE, last, asking);
-    }
-}
-
-/* The mappings of live blocks alone. Returns the first failure. */
-mend_result mend_retry_restores(mend_heap *heap);
-
-/* All, without a scope. Opens one if there is any. */
-void mend_retry_all(mend_heap *heap);
-
-/* The same for a thread that holds `state` alone, if no other thread holds `grow`. */
-void mend_retry_ends(mend_heap *heap);
 
 /* ---- steps.c --------------------------------------------------------------------------------- */
 

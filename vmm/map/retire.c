@@ -136,9 +136,14 @@ static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
     return at;
 }
 
-void mend_retire_unmap_idle(mend_heap *heap, uint32_t asking)
+void mend_retire_flush(mend_heap *heap, uint32_t asking)
 {
     mend_wait_env env = mend_heap_wait_env(heap);
+    heap->retire.refused = MEND_DRIVER_OK;
+    heap->retire.lacked_nodes = false;
+    if (heap->chunks.deferred.count[MEND_DEFERRED_MAPPING] == 0) {
+        return;
+    }
     mend_result closed = MEND_OK; /* records events for open epochs. Else a later flush tries */
     for (mend_retired *each = mend_retire_first(heap); each != NULL && closed == MEND_OK;
          each = mend_retire_next(each)) {

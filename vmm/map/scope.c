@@ -63,13 +63,6 @@ void mend_driver_scope_close(mend_heap *heap, mend_driver_scope *scope)
     (void)mend_driver_did(heap, driver->context_pop(driver));
 }
 
-mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope)
-{
-    MEND_TRY(mend_driver_scope_open(heap, scope));
-    mend_retry(heap, MEND_DEFERRED_MAPPING, MEND_STREAM_UNKNOWN);
-    return MEND_OK;
-}
-
 /* ---- locks ----------------------------------------------------------------------------------- */
 
 void mend_heap_lock_all(mend_heap *heap)
