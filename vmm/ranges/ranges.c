@@ -123,18 +123,15 @@ void mend_ranges_clear(mend_heap *heap)
     }
 }
 
-/* If the driver has no addresses left, unused addresses of the pool are freed first, then addresses
- * of idle chunks, which can move. */
+/* If the driver has no addresses left, those that the pool does not use are freed first, also of
+ * idle chunks, which can move. */
 static mend_result place(mend_heap *heap, mend_range *range)
 {
-    enum { AT_ONCE, WITHOUT_EMPTY, WITHOUT_IDLE, WAYS };
     mend_space *space = &heap->range_space;
     mend_status status = MEND_DRIVER_OUT_OF_MEMORY;
-    for (int way = AT_ONCE; way < WAYS && status == MEND_DRIVER_OUT_OF_MEMORY; way++) {
-        if (way == WITHOUT_IDLE) {
+    for (int tries = 0; tries <= 1 && status == MEND_DRIVER_OUT_OF_MEMORY; tries++) {
+        if (tries == 1) {
             mend_trim_between(heap, 0, UINT64_MAX, MEND_STREAM_UNKNOWN);
-        }
-        if (way != AT_ONCE) {
             mend_space_trim(&heap->space, 0);
         }
         if (!mend_space_reserve_nodes(space, 1)) {
