@@ -207,7 +207,10 @@ bool mend_report_tell_waiting(const mend_report *report, char *text, size_t size
 bool mend_report_tell_away(const mend_report *report, char *text, size_t size)
 {
     const uint64_t asleep_bytes = report->detail.most_asleep_bytes;
-    snprintf(text, size, "%s asleep", SIZE(asleep_bytes));
+    text[0] = '\0';
+    if (asleep_bytes > 0) {
+        snprintf(text, size, "%s asleep", SIZE(asleep_bytes));
+    }
     return asleep_bytes > 0;
 }
 

@@ -1,5 +1,4 @@
-/* Contents of a report: growing owners, the place of free memory, the state before the recording,
- * the needs of other allocators, and no wrong claims for any file. */
+/* A report: growing owners, free memory, the past, other allocators, no wrong claims of any file. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -287,6 +286,7 @@ MEND_TEST(report, a_log_with_addresses_knows_the_gaps_between_blocks)
         ASSERT_TRUE(report != NULL);
         EXPECT_TRUE(report->knows_gaps == (has_addresses == 1) && !report->knows_held);
         char verdict[MEND_VERDICT_BYTES];
+        EXPECT_TRUE(!mend_report_tell_away(report, verdict, sizeof(verdict)) && verdict[0] == '\0');
         mend_report_judge(report, verdict, sizeof(verdict));
         EXPECT_TRUE((strstr(verdict, "10.0 MiB free of the memory used before, the longest piece "
                                      "6.00 MiB") != NULL) == (has_addresses == 1));
