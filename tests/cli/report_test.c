@@ -1,4 +1,4 @@
-/* A report: growing owners, free memory, the past, other allocators, no wrong claims of any file. */
+/* A report: growing owners, free memory, the past, other allocators, no wrong claims. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
