@@ -268,6 +268,7 @@ SHARE_TEST(pool_share, misuse_has_its_errors)
     mend_export_token token = {{7}};
     void *pointer = NULL;
     uint64_t offset = 77;
+    size_t size = 0;
     char *block = kit_alloc(from, 4096, from->streams[0]);
     char *freed = kit_alloc(from, 4096, from->streams[0]);
     kit_free(from, freed, from->streams[0]);
@@ -281,6 +282,14 @@ SHARE_TEST(pool_share, misuse_has_its_errors)
     EXPECT_INVALID(mend_import(pool, NULL, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
     EXPECT_INVALID(mend_import(pool, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     EXPECT_INVALID(mend_import(pool, &token, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
+    EXPECT_INVALID(mend_import(pool, &token, 0, &pointer, NULL));
+    const mend_export_options *by_fabric =
+        KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC);
+    EXPECT_INVALID(mend_export(pool, block, by_fabric, NULL, sizeof(token), &size, NULL));
+    if (r->by_fabric) {
+        EXPECT_REFUSAL(INVALID_ARGUMENT, "the array has 10",
+                       mend_export(pool, block, by_fabric, &token, 10, NULL, NULL));
+    }
     EXPECT_INVALID(mend_import_close(NULL, block, NULL));
     EXPECT_INVALID(mend_import_close(pool, NULL, NULL));
     EXPECT_INVALID(mend_import_close(pool, block, MEND_EVERY_STREAM));
