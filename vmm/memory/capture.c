@@ -102,19 +102,18 @@ static bool counts_as_captured(const mend_stream_state *state, bool any_stream)
            (any_stream || state->graph_pool == 0 || is_served(state));
 }
 
-/* Whether the driver is asked about a known stream. At the end of the pool only about one that was
- * seen captured: the program may have destroyed the others. */
-static bool may_be_captured(const mend_stream_state *state, bool any_stream, bool at_end)
+/* Whether the driver is asked about a known stream. */
+static bool may_be_captured(const mend_stream_state *state, bool any_stream)
 {
     const bool is_default = is_legacy(state) || state->handle == MEND_STREAM_PER_THREAD;
-    return state->known && (any_stream || state->seen_captured ||
-                            (state->graph_pool == 0 && !at_end && !is_default));
+    return state->known &&
+           (any_stream || state->seen_captured || (state->graph_pool == 0 && !is_default));
 }
 
 /* Asks the stream if it is `asking`, or known, until one is captured. With
  * detect_destroyed_streams, no other one is asked. */
 static mend_result ask_slot(mend_streams *streams, uint32_t slot, uint32_t asking, bool any_stream,
-                            bool at_end, bool *is_captured)
+                            bool *is_captured)
 {
     const mend_stream_state *state = &streams->items[slot];
     if (*is_captured) {
@@ -122,7 +121,7 @@ static mend_result ask_slot(mend_streams *streams, uint32_t slot, uint32_t askin
     }
     if (slot != asking && streams->verify) {
         *is_captured = counts_as_captured(state, any_stream);
-    } else if (slot == asking || may_be_captured(state, any_stream, at_end)) {
+    } else if (slot == asking || may_be_captured(state, any_stream)) {
         mend_reach reach = MEND_REACH_GONE;
         MEND_TRY(mend_streams_reach(streams, slot, &reach));
         *is_captured = reach == MEND_REACH_CAPTURED;
@@ -131,21 +130,21 @@ static mend_result ask_slot(mend_streams *streams, uint32_t slot, uint32_t askin
 }
 
 /* Asks those outside of graph pools. Of graph pools `asking`, and streams seen captured, or all. */
-static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_stream, bool at_end,
+static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_stream,
                              bool *is_captured)
 {
     MEND_SLOTS_EACH(i, streams, 0) {
-        MEND_TRY(ask_slot(streams, i, asking, any_stream, at_end, is_captured));
+        MEND_TRY(ask_slot(streams, i, asking, any_stream, is_captured));
     }
     if (streams->items[asking].graph_pool != 0) {
-        MEND_TRY(ask_slot(streams, asking, asking, any_stream, at_end, is_captured));
+        MEND_TRY(ask_slot(streams, asking, asking, any_stream, is_captured));
     }
     MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_CAPTURED) {
-        MEND_TRY(ask_slot(streams, i, asking, any_stream, at_end, is_captured));
+        MEND_TRY(ask_slot(streams, i, asking, any_stream, is_captured));
     }
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; any_stream && i < streams->count; i++) {
         if (streams->items[i].graph_pool != 0) {
-            MEND_TRY(ask_slot(streams, i, asking, any_stream, at_end, is_captured));
+            MEND_TRY(ask_slot(streams, i, asking, any_stream, is_captured));
         }
     }
     return MEND_OK;
@@ -156,16 +155,18 @@ mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bo
     assert(asking < streams->count);
     bool any_stream;
     MEND_TRY(ask_watched(streams, &any_stream, is_captured));
-    return *is_captured ? MEND_OK : ask_known(streams, asking, any_stream, false, is_captured);
+    return *is_captured ? MEND_OK : ask_known(streams, asking, any_stream, is_captured);
 }
 
 mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_captured)
 {
     bool any_stream;
     MEND_TRY(ask_watched(streams, &any_stream, is_captured));
-    return !*is_captured && !streams->verify
-               ? ask_known(streams, MEND_STREAM_UNKNOWN, false, true, is_captured)
-               : MEND_OK;
+    MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_CAPTURED) {
+        MEND_TRY(streams->verify ? MEND_OK
+                                 : ask_slot(streams, i, MEND_STREAM_UNKNOWN, false, is_captured));
+    }
+    return MEND_OK;
 }
 
 void mend_streams_end_capture(mend_streams *streams, uint64_t capture)

@@ -37,11 +37,6 @@ void mend_chunks_clear(mend_chunks *chunks)
     mend_slab_clear(&chunks->slab);
 }
 
-void mend_chunk_leave_tree(mend_chunks *chunks, mend_chunk *chunk)
-{
-    mend_tree_remove(&chunks->empty, &chunk->by_size);
-}
-
 uint64_t mend_chunks_kept_by_pins(const mend_chunks *chunks)
 {
     uint64_t bytes = 0;

@@ -370,8 +370,7 @@ static inline uint64_t *mend_chunk_sum_of_empty(mend_chunks *chunks, const mend_
     return chunk->address != 0 ? chunks->empty_in[chunk->zone] : &chunks->empty_unmapped_bytes;
 }
 
-/* Adds a chunk to the set of empty ones, and removes it, with the sum that it is in, and takes it
- * out of their tree. */
+/* Adds a chunk to the set of empty ones, and removes it, with the sum that it is in. */
 static inline void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk, uint64_t *sum)
 {
     assert(sum == mend_chunk_sum_of_empty(chunks, chunk));
@@ -382,13 +381,12 @@ static inline void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk
     *sum += chunk->size_bytes;
     assert(mend_chunks_empty_bytes(chunks) <= chunks->reserved_bytes);
 }
-void mend_chunk_leave_tree(mend_chunks *chunks, mend_chunk *chunk);
 static inline void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk, uint64_t *sum)
 {
     assert(sum == mend_chunk_sum_of_empty(chunks, chunk));
     assert(*sum >= chunk->size_bytes);
     if (mend_list_is_empty(&chunk->newly)) {
-        mend_chunk_leave_tree(chunks, chunk);
+        mend_tree_remove(&chunks->empty, &chunk->by_size);
     }
     *sum -= chunk->size_bytes;
     chunk->idle_since_ns = 0;

@@ -214,14 +214,11 @@ static mend_tree_node *first_of_size(const mend_space *space, uint64_t size_byte
     return mend_tree_at_or_after(&space->gaps_by_size, &key.by_size);
 }
 
-/* A request for a place, and two steps that find it: a search of the gaps, and a reservation where
- * none fits. */
+/* A request for a place. */
 typedef struct place {
     int zone;
     uint64_t size_bytes;
     uint64_t alignment_bytes;
-    bool (*find)(const mend_space *space, const struct place *place, uint64_t *address);
-    mend_status (*reserve)(mend_space *space, const struct place *place);
 } place;
 
 static uint64_t room_to_grow(const mend_space *space, const place *p)
@@ -295,34 +292,29 @@ static mend_status reserve_fewer(mend_space *space, const place *p)
     return reserve(space, p->zone, exact_bytes, p->alignment_bytes);
 }
 
-static mend_status find_or_reserve(mend_space *space, const place *p, uint64_t *address)
-{
-    if (p->find(space, p, address)) {
-        return MEND_DRIVER_OK;
-    }
-    mend_status status = p->reserve(space, p);
-    return status != MEND_DRIVER_OK || p->find(space, p, address) ? status
-                                                                  : MEND_DRIVER_OUT_OF_MEMORY;
-}
-
 mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
                              uint64_t alignment_bytes, uint64_t *address)
 {
     assert(size_bytes > 0);
     assert(size_bytes % space->page_bytes == 0);
     assert(alignment_bytes == 0 || mend_is_power_of_two(alignment_bytes));
-    place p = {zone, size_bytes, mend_max_u64(alignment_bytes, space->page_bytes), find_roomy,
-               reserve_roomy};
+    const place p = {zone, size_bytes, mend_max_u64(alignment_bytes, space->page_bytes)};
     /* The driver may have refused ask_bytes, with no addresses freed since. */
     if (space->ask_bytes < space->refused_bytes) {
-        mend_status status = find_or_reserve(space, &p, address);
-        if (status == MEND_DRIVER_OK || mend_status_is_fatal(status)) {
+        if (find_roomy(space, &p, address)) {
+            return MEND_DRIVER_OK;
+        }
+        const mend_status status = reserve_roomy(space, &p);
+        if (mend_status_is_fatal(status) ||
+            (status == MEND_DRIVER_OK && find_roomy(space, &p, address))) {
             return status;
         }
     }
-    p.find = find_tight;
-    p.reserve = reserve_fewer;
-    return find_or_reserve(space, &p, address);
+    if (find_tight(space, &p, address)) {
+        return MEND_DRIVER_OK;
+    }
+    MEND_TRY_CALL(reserve_fewer(space, &p));
+    return find_tight(space, &p, address) ? MEND_DRIVER_OK : MEND_DRIVER_OUT_OF_MEMORY;
 }
 
 static void free_reservation(mend_space *space, mend_reservation *reservation)

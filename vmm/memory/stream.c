@@ -73,8 +73,11 @@ static mend_status hold(mend_streams *streams, int device, const mend_stream_inf
     return MEND_DRIVER_OK;
 }
 
-mend_status mend_foreign_admit(mend_streams *streams, const mend_stream_info *info,
-                               bool *is_admitted, mend_driver_call *call)
+/* Decides whether the pool serves an identified stream: of the pool's context, of another device's
+ * primary context (which stays open), or of green contexts of these. If the result is not OK, *call
+ * is the refused driver call, and nothing changed. */
+static mend_status admit(mend_streams *streams, const mend_stream_info *info, bool *is_admitted,
+                         mend_driver_call *call)
 {
     int own = 0;
     int device = 0;
@@ -115,7 +118,8 @@ mend_answer mend_foreign_find_capture(const mend_streams *streams, bool *is_capt
     return MEND_ANSWER(stream_get_info, MEND_DRIVER_OK);
 }
 
-mend_status mend_foreign_close(mend_streams *streams)
+/* Closes the other devices. Goes on after a refusal, and returns the first failure. */
+static mend_status close_devices(mend_streams *streams)
 {
     mend_status first = MEND_DRIVER_OK;
     for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
@@ -179,7 +183,7 @@ mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call)
         first = first != MEND_DRIVER_OK ? first : status;
     }
     *call = MEND_CALL_event_destroy;
-    mend_status closed = mend_foreign_close(streams);
+    mend_status closed = close_devices(streams);
     if (first == MEND_DRIVER_OK && closed != MEND_DRIVER_OK) {
         *call = MEND_CALL_device_close;
         first = closed;
@@ -275,7 +279,7 @@ static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_in
     bool is_admitted = true;
     mend_driver_call refused = MEND_CALL_stream_get_info;
     if (info->id != 0) { /* otherwise the identity is unknown until the capture ends */
-        status = mend_foreign_admit(streams, info, &is_admitted, &refused);
+        status = admit(streams, info, &is_admitted, &refused);
     }
     MEND_TRY(mend_streams_driver_result(streams, refused, status));
     return is_admitted ? MEND_OK
@@ -327,7 +331,7 @@ mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,
     if (streams->verify) {
         return MEND_DRIVER_OK;
     }
-    mend_status status = mend_foreign_admit(streams, info, is_same, call);
+    mend_status status = admit(streams, info, is_same, call);
     if (*is_same) {
         state->id = info->id;
         state->context = info->context;

@@ -373,13 +373,8 @@ mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,
  * contexts: the pool's own, and the open contexts of all devices whose streams the pool has
  * seen. */
 
-/* Decides whether the pool serves an identified stream: of the pool's context, of another device's
- * primary context (which stays open), or of green contexts of these. If the result is not OK, *call
- * is the refused driver call, and nothing changed. */
-mend_status mend_foreign_admit(mend_streams *streams, const mend_stream_info *info,
-                               bool *is_admitted, mend_driver_call *call);
-
-/* The same for a device whose streams the driver does not identify. Errors of device_open. */
+/* The pool serves the streams of a device, which the driver does not identify. Errors of
+ * device_open. */
 mend_status mend_foreign_admit_device(mend_streams *streams, int device);
 
 /* Makes a context current until it is left. The pool's own is so already. */
@@ -389,9 +384,6 @@ void mend_foreign_leave(const mend_streams *streams, mend_context context);
 /* Whether the legacy stream of one of the contexts is unusable, because a blocking stream there is
  * captured. Answers of stream_get_info and context_push. */
 mend_answer mend_foreign_find_capture(const mend_streams *streams, bool *is_captured);
-
-/* Closes the other devices. Goes on after a refusal, and returns the first failure. */
-mend_status mend_foreign_close(mend_streams *streams);
 
 /* The result of a driver call: notes a failure. */
 mend_result mend_streams_driver_result(mend_streams *streams, mend_driver_call call,
