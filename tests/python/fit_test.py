@@ -586,6 +586,12 @@ class Words(unittest.TestCase):
         failed = dict(DEPENDS, with_ones_bytes=None, with_ones_ended="failed: IndexError")
         self.assertIn("or spread evenly: it failed: IndexError", _text.write(answer(values=failed)))
 
+    def test_values_that_a_program_may_fail_by_are_told(self):
+        failed = row(ended="failed: IndexError", whole_reads=[("train.py:9", 2)])
+        self.assertIn("at train.py:9 (2x).\nGive one: --value", _text.wrong_values(failed))
+        for other in (row(ended="failed: IndexError"), row(whole_reads=[("train.py:9", 2)])):
+            self.assertEqual(_text.wrong_values(other), "")
+
     def test_values_without_effect_are_told_below(self):
         values = {"reads": [("train.py:9", 1)], "depends": False}
         text = _text.write(answer(values=values))

@@ -642,6 +642,10 @@ class Fit(unittest.TestCase):
             ),
             ("torch.empty(1 << 41, device='cuda', dtype=torch.uint8)", "runs out of memory on"),
             ("torch.fft.rfft(torch.empty(8).cuda())", "docs/fit.md#limits"),
+            (
+                "assert torch.rand(8, device='cuda').argmax() == 3",
+                "They are 0 here, at program.py:3 (1x).\nGive one: --value FILE:LINE=VALUE",
+            ),
         ):
             program = self.program(text, "import sys, torch\nfrom torch import nn\n")
             seconds = ["--seconds=2"] if "2 s" in said else []

@@ -90,9 +90,13 @@ class Values(unittest.TestCase):
         scores = torch.empty(6, 4, device="cuda")
         with self.mode():
             self.assertEqual(scores.argmax(-1).tolist(), [0] * 6)
+            self.assertEqual(scores.topk(2).indices.tolist(), [[0, 1]] * 6)
+            self.assertEqual(scores.argsort().tolist(), [[0, 1, 2, 3]] * 6)
+            order = scores.sort(dim=0, stable=True).indices
+            self.assertEqual(order.tolist(), [[i] * 4 for i in range(6)])
             self.assertEqual(int((scores > 0).sum()), 0)
             self.assertEqual(scores.sum().item(), 0)
-        self.assertEqual(self.counted, [(True, False), (True, False), (False, False)])
+        self.assertEqual(self.counted, [(True, False)] * 5 + [(False, False)])
         with self.mode(value=1):
             self.assertEqual(scores.argmax(-1).tolist(), [0, 1, 2, 3, 0, 1])
             self.assertEqual(scores.topk(2).indices[:2].tolist(), [[0, 1], [2, 3]])

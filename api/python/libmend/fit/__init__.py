@@ -200,7 +200,10 @@ class Fit:
         for way in self.ways:
             row = self.unlimited(allocator, card, size, **way)
             if not row.is_whole and not (self.plans and row.ooms):
-                raise CannotRun(f"the program {_text.failure(row)}\n{self.server.last_words()}")
+                raise CannotRun(
+                    f"the program {_text.failure(row)}\n{_text.wrong_values(row)}"
+                    f"{self.server.last_words()}"
+                )
             if not row.used_gpu:
                 raise CannotRun("the program has not used the GPU")
             rows.append(row)
@@ -267,7 +270,7 @@ class Fit:
             return {"reads": [], "depends": False}
         ones = self.unlimited(allocator, card, size, value=1)
         is_same = ones.is_whole and zeros.has_memory_of(ones)
-        is_held = ones.is_whole and zeros.allocated_bytes == ones.allocated_bytes
+        is_held = not is_same and zeros.allocated_bytes == ones.allocated_bytes
         sizes = [row.reserved_bytes if is_held else row.allocated_bytes for row in (zeros, ones)]
         return {
             "reads": zeros.reads,

@@ -36,6 +36,16 @@ def _reads(reads: list) -> str:
     return ", ".join(shown) + (f" and {more} more lines" if more > 0 else "")
 
 
+def wrong_values(row) -> str:
+    """Why a run may have failed that computed nothing, in lines for people, or ""."""
+    if not row.whole_reads or not row.ended.startswith("failed"):
+        return ""
+    return (
+        f"It may be because of values that only a GPU computes. They are 0 here, at"
+        f" {_reads(row.whole_reads)}.\nGive one: --value FILE:LINE=VALUE\n"
+    )
+
+
 def _apart(*sizes: int) -> list[str]:
     """Sizes that differ, in the largest unit that shows it."""
     units = (gib, lambda size: f"{size / _cards.MIB:,.2f} MiB", lambda size: f"{size:,} bytes")

@@ -31,6 +31,7 @@ _OVERWRITES = re.compile(r"aten::(copy_|fill_|zero_|random_|bernoulli_|\w+_out)$
 _PLACES = re.compile(
     r"aten::(topk|argmax|argmin|sort|argsort|multinomial|max|min|kthvalue|mode|median)$"
 )
+_ORDERS = ("aten::topk", "aten::sort")  # their places along a dimension are all different
 # The size or the kind of their results depends on values, which they read themselves.
 _READS = re.compile(
     r"aten::(nonzero|masked_select|index|index_put_?|_index_put_impl_|_unsafe_index|_unique2|"
@@ -172,7 +173,7 @@ class Values(TorchDispatchMode):
                     return value
         return None
 
-    def guess(self, tensor, plan=None, args=()) -> None:
+    def guess(self, tensor, plan=None, args=(), kwargs=None) -> None:
         """Writes the value of unknown bytes."""
         value = self.given_here(tensor.dtype)
         is_even = value == BALANCED or (value is None and self.value != 0)
@@ -181,9 +182,13 @@ class Values(TorchDispatchMode):
         target = self.on_host(tensor)
         count = tensor.numel()
         if is_even and plan is not None and plan.places and args[0].dim() > 0:
-            at = -1 if plan.name == "aten::multinomial" else self.dimension(plan, args)
+            at = -1 if plan.name == "aten::multinomial" else self.dimension(plan, args, kwargs)
             size = args[0].numel() if at is None else args[0].shape[at]
             target.copy_((torch.arange(count) % max(size, 1)).view(tensor.shape))
+        elif value == 0 and plan is not None and plan.name in _ORDERS and tensor.dim() > 0:
+            at = self.dimension(plan, args, kwargs)
+            places = torch.arange(tensor.shape[at])
+            target.copy_(places.view([-1] + [1] * (tensor.dim() - 1)).movedim(0, at))
         elif value == BALANCED:
             target.zero_()
         elif tensor.dtype == torch.bool and 0 < value < 1:
@@ -194,10 +199,10 @@ class Values(TorchDispatchMode):
         self.mark(tensor, GUESSED)
 
     @staticmethod
-    def dimension(plan, args) -> int | None:
+    def dimension(plan, args, kwargs) -> int | None:
         """The dimension of its places. None: all numbers."""
         at = {"aten::topk": 2, "aten::kthvalue": 2}.get(plan.name, 1)
-        found = args[at] if len(args) > at else None
+        found = args[at] if len(args) > at else (kwargs or {}).get("dim")
         if isinstance(found, bool) or not isinstance(found, int):
             return None if plan.name in ("aten::argmax", "aten::argmin") else -1
         return found
@@ -216,7 +221,7 @@ class Values(TorchDispatchMode):
                 self.on_host(out).fill_(told)
                 self.mark(out, FILLED)
             elif out.dtype in WHOLE:
-                self.guess(out, plan, args)
+                self.guess(out, plan, args, kwargs)
             else:
                 self.mark(out, STALE)
 
