@@ -18,6 +18,7 @@ import style
 
 LINES_OF_THE_FIRST_PAGE = 120
 MOST_PAGES = 36  # in docs
+MOST_WORDS = {"the reference": 15200, "all other pages": 40000}  # in docs, these without code
 CODE_FOLDERS = ("vmm", "api", "lab", "bench", "tests", "cmake", "packaging", "docs/examples",
                 "docs/generator")
 CODE_ENDS = (".c", ".h", ".cpp", ".hpp", ".py", ".txt", ".sh", ".in", ".mutants", ".cmake", ".yml")
@@ -350,6 +351,8 @@ def test_itself(tree):
     def lies(text):
         return len(list(findings_of_names(text, "docs", tree)))
 
+    long = {"docs/api/x.md": "word " * 15201, "docs/y.md": "word " * 40000 + "\n```\nword\n```\n"}
+    assert [each.split()[2] for each in findings_of_length(long)] == ["reference"]
     assert lies("`pool_api.trim_gives_back_what_is_idle`, `pool_a*.*`") == 0
     assert lies("`scenario_positions.*pin*`, `install.headers`, `process_share.*`") == 0
     assert lies("`pool_api.trim_gives_back_the_moon`") == lies("`pool_no.*`") == 1
@@ -418,6 +421,18 @@ def findings_in(tree, name, rooms):
         yield LINES_OF_THE_FIRST_PAGE, f"is longer than {LINES_OF_THE_FIRST_PAGE} lines"
 
 
+def findings_of_length(texts):
+    words = dict.fromkeys(MOST_WORDS, 0)
+    for name, text in texts.items():
+        if name.startswith(("docs/api.md", "docs/api/")):
+            words["the reference"] += len(text.split())
+        elif name.startswith("docs/"):
+            words["all other pages"] += len(style.FENCE.sub("", text).split())
+    for part, most in MOST_WORDS.items():
+        if words[part] > most:
+            yield f"docs: {part} has {words[part]} words, where {most} are the most"
+
+
 def main():
     tree = Tree(sys.argv[1])
     test_itself(tree)
@@ -430,6 +445,7 @@ def main():
     pages = sum(name.startswith("docs/") for name in documents)
     if pages > MOST_PAGES:
         found.append(f"docs: {pages} pages, where {MOST_PAGES} are the most")
+    found += findings_of_length({name: read(os.path.join(tree.root, name)) for name in documents})
     print("\n".join([*found, f"{len(documents)} documents, {len(tree.tests.cases)} tests, "
                              f"{len(found)} findings"]))
     return 1 if found or not documents else 0
