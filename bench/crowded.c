@@ -12,6 +12,7 @@
 
 #include "crowd/crowd.h"
 #include "crowd/graph_pools.h"
+#include "mend/mend_frameworks.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
 

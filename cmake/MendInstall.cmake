@@ -9,9 +9,9 @@ if(MEND_BUILD_TORCH)
   list(APPEND plug_ins mend_torch)
 endif()
 install(TARGETS mend mend_static mend_sim mend_sim_static ${plug_ins} EXPORT mend-targets)
-# mend_torch.h is between Mend and its own class for PyTorch, which the Python package compiles.
+# Two headers are between Mend and its own hooks, which the Python package compiles.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/api/include/mend DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  PATTERN mend_torch.h EXCLUDE)
+  PATTERN mend_torch.h EXCLUDE PATTERN mend_frameworks.h EXCLUDE)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/mend)

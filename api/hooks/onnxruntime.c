@@ -1,6 +1,7 @@
 /* ONNX Runtime's external allocator. Its functions are given neither device nor stream, so each
  * stream that a program names has functions of its own. */
 #include "hooks/failures.h"
+#include "mend/mend_frameworks.h"
 #include "mend/mend_hooks.h"
 
 #include <stdatomic.h>

@@ -1,6 +1,7 @@
 /* Blocks for PyTorch. While no pool of PyTorch's takes requests or keeps memory, each call goes
  * straight to the calls for hooks. */
 #include "hooks/failures.h"
+#include "mend/mend_frameworks.h"
 #include "torch/heaps.h"
 #include "torch/pools.h"
 #include "torch/rounding.h"

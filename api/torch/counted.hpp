@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "allocator.hpp"
+#include "mend/mend_frameworks.h"
 
 namespace mend_torch
 {

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "mend/mend_frameworks.h"
 #include "mend/mend_torch.h"
 #include "torch/heaps.h"
 #include "torch/ranges.h"

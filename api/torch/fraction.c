@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "mend/mend_frameworks.h"
 #include "mend/mend_torch.h"
 #include "torch/heaps.h"
 

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "mend/mend_frameworks.h"
 #include "mend/mend_torch.h"
 #include "versions.hpp"
 

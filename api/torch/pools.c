@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "hooks/failures.h"
+#include "mend/mend_frameworks.h"
 #include "torch/heaps.h"
 
 struct mend_torch_pool {

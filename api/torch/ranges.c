@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "hooks/failures.h"
+#include "mend/mend_frameworks.h"
 #include "mend/mend_torch.h"
 #include "torch/heaps.h"
 

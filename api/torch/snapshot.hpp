@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "mend/mend_frameworks.h"
 #include "requests.hpp"
 
 namespace mend_torch

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "mend/mend_devices.h"
+#include "mend/mend_frameworks.h"
 #include "mend/mend_sim.h"
 
 /* X(function): functions of libmend, and of libmend_sim. */

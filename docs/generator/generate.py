@@ -16,7 +16,7 @@ from header import entry_of, members_of, paragraphs_of, read_header
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HEADERS = ("mend", "mend_graph_pools", "mend_results", "mend_stats", "mend_inspect", "mend_types",
            "mend_share", "mend_range", "mend_sleep", "mend_devices", "mend_hooks",
-           "mend_sim")  # mend_torch.h is between Mend and its class for PyTorch
+           "mend_sim")  # mend_torch.h and mend_frameworks.h are of Mend's own hooks
 COLUMNS = 130
 
 # The pages by use: file in docs/api, title, summary, and its sections by header.
@@ -39,7 +39,7 @@ PAGES = (
     ("diagnosis", "Errors, statistics and log",
      "The reason of a failure, statistics, owners, history. [Guide](history.md).",
      (("mend_results", ("results",)), ("mend", ("observe",)),
-      ("mend_stats", ("statistics", "usage")),
+      ("mend_stats", ("statistics",)),
       ("mend_inspect", ("regions", "scopes", "names", "stacks", "owners", "history")),
       ("mend_types", ("log",)))),
     ("devices-and-hooks", "Devices and hooks",
@@ -295,17 +295,15 @@ TASKS = (
     ("give memory back", ("mend_trim", "mend_set_limit")),
     ("share memory between graphs", ("mend_graph_pool_create", "mend_graph_pool_begin",
                                      "mend_graph_pool_end",
-                                     "mend_graph_pool_destroy", "mend_graph_pool_free",
-                                     "mend_graph_pool_record_stream")),
+                                     "mend_graph_pool_destroy")),
     ("restore the blocks of a graph", ("mend_graph_pool_checkpoint", "mend_graph_pool_restore")),
     ("grow and shrink at one address", ("mend_range_create", "mend_range_commit",
                                         "mend_range_commit_all", "mend_range_decommit",
                                         "mend_range_destroy")),
     ("record what a pool does", ("mend_history_start", "mend_history_read", "mend_history_event")),
-    ("observe", ("mend_get_stats", "mend_get_regions", "mend_get_block_info", "mend_log_set_sink",
-                 "mend_validate")),
+    ("observe", ("mend_get_stats", "mend_get_regions", "mend_get_block_info", "mend_log_set_sink")),
     ("share one pool in a process",
-     ("mend_pool_for_device", "mend_has_pool", "mend_set_default_config")),
+     ("mend_pool_for_device", "mend_set_default_config")),
     ("put another allocator under the hooks", ("mend_set_allocator", "mend_get_allocator")),
     ("test without a GPU", ("mend_sim_create", "mend_sim_driver", "mend_sim_first_violation")),
 )

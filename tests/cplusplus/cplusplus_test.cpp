@@ -6,6 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "mend/mend_frameworks.h"
 #include "tests/cplusplus/device.hpp"
 
 namespace

@@ -13,6 +13,7 @@
 #include "driver/cuda_state.h"
 #include "driver/driver.h"
 #include "mend/mend_devices.h"
+#include "mend/mend_frameworks.h"
 #include "mend/mend_sleep.h"
 #include "tests/fake_cuda/found.h"
 #include "tests/support/options.h"

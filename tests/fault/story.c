@@ -5,6 +5,7 @@
 #include "base/process.h"
 
 #include "driver/driver.h"
+#include "mend/mend_frameworks.h"
 #include "mend/mend_sleep.h"
 #include "tests/support/test.h"
 

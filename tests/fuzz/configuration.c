@@ -5,6 +5,7 @@
 #include "pool/configuration.h"
 
 #include "base/align.h"
+#include "mend/mend_frameworks.h"
 #include "mend/mend_sim.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/align.h"
+#include "mend/mend_frameworks.h"
 #include "tests/support/test.h"
 
 static hooks_functions functions;

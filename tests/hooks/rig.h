@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "mend/mend_frameworks.h"
 #include "mend/mend_hooks.h"
 #include "mend/mend_sim.h"
 #include "mend/mend_torch.h"

@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "mend/mend_devices.h"
+#include "mend/mend_frameworks.h"
 #include "mend/mend_torch.h"
 
 #ifdef __cplusplus

@@ -2,6 +2,7 @@
  * mend.h. */
 #include "base/align.h"
 #include "driver/driver.h"
+#include "mend/mend_frameworks.h"
 #include "tests/interleave/arena.h"
 #include "tests/support/place.h"
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mend/mend_frameworks.h"
 #include "tests/process/linked_scenes.h"
 #include "tests/process/rig.h"
 

@@ -1,4 +1,5 @@
 #include "tests/process/rig.h"
+#include "mend/mend_frameworks.h"
 
 static const uint64_t KIB = 1024;
 

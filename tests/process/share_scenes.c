@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "mend/mend_frameworks.h"
 #include "mend/mend_range.h"
 #include "mend/mend_share.h"
 #include "tests/process/linked_scenes.h"

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "mend/mend_frameworks.h"
 #include "pool/pool.h"
 #include "tests/sim/arguments.h"
 #include "tests/sim/quotas.h"

@@ -1,5 +1,6 @@
 /* Blocks: allocation and free. */
 #include "layout/layout.h"
+#include "mend/mend_frameworks.h"
 #include "pool/pool.h"
 #include "tests/sim/asleep.h"
 #include "tests/sim/quotas.h"

@@ -3,6 +3,7 @@
  * contents. */
 #include <string.h>
 
+#include "mend/mend_frameworks.h"
 #include "tests/sim/asleep.h"
 
 #define LLU(value) ((unsigned long long)(value))

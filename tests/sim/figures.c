@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lab/heap/explain.h"
+#include "mend/mend_frameworks.h"
 #include "pool/pool.h"
 #include "ranges/ranges.h"
 #include "tests/sim/asleep.h"

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "hooks/hooks.h"
+#include "mend/mend_frameworks.h"
 #include "tests/sim/trial.h"
 
 /* Wraps Mend's own. Lives until it retires. */

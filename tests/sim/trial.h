@@ -6,6 +6,7 @@
 #include "base/tree.h"
 #include "lab/driver/traced.h"
 #include "mend/mend_devices.h"
+#include "mend/mend_frameworks.h"
 #include "mend/mend_sleep.h"
 #include "tests/sim/executor.h"
 #include "tests/sim/model.h"

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "mend/mend.h"
+#include "mend/mend_frameworks.h"
 #include "mend/mend_graph_pools.h"
 #include "mend/mend_inspect.h"
 #include "mend/mend_range.h"

@@ -12,6 +12,7 @@
 #include "base/align.h"
 #include "base/process.h"
 #include "base/words.h"
+#include "mend/mend_frameworks.h"
 
 static mend_result note(mend_result result, const char *call, int status, const char *status_name,
                         const char *format, va_list arguments)

@@ -25,6 +25,7 @@
 #include "base/error.h"
 #include "base/words.h"
 #include "check/check.h"
+#include "mend/mend_frameworks.h"
 #include "sleep/sleep.h"
 
 enum { GUARD_BYTE = 0xa7, POISON_BYTE = 0xd5, BUFFER_BYTES = 64 * 1024, PATH_BYTES = 128 };

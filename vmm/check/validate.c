@@ -6,6 +6,7 @@
 #include "alloc/users.h"
 #include "check/check.h"
 #include "check/validate_parts.h"
+#include "mend/mend_frameworks.h"
 #include "plan/policy.h"
 #include "share/share.h"
 

@@ -13,6 +13,7 @@
 #include "alloc/heap.h"
 #include "alloc/users.h"
 #include "base/align.h"
+#include "mend/mend_frameworks.h"
 #include "mend/mend_graph_pools.h"
 #include "pool/pool.h"
 

@@ -9,6 +9,7 @@
 #include "base/align.h"
 #include "base/error.h"
 #include "hooks/hooks.h"
+#include "mend/mend_frameworks.h"
 #include "pool/pool.h"
 
 /* ---- life ------------------------------------------------------------------------------------ */

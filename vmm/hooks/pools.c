@@ -1,5 +1,6 @@
 /* Default pools: one for each device, created at first use, and their configs. */
 #include "hooks/hooks.h"
+#include "mend/mend_frameworks.h"
 #include "pool/pool.h"
 
 mend_result mend_devices_check(int device, bool may_be_all)

@@ -9,6 +9,7 @@
 
 #include "base/thread.h"
 #include "layout/state.h"
+#include "mend/mend_frameworks.h"
 
 /* ---- locate.c -------------------------------------------------------------------------------- */
 

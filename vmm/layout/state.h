@@ -49,6 +49,7 @@
 #include "memory/others.h"
 #include "memory/space.h"
 #include "memory/waits.h"
+#include "mend/mend_frameworks.h"
 #include "mend/mend_stats.h"
 
 /* The first two are the zones of blocks. The third one has the pages of ranges, and no block is

@@ -9,6 +9,7 @@
  * begin again.
  */
 #include "layout/layout.h"
+#include "mend/mend_frameworks.h"
 
 #include <string.h>
 

@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "base/words.h"
 #include "layout/feature.h"
+#include "mend/mend_frameworks.h"
 #include "pool/pool.h"
 
 static mend_result trim(mend_pool *pool, uint64_t keep_bytes, bool waits, uint64_t *released_bytes)

@@ -10,6 +10,7 @@
 #include "layout/feature.h"
 #include "layout/layout.h"
 #include "map/map.h"
+#include "mend/mend_frameworks.h"
 
 /* Number of live blocks without a mapping after a failed transaction. */
 static uint64_t unmapped_blocks(const mend_heap *heap)

@@ -17,6 +17,7 @@
 #include "base/align.h"
 #include "base/words.h"
 #include "layout/layout.h"
+#include "mend/mend_frameworks.h"
 #include "record/record.h"
 
 enum { SLOTS = 4096, PATH_BYTES = 128, PATH_SHOWN = 80, STACK_BYTES = 80, MANY_TIMES = 8 };

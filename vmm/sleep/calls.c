@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/align.h"
+#include "mend/mend_frameworks.h"
 #include "pool/pool.h"
 
 /* ---- sleep ----------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
  * graphs, by the tag of the last block there. A committed page of a range counts as a block. And
  * how much has which tag.
  */
+#include "mend/mend_frameworks.h"
 #include "sleep/sleep.h"
 
 #include <stdlib.h>

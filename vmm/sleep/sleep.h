@@ -12,6 +12,7 @@
 #include "alloc/fallback.h"
 #include "layout/feature.h"
 #include "map/map.h"
+#include "mend/mend_frameworks.h"
 #include "mend/mend_sleep.h"
 
 /* ---- sleep.c --------------------------------------------------------------------------------- */

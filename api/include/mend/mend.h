@@ -524,26 +524,8 @@ MEND_API mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t s
  */
 MEND_API mend_result mend_get_stats(mend_pool *pool, mend_stats *stats);
 
-/*
- * Fill *usage with the process's use of the device, for the statistics of a framework.
- * `outside->now` (`outside` may be NULL) is the program's use outside of the pool from now on, and
- * counts in every row and peak. While freed memory is pending, the call asks the driver whether the
- * work has ended, unless another thread changes mappings. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
- */
-MEND_API mend_result mend_get_usage(mend_pool *pool, const mend_usage *outside, mend_usage *usage);
-
-/*
- * Set each peak_... field, and the peaks of mend_get_usage, to its present value. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT.
- */
+/* Set each peak_... field to its present value. MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */
 MEND_API mend_result mend_reset_peak_stats(mend_pool *pool);
-
-/*
- * Check every invariant of the pool, in a library that is built for tests (MEND_VALIDATE). The time
- * is proportional to the pool's contents. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
- * MEND_ERROR_NOT_SUPPORTED; MEND_ERROR_INTERNAL (the message names the invariant).
- */
-MEND_API mend_result mend_validate(mend_pool *pool);
 
 #ifdef __cplusplus
 }

@@ -32,9 +32,6 @@ extern "C" {
  */
 MEND_API mend_result mend_pool_for_device(int device, mend_pool **pool);
 
-/* Return 1 if a device (MEND_ALL_DEVICES: any device) has a default pool now, otherwise 0. */
-MEND_API int mend_has_pool(int device);
-
 /*
  * Set the config for the default pool of a device (MEND_ALL_DEVICES: each). Call it before the
  * first use, which reports wrong fields. `config` is copied without its `device`, and NULL means
@@ -136,39 +133,10 @@ MEND_API mend_result mend_device_alloc(int device, uint64_t size_bytes, mend_str
 MEND_API mend_result mend_device_free(int device, void *pointer, uint64_t size_bytes,
                                       mend_stream stream);
 
-/*
- * Free a block in the order of the stream that it was allocated on: for a framework whose free gets
- * only a pointer. *info describes the block, and *device is its device, or MEND_ALL_DEVICES while
- * an allocator is set. A block with a tag is described and not freed.
- *
- * Takes one lookup in each pool until the block is found, and another if it asks the driver whether
- * the stream is captured. Results as mend_device_free; MEND_ERROR_INVALID_ARGUMENT (also NULL);
- * MEND_ERROR_NOT_SUPPORTED (an allocator without block_info: nothing is freed).
- */
-MEND_API mend_result mend_device_free_untagged(void *pointer, mend_block_info *info, int *device);
-
-/* Declare that a stream uses a block. Results as mend_record_stream; MEND_ERROR_NOT_SUPPORTED (the
- * allocator has no such function). */
-MEND_API mend_result mend_device_record_stream(int device, void *pointer, mend_stream stream);
-
 /* Unregister a stream, before you destroy it, from the default pool of the device, if there is one.
  * MEND_ALL_DEVICES means each pool. No allocator is called. Results as mend_unregister_stream: the
  * first failure, after all pools were called. */
 MEND_API mend_result mend_device_unregister_stream(int device, mend_stream stream);
-
-/* Describe a block. Results as mend_get_block_info; MEND_ERROR_NOT_SUPPORTED (the allocator has no
- * such function). */
-MEND_API mend_result mend_device_block_info(int device, const void *pointer, mend_block_info *info);
-
-/* Trim each device to at most `keep_bytes`. *released_bytes (may be NULL) is the sum. Results as
- * mend_trim: the first failure, after all devices were called. */
-MEND_API mend_result mend_device_trim(int device, uint64_t keep_bytes, mend_trim_mode mode,
-                                      uint64_t *released_bytes);
-
-/* Get the current device of the thread, or 0 if none is, from the driver of the default pools
- * (mend_set_default_config). MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NO_DRIVER;
- * MEND_ERROR_DRIVER; MEND_ERROR_NO_DEVICE. */
-MEND_API mend_result mend_current_device(int *device);
 
 #ifdef __cplusplus
 }

@@ -72,23 +72,6 @@ MEND_API mend_result mend_graph_pool_destroy(mend_graph_pool *graph_pool, mend_s
 
 /* ---- graph pools: their blocks --------------------------------------------------------------- */
 
-/*
- * Free a block of the graph pool, or a block that one of its graphs uses. The memory serves later
- * requests of the graph pool on `stream`, captured or not. Results as mend_free;
- * MEND_ERROR_INVALID_ARGUMENT (also MEND_NO_STREAM).
- */
-MEND_API mend_result mend_graph_pool_free(mend_graph_pool *graph_pool, void *pointer,
-                                          mend_stream stream);
-
-/*
- * Declare that a capture uses a block of the graph pool on `stream`, if you do not call
- * mend_graph_pool_begin. The capture's streams can reuse the memory after the graph nodes that
- * follow this use. If `stream` is not captured this is mend_record_stream. Results as
- * mend_record_stream; MEND_ERROR_INVALID_ARGUMENT.
- */
-MEND_API mend_result mend_graph_pool_record_stream(mend_graph_pool *graph_pool, void *pointer,
-                                                   mend_stream stream);
-
 /* A live block of a graph pool. */
 typedef struct mend_graph_pool_block {
     void *pointer;

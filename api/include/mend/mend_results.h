@@ -124,11 +124,6 @@ typedef struct mend_error {
  */
 MEND_API mend_result mend_get_last_error(mend_error *error);
 
-/* Set the last failure of this thread, for code between Mend and a framework, and for allocators of
- * mend_set_allocator. The message is copied, and NULL means an empty one. MEND_OK changes nothing.
- * Returns `result`. No lock. */
-MEND_API mend_result mend_set_last_error(mend_result result, const char *message);
-
 /* Return the version of the loaded library: MEND_VERSION_MAJOR * 10000 + MINOR * 100 + PATCH. No
  * lock. */
 MEND_API int mend_version(void);

@@ -145,23 +145,6 @@ typedef struct mend_wake_report {
 MEND_API mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
                                mend_wake_report *report);
 
-/* The memory of one sleep tag. */
-typedef struct mend_sleep_tag_info {
-    uint64_t tag;               /* 0: memory without a tag */
-    uint64_t live_blocks;       /* blocks, and committed pages of ranges */
-    uint64_t live_bytes;        /* their bytes */
-    uint64_t asleep_live_bytes; /* of these, asleep at least in part */
-    uint64_t graph_bytes;       /* free memory of captured graphs, whose last block had the tag */
-} mend_sleep_tag_info;
-
-/*
- * List the memory of each sleep tag, by rising tags. Array and `capacity` as of mend_get_regions.
- * The time is proportional to the number of blocks and chunks, and allocations wait meanwhile.
- * Results as mend_get_regions; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST.
- */
-MEND_API mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos,
-                                         size_t info_bytes, size_t capacity, size_t *count);
-
 /*
  * Set how much pinned host memory wakes may leave for the next sleep, in bytes, and free memory
  * above it. 0 means none, and UINT64_MAX (the default) means all. Pinning takes ten times as long

@@ -1,4 +1,4 @@
-/* Statistics of a pool (mend_get_stats, mend_get_usage). */
+/* Statistics of a pool (mend_get_stats). */
 #ifndef MEND_MEND_STATS_H
 #define MEND_MEND_STATS_H
 
@@ -128,40 +128,6 @@ typedef struct mend_stats {
 #define MEND_STATS_INIT                                                                            \
     {                                                                                              \
         sizeof(mend_stats) MEND_STATS(MEND_STATS_ZERO)                                             \
-    }
-
-/* ---- usage ----------------------------------------------------------------------------------- */
-
-/* Rows of mend_usage. */
-typedef enum mend_usage_row {
-    MEND_USAGE_BLOCKS = 0,          /* live blocks */
-    MEND_USAGE_ACTIVE_BLOCKS = 1,   /* these, and the pieces of pending_bytes */
-    MEND_USAGE_BYTES = 2,           /* live_bytes, without sleeping blocks */
-    MEND_USAGE_ACTIVE_BYTES = 3,    /* these, and pending_bytes */
-    MEND_USAGE_REQUESTED_BYTES = 4, /* requested_bytes, less the rounded sizes of sleeping blocks */
-    MEND_USAGE_RESERVED_BYTES = 5,  /* reserved_bytes */
-    MEND_USAGE_CHUNKS = 6,          /* chunks, only for MEND_USAGE_ALL */
-    MEND_USAGE_ROWS = 7
-} mend_usage_row;
-
-/* Most blocks up to 1 MiB are small. All others, and pages of ranges, are large. */
-enum { MEND_USAGE_ALL = 0, MEND_USAGE_SMALL = 1, MEND_USAGE_LARGE = 2, MEND_USAGE_PARTS = 3 };
-
-/* Each row, for all memory and its two parts: now, and the peak since the pool was created or since
- * mend_reset_peak_stats. */
-typedef struct mend_usage {
-    size_t struct_size;
-    uint64_t now[MEND_USAGE_ROWS][MEND_USAGE_PARTS];
-    uint64_t peak[MEND_USAGE_ROWS][MEND_USAGE_PARTS];
-} mend_usage;
-#define MEND_USAGE_INIT                                                                            \
-    {                                                                                              \
-        sizeof(mend_usage), {{0}},                                                                 \
-        {                                                                                          \
-            {                                                                                      \
-                0                                                                                  \
-            }                                                                                      \
-        }                                                                                          \
     }
 
 #endif

@@ -10,7 +10,7 @@
 #ifndef MEND_MEND_TORCH_H
 #define MEND_MEND_TORCH_H
 
-#include "mend/mend.h"
+#include "mend/mend_frameworks.h"
 #include "mend/mend_range.h"
 
 #ifdef __cplusplus

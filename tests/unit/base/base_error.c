@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/process.h"
+#include "mend/mend_frameworks.h"
 #include "tests/support/test.h"
 #include "tests/support/threads.h"
 

@@ -1,4 +1,5 @@
 /* Blocks of a named graph pool, at named addresses. A graph pool's blocks as a whole, restored. */
+#include "mend/mend_frameworks.h"
 #include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"

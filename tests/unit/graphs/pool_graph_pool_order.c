@@ -1,5 +1,6 @@
 /* Captures of several streams that wait for each other. */
 
+#include "mend/mend_frameworks.h"
 #include "tests/support/kit.h"
 
 /* Of a block of the graph pool that a branch used: as frameworks do that name it. */

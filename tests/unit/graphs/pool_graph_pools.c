@@ -1,4 +1,5 @@
 /* Memory of captured graphs: its users, when it moves, and how it is freed. */
+#include "mend/mend_frameworks.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 

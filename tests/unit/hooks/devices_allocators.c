@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "hooks/hooks.h"
+#include "mend/mend_frameworks.h"
 #include "tests/support/child.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"

@@ -2,6 +2,7 @@
 
 #include "base/align.h"
 #include "hooks/hooks.h"
+#include "mend/mend_frameworks.h"
 
 bool devices_open(devices_world *world)
 {

@@ -3,6 +3,7 @@
 
 #include "base/align.h"
 #include "hooks/hooks.h"
+#include "mend/mend_frameworks.h"
 #include "tests/support/kit.h"
 #include "tests/unit/hooks/devices_counter.h"
 #include "tests/unit/hooks/devices_fixture.h"

@@ -6,6 +6,7 @@
 #include "driver/driver.h"
 #include "hooks/hooks.h"
 #include "mend/mend_devices.h"
+#include "mend/mend_frameworks.h"
 #include "tests/support/child.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "mend/mend_frameworks.h"
 #include "tests/support/kit.h"
 #include "tests/unit/hooks/devices_fixture.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "mend/mend_devices.h"
+#include "mend/mend_frameworks.h"
 #include "mend/mend_range.h"
 #include "mend/mend_sleep.h"
 #include "tests/support/test.h"

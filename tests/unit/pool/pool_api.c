@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "mend/mend_frameworks.h"
 #include "mend/mend_sleep.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mend/mend_frameworks.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 

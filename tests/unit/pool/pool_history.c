@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/words.h"
+#include "mend/mend_frameworks.h"
 #include "tests/support/follower.h"
 #include "tests/support/kit.h"
 

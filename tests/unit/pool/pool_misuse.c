@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "mend/mend_frameworks.h"
 #include "tests/support/kit.h"
 
 #define INVALID  MEND_ERROR_INVALID_ARGUMENT

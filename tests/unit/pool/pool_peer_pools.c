@@ -7,6 +7,7 @@
 #include <semaphore.h>
 #include <string.h>
 
+#include "mend/mend_frameworks.h"
 #include "mend/mend_range.h"
 #include "mend/mend_sleep.h"
 #include "tests/support/kit.h"

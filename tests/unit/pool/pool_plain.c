@@ -2,6 +2,7 @@
  * by a thread. */
 #include <string.h>
 
+#include "mend/mend_frameworks.h"
 #include "mend/mend_graph_pools.h"
 #include "mend/mend_inspect.h"
 #include "mend/mend_range.h"

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "mend/mend_frameworks.h"
 #include "mend/mend_range.h"
 #include "tests/support/follower.h"
 #include "tests/support/kit.h"

@@ -2,6 +2,7 @@
  * The process's use of the device: rows with memory outside of the pool, memory that waits for
  * another stream, sleeping memory, and peaks of the sums.
  */
+#include "mend/mend_frameworks.h"
 #include "mend/mend_sleep.h"
 #include "tests/support/kit.h"
 

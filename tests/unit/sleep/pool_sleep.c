@@ -1,6 +1,7 @@
 /* Sleep and wake: memory is released to the device, addresses stay, and every byte is restored. */
 #include <string.h>
 
+#include "mend/mend_frameworks.h"
 #include "sim/state.h"
 #include "tests/support/follower.h"
 #include "tests/unit/sleep/sleep_rig.h"
