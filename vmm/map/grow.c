@@ -156,18 +156,8 @@ static mend_result choose_address(transaction *t, const mend_request *request)
     if (t->zone == MEND_ZONE_SMALL && find_tail(t, &t->address)) {
         return MEND_OK;
     }
-    mend_space *space = &heap->space;
-    mend_status status =
-        mend_space_place(space, t->zone, t->total_bytes, request->alignment_bytes, &t->address);
-    if (status == MEND_DRIVER_OUT_OF_MEMORY) { /* again without reservations that nothing uses */
-        const uint64_t address_bytes = space->address_bytes;
-        mend_space_trim(space, 0);
-        t->reservations_before = space->reservations_by_address.count;
-        if (space->address_bytes < address_bytes && mend_space_reserve_nodes(space, 1)) {
-            status = mend_space_place(space, t->zone, t->total_bytes, request->alignment_bytes,
-                                      &t->address);
-        }
-    }
+    const mend_status status = mend_space_place(&heap->space, t->zone, t->total_bytes,
+                                                request->alignment_bytes, &t->address);
     if (status == MEND_DRIVER_OUT_OF_MEMORY) {
         heap->shortage.no_addresses = status;
         return MEND_ERROR_OUT_OF_MEMORY;

@@ -301,11 +301,6 @@ void mend_effective_limit_learn(mend_heap *heap);
 /* Refused memory may be there by now: the driver decides. A driver scope is open. */
 void mend_effective_limit_forget_refusal(mend_heap *heap);
 
-/* By that answer: the bytes missing on the device for the refused memory, with the bytes missing of
- * the memory to leave free. All of it, if the driver refuses although it reports enough. 0 for
- * 0. */
-uint64_t mend_effective_limit_lack(const mend_heap *heap, uint64_t refused_bytes);
-
 /* ---- trim.c ---------------------------------------------------------------------------------- */
 
 /* Releases idle empty chunks until at most `keep_bytes` are reserved. makes_room: only chunks from

@@ -195,13 +195,6 @@ void mend_effective_limit_forget_refusal(mend_heap *heap)
     }
 }
 
-uint64_t mend_effective_limit_lack(const mend_heap *heap, uint64_t refused_bytes)
-{
-    const uint64_t free_bytes =
-        heap->effective_limit.is_refused ? 0 : heap->shortage.device_free_bytes;
-    return refused_bytes - (refused_bytes > free_bytes ? free_bytes : 0);
-}
-
 void mend_effective_limit_begin_search(mend_heap *heap)
 {
     const mend_effective_limit *known = &heap->effective_limit;

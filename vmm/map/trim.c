@@ -280,9 +280,11 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool is_
     const uint64_t wanted_bytes = heap->chunks.reserved_bytes + create_bytes;
     const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
     lack->limit_bytes = wanted_bytes - mend_min_u64(wanted_bytes, limit_bytes);
-    lack->device_bytes =
-        is_refused ? mend_effective_limit_lack(heap, create_bytes)
-                   : create_bytes - mend_min_u64(create_bytes, heap->shortage.device_free_bytes);
+    uint64_t free_bytes = heap->shortage.device_free_bytes;
+    if (is_refused && (heap->effective_limit.is_refused || free_bytes >= create_bytes)) {
+        free_bytes = 0; /* the driver does not give what it reports */
+    }
+    lack->device_bytes = create_bytes - mend_min_u64(create_bytes, free_bytes);
     lack->device_bytes += lack->device_bytes > 0 ? wanted_by_others(heap) : 0;
     const uint64_t bytes = mend_max_u64(lack->limit_bytes, lack->device_bytes);
     uint64_t given_bytes = mend_chunks_empty_bytes(&heap->chunks);
