@@ -49,10 +49,7 @@ mend_result mend_devices_free_untagged(void *pointer, mend_block_info *info, int
  */
 typedef struct mend_override {
     mend_allocator allocator; /* a copy of full size */
-    uint64_t generation;      /* of the process that set it. One of its functions may fork: the
-                               * child must not touch the override */
-    uint64_t holds;           /* number of devices, calls and blocks. Guarded by the table's
-                               * mutex */
+    uint64_t holds; /* number of devices, calls and blocks. Guarded by the table's mutex */
 } mend_override;
 
 /* Whether there are overrides. In a process that sets none this costs one load. */
@@ -62,22 +59,12 @@ static inline bool mend_devices_have_overrides(void)
            0;
 }
 
-/* The override of a device (or the one for all), or of a block. NULL: there is none. The caller
- * ends its use with one of the calls below, or with mend_override_let_go. */
-mend_override *mend_override_of_device(int device);
+/* The override of a block. NULL: there is none. The caller ends its use with a call of it. */
 mend_override *mend_override_of_block(const void *pointer);
-void mend_override_let_go(mend_override *override);
 
-/* Allocates and frees, and keeps the table of blocks. Errors as mend_device_alloc and
- * mend_device_free. A block whose free fails stays in the table. */
-mend_result mend_override_alloc(mend_override *override, uint64_t size_bytes, mend_stream stream,
-                                void **pointer);
+/* Frees a block, which stays in the table if that fails. Errors as mend_device_free. Ends the use.
+ */
 mend_result mend_override_free(mend_override *override, void *pointer, uint64_t size_bytes,
                                mend_stream stream);
-mend_result mend_override_record_stream(mend_override *override, void *pointer, mend_stream stream);
-mend_result mend_override_block_info(mend_override *override, const void *pointer,
-                                     mend_block_info *info);
-mend_result mend_override_trim(mend_override *override, uint64_t keep_bytes, mend_trim_mode mode,
-                               uint64_t *released_bytes);
 
 #endif

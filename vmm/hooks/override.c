@@ -28,21 +28,12 @@ static bool drop(mend_override *override)
     return --override->holds == 0;
 }
 
-/* After a fork inside a function of the override: the child has no overrides. */
-static bool is_inherited(const mend_override *override)
-{
-    return override->generation != mend_process_generation();
-}
-
 /* Called when nothing can reach the override any more. The caller holds no lock. */
 static void retire(mend_override *override)
 {
-    assert(override->holds == 0 || is_inherited(override));
-    if (!is_inherited(override) && override->allocator.retired != NULL) {
+    assert(override->holds == 0);
+    if (override->allocator.retired != NULL) {
         override->allocator.retired(override->allocator.handler.ctx);
-    }
-    if (is_inherited(override)) {
-        return;
     }
     free(override);
     mend_process_devices *devices = lock();
@@ -53,11 +44,8 @@ static void retire(mend_override *override)
     mend_mutex_unlock(&devices->mutex);
 }
 
-void mend_override_let_go(mend_override *override)
+static void let_go(mend_override *override)
 {
-    if (is_inherited(override)) {
-        return;
-    }
     mend_process_devices *devices = lock();
     bool was_last = drop(override);
     mend_mutex_unlock(&devices->mutex);
@@ -81,7 +69,8 @@ static mend_override *use(mend_process_devices *devices, mend_override *found)
     return found;
 }
 
-mend_override *mend_override_of_device(int device)
+/* The override of a device, or the one for all. */
+static mend_override *override_of_device(int device)
 {
     if (!mend_devices_have_overrides()) {
         return NULL;
@@ -124,8 +113,7 @@ static mend_result make_override(const mend_allocator *given, mend_override **ov
     if (made == NULL) {
         return mend_publish(mend_no_host_memory("an allocator"));
     }
-    *made = (mend_override){
-        .allocator = allocator, .generation = mend_process_generation(), .holds = 1};
+    *made = (mend_override){.allocator = allocator, .holds = 1};
     *override = made;
     return MEND_OK;
 }
@@ -162,7 +150,7 @@ mend_result mend_set_allocator(int device, const mend_allocator *allocator)
         }
     }
     if (override != NULL) {
-        mend_override_let_go(override);
+        let_go(override);
     }
     return MEND_OK;
 }
@@ -221,7 +209,7 @@ static mend_result end_call(mend_override *override, int answer, const char *wha
                             const mend_thread_error *before)
 {
     mend_result result = result_of(override, answer, MEND_ERROR_DRIVER, what, before);
-    mend_override_let_go(override);
+    let_go(override);
     return result;
 }
 
@@ -234,13 +222,10 @@ static mend_thread_error begin_call(void)
     return before;
 }
 
-/* Adds a block to the table, in the entry promised for it. the block counts as a use of its
+/* Adds a block to the table, in the entry promised for it. The block counts as a use of its
  * override. */
 static void keep_block(mend_override *override, void *pointer)
 {
-    if (is_inherited(override)) {
-        return;
-    }
     const uint64_t address = (uint64_t)(uintptr_t)pointer;
     mend_process_devices *devices = lock();
     mend_pointer_map_end_promise(&devices->blocks);
@@ -256,11 +241,8 @@ static void keep_block(mend_override *override, void *pointer)
     }
 }
 
-static void end_promise(const mend_override *override)
+static void end_promise(void)
 {
-    if (is_inherited(override)) {
-        return;
-    }
     mend_process_devices *devices = lock();
     mend_pointer_map_end_promise(&devices->blocks);
     mend_mutex_unlock(&devices->mutex);
@@ -281,7 +263,7 @@ static mend_result alloc(mend_override *override, uint64_t size_bytes, mend_stre
                       handler->name, (unsigned long long)size_bytes);
     }
     if (result != MEND_OK) {
-        end_promise(override);
+        end_promise();
         return result;
     }
     keep_block(override, made);
@@ -289,15 +271,15 @@ static mend_result alloc(mend_override *override, uint64_t size_bytes, mend_stre
     return MEND_OK;
 }
 
-mend_result mend_override_alloc(mend_override *override, uint64_t size_bytes, mend_stream stream,
-                                void **pointer)
+static mend_result override_alloc(mend_override *override, uint64_t size_bytes, mend_stream stream,
+                                  void **pointer)
 {
     mend_process_devices *devices = lock();
     const bool is_promised = mend_pointer_map_promise(&devices->blocks);
     mend_mutex_unlock(&devices->mutex);
     mend_result result = is_promised ? alloc(override, size_bytes, stream, pointer)
                                      : mend_publish(mend_no_host_memory("the table of blocks"));
-    mend_override_let_go(override);
+    let_go(override);
     return result;
 }
 
@@ -329,7 +311,7 @@ static mend_result release(mend_override *override, void *pointer, uint64_t size
     int answer = handler->free(handler->ctx, pointer, size_bytes, stream);
     mend_result result = result_of(override, answer, MEND_ERROR_DRIVER, "a free", &before);
     if (result == MEND_OK) {
-        end_promise(override);
+        end_promise();
     } else {
         keep_block(override, pointer);
     }
@@ -340,7 +322,7 @@ mend_result mend_override_free(mend_override *override, void *pointer, uint64_t 
                                mend_stream stream)
 {
     mend_result result = release(override, pointer, size_bytes, stream);
-    mend_override_let_go(override);
+    let_go(override);
     return result;
 }
 
@@ -348,11 +330,12 @@ static mend_result not_supported(mend_override *override, const char *what)
 {
     mend_result result = mend_fail(MEND_ERROR_NOT_SUPPORTED, "the allocator \"%s\" has no %s",
                                    override->allocator.handler.name, what);
-    mend_override_let_go(override);
+    let_go(override);
     return result;
 }
 
-mend_result mend_override_record_stream(mend_override *override, void *pointer, mend_stream stream)
+static mend_result override_record_stream(mend_override *override, void *pointer,
+                                          mend_stream stream)
 {
     const mend_allocator *of = &override->allocator;
     const mend_thread_error before = begin_call();
@@ -362,8 +345,8 @@ mend_result mend_override_record_stream(mend_override *override, void *pointer, 
                           "record_stream", &before);
 }
 
-mend_result mend_override_block_info(mend_override *override, const void *pointer,
-                                     mend_block_info *info)
+static mend_result override_block_info(mend_override *override, const void *pointer,
+                                       mend_block_info *info)
 {
     const mend_allocator *of = &override->allocator;
     const mend_thread_error before = begin_call();
@@ -373,8 +356,8 @@ mend_result mend_override_block_info(mend_override *override, const void *pointe
                           &before);
 }
 
-mend_result mend_override_trim(mend_override *override, uint64_t keep_bytes, mend_trim_mode mode,
-                               uint64_t *released_bytes)
+static mend_result override_trim(mend_override *override, uint64_t keep_bytes, mend_trim_mode mode,
+                                 uint64_t *released_bytes)
 {
     const mend_allocator *of = &override->allocator;
     *released_bytes = 0;
@@ -413,8 +396,8 @@ __attribute__((noinline)) static mend_result alloc_with_care(int device, uint64_
     if (device == MEND_ALL_DEVICES) {
         MEND_TRY(mend_current_device(&device));
     }
-    mend_override *override = mend_override_of_device(device);
-    return override != NULL ? mend_override_alloc(override, size_bytes, stream, pointer)
+    mend_override *override = override_of_device(device);
+    return override != NULL ? override_alloc(override, size_bytes, stream, pointer)
                             : (mend_result)mend_devices_alloc(mend_devices_ctx(device), pointer,
                                                               size_bytes, stream);
 }
@@ -483,7 +466,7 @@ mend_result mend_device_record_stream(int device, void *pointer, mend_stream str
     MEND_TRY(mend_devices_check(device, true));
     mend_override *override = mend_override_of_block(pointer);
     return override != NULL
-               ? mend_override_record_stream(override, pointer, stream)
+               ? override_record_stream(override, pointer, stream)
                : (mend_result)mend_devices_record_stream(mend_devices_ctx(device), pointer, stream);
 }
 
@@ -495,8 +478,8 @@ static bool overrides_know(int device, const void *pointer, mend_block_info *inf
     bool is_known = false;
     const mend_device_range range = mend_devices_range(device);
     for (int i = range.first; i < range.end && !is_known; i++) {
-        mend_override *override = mend_override_of_device(i);
-        is_known = override != NULL && mend_override_block_info(override, pointer, info) == MEND_OK;
+        mend_override *override = override_of_device(i);
+        is_known = override != NULL && override_block_info(override, pointer, info) == MEND_OK;
     }
     *mend_process_error() = error_before;
     return is_known;
@@ -510,7 +493,7 @@ mend_result mend_device_block_info(int device, const void *pointer, mend_block_i
                     "struct_size is wrong: begin with MEND_BLOCK_INFO_INIT");
     mend_override *override = mend_override_of_block(pointer);
     if (override != NULL) {
-        return mend_override_block_info(override, pointer, info);
+        return override_block_info(override, pointer, info);
     }
     return mend_devices_have_overrides() && overrides_know(device, pointer, info)
                ? MEND_OK
@@ -524,25 +507,25 @@ static mend_result trim_each(int device, uint64_t keep_bytes, mend_trim_mode mod
     assert(*released_bytes == 0);
     mend_result result = MEND_OK;
     const mend_device_range range = mend_devices_range(device);
-    mend_override *of_all = mend_override_of_device(MEND_ALL_DEVICES);
+    mend_override *of_all = override_of_device(MEND_ALL_DEVICES);
     bool is_asked = false;
     for (int i = range.first; i < range.end; i++) {
         uint64_t bytes = 0;
         mend_result here = MEND_OK;
-        mend_override *override = mend_override_of_device(i);
+        mend_override *override = override_of_device(i);
         if (override == NULL) {
             here = (mend_result)mend_devices_trim(mend_devices_ctx(i), keep_bytes, mode, &bytes);
         } else if (override != of_all || !is_asked) {
             is_asked = is_asked || override == of_all;
-            here = mend_override_trim(override, keep_bytes, mode, &bytes);
+            here = override_trim(override, keep_bytes, mode, &bytes);
         } else {
-            mend_override_let_go(override);
+            let_go(override);
         }
         result = result == MEND_OK ? here : result;
         *released_bytes += bytes;
     }
     if (of_all != NULL) {
-        mend_override_let_go(of_all);
+        let_go(of_all);
     }
     return result;
 }

@@ -58,7 +58,7 @@ typedef struct mend_device_handler {
  * An allocator that serves every hook instead of Mend's pools: a logger, a limiter,
  * cudaMallocAsync. Any threads call its functions with handler.ctx, at the same time and without a
  * lock. They may call Mend, and mend_set_allocator too, but mend_device_alloc would call them
- * again.
+ * again. They may not fork.
  *
  * The functions return a mend_result. Any other number counts as MEND_ERROR_OUT_OF_MEMORY for an
  * allocation, and as MEND_ERROR_DRIVER otherwise. Sizes are never 0, except in a free if the
