@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/words.h"
+#include "lab/support/json.h"
 
 mend_word mend_word_size(uint64_t bytes)
 {
@@ -63,7 +63,7 @@ static size_t character_bytes(const char *text)
     const unsigned char first = (unsigned char)*text;
     const bool is_control =
         first < 0x20 || first == 0x7f || first == 0xc2; /* and U+0080 to U+00BF */
-    return is_control ? 0 : mend_words_character(text);
+    return is_control ? 0 : mend_json_character(text);
 }
 
 static size_t step(const char *text)

@@ -5,7 +5,30 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/words.h"
+size_t mend_json_character(const char *text)
+{
+    static const struct {
+        unsigned char first_low, first_high, second_low, second_high;
+        size_t bytes;
+    } forms[] = {
+        {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    const unsigned char *c = (const unsigned char *)text;
+    for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
+        if (c[0] < forms[i].first_low || c[0] > forms[i].first_high) {
+            continue;
+        }
+        bool is_valid =
+            forms[i].bytes == 1 || (c[1] >= forms[i].second_low && c[1] <= forms[i].second_high);
+        for (size_t k = 2; k < forms[i].bytes && is_valid; k++) {
+            is_valid = c[k] >= 0x80 && c[k] <= 0xbf;
+        }
+        return is_valid ? forms[i].bytes : 0;
+    }
+    return 0;
+}
 
 static void write_string(const mend_json *json, const char *value)
 {
@@ -13,7 +36,7 @@ static void write_string(const mend_json *json, const char *value)
     fputc('"', out);
     for (const char *text = value; *text != 0;) {
         const unsigned char first = (unsigned char)*text;
-        size_t bytes = mend_words_character(text);
+        size_t bytes = mend_json_character(text);
         if (bytes == 0) {
             fputs("\\ufffd", out);
             bytes = 1;

@@ -27,6 +27,10 @@ void mend_json_string(mend_json *json, const char *key, const char *value);
 FILE *mend_json_begin_text(mend_json *json, const char *key);
 void mend_json_end_text(mend_json *json);
 
+/* The bytes of the character of UTF-8 that the text begins with. 0: it ends, or begins with none.
+ */
+size_t mend_json_character(const char *text);
+
 void mend_json_integer(mend_json *json, const char *key, uint64_t value);
 void mend_json_integer_if(mend_json *json, const char *key, bool applies, uint64_t value);
 /* At most `digits` decimal digits. Null if the value is not finite. */

@@ -119,11 +119,7 @@ int mend_version(void)
 /* The kind of a warning is its words up to the first number. */
 static uint64_t kind_of(const char *words)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = strcspn(words, "0123456789"); i > 0; i--) {
-        hash = (hash ^ (unsigned char)words[i - 1]) * UINT64_C(1099511628211);
-    }
-    return hash | 1;
+    return mend_hash(MEND_HASH_OF_NOTHING, words, strcspn(words, "0123456789")) | 1;
 }
 
 /* Whether standard error gets a line: from the level on that was asked for. Else, where nothing was

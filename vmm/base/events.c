@@ -11,14 +11,12 @@ void mend_events_listen(mend_events *events, mend_listener *listener, uint32_t k
 {
     mend_listener **link = &events->listeners;
     listener->kinds = kinds;
-    events->kinds = kinds;
-    for (; *link != NULL && *link != listener; link = &(*link)->next) {
-        events->kinds |= (*link)->kinds;
+    while (*link != NULL && *link != listener) {
+        link = &(*link)->next;
     }
-    if (*link == NULL) {
-        *link = listener;
-    }
-    for (const mend_listener *at = listener->next; at != NULL; at = at->next) {
+    *link = listener; /* the last, or where it was */
+    events->kinds = 0;
+    for (const mend_listener *at = events->listeners; at != NULL; at = at->next) {
         events->kinds |= at->kinds;
     }
 }

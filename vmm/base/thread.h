@@ -60,7 +60,7 @@ typedef struct mend_thread_marks {
     bool is_in_source;      /* of stacks */
     bool is_plain;          /* blocks that it allocates are each of cuMemAlloc */
     uint64_t unasked_bytes; /* small blocks since the source was asked about one */
-    uint64_t shares_in;     /* the process (base/generation.h) in which it began to share */
+    uint64_t shares_in;     /* the process in which it began to share */
 } mend_thread_marks;
 
 /* Whether a thread of the process ever set any. Most programs do not, and they are not read then.
@@ -96,12 +96,10 @@ static inline uint32_t mend_process_take_stack(void)
     return stack;
 }
 
-/* The number by which a process finds state inherited through fork. */
-
 /*
- * Never 0, and different from the number of every ancestor. State with another number was inherited
- * through fork. It may not be touched, not even its locks: a thread that does not exist in the
- * child may hold them. No system call, no lock.
+ * The number by which a process finds state inherited through fork: never 0, and different from the
+ * number of every ancestor. State with another number may not be touched, not even its locks: a
+ * thread that does not exist in the child may hold them. No system call, no lock.
  */
 extern _Atomic uint64_t mend_process_generation_now __attribute__((visibility("hidden")));
 static inline uint64_t mend_process_generation(void)

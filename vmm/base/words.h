@@ -22,10 +22,6 @@ typedef struct mend_amount {
 mend_amount mend_words_amount(uint64_t bytes);
 mend_amount mend_words_amount_above(uint64_t bytes);
 
-/* The bytes of the character of UTF-8 that the text begins with. 0: it ends, or begins with none.
- */
-size_t mend_words_character(const char *text);
-
 /* Adds a part to a list, ", " between: as many whole characters of it as fit. Returns their
  * bytes. */
 size_t mend_words_join(char *text, size_t text_bytes, const char *part);
