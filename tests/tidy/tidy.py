@@ -350,8 +350,37 @@ def unknown_members(texts):
                     yield path, line_of(text, match), f"{match[1]}.{match[2]} is in no header"
 
 
+PROGRAM = re.compile(r'\bos\.path\.join\((?:\w+\.)?build, ((?:f?"[^"]+"(?:, )?)+)\)|'
+                     r"\bbuild/[\w-]+/((?:api|bench)/[\w/-]+)(?![\w/.*{<-])")
+
+
+def missing_programs(texts):
+    """Programs of a build that a script names, and no CMakeLists.txt makes in that folder."""
+    made = {}
+    for path, text in texts.items():
+        if path.endswith("CMakeLists.txt"):
+            names = re.findall(r"\b(?:add_executable|mend_test_program)\(([\w${}.-]+)", text)
+            outputs = dict(re.findall(r"\(([\w${}]+) PROPERTIES\s+OUTPUT_NAME ([\w${}.-]+)", text))
+            made[os.path.dirname(path)] = "|".join(
+                re.sub(r"\$\{\w+\}", r"\\w+", outputs.get(name, name)) for name in names)
+    for path, text in texts.items():
+        is_script = path == "run" or path.endswith((".py", ".sh")) and path != "tests/tidy/tidy.py"
+        for match in PROGRAM.finditer(text) if is_script else ():
+            joined = "/".join(re.findall(r'"([^"]+)"', match[1] or "")) or match[2]
+            folder, name = os.path.split(re.sub(r"\{[^}]*\}", "x", joined))
+            if joined not in made and not re.fullmatch(made.get(folder, ""), name):
+                yield path, text.count("\n", 0, match.start()) + 1, f"no target makes {joined}"
+
+
 def samples_that_failed():
     failed = 0
+    sample = {"a/CMakeLists.txt": "add_executable(a_p m.c)\nset_target_properties(a_p PROPERTIES "
+              "OUTPUT_NAME p)\nadd_executable(b_${n} m.c)\n",
+              "a.py": 'os.path.join(build, "a", f"b_{n}")\nos.path.join(x.build, "a", "p")\n'
+              'os.path.join(build, "a", "a_p")\n', "run": "build/dev/bench/q --x\n"}
+    if [found[:2] for found in missing_programs(sample)] != [("a.py", 3), ("run", 1)]:
+        print("missing_programs misses its sample")
+        failed += 1
     sample = {"api/include/a.h": "mend_a { int b; }", "vmm/a.c": '"mend_a.b is"\n"mend_a.d is"\n'}
     if [number for _, number, _ in unknown_members(sample)] != [2]:
         print("unknown_members misses its sample")
@@ -391,6 +420,7 @@ def main():
     tree = structure.Tree(texts, code_of, room_of, ROOMS)
     findings += structure.findings_in(tree, EXEMPT)
     findings += unknown_members(texts)
+    findings += missing_programs(texts)
     for path, number, message in findings:
         print(f"{path}:{number}: {message}")
     print(f"{len(SAMPLES) + len(structure.SAMPLES)} samples, {len(texts)} files, "
