@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* Whether the clock runs: for a test of the end of patience. */
+/* Whether patience has ended at the next look at the clock. */
 void mend_test_let_patience_end(bool ends);
 
 #endif

@@ -301,7 +301,7 @@ PARTS = {
     "frees": Part("mend_frees", "alloc", ["ranges"]),
     "shortage": Part("mend_shortage", "alloc", [], set_by={
         "map": ["device_free_bytes", "device_is_asked", "no_addresses", "others_bytes"],
-        "plan": ["refused_bytes"], "ranges": ["held_range"], "sleep": [""]}),
+        "plan": ["refused_bytes"], "ranges": ["held_range"]}),
     "streams": Part("mend_streams", "memory", whole=True, set_by={
         "alloc": ["may_be_several", "serves_any", "serves_graph_pools"]}),
 }

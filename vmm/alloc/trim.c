@@ -122,7 +122,6 @@ bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits)
     mend_driver_scope scope;
     mend_events_begin_call(&heap->events, MEND_CAUSE_PEER);
     if (mend_enter(heap, &scope) == MEND_OK) {
-        mend_effective_limit_forget(heap);
         mend_result result = trim_to(heap, keep_bytes, &released_bytes);
         if (waits && result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
             result = wait_and_trim(heap, keep_bytes, &released_bytes);

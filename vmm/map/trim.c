@@ -242,7 +242,6 @@ static mend_result prepare(mend_heap *heap, choice *which)
     bool is_captured;
     MEND_TRY(find_out(heap, MEND_STREAM_UNKNOWN, &is_captured));
     which->may_unmap = !is_captured;
-    mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     return MEND_OK;
 }
 

@@ -95,7 +95,6 @@ static int compare_addresses(const void *a, const void *b)
 static mend_result create_memory(waking *w)
 {
     mend_heap *heap = w->heap;
-    bool was_refused = false;
     for (size_t i = 0; i < w->count;) {
         mend_chunk *chunk = w->sleepers[i].chunk;
         mend_chunk *made;
@@ -114,11 +113,8 @@ static mend_result create_memory(waking *w)
         if (result != MEND_ERROR_OUT_OF_MEMORY) {
             return result;
         }
-        mend_lack lack = {.device_bytes = w->left_bytes};
-        if (!was_refused) {
-            MEND_TRY(mend_trim_to_create(heap, w->left_bytes, true, &lack));
-        }
-        was_refused = true;
+        mend_lack lack = {0};
+        MEND_TRY(mend_trim_to_create(heap, w->left_bytes, true, &lack));
         if (mend_lacks_any(lack)) {
             return no_room(w, lack, "the device");
         }
@@ -130,7 +126,6 @@ static mend_result create_memory(waking *w)
  * memory of the device. */
 static mend_result take_memory(waking *w)
 {
-    w->heap->shortage = (mend_shortage){0};
     if (mend_chunks_empty_bytes(&w->heap->chunks) >=
         w->least_bytes) { /* otherwise without a driver call */
         qsort(w->sleepers, w->count, sizeof(w->sleepers[0]), compare_sizes);
@@ -162,7 +157,6 @@ static void wake_up(waking *w, mend_wake_report *report)
         mend_chunk_set_kept(&heap->chunks, chunk, NULL, MEND_MISSING_NOTHING);
         mend_events_note(&heap->events, MEND_EVENT_WAKE, chunk->address, size_bytes,
                          chunk->memory.number);
-        mend_usage_note(heap);
         mend_thaw_chunk(heap, chunk);
         mend_keep_count(heap, kept, false);
         /* Releases `state`: another thread may use the chunk now. */

@@ -102,6 +102,14 @@ KIT_TEST_IN(pool_collect, what_is_above_the_soft_limit_goes_back_at_once,
     EXPECT_U64_EQ(0, collect(w));
 }
 
+KIT_TEST_IN(pool_collect, what_is_to_stay_stays_above_the_soft_limit,
+            open_world(w, two_mib_are_soft))
+{
+    kit_free(w, kit_alloc(w, 5 * MEND_MIB, NULL), NULL);
+    EXPECT_OK(mend_trim(w->pool, 4 * MEND_MIB, MEND_TRIM_BY_POLICY, NULL));
+    EXPECT_TRUE(reserved(w) >= 4 * MEND_MIB);
+}
+
 KIT_SETTING(keep_4_mib, w->pool_config.min_free_bytes = 4 * MEND_MIB);
 
 KIT_TEST_IN(pool_collect, memory_goes_back_while_others_lack_it, open_world(w, keep_4_mib))

@@ -7,6 +7,7 @@
 
 #include "quota/quota.h"
 #include "tests/support/kit.h"
+#include "tests/support/patience.h"
 
 /* One with 900 of 1000 bytes, which it may release, and one that waits for 300 in another
  * thread. */
@@ -61,8 +62,7 @@ static void *wait_for_room(void *argument)
 
 /* The giver hears of the wait. The waiter holds its lock until it sleeps, so it has looked when the
  * lock is free. */
-KIT_BARE_TEST(share_quota, a_request_waits_for_what_others_give, scene, open_scene(r),
-              close_scene(r))
+static void wait_and_give(scene *r)
 {
     pthread_t thread;
     const mend_wants before = r->giver.others.ask(&r->giver.others);
@@ -76,7 +76,21 @@ KIT_BARE_TEST(share_quota, a_request_waits_for_what_others_give, scene, open_sce
     mend_shared_limit_file_give(&r->giver.slot, wants.bytes);
     mend_mutex_unlock(&r->waiter.mutex);
     pthread_join(thread, NULL);
+}
+
+KIT_BARE_TEST(share_quota, a_request_waits_for_what_others_give, scene, open_scene(r),
+              close_scene(r))
+{
+    wait_and_give(r);
     EXPECT_TRUE(r->has_room);
+}
+
+KIT_BARE_TEST(share_quota, what_comes_late_is_not_waited_for, scene, open_scene(r), close_scene(r))
+{
+    mend_test_let_patience_end(true);
+    wait_and_give(r);
+    mend_test_let_patience_end(false);
+    EXPECT_FALSE(r->has_room);
 }
 
 /* One thread waits for 300 bytes. Another has got its bytes. */
