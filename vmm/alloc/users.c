@@ -234,37 +234,29 @@ static mend_result close_on(mend_heap *heap, const mend_graph_pool *graph_pool, 
     return result;
 }
 
-/* A stream that was met in its capture and cannot be identified is of a device that may access the
+/* Only a wait for the context, and for the contexts of other devices whose streams used the memory,
+ * makes it idle. A stream that was met in its capture may be of any device that may access the
  * memory: from now on waits cover all of those. */
-static mend_result cover_all_devices(mend_heap *heap)
+static mend_result close_on_none(mend_heap *heap, const mend_graph_pool *graph_pool)
 {
+    bool is_unidentified = false;
     mend_status status = MEND_DRIVER_OK;
+    mend_driver_scope scope;
+    MEND_SLOTS_EACH(i, &heap->streams, graph_pool->number) {
+        is_unidentified |= heap->streams.items[i].id == 0;
+    }
+    if (!is_unidentified) {
+        return MEND_OK;
+    }
+    MEND_TRY(mend_driver_scope_open(heap, &scope));
     for (int i = 0; i < heap->allowed.count && status == MEND_DRIVER_OK; i++) {
         const int device = heap->allowed.devices[i];
         if (device != heap->config.device) {
             status = mend_foreign_admit_device(&heap->streams, device);
         }
     }
-    return status == MEND_DRIVER_OK
-               ? MEND_OK
-               : mend_streams_driver_result(&heap->streams, MEND_CALL_device_open, status);
-}
-
-/* Only a wait for the context, and for the contexts of other devices whose streams used the memory,
- * makes it idle. Asks about streams that were first met in their captures. */
-static mend_result close_on_none(mend_heap *heap, const mend_graph_pool *graph_pool)
-{
-    mend_driver_scope scope;
-    if (!mend_streams_has_unidentified(&heap->streams, graph_pool->number)) {
-        return MEND_OK;
-    }
-    MEND_TRY(mend_driver_scope_open(heap, &scope));
-    mend_result result = mend_streams_identify(&heap->streams, graph_pool->number);
-    if (result == MEND_OK && mend_streams_has_unidentified(&heap->streams, graph_pool->number)) {
-        result = cover_all_devices(heap);
-    }
     mend_driver_scope_close(heap, &scope);
-    return result;
+    return mend_streams_driver_result(&heap->streams, MEND_CALL_device_open, status);
 }
 
 mend_result mend_graph_pool_leave(mend_heap *heap, mend_graph_pool *graph_pool, mend_stream stream)

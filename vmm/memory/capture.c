@@ -179,28 +179,6 @@ void mend_streams_end_capture(mend_streams *streams, uint64_t capture)
     }
 }
 
-/* Streams first met in their captures, so their device is unknown. */
-bool mend_streams_has_unidentified(const mend_streams *streams, uint32_t graph_pool)
-{
-    bool any = false;
-    MEND_SLOTS_EACH(i, streams, graph_pool) {
-        any = any || streams->items[i].id == 0;
-    }
-    return any;
-}
-
-mend_result mend_streams_identify(mend_streams *streams, uint32_t graph_pool)
-{
-    MEND_SLOTS_EACH(i, streams, graph_pool) {
-        mend_reach reach;
-        const mend_stream_state *state = &streams->items[i];
-        if (state->id == 0 && state->known && !streams->verify) {
-            MEND_TRY(mend_streams_reach(streams, i, &reach));
-        }
-    }
-    return MEND_OK;
-}
-
 mend_result mend_streams_keep_captured(mend_streams *streams, uint32_t graph_pool)
 {
     MEND_SLOTS_EACH(i, streams, graph_pool) {

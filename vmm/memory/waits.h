@@ -198,14 +198,6 @@ mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_cap
  * Does not call the driver. */
 void mend_streams_end_capture(mend_streams *streams, uint64_t capture);
 
-/* Whether the graph pool has streams that were met in their captures, and never identified since.
- * Does not call the driver. */
-bool mend_streams_has_unidentified(const mend_streams *streams, uint32_t graph_pool);
-
-/* Before such a graph pool is released without a stream: asks which devices they belong to, so that
- * waits cover their work. This is unknown for streams that may have been destroyed. */
-mend_result mend_streams_identify(mend_streams *streams, uint32_t graph_pool);
-
 /* Before a graph pool is released: a stream that only its slot has seen captured gets one outside
  * of graph pools. So no wait for the context breaks that capture. A default stream needs none: the
  * legacy stream is asked. After a failure the graph pool stays. Calls no driver. */

@@ -188,13 +188,11 @@ KIT_RIG_EACH(pool_foreign, a_stream_that_cannot_be_distinguished_is_an_error, in
     EXPECT_LEDGER(w, contexts_open, open + 1);
 }
 
-/* A stream that the pool meets in its capture cannot be identified there. When its graph pool is
- * released, it can. Where streams may vanish waits cover each device that may access the memory.
- * The graph runs on the other device meanwhile. If the driver does not tell, the graph pool
- * stays. */
+/* A stream that the pool meets in its capture cannot be identified there. If its graph pool is
+ * released without a stream, waits cover each device that may access the memory. The graph runs on
+ * the other device meanwhile. If the driver refuses, the graph pool stays. */
 static void wait_for_graph(bool on_stream, void (*configure)(mend_world *))
 {
-    const bool is_asked = on_stream || configure == NULL;
     scene s;
     mend_graph_pool *graph_pool = NULL;
     mend_sim_graph *graph = NULL;
@@ -211,7 +209,7 @@ static void wait_for_graph(bool on_stream, void (*configure)(mend_world *))
     EXPECT_OK(mend_graph_pool_end(graph_pool));
     EXPECT_OK(mend_sim_graph_launch(w->sim, graph, s.foreign, LONG));
     mend_sim_graph_destroy(w->sim, graph);
-    kit_fail(w, is_asked ? "stream_get_info" : "device_open", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    kit_fail(w, on_stream ? "stream_get_info" : "device_open", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
     EXPECT_ERROR(DRIVER,
                  mend_graph_pool_destroy(graph_pool, on_stream ? s.foreign : MEND_NO_STREAM));
     mend_sim_clear_faults(w->sim);
