@@ -27,29 +27,31 @@ enum { SEEDS = 16 };
  * fewer calls where it is tight, nearly four times the waits on streams in full pools. Then twice
  * the peak was reserved to avoid moves, and each trim counted for pools that each step empties: 8 %
  * fewer calls with trims, a quarter of the waits on streams in full pools, 4 % more memory with
- * trims. If it fails the test prints the present table. If you change the policy on purpose, take
- * that, and say why. */
+ * trims. Then
+ * pressure was low until half of the limit is reserved: up to 4 % fewer calls in most kinds. If it
+ * fails the test prints the present table. If you change the policy on purpose, take that, and say
+ * why. */
 static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {
     [PLACEMENT_steady] = {{12359, 12359, 0, 0, 121, 0, 813}},
     [PLACEMENT_steady_on_streams] = {{20257, 20257, 0, 0, 231, 0, 1351}},
-    [PLACEMENT_steady_and_tight] = {{10295, 10295, 0, 1, 7725, 0, 17922}},
+    [PLACEMENT_steady_and_tight] = {{10285, 10285, 0, 1, 7825, 0, 18080}},
     [PLACEMENT_phases] = {{11285, 11285, 0, 0, 233, 0, 1727}},
-    [PLACEMENT_phases_and_room] = {{10639, 10639, 0, 0, 2506, 0, 6455}},
-    [PLACEMENT_phases_and_tight] = {{10592, 10592, 0, 0, 6013, 0, 14383}},
-    [PLACEMENT_phases_and_full] = {{10073, 10073, 0, 4, 5228, 0, 12301}},
-    [PLACEMENT_never_the_same] = {{10516, 10516, 0, 0, 1541, 0, 4256}},
-    [PLACEMENT_never_the_same_and_full] = {{10147, 10147, 0, 0, 4970, 0, 11837}},
-    [PLACEMENT_large_device] = {{10601, 10601, 0, 0, 7229, 0, 93704}},
+    [PLACEMENT_phases_and_room] = {{10633, 10633, 0, 0, 2430, 0, 6286}},
+    [PLACEMENT_phases_and_tight] = {{10587, 10587, 0, 0, 5965, 0, 14280}},
+    [PLACEMENT_phases_and_full] = {{10073, 10073, 0, 5, 5190, 0, 12230}},
+    [PLACEMENT_never_the_same] = {{10516, 10516, 0, 0, 1497, 0, 4158}},
+    [PLACEMENT_never_the_same_and_full] = {{10152, 10152, 0, 0, 4943, 0, 11777}},
+    [PLACEMENT_large_device] = {{10587, 10587, 0, 0, 7185, 0, 93341}},
     [PLACEMENT_small_blocks] = {{14993, 14993, 0, 0, 95, 1, 220}},
-    [PLACEMENT_few_calls] = {{10784, 10784, 0, 0, 1033, 0, 3364}},
-    [PLACEMENT_little_memory] = {{10247, 10247, 0, 0, 5618, 0, 12667}},
-    [PLACEMENT_streams] = {{12765, 12765, 0, 0, 5824, 0, 14735}},
-    [PLACEMENT_streams_and_full] = {{10284, 10284, 0, 0, 7605, 39, 17609}},
-    [PLACEMENT_trims] = {{12040, 26997, 0, 0, 9737, 79, 27691}},
-    [PLACEMENT_collections] = {{10582, 12758, 0, 0, 8076, 68, 19268}},
-    [PLACEMENT_compactions] = {{10347, 10347, 21, 0, 6514, 3754, 16316}},
-    [PLACEMENT_limits] = {{11952, 15269, 0, 0, 8187, 0, 21443}},
-    [PLACEMENT_neighbours] = {{10556, 10556, 0, 0, 3866, 0, 9457}},
+    [PLACEMENT_few_calls] = {{10839, 10839, 0, 0, 1043, 0, 3390}},
+    [PLACEMENT_little_memory] = {{10251, 10251, 0, 0, 5364, 0, 12129}},
+    [PLACEMENT_streams] = {{12759, 12759, 0, 0, 5755, 0, 14593}},
+    [PLACEMENT_streams_and_full] = {{10275, 10275, 0, 0, 7546, 40, 17473}},
+    [PLACEMENT_trims] = {{12062, 26799, 0, 0, 9495, 118, 27009}},
+    [PLACEMENT_collections] = {{10469, 12724, 0, 0, 8041, 62, 19209}},
+    [PLACEMENT_compactions] = {{10389, 10389, 27, 0, 6519, 3754, 16385}},
+    [PLACEMENT_limits] = {{11921, 15119, 0, 0, 8041, 0, 21129}},
+    [PLACEMENT_neighbours] = {{10590, 10590, 0, 0, 3852, 0, 9431}},
 };
 
 static void print_table(const placement_figures *now)

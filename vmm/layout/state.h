@@ -258,6 +258,7 @@ typedef struct mend_placement {
     uint64_t low_pressure_percent; /* pressure is low while more of the limit is not reserved */
     uint64_t chunks_of_limit;      /* a usual chunk is near this part of the limit ... */
     uint64_t largest_chunk_bytes;  /* ... up to this size */
+    uint64_t headroom_percent;     /* of the peak of live bytes, created to avoid moves */
     uint64_t small_request_bytes;  /* requests up to this size use the small zone */
     uint64_t unfenced_bytes;       /* so much may be freed without a stream and not known idle */
     uint64_t chunk_bytes;          /* usual size of a chunk of the large zone. 0: by the limit */

@@ -9,10 +9,10 @@
 #include "plan/constants.h"
 
 static const mend_placement levels[MEND_STRATEGY_LEVELS] = {
-#define X(level, room_percent, chunks, chunk_bytes)                                                \
-    [(level)-1] = {.low_pressure_percent = (room_percent),                                         \
-                   .chunks_of_limit = (chunks),                                                    \
-                   .largest_chunk_bytes = (chunk_bytes)},
+#define X(level, chunks, chunk_bytes, headroom)                                                    \
+    [(level)-1] = {.chunks_of_limit = (chunks),                                                    \
+                   .largest_chunk_bytes = (chunk_bytes),                                           \
+                   .headroom_percent = (headroom)},
     MEND_STRATEGY(X)
 #undef X
 };
@@ -54,12 +54,6 @@ uint64_t mend_budget_over_bytes(const mend_heap *heap)
     return reserved - mend_min_u64(mend_budget_hard_limit(heap), reserved);
 }
 
-bool mend_budget_is_ample(const mend_heap *heap)
-{
-    const uint64_t limit = mend_budget_hard_limit(heap);
-    return room_under(heap, limit) >= limit / AMPLE_OF_LIMIT;
-}
-
 bool mend_budget_has_soft_limit(const mend_heap *heap)
 {
     return heap->config.soft_limit_bytes != 0 &&
@@ -94,11 +88,6 @@ mend_pressure mend_budget_pressure(const mend_heap *heap)
 {
     uint64_t limit = mend_budget_hard_limit(heap);
     return is_low(heap, limit) ? MEND_PRESSURE_LOW : MEND_PRESSURE_HIGH;
-}
-
-bool mend_budget_spares_empty(const mend_heap *heap)
-{
-    return mend_budget_pressure(heap) == MEND_PRESSURE_HIGH && !mend_budget_is_ample(heap);
 }
 
 /* Whether so many windows have passed since so much was allocated: then what was noted no longer
@@ -196,7 +185,7 @@ uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *reque
     if (request->home != 0) {
         return LARGER_IF_IT_SLEEPS * usual;
     }
-    return mend_budget_is_ample(heap) ? 2 * usual : usual;
+    return mend_budget_pressure(heap) == MEND_PRESSURE_LOW ? 2 * usual : usual;
 }
 
 uint64_t mend_budget_share(const mend_heap *heap, const mend_request *request)
@@ -241,6 +230,7 @@ void mend_strategy_apply(mend_heap *heap, int strategy)
     int level = strategy != 0 ? strategy : (1 + MEND_STRATEGY_LEVELS) / 2;
     assert(level >= 1 && level <= MEND_STRATEGY_LEVELS);
     heap->config.placement = levels[level - 1];
+    heap->config.placement.low_pressure_percent = LOW_PRESSURE_PERCENT;
     heap->config.placement.unfenced_bytes = UNFENCED_BYTES;
     /* Two of them fit into a chunk, also where a simulated device has small pages. */
     uint64_t half = mend_budget_usual_chunk(heap, MEND_ZONE_SMALL) / 2;
@@ -263,23 +253,16 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
     }
 }
 
-/* Whether the program has needed nearly all of the limit. Then blocks lie as closely as they
- * can. */
-static bool needs_all(const mend_heap *heap)
-{
-    const uint64_t limit = mend_budget_hard_limit(heap);
-    return heap->budget.peaks.used_bytes >= limit - percent_of(limit, NEAR_PERCENT) ||
-           heap->budget.headroom.most_live_bytes > limit - percent_of(limit, HEADROOM_PERCENT);
-}
-
 /* How much may be reserved so that chunks need not move. New chunks can be moved later, so they
  * take nothing from a later request. Only memory trapped by live blocks does. Not without bound,
- * and little where the program wants the least memory. */
+ * and little where the program wants the least memory, or has used nearly all of the limit. */
 static uint64_t most_bytes(const mend_heap *heap)
 {
     const uint64_t live = heap->budget.headroom.most_live_bytes;
-    const bool has_more = heap->config.strategy < MEND_STRATEGY_LEVELS && !needs_all(heap);
-    return has_more ? HEADROOM_OF_LIVE * live : live + percent_of(live, HEADROOM_PERCENT);
+    const uint64_t limit = mend_budget_hard_limit(heap);
+    const bool used_all = heap->budget.peaks.used_bytes >= limit - percent_of(limit, NEAR_PERCENT);
+    return live + percent_of(live, used_all ? levels[MEND_STRATEGY_LEVELS - 1].headroom_percent
+                                            : heap->config.placement.headroom_percent);
 }
 
 /* Not where addresses are few: a chunk that moves leaves its own. */

@@ -11,26 +11,30 @@
 /* ---- strategy -------------------------------------------------------------------------------- */
 
 /*
- * X(strategy, room, chunks, largest): the meaning of each strategy, from few driver calls to little
- * memory. room percent of the limit. Pressure is low while more than this is not reserved: then
- * large
- *          chunks and few calls are best
- * chunks a chunk of the large zone is a power of two near this part of the limit, so that pools
+ * X(strategy, chunks, largest, headroom): the meaning of each strategy, from few driver calls to
+ * little memory. The default is the middle one.
+ * chunks   a chunk of the large zone is a power of two near this part of the limit, so that pools
  *          of any size have a few hundred chunks ...
- * largest bytes. ... up to this size: larger chunks save almost no calls
+ * largest  bytes. ... up to this size: larger chunks save almost no calls
+ * headroom percent of the peak of live bytes. So much more may be reserved to avoid moves. Random
+ *          sizes need 84 % more, and would move for ever below. Without a bound a recording that
+ *          names no stream reserves 24 times its peak
  */
 #define MEND_STRATEGY(X)                                                                           \
-    X(1, 50, 128, 512 * MEND_MIB)                                                                  \
-    X(2, 75, 256, 256 * MEND_MIB)                                                                  \
-    X(3, 75, 512, 128 * MEND_MIB)                                                                  \
-    X(4, 97, 1024, 32 * MEND_MIB)                                                                  \
-    X(5, 98, 4096, 8 * MEND_MIB)
+    X(1, 128, 512 * MEND_MIB, 100)                                                                 \
+    X(2, 256, 256 * MEND_MIB, 100)                                                                 \
+    X(3, 512, 128 * MEND_MIB, 100)                                                                 \
+    X(4, 1024, 32 * MEND_MIB, 100)                                                                 \
+    X(5, 4096, 8 * MEND_MIB, 4)
 
 /* ---- pressure -------------------------------------------------------------------------------- */
 
-/* Percent of the limit. A program has needed nearly all of it once all but this was in use, or its
- * live bytes and their headroom were more than the limit. Then blocks lie as closely as they can.
- */
+/* Percent of the limit. Pressure is low while more than this is not reserved: then large chunks and
+ * few calls are best, and no search spares empty chunks. */
+enum { LOW_PRESSURE_PERCENT = 50 };
+
+/* Percent of the limit. Once all but this was in use, blocks lie as closely as they can: headroom
+ * is that of the last strategy. */
 enum { NEAR_PERCENT = 10 };
 
 /* Part of a need that may lie free beside it: of a request in an empty chunk that it breaks, of the
@@ -40,10 +44,6 @@ enum { SPARE_PART = 4 };
 /* Percent of the limit. Once this much was trapped while all but SPARE_PART was used, empty chunks
  * are spared. Nearly all is used only when it is too late. */
 enum { TRAPPED_PERCENT = 2 };
-
-/* While this part of the limit is not reserved, calls count more than bytes: a search spares no
- * empty chunk, and large requests have larger chunks. */
-enum { AMPLE_OF_LIMIT = 2 };
 
 /* Multiples of the limit. Peaks of used bytes, and the driver's report of free memory, are valid
  * until this much was allocated: longer than a step of a program. */
@@ -95,16 +95,6 @@ enum { SEARCH_TRIES = 24 };
 /* Streams. With more, small blocks lie between blocks that others freed before the pool asks the
  * driver about fences, because it would ask about all. */
 enum { MANY_STREAMS = 8 };
-
-/* ---- memory created instead of moves --------------------------------------------------------- */
-
-/* Multiples of the peak of live bytes. So much may be reserved to avoid moves. Random sizes need
- * 1.9 times their peak, and would move for ever below. Without a bound a recording that names no
- * stream reserves 24 times its peak. */
-enum { HEADROOM_OF_LIVE = 2 };
-
-/* Percent of that peak. Only so much more once the program has needed nearly all of the limit. */
-enum { HEADROOM_PERCENT = 4 };
 
 /* ---- what only the context covers ------------------------------------------------------------ */
 

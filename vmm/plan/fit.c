@@ -221,7 +221,7 @@ static mend_fit keep_empty_fit(mend_heap *heap, const mend_request *request, con
 static inline bool spares_empty(const mend_heap *heap)
 {
     return heap->caching.closings == 0 ? heap->caching.keeps_empty_chunks
-                                       : mend_budget_spares_empty(heap);
+                                       : mend_budget_pressure(heap) == MEND_PRESSURE_HIGH;
 }
 
 mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_number,

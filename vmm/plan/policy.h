@@ -26,13 +26,6 @@ bool mend_budget_has_soft_limit(const mend_heap *heap);
 
 mend_pressure mend_budget_pressure(const mend_heap *heap);
 
-/* Whether at least half of the limit (AMPLE_OF_LIMIT) is not reserved. */
-bool mend_budget_is_ample(const mend_heap *heap);
-
-/* Whether a search spares empty chunks: under high pressure, once half of the limit is reserved.
- * Before that the comparison of runs is not worth its time. */
-bool mend_budget_spares_empty(const mend_heap *heap);
-
 /* Updates the peaks of used bytes, for the pressure. The caller holds `grow`: only then it
  * matters. */
 void mend_budget_note_use(mend_heap *heap);
@@ -120,7 +113,7 @@ void mend_strategy_apply(mend_heap *heap, int strategy);
 /*
  * A program whose sizes never fit the freed memory would move chunks for ever. More memory ends
  * that. So chunks are created instead of moved: up to twice the peak of live bytes, or a little
- * more than the peak if the program has needed nearly all of the limit.
+ * more than the peak where the program wants the least memory, or has used nearly all of the limit.
  *
  * Guarded by the heap's `grow` lock. The peak is written with `state` held, too.
  */

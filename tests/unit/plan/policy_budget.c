@@ -104,23 +104,19 @@ MEND_TEST(policy_budget, twice_the_peak_may_be_reserved_to_avoid_moves)
     EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB));
 }
 
-MEND_TEST(policy_budget, a_little_is_created_to_avoid_moves_once_nearly_all_was_needed)
+MEND_TEST(policy_budget, a_little_is_created_to_avoid_moves_once_nearly_all_was_used)
 {
     mend_heap heap = heap_with_peak(14 * MEND_GIB);
     EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB));
     heap.budget.peaks.used_bytes = 13 * MEND_GIB;
     EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB));
     EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB / 4));
-    heap = heap_with_peak(10 * MEND_GIB + MEND_GIB / 4); /* more than 96 % is live */
-    heap.chunks.reserved_bytes -= MEND_GIB;
-    EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB + MEND_GIB / 4));
-    EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB + MEND_GIB / 2));
 }
 
 MEND_TEST(policy_budget, a_program_that_wants_the_least_memory_gets_a_little_to_avoid_moves)
 {
     mend_heap heap = heap_with_peak(100 * MEND_GIB);
-    heap.config.strategy = MEND_STRATEGY_LEVELS;
+    mend_strategy_apply(&heap, MEND_STRATEGY_LEVELS);
     EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB / 4));
     EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB / 2));
 }

@@ -20,14 +20,13 @@ static uint64_t usual_mib(int strategy, uint64_t limit_bytes)
 }
 
 /* Chunks are a part of the limit up to a size. Of a usual chunk a quarter is created under high
- * pressure, if that is more than a page of the device, and pressure is low for longer if calls are
- * expensive. */
+ * pressure, if that is more than a page of the device. Pressure is low while more than half of the
+ * limit is not reserved. */
 MEND_TEST(policy_strategy, each_level_has_its_chunks_and_its_pressure)
 {
     static const struct {
-        uint64_t mib_of_tib, mib_of_16_gib, mib_of_gib, low_percent;
-    } rows[LEVELS] = {
-        {512, 128, 8, 50}, {256, 64, 4, 75}, {128, 32, 2, 75}, {32, 16, 2, 97}, {8, 4, 2, 98}};
+        uint64_t mib_of_tib, mib_of_16_gib, mib_of_gib;
+    } rows[LEVELS] = {{512, 128, 8}, {256, 64, 4}, {128, 32, 2}, {32, 16, 2}, {8, 4, 2}};
     const uint64_t limit = 100 * MEND_GIB;
     for (int i = 0; i < LEVELS; i++) {
         EXPECT_U64_EQ(rows[i].mib_of_tib, usual_mib(i + 1, MEND_TIB));
@@ -39,7 +38,7 @@ MEND_TEST(policy_strategy, each_level_has_its_chunks_and_its_pressure)
         EXPECT_U64_EQ(usual_mib(i + 1, MEND_TIB) / 4 * MEND_MIB,
                       mend_budget_page(&heap, MEND_PRESSURE_HIGH));
         heap = heap_of(i + 1, limit);
-        heap.chunks.reserved_bytes = limit / 100 * (100 - rows[i].low_percent) - 1;
+        heap.chunks.reserved_bytes = limit / 2 - 1;
         EXPECT_INT_EQ(MEND_PRESSURE_LOW, mend_budget_pressure(&heap));
         heap.chunks.reserved_bytes++;
         EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
