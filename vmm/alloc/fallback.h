@@ -79,15 +79,6 @@ typedef struct mend_helpers {
  * MEND_ERROR_CAPTURING, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_fallback_run(mend_heap *heap, mend_request *request, mend_span **span);
 
-/* ---- available.c ----------------------------------------------------------------------------- */
-
-/* Fills all fields except struct_size, as an allocation on the stream would find the heap. The
- * caller holds both locks. Calls the driver. MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM),
- * MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST: *room is untouched. */
-mend_result mend_fallback_get_available(mend_heap *heap, mend_order order,
-                                        mend_available *available);
-
 /* ---- compaction.c ---------------------------------------------------------------------------- */
 
 /* The caller holds both locks. A driver scope is open, except for mend_fallback_compact. */
@@ -134,11 +125,6 @@ mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request,
 
 /* ---- report.c -------------------------------------------------------------------------------- */
 
-/* Estimates the largest request like `asking`: the longest stretch, or free chunks joined with new
- * ones, if it may create any. with `waits` also memory that waits for work. The caller holds
- * `state`. No driver call. */
-uint64_t mend_report_room_bytes(const mend_heap *heap, const mend_request *asking, bool waits);
-
 /* Free memory that captured graphs may still use. The caller holds `state`. */
 uint64_t mend_report_graph_pool_bytes(const mend_heap *heap);
 
@@ -154,6 +140,13 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
 /* The same if there was memory, but no addresses to map it: old mappings may use the addresses of a
  * range. MEND_ERROR_OUT_OF_ADDRESS_SPACE. */
 mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request);
+
+/* Fills all fields except struct_size, as an allocation on the stream would find the heap. The
+ * caller holds both locks. Calls the driver. MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM),
+ * MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
+ * MEND_ERROR_DEVICE_LOST: *room is untouched. */
+mend_result mend_fallback_get_available(mend_heap *heap, mend_order order,
+                                        mend_available *available);
 
 /* ---- streams.c ------------------------------------------------------------------------------- */
 

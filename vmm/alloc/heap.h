@@ -142,8 +142,6 @@ mend_result mend_pass_check_order(mend_order order, const char *call);
 /* Releases all such blocks, which no work uses any more. The first refusal of the driver. */
 mend_status mend_pass_end(mend_heap *heap);
 
-/* ---- fast.c ---------------------------------------------------------------------------------- */
-
 /* Frees a block whose users were found: calls no driver that can refuse the free.
  * MEND_ERROR_OUT_OF_HOST_MEMORY: the block is still live. */
 mend_result mend_block_free(mend_heap *heap, mend_span *span, mend_block_users users);

@@ -1,4 +1,5 @@
-/* The report of an allocation that ran out of memory: where the memory is, and its remedies. */
+/* Where the memory is: the report of an allocation that ran out of it, with its remedies, and an
+ * estimate of what could be allocated now. */
 #include "alloc/fallback.h"
 
 #include <string.h>
@@ -203,7 +204,8 @@ static uint64_t room_of(const mend_heap *heap, const mend_request *request,
     return mend_max_u64(usable->longest_bytes, joined_bytes(heap, request, usable));
 }
 
-uint64_t mend_report_room_bytes(const mend_heap *heap, const mend_request *asking, bool waits)
+/* About the largest request like `asking`. With `waits` also memory that waits for work. */
+static uint64_t room_bytes_for(const mend_heap *heap, const mend_request *asking, bool waits)
 {
     const mend_usable usable = look_past(heap, asking, waits ? WAITS : 0);
     return asking->creates_nothing ? usable.longest_bytes : room_of(heap, asking, &usable);
@@ -426,4 +428,72 @@ mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_reque
                : mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_CALL_reserve,
                               status, "no range of addresses is left for %llu bytes",
                               (unsigned long long)request->size_bytes);
+}
+
+/* ---- an estimate of the memory that could be allocated now, and its parts -------------------- */
+
+/* Also with one stream: a request without a stream needs idle memory. */
+static mend_result measure(mend_heap *heap, mend_request *asking, mend_available *available)
+{
+    bool is_captured = false;
+    mend_capture_graph_pools_collect(heap);
+    mend_retire_flush(heap, asking->stream);
+    MEND_TRY(mend_fallback_ask_others(heap, asking));
+    MEND_TRY(mend_streams_find_capture(&heap->streams, asking->stream, &is_captured));
+    mend_effective_limit_learn(heap);
+    available->device_free_bytes = heap->shortage.device_free_bytes;
+    available->graph_pool_bytes = mend_report_graph_pool_bytes(heap);
+    available->pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);
+    mend_request now = *asking;
+    now.creates_nothing =
+        mend_fallback_awaits_much(heap, asking) && mend_fallback_waits_on_host(heap, asking);
+    available->now_bytes = room_bytes_for(heap, &now, false);
+    available->after_waiting_bytes = room_bytes_for(heap, asking, !is_captured);
+    return MEND_OK;
+}
+
+/* The driver gives memory of its own in steps. */
+#define PASSED_STEP_BYTES (2 * MEND_MIB)
+
+/* A pool that passes its requests through has no memory beside blocks. */
+static mend_result room_of_passed(mend_heap *heap, mend_available *available)
+{
+    const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
+    mend_driver_scope scope;
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    MEND_TRY(mend_driver_scope_open(heap, &scope));
+    const mend_result result = mend_driver_result(
+        heap, MEND_ANSWER(memory_info,
+                          heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes)));
+    mend_driver_scope_close(heap, &scope);
+    if (result == MEND_OK) {
+        available->device_free_bytes = free_bytes;
+        available->now_bytes = mend_min_u64(mend_align_down(free_bytes, PASSED_STEP_BYTES),
+                                            mend_align_down(limit_bytes, MEND_GRANULE_BYTES));
+        available->after_waiting_bytes = available->now_bytes;
+    }
+    return result;
+}
+
+mend_result mend_fallback_get_available(mend_heap *heap, mend_order order,
+                                        mend_available *available)
+{
+    mend_request asking = {
+        .alignment_bytes = MEND_GRANULE_BYTES, .handle = order.stream, .capture = order.capture};
+    if (order.stream == MEND_EVERY_STREAM) {
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "MEND_EVERY_STREAM is for mend_graph_pool_begin");
+    }
+    if (heap->config.passes != MEND_PASSES_NONE) {
+        return room_of_passed(heap, available);
+    }
+    if (order.stream != MEND_NO_STREAM) { /* it would count as a request */
+        MEND_TRY(mend_requester_find(heap, &asking));
+    }
+    mend_driver_scope scope;
+    MEND_TRY(mend_enter(heap, &scope));
+    mend_result result = measure(heap, &asking, available);
+    mend_driver_scope_close(heap, &scope);
+    return result;
 }
