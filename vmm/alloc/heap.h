@@ -125,6 +125,10 @@ void mend_events_refuse(mend_heap *heap, uint64_t size_bytes, mend_stream stream
  * MEND_ERROR_NOT_SUPPORTED: the stream is captured, or as mend_free. */
 mend_result mend_block_free_passed(mend_heap *heap, uint64_t address, mend_order order);
 
+/* Frees a block whose users were found: calls no driver that can refuse the free.
+ * MEND_ERROR_OUT_OF_HOST_MEMORY: the block is still live. */
+mend_result mend_block_free(mend_heap *heap, mend_span *span, mend_block_users users);
+
 /* ---- pass.c ---------------------------------------------------------------------------------- */
 
 /* Serves the request by an allocation of the driver's own, as memory for a block. The caller holds
@@ -141,9 +145,5 @@ mend_result mend_pass_check_order(mend_order order, const char *call);
 
 /* Releases all such blocks, which no work uses any more. The first refusal of the driver. */
 mend_status mend_pass_end(mend_heap *heap);
-
-/* Frees a block whose users were found: calls no driver that can refuse the free.
- * MEND_ERROR_OUT_OF_HOST_MEMORY: the block is still live. */
-mend_result mend_block_free(mend_heap *heap, mend_span *span, mend_block_users users);
 
 #endif
