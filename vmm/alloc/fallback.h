@@ -22,8 +22,9 @@ mend_result mend_fallback_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
                                uint64_t *released_bytes);
 
 /* For another pool of the device: releases about so much idle memory, and with `waits` also memory
- * that waits for work. True if it released any. */
-bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits);
+ * that waits for work. While `is_captured`, a pool of the device knows of a capture: records no
+ * event of the context. True if it released any. */
+bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool is_captured);
 
 /* Releases unused addresses, of destroyed ranges and of the pool. True if it released any. A driver
  * scope is open. */
@@ -164,7 +165,7 @@ static inline mend_result mend_fallback_refresh(mend_heap *heap, const mend_requ
 
 /* Before memory is released: records fences of all streams, and for memory freed without a stream,
  * unless a known capture forbids it. The next poll finds passed fences. */
-mend_result mend_fallback_close_all(mend_heap *heap);
+mend_result mend_fallback_close_all(mend_heap *heap, bool is_captured);
 
 /* Asks the driver whether the work has ended that keeps memory pending (layout/usage.c). Nothing
  * while another thread holds `grow`. */

@@ -115,12 +115,13 @@ static mend_result close_copies(mend_heap *heap)
                : mend_streams_record_context(streams, MEND_STREAM_UNKNOWN, &recorded);
 }
 
-mend_result mend_fallback_close_all(mend_heap *heap)
+mend_result mend_fallback_close_all(mend_heap *heap, bool is_captured)
 {
     MEND_TRY(mend_streams_are_several(&heap->streams)
-                 ? close_others(heap, MEND_STREAM_UNKNOWN, unfenced_allowed(heap))
+                 ? close_others(heap, MEND_STREAM_UNKNOWN,
+                                is_captured ? UINT64_MAX : unfenced_allowed(heap))
                  : MEND_OK);
-    return mend_retire_copies_have_ended(heap) ? MEND_OK : close_copies(heap);
+    return mend_retire_copies_have_ended(heap) || is_captured ? MEND_OK : close_copies(heap);
 }
 
 void mend_fallback_look_for_ends(mend_heap *heap)

@@ -8,12 +8,13 @@
 
 /* Also releases graph pools of captures whose graphs have ended, and addresses of destroyed
  * ranges. */
-static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
+static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, bool is_captured,
+                           uint64_t *released_bytes)
 {
     mend_capture_graph_pools_collect(heap);
     mend_retry(heap, MEND_DEFERRED_RANGE, MEND_STREAM_UNKNOWN);
     MEND_TRY(heap->chunks.reserved_bytes > keep_bytes && mend_chunks_empty_bytes(&heap->chunks) > 0
-                 ? mend_fallback_close_all(heap)
+                 ? mend_fallback_close_all(heap, is_captured)
                  : MEND_OK);
     return mend_trim_to(heap, keep_bytes, false, released_bytes);
 }
@@ -41,7 +42,7 @@ static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t 
     }
     MEND_TRY(mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN));
     mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
-    const mend_result result = trim_to(heap, keep_bytes, &bytes);
+    const mend_result result = trim_to(heap, keep_bytes, false, &bytes);
     *released_bytes += bytes;
     return result;
 }
@@ -61,7 +62,7 @@ mend_result mend_fallback_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
     mend_result result = mend_enter(heap, &scope);
     mend_effective_limit_forget(heap);
     MEND_TRY(result);
-    result = trim_to(heap, keep_bytes, released_bytes);
+    result = trim_to(heap, keep_bytes, false, released_bytes);
     if (result == MEND_OK && waits) {
         result = wait_and_trim(heap, keep_bytes, released_bytes);
     }
@@ -91,7 +92,7 @@ mend_result mend_fallback_collect(mend_heap *heap, uint64_t unused_ns, uint64_t 
     mend_retry(heap, MEND_DEFERRED_GRAPHS, MEND_STREAM_UNKNOWN);
     const bool wants_any = unused_ns > 0 || wants_bytes > 0 || above_soft_limit(heap) > 0;
     if (wants_any && mend_chunks_empty_bytes(&heap->chunks) > 0) {
-        result = mend_fallback_close_all(heap);
+        result = mend_fallback_close_all(heap, false);
     }
     if (result == MEND_OK && unused_ns > 0) {
         result = mend_trim_unused(heap, unused_ns, keep_bytes, released_bytes);
@@ -113,7 +114,7 @@ mend_result mend_fallback_collect(mend_heap *heap, uint64_t unused_ns, uint64_t 
     return result;
 }
 
-bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits)
+bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool is_captured)
 {
     const uint64_t chunk_bytes = heap->chunks.reserved_bytes;
     const uint64_t before_bytes = chunk_bytes + heap->space.address_bytes;
@@ -122,7 +123,7 @@ bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits)
     mend_driver_scope scope;
     mend_events_begin_call(&heap->events, MEND_CAUSE_PEER);
     if (mend_enter(heap, &scope) == MEND_OK) {
-        mend_result result = trim_to(heap, keep_bytes, &released_bytes);
+        mend_result result = trim_to(heap, keep_bytes, is_captured, &released_bytes);
         if (waits && result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
             result = wait_and_trim(heap, keep_bytes, &released_bytes);
         }

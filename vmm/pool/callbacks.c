@@ -110,30 +110,32 @@ mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callbac
 
 /* ---- other pools of the device --------------------------------------------------------------- */
 
-/* Has a pool ask about the streams that it knows, so that all pools of the process watch those that
- * are captured: another pool may not know them. */
-static void look_for_captures(mend_pool *pool)
+/* Whether a pool knows of a capture, or cannot tell. Another one may not know the stream. */
+static bool knows_a_capture(mend_pool *pool)
 {
     mend_heap *heap = &pool->heap;
     mend_driver_scope scope;
     bool is_captured = false;
+    mend_result result = MEND_OK;
     mend_heap_lock(heap);
-    if (heap->unlocking.lost == MEND_DRIVER_OK && mend_driver_scope_open(heap, &scope) == MEND_OK) {
-        (void)mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
+    if (heap->unlocking.lost == MEND_DRIVER_OK &&
+        (result = mend_driver_scope_open(heap, &scope)) == MEND_OK) {
+        result = mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
         mend_driver_scope_close(heap, &scope);
     }
     mend_heap_unlock(heap);
+    return is_captured || result != MEND_OK;
 }
 
 /* A pool whose context is lost gives nothing. While it waits for its work, its grow lock is held:
  * its threads go on with free memory. */
-static bool trim(mend_pool *other, uint64_t bytes, bool waits)
+static bool trim(mend_pool *other, uint64_t bytes, bool waits, bool is_captured)
 {
     mend_heap *heap = &other->heap;
     bool gave = false;
     mend_heap_lock_all(heap);
     if (heap->unlocking.lost == MEND_DRIVER_OK) {
-        gave = mend_fallback_give_back(heap, bytes, waits);
+        gave = mend_fallback_give_back(heap, bytes, waits && !is_captured, is_captured);
     }
     mend_heap_unlock_all(heap);
     return gave;
@@ -145,6 +147,7 @@ static bool trim(mend_pool *other, uint64_t bytes, bool waits)
 static bool trim_peers(mend_pool *pool, uint64_t bytes, bool waits)
 {
     bool any = false;
+    bool is_captured = false;
     for (int trims = 0; trims <= 1; trims++) {
         uint64_t cursor = 0;
         mend_process_member *member = NULL;
@@ -152,9 +155,9 @@ static bool trim_peers(mend_pool *pool, uint64_t bytes, bool waits)
                                                  &cursor)) != NULL) {
             mend_pool *other = MEND_CONTAINER_OF(member, mend_pool, member);
             if (!trims) {
-                look_for_captures(other);
+                is_captured |= knows_a_capture(other);
             } else if (other != pool) {
-                any |= trim(other, bytes, waits);
+                any |= trim(other, bytes, waits, is_captured);
             }
             mend_process_visit_end(&mend_process_pools, member);
         }
