@@ -156,7 +156,11 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
     mend_streams_look_up_anew(streams);
     uint32_t unknown;
     const mend_stream_info none = {0};
-    return mend_slots_add(streams, MEND_NO_STREAM, &none, 0, &unknown);
+    mend_result result = mend_slots_add(streams, MEND_NO_STREAM, &none, 0, &unknown);
+    if (result != MEND_OK) {
+        mend_slots_clear(streams);
+    }
+    return result;
 }
 
 mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call)

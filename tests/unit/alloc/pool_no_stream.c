@@ -244,6 +244,8 @@ KIT_EACH(pool_no_stream, a_capture_that_any_pool_was_told_of_is_left_alone, int,
     EXPECT_OK(mend_pool_create(&w->pool_config, &other));
     EXPECT_OK(mend_graph_pool_create(is_of_other ? other : w->pool, &graph_pool));
     EXPECT_OK(mend_graph_pool_begin(graph_pool, S(1)));
+    alloc_and_free(w, 20, BLOCK_BYTES); /* the capture may begin at any time */
+    EXPECT_STATS(w, context_fences, 0, host_waits, 0);
     EXPECT_OK(mend_sim_begin_capture(w->sim, S(1), MEND_SIM_CAPTURE_RELAXED));
     alloc_and_free(w, 100, BLOCK_BYTES);
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
