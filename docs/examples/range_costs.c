@@ -55,6 +55,7 @@ static void measure(mend_pool *pool, mend_range *range, uint64_t page)
     mend_range_commit(range, 0, all, stream);
     settle(pool);
     print("commit of memory that a block has freed", start);
+    mend_set_limit(pool, 2 * PAGES * page);
     start = time_ns();
     for (uint64_t i = 0; i < PAGES; i++) {
         mend_range_commit(range, all + i * page, page, stream);
@@ -86,7 +87,7 @@ static int run(const char *list, uint64_t page)
         return 1;
     }
     config.driver = mend_sim_driver(sim);
-    config.limit_bytes = 2 * PAGES * page; /* blocks and pages must share */
+    config.limit_bytes = PAGES * page; /* blocks and pages must share */
     if (mend_pool_create(&config, &pool) != MEND_OK ||
         mend_range_create(pool, 1ull << 40, &options, &range) != MEND_OK) {
         return 1;
