@@ -86,13 +86,14 @@ static const bool takes_long[MEND_DRIVER_CALL_COUNT] = {
     [MEND_CALL_stream_wait] = true,
 };
 
-mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status status)
+mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_answer answer)
 {
     assert(mend_mutex_is_held(unlocking->lock));
-    if (unlocking->lost == MEND_DRIVER_OK && mend_status_is_fatal(status)) {
-        unlocking->lost = status;
+    if (unlocking->lost == MEND_DRIVER_OK && mend_status_is_fatal(answer.status)) {
+        unlocking->lost = answer.status;
+        unlocking->lost_in = answer.call;
     }
-    return status;
+    return answer.status;
 }
 
 /* A call on its way: the thread's depth, whether it released the lock, and when, if there is a
@@ -116,7 +117,7 @@ static inline passage begin(mend_unlocking *unlocking, mend_driver_call call, co
     return way;
 }
 
-static inline mend_status end(mend_unlocking *unlocking, passage way, mend_status status)
+static inline mend_status end(mend_unlocking *unlocking, passage way, mend_answer answer)
 {
     if (way.lets_go) {
         mend_profiler_pop();
@@ -130,7 +131,8 @@ static inline mend_status end(mend_unlocking *unlocking, passage way, mend_statu
     }
     assert(*way.depth > 0);
     --*way.depth;
-    return status == MEND_DRIVER_OK ? status : mend_unlocking_remember(unlocking, status);
+    return answer.status == MEND_DRIVER_OK ? answer.status
+                                           : mend_unlocking_remember(unlocking, answer);
 }
 
 static void unlocking_pause(const mend_driver *driver, uint64_t duration_ns)
@@ -149,7 +151,7 @@ static void unlocking_pause(const mend_driver *driver, uint64_t duration_ns)
         mend_unlocking *unlocking = driver->state;                                                 \
         const mend_driver *inner = unlocking->pass.inner;                                          \
         const passage way = begin(unlocking, MEND_CALL_##member, name);                            \
-        return end(unlocking, way, inner->member arguments);                                       \
+        return end(unlocking, way, MEND_ANSWER(member, inner->member arguments));                  \
     }
 MEND_DRIVER_CALLS(X)
 #undef X

@@ -33,13 +33,14 @@ static inline uint64_t mend_handle_key(mend_chunk_handle handle)
 typedef struct mend_unlocking {
     mend_passing pass; /* first. This structure must not move */
     mend_mutex *lock;
-    mend_events *events; /* gets the time of calls that release the lock. NULL: none */
-    mend_status lost;    /* the first status that is fatal (mend_status_is_fatal), or OK */
+    mend_events *events;      /* gets the time of calls that release the lock. NULL: none */
+    mend_status lost;         /* the first status that is fatal (mend_status_is_fatal), or OK */
+    mend_driver_call lost_in; /* the call that returned it */
 } mend_unlocking;
 
-/* Remembers a fatal status of a driver call made without the table. Returns `status`. The caller
+/* Remembers a fatal status of a driver call made without the table. Returns the status. The caller
  * holds the lock. */
-mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status status);
+mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_answer answer);
 
 /* All are borrowed. No events: NULL. Calls of the table that may take long release the lock
  * (takes_long). */

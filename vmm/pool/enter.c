@@ -80,7 +80,8 @@ mend_result mend_pool_check_context(const mend_pool *pool)
     assert(mend_mutex_is_held(&heap->state));
     return lost == MEND_DRIVER_OK
                ? MEND_OK
-               : mend_fail_driver(MEND_ERROR_DEVICE_LOST, "", lost,
+               : mend_fail_driver(MEND_ERROR_DEVICE_LOST,
+                                  mend_driver_call_name(heap->unlocking.lost_in), lost,
                                   heap->driver->status_name(heap->driver, lost),
                                   "the context was broken by an earlier failure");
 }
@@ -104,7 +105,7 @@ mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_ans
     (void)mend_driver_did(&pool->heap, status);
     const bool is_over = status == MEND_DRIVER_DEINITIALIZED; /* frees must still succeed then */
     const mend_result result = is_over ? MEND_OK : mend_pool_check_context(pool);
-    mend_unlocking_remember(&pool->heap.unlocking, status);
+    mend_unlocking_remember(&pool->heap.unlocking, answer);
     mend_heap_unlock(&pool->heap);
     if (is_over || result != MEND_OK) {
         return result;

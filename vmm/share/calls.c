@@ -122,7 +122,7 @@ static void note_refusal(mend_pool *pool, const fetching *f)
     if (f->refused != MEND_DRIVER_OK) {
         mend_heap_lock(&pool->heap);
         (void)mend_driver_did(&pool->heap, f->refused);
-        mend_unlocking_remember(&pool->heap.unlocking, f->refused);
+        mend_unlocking_remember(&pool->heap.unlocking, MEND_ANSWER(import_handle, f->refused));
         mend_heap_unlock(&pool->heap);
     }
 }

@@ -121,6 +121,9 @@ MEND_TEST(pool_share_faults, a_lost_context_refuses_imports_and_closes)
         EXPECT_ERROR(DEVICE_LOST, mend_import_close(pool, r.block, r.to.streams[0]));
         EXPECT_ERROR(DEVICE_LOST, share_try_export(pool, r.block, &r.ticket));
         EXPECT_PTR_EQ(NULL, pointer);
+        mend_error error = MEND_ERROR_INIT;
+        EXPECT_OK(mend_get_last_error(&error));
+        EXPECT_STR_EQ(mend_driver_call_name(MEND_CALL_import_handle), error.driver_call);
         (void)mend_pool_destroy(pool);
         mend_sim_destroy(r.to.sim);
         kit_close(&r.from);
