@@ -120,8 +120,8 @@ static mend_result begin(mend_pool *pool, const mend_pool_config *config)
     }
     observers->pool = pool;
     observers->scopes = (mend_scopes){.listener.hear = hear, .heap = heap};
-    mend_history_init(&observers->history, &heap->events);
     mend_heap_lock(heap);
+    mend_history_init(&observers->history, &heap->events);
     mend_events_listen(&heap->events, &observers->scopes.listener, SCOPES);
     mend_heap_unlock(heap);
     MEND_TRY(config->record != NULL ? mend_recorder_start(observers, config->record, RECORD_BYTES)
