@@ -506,3 +506,8 @@ HOLDS(sim_quotas, a_gap_below_a_quota_lacks_what_its_plan_creates,
       "RANGE_CREATE slot 2 size 5 / FOREIGN / COMMIT slot 2 / DECOMMIT slot 2 / COMMIT size 1 "
       "amount 110 / ALLOC slot 1 size 20 / ROOM slot 5 stream 5 / COMMIT stream 1 size 2 / COMMIT "
       "alignment 1")
+
+/* A stream of a released graph pool is unknown: what was freed on it waits for the context. */
+HOLDS(sim_regressions, memory_freed_on_an_unknown_stream_is_not_idle, "keep_free_percent 3",
+      "GRAPH_POOL_CREATE slot 1 / ALLOC_IN amount 4 / GRAPH_POOL_RELEASE slot 1 amount 1 / FREE / "
+      "FOREIGN amount 247 / TRIM stream 2")

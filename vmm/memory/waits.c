@@ -102,10 +102,14 @@ static unsigned hold_of_stamp(const mend_streams *streams, mend_stamp stamp, uin
     if (mend_stamp_is_ready(streams, stamp, stream)) {
         return 0;
     }
-    if (streams->items[stamp.stream].graph_pool != 0) {
+    const mend_stream_state *state = &streams->items[stamp.stream];
+    if (state->graph_pool != 0) {
         return MEND_BLOCKED_BY_GRAPH_POOLS;
     }
-    return stamp.stream == MEND_STREAM_UNKNOWN ? MEND_BLOCKED_UNTIL_WAIT : MEND_BLOCKED_BY_STREAMS;
+    /* Nothing can be recorded on a stream that the pool no longer knows. */
+    const bool is_unfenced = !state->known && state->open && stamp.epoch == state->open_epoch;
+    return stamp.stream == MEND_STREAM_UNKNOWN || is_unfenced ? MEND_BLOCKED_UNTIL_WAIT
+                                                              : MEND_BLOCKED_BY_STREAMS;
 }
 
 unsigned mend_waits_blocked_by(const mend_streams *streams, const mend_waits *waits,

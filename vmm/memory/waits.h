@@ -126,8 +126,8 @@ mend_stamp mend_waits_first_blocking(const mend_streams *streams, const mend_wai
 /* Why a stream cannot use free memory: bits, several may be set. */
 enum {
     MEND_BLOCKED_BY_STREAMS = 1, /* work of streams may still use it */
-    MEND_BLOCKED_UNTIL_WAIT =
-        2, /* freed without a stream: only a wait for the context makes it idle */
+    MEND_BLOCKED_UNTIL_WAIT = 2, /* freed without a stream, or on one that is unknown by now: only a
+                                  * wait for the context makes it idle */
     MEND_BLOCKED_BY_GRAPH_POOLS = 4, /* graphs may still use it */
     MEND_BLOCKED_BY_ANY = 7
 };
