@@ -191,7 +191,8 @@ void mend_graph_pool_watch_again(mend_heap *heap, mend_stream stream)
             return;
         }
         if (takes(graph_pool, stream)) {
-            mend_watch_begin(&heap->streams, &graph_pool->watch);
+            mend_watch_begin(&heap->streams, &graph_pool->watch,
+                             heap->streams.contexts[MEND_OWN_CONTEXT]);
         }
     }
 }

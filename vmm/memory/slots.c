@@ -163,12 +163,23 @@ void mend_slots_leave_graph_pool(mend_streams *streams, uint32_t slot)
     }
 }
 
-void mend_watch_begin(const mend_streams *streams, mend_watch *watch)
+/* The device of the context, or the pool's. A stream that was met in its capture has no context
+ * yet. */
+static int device_of(const mend_streams *streams, mend_context context)
+{
+    int i = context == NULL ? MEND_OWN_CONTEXT : MEND_CONTEXTS - 1;
+    while (i > MEND_OWN_CONTEXT && streams->contexts[i] != context) {
+        i--;
+    }
+    return i == MEND_OWN_CONTEXT ? streams->home->device : i - 1;
+}
+
+void mend_watch_begin(const mend_streams *streams, mend_watch *watch, mend_context context)
 {
     if (watch->member.number == 0) {
         watch->owner = streams;
         watch->member.domain = streams->home->domain;
-        watch->member.device = streams->home->device;
+        watch->member.device = device_of(streams, context);
         mend_process_join(&mend_process_watches, &watch->member);
     }
 }
@@ -191,8 +202,11 @@ void mend_slots_see(mend_streams *streams, uint32_t slot, bool captured, uint64_
         enter_ring(streams, MEND_SLOTS_CAPTURED, slot,
                    streams->items[MEND_STREAM_UNKNOWN].in[MEND_SLOTS_CAPTURED].next);
         if (!streams->verify && state->handle != NULL && state->handle != MEND_STREAM_PER_THREAD) {
+            const mend_stream_state *known =
+                &streams->items[mend_streams_lookup(streams, state->handle, 0)];
             state->watch->handle = state->handle;
-            mend_watch_begin(streams, state->watch);
+            mend_watch_begin(streams, state->watch,
+                             state->context != NULL ? state->context : known->context);
         }
     }
     state->seen_captured = captured;

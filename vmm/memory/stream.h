@@ -458,7 +458,7 @@ static inline uint32_t mend_slots_next_of(const mend_streams *streams, uint32_t 
 
 /* Begins and ends a watch, if it has not. The end waits for other pools that ask the driver about
  * the stream at this moment. Neither calls the driver. */
-void mend_watch_begin(const mend_streams *streams, mend_watch *watch);
+void mend_watch_begin(const mend_streams *streams, mend_watch *watch, mend_context context);
 void mend_watch_end(mend_watch *watch);
 
 /* Takes the slot out of its graph pool, among those outside of all graph pools. */

@@ -139,6 +139,23 @@ SCENE_TEST(pool_foreign, a_capture_there_forbids_to_wait_for_the_context, open_s
     take_over(r);
 }
 
+SCENE_TEST(pool_foreign, a_pool_of_that_device_knows_of_a_capture_there, open_scene(r, NULL))
+{
+    mend_pool *there;
+    w->pool_config.device = 1;
+    w->pool_config.peers = 0;
+    EXPECT_OK(mend_world_create_pool(w, &there));
+    EXPECT_OK(mend_free(there, kit_alloc_from(there, MEND_MIB, MEND_NO_STREAM), MEND_NO_STREAM));
+    kit_alloc(w, 512, r->foreign);
+    kit_begin_capture(w, r->foreign);
+    kit_alloc(w, 512, r->foreign);
+    EXPECT_ERROR(CAPTURING, mend_trim(there, 0, MEND_TRIM_WAIT, NULL));
+    mend_sim_graph *graph = kit_end_capture(w, r->foreign);
+    mend_sim_graph_destroy(w->sim, graph);
+    EXPECT_OK(mend_trim(there, 0, MEND_TRIM_WAIT, NULL));
+    EXPECT_OK(mend_pool_destroy(there));
+}
+
 /* It cannot be identified before its capture has ended. */
 static void use_in_capture(void (*configure)(mend_world *))
 {
